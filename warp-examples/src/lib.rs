@@ -1,0 +1,1 @@
+//! The warp command: train, evaluate, benchmark and replay reinforcement-learning policies

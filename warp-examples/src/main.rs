@@ -1,0 +1,2 @@
+//! The `warp` command.
+fn main() {}

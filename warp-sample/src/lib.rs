@@ -1,0 +1,1 @@
+//! How actions are drawn: categorical, multi-discrete, masked and greedy samplers

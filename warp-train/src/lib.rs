@@ -1,0 +1,1 @@
+//! How policies learn: PPO and A2C over vectorised environments, with exact checkpoints

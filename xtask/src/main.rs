@@ -1,0 +1,2 @@
+//! Runs cargo for the workspace.
+fn main() {}
