@@ -1,1 +1,28 @@
-//! What a reinforcement-learning environment is: spaces, specs, the Env contract, maths and counter-based randomness
+#![doc = include_str!("../README.md")]
+
+pub mod check;
+pub mod config;
+pub mod draw;
+pub mod env;
+pub mod error;
+pub mod kernel;
+pub mod math;
+pub mod philox;
+pub mod single;
+pub mod space;
+pub mod spec;
+pub mod state;
+
+pub use check::check_env;
+pub use config::{Config, ConfigField, ConfigValue};
+pub use draw::{Draw, Purpose};
+pub use env::{Actions, Env, Groups, MAX_GROUPS, Observation, StepOut, Table, TableData, View};
+pub use error::{Error, Result};
+pub use kernel::{Kernel, Layout};
+pub use single::Single;
+pub use space::{Flat, FlatEntry, Space};
+pub use spec::{EnvSpec, GroupSpec, LimitEnds, TimeLimit};
+pub use state::{Bits, DType, Field, FieldSource, Record, State};
+
+/// The [`toml`] crate that configurations are read with, re-exported so that versions agree.
+pub use toml;

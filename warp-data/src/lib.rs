@@ -1,1 +1,10 @@
-//! Where the numbers of a simulation live: named, typed arrays that are allocated once and updated in place
+#![doc = include_str!("../README.md")]
+
+pub mod array;
+pub mod error;
+pub mod memory;
+pub mod store;
+
+pub use array::{Array, Element};
+pub use error::{Error, Result};
+pub use store::{ArrayId, Plan, Store};

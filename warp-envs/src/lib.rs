@@ -1,1 +1,11 @@
-//! The worlds: fast vectorised reinforcement-learning environments for the CPU, single- and multi-agent
+#![doc = include_str!("../README.md")]
+
+pub mod cartpole;
+
+pub use warp_func::{CpuVecEnv, EpisodeTotals, Error, Registry, Result, Start, VecEnv, VecOptions};
+
+/// All environments of this crate, by name.
+#[must_use]
+pub fn registry() -> Registry {
+    Registry::new().with::<cartpole::CartPole>()
+}

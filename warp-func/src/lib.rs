@@ -1,1 +1,16 @@
-//! How environments run: thousands of replicas stepped at once, and the registry of environments
+#![doc = include_str!("../README.md")]
+
+pub mod check;
+mod crew;
+pub mod episodes;
+pub mod error;
+pub mod executor;
+pub mod registry;
+pub mod vec_env;
+
+pub use check::check_vec_env;
+pub use episodes::{EpisodeTotals, Spread};
+pub use error::{Error, Result};
+pub use executor::CpuVecEnv;
+pub use registry::{Entry, Registry};
+pub use vec_env::{ArrayIds, Shard, Start, VecEnv, VecOptions};

@@ -1,0 +1,154 @@
+//! The contract between an environment and whatever runs it.
+//!
+//! An author writes one value (parameters and tables, checked in [`Env::new`]) and four pure
+//! functions: `spec`, `reset`, `observe`, `step`. The last three know no clock, no global, no I/O,
+//! no allocation and no error: everything random comes from the [`Draw`] they are given, everything
+//! they say goes into slices that are theirs alone.
+
+use crate::config::Config;
+use crate::draw::Draw;
+use crate::error::Result;
+use crate::kernel::Kernel;
+use crate::spec::EnvSpec;
+use crate::state::{Record, State};
+
+/// Groups of agents that one environment may have at most.
+pub const MAX_GROUPS: usize = 8;
+
+/// One value per group, indexed by the group's number in the spec.
+pub type Groups<T> = [T; MAX_GROUPS];
+
+/// What a body sees of one replica's state.
+pub type View<'a, E> = <<E as Env>::State as State>::View<'a>;
+
+/// The actions of one replica; slices of groups with the other kind of action are empty.
+#[derive(Debug, Default)]
+pub struct Actions<'a> {
+    /// Discrete heads, i32 `[n_agents, n_heads]` per group, each within its head's size.
+    pub discrete: Groups<&'a [i32]>,
+    /// Box actions, f32 `[n_agents, dim]` per group.
+    pub continuous: Groups<&'a [f32]>,
+}
+
+/// Where a body writes what happened in a step.
+#[derive(Debug)]
+pub struct StepOut<'a> {
+    /// Reward, f32 `[n_agents]` per group; arrives as zeros.
+    pub reward: Groups<&'a mut [f32]>,
+    /// Whether each agent is still in the game after this step, u8 `[n_agents]` per mortal group
+    /// (empty for the others); arrives as it was after the last step. Only 1 to 0 is allowed.
+    pub alive: Groups<&'a mut [u8]>,
+    /// Whether the game is over for everyone; arrives as `false`.
+    pub terminated: bool,
+    /// Episode statistics, f32 in the order of the spec; kept over the episode, zero at its start.
+    pub statistics: &'a mut [f32],
+}
+
+/// Where a body writes what the agents see. Every element must be written, every time.
+#[derive(Debug)]
+pub struct Observation<'a> {
+    /// Observation, f32 `[n_agents, width]` per group.
+    pub obs: Groups<&'a mut [f32]>,
+    /// Which actions are allowed (1) or not (0), u8 `[n_agents, sum of head sizes]` per group with a
+    /// mask (empty for the others). At least one per head must be allowed.
+    pub action_mask: Groups<&'a mut [u8]>,
+    /// What a centralised critic sees, f32; empty if the spec has none.
+    pub global: &'a mut [f32],
+}
+
+/// A named read-only array that all replicas share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table<'a> {
+    /// Its name, in Rust and in C.
+    pub name: &'static str,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Its elements, row-major.
+    pub data: TableData<'a>,
+}
+
+/// The elements of a [`Table`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TableData<'a> {
+    /// 32-bit floats.
+    F32(&'a [f32]),
+    /// 32-bit integers.
+    I32(&'a [i32]),
+}
+
+/// An environment.
+pub trait Env: Send + Sync + Sized + 'static {
+    /// The name it is registered under.
+    const NAME: &'static str;
+    /// For a state of scalars with one group of one agent: the width of its observation, which lets
+    /// the executor keep many replicas in vector registers. 0: known at run time only.
+    const OBSERVATION_WIDTH: usize = 0;
+    /// Its configuration.
+    type Config: Config;
+    /// Scalars that all replicas share, made from the configuration.
+    type Params: Record + Clone + std::fmt::Debug + Send + Sync;
+    /// The state of one replica.
+    type State: State;
+
+    /// Checks the configuration and loads what the environment needs; the only place for I/O.
+    ///
+    /// # Errors
+    /// A key whose value is out of range, with the value.
+    fn new(config: &Self::Config) -> Result<Self>;
+
+    /// The environment seen from outside.
+    fn spec(&self) -> EnvSpec;
+
+    /// The shared scalars.
+    fn params(&self) -> &Self::Params;
+
+    /// The shared arrays.
+    fn tables(&self) -> Vec<Table<'_>> {
+        Vec::new()
+    }
+
+    /// The sizes of the state's symbolic dimensions.
+    fn dims(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
+
+    /// The CUDA body; `None`: this environment runs on the CPU only.
+    fn kernel() -> Option<Kernel> {
+        None
+    }
+
+    /// Puts a replica at the start of an episode. Every field must be written.
+    fn reset(&self, state: &mut View<'_, Self>, draw: &mut Draw);
+
+    /// Writes what the agents see: a function of the state alone.
+    fn observe(&self, state: &View<'_, Self>, out: &mut Observation<'_>);
+
+    /// Moves a replica by one step.
+    fn step(
+        &self,
+        state: &mut View<'_, Self>,
+        actions: &Actions<'_>,
+        draw: &mut Draw,
+        out: &mut StepOut<'_>,
+    );
+}
+
+/// The size of one replica's part of `field`, in elements.
+///
+/// # Errors
+/// A symbolic dimension that [`Env::dims`] does not name.
+pub fn field_len<E: Env>(env: &E, field: &crate::Field) -> Result<usize> {
+    let dims = env.dims();
+    let size = |dim: &&str| {
+        dims.iter().find(|(name, _)| name == dim).map(|(_, size)| *size).ok_or_else(|| {
+            crate::Error::InvalidSpec {
+                env: E::NAME.into(),
+                reason: format!(
+                    "state field \"{}\" has the unknown dimension \"{dim}\"",
+                    field.name
+                ),
+            }
+        })
+    };
+    field.dims.iter().map(size).product()
+}

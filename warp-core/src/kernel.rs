@@ -1,0 +1,158 @@
+//! CUDA bodies as data: the text, how its threads are laid out, and the C declarations it needs.
+//!
+//! An environment's `step.cu` holds three `__device__` functions of fixed names ([`FUNCTIONS`]);
+//! the framework's own kernels call them. Structs are never written twice: [`declare`] makes the C
+//! text from the Rust declaration, with a `static_assert` for every size and offset.
+
+use crate::error::{Error, Result};
+use crate::state::{Field, Record, State};
+use std::fmt::Write;
+
+/// The names of the `__device__` functions that every CUDA body defines.
+pub const FUNCTIONS: [&str; 3] = ["reset", "observe", "step"];
+
+/// The CUDA body of an environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its file name, for the compiler's diagnostics.
+    pub file: &'static str,
+    /// Its text.
+    pub text: &'static str,
+    /// How threads are laid over it.
+    pub layout: Layout,
+}
+
+/// How a CUDA body is laid over threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// One thread steps one replica, whose state lies in registers.
+    ThreadPerReplica,
+    /// One block steps one replica, its agents strided over the block's threads.
+    BlockPerReplica,
+}
+
+impl Kernel {
+    /// Checks that the text defines [`FUNCTIONS`] and no kernel of its own.
+    ///
+    /// # Errors
+    /// The name of what is missing or too much.
+    pub fn validate(&self) -> Result<()> {
+        let fail = |reason: String| Err(Error::InvalidSpec { env: self.file.into(), reason });
+        if self.text.contains("__global__") {
+            return fail(
+                "a CUDA body holds __device__ functions only, but has a __global__".into(),
+            );
+        }
+        let defines = |name: &str| {
+            self.text.match_indices(name).any(|(at, _)| {
+                let line = self.text[..at].rfind('\n').map_or(0, |n| n + 1);
+                let starts_word =
+                    !self.text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+                let called = self.text[at + name.len()..].trim_start().starts_with('(');
+                let before = &self.text[line..at];
+                starts_word
+                    && called
+                    && before.contains("__device__")
+                    && !before.contains(['{', '('])
+            })
+        };
+        match FUNCTIONS.iter().find(|name| !defines(name)) {
+            Some(name) => fail(format!("the CUDA body defines no __device__ function \"{name}\"")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The C text that declares an environment's dimensions, parameters and state.
+///
+/// `dims` are the symbolic dimensions with their sizes. A state of scalars becomes a plain struct
+/// of the same layout as the Rust one; a state with rows becomes a struct of pointers.
+#[must_use]
+pub fn declare<P: Record, S: State>(dims: &[(&'static str, usize)]) -> String {
+    let mut text = String::new();
+    for (name, size) in dims {
+        let _ = writeln!(text, "enum {{ {name} = {size} }};");
+    }
+    plain_struct(&mut text, P::NAME, P::FIELDS);
+    if S::SCALARS {
+        plain_struct(&mut text, S::NAME, S::FIELDS);
+    } else {
+        view_struct(&mut text, S::NAME, S::FIELDS);
+    }
+    text
+}
+
+fn plain_struct(text: &mut String, name: &str, fields: &[Field]) {
+    let _ = writeln!(text, "struct {name} {{");
+    for field in fields {
+        let _ = writeln!(text, "    {} {};", field.dtype.c_name(), field.name);
+    }
+    let _ = writeln!(text, "}};");
+    // C++ gives an empty struct one byte; there is nothing in it whose place could be wrong.
+    if fields.is_empty() {
+        return;
+    }
+    for (i, field) in fields.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "static_assert(__builtin_offsetof({name}, {}) == {}, \"{name}.{} moved\");",
+            field.name,
+            4 * i,
+            field.name
+        );
+    }
+    let size = 4 * fields.len();
+    let _ = writeln!(text, "static_assert(sizeof({name}) == {size}, \"{name} changed its size\");");
+}
+
+fn view_struct(text: &mut String, name: &str, fields: &[Field]) {
+    let _ = writeln!(text, "struct {name} {{");
+    for field in fields {
+        let _ = write!(text, "    {}* {};", field.dtype.c_name(), field.name);
+        let _ = match field.dims {
+            [] => writeln!(text),
+            dims => writeln!(text, " // [{}]", dims.join(", ")),
+        };
+    }
+    let _ = writeln!(text, "}};");
+    let size = format!("{} * sizeof(void*)", fields.len());
+    let _ = writeln!(text, "static_assert(sizeof({name}) == {size}, \"{name} changed its size\");");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::state! { struct Flat { x: f32, n: i32 } }
+    crate::state! { struct Rows { loc: [f32; n_agents], pairs: [i32; n_agents, k], left: i32 } }
+    crate::params! { struct Params { g: f32, levels: u32 } }
+
+    #[test]
+    fn c_text_is_made_from_the_rust_declaration() {
+        let text = declare::<Params, Flat>(&[]);
+        assert!(text.contains("struct Params {\n    float g;\n    unsigned int levels;\n};"));
+        assert!(text.contains("struct Flat {\n    float x;\n    int n;\n};"));
+        assert!(text.contains("static_assert(__builtin_offsetof(Flat, n) == 4"));
+        assert_eq!(std::mem::offset_of!(Flat, n), 4);
+        assert_eq!(size_of::<Flat>(), 8);
+        let text = declare::<Params, Rows<'static>>(&[("n_agents", 5), ("k", 2)]);
+        assert!(text.starts_with("enum { n_agents = 5 };\nenum { k = 2 };\n"));
+        assert!(text.contains("    float* loc; // [n_agents]\n    int* pairs; // [n_agents, k]\n"));
+        assert!(text.contains("    int* left;\n"));
+    }
+
+    #[test]
+    fn a_body_must_define_the_three_functions_and_no_kernel() {
+        let kernel = |text| Kernel { file: "toy.cu", text, layout: Layout::ThreadPerReplica };
+        let good = "__device__ void reset(S& s) {}\n__device__ inline void observe(S& s) {}\n\
+                    __device__ void step (S& s) {}\n";
+        assert_eq!(kernel(good).validate(), Ok(()));
+        let missing = kernel("__device__ void reset() {}\n__device__ void observe() {}\n");
+        assert!(missing.validate().unwrap_err().to_string().contains("\"step\""));
+        let calls_only =
+            kernel("__device__ void reset() { step(); }\n__device__ void observe() {}");
+        assert!(calls_only.validate().unwrap_err().to_string().contains("\"step\""));
+        let global = kernel("__global__ void step() {}");
+        assert!(global.validate().unwrap_err().to_string().contains("__global__"));
+    }
+}

@@ -1,0 +1,131 @@
+//! What an environment looks like from outside: its groups of agents, spaces and time limit.
+
+use crate::env::MAX_GROUPS;
+use crate::error::{Error, Result};
+use crate::space::Space;
+
+/// The outside of an environment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EnvSpec {
+    /// The name it is registered under.
+    pub name: String,
+    /// Its groups of agents, at least one; agents are numbered group after group.
+    pub groups: Vec<GroupSpec>,
+    /// When an episode ends at the latest.
+    pub time_limit: TimeLimit,
+    /// Names of the episode statistics that the body writes, f32 each.
+    pub statistics: Vec<String>,
+    /// What a centralised critic sees; `None`: no such observation.
+    pub global_observation: Option<Space>,
+}
+
+/// A group of agents that share an observation and an action space.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupSpec {
+    /// Its name, for example `tagger`.
+    pub name: String,
+    /// Number of agents, at least 1.
+    pub n_agents: usize,
+    /// What one agent observes.
+    pub observation: Space,
+    /// What one agent does.
+    pub action: Space,
+    /// Whether agents may leave before the episode ends; then `StepOut::alive` is theirs to write.
+    pub mortal: bool,
+}
+
+/// When and how an episode is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeLimit {
+    /// Steps in an episode at most, at least 1.
+    pub steps: u32,
+    /// What it counts as.
+    pub ends: LimitEnds,
+}
+
+/// What an episode that reaches its time limit counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitEnds {
+    /// Cut from outside: the value of the last observation is bootstrapped.
+    Truncated,
+    /// Part of the game: nothing follows. The framework sets `terminated` at the limit.
+    Terminated,
+}
+
+impl EnvSpec {
+    /// The index of the group called `name`.
+    #[must_use]
+    pub fn group_index(&self, name: &str) -> Option<usize> {
+        self.groups.iter().position(|g| g.name == name)
+    }
+
+    /// Agents of all groups together.
+    #[must_use]
+    pub fn n_agents(&self) -> usize {
+        self.groups.iter().map(|g| g.n_agents).sum()
+    }
+
+    /// The number of the first agent of `group`.
+    #[must_use]
+    pub fn first_agent(&self, group: usize) -> usize {
+        self.groups[..group].iter().map(|g| g.n_agents).sum()
+    }
+
+    /// Checks that the spec does not contradict itself.
+    ///
+    /// # Errors
+    /// A sentence with the offending value.
+    pub fn validate(&self) -> Result<()> {
+        let fail = |reason: String| Err(Error::InvalidSpec { env: self.name.clone(), reason });
+        if self.groups.is_empty() || self.groups.len() > MAX_GROUPS {
+            return fail(format!(
+                "{} groups, but 1 to {MAX_GROUPS} are possible",
+                self.groups.len()
+            ));
+        }
+        if self.time_limit.steps == 0 {
+            return fail("the time limit is 0 steps".into());
+        }
+        for (i, group) in self.groups.iter().enumerate() {
+            if self.groups[..i].iter().any(|other| other.name == group.name) {
+                return fail(format!("two groups are called \"{}\"", group.name));
+            }
+            group.validate(&self.name)?;
+        }
+        self.global_observation.as_ref().map_or(Ok(()), |space| space.validate(&self.name))
+    }
+}
+
+impl GroupSpec {
+    /// Number of f32 in one agent's observation.
+    #[must_use]
+    pub fn observation_width(&self) -> usize {
+        self.observation.flatten().width
+    }
+
+    /// Number of u8 in one agent's action mask; 0: no mask.
+    #[must_use]
+    pub fn mask_width(&self) -> usize {
+        self.observation.flatten().action_mask.unwrap_or(0)
+    }
+
+    fn validate(&self, env: &str) -> Result<()> {
+        let fail = |reason: String| Err(Error::InvalidSpec { env: env.into(), reason });
+        if self.n_agents == 0 {
+            return fail(format!("group \"{}\" has 0 agents", self.name));
+        }
+        self.observation.validate(env)?;
+        self.action.validate(env)?;
+        if matches!(self.action, Space::Dict(_)) {
+            return fail(format!("group \"{}\" has a Dict as its action space", self.name));
+        }
+        let (mask, logits) = (self.mask_width(), self.action.head_sizes().iter().sum());
+        if mask != 0 && mask != logits {
+            return fail(format!(
+                "group \"{}\" has an action mask of width {mask} for {logits} actions",
+                self.name
+            ));
+        }
+        Ok(())
+    }
+}

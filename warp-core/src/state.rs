@@ -1,0 +1,269 @@
+//! State and parameters, declared once.
+//!
+//! [`state!`](crate::state) yields, from one declaration, the Rust type that bodies work on, a table
+//! of fields (name, dtype, symbolic dimensions), and through the table the arrays of the store and
+//! the C text. There are two forms. *Scalars only*: a `Copy` struct, which the executor loads from
+//! columns, steps by value and writes back. *With rows*: a view, one `&mut` per field into the
+//! replica's part of the arrays.
+
+/// The type of a state or parameter element; four bytes each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// 32-bit float.
+    F32,
+    /// 32-bit signed integer.
+    I32,
+    /// 32-bit unsigned integer.
+    U32,
+    /// 8-bit unsigned integer; flags and masks only, never a state field.
+    U8,
+}
+
+impl DType {
+    /// Size of one element in bytes.
+    #[must_use]
+    pub fn size(self) -> usize {
+        if self == DType::U8 { 1 } else { 4 }
+    }
+
+    /// The type's name in C.
+    #[must_use]
+    pub fn c_name(self) -> &'static str {
+        match self {
+            DType::F32 => "float",
+            DType::I32 => "int",
+            DType::U32 => "unsigned int",
+            DType::U8 => "unsigned char",
+        }
+    }
+}
+
+impl std::fmt::Display for DType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            DType::F32 => "f32",
+            DType::I32 => "i32",
+            DType::U32 => "u32",
+            DType::U8 => "u8",
+        })
+    }
+}
+
+/// A four-byte element of a state or of parameters.
+pub trait Bits: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
+    /// Its dtype.
+    const DTYPE: DType;
+    /// The value with these bits.
+    fn from_bits(bits: u32) -> Self;
+    /// The value's bits.
+    fn bits(self) -> u32;
+}
+
+impl Bits for f32 {
+    const DTYPE: DType = DType::F32;
+    #[inline(always)]
+    fn from_bits(bits: u32) -> Self {
+        f32::from_bits(bits)
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.to_bits()
+    }
+}
+
+impl Bits for i32 {
+    const DTYPE: DType = DType::I32;
+    #[inline(always)]
+    fn from_bits(bits: u32) -> Self {
+        bits as i32
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self as u32
+    }
+}
+
+impl Bits for u32 {
+    const DTYPE: DType = DType::U32;
+    #[inline(always)]
+    fn from_bits(bits: u32) -> Self {
+        bits
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self
+    }
+}
+
+/// One field of a state or of parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// Its name; also the name of its array in the store.
+    pub name: &'static str,
+    /// Type of one element.
+    pub dtype: DType,
+    /// Symbolic dimensions per replica, empty for a scalar; resolved by `Env::dims`.
+    pub dims: &'static [&'static str],
+}
+
+/// A struct whose fields are known as data.
+pub trait Record {
+    /// The struct's name, in Rust and in C.
+    const NAME: &'static str;
+    /// Its fields, in order.
+    const FIELDS: &'static [Field];
+}
+
+/// Where the fields of one replica come from; implemented by whatever stores them.
+///
+/// A body's view is built by asking for every field once, in the order of declaration.
+pub trait FieldSource<'a> {
+    /// The bits of scalar field `field`.
+    fn bits(&mut self, field: usize) -> u32;
+    /// The place of scalar field `field`.
+    fn scalar<T: Bits>(&mut self, field: usize) -> &'a mut T;
+    /// The elements of row field `field`, flat.
+    fn row<T: Bits>(&mut self, field: usize) -> &'a mut [T];
+}
+
+/// The state of one replica of an environment; made by [`state!`](crate::state).
+pub trait State: Record + 'static {
+    /// Whether all fields are scalars, so that the state is passed by value.
+    const SCALARS: bool;
+    /// What bodies work on: the struct itself, or references into the replica's rows.
+    type View<'a>;
+    /// Builds the view of one replica.
+    fn view<'a>(source: &mut impl FieldSource<'a>) -> Self::View<'a>;
+    /// Hands the bits of every field to `put(field, bits)`; does nothing for a state with rows,
+    /// whose view has written in place.
+    fn save(view: &Self::View<'_>, put: impl FnMut(usize, u32));
+}
+
+/// Declares a state: the Rust type, its table of fields, and through it the arrays and the C text.
+///
+/// ```
+/// warp_core::state! {
+///     /// A pendulum: scalars only, so bodies get the struct itself.
+///     pub struct PendulumState { theta: f32, omega: f32 }
+/// }
+/// warp_core::state! {
+///     /// A crowd: bodies get references into rows of `n_agents`.
+///     pub struct CrowdState { loc_x: [f32; n_agents], n_left: i32 }
+/// }
+/// use warp_core::{Record, State};
+/// assert!(PendulumState::SCALARS && !CrowdState::SCALARS);
+/// assert_eq!(CrowdState::FIELDS[0].dims, ["n_agents"]);
+/// ```
+#[macro_export]
+macro_rules! state {
+    (
+        $(#[doc = $about:expr])*
+        $vis:vis struct $name:ident { $($(#[doc = $doc:expr])* $field:ident : $ty:ident),* $(,)? }
+    ) => {
+        $crate::params! {
+            $(#[doc = $about])*
+            $vis struct $name { $($(#[doc = $doc])* $field: $ty),* }
+        }
+        impl $crate::State for $name {
+            const SCALARS: bool = true;
+            type View<'a> = $name;
+
+            #[inline(always)]
+            fn view<'a>(source: &mut impl $crate::FieldSource<'a>) -> $name {
+                let mut field = 0..;
+                $name { $($field: {
+                    let bits = source.bits(field.next().unwrap_or(0));
+                    <$ty as $crate::Bits>::from_bits(bits)
+                },)* }
+            }
+
+            #[inline(always)]
+            fn save(view: &$name, mut put: impl FnMut(usize, u32)) {
+                let mut field = 0..;
+                $(put(field.next().unwrap_or(0), $crate::Bits::bits(view.$field));)*
+            }
+        }
+    };
+    (
+        $(#[doc = $about:expr])*
+        $vis:vis struct $name:ident { $($(#[doc = $doc:expr])* $field:ident : $ty:tt),* $(,)? }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Debug)]
+        $vis struct $name<'a> {
+            $($(#[doc = $doc])* pub $field: $crate::__view_type!('a, $ty),)*
+        }
+        impl $crate::Record for $name<'static> {
+            const NAME: &'static str = stringify!($name);
+            const FIELDS: &'static [$crate::Field] = &[$($crate::__field!($field, $ty)),*];
+        }
+        impl $crate::State for $name<'static> {
+            const SCALARS: bool = false;
+            type View<'a> = $name<'a>;
+
+            #[inline(always)]
+            fn view<'a>(source: &mut impl $crate::FieldSource<'a>) -> $name<'a> {
+                let mut field = 0..;
+                $name { $($field: $crate::__view_of!(source, field.next().unwrap_or(0), $ty),)* }
+            }
+
+            #[inline(always)]
+            fn save(_view: &$name<'_>, _put: impl FnMut(usize, u32)) {}
+        }
+    };
+}
+
+/// Declares the parameters of an environment: a `repr(C)` struct of scalars and its table of fields.
+#[macro_export]
+macro_rules! params {
+    (
+        $(#[doc = $about:expr])*
+        $vis:vis struct $name:ident { $($(#[doc = $doc:expr])* $field:ident : $ty:ident),* $(,)? }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq)]
+        #[repr(C)]
+        $vis struct $name { $($(#[doc = $doc])* pub $field: $ty,)* }
+        impl $crate::Record for $name {
+            const NAME: &'static str = stringify!($name);
+            const FIELDS: &'static [$crate::Field] = &[$($crate::__field!($field, $ty)),*];
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __field {
+    ($field:ident, [$ty:ident; $($dim:ident),+]) => {
+        $crate::Field {
+            name: stringify!($field),
+            dtype: <$ty as $crate::Bits>::DTYPE,
+            dims: &[$(stringify!($dim)),+],
+        }
+    };
+    ($field:ident, $ty:ident) => {
+        $crate::Field {
+            name: stringify!($field),
+            dtype: <$ty as $crate::Bits>::DTYPE,
+            dims: &[],
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __view_type {
+    ($life:lifetime, [$ty:ident; $($dim:ident),+]) => { &$life mut [$ty] };
+    ($life:lifetime, $ty:ident) => { &$life mut $ty };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __view_of {
+    ($source:ident, $index:expr, [$ty:ident; $($dim:ident),+]) => {
+        $source.row::<$ty>($index)
+    };
+    ($source:ident, $index:expr, $ty:ident) => {
+        $source.scalar::<$ty>($index)
+    };
+}

@@ -1,0 +1,218 @@
+//! The store: every array of a simulation, by name.
+//!
+//! Arrays are declared in a [`Plan`], whose size is known and checked before a byte is allocated;
+//! then they live as long as the [`Store`], at addresses that never change.
+
+use crate::array::{Array, Element};
+use crate::error::{Error, Result};
+use crate::memory;
+use warp_core::DType;
+
+/// An array's number in its store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ArrayId(usize);
+
+/// The arrays that a store will hold.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    arrays: Vec<(String, DType, Vec<usize>)>,
+}
+
+impl Plan {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an array of zeros.
+    ///
+    /// # Errors
+    /// A name that is taken.
+    pub fn add(&mut self, name: &str, dtype: DType, shape: &[usize]) -> Result<ArrayId> {
+        if self.arrays.iter().any(|(other, ..)| other == name) {
+            return Err(Error::Duplicate { name: name.into() });
+        }
+        self.arrays.push((name.into(), dtype, shape.to_vec()));
+        Ok(ArrayId(self.arrays.len() - 1))
+    }
+
+    /// Bytes of all arrays together.
+    #[must_use]
+    pub fn bytes(&self) -> u128 {
+        let size = |(_, dtype, shape): &(String, DType, Vec<usize>)| {
+            shape.iter().map(|n| *n as u128).product::<u128>() * dtype.size() as u128
+        };
+        self.arrays.iter().map(size).sum()
+    }
+
+    /// Allocates the arrays, all zeros.
+    ///
+    /// # Errors
+    /// Not enough free memory.
+    pub fn allocate(&self) -> Result<Store> {
+        memory::check("the arrays of the environments", self.bytes(), "num_envs")?;
+        let array =
+            |(name, dtype, shape): &(String, DType, Vec<usize>)| Array::zeros(name, *dtype, shape);
+        Ok(Store { arrays: self.arrays.iter().map(array).collect() })
+    }
+}
+
+/// Named arrays on the host.
+#[derive(Debug)]
+pub struct Store {
+    arrays: Vec<Array>,
+}
+
+impl Store {
+    /// All arrays, in the order of declaration.
+    pub fn arrays(&self) -> impl Iterator<Item = &Array> {
+        self.arrays.iter()
+    }
+
+    /// The array called `name`.
+    ///
+    /// # Errors
+    /// No such array; the message lists those that exist.
+    pub fn id(&self, name: &str) -> Result<ArrayId> {
+        let found = self.arrays.iter().position(|a| a.name() == name);
+        found.map(ArrayId).ok_or_else(|| Error::UnknownArray {
+            name: name.into(),
+            known: self.arrays.iter().map(Array::name).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// An array's handle; clone it to keep the memory alive beyond the store.
+    #[must_use]
+    pub fn array(&self, id: ArrayId) -> &Array {
+        &self.arrays[id.0]
+    }
+
+    /// The elements of an array by name, row-major.
+    ///
+    /// # Errors
+    /// No such array, or another element type.
+    pub fn get<T: Element>(&self, name: &str) -> Result<&[T]> {
+        let id = self.id(name)?;
+        self.check_type::<T>(id)?;
+        Ok(self.slice(id))
+    }
+
+    /// The elements of an array by name, to be changed.
+    ///
+    /// # Errors
+    /// No such array, or another element type.
+    pub fn get_mut<T: Element>(&mut self, name: &str) -> Result<&mut [T]> {
+        let id = self.id(name)?;
+        self.check_type::<T>(id)?;
+        Ok(self.slice_mut(id))
+    }
+
+    /// Copies `data` into an array.
+    ///
+    /// # Errors
+    /// No such array, another element type, or another number of elements.
+    pub fn push<T: Element>(&mut self, name: &str, data: &[T]) -> Result<()> {
+        let id = self.id(name)?;
+        let target = self.get_mut::<T>(name)?;
+        if target.len() == data.len() {
+            target.copy_from_slice(data);
+            return Ok(());
+        }
+        Err(Error::WrongLength {
+            name: name.into(),
+            shape: self.array(id).shape().to_vec(),
+            expected: self.array(id).len(),
+            given: data.len(),
+        })
+    }
+
+    /// The elements of an array by number, row-major.
+    ///
+    /// # Panics
+    /// If `T` is not its element type: who holds an [`ArrayId`] knows what it declared.
+    #[must_use]
+    pub fn slice<T: Element>(&self, id: ArrayId) -> &[T] {
+        self.arrays[id.0].elements()
+    }
+
+    /// The elements of an array by number, to be changed.
+    ///
+    /// # Panics
+    /// As [`Store::slice`].
+    pub fn slice_mut<T: Element>(&mut self, id: ArrayId) -> &mut [T] {
+        self.arrays[id.0].elements_mut()
+    }
+
+    fn check_type<T: Element>(&self, id: ArrayId) -> Result<()> {
+        let array = self.array(id);
+        if array.dtype() == T::DTYPE {
+            return Ok(());
+        }
+        Err(Error::WrongType {
+            name: array.name().into(),
+            shape: array.shape().to_vec(),
+            held: array.dtype(),
+            asked: T::DTYPE,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_arrays() -> Plan {
+        let mut plan = Plan::new();
+        plan.add("x", DType::F32, &[3, 2]).unwrap();
+        plan.add("flag", DType::U8, &[3]).unwrap();
+        plan
+    }
+
+    #[test]
+    fn arrays_are_updated_in_place_and_never_move() {
+        let mut store = two_arrays().allocate().unwrap();
+        let before = store.array(store.id("x").unwrap()).as_ptr();
+        store.push("x", &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        store.get_mut::<u8>("flag").unwrap()[2] = 1;
+        assert_eq!(store.get::<f32>("x").unwrap()[5], 6.0);
+        assert_eq!(store.get::<u8>("flag").unwrap(), [0, 0, 1]);
+        assert_eq!(store.array(store.id("x").unwrap()).as_ptr(), before);
+        assert_eq!(before as usize % 64, 0);
+    }
+
+    #[test]
+    fn a_handle_keeps_the_memory_alive() {
+        let mut store = two_arrays().allocate().unwrap();
+        store.push("flag", &[7u8, 8, 9]).unwrap();
+        let handle = store.array(store.id("flag").unwrap()).clone();
+        drop(store);
+        assert_eq!(handle.elements::<u8>(), [7, 8, 9]);
+    }
+
+    #[test]
+    fn errors_name_array_shape_and_dtype() {
+        let mut plan = two_arrays();
+        assert_eq!(
+            plan.add("x", DType::I32, &[1]).unwrap_err().to_string(),
+            "array \"x\" is declared twice"
+        );
+        let mut store = plan.allocate().unwrap();
+        assert_eq!(
+            store.get::<f32>("y").unwrap_err().to_string(),
+            "there is no array \"y\"; there are x, flag"
+        );
+        assert_eq!(
+            store.push("x", &[0.0f32]).unwrap_err().to_string(),
+            "array \"x\" of shape [3, 2] has 6 elements, but 1 were given"
+        );
+    }
+
+    #[test]
+    fn too_much_is_refused_before_it_is_allocated() {
+        let mut plan = Plan::new();
+        plan.add("huge", DType::F32, &[usize::MAX / 8, 16]).unwrap();
+        let error = plan.allocate().unwrap_err().to_string();
+        assert!(error.contains("lower num_envs"), "{error}");
+    }
+}

@@ -1,0 +1,150 @@
+//! A public conformance check of an executor: auto-reset, final observations, independence of the
+//! number of threads and of replicas from each other.
+
+use crate::error::{Error, Result};
+use crate::executor::CpuVecEnv;
+use crate::vec_env::{VecEnv, VecOptions};
+use warp_core::{DType, Draw, Env, Purpose, Space};
+use warp_data::ArrayId;
+
+/// Not a multiple of any vector width or shard size.
+const REPLICAS: usize = 67;
+const STEPS: u32 = 160;
+
+/// Runs an environment under the executor and compares what must be equal.
+///
+/// # Errors
+/// The first thing that is wrong, with its place.
+pub fn check_vec_env<E: Env>(config: &E::Config, seed: u64) -> Result<()> {
+    let make = |n_envs, threads, first_replica| {
+        let options = VecOptions { n_envs, seed, threads, first_replica, ..VecOptions::default() };
+        CpuVecEnv::new(E::new(config)?, options)
+    };
+    let mut one = make(REPLICAS, 1, 0)?;
+    let mut two = make(REPLICAS, 2, 0)?;
+    let last = REPLICAS - 1;
+    let mut tail = make(1, 1, last as u32)?;
+    for step in 0..STEPS {
+        for envs in [&mut one, &mut two, &mut tail] {
+            random_actions(envs, seed, step);
+            envs.step()?;
+        }
+        check_flags(&one)?;
+        let (a, b) = (all_bits(&one, 0..REPLICAS), all_bits(&two, 0..REPLICAS));
+        compare::<E>(step, "1 and 2 threads", &a, &b)?;
+        let (a, b) = (all_bits(&one, last..REPLICAS), all_bits(&tail, 0..1));
+        compare::<E>(step, "a replica among others and alone", &a, &b)?;
+    }
+    Ok(())
+}
+
+fn broken(env: &str, reason: String) -> Result<()> {
+    Err(Error::NonConforming { env: env.into(), reason })
+}
+
+fn compare<E: Env>(
+    step: u32,
+    what: &str,
+    a: &[(String, Vec<u32>)],
+    b: &[(String, Vec<u32>)],
+) -> Result<()> {
+    for ((name, a), (_, b)) in a.iter().zip(b) {
+        if let Some(at) = a.iter().zip(b).position(|(x, y)| x != y) {
+            return broken(
+                E::NAME,
+                format!(
+                    "step {step}: with {what}, {name}[{at}] has the bits {:#x} and {:#x}",
+                    a[at], b[at]
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// An episode that ended has begun anew; one that goes on has not.
+fn check_flags(envs: &dyn VecEnv) -> Result<()> {
+    let ids = envs.ids();
+    let flags = |id| envs.store().slice::<u8>(id);
+    let lengths = envs.store().slice::<u32>(ids.episode_length);
+    let limit = envs.spec().time_limit.steps;
+    let ended = flags(ids.terminated).iter().zip(flags(ids.truncated));
+    for (replica, ((terminated, truncated), length)) in ended.zip(lengths).enumerate() {
+        let fine = match terminated + truncated {
+            0 => *length > 0 && *length < limit,
+            1 => *length == 0,
+            _ => false,
+        };
+        if !fine {
+            let name = &envs.spec().name;
+            return broken(
+                name,
+                format!(
+                    "replica {replica} has terminated = {terminated}, truncated = {truncated} and \
+                     is {length} steps into its episode"
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Every array that a learner reads or a checkpoint keeps, as bits.
+fn all_bits(envs: &dyn VecEnv, replicas: std::ops::Range<usize>) -> Vec<(String, Vec<u32>)> {
+    let ids = envs.ids();
+    let grouped = ids.obs.iter().chain(&ids.reward).copied();
+    let flags = [ids.terminated, ids.truncated];
+    let wanted: Vec<ArrayId> = ids.persistent().chain(grouped).chain(flags).collect();
+    let bits = |id: ArrayId| {
+        let array = envs.store().array(id);
+        let range = replicas.start * array.row_len()..replicas.end * array.row_len();
+        let bits = match array.dtype() {
+            DType::F32 => {
+                envs.store().slice::<f32>(id)[range].iter().map(|x| x.to_bits()).collect()
+            }
+            DType::I32 => envs.store().slice::<i32>(id)[range].iter().map(|x| *x as u32).collect(),
+            DType::U32 => envs.store().slice::<u32>(id)[range].to_vec(),
+            DType::U8 => {
+                envs.store().slice::<u8>(id)[range].iter().map(|x| u32::from(*x)).collect()
+            }
+        };
+        (array.name().to_string(), bits)
+    };
+    wanted.into_iter().map(bits).collect()
+}
+
+/// Writes random actions, the same for the same global replica.
+fn random_actions(envs: &mut dyn VecEnv, seed: u64, step: u32) {
+    let (spec, options, ids) = (envs.spec().clone(), envs.options().clone(), envs.ids().clone());
+    for (g, group) in spec.groups.iter().enumerate() {
+        let sizes = group.action.head_sizes();
+        let mask = ids.action_mask[g].map(|id| envs.store().slice::<u8>(id).to_vec());
+        for replica in 0..options.n_envs {
+            let global = options.first_replica + replica as u32;
+            for agent in 0..group.n_agents {
+                let number = (spec.first_agent(g) + agent) as u32;
+                let mut draw = Draw::new(seed, global, step, Purpose::RandomAction).agent(number);
+                let row = replica * group.n_agents + agent;
+                let width = group.action.action_width();
+                if let Space::Box { low, high, .. } = &group.action {
+                    let out = envs.store_mut().slice_mut::<f32>(ids.action[g]);
+                    for (d, value) in out[row * width..][..width].iter_mut().enumerate() {
+                        *value = draw.uniform_in(low[d].max(-10.0), high[d].min(10.0));
+                    }
+                    continue;
+                }
+                let mut offset = row * sizes.iter().sum::<usize>();
+                for (head, size) in sizes.iter().enumerate() {
+                    let mut pick = draw.below(*size as u32) as usize;
+                    // The next allowed action, so that every mask leaves one.
+                    while mask.as_ref().is_some_and(|mask| mask[offset + pick] == 0) {
+                        pick = (pick + 1) % size;
+                    }
+                    let out = envs.store_mut().slice_mut::<i32>(ids.action[g]);
+                    out[row * width + head] = pick as i32;
+                    offset += size;
+                }
+            }
+        }
+    }
+}

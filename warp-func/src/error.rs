@@ -1,0 +1,62 @@
+//! What can go wrong when environments are built or stepped; one sentence each, values included.
+
+/// The crate's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of this crate.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An environment refuses its configuration or breaks the contract.
+    #[error(transparent)]
+    Core(#[from] warp_core::Error),
+    /// An array does not exist, does not fit, or needs more memory than is free.
+    #[error(transparent)]
+    Data(#[from] warp_data::Error),
+    /// No environment has this name.
+    #[error("there is no environment \"{name}\"; there are {known}{}", nearest.as_ref().map_or(String::new(), |n| format!("; did you mean \"{n}\"?")))]
+    UnknownEnv {
+        /// The name asked for.
+        name: String,
+        /// The names that exist.
+        known: String,
+        /// The name that is spelled most alike.
+        nearest: Option<String>,
+    },
+    /// An option of the executor that is out of range.
+    #[error("{option} = {value}: {reason}")]
+    InvalidOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An action outside its space.
+    #[error(
+        "replica {replica}, group \"{group}\", agent {agent}, head {head}: action {action} is not in {space}"
+    )]
+    InvalidAction {
+        /// The replica.
+        replica: usize,
+        /// The group.
+        group: String,
+        /// The agent within its group.
+        agent: usize,
+        /// The head or element.
+        head: usize,
+        /// The action.
+        action: String,
+        /// The head's space.
+        space: String,
+    },
+    /// An executor that breaks the contract, found by [`crate::check_vec_env`].
+    #[error("environment \"{env}\" breaks the contract: {reason}")]
+    NonConforming {
+        /// The environment's name.
+        env: String,
+        /// What was seen.
+        reason: String,
+    },
+}

@@ -1,0 +1,196 @@
+//! The step path, compiled for each vector width, and the fast path for small environments.
+//!
+//! A scalar environment with one agent is stepped a chunk of replicas at a time: columns are copied
+//! into a tile on the stack, one branch-free loop steps all lanes (which the compiler turns into
+//! vector instructions, since a tile aliases nothing), and the tile is copied back. Restarts are a
+//! second pass. No instruction set changes a result: bodies never use fused multiply-add.
+#![expect(unsafe_code, reason = "calls functions compiled for vector units found at run time")]
+
+use super::shard::ShardRunner;
+use warp_core::{
+    Actions, Env, EnvSpec, FieldSource, Observation, Purpose, Record, Space, State, StepOut,
+};
+
+/// Replicas per tile.
+const LANES: usize = 64;
+/// State fields that fit in a tile.
+const MAX_FIELDS: usize = 8;
+/// Observation elements that fit in a tile.
+const MAX_WIDTH: usize = 8;
+
+/// The kind of action that the fast path's one agent takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FastPath {
+    Discrete,
+    Continuous,
+}
+
+impl FastPath {
+    /// Whether an environment is small and plain enough.
+    pub(super) fn for_env<E: Env>(spec: &EnvSpec) -> Option<FastPath> {
+        let group = &spec.groups[0];
+        let small = E::State::SCALARS && E::State::FIELDS.len() <= MAX_FIELDS;
+        let seen = E::OBSERVATION_WIDTH > 0 && E::OBSERVATION_WIDTH <= MAX_WIDTH;
+        let lone = spec.groups.len() == 1 && group.n_agents == 1 && !group.mortal;
+        let plain = spec.statistics.is_empty() && spec.global_observation.is_none();
+        let one = group.mask_width() == 0 && group.action.action_width() == 1;
+        if !(small && seen && lone && plain && one) {
+            return None;
+        }
+        match group.action {
+            Space::Box { .. } => Some(FastPath::Continuous),
+            _ => Some(FastPath::Discrete),
+        }
+    }
+}
+
+/// Runs the bodies of all replicas with the widest vectors that this machine has.
+pub(super) fn step<E: Env>(shard: &mut ShardRunner<E>, fast: Option<FastPath>) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // The answers are cached by the standard library; asking costs a load and a test.
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512bw")
+        {
+            // SAFETY: the features were just found.
+            return unsafe { step_avx512(shard, fast) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature was just found.
+            return unsafe { step_avx2(shard, fast) };
+        }
+    }
+    step_any(shard, fast);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw")]
+fn step_avx512<E: Env>(shard: &mut ShardRunner<E>, fast: Option<FastPath>) {
+    step_any(shard, fast);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn step_avx2<E: Env>(shard: &mut ShardRunner<E>, fast: Option<FastPath>) {
+    step_any(shard, fast);
+}
+
+#[inline(always)]
+fn step_any<E: Env>(shard: &mut ShardRunner<E>, fast: Option<FastPath>) {
+    match fast {
+        None => shard.step_all_rows(),
+        Some(FastPath::Discrete) => step_tiles::<E, true>(shard),
+        Some(FastPath::Continuous) => step_tiles::<E, false>(shard),
+    }
+}
+
+/// A chunk of replicas on the stack, lane by lane.
+struct Tile {
+    fields: [[u32; LANES]; MAX_FIELDS],
+    discrete: [i32; LANES],
+    continuous: [f32; LANES],
+    reward: [f32; LANES],
+    terminated: [u8; LANES],
+    obs: [[f32; LANES]; MAX_WIDTH],
+}
+
+struct Lane<'t> {
+    fields: &'t [[u32; LANES]; MAX_FIELDS],
+    lane: usize,
+}
+
+impl<'a> FieldSource<'a> for Lane<'_> {
+    #[inline(always)]
+    fn bits(&mut self, field: usize) -> u32 {
+        self.fields[field][self.lane]
+    }
+    fn scalar<T: warp_core::Bits>(&mut self, _field: usize) -> &'a mut T {
+        unreachable!("a state of scalars is read by its bits")
+    }
+    fn row<T: warp_core::Bits>(&mut self, _field: usize) -> &'a mut [T] {
+        unreachable!("a state of scalars has no rows")
+    }
+}
+
+#[inline(always)]
+fn step_tiles<E: Env, const DISCRETE: bool>(shard: &mut ShardRunner<E>) {
+    let mut tile = Tile {
+        fields: [[0; LANES]; MAX_FIELDS],
+        discrete: [0; LANES],
+        continuous: [0.0; LANES],
+        reward: [0.0; LANES],
+        terminated: [0; LANES],
+        obs: [[0.0; LANES]; MAX_WIDTH],
+    };
+    let group = &shard.groups[0];
+    let mut first = shard.replicas.start;
+    while first < shard.replicas.end {
+        let n = LANES.min(shard.replicas.end - first);
+        let rows = first..first + n;
+        for (lanes, column) in tile.fields.iter_mut().zip(&shard.fields) {
+            lanes[..n].copy_from_slice(column.bits_mut(rows.clone()));
+        }
+        if let (true, Some(column)) = (DISCRETE, &group.discrete) {
+            tile.discrete[..n].copy_from_slice(column.rows(rows.clone()));
+        }
+        if let (false, Some(column)) = (DISCRETE, &group.continuous) {
+            tile.continuous[..n].copy_from_slice(column.rows(rows.clone()));
+        }
+        step_lanes::<E, DISCRETE>(shard, &mut tile, first);
+        for (lanes, column) in tile.fields.iter().zip(&shard.fields) {
+            column.bits_mut(rows.clone()).copy_from_slice(&lanes[..n]);
+        }
+        group.reward.rows_mut(rows.clone()).copy_from_slice(&tile.reward[..n]);
+        shard.terminated.rows_mut(rows.clone()).copy_from_slice(&tile.terminated[..n]);
+        let returns = group.episode_return.rows_mut(rows.clone());
+        returns.iter_mut().zip(&tile.reward).for_each(|(sum, reward)| *sum += reward);
+        shard.episode_length.rows_mut(rows.clone()).iter_mut().for_each(|length| *length += 1);
+        let obs = group.obs.rows_mut(rows);
+        for (lane, row) in obs.chunks_exact_mut(E::OBSERVATION_WIDTH).enumerate() {
+            for (element, value) in row.iter_mut().enumerate() {
+                *value = tile.obs[element][lane];
+            }
+        }
+        first += n;
+    }
+}
+
+/// Lanes beyond the last replica hold an earlier chunk's numbers, or zeros; nobody reads them.
+#[inline(always)]
+fn step_lanes<E: Env, const DISCRETE: bool>(shard: &ShardRunner<E>, tile: &mut Tile, first: usize) {
+    let env = &*shard.env;
+    for lane in 0..LANES {
+        let mut view = E::State::view(&mut Lane { fields: &tile.fields, lane });
+        let (discrete, continuous) = ([tile.discrete[lane]], [tile.continuous[lane]]);
+        let mut actions = Actions::default();
+        if DISCRETE {
+            actions.discrete[0] = &discrete;
+        } else {
+            actions.continuous[0] = &continuous;
+        }
+        let (mut reward, mut obs) = ([0.0], [0.0; MAX_WIDTH]);
+        let mut out = StepOut {
+            reward: [&mut reward, &mut [], &mut [], &mut [], &mut [], &mut [], &mut [], &mut []],
+            alive: [(); 8].map(|()| &mut [][..]),
+            terminated: false,
+            statistics: &mut [],
+        };
+        let mut draw = shard.draw(first + lane, Purpose::Step);
+        env.step(&mut view, &actions, &mut draw, &mut out);
+        tile.terminated[lane] = u8::from(out.terminated);
+        tile.reward[lane] = reward[0];
+        let seen = &mut obs[..E::OBSERVATION_WIDTH];
+        let mut out = Observation {
+            obs: [seen, &mut [], &mut [], &mut [], &mut [], &mut [], &mut [], &mut []],
+            action_mask: [(); 8].map(|()| &mut [][..]),
+            global: &mut [],
+        };
+        env.observe(&view, &mut out);
+        for (element, lanes) in tile.obs.iter_mut().enumerate().take(E::OBSERVATION_WIDTH) {
+            lanes[lane] = obs[element];
+        }
+        E::State::save(&view, |field, bits| tile.fields[field][lane] = bits);
+    }
+}

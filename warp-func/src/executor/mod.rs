@@ -1,0 +1,175 @@
+//! The CPU executor: shards of replicas over threads.
+//!
+//! Shards are cut by the number of replicas alone, so results do not depend on the number of
+//! threads. `shard` steps one range; `lanes` is its fast path for small single-agent environments,
+//! many replicas per instruction; `columns` is where pointers into the store are kept.
+
+mod columns;
+mod lanes;
+mod plan;
+mod shard;
+
+use crate::crew::Crew;
+use crate::episodes::EpisodeTotals;
+use crate::error::{Error, Result};
+use crate::vec_env::{ArrayIds, Shard, VecEnv, VecOptions};
+use shard::ShardRunner;
+use std::sync::Arc;
+use warp_core::{Env, EnvSpec, Space};
+use warp_data::Store;
+
+/// Replicas of one environment on the host.
+#[derive(Debug)]
+pub struct CpuVecEnv<E: Env> {
+    spec: EnvSpec,
+    options: VecOptions,
+    store: Store,
+    ids: ArrayIds,
+    shards: columns::Shards<E>,
+    crew: Crew,
+    run_step: u32,
+    totals: EpisodeTotals,
+}
+
+impl<E: Env> CpuVecEnv<E> {
+    /// Replicas at the start of their first episodes.
+    ///
+    /// # Errors
+    /// Options out of range, a spec that contradicts itself, or too little memory.
+    pub fn new(env: E, options: VecOptions) -> Result<Self> {
+        let invalid = |value: String, reason: &str| Error::InvalidOption {
+            option: "num_envs",
+            value,
+            reason: reason.into(),
+        };
+        let (first, n_envs) = (options.first_replica as usize, options.n_envs);
+        if n_envs == 0 {
+            return Err(invalid("0".into(), "at least one replica is needed"));
+        }
+        if first.checked_add(n_envs).is_none_or(|end| end > u32::MAX as usize) {
+            return Err(invalid(n_envs.to_string(), "replicas are numbered with 32 bits"));
+        }
+        let spec = env.spec();
+        spec.validate()?;
+        let (store, ids) = plan::allocate(&env, &spec, n_envs)?;
+        let totals = EpisodeTotals::new(spec.groups.len(), spec.statistics.len());
+        let shards = columns::Shards::new(&Arc::new(env), &spec, &options, &store, &ids);
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = if options.threads == 0 { cores() } else { options.threads };
+        let crew = Crew::new(threads.min(shards.len()));
+        let mut this = Self { spec, options, store, ids, shards, crew, run_step: 0, totals };
+        this.reset();
+        Ok(this)
+    }
+
+    fn on_shards(&mut self, work: impl Fn(&mut ShardRunner<E>) + Sync) {
+        self.shards.each(&mut self.crew, &work);
+    }
+
+    /// Every action must lie in its space; checked before anything moves.
+    fn check_actions(&self) -> Result<()> {
+        for (g, group) in self.spec.groups.iter().enumerate() {
+            let width = group.action.action_width();
+            let refuse = |at: usize, action: String, space: String| {
+                Err(Error::InvalidAction {
+                    replica: at / (width * group.n_agents),
+                    group: group.name.clone(),
+                    agent: at / width % group.n_agents,
+                    head: at % width,
+                    action,
+                    space,
+                })
+            };
+            if let Space::Box { .. } = group.action {
+                let values = self.store.slice::<f32>(self.ids.action[g]);
+                // A number that is not finite makes the sum not finite: one pass, no branch.
+                if values.iter().map(|v| v * 0.0).sum::<f32>() == 0.0 {
+                    continue;
+                }
+                if let Some(at) = values.iter().position(|v| !v.is_finite()) {
+                    return refuse(at, values[at].to_string(), group.action.to_string());
+                }
+                continue;
+            }
+            let actions = self.store.slice::<i32>(self.ids.action[g]);
+            let sizes = group.action.head_sizes();
+            if in_range(actions, &sizes) {
+                continue;
+            }
+            let outside = |(at, a): (usize, &i32)| *a < 0 || *a as usize >= sizes[at % width];
+            if let Some(at) = actions.iter().enumerate().position(outside) {
+                let space = Space::Discrete { n: sizes[at % width] }.to_string();
+                return refuse(at, actions[at].to_string(), space);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether all actions are within their heads; a negative one is a large one when unsigned.
+fn in_range(actions: &[i32], sizes: &[usize]) -> bool {
+    let smallest = sizes.iter().copied().min().unwrap_or(0) as u32;
+    let largest = actions.iter().map(|a| *a as u32).max().unwrap_or(0);
+    if largest < smallest {
+        return true;
+    }
+    let fits = |row: &[i32]| row.iter().zip(sizes).all(|(a, n)| (*a as u32) < *n as u32);
+    actions.chunks_exact(sizes.len()).all(fits)
+}
+
+impl<E: Env> VecEnv for CpuVecEnv<E> {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+    fn options(&self) -> &VecOptions {
+        &self.options
+    }
+    fn store(&self) -> &Store {
+        &self.store
+    }
+    fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+    fn ids(&self) -> &ArrayIds {
+        &self.ids
+    }
+
+    fn reset(&mut self) {
+        self.on_shards(ShardRunner::reset);
+    }
+
+    fn step(&mut self) -> Result<()> {
+        self.check_actions()?;
+        self.on_shards(ShardRunner::step);
+        self.run_step = self.run_step.wrapping_add(1);
+        Ok(())
+    }
+
+    fn observe(&mut self) {
+        self.on_shards(ShardRunner::observe);
+    }
+
+    fn run_step(&self) -> u32 {
+        self.run_step
+    }
+
+    fn set_run_step(&mut self, step: u32) {
+        self.run_step = step;
+        self.on_shards(|shard| shard.run_step = step);
+    }
+
+    fn take_episodes(&mut self) -> EpisodeTotals {
+        self.totals.clear();
+        let Self { shards, totals, .. } = self;
+        shards.each_in_order(|shard| {
+            totals.merge(&shard.episodes);
+            shard.episodes.clear();
+        });
+        self.totals.clone()
+    }
+
+    fn for_each_shard(&mut self, work: &(dyn Fn(&mut dyn Shard) + Sync)) {
+        self.on_shards(|shard| work(shard));
+        self.shards.each_in_order(|shard| self.run_step = shard.run_step);
+    }
+}

@@ -1,0 +1,75 @@
+//! Which arrays an environment needs: one per state field, the rest as in [`ArrayIds`].
+
+use crate::error::Result;
+use crate::vec_env::ArrayIds;
+use warp_core::env::field_len;
+use warp_core::{DType, Env, EnvSpec, GroupSpec, Record, Space};
+use warp_data::{ArrayId, Plan, Store};
+
+pub(super) fn allocate<E: Env>(env: &E, spec: &EnvSpec, n: usize) -> Result<(Store, ArrayIds)> {
+    let mut plan = Plan::new();
+    let state = E::State::FIELDS.iter().map(|field| {
+        field_len(env, field)?;
+        let dims = env.dims();
+        let size =
+            |dim: &&str| dims.iter().find(|(name, _)| name == dim).map_or(0, |(_, size)| *size);
+        let shape: Vec<usize> = [n].into_iter().chain(field.dims.iter().map(size)).collect();
+        Ok(plan.add(field.name, field.dtype, &shape)?)
+    });
+    let state = state.collect::<Result<Vec<_>>>()?;
+    let mut flag = |name: &str, dtype| Ok::<_, crate::Error>(plan.add(name, dtype, &[n])?);
+    let terminated = flag("terminated", DType::U8)?;
+    let truncated = flag("truncated", DType::U8)?;
+    let episode_length = flag("episode_length", DType::U32)?;
+    let mut optional = |name: &str, width: usize| {
+        (width > 0).then(|| plan.add(name, DType::F32, &[n, width])).transpose()
+    };
+    let statistic = optional("statistic", spec.statistics.len())?;
+    let global = spec.global_observation.as_ref().map_or(0, |space| space.flatten().width);
+    let global_obs = optional("global_obs", global)?;
+    let mut ids = ArrayIds {
+        state,
+        obs: vec![],
+        final_obs: vec![],
+        action_mask: vec![],
+        action: vec![],
+        reward: vec![],
+        alive: vec![],
+        agent_terminated: vec![],
+        episode_return: vec![],
+        terminated,
+        truncated,
+        episode_length,
+        statistic,
+        global_obs,
+    };
+    for group in &spec.groups {
+        add_group(&mut plan, &mut ids, group, n)?;
+    }
+    Ok((plan.allocate()?, ids))
+}
+
+fn add_group(plan: &mut Plan, ids: &mut ArrayIds, group: &GroupSpec, n: usize) -> Result<()> {
+    let agents = group.n_agents;
+    let mut add = |what: &str, dtype, shape: &[usize]| -> Result<ArrayId> {
+        Ok(plan.add(&format!("{what}.{}", group.name), dtype, shape)?)
+    };
+    let seen = [n, agents, group.observation_width()];
+    ids.obs.push(add("obs", DType::F32, &seen)?);
+    ids.final_obs.push(add("final_obs", DType::F32, &seen)?);
+    let done = match group.action {
+        Space::Box { .. } => DType::F32,
+        _ => DType::I32,
+    };
+    ids.action.push(add("action", done, &[n, agents, group.action.action_width()])?);
+    ids.reward.push(add("reward", DType::F32, &[n, agents])?);
+    ids.episode_return.push(add("episode_return", DType::F32, &[n])?);
+    let masked = group.mask_width() > 0;
+    let mask = masked.then(|| add("action_mask", DType::U8, &[n, agents, group.mask_width()]));
+    ids.action_mask.push(mask.transpose()?);
+    let alive = group.mortal.then(|| add("alive", DType::U8, &[n, agents]));
+    ids.alive.push(alive.transpose()?);
+    let left = group.mortal.then(|| add("agent_terminated", DType::U8, &[n, agents]));
+    ids.agent_terminated.push(left.transpose()?);
+    Ok(())
+}

@@ -1,0 +1,310 @@
+//! One shard: steps its replicas, restarts those that ended, keeps count of episodes.
+
+use super::columns::{Column, FieldColumn, RowSource};
+use super::lanes;
+use crate::episodes::EpisodeTotals;
+use crate::vec_env::{ArrayIds, Shard, Start, VecOptions};
+use std::ops::Range;
+use std::sync::Arc;
+use warp_core::{
+    Actions, Draw, Env, EnvSpec, Groups, LimitEnds, MAX_GROUPS, Observation, Purpose, Space, State,
+    StepOut, TimeLimit, View,
+};
+use warp_data::{Element, Store};
+
+/// A range of replicas and everything that belongs to it.
+#[derive(Debug)]
+pub(super) struct ShardRunner<E: Env> {
+    pub(super) env: Arc<E>,
+    pub(super) replicas: Range<usize>,
+    /// Steps since the run began.
+    pub(super) run_step: u32,
+    pub(super) seed: u64,
+    pub(super) first_replica: u32,
+    pub(super) episodes: EpisodeTotals,
+    pub(super) fields: Vec<FieldColumn>,
+    pub(super) groups: Vec<GroupColumns>,
+    pub(super) terminated: Column<u8>,
+    pub(super) truncated: Column<u8>,
+    pub(super) episode_length: Column<u32>,
+    statistic: Option<Column<f32>>,
+    global_obs: Option<Column<f32>>,
+    time_limit: TimeLimit,
+    auto_reset: bool,
+    start: Start,
+    fast: Option<lanes::FastPath>,
+}
+
+/// The arrays of one group.
+#[derive(Debug)]
+pub(super) struct GroupColumns {
+    pub(super) obs: Column<f32>,
+    final_obs: Column<f32>,
+    action_mask: Option<Column<u8>>,
+    pub(super) discrete: Option<Column<i32>>,
+    pub(super) continuous: Option<Column<f32>>,
+    pub(super) reward: Column<f32>,
+    alive: Option<Column<u8>>,
+    agent_terminated: Option<Column<u8>>,
+    pub(super) episode_return: Column<f32>,
+}
+
+impl<E: Env> ShardRunner<E> {
+    pub(super) fn new(
+        env: &Arc<E>,
+        spec: &EnvSpec,
+        options: &VecOptions,
+        (store, ids): (&Store, &ArrayIds),
+        replicas: Range<usize>,
+    ) -> Self {
+        let group = |g: usize| {
+            let boxed = matches!(spec.groups[g].action, Space::Box { .. });
+            GroupColumns {
+                obs: Column::new(store, ids.obs[g]),
+                final_obs: Column::new(store, ids.final_obs[g]),
+                action_mask: ids.action_mask[g].map(|id| Column::new(store, id)),
+                discrete: (!boxed).then(|| Column::new(store, ids.action[g])),
+                continuous: boxed.then(|| Column::new(store, ids.action[g])),
+                reward: Column::new(store, ids.reward[g]),
+                alive: ids.alive[g].map(|id| Column::new(store, id)),
+                agent_terminated: ids.agent_terminated[g].map(|id| Column::new(store, id)),
+                episode_return: Column::new(store, ids.episode_return[g]),
+            }
+        };
+        Self {
+            env: Arc::clone(env),
+            replicas,
+            run_step: 0,
+            seed: options.seed,
+            first_replica: options.first_replica,
+            episodes: EpisodeTotals::new(spec.groups.len(), spec.statistics.len()),
+            fields: ids.state.iter().map(|id| FieldColumn::new(store, *id)).collect(),
+            groups: (0..spec.groups.len()).map(group).collect(),
+            terminated: Column::new(store, ids.terminated),
+            truncated: Column::new(store, ids.truncated),
+            episode_length: Column::new(store, ids.episode_length),
+            statistic: ids.statistic.map(|id| Column::new(store, id)),
+            global_obs: ids.global_obs.map(|id| Column::new(store, id)),
+            time_limit: spec.time_limit,
+            auto_reset: options.auto_reset,
+            start: options.start,
+            fast: lanes::FastPath::for_env::<E>(spec),
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        for replica in self.replicas.clone() {
+            self.reset_replica(replica);
+            self.terminated.row_mut(replica)[0] = 0;
+            self.truncated.row_mut(replica)[0] = 0;
+        }
+    }
+
+    pub(super) fn observe(&mut self) {
+        for replica in self.replicas.clone() {
+            self.observe_replica(replica);
+        }
+    }
+
+    /// The draws of one replica in this step.
+    #[inline(always)]
+    pub(super) fn draw(&self, replica: usize, purpose: Purpose) -> Draw {
+        Draw::new(self.seed, self.first_replica + replica as u32, self.run_step, purpose)
+    }
+
+    fn view(&self, replica: usize) -> View<'_, E> {
+        E::State::view(&mut RowSource { fields: &self.fields, replica })
+    }
+
+    fn save(&self, view: &View<'_, E>, replica: usize) {
+        E::State::save(view, |field, bits| {
+            self.fields[field].bits_mut(replica..replica + 1)[0] = bits;
+        });
+    }
+
+    fn reset_replica(&self, replica: usize) {
+        let mut draw = match self.start {
+            Start::Fresh => self.draw(replica, Purpose::Reset),
+            Start::Fixed => Draw::new(self.seed, 0, 0, Purpose::Reset),
+        };
+        let mut view = self.view(replica);
+        self.env.reset(&mut view, &mut draw);
+        self.save(&view, replica);
+        self.episode_length.row_mut(replica)[0] = 0;
+        for group in &self.groups {
+            group.episode_return.row_mut(replica)[0] = 0.0;
+            if let Some(alive) = &group.alive {
+                alive.row_mut(replica).fill(1);
+            }
+        }
+        if let Some(statistic) = &self.statistic {
+            statistic.row_mut(replica).fill(0.0);
+        }
+        self.observe_replica(replica);
+    }
+
+    fn observe_replica(&self, replica: usize) {
+        let mut out = Observation {
+            obs: self.each_group(|group| group.obs.row_mut(replica)),
+            action_mask: self.each_group(|group| optional_row(&group.action_mask, replica)),
+            global: optional_row(&self.global_obs, replica),
+        };
+        self.env.observe(&self.view(replica), &mut out);
+    }
+
+    #[inline(always)]
+    fn each_group<'a, T: Element>(
+        &'a self,
+        row: impl Fn(&'a GroupColumns) -> &'a mut [T],
+    ) -> Groups<&'a mut [T]> {
+        let mut groups = self.groups.iter();
+        [(); MAX_GROUPS].map(|()| groups.next().map_or(&mut [][..], &row))
+    }
+
+    /// One replica's step, observation included, by the general path.
+    #[inline(always)]
+    fn step_replica(&self, replica: usize) {
+        let mut actions = Actions::default();
+        for (g, group) in self.groups.iter().enumerate() {
+            if let Some(discrete) = &group.discrete {
+                actions.discrete[g] = discrete.rows(replica..replica + 1);
+            }
+            if let Some(continuous) = &group.continuous {
+                actions.continuous[g] = continuous.rows(replica..replica + 1);
+            }
+            group.reward.row_mut(replica).fill(0.0);
+            // Until the body has run, who was alive before; then who left.
+            if let (Some(left), Some(alive)) = (&group.agent_terminated, &group.alive) {
+                left.row_mut(replica).copy_from_slice(alive.rows(replica..replica + 1));
+            }
+        }
+        let mut out = StepOut {
+            reward: self.each_group(|group| group.reward.row_mut(replica)),
+            alive: self.each_group(|group| optional_row(&group.alive, replica)),
+            terminated: false,
+            statistics: optional_row(&self.statistic, replica),
+        };
+        let mut draw = self.draw(replica, Purpose::Step);
+        let mut view = self.view(replica);
+        self.env.step(&mut view, &actions, &mut draw, &mut out);
+        let terminated = out.terminated;
+        self.save(&view, replica);
+        self.terminated.row_mut(replica)[0] = u8::from(terminated);
+        self.episode_length.row_mut(replica)[0] += 1;
+        for group in &self.groups {
+            let total: f32 = group.reward.rows(replica..replica + 1).iter().sum();
+            group.episode_return.row_mut(replica)[0] += total;
+        }
+        self.observe_replica(replica);
+    }
+
+    #[inline(always)]
+    pub(super) fn step_all_rows(&mut self) {
+        for replica in self.replicas.clone() {
+            self.step_replica(replica);
+        }
+    }
+
+    /// After the bodies have run: time limits, episode totals, restarts.
+    fn finish_step(&mut self) {
+        let TimeLimit { steps, ends } = self.time_limit;
+        let lengths = self.episode_length.rows(self.replicas.clone());
+        let terminated = self.terminated.rows_mut(self.replicas.clone());
+        let truncated = self.truncated.rows_mut(self.replicas.clone());
+        let mut any = 0;
+        for ((length, terminated), truncated) in lengths.iter().zip(terminated).zip(truncated) {
+            let over = u8::from(*length >= steps);
+            match ends {
+                LimitEnds::Terminated => *terminated |= over,
+                LimitEnds::Truncated => *truncated = over & (1 - *terminated),
+            }
+            any |= *terminated | *truncated;
+        }
+        for group in &self.groups {
+            self.mark_leavers(group);
+        }
+        if any != 0 {
+            self.end_episodes();
+        }
+    }
+
+    /// Turns "was alive before" into "left in this step".
+    fn mark_leavers(&self, group: &GroupColumns) {
+        let (Some(left), Some(alive)) = (&group.agent_terminated, &group.alive) else { return };
+        for replica in self.replicas.clone() {
+            let over = self.terminated.row_mut(replica)[0];
+            let alive = alive.rows(replica..replica + 1);
+            for (left, alive) in left.row_mut(replica).iter_mut().zip(alive) {
+                *left &= over | (1 - *alive);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn end_episodes(&mut self) {
+        for replica in self.replicas.clone() {
+            if self.terminated.row_mut(replica)[0] | self.truncated.row_mut(replica)[0] == 0 {
+                continue;
+            }
+            self.count_episode(replica);
+            for group in &self.groups {
+                let last = group.obs.rows(replica..replica + 1);
+                group.final_obs.row_mut(replica).copy_from_slice(last);
+            }
+            if self.auto_reset {
+                self.reset_replica(replica);
+            }
+        }
+    }
+
+    fn count_episode(&mut self, replica: usize) {
+        let Self { episodes, groups, statistic, .. } = self;
+        episodes.count += 1;
+        episodes.length.add(f64::from(self.episode_length.row_mut(replica)[0]));
+        for (total, group) in episodes.returns.iter_mut().zip(groups) {
+            total.add(f64::from(group.episode_return.row_mut(replica)[0]));
+        }
+        let values = optional_row(statistic, replica);
+        episodes.statistics.iter_mut().zip(values).for_each(|(sum, v)| *sum += f64::from(*v));
+    }
+}
+
+fn optional_row<T: Element>(column: &Option<Column<T>>, replica: usize) -> &mut [T] {
+    column.as_ref().map_or(&mut [], |column| column.row_mut(replica))
+}
+
+impl<E: Env> Shard for ShardRunner<E> {
+    fn replicas(&self) -> Range<usize> {
+        self.replicas.clone()
+    }
+
+    fn step(&mut self) {
+        self.run_step = self.run_step.wrapping_add(1);
+        lanes::step(self, self.fast);
+        self.finish_step();
+    }
+
+    fn obs(&self, group: usize) -> &[f32] {
+        self.groups[group].obs.rows(self.replicas.clone())
+    }
+    fn discrete_mut(&mut self, group: usize) -> &mut [i32] {
+        let column = self.groups[group].discrete.as_ref();
+        column.map_or(&mut [], |column| column.rows_mut(self.replicas.clone()))
+    }
+    fn continuous_mut(&mut self, group: usize) -> &mut [f32] {
+        let column = self.groups[group].continuous.as_ref();
+        column.map_or(&mut [], |column| column.rows_mut(self.replicas.clone()))
+    }
+    fn reward(&self, group: usize) -> &[f32] {
+        self.groups[group].reward.rows(self.replicas.clone())
+    }
+    fn terminated(&self) -> &[u8] {
+        self.terminated.rows(self.replicas.clone())
+    }
+    fn truncated(&self) -> &[u8] {
+        self.truncated.rows(self.replicas.clone())
+    }
+    fn final_obs(&self, group: usize) -> &[f32] {
+        self.groups[group].final_obs.rows(self.replicas.clone())
+    }
+}

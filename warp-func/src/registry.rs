@@ -1,0 +1,124 @@
+//! Environments by name.
+//!
+//! A [`Registry`] is a value, not a global: whoever builds one decides what is in it, and a user's
+//! own program has every command for its own environments.
+
+use crate::error::{Error, Result};
+use crate::executor::CpuVecEnv;
+use crate::vec_env::{VecEnv, VecOptions};
+use std::sync::Arc;
+use warp_core::toml::Table;
+use warp_core::{Config, ConfigField, Env, EnvSpec, Kernel};
+
+/// What is known of an environment without building it.
+#[derive(Clone)]
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// The keys of its configuration.
+    pub fields: &'static [ConfigField],
+    /// The default configuration.
+    pub defaults: Table,
+    /// Its CUDA body, if it has one.
+    pub kernel: Option<Kernel>,
+    make: Arc<Make>,
+    check: Arc<dyn Fn(&Table, u64) -> Result<()> + Send + Sync>,
+    describe: Arc<dyn Fn(&Table) -> Result<(Table, EnvSpec)> + Send + Sync>,
+}
+
+type Make = dyn Fn(&Table, &VecOptions) -> Result<Box<dyn VecEnv>> + Send + Sync;
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    /// Builds the environment with `config` over its defaults.
+    ///
+    /// # Errors
+    /// An unknown key, a value out of range, or too little memory.
+    pub fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>> {
+        (self.make)(config, options)
+    }
+
+    /// The complete configuration that `config` leads to, and what the environment looks like then.
+    ///
+    /// # Errors
+    /// An unknown key or a value out of range.
+    pub fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)> {
+        (self.describe)(config)
+    }
+
+    /// Checks the environment against the contract, alone and in an executor.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self, config: &Table, seed: u64) -> Result<()> {
+        (self.check)(config, seed)
+    }
+}
+
+/// Environments by name.
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    entries: Vec<Entry>,
+}
+
+impl Registry {
+    /// No environments.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an environment; one of the same name is replaced.
+    #[must_use]
+    pub fn with<E: Env>(mut self) -> Self {
+        let build = |table: &Table| -> Result<(E::Config, E)> {
+            let config = E::Config::from_table(table).map_err(|e| e.under("env."))?;
+            let env = E::new(&config).map_err(|e| e.under("env."))?;
+            Ok((config, env))
+        };
+        let entry = Entry {
+            name: E::NAME,
+            fields: E::Config::fields(),
+            defaults: E::Config::default().to_table(),
+            kernel: E::kernel(),
+            make: Arc::new(move |table, options| {
+                Ok(Box::new(CpuVecEnv::new(build(table)?.1, options.clone())?))
+            }),
+            check: Arc::new(move |table, seed| {
+                let config = E::Config::from_table(table).map_err(|e| e.under("env."))?;
+                warp_core::check_env::<E>(&config, seed)?;
+                crate::check_vec_env::<E>(&config, seed)
+            }),
+            describe: Arc::new(move |table| {
+                let (config, env) = build(table)?;
+                Ok((config.to_table(), env.spec()))
+            }),
+        };
+        self.entries.retain(|other| other.name != entry.name);
+        self.entries.push(entry);
+        self
+    }
+
+    /// All environments, in the order they were added.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// The environment called `name`.
+    ///
+    /// # Errors
+    /// No such environment; the message lists those that exist.
+    pub fn get(&self, name: &str) -> Result<&Entry> {
+        let names = || self.entries.iter().map(|entry| entry.name);
+        self.entries.iter().find(|entry| entry.name == name).ok_or_else(|| Error::UnknownEnv {
+            name: name.into(),
+            known: names().collect::<Vec<_>>().join(", "),
+            nearest: warp_core::config::nearest(name, names()),
+        })
+    }
+}

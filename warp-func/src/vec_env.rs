@@ -1,0 +1,158 @@
+//! Many replicas as one thing: what trainers, benchmarks and replays see of an environment.
+//!
+//! A [`VecEnv`] owns a store with an array per state field and per input and output. Actions are
+//! written into their arrays, [`VecEnv::step`] moves every replica, and results are read from theirs.
+//! It consists of independent shards (ranges of replicas that share nothing), so that a learner may
+//! also run one shard to its horizon on one thread.
+
+use crate::episodes::EpisodeTotals;
+use crate::error::Result;
+use std::ops::Range;
+use warp_core::EnvSpec;
+use warp_data::{ArrayId, Store};
+
+/// How replicas are run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VecOptions {
+    /// Number of replicas, at least 1.
+    pub n_envs: usize,
+    /// Seed of everything that the environments draw.
+    pub seed: u64,
+    /// Threads that step them; 0: as many as the machine has cores. Results do not depend on it.
+    pub threads: usize,
+    /// The global number of the first replica: N devices draw what one would.
+    pub first_replica: u32,
+    /// Whether a replica that ends starts anew in the same step.
+    pub auto_reset: bool,
+    /// Where episodes start.
+    pub start: Start,
+}
+
+warp_core::choices! {
+    /// Where episodes start.
+    pub enum Start {
+        /// A fresh draw for every replica and episode.
+        Fresh = "fresh",
+        /// One and the same start for all of them, drawn from the seed.
+        Fixed = "fixed",
+    }
+}
+
+impl Default for VecOptions {
+    fn default() -> Self {
+        Self {
+            n_envs: 1,
+            seed: 0,
+            threads: 1,
+            first_replica: 0,
+            auto_reset: true,
+            start: Start::Fresh,
+        }
+    }
+}
+
+/// The numbers of the arrays that every environment has. Indexed by group where there is one per
+/// group; `None` where a group or an environment has no such array.
+#[derive(Debug, Clone)]
+pub struct ArrayIds {
+    /// The state: one array per field, `[n_envs, dims...]`, called as the field.
+    pub state: Vec<ArrayId>,
+    /// `obs.<group>`: observation, f32 `[n_envs, n_agents, width]`.
+    pub obs: Vec<ArrayId>,
+    /// `final_obs.<group>`: last observation of the episode that ended in this step, same shape;
+    /// valid where `terminated` or `truncated` is set.
+    pub final_obs: Vec<ArrayId>,
+    /// `action_mask.<group>`: allowed actions, u8 `[n_envs, n_agents, sum of head sizes]`.
+    pub action_mask: Vec<Option<ArrayId>>,
+    /// `action.<group>`: i32 `[n_envs, n_agents, n_heads]` or f32 `[n_envs, n_agents, dim]`.
+    pub action: Vec<ArrayId>,
+    /// `reward.<group>`: f32 `[n_envs, n_agents]`.
+    pub reward: Vec<ArrayId>,
+    /// `alive.<group>`: who acts in the next step, u8 `[n_envs, n_agents]`; mortal groups only.
+    pub alive: Vec<Option<ArrayId>>,
+    /// `agent_terminated.<group>`: whose episode ended in this step, by leaving or with the
+    /// replica's termination, u8 `[n_envs, n_agents]`; mortal groups only.
+    pub agent_terminated: Vec<Option<ArrayId>>,
+    /// `episode_return.<group>`: sum of the group's rewards since the episode began, f32 `[n_envs]`.
+    pub episode_return: Vec<ArrayId>,
+    /// `terminated`: the game is over, u8 `[n_envs]`.
+    pub terminated: ArrayId,
+    /// `truncated`: the time limit cut the episode, u8 `[n_envs]`; never set beside `terminated`.
+    pub truncated: ArrayId,
+    /// `episode_length`: steps since the episode began, u32 `[n_envs]`.
+    pub episode_length: ArrayId,
+    /// `statistic`: episode statistics so far, f32 `[n_envs, n_statistics]`.
+    pub statistic: Option<ArrayId>,
+    /// `global_obs`: what a centralised critic sees, f32 `[n_envs, width]`.
+    pub global_obs: Option<ArrayId>,
+}
+
+impl ArrayIds {
+    /// The arrays that a checkpoint must hold; all others follow from them.
+    pub fn persistent(&self) -> impl Iterator<Item = ArrayId> {
+        let fixed = [Some(self.episode_length), self.statistic];
+        let grouped =
+            self.episode_return.iter().copied().chain(self.alive.iter().flatten().copied());
+        self.state.iter().copied().chain(fixed.into_iter().flatten()).chain(grouped)
+    }
+}
+
+/// Many replicas of an environment.
+pub trait VecEnv: Send {
+    /// One replica seen from outside.
+    fn spec(&self) -> &EnvSpec;
+    /// How the replicas are run.
+    fn options(&self) -> &VecOptions;
+    /// All arrays.
+    fn store(&self) -> &Store;
+    /// All arrays, to be changed.
+    fn store_mut(&mut self) -> &mut Store;
+    /// The numbers of the common arrays.
+    fn ids(&self) -> &ArrayIds;
+
+    /// Starts a new episode in every replica.
+    fn reset(&mut self);
+
+    /// Moves every replica by one step with the actions in `action.<group>`.
+    ///
+    /// # Errors
+    /// The first action that lies outside its space; nothing has moved then.
+    fn step(&mut self) -> Result<()>;
+
+    /// Writes the observations anew, after the state was changed from outside.
+    fn observe(&mut self);
+
+    /// Steps since the run began; part of what every draw depends on.
+    fn run_step(&self) -> u32;
+
+    /// Continues a run at this step.
+    fn set_run_step(&mut self, step: u32);
+
+    /// What is known of the episodes that ended since the last call.
+    fn take_episodes(&mut self) -> EpisodeTotals;
+
+    /// Runs `work` once for every shard, spread over the threads.
+    fn for_each_shard(&mut self, work: &(dyn Fn(&mut dyn Shard) + Sync));
+}
+
+/// A range of replicas that shares nothing with the others. All slices cover the range only.
+pub trait Shard {
+    /// The replicas of this shard.
+    fn replicas(&self) -> Range<usize>;
+    /// Moves the replicas by one step. Discrete actions must be within their spaces.
+    fn step(&mut self);
+    /// Observation of `group`, f32 `[replicas, n_agents, width]`.
+    fn obs(&self, group: usize) -> &[f32];
+    /// Discrete actions of `group`, i32 `[replicas, n_agents, n_heads]`; empty for a Box.
+    fn discrete_mut(&mut self, group: usize) -> &mut [i32];
+    /// Box actions of `group`, f32 `[replicas, n_agents, dim]`; empty for discrete heads.
+    fn continuous_mut(&mut self, group: usize) -> &mut [f32];
+    /// Rewards of `group`, f32 `[replicas, n_agents]`.
+    fn reward(&self, group: usize) -> &[f32];
+    /// Whether the game was over in the last step, u8 `[replicas]`.
+    fn terminated(&self) -> &[u8];
+    /// Whether the time limit cut the episode in the last step, u8 `[replicas]`.
+    fn truncated(&self) -> &[u8];
+    /// Last observation of the episodes that ended in the last step, as [`Shard::obs`].
+    fn final_obs(&self, group: usize) -> &[f32];
+}
