@@ -196,7 +196,8 @@ pub fn wrap_angle(x: f32) -> f32 {
 ///
 /// For |x / m| <= 1,024 it is the exact remainder, rounded once where a negative remainder has `m` added;
 /// should that round to `m`, the result is 0. The error then grows with |x / m|, and
-/// from 2^22 on the result means nothing, but it stays in [0, m).
+/// from 2^22 on the result means nothing, but it stays in [0, m). An infinite argument, or one whose
+/// quotient overflows, may give NaN.
 #[inline(always)]
 pub fn modulo(x: f32, m: f32) -> f32 {
     let k = (x / m + ROUND) - ROUND;
@@ -207,6 +208,3 @@ pub fn modulo(x: f32, m: f32) -> f32 {
     let r = if r >= m { 0.0 } else { r };
     if r < 0.0 { 0.0 } else { r }
 }
-
-#[cfg(test)]
-mod tests;

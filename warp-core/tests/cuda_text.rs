@@ -107,7 +107,7 @@ fn rust_record(i: usize) -> Record {
     record.push(of_agent.next_u32());
     record.push(of_agent.normal().to_bits());
     record.push(PURPOSES[i % 7] as u32);
-    record.try_into().unwrap()
+    record.try_into().expect("one word per column")
 }
 
 /// Columns that hold floats, of which two NaNs are equal whatever their payload.

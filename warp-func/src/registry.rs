@@ -24,6 +24,7 @@ pub struct Entry {
     make: Arc<Make>,
     check: Arc<dyn Fn(&Table, u64) -> Result<()> + Send + Sync>,
     describe: Arc<dyn Fn(&Table) -> Result<(Table, EnvSpec)> + Send + Sync>,
+    bytes: Arc<dyn Fn(&Table) -> Result<u128> + Send + Sync>,
 }
 
 type Make = dyn Fn(&Table, &VecOptions) -> Result<Box<dyn VecEnv>> + Send + Sync;
@@ -49,6 +50,14 @@ impl Entry {
     /// An unknown key or a value out of range.
     pub fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)> {
         (self.describe)(config)
+    }
+
+    /// Bytes of all arrays of one replica.
+    ///
+    /// # Errors
+    /// As [`Entry::describe`].
+    pub fn bytes_per_replica(&self, config: &Table) -> Result<u128> {
+        (self.bytes)(config)
     }
 
     /// Checks the environment against the contract, alone and in an executor.
@@ -93,6 +102,10 @@ impl Registry {
                 let config = E::Config::from_table(table).map_err(|e| e.under("env."))?;
                 warp_core::check_env::<E>(&config, seed)?;
                 crate::check_vec_env::<E>(&config, seed)
+            }),
+            bytes: Arc::new(move |table| {
+                let env = build(table)?.1;
+                Ok(crate::executor::plan::plan(&env, &env.spec(), 1)?.0.bytes())
             }),
             describe: Arc::new(move |table| {
                 let (config, env) = build(table)?;

@@ -83,6 +83,9 @@ pub struct ArrayIds {
     pub episode_length: ArrayId,
     /// `statistic`: episode statistics so far, f32 `[n_envs, n_statistics]`.
     pub statistic: Option<ArrayId>,
+    /// `final_statistic`: statistics of the episode that ended in this step, same shape; valid where
+    /// `terminated` or `truncated` is set.
+    pub final_statistic: Option<ArrayId>,
     /// `global_obs`: what a centralised critic sees, f32 `[n_envs, width]`.
     pub global_obs: Option<ArrayId>,
 }

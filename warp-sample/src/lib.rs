@@ -1,1 +1,10 @@
-//! How actions are drawn: categorical, multi-discrete, masked and greedy samplers
+#![doc = include_str!("../README.md")]
+
+mod categorical;
+pub mod error;
+mod head;
+mod rows;
+
+pub use categorical::{CategoricalLayout, Mode, Samples};
+pub use error::{Error, Result};
+pub use rows::Rows;

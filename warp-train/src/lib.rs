@@ -1,3 +1,30 @@
-//! How policies learn: PPO and A2C over vectorised environments, with exact checkpoints
+//! How policies learn.
+#![doc = include_str!("../README.md")]
 
+pub mod a2c;
+pub mod adam;
+pub mod batch;
 pub mod burn;
+pub mod checkpoint;
+pub mod config;
+pub mod error;
+pub mod evaluate;
+pub mod gae;
+pub mod learner;
+pub mod loss;
+pub mod metrics;
+mod policy_error;
+pub mod ppo;
+pub mod rollout;
+pub mod run;
+pub mod schedule;
+pub mod trainer;
+
+pub use checkpoint::Checkpoint;
+pub use config::{Algorithm, PolicyConfig, RunConfig, TrainConfig};
+pub use error::{Error, Result};
+pub use learner::Learner;
+pub use policy_error::PolicyError;
+pub use run::Run;
+pub use schedule::Schedule;
+pub use trainer::Trainer;

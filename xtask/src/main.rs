@@ -1,2 +1,34 @@
-//! Runs cargo for the workspace.
-fn main() {}
+//! `cargo xtask COMMAND`: picks the command, prints its error, sets the exit code.
+use std::process::ExitCode;
+
+use xtask::{bench, ci, tidy};
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  tidy           check the rules that the compiler does not know; lists every violation
+  ci [CRATE]...  build, test and document each library crate alone, per feature, and package them
+  bench [N]      measure the table of docs/benchmarks.md in N rounds (5) with the release binary";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("", [].as_slice()),
+    };
+    let outcome = match command {
+        "tidy" => tidy::run(),
+        "ci" => ci::run(rest),
+        "bench" => bench::run(rest),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

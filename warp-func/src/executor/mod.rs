@@ -6,7 +6,7 @@
 
 mod columns;
 mod lanes;
-mod plan;
+pub(crate) mod plan;
 mod shard;
 
 use crate::crew::Crew;
@@ -51,7 +51,8 @@ impl<E: Env> CpuVecEnv<E> {
         }
         let spec = env.spec();
         spec.validate()?;
-        let (store, ids) = plan::allocate(&env, &spec, n_envs)?;
+        let (plan, ids) = plan::plan(&env, &spec, n_envs)?;
+        let store = plan.allocate()?;
         let totals = EpisodeTotals::new(spec.groups.len(), spec.statistics.len());
         let shards = columns::Shards::new(&Arc::new(env), &spec, &options, &store, &ids);
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);

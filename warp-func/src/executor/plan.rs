@@ -4,9 +4,10 @@ use crate::error::Result;
 use crate::vec_env::ArrayIds;
 use warp_core::env::field_len;
 use warp_core::{DType, Env, EnvSpec, GroupSpec, Record, Space};
-use warp_data::{ArrayId, Plan, Store};
+use warp_data::{ArrayId, Plan};
 
-pub(super) fn allocate<E: Env>(env: &E, spec: &EnvSpec, n: usize) -> Result<(Store, ArrayIds)> {
+/// The arrays of `n` replicas, not yet allocated.
+pub(crate) fn plan<E: Env>(env: &E, spec: &EnvSpec, n: usize) -> Result<(Plan, ArrayIds)> {
     let mut plan = Plan::new();
     let state = E::State::FIELDS.iter().map(|field| {
         field_len(env, field)?;
@@ -25,6 +26,7 @@ pub(super) fn allocate<E: Env>(env: &E, spec: &EnvSpec, n: usize) -> Result<(Sto
         (width > 0).then(|| plan.add(name, DType::F32, &[n, width])).transpose()
     };
     let statistic = optional("statistic", spec.statistics.len())?;
+    let final_statistic = optional("final_statistic", spec.statistics.len())?;
     let global = spec.global_observation.as_ref().map_or(0, |space| space.flatten().width);
     let global_obs = optional("global_obs", global)?;
     let mut ids = ArrayIds {
@@ -41,12 +43,13 @@ pub(super) fn allocate<E: Env>(env: &E, spec: &EnvSpec, n: usize) -> Result<(Sto
         truncated,
         episode_length,
         statistic,
+        final_statistic,
         global_obs,
     };
     for group in &spec.groups {
         add_group(&mut plan, &mut ids, group, n)?;
     }
-    Ok((plan.allocate()?, ids))
+    Ok((plan, ids))
 }
 
 fn add_group(plan: &mut Plan, ids: &mut ArrayIds, group: &GroupSpec, n: usize) -> Result<()> {

@@ -28,6 +28,7 @@ pub(super) struct ShardRunner<E: Env> {
     pub(super) truncated: Column<u8>,
     pub(super) episode_length: Column<u32>,
     statistic: Option<Column<f32>>,
+    final_statistic: Option<Column<f32>>,
     global_obs: Option<Column<f32>>,
     time_limit: TimeLimit,
     auto_reset: bool,
@@ -84,6 +85,7 @@ impl<E: Env> ShardRunner<E> {
             truncated: Column::new(store, ids.truncated),
             episode_length: Column::new(store, ids.episode_length),
             statistic: ids.statistic.map(|id| Column::new(store, id)),
+            final_statistic: ids.final_statistic.map(|id| Column::new(store, id)),
             global_obs: ids.global_obs.map(|id| Column::new(store, id)),
             time_limit: spec.time_limit,
             auto_reset: options.auto_reset,
@@ -250,6 +252,9 @@ impl<E: Env> ShardRunner<E> {
             for group in &self.groups {
                 let last = group.obs.rows(replica..replica + 1);
                 group.final_obs.row_mut(replica).copy_from_slice(last);
+            }
+            if let (Some(now), Some(last)) = (&self.statistic, &self.final_statistic) {
+                last.row_mut(replica).copy_from_slice(now.rows(replica..replica + 1));
             }
             if self.auto_reset {
                 self.reset_replica(replica);

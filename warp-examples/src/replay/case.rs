@@ -1,0 +1,189 @@
+//! One recorded case: an `.npz` file and the `.json` beside it, opened and checked.
+
+use super::npz::{Recorded, read_npz};
+use anyhow::{Result, anyhow, bail, ensure};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::Path;
+use toml::Table;
+
+/// The `env` under which the five environments of classic control are recorded together.
+const CLASSIC_CONTROL: &str = "classic_control";
+/// Constructor arguments of the original that mean nothing here: `seed` explains row 0, which is
+/// loaded.
+const MEANINGLESS: [&str; 2] = ["seed", "env_backend"];
+
+/// A recorded case whose digest and shapes agree with its description.
+#[derive(Debug, Clone)]
+pub(super) struct Case {
+    /// The file, as it was named.
+    pub(super) file: String,
+    /// The case's name.
+    pub(super) name: String,
+    /// The environment's name.
+    pub(super) env: String,
+    /// Whether it was recorded from one of the original's classic control environments.
+    pub(super) classic: bool,
+    /// The configuration as recorded, without the keys that mean nothing here.
+    pub(super) config: Table,
+    /// Recorded steps, as the description says.
+    pub(super) steps: usize,
+    arrays: BTreeMap<String, Recorded>,
+}
+
+impl Case {
+    /// Opens `path` and the `.json` beside it.
+    pub(super) fn open(path: &Path) -> Result<Case> {
+        let file = path.display().to_string();
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|e| anyhow!("{} cannot be read: {e}", path.display()))
+        };
+        let bytes = read(path)?;
+        let beside = path.with_extension("json");
+        if !beside.exists() {
+            bail!("{file} cannot be replayed, because {} beside it is missing", beside.display());
+        }
+        let text = read(&beside)?;
+        let described: Value = serde_json::from_slice(&text)
+            .map_err(|e| anyhow!("{} is not valid JSON: {e}", beside.display()))?;
+        let described = described.as_object().cloned();
+        let described =
+            described.ok_or_else(|| anyhow!("{} holds no JSON object", beside.display()))?;
+        check_digest(&described, &bytes).map_err(|e| anyhow!("{file} is refused: {e}"))?;
+        let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        let build = || Case::build(file.clone(), &stem, &described, &bytes);
+        build().map_err(|e| anyhow!("{file} cannot be replayed: {e}"))
+    }
+
+    fn build(file: String, stem: &str, described: &Map<String, Value>, bytes: &[u8]) -> Result<Case> {
+        let text = |key: &str| match described.get(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(other) => Err(anyhow!("its key \"{key}\" is {other}, not a text")),
+        };
+        let name = text("case")?.unwrap_or(stem);
+        let env = text("env")?.ok_or_else(|| anyhow!("its description has no key \"env\""))?;
+        let classic = env == CLASSIC_CONTROL;
+        let env = if classic { name.split("__").next().unwrap_or(name) } else { env };
+        let steps = described.get("steps").and_then(Value::as_u64);
+        let steps = steps.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+        let steps = steps.ok_or_else(|| match described.get("steps") {
+            Some(other) => anyhow!("its key \"steps\" is {other}, not a number of steps"),
+            None => anyhow!("its description has no key \"steps\""),
+        })?;
+        let mut config = config(described)?;
+        if let Some(length) = described.get("episode_length").filter(|v| !v.is_null()) {
+            config.insert("episode_length".into(), to_toml("episode_length", length)?);
+        }
+        let arrays = read_npz(bytes)?;
+        check_shapes(described, &arrays)?;
+        let (name, env) = (name.into(), env.into());
+        Ok(Case { file, name, env, classic, config, steps, arrays })
+    }
+
+    /// The array called `name`, if it was recorded.
+    pub(super) fn find(&self, name: &str) -> Option<&Recorded> {
+        self.arrays.get(name)
+    }
+
+    /// The names of all arrays.
+    pub(super) fn array_names(&self) -> impl Iterator<Item = &str> {
+        self.arrays.keys().map(String::as_str)
+    }
+
+    /// The array called `name`, with `rows` entries in its first dimension.
+    pub(super) fn rows(&self, name: &str, rows: usize) -> Result<&Recorded> {
+        let array = self.array(name)?;
+        let (shape, seen) = (&array.shape, array.rows());
+        ensure!(
+            seen == rows && !shape.is_empty(),
+            "array \"{name}\" of shape {shape:?} has {seen} rows, but {rows} are needed"
+        );
+        Ok(array)
+    }
+
+    /// The array called `name`, with exactly `shape`.
+    pub(super) fn shaped(&self, name: &str, shape: &[usize]) -> Result<&Recorded> {
+        let array = self.array(name)?;
+        ensure!(
+            array.shape == shape,
+            "array \"{name}\" has shape {:?}, but {shape:?} is needed",
+            array.shape
+        );
+        Ok(array)
+    }
+
+    /// The array called `name`.
+    pub(super) fn array(&self, name: &str) -> Result<&Recorded> {
+        self.find(name).ok_or_else(|| {
+            let known = self.array_names().collect::<Vec<_>>().join(", ");
+            anyhow!("it lacks the array \"{name}\"; it holds {known}")
+        })
+    }
+}
+
+/// Refuses bytes that are not the ones described.
+fn check_digest(described: &Map<String, Value>, bytes: &[u8]) -> Result<()> {
+    let expected = described.get("sha256_npz").and_then(Value::as_str);
+    let expected = expected.ok_or_else(|| anyhow!("its .json has no text \"sha256_npz\""))?;
+    let digest = Sha256::digest(bytes);
+    let seen: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    ensure!(
+        expected.eq_ignore_ascii_case(&seen),
+        "its SHA-256 is {seen}, but its .json says {expected}"
+    );
+    Ok(())
+}
+
+/// Compares the arrays with what the description says of them, where it does.
+fn check_shapes(described: &Map<String, Value>, arrays: &BTreeMap<String, Recorded>) -> Result<()> {
+    let Some(Value::Object(declared)) = described.get("arrays") else { return Ok(()) };
+    for (name, about) in declared {
+        let array = arrays.get(name);
+        let array = array.ok_or_else(|| anyhow!("it lacks the array \"{name}\""))?;
+        let (shape, dtype) = (Value::from(array.shape.clone()), array.dtype.to_string());
+        if let Some(said) = about.get("shape").filter(|said| **said != shape) {
+            bail!("array \"{name}\" has shape {shape}, but its .json says {said}");
+        }
+        let said = about.get("dtype").and_then(Value::as_str);
+        if let Some(said) = said.filter(|said| *said != dtype) {
+            bail!("array \"{name}\" has dtype {dtype}, but its .json says {said}");
+        }
+    }
+    Ok(())
+}
+
+fn config(described: &Map<String, Value>) -> Result<Table> {
+    let recorded = match described.get("config") {
+        None | Some(Value::Null) => return Ok(Table::new()),
+        Some(Value::Object(recorded)) => recorded,
+        Some(other) => bail!("its key \"config\" is {other}, not an object"),
+    };
+    let kept = |(key, value): &(&String, &Value)| {
+        !value.is_null() && !MEANINGLESS.contains(&key.as_str())
+    };
+    let entry = |(key, value): (&String, &Value)| Ok((key.clone(), to_toml(key, value)?));
+    recorded.iter().filter(kept).map(entry).collect()
+}
+
+/// A JSON value as TOML, which has no null.
+fn to_toml(key: &str, value: &Value) -> Result<toml::Value> {
+    Ok(match value {
+        Value::Null => bail!("config key \"{key}\" holds a null inside a list"),
+        Value::Bool(flag) => toml::Value::Boolean(*flag),
+        Value::String(text) => toml::Value::String(text.clone()),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => toml::Value::Integer(whole),
+            (None, Some(real)) => toml::Value::Float(real),
+            (None, None) => bail!("config key \"{key}\" is {number}, which is out of range"),
+        },
+        Value::Array(items) => {
+            toml::Value::Array(items.iter().map(|item| to_toml(key, item)).collect::<Result<_>>()?)
+        }
+        Value::Object(entries) => {
+            let entry = |(k, v): (&String, &Value)| Ok((k.clone(), to_toml(k, v)?));
+            toml::Value::Table(entries.iter().map(entry).collect::<Result<Table>>()?)
+        }
+    })
+}

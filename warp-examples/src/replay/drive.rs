@@ -1,0 +1,158 @@
+//! Carries out a [`Plan`]: loads recorded states, gives recorded actions, compares.
+
+use super::compare::{Mode, Tallies};
+use super::plan::{Check, Place, Plan, Seen, Track, Treatment};
+use anyhow::{Result, ensure};
+use warp_core::DType;
+use warp_data::{ArrayId, Element, Store};
+use warp_func::VecEnv;
+
+/// Compares the arrays that do not change with what follows from the configuration.
+pub(super) fn constants(plan: &Plan, tallies: &mut Tallies) {
+    for constant in &plan.constants {
+        let tolerance = constant.tolerance;
+        let tally = tallies.index(&constant.name, Mode::Config, tolerance);
+        let pairs = constant.recorded.iter().zip(&constant.expected).enumerate();
+        for (element, (recorded, expected)) in pairs {
+            let place = Place { row: 0, agent: 0, element };
+            let pair = (*recorded, *expected);
+            tallies.element(tally, (place, tolerance.bound), Treatment::Plain, pair);
+        }
+    }
+}
+
+/// Loads every recorded state into a replica of its own, as many at once as `env` has, and follows
+/// it for one step.
+pub(super) fn teacher(env: &mut dyn VecEnv, plan: &Plan, tallies: &mut Tallies) -> Result<()> {
+    let checks = indexed(plan, Mode::Teacher, tallies);
+    let n_envs = env.options().n_envs;
+    for first in (0..plan.transitions).step_by(n_envs) {
+        let n = n_envs.min(plan.transitions - first);
+        // Replicas beyond the last transition repeat it, and nobody looks at them.
+        let rows: Vec<usize> = (first..first + n_envs).map(|t| t.min(first + n - 1)).collect();
+        load(env, plan, &rows)?;
+        for (check, tally) in checks.iter().filter(|(check, _)| check.observed) {
+            compare(env, (check, *tally), (&rows[..n], 0), tallies);
+        }
+        act(env, plan, &rows)?;
+        for (check, tally) in &checks {
+            compare(env, (check, *tally), (&rows[..n], check.after), tallies);
+        }
+    }
+    Ok(())
+}
+
+/// Loads the first recorded state into the one replica of `env` and follows it with the recorded
+/// actions.
+pub(super) fn free(env: &mut dyn VecEnv, plan: &Plan, tallies: &mut Tallies) -> Result<()> {
+    if plan.free_transitions == 0 {
+        return Ok(());
+    }
+    let checks = indexed(plan, Mode::Free, tallies);
+    load(env, plan, &[0])?;
+    for t in 0..plan.free_transitions {
+        act(env, plan, &[t])?;
+        for (check, tally) in &checks {
+            compare(env, (check, *tally), (&[t], check.after), tallies);
+        }
+    }
+    Ok(())
+}
+
+/// The checks of a mode, each with the number of its tally.
+fn indexed<'p>(plan: &'p Plan, mode: Mode, tallies: &mut Tallies) -> Vec<(&'p Check, usize)> {
+    let with_tally = |check: &'p Check| {
+        let tolerance = if mode == Mode::Free { check.free? } else { check.teacher };
+        Some((check, tallies.index(&check.name, mode, tolerance)))
+    };
+    plan.checks.iter().filter_map(with_tally).collect()
+}
+
+/// Starts new episodes, then puts replica `i` into the state before transition `rows[i]`.
+fn load(env: &mut dyn VecEnv, plan: &Plan, rows: &[usize]) -> Result<()> {
+    env.reset();
+    for track in &plan.loads {
+        write(env.store_mut(), track, rows)?;
+    }
+    let length = env.ids().episode_length;
+    let lengths = env.store_mut().slice_mut::<u32>(length);
+    for (length, row) in lengths.iter_mut().zip(rows) {
+        *length = plan.timesteps[*row];
+    }
+    env.observe();
+    Ok(())
+}
+
+/// Gives replica `i` the actions of transition `rows[i]` and moves all by one step.
+fn act(env: &mut dyn VecEnv, plan: &Plan, rows: &[usize]) -> Result<()> {
+    for track in &plan.actions {
+        write(env.store_mut(), track, rows)?;
+    }
+    Ok(env.step()?)
+}
+
+fn write(store: &mut Store, track: &Track, rows: &[usize]) -> Result<()> {
+    let array = store.array(track.array);
+    let (dtype, name) = (array.dtype(), array.name().to_string());
+    let values = rows.iter().flat_map(|row| track.row(*row)).copied();
+    match dtype {
+        DType::F32 => fill(store, (track.array, &name), values, |v| Some(v as f32)),
+        DType::I32 => fill(store, (track.array, &name), values, |v| {
+            (f64::from(v as i32) == v).then_some(v as i32)
+        }),
+        DType::U32 => fill(store, (track.array, &name), values, |v| {
+            (f64::from(v as u32) == v).then_some(v as u32)
+        }),
+        DType::U8 => fill(store, (track.array, &name), values, |v| {
+            (f64::from(v as u8) == v).then_some(v as u8)
+        }),
+    }
+}
+
+fn fill<T: Element>(
+    store: &mut Store,
+    (array, name): (ArrayId, &str),
+    values: impl Iterator<Item = f64>,
+    convert: impl Fn(f64) -> Option<T>,
+) -> Result<()> {
+    for (place, value) in store.slice_mut::<T>(array).iter_mut().zip(values) {
+        let converted = convert(value);
+        ensure!(converted.is_some(), "{value} does not fit into \"{name}\" ({})", T::DTYPE);
+        *place = converted.unwrap_or(*place);
+    }
+    Ok(())
+}
+
+/// Compares replica `i` with row `rows[i] + after`.
+fn compare(
+    env: &dyn VecEnv,
+    (check, tally): (&Check, usize),
+    (rows, after): (&[usize], usize),
+    tallies: &mut Tallies,
+) {
+    let (store, ids) = (env.store(), env.ids());
+    let seen = match check.seen {
+        Seen::Store => read(store, check.track.array),
+        Seen::Done => {
+            let truncated = read(store, ids.truncated);
+            let terminated = read(store, ids.terminated);
+            terminated.iter().zip(truncated).map(|(a, b)| a.max(b)).collect()
+        }
+    };
+    let row_len = check.track.row_len;
+    for (row, seen) in rows.iter().zip(seen.chunks(row_len.max(1))) {
+        tallies.row(tally, check, row + after, seen);
+    }
+}
+
+fn read(store: &Store, array: ArrayId) -> Vec<f64> {
+    fn widen<T: Element + Into<f64>>(store: &Store, array: ArrayId) -> Vec<f64> {
+        store.slice::<T>(array).iter().map(|v| (*v).into()).collect()
+    }
+    match store.array(array).dtype() {
+        DType::F32 => widen::<f32>(store, array),
+        DType::I32 => widen::<i32>(store, array),
+        DType::U32 => widen::<u32>(store, array),
+        DType::U8 => widen::<u8>(store, array),
+    }
+}

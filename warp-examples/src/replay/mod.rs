@@ -1,0 +1,108 @@
+//! `warp replay`: recorded trajectories on the CPU body, teacher-forced and free-running.
+//!
+//! A case is an `.npz` file (`zip` and `npz` read it) with a `.json` beside it (`case`). An
+//! `adapter` turns it into a `plan` in the environment's own arrays, `drive` carries that out
+//! through [`warp_func::VecEnv`], `compare` keeps the largest error per array and `report` shows it.
+
+mod adapter;
+mod case;
+mod classic_control;
+mod compare;
+mod drive;
+pub mod npz;
+mod plan;
+mod recorded;
+mod report;
+mod tag_continuous;
+mod tag_gridworld;
+mod zip;
+
+use anyhow::{Result, anyhow, ensure};
+use case::Case;
+use compare::Tallies;
+use report::FileReport;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use warp_func::{Registry, VecOptions};
+
+/// States that are loaded at once.
+const REPLICAS: usize = 512;
+
+/// Replays `files` and prints the largest error per array, as tables or as one JSON object.
+///
+/// Returns whether all errors are within their tolerances.
+///
+/// # Errors
+/// What the user can put right, in one sentence: a file that is missing, damaged or not the one
+/// that its description names, an environment that `registry` lacks, an array or a configuration
+/// key that does not fit.
+pub fn run(registry: &Registry, files: &[PathBuf], json: bool) -> Result<bool> {
+    ensure!(!files.is_empty(), "there is nothing to replay: name at least one .npz file");
+    let mut reports = Vec::new();
+    for file in files {
+        let report = replay(registry, file)?;
+        if !json {
+            print(&report.text())?;
+        }
+        reports.push(report);
+    }
+    let passed = reports.iter().filter(|report| report.passed()).count();
+    if json {
+        print(&format!("{}\n", report::to_json(&reports)))?;
+    } else {
+        print(&format!("{passed} of {} cases are within their tolerances\n", reports.len()))?;
+    }
+    Ok(passed == reports.len())
+}
+
+/// The name of the environment that `file` was recorded from.
+///
+/// # Errors
+/// As [`run`], as far as the file and its description go.
+pub fn environment_of(file: &Path) -> Result<String> {
+    Ok(Case::open(file)?.env)
+}
+
+fn replay(registry: &Registry, file: &Path) -> Result<FileReport> {
+    let case = Case::open(file)?;
+    let arrays = replay_case(registry, &case);
+    let arrays = arrays.map_err(|e| anyhow!("{} cannot be replayed: {e}", case.file))?;
+    Ok(FileReport { file: case.file, env: case.env, case: case.name, arrays: arrays.into_vec() })
+}
+
+fn replay_case(registry: &Registry, case: &Case) -> Result<Tallies> {
+    let entry = registry.get(&case.env)?;
+    let adapter = adapter::of(case);
+    let config = (adapter.config)(case);
+    let options = VecOptions { auto_reset: false, ..VecOptions::default() };
+    let mut one = entry.make(&config, &options)?;
+    let plan = (adapter.plan)(case, &config, &*one)?;
+    tell_unused(case, &plan);
+    let n_envs = plan.transitions.min(REPLICAS);
+    let mut many = entry.make(&config, &VecOptions { n_envs, ..options })?;
+    let mut tallies = Tallies::default();
+    drive::constants(&plan, &mut tallies);
+    drive::teacher(&mut *many, &plan, &mut tallies)?;
+    drive::free(&mut *one, &plan, &mut tallies)?;
+    Ok(tallies)
+}
+
+/// Names the arrays that a replay has no use for.
+fn tell_unused(case: &Case, plan: &plan::Plan) {
+    let checked = |name: &str| plan.checks.iter().any(|check| check.name == name);
+    let constant = |name: &str| plan.constants.iter().any(|constant| constant.name == name);
+    let used = |name: &str| checked(name) || constant(name) || plan.used.iter().any(|u| u == name);
+    let unused: Vec<&str> = case.array_names().filter(|name| !used(name)).collect();
+    if !unused.is_empty() {
+        eprintln!("{}: not compared: {}", case.file, unused.join(", "));
+    }
+}
+
+/// Writes to stdout; a reader that has gone away is no error.
+fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(anyhow!("stdout cannot be written: {e}")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,152 @@
+//! Members of an uncompressed ZIP archive, which is what an `.npz` file is.
+//!
+//! Only what NumPy's `savez` writes is understood, everything else is refused in a sentence. Every
+//! offset is checked and every member's CRC-32 too, so that no damage gets past this file.
+
+use anyhow::{Result, anyhow, bail, ensure};
+
+/// Marks the end record, which says where the list of members begins.
+const END: &[u8] = b"PK\x05\x06";
+/// Size of the end record without its comment.
+const END_SIZE: usize = 22;
+/// Marks one entry of the list of members.
+const ENTRY: &[u8] = b"PK\x01\x02";
+/// Size of an entry without its name, extra fields and comment.
+const ENTRY_SIZE: usize = 46;
+/// Marks the header before a member's bytes.
+const LOCAL: &[u8] = b"PK\x03\x04";
+/// Size of that header without its name and extra fields.
+const LOCAL_SIZE: usize = 30;
+
+/// One member of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Member<'a> {
+    /// Its name.
+    pub(super) name: String,
+    /// Its bytes.
+    pub(super) bytes: &'a [u8],
+}
+
+/// The members of `archive`, in the order of its list.
+pub(super) fn members(archive: &[u8]) -> Result<Vec<Member<'_>>> {
+    let end = find_end(archive)?;
+    let count = usize::from(u16_at(archive, end + 10)?);
+    let mut at = u32_at(archive, end + 16)? as usize;
+    let mut members: Vec<Member<'_>> = Vec::new();
+    for _ in 0..count {
+        let (member, next) = entry(archive, at)?;
+        let twice = members.iter().any(|other| other.name == member.name);
+        ensure!(!twice, "the archive holds \"{}\" twice", member.name);
+        members.push(member);
+        at = next;
+    }
+    ensure!(at <= end, "the archive's list of members runs past byte {end}, where it ends");
+    Ok(members)
+}
+
+/// Where the end record begins: the last place where one fits with its comment.
+fn find_end(archive: &[u8]) -> Result<usize> {
+    let size = archive.len();
+    let first = size.saturating_sub(END_SIZE + usize::from(u16::MAX));
+    let last = size.checked_sub(END_SIZE);
+    let last = last.ok_or_else(|| anyhow!("{size} bytes are too few for a ZIP archive"))?;
+    let fits = |at: &usize| {
+        let comment = u16_at(archive, at + 20).map(usize::from);
+        archive[*at..].starts_with(END) && comment.is_ok_and(|n| at + END_SIZE + n == size)
+    };
+    let found = (first..=last).rev().find(fits);
+    found.ok_or_else(|| anyhow!("it is not a ZIP archive, or its end is missing ({size} bytes)"))
+}
+
+/// The member whose entry lies at `at`, and where the next entry lies.
+fn entry(archive: &[u8], at: usize) -> Result<(Member<'_>, usize)> {
+    ensure!(
+        slice(archive, at, 4)? == ENTRY,
+        "the archive's list of members is damaged at byte {at}"
+    );
+    let short = |offset| u16_at(archive, at + offset).map(usize::from);
+    let long = |offset| u32_at(archive, at + offset);
+    let (flags, method) = (short(8)?, short(10)?);
+    let (name_len, extra_len, comment_len) = (short(28)?, short(30)?, short(32)?);
+    let name = slice(archive, at + ENTRY_SIZE, name_len)?;
+    let name = String::from_utf8_lossy(name).into_owned();
+    let (packed, size, start) = (long(20)?, long(24)?, long(42)?);
+    if method != 0 {
+        bail!(
+            "member \"{name}\" is compressed (method {method}): write the file with numpy.savez, \
+             not numpy.savez_compressed"
+        );
+    }
+    ensure!(flags & 1 == 0, "member \"{name}\" is encrypted");
+    ensure!(
+        ![packed, size, start].contains(&u32::MAX),
+        "member \"{name}\" is larger than 4 GiB, which is not supported"
+    );
+    ensure!(packed == size, "member \"{name}\" is stored in {packed} bytes but has {size}");
+    let local = start as usize;
+    ensure!(slice(archive, local, 4)? == LOCAL, "member \"{name}\" does not begin at byte {local}");
+    let skipped = usize::from(u16_at(archive, local + 26)?) + usize::from(u16_at(archive, local + 28)?);
+    let bytes = slice(archive, local + LOCAL_SIZE + skipped, size as usize)?;
+    let (expected, seen) = (long(16)?, crc32(bytes));
+    ensure!(
+        expected == seen,
+        "member \"{name}\" is damaged: its CRC-32 is {seen:08x}, but should be {expected:08x}"
+    );
+    Ok((Member { name, bytes }, at + ENTRY_SIZE + name_len + extra_len + comment_len))
+}
+
+fn slice(bytes: &[u8], at: usize, len: usize) -> Result<&[u8]> {
+    let found = at.checked_add(len).and_then(|end| bytes.get(at..end));
+    found.ok_or_else(|| {
+        let size = bytes.len();
+        anyhow!("the archive is cut: {len} bytes are expected at byte {at}, but it has {size}")
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Result<u16> {
+    let mut value = [0; 2];
+    value.copy_from_slice(slice(bytes, at, 2)?);
+    Ok(u16::from_le_bytes(value))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Result<u32> {
+    let mut value = [0; 4];
+    value.copy_from_slice(slice(bytes, at, 4)?);
+    Ok(u32::from_le_bytes(value))
+}
+
+/// The checksum that ZIP uses (polynomial 0xEDB88320, reflected).
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut i = 0;
+        while i < 256 {
+            let (mut value, mut bit) = (i as u32, 0);
+            while bit < 8 {
+                value = if value & 1 == 1 { 0xEDB8_8320 ^ (value >> 1) } else { value >> 1 };
+                bit += 1;
+            }
+            table[i] = value;
+            i += 1;
+        }
+        table
+    };
+    !bytes.iter().fold(!0, |crc, byte| TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_zips() {
+        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
+    }
+
+    #[test]
+    fn what_is_no_archive_is_refused() {
+        let refused = |bytes: &[u8]| members(bytes).unwrap_err().to_string();
+        assert_eq!(refused(b""), "0 bytes are too few for a ZIP archive");
+        assert!(refused(&[7; 100]).contains("(100 bytes)"));
+    }
+}

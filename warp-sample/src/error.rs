@@ -1,0 +1,58 @@
+//! What can go wrong when actions are drawn.
+//!
+//! Every message is one sentence that says which array or row is wrong and how.
+
+/// The crate's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of this crate.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A layout without any head, such as that of a space of real numbers.
+    #[error("a categorical action needs at least one head")]
+    NoHeads,
+    /// A head with no choices, or with more than an i32 can number.
+    #[error("head {head} has {size} choices, expected 1 to 2147483647")]
+    HeadSize {
+        /// The head.
+        head: usize,
+        /// Its number of choices.
+        size: usize,
+    },
+    /// Rows that belong to no agent.
+    #[error("rows need at least one agent per replica")]
+    NoAgents,
+    /// An array whose length does not fit the number of rows.
+    #[error("\"{array}\" has {found} elements, expected {expected} for {rows} rows")]
+    Length {
+        /// The array.
+        array: &'static str,
+        /// Elements it has.
+        found: usize,
+        /// Elements it must have.
+        expected: usize,
+        /// Number of rows, as the log-probabilities (or, for random actions, the actions) give it.
+        rows: usize,
+    },
+    /// A logit that is NaN or positive infinity, allowed by the mask or not.
+    #[error("logit {choice} of head {head} in row {row} is {value}, expected a number or -inf")]
+    Logit {
+        /// The row.
+        row: usize,
+        /// The head.
+        head: usize,
+        /// The choice within the head.
+        choice: usize,
+        /// The logit.
+        value: f32,
+    },
+    /// A row in which no choice of a head is possible: the mask forbids each, or its logit is negative infinity.
+    #[error("row {row} allows no choice of head {head}")]
+    NothingAllowed {
+        /// The row.
+        row: usize,
+        /// The head.
+        head: usize,
+    },
+}

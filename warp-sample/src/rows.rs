@@ -1,0 +1,61 @@
+//! Which random stream each row of a batch draws from.
+//!
+//! A row is one agent of one replica at one step. Its draws depend on these names alone and not on its place
+//! in the batch, so a batch may be cut into shards, threads or devices without a change of any action.
+
+use warp_core::{Draw, Purpose};
+
+/// Names of the rows of a batch, which is stored as `[n_replicas, n_agents]` and belongs to one step.
+///
+/// ```
+/// use warp_sample::Rows;
+/// // The second of two shards of 64 replicas, with three agents each.
+/// let rows = Rows { first_replica: 64, n_agents: 3, ..Rows::new(42, 0) };
+/// assert_eq!((rows.replica(5), rows.agent(5)), (65, 2));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rows {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Step of the run, counted over episodes.
+    pub step: u32,
+    /// Global index of the first row's replica.
+    pub first_replica: u32,
+    /// Number of the first row's agent within its replica.
+    pub first_agent: u32,
+    /// Agents per replica in this batch, at least 1.
+    pub n_agents: u32,
+}
+
+impl Rows {
+    /// Rows of single-agent replicas, numbered from 0.
+    pub fn new(seed: u64, step: u32) -> Self {
+        Self { seed, step, first_replica: 0, first_agent: 0, n_agents: 1 }
+    }
+
+    /// Global index of a row's replica.
+    ///
+    /// # Panics
+    ///
+    /// If `n_agents` is 0.
+    #[inline]
+    pub fn replica(&self, row: usize) -> u32 {
+        self.first_replica.wrapping_add(row as u32 / self.n_agents)
+    }
+
+    /// Number of a row's agent within its replica.
+    ///
+    /// # Panics
+    ///
+    /// If `n_agents` is 0.
+    #[inline]
+    pub fn agent(&self, row: usize) -> u32 {
+        self.first_agent.wrapping_add(row as u32 % self.n_agents)
+    }
+
+    /// The stream of an agent, from its first draw.
+    #[inline(always)]
+    pub(crate) fn stream(&self, replica: u32, agent: u32, purpose: Purpose) -> Draw {
+        Draw::new(self.seed, replica, self.step, purpose).agent(agent)
+    }
+}

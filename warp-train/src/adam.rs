@@ -1,0 +1,154 @@
+//! Adam over one flat vector of parameters, with torch's formulas and clipping by the global norm.
+//!
+//! Kingma & Ba, "Adam: A Method for Stochastic Optimization", 2015. burn has an Adam, but it keeps its
+//! moments under random parameter ids and clips each tensor by itself; this one is saved by name and
+//! clips all parameters of a policy together.
+
+use crate::loss::check_length;
+use crate::policy_error::PolicyError;
+
+/// Adam's constants.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdamConfig {
+    /// Decay of the first moment, in `[0, 1)`. 0.9.
+    pub beta_1: f64,
+    /// Decay of the second moment, in `[0, 1)`. 0.999.
+    pub beta_2: f64,
+    /// Added to the root of the second moment. 1e-5 (CleanRL's; torch's own default is 1e-8).
+    pub epsilon: f64,
+}
+
+impl Default for AdamConfig {
+    fn default() -> Self {
+        Self { beta_1: 0.9, beta_2: 0.999, epsilon: 1e-5 }
+    }
+}
+
+/// Adam's state for `n` parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Adam {
+    config: AdamConfig,
+    pub(crate) n_steps: u64,
+    pub(crate) exp_avg: Vec<f32>,
+    pub(crate) exp_avg_sq: Vec<f32>,
+}
+
+impl Adam {
+    /// A fresh state, all moments zero.
+    ///
+    /// # Errors
+    /// [`PolicyError::InvalidConfig`] if a constant is outside its range.
+    pub fn new(config: AdamConfig, n_parameters: usize) -> Result<Self, PolicyError> {
+        let decay = |beta: f64| (0.0..1.0).contains(&beta);
+        let epsilon_fits = config.epsilon.is_finite() && config.epsilon >= 0.0;
+        if !decay(config.beta_1) || !decay(config.beta_2) || !epsilon_fits {
+            return Err(PolicyError::InvalidConfig(format!(
+                "Adam needs betas in [0, 1) and epsilon not negative, but has betas {} and {}, \
+                 epsilon {}",
+                config.beta_1, config.beta_2, config.epsilon
+            )));
+        }
+        let zeros = vec![0.0; n_parameters];
+        Ok(Self { config, n_steps: 0, exp_avg: zeros.clone(), exp_avg_sq: zeros })
+    }
+
+    /// How many steps have been made.
+    #[must_use]
+    pub fn n_steps(&self) -> u64 {
+        self.n_steps
+    }
+
+    /// Changes `parameters` by one step along `gradients`, which is first scaled down to
+    /// `max_grad_norm` if its L2 norm is larger; both f32 `[n]`. `max_grad_norm` may be infinite.
+    /// Returns the norm before clipping.
+    ///
+    /// # Errors
+    /// [`PolicyError::WrongLength`], or [`PolicyError::NonFiniteGradient`] with nothing changed.
+    pub fn step(
+        &mut self,
+        parameters: &mut [f32],
+        gradients: &[f32],
+        learning_rate: f64,
+        max_grad_norm: f64,
+    ) -> Result<f64, PolicyError> {
+        let n = self.exp_avg.len();
+        check_length("parameters", parameters.len(), n, 1)?;
+        check_length("gradients", gradients.len(), n, 1)?;
+        let norm = l2_norm(gradients);
+        if !norm.is_finite() {
+            return Err(PolicyError::NonFiniteGradient { norm });
+        }
+        // torch.nn.utils.clip_grad_norm_'s 1e-6 included.
+        let scale = (max_grad_norm / (norm + 1e-6)).min(1.0) as f32;
+        self.n_steps += 1;
+        let AdamConfig { beta_1, beta_2, epsilon } = self.config;
+        let t = self.n_steps as f64;
+        let step_size = (learning_rate / (1.0 - beta_1.powf(t))) as f32;
+        let root_correction = (1.0 - beta_2.powf(t)).sqrt() as f32;
+        let (keep_2, blend_1, blend_2) =
+            (beta_2 as f32, (1.0 - beta_1) as f32, (1.0 - beta_2) as f32);
+        let epsilon = epsilon as f32;
+        let moments = self.exp_avg.iter_mut().zip(&mut self.exp_avg_sq);
+        for ((p, g), (m, v)) in parameters.iter_mut().zip(gradients).zip(moments) {
+            let g = g * scale;
+            *m += (g - *m) * blend_1;
+            *v = *v * keep_2 + g * g * blend_2;
+            *p -= step_size * (*m / (v.sqrt() / root_correction + epsilon));
+        }
+        Ok(norm)
+    }
+}
+
+/// The L2 norm in f64, summed in eight lanes (a fixed order that vectorises).
+fn l2_norm(values: &[f32]) -> f64 {
+    let mut lanes = [0.0_f64; 8];
+    for chunk in values.chunks(8) {
+        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+            *lane += f64::from(value) * f64::from(value);
+        }
+    }
+    lanes.iter().sum::<f64>().sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_steps_by_hand() {
+        let config = AdamConfig { epsilon: 1e-5, ..AdamConfig::default() };
+        let mut adam = Adam::new(config, 2).unwrap();
+        let mut p = [1.0, -2.0];
+        // The first step moves by learning_rate * g / (|g| + epsilon).
+        let norm = adam.step(&mut p, &[0.3, -0.4], 0.1, f64::INFINITY).unwrap();
+        assert!((norm - 0.5).abs() < 1e-7);
+        assert!((p[0] - (1.0 - 0.1 * 0.3 / 0.300_01)).abs() < 1e-6);
+        assert!((p[1] - (-2.0 + 0.1 * 0.4 / 0.400_01)).abs() < 1e-6);
+        // Second step, first element: m = 0.9 * 0.03 + 0.1 * 0.1 = 0.037, corrected by 0.19;
+        // v = 0.999 * 9e-5 + 0.001 * 0.01 = 9.991e-5, corrected by 0.001999.
+        let before = p[0];
+        adam.step(&mut p, &[0.1, 0.0], 0.1, f64::INFINITY).unwrap();
+        let (m, v) = (0.037_f64 / 0.19, 9.991e-5_f64 / 0.001_999);
+        let expected = f64::from(before) - 0.1 * m / (v.sqrt() + 1e-5);
+        assert!((f64::from(p[0]) - expected).abs() < 1e-6, "{} {expected}", p[0]);
+        assert_eq!(adam.n_steps(), 2);
+    }
+
+    #[test]
+    fn the_global_norm_is_clipped() {
+        let mut adam = Adam::new(AdamConfig::default(), 2).unwrap();
+        let norm = adam.step(&mut [0.0, 0.0], &[3.0, 4.0], 1e-3, 0.5).unwrap();
+        assert!((norm - 5.0).abs() < 1e-9);
+        assert!((adam.exp_avg[0] - 0.03).abs() < 1e-7);
+        assert!((adam.exp_avg[1] - 0.04).abs() < 1e-7);
+    }
+
+    #[test]
+    fn a_gradient_that_is_not_finite_changes_nothing() {
+        let mut adam = Adam::new(AdamConfig::default(), 1).unwrap();
+        let (before, mut p) = (adam.clone(), [1.0]);
+        assert!(adam.step(&mut p, &[f32::NAN], 1e-3, 0.5).is_err());
+        assert_eq!((adam, p), (before, [1.0]));
+    }
+}

@@ -1,0 +1,93 @@
+//! Orthogonal initialisation, as `torch.nn.init.orthogonal_`, from a seeded generator.
+//!
+//! Saxe, McClelland & Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear
+//! neural networks", 2014. Columns of a normal matrix are made orthonormal by Gram-Schmidt in f64,
+//! which gives the Q of the QR decomposition whose R has a positive diagonal.
+
+use rand::rngs::StdRng;
+use rand_distr::{Distribution, StandardNormal};
+
+/// A `[inputs, outputs]` matrix (burn's layout, row-major f32) that is orthogonal times `gain`: its
+/// shorter side's vectors have length `gain` and are perpendicular to each other.
+pub(super) fn orthogonal(inputs: usize, outputs: usize, gain: f64, rng: &mut StdRng) -> Vec<f32> {
+    let (length, count) = (inputs.max(outputs), inputs.min(outputs));
+    let mut basis: Vec<Vec<f64>> = Vec::with_capacity(count);
+    while basis.len() < count {
+        let mut vector: Vec<f64> = (0..length).map(|_| StandardNormal.sample(rng)).collect();
+        // Twice is enough: the second pass removes what rounding left of the first.
+        for _ in 0..2 {
+            for other in &basis {
+                remove_projection(&mut vector, other);
+            }
+        }
+        let norm = dot(&vector, &vector).sqrt();
+        // A draw inside the span of the others (never seen) is drawn again.
+        if norm > 1e-9 {
+            vector.iter_mut().for_each(|x| *x *= gain / norm);
+            if gain != 0.0 {
+                basis.push(vector);
+            } else {
+                basis.push(vec![0.0; length]);
+            }
+        }
+    }
+    let element = |row: usize, column: usize| {
+        if inputs <= outputs { basis[row][column] } else { basis[column][row] }
+    };
+    (0..inputs)
+        .flat_map(|row| (0..outputs).map(move |column| (row, column)))
+        .map(|(row, column)| element(row, column) as f32)
+        .collect()
+}
+
+/// Takes from `vector` its part along `other`.
+fn remove_projection(vector: &mut [f64], other: &[f64]) {
+    let length_squared = dot(other, other);
+    if length_squared == 0.0 {
+        return;
+    }
+    let factor = dot(vector, other) / length_squared;
+    vector.iter_mut().zip(other).for_each(|(x, y)| *x -= factor * y);
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    fn check(inputs: usize, outputs: usize, gain: f64) {
+        let matrix = orthogonal(inputs, outputs, gain, &mut StdRng::seed_from_u64(7));
+        let at = |row: usize, column: usize| f64::from(matrix[row * outputs + column]);
+        let wide = inputs <= outputs;
+        let (count, length) = if wide { (inputs, outputs) } else { (outputs, inputs) };
+        for i in 0..count {
+            for j in 0..count {
+                let product: f64 = (0..length)
+                    .map(|k| if wide { at(i, k) * at(j, k) } else { at(k, i) * at(k, j) })
+                    .sum();
+                let expected = if i == j { gain * gain } else { 0.0 };
+                assert!((product - expected).abs() < 1e-6, "{i} . {j} = {product}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_shorter_side_is_orthogonal_with_the_gain() {
+        check(4, 64, 2f64.sqrt());
+        check(64, 64, 2f64.sqrt());
+        check(64, 5, 0.01);
+        check(64, 1, 1.0);
+        check(1, 1, 1.0);
+    }
+
+    #[test]
+    fn the_seed_decides() {
+        let draw = |seed| orthogonal(8, 8, 1.0, &mut StdRng::seed_from_u64(seed));
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+    }
+}

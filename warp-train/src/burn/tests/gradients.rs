@@ -1,0 +1,146 @@
+//! Gradients of the losses against central finite differences of the f64 reference.
+
+use super::reference::Reference;
+use super::*;
+
+/// Loads weights larger than the initial ones, so that ratios and values get clipped; no bias is
+/// exactly zero, where a rectifier has a kink.
+fn policy(config: &NetworkConfig) -> BurnPolicy {
+    let mut policy = BurnPolicy::new(config, AdamConfig::default(), 3).unwrap();
+    let mut tensors = policy.tensors();
+    for tensor in &mut tensors.weights {
+        let gain = if tensor.name.starts_with("policy_head") { 60.0 } else { 1.0 };
+        for (i, value) in tensor.data.iter_mut().enumerate() {
+            *value = *value * gain + 0.05 * ((i * 37 % 11) as f32 - 4.7);
+        }
+    }
+    policy.load_tensors(&tensors).unwrap();
+    policy
+}
+
+/// The gradient buffer under the names and in the layout of the tensors: one plain Adam step with
+/// fresh moments leaves a tenth of the gradient in `exp_avg`.
+fn named_gradients(policy: &mut BurnPolicy) -> Vec<NamedTensor> {
+    policy.step(0.0, f64::INFINITY).unwrap();
+    let tensors = policy.tensors().optimizer;
+    tensors.into_iter().filter(|tensor| tensor.name.ends_with(".exp_avg")).collect()
+}
+
+fn check(config: &NetworkConfig, loss: &LossConfig) {
+    let arrays = Arrays::new(37, config.observation_width, &config.head_sizes);
+    let mut policy = policy(config);
+    let mut reference = Reference::new(config, &policy.tensors());
+    let metrics = policy.gradients(&arrays.minibatch(), loss, 2).unwrap();
+    let truth = reference.loss(&arrays, loss);
+    assert!((metrics.loss - truth).abs() < 1e-5, "loss {} instead of {truth}", metrics.loss);
+    if matches!(loss, LossConfig::Ppo(_)) {
+        assert!((0.2..0.98).contains(&metrics.clip_fraction), "{metrics:?}");
+        assert!(metrics.approx_kl > 0.0);
+    }
+    let step = 1e-6;
+    for gradient in named_gradients(&mut policy) {
+        let name = gradient.name.trim_end_matches(".exp_avg");
+        let at = reference.weights.iter().position(|(n, _)| n == name).unwrap();
+        for (i, &tenth) in gradient.data.iter().enumerate() {
+            let mut shifted = |by: f64| {
+                reference.weights[at].1[i] += by;
+                let loss = reference.loss(&arrays, loss);
+                reference.weights[at].1[i] -= by;
+                loss
+            };
+            let expected = (shifted(step) - shifted(-step)) / (2.0 * step);
+            let found = f64::from(tenth) * 10.0;
+            assert!(
+                (found - expected).abs() < 2e-5 + 1e-4 * expected.abs(),
+                "{name}[{i}]: {found} instead of {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn ppo_matches_finite_differences() {
+    let clipped = LossConfig::Ppo(PpoConfig { ent_coef: 0.1, ..PpoConfig::default() });
+    let plain = LossConfig::Ppo(PpoConfig { clip_vloss: false, ..PpoConfig::default() });
+    check(&config(&[6, 5], Activation::Tanh, false), &clipped);
+    check(&config(&[6], Activation::Tanh, true), &plain);
+    check(&config(&[], Activation::Tanh, false), &clipped);
+}
+
+#[test]
+fn a2c_matches_finite_differences() {
+    let loss = LossConfig::A2c(A2cConfig { ent_coef: 0.1, ..A2cConfig::default() });
+    check(&config(&[6, 5], Activation::Relu, false), &loss);
+    check(&config(&[6, 5], Activation::Tanh, true), &loss);
+}
+
+#[test]
+fn forward_matches_the_reference() {
+    let config = config(&[6, 5], Activation::Tanh, false);
+    let (policy, n) = (policy(&config), 9);
+    let arrays = Arrays::new(n, 3, &config.head_sizes);
+    let (mut logits, mut values) = (vec![0.0; n * 5], vec![0.0; n]);
+    policy.forward(&arrays.observations, n, 1, &mut logits, &mut values).unwrap();
+    let reference = Reference::new(&config, &policy.tensors());
+    for i in 0..n {
+        let (expected, value) = reference.forward(&arrays.observations[i * 3..][..3]);
+        assert!((f64::from(values[i]) - value).abs() < 1e-5);
+        for (found, expected) in logits[i * 5..].iter().zip(expected) {
+            assert!((f64::from(*found) - expected).abs() < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn rows_of_weight_zero_may_hold_anything() {
+    let config = config(&[4], Activation::Tanh, false);
+    let loss = LossConfig::Ppo(PpoConfig::default());
+    let mut arrays = Arrays::new(9, 3, &config.head_sizes);
+    let mut clean = policy(&config);
+    let expected = clean.gradients(&arrays.minibatch(), &loss, 1).unwrap();
+    for i in [2, 5, 8] {
+        arrays.advantages[i] = f32::NAN;
+        arrays.returns[i] = f32::INFINITY;
+        arrays.actions[i * 2] = -7;
+        arrays.action_mask[i * 5..][..5].fill(0);
+    }
+    let mut dirty = policy(&config);
+    assert_eq!(dirty.gradients(&arrays.minibatch(), &loss, 1).unwrap(), expected);
+    assert_eq!(dirty.gradient_buffer_mut(), clean.gradient_buffer_mut());
+    arrays.weights.fill(0.0);
+    let none = dirty.gradients(&arrays.minibatch(), &loss, 1).unwrap();
+    assert_eq!(none, LossMetrics::default());
+    assert!(dirty.gradient_buffer_mut().iter().all(|&g| g == 0.0));
+}
+
+#[test]
+fn wrong_input_is_an_error() {
+    let config = config(&[4], Activation::Tanh, false);
+    let mut policy = policy(&config);
+    let loss = LossConfig::Ppo(PpoConfig::default());
+    let mut arrays = Arrays::new(4, 3, &config.head_sizes);
+    arrays.action_mask.fill(1);
+    arrays.actions[3] = 2;
+    let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
+    assert!(error.to_string().contains("row 1 took action 2 of head 1"), "{error}");
+    arrays.actions[3] = 1;
+    arrays.weights[3] = -1.0;
+    let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
+    assert_eq!(error, PolicyError::InvalidWeight { row: 3, weight: -1.0 });
+    arrays.weights[3] = 1.0;
+    arrays.observations.pop();
+    let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
+    assert!(error.to_string().contains("\"observations\" has 11 elements"), "{error}");
+    let mut arrays = Arrays::new(4, 3, &config.head_sizes);
+    arrays.observations[0] = f32::NAN;
+    let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
+    assert!(matches!(error, PolicyError::NonFiniteOutput { output: "logits", .. }), "{error}");
+    let mut arrays = Arrays::new(4, 3, &config.head_sizes);
+    arrays.advantages[0] = f32::NAN;
+    policy.gradients(&arrays.minibatch(), &loss, 1).unwrap();
+    assert!(matches!(policy.step(1e-3, 0.5), Err(PolicyError::NonFiniteGradient { .. })));
+    let negative = LossConfig::Ppo(PpoConfig { clip_coef: -0.1, ..PpoConfig::default() });
+    assert!(policy.gradients(&arrays.minibatch(), &negative, 1).is_err());
+    let empty = NetworkConfig { head_sizes: vec![], ..config };
+    assert!(BurnPolicy::new(&empty, AdamConfig::default(), 1).is_err());
+}

@@ -1,0 +1,78 @@
+//! The policy as a whole: gradients against finite differences, threads, checkpoints, own networks.
+
+mod checkpoints;
+mod gradients;
+mod reference;
+mod threads;
+
+use super::*;
+use crate::a2c::A2cConfig;
+use crate::adam::AdamConfig;
+use crate::loss::{LossConfig, LossMetrics, Minibatch};
+use crate::policy_error::PolicyError;
+use crate::ppo::PpoConfig;
+
+/// A minibatch's arrays, made from a small generator of our own.
+struct Arrays {
+    observations: Vec<f32>,
+    actions: Vec<i32>,
+    log_probs: Vec<f32>,
+    advantages: Vec<f32>,
+    returns: Vec<f32>,
+    values: Vec<f32>,
+    weights: Vec<f32>,
+    action_mask: Vec<u8>,
+}
+
+impl Arrays {
+    /// `n` rows for observations of `width` numbers; every third row weighs 0.
+    fn new(n: usize, width: usize, head_sizes: &[usize]) -> Self {
+        let mut state = 12_345_u32;
+        let mut draw = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 24) as f32
+        };
+        let actions: Vec<i32> =
+            (0..n).flat_map(|_| head_sizes).map(|&size| (draw() * size as f32) as i32).collect();
+        let mut action_mask = Vec::new();
+        for row in actions.chunks(head_sizes.len()) {
+            for (&action, &size) in row.iter().zip(head_sizes) {
+                let allowed = |j: usize| j == action as usize || draw() < 0.7;
+                action_mask.extend((0..size).map(allowed).map(u8::from));
+            }
+        }
+        Self {
+            observations: (0..n * width).map(|_| draw() * 4.0 - 2.0).collect(),
+            log_probs: (0..n).map(|_| -1.5 + draw()).collect(),
+            advantages: (0..n).map(|_| draw() * 4.0 - 2.0).collect(),
+            returns: (0..n).map(|_| draw() * 2.0 - 1.0).collect(),
+            values: (0..n).map(|_| draw() * 2.0 - 1.0).collect(),
+            weights: (0..n).map(|i| if i % 3 == 2 { 0.0 } else { 0.5 + draw() }).collect(),
+            actions,
+            action_mask,
+        }
+    }
+
+    fn minibatch(&self) -> Minibatch<'_> {
+        Minibatch {
+            observations: &self.observations,
+            actions: &self.actions,
+            log_probs: &self.log_probs,
+            advantages: &self.advantages,
+            returns: &self.returns,
+            values: &self.values,
+            weights: Some(&self.weights),
+            action_mask: Some(&self.action_mask),
+        }
+    }
+}
+
+fn config(hidden: &[usize], activation: Activation, shared_trunk: bool) -> NetworkConfig {
+    NetworkConfig {
+        observation_width: 3,
+        head_sizes: vec![3, 2],
+        hidden: hidden.to_vec(),
+        activation,
+        shared_trunk,
+    }
+}

@@ -1,0 +1,354 @@
+//! Checkpoints: a folder per step that is either complete and verified, or refused.
+//!
+//! `<12-digit step>/{weights,optimizer,state}.safetensors` and `manifest.json`, which holds a digest
+//! of each file. Nothing in them depends on the clock, a path or a random order: same run, same
+//! bytes. A folder is written under another name and renamed when it is complete.
+
+use crate::burn::NamedTensor;
+use crate::error::{Error, Result};
+use crate::learner::LearnerState;
+use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensors, serialize};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use warp_core::DType;
+use warp_func::VecEnv;
+
+/// Version of the layout described above.
+const FORMAT: u32 = 1;
+const WEIGHTS: &str = "weights.safetensors";
+const OPTIMIZER: &str = "optimizer.safetensors";
+const STATE: &str = "state.safetensors";
+const MANIFEST: &str = "manifest.json";
+
+/// What a checkpoint says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of the layout.
+    pub format: u32,
+    /// Version of the crate that wrote it.
+    pub version: String,
+    /// The environment's name.
+    pub env_id: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Iterations done.
+    pub iteration: u64,
+    /// Environment steps done.
+    pub env_steps: u64,
+    /// Steps of every replica done: part of what every draw depends on.
+    pub run_step: u32,
+    /// Optimiser steps by policy.
+    pub optimizer_steps: BTreeMap<String, u64>,
+    /// SHA-256 of each file, in hexadecimal.
+    pub files: BTreeMap<String, String>,
+}
+
+/// A checkpoint in memory, verified.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// Its folder.
+    pub path: PathBuf,
+    /// What it says of itself.
+    pub manifest: Manifest,
+    /// The learner's part.
+    pub learner: LearnerState,
+    state: Vec<u8>,
+}
+
+/// Counters that a checkpoint keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counters {
+    /// The environment's name.
+    pub env_id: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Iterations done.
+    pub iteration: u64,
+    /// Environment steps done.
+    pub env_steps: u64,
+}
+
+/// Writes a checkpoint into `folder` (the run's `checkpoints`) and returns its path.
+///
+/// # Errors
+/// A folder that can't be written.
+pub fn save(
+    folder: &Path,
+    counters: &Counters,
+    learner: &LearnerState,
+    envs: &dyn VecEnv,
+) -> Result<PathBuf> {
+    let state = env_arrays(envs);
+    let state: Vec<_> = state.iter().map(|(name, view)| (name.as_str(), view)).collect();
+    let contents = [
+        (WEIGHTS, encode_f32(&learner.weights)?),
+        (OPTIMIZER, encode_f32(&learner.optimizer)?),
+        (STATE, serialize(state, None).map_err(broken(counters))?),
+    ];
+    let manifest = Manifest {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").into(),
+        env_id: counters.env_id.clone(),
+        seed: counters.seed,
+        iteration: counters.iteration,
+        env_steps: counters.env_steps,
+        run_step: envs.run_step(),
+        optimizer_steps: learner.optimizer_steps.iter().cloned().collect(),
+        files: contents.iter().map(|(name, bytes)| ((*name).into(), digest(bytes))).collect(),
+    };
+    let manifest = serde_json::to_string_pretty(&manifest).map_err(broken(counters))? + "\n";
+    let target = folder.join(format!("{:012}", counters.env_steps));
+    let partial = folder.join(format!(".{:012}.partial", counters.env_steps));
+    let remove = |path: &Path| match std::fs::remove_dir_all(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::file("cannot replace", path, e))
+        }
+        _ => Ok(()),
+    };
+    remove(&partial)?;
+    std::fs::create_dir_all(&partial).map_err(|e| Error::file("cannot create", &partial, e))?;
+    for (name, bytes) in &contents {
+        write_synced(&partial.join(name), bytes)?;
+    }
+    write_synced(&partial.join(MANIFEST), manifest.as_bytes())?;
+    remove(&target)?;
+    std::fs::rename(&partial, &target).map_err(|e| Error::file("cannot create", &target, e))?;
+    Ok(target)
+}
+
+/// Deletes all but the newest `keep` checkpoints, and what an interrupted write left.
+///
+/// # Errors
+/// A folder that can't be deleted.
+pub fn prune(folder: &Path, keep: usize) -> Result<()> {
+    let remove = |path: &Path| {
+        std::fs::remove_dir_all(path).map_err(|e| Error::file("cannot delete", path, e))
+    };
+    for entry in entries(folder)? {
+        if entry.file_name().is_some_and(|n| n.to_string_lossy().ends_with(".partial")) {
+            remove(&entry)?;
+        }
+    }
+    let all = list(folder)?;
+    all.iter().rev().skip(keep).try_for_each(|(_, path)| remove(path))
+}
+
+/// The checkpoints in `folder`, oldest first, with their steps.
+///
+/// # Errors
+/// A folder that can't be read.
+pub fn list(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let step = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let digits = name.len() == 12 && name.bytes().all(|b| b.is_ascii_digit());
+        Some((digits.then(|| name.parse().ok())??, path))
+    };
+    let mut all: Vec<_> = entries(folder)?.into_iter().filter_map(step).collect();
+    all.sort();
+    Ok(all)
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    match std::fs::read_dir(folder) {
+        Ok(entries) => Ok(entries.filter_map(|e| e.ok().map(|e| e.path())).collect()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(Error::file("cannot read", folder, e)),
+    }
+}
+
+impl Checkpoint {
+    /// Reads and verifies the newest checkpoint in `folder`.
+    ///
+    /// # Errors
+    /// There is none, or it is damaged.
+    pub fn newest(folder: &Path) -> Result<Self> {
+        match list(folder)?.pop() {
+            Some((_, path)) => Self::open(&path),
+            None => Err(Error::file("cannot open a checkpoint in", folder, "there is none")),
+        }
+    }
+
+    /// Reads and verifies the checkpoint `path`, all files first.
+    ///
+    /// # Errors
+    /// A file that is missing, cut or changed.
+    pub fn open(path: &Path) -> Result<Self> {
+        let read = |name: &str| {
+            let file = path.join(name);
+            std::fs::read(&file).map_err(|e| Error::damaged(path, format!("{name}: {e}")))
+        };
+        let manifest: Manifest = serde_json::from_slice(&read(MANIFEST)?)
+            .map_err(|e| Error::damaged(path, format!("{MANIFEST}: {e}")))?;
+        if manifest.format != FORMAT {
+            let reason = format!("it has format {}, this build reads {FORMAT}", manifest.format);
+            return Err(Error::damaged(path, reason));
+        }
+        let verified = |name: &str| {
+            let bytes = read(name)?;
+            let (found, expected) = (digest(&bytes), manifest.files.get(name));
+            if expected == Some(&found) {
+                return Ok(bytes);
+            }
+            let expected = expected.map_or("none", String::as_str);
+            let reason = format!("{name} has the digest {found}, the manifest says {expected}");
+            Err(Error::damaged(path, reason))
+        };
+        let (weights, optimizer, state) =
+            (verified(WEIGHTS)?, verified(OPTIMIZER)?, verified(STATE)?);
+        let learner = LearnerState {
+            weights: decode_f32(&weights).map_err(|e| Error::damaged(path, e))?,
+            optimizer: decode_f32(&optimizer).map_err(|e| Error::damaged(path, e))?,
+            optimizer_steps: manifest.optimizer_steps.clone().into_iter().collect(),
+        };
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
+        if name != Some(format!("{:012}", manifest.env_steps)) {
+            let reason = format!("its manifest is of step {}", manifest.env_steps);
+            return Err(Error::damaged(path, reason));
+        }
+        Ok(Self { path: path.into(), manifest, learner, state })
+    }
+
+    /// Puts the environments where they were.
+    ///
+    /// # Errors
+    /// An array that is missing or of another shape or type.
+    pub fn restore_envs(&self, envs: &mut dyn VecEnv) -> Result<()> {
+        let damaged = |reason: String| Error::damaged(&self.path, format!("{STATE}: {reason}"));
+        let tensors = SafeTensors::deserialize(&self.state).map_err(|e| damaged(e.to_string()))?;
+        let ids: Vec<_> = envs.ids().persistent().collect();
+        for id in ids {
+            let array = envs.store().array(id).clone();
+            let (name, shape) = (array.name().to_string(), array.shape().to_vec());
+            let view = tensors.tensor(&name).map_err(|e| damaged(e.to_string()))?;
+            if view.shape() != shape || view.dtype() != dtype(array.dtype()) {
+                return Err(damaged(format!(
+                    "array \"{name}\" is {:?} {:?}, the environment has {} {shape:?}",
+                    view.dtype(),
+                    view.shape(),
+                    array.dtype()
+                )));
+            }
+            let bytes = view.data();
+            let words =
+                || bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+            let store = envs.store_mut();
+            match array.dtype() {
+                DType::F32 => fill(store.slice_mut(id), words().map(f32::from_bits)),
+                DType::I32 => fill(store.slice_mut(id), words().map(|w| w as i32)),
+                DType::U32 => fill(store.slice_mut(id), words()),
+                DType::U8 => fill(store.slice_mut(id), bytes.iter().copied()),
+            }
+        }
+        envs.set_run_step(self.manifest.run_step);
+        envs.observe();
+        Ok(())
+    }
+}
+
+fn fill<T>(target: &mut [T], values: impl Iterator<Item = T>) {
+    target.iter_mut().zip(values).for_each(|(to, value)| *to = value);
+}
+
+fn broken<E: std::fmt::Display>(counters: &Counters) -> impl FnOnce(E) -> Error {
+    let step = counters.env_steps;
+    move |e| Error::Broken { step, reason: format!("a checkpoint can't be encoded: {e}") }
+}
+
+/// SHA-256 in hexadecimal.
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes a file and makes sure that it is on the disk before it is relied upon.
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write;
+    let write = || {
+        let mut file = std::fs::File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(|e| Error::file("cannot write", path, e))
+}
+
+fn dtype(dtype: DType) -> Dtype {
+    match dtype {
+        DType::F32 => Dtype::F32,
+        DType::I32 => Dtype::I32,
+        DType::U32 => Dtype::U32,
+        DType::U8 => Dtype::U8,
+    }
+}
+
+/// The arrays from which everything else about the environments follows.
+fn env_arrays(envs: &dyn VecEnv) -> Vec<(String, OwnedTensor)> {
+    let array = |id| {
+        let array = envs.store().array(id);
+        let store = envs.store();
+        let bytes = match array.dtype() {
+            DType::F32 => words(store.slice::<f32>(id).iter().map(|x| x.to_bits())),
+            DType::I32 => words(store.slice::<i32>(id).iter().map(|x| *x as u32)),
+            DType::U32 => words(store.slice::<u32>(id).iter().copied()),
+            DType::U8 => store.slice::<u8>(id).to_vec(),
+        };
+        let tensor =
+            OwnedTensor { dtype: dtype(array.dtype()), shape: array.shape().to_vec(), bytes };
+        (array.name().to_string(), tensor)
+    };
+    envs.ids().persistent().map(array).collect()
+}
+
+fn words(values: impl Iterator<Item = u32>) -> Vec<u8> {
+    values.flat_map(u32::to_le_bytes).collect()
+}
+
+struct OwnedTensor {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl safetensors::View for &OwnedTensor {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+    fn data(&self) -> std::borrow::Cow<'_, [u8]> {
+        (&self.bytes).into()
+    }
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+fn encode_f32(tensors: &[NamedTensor]) -> Result<Vec<u8>> {
+    let bytes: Vec<Vec<u8>> =
+        tensors.iter().map(|t| words(t.data.iter().map(|x| x.to_bits()))).collect();
+    let invalid = |e: safetensors::SafeTensorError| Error::Invalid(e.to_string());
+    let view = |(tensor, bytes)| -> Result<(&str, TensorView<'_>)> {
+        let tensor: &NamedTensor = tensor;
+        let bytes: &Vec<u8> = bytes;
+        let view = TensorView::new(Dtype::F32, tensor.shape.clone(), bytes).map_err(invalid)?;
+        Ok((&tensor.name, view))
+    };
+    let views = tensors.iter().zip(&bytes).map(view).collect::<Result<Vec<_>>>()?;
+    serialize(views, None).map_err(invalid)
+}
+
+fn decode_f32(bytes: &[u8]) -> std::result::Result<Vec<NamedTensor>, String> {
+    let tensors = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
+    let decode = |(name, view): (String, TensorView<'_>)| {
+        if view.dtype() != Dtype::F32 {
+            return Err(format!("tensor \"{name}\" is {:?}, not F32", view.dtype()));
+        }
+        let words = view.data().chunks_exact(4);
+        let data = words.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+        Ok(NamedTensor { name, shape: view.shape().to_vec(), data })
+    };
+    tensors.tensors().into_iter().map(decode).collect()
+}

@@ -1,0 +1,230 @@
+//! Evaluation: whole episodes from fresh starts, one per replica, the terminal reward included.
+//!
+//! Replicas are run side by side, but only the first episode of each counts: taking whichever
+//! episodes end first would favour short ones.
+
+use crate::config::TrainConfig;
+use crate::error::{Error, Result};
+use crate::learner::{Acted, Learner, Scene};
+use crate::rollout::{PolicyRollout, Rollout};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use warp_func::{Registry, VecEnv, VecOptions};
+use warp_sample::{CategoricalLayout, Mode, Rows};
+
+/// Evaluation draws other starts than training with the same seed.
+const EVALUATION: u64 = 0x6576_616c;
+
+/// How to evaluate.
+#[derive(Debug, Clone)]
+pub struct EvalOptions {
+    /// Episodes, at least 1.
+    pub episodes: usize,
+    /// Greedy or sampled actions.
+    pub mode: Mode,
+    /// Policies that act at random instead.
+    pub random: Vec<String>,
+    /// Threads that step the environments.
+    pub threads: usize,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Episodes.
+    pub episodes: usize,
+    /// Mean return: rewards of all agents of trained policies, summed over an episode.
+    pub mean_episode_return: f64,
+    /// Standard deviation of the return over episodes.
+    pub std: f64,
+    /// Smallest return.
+    pub min: f64,
+    /// Largest return.
+    pub max: f64,
+    /// Mean length in steps.
+    pub mean_episode_length: f64,
+    /// Mean return by group of agents.
+    pub group_return: BTreeMap<String, f64>,
+    /// Mean of each of the environment's statistics.
+    pub statistics: BTreeMap<String, f64>,
+}
+
+/// Runs `learner` for some episodes.
+///
+/// # Errors
+/// Options that do not fit the run, or a policy that diverged.
+pub fn evaluate(
+    learner: &mut dyn Learner,
+    config: &TrainConfig,
+    registry: &Registry,
+    options: &EvalOptions,
+) -> Result<Evaluation> {
+    check(config, options)?;
+    let mut config = config.clone();
+    config.run.num_envs = options.episodes;
+    config.run.num_steps = 1;
+    let entry = registry.get(&config.run.env_id)?;
+    let vec_options = VecOptions {
+        n_envs: options.episodes,
+        seed: config.run.seed ^ EVALUATION,
+        threads: options.threads,
+        start: config.run.start,
+        ..VecOptions::default()
+    };
+    let mut envs = entry.make(&config.env, &vec_options)?;
+    let mut rollout = Rollout::new(&config);
+    let mut scores = Scores::new(&config, options.episodes);
+    let random: Vec<bool> =
+        config.policies.iter().map(|plan| options.random.contains(&plan.name)).collect();
+    while !scores.is_done() {
+        for (index, policy) in rollout.policies.iter_mut().enumerate() {
+            policy.store_inputs(0, &*envs);
+            if random[index] {
+                act_randomly(policy, &*envs)?;
+            } else {
+                act(learner, index, policy, options.mode, &*envs)?;
+            }
+            policy.send_actions(0, &mut *envs);
+        }
+        envs.step()?;
+        scores.add_step(&*envs);
+    }
+    Ok(scores.finish(&config))
+}
+
+fn check(config: &TrainConfig, options: &EvalOptions) -> Result<()> {
+    if options.episodes == 0 {
+        return Err(Error::Invalid("episodes = 0: at least one is needed".into()));
+    }
+    let known = || config.policies.iter().map(|plan| plan.name.as_str());
+    match options.random.iter().find(|name| known().all(|k| k != name.as_str())) {
+        Some(name) => {
+            let known = known().collect::<Vec<_>>().join(", ");
+            Err(Error::Invalid(format!("there is no policy \"{name}\"; there are {known}")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn rows(policy: &PolicyRollout, envs: &dyn VecEnv) -> Rows {
+    Rows {
+        first_agent: policy.first_agent,
+        n_agents: policy.n_agents as u32,
+        ..Rows::new(envs.options().seed, envs.run_step())
+    }
+}
+
+fn act(
+    learner: &mut dyn Learner,
+    index: usize,
+    policy: &mut PolicyRollout,
+    mode: Mode,
+    envs: &dyn VecEnv,
+) -> Result<()> {
+    let heads = CategoricalLayout::new(&policy.head_sizes)?;
+    let n = policy.n_rows;
+    let scene = Scene {
+        obs: &policy.obs[..n * policy.width],
+        action_mask: (!policy.action_mask.is_empty())
+            .then(|| &policy.action_mask[..n * heads.width()]),
+        heads: &heads,
+        rows: rows(policy, envs),
+        mode,
+    };
+    let mut out = Acted {
+        logits: &mut vec![0.0; n * heads.width()],
+        values: &mut policy.values[..n],
+        actions: &mut policy.actions,
+        log_probs: &mut policy.log_probs,
+        entropies: &mut vec![0.0; n],
+    };
+    learner.act(index, &scene, &mut out)
+}
+
+fn act_randomly(policy: &mut PolicyRollout, envs: &dyn VecEnv) -> Result<()> {
+    let heads = CategoricalLayout::new(&policy.head_sizes)?;
+    let names = rows(policy, envs);
+    let mask = (!policy.action_mask.is_empty())
+        .then(|| &policy.action_mask[..policy.n_rows * heads.width()]);
+    Ok(heads.random_actions(mask, &names, &mut policy.actions)?)
+}
+
+/// The first episode of each replica.
+struct Scores {
+    trained: Vec<bool>,
+    /// Return so far by replica and group.
+    group_returns: Vec<Vec<f64>>,
+    lengths: Vec<u32>,
+    done: Vec<bool>,
+    statistics: Vec<f64>,
+}
+
+impl Scores {
+    fn new(config: &TrainConfig, n: usize) -> Self {
+        Self {
+            trained: crate::trainer::trained_groups(config),
+            group_returns: vec![vec![0.0; config.spec.groups.len()]; n],
+            lengths: vec![0; n],
+            done: vec![false; n],
+            statistics: vec![0.0; config.spec.statistics.len()],
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        !self.done.contains(&false)
+    }
+
+    fn add_step(&mut self, envs: &dyn VecEnv) {
+        let (ids, store) = (envs.ids(), envs.store());
+        let flags = store.slice::<u8>(ids.terminated).iter().zip(store.slice::<u8>(ids.truncated));
+        for (replica, (terminated, truncated)) in flags.enumerate() {
+            if self.done[replica] {
+                continue;
+            }
+            self.lengths[replica] += 1;
+            for (g, sum) in self.group_returns[replica].iter_mut().enumerate() {
+                let agents = envs.spec().groups[g].n_agents;
+                let rewards = &store.slice::<f32>(ids.reward[g])[replica * agents..][..agents];
+                *sum += rewards.iter().map(|r| f64::from(*r)).sum::<f64>();
+            }
+            self.done[replica] = terminated | truncated != 0;
+            if let (true, Some(id)) = (self.done[replica], ids.final_statistic) {
+                let k = self.statistics.len();
+                let last = &store.slice::<f32>(id)[replica * k..][..k];
+                self.statistics.iter_mut().zip(last).for_each(|(sum, x)| *sum += f64::from(*x));
+            }
+        }
+    }
+
+    fn finish(self, config: &TrainConfig) -> Evaluation {
+        let n = self.done.len() as f64;
+        let of_trained = |groups: &Vec<f64>| -> f64 {
+            groups.iter().zip(&self.trained).filter(|(_, t)| **t).map(|(sum, _)| sum).sum()
+        };
+        let returns: Vec<f64> = self.group_returns.iter().map(of_trained).collect();
+        let mean = returns.iter().sum::<f64>() / n;
+        let variance = returns.iter().map(|r| (r - mean) * (r - mean)).sum::<f64>() / n;
+        let group = |g: usize| self.group_returns.iter().map(|r| r[g]).sum::<f64>() / n;
+        let spec = &config.spec;
+        Evaluation {
+            episodes: self.done.len(),
+            mean_episode_return: mean,
+            std: variance.sqrt(),
+            min: returns.iter().copied().fold(f64::INFINITY, f64::min),
+            max: returns.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            mean_episode_length: self.lengths.iter().map(|l| f64::from(*l)).sum::<f64>() / n,
+            group_return: spec
+                .groups
+                .iter()
+                .enumerate()
+                .map(|(g, s)| (s.name.clone(), group(g)))
+                .collect(),
+            statistics: spec
+                .statistics
+                .iter()
+                .cloned()
+                .zip(self.statistics.iter().map(|s| s / n))
+                .collect(),
+        }
+    }
+}

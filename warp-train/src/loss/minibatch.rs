@@ -1,0 +1,142 @@
+//! The rows that one gradient is computed from, borrowed from the rollout, checked before use.
+
+use std::ops::Range;
+
+use super::LossConfig;
+use crate::policy_error::PolicyError;
+
+/// `n` rows of experience; all arrays are row-major and contiguous.
+#[derive(Debug, Clone, Copy)]
+pub struct Minibatch<'a> {
+    /// What the policy saw, f32 `[n, observation_width]`.
+    pub observations: &'a [f32],
+    /// What it did, i32 `[n, heads]`, each in `0..head_sizes[head]`.
+    pub actions: &'a [i32],
+    /// Log-probability of those actions when they were taken, f32 `[n]`. A2C doesn't read it.
+    pub log_probs: &'a [f32],
+    /// Advantages, already normalised if they are to be, f32 `[n]`.
+    pub advantages: &'a [f32],
+    /// Value targets, f32 `[n]`.
+    pub returns: &'a [f32],
+    /// Value estimates when the actions were taken, f32 `[n]`. Read for `clip_vloss` only.
+    pub values: &'a [f32],
+    /// Sample weights, f32 `[n]`, finite and not negative; 0 leaves a row (a dead agent) out, whatever
+    /// its other arrays hold, so long as its observation is finite. `None` weighs every row 1.
+    pub weights: Option<&'a [f32]>,
+    /// 1 = allowed, u8 `[n, sum of head_sizes]`. `None` allows everything.
+    pub action_mask: Option<&'a [u8]>,
+}
+
+impl<'a> Minibatch<'a> {
+    /// Number of rows.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.returns.len()
+    }
+
+    /// Sum of the sample weights.
+    #[must_use]
+    pub fn total_weight(&self) -> f64 {
+        match self.weights {
+            Some(weights) => weights.iter().map(|&weight| f64::from(weight)).sum(),
+            None => self.n_rows() as f64,
+        }
+    }
+
+    /// The rows in `range`, for arrays that [`Self::check`] has passed.
+    pub(crate) fn rows(&self, range: Range<usize>, width: usize, head_sizes: &[usize]) -> Self {
+        let wide = |columns: usize| range.start * columns..range.end * columns;
+        // Arrays that a loss doesn't read may be empty.
+        let optional = |array: &'a [f32]| array.get(range.clone()).unwrap_or(&[]);
+        Self {
+            observations: &self.observations[wide(width)],
+            actions: &self.actions[wide(head_sizes.len())],
+            log_probs: optional(self.log_probs),
+            advantages: &self.advantages[range.clone()],
+            returns: &self.returns[range.clone()],
+            values: optional(self.values),
+            weights: self.weights.map(|weights| &weights[range.clone()]),
+            action_mask: self.action_mask.map(|mask| &mask[wide(head_sizes.iter().sum())]),
+        }
+    }
+
+    /// Checks lengths, weights, and the actions of rows whose weight isn't zero.
+    pub(crate) fn check(
+        &self,
+        width: usize,
+        head_sizes: &[usize],
+        loss: &LossConfig,
+    ) -> Result<(), PolicyError> {
+        loss.check()?;
+        let n = self.n_rows();
+        check_length("observations", self.observations.len(), n, width)?;
+        check_length("actions", self.actions.len(), n, head_sizes.len())?;
+        check_length("advantages", self.advantages.len(), n, 1)?;
+        if loss.reads_log_probs() {
+            check_length("log_probs", self.log_probs.len(), n, 1)?;
+        }
+        if loss.reads_values() {
+            check_length("values", self.values.len(), n, 1)?;
+        }
+        if let Some(mask) = self.action_mask {
+            check_length("action_mask", mask.len(), n, head_sizes.iter().sum())?;
+        }
+        if let Some(weights) = self.weights {
+            check_length("weights", weights.len(), n, 1)?;
+            let wrong = weights.iter().position(|weight| !(weight.is_finite() && *weight >= 0.0));
+            if let Some(row) = wrong {
+                return Err(PolicyError::InvalidWeight { row, weight: weights[row] });
+            }
+        }
+        self.check_actions(head_sizes)
+    }
+
+    fn check_actions(&self, head_sizes: &[usize]) -> Result<(), PolicyError> {
+        let n_heads = head_sizes.len();
+        let mut start = 0;
+        for (head, &n_actions) in head_sizes.iter().enumerate() {
+            for row in 0..self.n_rows() {
+                if self.weights.is_some_and(|weights| weights[row] == 0.0) {
+                    continue;
+                }
+                let action = self.actions[row * n_heads + head];
+                let mask = self.mask_row(row, head_sizes).map(|mask| &mask[start..][..n_actions]);
+                let index = usize::try_from(action).unwrap_or(usize::MAX);
+                let fits = index < n_actions && mask.is_none_or(|mask| mask[index] != 0);
+                if !fits {
+                    let count = |mask: &[u8]| mask.iter().filter(|&&allowed| allowed != 0).count();
+                    let allowed = mask.map_or(n_actions, count);
+                    return Err(PolicyError::InvalidAction {
+                        row,
+                        head,
+                        action,
+                        n_actions,
+                        allowed,
+                    });
+                }
+            }
+            start += n_actions;
+        }
+        Ok(())
+    }
+
+    fn mask_row(&self, row: usize, head_sizes: &[usize]) -> Option<&'a [u8]> {
+        let width: usize = head_sizes.iter().sum();
+        self.action_mask.map(|mask| &mask[row * width..][..width])
+    }
+}
+
+/// An error unless `found == n_rows * columns`.
+pub(crate) fn check_length(
+    array: &'static str,
+    found: usize,
+    n_rows: usize,
+    columns: usize,
+) -> Result<(), PolicyError> {
+    let expected = n_rows.saturating_mul(columns);
+    if found == expected {
+        return Ok(());
+    }
+    let shape = format!("{n_rows} rows of {columns}");
+    Err(PolicyError::WrongLength { array, found, expected, shape })
+}

@@ -1,0 +1,238 @@
+//! The losses' common part: one pass over a chunk's outputs that gives metrics and output gradients.
+//!
+//! Plain Rust over slices, with no tensor library: a network's learner feeds the gradients with
+//! respect to logits and values back through its layers. What differs between algorithms is a
+//! function of one row ([`PpoConfig`], [`A2cConfig`]); the entropy bonus and the weighted means are
+//! here.
+
+mod categorical;
+mod minibatch;
+
+pub use minibatch::Minibatch;
+pub(crate) use minibatch::check_length;
+
+use crate::a2c::A2cConfig;
+use crate::policy_error::PolicyError;
+use crate::ppo::PpoConfig;
+use categorical::Categorical;
+
+/// Which loss to descend.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LossConfig {
+    /// Proximal policy optimisation.
+    Ppo(PpoConfig),
+    /// Advantage actor-critic.
+    A2c(A2cConfig),
+}
+
+impl LossConfig {
+    /// Whether the loss reads `Minibatch::log_probs`.
+    #[must_use]
+    pub fn reads_log_probs(&self) -> bool {
+        matches!(self, Self::Ppo(_))
+    }
+
+    /// Whether the loss reads `Minibatch::values`.
+    #[must_use]
+    pub fn reads_values(&self) -> bool {
+        matches!(self, Self::Ppo(config) if config.clip_vloss)
+    }
+
+    /// An error if a coefficient is not a finite number, or `clip_coef` is negative.
+    pub(crate) fn check(&self) -> Result<(), PolicyError> {
+        let clip_coef = match self {
+            Self::Ppo(config) => config.clip_coef,
+            Self::A2c(_) => 0.0,
+        };
+        let coefficients = [clip_coef, self.vf_coef(), self.ent_coef()];
+        if clip_coef >= 0.0 && coefficients.iter().all(|coefficient| coefficient.is_finite()) {
+            return Ok(());
+        }
+        Err(PolicyError::InvalidConfig(format!(
+            "a loss needs finite coefficients and clip_coef not negative, but has {self:?}"
+        )))
+    }
+
+    fn ent_coef(&self) -> f32 {
+        match self {
+            Self::Ppo(config) => config.ent_coef,
+            Self::A2c(config) => config.ent_coef,
+        }
+    }
+
+    fn vf_coef(&self) -> f32 {
+        match self {
+            Self::Ppo(config) => config.vf_coef,
+            Self::A2c(config) => config.vf_coef,
+        }
+    }
+
+    fn row(&self, row: &Row) -> RowLoss {
+        match self {
+            Self::Ppo(config) => config.row(row),
+            Self::A2c(config) => config.row(row),
+        }
+    }
+}
+
+/// What an algorithm sees of one row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    /// Log-probability of the action now.
+    pub(crate) log_prob: f32,
+    /// Log-probability when the action was taken (0 where the loss doesn't read it).
+    pub(crate) old_log_prob: f32,
+    /// Value estimate now.
+    pub(crate) value: f32,
+    /// Value estimate when the action was taken (0 where the loss doesn't read it).
+    pub(crate) old_value: f32,
+    /// The advantage.
+    pub(crate) advantage: f32,
+    /// The value target.
+    pub(crate) target: f32,
+}
+
+/// What an algorithm says of one row: losses, their derivatives, and figures to watch.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RowLoss {
+    /// Policy loss.
+    pub(crate) policy_loss: f32,
+    /// Derivative of the policy loss by `log_prob`.
+    pub(crate) d_log_prob: f32,
+    /// Value loss, before `vf_coef`.
+    pub(crate) value_loss: f32,
+    /// Derivative of the value loss by `value`, before `vf_coef`.
+    pub(crate) d_value: f32,
+    /// Estimate of the divergence from the old policy.
+    pub(crate) approx_kl: f32,
+    /// 1 where the ratio lies outside the clipping range, else 0.
+    pub(crate) clipped: f32,
+}
+
+/// A network's outputs for some rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Outputs<'a> {
+    /// Unnormalised log-probabilities, f32 `[rows, sum of head_sizes]`.
+    pub logits: &'a [f32],
+    /// Value estimates, f32 `[rows]`.
+    pub values: &'a [f32],
+}
+
+/// Room for the gradient of the loss with respect to [`Outputs`]; every element is written.
+#[derive(Debug)]
+pub struct OutputGradients<'a> {
+    /// f32 `[rows, sum of head_sizes]`.
+    pub logits: &'a mut [f32],
+    /// f32 `[rows]`.
+    pub values: &'a mut [f32],
+}
+
+/// Weighted sums over rows; divided by the minibatch's weight they are [`LossMetrics`].
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LossSums {
+    policy_loss: f64,
+    value_loss: f64,
+    entropy: f64,
+    approx_kl: f64,
+    clip_fraction: f64,
+}
+
+impl LossSums {
+    /// Adds another chunk's sums to these.
+    pub fn add(&mut self, other: &Self) {
+        self.policy_loss += other.policy_loss;
+        self.value_loss += other.value_loss;
+        self.entropy += other.entropy;
+        self.approx_kl += other.approx_kl;
+        self.clip_fraction += other.clip_fraction;
+    }
+
+    /// The weighted means over a minibatch of `total_weight`; all zero if that is zero.
+    #[must_use]
+    pub fn means(&self, loss: &LossConfig, total_weight: f64) -> LossMetrics {
+        let scale = if total_weight > 0.0 { 1.0 / total_weight } else { 0.0 };
+        let [policy_loss, value_loss, entropy] =
+            [self.policy_loss, self.value_loss, self.entropy].map(|sum| sum * scale);
+        LossMetrics {
+            loss: policy_loss + f64::from(loss.vf_coef()) * value_loss
+                - f64::from(loss.ent_coef()) * entropy,
+            policy_loss,
+            value_loss,
+            entropy,
+            approx_kl: self.approx_kl * scale,
+            clip_fraction: self.clip_fraction * scale,
+        }
+    }
+
+    fn add_row(&mut self, weight: f32, row: &RowLoss, entropy: f32) {
+        let weight = f64::from(weight);
+        self.policy_loss += weight * f64::from(row.policy_loss);
+        self.value_loss += weight * f64::from(row.value_loss);
+        self.entropy += weight * f64::from(entropy);
+        self.approx_kl += weight * f64::from(row.approx_kl);
+        self.clip_fraction += weight * f64::from(row.clipped);
+    }
+}
+
+/// Figures of one minibatch: means weighted by `Minibatch::weights`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LossMetrics {
+    /// `policy_loss + vf_coef * value_loss - ent_coef * entropy`: what is descended.
+    pub loss: f64,
+    /// Policy loss.
+    pub policy_loss: f64,
+    /// Value loss, before `vf_coef`.
+    pub value_loss: f64,
+    /// Entropy of the policy in nats, summed over heads.
+    pub entropy: f64,
+    /// `mean((ratio - 1) - log ratio)` (Schulman's third estimator); 0 for A2C.
+    pub approx_kl: f64,
+    /// Share of rows whose ratio lies outside `1 - clip_coef ..= 1 + clip_coef`; 0 for A2C.
+    pub clip_fraction: f64,
+}
+
+/// Computes one chunk's part of a minibatch's loss and the gradient with respect to its outputs.
+///
+/// `rows` holds the chunk's rows, `total_weight` the weight of the whole minibatch, by which the
+/// gradient is divided. Actions must be in range and allowed ([`crate::burn::BurnPolicy`] checks
+/// that before it calls this). Rows of weight 0 get gradient 0.
+#[must_use]
+pub fn chunk_loss(
+    loss: &LossConfig,
+    head_sizes: &[usize],
+    total_weight: f64,
+    rows: &Minibatch<'_>,
+    outputs: Outputs<'_>,
+    gradients: &mut OutputGradients<'_>,
+) -> LossSums {
+    let (n_heads, width) = (head_sizes.len(), head_sizes.iter().sum::<usize>());
+    let mut categorical = Categorical::new(head_sizes);
+    let mut sums = LossSums::default();
+    let or_zero = |array: &[f32], i: usize| array.get(i).copied().unwrap_or(0.0);
+    for i in 0..rows.n_rows() {
+        let gradient = &mut gradients.logits[i * width..][..width];
+        let weight = rows.weights.map_or(1.0, |weights| weights[i]);
+        if weight == 0.0 {
+            gradient.fill(0.0);
+            gradients.values[i] = 0.0;
+            continue;
+        }
+        let actions = &rows.actions[i * n_heads..][..n_heads];
+        let mask = rows.action_mask.map(|mask| &mask[i * width..][..width]);
+        let now = categorical.evaluate(&outputs.logits[i * width..][..width], mask, actions);
+        let row = loss.row(&Row {
+            log_prob: now.log_prob,
+            old_log_prob: or_zero(rows.log_probs, i),
+            value: outputs.values[i],
+            old_value: or_zero(rows.values, i),
+            advantage: rows.advantages[i],
+            target: rows.returns[i],
+        });
+        sums.add_row(weight, &row, now.entropy);
+        let scale = (f64::from(weight) / total_weight) as f32;
+        let d_entropy = -scale * loss.ent_coef();
+        categorical.gradient(actions, scale * row.d_log_prob, d_entropy, gradient);
+        gradients.values[i] = scale * loss.vf_coef() * row.d_value;
+    }
+    sums
+}

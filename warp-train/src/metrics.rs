@@ -1,0 +1,160 @@
+//! Figures of an iteration.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use warp_core::EnvSpec;
+use warp_func::{EpisodeTotals, Spread};
+
+/// Where the seconds of an iteration went.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PhaseSeconds {
+    /// Forward passes.
+    pub policy: f64,
+    /// Drawing actions and handing them over.
+    pub sample: f64,
+    /// Stepping environments and storing what came of it.
+    pub step: f64,
+    /// Learning.
+    pub learn: f64,
+}
+
+impl PhaseSeconds {
+    /// All phases together.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.policy + self.sample + self.step + self.learn
+    }
+
+    /// Adds another iteration.
+    pub fn add(&mut self, other: &PhaseSeconds) {
+        self.policy += other.policy;
+        self.sample += other.sample;
+        self.step += other.step;
+        self.learn += other.learn;
+    }
+
+    /// Environment steps per second, over all and in each phase alone.
+    #[must_use]
+    pub fn rates(&self, env_steps: u64) -> StepRates {
+        let rate = |seconds: f64| if seconds > 0.0 { env_steps as f64 / seconds } else { 0.0 };
+        StepRates {
+            total: rate(self.total()),
+            policy: rate(self.policy),
+            sample: rate(self.sample),
+            step: rate(self.step),
+            learn: rate(self.learn),
+        }
+    }
+}
+
+/// Environment steps per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct StepRates {
+    /// Over everything.
+    pub total: f64,
+    /// Were there only forward passes.
+    pub policy: f64,
+    /// Were there only sampling.
+    pub sample: f64,
+    /// Were there only environments.
+    pub step: f64,
+    /// Were there only learning.
+    pub learn: f64,
+}
+
+/// What one policy's update did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct PolicyMetrics {
+    /// Step size used.
+    pub learning_rate: f64,
+    /// Whole loss, mean over minibatches.
+    pub loss: f64,
+    /// Policy loss.
+    pub policy_loss: f64,
+    /// Value loss, before its coefficient.
+    pub value_loss: f64,
+    /// Entropy, nats, summed over heads.
+    pub entropy: f64,
+    /// Estimate of the divergence from the policy that collected the rollout.
+    pub approx_kl: f64,
+    /// Share of samples whose probability moved beyond `clip_coef`.
+    pub clip_fraction: f64,
+    /// 1 - variance of what the value misses / variance of the returns.
+    pub explained_variance: f64,
+    /// Norm of the gradient before clipping.
+    pub grad_norm: f64,
+}
+
+/// Episodes that ended in an iteration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EpisodeMetrics {
+    /// How many ended.
+    pub episodes: u64,
+    /// Sum of the rewards of all agents of trained policies; `None` if no episode ended.
+    pub episode_return: Option<MeanMinMax>,
+    /// Steps.
+    pub episode_length: Option<MeanMinMax>,
+    /// Return by group of agents.
+    pub group_return: BTreeMap<String, MeanMinMax>,
+    /// Mean of each of the environment's own statistics.
+    pub statistics: BTreeMap<String, f64>,
+}
+
+/// Mean, minimum and maximum.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct MeanMinMax {
+    /// Mean.
+    pub mean: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl EpisodeMetrics {
+    /// From an executor's totals; `trained` says which groups count in `episode_return`.
+    #[must_use]
+    pub fn new(totals: &EpisodeTotals, spec: &EnvSpec, trained: &[bool]) -> Self {
+        let n = totals.count;
+        let spread = |s: &Spread| MeanMinMax { mean: s.sum / n as f64, min: s.min, max: s.max };
+        let some = n > 0;
+        let counted: Vec<&Spread> =
+            totals.returns.iter().zip(trained).filter(|(_, t)| **t).map(|(s, _)| s).collect();
+        let together = |counted: &[&Spread]| {
+            // Extremes of a sum over several groups are not known from those of its parts.
+            let mean = counted.iter().map(|s| s.sum).sum::<f64>() / n as f64;
+            let min = counted.iter().map(|s| s.min).sum();
+            MeanMinMax { mean, min, max: counted.iter().map(|s| s.max).sum() }
+        };
+        let groups = spec.groups.iter().zip(&totals.returns);
+        let names = spec.statistics.iter().zip(&totals.statistics);
+        Self {
+            episodes: n,
+            episode_return: (some && !counted.is_empty()).then(|| together(&counted)),
+            episode_length: some.then(|| spread(&totals.length)),
+            group_return: groups
+                .filter(|_| some)
+                .map(|(g, s)| (g.name.clone(), spread(s)))
+                .collect(),
+            statistics: names.filter(|_| some).map(|(k, s)| (k.clone(), s / n as f64)).collect(),
+        }
+    }
+}
+
+/// One line of `metrics.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IterationMetrics {
+    /// Iterations done.
+    pub iteration: u64,
+    /// Environment steps done, summed over replicas.
+    pub env_steps: u64,
+    /// Agent steps done: environment steps times agents.
+    pub agent_steps: u64,
+    /// Episodes that ended.
+    #[serde(flatten)]
+    pub episodes: EpisodeMetrics,
+    /// By policy.
+    pub policy: BTreeMap<String, PolicyMetrics>,
+    /// Environment steps per second in this iteration.
+    pub steps_per_second: StepRates,
+}

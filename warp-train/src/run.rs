@@ -1,0 +1,213 @@
+//! A run's folder: `config.toml`, `metrics.jsonl`, `summary.json`, `checkpoints/`.
+
+use crate::checkpoint::{self, Checkpoint};
+use crate::error::{Error, Result};
+use crate::metrics::{IterationMetrics, StepRates};
+use crate::trainer::Trainer;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Episodes over which the summary's mean return is taken, at least.
+const WINDOW: u64 = 100;
+
+/// An open run folder.
+#[derive(Debug)]
+pub struct Run {
+    folder: PathBuf,
+    metrics: File,
+    started: Instant,
+    /// Episodes and sum of returns of the last iterations.
+    recent: VecDeque<(u64, f64)>,
+}
+
+/// `summary.json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// The environment's name.
+    pub env: String,
+    /// The algorithm.
+    pub algorithm: String,
+    /// The device.
+    pub device: String,
+    /// The learner.
+    pub backend: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Environment steps done, summed over replicas.
+    pub env_steps: u64,
+    /// Agent steps done.
+    pub agent_steps: u64,
+    /// Wall time of the process that ended the run, from its first iteration on.
+    pub seconds: f64,
+    /// Environment steps per second in that process, its first iteration excluded.
+    pub env_steps_per_second: f64,
+    /// The same for each phase alone.
+    pub steps_per_second: StepRates,
+    /// Mean return of the last 100 or more episodes; `None` if none has ended.
+    pub mean_episode_return: Option<f64>,
+    /// Version of the crate.
+    pub version: String,
+}
+
+impl Run {
+    /// The default folder: `runs/<env>-<algorithm>-s<seed>`, with a number added if it is taken.
+    #[must_use]
+    pub fn free_folder(env: &str, algorithm: &str, seed: u64) -> PathBuf {
+        let base = PathBuf::from("runs").join(format!("{env}-{algorithm}-s{seed}"));
+        let numbered = |n: u32| PathBuf::from(format!("{}-{n}", base.display()));
+        let mut all = std::iter::once(base.clone()).chain((2..).map(numbered));
+        all.find(|folder| !folder.exists()).unwrap_or(base)
+    }
+
+    /// Makes the folder of a new run.
+    ///
+    /// # Errors
+    /// A folder that holds a run already or can't be written.
+    pub fn create(folder: &Path, config_toml: &str) -> Result<Self> {
+        let parts = ["config.toml", "metrics.jsonl", "summary.json", "checkpoints"];
+        if let Some(part) = parts.iter().find(|part| folder.join(part).exists()) {
+            let reason = format!("it holds a run already ({part}); continue it with --resume");
+            return Err(Error::file("cannot start a run in", folder, reason));
+        }
+        let checkpoints = folder.join("checkpoints");
+        std::fs::create_dir_all(&checkpoints)
+            .map_err(|e| Error::file("cannot create", &checkpoints, e))?;
+        write_whole(&folder.join("config.toml"), config_toml)?;
+        Self::open_metrics(folder)
+    }
+
+    /// Opens the folder of a run that is to be continued from `checkpoint`; what it logged after
+    /// that is removed.
+    ///
+    /// # Errors
+    /// A folder that can't be written.
+    pub fn reopen(folder: &Path, config_toml: &str, checkpoint: &Checkpoint) -> Result<Self> {
+        let path = folder.join("metrics.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let done = |line: &&str| {
+            let value: Option<serde_json::Value> = serde_json::from_str(line).ok();
+            let step = value.as_ref().and_then(|v| v.get("env_steps")?.as_u64());
+            step.is_some_and(|step| step <= checkpoint.manifest.env_steps)
+        };
+        let kept: String = text.lines().filter(done).flat_map(|line| [line, "\n"]).collect();
+        write_whole(&path, &kept)?;
+        write_whole(&folder.join("config.toml"), config_toml)?;
+        Self::open_metrics(folder)
+    }
+
+    fn open_metrics(folder: &Path) -> Result<Self> {
+        let path = folder.join("metrics.jsonl");
+        let metrics = File::options().create(true).append(true).open(&path);
+        Ok(Self {
+            folder: folder.into(),
+            metrics: metrics.map_err(|e| Error::file("cannot write", &path, e))?,
+            started: Instant::now(),
+            recent: VecDeque::new(),
+        })
+    }
+
+    /// The configuration of the run in `folder`.
+    ///
+    /// # Errors
+    /// No such folder, or one without a run.
+    pub fn config(folder: &Path) -> Result<String> {
+        let path = folder.join("config.toml");
+        std::fs::read_to_string(&path).map_err(|e| Error::file("cannot read a run's", &path, e))
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The folder of a run's checkpoints.
+    #[must_use]
+    pub fn checkpoints(folder: &Path) -> PathBuf {
+        folder.join("checkpoints")
+    }
+
+    /// Appends a line to `metrics.jsonl`.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn log(&mut self, metrics: &IterationMetrics) -> Result<()> {
+        if let Some(spread) = metrics.episodes.episode_return {
+            let n = metrics.episodes.episodes;
+            self.recent.push_back((n, spread.mean * n as f64));
+            let count = |recent: &VecDeque<(u64, f64)>| recent.iter().map(|r| r.0).sum::<u64>();
+            while self.recent.len() > 1 && count(&self.recent) - self.recent[0].0 >= WINDOW {
+                self.recent.pop_front();
+            }
+        }
+        let path = || self.folder.join("metrics.jsonl");
+        let line = serde_json::to_string(metrics)
+            .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
+        let written = self.metrics.write_all((line + "\n").as_bytes());
+        written.map_err(|e| Error::file("cannot write", &path(), e))
+    }
+
+    /// Mean return of the last 100 or more episodes; `None` if none has ended.
+    #[must_use]
+    pub fn recent_return(&self) -> Option<f64> {
+        let (n, sum) = self.recent.iter().fold((0, 0.0), |(n, sum), r| (n + r.0, sum + r.1));
+        (n > 0).then(|| sum / n as f64)
+    }
+
+    /// Seconds since the run was created or continued.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// Writes a checkpoint and deletes the oldest ones.
+    ///
+    /// # Errors
+    /// A folder that can't be written.
+    pub fn checkpoint(&self, trainer: &Trainer) -> Result<PathBuf> {
+        let folder = Self::checkpoints(&self.folder);
+        let state = trainer.learner().state();
+        let path = checkpoint::save(&folder, &trainer.counters(), &state, trainer.envs())?;
+        checkpoint::prune(&folder, trainer.config().run.keep_checkpoints)?;
+        Ok(path)
+    }
+
+    /// Writes `summary.json`.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn summarise(&self, trainer: &Trainer, device: &str) -> Result<Summary> {
+        let (phases, steps) = trainer.phases();
+        let rates = phases.rates(steps);
+        let summary = Summary {
+            env: trainer.config().run.env_id.clone(),
+            algorithm: trainer.config().algorithm(),
+            device: device.into(),
+            backend: trainer.learner().backend().into(),
+            seed: trainer.config().run.seed,
+            env_steps: trainer.env_steps(),
+            agent_steps: trainer.agent_steps(),
+            seconds: self.seconds(),
+            env_steps_per_second: rates.total,
+            steps_per_second: rates,
+            mean_episode_return: self.recent_return(),
+            version: env!("CARGO_PKG_VERSION").into(),
+        };
+        let path = self.folder.join("summary.json");
+        let text = serde_json::to_string_pretty(&summary)
+            .map_err(|e| Error::file("cannot encode", &path, e))?;
+        write_whole(&path, &(text + "\n"))?;
+        Ok(summary)
+    }
+}
+
+/// Writes a file under another name and renames it, so that it is never seen half-written.
+fn write_whole(path: &Path, text: &str) -> Result<()> {
+    let partial = path.with_extension("partial");
+    checkpoint::write_synced(&partial, text.as_bytes())?;
+    std::fs::rename(&partial, path).map_err(|e| Error::file("cannot write", path, e))
+}

@@ -1,0 +1,200 @@
+//! A run in memory: environments, learner and rollout, one iteration at a time.
+
+use crate::checkpoint::{Checkpoint, Counters};
+use crate::config::TrainConfig;
+use crate::error::{Error, Result};
+use crate::learner::{Learner, Progress};
+use crate::metrics::{EpisodeMetrics, IterationMetrics, PhaseSeconds};
+use crate::rollout::Rollout;
+use std::time::Instant;
+use warp_func::{Registry, VecEnv, VecOptions};
+
+/// Everything that a run works with.
+pub struct Trainer {
+    config: TrainConfig,
+    envs: Box<dyn VecEnv>,
+    learner: Box<dyn Learner>,
+    rollout: Rollout,
+    iteration: u64,
+    env_steps: u64,
+    phases: PhaseSeconds,
+    measured_steps: u64,
+}
+
+impl std::fmt::Debug for Trainer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut s = f.debug_struct("Trainer");
+        s.field("env_steps", &self.env_steps).finish_non_exhaustive()
+    }
+}
+
+impl Trainer {
+    /// A run at its beginning. `threads` step the environments; results do not depend on it.
+    ///
+    /// # Errors
+    /// Environments that can't be built, or too little memory for them and the rollout.
+    pub fn new(
+        config: TrainConfig,
+        registry: &Registry,
+        learner: Box<dyn Learner>,
+        threads: usize,
+    ) -> Result<Self> {
+        check_memory(&config, registry)?;
+        let options = VecOptions {
+            n_envs: config.run.num_envs,
+            seed: config.run.seed,
+            threads,
+            start: config.run.start,
+            ..VecOptions::default()
+        };
+        let envs = registry.get(&config.run.env_id)?.make(&config.env, &options)?;
+        let rollout = Rollout::new(&config);
+        Ok(Self {
+            config,
+            envs,
+            learner,
+            rollout,
+            iteration: 0,
+            env_steps: 0,
+            phases: PhaseSeconds::default(),
+            measured_steps: 0,
+        })
+    }
+
+    /// Goes on where `checkpoint` was taken.
+    ///
+    /// # Errors
+    /// A checkpoint of another environment, seed, network or number of replicas.
+    pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        let (manifest, run) = (&checkpoint.manifest, &self.config.run);
+        if manifest.env_id != run.env_id || manifest.seed != run.seed {
+            let reason = format!(
+                "it is of {} with seed {}, the configuration of {} with seed {}",
+                manifest.env_id, manifest.seed, run.env_id, run.seed
+            );
+            return Err(Error::damaged(&checkpoint.path, reason));
+        }
+        self.learner.load_state(&checkpoint.learner)?;
+        checkpoint.restore_envs(&mut *self.envs)?;
+        self.iteration = manifest.iteration;
+        self.env_steps = manifest.env_steps;
+        Ok(())
+    }
+
+    /// Collects one rollout, learns from it, and says what happened.
+    ///
+    /// # Errors
+    /// A policy that diverged.
+    pub fn iterate(&mut self) -> Result<IterationMetrics> {
+        let step = self.env_steps;
+        let diverged = |e: Error| match e {
+            Error::Sample(e) => Error::Broken { step, reason: format!("the policy diverged: {e}") },
+            Error::Policy { policy, source } => {
+                Error::Broken { step, reason: format!("policy \"{policy}\": {source}") }
+            }
+            other => other,
+        };
+        let mut phases =
+            self.learner.collect(&mut *self.envs, &mut self.rollout).map_err(diverged)?;
+        let learning = Instant::now();
+        let (iteration, seed) = (self.iteration, self.config.run.seed);
+        let progress = Progress { iteration, env_steps: step, seed };
+        let policies = self.learner.update(&mut self.rollout, progress).map_err(diverged)?;
+        phases.learn = learning.elapsed().as_secs_f64();
+        let steps = self.config.steps_per_iteration();
+        self.iteration += 1;
+        self.env_steps += steps;
+        // The first iteration touches all memory for the first time: not counted.
+        if self.iteration > 1 {
+            self.phases.add(&phases);
+            self.measured_steps += steps;
+        }
+        let totals = self.envs.take_episodes();
+        let names = self.config.policies.iter().map(|plan| plan.name.clone());
+        Ok(IterationMetrics {
+            iteration: self.iteration,
+            env_steps: self.env_steps,
+            agent_steps: self.agent_steps(),
+            episodes: EpisodeMetrics::new(&totals, self.envs.spec(), &self.trained_groups()),
+            policy: names.zip(policies).collect(),
+            steps_per_second: phases.rates(steps),
+        })
+    }
+
+    /// Which groups are acted for by a policy that learns (all, if none does).
+    #[must_use]
+    pub fn trained_groups(&self) -> Vec<bool> {
+        trained_groups(&self.config)
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &TrainConfig {
+        &self.config
+    }
+
+    /// The environments.
+    #[must_use]
+    pub fn envs(&self) -> &dyn VecEnv {
+        &*self.envs
+    }
+
+    /// The learner.
+    #[must_use]
+    pub fn learner(&self) -> &dyn Learner {
+        &*self.learner
+    }
+
+    /// Environment steps done, summed over replicas.
+    #[must_use]
+    pub fn env_steps(&self) -> u64 {
+        self.env_steps
+    }
+
+    /// Agent steps done.
+    #[must_use]
+    pub fn agent_steps(&self) -> u64 {
+        self.env_steps * self.envs.spec().n_agents() as u64
+    }
+
+    /// Where the time of this process went, first iteration excluded, and the steps done in it.
+    #[must_use]
+    pub fn phases(&self) -> (PhaseSeconds, u64) {
+        (self.phases, self.measured_steps)
+    }
+
+    /// What a checkpoint says of the run's place.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters {
+            env_id: self.config.run.env_id.clone(),
+            seed: self.config.run.seed,
+            iteration: self.iteration,
+            env_steps: self.env_steps,
+        }
+    }
+}
+
+/// Which groups are acted for by a policy that learns; all, if none does.
+#[must_use]
+pub fn trained_groups(config: &TrainConfig) -> Vec<bool> {
+    let mut trained = vec![false; config.spec.groups.len()];
+    for plan in config.policies.iter().filter(|plan| plan.config.to_train) {
+        plan.groups.iter().for_each(|group| trained[*group] = true);
+    }
+    if !trained.contains(&true) {
+        trained.fill(true);
+    }
+    trained
+}
+
+/// Environments and rollout must fit together, before any of them is allocated.
+fn check_memory(config: &TrainConfig, registry: &Registry) -> Result<()> {
+    let one = registry.get(&config.run.env_id)?.bytes_per_replica(&config.env)?;
+    let needed = one * config.run.num_envs as u128 + Rollout::bytes(config);
+    let what = format!(
+        "{} replicas of {} and a rollout of {} steps",
+        config.run.num_envs, config.run.env_id, config.run.num_steps
+    );
+    Ok(warp_data::memory::check(&what, needed, "num_envs or num_steps")?)
+}

@@ -1,0 +1,8 @@
+//! What `cargo xtask` can do: a library, so that `cargo test` runs `tidy` too.
+//!
+//! One file per command; [`workspace`] holds what the commands share.
+
+pub mod bench;
+pub mod ci;
+pub mod tidy;
+pub mod workspace;

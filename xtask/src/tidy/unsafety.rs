@@ -1,0 +1,204 @@
+//! `unsafe` stands only in the files that ARCHITECTURE.md lists, and in each of those.
+
+use std::collections::BTreeMap;
+
+use super::text::has_word;
+use super::{TextFile, Tree, Violation};
+
+const LIST: &str = "ARCHITECTURE.md";
+const HEADING: &str = "Files with unsafe code";
+
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+    let Some(page) = tree.text(LIST) else {
+        return vec![Violation::new(LIST, 1, "the file is missing")];
+    };
+    let Some(listed) = listed(page) else {
+        let sentence = format!("there is no section \"{HEADING}\"");
+        return vec![Violation::new(LIST, 1, sentence)];
+    };
+    let rust = tree.texts.iter().filter(|file| file.extension() == "rs");
+    let used: BTreeMap<&str, usize> =
+        rust.filter_map(|file| Some((file.path.as_str(), first_unsafe(&file.text)?))).collect();
+    let unlisted =
+        used.iter().filter(|(path, _)| !listed.contains_key(*path)).map(|(path, line)| {
+            let sentence = format!("`unsafe` in a file that is not under \"{HEADING}\" in {LIST}");
+            Violation::new(path, *line, sentence)
+        });
+    let unused = listed.iter().filter(|(path, _)| !used.contains_key(*path)).map(|(path, line)| {
+        Violation::new(LIST, *line, format!("`{path}` is listed and holds no `unsafe`"))
+    });
+    unlisted.chain(unused).collect()
+}
+
+/// The first path in backticks of every list item of the section, with its line.
+fn listed(page: &TextFile) -> Option<BTreeMap<&str, usize>> {
+    let is_heading = |line: &str| line.starts_with('#');
+    let mut lines = page.lines();
+    lines.find(|(_, line)| is_heading(line) && line.trim_start_matches(['#', ' ']) == HEADING)?;
+    let section = lines.take_while(|(_, line)| !is_heading(line));
+    let items = section.filter(|(_, line)| line.trim_start().starts_with(['-', '*']));
+    Some(items.filter_map(|(line, item)| Some((item.split('`').nth(1)?, line))).collect())
+}
+
+/// The line of the first `unsafe` in code.
+fn first_unsafe(source: &str) -> Option<usize> {
+    let code = code_only(source);
+    code.lines().position(|line| has_word(line, "unsafe")).map(|index| index + 1)
+}
+
+/// The source with blanks for comments and literals; line breaks stay where they are.
+fn code_only(source: &str) -> String {
+    let mut code = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(first) = rest.chars().next() {
+        let skipped = no_code(rest);
+        if skipped == 0 {
+            code.push(first);
+            rest = &rest[first.len_utf8()..];
+        } else {
+            let (text, after) = rest.split_at(skipped);
+            code.extend(text.chars().map(|letter| if letter == '\n' { '\n' } else { ' ' }));
+            rest = after;
+        }
+    }
+    code
+}
+
+/// Length in bytes of the comment or literal that the text begins with, or 0.
+fn no_code(text: &str) -> usize {
+    let length = if text.starts_with("//") {
+        text.find('\n')
+    } else if text.starts_with("/*") {
+        block_comment(text)
+    } else if text.starts_with('"') {
+        string(text)
+    } else if text.starts_with('r') {
+        return raw_string(text);
+    } else if text.starts_with('\'') {
+        return character(text);
+    } else {
+        return 0;
+    };
+    length.unwrap_or(text.len())
+}
+
+/// Block comments nest in Rust.
+fn block_comment(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    loop {
+        if text[at..].starts_with("/*") {
+            depth += 1;
+            at += 2;
+        } else if text[at..].starts_with("*/") {
+            depth -= 1;
+            at += 2;
+        } else {
+            at += text[at..].chars().next()?.len_utf8();
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+}
+
+fn string(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    for (at, letter) in text.char_indices().skip(1) {
+        if letter == '"' && !escaped {
+            return Some(at + 1);
+        }
+        escaped = letter == '\\' && !escaped;
+    }
+    None
+}
+
+/// `r"..."` with any number of `#`; 0 for a raw identifier or a plain word.
+fn raw_string(text: &str) -> usize {
+    let hashes = text[1..].len() - text[1..].trim_start_matches('#').len();
+    if !text[1 + hashes..].starts_with('"') {
+        return 0;
+    }
+    let end = format!("\"{}", "#".repeat(hashes));
+    let body = 2 + hashes;
+    text[body..].find(&end).map_or(text.len(), |at| body + at + end.len())
+}
+
+/// A character literal; 0 for a lifetime or a label.
+fn character(text: &str) -> usize {
+    let mut letters = text.char_indices().skip(1);
+    let Some((_, first)) = letters.next() else { return 0 };
+    if first == '\\' {
+        // The escaped letter may itself be a quote.
+        let end = letters.skip(1).find(|(_, letter)| *letter == '\'');
+        return end.map_or(0, |(at, _)| at + 1);
+    }
+    match letters.next() {
+        Some((at, '\'')) => at + 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str =
+        "# Map\n\n## Files with unsafe code\n\n- `a.rs`: views.\n\n## More\n\n- `b.rs`\n";
+
+    fn found(page: &str, source: &str) -> Vec<String> {
+        let tree = Tree::of(&[(LIST, page), ("a.rs", source)]);
+        check(&tree).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_list_and_the_files_agree() {
+        assert_eq!(found(PAGE, "//! A.\nunsafe fn a() {}\n"), [""; 0]);
+    }
+
+    #[test]
+    fn both_directions_are_checked() {
+        let unused = ["ARCHITECTURE.md:5: `a.rs` is listed and holds no `unsafe`"];
+        assert_eq!(found(PAGE, "//! A.\n#![deny(unsafe_code)]\n"), unused);
+        let empty = "## Files with unsafe code\n\nNone.\n";
+        assert!(found(empty, "//! A.\n\nunsafe fn a() {}\n")[0].starts_with("a.rs:3: `unsafe`"));
+    }
+
+    #[test]
+    fn a_missing_page_or_section_is_reported() {
+        assert_eq!(found("# Map\n", "//! A.\n").len(), 1);
+        assert_eq!(check(&Tree::of(&[("a.rs", "//! A.\n")])).len(), 1);
+    }
+
+    #[test]
+    fn comments_and_literals_are_no_code() {
+        let none = [
+            "// unsafe",
+            "/* a /* unsafe */ unsafe */",
+            r#"let a = "\"unsafe\\";"#,
+            "let a = r##\"unsafe\"# unsafe\"##;",
+            "let a = b\"unsafe\";",
+            "let a = ('\"', \"unsafe\", '\\'', \"unsafe\");",
+            "fn unsafe_code() {}",
+        ];
+        for source in none {
+            assert_eq!(first_unsafe(source), None, "{source}");
+        }
+    }
+
+    #[test]
+    fn code_after_a_literal_is_code() {
+        let some = [
+            "fn a<'a>(x: &'a str) { unsafe {} }",
+            "let a = '\"'; unsafe {}",
+            "let a = \"\\\\\"; unsafe {}",
+            "let r#type = 1; unsafe {}",
+            "/* a */ unsafe {}",
+            "'outer: loop { unsafe {} }",
+        ];
+        for source in some {
+            assert_eq!(first_unsafe(source), Some(1), "{source}");
+        }
+        assert_eq!(first_unsafe("// a\n\"\n\n\"; unsafe {}"), Some(4));
+    }
+}
