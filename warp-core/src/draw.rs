@@ -1,8 +1,9 @@
 //! Random draws of one replica at one step, as a function of what they are for.
 //!
-//! A [`Draw`] names a stream by (seed, replica, agent, step, [`Purpose`]); the n-th number of a stream is
-//! word n mod 4 of the Philox block n / 4. There is no state to seed, store or hand on: whoever knows the
-//! five names, on whichever thread or device, draws the same numbers. `draw.cuh` ([`DRAW_CUH`]) is the twin in CUDA C++.
+//! A [`Draw`] names a stream by (seed, replica, agent, step, [`Purpose`]); the n-th number of a
+//! stream is word n mod 4 of the Philox block n / 4. There is no state to seed, store or hand on:
+//! whoever knows the five names, on whichever thread or device, draws the same numbers. `draw.cuh`
+//! ([`DRAW_CUH`]) is the twin in CUDA C++.
 
 use crate::math;
 use crate::philox::{philox4x32_10, uniform_f32};
@@ -11,7 +12,8 @@ use std::f32::consts::TAU;
 /// The same in CUDA C++: `struct WarpDraw`, `warp_draw`, `warp_draw_uniform` and so on.
 pub const DRAW_CUH: &str = include_str!("draw.cuh");
 
-/// What a draw is for; the top byte of the fourth counter word, so different purposes never share numbers.
+/// What a draw is for; the top byte of the fourth counter word, so different purposes never share
+/// numbers.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -34,9 +36,9 @@ pub enum Purpose {
 
 /// Counter-based draws of one replica at one step.
 ///
-/// Key = seed (64 bits, low word first); counter = (global replica, agent, step, purpose << 24 | block), where
-/// block = index of the draw / 4. Nothing is computed before the first draw, and then one block per four draws.
-/// A stream has 2^26 draws; after that it starts over.
+/// Key = seed (64 bits, low word first); counter = (global replica, agent, step, purpose << 24 |
+/// block), where block = index of the draw / 4. Nothing is computed before the first draw, and then
+/// one block per four draws. A stream has 2^26 draws; after that it starts over.
 ///
 /// ```
 /// use warp_core::{Draw, Purpose};
@@ -102,8 +104,8 @@ impl Draw {
         low + (high - low) * self.uniform()
     }
 
-    /// An integer in 0..n (0 for n = 0). No value is more or less likely than 1/n by more than 2^-32, that is,
-    /// by a fraction n / 2^32.
+    /// An integer in 0..n (0 for n = 0). No value is more or less likely than 1/n by more than
+    /// 2^-32, that is, by a fraction n / 2^32.
     #[inline(always)]
     pub fn below(&mut self, n: u32) -> u32 {
         ((u64::from(self.next_u32()) * u64::from(n)) >> 32) as u32
@@ -111,7 +113,8 @@ impl Draw {
 
     /// A standard normal number, inside [-5.77, 5.77]; takes two draws of the stream.
     ///
-    /// Box and Muller's cosine form; its sine would cost a state that the lanes of a GPU do not share.
+    /// Box and Muller's cosine form; its sine would cost a state that the lanes of a GPU do not
+    /// share.
     #[inline(always)]
     pub fn normal(&mut self) -> f32 {
         // In (0, 1], so that the logarithm is finite.

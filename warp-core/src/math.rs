@@ -1,22 +1,23 @@
 //! Elementary functions in f32 that give the same bits on every machine.
 //!
-//! Environment bodies and samplers call these and never libm or CUDA's own, which differ from machine
-//! to machine. The text in `math.cuh` ([`MATH_CUH`]) repeats each function operation by operation; as
-//! neither side fuses a product and a sum, the two agree bit for bit (`tests/cuda_text.rs`). Each
-//! function is a range reduction and a polynomial without tables, branches or calls, so a loop over
-//! it vectorises on baseline x86-64 already.
+//! Environment bodies and samplers call these and never libm or CUDA's own, which differ from
+//! machine to machine. The text in `math.cuh` ([`MATH_CUH`]) repeats each function operation by
+//! operation; as neither side fuses a product and a sum, the two agree bit for bit
+//! (`tests/cuda_text.rs`). Each function is a range reduction and a polynomial without tables,
+//! branches or calls, so a loop over it vectorises on baseline x86-64 already.
 //!
-//! The errors stated were measured against f64 by the tests, over every f32 of the range or a dense
-//! sample of it. A NaN argument gives a NaN, whose payload is not specified. The coefficients are
-//! minimax fits (Remez exchange; for [`tanh`] a Lawson iteration) made for this crate.
+//! The errors stated were measured against f64 over every second f32 of their ranges; the tests
+//! repeat it over a sample. A NaN argument gives a NaN, whose payload is not specified. The
+//! coefficients are minimax fits (Remez exchange; for [`tanh`] a Lawson iteration and a search over
+//! neighbouring floats) made for this crate.
 
 /// The same functions in CUDA C++, named `warp_sin`, `warp_exp` and so on.
 pub const MATH_CUH: &str = include_str!("math.cuh");
 
 use std::f32::consts::{FRAC_2_PI, LOG2_E, PI};
 
-/// `(x + ROUND) - ROUND` is `x` rounded to the nearest integer, ties to even, for |x| <= 2^22, and the
-/// low bits of `x + ROUND` are that integer. It replaces `round`, a library call before SSE4.1.
+/// `(x + ROUND) - ROUND` is `x` rounded to the nearest integer, ties to even, for |x| <= 2^22, and
+/// the low bits of `x + ROUND` are that integer. It replaces `round`, a library call before SSE4.1.
 const ROUND: f32 = 12_582_912.0;
 const SIGN: u32 = 0x8000_0000;
 
@@ -77,9 +78,9 @@ fn quadrant(a: f32) -> (f32, u32) {
 
 /// Sine and cosine of `x` in radians, for the price of little more than one of them.
 ///
-/// Absolute error at most 9.5e-8 for |x| <= 12,868 (2^13 quarter turns). Beyond that it grows to about
-/// the spacing of the arguments, and from 6.5e6 on the values mean nothing, but they stay inside [-1, 1].
-/// The sine is odd and the cosine even, exactly; an infinite argument gives NaN.
+/// Absolute error at most 9.5e-8 for |x| <= 12,868 (2^13 quarter turns). Beyond that it grows to
+/// about the spacing of the arguments, and from 6.5e6 on the values mean nothing, but they stay
+/// inside [-1, 1]. The sine is odd and the cosine even, exactly; an infinite argument gives NaN.
 #[inline(always)]
 pub fn sin_cos(x: f32) -> (f32, f32) {
     let sign = x.to_bits() & SIGN;
@@ -160,8 +161,8 @@ pub fn ln(x: f32) -> f32 {
 
 /// Hyperbolic tangent of `x`.
 ///
-/// Relative error at most 3.6e-7 (6 ulp; 3.5 ulp for |x| < 1). Inside [-1, 1], odd, and exactly 1 or -1
-/// for |x| > 9.01. One division and no exponential, as activations are a learner's hot loop.
+/// Relative error at most 3.6e-7 (6 ulp; 3.5 ulp for |x| < 1). Inside [-1, 1], odd, and exactly 1
+/// or -1 for |x| > 9.01. One division and no exponential, as activations are a learner's hot loop.
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
     let sign = x.to_bits() & SIGN;
@@ -181,8 +182,9 @@ fn less_turns(x: f32, turns: f32) -> f32 {
 
 /// The angle in [-pi, pi] (both as f32) that differs from `x` by a multiple of 2 pi.
 ///
-/// Absolute error at most 1.9e-7 for |x| <= 51,471 (2^13 turns); an `x` inside the range is returned unchanged.
-/// Beyond, the error grows to the spacing of the arguments. An infinite argument gives NaN.
+/// Absolute error at most 1.9e-7 for |x| <= 51,471 (2^13 turns); an `x` inside the range is
+/// returned unchanged. Beyond, the error grows to the spacing of the arguments. An infinite
+/// argument gives NaN.
 #[inline(always)]
 pub fn wrap_angle(x: f32) -> f32 {
     let r = less_turns(x, (x * INV_TAU + ROUND) - ROUND);
@@ -194,9 +196,9 @@ pub fn wrap_angle(x: f32) -> f32 {
 
 /// `x` modulo `m` with the sign of `m`: the result is in [0, m). Needs a finite `m` > 0.
 ///
-/// For |x / m| <= 1,024 it is the exact remainder, rounded once where a negative remainder has `m` added;
-/// should that round to `m`, the result is 0. The error then grows with |x / m|, and
-/// from 2^22 on the result means nothing, but it stays in [0, m). An infinite argument, or one whose
+/// For |x / m| <= 1,024 it is the exact remainder, rounded once where a negative remainder has `m`
+/// added; should that round to `m`, the result is 0. The error then grows with |x / m|, and from
+/// 2^22 on the result means nothing, but it stays in [0, m). An infinite argument, or one whose
 /// quotient overflows, may give NaN.
 #[inline(always)]
 pub fn modulo(x: f32, m: f32) -> f32 {

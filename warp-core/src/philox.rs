@@ -1,11 +1,12 @@
 //! Philox4x32-10, the counter-based generator that every draw comes from.
 //!
-//! A block of random bits is a pure function of a counter and a key, so draws need no state, do not depend
-//! on the order in which threads run, and are the same on every device. [`crate::draw`] says what is put
-//! into counter and key; `philox.cuh` ([`PHILOX_CUH`]) is the same function in CUDA C++.
+//! A block of random bits is a pure function of a counter and a key, so draws need no state, do not
+//! depend on the order in which threads run, and are the same on every device. [`crate::draw`] says
+//! what is put into counter and key; `philox.cuh` ([`PHILOX_CUH`]) is the same function in CUDA
+//! C++.
 //!
-//! Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011; tested against the
-//! known-answer vectors of their library, Random123.
+//! Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
+//! tested against the known-answer vectors of their library, Random123.
 
 /// The same functions in CUDA C++, named `warp_philox4x32_10` and `warp_uniform`.
 pub const PHILOX_CUH: &str = include_str!("philox.cuh");
@@ -34,7 +35,8 @@ pub fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     c
 }
 
-/// A float in [0, 1) from the word's top 24 bits: every multiple of 2^-24 is equally likely, none is rounded.
+/// A float in [0, 1) from the word's top 24 bits: every multiple of 2^-24 is equally likely, none
+/// is rounded.
 #[inline(always)]
 pub fn uniform_f32(word: u32) -> f32 {
     // Through i32, which has a vector instruction where u32 has none; 24 bits are never negative.

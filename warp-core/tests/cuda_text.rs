@@ -1,8 +1,10 @@
-//! The CUDA text of maths, Philox and draws, compiled by the host's C++ compiler, gives the bits of the Rust functions.
+//! The CUDA text of maths, Philox and draws, compiled by the host's C++ compiler, gives the bits of
+//! the Rust functions.
 //!
-//! This needs a C++ compiler (`$CXX`, or `c++`, `g++`, `clang++` on the path), no GPU and no toolkit. Without one
-//! the tests are reported as ignored, with the reason; that is why this binary has its own harness. Both sides
-//! get the same random words and write [`COLUMNS`] words for each; a column is one test.
+//! This needs a C++ compiler (`$CXX`, or `c++`, `g++`, `clang++` on the path), no GPU and no
+//! toolkit. Without one the tests are reported as ignored, with the reason; that is why this binary
+//! has its own harness. Both sides get the same random words and write [`COLUMNS`] words for each;
+//! a column is one test.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::{Path, PathBuf};
@@ -52,7 +54,8 @@ const PURPOSES: [Purpose; 7] = [
 
 type Record = [u32; COLUMNS.len()];
 
-/// The argument of the functions in row `i`: special values, any bit pattern, and the ranges in use.
+/// The argument of the functions in row `i`: special values, any bit pattern, and the ranges in
+/// use.
 fn argument(i: usize) -> f32 {
     let special = [0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-45, -1e-45];
     if let Some(x) = special.get(i) {

@@ -14,7 +14,8 @@ fn sample(low: f32, high: f32, stride: usize) -> impl Iterator<Item = f32> {
     (a..=b).step_by(stride).chain(random).map(f32::from_bits)
 }
 
-/// Distance from `exact` in units of the last place of an f32 near it (subnormals: of the smallest normal).
+/// Distance from `exact` in units of the last place of an f32 near it (subnormals: of the smallest
+/// normal).
 fn ulps(value: f32, exact: f64) -> f64 {
     let near = (exact.abs() as f32).max(f32::MIN_POSITIVE);
     let ulp = f64::from(f32::from_bits(near.to_bits() & 0x7f80_0000)) / 8_388_608.0;

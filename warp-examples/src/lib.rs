@@ -1,1 +1,47 @@
-//! The warp command: train, evaluate, benchmark and replay reinforcement-learning policies
+//! The whole `warp` command as a library.
+#![doc = include_str!("../README.md")]
+
+mod cli;
+pub mod commands;
+pub mod defaults;
+pub mod replay;
+pub mod settings;
+
+use clap::Parser;
+use std::process::ExitCode;
+use warp_func::Registry;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// All went well.
+    Done,
+    /// A comparison failed.
+    Failed,
+    /// Ctrl-C; the work so far is saved.
+    Interrupted,
+}
+
+/// Runs the command line of this process over `registry`: give it your own environments, and they
+/// have every command.
+///
+/// The exit code is 0 when all went well, 1 when a comparison failed or a run broke, 2 for what the
+/// user can put right, and 130 after Ctrl-C.
+#[must_use]
+pub fn run(registry: Registry) -> ExitCode {
+    let cli = cli::Cli::parse();
+    match cli.command.execute(&registry) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Failed) => ExitCode::from(1),
+        Ok(Outcome::Interrupted) => ExitCode::from(130),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(if is_users(&error) { 2 } else { 1 })
+        }
+    }
+}
+
+/// Whether the user can put an error right; only a run that broke by itself is not theirs.
+fn is_users(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<warp_train::Error>().is_none_or(warp_train::Error::is_users)
+}

@@ -1,7 +1,8 @@
 //! Categorical and multi-discrete actions for a batch of rows, masked or not, drawn or greedy.
 //!
-//! One pass over the logits gives actions, log-probabilities and entropies. A row's draws are named by [`Rows`]: head
-//! `h` takes draw `h` of the stream (seed, replica, agent, step, [`Purpose::Action`]).
+//! One pass over the logits gives actions, log-probabilities and entropies. A row's draws are named
+//! by [`Rows`]: head `h` takes draw `h` of the stream (seed, replica, agent, step,
+//! [`Purpose::Action`]).
 
 use crate::error::{Error, Result};
 use crate::head::{Choices, Head, LANES, Lanes, Pick};
@@ -72,15 +73,15 @@ impl CategoricalLayout {
 
     /// Chooses an action for every row.
     ///
-    /// `logits` is f32 `[rows, width]`, `mask` u8 `[rows, width]` with 0 for a choice that is forbidden. A logit of
-    /// negative infinity is a probability of 0. A choice whose probability is 0, be it forbidden or too small for an
-    /// f32, is never made. Log-probabilities and entropies are those of the softmax over the allowed choices, in
-    /// either mode.
+    /// `logits` is f32 `[rows, width]`, `mask` u8 `[rows, width]` with 0 for a choice that is
+    /// forbidden. A logit of negative infinity is a probability of 0. A choice whose probability is
+    /// 0, be it forbidden or too small for an f32, is never made. Log-probabilities and entropies
+    /// are those of the softmax over the allowed choices, in either mode.
     ///
     /// # Errors
     ///
-    /// If an array's length does not fit, if a logit is NaN or positive infinity (forbidden or not), or if a head
-    /// has no choice left. In the last two cases the results hold no meaning.
+    /// If an array's length does not fit, if a logit is NaN or positive infinity (forbidden or
+    /// not), or if a head has no choice left. In the last two cases the results hold no meaning.
     pub fn sample(
         &self,
         logits: &[f32],
@@ -177,12 +178,13 @@ impl CategoricalLayout {
 
     /// Chooses an action for every row without a policy: each allowed choice is equally likely.
     ///
-    /// `mask` is as for [`CategoricalLayout::sample`], `actions` i32 `[rows, n_heads]`. Head `h` takes draw `h` of the
-    /// row's stream for [`Purpose::RandomAction`].
+    /// `mask` is as for [`CategoricalLayout::sample`], `actions` i32 `[rows, n_heads]`. Head `h`
+    /// takes draw `h` of the row's stream for [`Purpose::RandomAction`].
     ///
     /// # Errors
     ///
-    /// If an array's length does not fit, or if a head has no choice left; rows before that one are written already.
+    /// If an array's length does not fit, or if a head has no choice left; rows before that one are
+    /// written already.
     pub fn random_actions(
         &self,
         mask: Option<&[u8]>,

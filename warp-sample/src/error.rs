@@ -47,7 +47,8 @@ pub enum Error {
         /// The logit.
         value: f32,
     },
-    /// A row in which no choice of a head is possible: the mask forbids each, or its logit is negative infinity.
+    /// A row in which no choice of a head is possible: the mask forbids each, or its logit is
+    /// negative infinity.
     #[error("row {row} allows no choice of head {head}")]
     NothingAllowed {
         /// The row.

@@ -1,8 +1,9 @@
 //! One head of a block of rows: the softmax of its logits, and a choice from it.
 //!
-//! Rows are lanes, and every loop runs over [`LANES`] of them, so that all of it vectorises; per row the sums still
-//! run over the choices in order, which is what a CUDA twin repeats. A forbidden choice is one whose logit is
-//! negative infinity. Weights are computed again rather than kept, so nothing is allocated for heads of any size.
+//! Rows are lanes, and every loop runs over [`LANES`] of them, so that all of it vectorises; per
+//! row the sums still run over the choices in order, which is what a CUDA twin repeats. A forbidden
+//! choice is one whose logit is negative infinity. Weights are computed again rather than kept, so
+//! nothing is allocated for heads of any size.
 
 use warp_core::math::{exp, ln};
 
@@ -44,7 +45,8 @@ pub(crate) struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Chooses in each row; log-probability and entropy are of the softmax over the allowed choices.
+    /// Chooses in each row; log-probability and entropy are of the softmax over the allowed
+    /// choices.
     ///
     /// Nothing if a row has no choice. Lanes beyond the rows hold no meaning.
     pub(crate) fn choose(&self, pick: Pick<'_>) -> Option<Choices> {
@@ -126,8 +128,8 @@ impl Head<'_> {
 
     /// The first choice at which the running sum of weights exceeds `uniform * sum`.
     ///
-    /// As the sum grows there, the weight is positive. Should rounding put the threshold at the total, it is the last
-    /// choice of positive weight.
+    /// As the sum grows there, the weight is positive. Should rounding put the threshold at the
+    /// total, it is the last choice of positive weight.
     fn inverse(&self, max: &Lanes, uniform: &Lanes, sum: &Lanes) -> [i32; LANES] {
         let mut index = [0; LANES];
         let mut running = [0.0f32; LANES];
@@ -135,10 +137,12 @@ impl Head<'_> {
             let logits = self.column(choice);
             for i in 0..LANES {
                 let weight = exp(logits[i] - max[i]);
-                // Not yet exceeded: this one takes over from those before it. `&` and not `&&`: no branch.
+                // Not yet exceeded: this one takes over from those before it. `&` and not `&&`: no
+                // branch.
                 let takes = (running[i] <= uniform[i] * sum[i]) & (weight > 0.0);
                 running[i] += weight;
-                // By bits: LLVM makes of a select a branch, which then stands in the way of vectors.
+                // By bits: LLVM makes of a select a branch, which then stands in the way of
+                // vectors.
                 let bits = i32::from(takes).wrapping_neg();
                 index[i] ^= (index[i] ^ choice as i32) & bits;
             }

@@ -1,11 +1,13 @@
 //! Which random stream each row of a batch draws from.
 //!
-//! A row is one agent of one replica at one step. Its draws depend on these names alone and not on its place
-//! in the batch, so a batch may be cut into shards, threads or devices without a change of any action.
+//! A row is one agent of one replica at one step. Its draws depend on these names alone and not on
+//! its place in the batch, so a batch may be cut into shards, threads or devices without a change
+//! of any action.
 
 use warp_core::{Draw, Purpose};
 
-/// Names of the rows of a batch, which is stored as `[n_replicas, n_agents]` and belongs to one step.
+/// Names of the rows of a batch, which is stored as `[n_replicas, n_agents]` and belongs to one
+/// step.
 ///
 /// ```
 /// use warp_sample::Rows;

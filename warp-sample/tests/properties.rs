@@ -133,7 +133,8 @@ proptest! {
         }
     }
 
-    /// The choice is the inverse of the distribution function at the draw that the row's names give.
+    /// The choice is the inverse of the distribution function at the draw that the row's names
+    /// give.
     #[test]
     fn draws_are_the_ones_that_the_rows_are_named_for(case in case()) {
         let drawn = draw(&case, Some(&case.mask), Mode::Sample);

@@ -1,4 +1,5 @@
-// Reads rows of (x, modulus, replica, agent, step) and writes for each the record that cuda_text.rs lists.
+// Reads rows of (x, modulus, replica, agent, step) and writes for each the record that cuda_text.rs
+// lists.
 #include "shim.h"
 
 #include "draw.cuh"

@@ -13,6 +13,8 @@ use super::LANES;
 pub(super) const PASS: usize = 12;
 /// Candidates at most, a power of two; room for a pass and several chunks.
 const POOL: usize = 64;
+/// Keys whose comparisons fit in a word.
+const WORD: usize = 64;
 /// The bits of infinity: whoever is out of the game, and the agent itself.
 const FAR: i32 = 0x7f80_0000;
 /// So few agents are all candidates.
@@ -101,11 +103,16 @@ impl<const BLOCK: usize> Nearest<BLOCK> {
             if n > FEW {
                 limit = limit.min(bound(&self.keys[..len], wanted));
             }
-            for (chunk, keys) in self.keys[..len].chunks_exact(LANES).enumerate() {
-                if self.pool.len > POOL - LANES {
-                    limit = limit.min(self.pool.keep(wanted));
+            for (word, keys) in self.keys[..len].chunks(WORD).enumerate() {
+                let mut close = up_to(keys, limit);
+                while close != 0 {
+                    let at = close.trailing_zeros() as usize;
+                    close &= close - 1;
+                    self.pool.push(keys[at], (first + word * WORD + at) as i32);
+                    if self.pool.len == POOL {
+                        limit = limit.min(self.pool.keep(wanted));
+                    }
                 }
-                self.pool.add(keys, (first + chunk * LANES) as i32, limit);
             }
         }
         self.pool.keep(wanted);
@@ -160,6 +167,20 @@ fn bound(keys: &[i32], wanted: usize) -> i32 {
     (0..LANES).map(chosen).sum::<i32>().min(FAR - 1)
 }
 
+/// A bit for each of at most [`WORD`] keys that is not above `limit`.
+#[inline(always)]
+fn up_to(keys: &[i32], limit: i32) -> u64 {
+    let mut word = 0;
+    for (chunk, keys) in keys.chunks_exact(LANES).enumerate() {
+        let mut bits = 0;
+        for l in 0..LANES {
+            bits |= u16::from(keys[l] <= limit) << l;
+        }
+        word |= u64::from(bits) << (LANES * chunk);
+    }
+    word
+}
+
 /// The place of each key in ascending order; of equal ones the first comes first.
 #[inline(always)]
 fn ranks<const N: usize>(keys: &[i32; N]) -> [i32; N] {
@@ -174,17 +195,11 @@ fn ranks<const N: usize>(keys: &[i32; N]) -> [i32; N] {
 }
 
 impl Pool {
-    /// Adds those of a chunk's keys that are not above `limit`.
     #[inline(always)]
-    fn add(&mut self, keys: &[i32], first: i32, limit: i32) {
-        let mut len = self.len;
-        for (key, agent) in keys.iter().zip(first..) {
-            // Written in any case, kept or not: no branch.
-            self.keys[len % POOL] = *key;
-            self.agents[len % POOL] = agent;
-            len += usize::from(*key <= limit);
-        }
-        self.len = len;
+    fn push(&mut self, key: i32, agent: i32) {
+        self.keys[self.len % POOL] = key;
+        self.agents[self.len % POOL] = agent;
+        self.len += 1;
     }
 
     /// Sorts, drops all but the first `wanted`, and returns the key of the last if there are as many.

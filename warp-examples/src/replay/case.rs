@@ -56,7 +56,12 @@ impl Case {
         build().map_err(|e| anyhow!("{file} cannot be replayed: {e}"))
     }
 
-    fn build(file: String, stem: &str, described: &Map<String, Value>, bytes: &[u8]) -> Result<Case> {
+    fn build(
+        file: String,
+        stem: &str,
+        described: &Map<String, Value>,
+        bytes: &[u8],
+    ) -> Result<Case> {
         let text = |key: &str| match described.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
@@ -160,9 +165,8 @@ fn config(described: &Map<String, Value>) -> Result<Table> {
         Some(Value::Object(recorded)) => recorded,
         Some(other) => bail!("its key \"config\" is {other}, not an object"),
     };
-    let kept = |(key, value): &(&String, &Value)| {
-        !value.is_null() && !MEANINGLESS.contains(&key.as_str())
-    };
+    let kept =
+        |(key, value): &(&String, &Value)| !value.is_null() && !MEANINGLESS.contains(&key.as_str());
     let entry = |(key, value): (&String, &Value)| Ok((key.clone(), to_toml(key, value)?));
     recorded.iter().filter(kept).map(entry).collect()
 }

@@ -87,7 +87,8 @@ impl Tallies {
         let expected = check.track.row(row);
         for ((origin, expected), seen) in check.track.origin.iter().zip(expected).zip(seen) {
             let place = Place { row, agent: origin.agent, element: origin.element };
-            let loose = self.all[tally].mode == Mode::Teacher && check.loose.0.contains(&origin.element);
+            let loose =
+                self.all[tally].mode == Mode::Teacher && check.loose.0.contains(&origin.element);
             let bound = if loose { check.loose.1 } else { self.all[tally].tolerance.bound };
             self.element(tally, (place, bound), (check.rule)(place), (*expected, *seen));
         }
@@ -125,7 +126,10 @@ impl Tallies {
         };
         tally.compared += 1;
         // error / bound > largest_error / tally.bound, also where a bound is 0.
-        if tally.place.is_none() || error * tally.bound > tally.largest_error * bound || (bound == 0.0 && error > tally.largest_error) {
+        if tally.place.is_none()
+            || error * tally.bound > tally.largest_error * bound
+            || (bound == 0.0 && error > tally.largest_error)
+        {
             (tally.largest_error, tally.bound, tally.place) = (error, bound, Some(place));
         }
     }

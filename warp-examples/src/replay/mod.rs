@@ -37,21 +37,34 @@ const REPLICAS: usize = 512;
 /// that its description names, an environment that `registry` lacks, an array or a configuration
 /// key that does not fit.
 pub fn run(registry: &Registry, files: &[PathBuf], json: bool) -> Result<bool> {
+    run_to(&mut std::io::stdout().lock(), registry, files, json)
+}
+
+/// As [`run`], with the output going to `out`.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_to(
+    out: &mut dyn Write,
+    registry: &Registry,
+    files: &[PathBuf],
+    json: bool,
+) -> Result<bool> {
     ensure!(!files.is_empty(), "there is nothing to replay: name at least one .npz file");
     let mut reports = Vec::new();
     for file in files {
         let report = replay(registry, file)?;
         if !json {
-            print(&report.text())?;
+            print(out, &report.text())?;
         }
         reports.push(report);
     }
     let passed = reports.iter().filter(|report| report.passed()).count();
-    if json {
-        print(&format!("{}\n", report::to_json(&reports)))?;
-    } else {
-        print(&format!("{passed} of {} cases are within their tolerances\n", reports.len()))?;
-    }
+    let last = match json {
+        true => format!("{}\n", report::to_json(&reports)),
+        false => format!("{passed} of {} cases are within their tolerances\n", reports.len()),
+    };
+    print(out, &last)?;
     Ok(passed == reports.len())
 }
 
@@ -98,11 +111,12 @@ fn tell_unused(case: &Case, plan: &plan::Plan) {
     }
 }
 
-/// Writes to stdout; a reader that has gone away is no error.
-fn print(text: &str) -> Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(anyhow!("stdout cannot be written: {e}")),
+/// Writes `text`; a reader that has gone away is no error.
+fn print(out: &mut dyn Write, text: &str) -> Result<()> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(anyhow!("the result cannot be written: {e}"))
+        }
         _ => Ok(()),
     }
 }

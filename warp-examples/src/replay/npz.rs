@@ -143,7 +143,7 @@ pub fn read_npy(bytes: &[u8]) -> Result<Recorded> {
 /// that the product of all dimensions cannot overflow.
 fn guard_header(bytes: &[u8]) -> Result<()> {
     let at = |i: usize| bytes.get(i).copied().map_or(0, usize::from);
-    let (begin, length) = match at(6) {
+    let (begin, length): (usize, usize) = match at(6) {
         1 => (10, at(8) | at(9) << 8),
         _ => (12, at(8) | at(9) << 8 | at(10) << 16 | at(11) << 24),
     };
@@ -221,7 +221,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_in_a_sentence() {
         let refused = |shape: &str, descr: &str| {
-            let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+            let header =
+                format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
             read_npy(&npy(&header, &[0; 8])).unwrap_err().to_string()
         };
         assert!(refused("(3,)", "<f4").contains("float32 [3] does not fit into its 8 bytes"));

@@ -75,7 +75,12 @@ pub(super) struct Check {
 
 impl Check {
     /// A comparison of an array of the store with what each transition leads to, in every element.
-    pub(super) fn new(name: &str, track: Track, teacher: Tolerance, free: Option<Tolerance>) -> Self {
+    pub(super) fn new(
+        name: &str,
+        track: Track,
+        teacher: Tolerance,
+        free: Option<Tolerance>,
+    ) -> Self {
         Check {
             name: name.into(),
             track,
@@ -192,7 +197,11 @@ impl Track {
     }
 
     /// One number per row for every element of `array`.
-    pub(super) fn constant(store: &Store, array: ArrayId, rows: impl Iterator<Item = f64>) -> Track {
+    pub(super) fn constant(
+        store: &Store,
+        array: ArrayId,
+        rows: impl Iterator<Item = f64>,
+    ) -> Track {
         let row_len = store.array(array).row_len();
         let data = rows.flat_map(|value| std::iter::repeat_n(value, row_len)).collect();
         let origin = (0..row_len).map(|flat| Origin { flat, agent: 0, element: flat }).collect();

@@ -86,6 +86,11 @@ fn plan(case: &Case, config: &Table, env: &dyn VecEnv) -> Result<Plan> {
     draft.rewards((BOUND, Some(BOUND)), || fragile.reward_rule())?;
     draft.done("done", true, fragile.tag_rule(0))?;
     draft.plan.constants = constants(&draft, config)?;
+    for name in
+        ["agent_types", "fragile_edge", "fragile_tag", "fragile_neighbors", "fragile_direction"]
+    {
+        draft.used(name);
+    }
     // Where it hangs on a bit who is tagged, nothing is known of what follows.
     draft.plan.free_transitions = (0..case.steps).find(|t| fragile.tags(*t)).unwrap_or(case.steps);
     Ok(draft.plan)

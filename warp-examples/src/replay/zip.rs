@@ -85,7 +85,8 @@ fn entry(archive: &[u8], at: usize) -> Result<(Member<'_>, usize)> {
     ensure!(packed == size, "member \"{name}\" is stored in {packed} bytes but has {size}");
     let local = start as usize;
     ensure!(slice(archive, local, 4)? == LOCAL, "member \"{name}\" does not begin at byte {local}");
-    let skipped = usize::from(u16_at(archive, local + 26)?) + usize::from(u16_at(archive, local + 28)?);
+    let skipped =
+        usize::from(u16_at(archive, local + 26)?) + usize::from(u16_at(archive, local + 28)?);
     let bytes = slice(archive, local + LOCAL_SIZE + skipped, size as usize)?;
     let (expected, seen) = (long(16)?, crc32(bytes));
     ensure!(
@@ -131,7 +132,9 @@ fn crc32(bytes: &[u8]) -> u32 {
         }
         table
     };
-    !bytes.iter().fold(!0, |crc, byte| TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8))
+    !bytes
+        .iter()
+        .fold(!0, |crc, byte| TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8))
 }
 
 #[cfg(test)]

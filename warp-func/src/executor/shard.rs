@@ -145,6 +145,8 @@ impl<E: Env> ShardRunner<E> {
         self.observe_replica(replica);
     }
 
+    /// Always inlined, so that the step path compiles it for its vector width.
+    #[inline(always)]
     fn observe_replica(&self, replica: usize) {
         let mut out = Observation {
             obs: self.each_group(|group| group.obs.row_mut(replica)),

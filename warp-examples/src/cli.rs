@@ -1,0 +1,58 @@
+//! The command line: what can be said, and which command it goes to.
+
+use crate::Outcome;
+use crate::commands::{bench, config, envs, eval, train};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use warp_func::Registry;
+
+/// Reinforcement learning, end to end on one machine.
+#[derive(Debug, Parser)]
+#[command(name = "warp", version, about, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train policies.
+    Train(train::TrainArgs),
+    /// Evaluate the policies of a run.
+    Eval(eval::EvalArgs),
+    /// Measure how fast an environment is stepped.
+    Bench(bench::BenchArgs),
+    /// Replay recorded trajectories and compare.
+    Replay(ReplayArgs),
+    /// List the environments.
+    Envs(envs::EnvsArgs),
+    /// Print an environment's default configuration.
+    Config(config::ConfigArgs),
+}
+
+/// `warp replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// Recordings, each with its .json beside it.
+    #[arg(required = true, value_name = "FILE.npz")]
+    files: Vec<PathBuf>,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Command {
+    pub(crate) fn execute(self, registry: &Registry) -> anyhow::Result<Outcome> {
+        match self {
+            Command::Train(args) => train::execute(&args, registry),
+            Command::Eval(args) => eval::execute(&args, registry),
+            Command::Bench(args) => bench::execute(&args, registry),
+            Command::Envs(args) => envs::execute(&args, registry),
+            Command::Config(args) => config::execute(&args, registry),
+            Command::Replay(args) => {
+                let passed = crate::replay::run(registry, &args.files, args.json)?;
+                Ok(if passed { Outcome::Done } else { Outcome::Failed })
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! `warp bench`: environment steps per second, alone and with a policy.
+//!
+//! Alone: random actions are drawn before the clock starts (a few sets, used in turn) unless the
+//! environment masks actions; every step writes all observations, rewards and flags, and restarts
+//! what ended. With a policy: the default configuration's network acts, nothing is learned.
+
+use super::progress::short;
+use super::{Device, learner, print_json, thread_count};
+use crate::{Outcome, settings};
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use warp_core::{Draw, Purpose, Space};
+use warp_func::{Registry, VecEnv, VecOptions};
+use warp_sample::{CategoricalLayout, Rows};
+use warp_train::TrainConfig;
+use warp_train::rollout::Rollout;
+
+/// Sets of random actions that are used in turn.
+const ACTION_SETS: usize = 32;
+/// Parts of the measuring time; the median of their rates is reported.
+const WINDOWS: usize = 5;
+
+/// Measure how fast an environment is stepped.
+#[derive(Debug, Clone, Args)]
+pub struct BenchArgs {
+    /// An environment's name, or a configuration file.
+    #[arg(value_name = "ENV | FILE.toml")]
+    pub target: String,
+    /// auto, cpu or cuda[:N].
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Environment replicas.
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub envs: usize,
+    /// Threads; 0: one per core.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: usize,
+    /// Measuring time of each part, without warm-up.
+    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Changes a key of the configuration.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A configuration that does not fit, or too little memory.
+pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
+    let device = Device::choose(&args.device)?;
+    anyhow::ensure!(
+        args.seconds > 0.0 && args.seconds <= 3600.0,
+        "--seconds {}: expected more than 0 and at most 3600",
+        args.seconds
+    );
+    let threads = thread_count(args.threads);
+    let mut sets = args.set.clone();
+    sets.extend([
+        format!("num_envs={}", args.envs),
+        "num_steps=1".into(),
+        "num_minibatches=1".into(),
+    ]);
+    let config = settings::configure(&args.target, &sets, registry)?;
+    let alone = measure_alone(&config, registry, threads, args.seconds)?;
+    let with_policy = measure_with_policy(&config, registry, threads, args.seconds)?;
+    let figures = |rate: f64| {
+        json!({
+            "env": config.run.env_id,
+            "device": device.name(),
+            "envs": args.envs,
+            "threads": threads,
+            "observations_written": true,
+            "env_steps_per_second": rate,
+        })
+    };
+    let mut all = figures(alone);
+    if let Value::Object(all) = &mut all {
+        all.insert("with_policy".into(), figures(with_policy));
+    }
+    if args.json {
+        print_json(&all)?;
+    } else {
+        let (env, envs) = (&config.run.env_id, args.envs);
+        println!("{env}, {envs} replicas, {threads} threads, observations written");
+        println!("environment alone   {}steps/s", short(alone));
+        println!("with a policy       {}steps/s", short(with_policy));
+    }
+    Ok(Outcome::Done)
+}
+
+fn make(config: &TrainConfig, registry: &Registry, threads: usize) -> Result<Box<dyn VecEnv>> {
+    let options = VecOptions {
+        n_envs: config.run.num_envs,
+        seed: config.run.seed,
+        threads,
+        start: config.run.start,
+        ..VecOptions::default()
+    };
+    Ok(registry.get(&config.run.env_id)?.make(&config.env, &options)?)
+}
+
+fn measure_alone(
+    config: &TrainConfig,
+    registry: &Registry,
+    threads: usize,
+    seconds: f64,
+) -> Result<f64> {
+    let mut envs = make(config, registry, threads)?;
+    let masked = envs.ids().action_mask.iter().any(Option::is_some);
+    let n_sets = if masked { 0 } else { ACTION_SETS };
+    let mut sets = Vec::new();
+    for set in 0..n_sets {
+        write_random_actions(&mut *envs, set as u32)?;
+        sets.push(read_actions(&*envs));
+    }
+    let mut step = 0;
+    rate(seconds, config.run.num_envs, || {
+        if masked {
+            let run_step = envs.run_step();
+            write_random_actions(&mut *envs, run_step)?;
+        } else {
+            write_actions(&mut *envs, &sets[step % sets.len()]);
+            step += 1;
+        }
+        Ok(envs.step()?)
+    })
+}
+
+fn measure_with_policy(
+    config: &TrainConfig,
+    registry: &Registry,
+    threads: usize,
+    seconds: f64,
+) -> Result<f64> {
+    let mut envs = make(config, registry, threads)?;
+    let mut learner = learner("auto", config, threads)?;
+    let mut rollout = Rollout::new(config);
+    rate(seconds, config.run.num_envs, || {
+        learner.collect(&mut *envs, &mut rollout)?;
+        Ok(())
+    })
+}
+
+/// Runs `step` for a while; the median rate of several windows, after a warm-up of one.
+fn rate(seconds: f64, n_envs: usize, mut step: impl FnMut() -> Result<()>) -> Result<f64> {
+    let window = Duration::from_secs_f64(seconds / WINDOWS as f64);
+    let mut rates = Vec::new();
+    for _ in 0..=WINDOWS {
+        let started = Instant::now();
+        let mut steps = 0u64;
+        // Looking at the clock is not free: not after every step.
+        while started.elapsed() < window {
+            for _ in 0..if steps < 64 { 1 } else { 16 } {
+                step()?;
+                steps += 1;
+            }
+        }
+        rates.push(steps as f64 * n_envs as f64 / started.elapsed().as_secs_f64());
+    }
+    let mut rates = rates.split_off(1);
+    rates.sort_by(f64::total_cmp);
+    Ok(rates[rates.len() / 2])
+}
+
+/// One group's actions.
+enum GroupActions {
+    Discrete(Vec<i32>),
+    Continuous(Vec<f32>),
+}
+
+fn read_actions(envs: &dyn VecEnv) -> Vec<GroupActions> {
+    let groups = envs.spec().groups.iter().zip(&envs.ids().action);
+    let read = |(group, id): (&warp_core::GroupSpec, &_)| match group.action {
+        Space::Box { .. } => GroupActions::Continuous(envs.store().slice(*id).to_vec()),
+        _ => GroupActions::Discrete(envs.store().slice(*id).to_vec()),
+    };
+    groups.map(read).collect()
+}
+
+fn write_actions(envs: &mut dyn VecEnv, actions: &[GroupActions]) {
+    for (g, actions) in actions.iter().enumerate() {
+        let id = envs.ids().action[g];
+        match actions {
+            GroupActions::Discrete(a) => envs.store_mut().slice_mut(id).copy_from_slice(a),
+            GroupActions::Continuous(a) => envs.store_mut().slice_mut(id).copy_from_slice(a),
+        }
+    }
+}
+
+/// Random actions for every agent, within the masks.
+fn write_random_actions(envs: &mut dyn VecEnv, step: u32) -> Result<()> {
+    let (spec, ids, seed) = (envs.spec().clone(), envs.ids().clone(), envs.options().seed);
+    for (g, group) in spec.groups.iter().enumerate() {
+        let first_agent = spec.first_agent(g) as u32;
+        let n_agents = group.n_agents as u32;
+        if let Space::Box { low, high, .. } = &group.action {
+            let values = envs.store_mut().slice_mut::<f32>(ids.action[g]);
+            for (row, values) in values.chunks_exact_mut(low.len()).enumerate() {
+                let replica = row as u32 / n_agents;
+                let draw = Draw::new(seed, replica, step, Purpose::RandomAction);
+                let mut draw = draw.agent(first_agent + row as u32 % n_agents);
+                for (value, (low, high)) in values.iter_mut().zip(low.iter().zip(high)) {
+                    *value = draw.uniform_in(low.max(-10.0), high.min(10.0));
+                }
+            }
+            continue;
+        }
+        let heads = CategoricalLayout::new(&group.action.head_sizes())?;
+        let mask = ids.action_mask[g].map(|id| envs.store().slice::<u8>(id).to_vec());
+        let rows = Rows { first_agent, n_agents, ..Rows::new(seed, step) };
+        let actions = envs.store_mut().slice_mut::<i32>(ids.action[g]);
+        heads.random_actions(mask.as_deref(), &rows, actions)?;
+    }
+    Ok(())
+}

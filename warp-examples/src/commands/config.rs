@@ -1,0 +1,27 @@
+//! `warp config`: the full default configuration of an environment, a comment per key.
+
+use crate::{Outcome, settings};
+use anyhow::Result;
+use clap::Args;
+use warp_func::Registry;
+
+/// Print an environment's default configuration.
+#[derive(Debug, Clone, Args)]
+pub struct ConfigArgs {
+    /// An environment's name, or a configuration file to complete.
+    #[arg(value_name = "ENV | FILE.toml")]
+    pub target: String,
+    /// Changes a key, such as algorithm=a2c.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A configuration that does not fit.
+pub fn execute(args: &ConfigArgs, registry: &Registry) -> Result<Outcome> {
+    let config = settings::configure(&args.target, &args.set, registry)?;
+    print!("{}", config.to_toml(registry.get(&config.run.env_id)?.fields));
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,78 @@
+//! `warp envs`: what there is to train in.
+
+use super::print_json;
+use crate::{Outcome, defaults};
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+use warp_core::toml::{Table, Value as Toml};
+use warp_core::{EnvSpec, LimitEnds};
+use warp_func::{Entry, Registry};
+
+/// List the environments.
+#[derive(Debug, Clone, Args)]
+pub struct EnvsArgs {
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// An environment whose defaults do not fit.
+pub fn execute(args: &EnvsArgs, registry: &Registry) -> Result<Outcome> {
+    let specs = registry.entries().map(spec).collect::<Result<Vec<_>>>()?;
+    if args.json {
+        print_json(&json!({ "envs": specs.iter().map(describe).collect::<Vec<_>>() }))?;
+        return Ok(Outcome::Done);
+    }
+    println!(
+        "{:<16} {:>10}  {:<10} {:>6}  {:<12} action",
+        "environment", "step limit", "group", "agents", "observation"
+    );
+    for spec in &specs {
+        for (g, group) in spec.groups.iter().enumerate() {
+            let (name, limit) = match g {
+                0 => (spec.name.as_str(), spec.time_limit.steps.to_string()),
+                _ => ("", String::new()),
+            };
+            let (seen, done) = (group.observation.to_string(), group.action.to_string());
+            println!(
+                "{name:<16} {limit:>10}  {:<10} {:>6}  {seen:<12} {done}",
+                group.name, group.n_agents
+            );
+        }
+    }
+    println!("\nAgents and limits are those of the default configurations; see `warp config ENV`.");
+    Ok(Outcome::Done)
+}
+
+/// The environment that `warp train` would train in.
+fn spec(entry: &Entry) -> Result<EnvSpec> {
+    let table = defaults::default_table(entry.name, None)?;
+    let env = table.get("env").and_then(Toml::as_table).cloned().unwrap_or_else(Table::new);
+    Ok(entry.describe(&env)?.1)
+}
+
+fn describe(spec: &EnvSpec) -> Value {
+    let group = |group: &warp_core::GroupSpec| {
+        json!({
+            "name": group.name,
+            "n_agents": group.n_agents,
+            "observation": group.observation.to_string(),
+            "observation_width": group.observation_width(),
+            "action": group.action.to_string(),
+            "action_mask": group.mask_width() > 0,
+            "mortal": group.mortal,
+        })
+    };
+    json!({
+        "name": spec.name,
+        "n_agents": spec.n_agents(),
+        "groups": spec.groups.iter().map(group).collect::<Vec<_>>(),
+        "step_limit": spec.time_limit.steps,
+        "limit_truncates": spec.time_limit.ends == LimitEnds::Truncated,
+        "statistics": spec.statistics,
+    })
+}

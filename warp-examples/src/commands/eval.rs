@@ -1,0 +1,85 @@
+//! `warp eval`: how good the policies of a run are.
+
+use super::{Device, learner, print_json, thread_count, train::read_config};
+use crate::Outcome;
+use anyhow::Result;
+use clap::Args;
+use std::path::PathBuf;
+use warp_func::Registry;
+use warp_sample::Mode;
+use warp_train::evaluate::{EvalOptions, Evaluation, evaluate};
+use warp_train::{Checkpoint, Run};
+
+/// Evaluate the policies of a run.
+#[derive(Debug, Clone, Args)]
+pub struct EvalArgs {
+    /// The run's folder.
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Episodes.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub episodes: usize,
+    /// Take the likeliest action (default).
+    #[arg(long)]
+    pub greedy: bool,
+    /// Draw actions from the policy.
+    #[arg(long, conflicts_with = "greedy")]
+    pub stochastic: bool,
+    /// Policies that act at random instead, for comparison.
+    #[arg(long, value_name = "POLICY")]
+    pub random: Vec<String>,
+    /// auto, cpu or cuda[:N].
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// auto, burn or native.
+    #[arg(long, default_value = "auto")]
+    pub backend: String,
+    /// Threads; 0: one per core.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: usize,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A run or checkpoint that can't be opened, or options that do not fit it.
+pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
+    Device::choose(&args.device)?;
+    let config = read_config(&args.run, registry)?;
+    let checkpoint = Checkpoint::newest(&Run::checkpoints(&args.run))?;
+    let threads = thread_count(args.threads);
+    let mut learner = learner(&args.backend, &config, threads)?;
+    learner.load_state(&checkpoint.learner)?;
+    let options = EvalOptions {
+        episodes: args.episodes,
+        mode: if args.stochastic { Mode::Sample } else { Mode::Greedy },
+        random: args.random.clone(),
+        threads,
+    };
+    let evaluation = evaluate(&mut *learner, &config, registry, &options)?;
+    if args.json {
+        print_json(&evaluation)?;
+    } else {
+        print(&evaluation, checkpoint.manifest.env_steps);
+    }
+    Ok(Outcome::Done)
+}
+
+fn print(evaluation: &Evaluation, env_steps: u64) {
+    let Evaluation { episodes, mean_episode_return, std, min, max, mean_episode_length, .. } =
+        evaluation;
+    println!("{episodes} episodes after {env_steps} steps of training");
+    println!("return  mean {mean_episode_return:.2}  std {std:.2}  min {min:.2}  max {max:.2}");
+    println!("length  mean {mean_episode_length:.1}");
+    if evaluation.group_return.len() > 1 {
+        for (group, mean) in &evaluation.group_return {
+            println!("return of {group}  mean {mean:.2}");
+        }
+    }
+    for (name, mean) in &evaluation.statistics {
+        println!("{name}  mean {mean:.2}");
+    }
+}

@@ -1,0 +1,67 @@
+//! The commands, one file each, and what they share: choosing device, backend and threads.
+
+pub mod bench;
+pub mod config;
+pub mod envs;
+pub mod eval;
+mod progress;
+pub mod train;
+
+use anyhow::{Result, bail};
+use warp_train::burn::BurnLearner;
+use warp_train::{Learner, TrainConfig};
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    /// This machine's processor.
+    Cpu,
+}
+
+impl Device {
+    /// The device that `--device` names.
+    ///
+    /// # Errors
+    /// A name that is unknown, or a device that this build can't use.
+    pub fn choose(name: &str) -> Result<Self> {
+        let cuda = name.strip_prefix("cuda").map(|rest| rest.strip_prefix(':').unwrap_or(rest));
+        match (name, cuda) {
+            ("auto" | "cpu", _) => Ok(Device::Cpu),
+            (_, Some(n)) if n.bytes().all(|b| b.is_ascii_digit()) => {
+                bail!("--device {name}: this build can't use a GPU yet; use --device cpu")
+            }
+            _ => bail!("--device {name}: expected auto, cpu or cuda[:N]"),
+        }
+    }
+
+    /// Its name in summaries.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        "cpu"
+    }
+}
+
+/// The learner that `--backend` names.
+///
+/// # Errors
+/// A name that is unknown, or a backend that this build lacks.
+pub fn learner(backend: &str, config: &TrainConfig, threads: usize) -> Result<Box<dyn Learner>> {
+    match backend {
+        "auto" | "burn" => Ok(Box::new(BurnLearner::new(config, threads)?)),
+        "native" => bail!("--backend native: this build has no native learner yet; use burn"),
+        _ => bail!("--backend {backend}: expected auto, burn or native"),
+    }
+}
+
+/// The number of threads that `--threads` means: 0 is one per core.
+#[must_use]
+pub fn thread_count(threads: usize) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    if threads == 0 { cores() } else { threads.min(1024) }
+}
+
+/// Prints one JSON object.
+fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    println!("{}", serde_json::to_string_pretty(value)?);
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! How a run is going: a bar on a terminal, a line now and then elsewhere.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+use warp_train::metrics::IterationMetrics;
+
+/// Seconds between lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+pub(super) struct Progress {
+    bar: Option<ProgressBar>,
+    total: u64,
+    first: u64,
+    started: Instant,
+    last_line: Instant,
+}
+
+impl Progress {
+    /// From step `first` to step `total`.
+    pub(super) fn new(first: u64, total: u64) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(total);
+            let template = "{bar:30} {percent:>3}%  {msg}  {elapsed} of about {duration}";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar.set_position(first);
+            bar.reset_eta();
+            bar
+        });
+        let now = Instant::now();
+        Self { bar, total, first, started: now, last_line: now }
+    }
+
+    pub(super) fn show(&mut self, metrics: &IterationMetrics, recent_return: Option<f64>) {
+        let steps = metrics.env_steps;
+        let seconds = self.started.elapsed().as_secs_f64();
+        let rate = (steps - self.first) as f64 / seconds.max(1e-9);
+        let shown = recent_return.map_or("-".into(), |r| format!("{r:.1}"));
+        let message = format!("return {shown}  {}/s", short(rate));
+        if let Some(bar) = &self.bar {
+            bar.set_position(steps.min(self.total));
+            bar.set_message(message);
+        } else if self.last_line.elapsed() > LINE_EVERY {
+            self.last_line = Instant::now();
+            let left = (self.total.saturating_sub(steps)) as f64 / rate.max(1e-9);
+            eprintln!("{steps} of {} steps  {message}  {left:.0} s left", self.total);
+        }
+    }
+
+    pub(super) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A number with three digits and a letter.
+pub(super) fn short(number: f64) -> String {
+    match number {
+        n if n >= 1e9 => format!("{:.2} G", n / 1e9),
+        n if n >= 1e6 => format!("{:.2} M", n / 1e6),
+        n if n >= 1e3 => format!("{:.1} k", n / 1e3),
+        n => format!("{n:.1} "),
+    }
+}

@@ -1,0 +1,160 @@
+//! `warp train`: a new run, or one that goes on.
+
+use super::progress::{Progress, short};
+use super::{Device, learner, thread_count};
+use crate::{Outcome, settings};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use warp_func::Registry;
+use warp_train::run::Summary;
+use warp_train::{Checkpoint, Run, TrainConfig, Trainer};
+
+/// Train policies.
+#[derive(Debug, Clone, Args)]
+pub struct TrainArgs {
+    /// An environment's name, or a configuration file.
+    #[arg(value_name = "ENV | FILE.toml", required_unless_present = "resume")]
+    pub target: Option<String>,
+    /// Continue the run in this folder; environment and configuration come from it.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["target", "envs", "seed", "set", "out"])]
+    pub resume: Option<PathBuf>,
+    /// auto, cpu or cuda[:N].
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// auto, burn or native.
+    #[arg(long, default_value = "auto")]
+    pub backend: String,
+    /// Environment replicas; short for --set num_envs=N.
+    #[arg(long, value_name = "N")]
+    pub envs: Option<usize>,
+    /// Environment steps, summed over replicas; short for --set total_steps=N.
+    #[arg(long, value_name = "N")]
+    pub steps: Option<u64>,
+    /// Seed; short for --set seed=S.
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// Threads; 0: one per core. Results do not depend on it.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: usize,
+    /// Changes a key of the configuration.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// The run's folder; by default runs/ENV-ALGORITHM-sSEED.
+    #[arg(long, value_name = "RUN")]
+    pub out: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A configuration, folder or checkpoint that does not fit, or a run that broke.
+pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
+    let device = Device::choose(&args.device)?;
+    let threads = thread_count(args.threads);
+    let (mut trainer, mut run) = match &args.resume {
+        Some(folder) => resume(folder, args, registry, threads)?,
+        None => begin(args, registry, threads)?,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // A handler that is there already (the command run twice in one process) serves as well.
+    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    let finished = work(&mut trainer, &mut run, &stop)?;
+    let summary = run.summarise(&trainer, device.name())?;
+    report(&summary, run.folder(), finished);
+    Ok(if finished { Outcome::Done } else { Outcome::Interrupted })
+}
+
+fn begin(args: &TrainArgs, registry: &Registry, threads: usize) -> Result<(Trainer, Run)> {
+    let target = args.target.as_deref().context("an environment or a file is needed")?;
+    let mut sets = args.set.clone();
+    sets.extend(args.envs.map(|n| format!("num_envs={n}")));
+    sets.extend(args.steps.map(|n| format!("total_steps={n}")));
+    sets.extend(args.seed.map(|n| format!("seed={n}")));
+    let config = settings::configure(target, &sets, registry)?;
+    let (env, algorithm, seed) = (&config.run.env_id, config.algorithm(), config.run.seed);
+    let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(env, &algorithm, seed));
+    let text = config.to_toml(registry.get(env)?.fields);
+    let trainer = trainer(config, args, registry, threads)?;
+    let run = Run::create(&folder, &text)?;
+    Ok((trainer, run))
+}
+
+fn resume(
+    folder: &Path,
+    args: &TrainArgs,
+    registry: &Registry,
+    threads: usize,
+) -> Result<(Trainer, Run)> {
+    let mut config = read_config(folder, registry)?;
+    if let Some(steps) = args.steps {
+        config.run.total_steps = steps;
+    }
+    let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
+    let checkpoint = Checkpoint::newest(&Run::checkpoints(folder))?;
+    let mut trainer = trainer(config, args, registry, threads)?;
+    trainer.restore(&checkpoint)?;
+    let run = Run::reopen(folder, &text, &checkpoint)?;
+    Ok((trainer, run))
+}
+
+/// The configuration of the run in `folder`.
+pub(super) fn read_config(folder: &Path, registry: &Registry) -> Result<TrainConfig> {
+    let text = Run::config(folder)?;
+    let path = || format!("configuration \"{}\"", folder.join("config.toml").display());
+    let table = settings::parse(&text).with_context(path)?;
+    TrainConfig::resolve(&table, registry).with_context(path)
+}
+
+fn trainer(
+    config: TrainConfig,
+    args: &TrainArgs,
+    registry: &Registry,
+    threads: usize,
+) -> Result<Trainer> {
+    let learner = learner(&args.backend, &config, threads)?;
+    Ok(Trainer::new(config, registry, learner, threads)?)
+}
+
+/// Iterates until the run is done (true) or `stop` is set (false); saves on the way and at the end.
+fn work(trainer: &mut Trainer, run: &mut Run, stop: &AtomicBool) -> Result<bool> {
+    let total = trainer.config().run.total_steps;
+    let every = trainer.config().run.checkpoint_steps;
+    let mut progress = Progress::new(trainer.env_steps(), total);
+    let mut saved = None;
+    while trainer.env_steps() < total && !stop.load(Ordering::Relaxed) {
+        let before = trainer.env_steps();
+        let metrics = trainer.iterate()?;
+        run.log(&metrics)?;
+        progress.show(&metrics, run.recent_return());
+        if every > 0 && before / every != trainer.env_steps() / every {
+            run.checkpoint(trainer)?;
+            saved = Some(trainer.env_steps());
+        }
+    }
+    progress.finish();
+    if saved != Some(trainer.env_steps()) {
+        run.checkpoint(trainer)?;
+    }
+    Ok(trainer.env_steps() >= total)
+}
+
+fn report(summary: &Summary, folder: &Path, finished: bool) {
+    let reached = match summary.mean_episode_return {
+        Some(mean) => format!("mean return {mean:.1} over the last episodes"),
+        None => "no episode ended".into(),
+    };
+    let how = if finished { "reached" } else { "stopped early; reached so far:" };
+    println!(
+        "{} with {}: {how} {reached}, {} steps in {:.1} s ({}steps/s); the run is in {}",
+        summary.env,
+        summary.algorithm,
+        summary.env_steps,
+        summary.seconds,
+        short(summary.env_steps_per_second),
+        folder.display()
+    );
+}

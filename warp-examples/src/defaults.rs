@@ -1,0 +1,49 @@
+//! Default configurations, embedded: what `warp train ENV` does when nothing else is said.
+
+use warp_core::toml::Table;
+
+/// By environment and, where it matters, algorithm. The first one of an environment is its default.
+const DEFAULTS: [(&str, &str, &str); 6] = [
+    ("cartpole", "ppo", include_str!("../configs/cartpole.toml")),
+    ("cartpole", "a2c", include_str!("../configs/cartpole-a2c.toml")),
+    ("tag_gridworld", "ppo", include_str!("../configs/tag_gridworld.toml")),
+    ("tag_gridworld", "a2c", include_str!("../configs/tag_gridworld-a2c.toml")),
+    ("tag_continuous", "ppo", include_str!("../configs/tag_continuous.toml")),
+    ("tag_continuous", "a2c", include_str!("../configs/tag_continuous-a2c.toml")),
+];
+
+/// The default configuration of `env`, for `algorithm` if one is named.
+///
+/// An environment without one (a user's own) gets its name and the trainer's defaults.
+///
+/// # Errors
+/// An embedded file that is not TOML, which a test rules out.
+pub fn default_table(env: &str, algorithm: Option<&str>) -> anyhow::Result<Table> {
+    let fits = |entry: &&(&str, &str, &str)| {
+        entry.0 == env && algorithm.is_none_or(|algorithm| algorithm == entry.1)
+    };
+    match DEFAULTS.iter().find(fits) {
+        Some((_, _, text)) => Ok(text.parse()?),
+        None => Ok([("env_id".to_string(), env.into())].into_iter().collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_complete_configuration() {
+        let registry = warp_envs::registry();
+        for (env, algorithm, _) in DEFAULTS {
+            let table = default_table(env, Some(algorithm)).unwrap();
+            let config = warp_train::TrainConfig::resolve(&table, &registry).unwrap();
+            assert_eq!((config.run.env_id.as_str(), config.algorithm().as_str()), (env, algorithm));
+            // What is written down reads back as the same.
+            let text = config.to_toml(registry.get(env).unwrap().fields);
+            let again =
+                warp_train::TrainConfig::resolve(&text.parse().unwrap(), &registry).unwrap();
+            assert_eq!(again.to_toml(registry.get(env).unwrap().fields), text);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! From the command line to a configuration: defaults, then a file, then `--set`.
+
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use warp_core::toml::{Table, Value};
+use warp_func::Registry;
+use warp_train::TrainConfig;
+
+/// The configuration for `target`, an environment's name or a TOML file, changed by `sets`
+/// (`key=value` each; the key may have dots).
+///
+/// # Errors
+/// A name, file, key or value that does not fit.
+pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<TrainConfig> {
+    let given = if target.ends_with(".toml") { read_file(target)? } else { Table::new() };
+    let mut overrides = Table::new();
+    for set in sets {
+        set_key(&mut overrides, set)?;
+    }
+    let text = |key: &str| {
+        let value = overrides.get(key).or_else(|| given.get(key));
+        value.and_then(Value::as_str).map(str::to_string)
+    };
+    let env = if target.ends_with(".toml") {
+        text("env_id").with_context(|| format!("file \"{target}\" has no key env_id"))?
+    } else {
+        target.to_string()
+    };
+    registry.get(&env)?;
+    let mut table = crate::defaults::default_table(&env, text("algorithm").as_deref())?;
+    if given.contains_key("policy") {
+        // A file that lists policies lists all of them.
+        table.remove("policy");
+    }
+    merge(&mut table, given);
+    merge(&mut table, overrides);
+    table.insert("env_id".into(), env.into());
+    Ok(TrainConfig::resolve(&table, registry)?)
+}
+
+fn read_file(path: &str) -> Result<Table> {
+    let text = std::fs::read_to_string(Path::new(path))
+        .map_err(|e| anyhow::anyhow!("cannot read the configuration \"{path}\": {e}"))?;
+    parse(&text).with_context(|| format!("configuration \"{path}\""))
+}
+
+/// TOML, its error in one line.
+///
+/// # Errors
+/// Where and why the text is not TOML.
+pub fn parse(text: &str) -> Result<Table> {
+    text.parse::<Table>().map_err(|e| {
+        let line =
+            e.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        anyhow::anyhow!("line {line}: {}", e.message().replace('\n', ", "))
+    })
+}
+
+/// Puts `key=value` into `table`; a value that is not TOML is a text.
+fn set_key(table: &mut Table, set: &str) -> Result<()> {
+    let Some((key, value)) = set.split_once('=') else {
+        bail!("--set {set}: expected key=value");
+    };
+    let (key, value) = (key.trim(), value.trim());
+    let parsed = format!("value = {value}").parse::<Table>();
+    let value = match parsed.ok().and_then(|mut table| table.remove("value")) {
+        Some(parsed) => parsed,
+        None => Value::String(value.into()),
+    };
+    let mut path: Vec<&str> = key.split('.').collect();
+    let last = path.pop().filter(|last| !last.is_empty());
+    let last = last.with_context(|| format!("--set {set}: the key is empty"))?;
+    let mut inner = table;
+    for part in path {
+        let entry = inner.entry(part).or_insert_with(|| Value::Table(Table::new()));
+        inner = entry.as_table_mut().with_context(|| format!("--set {set}: {part} is no table"))?;
+    }
+    inner.insert(last.into(), value);
+    Ok(())
+}
+
+/// Puts `from` over `into`, table by table.
+fn merge(into: &mut Table, from: Table) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Table(inner)), Value::Table(new)) => merge(inner, new),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(target: &str, sets: &[&str]) -> String {
+        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        format!("{:#}", configure(target, &sets, &warp_envs::registry()).unwrap_err())
+    }
+
+    #[test]
+    fn later_settings_win() {
+        let sets = ["num_envs=7".into(), "env.episode_length=9".into(), "gamma = 0.5".into()];
+        let config = configure("cartpole", &sets, &warp_envs::registry()).unwrap();
+        assert_eq!(config.run.num_envs, 7);
+        assert_eq!(config.spec.time_limit.steps, 9);
+        assert_eq!(config.policies[0].config.gamma, 0.5);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        assert!(refused("cartpol", &[]).contains("did you mean \"cartpole\"?"));
+        assert!(refused("cartpole", &["gama=1"]).contains("nearest known key is \"gamma\""));
+        assert!(refused("cartpole", &["env.start_rang=1"]).contains("\"env.start_range\""));
+        assert!(refused("cartpole", &["num_envs=many"]).contains("num_envs = \"many\": expected"));
+        assert!(refused("cartpole", &["num_envs"]).contains("expected key=value"));
+        assert!(refused("cartpole", &["policy.pole.gama=1"]).contains("policy.pole.gamma"));
+        assert!(refused("cartpole", &["policy.ghost.gamma=1"]).contains("\"ghost\""));
+        assert!(refused("nowhere.toml", &[]).contains("nowhere.toml"));
+    }
+
+    #[test]
+    fn a_broken_file_is_refused_with_its_line() {
+        assert!(format!("{:#}", parse("a = 1\nb = = 2\n").unwrap_err()).starts_with("line 2: "));
+    }
+}
