@@ -1,3 +1,4 @@
+//! What an environment is.
 #![doc = include_str!("../README.md")]
 
 pub mod check;

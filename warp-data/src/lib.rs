@@ -1,3 +1,4 @@
+//! Where numbers live.
 #![doc = include_str!("../README.md")]
 
 pub mod array;
@@ -8,3 +9,4 @@ pub mod store;
 pub use array::{Array, Element};
 pub use error::{Error, Result};
 pub use store::{ArrayId, Plan, Store};
+pub use warp_core::DType;

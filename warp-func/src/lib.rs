@@ -1,3 +1,4 @@
+//! How environments run.
 #![doc = include_str!("../README.md")]
 
 pub mod check;
@@ -13,4 +14,7 @@ pub use episodes::{EpisodeTotals, Spread};
 pub use error::{Error, Result};
 pub use executor::CpuVecEnv;
 pub use registry::{Entry, Registry};
+
 pub use vec_env::{ArrayIds, Shard, Start, VecEnv, VecOptions};
+/// The contract that environments are written against, re-exported so that versions agree.
+pub use warp_core;

@@ -1,3 +1,4 @@
+//! How actions are drawn.
 #![doc = include_str!("../README.md")]
 
 mod categorical;

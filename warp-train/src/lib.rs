@@ -28,3 +28,6 @@ pub use policy_error::PolicyError;
 pub use run::Run;
 pub use schedule::Schedule;
 pub use trainer::Trainer;
+
+/// What environments are written against and run by, re-exported so that versions agree.
+pub use {warp_core, warp_func};

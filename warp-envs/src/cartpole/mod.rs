@@ -7,25 +7,15 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+use crate::preset::Preset;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, LimitEnds, Observation, Result, Space, StepOut,
-    TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Observation, Result, Space, StepOut, TimeLimit,
 };
 
 /// Where the cart leaves the track, m.
 const X_LIMIT: f32 = 2.4;
 /// Where the pole counts as fallen, rad: 12 degrees.
 const THETA_LIMIT: f32 = 0.209_439_51;
-
-warp_core::choices! {
-    /// Whose rules.
-    pub enum Preset {
-        /// Gymnasium's: an episode that reaches its time limit is truncated.
-        Gymnasium = "gymnasium",
-        /// WarpDrive's: an episode that reaches its time limit counts as terminated.
-        WarpDrive = "warpdrive",
-    }
-}
 
 warp_core::config! {
     /// The configuration of [`CartPole`].
@@ -64,7 +54,7 @@ warp_core::state! {
 /// The environment.
 #[derive(Debug, Clone)]
 pub struct CartPole {
-    config: CartPoleConfig,
+    limit: TimeLimit,
     params: CartPoleParams,
 }
 
@@ -76,26 +66,20 @@ impl Env for CartPole {
     type State = CartPoleState;
 
     fn new(config: &CartPoleConfig) -> Result<Self> {
-        if config.episode_length == 0 {
-            return Err(Error::invalid("episode_length", 0, "an episode has at least one step"));
-        }
+        let limit = config.preset.time_limit(config.episode_length)?;
         let range = config.start_range;
         if !(0.0..=THETA_LIMIT).contains(&range) {
             let reason = format!("must lie between 0 and {THETA_LIMIT}, or the pole starts fallen");
             return Err(Error::invalid("start_range", range, reason));
         }
         let params = CartPoleParams { start_range: range };
-        Ok(Self { config: config.clone(), params })
+        Ok(Self { limit, params })
     }
 
     fn spec(&self) -> EnvSpec {
         // Twice the limits, since the terminal observation lies beyond them.
         let high = vec![2.0 * X_LIMIT, f32::INFINITY, 2.0 * THETA_LIMIT, f32::INFINITY];
         let low = high.iter().map(|h| -h).collect();
-        let ends = match self.config.preset {
-            Preset::Gymnasium => LimitEnds::Truncated,
-            Preset::WarpDrive => LimitEnds::Terminated,
-        };
         EnvSpec {
             name: Self::NAME.into(),
             groups: vec![GroupSpec {
@@ -105,7 +89,7 @@ impl Env for CartPole {
                 action: Space::Discrete { n: 2 },
                 mortal: false,
             }],
-            time_limit: TimeLimit { steps: self.config.episode_length, ends },
+            time_limit: self.limit,
             statistics: Vec::new(),
             global_observation: None,
         }

@@ -1,6 +1,6 @@
 //! Tag on a plane: its keys, what they may be, and the numbers that follow from them.
 
-use super::{TagContinuousParams, Tables};
+use super::{Tables, TagContinuousParams};
 use std::f64::consts::{FRAC_PI_2, SQRT_2};
 use warp_core::{Error, Result};
 

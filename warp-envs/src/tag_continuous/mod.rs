@@ -51,6 +51,7 @@ mod observe;
 mod step;
 #[cfg(test)]
 mod tests;
+mod tile;
 
 pub use config::TagContinuousConfig;
 
@@ -65,8 +66,6 @@ const TAGGER: usize = 0;
 const RUNNER: usize = 1;
 /// Blocks of an observation.
 const FEATURES: usize = 7;
-/// Agents that are worked on together.
-const LANES: usize = 16;
 
 warp_core::params! {
     /// What all replicas share.

@@ -1,24 +1,25 @@
 //! The k nearest agents, exactly, without a heap and almost without branches.
 //!
 //! Squared distances are compared as the integers that their bits are, which order in the same way
-//! since they are not negative. An agent's distances are taken sixteen at a time; the smallest of each
-//! of the sixteen columns are candidates' rivals: the k-th smallest of these is a bound that at
-//! least k agents keep, and hardly more do (for k = 10, about 14 of any number). Those few are ranked by
-//! comparing all with all. More than [`PASS`] are found in several passes, and more agents than
-//! fit in a block one block after the other, so there is no limit to either and no scratch memory.
+//! since they are not negative. Sixteen agents search at once. First each takes the smallest
+//! distance of every 32nd agent: the k-th smallest of these 32 is a bound that at least k agents keep,
+//! and hardly more do (for k = 10 about 12, whatever their number). Those few are collected, and sorted
+//! by a network that does the same for all sixteen searchers. More than [`PASS`] are found in several
+//! passes, and more agents than fit in a block one block after the other, so there is no limit to
+//! either and no scratch memory beyond the stack.
 
-use super::LANES;
+use super::tile::{LANES, load};
 
-/// Agents found in one pass at most. Below [`LANES`], or the bound would be a loose one.
-pub(super) const PASS: usize = 12;
-/// Candidates at most, a power of two; room for a pass and several chunks.
-const POOL: usize = 64;
-/// Keys whose comparisons fit in a word.
-const WORD: usize = 64;
-/// The bits of infinity: whoever is out of the game, and the agent itself.
+/// Agents found in one pass at most; more would overflow the slots too often.
+pub(super) const PASS: usize = 10;
+/// Candidates of one searcher at most.
+const SLOTS: usize = 16;
+/// Agents whose distances are held at once.
+const BLOCK: usize = 128;
+/// Classes of agents whose smallest distances make the bound; twice what the network sorts.
+const COLUMNS: usize = 2 * SLOTS;
+/// The bits of infinity: beyond every agent in the game.
 const FAR: i32 = 0x7f80_0000;
-/// So few agents are all candidates.
-const FEW: usize = 32;
 
 /// Who may be seen from where.
 pub(super) struct Crowd<'a> {
@@ -30,98 +31,104 @@ pub(super) struct Crowd<'a> {
     pub(super) in_game: &'a [i32],
 }
 
-/// One agent seen from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Neighbour {
-    /// Squared distance, as bits.
-    key: i32,
-    agent: i32,
-}
+/// An agent seen from another: the bits of the squared distance, and below them its number, so that
+/// of equally distant ones the lower number comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Neighbour(i64);
 
 impl Neighbour {
     /// Before all others.
-    pub(super) const NONE: Neighbour = Neighbour { key: -1, agent: -1 };
+    pub(super) const FIRST: Neighbour = Neighbour(-1);
+    /// After all others; stands where there is none.
+    pub(super) const NONE: Neighbour = Neighbour(i64::MAX);
+
+    #[inline(always)]
+    fn new(key: i32, agent: usize) -> Self {
+        Self((i64::from(key) << 32) | agent as i64)
+    }
+
+    /// The bits of its squared distance.
+    #[inline(always)]
+    fn key(self) -> i32 {
+        (self.0 >> 32) as i32
+    }
 
     /// Its number.
     #[inline(always)]
     pub(super) fn agent(self) -> usize {
-        self.agent as usize
+        self.0 as u32 as usize
     }
 }
 
-/// Working memory on the stack, for blocks of `BLOCK` agents.
-pub(super) struct Nearest<const BLOCK: usize> {
+/// Working memory, on the stack.
+pub(super) struct Nearest {
     /// The first agent of the block whose places are here.
     first: usize,
     /// Places; infinite for agents out of the game and beyond the last.
     x: [f32; BLOCK],
     y: [f32; BLOCK],
     keys: [i32; BLOCK],
-    pool: Pool,
+    /// Per searcher: keys above it are not worth collecting.
+    limit: [i32; LANES],
+    /// Per searcher: how many candidates there are.
+    len: [usize; LANES],
+    /// Candidates, then the nearest in order, then [`Neighbour::NONE`].
+    slots: [[Neighbour; LANES]; SLOTS],
 }
 
-/// Candidates; of equally distant ones the lower number comes first.
-struct Pool {
-    keys: [i32; POOL],
-    agents: [i32; POOL],
-    len: usize,
-    sorted: [Neighbour; POOL],
-}
-
-impl<const BLOCK: usize> Nearest<BLOCK> {
+impl Nearest {
     #[inline(always)]
     pub(super) fn new() -> Self {
-        let pool = Pool {
-            keys: [FAR; POOL],
-            agents: [0; POOL],
-            len: 0,
-            sorted: [Neighbour::NONE; POOL],
-        };
-        let (x, y, keys) = ([0.0; BLOCK], [0.0; BLOCK], [FAR; BLOCK]);
-        Self { first: usize::MAX, x, y, keys, pool }
+        Self {
+            first: usize::MAX,
+            x: [f32::INFINITY; BLOCK],
+            y: [0.0; BLOCK],
+            keys: [FAR; BLOCK],
+            limit: [0; LANES],
+            len: [0; LANES],
+            slots: [[Neighbour::NONE; LANES]; SLOTS],
+        }
     }
 
-    /// The `wanted` (1 to [`PASS`]) agents that come next after `last` in order of distance from
-    /// `agent`; fewer if there are no more.
+    /// For each of the agents from `agent` on: the `wanted` (1 to [`PASS`]) that come next after
+    /// `last` in order of distance, [`Neighbour::NONE`] if there are no more, `[rank][searcher]`. What
+    /// searchers out of the game find means nothing.
     #[inline(always)]
-    pub(super) fn after(
+    pub(super) fn after<const AGAIN: bool>(
         &mut self,
         crowd: &Crowd<'_>,
         agent: usize,
-        last: Neighbour,
+        last: &[Neighbour; LANES],
         wanted: usize,
-    ) -> &[Neighbour] {
+    ) -> &[[Neighbour; LANES]] {
         let n = crowd.x.len();
-        let mut limit = FAR - 1;
-        self.pool.len = 0;
+        let place = (load(crowd.x, agent), load(crowd.y, agent));
+        self.limit = [FAR - 1; LANES];
+        self.len = [0; LANES];
+        self.slots = [[Neighbour::NONE; LANES]; SLOTS];
         for first in (0..n).step_by(BLOCK) {
-            let len = BLOCK.min(n - first).next_multiple_of(LANES);
             if self.first != first {
-                self.load(crowd, first);
+                self.enter(crowd, first);
             }
-            self.measure((crowd.x[agent], crowd.y[agent]), agent, last, len);
-            if n > FEW {
-                limit = limit.min(bound(&self.keys[..len], wanted));
+            if n > SLOTS {
+                self.bound::<AGAIN>(&place, last, wanted);
             }
-            for (word, keys) in self.keys[..len].chunks(WORD).enumerate() {
-                let mut close = up_to(keys, limit);
-                while close != 0 {
-                    let at = close.trailing_zeros() as usize;
-                    close &= close - 1;
-                    self.pool.push(keys[at], (first + word * WORD + at) as i32);
-                    if self.pool.len == POOL {
-                        limit = limit.min(self.pool.keep(wanted));
-                    }
+            for l in 0..LANES.min(n - agent) {
+                if crowd.in_game[agent + l] != 0 {
+                    self.collect::<AGAIN>((place.0[l], place.1[l]), agent + l, last[l], (l, wanted));
                 }
             }
+            sort(&mut self.slots);
+            if n > BLOCK {
+                self.keep(wanted);
+            }
         }
-        self.pool.keep(wanted);
-        &self.pool.sorted[..self.pool.len]
+        &self.slots[..wanted]
     }
 
     /// Copies the places of a block.
     #[inline(always)]
-    fn load(&mut self, crowd: &Crowd<'_>, first: usize) {
+    fn enter(&mut self, crowd: &Crowd<'_>, first: usize) {
         self.first = first;
         let len = BLOCK.min(crowd.x.len() - first);
         let range = first..first + len;
@@ -133,101 +140,143 @@ impl<const BLOCK: usize> Nearest<BLOCK> {
         self.y[..len].copy_from_slice(&crowd.y[range]);
     }
 
-    /// Squared distances of the block's first `len` agents from a place, as bits; [`FAR`] for `agent`
-    /// itself and for everyone up to `last`.
+    /// Lowers the limits to a number that at least `wanted` of the block's keys do not exceed.
     #[inline(always)]
-    fn measure(&mut self, place: (f32, f32), agent: usize, last: Neighbour, len: usize) {
-        let tiles = self.keys[..len].chunks_exact_mut(LANES);
-        let places = self.x[..len].chunks_exact(LANES).zip(self.y[..len].chunks_exact(LANES));
-        let mut number = self.first as i32;
-        for (keys, (x, y)) in tiles.zip(places) {
+    fn bound<const AGAIN: bool>(
+        &mut self,
+        place: &([f32; LANES], [f32; LANES]),
+        last: &[Neighbour; LANES],
+        wanted: usize,
+    ) {
+        let mut columns = [[[FAR; LANES]; SLOTS]; 2];
+        for (c, column) in columns.as_flattened_mut().iter_mut().enumerate() {
             for l in 0..LANES {
-                let (dx, dy) = (x[l] - place.0, y[l] - place.1);
-                let key = (dx * dx + dy * dy).to_bits() as i32;
-                let other = number + l as i32;
-                let passed = (key < last.key) | ((key == last.key) & (other <= last.agent));
-                keys[l] = if passed | (other == agent as i32) { FAR } else { key };
+                let mut least = FAR;
+                for row in 0..BLOCK / COLUMNS {
+                    let other = row * COLUMNS + c;
+                    let (dx, dy) = (self.x[other] - place.0[l], self.y[other] - place.1[l]);
+                    let key = (dx * dx + dy * dy).to_bits() as i32;
+                    let passed = AGAIN && Neighbour::new(key, self.first + other) <= last[l];
+                    least = least.min(if passed { FAR } else { key });
+                }
+                column[l] = least;
             }
-            number += LANES as i32;
+        }
+        let [a, b] = &mut columns;
+        sort(a);
+        sort(b);
+        // One more than wanted, since the searcher itself is nearest. Of two sorted rows taken
+        // together the k-th is the least of what taking i from one and k - i from the other needs.
+        let k = wanted + 1;
+        let mut bound = [FAR - 1; LANES];
+        for i in 0..=k {
+            for l in 0..LANES {
+                let from_a = if i > 0 { a[i - 1][l] } else { 0 };
+                let from_b = if i < k { b[k - i - 1][l] } else { 0 };
+                bound[l] = bound[l].min(from_a.max(from_b));
+            }
+        }
+        for (limit, bound) in self.limit.iter_mut().zip(bound) {
+            *limit = bound.min(*limit);
         }
     }
-}
 
-/// A number that at least `wanted` keys do not exceed, or one below [`FAR`].
-#[inline(always)]
-fn bound(keys: &[i32], wanted: usize) -> i32 {
-    let mut columns = [FAR; LANES];
-    for keys in keys.chunks_exact(LANES) {
+    /// Puts the block's agents within the limit into the slots of searcher `l`, in order of number.
+    #[inline(always)]
+    fn collect<const AGAIN: bool>(
+        &mut self,
+        place: (f32, f32),
+        agent: usize,
+        last: Neighbour,
+        (l, wanted): (usize, usize),
+    ) {
+        let limit = self.limit[l];
+        let mut close = [0; BLOCK];
+        let places = self.x.iter().zip(&self.y);
+        for ((close, key), (x, y)) in close.iter_mut().zip(&mut self.keys).zip(places) {
+            let (dx, dy) = (x - place.0, y - place.1);
+            *key = (dx * dx + dy * dy).to_bits() as i32;
+            *close = u8::from(*key <= limit);
+        }
+        let mut len = self.len[l];
+        for (word, flags) in close.as_chunks::<64>().0.iter().enumerate() {
+            let mut bits = pack(flags);
+            while bits != 0 {
+                let at = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let other = Neighbour::new(self.keys[at], self.first + at);
+                if other.agent() == agent || (AGAIN && other <= last) {
+                    continue;
+                }
+                if len == SLOTS {
+                    self.squeeze(l, wanted);
+                    len = wanted;
+                }
+                self.slots[len][l] = other;
+                len += 1;
+            }
+        }
+        self.len[l] = len;
+    }
+
+    /// Makes room in the slots of searcher `l`: keeps the nearest and lowers the limit.
+    #[cold]
+    #[inline(never)]
+    fn squeeze(&mut self, l: usize, wanted: usize) {
+        let mut all = self.slots.map(|slot| slot[l]);
+        all.sort_unstable();
+        self.limit[l] = all[wanted - 1].key();
+        all[wanted..].fill(Neighbour::NONE);
+        for (slot, neighbour) in self.slots.iter_mut().zip(all) {
+            slot[l] = neighbour;
+        }
+    }
+
+    /// Drops all but the nearest before the next block, and lowers the limits.
+    #[inline(always)]
+    fn keep(&mut self, wanted: usize) {
+        self.slots[wanted..].fill([Neighbour::NONE; LANES]);
         for l in 0..LANES {
-            columns[l] = columns[l].min(keys[l]);
+            self.len[l] = self.len[l].min(wanted);
+            self.limit[l] = self.limit[l].min(self.slots[wanted - 1][l].key());
         }
     }
-    let rank = ranks(&columns);
-    let chosen = |l: usize| if rank[l] == wanted as i32 - 1 { columns[l] } else { 0 };
-    (0..LANES).map(chosen).sum::<i32>().min(FAR - 1)
 }
 
-/// A bit for each of at most [`WORD`] keys that is not above `limit`.
+/// The lowest bits of 64 bytes, each 0 or 1, as the bits of a word.
 #[inline(always)]
-fn up_to(keys: &[i32], limit: i32) -> u64 {
+fn pack(flags: &[u8; 64]) -> u64 {
     let mut word = 0;
-    for (chunk, keys) in keys.chunks_exact(LANES).enumerate() {
-        let mut bits = 0;
-        for l in 0..LANES {
-            bits |= u16::from(keys[l] <= limit) << l;
-        }
-        word |= u64::from(bits) << (LANES * chunk);
+    for (i, eight) in flags.as_chunks::<8>().0.iter().enumerate() {
+        // The product brings bit 8 i of the eight bytes to bit 56 + i.
+        let bits = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        word |= bits << (8 * i);
     }
     word
 }
 
-/// The place of each key in ascending order; of equal ones the first comes first.
+/// Sorts each lane by Batcher's odd-even merge network.
 #[inline(always)]
-fn ranks<const N: usize>(keys: &[i32; N]) -> [i32; N] {
-    let mut ranks = [0; N];
-    for (b, key) in keys.iter().enumerate() {
-        for a in 0..N {
-            // Keys are integers: `key < k + 1` is `key <= k`.
-            ranks[a] += i32::from(*key < keys[a] + i32::from(b < a));
+fn sort<T: Copy + Ord>(rows: &mut [[T; LANES]; SLOTS]) {
+    for l in 0..LANES {
+        let mut v: [T; SLOTS] = std::array::from_fn(|i| rows[i][l]);
+        macro_rules! exchange {
+            ($(($a:literal, $b:literal))*) => {$(
+                let (low, high) = (v[$a].min(v[$b]), v[$a].max(v[$b]));
+                v[$a] = low;
+                v[$b] = high;
+            )*};
         }
-    }
-    ranks
-}
-
-impl Pool {
-    #[inline(always)]
-    fn push(&mut self, key: i32, agent: i32) {
-        self.keys[self.len % POOL] = key;
-        self.agents[self.len % POOL] = agent;
-        self.len += 1;
-    }
-
-    /// Sorts, drops all but the first `wanted`, and returns the key of the last if there are as many.
-    #[inline(always)]
-    fn keep(&mut self, wanted: usize) -> i32 {
-        match self.len {
-            0..=16 => self.sort::<16>(),
-            17..=32 => self.sort::<32>(),
-            _ => self.sort::<POOL>(),
+        exchange! {
+            (0, 1) (2, 3) (4, 5) (6, 7) (8, 9) (10, 11) (12, 13) (14, 15) (0, 2) (1, 3) (4, 6)
+            (5, 7) (8, 10) (9, 11) (12, 14) (13, 15) (1, 2) (5, 6) (9, 10) (13, 14) (0, 4) (1, 5)
+            (2, 6) (3, 7) (8, 12) (9, 13) (10, 14) (11, 15) (2, 4) (3, 5) (10, 12) (11, 13) (1, 2)
+            (3, 4) (5, 6) (9, 10) (11, 12) (13, 14) (0, 8) (1, 9) (2, 10) (3, 11) (4, 12) (5, 13)
+            (6, 14) (7, 15) (4, 8) (5, 9) (6, 10) (7, 11) (2, 4) (3, 5) (6, 8) (7, 9) (10, 12)
+            (11, 13) (1, 2) (3, 4) (5, 6) (7, 8) (9, 10) (11, 12) (13, 14)
         }
-        let full = self.len >= wanted;
-        self.len = self.len.min(wanted);
-        for (i, neighbour) in self.sorted[..self.len].iter().enumerate() {
-            self.keys[i] = neighbour.key;
-            self.agents[i] = neighbour.agent;
-        }
-        if full { self.sorted[wanted - 1].key } else { FAR - 1 }
-    }
-
-    /// Fills `sorted` from the first `N` places, of which `len` are taken.
-    #[inline(always)]
-    fn sort<const N: usize>(&mut self) {
-        let mut keys = [FAR; N];
-        keys[..self.len].copy_from_slice(&self.keys[..self.len]);
-        let ranks = ranks(&keys);
-        for (a, rank) in ranks[..self.len].iter().enumerate() {
-            let neighbour = Neighbour { key: self.keys[a], agent: self.agents[a] };
-            self.sorted[*rank as usize % POOL] = neighbour;
+        for (row, value) in rows.iter_mut().zip(v) {
+            row[l] = value;
         }
     }
 }

@@ -1,11 +1,10 @@
 //! Tag on a plane: what agents see, as a function of the state alone.
 
 use super::nearest::{Crowd, Nearest, Neighbour, PASS};
+use super::tile::LANES;
 use super::{FEATURES, RUNNER, TAGGER, TagContinuousParams, TagContinuousState};
 use warp_core::Observation;
 
-/// Agents whose distances are held at once: enough for most games, and for large ones.
-const BLOCKS: [usize; 2] = [128, 1024];
 /// 1 / 2 pi.
 const ANGLE_SCALE: f32 = 0.159_154_94;
 
@@ -17,10 +16,8 @@ pub(super) fn observe(
 ) {
     if params.use_full_observation == 1 {
         observe_all(params, state, out);
-    } else if state.loc_x.len() <= BLOCKS[0] {
-        observe_nearest::<{ BLOCKS[0] }>(params, state, out);
     } else {
-        observe_nearest::<{ BLOCKS[1] }>(params, state, out);
+        observe_nearest(params, state, out);
     }
 }
 
@@ -60,8 +57,7 @@ fn observe_all(
         let rows = out.obs[group].chunks_exact_mut(width);
         for (agent, row) in (first..).zip(rows) {
             let in_game = state.was_in_the_game[agent] != 0;
-            for (block, (values, scale)) in
-                row[..5 * others].chunks_exact_mut(others).zip(relative)
+            for (block, (values, scale)) in row[..5 * others].chunks_exact_mut(others).zip(relative)
             {
                 let (own, scale) = (values[agent], if in_game { scale } else { 0.0 });
                 differences(&mut block[..agent], &values[..agent], own, scale);
@@ -93,68 +89,79 @@ fn as_numbers(to: &mut [f32], from: &[i32]) {
 }
 
 #[inline(always)]
-fn observe_nearest<const BLOCK: usize>(
+fn observe_nearest(
     params: &TagContinuousParams,
     state: &TagContinuousState<'_>,
     out: &mut Observation<'_>,
 ) {
-    let n_taggers = params.n_taggers as usize;
+    let (n, n_taggers) = (state.loc_x.len(), params.n_taggers as usize);
     let shown = params.num_other_agents_observed as usize;
     let width = FEATURES * shown + 1;
     let time = time(params, state);
     let crowd = Crowd { x: state.loc_x, y: state.loc_y, in_game: state.was_in_the_game };
-    let mut nearest = Nearest::<BLOCK>::new();
-    for (group, first) in [(TAGGER, 0), (RUNNER, n_taggers)] {
-        let rows = out.obs[group].chunks_exact_mut(width);
-        for (agent, row) in (first..).zip(rows) {
-            if state.was_in_the_game[agent] == 0 {
-                row.fill(0.0);
-                continue;
+    let mut nearest = Nearest::new();
+    let [taggers, runners, ..] = &mut out.obs;
+    for first in (0..n).step_by(LANES) {
+        let mut last = [Neighbour::FIRST; LANES];
+        for slot in (0..shown).step_by(PASS) {
+            let wanted = PASS.min(shown - slot);
+            let found = match slot {
+                0 => nearest.after::<false>(&crowd, first, &last, wanted),
+                _ => nearest.after::<true>(&crowd, first, &last, wanted),
+            };
+            last = found[wanted - 1];
+            for l in 0..LANES.min(n - first) {
+                let row = row_of(taggers, runners, first + l, (n_taggers, width));
+                show(params, state, (first + l, l), (row, slot), found);
             }
-            let (mut slot, mut last) = (0, Neighbour::NONE);
-            while slot < shown {
-                let wanted = PASS.min(shown - slot);
-                let found = nearest.after(&crowd, agent, last, wanted);
-                show(params, state, agent, (row, slot), found);
-                slot += found.len();
-                match found.last() {
-                    Some(neighbour) if found.len() == wanted => last = *neighbour,
-                    _ => break,
-                }
-            }
-            if slot < shown {
-                for block in row[..FEATURES * shown].chunks_exact_mut(shown) {
-                    block[slot..].fill(0.0);
-                }
-            }
-            row[FEATURES * shown] = time;
+        }
+        for agent in first..n.min(first + LANES) {
+            let row = row_of(taggers, runners, agent, (n_taggers, width));
+            let in_game = state.was_in_the_game[agent] != 0;
+            row[FEATURES * shown] = if in_game { time } else { 0.0 };
         }
     }
 }
 
-/// Writes what `agent` sees of `found` into its row from `slot` on.
+/// The observation of `agent`.
+#[inline(always)]
+fn row_of<'a>(
+    taggers: &'a mut [f32],
+    runners: &'a mut [f32],
+    agent: usize,
+    (n_taggers, width): (usize, usize),
+) -> &'a mut [f32] {
+    if agent < n_taggers {
+        &mut taggers[agent * width..][..width]
+    } else {
+        &mut runners[(agent - n_taggers) * width..][..width]
+    }
+}
+
+/// Writes what `agent`, searcher `l`, sees of `found` into its row from `slot` on.
 #[inline(always)]
 fn show(
     params: &TagContinuousParams,
     state: &TagContinuousState<'_>,
-    agent: usize,
+    (agent, l): (usize, usize),
     (row, slot): (&mut [f32], usize),
-    found: &[Neighbour],
+    found: &[[Neighbour; LANES]],
 ) {
     let shown = params.num_other_agents_observed as usize;
     let n_taggers = params.n_taggers as usize;
-    let mut blocks = row[..FEATURES * shown].chunks_exact_mut(shown);
-    for ((values, scale), block) in relative(params, state).into_iter().zip(blocks.by_ref()) {
-        let own = values[agent];
-        for (to, other) in block[slot..].iter_mut().zip(found) {
-            *to = (values[other.agent()] - own) * scale;
+    let in_game = state.was_in_the_game[agent] != 0;
+    let relative = relative(params, state);
+    for (rank, neighbour) in found.iter().enumerate() {
+        let at = slot + rank;
+        if neighbour[l] == Neighbour::NONE || !in_game {
+            (0..FEATURES).for_each(|block| row[block * shown + at] = 0.0);
+            continue;
         }
-    }
-    let is_tagger = |other: &Neighbour| f32::from(u8::from(other.agent() < n_taggers));
-    if let Some(types) = blocks.next() {
-        types[slot..].iter_mut().zip(found).for_each(|(to, other)| *to = is_tagger(other));
-    }
-    if let Some(flags) = blocks.next() {
-        flags[slot..].iter_mut().zip(found).for_each(|(to, _)| *to = 1.0);
+        let other = neighbour[l].agent();
+        for (block, (values, scale)) in relative.iter().enumerate() {
+            row[block * shown + at] = (values[other] - values[agent]) * scale;
+        }
+        row[5 * shown + at] = if other < n_taggers { 1.0 } else { 0.0 };
+        row[6 * shown + at] = 1.0;
     }
 }

@@ -1,7 +1,8 @@
 //! Tag on a plane: start and step. Agents are moved in tiles of [`LANES`] on the stack, which alias
 //! nothing and therefore vectorise; tags, which are rare, are dealt with one by one.
 
-use super::{LANES, RUNNER, TAGGER, TagContinuous, TagContinuousParams, TagContinuousState};
+use super::tile::{LANES, load, store};
+use super::{RUNNER, TAGGER, TagContinuous, TagContinuousParams, TagContinuousState};
 use std::f32::consts::{FRAC_PI_2, PI, TAU};
 use warp_core::{Actions, Draw, StepOut, math};
 
@@ -60,33 +61,6 @@ pub(super) fn step(
     }
     reward(env, state, out);
     out.terminated = (*state.timestep >= params.episode_length) | (*state.num_runners == 0);
-}
-
-/// Up to [`LANES`] elements from `first` on, the rest zero.
-#[inline(always)]
-fn load<T: Copy + Default>(from: &[T], first: usize) -> [T; LANES] {
-    let from = &from[first..];
-    if let Some(tile) = from.first_chunk::<LANES>() {
-        return *tile;
-    }
-    let mut tile = [T::default(); LANES];
-    for (to, from) in tile.iter_mut().zip(from) {
-        *to = *from;
-    }
-    tile
-}
-
-/// The counterpart of [`load`].
-#[inline(always)]
-fn store<T: Copy>(to: &mut [T], first: usize, tile: &[T; LANES]) {
-    let to = &mut to[first..];
-    if let Some(to) = to.first_chunk_mut::<LANES>() {
-        *to = *tile;
-        return;
-    }
-    for (to, from) in to.iter_mut().zip(tile) {
-        *to = *from;
-    }
 }
 
 /// Adds what the actions of one group mean to acceleration and direction. Out of the game the

@@ -211,8 +211,7 @@ impl Env for TagGridworld {
     }
 
     fn spec(&self) -> EnvSpec {
-        let width =
-            if self.params.use_full_observation == 1 { 4 * self.n_agents() + 1 } else { 6 };
+        let width = if self.params.use_full_observation == 1 { 4 * self.n_agents() + 1 } else { 6 };
         let group = |name: &str, n_agents| GroupSpec {
             name: name.into(),
             n_agents,
@@ -237,11 +236,8 @@ impl Env for TagGridworld {
     }
 
     fn tables(&self) -> Vec<Table<'_>> {
-        let table = |name, data| Table {
-            name,
-            shape: vec![self.n_agents()],
-            data: TableData::I32(data),
-        };
+        let table =
+            |name, data| Table { name, shape: vec![self.n_agents()], data: TableData::I32(data) };
         vec![table("start_x", &self.start_x), table("start_y", &self.start_y)]
     }
 

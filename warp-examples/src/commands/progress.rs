@@ -38,7 +38,7 @@ impl Progress {
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = (steps - self.first) as f64 / seconds.max(1e-9);
         let shown = recent_return.map_or("-".into(), |r| format!("{r:.1}"));
-        let message = format!("return {shown}  {}/s", short(rate));
+        let message = format!("return {shown}  {}steps/s", short(rate));
         if let Some(bar) = &self.bar {
             bar.set_position(steps.min(self.total));
             bar.set_message(message);
@@ -56,12 +56,12 @@ impl Progress {
     }
 }
 
-/// A number with three digits and a letter.
+/// A number with three digits, a letter and a space.
 pub(super) fn short(number: f64) -> String {
     match number {
-        n if n >= 1e9 => format!("{:.2} G", n / 1e9),
-        n if n >= 1e6 => format!("{:.2} M", n / 1e6),
-        n if n >= 1e3 => format!("{:.1} k", n / 1e3),
+        n if n >= 1e9 => format!("{:.2} G ", n / 1e9),
+        n if n >= 1e6 => format!("{:.2} M ", n / 1e6),
+        n if n >= 1e3 => format!("{:.1} k ", n / 1e3),
         n => format!("{n:.1} "),
     }
 }

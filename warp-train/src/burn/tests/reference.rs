@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::Arrays;
+use crate::loss::LossConfig;
 
 /// An f64 perceptron that reads its weights from a policy's named tensors (torch's layout).
 pub(super) struct Reference<'a> {
