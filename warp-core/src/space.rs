@@ -85,7 +85,9 @@ impl Space {
     pub fn action_width(&self) -> usize {
         match self {
             Space::Box { low, .. } => low.len(),
-            discrete => discrete.head_sizes().len(),
+            Space::Discrete { .. } => 1,
+            Space::MultiDiscrete { sizes } => sizes.len(),
+            Space::Dict(_) => 0,
         }
     }
 

@@ -35,7 +35,8 @@ pub fn run(registry: Registry) -> ExitCode {
         Ok(Outcome::Failed) => ExitCode::from(1),
         Ok(Outcome::Interrupted) => ExitCode::from(130),
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // One line, whatever the names in it hold.
+            eprintln!("error: {}", format!("{error:#}").replace(char::is_control, " "));
             ExitCode::from(if is_users(&error) { 2 } else { 1 })
         }
     }

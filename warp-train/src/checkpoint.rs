@@ -1,7 +1,7 @@
 //! Checkpoints: a folder per step that is either complete and verified, or refused.
 //!
 //! `<12-digit step>/{weights,optimizer,state}.safetensors` and `manifest.json`, which holds a digest
-//! of each file. Nothing in them depends on the clock, a path or a random order: same run, same
+//! of each file and of itself. Nothing in them depends on the clock, a path or a random order: same run, same
 //! bytes. A folder is written under another name and renamed when it is complete.
 
 use crate::burn::NamedTensor;
@@ -45,6 +45,18 @@ pub struct Manifest {
     pub optimizer_steps: BTreeMap<String, u64>,
     /// SHA-256 of each file, in hexadecimal.
     pub files: BTreeMap<String, String>,
+    /// SHA-256 of this very text with nothing in this place.
+    pub digest: String,
+}
+
+impl Manifest {
+    /// As it is written, with its digest set.
+    fn sealed(mut self) -> serde_json::Result<String> {
+        let encode = |this: &Self| Ok(serde_json::to_string_pretty(this)? + "\n");
+        self.digest.clear();
+        self.digest = digest(encode(&self)?.as_bytes());
+        encode(&self)
+    }
 }
 
 /// A checkpoint in memory, verified.
@@ -99,8 +111,9 @@ pub fn save(
         run_step: envs.run_step(),
         optimizer_steps: learner.optimizer_steps.iter().cloned().collect(),
         files: contents.iter().map(|(name, bytes)| ((*name).into(), digest(bytes))).collect(),
+        digest: String::new(),
     };
-    let manifest = serde_json::to_string_pretty(&manifest).map_err(broken(counters))? + "\n";
+    let manifest = manifest.sealed().map_err(broken(counters))?;
     let target = folder.join(format!("{:012}", counters.env_steps));
     let partial = folder.join(format!(".{:012}.partial", counters.env_steps));
     let remove = |path: &Path| match std::fs::remove_dir_all(path) {
@@ -181,10 +194,15 @@ impl Checkpoint {
             let file = path.join(name);
             std::fs::read(&file).map_err(|e| Error::damaged(path, format!("{name}: {e}")))
         };
-        let manifest: Manifest = serde_json::from_slice(&read(MANIFEST)?)
+        let text = read(MANIFEST)?;
+        let manifest: Manifest = serde_json::from_slice(&text)
             .map_err(|e| Error::damaged(path, format!("{MANIFEST}: {e}")))?;
         if manifest.format != FORMAT {
             let reason = format!("it has format {}, this build reads {FORMAT}", manifest.format);
+            return Err(Error::damaged(path, reason));
+        }
+        if manifest.clone().sealed().ok().is_none_or(|whole| whole.as_bytes() != text) {
+            let reason = format!("{MANIFEST} is not as it was written: its digest does not fit");
             return Err(Error::damaged(path, reason));
         }
         let verified = |name: &str| {

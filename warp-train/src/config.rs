@@ -219,7 +219,12 @@ fn known_keys() -> impl Iterator<Item = &'static str> {
 }
 
 fn policy_tables(tables: &Table) -> Result<Vec<(String, Table)>> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let table = |(name, value): (&String, &Value)| match value {
+        // Names stand in TOML headings, in keys and in the names of tensors.
+        _ if name.is_empty() || !name.chars().all(plain) => Err(Error::Invalid(format!(
+            "policy.{name:?}: a policy's name has letters, digits, _ and - only"
+        ))),
         Value::Table(keys) => Ok((name.clone(), keys.clone())),
         _ => Err(Error::Invalid(format!("policy.{name} = {value}: expected a table of keys"))),
     };
@@ -317,6 +322,15 @@ fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -> Result<()
             return invalid(key, value.to_string(), "must not be negative");
         }
     }
+    for (key, value) in [
+        ("clip_coef", config.clip_coef),
+        ("vf_coef", config.vf_coef.largest()),
+        ("ent_coef", config.ent_coef.largest()),
+    ] {
+        if value > f64::from(f32::MAX) {
+            return invalid(key, value.to_string(), "does not fit in an f32");
+        }
+    }
     if config.hidden.contains(&0) {
         return invalid("hidden", format!("{:?}", config.hidden), "each width must be at least 1");
     }
@@ -324,7 +338,8 @@ fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -> Result<()
         return invalid("update_epochs", "0".into(), "must be at least 1");
     }
     let agents: usize = groups.iter().map(|g| spec.groups[*g].n_agents).sum();
-    let rows = run.num_envs * run.num_steps * agents;
+    // Too many to count are refused for memory, later.
+    let rows = run.num_envs.saturating_mul(run.num_steps).saturating_mul(agents);
     if config.num_minibatches == 0 || config.num_minibatches > rows {
         let reason = format!("must lie between 1 and the {rows} samples of a rollout");
         return invalid("num_minibatches", config.num_minibatches.to_string(), &reason);

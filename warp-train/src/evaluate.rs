@@ -63,6 +63,7 @@ pub fn evaluate(
     let mut config = config.clone();
     config.run.num_envs = options.episodes;
     config.run.num_steps = 1;
+    crate::trainer::check_memory(&config, registry, "the number of episodes")?;
     let entry = registry.get(&config.run.env_id)?;
     let vec_options = VecOptions {
         n_envs: options.episodes,

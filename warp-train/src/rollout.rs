@@ -93,9 +93,9 @@ impl Rollout {
             let rows = config.run.num_envs as u128 * agents as u128;
             let heads = group.action.head_sizes().len();
             let stored = 4 * (group.observation_width() + heads + 8) + group.mask_width();
-            2 * steps * rows * stored as u128
+            (2 * stored as u128).saturating_mul(steps).saturating_mul(rows)
         };
-        config.policies.iter().map(per_policy).sum()
+        config.policies.iter().map(per_policy).fold(0, u128::saturating_add)
     }
 }
 

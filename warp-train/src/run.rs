@@ -96,7 +96,16 @@ impl Run {
         let kept: String = text.lines().filter(done).flat_map(|line| [line, "\n"]).collect();
         write_whole(&path, &kept)?;
         write_whole(&folder.join("config.toml"), config_toml)?;
-        Self::open_metrics(folder)
+        let mut run = Self::open_metrics(folder)?;
+        // The mean return goes on over the episodes before the interruption.
+        for line in kept.lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+            let mean = line["episode_return"]["mean"].as_f64();
+            if let (Some(n), Some(mean)) = (line["episodes"].as_u64(), mean) {
+                run.remember(n, mean);
+            }
+        }
+        Ok(run)
     }
 
     fn open_metrics(folder: &Path) -> Result<Self> {
@@ -137,18 +146,22 @@ impl Run {
     /// A file that can't be written.
     pub fn log(&mut self, metrics: &IterationMetrics) -> Result<()> {
         if let Some(spread) = metrics.episodes.episode_return {
-            let n = metrics.episodes.episodes;
-            self.recent.push_back((n, spread.mean * n as f64));
-            let count = |recent: &VecDeque<(u64, f64)>| recent.iter().map(|r| r.0).sum::<u64>();
-            while self.recent.len() > 1 && count(&self.recent) - self.recent[0].0 >= WINDOW {
-                self.recent.pop_front();
-            }
+            self.remember(metrics.episodes.episodes, spread.mean);
         }
         let path = || self.folder.join("metrics.jsonl");
         let line = serde_json::to_string(metrics)
             .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
         let written = self.metrics.write_all((line + "\n").as_bytes());
         written.map_err(|e| Error::file("cannot write", &path(), e))
+    }
+
+    /// Takes `n` ended episodes into the window of the last ones.
+    fn remember(&mut self, n: u64, mean: f64) {
+        self.recent.push_back((n, mean * n as f64));
+        let count = |recent: &VecDeque<(u64, f64)>| recent.iter().map(|r| r.0).sum::<u64>();
+        while self.recent.len() > 1 && count(&self.recent) - self.recent[0].0 >= WINDOW {
+            self.recent.pop_front();
+        }
     }
 
     /// Mean return of the last 100 or more episodes; `None` if none has ended.

@@ -44,6 +44,12 @@ impl Schedule {
         }
     }
 
+    /// The largest magnitude that occurs.
+    #[must_use]
+    pub fn largest(&self) -> f64 {
+        self.points.iter().map(|(_, value)| value.abs()).fold(0.0, f64::max)
+    }
+
     /// The smallest value that occurs.
     #[must_use]
     pub fn lowest(&self) -> f64 {

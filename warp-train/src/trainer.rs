@@ -39,7 +39,7 @@ impl Trainer {
         learner: Box<dyn Learner>,
         threads: usize,
     ) -> Result<Self> {
-        check_memory(&config, registry)?;
+        check_memory(&config, registry, "num_envs or num_steps")?;
         let options = VecOptions {
             n_envs: config.run.num_envs,
             seed: config.run.seed,
@@ -188,13 +188,18 @@ pub fn trained_groups(config: &TrainConfig) -> Vec<bool> {
     trained
 }
 
-/// Environments and rollout must fit together, before any of them is allocated.
-fn check_memory(config: &TrainConfig, registry: &Registry) -> Result<()> {
+/// Checks that environments and rollout fit into memory together, before any of them is allocated;
+/// `lower` names the setting that would help.
+///
+/// # Errors
+/// Too little memory, with both figures.
+pub fn check_memory(config: &TrainConfig, registry: &Registry, lower: &str) -> Result<()> {
     let one = registry.get(&config.run.env_id)?.bytes_per_replica(&config.env)?;
-    let needed = one * config.run.num_envs as u128 + Rollout::bytes(config);
+    let replicas = one.saturating_mul(config.run.num_envs as u128);
+    let needed = replicas.saturating_add(Rollout::bytes(config));
     let what = format!(
         "{} replicas of {} and a rollout of {} steps",
         config.run.num_envs, config.run.env_id, config.run.num_steps
     );
-    Ok(warp_data::memory::check(&what, needed, "num_envs or num_steps")?)
+    Ok(warp_data::memory::check(&what, needed, lower)?)
 }

@@ -47,7 +47,7 @@ fn keeps_the_contract() {
 }
 
 #[test]
-fn from_rest_the_motor_alone_turns_the_links() {
+fn at_rest_the_motor_alone_turns_the_links() {
     // Hanging straight: d1 = 4.5, d2 = 1.75, so theta2'' = 1 / (1.25 - 1.75^2 / 4.5).
     let acc2 = 1.0 / (1.25 - 1.75 * 1.75 / 4.5);
     let expected = [0.0, 0.0, -1.75 * acc2 / 4.5, acc2];
@@ -77,15 +77,26 @@ fn one_step_follows_the_equations() {
 
 #[test]
 fn angles_are_wrapped_and_speeds_clipped() {
-    let mut one = at([3.1, -3.1, 12.5, -28.2]);
-    turn(&mut one, 0);
-    one.edit(|state| {
-        assert!(state.theta1.abs() <= PI && state.theta2.abs() <= PI);
-        assert!(state.theta1_dot.abs() <= 4.0 * PI && state.theta2_dot.abs() <= 9.0 * PI);
-    });
-    let mut one = at([0.0, 0.0, -4.0 * PI, 9.0 * PI]);
-    turn(&mut one, 1);
-    one.edit(|state| assert_eq!(state.theta2_dot, 9.0 * PI));
+    // Start, and the signs of both velocities after the step, which unclipped are far larger.
+    for (start, signs) in
+        [([-2.6, -1.2, 11.7, 21.0], [1.0, -1.0]), ([0.3, 2.8, 6.5, 26.5], [-1.0, 1.0])]
+    {
+        let [t1, t2, w1, w2] = runge_kutta(start.map(f64::from), 0.0);
+        assert!(w1.abs() > 6.0 * f64::from(PI) && w2.abs() > 13.0 * f64::from(PI));
+        let mut one = at(start);
+        turn(&mut one, 1);
+        one.edit(|state| {
+            assert_eq!(state.theta1_dot, signs[0] * 4.0 * PI);
+            assert_eq!(state.theta2_dot, signs[1] * 9.0 * PI);
+            for (seen, expected) in [(state.theta1, t1), (state.theta2, t2)] {
+                let turns = (f64::from(seen) - expected) / std::f64::consts::TAU;
+                assert!(
+                    seen.abs() <= PI && (turns - turns.round()).abs() < 1e-6,
+                    "{seen} {expected}"
+                );
+            }
+        });
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! ContinuousMountainCar: the car in the valley with a motor that pushes as hard as it is told.
 //!
 //! Rules of Gymnasium's `MountainCarContinuous-v0`: every step costs a tenth of the action squared,
-//! the goal pays 100, truncation after 999 steps. The body terminates an episode at the goal only,
-//! so `terminated` says that the goal was reached (with the preset "warpdrive": or the limit).
+//! the goal pays 100, truncation after 999 steps. The body terminates an episode at the goal only:
+//! `terminated` says that the goal was reached (or, with the preset "warpdrive", the limit).
 
 mod step;
 #[cfg(test)]
@@ -27,7 +27,8 @@ warp_core::config! {
     pub struct ContinuousMountainCarConfig {
         /// Whose rules: "gymnasium" truncates at the time limit, "warpdrive" terminates there.
         pub preset: Preset = Preset::Gymnasium,
-        /// Steps in an episode at most; unset: the preset's, 999 ("gymnasium") or 1000 ("warpdrive").
+        /// Steps in an episode at most; unset: the preset's, 999 ("gymnasium") or 1000
+        /// ("warpdrive").
         pub episode_length: Option<u32> = None,
         /// Lowest velocity with which the goal counts as reached.
         pub goal_velocity: f32 = 0.0,

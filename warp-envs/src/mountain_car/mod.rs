@@ -1,8 +1,8 @@
 //! MountainCar: a car in a valley, too weak for the hill, must swing to gather speed.
 //!
 //! Rules of Gymnasium's `MountainCar-v0` (Moore, 1990): reward -1 for every step, the one that
-//! reaches the goal included, truncation after 200 steps. The body terminates an episode at the goal
-//! only, so `terminated` says that the goal was reached (with the preset "warpdrive": or the limit).
+//! reaches the goal included, truncation after 200 steps. The body terminates an episode at the
+//! goal only: `terminated` says that it was reached (or, with the preset "warpdrive", the limit).
 
 mod step;
 #[cfg(test)]
@@ -25,7 +25,8 @@ warp_core::config! {
     pub struct MountainCarConfig {
         /// Whose rules: "gymnasium" truncates at the time limit, "warpdrive" terminates there.
         pub preset: Preset = Preset::Gymnasium,
-        /// Steps in an episode at most; unset: the preset's, 200 ("gymnasium") or 500 ("warpdrive").
+        /// Steps in an episode at most; unset: the preset's, 200 ("gymnasium") or 500
+        /// ("warpdrive").
         pub episode_length: Option<u32> = None,
         /// Lowest velocity with which the goal counts as reached.
         pub goal_velocity: f32 = 0.0,

@@ -22,9 +22,11 @@ warp_core::config! {
     pub struct PendulumConfig {
         /// Whose rules: "gymnasium" truncates at the time limit, "warpdrive" terminates there.
         pub preset: Preset = Preset::Gymnasium,
-        /// Steps in an episode at most; unset: the preset's, 200 ("gymnasium") or 500 ("warpdrive").
+        /// Steps in an episode at most; unset: the preset's, 200 ("gymnasium") or 500
+        /// ("warpdrive").
         pub episode_length: Option<u32> = None,
-        /// Acceleration of gravity, m/s^2; unset: the preset's, 10 ("gymnasium") or 9.81 ("warpdrive").
+        /// Acceleration of gravity, m/s^2; unset: the preset's, 10 ("gymnasium") or 9.81
+        /// ("warpdrive").
         pub gravity: Option<f32> = None,
     }
 }

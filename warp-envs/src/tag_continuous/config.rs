@@ -8,6 +8,8 @@ use warp_core::{Error, Result};
 const MAX_COUNT: u32 = 100_000;
 /// Lengths, speeds and rewards at most, so that their squares and sums stay finite.
 const MAX_REAL: f64 = 1e9;
+/// Side of the square at least, so that its inverse stays finite.
+const MIN_LENGTH: f64 = 1e-9;
 /// Turns and headings at most, rad: what a remainder by 2 pi is exact for.
 const MAX_ANGLE: f64 = 1000.0;
 
@@ -91,11 +93,7 @@ impl TagContinuousConfig {
             let reason = format!("must be at most the number of agents, {n_agents}");
             return Err(Error::invalid("num_other_agents_observed", shown, reason));
         }
-        let grid = self.grid_length;
-        if grid.is_nan() || grid < 1e-9 || grid > MAX_REAL {
-            let reason = format!("must be above 0 (1e-9 at least) and at most {MAX_REAL}");
-            return Err(Error::invalid("grid_length", grid, reason));
-        }
+        in_range("grid_length", self.grid_length, MIN_LENGTH, MAX_REAL)?;
         in_range("max_speed", self.max_speed, 0.0, MAX_REAL)?;
         in_range("skill_level_runner", self.skill_level_runner, 0.0, MAX_REAL)?;
         in_range("skill_level_tagger", self.skill_level_tagger, 0.0, MAX_REAL)?;

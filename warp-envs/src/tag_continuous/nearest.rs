@@ -53,7 +53,7 @@ impl Neighbour {
         (self.0 >> 32) as i32
     }
 
-    /// Its number.
+    /// Its number; of [`Neighbour::NONE`] one that no agent has.
     #[inline(always)]
     pub(super) fn agent(self) -> usize {
         self.0 as u32 as usize
@@ -70,7 +70,7 @@ pub(super) struct Nearest {
     keys: [i32; BLOCK],
     /// Per searcher: keys above it are not worth collecting.
     limit: [i32; LANES],
-    /// Per searcher: how many candidates there are.
+    /// Per searcher: the number of candidates.
     len: [usize; LANES],
     /// Candidates, then the nearest in order, then [`Neighbour::NONE`].
     slots: [[Neighbour; LANES]; SLOTS],
@@ -104,18 +104,27 @@ impl Nearest {
         let n = crowd.x.len();
         let place = (load(crowd.x, agent), load(crowd.y, agent));
         self.limit = [FAR - 1; LANES];
-        self.len = [0; LANES];
         self.slots = [[Neighbour::NONE; LANES]; SLOTS];
+        // Who does not search has all it wants.
+        for (l, len) in self.len.iter_mut().enumerate() {
+            *len = if agent + l < n && crowd.in_game[agent + l] != 0 { 0 } else { wanted };
+        }
+        let searching = self.len.map(|len| len == 0);
         for first in (0..n).step_by(BLOCK) {
             if self.first != first {
                 self.enter(crowd, first);
             }
-            if n > SLOTS {
+            if n > SLOTS && self.len.iter().any(|len| *len < wanted) {
                 self.bound::<AGAIN>(&place, last, wanted);
             }
-            for l in 0..LANES.min(n - agent) {
-                if crowd.in_game[agent + l] != 0 {
-                    self.collect::<AGAIN>((place.0[l], place.1[l]), agent + l, last[l], (l, wanted));
+            for l in 0..LANES {
+                if searching[l] {
+                    self.collect::<AGAIN>(
+                        (place.0[l], place.1[l]),
+                        agent + l,
+                        last[l],
+                        (l, wanted),
+                    );
                 }
             }
             sort(&mut self.slots);

@@ -148,20 +148,27 @@ fn show(
     found: &[[Neighbour; LANES]],
 ) {
     let shown = params.num_other_agents_observed as usize;
-    let n_taggers = params.n_taggers as usize;
-    let in_game = state.was_in_the_game[agent] != 0;
-    let relative = relative(params, state);
+    let (n, n_taggers) = (state.loc_x.len(), params.n_taggers as usize);
+    let mut blocks = row.chunks_exact_mut(shown);
+    // Slices of equal length in variables of their own: the compiler then needs one test of an
+    // index for all of them.
+    let mut block = || &mut blocks.next().unwrap_or_default()[slot..][..found.len()];
+    let (to_x, to_y, to_speed, to_acceleration) = (block(), block(), block(), block());
+    let (to_direction, to_type, to_flag) = (block(), block(), block());
+    let (x, y, speed) = (&state.loc_x[..n], &state.loc_y[..n], &state.speed[..n]);
+    let (acceleration, direction) = (&state.acceleration[..n], &state.direction[..n]);
+    let (place, motion) = (params.location_scale, params.speed_scale);
+    let searching = state.was_in_the_game[agent] != 0;
     for (rank, neighbour) in found.iter().enumerate() {
-        let at = slot + rank;
-        if neighbour[l] == Neighbour::NONE || !in_game {
-            (0..FEATURES).for_each(|block| row[block * shown + at] = 0.0);
-            continue;
-        }
-        let other = neighbour[l].agent();
-        for (block, (values, scale)) in relative.iter().enumerate() {
-            row[block * shown + at] = (values[other] - values[agent]) * scale;
-        }
-        row[5 * shown + at] = if other < n_taggers { 1.0 } else { 0.0 };
-        row[6 * shown + at] = 1.0;
+        let other = if searching { neighbour[l].agent() } else { n };
+        let seen = other < n;
+        let i = if seen { other } else { agent };
+        to_x[rank] = (x[i] - x[agent]) * place;
+        to_y[rank] = (y[i] - y[agent]) * place;
+        to_speed[rank] = (speed[i] - speed[agent]) * motion;
+        to_acceleration[rank] = (acceleration[i] - acceleration[agent]) * motion;
+        to_direction[rank] = (direction[i] - direction[agent]) * ANGLE_SCALE;
+        to_type[rank] = if other < n_taggers { 1.0 } else { 0.0 };
+        to_flag[rank] = if seen { 1.0 } else { 0.0 };
     }
 }

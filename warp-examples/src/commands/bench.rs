@@ -67,6 +67,7 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
         "num_minibatches=1".into(),
     ]);
     let config = settings::configure(&args.target, &sets, registry)?;
+    warp_train::trainer::check_memory(&config, registry, "--envs")?;
     let alone = measure_alone(&config, registry, threads, args.seconds)?;
     let with_policy = measure_with_policy(&config, registry, threads, args.seconds)?;
     let figures = |rate: f64| {

@@ -51,24 +51,24 @@ impl Case {
         let described =
             described.ok_or_else(|| anyhow!("{} holds no JSON object", beside.display()))?;
         check_digest(&described, &bytes).map_err(|e| anyhow!("{file} is refused: {e}"))?;
-        let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-        let build = || Case::build(file.clone(), &stem, &described, &bytes);
+        let build = || Case::build(path, &described, &bytes);
         build().map_err(|e| anyhow!("{file} cannot be replayed: {e}"))
     }
 
-    fn build(
-        file: String,
-        stem: &str,
-        described: &Map<String, Value>,
-        bytes: &[u8],
-    ) -> Result<Case> {
+    fn build(path: &Path, described: &Map<String, Value>, bytes: &[u8]) -> Result<Case> {
+        let file = path.display().to_string();
+        let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let text = |key: &str| match described.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
             Some(other) => Err(anyhow!("its key \"{key}\" is {other}, not a text")),
         };
-        let name = text("case")?.unwrap_or(stem);
-        let env = text("env")?.ok_or_else(|| anyhow!("its description has no key \"env\""))?;
+        let name = text("case")?.unwrap_or(&stem);
+        // Where the description is silent, the folder is called as the environment.
+        let folder = path.canonicalize().ok();
+        let folder = folder.as_deref().and_then(Path::parent).and_then(Path::file_name);
+        let folder = folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let env = text("env")?.unwrap_or(&folder);
         let classic = env == CLASSIC_CONTROL;
         let env = if classic { name.split("__").next().unwrap_or(name) } else { env };
         let steps = described.get("steps").and_then(Value::as_u64);

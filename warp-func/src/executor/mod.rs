@@ -22,6 +22,8 @@ use warp_data::Store;
 #[derive(Debug)]
 pub struct CpuVecEnv<E: Env> {
     spec: EnvSpec,
+    /// Sizes of the discrete heads by group, kept so that a step need not allocate them.
+    head_sizes: Vec<Vec<usize>>,
     options: VecOptions,
     store: Store,
     ids: ArrayIds,
@@ -58,7 +60,9 @@ impl<E: Env> CpuVecEnv<E> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if options.threads == 0 { cores() } else { options.threads };
         let crew = Crew::new(threads.min(shards.len()));
-        let mut this = Self { spec, options, store, ids, shards, crew, run_step: 0, totals };
+        let head_sizes = spec.groups.iter().map(|group| group.action.head_sizes()).collect();
+        let mut this =
+            Self { spec, head_sizes, options, store, ids, shards, crew, run_step: 0, totals };
         this.reset();
         Ok(this)
     }
@@ -93,8 +97,8 @@ impl<E: Env> CpuVecEnv<E> {
                 continue;
             }
             let actions = self.store.slice::<i32>(self.ids.action[g]);
-            let sizes = group.action.head_sizes();
-            if in_range(actions, &sizes) {
+            let sizes = &self.head_sizes[g];
+            if in_range(actions, sizes) {
                 continue;
             }
             let outside = |(at, a): (usize, &i32)| *a < 0 || *a as usize >= sizes[at % width];

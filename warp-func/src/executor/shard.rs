@@ -162,7 +162,11 @@ impl<E: Env> ShardRunner<E> {
         row: impl Fn(&'a GroupColumns) -> &'a mut [T],
     ) -> Groups<&'a mut [T]> {
         let mut groups = self.groups.iter();
-        [(); MAX_GROUPS].map(|()| groups.next().map_or(&mut [][..], &row))
+        let mut next = || groups.next().map_or(&mut [][..], &row);
+        // `[(); MAX_GROUPS].map` is compiled to a call, four times per replica and step.
+        let groups: [_; MAX_GROUPS] =
+            [next(), next(), next(), next(), next(), next(), next(), next()];
+        groups
     }
 
     /// One replica's step, observation included, by the general path.

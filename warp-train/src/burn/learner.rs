@@ -1,6 +1,6 @@
 //! The learner over burn: one [`BurnPolicy`] per policy of the run.
 
-use super::{ActorCritic, BurnPolicy, NetworkConfig, PolicyNetwork, PolicyTensors};
+use super::{ActorCritic, BurnPolicy, NamedTensor, NetworkConfig, PolicyNetwork, PolicyTensors};
 use crate::adam::AdamConfig;
 use crate::batch::{Samples, TrainablePolicy};
 use crate::config::{Algorithm, PolicyPlan, TrainConfig};
@@ -50,6 +50,8 @@ impl BurnLearner<ActorCritic> {
                 activation: plan.config.activation,
                 shared_trunk: plan.config.shared_trunk,
             };
+            let what = format!("the network of policy \"{}\"", plan.name);
+            warp_data::memory::check(&what, network.bytes(), "hidden")?;
             // Policies of one run start from different weights.
             let seed = config.run.seed.wrapping_add((index as u64) << 32);
             BurnPolicy::new(&network, adam(plan), seed).map_err(of_policy(&plan.name))
@@ -143,6 +145,20 @@ impl<N: PolicyNetwork> Learner for BurnLearner<N> {
     }
 
     fn load_state(&mut self, state: &LearnerState) -> Result<()> {
+        let belongs = |tensor: &NamedTensor| {
+            self.policies.iter().any(|one| {
+                let rest = tensor.name.strip_prefix(&one.network.name);
+                rest.is_some_and(|rest| rest.starts_with('.'))
+            })
+        };
+        if let Some(tensor) =
+            state.weights.iter().chain(&state.optimizer).find(|tensor| !belongs(tensor))
+        {
+            let name = &tensor.name;
+            return Err(Error::Invalid(format!(
+                "tensor \"{name}\" is given, but the run has no policy that it belongs to"
+            )));
+        }
         for one in &mut self.policies {
             let Threaded { name, policy, .. } = &mut one.network;
             let (weights, optimizer, n_steps) = state.of_policy(name);

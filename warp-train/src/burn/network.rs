@@ -44,6 +44,20 @@ impl NetworkConfig {
         self.head_sizes.iter().sum()
     }
 
+    /// Bytes that a policy with this network takes, about: parameters, gradients and Adam's moments
+    /// in f32, a part of the gradients again for each chunk, and the initialisation in f64.
+    #[must_use]
+    pub fn bytes(&self) -> u128 {
+        let layer =
+            |inputs: usize, outputs: usize| (inputs as u128 + 1).saturating_mul(outputs as u128);
+        let widths = [&[self.observation_width], self.hidden.as_slice()].concat();
+        let layers = widths.windows(2).map(|pair| layer(pair[0], pair[1]));
+        let trunk = layers.fold(0, u128::saturating_add);
+        let trunks = trunk.saturating_mul(if self.shared_trunk { 1 } else { 2 });
+        let heads = layer(widths[widths.len() - 1], self.logits_width() + 1);
+        trunks.saturating_add(heads).saturating_mul(48)
+    }
+
     fn check(&self) -> Result<(), PolicyError> {
         check_widths(self.observation_width, &self.head_sizes)?;
         if self.hidden.contains(&0) {

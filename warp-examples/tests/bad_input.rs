@@ -1,0 +1,225 @@
+//! Whatever the user gets wrong is said in one sentence, with exit code 2 and never a panic.
+
+mod warp_command;
+
+use std::time::{Duration, Instant};
+use warp_command::{Folder, Said};
+
+fn refused(folder: &Folder, args: &[&str], words: &str) -> Said {
+    let started = Instant::now();
+    let said = folder.warp(args);
+    assert_eq!(said.code, Some(2), "{args:?}: {said:?}");
+    assert!(said.stdout.is_empty(), "{args:?}: {said:?}");
+    assert!(said.stderr.starts_with("error: "), "{args:?}: {said:?}");
+    assert_eq!(said.stderr.lines().count(), 1, "{args:?}: {said:?}");
+    assert!(said.stderr.contains(words), "{args:?} should speak of {words:?}: {said:?}");
+    assert!(!said.stderr.contains("panicked"), "{args:?}: {said:?}");
+    assert!(started.elapsed() < Duration::from_secs(20), "{args:?} took {:?}", started.elapsed());
+    said
+}
+
+/// Arguments and what the sentence must hold; `--set` values for cartpole.
+const SETTINGS: [(&str, &str); 52] = [
+    ("gama=0.9", "\"gamma\""),
+    ("env.episode_lenght=5", "\"env.episode_length\""),
+    ("policy.pole.gama=0.9", "\"policy.pole.gamma\""),
+    ("policy.ghost.gamma=0.9", "\"ghost\""),
+    ("policy.pole.groups=[\"hunter\"]", "\"hunter\""),
+    ("policy={a={groups=[\"pole\"]},b={groups=[\"pole\"]}}", "\"pole\" is claimed"),
+    ("policy.\"a b\".groups=[\"pole\"]", "letters, digits"),
+    ("policy=3", "policy = 3"),
+    ("policy.pole=3", "policy.pole = 3"),
+    ("env=3", "env = 3"),
+    ("num_envs=many", "num_envs = \"many\""),
+    ("num_envs=1.5", "num_envs = 1.5"),
+    ("num_envs=-1", "num_envs = -1"),
+    ("num_envs=0", "num_envs = 0"),
+    ("num_envs=5000000000", "num_envs = 5000000000"),
+    ("num_envs=1000000000000000000", "32 bits"),
+    ("num_envs=99999999999999999999", "num_envs"),
+    ("num_envs.x=3", "num_envs"),
+    ("num_steps=0", "num_steps = 0"),
+    ("num_steps=1000000000000000000", "1000000000000000000 steps"),
+    ("num_steps=9223372036854775807", "free"),
+    ("num_steps=1e18", "num_steps"),
+    ("num_steps=1e15", "1000000000000000 steps"),
+    ("total_steps=-5", "total_steps = -5"),
+    ("total_steps=soon", "\"soon\""),
+    ("seed=-1", "seed = -1"),
+    ("keep_checkpoints=0", "keep_checkpoints = 0"),
+    ("start=random", "\"fresh\", \"fixed\""),
+    ("algorithm=sac", "\"ppo\", \"a2c\""),
+    ("to_train=maybe", "true or false"),
+    ("gamma=2", "gamma = 2"),
+    ("gamma=nan", "finite"),
+    ("gae_lambda=-0.1", "gae_lambda = -0.1"),
+    ("learning_rate=-1", "learning_rate = -1"),
+    ("learning_rate=inf", "learning_rate = inf"),
+    ("learning_rate=[[5, 1], [3, 1]]", "increasing"),
+    ("num_minibatches=0", "num_minibatches = 0"),
+    ("num_minibatches=1000000000000", "num_minibatches = 1000000000000"),
+    ("update_epochs=0", "update_epochs = 0"),
+    ("clip_coef=-1", "clip_coef = -1"),
+    ("clip_coef=1e300", "clip_coef = 1"),
+    ("vf_coef=-1", "vf_coef = -1"),
+    ("vf_coef=1e300", "vf_coef = 1"),
+    ("ent_coef=-1e300", "ent_coef = 1"),
+    ("max_grad_norm=-1", "max_grad_norm = -1"),
+    ("adam_eps=-1", "adam_eps = -1"),
+    ("hidden=[0]", "hidden = [0]"),
+    ("hidden=8", "list"),
+    ("hidden=[1000000000]", "lower hidden"),
+    ("hidden=[9223372036854775807, 9223372036854775807, 9]", "lower hidden"),
+    ("activation=gelu", "\"tanh\""),
+    ("env.episode_length=0", "env.episode_length = 0"),
+];
+
+#[test]
+fn bad_settings() {
+    let folder = Folder::new("settings");
+    for (set, words) in SETTINGS {
+        refused(&folder, &["train", "cartpole", "--out", "run", "--set", set], words);
+        assert!(!folder.path("run").exists(), "{set} has left a folder");
+    }
+    refused(&folder, &["config", "cartpole", "--set", "gama=0.9"], "\"gamma\"");
+    refused(&folder, &["bench", "cartpole", "--set", "gama=0.9"], "\"gamma\"");
+}
+
+#[test]
+fn bad_names_and_options() {
+    let folder = Folder::new("names");
+    std::fs::write(folder.path("broken.toml"), "env_id = \"cartpole\"\nnum_envs = = 2\n").unwrap();
+    std::fs::write(folder.path("nameless.toml"), "gamma = 0.5\n").unwrap();
+    std::fs::write(folder.path("binary.toml"), [0xff, 0xfe, 0x00, 0x80]).unwrap();
+    std::fs::create_dir(folder.path("folder.toml")).unwrap();
+    for (args, words) in [
+        (&["train", "cartpol"][..], "did you mean \"cartpole\"?"),
+        (&["train", "a\nb"], "there is no environment"),
+        (&["bench", "cartpol"], "\"cartpole\""),
+        (&["config", "tag_continous"], "\"tag_continuous\""),
+        (&["train", "nowhere.toml"], "nowhere.toml"),
+        (&["train", "broken.toml"], "line 2"),
+        (&["train", "nameless.toml"], "env_id"),
+        (&["train", "binary.toml"], "binary.toml"),
+        (&["train", "folder.toml"], "folder.toml"),
+        (&["train", "cartpole", "--set", "gamma"], "key=value"),
+        (&["train", "cartpole", "--set", "=1"], "key is empty"),
+        (&["train", "cartpole", "--device", "cuda"], "--device cuda"),
+        (&["train", "cartpole", "--device", "cuda:1"], "--device cuda:1"),
+        (&["train", "cartpole", "--device", "tpu"], "--device tpu"),
+        (&["train", "cartpole", "--backend", "native"], "--backend native"),
+        (&["train", "cartpole", "--backend", "torch"], "--backend torch"),
+        (&["bench", "cartpole", "--device", "cuda"], "--device cuda"),
+        (&["bench", "cartpole", "--envs", "0"], "num_envs = 0"),
+        (&["bench", "cartpole", "--seconds", "0"], "--seconds 0"),
+        (&["bench", "cartpole", "--seconds", "nan"], "--seconds NaN"),
+        (&["bench", "cartpole", "--seconds", "1e300"], "--seconds 1"),
+        (&["train", "--resume", "nowhere"], "nowhere"),
+        (&["eval", "nowhere"], "nowhere"),
+        (&["eval", "."], "config.toml"),
+        (&["replay", "nowhere.npz"], "nowhere.npz"),
+        (&["replay", "--json", "folder.toml"], "folder.toml"),
+    ] {
+        refused(&folder, args, words);
+    }
+}
+
+#[test]
+fn usage_errors_exit_with_2() {
+    let folder = Folder::new("usage");
+    for args in [
+        &["train"][..],
+        &["train", "cartpole", "--seed", "-1"],
+        &["train", "cartpole", "--steps", "1.5"],
+        &["train", "cartpole", "--envs", "many"],
+        &["train", "cartpole", "--step", "5"],
+        &["replay"],
+        &["eval"],
+        &["fly"],
+    ] {
+        let said = folder.warp(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {said:?}");
+        assert!(said.stderr.starts_with("error: "), "{args:?}: {said:?}");
+        assert!(!said.stderr.contains("panicked"), "{args:?}: {said:?}");
+    }
+}
+
+#[test]
+fn more_than_memory_holds_is_refused_before_it_is_taken() {
+    let folder = Folder::new("memory");
+    let words = "4000000000 replicas of cartpole";
+    refused(&folder, &["train", "cartpole", "--envs", "4000000000"], words);
+    refused(&folder, &["bench", "cartpole", "--envs", "4000000000"], "free: lower --envs");
+    let many = ["train", "tag_continuous", "--set", "env.num_runners=100000", "--envs", "100000"];
+    refused(&folder, &many, "100000 replicas of tag_continuous");
+    assert!(!folder.path("runs").exists());
+    folder.train(&["--steps", "0", "--out", "run"]);
+    refused(&folder, &["eval", "run", "--episodes", "4000000000"], "free: lower");
+    refused(
+        &folder,
+        &["eval", "run", "--episodes", "18446744073709551615"],
+        "18446744073709551615",
+    );
+    refused(&folder, &["eval", "run", "--episodes", "0"], "episodes = 0");
+    refused(&folder, &["eval", "run", "--random", "ghost"], "\"ghost\"");
+    refused(&folder, &["eval", "run", "--device", "cuda"], "--device cuda");
+    refused(&folder, &["eval", "run", "--backend", "native"], "--backend native");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_refused() {
+    let folder = Folder::new("unwritable");
+    std::fs::write(folder.path("file"), "a regular file").unwrap();
+    for out in ["file", "file/run", "file/deeper/run"] {
+        refused(&folder, &["train", "cartpole", "--steps", "0", "--out", out], out);
+    }
+    assert_eq!(folder.read("file"), "a regular file");
+}
+
+#[test]
+fn a_damaged_run_is_refused_by_every_command_and_left_as_it_is() {
+    let folder = Folder::new("damaged");
+    folder.train(&["--steps", "128", "--out", "run"]);
+    let step = "run/checkpoints/000000000128";
+    let commands: [&[&str]; 2] =
+        [&["train", "--resume", "run", "--steps", "256"], &["eval", "run", "--episodes", "2"]];
+    let refused_as_it_is = |words: &str| {
+        let before = folder.files("run");
+        for args in commands {
+            refused(&folder, args, words);
+        }
+        assert!(folder.files("run") == before, "{words}");
+    };
+    for name in
+        ["weights.safetensors", "optimizer.safetensors", "state.safetensors", "manifest.json"]
+    {
+        let path = folder.path(&format!("{step}/{name}"));
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        refused_as_it_is(name);
+        let mut flipped = whole.clone();
+        flipped[whole.len() / 2] ^= 0x04;
+        std::fs::write(&path, &flipped).unwrap();
+        refused_as_it_is("is damaged");
+        std::fs::remove_file(&path).unwrap();
+        refused_as_it_is(name);
+        std::fs::write(&path, &whole).unwrap();
+    }
+    let config = folder.read("run/config.toml");
+    let changed = |from: &str, to: &str, words: &str| {
+        assert!(config.contains(from));
+        std::fs::write(folder.path("run/config.toml"), config.replace(from, to)).unwrap();
+        refused_as_it_is(words);
+    };
+    changed("num_envs = 8", "num_envs = eight", "config.toml");
+    changed("gamma = ", "gama = ", "\"gamma\"");
+    changed("hidden = [8]", "hidden = [9]", "shape");
+    std::fs::write(folder.path("run/config.toml"), config.replace("seed = 0", "seed = 1")).unwrap();
+    refused(&folder, commands[0], "seed 0");
+    std::fs::write(folder.path("run/config.toml"), &config).unwrap();
+    for args in commands {
+        folder.done(args);
+    }
+    std::fs::remove_dir_all(folder.path("run/checkpoints")).unwrap();
+    refused_as_it_is("there is none");
+}

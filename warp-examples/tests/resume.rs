@@ -1,0 +1,142 @@
+//! A run that was stopped, interrupted or killed goes on as if nothing had been.
+
+mod warp_command;
+
+use std::process::Child;
+use warp_command::{Folder, ITERATION, SMALL, Said, same_run};
+
+#[test]
+fn a_resumed_run_equals_a_longer_one() {
+    let folder = Folder::new("longer");
+    let schedule = "--set=learning_rate=[[0, 3e-3], [3000, 1e-4]]";
+    for (algorithm, n, threads) in [("ppo", 1500, "1"), ("a2c", 1280, "3")] {
+        let set = format!("--set=algorithm={algorithm}");
+        let (part, whole) = (format!("{algorithm}-part"), format!("{algorithm}-whole"));
+        let run = |steps: u64, out: &str, threads: &str| {
+            let steps = steps.to_string();
+            let more = [schedule, &set, "--steps", &steps, "--out", out, "--threads", threads];
+            folder.train(&more)
+        };
+        run(n, &part, "2");
+        let steps = (2 * n).to_string();
+        folder.done(&["train", "--resume", &part, "--steps", &steps, "--threads", threads]);
+        run(2 * n, &whole, "1");
+        same_run(&folder, &part, &whole);
+    }
+}
+
+#[test]
+fn every_stop_on_the_way_changes_nothing() {
+    let folder = Folder::new("stops");
+    let tag = |steps: &str, out: &str| {
+        let args = [
+            "train",
+            "tag_continuous",
+            "--envs",
+            "5",
+            "--set",
+            "num_steps=7",
+            "--set",
+            "hidden=[8]",
+            "--set",
+            "env.num_taggers=2",
+            "--set",
+            "env.num_runners=4",
+            "--set",
+            "env.episode_length=12",
+            "--set",
+            "env.tagging_distance=0.2",
+            "--set",
+            "num_minibatches=1",
+            "--set",
+            "checkpoint_steps=100",
+            "--steps",
+            steps,
+            "--out",
+            out,
+        ];
+        folder.done(&args);
+    };
+    tag("35", "stopped");
+    for steps in ["36", "175", "400"] {
+        folder.done(&["train", "--resume", "stopped", "--steps", steps]);
+    }
+    tag("400", "whole");
+    same_run(&folder, "stopped", "whole");
+}
+
+#[test]
+fn a_finished_run_is_resumed_to_itself() {
+    let folder = Folder::new("finished");
+    folder.train(&["--steps", "512", "--out", "run"]);
+    folder.train(&["--steps", "512", "--out", "other"]);
+    folder.done(&["train", "--resume", "run"]);
+    same_run(&folder, "run", "other");
+}
+
+/// A run that would take hours, once it has logged and saved something.
+fn long_run(folder: &Folder) -> Child {
+    let more = ["--set=checkpoint_steps=512", "--steps", "1000000000", "--out", "run"];
+    let child = folder.spawn(&[&["train"], &SMALL[..], &more].concat());
+    folder.wait_for(|folder| folder.checkpoint("run").filter(|step| *step >= 1024));
+    child
+}
+
+/// Resumes the run to some iterations beyond `reached` and compares it with one in one piece.
+fn goes_on(folder: &Folder, reached: u64) {
+    let steps = (reached + 10 * ITERATION).to_string();
+    folder.done(&["train", "--resume", "run", "--steps", &steps]);
+    let more = ["--set=checkpoint_steps=512", "--steps", &steps, "--out", "whole"];
+    folder.train(&more);
+    same_run(folder, "run", "whole");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_finishes_the_iteration_and_saves() {
+    let folder = Folder::new("interrupted");
+    let child = long_run(&folder);
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let said: Said = child.wait_with_output().unwrap().into();
+    assert_eq!(said.code, Some(130), "{said:?}");
+    assert!(said.stdout.contains("stopped early"), "{said:?}");
+    let reached = folder.checkpoint("run").unwrap();
+    let lines = folder.metrics("run");
+    assert_eq!(lines.last().unwrap()["env_steps"], reached);
+    assert_eq!(lines.len() as u64 * ITERATION, reached);
+    let summary: serde_json::Value =
+        serde_json::from_str(&folder.read("run/summary.json")).unwrap();
+    assert_eq!(summary["env_steps"], reached);
+    goes_on(&folder, reached);
+}
+
+#[test]
+fn a_killed_run_goes_on_from_its_last_checkpoint() {
+    let folder = Folder::new("killed");
+    let mut child = long_run(&folder);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let reached = folder.checkpoint("run").unwrap();
+    // What a power cut leaves at worst: half a line, half a checkpoint.
+    let metrics = folder.path("run/metrics.jsonl");
+    let text = std::fs::read_to_string(&metrics).unwrap() + "{\"iteration\":99999,\"env_st";
+    std::fs::write(&metrics, text).unwrap();
+    let partial = folder.path("run/checkpoints/.000009999999.partial");
+    std::fs::create_dir(&partial).unwrap();
+    std::fs::write(partial.join("manifest.json"), "{").unwrap();
+    goes_on(&folder, reached);
+    assert!(!partial.exists());
+}
+
+#[test]
+fn what_comes_from_the_run_is_not_accepted_again() {
+    let folder = Folder::new("conflicts");
+    folder.train(&["--steps", "128", "--out", "run"]);
+    let before = folder.files("run");
+    for more in [&["cartpole"][..], &["--seed", "1"], &["--envs", "4"], &["--set", "gamma=0.5"]] {
+        let said = folder.warp(&[&["train", "--resume", "run"], more].concat());
+        assert_eq!(said.code, Some(2), "{more:?}: {said:?}");
+    }
+    assert!(folder.files("run") == before);
+}

@@ -1,0 +1,180 @@
+//! Running the real binary in folders of its own, and reading what it leaves there.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A run of 128 environment steps per iteration and a very small network.
+pub(crate) const SMALL: [&str; 8] = [
+    "cartpole",
+    "--envs",
+    "8",
+    "--set",
+    "num_steps=16",
+    "--set",
+    "hidden=[8]",
+    "--set=num_minibatches=2",
+];
+/// Environment steps in one of its iterations.
+pub(crate) const ITERATION: u64 = 128;
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Self {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}
+
+impl Said {
+    /// The one JSON object on standard output.
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        let value: Value = serde_json::from_str(&self.stdout).unwrap();
+        assert!(value.is_object());
+        value
+    }
+}
+
+/// A folder in which commands are run; removed at the end of the test.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let path = path.join(format!("warp-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, inner: &str) -> PathBuf {
+        self.0.join(inner)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warp"));
+        command.args(args).current_dir(&self.0).stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
+        command
+    }
+
+    pub(crate) fn warp(&self, args: &[&str]) -> Said {
+        self.command(args).output().unwrap().into()
+    }
+
+    /// Runs a command that must succeed.
+    pub(crate) fn done(&self, args: &[&str]) -> Said {
+        let said = self.warp(args);
+        assert_eq!(said.code, Some(0), "{args:?}: {said:?}");
+        said
+    }
+
+    /// Trains the small run; `more` are further arguments.
+    pub(crate) fn train(&self, more: &[&str]) -> Said {
+        self.done(&[&["train"], &SMALL[..], more].concat())
+    }
+
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
+        let mut command = self.command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    pub(crate) fn read(&self, inner: &str) -> String {
+        std::fs::read_to_string(self.path(inner)).unwrap()
+    }
+
+    /// All files below `inner`, by their path in it.
+    pub(crate) fn files(&self, inner: &str) -> Vec<(PathBuf, Vec<u8>)> {
+        let root = self.path(inner);
+        let (mut folders, mut files) = (vec![root.clone()], vec![]);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let name = path.strip_prefix(&root).unwrap().to_path_buf();
+                    files.push((name, std::fs::read(&path).unwrap()));
+                }
+            }
+        }
+        files.sort();
+        files
+    }
+
+    /// The lines of a run's metrics.
+    pub(crate) fn metrics(&self, run: &str) -> Vec<Value> {
+        let text = self.read(&format!("{run}/metrics.jsonl"));
+        assert!(text.is_empty() || text.ends_with('\n'));
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The same without what the clock says.
+    pub(crate) fn timeless_metrics(&self, run: &str) -> Vec<Value> {
+        let mut lines = self.metrics(run);
+        for line in &mut lines {
+            line.as_object_mut().unwrap().remove("steps_per_second").unwrap();
+        }
+        lines
+    }
+
+    /// Waits until `found` yields something.
+    pub(crate) fn wait_for<T>(&self, mut found: impl FnMut(&Folder) -> Option<T>) -> T {
+        let started = Instant::now();
+        loop {
+            if let Some(value) = found(self) {
+                return value;
+            }
+            assert!(started.elapsed() < Duration::from_secs(60), "waited for too long");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Steps of the newest checkpoint of a run, if there is one.
+    pub(crate) fn checkpoint(&self, run: &str) -> Option<u64> {
+        let entries = std::fs::read_dir(self.path(run).join("checkpoints")).ok()?;
+        let name = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.ok()?.file_name().into_string().ok()?.parse().ok()
+        };
+        entries.filter_map(name).max()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Both runs left the same: configuration, checkpoints, metrics and the mean return.
+pub(crate) fn same_run(folder: &Folder, a: &str, b: &str) {
+    let file = |run: &str, name: &str| format!("{run}/{name}");
+    let config = |run| folder.read(&file(run, "config.toml"));
+    assert_eq!(config(a), config(b));
+    let checkpoints = |run| folder.files(&file(run, "checkpoints"));
+    assert_eq!(checkpoints(a).len(), 4);
+    assert!(checkpoints(a) == checkpoints(b), "checkpoints of {a} and {b} differ");
+    assert_eq!(folder.timeless_metrics(a), folder.timeless_metrics(b));
+    let summary = |run| -> Value {
+        let text = folder.read(&file(run, "summary.json"));
+        serde_json::from_str(&text).unwrap()
+    };
+    let (a, b) = (summary(a), summary(b));
+    for key in ["env", "algorithm", "device", "backend", "seed", "env_steps", "agent_steps"] {
+        assert_eq!(a[key], b[key]);
+    }
+    let mean = |summary: &Value| summary["mean_episode_return"].as_f64().unwrap();
+    assert!((mean(&a) - mean(&b)).abs() < 1e-9, "{a} {b}");
+}

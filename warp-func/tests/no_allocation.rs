@@ -1,0 +1,119 @@
+//! The step path allocates nothing: shown with an allocator that counts. A binary of its own with a
+//! single test, so that nobody else allocates meanwhile.
+#![expect(unsafe_code, reason = "a counting allocator stands in front of the system's")]
+
+mod worlds;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use warp_core::Env;
+use warp_func::VecEnv;
+use worlds::crowd::{Crowd, CrowdConfig};
+use worlds::scalars::{Cart, Glide, RoadConfig, Slip};
+
+/// Calls of the allocator, by whichever thread.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: the caller's promises are `System`'s conditions.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: as above.
+        unsafe { System.realloc(block, layout, size) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: as above.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Calls of the allocator during `work`.
+fn calls(work: impl FnOnce()) -> u64 {
+    let before = CALLS.load(Ordering::SeqCst);
+    work();
+    CALLS.load(Ordering::SeqCst) - before
+}
+
+/// Waits until all threads have had a shard in their hands: a thread allocates when it starts.
+fn wake(envs: &mut dyn VecEnv, threads: usize) {
+    let seen = Mutex::new(BTreeSet::new());
+    for _ in 0..1000 {
+        envs.for_each_shard(&|_| {
+            seen.lock().unwrap().insert(format!("{:?}", std::thread::current().id()));
+            std::thread::sleep(Duration::from_millis(1));
+        });
+        if seen.lock().unwrap().len() == threads {
+            return;
+        }
+    }
+    panic!("only {} of {threads} threads came to work", seen.lock().unwrap().len());
+}
+
+/// Steps with actions that vary from step to step, written without an allocation; returns how many
+/// episodes ended.
+fn steps(envs: &mut dyn VecEnv, sizes: &[Vec<i32>], n: i32) -> usize {
+    let mut ended = 0;
+    for step in 0..n {
+        for (g, sizes) in sizes.iter().enumerate() {
+            let id = envs.ids().action[g];
+            if sizes.is_empty() {
+                let push = (step % 3) as f32 * 0.25 - 0.2;
+                envs.store_mut().slice_mut::<f32>(id).fill(push);
+                continue;
+            }
+            let actions = envs.store_mut().slice_mut::<i32>(id).iter_mut();
+            for (i, (action, size)) in actions.zip(sizes.iter().cycle()).enumerate() {
+                *action = (i as i32 + step) / 3 % size;
+            }
+        }
+        assert!(envs.step().is_ok());
+        let (ids, store) = (envs.ids(), envs.store());
+        let flags = store.slice::<u8>(ids.terminated).iter().zip(store.slice::<u8>(ids.truncated));
+        ended += flags.filter(|(a, b)| **a | **b != 0).count();
+    }
+    ended
+}
+
+fn allocates_nothing<E: Env>(config: &E::Config) {
+    for threads in [1, 2] {
+        let mut envs = worlds::make::<E>(config, 200, threads);
+        let heads = |group: &warp_core::GroupSpec| {
+            group.action.head_sizes().iter().map(|n| *n as i32).collect()
+        };
+        let sizes: Vec<Vec<i32>> = envs.spec().groups.iter().map(heads).collect();
+        wake(&mut envs, threads);
+        steps(&mut envs, &sizes, 50);
+        let mut ended = 0;
+        let calls = calls(|| ended = steps(&mut envs, &sizes, 500));
+        assert!(ended > 1000, "{} ended only {ended} episodes", E::NAME);
+        assert_eq!(calls, 0, "{} with {threads} threads, {ended} restarts", E::NAME);
+    }
+}
+
+#[test]
+fn steps_and_restarts_allocate_nothing() {
+    assert!(calls(|| drop(std::hint::black_box(vec![1u8; 100]))) >= 2, "the allocator counts");
+    allocates_nothing::<Cart>(&RoadConfig::default());
+    allocates_nothing::<Slip>(&RoadConfig::default());
+    allocates_nothing::<Glide>(&RoadConfig::default());
+    allocates_nothing::<Crowd>(&CrowdConfig::default());
+}

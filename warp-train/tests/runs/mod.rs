@@ -1,0 +1,94 @@
+//! Small runs for the tests: a configuration, a trainer, its state as bits, and a folder that
+//! vanishes.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use warp_core::toml::Table;
+use warp_train::burn::BurnLearner;
+use warp_train::learner::LearnerState;
+use warp_train::{TrainConfig, Trainer};
+
+/// Pole balancing; two minibatches of more than one chunk each.
+pub(crate) const CARTPOLE: &str = r#"
+env_id = "cartpole"
+num_envs = 70
+num_steps = 8
+num_minibatches = 2
+update_epochs = 2
+hidden = [8]
+learning_rate = 1e-2
+"#;
+
+/// Two groups; runners are caught within a few steps and leave.
+pub(crate) const TAG: &str = r#"
+env_id = "tag_continuous"
+num_envs = 24
+num_steps = 12
+num_minibatches = 2
+update_epochs = 2
+hidden = [8]
+learning_rate = 1e-2
+[env]
+num_taggers = 2
+num_runners = 4
+grid_length = 4.0
+tagging_distance = 0.2
+episode_length = 20
+"#;
+
+/// The configuration `base` with the top-level `keys` before it; later lines may open tables.
+pub(crate) fn config(base: &str, keys: &str, tables: &str) -> TrainConfig {
+    let mut table: Table = base.parse().unwrap();
+    for (key, value) in format!("{keys}\n{tables}").parse::<Table>().unwrap() {
+        table.insert(key, value);
+    }
+    TrainConfig::resolve(&table, &warp_envs::registry()).unwrap()
+}
+
+pub(crate) fn trainer(config: &TrainConfig, threads: usize) -> Trainer {
+    let learner = Box::new(BurnLearner::new(config, threads).unwrap());
+    Trainer::new(config.clone(), &warp_envs::registry(), learner, threads).unwrap()
+}
+
+pub(crate) fn iterate(trainer: &mut Trainer, n: usize) {
+    for _ in 0..n {
+        trainer.iterate().unwrap();
+    }
+}
+
+/// Every number that the learner keeps, bit by bit.
+pub(crate) fn bits(state: &LearnerState) -> Vec<(String, Vec<u32>)> {
+    let tensors = state.weights.iter().chain(&state.optimizer);
+    let tensors = tensors.map(|t| (t.name.clone(), t.data.iter().map(|x| x.to_bits()).collect()));
+    let steps = state.optimizer_steps.iter().map(|(name, n)| (name.clone(), vec![*n as u32]));
+    tensors.chain(steps).collect()
+}
+
+/// The bits of one policy.
+pub(crate) fn bits_of(state: &LearnerState, policy: &str) -> Vec<(String, Vec<u32>)> {
+    let mut all = bits(state);
+    all.retain(|(name, _)| name.starts_with(policy));
+    assert!(!all.is_empty());
+    all
+}
+
+/// A folder of its own for a test, removed at its end.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let path = path.join(format!("train-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,162 @@
+//! What a run depends on, and what it does not: threads, interruptions, `total_steps`; policies that
+//! learn, that do not, and that are shared.
+
+mod runs;
+
+use runs::{CARTPOLE, Folder, TAG, bits, bits_of, config, iterate, trainer};
+use warp_train::metrics::IterationMetrics;
+use warp_train::{Checkpoint, Schedule, TrainConfig, Trainer, checkpoint};
+
+/// A line of metrics without the time that it took.
+fn timeless(metrics: &IterationMetrics) -> String {
+    let mut value = serde_json::to_value(metrics).unwrap();
+    value.as_object_mut().unwrap().remove("steps_per_second").unwrap();
+    value.to_string()
+}
+
+fn lines(trainer: &mut Trainer, n: usize) -> Vec<String> {
+    (0..n).map(|_| timeless(&trainer.iterate().unwrap())).collect()
+}
+
+fn threads_change_nothing(config: &TrainConfig) {
+    let mut one = trainer(config, 1);
+    let untrained = bits(&one.learner().state());
+    let metrics = lines(&mut one, 4);
+    let trained = bits(&one.learner().state());
+    assert_ne!(untrained, trained);
+    for threads in [2, 3] {
+        let mut more = trainer(config, threads);
+        assert_eq!(lines(&mut more, 4), metrics, "{threads} threads");
+        assert_eq!(bits(&more.learner().state()), trained, "{threads} threads");
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    threads_change_nothing(&config(CARTPOLE, "", ""));
+    threads_change_nothing(&config(CARTPOLE, "algorithm = \"a2c\"", ""));
+    threads_change_nothing(&config(TAG, "", ""));
+    threads_change_nothing(&config(TAG, "algorithm = \"a2c\"", ""));
+    let mixed = "[policy.tagger]\nalgorithm = \"a2c\"\n[policy.runner]\nhidden = [5, 4]";
+    threads_change_nothing(&config(TAG, "shared_trunk = true", mixed));
+}
+
+#[test]
+fn the_seed_changes_everything() {
+    let trained = |seed: u32| {
+        let mut trainer = trainer(&config(CARTPOLE, &format!("seed = {seed}"), ""), 1);
+        iterate(&mut trainer, 2);
+        bits(&trainer.learner().state())
+    };
+    assert_eq!(trained(3), trained(3));
+    let differ = |(a, b): &((String, Vec<u32>), (String, Vec<u32>))| a.1 != b.1;
+    let (a, b) = (trained(3), trained(4));
+    let n = a.len();
+    // All but Adam's number of steps.
+    assert_eq!(a.into_iter().zip(b).filter(differ).count(), n - 1);
+}
+
+#[test]
+fn a_policy_that_is_not_to_train_keeps_every_bit() {
+    let tables = "[policy.tagger]\n[policy.runner]\nto_train = false";
+    for algorithm in ["algorithm = \"ppo\"", "algorithm = \"a2c\""] {
+        let mut trainer = trainer(&config(TAG, algorithm, tables), 2);
+        let before = trainer.learner().state();
+        iterate(&mut trainer, 3);
+        let after = trainer.learner().state();
+        assert_eq!(bits_of(&before, "runner"), bits_of(&after, "runner"));
+        assert_ne!(bits_of(&before, "tagger"), bits_of(&after, "tagger"));
+        assert_eq!(trainer.trained_groups(), [true, false]);
+    }
+}
+
+#[test]
+fn groups_that_share_a_policy_train_one_set_of_weights() {
+    let tables = "[policy.everyone]\ngroups = [\"runner\", \"tagger\"]";
+    let shared = config(TAG, "", tables);
+    threads_change_nothing(&shared);
+    let mut shared = trainer(&shared, 1);
+    iterate(&mut shared, 2);
+    let state = shared.learner().state();
+    assert!(state.weights.iter().all(|tensor| tensor.name.starts_with("everyone.")));
+    assert_eq!(state.optimizer_steps.len(), 1);
+    let mut apart = trainer(&config(TAG, "", ""), 1);
+    iterate(&mut apart, 2);
+    let apart = apart.learner().state();
+    assert_eq!(apart.weights.len(), 2 * state.weights.len());
+    // Two policies of one run begin with different weights.
+    let fresh = trainer(&config(TAG, "", ""), 1).learner().state();
+    let first = |policy: &str| fresh.of_policy(policy).0[0].data.clone();
+    assert_ne!(first("tagger"), first("runner"));
+}
+
+#[test]
+fn schedules_follow_the_absolute_step_and_nothing_follows_total_steps() {
+    let keys = |total: u32| {
+        format!(
+            "learning_rate = [[0, 1e-2], [2000, 1e-3]]\nent_coef = [[0, 0.1], [1500, 0.0]]\n\
+             vf_coef = [[0, 1.0], [1000, 0.5]]\ntotal_steps = {total}"
+        )
+    };
+    let (short, long) = (config(CARTPOLE, &keys(1000), ""), config(CARTPOLE, &keys(900_000), ""));
+    let mut one = trainer(&short, 1);
+    let schedule = Schedule::points(vec![(0, 1e-2), (2000, 1e-3)]).unwrap();
+    for _ in 0..5 {
+        let step = one.env_steps();
+        let metrics = one.iterate().unwrap();
+        assert_eq!(metrics.policy["pole"].learning_rate, schedule.at(step));
+        assert_eq!(metrics.env_steps, step + 560);
+    }
+    let mut other = trainer(&long, 1);
+    iterate(&mut other, 5);
+    assert_eq!(bits(&one.learner().state()), bits(&other.learner().state()));
+    // A schedule that ends elsewhere, or another coefficient, does make a difference.
+    for changed in ["ent_coef = [[0, 0.1], [3000, 0.0]]", "vf_coef = [[0, 1.0], [1000, 0.4]]"] {
+        let key = changed.split(' ').next().unwrap();
+        let keep =
+            keys(1000).lines().filter(|l| !l.starts_with(key)).collect::<Vec<_>>().join("\n");
+        let mut third = trainer(&config(CARTPOLE, &format!("{keep}\n{changed}"), ""), 1);
+        iterate(&mut third, 5);
+        assert_ne!(bits(&one.learner().state()), bits(&third.learner().state()), "{changed}");
+    }
+}
+
+/// A run of four iterations, and one that is saved after two and goes on in another trainer.
+fn goes_on(config: &TrainConfig, name: &str) {
+    let folder = Folder::new(name);
+    let mut whole = trainer(config, 1);
+    let metrics = lines(&mut whole, 4);
+    let mut first = trainer(config, 2);
+    assert_eq!(lines(&mut first, 2), metrics[..2]);
+    let state = first.learner().state();
+    let path = checkpoint::save(folder.path(), &first.counters(), &state, first.envs()).unwrap();
+    drop(first);
+    let mut second = trainer(config, 3);
+    iterate(&mut second, 1);
+    second.restore(&Checkpoint::open(&path).unwrap()).unwrap();
+    // Episodes of the iteration before the restoration are none of the run's.
+    assert_eq!(second.env_steps(), whole.env_steps() / 2);
+    assert_eq!(lines(&mut second, 2), metrics[2..]);
+    let save = |trainer: &Trainer, part: &str| {
+        let folder = folder.path().join(part);
+        let state = trainer.learner().state();
+        let path = checkpoint::save(&folder, &trainer.counters(), &state, trainer.envs()).unwrap();
+        let files = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = files
+            .map(|f| (f.file_name().unwrap().to_owned(), std::fs::read(&f).unwrap()))
+            .collect();
+        files.sort();
+        files
+    };
+    assert_eq!(save(&whole, "whole").len(), 4);
+    assert_eq!(save(&whole, "whole"), save(&second, "second"));
+}
+
+#[test]
+fn a_restored_run_equals_one_that_was_never_stopped() {
+    goes_on(&config(CARTPOLE, "", ""), "cartpole-ppo");
+    goes_on(&config(CARTPOLE, "algorithm = \"a2c\"", ""), "cartpole-a2c");
+    goes_on(&config(CARTPOLE, "start = \"fixed\"", "[env]\nepisode_length = 7"), "cartpole-cut");
+    goes_on(&config(TAG, "", ""), "tag-ppo");
+    goes_on(&config(TAG, "algorithm = \"a2c\"", ""), "tag-a2c");
+}
