@@ -1,4 +1,8 @@
 //! Whatever the user gets wrong is said in one sentence, with exit code 2 and never a panic.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
 
 mod warp_command;
 

@@ -1,4 +1,8 @@
 //! The `warp` command from outside: what it prints, what it leaves in a run's folder.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
 
 mod warp_command;
 
@@ -169,6 +173,8 @@ fn two_groups_train_and_are_evaluated() {
         "hidden=[8]",
         "--set",
         "env.num_taggers=2",
+        "--set",
+        "env.num_other_agents_observed=2",
         "--set",
         "env.num_runners=3",
         "--set",

@@ -1,4 +1,8 @@
 //! A run that was stopped, interrupted or killed goes on as if nothing had been.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
 
 mod warp_command;
 
@@ -40,6 +44,8 @@ fn every_stop_on_the_way_changes_nothing() {
             "hidden=[8]",
             "--set",
             "env.num_taggers=2",
+            "--set",
+            "env.num_other_agents_observed=2",
             "--set",
             "env.num_runners=4",
             "--set",

@@ -1,5 +1,9 @@
 //! The executor against single replicas: restarts, final observations, death, starts, errors,
 //! restoring, and independence of threads, shards and neighbours.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
 
 mod worlds;
 

@@ -1,6 +1,10 @@
 //! The step path allocates nothing: shown with an allocator that counts. A binary of its own with a
 //! single test, so that nobody else allocates meanwhile.
 #![expect(unsafe_code, reason = "a counting allocator stands in front of the system's")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
 
 mod worlds;
 

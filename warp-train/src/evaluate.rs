@@ -9,6 +9,7 @@ use crate::learner::{Acted, Learner, Scene};
 use crate::rollout::{PolicyRollout, Rollout};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use warp_func::{Registry, VecEnv, VecOptions};
 use warp_sample::{CategoricalLayout, Mode, Rows};
 
@@ -75,30 +76,101 @@ pub fn evaluate(
     let mut envs = entry.make(&config.env, &vec_options)?;
     let mut rollout = Rollout::new(&config);
     let mut scores = Scores::new(&config, options.episodes);
-    let random: Vec<bool> =
-        config.policies.iter().map(|plan| options.random.contains(&plan.name)).collect();
+    let random = random_policies(&config, &options.random);
     while !scores.is_done() {
-        for (index, policy) in rollout.policies.iter_mut().enumerate() {
-            policy.store_inputs(0, &*envs);
-            if random[index] {
-                act_randomly(policy, &*envs)?;
-            } else {
-                act(learner, index, policy, options.mode, &*envs)?;
-            }
-            policy.send_actions(0, &mut *envs);
-        }
+        choose_actions(learner, &mut rollout, &mut *envs, (options.mode, &random))?;
         envs.step()?;
         scores.add_step(&*envs);
     }
     Ok(scores.finish(&config))
 }
 
+/// How to play one episode.
+#[derive(Debug, Clone)]
+pub struct EpisodeOptions {
+    /// Seed of start and draws; `None`: the run's, which gives the first episode of [`evaluate`].
+    pub seed: Option<u64>,
+    /// Greedy or sampled actions.
+    pub mode: Mode,
+    /// Policies that act at random instead.
+    pub random: Vec<String>,
+}
+
+/// Plays one episode as [`evaluate`] does and shows the environment, one replica, to `look`: at the
+/// start and after every step, the last one included. It ends early when `look` breaks.
+///
+/// # Errors
+/// As [`evaluate`], and those of `look`.
+pub fn play_episode<E: From<Error>>(
+    learner: &mut dyn Learner,
+    config: &TrainConfig,
+    registry: &Registry,
+    options: &EpisodeOptions,
+    look: &mut dyn FnMut(&dyn VecEnv) -> std::result::Result<ControlFlow<()>, E>,
+) -> std::result::Result<(), E> {
+    check_random(config, &options.random)?;
+    let mut config = config.clone();
+    config.run.num_envs = 1;
+    config.run.num_steps = 1;
+    crate::trainer::check_memory(&config, registry, "the environment's size")?;
+    let vec_options = VecOptions {
+        seed: options.seed.unwrap_or(config.run.seed) ^ EVALUATION,
+        start: config.run.start,
+        // So that the last state is there to be seen.
+        auto_reset: false,
+        ..VecOptions::default()
+    };
+    let entry = registry.get(&config.run.env_id).map_err(Error::from)?;
+    let mut envs = entry.make(&config.env, &vec_options).map_err(Error::from)?;
+    let mut rollout = Rollout::new(&config);
+    let random = random_policies(&config, &options.random);
+    while look(&*envs)?.is_continue() && !is_over(&*envs) {
+        choose_actions(learner, &mut rollout, &mut *envs, (options.mode, &random))?;
+        envs.step().map_err(Error::from)?;
+    }
+    Ok(())
+}
+
+/// Whether the only replica's episode has ended.
+fn is_over(envs: &dyn VecEnv) -> bool {
+    let (ids, store) = (envs.ids(), envs.store());
+    store.slice::<u8>(ids.terminated)[0] | store.slice::<u8>(ids.truncated)[0] != 0
+}
+
+/// Which policies act at random.
+fn random_policies(config: &TrainConfig, names: &[String]) -> Vec<bool> {
+    config.policies.iter().map(|plan| names.contains(&plan.name)).collect()
+}
+
+/// Lets every policy look and act, greedily or not, or at random.
+fn choose_actions(
+    learner: &mut dyn Learner,
+    rollout: &mut Rollout,
+    envs: &mut dyn VecEnv,
+    (mode, random): (Mode, &[bool]),
+) -> Result<()> {
+    for (index, policy) in rollout.policies.iter_mut().enumerate() {
+        policy.store_inputs(0, envs);
+        if random[index] {
+            act_randomly(policy, envs)?;
+        } else {
+            act(learner, index, policy, mode, envs)?;
+        }
+        policy.send_actions(0, envs);
+    }
+    Ok(())
+}
+
 fn check(config: &TrainConfig, options: &EvalOptions) -> Result<()> {
     if options.episodes == 0 {
         return Err(Error::Invalid("episodes = 0: at least one is needed".into()));
     }
+    check_random(config, &options.random)
+}
+
+fn check_random(config: &TrainConfig, random: &[String]) -> Result<()> {
     let known = || config.policies.iter().map(|plan| plan.name.as_str());
-    match options.random.iter().find(|name| known().all(|k| k != name.as_str())) {
+    match random.iter().find(|name| known().all(|k| k != name.as_str())) {
         Some(name) => {
             let known = known().collect::<Vec<_>>().join(", ");
             Err(Error::Invalid(format!("there is no policy \"{name}\"; there are {known}")))

@@ -139,6 +139,12 @@ impl Trainer {
         &*self.envs
     }
 
+    /// What the last iteration collected.
+    #[must_use]
+    pub fn rollout(&self) -> &Rollout {
+        &self.rollout
+    }
+
     /// The learner.
     #[must_use]
     pub fn learner(&self) -> &dyn Learner {

@@ -1,4 +1,8 @@
 //! A checkpoint is whole and of this run, or it is refused in a sentence.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
 
 mod runs;
 

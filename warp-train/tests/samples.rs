@@ -1,5 +1,9 @@
 //! Which samples count and what they are worth: the dead weigh nothing, a cut episode is worth what
 //! its last observation promises, an ended one nothing more.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
 
 mod runs;
 
