@@ -135,6 +135,9 @@ mod tests {
         assert!(text.contains("static_assert(__builtin_offsetof(Flat, n) == 4"));
         assert_eq!(std::mem::offset_of!(Flat, n), 4);
         assert_eq!(size_of::<Flat>(), 8);
+        let (mut loc, mut pairs, mut left) = ([0.5; 5], [7; 10], 3);
+        let rows = Rows { loc: &mut loc, pairs: &mut pairs, left: &mut left };
+        assert_eq!((rows.loc[4], rows.pairs[9], *rows.left), (0.5, 7, 3));
         let text = declare::<Params, Rows<'static>>(&[("n_agents", 5), ("k", 2)]);
         assert!(text.starts_with("enum { n_agents = 5 };\nenum { k = 2 };\n"));
         assert!(text.contains("    float* loc; // [n_agents]\n    int* pairs; // [n_agents, k]\n"));

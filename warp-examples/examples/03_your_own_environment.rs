@@ -22,12 +22,20 @@ warp_core::config! {
 
 warp_core::params! {
     /// What all hikers share.
-    pub struct HikeParams { ridge: u32 }
+    pub struct HikeParams {
+        /// Longest ridge, in steps.
+        ridge: u32,
+    }
 }
 
 warp_core::state! {
     /// One hiker.
-    pub struct HikeState { position: i32, top: i32 }
+    pub struct HikeState {
+        /// Where the hiker stands.
+        position: i32,
+        /// Where the top is.
+        top: i32,
+    }
 }
 
 /// The environment.

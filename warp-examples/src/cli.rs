@@ -1,7 +1,7 @@
 //! The command line: what can be said, and which command it goes to.
 
 use crate::Outcome;
-use crate::commands::{bench, config, envs, eval, train};
+use crate::commands::{bench, config, envs, eval, plot, train};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use warp_func::Registry;
@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Train(train::TrainArgs),
     /// Evaluate the policies of a run.
     Eval(eval::EvalArgs),
+    /// Draw the curves of runs.
+    Plot(plot::PlotArgs),
     /// Measure how fast an environment is stepped.
     Bench(bench::BenchArgs),
     /// Replay recorded trajectories and compare.
@@ -46,6 +48,7 @@ impl Command {
         match self {
             Command::Train(args) => train::execute(&args, registry),
             Command::Eval(args) => eval::execute(&args, registry),
+            Command::Plot(args) => plot::execute(&args, registry),
             Command::Bench(args) => bench::execute(&args, registry),
             Command::Envs(args) => envs::execute(&args, registry),
             Command::Config(args) => config::execute(&args, registry),

@@ -4,6 +4,8 @@
 mod cli;
 pub mod commands;
 pub mod defaults;
+pub mod records;
+pub mod render;
 pub mod replay;
 pub mod settings;
 

@@ -24,6 +24,10 @@ pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<T
     let env = if target.ends_with(".toml") {
         text("env_id").with_context(|| format!("file \"{target}\" has no key env_id"))?
     } else {
+        let other = text("env_id").filter(|id| id != target);
+        if let Some(id) = other {
+            bail!("--set env_id={id}: the environment is {target}, as the command says");
+        }
         target.to_string()
     };
     registry.get(&env)?;

@@ -51,6 +51,12 @@ pub enum Error {
         /// The head's space.
         space: String,
     },
+    /// A reset pool that contradicts itself or does not fit the environment.
+    #[error("the reset pool does not fit: {reason}")]
+    InvalidPool {
+        /// What does not fit.
+        reason: String,
+    },
     /// An executor that breaks the contract, found by [`crate::check_vec_env`].
     #[error("environment \"{env}\" breaks the contract: {reason}")]
     NonConforming {

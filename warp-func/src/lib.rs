@@ -6,6 +6,7 @@ mod crew;
 pub mod episodes;
 pub mod error;
 pub mod executor;
+pub mod pool;
 pub mod registry;
 pub mod vec_env;
 
@@ -13,6 +14,7 @@ pub use check::check_vec_env;
 pub use episodes::{EpisodeTotals, Spread};
 pub use error::{Error, Result};
 pub use executor::CpuVecEnv;
+pub use pool::{PoolSource, ResetPool};
 pub use registry::{Entry, Registry};
 
 pub use vec_env::{ArrayIds, Shard, Start, VecEnv, VecOptions};

@@ -5,7 +5,9 @@
 
 use crate::error::{Error, Result};
 use crate::executor::CpuVecEnv;
+use crate::pool::PoolField;
 use crate::vec_env::{VecEnv, VecOptions};
+use std::marker::PhantomData;
 use std::sync::Arc;
 use warp_core::toml::Table;
 use warp_core::{Config, ConfigField, Env, EnvSpec, Kernel};
@@ -21,13 +23,8 @@ pub struct Entry {
     pub defaults: Table,
     /// Its CUDA body, if it has one.
     pub kernel: Option<Kernel>,
-    make: Arc<Make>,
-    check: Arc<dyn Fn(&Table, u64) -> Result<()> + Send + Sync>,
-    describe: Arc<dyn Fn(&Table) -> Result<(Table, EnvSpec)> + Send + Sync>,
-    bytes: Arc<dyn Fn(&Table) -> Result<u128> + Send + Sync>,
+    kind: Arc<dyn Kind>,
 }
-
-type Make = dyn Fn(&Table, &VecOptions) -> Result<Box<dyn VecEnv>> + Send + Sync;
 
 impl std::fmt::Debug for Entry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -41,7 +38,7 @@ impl Entry {
     /// # Errors
     /// An unknown key, a value out of range, or too little memory.
     pub fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>> {
-        (self.make)(config, options)
+        self.kind.make(config, options)
     }
 
     /// The complete configuration that `config` leads to, and what the environment looks like then.
@@ -49,7 +46,7 @@ impl Entry {
     /// # Errors
     /// An unknown key or a value out of range.
     pub fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)> {
-        (self.describe)(config)
+        self.kind.describe(config)
     }
 
     /// Bytes of all arrays of one replica.
@@ -57,7 +54,15 @@ impl Entry {
     /// # Errors
     /// As [`Entry::describe`].
     pub fn bytes_per_replica(&self, config: &Table) -> Result<u128> {
-        (self.bytes)(config)
+        self.kind.bytes_per_replica(config)
+    }
+
+    /// Bytes of one row of a reset pool, that is, of one replica's state.
+    ///
+    /// # Errors
+    /// As [`Entry::describe`].
+    pub fn bytes_per_pool_row(&self, config: &Table) -> Result<u128> {
+        self.kind.bytes_per_pool_row(config)
     }
 
     /// Checks the environment against the contract, alone and in an executor.
@@ -65,7 +70,56 @@ impl Entry {
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self, config: &Table, seed: u64) -> Result<()> {
-        (self.check)(config, seed)
+        self.kind.check(config, seed)
+    }
+}
+
+/// What an entry can do, whatever the type of its environment.
+trait Kind: Send + Sync {
+    fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>>;
+    fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)>;
+    fn bytes_per_replica(&self, config: &Table) -> Result<u128>;
+    fn bytes_per_pool_row(&self, config: &Table) -> Result<u128>;
+    fn check(&self, config: &Table, seed: u64) -> Result<()>;
+}
+
+struct Of<E>(PhantomData<fn() -> E>);
+
+impl<E: Env> Of<E> {
+    fn config(table: &Table) -> Result<E::Config> {
+        Ok(E::Config::from_table(table).map_err(|e| e.under("env."))?)
+    }
+
+    fn build(config: &E::Config) -> Result<E> {
+        Ok(E::new(config).map_err(|e| e.under("env."))?)
+    }
+}
+
+impl<E: Env> Kind for Of<E> {
+    fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>> {
+        let env = Self::build(&Self::config(config)?)?;
+        Ok(Box::new(CpuVecEnv::new(env, options.clone())?))
+    }
+
+    fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)> {
+        let config = Self::config(config)?;
+        Ok((config.to_table(), Self::build(&config)?.spec()))
+    }
+
+    fn bytes_per_replica(&self, config: &Table) -> Result<u128> {
+        let env = Self::build(&Self::config(config)?)?;
+        Ok(crate::executor::plan::plan(&env, &env.spec(), 1, 0)?.0.bytes())
+    }
+
+    fn bytes_per_pool_row(&self, config: &Table) -> Result<u128> {
+        let env = Self::build(&Self::config(config)?)?;
+        Ok(crate::executor::starts::fields(&env)?.iter().map(PoolField::bytes).sum())
+    }
+
+    fn check(&self, config: &Table, seed: u64) -> Result<()> {
+        let config = Self::config(config)?;
+        warp_core::check_env::<E>(&config, seed)?;
+        crate::check_vec_env::<E>(&config, seed)
     }
 }
 
@@ -85,35 +139,14 @@ impl Registry {
     /// Adds an environment; one of the same name is replaced.
     #[must_use]
     pub fn with<E: Env>(mut self) -> Self {
-        let build = |table: &Table| -> Result<(E::Config, E)> {
-            let config = E::Config::from_table(table).map_err(|e| e.under("env."))?;
-            let env = E::new(&config).map_err(|e| e.under("env."))?;
-            Ok((config, env))
-        };
-        let entry = Entry {
+        self.entries.retain(|other| other.name != E::NAME);
+        self.entries.push(Entry {
             name: E::NAME,
             fields: E::Config::fields(),
             defaults: E::Config::default().to_table(),
             kernel: E::kernel(),
-            make: Arc::new(move |table, options| {
-                Ok(Box::new(CpuVecEnv::new(build(table)?.1, options.clone())?))
-            }),
-            check: Arc::new(move |table, seed| {
-                let config = E::Config::from_table(table).map_err(|e| e.under("env."))?;
-                warp_core::check_env::<E>(&config, seed)?;
-                crate::check_vec_env::<E>(&config, seed)
-            }),
-            bytes: Arc::new(move |table| {
-                let env = build(table)?.1;
-                Ok(crate::executor::plan::plan(&env, &env.spec(), 1)?.0.bytes())
-            }),
-            describe: Arc::new(move |table| {
-                let (config, env) = build(table)?;
-                Ok((config.to_table(), env.spec()))
-            }),
-        };
-        self.entries.retain(|other| other.name != entry.name);
-        self.entries.push(entry);
+            kind: Arc::new(Of::<E>(PhantomData)),
+        });
         self
     }
 

@@ -7,6 +7,7 @@
 
 use crate::episodes::EpisodeTotals;
 use crate::error::Result;
+use crate::pool::PoolSource;
 use std::ops::Range;
 use warp_core::EnvSpec;
 use warp_data::{ArrayId, Store};
@@ -26,6 +27,11 @@ pub struct VecOptions {
     pub auto_reset: bool,
     /// Where episodes start.
     pub start: Start,
+    /// The rows that [`Start::Pool`] draws from; else not used.
+    pub pool: PoolSource,
+    /// Seed of the fixed start and of a generated pool's rows; none: `seed`. Replicas that differ in
+    /// `seed` alone can so begin in the same states.
+    pub start_seed: Option<u64>,
 }
 
 warp_core::choices! {
@@ -35,6 +41,8 @@ warp_core::choices! {
         Fresh = "fresh",
         /// One and the same start for all of them, drawn from the seed.
         Fixed = "fixed",
+        /// A row of a reset pool, drawn for every replica and episode.
+        Pool = "pool",
     }
 }
 
@@ -47,6 +55,8 @@ impl Default for VecOptions {
             first_replica: 0,
             auto_reset: true,
             start: Start::Fresh,
+            pool: PoolSource::default(),
+            start_seed: None,
         }
     }
 }
@@ -88,10 +98,14 @@ pub struct ArrayIds {
     pub final_statistic: Option<ArrayId>,
     /// `global_obs`: what a centralised critic sees, f32 `[n_envs, width]`.
     pub global_obs: Option<ArrayId>,
+    /// `pool.<field>`: the reset pool, one array per state field, `[rows, dims...]`; empty unless
+    /// episodes start from one.
+    pub pool: Vec<ArrayId>,
 }
 
 impl ArrayIds {
-    /// The arrays that a checkpoint must hold; all others follow from them.
+    /// The arrays that a checkpoint must hold; all others follow from them (and the reset pool from
+    /// its seed or its source).
     pub fn persistent(&self) -> impl Iterator<Item = ArrayId> {
         let fixed = [Some(self.episode_length), self.statistic];
         let grouped =
@@ -119,7 +133,9 @@ pub trait VecEnv: Send {
     /// Moves every replica by one step with the actions in `action.<group>`.
     ///
     /// # Errors
-    /// The first action that lies outside its space; nothing has moved then.
+    /// The first discrete action that lies outside its space or real number that is not finite;
+    /// nothing has moved then. What a number beyond a Box's bounds means is the environment's
+    /// matter.
     fn step(&mut self) -> Result<()>;
 
     /// Writes the observations anew, after the state was changed from outside.

@@ -5,17 +5,17 @@
 //! [`Purpose::Action`]).
 
 use crate::error::{Error, Result};
-use crate::head::{Choices, Head, LANES, Lanes, Pick};
+use crate::head::{Choices, Head, LANES, Pick};
 use crate::rows::Rows;
 use warp_core::Purpose;
-use warp_core::philox::uniform_f32;
 
 /// Whether actions are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Drawn from the softmax of the logits.
+    /// Drawn from the distribution.
     Sample,
-    /// The first choice whose logit is largest among those allowed; nothing is drawn.
+    /// The first choice whose logit is largest among those allowed, or the mean of a Gaussian;
+    /// nothing is drawn.
     Greedy,
 }
 
@@ -129,7 +129,7 @@ impl CategoricalLayout {
         for (head, &size) in self.sizes.iter().enumerate() {
             let one = Head { logits, mask, width: self.width, first, size };
             if mode == Mode::Sample && head % 4 == 0 {
-                uniforms = uniform_lanes(rows, first_row, out.log_probs.len(), head / 4);
+                uniforms = rows.uniform_lanes(first_row, out.log_probs.len(), head / 4);
             }
             let choices = one.choose(match mode {
                 Mode::Sample => Pick::At(&uniforms[head % 4]),
@@ -227,23 +227,12 @@ fn nth_allowed(mask: &[u8], nth: u32) -> Option<u32> {
     allowed.map(|(choice, _)| choice as u32).nth(nth as usize)
 }
 
-fn check_length(array: &'static str, found: usize, per_row: usize, rows: usize) -> Result<()> {
+pub(crate) fn check_length(
+    array: &'static str,
+    found: usize,
+    per_row: usize,
+    rows: usize,
+) -> Result<()> {
     let expected = per_row.saturating_mul(rows);
     if found == expected { Ok(()) } else { Err(Error::Length { array, found, expected, rows }) }
-}
-
-/// Draws 4 `block` to 4 `block` + 3 of `n` rows.
-fn uniform_lanes(rows: &Rows, first_row: usize, n: usize, block: usize) -> [Lanes; 4] {
-    let (mut replicas, mut agents) = ([0; LANES], [0; LANES]);
-    for row in 0..n {
-        (replicas[row], agents[row]) = (rows.replica(first_row + row), rows.agent(first_row + row));
-    }
-    let mut uniforms = [[0.0; LANES]; 4];
-    for i in 0..LANES {
-        let stream = rows.stream(replicas[i], agents[i], Purpose::Action);
-        for (word, uniform) in stream.block(block as u32).into_iter().zip(&mut uniforms) {
-            uniform[i] = uniform_f32(word);
-        }
-    }
-    uniforms
 }

@@ -2,6 +2,8 @@
 //!
 //! Every message is one sentence that says which array or row is wrong and how.
 
+use crate::gaussian::Bounding;
+
 /// The crate's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -56,4 +58,53 @@ pub enum Error {
         /// The head.
         head: usize,
     },
+    /// A Gaussian layout without elements, or with unequal numbers of bounds.
+    #[error("a Gaussian action has {low} low and {high} high bounds, expected as many, at least 1")]
+    Bounds {
+        /// Number of low bounds.
+        low: usize,
+        /// Number of high bounds.
+        high: usize,
+    },
+    /// Bounds that are not in order, or not finite where samples are squashed.
+    #[error(
+        "element {element} of a Gaussian action has bounds {low} and {high}, expected {} in order",
+        if *bounding == Bounding::Squash { "two finite and different ones" } else { "two" }
+    )]
+    Bound {
+        /// The element.
+        element: usize,
+        /// Its low bound.
+        low: f32,
+        /// Its high bound.
+        high: f32,
+        /// How it was to be bounded.
+        bounding: Bounding,
+    },
+    /// A range of log-deviations that is empty or too wide for an f32.
+    #[error(
+        "log-deviations between {min} and {max} were asked for, expected -20 <= min <= max <= 20"
+    )]
+    LogStdRange {
+        /// Lowest log-deviation.
+        min: f32,
+        /// Highest log-deviation.
+        max: f32,
+    },
+    /// A mean or log-deviation that is NaN or infinite.
+    #[error("parameter {parameter} in row {row} is {value}, expected a finite number")]
+    Parameter {
+        /// The row.
+        row: usize,
+        /// Its place in the row: means first, then log-deviations.
+        parameter: usize,
+        /// What it is.
+        value: f32,
+    },
+    /// Room for discrete actions was given for continuous ones, or the other way round.
+    #[error("the room for actions is of the other kind: discrete for continuous, or the reverse")]
+    OtherKind,
+    /// A mask over continuous actions.
+    #[error("an action mask was given, but continuous actions have none")]
+    MaskedBox,
 }

@@ -4,6 +4,8 @@
 //! its place in the batch, so a batch may be cut into shards, threads or devices without a change
 //! of any action.
 
+use crate::head::{LANES, Lanes};
+use warp_core::philox::uniform_f32;
 use warp_core::{Draw, Purpose};
 
 /// Names of the rows of a batch, which is stored as `[n_replicas, n_agents]` and belongs to one
@@ -59,5 +61,21 @@ impl Rows {
     #[inline(always)]
     pub(crate) fn stream(&self, replica: u32, agent: u32, purpose: Purpose) -> Draw {
         Draw::new(self.seed, replica, self.step, purpose).agent(agent)
+    }
+    /// Uniform numbers 4 `block` to 4 `block` + 3 of `n` rows' streams for [`Purpose::Action`].
+    pub(crate) fn uniform_lanes(&self, first_row: usize, n: usize, block: usize) -> [Lanes; 4] {
+        let (mut replicas, mut agents) = ([0; LANES], [0; LANES]);
+        for row in 0..n {
+            (replicas[row], agents[row]) =
+                (self.replica(first_row + row), self.agent(first_row + row));
+        }
+        let mut uniforms = [[0.0; LANES]; 4];
+        for i in 0..LANES {
+            let stream = self.stream(replicas[i], agents[i], Purpose::Action);
+            for (word, uniform) in stream.block(block as u32).into_iter().zip(&mut uniforms) {
+                uniform[i] = uniform_f32(word);
+            }
+        }
+        uniforms
     }
 }

@@ -1,5 +1,6 @@
 //! From a rollout to minibatches: which samples count, in what order, gathered into one piece.
 
+use crate::actions::{Actions, pick_rows};
 use crate::error::Result;
 use crate::gae::Trajectory;
 use crate::loss::{LossConfig, LossMetrics, Minibatch};
@@ -40,7 +41,7 @@ pub struct Samples {
     explained_variance: f64,
     obs: Vec<f32>,
     action_mask: Vec<u8>,
-    actions: Vec<i32>,
+    actions: Actions,
     log_probs: Vec<f32>,
     values: Vec<f32>,
     batch_advantages: Vec<f32>,
@@ -118,24 +119,22 @@ impl Samples {
         norm_adv: bool,
     ) -> Minibatch<'_> {
         let picked = &self.order[range];
-        let heads = rollout.head_sizes.len();
-        let mask_width = rollout.head_sizes.iter().sum();
         pick_rows(&mut self.obs, &rollout.obs, picked, rollout.width);
-        pick_rows(&mut self.actions, &rollout.actions, picked, heads);
+        self.actions.pick(&rollout.actions, picked, rollout.layout.action_width());
         pick_rows(&mut self.log_probs, &rollout.log_probs, picked, 1);
         pick_rows(&mut self.values, &rollout.values, picked, 1);
         pick_rows(&mut self.batch_advantages, &self.advantages, picked, 1);
         pick_rows(&mut self.batch_returns, &self.returns, picked, 1);
         let masked = !rollout.action_mask.is_empty();
         if masked {
-            pick_rows(&mut self.action_mask, &rollout.action_mask, picked, mask_width);
+            pick_rows(&mut self.action_mask, &rollout.action_mask, picked, rollout.layout.mask_width());
         }
         if norm_adv {
             normalise(&mut self.batch_advantages);
         }
         Minibatch {
             observations: &self.obs,
-            actions: &self.actions,
+            actions: self.actions.view(),
             log_probs: &self.log_probs,
             advantages: &self.batch_advantages,
             returns: &self.batch_returns,
@@ -152,13 +151,6 @@ impl Samples {
         };
         let total = variance(returns);
         if total > 0.0 { 1.0 - variance(missed) / total } else { 0.0 }
-    }
-}
-
-fn pick_rows<T: Copy>(target: &mut Vec<T>, source: &[T], picked: &[u32], width: usize) {
-    target.clear();
-    for at in picked {
-        target.extend_from_slice(&source[*at as usize * width..][..width]);
     }
 }
 

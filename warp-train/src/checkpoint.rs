@@ -135,9 +135,12 @@ pub fn save(
 
 /// Deletes all but the newest `keep` checkpoints, and what an interrupted write left.
 ///
+/// Of the older ones only those of a regular step are kept: what an earlier end of the run left
+/// would not be there had it run through.
+///
 /// # Errors
 /// A folder that can't be deleted.
-pub fn prune(folder: &Path, keep: usize) -> Result<()> {
+pub fn prune(folder: &Path, keep: usize, is_regular: impl Fn(u64) -> bool) -> Result<()> {
     let remove = |path: &Path| {
         std::fs::remove_dir_all(path).map_err(|e| Error::file("cannot delete", path, e))
     };
@@ -147,7 +150,12 @@ pub fn prune(folder: &Path, keep: usize) -> Result<()> {
         }
     }
     let all = list(folder)?;
-    all.iter().rev().skip(keep).try_for_each(|(_, path)| remove(path))
+    let mut older = all.iter().rev().skip(1);
+    let mut kept = 1;
+    older.try_for_each(|(step, path)| {
+        kept += usize::from(is_regular(*step));
+        if is_regular(*step) && kept <= keep { Ok(()) } else { remove(path) }
+    })
 }
 
 /// The checkpoints in `folder`, oldest first, with their steps.

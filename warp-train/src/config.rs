@@ -7,10 +7,12 @@
 
 use crate::burn::Activation;
 use crate::error::{Error, Result};
+pub use crate::plan::PolicyPlan;
+use crate::plan::{check_policy, plan_policies};
 use crate::schedule::Schedule;
 use std::fmt::Write;
 use warp_core::toml::{Table, Value};
-use warp_core::{Config, ConfigField, ConfigValue, EnvSpec, Space};
+use warp_core::{Config, ConfigField, ConfigValue, EnvSpec};
 use warp_func::{Registry, Start};
 
 warp_core::choices! {
@@ -31,6 +33,38 @@ impl Algorithm {
             Algorithm::Ppo => "ppo",
             Algorithm::A2c => "a2c",
         }
+    }
+}
+
+warp_core::choices! {
+    /// How a continuous action is drawn and kept within its bounds.
+    pub enum ActionDistribution {
+        /// A normal number in the action's own units; the environment gets it clipped.
+        Gaussian = "gaussian",
+        /// tanh of a normal number, stretched to the bounds.
+        Squashed = "squashed",
+    }
+}
+
+warp_core::choices! {
+    /// What the standard deviation of a continuous action depends on.
+    pub enum LogStd {
+        /// On nothing: one learned number per element, the parameter `log_std`.
+        StateIndependent = "state_independent",
+        /// On the observation: a linear layer of its own, `log_std_head`.
+        StateDependent = "state_dependent",
+    }
+}
+
+warp_core::choices! {
+    /// How weights start, in the terms of `torch.nn.init`.
+    pub enum Init {
+        /// `orthogonal_`; biases 0.
+        Orthogonal = "orthogonal",
+        /// `xavier_uniform_` with gain 1; biases 0.
+        Xavier = "xavier",
+        /// `kaiming_uniform_` with a = sqrt 5, and biases as `torch.nn.Linear` draws them.
+        Kaiming = "kaiming",
     }
 }
 
@@ -110,21 +144,32 @@ warp_core::config! {
         pub activation: Activation = Activation::Tanh,
         /// Whether policy and value share their hidden layers.
         pub shared_trunk: bool = false,
+        /// How weights start: "orthogonal" (gain sqrt 2 in hidden layers, 0.01 in the policy's last,
+        /// 1 in the value's, biases 0), "xavier" (uniform with gain 1, biases 0) or "kaiming" (torch's
+        /// default: weights and biases uniform within 1 / sqrt(inputs)).
+        pub init: Init = Init::Orthogonal,
+        /// Continuous actions: "gaussian" draws in the action's units and clips to the bounds;
+        /// "squashed" puts tanh of the sample between them.
+        pub action_distribution: ActionDistribution = ActionDistribution::Gaussian,
+        /// Continuous actions: whether the logarithm of the standard deviation is one number per
+        /// element ("state_independent") or another output of the network ("state_dependent").
+        pub log_std: LogStd = LogStd::StateIndependent,
+        /// Continuous actions: where the logarithm of the standard deviation starts.
+        pub log_std_init: f64 = 0.0,
+        /// Continuous actions: the lowest logarithm of the standard deviation.
+        pub log_std_min: f64 = -5.0,
+        /// Continuous actions: the highest logarithm of the standard deviation.
+        pub log_std_max: f64 = 2.0,
+        /// Whether observations are brought to mean 0 and deviation 1, each number by itself, and cut
+        /// off at 10; by what rollouts before this one held.
+        pub norm_obs: bool = false,
+        /// Whether rewards are divided by the standard deviation of the discounted return (as in
+        /// Gymnasium's NormalizeReward) and cut off at 10. Figures of episodes stay as they are.
+        pub norm_reward: bool = false,
         /// A2C, for comparison with WarpDrive: the last step of a rollout uses the value of its own
         /// observation as the return and ignores its reward, as the original does.
         pub compat_last_step: bool = false,
     }
-}
-
-/// A policy and the groups it acts for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PolicyPlan {
-    /// Its name.
-    pub name: String,
-    /// Its keys, complete.
-    pub config: PolicyConfig,
-    /// The groups, by number, in the order of the spec.
-    pub groups: Vec<usize>,
 }
 
 /// A complete and checked configuration.
@@ -185,6 +230,13 @@ impl TrainConfig {
         self.run.num_envs as u64 * self.run.num_steps as u64
     }
 
+    /// Whether a checkpoint is due after `step` environment steps, a whole number of iterations.
+    #[must_use]
+    pub fn is_checkpoint_step(&self, step: u64) -> bool {
+        let (every, before) = (self.run.checkpoint_steps, self.steps_per_iteration());
+        every > 0 && step > 0 && step.saturating_sub(before) / every != step / every
+    }
+
     /// As TOML, complete, with a comment before each key.
     #[must_use]
     pub fn to_toml(&self, env_fields: &[ConfigField]) -> String {
@@ -231,55 +283,6 @@ fn policy_tables(tables: &Table) -> Result<Vec<(String, Table)>> {
     tables.iter().map(table).collect()
 }
 
-/// Maps every group to exactly one policy. Without any policy, each group gets one of its name.
-fn plan_policies(
-    base: &PolicyConfig,
-    own: &[(String, Table)],
-    spec: &EnvSpec,
-) -> Result<Vec<PolicyPlan>> {
-    let by_group: Vec<(String, Table)> =
-        spec.groups.iter().map(|group| (group.name.clone(), Table::new())).collect();
-    let own = if own.is_empty() { &by_group } else { own };
-    let mut taken = vec![None::<&str>; spec.groups.len()];
-    let mut plans = Vec::new();
-    for (name, keys) in own {
-        let mut config = base.clone();
-        for (key, value) in keys {
-            config.set(key, value).map_err(|e| e.under(&format!("policy.{name}.")))?;
-        }
-        if config.groups.is_empty() {
-            // A policy that names no groups acts for the one of its own name.
-            config.groups = vec![name.clone()];
-        }
-        let mut groups = Vec::new();
-        for group in &config.groups {
-            let Some(index) = spec.group_index(group) else {
-                let known: Vec<_> = spec.groups.iter().map(|g| g.name.as_str()).collect();
-                return Err(Error::Invalid(format!(
-                    "policy.{name}.groups names \"{group}\", but {} has the groups {}",
-                    spec.name,
-                    known.join(", ")
-                )));
-            };
-            if let Some(other) = taken[index].replace(name) {
-                return Err(Error::Invalid(format!(
-                    "group \"{group}\" is claimed by policy \"{other}\" and by policy \"{name}\""
-                )));
-            }
-            groups.push(index);
-        }
-        groups.sort_unstable();
-        plans.push(PolicyPlan { name: name.clone(), config, groups });
-    }
-    match taken.iter().position(Option::is_none) {
-        Some(group) => Err(Error::Invalid(format!(
-            "group \"{}\" has no policy; add it to the groups of one",
-            spec.groups[group].name
-        ))),
-        None => Ok(plans),
-    }
-}
-
 fn check_run(run: &RunConfig) -> Result<()> {
     let positive = |key: &str, value: usize| {
         if value > 0 {
@@ -294,85 +297,6 @@ fn check_run(run: &RunConfig) -> Result<()> {
     if run.num_envs > u32::MAX as usize {
         let reason = "replicas are numbered with 32 bits";
         return Err(warp_core::Error::invalid("num_envs", run.num_envs, reason).into());
-    }
-    Ok(())
-}
-
-fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -> Result<()> {
-    let PolicyPlan { name, config, groups } = plan;
-    let invalid = |key: &str, value: String, reason: &str| {
-        Err(warp_core::Error::invalid(&format!("policy.{name}.{key}"), value, reason).into())
-    };
-    let unit = |key: &str, value: f64| {
-        if (0.0..=1.0).contains(&value) {
-            return Ok(());
-        }
-        invalid(key, value.to_string(), "must lie between 0 and 1")
-    };
-    unit("gamma", config.gamma)?;
-    unit("gae_lambda", config.gae_lambda)?;
-    for (key, value) in [
-        ("learning_rate", config.learning_rate.lowest()),
-        ("clip_coef", config.clip_coef),
-        ("max_grad_norm", config.max_grad_norm),
-        ("adam_eps", config.adam_eps),
-        ("vf_coef", config.vf_coef.lowest()),
-    ] {
-        if value < 0.0 {
-            return invalid(key, value.to_string(), "must not be negative");
-        }
-    }
-    for (key, value) in [
-        ("clip_coef", config.clip_coef),
-        ("vf_coef", config.vf_coef.largest()),
-        ("ent_coef", config.ent_coef.largest()),
-    ] {
-        if value > f64::from(f32::MAX) {
-            return invalid(key, value.to_string(), "does not fit in an f32");
-        }
-    }
-    if config.hidden.contains(&0) {
-        return invalid("hidden", format!("{:?}", config.hidden), "each width must be at least 1");
-    }
-    if config.update_epochs == 0 {
-        return invalid("update_epochs", "0".into(), "must be at least 1");
-    }
-    let agents: usize = groups.iter().map(|g| spec.groups[*g].n_agents).sum();
-    // Too many to count are refused for memory, later.
-    let rows = run.num_envs.saturating_mul(run.num_steps).saturating_mul(agents);
-    if config.num_minibatches == 0 || config.num_minibatches > rows {
-        let reason = format!("must lie between 1 and the {rows} samples of a rollout");
-        return invalid("num_minibatches", config.num_minibatches.to_string(), &reason);
-    }
-    check_spaces(plan, spec)
-}
-
-/// Groups that share a policy must look and act alike.
-fn check_spaces(plan: &PolicyPlan, spec: &EnvSpec) -> Result<()> {
-    let first = &spec.groups[plan.groups[0]];
-    for group in plan.groups.iter().map(|g| &spec.groups[*g]) {
-        if matches!(group.action, Space::Box { .. }) {
-            return Err(Error::Invalid(format!(
-                "group \"{}\" takes {}, but policies for continuous actions are not built yet",
-                group.name, group.action
-            )));
-        }
-        let alike = group.observation_width() == first.observation_width()
-            && group.mask_width() == first.mask_width()
-            && group.action.head_sizes() == first.action.head_sizes();
-        if !alike {
-            return Err(Error::Invalid(format!(
-                "groups \"{}\" and \"{}\" can't share policy \"{}\": one observes {} and takes {}, \
-                 the other observes {} and takes {}",
-                first.name,
-                group.name,
-                plan.name,
-                first.observation,
-                first.action,
-                group.observation,
-                group.action
-            )));
-        }
     }
     Ok(())
 }

@@ -96,6 +96,9 @@ pub struct EpisodeOptions {
     pub random: Vec<String>,
 }
 
+/// Who watches an episode: sees the environments after each step, and may break it off or fail.
+pub type Look<'a, E> = dyn FnMut(&dyn VecEnv) -> std::result::Result<ControlFlow<()>, E> + 'a;
+
 /// Plays one episode as [`evaluate`] does and shows the environment, one replica, to `look`: at the
 /// start and after every step, the last one included. It ends early when `look` breaks.
 ///
@@ -106,7 +109,7 @@ pub fn play_episode<E: From<Error>>(
     config: &TrainConfig,
     registry: &Registry,
     options: &EpisodeOptions,
-    look: &mut dyn FnMut(&dyn VecEnv) -> std::result::Result<ControlFlow<()>, E>,
+    look: &mut Look<'_, E>,
 ) -> std::result::Result<(), E> {
     check_random(config, &options.random)?;
     let mut config = config.clone();

@@ -31,11 +31,11 @@ pub fn gae(
     let Trajectory { n_rows, rewards, values, ended, truncated_values, last_values } = trajectory;
     let n_steps = rewards.len() / n_rows.max(1);
     for t in (0..n_steps).rev() {
-        for row in 0..n_rows {
+        let last = t + 1 == n_steps;
+        for (row, last_value) in last_values.iter().enumerate() {
             let at = t * n_rows + row;
-            let last = t + 1 == n_steps;
             let (next_value, next_advantage) = match (ended[at], last) {
-                (0, true) => (last_values[row], 0.0),
+                (0, true) => (*last_value, 0.0),
                 (0, false) => (values[at + n_rows], advantages[at + n_rows]),
                 _ => (truncated_values[at], 0.0),
             };

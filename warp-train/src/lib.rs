@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod a2c;
+pub mod actions;
 pub mod adam;
 pub mod batch;
 pub mod burn;
@@ -13,6 +14,8 @@ pub mod gae;
 pub mod learner;
 pub mod loss;
 pub mod metrics;
+pub mod normalise;
+mod plan;
 mod policy_error;
 pub mod ppo;
 pub mod rollout;
@@ -20,8 +23,11 @@ pub mod run;
 pub mod schedule;
 pub mod trainer;
 
+pub use actions::{Actions, ActionsRef};
 pub use checkpoint::Checkpoint;
-pub use config::{Algorithm, PolicyConfig, RunConfig, TrainConfig};
+pub use config::{
+    ActionDistribution, Algorithm, Init, LogStd, PolicyConfig, RunConfig, TrainConfig,
+};
 pub use error::{Error, Result};
 pub use learner::Learner;
 pub use policy_error::PolicyError;

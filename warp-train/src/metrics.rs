@@ -73,7 +73,7 @@ pub struct PolicyMetrics {
     pub policy_loss: f64,
     /// Value loss, before its coefficient.
     pub value_loss: f64,
-    /// Entropy, nats, summed over heads.
+    /// Entropy, nats, summed over heads or elements.
     pub entropy: f64,
     /// Estimate of the divergence from the policy that collected the rollout.
     pub approx_kl: f64,

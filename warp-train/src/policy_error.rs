@@ -36,6 +36,19 @@ pub enum PolicyError {
         /// Actions which the mask allows in that row (all of them without a mask).
         allowed: usize,
     },
+    /// Discrete actions for a continuous policy, or the other way round.
+    #[error("the minibatch holds actions of the other kind: discrete for continuous, or the reverse")]
+    OtherActions,
+    /// A raw sample of a continuous action is infinite or not a number.
+    #[error("row {row} took the raw sample {value} as element {element} of its action")]
+    InvalidSample {
+        /// Row of the minibatch.
+        row: usize,
+        /// Element of the action.
+        element: usize,
+        /// The sample found.
+        value: f32,
+    },
     /// A sample weight is negative, infinite or not a number.
     #[error("sample weight of row {row} is {weight}, but weights are finite and not negative")]
     InvalidWeight {
@@ -47,7 +60,7 @@ pub enum PolicyError {
     /// A network gave outputs of an unexpected shape.
     #[error("the network gave {output} of shape {found:?}, but {expected:?} is expected")]
     WrongOutput {
-        /// "logits" or "values".
+        /// "policy outputs" or "values".
         output: &'static str,
         /// Shape found.
         found: Vec<usize>,
@@ -60,7 +73,7 @@ pub enum PolicyError {
          the observations are not finite"
     )]
     NonFiniteOutput {
-        /// "logits" or "values".
+        /// "policy outputs" or "values".
         output: &'static str,
         /// Index of the first such element.
         index: usize,

@@ -3,8 +3,11 @@
 //! A row is one agent of one replica; rows go replica by replica, agents in the order of the
 //! policy's groups. Everything is `[n_steps, n_rows, ...]`, time first.
 
+use crate::actions::Actions;
 use crate::config::{PolicyPlan, TrainConfig};
+use crate::error::Result;
 use warp_func::VecEnv;
+use warp_sample::{ActionLayout, Mode, Rows};
 
 /// A rollout of every policy.
 #[derive(Debug)]
@@ -27,14 +30,19 @@ pub struct PolicyRollout {
     pub n_rows: usize,
     /// Numbers per observation.
     pub width: usize,
-    /// Actions of each discrete head.
-    pub head_sizes: Vec<usize>,
-    /// What the agents saw before each step, f32 `[n_steps + 1, n_rows, width]`.
+    /// What a policy's outputs mean and what its actions are.
+    pub layout: ActionLayout,
+    /// What the agents saw before each step, f32 `[n_steps + 1, n_rows, width]`; normalised once the
+    /// learner has looked at it, if the policy is to.
     pub obs: Vec<f32>,
     /// Which actions were allowed, u8 `[n_steps + 1, n_rows, sum of head sizes]`; empty without a mask.
     pub action_mask: Vec<u8>,
-    /// What they did, i32 `[n_steps, n_rows, n_heads]`.
-    pub actions: Vec<i32>,
+    /// What they did: choices i32 `[n_steps, n_rows, n_heads]`, or samples before they are clipped or
+    /// squashed, f32 `[n_steps, n_rows, dim]`.
+    pub actions: Actions,
+    /// What the environments got of continuous actions in the last step, f32 `[n_rows, dim]`; empty
+    /// for discrete ones.
+    pub bounded: Vec<f32>,
     /// Log-probability of that, f32 `[n_steps, n_rows]`.
     pub log_probs: Vec<f32>,
     /// Value estimates of the observations, f32 `[n_steps + 1, n_rows]`.
@@ -71,16 +79,18 @@ struct GroupRows {
 
 impl Rollout {
     /// Room for one iteration of a run.
-    #[must_use]
-    pub fn new(config: &TrainConfig) -> Self {
+    ///
+    /// # Errors
+    /// A policy whose actions can't be drawn, which a resolved configuration rules out.
+    pub fn new(config: &TrainConfig) -> Result<Self> {
         let n_steps = config.run.num_steps;
         let mut first_agent = 0;
         let part = |plan| {
-            let part = PolicyRollout::new(plan, config, first_agent);
+            let part = PolicyRollout::new(plan, config, first_agent)?;
             first_agent += part.n_agents as u32;
-            part
+            Ok(part)
         };
-        Self { n_steps, policies: config.policies.iter().map(part).collect() }
+        Ok(Self { n_steps, policies: config.policies.iter().map(part).collect::<Result<_>>()? })
     }
 
     /// Bytes that [`Rollout::new`] will allocate, gathered minibatches included.
@@ -89,10 +99,8 @@ impl Rollout {
         let steps = config.run.num_steps as u128 + 1;
         let per_policy = |plan: &PolicyPlan| {
             let group = &config.spec.groups[plan.groups[0]];
-            let agents: usize = plan.groups.iter().map(|g| config.spec.groups[*g].n_agents).sum();
-            let rows = config.run.num_envs as u128 * agents as u128;
-            let heads = group.action.head_sizes().len();
-            let stored = 4 * (group.observation_width() + heads + 8) + group.mask_width();
+            let rows = config.run.num_envs as u128 * plan.n_agents(&config.spec) as u128;
+            let stored = 4 * (group.observation_width() + group.action.action_width() + 8) + group.mask_width();
             (2 * stored as u128).saturating_mul(steps).saturating_mul(rows)
         };
         config.policies.iter().map(per_policy).fold(0, u128::saturating_add)
@@ -100,7 +108,7 @@ impl Rollout {
 }
 
 impl PolicyRollout {
-    fn new(plan: &PolicyPlan, config: &TrainConfig, first_agent: u32) -> Self {
+    fn new(plan: &PolicyPlan, config: &TrainConfig, first_agent: u32) -> Result<Self> {
         let (spec, n_steps) = (&config.spec, config.run.num_steps);
         let (mut groups, mut n_agents) = (Vec::new(), 0);
         for group in &plan.groups {
@@ -109,11 +117,12 @@ impl PolicyRollout {
             n_agents += of_group;
         }
         let first = &spec.groups[plan.groups[0]];
-        let (width, head_sizes) = (first.observation_width(), first.action.head_sizes());
+        let (width, layout) = (first.observation_width(), plan.layout(spec)?);
         let mortal = plan.groups.iter().any(|g| spec.groups[*g].mortal);
         let n_rows = config.run.num_envs * n_agents;
         let cells = n_steps * n_rows;
-        Self {
+        let bounded = if layout.head_sizes().is_empty() { n_rows * layout.action_width() } else { 0 };
+        Ok(Self {
             groups,
             n_agents,
             first_agent,
@@ -121,8 +130,9 @@ impl PolicyRollout {
             width,
             obs: vec![0.0; (cells + n_rows) * width],
             action_mask: vec![0; (cells + n_rows) * first.mask_width()],
-            actions: vec![0; cells * head_sizes.len()],
-            head_sizes,
+            actions: Actions::new(&layout, cells),
+            bounded: vec![0.0; bounded],
+            layout,
             log_probs: vec![0.0; cells],
             values: vec![0.0; cells + n_rows],
             rewards: vec![0.0; cells],
@@ -130,7 +140,7 @@ impl PolicyRollout {
             weights: vec![0.0; if mortal { cells } else { 0 }],
             truncated_values: vec![0.0; cells],
             truncated: Truncated::default(),
-        }
+        })
     }
 
     /// The rows of step `t`.
@@ -148,7 +158,7 @@ impl PolicyRollout {
     /// Action masks before step `t`; `None` without a mask.
     #[must_use]
     pub fn mask_at(&self, t: usize) -> Option<&[u8]> {
-        let row: usize = self.head_sizes.iter().sum();
+        let row = self.layout.mask_width();
         (!self.action_mask.is_empty())
             .then(|| &self.action_mask[t * self.n_rows * row..][..self.n_rows * row])
     }
@@ -157,7 +167,7 @@ impl PolicyRollout {
     pub fn store_inputs(&mut self, t: usize, envs: &dyn VecEnv) {
         let (ids, store) = (envs.ids(), envs.store());
         let (n_rows, width) = (self.n_rows, self.width);
-        let mask_width: usize = self.head_sizes.iter().sum();
+        let mask_width = self.layout.mask_width();
         let per_replica = self.n_agents;
         for rows in self.groups.clone() {
             let layout = Interleave { rows, per_replica };
@@ -180,14 +190,21 @@ impl PolicyRollout {
         }
     }
 
-    /// Writes the actions of step `t` into the environments; agents out of the game get 0.
+    /// Writes the actions of step `t`, the last one drawn, into the environments.
     pub fn send_actions(&self, t: usize, envs: &mut dyn VecEnv) {
-        let n_heads = self.head_sizes.len();
-        let actions = &self.actions[t * self.n_rows * n_heads..][..self.n_rows * n_heads];
+        let width = self.layout.action_width();
         for rows in &self.groups {
             let id = envs.ids().action[rows.group];
             let layout = Interleave { rows: *rows, per_replica: self.n_agents };
-            layout.copy_back(actions, envs.store_mut().slice_mut(id), n_heads);
+            match &self.actions {
+                Actions::Discrete(actions) => {
+                    let actions = &actions[t * self.n_rows * width..][..self.n_rows * width];
+                    layout.copy_back(actions, envs.store_mut().slice_mut(id), width);
+                }
+                Actions::Continuous(_) => {
+                    layout.copy_back(&self.bounded, envs.store_mut().slice_mut(id), width);
+                }
+            }
         }
     }
 

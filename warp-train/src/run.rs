@@ -185,7 +185,9 @@ impl Run {
         let folder = Self::checkpoints(&self.folder);
         let state = trainer.learner().state();
         let path = checkpoint::save(&folder, &trainer.counters(), &state, trainer.envs())?;
-        checkpoint::prune(&folder, trainer.config().run.keep_checkpoints)?;
+        let config = trainer.config();
+        let is_regular = |step: u64| config.is_checkpoint_step(step);
+        checkpoint::prune(&folder, config.run.keep_checkpoints, is_regular)?;
         Ok(path)
     }
 

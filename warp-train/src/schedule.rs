@@ -91,14 +91,12 @@ mod tests {
     #[test]
     fn reads_numbers_and_points_and_writes_them_back() {
         for text in ["0.5", "[[0, 1.0], [1000, 0.25]]"] {
-            let value: Value =
-                format!("x = {text}").parse::<toml::Table>().unwrap()["x"].clone();
+            let value: Value = format!("x = {text}").parse::<toml::Table>().unwrap()["x"].clone();
             let schedule = Schedule::from_value(&value).unwrap();
             assert_eq!(schedule.to_value().unwrap().to_string(), text);
         }
         for bad in ["\"fast\"", "[]", "[[0, 1.0], [0, 2.0]]", "[[5, 1.0], [3, 2.0]]", "[1.0]"] {
-            let value =
-                format!("x = {bad}").parse::<toml::Table>().unwrap()["x"].clone();
+            let value = format!("x = {bad}").parse::<toml::Table>().unwrap()["x"].clone();
             assert!(Schedule::from_value(&value).unwrap_err().contains("points"), "{bad}");
         }
     }

@@ -26,11 +26,31 @@ struct Row {
     at_least: f64,
 }
 
-const ROWS: [Row; 4] = [
+const ROWS: [Row; 8] = [
     Row {
         name: "cartpole",
         command: "bench cartpole --envs 1024 --threads 2 --seconds 3",
         at_least: 100e6,
+    },
+    Row {
+        name: "acrobot",
+        command: "bench acrobot --envs 1024 --threads 2 --seconds 3",
+        at_least: 15e6,
+    },
+    Row {
+        name: "mountain_car",
+        command: "bench mountain_car --envs 1024 --threads 2 --seconds 3",
+        at_least: 60e6,
+    },
+    Row {
+        name: "continuous_mountain_car",
+        command: "bench continuous_mountain_car --envs 1024 --threads 2 --seconds 3",
+        at_least: 60e6,
+    },
+    Row {
+        name: "pendulum",
+        command: "bench pendulum --envs 1024 --threads 2 --seconds 3",
+        at_least: 60e6,
     },
     Row {
         name: "tag_gridworld, 5 agents",

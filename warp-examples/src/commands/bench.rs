@@ -5,7 +5,7 @@
 //! what ended. With a policy: the default configuration's network acts, nothing is learned.
 
 use super::progress::short;
-use super::{Device, learner, print_json, thread_count};
+use super::{Device, learner, print_json, say, thread_count};
 use crate::{Outcome, settings};
 use anyhow::Result;
 use clap::Args;
@@ -88,9 +88,9 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
         print_json(&all)?;
     } else {
         let (env, envs) = (&config.run.env_id, args.envs);
-        println!("{env}, {envs} replicas, {threads} threads, observations written");
-        println!("environment alone   {}steps/s", short(alone));
-        println!("with a policy       {}steps/s", short(with_policy));
+        say(&format!("{env}, {envs} replicas, {threads} threads, observations written"))?;
+        say(&format!("environment alone   {}steps/s", short(alone)))?;
+        say(&format!("with a policy       {}steps/s", short(with_policy)))?;
     }
     Ok(Outcome::Done)
 }

@@ -1,5 +1,6 @@
 //! `warp config`: the full default configuration of an environment, a comment per key.
 
+use super::say;
 use crate::{Outcome, settings};
 use anyhow::Result;
 use clap::Args;
@@ -22,6 +23,6 @@ pub struct ConfigArgs {
 /// A configuration that does not fit.
 pub fn execute(args: &ConfigArgs, registry: &Registry) -> Result<Outcome> {
     let config = settings::configure(&args.target, &args.set, registry)?;
-    print!("{}", config.to_toml(registry.get(&config.run.env_id)?.fields));
+    say(config.to_toml(registry.get(&config.run.env_id)?.fields).trim_end())?;
     Ok(Outcome::Done)
 }

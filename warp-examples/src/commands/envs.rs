@@ -1,6 +1,6 @@
 //! `warp envs`: what there is to train in.
 
-use super::print_json;
+use super::{print_json, say};
 use crate::{Outcome, defaults};
 use anyhow::Result;
 use clap::Args;
@@ -27,10 +27,10 @@ pub fn execute(args: &EnvsArgs, registry: &Registry) -> Result<Outcome> {
         print_json(&json!({ "envs": specs.iter().map(describe).collect::<Vec<_>>() }))?;
         return Ok(Outcome::Done);
     }
-    println!(
+    say(&format!(
         "{:<16} {:>10}  {:<10} {:>6}  {:<12} action",
         "environment", "step limit", "group", "agents", "observation"
-    );
+    ))?;
     for spec in &specs {
         for (g, group) in spec.groups.iter().enumerate() {
             let (name, limit) = match g {
@@ -44,7 +44,7 @@ pub fn execute(args: &EnvsArgs, registry: &Registry) -> Result<Outcome> {
             );
         }
     }
-    println!("\nAgents and limits are those of the default configurations; see `warp config ENV`.");
+    say("\nAgents and limits are those of the default configurations; see `warp config ENV`.")?;
     Ok(Outcome::Done)
 }
 

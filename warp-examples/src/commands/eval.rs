@@ -1,6 +1,6 @@
 //! `warp eval`: how good the policies of a run are.
 
-use super::{Device, learner, print_json, thread_count, train::read_config};
+use super::{Device, learner, print_json, say, thread_count, train::read_config};
 use crate::Outcome;
 use anyhow::Result;
 use clap::Args;
@@ -63,23 +63,26 @@ pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
     if args.json {
         print_json(&evaluation)?;
     } else {
-        print(&evaluation, checkpoint.manifest.env_steps);
+        print(&evaluation, checkpoint.manifest.env_steps)?;
     }
     Ok(Outcome::Done)
 }
 
-fn print(evaluation: &Evaluation, env_steps: u64) {
+fn print(evaluation: &Evaluation, env_steps: u64) -> Result<()> {
     let Evaluation { episodes, mean_episode_return, std, min, max, mean_episode_length, .. } =
         evaluation;
-    println!("{episodes} episodes after {env_steps} steps of training");
-    println!("return  mean {mean_episode_return:.2}  std {std:.2}  min {min:.2}  max {max:.2}");
-    println!("length  mean {mean_episode_length:.1}");
+    say(&format!("{episodes} episodes after {env_steps} steps of training"))?;
+    say(&format!(
+        "return  mean {mean_episode_return:.2}  std {std:.2}  min {min:.2}  max {max:.2}"
+    ))?;
+    say(&format!("length  mean {mean_episode_length:.1}"))?;
     if evaluation.group_return.len() > 1 {
         for (group, mean) in &evaluation.group_return {
-            println!("return of {group}  mean {mean:.2}");
+            say(&format!("return of {group}  mean {mean:.2}"))?;
         }
     }
     for (name, mean) in &evaluation.statistics {
-        println!("{name}  mean {mean:.2}");
+        say(&format!("{name}  mean {mean:.2}"))?;
     }
+    Ok(())
 }

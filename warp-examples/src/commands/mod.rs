@@ -4,10 +4,12 @@ pub mod bench;
 pub mod config;
 pub mod envs;
 pub mod eval;
+pub mod plot;
 mod progress;
 pub mod train;
 
 use anyhow::{Result, bail};
+use std::io::Write;
 use warp_train::burn::BurnLearner;
 use warp_train::{Learner, TrainConfig};
 
@@ -62,6 +64,16 @@ pub fn thread_count(threads: usize) -> usize {
 
 /// Prints one JSON object.
 fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    println!("{}", serde_json::to_string_pretty(value)?);
-    Ok(())
+    say(&serde_json::to_string_pretty(value)?)
+}
+
+/// Prints a line, or several. A reader that has left (`| head`) is no error.
+fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            bail!("cannot write to standard output: {e}")
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,9 +1,10 @@
 //! `warp train`: a new run, or one that goes on.
 
 use super::progress::{Progress, short};
-use super::{Device, learner, thread_count};
+use super::{Device, learner, say, thread_count};
+use crate::records::{Records, curves};
 use crate::{Outcome, settings};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,9 +63,11 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     let flag = Arc::clone(&stop);
     // A handler that is there already (the command run twice in one process) serves as well.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
-    let finished = work(&mut trainer, &mut run, &stop)?;
+    let mut records = Records::open(run.folder(), &trainer, &Run::config(run.folder())?)?;
+    let finished = work(&mut trainer, &mut run, &mut records, &stop)?;
     let summary = run.summarise(&trainer, device.name())?;
-    report(&summary, run.folder(), finished);
+    curves::draw(run.folder(), trainer.config())?;
+    report(&summary, run.folder(), finished)?;
     Ok(if finished { Outcome::Done } else { Outcome::Interrupted })
 }
 
@@ -80,6 +83,8 @@ fn begin(args: &TrainArgs, registry: &Registry, threads: usize) -> Result<(Train
     let text = config.to_toml(registry.get(env)?.fields);
     let trainer = trainer(config, args, registry, threads)?;
     let run = Run::create(&folder, &text)?;
+    // From the first moment on there is something to resume.
+    run.checkpoint(&trainer)?;
     Ok((trainer, run))
 }
 
@@ -95,6 +100,10 @@ fn resume(
     }
     let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
     let checkpoint = Checkpoint::newest(&Run::checkpoints(folder))?;
+    let done = checkpoint.manifest.env_steps;
+    if let Some(steps) = args.steps.filter(|steps| *steps < done) {
+        bail!("--steps {steps}: the run in \"{}\" has done {done} already", folder.display());
+    }
     let mut trainer = trainer(config, args, registry, threads)?;
     trainer.restore(&checkpoint)?;
     let run = Run::reopen(folder, &text, &checkpoint)?;
@@ -120,17 +129,22 @@ fn trainer(
 }
 
 /// Iterates until the run is done (true) or `stop` is set (false); saves on the way and at the end.
-fn work(trainer: &mut Trainer, run: &mut Run, stop: &AtomicBool) -> Result<bool> {
+fn work(
+    trainer: &mut Trainer,
+    run: &mut Run,
+    records: &mut Records,
+    stop: &AtomicBool,
+) -> Result<bool> {
     let total = trainer.config().run.total_steps;
-    let every = trainer.config().run.checkpoint_steps;
     let mut progress = Progress::new(trainer.env_steps(), total);
-    let mut saved = None;
+    // Both a new run and one that is continued begin at a checkpoint.
+    let mut saved = Some(trainer.env_steps());
     while trainer.env_steps() < total && !stop.load(Ordering::Relaxed) {
-        let before = trainer.env_steps();
         let metrics = trainer.iterate()?;
         run.log(&metrics)?;
+        records.log(&metrics, trainer)?;
         progress.show(&metrics, run.recent_return());
-        if every > 0 && before / every != trainer.env_steps() / every {
+        if trainer.config().is_checkpoint_step(trainer.env_steps()) {
             run.checkpoint(trainer)?;
             saved = Some(trainer.env_steps());
         }
@@ -139,16 +153,20 @@ fn work(trainer: &mut Trainer, run: &mut Run, stop: &AtomicBool) -> Result<bool>
     if saved != Some(trainer.env_steps()) {
         run.checkpoint(trainer)?;
     }
-    Ok(trainer.env_steps() >= total)
+    let finished = trainer.env_steps() >= total;
+    if finished {
+        records.finish(trainer.env_steps())?;
+    }
+    Ok(finished)
 }
 
-fn report(summary: &Summary, folder: &Path, finished: bool) {
+fn report(summary: &Summary, folder: &Path, finished: bool) -> Result<()> {
     let reached = match summary.mean_episode_return {
-        Some(mean) => format!("mean return {mean:.1} over the last episodes"),
-        None => "no episode ended".into(),
+        Some(mean) => format!("a mean return of {mean:.1} over the last episodes"),
+        None => "the end of no episode".into(),
     };
     let how = if finished { "reached" } else { "stopped early; reached so far:" };
-    println!(
+    say(&format!(
         "{} with {}: {how} {reached}, {} steps in {:.1} s ({}steps/s); the run is in {}",
         summary.env,
         summary.algorithm,
@@ -156,5 +174,5 @@ fn report(summary: &Summary, folder: &Path, finished: bool) {
         summary.seconds,
         short(summary.env_steps_per_second),
         folder.display()
-    );
+    ))
 }

@@ -61,7 +61,6 @@ impl<T: Element> Column<T> {
 
     /// The row of one replica, to be changed.
     #[inline(always)]
-    #[expect(clippy::mut_from_ref, reason = "as for rows_mut")]
     pub(super) fn row_mut(&self, replica: usize) -> &mut [T] {
         self.rows_mut(replica..replica + 1)
     }
@@ -85,7 +84,17 @@ impl FieldColumn {
         Self { first: array.as_ptr().cast(), row: array.row_len(), _array: array }
     }
 
-    /// Elements of scalar field rows `replicas`, as bits.
+    /// Elements of row `row`, as bits. For arrays that nobody writes while shards run.
+    pub(super) fn bits(&self, row: usize) -> &[u32] {
+        let range = row * self.row..(row + 1) * self.row;
+        assert!(range.end <= self._array.len(), "a row of the array");
+        // SAFETY: the range was just checked, all state types are four bytes of plain bits, and
+        // only a reset pool is read so: it is written before the first shard exists, and after that
+        // through the store alone, which is borrowed mutably by the executor while shards run.
+        unsafe { std::slice::from_raw_parts(self.first.add(range.start), range.len()) }
+    }
+
+    /// Elements of field rows `replicas`, as bits.
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "as for Column::rows_mut")]
     pub(super) fn bits_mut(&self, replicas: Range<usize>) -> &mut [u32] {

@@ -2,12 +2,13 @@
 //!
 //! Shards are cut by the number of replicas alone, so results do not depend on the number of
 //! threads. `shard` steps one range; `lanes` is its fast path for small single-agent environments,
-//! many replicas per instruction; `columns` is where pointers into the store are kept.
+//! many replicas per instruction; `starts` is where episodes begin; `columns` is where pointers into the store are kept.
 
 mod columns;
 mod lanes;
 pub(crate) mod plan;
 mod shard;
+pub(crate) mod starts;
 
 use crate::crew::Crew;
 use crate::episodes::EpisodeTotals;
@@ -53,8 +54,10 @@ impl<E: Env> CpuVecEnv<E> {
         }
         let spec = env.spec();
         spec.validate()?;
-        let (plan, ids) = plan::plan(&env, &spec, n_envs)?;
-        let store = plan.allocate()?;
+        let pool_rows = starts::pool_rows(&env, &options)?;
+        let (plan, ids) = plan::plan(&env, &spec, n_envs, pool_rows)?;
+        let mut store = plan.allocate()?;
+        starts::fill_pool(&env, &options, &mut store, &ids);
         let totals = EpisodeTotals::new(spec.groups.len(), spec.statistics.len());
         let shards = columns::Shards::new(&Arc::new(env), &spec, &options, &store, &ids);
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,23 +1,28 @@
 //! Which arrays an environment needs: one per state field, the rest as in [`ArrayIds`].
 
+use super::starts::fields;
 use crate::error::Result;
+use crate::pool::PoolField;
 use crate::vec_env::ArrayIds;
-use warp_core::env::field_len;
-use warp_core::{DType, Env, EnvSpec, GroupSpec, Record, Space};
+use warp_core::{DType, Env, EnvSpec, GroupSpec, Space};
 use warp_data::{ArrayId, Plan};
 
-/// The arrays of `n` replicas, not yet allocated.
-pub(crate) fn plan<E: Env>(env: &E, spec: &EnvSpec, n: usize) -> Result<(Plan, ArrayIds)> {
+/// The arrays of `n` replicas and of a reset pool of `pool_rows` (0: none), not yet allocated.
+pub(crate) fn plan<E: Env>(
+    env: &E,
+    spec: &EnvSpec,
+    n: usize,
+    pool_rows: usize,
+) -> Result<(Plan, ArrayIds)> {
     let mut plan = Plan::new();
-    let state = E::State::FIELDS.iter().map(|field| {
-        field_len(env, field)?;
-        let dims = env.dims();
-        let size =
-            |dim: &&str| dims.iter().find(|(name, _)| name == dim).map_or(0, |(_, size)| *size);
-        let shape: Vec<usize> = [n].into_iter().chain(field.dims.iter().map(size)).collect();
-        Ok(plan.add(field.name, field.dtype, &shape)?)
-    });
-    let state = state.collect::<Result<Vec<_>>>()?;
+    let fields = fields(env)?;
+    let mut add = |prefix: &str, rows: usize, field: &PoolField| {
+        let shape = [&[rows], &field.dims[..]].concat();
+        Ok(plan.add(&format!("{prefix}{}", field.name), field.dtype, &shape)?)
+    };
+    let state = fields.iter().map(|field| add("", n, field)).collect::<Result<Vec<_>>>()?;
+    let pooled = fields.iter().filter(|_| pool_rows > 0);
+    let pool = pooled.map(|field| add("pool.", pool_rows, field)).collect::<Result<Vec<_>>>()?;
     let mut flag = |name: &str, dtype| Ok::<_, crate::Error>(plan.add(name, dtype, &[n])?);
     let terminated = flag("terminated", DType::U8)?;
     let truncated = flag("truncated", DType::U8)?;
@@ -45,6 +50,7 @@ pub(crate) fn plan<E: Env>(env: &E, spec: &EnvSpec, n: usize) -> Result<(Plan, A
         statistic,
         final_statistic,
         global_obs,
+        pool,
     };
     for group in &spec.groups {
         add_group(&mut plan, &mut ids, group, n)?;

@@ -2,8 +2,9 @@
 
 use super::columns::{Column, FieldColumn, RowSource};
 use super::lanes;
+use super::starts::{Starts, copy_row};
 use crate::episodes::EpisodeTotals;
-use crate::vec_env::{ArrayIds, Shard, Start, VecOptions};
+use crate::vec_env::{ArrayIds, Shard, VecOptions};
 use std::ops::Range;
 use std::sync::Arc;
 use warp_core::{
@@ -32,7 +33,7 @@ pub(super) struct ShardRunner<E: Env> {
     global_obs: Option<Column<f32>>,
     time_limit: TimeLimit,
     auto_reset: bool,
-    start: Start,
+    starts: Starts,
     fast: Option<lanes::FastPath>,
 }
 
@@ -89,7 +90,7 @@ impl<E: Env> ShardRunner<E> {
             global_obs: ids.global_obs.map(|id| Column::new(store, id)),
             time_limit: spec.time_limit,
             auto_reset: options.auto_reset,
-            start: options.start,
+            starts: Starts::new(options, store, ids),
             fast: lanes::FastPath::for_env::<E>(spec),
         }
     }
@@ -124,14 +125,22 @@ impl<E: Env> ShardRunner<E> {
         });
     }
 
-    fn reset_replica(&self, replica: usize) {
-        let mut draw = match self.start {
-            Start::Fresh => self.draw(replica, Purpose::Reset),
-            Start::Fixed => Draw::new(self.seed, 0, 0, Purpose::Reset),
-        };
+    fn begin_state(&self, replica: usize) {
+        let mut draw = self.draw(replica, Purpose::Reset);
+        match &self.starts {
+            Starts::Fresh => {}
+            Starts::Fixed(seed) => draw = Draw::new(*seed, 0, 0, Purpose::Reset),
+            Starts::Pool { fields, rows } => {
+                return copy_row(fields, draw.below(*rows), &self.fields, replica);
+            }
+        }
         let mut view = self.view(replica);
         self.env.reset(&mut view, &mut draw);
         self.save(&view, replica);
+    }
+
+    fn reset_replica(&self, replica: usize) {
+        self.begin_state(replica);
         self.episode_length.row_mut(replica)[0] = 0;
         for group in &self.groups {
             group.episode_return.row_mut(replica)[0] = 0.0;

@@ -3,14 +3,7 @@
 //! An action that the mask forbids has probability exactly zero, contributes nothing to the entropy
 //! and receives no gradient.
 
-/// One row's distribution: log-probability of the action taken and entropy, summed over the heads.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct RowDistribution {
-    /// Natural logarithm of the probability of the actions taken.
-    pub(crate) log_prob: f32,
-    /// Entropy in nats.
-    pub(crate) entropy: f32,
-}
+use super::distribution::RowDistribution;
 
 /// Room for one row's probabilities, reused from row to row.
 #[derive(Debug)]

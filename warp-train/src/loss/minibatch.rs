@@ -3,15 +3,17 @@
 use std::ops::Range;
 
 use super::LossConfig;
+use crate::actions::ActionsRef;
 use crate::policy_error::PolicyError;
+use warp_sample::ActionLayout;
 
 /// `n` rows of experience; all arrays are row-major and contiguous.
 #[derive(Debug, Clone, Copy)]
 pub struct Minibatch<'a> {
     /// What the policy saw, f32 `[n, observation_width]`.
     pub observations: &'a [f32],
-    /// What it did, i32 `[n, heads]`, each in `0..head_sizes[head]`.
-    pub actions: &'a [i32],
+    /// What it did: i32 `[n, heads]`, each in `0..head_sizes[head]`, or raw samples f32 `[n, dim]`.
+    pub actions: ActionsRef<'a>,
     /// Log-probability of those actions when they were taken, f32 `[n]`. A2C doesn't read it.
     pub log_probs: &'a [f32],
     /// Advantages, already normalised if they are to be, f32 `[n]`.
@@ -23,7 +25,7 @@ pub struct Minibatch<'a> {
     /// Sample weights, f32 `[n]`, finite and not negative; 0 leaves a row (a dead agent) out, whatever
     /// its other arrays hold, so long as its observation is finite. `None` weighs every row 1.
     pub weights: Option<&'a [f32]>,
-    /// 1 = allowed, u8 `[n, sum of head_sizes]`. `None` allows everything.
+    /// 1 = allowed, u8 `[n, sum of head_sizes]`. `None` allows everything; none for a box.
     pub action_mask: Option<&'a [u8]>,
 }
 
@@ -44,19 +46,19 @@ impl<'a> Minibatch<'a> {
     }
 
     /// The rows in `range`, for arrays that [`Self::check`] has passed.
-    pub(crate) fn rows(&self, range: Range<usize>, width: usize, head_sizes: &[usize]) -> Self {
+    pub(crate) fn rows(&self, range: Range<usize>, width: usize, layout: &ActionLayout) -> Self {
         let wide = |columns: usize| range.start * columns..range.end * columns;
         // Arrays that a loss doesn't read may be empty.
         let optional = |array: &'a [f32]| array.get(range.clone()).unwrap_or(&[]);
         Self {
             observations: &self.observations[wide(width)],
-            actions: &self.actions[wide(head_sizes.len())],
+            actions: self.actions.rows(range.clone(), layout.action_width()),
             log_probs: optional(self.log_probs),
             advantages: &self.advantages[range.clone()],
             returns: &self.returns[range.clone()],
             values: optional(self.values),
             weights: self.weights.map(|weights| &weights[range.clone()]),
-            action_mask: self.action_mask.map(|mask| &mask[wide(head_sizes.iter().sum())]),
+            action_mask: self.action_mask.map(|mask| &mask[wide(layout.mask_width())]),
         }
     }
 
@@ -64,13 +66,13 @@ impl<'a> Minibatch<'a> {
     pub(crate) fn check(
         &self,
         width: usize,
-        head_sizes: &[usize],
+        layout: &ActionLayout,
         loss: &LossConfig,
     ) -> Result<(), PolicyError> {
         loss.check()?;
         let n = self.n_rows();
         check_length("observations", self.observations.len(), n, width)?;
-        check_length("actions", self.actions.len(), n, head_sizes.len())?;
+        check_length("actions", self.actions.len(), n, layout.action_width())?;
         check_length("advantages", self.advantages.len(), n, 1)?;
         if loss.reads_log_probs() {
             check_length("log_probs", self.log_probs.len(), n, 1)?;
@@ -79,7 +81,7 @@ impl<'a> Minibatch<'a> {
             check_length("values", self.values.len(), n, 1)?;
         }
         if let Some(mask) = self.action_mask {
-            check_length("action_mask", mask.len(), n, head_sizes.iter().sum())?;
+            check_length("action_mask", mask.len(), n, layout.mask_width())?;
         }
         if let Some(weights) = self.weights {
             check_length("weights", weights.len(), n, 1)?;
@@ -88,10 +90,28 @@ impl<'a> Minibatch<'a> {
                 return Err(PolicyError::InvalidWeight { row, weight: weights[row] });
             }
         }
-        self.check_actions(head_sizes)
+        match (layout, self.actions) {
+            (ActionLayout::Discrete(heads), ActionsRef::Discrete(actions)) => {
+                self.check_discrete(heads.sizes(), actions)
+            }
+            (ActionLayout::Continuous(elements), ActionsRef::Continuous(raw)) => {
+                self.check_continuous(elements.dim(), raw)
+            }
+            _ => Err(PolicyError::OtherActions),
+        }
     }
 
-    fn check_actions(&self, head_sizes: &[usize]) -> Result<(), PolicyError> {
+    fn check_continuous(&self, dim: usize, raw: &[f32]) -> Result<(), PolicyError> {
+        let counts = |row: usize| self.weights.is_none_or(|weights| weights[row] != 0.0);
+        match raw.iter().enumerate().find(|(at, x)| !x.is_finite() && counts(at / dim)) {
+            Some((at, &value)) => {
+                Err(PolicyError::InvalidSample { row: at / dim, element: at % dim, value })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_discrete(&self, head_sizes: &[usize], actions: &[i32]) -> Result<(), PolicyError> {
         let n_heads = head_sizes.len();
         let mut start = 0;
         for (head, &n_actions) in head_sizes.iter().enumerate() {
@@ -99,7 +119,7 @@ impl<'a> Minibatch<'a> {
                 if self.weights.is_some_and(|weights| weights[row] == 0.0) {
                     continue;
                 }
-                let action = self.actions[row * n_heads + head];
+                let action = actions[row * n_heads + head];
                 let mask = self.mask_row(row, head_sizes).map(|mask| &mask[start..][..n_actions]);
                 let index = usize::try_from(action).unwrap_or(usize::MAX);
                 let fits = index < n_actions && mask.is_none_or(|mask| mask[index] != 0);

@@ -1,11 +1,13 @@
 //! The losses' common part: one pass over a chunk's outputs that gives metrics and output gradients.
 //!
 //! Plain Rust over slices, with no tensor library: a network's learner feeds the gradients with
-//! respect to logits and values back through its layers. What differs between algorithms is a
+//! respect to policy outputs (logits, or means and log-deviations) and values back through its layers. What differs between algorithms is a
 //! function of one row ([`PpoConfig`], [`A2cConfig`]); the entropy bonus and the weighted means are
 //! here.
 
 mod categorical;
+mod distribution;
+mod gaussian;
 mod minibatch;
 
 pub use minibatch::Minibatch;
@@ -14,7 +16,8 @@ pub(crate) use minibatch::check_length;
 use crate::a2c::A2cConfig;
 use crate::policy_error::PolicyError;
 use crate::ppo::PpoConfig;
-use categorical::Categorical;
+use distribution::Distribution;
+use warp_sample::ActionLayout;
 
 /// Which loss to descend.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,8 +115,9 @@ pub(crate) struct RowLoss {
 /// A network's outputs for some rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Outputs<'a> {
-    /// Unnormalised log-probabilities, f32 `[rows, sum of head_sizes]`.
-    pub logits: &'a [f32],
+    /// Logits (unnormalised log-probabilities), or means and then log-deviations, f32
+    /// `[rows, output_width]`.
+    pub policy: &'a [f32],
     /// Value estimates, f32 `[rows]`.
     pub values: &'a [f32],
 }
@@ -121,8 +125,8 @@ pub struct Outputs<'a> {
 /// Room for the gradient of the loss with respect to [`Outputs`]; every element is written.
 #[derive(Debug)]
 pub struct OutputGradients<'a> {
-    /// f32 `[rows, sum of head_sizes]`.
-    pub logits: &'a mut [f32],
+    /// f32 `[rows, output_width]`.
+    pub policy: &'a mut [f32],
     /// f32 `[rows]`.
     pub values: &'a mut [f32],
 }
@@ -183,7 +187,7 @@ pub struct LossMetrics {
     pub policy_loss: f64,
     /// Value loss, before `vf_coef`.
     pub value_loss: f64,
-    /// Entropy of the policy in nats, summed over heads.
+    /// Entropy of the policy in nats, summed over heads or elements.
     pub entropy: f64,
     /// `mean((ratio - 1) - log ratio)` (Schulman's third estimator); 0 for A2C.
     pub approx_kl: f64,
@@ -199,27 +203,27 @@ pub struct LossMetrics {
 #[must_use]
 pub fn chunk_loss(
     loss: &LossConfig,
-    head_sizes: &[usize],
+    layout: &ActionLayout,
     total_weight: f64,
     rows: &Minibatch<'_>,
     outputs: Outputs<'_>,
     gradients: &mut OutputGradients<'_>,
 ) -> LossSums {
-    let (n_heads, width) = (head_sizes.len(), head_sizes.iter().sum::<usize>());
-    let mut categorical = Categorical::new(head_sizes);
+    let (n_actions, width) = (layout.action_width(), layout.output_width());
+    let mut distribution = Distribution::new(layout);
     let mut sums = LossSums::default();
     let or_zero = |array: &[f32], i: usize| array.get(i).copied().unwrap_or(0.0);
     for i in 0..rows.n_rows() {
-        let gradient = &mut gradients.logits[i * width..][..width];
+        let gradient = &mut gradients.policy[i * width..][..width];
         let weight = rows.weights.map_or(1.0, |weights| weights[i]);
         if weight == 0.0 {
             gradient.fill(0.0);
             gradients.values[i] = 0.0;
             continue;
         }
-        let actions = &rows.actions[i * n_heads..][..n_heads];
+        let action = rows.actions.rows(i..i + 1, n_actions);
         let mask = rows.action_mask.map(|mask| &mask[i * width..][..width]);
-        let now = categorical.evaluate(&outputs.logits[i * width..][..width], mask, actions);
+        let now = distribution.evaluate(&outputs.policy[i * width..][..width], mask, action);
         let row = loss.row(&Row {
             log_prob: now.log_prob,
             old_log_prob: or_zero(rows.log_probs, i),
@@ -231,7 +235,7 @@ pub fn chunk_loss(
         sums.add_row(weight, &row, now.entropy);
         let scale = (f64::from(weight) / total_weight) as f32;
         let d_entropy = -scale * loss.ent_coef();
-        categorical.gradient(actions, scale * row.d_log_prob, d_entropy, gradient);
+        distribution.gradient(action, scale * row.d_log_prob, d_entropy, gradient);
         gradients.values[i] = scale * loss.vf_coef() * row.d_value;
     }
     sums

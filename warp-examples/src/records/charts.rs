@@ -1,0 +1,340 @@
+//! Curves over environment steps, as PNG or SVG: panels of lines with bands around them.
+
+use crate::render::png::write_png;
+use anyhow::{Context, Result, anyhow, bail};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{FontStyle, register_font};
+use std::ops::Range;
+use std::path::Path;
+
+/// Size of a panel, pixels.
+const PANEL: (u32, u32) = (700, 420);
+/// Height of the title above the panels, pixels.
+const TITLE: u32 = 52;
+/// PNG files are drawn this much larger and then reduced, which smooths every edge.
+const OVERSAMPLING: u32 = 2;
+const TEXT: RGBColor = RGBColor(40, 44, 52);
+const GRID: RGBColor = RGBColor(228, 231, 236);
+/// Colours of lines, in turn; apart from each other for colour-blind eyes, too (Okabe and Ito).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(90, 90, 90),
+];
+
+/// A picture of several panels.
+#[derive(Debug, Clone, Default)]
+pub struct Chart {
+    /// Above everything.
+    pub title: String,
+    /// Row by row, two in each.
+    pub panels: Vec<Panel>,
+}
+
+/// Axes with curves.
+#[derive(Debug, Clone, Default)]
+pub struct Panel {
+    /// Above the axes.
+    pub title: String,
+    /// The curves; the first ones lie below the others.
+    pub lines: Vec<Line>,
+}
+
+/// A curve.
+#[derive(Debug, Clone, Default)]
+pub struct Line {
+    /// What the legend calls it; nothing: it is not in the legend.
+    pub label: String,
+    /// Number of its colour.
+    pub colour: usize,
+    /// Thin and pale, behind a smooth one.
+    pub faint: bool,
+    /// Environment steps and figures.
+    pub points: Vec<(f64, f64)>,
+    /// Environment steps, lower and upper bound.
+    pub band: Vec<(f64, f64, f64)>,
+}
+
+/// What a picture's file is, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Pixels.
+    Png,
+    /// Shapes and text.
+    Svg,
+}
+
+impl Format {
+    /// By the file's ending.
+    ///
+    /// # Errors
+    /// Another ending.
+    pub fn of(path: &Path) -> Result<Self> {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("png") => Ok(Format::Png),
+            Some("svg") => Ok(Format::Svg),
+            _ => bail!("\"{}\": expected a name that ends in .png or .svg", path.display()),
+        }
+    }
+}
+
+impl Chart {
+    /// Draws the chart into a file, PNG or SVG by its ending.
+    ///
+    /// # Errors
+    /// Another ending, or a file that can't be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let (width, height) = self.size();
+        match Format::of(path)? {
+            Format::Png => {
+                let (width, height) = (width * OVERSAMPLING, height * OVERSAMPLING);
+                let mut pixels = vec![0; 3 * width as usize * height as usize];
+                let backend = BitMapBackend::with_buffer(&mut pixels, (width, height));
+                self.draw(&backend.into_drawing_area(), OVERSAMPLING)?;
+                let pixels = reduce(&pixels, width as usize);
+                let size = (width / OVERSAMPLING, height / OVERSAMPLING);
+                write_png(path, size, &pixels)
+            }
+            Format::Svg => {
+                let mut text = String::new();
+                let backend = SVGBackend::with_string(&mut text, (width, height));
+                self.draw(&backend.into_drawing_area(), 1)?;
+                let written = std::fs::write(path, text);
+                written.with_context(|| format!("cannot write \"{}\"", path.display()))
+            }
+        }
+    }
+
+    fn layout(&self) -> (usize, usize) {
+        let columns = self.panels.len().clamp(1, 2);
+        (self.panels.len().max(1).div_ceil(columns), columns)
+    }
+
+    fn size(&self) -> (u32, u32) {
+        let (rows, columns) = self.layout();
+        (columns as u32 * PANEL.0, rows as u32 * PANEL.1 + TITLE)
+    }
+
+    fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, scale: u32) -> Result<()> {
+        load_fonts()?;
+        area.fill(&WHITE).map_err(broken)?;
+        let (top, below) = area.split_vertically(TITLE * scale);
+        let (width, height) = top.dim_in_pixel();
+        let middle = (width as i32 / 2, (height as f64 * 0.58) as i32);
+        let title = ("sans-serif", 24 * scale, FontStyle::Bold, &TEXT).into_text_style(&top);
+        let title = title.pos(Pos::new(HPos::Center, VPos::Center));
+        top.draw(&Text::new(self.title.as_str(), middle, title)).map_err(broken)?;
+        for (panel, area) in self.panels.iter().zip(below.split_evenly(self.layout())) {
+            panel.draw(&area, scale as i32)?;
+        }
+        area.present().map_err(broken)
+    }
+}
+
+/// What the drawing library could not do.
+fn broken<E: std::fmt::Display>(error: E) -> anyhow::Error {
+    anyhow!("cannot draw the curves: {error}")
+}
+
+/// The fonts are part of the program: nothing of the system is needed.
+fn load_fonts() -> Result<()> {
+    use crate::render::fonts::{BOLD, REGULAR};
+    for (style, data) in [(FontStyle::Normal, REGULAR), (FontStyle::Bold, BOLD)] {
+        register_font("sans-serif", style, data).map_err(|_| anyhow!("the font is damaged"))?;
+    }
+    Ok(())
+}
+
+/// Each pixel the mean of a square of pixels.
+fn reduce(pixels: &[u8], width: usize) -> Vec<u8> {
+    let n = OVERSAMPLING as usize;
+    let height = pixels.len() / 3 / width;
+    let mut reduced = Vec::with_capacity(pixels.len() / n / n);
+    for y in 0..height / n {
+        for x in 0..width / n {
+            for channel in 0..3 {
+                let at = |i: usize| ((y * n + i / n) * width + x * n + i % n) * 3 + channel;
+                let sum: usize = (0..n * n).map(|i| usize::from(pixels[at(i)])).sum();
+                reduced.push((sum / (n * n)) as u8);
+            }
+        }
+    }
+    reduced
+}
+
+impl Panel {
+    fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, scale: i32) -> Result<()> {
+        let text = |size: i32| ("sans-serif", size * scale).into_font().color(&TEXT);
+        let mut chart = ChartBuilder::on(area);
+        chart.margin(10 * scale).margin_right(26 * scale);
+        chart.x_label_area_size(44 * scale).y_label_area_size(70 * scale);
+        chart.caption(&self.title, ("sans-serif", 19 * scale, FontStyle::Bold, &TEXT));
+        let (xs, ys) = (self.x_range(), self.y_range());
+        let (x_size, y_size) = (xs.end - xs.start, ys.end - ys.start);
+        let (x_tick, y_tick) = (|x: &f64| tick(*x, x_size), |y: &f64| tick(*y, y_size));
+        let mut chart = chart.build_cartesian_2d(xs, ys).map_err(broken)?;
+        let mut mesh = chart.configure_mesh();
+        mesh.light_line_style(TRANSPARENT)
+            .bold_line_style(GRID.stroke_width(scale as u32))
+            .axis_style(TEXT.mix(0.6).stroke_width(scale as u32))
+            .label_style(text(14))
+            .axis_desc_style(text(15))
+            .x_labels(6)
+            .y_labels(7)
+            .x_desc("environment steps")
+            .x_label_formatter(&x_tick)
+            .y_label_formatter(&y_tick);
+        mesh.draw().map_err(broken)?;
+        for line in &self.lines {
+            line.draw(&mut chart, scale as u32)?;
+        }
+        if self.lines.iter().all(|line| line.points.is_empty()) {
+            let (width, height) = area.dim_in_pixel();
+            let style = text(16).pos(Pos::new(HPos::Center, VPos::Center));
+            let middle = (width as i32 / 2 + 30 * scale, height as i32 / 2);
+            area.draw(&Text::new("nothing to show yet", middle, style)).map_err(broken)?;
+        }
+        if self.lines.iter().any(|line| !line.label.is_empty()) {
+            let mut legend = chart.configure_series_labels();
+            legend.position(self.legend_position()).label_font(text(14)).margin(10 * scale);
+            legend.legend_area_size(26 * scale);
+            legend.background_style(WHITE.mix(0.85)).border_style(GRID).draw().map_err(broken)?;
+        }
+        Ok(())
+    }
+
+    /// The corner in which the fewest points lie.
+    fn legend_position(&self) -> SeriesLabelPosition {
+        let (xs, ys) = (self.x_range(), self.y_range());
+        let place = |(x, y): &(f64, f64)| {
+            ((x - xs.start) / (xs.end - xs.start), (y - ys.start) / (ys.end - ys.start))
+        };
+        let corner = |right: bool, upper: bool| {
+            let within = |point: &&(f64, f64)| {
+                let (x, y) = place(point);
+                (if right { x > 0.6 } else { x < 0.4 }) && (if upper { y > 0.6 } else { y < 0.4 })
+            };
+            let bold = self.lines.iter().filter(|line| !line.faint);
+            bold.flat_map(|line| &line.points).filter(within).count()
+        };
+        let corners = [
+            (corner(true, false), SeriesLabelPosition::LowerRight),
+            (corner(false, true), SeriesLabelPosition::UpperLeft),
+            (corner(true, true), SeriesLabelPosition::UpperRight),
+            (corner(false, false), SeriesLabelPosition::LowerLeft),
+        ];
+        let emptiest = corners.into_iter().min_by_key(|(points, _)| *points);
+        emptiest.map_or(SeriesLabelPosition::LowerRight, |(_, position)| position)
+    }
+
+    fn x_range(&self) -> Range<f64> {
+        let points = self.lines.iter().flat_map(|line| &line.points);
+        let end = points.map(|point| point.0).fold(0.0, f64::max);
+        0.0..if end > 0.0 { end } else { 1.0 }
+    }
+
+    fn y_range(&self) -> Range<f64> {
+        let points = self.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+        let bands = self.lines.iter().flat_map(|line| &line.band).flat_map(|b| [b.1, b.2]);
+        let extend = |(low, high): (f64, f64), y: f64| (low.min(y), high.max(y));
+        let (low, high) = points.chain(bands).fold((f64::INFINITY, f64::NEG_INFINITY), extend);
+        if low > high {
+            return 0.0..1.0;
+        }
+        let margin = if high > low { 0.06 * (high - low) } else { high.abs().max(1.0) * 0.5 };
+        low - margin..high + margin
+    }
+}
+
+type Axes<'a, DB> = ChartContext<
+    'a,
+    DB,
+    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
+>;
+
+impl Line {
+    fn draw<DB: DrawingBackend>(&self, chart: &mut Axes<'_, DB>, scale: u32) -> Result<()> {
+        let colour = COLOURS[self.colour % COLOURS.len()];
+        if self.band.len() > 1 {
+            let upper = self.band.iter().map(|(x, _, high)| (*x, *high));
+            let lower = self.band.iter().rev().map(|(x, low, _)| (*x, *low));
+            let outline: Vec<_> = upper.chain(lower).collect();
+            let polygon = Polygon::new(outline, colour.mix(0.18).filled());
+            chart.draw_series([polygon]).map_err(broken)?;
+        }
+        let style = if self.faint {
+            colour.mix(0.35).stroke_width(scale)
+        } else {
+            colour.stroke_width(2 * scale)
+        };
+        let points = thinned(&self.points);
+        if let [point] = points[..] {
+            let dot = Circle::new(point, 4 * scale, style.filled());
+            chart.draw_series([dot]).map_err(broken)?;
+        }
+        let series = chart.draw_series(LineSeries::new(points, style)).map_err(broken)?;
+        if !self.label.is_empty() {
+            let length = 20 * scale as i32;
+            series.label(&self.label).legend(move |(x, y)| {
+                PathElement::new(vec![(x, y), (x + length, y)], style)
+            });
+        }
+        Ok(())
+    }
+}
+
+/// At most a thousand points, each the mean of neighbours.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let together = points.len().div_ceil(1000).max(1);
+    let mean = |part: &[(f64, f64)]| {
+        let n = part.len() as f64;
+        (part.iter().map(|p| p.0).sum::<f64>() / n, part.iter().map(|p| p.1).sum::<f64>() / n)
+    };
+    points.chunks(together).map(mean).collect()
+}
+
+/// A number on an axis of some length, as short as it can be told from its neighbours.
+fn tick(value: f64, length: f64) -> String {
+    let value = if value.abs() < length * 1e-9 { 0.0 } else { value };
+    let largest = value.abs().max(length);
+    let (divisor, unit) = match largest {
+        l if l >= 2e9 => (1e9, "G"),
+        l if l >= 2e6 => (1e6, "M"),
+        l if l >= 2e4 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    let step = length / divisor / 10.0;
+    let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
+    let text = format!("{:.digits$}", value / divisor);
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    if text == "0" { text.into() } else { format!("{text}{unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_short() {
+        assert_eq!(tick(0.0, 500_000.0), "0");
+        assert_eq!(tick(100_000.0, 500_000.0), "100k");
+        assert_eq!(tick(1.5e6, 5e6), "1.5M");
+        assert_eq!(tick(-150.0, 100.0), "-150");
+        assert_eq!(tick(0.05, 0.2), "0.05");
+        assert_eq!(tick(1e-17, 0.2), "0");
+        assert_eq!(tick(500.0, 450.0), "500");
+    }
+
+    #[test]
+    fn long_curves_are_thinned() {
+        let points: Vec<_> = (0..2500).map(|i| (f64::from(i), 1.0)).collect();
+        assert_eq!(thinned(&points).len(), 834);
+        assert_eq!(thinned(&points[..10]), &points[..10]);
+    }
+}

@@ -1,0 +1,165 @@
+//! Records of a run beside its `metrics.jsonl`: TensorBoard's event files and `curves.png`.
+//!
+//! `RUN/tensorboard/` holds a file per process. Every figure of an iteration is a scalar over
+//! environment steps, called as in `metrics.jsonl` with `/` between its parts; the actions of the
+//! rollout are histograms; the configuration is a text and, key by key, the hyper-parameters.
+
+mod actions;
+pub mod charts;
+pub mod curves;
+mod event;
+mod event_file;
+pub mod history;
+mod message;
+
+pub use event_file::{crc32c, read_frames};
+
+use anyhow::Result;
+use event::{Parameter, When};
+use event_file::EventFile;
+use serde_json::Value;
+use std::path::Path;
+use warp_core::toml::{Table, Value as Toml};
+use warp_train::Trainer;
+use warp_train::metrics::IterationMetrics;
+
+/// The events of a run, written as it goes.
+#[derive(Debug)]
+pub struct Records {
+    events: EventFile,
+}
+
+impl Records {
+    /// Begins the records in a run's folder, or goes on behind the step that `trainer` is at.
+    /// `config_toml` is the run's complete configuration.
+    ///
+    /// # Errors
+    /// A folder that can't be written.
+    pub fn open(run: &Path, trainer: &Trainer, config_toml: &str) -> Result<Self> {
+        let at = trainer.env_steps();
+        let mut events = EventFile::create(&run.join("tensorboard"), at)?;
+        let now = When::now(at);
+        let table = config_toml.parse::<Table>().unwrap_or_default();
+        let about = now.summary(&[
+            event::text("config", &format!("```toml\n{config_toml}```\n")),
+            event::hyper_parameters(&parameters(&table), now.wall_time),
+        ]);
+        let start = When { step: at + 1, ..now }.session_start();
+        // Nothing is there to be purged when the run begins.
+        let start = (at > 0).then_some(start);
+        let first = [now.file_version()].into_iter().chain(start).chain([about]);
+        events.write(first.collect::<Vec<_>>().iter().map(|event| event.bytes()))?;
+        Ok(Self { events })
+    }
+
+    /// Writes what happened in an iteration, if it is one of those that are recorded: every one up
+    /// to the 1,000th, every tenth up to the 10,000th, and so on.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn log(&mut self, metrics: &IterationMetrics, trainer: &Trainer) -> Result<()> {
+        if !is_recorded(metrics.iteration) {
+            return Ok(());
+        }
+        let mut values = Vec::new();
+        flatten("", &serde_json::to_value(metrics)?, &mut |tag, number| {
+            // Alone, a figure without a group would be one in TensorBoard's page.
+            let tag = if tag.contains('/') { tag.into() } else { format!("run/{tag}") };
+            values.push(event::scalar(&tag, number));
+        });
+        for (plan, policy) in trainer.config().policies.iter().zip(&trainer.rollout().policies) {
+            let histograms = actions::histograms(policy);
+            for (head, histogram) in histograms.iter().enumerate() {
+                let several = histograms.len() > 1;
+                let head = if several { format!("/{head}") } else { String::new() };
+                values.push(histogram.value(&format!("actions/{}{head}", plan.name)));
+            }
+        }
+        self.write(metrics.env_steps, &values)
+    }
+
+    /// Notes that the run is over.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn finish(&mut self, env_steps: u64) -> Result<()> {
+        let now = When::now(env_steps);
+        self.write(env_steps, &[event::session_end(now.wall_time)])
+    }
+
+    fn write(&mut self, step: u64, values: &[message::Message]) -> Result<()> {
+        self.events.write([When::now(step).summary(values).bytes()].into_iter())
+    }
+}
+
+/// Whether an iteration, counted from 1, is recorded; depends on nothing else.
+fn is_recorded(iteration: u64) -> bool {
+    let magnitude = iteration.checked_ilog10().unwrap_or(0);
+    iteration.is_multiple_of(10_u64.pow(magnitude.saturating_sub(2)))
+}
+
+/// All numbers in a JSON value, called by their keys from the outermost inwards.
+fn flatten(tag: &str, value: &Value, found: &mut dyn FnMut(&str, f64)) {
+    match value {
+        Value::Object(parts) => {
+            for (key, part) in parts {
+                let tag = if tag.is_empty() { key.clone() } else { format!("{tag}/{key}") };
+                flatten(&tag, part, found);
+            }
+        }
+        _ => {
+            if let Some(number) = value.as_f64() {
+                found(tag, number);
+            }
+        }
+    }
+}
+
+/// All keys of a configuration with their values; lists as they are written.
+fn parameters(table: &Table) -> Vec<(String, Parameter)> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        let parameter = match value {
+            Toml::Table(inner) => {
+                let inner = parameters(inner).into_iter();
+                found.extend(inner.map(|(name, value)| (format!("{key}.{name}"), value)));
+                continue;
+            }
+            Toml::Integer(number) => Parameter::Number(*number as f64),
+            Toml::Float(number) => Parameter::Number(*number),
+            Toml::Boolean(on) => Parameter::Switch(*on),
+            Toml::String(text) => Parameter::Text(text.clone()),
+            other => Parameter::Text(other.to_string()),
+        };
+        found.push((key.clone(), parameter));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_runs_are_recorded_more_sparsely() {
+        let recorded = |range: std::ops::RangeInclusive<u64>| range.filter(|i| is_recorded(*i));
+        assert_eq!(recorded(1..=999).count(), 999);
+        assert_eq!(recorded(1000..=9999).count(), 900);
+        assert_eq!(recorded(10_000..=99_999).count(), 900);
+        assert_eq!(recorded(1..=10_000_000).count(), 999 + 4 * 900 + 1);
+    }
+
+    #[test]
+    fn a_configuration_is_flattened() {
+        let table = "a = 1\nb = [1, 2]\n[env]\nc = true\nd = 'x'\n".parse::<Table>().unwrap();
+        let text = |text: &str| Parameter::Text(text.into());
+        let wanted = [
+            ("a", Parameter::Number(1.0)),
+            ("b", text("[1, 2]")),
+            ("env.c", Parameter::Switch(true)),
+            ("env.d", text("x")),
+        ];
+        let found = parameters(&table);
+        assert!(found.iter().map(|(k, v)| (k.as_str(), v.clone())).eq(wanted));
+    }
+}

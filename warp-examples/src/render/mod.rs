@@ -1,0 +1,4 @@
+//! Pictures of environments.
+
+pub(crate) mod fonts;
+pub(crate) mod png;

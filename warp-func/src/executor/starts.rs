@@ -1,0 +1,120 @@
+//! Where episodes start: a fresh draw, one and the same state, or a row of a pool.
+
+use super::columns::{FieldColumn, RowSource};
+use crate::error::{Error, Result};
+use crate::pool::{PoolSource, PoolField};
+use crate::vec_env::{ArrayIds, Start, VecOptions};
+use warp_core::{DType, Draw, Env, Purpose, State};
+use warp_data::Store;
+
+/// Rows of a pool are drawn as of this step of the run, which no run reaches: they share no draw
+/// with a replica's.
+const BEFORE_THE_RUN: u32 = u32::MAX;
+
+/// How a shard begins its episodes.
+#[derive(Debug)]
+pub(super) enum Starts {
+    /// `reset` with the replica's own draw.
+    Fresh,
+    /// `reset` with the draw of this seed.
+    Fixed(u64),
+    /// A row of these arrays, one per state field.
+    Pool { fields: Vec<FieldColumn>, rows: u32 },
+}
+
+impl Starts {
+    pub(super) fn new(options: &VecOptions, store: &Store, ids: &ArrayIds) -> Self {
+        match options.start {
+            Start::Fresh => Starts::Fresh,
+            Start::Fixed => Starts::Fixed(seed(options)),
+            Start::Pool => Starts::Pool {
+                fields: pool_columns(store, ids),
+                // Checked when the executor was built.
+                rows: options.pool.rows() as u32,
+            },
+        }
+    }
+}
+
+/// Copies row `row` of a pool into the state of `replica`.
+pub(super) fn copy_row(pool: &[FieldColumn], row: u32, fields: &[FieldColumn], replica: usize) {
+    for (from, to) in pool.iter().zip(fields) {
+        to.bits_mut(replica..replica + 1).copy_from_slice(from.bits(row as usize));
+    }
+}
+
+fn seed(options: &VecOptions) -> u64 {
+    options.start_seed.unwrap_or(options.seed)
+}
+
+fn pool_columns(store: &Store, ids: &ArrayIds) -> Vec<FieldColumn> {
+    ids.pool.iter().map(|id| FieldColumn::new(store, *id)).collect()
+}
+
+/// How many rows of a pool the arrays of an environment must have room for; 0 without a pool.
+pub(super) fn pool_rows<E: Env>(env: &E, options: &VecOptions) -> Result<usize> {
+    if options.start != Start::Pool {
+        return Ok(0);
+    }
+    let fields = fields(env)?;
+    if let PoolSource::Given(pool) = &options.pool {
+        pool.check(E::NAME, &fields)?;
+    }
+    let rows = options.pool.rows();
+    let invalid = |reason: &str| {
+        let (value, reason) = (rows.to_string(), reason.to_string());
+        Err(Error::InvalidOption { option: "pool_size", value, reason })
+    };
+    if rows == 0 {
+        return invalid("a reset pool needs at least one row");
+    }
+    if u32::try_from(rows).is_err() {
+        return invalid("the rows of a reset pool are numbered with 32 bits");
+    }
+    let row: u128 = fields.iter().map(PoolField::bytes).sum();
+    let needed = row.saturating_mul(rows as u128);
+    warp_data::memory::check(&format!("a reset pool of {rows} rows"), needed, "pool_size")?;
+    Ok(rows)
+}
+
+/// The fields of an environment's state, their dimensions resolved.
+pub(crate) fn fields<E: Env>(env: &E) -> Result<Vec<PoolField>> {
+    let dims = env.dims();
+    let size = |dim: &&str| dims.iter().find(|(name, _)| name == dim).map_or(0, |(_, size)| *size);
+    let field = |field: &warp_core::Field| {
+        warp_core::env::field_len(env, field)?;
+        let dims = field.dims.iter().map(size).collect();
+        Ok(PoolField { name: field.name, dtype: field.dtype, dims })
+    };
+    <E::State as warp_core::Record>::FIELDS.iter().map(field).collect()
+}
+
+/// Puts the rows into the pool's arrays.
+pub(super) fn fill_pool<E: Env>(env: &E, options: &VecOptions, store: &mut Store, ids: &ArrayIds) {
+    if let PoolSource::Given(pool) = &options.pool {
+        for id in &ids.pool {
+            let array = store.array(*id);
+            let name = array.name().strip_prefix("pool.").unwrap_or_default();
+            let bits = pool.bits(name).iter().copied();
+            match array.dtype() {
+                DType::F32 => write(store.slice_mut(*id), bits.map(f32::from_bits)),
+                DType::I32 => write(store.slice_mut(*id), bits.map(|bits| bits as i32)),
+                DType::U32 => write(store.slice_mut(*id), bits),
+                DType::U8 => {}
+            }
+        }
+        return;
+    }
+    let fields = pool_columns(store, ids);
+    let rows = if fields.is_empty() { 0 } else { options.pool.rows() };
+    for row in 0..rows {
+        let mut draw = Draw::new(seed(options), row as u32, BEFORE_THE_RUN, Purpose::Reset);
+        let mut view = E::State::view(&mut RowSource { fields: &fields, replica: row });
+        env.reset(&mut view, &mut draw);
+        E::State::save(&view, |field, bits| fields[field].bits_mut(row..row + 1)[0] = bits);
+    }
+}
+
+fn write<T>(target: &mut [T], values: impl Iterator<Item = T>) {
+    target.iter_mut().zip(values).for_each(|(to, value)| *to = value);
+}

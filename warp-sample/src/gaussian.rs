@@ -1,0 +1,309 @@
+//! Gaussian actions for a batch of rows: drawn or greedy, then clipped or squashed into a box.
+//!
+//! One pass over the parameters gives raw samples, actions, log-probabilities and entropies. A row's
+//! draws are named by [`Rows`]: element `d` takes draws `2 d` and `2 d + 1` of the stream (seed,
+//! replica, agent, step, [`Purpose::Action`]), that is, the stream's `d`-th normal number.
+
+use crate::categorical::{Mode, check_length};
+use crate::density::{UNIT_ENTROPY, log_slope, mean_log_slope, normal};
+use crate::error::{Error, Result};
+use crate::head::{LANES, Lanes};
+use crate::rows::Rows;
+use std::f32::consts::TAU;
+use warp_core::Purpose;
+use warp_core::math;
+
+/// How an unbounded sample becomes an action within bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bounding {
+    /// The sample is in the action's own units and cut off at the bounds. Log-probability and
+    /// entropy are those of the sample before that.
+    Clip,
+    /// `centre + half_range * tanh(sample)`; bounds must be finite. Log-probability is that of the
+    /// action: it includes the slope of tanh and the range.
+    Squash,
+}
+
+/// Where the results of [`GaussianLayout::sample`] go.
+#[derive(Debug)]
+pub struct GaussianSamples<'a> {
+    /// Samples before bounding, f32 `[rows, dim]`; a log-probability is recomputed from them.
+    pub raw: &'a mut [f32],
+    /// What the environment gets, f32 `[rows, dim]`, within the bounds.
+    pub actions: &'a mut [f32],
+    /// Log-density of the row's action, summed over its elements, f32 `[rows]`; in nats.
+    pub log_probs: &'a mut [f32],
+    /// Entropy of the row's distribution, summed over its elements, f32 `[rows]`; in nats. Squashed:
+    /// within the error of [`mean_log_slope`].
+    pub entropies: &'a mut [f32],
+}
+
+/// The elements of a continuous action and how they are bounded.
+///
+/// A row of parameters is `[mean_0 .. mean_dim, log_std_0 .. log_std_dim]`. Log-deviations are cut off
+/// at [`GaussianLayout::log_std_range`] before use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GaussianLayout {
+    low: Vec<f32>,
+    high: Vec<f32>,
+    bounding: Bounding,
+    log_std_range: (f32, f32),
+    /// Squash: middle, half of the range and its logarithm, per element.
+    scale: Vec<[f32; 3]>,
+}
+
+impl GaussianLayout {
+    /// A layout of one element per bound. Log-deviations are kept within -5..=2.
+    ///
+    /// # Errors
+    ///
+    /// If there is no element, the bounds differ in number or are not in order, or a bound that is
+    /// to be squashed into is not finite.
+    pub fn new(low: &[f32], high: &[f32], bounding: Bounding) -> Result<Self> {
+        if low.is_empty() || low.len() != high.len() {
+            return Err(Error::Bounds { low: low.len(), high: high.len() });
+        }
+        let fits = |(low, high): (&f32, &f32)| match bounding {
+            Bounding::Clip => low <= high,
+            Bounding::Squash => low < high && low.is_finite() && high.is_finite(),
+        };
+        if let Some(element) = low.iter().zip(high).position(|pair| !fits(pair)) {
+            let (low, high) = (low[element], high[element]);
+            return Err(Error::Bound { element, low, high, bounding });
+        }
+        let scale = |(low, high): (&f32, &f32)| match bounding {
+            Bounding::Clip => [0.0, 1.0, 0.0],
+            Bounding::Squash => {
+                let half = 0.5 * high - 0.5 * low;
+                [0.5 * high + 0.5 * low, half, math::ln(half)]
+            }
+        };
+        Ok(Self {
+            low: low.to_vec(),
+            high: high.to_vec(),
+            bounding,
+            log_std_range: (-5.0, 2.0),
+            scale: low.iter().zip(high).map(scale).collect(),
+        })
+    }
+
+    /// The same with another range of log-deviations.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty or reaches beyond -20..=20, where an f32 overflows.
+    pub fn with_log_std_range(self, min: f32, max: f32) -> Result<Self> {
+        if -20.0 <= min && min <= max && max <= 20.0 {
+            return Ok(Self { log_std_range: (min, max), ..self });
+        }
+        Err(Error::LogStdRange { min, max })
+    }
+
+    /// Number of elements of an action.
+    pub fn dim(&self) -> usize {
+        self.low.len()
+    }
+
+    /// How samples are bounded.
+    pub fn bounding(&self) -> Bounding {
+        self.bounding
+    }
+
+    /// Lowest and highest log-deviation; what lies beyond is taken as the nearest of them.
+    pub fn log_std_range(&self) -> (f32, f32) {
+        self.log_std_range
+    }
+
+    /// The log-deviation that is used for `log_std`.
+    #[inline(always)]
+    pub fn clamp_log_std(&self, log_std: f32) -> f32 {
+        let (min, max) = self.log_std_range;
+        let log_std = if log_std < min { min } else { log_std };
+        if log_std > max { max } else { log_std }
+    }
+
+    /// What bounding adds to the log-density of element `element`'s raw sample, negated: the logarithm
+    /// of the action's derivative by the sample. 0 for [`Bounding::Clip`].
+    #[inline(always)]
+    pub fn log_jacobian(&self, element: usize, raw: f32) -> f32 {
+        match self.bounding {
+            Bounding::Clip => 0.0,
+            Bounding::Squash => self.scale[element][2] + log_slope(raw),
+        }
+    }
+
+    /// The entropy of element `element` and its derivatives by mean and log-deviation (within
+    /// [`GaussianLayout::log_std_range`]).
+    #[inline(always)]
+    pub fn entropy(&self, element: usize, mean: f32, log_std: f32) -> [f32; 3] {
+        let plain = UNIT_ENTROPY + log_std;
+        match self.bounding {
+            Bounding::Clip => [plain, 0.0, 1.0],
+            Bounding::Squash => {
+                let slope = mean_log_slope(mean, math::exp(log_std));
+                let value = plain + self.scale[element][2] + slope.value;
+                [value, slope.d_mean, 1.0 + slope.d_log_std]
+            }
+        }
+    }
+
+    /// The action of element `element` for a raw sample.
+    #[inline(always)]
+    fn bounded(&self, element: usize, raw: f32) -> f32 {
+        let action = match self.bounding {
+            Bounding::Clip => raw,
+            Bounding::Squash => {
+                let [centre, half, _] = self.scale[element];
+                centre + half * math::tanh(raw)
+            }
+        };
+        let (low, high) = (self.low[element], self.high[element]);
+        let action = if action < low { low } else { action };
+        if action > high { high } else { action }
+    }
+
+    /// Turns raw samples into actions, both f32 `[rows, dim]`.
+    ///
+    /// # Errors
+    ///
+    /// If the arrays differ in length or are not of whole rows.
+    pub fn bound(&self, raw: &[f32], actions: &mut [f32]) -> Result<()> {
+        let dim = self.dim();
+        check_length("actions", actions.len(), dim, raw.len() / dim)?;
+        check_length("raw", raw.len(), dim, raw.len() / dim)?;
+        for (raw, actions) in raw.chunks_exact(dim).zip(actions.chunks_exact_mut(dim)) {
+            for (element, (raw, action)) in raw.iter().zip(actions).enumerate() {
+                *action = self.bounded(element, *raw);
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses an action for every row; [`Mode::Greedy`] takes the mean (before bounding).
+    ///
+    /// `parameters` is f32 `[rows, 2 dim]`: means, then log-deviations. Log-probabilities and
+    /// entropies are those of the distribution, in either mode.
+    ///
+    /// # Errors
+    ///
+    /// If an array's length does not fit, or a parameter is not a finite number; in the last case
+    /// the results hold no meaning.
+    pub fn sample(
+        &self,
+        parameters: &[f32],
+        rows: &Rows,
+        mode: Mode,
+        out: GaussianSamples<'_>,
+    ) -> Result<()> {
+        let (n, dim) = (out.log_probs.len(), self.dim());
+        check_length("parameters", parameters.len(), 2 * dim, n)?;
+        check_length("raw", out.raw.len(), dim, n)?;
+        check_length("actions", out.actions.len(), dim, n)?;
+        check_length("entropies", out.entropies.len(), 1, n)?;
+        if rows.n_agents == 0 {
+            return Err(Error::NoAgents);
+        }
+        if let Some(at) = parameters.iter().position(|x| !x.is_finite()) {
+            let (row, parameter) = (at / (2 * dim), at % (2 * dim));
+            return Err(Error::Parameter { row, parameter, value: parameters[at] });
+        }
+        for first in (0..n).step_by(LANES) {
+            let last = n.min(first + LANES);
+            let out = GaussianSamples {
+                raw: &mut out.raw[first * dim..last * dim],
+                actions: &mut out.actions[first * dim..last * dim],
+                log_probs: &mut out.log_probs[first..last],
+                entropies: &mut out.entropies[first..last],
+            };
+            self.sample_block(
+                &parameters[first * 2 * dim..last * 2 * dim],
+                (rows, first),
+                mode,
+                out,
+            );
+        }
+        Ok(())
+    }
+
+    /// At most [`LANES`] rows, of which the first has the number given.
+    fn sample_block(
+        &self,
+        parameters: &[f32],
+        (rows, first_row): (&Rows, usize),
+        mode: Mode,
+        out: GaussianSamples<'_>,
+    ) {
+        let (n, dim) = (out.log_probs.len(), self.dim());
+        let (mut log_probs, mut entropies) = ([0.0; LANES], [0.0; LANES]);
+        let mut noise = [[0.0; LANES]; 2];
+        for element in 0..dim {
+            if mode == Mode::Sample && element % 2 == 0 {
+                noise = normal_lanes(rows, first_row, n, element / 2);
+            }
+            let (mut means, mut log_stds) = ([0.0; LANES], [0.0; LANES]);
+            for (row, parameters) in parameters.chunks_exact(2 * dim).enumerate() {
+                means[row] = parameters[element];
+                log_stds[row] = self.clamp_log_std(parameters[dim + element]);
+            }
+            let (mut raw, mut actions) = ([0.0; LANES], [0.0; LANES]);
+            for i in 0..LANES {
+                let (mean, log_std) = (means[i], log_stds[i]);
+                raw[i] = mean + math::exp(log_std) * noise[element % 2][i];
+                actions[i] = self.bounded(element, raw[i]);
+                let density = normal(raw[i], mean, log_std).log_density;
+                log_probs[i] += density - self.log_jacobian(element, raw[i]);
+                entropies[i] += self.entropy(element, mean, log_std)[0];
+            }
+            for row in 0..n {
+                out.raw[row * dim + element] = raw[row];
+                out.actions[row * dim + element] = actions[row];
+            }
+        }
+        out.log_probs.copy_from_slice(&log_probs[..n]);
+        out.entropies.copy_from_slice(&entropies[..n]);
+    }
+
+    /// Chooses an action for every row without a policy, f32 `[rows, dim]`, as Gymnasium's
+    /// `Box.sample`: uniform between two finite bounds, standard normal without any, and one finite
+    /// bound plus or minus an exponential number of mean 1.
+    ///
+    /// Elements take the draws of the row's stream for [`Purpose::RandomAction`] in turn.
+    ///
+    /// # Errors
+    ///
+    /// If the array is not of whole rows.
+    pub fn random_actions(&self, rows: &Rows, actions: &mut [f32]) -> Result<()> {
+        let dim = self.dim();
+        check_length("actions", actions.len(), dim, actions.len() / dim)?;
+        if rows.n_agents == 0 {
+            return Err(Error::NoAgents);
+        }
+        for (row, actions) in actions.chunks_exact_mut(dim).enumerate() {
+            let (replica, agent) = (rows.replica(row), rows.agent(row));
+            let mut draw = rows.stream(replica, agent, Purpose::RandomAction);
+            for (action, (&low, &high)) in actions.iter_mut().zip(self.low.iter().zip(&self.high)) {
+                *action = match (low.is_finite(), high.is_finite()) {
+                    (true, true) => draw.uniform_in(low, high).clamp(low, high),
+                    (false, false) => draw.normal(),
+                    (true, false) => low - math::ln(1.0 - draw.uniform()),
+                    (false, true) => high + math::ln(1.0 - draw.uniform()),
+                };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Normal numbers 2 `pair` and 2 `pair` + 1 of `n` rows' streams: the bits of [`warp_core::Draw`]'s.
+fn normal_lanes(rows: &Rows, first_row: usize, n: usize, pair: usize) -> [Lanes; 2] {
+    let uniforms = rows.uniform_lanes(first_row, n, pair);
+    let mut normals = [[0.0; LANES]; 2];
+    for (half, normals) in normals.iter_mut().enumerate() {
+        let (radius, angle) = (&uniforms[2 * half], &uniforms[2 * half + 1]);
+        for i in 0..LANES {
+            let distance = math::sqrt(-2.0 * math::ln(1.0 - radius[i]));
+            normals[i] = distance * math::cos(TAU * angle[i]);
+        }
+    }
+    normals
+}

@@ -1,0 +1,196 @@
+//! Which policy acts for which groups, and whether its keys fit them.
+
+use crate::config::{ActionDistribution, PolicyConfig, RunConfig};
+use crate::error::{Error, Result};
+use warp_core::toml::Table;
+use warp_core::{Config, EnvSpec, Space};
+use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
+
+/// A policy and the groups it acts for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicyPlan {
+    /// Its name.
+    pub name: String,
+    /// Its keys, complete.
+    pub config: PolicyConfig,
+    /// The groups, by number, in the order of the spec.
+    pub groups: Vec<usize>,
+}
+
+impl PolicyPlan {
+    /// What the policy's outputs and actions are in the environment of `spec`.
+    ///
+    /// # Errors
+    /// Squashed actions between bounds that are not finite.
+    pub fn layout(&self, spec: &EnvSpec) -> Result<ActionLayout> {
+        let group = &spec.groups[self.groups[0]];
+        let Space::Box { low, high, .. } = &group.action else {
+            return Ok(ActionLayout::Discrete(CategoricalLayout::new(&group.action.head_sizes())?));
+        };
+        let bounding = match self.config.action_distribution {
+            ActionDistribution::Gaussian => Bounding::Clip,
+            ActionDistribution::Squashed => Bounding::Squash,
+        };
+        let range = (self.config.log_std_min as f32, self.config.log_std_max as f32);
+        let layout = GaussianLayout::new(low, high, bounding)
+            .and_then(|layout| layout.with_log_std_range(range.0, range.1));
+        layout.map(ActionLayout::Continuous).map_err(|e| {
+            Error::Invalid(format!("policy \"{}\" for group \"{}\": {e}", self.name, group.name))
+        })
+    }
+
+    /// The policy's agents in one replica.
+    #[must_use]
+    pub fn n_agents(&self, spec: &EnvSpec) -> usize {
+        self.groups.iter().map(|group| spec.groups[*group].n_agents).sum()
+    }
+}
+
+/// Maps every group to exactly one policy. Without any policy, each group gets one of its name.
+pub(crate) fn plan_policies(
+    base: &PolicyConfig,
+    own: &[(String, Table)],
+    spec: &EnvSpec,
+) -> Result<Vec<PolicyPlan>> {
+    let by_group: Vec<(String, Table)> =
+        spec.groups.iter().map(|group| (group.name.clone(), Table::new())).collect();
+    let own = if own.is_empty() { &by_group } else { own };
+    let mut taken = vec![None::<&str>; spec.groups.len()];
+    let mut plans = Vec::new();
+    for (name, keys) in own {
+        let mut config = base.clone();
+        for (key, value) in keys {
+            config.set(key, value).map_err(|e| e.under(&format!("policy.{name}.")))?;
+        }
+        if config.groups.is_empty() {
+            // A policy that names no groups acts for the one of its own name.
+            config.groups = vec![name.clone()];
+        }
+        let mut groups = Vec::new();
+        for group in &config.groups {
+            let Some(index) = spec.group_index(group) else {
+                let known: Vec<_> = spec.groups.iter().map(|g| g.name.as_str()).collect();
+                return Err(Error::Invalid(format!(
+                    "policy.{name}.groups names \"{group}\", but {} has the groups {}",
+                    spec.name,
+                    known.join(", ")
+                )));
+            };
+            if let Some(other) = taken[index].replace(name) {
+                return Err(Error::Invalid(format!(
+                    "group \"{group}\" is claimed by policy \"{other}\" and by policy \"{name}\""
+                )));
+            }
+            groups.push(index);
+        }
+        groups.sort_unstable();
+        plans.push(PolicyPlan { name: name.clone(), config, groups });
+    }
+    match taken.iter().position(Option::is_none) {
+        Some(group) => Err(Error::Invalid(format!(
+            "group \"{}\" has no policy; add it to the groups of one",
+            spec.groups[group].name
+        ))),
+        None => Ok(plans),
+    }
+}
+
+/// Checks a policy's keys against each other and the environment.
+pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -> Result<()> {
+    let PolicyPlan { name, config, .. } = plan;
+    let invalid = |key: &str, value: String, reason: &str| {
+        Err(warp_core::Error::invalid(&format!("policy.{name}.{key}"), value, reason).into())
+    };
+    let unit = |key: &str, value: f64| {
+        if (0.0..=1.0).contains(&value) {
+            return Ok(());
+        }
+        invalid(key, value.to_string(), "must lie between 0 and 1")
+    };
+    unit("gamma", config.gamma)?;
+    unit("gae_lambda", config.gae_lambda)?;
+    for (key, value) in [
+        ("learning_rate", config.learning_rate.lowest()),
+        ("clip_coef", config.clip_coef),
+        ("max_grad_norm", config.max_grad_norm),
+        ("adam_eps", config.adam_eps),
+        ("vf_coef", config.vf_coef.lowest()),
+    ] {
+        if value < 0.0 {
+            return invalid(key, value.to_string(), "must not be negative");
+        }
+    }
+    for (key, value) in [
+        ("clip_coef", config.clip_coef),
+        ("vf_coef", config.vf_coef.largest()),
+        ("ent_coef", config.ent_coef.largest()),
+    ] {
+        if value > f64::from(f32::MAX) {
+            return invalid(key, value.to_string(), "does not fit in an f32");
+        }
+    }
+    check_log_std(name, config)?;
+    if config.hidden.contains(&0) {
+        return invalid("hidden", format!("{:?}", config.hidden), "each width must be at least 1");
+    }
+    if config.update_epochs == 0 {
+        return invalid("update_epochs", "0".into(), "must be at least 1");
+    }
+    let agents = plan.n_agents(spec);
+    // Too many to count are refused for memory, later.
+    let rows = run.num_envs.saturating_mul(run.num_steps).saturating_mul(agents);
+    if config.num_minibatches == 0 || config.num_minibatches > rows {
+        let reason = format!("must lie between 1 and the {rows} samples of a rollout");
+        return invalid("num_minibatches", config.num_minibatches.to_string(), &reason);
+    }
+    check_spaces(plan, spec)
+}
+
+/// Groups that share a policy must look and act alike.
+fn check_spaces(plan: &PolicyPlan, spec: &EnvSpec) -> Result<()> {
+    let first = &spec.groups[plan.groups[0]];
+    for group in plan.groups.iter().map(|g| &spec.groups[*g]) {
+        let alike = group.observation_width() == first.observation_width()
+            && group.mask_width() == first.mask_width()
+            && group.action.head_sizes() == first.action.head_sizes()
+            && (group.action == first.action || !matches!(group.action, Space::Box { .. }));
+        if !alike {
+            return Err(Error::Invalid(format!(
+                "groups \"{}\" and \"{}\" can't share policy \"{}\": one observes {} and takes {}, \
+                 the other observes {} and takes {}",
+                first.name,
+                group.name,
+                plan.name,
+                first.observation,
+                first.action,
+                group.observation,
+                group.action
+            )));
+        }
+    }
+    if first.mask_width() > 0 && matches!(first.action, Space::Box { .. }) {
+        return Err(Error::Invalid(format!(
+            "group \"{}\" has an action mask, but takes {}, which has no choices to forbid",
+            first.name, first.action
+        )));
+    }
+    plan.layout(spec).map(|_| ())
+}
+
+fn check_log_std(name: &str, config: &PolicyConfig) -> Result<()> {
+    let invalid = |key: &str, value: f64, reason: String| {
+        Err(warp_core::Error::invalid(&format!("policy.{name}.{key}"), value, &reason).into())
+    };
+    let PolicyConfig { log_std_min: min, log_std_max: max, log_std_init: init, .. } = *config;
+    if !(-20.0..=20.0).contains(&min) {
+        return invalid("log_std_min", min, "must lie between -20 and 20".into());
+    }
+    if !(min..=20.0).contains(&max) {
+        return invalid("log_std_max", max, format!("must lie between log_std_min ({min}) and 20"));
+    }
+    if !(min..=max).contains(&init) {
+        let reason = format!("must lie between log_std_min ({min}) and log_std_max ({max})");
+        return invalid("log_std_init", init, reason);
+    }
+    Ok(())
+}
