@@ -4,10 +4,12 @@
 mod cli;
 pub mod commands;
 pub mod defaults;
+pub mod pool_file;
 pub mod records;
 pub mod render;
 pub mod replay;
 pub mod settings;
+pub mod yaml;
 
 use clap::Parser;
 use std::process::ExitCode;

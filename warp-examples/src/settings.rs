@@ -1,18 +1,27 @@
 //! From the command line to a configuration: defaults, then a file, then `--set`.
 
+use crate::yaml;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use warp_core::toml::{Table, Value};
 use warp_func::Registry;
 use warp_train::TrainConfig;
 
-/// The configuration for `target`, an environment's name or a TOML file, changed by `sets`
-/// (`key=value` each; the key may have dots).
+/// The configuration for `target`, an environment's name, a TOML file or a run configuration of the
+/// original in YAML, changed by `sets` (`key=value` each; the key may have dots).
+///
+/// Keys of the original that mean nothing here are named on standard error.
 ///
 /// # Errors
 /// A name, file, key or value that does not fit.
 pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<TrainConfig> {
-    let given = if target.ends_with(".toml") { read_file(target)? } else { Table::new() };
+    let is_yaml = yaml::is_yaml(target);
+    let is_file = is_yaml || target.ends_with(".toml");
+    let given = match target {
+        _ if is_yaml => read_yaml(target, registry)?,
+        _ if is_file => read_file(target)?,
+        _ => Table::new(),
+    };
     let mut overrides = Table::new();
     for set in sets {
         set_key(&mut overrides, set)?;
@@ -21,7 +30,7 @@ pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<T
         let value = overrides.get(key).or_else(|| given.get(key));
         value.and_then(Value::as_str).map(str::to_string)
     };
-    let env = if target.ends_with(".toml") {
+    let env = if is_file {
         text("env_id").with_context(|| format!("file \"{target}\" has no key env_id"))?
     } else {
         let other = text("env_id").filter(|id| id != target);
@@ -31,7 +40,12 @@ pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<T
         target.to_string()
     };
     registry.get(&env)?;
-    let mut table = crate::defaults::default_table(&env, text("algorithm").as_deref())?;
+    // What a file of the original leaves out has the original's defaults.
+    let mut table = if is_yaml {
+        Table::new()
+    } else {
+        crate::defaults::default_table(&env, text("algorithm").as_deref())?
+    };
     if given.contains_key("policy") {
         // A file that lists policies lists all of them.
         table.remove("policy");
@@ -39,7 +53,17 @@ pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<T
     merge(&mut table, given);
     merge(&mut table, overrides);
     table.insert("env_id".into(), env.into());
-    Ok(TrainConfig::resolve(&table, registry)?)
+    let mut config = TrainConfig::resolve(&table, registry)?;
+    crate::pool_file::attach(&mut config)?;
+    Ok(config)
+}
+
+fn read_yaml(path: &str, registry: &Registry) -> Result<Table> {
+    let yaml::Translated { table, without_effect } = yaml::read(path, registry)?;
+    if !without_effect.is_empty() {
+        eprintln!("accepted without effect: {}", without_effect.join(", "));
+    }
+    Ok(table)
 }
 
 fn read_file(path: &str) -> Result<Table> {

@@ -146,3 +146,35 @@ fn what_comes_from_the_run_is_not_accepted_again() {
     }
     assert!(folder.files("run") == before);
 }
+
+#[test]
+fn killed_at_any_moment_a_run_loses_only_the_work_since_its_last_checkpoint() {
+    let folder = Folder::new("killed-often");
+    let fresh = ["--set=checkpoint_steps=256", "--steps", "1000000000", "--out", "run"];
+    let mut child = folder.spawn(&[&["train"], &SMALL[..], &fresh].concat());
+    // From then on the folder says what the run is.
+    folder.wait_for(|folder| folder.checkpoint("run"));
+    let mut reached = 0;
+    for round in 0..20u64 {
+        // Another moment each time: while starting, iterating, or writing.
+        std::thread::sleep(std::time::Duration::from_micros(round * round * 400 % 37_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let saved = folder.checkpoint("run").unwrap();
+        assert!(saved >= reached, "round {round}: step {saved} after step {reached}");
+        reached = saved;
+        child = folder.spawn(&["train", "--resume", "run", "--steps", "1000000000"]);
+        // Every second time it gets somewhere before it is killed again.
+        if round % 2 == 0 {
+            folder.wait_for(|folder| folder.checkpoint("run").filter(|step| *step > reached));
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let reached = folder.checkpoint("run").unwrap();
+    let steps = (reached + 10 * ITERATION).to_string();
+    folder.done(&["train", "--resume", "run", "--steps", &steps]);
+    let whole = ["--set=checkpoint_steps=256", "--steps", &steps, "--out", "whole"];
+    folder.train(&whole);
+    same_run(&folder, "run", "whole");
+}

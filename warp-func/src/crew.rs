@@ -74,7 +74,7 @@ impl Shared {
 }
 
 /// The threads; the owner's is one of them.
-pub(crate) struct Crew {
+pub struct Crew {
     shared: Arc<Shared>,
     workers: Vec<(Thread, Option<JoinHandle<()>>)>,
 }
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Crew {
 
 impl Crew {
     /// A crew of `size` threads, the caller's included; fewer if the system refuses some.
-    pub(crate) fn new(size: usize) -> Self {
+    pub fn new(size: usize) -> Self {
         let shared = Arc::new(Shared {
             claims: AtomicU64::new(0),
             job: UnsafeCell::new(None),
@@ -111,7 +111,7 @@ impl Crew {
     ///
     /// # Panics
     /// If the job panicked, on whichever thread; or for 65,536 tasks or more.
-    pub(crate) fn run(&mut self, n_tasks: usize, job: &(dyn Fn(usize) + Sync)) {
+    pub fn run(&mut self, n_tasks: usize, job: &(dyn Fn(usize) + Sync)) {
         if self.workers.is_empty() {
             return (0..n_tasks).for_each(job);
         }

@@ -2,7 +2,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod check;
-mod crew;
+pub mod crew;
 pub mod episodes;
 pub mod error;
 pub mod executor;
@@ -11,6 +11,7 @@ pub mod registry;
 pub mod vec_env;
 
 pub use check::check_vec_env;
+pub use crew::Crew;
 pub use episodes::{EpisodeTotals, Spread};
 pub use error::{Error, Result};
 pub use executor::CpuVecEnv;

@@ -148,7 +148,11 @@ impl ResetPool {
         for field in fields {
             let Some(array) = self.arrays.iter().find(|array| array.name == field.name) else {
                 let name = field.name;
-                return refuse(format!("it lacks \"{name}\"; the state of {env} is {}", list()));
+                let missing = match self.arrays.is_empty() {
+                    true => "it holds no arrays yet".into(),
+                    false => format!("it lacks \"{name}\""),
+                };
+                return refuse(format!("{missing}; the state of {env} is {}", list()));
             };
             if array.dtype != field.dtype || array.shape[1..] != field.dims {
                 return refuse(format!(

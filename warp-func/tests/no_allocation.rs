@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use warp_core::Env;
-use warp_func::VecEnv;
+use warp_func::{Start, VecEnv, VecOptions};
 use worlds::crowd::{Crowd, CrowdConfig};
 use worlds::scalars::{Cart, Glide, RoadConfig, Slip};
 
@@ -98,8 +98,9 @@ fn steps(envs: &mut dyn VecEnv, sizes: &[Vec<i32>], n: i32) -> usize {
 }
 
 fn allocates_nothing<E: Env>(config: &E::Config) {
-    for threads in [1, 2] {
-        let mut envs = worlds::make::<E>(config, 200, threads);
+    for (threads, start) in [(1, Start::Fresh), (2, Start::Fresh), (2, Start::Pool)] {
+        let options = VecOptions { n_envs: 200, threads, start, ..VecOptions::default() };
+        let mut envs = worlds::make_with::<E>(config, options);
         let heads = |group: &warp_core::GroupSpec| {
             group.action.head_sizes().iter().map(|n| *n as i32).collect()
         };
@@ -109,7 +110,7 @@ fn allocates_nothing<E: Env>(config: &E::Config) {
         let mut ended = 0;
         let calls = calls(|| ended = steps(&mut envs, &sizes, 500));
         assert!(ended > 1000, "{} ended only {ended} episodes", E::NAME);
-        assert_eq!(calls, 0, "{} with {threads} threads, {ended} restarts", E::NAME);
+        assert_eq!(calls, 0, "{} with {threads} threads, {start:?} and {ended} restarts", E::NAME);
     }
 }
 

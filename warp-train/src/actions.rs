@@ -106,12 +106,7 @@ impl<'a> ActionsRef<'a> {
 }
 
 /// Makes of `target` the rows `picked` of `source`.
-pub(crate) fn pick_rows<T: Copy>(
-    target: &mut Vec<T>,
-    source: &[T],
-    picked: &[u32],
-    width: usize,
-) {
+pub(crate) fn pick_rows<T: Copy>(target: &mut Vec<T>, source: &[T], picked: &[u32], width: usize) {
     target.clear();
     for at in picked {
         target.extend_from_slice(&source[*at as usize * width..][..width]);

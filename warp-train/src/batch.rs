@@ -127,7 +127,12 @@ impl Samples {
         pick_rows(&mut self.batch_returns, &self.returns, picked, 1);
         let masked = !rollout.action_mask.is_empty();
         if masked {
-            pick_rows(&mut self.action_mask, &rollout.action_mask, picked, rollout.layout.mask_width());
+            pick_rows(
+                &mut self.action_mask,
+                &rollout.action_mask,
+                picked,
+                rollout.layout.mask_width(),
+            );
         }
         if norm_adv {
             normalise(&mut self.batch_advantages);

@@ -7,7 +7,8 @@
 use crate::burn::NamedTensor;
 use crate::error::{Error, Result};
 use crate::learner::LearnerState;
-use safetensors::tensor::{Dtype, TensorView};
+use crate::normalise::Statistic;
+use safetensors::tensor::Dtype;
 use safetensors::{SafeTensors, serialize};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -97,8 +98,8 @@ pub fn save(
     let state = env_arrays(envs);
     let state: Vec<_> = state.iter().map(|(name, view)| (name.as_str(), view)).collect();
     let contents = [
-        (WEIGHTS, encode_f32(&learner.weights)?),
-        (OPTIMIZER, encode_f32(&learner.optimizer)?),
+        (WEIGHTS, encode(&learner.weights, &learner.statistics)?),
+        (OPTIMIZER, encode(&learner.optimizer, &[])?),
         (STATE, serialize(state, None).map_err(broken(counters))?),
     ];
     let manifest = Manifest {
@@ -225,9 +226,12 @@ impl Checkpoint {
         };
         let (weights, optimizer, state) =
             (verified(WEIGHTS)?, verified(OPTIMIZER)?, verified(STATE)?);
+        let (weights, statistics) = decode(&weights).map_err(|e| Error::damaged(path, e))?;
+        let (optimizer, _) = decode(&optimizer).map_err(|e| Error::damaged(path, e))?;
         let learner = LearnerState {
-            weights: decode_f32(&weights).map_err(|e| Error::damaged(path, e))?,
-            optimizer: decode_f32(&optimizer).map_err(|e| Error::damaged(path, e))?,
+            weights,
+            optimizer,
+            statistics,
             optimizer_steps: manifest.optimizer_steps.clone().into_iter().collect(),
         };
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
@@ -352,29 +356,39 @@ impl safetensors::View for &OwnedTensor {
     }
 }
 
-fn encode_f32(tensors: &[NamedTensor]) -> Result<Vec<u8>> {
-    let bytes: Vec<Vec<u8>> =
-        tensors.iter().map(|t| words(t.data.iter().map(|x| x.to_bits()))).collect();
-    let invalid = |e: safetensors::SafeTensorError| Error::Invalid(e.to_string());
-    let view = |(tensor, bytes)| -> Result<(&str, TensorView<'_>)> {
-        let tensor: &NamedTensor = tensor;
-        let bytes: &Vec<u8> = bytes;
-        let view = TensorView::new(Dtype::F32, tensor.shape.clone(), bytes).map_err(invalid)?;
-        Ok((&tensor.name, view))
-    };
-    let views = tensors.iter().zip(&bytes).map(view).collect::<Result<Vec<_>>>()?;
-    serialize(views, None).map_err(invalid)
+/// Tensors of f32 and statistics of f64 in one file.
+fn encode(tensors: &[NamedTensor], statistics: &[Statistic]) -> Result<Vec<u8>> {
+    let f32s = tensors.iter().map(|t| {
+        let bytes = words(t.data.iter().map(|x| x.to_bits()));
+        (t.name.as_str(), OwnedTensor { dtype: Dtype::F32, shape: t.shape.clone(), bytes })
+    });
+    let f64s = statistics.iter().map(|s| {
+        let bytes = s.data.iter().flat_map(|x| x.to_le_bytes()).collect();
+        (s.name.as_str(), OwnedTensor { dtype: Dtype::F64, shape: s.shape.clone(), bytes })
+    });
+    let all: Vec<_> = f32s.chain(f64s).collect();
+    let views = all.iter().map(|(name, tensor)| (*name, tensor));
+    serialize(views, None).map_err(|e| Error::Invalid(e.to_string()))
 }
 
-fn decode_f32(bytes: &[u8]) -> std::result::Result<Vec<NamedTensor>, String> {
+fn decode(bytes: &[u8]) -> std::result::Result<(Vec<NamedTensor>, Vec<Statistic>), String> {
     let tensors = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
-    let decode = |(name, view): (String, TensorView<'_>)| {
-        if view.dtype() != Dtype::F32 {
-            return Err(format!("tensor \"{name}\" is {:?}, not F32", view.dtype()));
+    let (mut f32s, mut f64s) = (Vec::new(), Vec::new());
+    for (name, view) in tensors.tensors() {
+        let (shape, bytes) = (view.shape().to_vec(), view.data());
+        match view.dtype() {
+            Dtype::F32 => {
+                let (numbers, _) = bytes.as_chunks::<4>();
+                let data = numbers.iter().map(|b| f32::from_le_bytes(*b)).collect();
+                f32s.push(NamedTensor { name, shape, data });
+            }
+            Dtype::F64 => {
+                let (numbers, _) = bytes.as_chunks::<8>();
+                let data = numbers.iter().map(|b| f64::from_le_bytes(*b)).collect();
+                f64s.push(Statistic { name, shape, data });
+            }
+            other => return Err(format!("tensor \"{name}\" is {other:?}, not F32 or F64")),
         }
-        let words = view.data().chunks_exact(4);
-        let data = words.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-        Ok(NamedTensor { name, shape: view.shape().to_vec(), data })
-    };
-    tensors.tensors().into_iter().map(decode).collect()
+    }
+    Ok((f32s, f64s))
 }

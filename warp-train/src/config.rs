@@ -11,9 +11,10 @@ pub use crate::plan::PolicyPlan;
 use crate::plan::{check_policy, plan_policies};
 use crate::schedule::Schedule;
 use std::fmt::Write;
+use std::sync::Arc;
 use warp_core::toml::{Table, Value};
 use warp_core::{Config, ConfigField, ConfigValue, EnvSpec};
-use warp_func::{Registry, Start};
+use warp_func::{PoolSource, Registry, ResetPool, Start, VecOptions};
 
 warp_core::choices! {
     /// How a policy learns.
@@ -96,8 +97,14 @@ warp_core::config! {
         /// iterations). Nothing else depends on it.
         pub total_steps: u64 = 1_000_000,
         /// Where episodes start: "fresh" draws anew for every replica and episode, "fixed" starts
-        /// all of them alike.
+        /// all of them alike, "pool" takes a row of a reset pool, drawn for every replica and episode.
         pub start: Start = Start::Fresh,
+        /// Rows of the reset pool that is drawn from the seed, at least 1; needs start = "pool".
+        pub pool_size: Option<usize> = None,
+        /// File of the reset pool instead: .npz with an array [rows, ...] per field of the state.
+        pub pool_file: Option<String> = None,
+        /// SHA-256 of pool_file, written by the program: a file that has changed since is refused.
+        pub pool_digest: Option<String> = None,
         /// Environment steps between checkpoints (rounded up to whole iterations); 0: only at the end.
         pub checkpoint_steps: u64 = 100_000,
         /// Checkpoints that are kept; older ones are deleted.
@@ -183,6 +190,8 @@ pub struct TrainConfig {
     pub env: Table,
     /// The environment that they lead to.
     pub spec: EnvSpec,
+    /// The reset pool in `pool_file`, once it has been read; whoever opens files puts it here.
+    pub pool: Option<Arc<ResetPool>>,
     base: PolicyConfig,
     own: Vec<(String, Table)>,
 }
@@ -213,7 +222,7 @@ impl TrainConfig {
         let (env, spec) = registry.get(&run.env_id)?.describe(&env)?;
         let policies = plan_policies(&base, &own, &spec)?;
         policies.iter().try_for_each(|plan| check_policy(plan, &spec, &run))?;
-        Ok(Self { run, policies, env, spec, base, own })
+        Ok(Self { run, policies, env, spec, pool: None, base, own })
     }
 
     /// The algorithms in use, joined by `+` where policies differ.
@@ -222,6 +231,25 @@ impl TrainConfig {
         let mut names: Vec<_> = self.policies.iter().map(|p| p.config.algorithm.name()).collect();
         names.dedup();
         names.join("+")
+    }
+
+    /// How the run's replicas are stepped and where their episodes start; on one thread.
+    #[must_use]
+    pub fn vec_options(&self) -> VecOptions {
+        let pool = match (&self.pool, self.run.pool_size) {
+            (Some(pool), _) => PoolSource::Given(Arc::clone(pool)),
+            (None, Some(rows)) => PoolSource::Generated { rows },
+            // Refused, since it has no rows: the file has not been read.
+            (None, None) => PoolSource::Given(Arc::default()),
+        };
+        VecOptions {
+            n_envs: self.run.num_envs,
+            seed: self.run.seed,
+            start: self.run.start,
+            start_seed: Some(self.run.seed),
+            pool,
+            ..VecOptions::default()
+        }
     }
 
     /// Environment steps in one iteration.
@@ -294,6 +322,13 @@ fn check_run(run: &RunConfig) -> Result<()> {
     positive("num_envs", run.num_envs)?;
     positive("num_steps", run.num_steps)?;
     positive("keep_checkpoints", run.keep_checkpoints)?;
+    positive("pool_size", run.pool_size.unwrap_or(1))?;
+    if run.start == Start::Pool && run.pool_size.is_some() == run.pool_file.is_some() {
+        return Err(Error::Invalid(match &run.pool_file {
+            Some(file) => format!("pool_file = \"{file}\" has its own rows; leave out pool_size"),
+            None => "start = \"pool\" needs pool_size or pool_file".into(),
+        }));
+    }
     if run.num_envs > u32::MAX as usize {
         let reason = "replicas are numbered with 32 bits";
         return Err(warp_core::Error::invalid("num_envs", run.num_envs, reason).into());

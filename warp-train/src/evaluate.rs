@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use warp_func::{Registry, VecEnv, VecOptions};
-use warp_sample::{CategoricalLayout, Mode, Rows};
+use warp_sample::Mode;
 
 /// Evaluation draws other starts than training with the same seed.
 const EVALUATION: u64 = 0x6576_616c;
@@ -70,8 +70,7 @@ pub fn evaluate(
         n_envs: options.episodes,
         seed: config.run.seed ^ EVALUATION,
         threads: options.threads,
-        start: config.run.start,
-        ..VecOptions::default()
+        ..config.vec_options()
     };
     let mut envs = entry.make(&config.env, &vec_options)?;
     let mut rollout = Rollout::new(&config);
@@ -118,10 +117,9 @@ pub fn play_episode<E: From<Error>>(
     crate::trainer::check_memory(&config, registry, "the environment's size")?;
     let vec_options = VecOptions {
         seed: options.seed.unwrap_or(config.run.seed) ^ EVALUATION,
-        start: config.run.start,
         // So that the last state is there to be seen.
         auto_reset: false,
-        ..VecOptions::default()
+        ..config.vec_options()
     };
     let entry = registry.get(&config.run.env_id).map_err(Error::from)?;
     let mut envs = entry.make(&config.env, &vec_options).map_err(Error::from)?;
@@ -154,11 +152,7 @@ fn choose_actions(
 ) -> Result<()> {
     for (index, policy) in rollout.policies.iter_mut().enumerate() {
         policy.store_inputs(0, envs);
-        if random[index] {
-            act_randomly(policy, envs)?;
-        } else {
-            act(learner, index, policy, mode, envs)?;
-        }
+        choose(learner, index, policy, (!random[index]).then_some(mode), envs)?;
         policy.send_actions(0, envs);
     }
     Ok(())
@@ -182,47 +176,31 @@ fn check_random(config: &TrainConfig, random: &[String]) -> Result<()> {
     }
 }
 
-fn rows(policy: &PolicyRollout, envs: &dyn VecEnv) -> Rows {
-    Rows {
-        first_agent: policy.first_agent,
-        n_agents: policy.n_agents as u32,
-        ..Rows::new(envs.options().seed, envs.run_step())
-    }
-}
-
-fn act(
+/// Lets one policy choose the actions of step 0, at random or (`Some` of a mode) by what it learned.
+fn choose(
     learner: &mut dyn Learner,
     index: usize,
     policy: &mut PolicyRollout,
-    mode: Mode,
+    mode: Option<Mode>,
     envs: &dyn VecEnv,
 ) -> Result<()> {
-    let heads = CategoricalLayout::new(&policy.head_sizes)?;
-    let n = policy.n_rows;
-    let scene = Scene {
-        obs: &policy.obs[..n * policy.width],
-        action_mask: (!policy.action_mask.is_empty())
-            .then(|| &policy.action_mask[..n * heads.width()]),
-        heads: &heads,
-        rows: rows(policy, envs),
-        mode,
+    let (n, rows) = (policy.n_rows, policy.names(envs));
+    let PolicyRollout { layout, width, action_mask, actions, bounded, .. } = policy;
+    let action_mask = (!action_mask.is_empty()).then(|| &action_mask[..n * layout.mask_width()]);
+    let actions = actions.rows_mut(0..n, layout.action_width(), bounded);
+    let Some(mode) = mode else {
+        return Ok(layout.random_actions(action_mask, &rows, actions)?);
     };
+    let obs = &policy.obs[..n * *width];
+    let scene = Scene { obs, action_mask, layout, rows, mode };
     let mut out = Acted {
-        logits: &mut vec![0.0; n * heads.width()],
+        outputs: &mut vec![0.0; n * layout.output_width()],
         values: &mut policy.values[..n],
-        actions: &mut policy.actions,
+        actions,
         log_probs: &mut policy.log_probs,
         entropies: &mut vec![0.0; n],
     };
     learner.act(index, &scene, &mut out)
-}
-
-fn act_randomly(policy: &mut PolicyRollout, envs: &dyn VecEnv) -> Result<()> {
-    let heads = CategoricalLayout::new(&policy.head_sizes)?;
-    let names = rows(policy, envs);
-    let mask = (!policy.action_mask.is_empty())
-        .then(|| &policy.action_mask[..policy.n_rows * heads.width()]);
-    Ok(heads.random_actions(mask, &names, &mut policy.actions)?)
 }
 
 /// The first episode of each replica.

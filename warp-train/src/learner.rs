@@ -7,20 +7,23 @@
 use crate::burn::NamedTensor;
 use crate::error::Result;
 use crate::metrics::{PhaseSeconds, PolicyMetrics};
-use crate::rollout::Rollout;
+use crate::normalise::{Normaliser, Statistic};
+use crate::rollout::{PolicyRollout, Rollout};
 use std::time::Instant;
 use warp_func::VecEnv;
-use warp_sample::{CategoricalLayout, Mode, Rows, Samples};
+use warp_sample::{ActionLayout, ActionsMut, Mode, Rows};
 
 /// Everything a learner needs to go on where it was: named tensors, the same for every backend.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LearnerState {
-    /// Weights and biases, `<policy>.<layer>.weight` and `.bias`.
+    /// Weights and biases, `<policy>.<layer>.weight` and `.bias`, and `<policy>.log_std`.
     pub weights: Vec<NamedTensor>,
     /// Adam's moments, `<policy>.<layer>.weight.exp_avg` and `.exp_avg_sq`.
     pub optimizer: Vec<NamedTensor>,
     /// Adam's steps per policy, by its name.
     pub optimizer_steps: Vec<(String, u64)>,
+    /// What normalisers know, `<policy>.obs_mean` and so on.
+    pub statistics: Vec<Statistic>,
 }
 
 impl LearnerState {
@@ -39,6 +42,25 @@ impl LearnerState {
         self.weights.extend(weights.into_iter().map(under));
         self.optimizer.extend(optimizer.into_iter().map(under));
         self.optimizer_steps.push((policy.into(), n_steps));
+    }
+
+    /// Adds the statistics of a policy under its name.
+    pub fn add_statistics(&mut self, policy: &str, statistics: Vec<Statistic>) {
+        let under = |statistic: Statistic| Statistic {
+            name: format!("{policy}.{}", statistic.name),
+            ..statistic
+        };
+        self.statistics.extend(statistics.into_iter().map(under));
+    }
+
+    /// The statistics of a policy, without its name.
+    #[must_use]
+    pub fn statistics_of_policy(&self, policy: &str) -> Vec<Statistic> {
+        let strip = |statistic: &Statistic| {
+            let name = statistic.name.strip_prefix(policy)?.strip_prefix('.')?.into();
+            Some(Statistic { name, ..statistic.clone() })
+        };
+        self.statistics.iter().filter_map(strip).collect()
     }
 
     /// The tensors of a policy, without its name: weights, optimiser, optimiser steps.
@@ -72,8 +94,9 @@ pub trait Learner: Send {
     /// What it is called in summaries.
     fn backend(&self) -> &'static str;
 
-    /// Runs policy `policy` on `n_rows` observations, f32 `[n_rows, width]`; fills `logits` f32
-    /// `[n_rows, sum of head sizes]` and `values` f32 `[n_rows]`.
+    /// Runs policy `policy` on `n_rows` observations, f32 `[n_rows, width]`, normalised if the
+    /// policy normalises; fills `outputs` f32 `[n_rows, output_width]` (logits, or means and then
+    /// log-deviations) and `values` f32 `[n_rows]`.
     ///
     /// # Errors
     /// A network that gives something else than its configuration says.
@@ -82,17 +105,36 @@ pub trait Learner: Send {
         policy: usize,
         obs: &[f32],
         n_rows: usize,
-        logits: &mut [f32],
+        outputs: &mut [f32],
         values: &mut [f32],
     ) -> Result<()>;
 
-    /// Chooses an action for every row: network, then sampler.
+    /// What each policy normalises by, in order; empty if none does.
+    fn normalisers(&mut self) -> &mut [Normaliser] {
+        &mut []
+    }
+
+    /// Chooses an action for every row: normaliser (which learns nothing), network, sampler.
     ///
     /// # Errors
     /// As [`Learner::forward`]; or logits that are not finite, that is, a policy that diverged.
     fn act(&mut self, policy: usize, scene: &Scene<'_>, out: &mut Acted<'_>) -> Result<()> {
-        self.forward(policy, scene.obs, out.values.len(), out.logits, out.values)?;
-        draw(scene, out)
+        let n_rows = out.values.len();
+        match self.normalisers().get(policy).filter(|normaliser| normaliser.changes_obs()) {
+            Some(normaliser) => {
+                let mut obs = scene.obs.to_vec();
+                normaliser.apply(&mut obs);
+                self.forward(policy, &obs, n_rows, out.outputs, out.values)?;
+            }
+            None => self.forward(policy, scene.obs, n_rows, out.outputs, out.values)?,
+        }
+        let actions = match &mut out.actions {
+            ActionsMut::Discrete(actions) => ActionsMut::Discrete(actions),
+            ActionsMut::Continuous { raw, bounded } => ActionsMut::Continuous { raw, bounded },
+        };
+        let numbers = (&mut *out.log_probs, &mut *out.entropies);
+        let Scene { action_mask, layout, rows, mode, .. } = scene;
+        Ok(layout.sample(out.outputs, *action_mask, rows, *mode, actions, numbers)?)
     }
 
     /// Fills `rollout` with the next `n_steps` steps of `envs`. Returns where the time went.
@@ -100,11 +142,7 @@ pub trait Learner: Send {
     /// # Errors
     /// As [`Learner::act`].
     fn collect(&mut self, envs: &mut dyn VecEnv, rollout: &mut Rollout) -> Result<PhaseSeconds> {
-        collect(
-            &mut |policy, obs, n, logits, values| self.forward(policy, obs, n, logits, values),
-            envs,
-            rollout,
-        )
+        collect(self, envs, rollout)
     }
 
     /// Learns from a full rollout; one entry per policy.
@@ -126,12 +164,12 @@ pub trait Learner: Send {
 /// What a policy acts on.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
-    /// f32 `[n_rows, width]`.
+    /// As the environment wrote them, f32 `[n_rows, width]`.
     pub obs: &'a [f32],
     /// u8 `[n_rows, sum of head sizes]`, if the environment has masks.
     pub action_mask: Option<&'a [u8]>,
-    /// The discrete heads.
-    pub heads: &'a CategoricalLayout,
+    /// What outputs and actions are.
+    pub layout: &'a ActionLayout,
     /// Whose rows they are, and at which step: what draws depend on.
     pub rows: Rows,
     /// Sampled or greedy.
@@ -141,31 +179,21 @@ pub struct Scene<'a> {
 /// What a policy chose.
 #[derive(Debug)]
 pub struct Acted<'a> {
-    /// Scratch and by-product, f32 `[n_rows, sum of head sizes]`.
-    pub logits: &'a mut [f32],
+    /// Scratch and by-product, f32 `[n_rows, output_width]`.
+    pub outputs: &'a mut [f32],
     /// f32 `[n_rows]`.
     pub values: &'a mut [f32],
-    /// i32 `[n_rows, n_heads]`.
-    pub actions: &'a mut [i32],
+    /// Choices, or samples and what the environment gets.
+    pub actions: ActionsMut<'a>,
     /// f32 `[n_rows]`.
     pub log_probs: &'a mut [f32],
     /// f32 `[n_rows]`.
     pub entropies: &'a mut [f32],
 }
 
-/// Draws actions from the logits that a forward pass left.
-fn draw(scene: &Scene<'_>, out: &mut Acted<'_>) -> Result<()> {
-    let samples =
-        Samples { actions: out.actions, log_probs: out.log_probs, entropies: out.entropies };
-    Ok(scene.heads.sample(out.logits, scene.action_mask, &scene.rows, scene.mode, samples)?)
-}
-
-/// A forward pass: policy, observations, rows, logits out, values out.
-type Forward<'a> = dyn FnMut(usize, &[f32], usize, &mut [f32], &mut [f32]) -> Result<()> + 'a;
-
 /// The default of [`Learner::collect`]: look, act, step, store; for every step in turn.
-fn collect(
-    forward: &mut Forward<'_>,
+fn collect<L: Learner + ?Sized>(
+    learner: &mut L,
     envs: &mut dyn VecEnv,
     rollout: &mut Rollout,
 ) -> Result<PhaseSeconds> {
@@ -174,70 +202,45 @@ fn collect(
     let mut lap = |phase: &mut f64| {
         *phase += std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64()
     };
-    let mut scratch = Scratch::new(rollout)?;
+    let sized =
+        |p: &PolicyRollout| (vec![0.0; p.n_rows * p.layout.output_width()], vec![0.0; p.n_rows]);
+    let mut scratch: Vec<_> = rollout.policies.iter().map(sized).collect();
     for policy in &mut rollout.policies {
         policy.truncated.at.clear();
         policy.truncated.obs.clear();
     }
     for t in 0..=rollout.n_steps {
+        let last = t == rollout.n_steps;
         for (index, policy) in rollout.policies.iter_mut().enumerate() {
             policy.store_inputs(t, envs);
-            let rows = policy.rows(t);
-            let logits = &mut scratch.logits[index];
+            if let Some(normaliser) = learner.normalisers().get_mut(index) {
+                let (obs, weights) = policy.inputs_mut(t);
+                // What follows the last step is the next rollout's first.
+                if last { normaliser.apply(obs) } else { normaliser.observe(obs, weights) }
+            }
+            let (outputs, entropies) = &mut scratch[index];
             lap(&mut phases.step);
-            let (n_rows, width) = (policy.n_rows, policy.width);
+            let (n_rows, width, rows) = (policy.n_rows, policy.width, policy.rows(t));
             let obs = &policy.obs[t * n_rows * width..][..n_rows * width];
-            forward(index, obs, n_rows, logits, &mut policy.values[rows.clone()])?;
+            learner.forward(index, obs, n_rows, outputs, &mut policy.values[rows])?;
             lap(&mut phases.policy);
-            if t == rollout.n_steps {
+            if last {
                 // Only the values of what follows the last step are needed.
                 continue;
             }
-            let heads = &scratch.heads[index];
-            let names = Rows {
-                first_replica: envs.options().first_replica,
-                first_agent: policy.first_agent,
-                n_agents: policy.n_agents as u32,
-                ..Rows::new(envs.options().seed, envs.run_step())
-            };
-            let mask_row = heads.width();
-            let mask = (!policy.action_mask.is_empty())
-                .then(|| &policy.action_mask[t * n_rows * mask_row..][..n_rows * mask_row]);
-            let n_heads = heads.n_heads();
-            let samples = Samples {
-                actions: &mut policy.actions[t * n_rows * n_heads..][..n_rows * n_heads],
-                log_probs: &mut policy.log_probs[rows],
-                entropies: &mut scratch.entropies[index],
-            };
-            heads.sample(logits, mask, &names, Mode::Sample, samples)?;
+            let names = policy.names(envs);
+            policy.draw(t, outputs, &names, entropies)?;
             policy.send_actions(t, envs);
             lap(&mut phases.sample);
         }
-        if t < rollout.n_steps {
+        if !last {
             envs.step()?;
             rollout.policies.iter_mut().for_each(|policy| policy.store_outcome(t, envs));
             lap(&mut phases.step);
         }
     }
-    Ok(phases)
-}
-
-/// What a rollout needs beside its own arrays.
-struct Scratch {
-    heads: Vec<CategoricalLayout>,
-    logits: Vec<Vec<f32>>,
-    entropies: Vec<Vec<f32>>,
-}
-
-impl Scratch {
-    fn new(rollout: &Rollout) -> Result<Self> {
-        let layouts = rollout.policies.iter().map(|p| CategoricalLayout::new(&p.head_sizes));
-        let heads = layouts.collect::<std::result::Result<Vec<_>, _>>()?;
-        let sized = || rollout.policies.iter().zip(&heads);
-        Ok(Self {
-            logits: sized().map(|(p, heads)| vec![0.0; p.n_rows * heads.width()]).collect(),
-            entropies: sized().map(|(p, _)| vec![0.0; p.n_rows]).collect(),
-            heads,
-        })
+    for (normaliser, policy) in learner.normalisers().iter().zip(&mut rollout.policies) {
+        normaliser.apply(&mut policy.truncated.obs);
     }
+    Ok(phases)
 }

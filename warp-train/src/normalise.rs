@@ -164,6 +164,12 @@ impl Normaliser {
         }
     }
 
+    /// Whether [`Normaliser::apply`] does anything.
+    #[must_use]
+    pub fn changes_obs(&self) -> bool {
+        self.obs.as_ref().is_some_and(|obs| !obs.factors.is_empty())
+    }
+
     /// Normalises observations in place, f32 `[rows, width]`, and remembers nothing.
     pub fn apply(&self, obs: &mut [f32]) {
         let Some(normaliser) = self.obs.as_ref().filter(|n| !n.factors.is_empty()) else { return };

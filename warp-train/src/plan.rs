@@ -3,7 +3,7 @@
 use crate::config::{ActionDistribution, PolicyConfig, RunConfig};
 use crate::error::{Error, Result};
 use warp_core::toml::Table;
-use warp_core::{Config, EnvSpec, Space};
+use warp_core::{Config, EnvSpec, GroupSpec, Space};
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
 
 /// A policy and the groups it acts for.
@@ -15,35 +15,33 @@ pub struct PolicyPlan {
     pub config: PolicyConfig,
     /// The groups, by number, in the order of the spec.
     pub groups: Vec<usize>,
+    /// What its outputs mean and what its actions are.
+    pub layout: ActionLayout,
 }
 
 impl PolicyPlan {
-    /// What the policy's outputs and actions are in the environment of `spec`.
-    ///
-    /// # Errors
-    /// Squashed actions between bounds that are not finite.
-    pub fn layout(&self, spec: &EnvSpec) -> Result<ActionLayout> {
-        let group = &spec.groups[self.groups[0]];
-        let Space::Box { low, high, .. } = &group.action else {
-            return Ok(ActionLayout::Discrete(CategoricalLayout::new(&group.action.head_sizes())?));
-        };
-        let bounding = match self.config.action_distribution {
-            ActionDistribution::Gaussian => Bounding::Clip,
-            ActionDistribution::Squashed => Bounding::Squash,
-        };
-        let range = (self.config.log_std_min as f32, self.config.log_std_max as f32);
-        let layout = GaussianLayout::new(low, high, bounding)
-            .and_then(|layout| layout.with_log_std_range(range.0, range.1));
-        layout.map(ActionLayout::Continuous).map_err(|e| {
-            Error::Invalid(format!("policy \"{}\" for group \"{}\": {e}", self.name, group.name))
-        })
-    }
-
     /// The policy's agents in one replica.
     #[must_use]
     pub fn n_agents(&self, spec: &EnvSpec) -> usize {
         self.groups.iter().map(|group| spec.groups[*group].n_agents).sum()
     }
+}
+
+/// What a policy's outputs and actions are.
+fn layout(name: &str, config: &PolicyConfig, group: &GroupSpec) -> Result<ActionLayout> {
+    let Space::Box { low, high, .. } = &group.action else {
+        return Ok(ActionLayout::Discrete(CategoricalLayout::new(&group.action.head_sizes())?));
+    };
+    let bounding = match config.action_distribution {
+        ActionDistribution::Gaussian => Bounding::Clip,
+        ActionDistribution::Squashed => Bounding::Squash,
+    };
+    let range = (config.log_std_min as f32, config.log_std_max as f32);
+    let layout = GaussianLayout::new(low, high, bounding)
+        .and_then(|layout| layout.with_log_std_range(range.0, range.1));
+    layout.map(ActionLayout::Continuous).map_err(|e| {
+        Error::Invalid(format!("policy \"{}\" for group \"{}\": {e}", name, group.name))
+    })
 }
 
 /// Maps every group to exactly one policy. Without any policy, each group gets one of its name.
@@ -84,7 +82,9 @@ pub(crate) fn plan_policies(
             groups.push(index);
         }
         groups.sort_unstable();
-        plans.push(PolicyPlan { name: name.clone(), config, groups });
+        check_log_std(name, &config)?;
+        let layout = layout(name, &config, &spec.groups[groups[0]])?;
+        plans.push(PolicyPlan { name: name.clone(), config, groups, layout });
     }
     match taken.iter().position(Option::is_none) {
         Some(group) => Err(Error::Invalid(format!(
@@ -129,7 +129,6 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
             return invalid(key, value.to_string(), "does not fit in an f32");
         }
     }
-    check_log_std(name, config)?;
     if config.hidden.contains(&0) {
         return invalid("hidden", format!("{:?}", config.hidden), "each width must be at least 1");
     }
@@ -174,7 +173,7 @@ fn check_spaces(plan: &PolicyPlan, spec: &EnvSpec) -> Result<()> {
             first.name, first.action
         )));
     }
-    plan.layout(spec).map(|_| ())
+    Ok(())
 }
 
 fn check_log_std(name: &str, config: &PolicyConfig) -> Result<()> {

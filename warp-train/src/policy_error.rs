@@ -37,7 +37,9 @@ pub enum PolicyError {
         allowed: usize,
     },
     /// Discrete actions for a continuous policy, or the other way round.
-    #[error("the minibatch holds actions of the other kind: discrete for continuous, or the reverse")]
+    #[error(
+        "the minibatch holds actions of the other kind: discrete for continuous, or the reverse"
+    )]
     OtherActions,
     /// A raw sample of a continuous action is infinite or not a number.
     #[error("row {row} took the raw sample {value} as element {element} of its action")]

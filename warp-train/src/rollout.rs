@@ -6,6 +6,7 @@
 use crate::actions::Actions;
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::Result;
+use crate::interleave::{GroupRows, Interleave};
 use warp_func::VecEnv;
 use warp_sample::{ActionLayout, Mode, Rows};
 
@@ -69,28 +70,18 @@ pub struct Truncated {
     pub obs: Vec<f32>,
 }
 
-/// Where the rows of one group lie within a replica's rows.
-#[derive(Debug, Clone, Copy)]
-struct GroupRows {
-    group: usize,
-    first: usize,
-    n_agents: usize,
-}
-
 impl Rollout {
     /// Room for one iteration of a run.
-    ///
-    /// # Errors
-    /// A policy whose actions can't be drawn, which a resolved configuration rules out.
-    pub fn new(config: &TrainConfig) -> Result<Self> {
+    #[must_use]
+    pub fn new(config: &TrainConfig) -> Self {
         let n_steps = config.run.num_steps;
         let mut first_agent = 0;
         let part = |plan| {
-            let part = PolicyRollout::new(plan, config, first_agent)?;
+            let part = PolicyRollout::new(plan, config, first_agent);
             first_agent += part.n_agents as u32;
-            Ok(part)
+            part
         };
-        Ok(Self { n_steps, policies: config.policies.iter().map(part).collect::<Result<_>>()? })
+        Self { n_steps, policies: config.policies.iter().map(part).collect() }
     }
 
     /// Bytes that [`Rollout::new`] will allocate, gathered minibatches included.
@@ -100,7 +91,8 @@ impl Rollout {
         let per_policy = |plan: &PolicyPlan| {
             let group = &config.spec.groups[plan.groups[0]];
             let rows = config.run.num_envs as u128 * plan.n_agents(&config.spec) as u128;
-            let stored = 4 * (group.observation_width() + group.action.action_width() + 8) + group.mask_width();
+            let stored = 4 * (group.observation_width() + group.action.action_width() + 8)
+                + group.mask_width();
             (2 * stored as u128).saturating_mul(steps).saturating_mul(rows)
         };
         config.policies.iter().map(per_policy).fold(0, u128::saturating_add)
@@ -108,7 +100,7 @@ impl Rollout {
 }
 
 impl PolicyRollout {
-    fn new(plan: &PolicyPlan, config: &TrainConfig, first_agent: u32) -> Result<Self> {
+    fn new(plan: &PolicyPlan, config: &TrainConfig, first_agent: u32) -> Self {
         let (spec, n_steps) = (&config.spec, config.run.num_steps);
         let (mut groups, mut n_agents) = (Vec::new(), 0);
         for group in &plan.groups {
@@ -117,12 +109,13 @@ impl PolicyRollout {
             n_agents += of_group;
         }
         let first = &spec.groups[plan.groups[0]];
-        let (width, layout) = (first.observation_width(), plan.layout(spec)?);
+        let (width, layout) = (first.observation_width(), plan.layout.clone());
         let mortal = plan.groups.iter().any(|g| spec.groups[*g].mortal);
         let n_rows = config.run.num_envs * n_agents;
         let cells = n_steps * n_rows;
-        let bounded = if layout.head_sizes().is_empty() { n_rows * layout.action_width() } else { 0 };
-        Ok(Self {
+        let bounded =
+            if layout.head_sizes().is_empty() { n_rows * layout.action_width() } else { 0 };
+        Self {
             groups,
             n_agents,
             first_agent,
@@ -140,7 +133,7 @@ impl PolicyRollout {
             weights: vec![0.0; if mortal { cells } else { 0 }],
             truncated_values: vec![0.0; cells],
             truncated: Truncated::default(),
-        })
+        }
     }
 
     /// The rows of step `t`.
@@ -153,6 +146,45 @@ impl PolicyRollout {
     #[must_use]
     pub fn obs_at(&self, t: usize) -> &[f32] {
         &self.obs[t * self.n_rows * self.width..][..self.n_rows * self.width]
+    }
+
+    /// The same, to be normalised, and the weights of those rows (empty if nobody can leave).
+    pub fn inputs_mut(&mut self, t: usize) -> (&mut [f32], &[f32]) {
+        let rows = self.rows(t);
+        let obs = &mut self.obs[rows.start * self.width..rows.end * self.width];
+        (obs, self.weights.get(rows).unwrap_or(&[]))
+    }
+
+    /// Whose draws the rows take in the environments' next step.
+    #[must_use]
+    pub fn names(&self, envs: &dyn VecEnv) -> Rows {
+        Rows {
+            first_replica: envs.options().first_replica,
+            first_agent: self.first_agent,
+            n_agents: self.n_agents as u32,
+            ..Rows::new(envs.options().seed, envs.run_step())
+        }
+    }
+
+    /// Draws the actions of step `t` from what the policy gave, f32 `[n_rows, output_width]`; fills
+    /// `entropies` f32 `[n_rows]`.
+    ///
+    /// # Errors
+    /// Outputs that are not finite, that is, a policy that diverged.
+    pub fn draw(
+        &mut self,
+        t: usize,
+        outputs: &[f32],
+        names: &Rows,
+        entropies: &mut [f32],
+    ) -> Result<()> {
+        let (rows, width) = (self.rows(t), self.layout.mask_width());
+        let mask = (!self.action_mask.is_empty())
+            .then(|| &self.action_mask[rows.start * width..rows.end * width]);
+        let width = self.layout.action_width();
+        let actions = self.actions.rows_mut(rows.clone(), width, &mut self.bounded);
+        let numbers = (&mut self.log_probs[rows], entropies);
+        Ok(self.layout.sample(outputs, mask, names, Mode::Sample, actions, numbers)?)
     }
 
     /// Action masks before step `t`; `None` without a mask.
@@ -257,51 +289,5 @@ impl PolicyRollout {
                 }
             }
         }
-    }
-}
-
-/// Between a group's own array, `[n_envs, n_agents, k]`, and a policy's rows, `[n_envs, agents, k]`.
-#[derive(Clone, Copy)]
-struct Interleave {
-    rows: GroupRows,
-    per_replica: usize,
-}
-
-impl Interleave {
-    fn copy<T: Copy>(self, source: &[T], target: &mut [T], k: usize) {
-        let GroupRows { first, n_agents, .. } = self.rows;
-        if n_agents == self.per_replica {
-            return target.copy_from_slice(source);
-        }
-        let pairs =
-            source.chunks_exact(n_agents * k).zip(target.chunks_exact_mut(self.per_replica * k));
-        pairs.for_each(|(from, to)| to[first * k..][..n_agents * k].copy_from_slice(from));
-    }
-
-    fn copy_back<T: Copy>(self, source: &[T], target: &mut [T], k: usize) {
-        let GroupRows { first, n_agents, .. } = self.rows;
-        let pairs =
-            source.chunks_exact(self.per_replica * k).zip(target.chunks_exact_mut(n_agents * k));
-        pairs.for_each(|(from, to)| to.copy_from_slice(&from[first * k..][..n_agents * k]));
-    }
-
-    fn zip<S: Copy, T>(self, source: &[S], target: &mut [T], work: impl Fn(&mut T, S)) {
-        let GroupRows { first, n_agents, .. } = self.rows;
-        for (from, to) in
-            source.chunks_exact(n_agents).zip(target.chunks_exact_mut(self.per_replica))
-        {
-            from.iter().zip(&mut to[first..][..n_agents]).for_each(|(from, to)| work(to, *from));
-        }
-    }
-
-    fn map<S: Copy, T>(self, source: &[S], target: &mut [T], value: impl Fn(&S) -> T) {
-        self.zip(source, target, |to, from| *to = value(&from));
-    }
-
-    fn fill<T: Copy>(self, target: &mut [T], value: T) {
-        let GroupRows { first, n_agents, .. } = self.rows;
-        target
-            .chunks_exact_mut(self.per_replica)
-            .for_each(|to| to[first..][..n_agents].fill(value));
     }
 }

@@ -7,7 +7,7 @@ use crate::learner::{Learner, Progress};
 use crate::metrics::{EpisodeMetrics, IterationMetrics, PhaseSeconds};
 use crate::rollout::Rollout;
 use std::time::Instant;
-use warp_func::{Registry, VecEnv, VecOptions};
+use warp_func::{Registry, Start, VecEnv, VecOptions};
 
 /// Everything that a run works with.
 pub struct Trainer {
@@ -40,13 +40,7 @@ impl Trainer {
         threads: usize,
     ) -> Result<Self> {
         check_memory(&config, registry, "num_envs or num_steps")?;
-        let options = VecOptions {
-            n_envs: config.run.num_envs,
-            seed: config.run.seed,
-            threads,
-            start: config.run.start,
-            ..VecOptions::default()
-        };
+        let options = VecOptions { threads, ..config.vec_options() };
         let envs = registry.get(&config.run.env_id)?.make(&config.env, &options)?;
         let rollout = Rollout::new(&config);
         Ok(Self {
@@ -203,9 +197,17 @@ pub fn check_memory(config: &TrainConfig, registry: &Registry, lower: &str) -> R
     let one = registry.get(&config.run.env_id)?.bytes_per_replica(&config.env)?;
     let replicas = one.saturating_mul(config.run.num_envs as u128);
     let needed = replicas.saturating_add(Rollout::bytes(config));
-    let what = format!(
+    let mut what = format!(
         "{} replicas of {} and a rollout of {} steps",
         config.run.num_envs, config.run.env_id, config.run.num_steps
     );
-    Ok(warp_data::memory::check(&what, needed, lower)?)
+    let (mut needed, mut lower) = (needed, lower.to_string());
+    if config.run.start == Start::Pool {
+        let rows = config.vec_options().pool.rows();
+        let row = registry.get(&config.run.env_id)?.bytes_per_pool_row(&config.env)?;
+        needed = needed.saturating_add(row.saturating_mul(rows as u128));
+        what += &format!(" and a reset pool of {rows} rows");
+        lower += " or pool_size";
+    }
+    Ok(warp_data::memory::check(&what, needed, &lower)?)
 }

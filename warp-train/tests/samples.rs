@@ -14,7 +14,7 @@ use warp_train::burn::BurnLearner;
 use warp_train::learner::Progress;
 use warp_train::loss::{LossConfig, LossMetrics, Minibatch};
 use warp_train::rollout::{PolicyRollout, Rollout};
-use warp_train::{Learner, PolicyConfig, Result, Schedule, TrainConfig, a2c, ppo};
+use warp_train::{Actions, Learner, PolicyConfig, Result, Schedule, TrainConfig, a2c, ppo};
 
 fn environments(config: &TrainConfig) -> Box<dyn VecEnv> {
     let options =
@@ -42,9 +42,12 @@ fn learned_after(
 
 /// Overwrites everything about one cell of a rollout.
 fn spoil(rollout: &mut PolicyRollout, cell: usize) {
-    let (width, heads) = (rollout.width, rollout.head_sizes.len());
+    let (width, heads) = (rollout.width, rollout.layout.action_width());
     rollout.obs[cell * width..][..width].fill(1e3);
-    rollout.actions[cell * heads..][..heads].fill(77);
+    match &mut rollout.actions {
+        Actions::Discrete(actions) => actions[cell * heads..][..heads].fill(77),
+        Actions::Continuous(raw) => raw[cell * heads..][..heads].fill(77.0),
+    }
     rollout.log_probs[cell] = -50.0;
     rollout.values[cell] = 1e6;
     rollout.rewards[cell] = -1e6;
@@ -192,7 +195,7 @@ fn collecting_keeps_the_last_observation_of_cut_episodes_only() {
     assert!(last.iter().any(|x| x.abs() > 0.3), "five steps from the start");
     assert!(part.obs_at(5).iter().all(|x| x.abs() <= 0.05), "a new start");
     // The update values them with the weights that collected.
-    let (n, width) = (part.n_rows, part.head_sizes.iter().sum::<usize>());
+    let (n, width) = (part.n_rows, part.layout.output_width());
     let (mut logits, mut values) = (vec![0.0; n * width], vec![0.0; n]);
     learner.forward(0, &last, n, &mut logits, &mut values).unwrap();
     learner.update(&mut rollout, PROGRESS).unwrap();

@@ -11,9 +11,9 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use warp_core::{Draw, Purpose, Space};
+use warp_core::Space;
 use warp_func::{Registry, VecEnv, VecOptions};
-use warp_sample::{CategoricalLayout, Rows};
+use warp_sample::{Bounding, CategoricalLayout, GaussianLayout, Rows};
 use warp_train::TrainConfig;
 use warp_train::rollout::Rollout;
 
@@ -96,13 +96,7 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
 }
 
 fn make(config: &TrainConfig, registry: &Registry, threads: usize) -> Result<Box<dyn VecEnv>> {
-    let options = VecOptions {
-        n_envs: config.run.num_envs,
-        seed: config.run.seed,
-        threads,
-        start: config.run.start,
-        ..VecOptions::default()
-    };
+    let options = VecOptions { threads, ..config.vec_options() };
     Ok(registry.get(&config.run.env_id)?.make(&config.env, &options)?)
 }
 
@@ -200,23 +194,19 @@ fn write_random_actions(envs: &mut dyn VecEnv, step: u32) -> Result<()> {
     for (g, group) in spec.groups.iter().enumerate() {
         let first_agent = spec.first_agent(g) as u32;
         let n_agents = group.n_agents as u32;
-        if let Space::Box { low, high, .. } = &group.action {
-            let values = envs.store_mut().slice_mut::<f32>(ids.action[g]);
-            for (row, values) in values.chunks_exact_mut(low.len()).enumerate() {
-                let replica = row as u32 / n_agents;
-                let draw = Draw::new(seed, replica, step, Purpose::RandomAction);
-                let mut draw = draw.agent(first_agent + row as u32 % n_agents);
-                for (value, (low, high)) in values.iter_mut().zip(low.iter().zip(high)) {
-                    *value = draw.uniform_in(low.max(-10.0), high.min(10.0));
-                }
-            }
-            continue;
-        }
-        let heads = CategoricalLayout::new(&group.action.head_sizes())?;
         let mask = ids.action_mask[g].map(|id| envs.store().slice::<u8>(id).to_vec());
         let rows = Rows { first_agent, n_agents, ..Rows::new(seed, step) };
-        let actions = envs.store_mut().slice_mut::<i32>(ids.action[g]);
-        heads.random_actions(mask.as_deref(), &rows, actions)?;
+        match &group.action {
+            Space::Box { low, high, .. } => {
+                let elements = GaussianLayout::new(low, high, Bounding::Clip)?;
+                elements.random_actions(&rows, envs.store_mut().slice_mut(ids.action[g]))?;
+            }
+            action => {
+                let heads = CategoricalLayout::new(&action.head_sizes())?;
+                let actions = envs.store_mut().slice_mut(ids.action[g]);
+                heads.random_actions(mask.as_deref(), &rows, actions)?;
+            }
+        }
     }
     Ok(())
 }

@@ -48,7 +48,8 @@ pub struct EvalArgs {
 /// A run or checkpoint that can't be opened, or options that do not fit it.
 pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
     Device::choose(&args.device)?;
-    let config = read_config(&args.run, registry)?;
+    let mut config = read_config(&args.run, registry)?;
+    crate::pool_file::attach(&mut config)?;
     let checkpoint = Checkpoint::newest(&Run::checkpoints(&args.run))?;
     let threads = thread_count(args.threads);
     let mut learner = learner(&args.backend, &config, threads)?;

@@ -11,6 +11,7 @@ pub mod train;
 use anyhow::{Result, bail};
 use std::io::Write;
 use warp_train::burn::BurnLearner;
+use warp_train::native::NativeLearner;
 use warp_train::{Learner, TrainConfig};
 
 /// Where a command runs.
@@ -46,11 +47,12 @@ impl Device {
 /// The learner that `--backend` names.
 ///
 /// # Errors
-/// A name that is unknown, or a backend that this build lacks.
+/// A name that is unknown, or a network that can't be built.
 pub fn learner(backend: &str, config: &TrainConfig, threads: usize) -> Result<Box<dyn Learner>> {
     match backend {
-        "auto" | "burn" => Ok(Box::new(BurnLearner::new(config, threads)?)),
-        "native" => bail!("--backend native: this build has no native learner yet; use burn"),
+        // Every network that a configuration can describe is one that the native learner has.
+        "auto" | "native" => Ok(Box::new(NativeLearner::new(config, threads)?)),
+        "burn" => Ok(Box::new(BurnLearner::new(config, threads)?)),
         _ => bail!("--backend {backend}: expected auto, burn or native"),
     }
 }

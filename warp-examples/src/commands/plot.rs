@@ -80,7 +80,8 @@ fn read(args: &PlotArgs, registry: &Registry) -> Result<Vec<Group>> {
         let history = History::read(folder)?;
         // Means over episodes are smoothed; a figure of the iteration is shown as it is.
         let of_episodes = !matches!(keys[0], "policy" | "steps_per_second");
-        let points = if of_episodes { history.smoothed(&keys, WINDOW) } else { history.series(&keys) };
+        let points =
+            if of_episodes { history.smoothed(&keys, WINDOW) } else { history.series(&keys) };
         known.extend(history.figures());
         let (env, algorithm) = (config.run.env_id.clone(), config.algorithm());
         match groups.iter_mut().find(|g| g.env == env && g.algorithm == algorithm) {

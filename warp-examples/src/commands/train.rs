@@ -3,7 +3,7 @@
 use super::progress::{Progress, short};
 use super::{Device, learner, say, thread_count};
 use crate::records::{Records, curves};
-use crate::{Outcome, settings};
+use crate::{Outcome, pool_file, settings};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -95,6 +95,7 @@ fn resume(
     threads: usize,
 ) -> Result<(Trainer, Run)> {
     let mut config = read_config(folder, registry)?;
+    pool_file::attach(&mut config)?;
     if let Some(steps) = args.steps {
         config.run.total_steps = steps;
     }
@@ -110,7 +111,7 @@ fn resume(
     Ok((trainer, run))
 }
 
-/// The configuration of the run in `folder`.
+/// The configuration of the run in `folder`, without the rows of its `pool_file`.
 pub(super) fn read_config(folder: &Path, registry: &Registry) -> Result<TrainConfig> {
     let text = Run::config(folder)?;
     let path = || format!("configuration \"{}\"", folder.join("config.toml").display());

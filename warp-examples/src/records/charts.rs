@@ -281,9 +281,9 @@ impl Line {
         let series = chart.draw_series(LineSeries::new(points, style)).map_err(broken)?;
         if !self.label.is_empty() {
             let length = 20 * scale as i32;
-            series.label(&self.label).legend(move |(x, y)| {
-                PathElement::new(vec![(x, y), (x + length, y)], style)
-            });
+            series
+                .label(&self.label)
+                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + length, y)], style));
         }
         Ok(())
     }
@@ -312,7 +312,8 @@ fn tick(value: f64, length: f64) -> String {
     let step = length / divisor / 10.0;
     let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
     let text = format!("{:.digits$}", value / divisor);
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     if text == "0" { text.into() } else { format!("{text}{unit}") }
 }
 

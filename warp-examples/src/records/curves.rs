@@ -38,16 +38,23 @@ fn episodes(history: &History, title: &str, key: &str, config: &TrainConfig) -> 
     let groups = &config.spec.groups;
     if key == "episode_return" && groups.len() > 1 {
         // The sum over groups that play against each other says little: each one's own instead.
-        lines = groups.iter().enumerate().flat_map(|(colour, group)| {
-            let keys = ["group_return", group.name.as_str(), "mean"];
-            let smooth = Line {
-                label: group.name.clone(),
-                colour,
-                points: history.smoothed(&keys, WINDOW),
-                ..Line::default()
-            };
-            [Line { colour, faint: true, points: history.series(&keys), ..Line::default() }, smooth]
-        }).collect();
+        lines = groups
+            .iter()
+            .enumerate()
+            .flat_map(|(colour, group)| {
+                let keys = ["group_return", group.name.as_str(), "mean"];
+                let smooth = Line {
+                    label: group.name.clone(),
+                    colour,
+                    points: history.smoothed(&keys, WINDOW),
+                    ..Line::default()
+                };
+                [
+                    Line { colour, faint: true, points: history.series(&keys), ..Line::default() },
+                    smooth,
+                ]
+            })
+            .collect();
     }
     Panel { title: title.into(), lines }
 }

@@ -44,7 +44,8 @@ impl When {
 
     /// Values that belong together.
     pub(super) fn summary(self, values: &[Message]) -> Message {
-        let summary = values.iter().fold(Message::new(), |summary, value| summary.message(1, value));
+        let summary =
+            values.iter().fold(Message::new(), |summary, value| summary.message(1, value));
         self.event().message(5, &summary)
     }
 }
@@ -91,10 +92,7 @@ fn metadata(plugin: &str, content: &[u8]) -> Message {
 
 /// A text in Markdown.
 pub(super) fn text(tag: &str, markdown: &str) -> Message {
-    let tensor = Message::new()
-        .int(1, STRING)
-        .message(2, &Message::new())
-        .text(8, markdown);
+    let tensor = Message::new().int(1, STRING).message(2, &Message::new()).text(8, markdown);
     Message::new().text(1, tag).message(9, &metadata("text", &[])).message(8, &tensor)
 }
 
@@ -132,5 +130,8 @@ fn plugin_value(tag: &str, kind: u32, content: &Message) -> Message {
     let no_elements = Message::new().message(2, &Message::new());
     let tensor = Message::new().int(1, FLOAT).message(2, &no_elements);
     let content = Message::new().message(kind, content);
-    Message::new().text(1, tag).message(9, &metadata("hparams", content.bytes())).message(8, &tensor)
+    Message::new()
+        .text(1, tag)
+        .message(9, &metadata("hparams", content.bytes()))
+        .message(8, &tensor)
 }

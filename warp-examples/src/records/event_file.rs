@@ -116,9 +116,8 @@ fn name(number: usize) -> String {
 fn cut(path: &Path, last_step: u64) -> Result<()> {
     let shown = || format!("cannot continue \"{}\"", path.display());
     let data = std::fs::read(path).with_context(shown)?;
-    let early = |bytes: &&&[u8]| {
-        message::read_int(bytes, STEP).is_some_and(|step| step <= last_step)
-    };
+    let early =
+        |bytes: &&&[u8]| message::read_int(bytes, STEP).is_some_and(|step| step <= last_step);
     let kept: usize = read_frames(&data).iter().take_while(early).map(|b| b.len() + 16).sum();
     if kept < data.len() {
         let file = File::options().write(true).open(path).with_context(shown)?;

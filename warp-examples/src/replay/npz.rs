@@ -26,6 +26,8 @@ pub enum Numeric {
     I64,
     /// `uint8`.
     U8,
+    /// `uint32`.
+    U32,
     /// `bool`.
     Bool,
 }
@@ -39,7 +41,7 @@ impl Numeric {
 
     fn size(self) -> usize {
         match self {
-            Numeric::F32 | Numeric::I32 => 4,
+            Numeric::F32 | Numeric::I32 | Numeric::U32 => 4,
             Numeric::F64 | Numeric::I64 => 8,
             Numeric::I8 | Numeric::U8 | Numeric::Bool => 1,
         }
@@ -54,6 +56,7 @@ impl Numeric {
             (TypeChar::Int, 4) => Some(Numeric::I32),
             (TypeChar::Int, 8) => Some(Numeric::I64),
             (TypeChar::Uint, 1) => Some(Numeric::U8),
+            (TypeChar::Uint, 4) => Some(Numeric::U32),
             (TypeChar::Bool, 1) => Some(Numeric::Bool),
             _ => None,
         }
@@ -69,6 +72,7 @@ impl std::fmt::Display for Numeric {
             Numeric::I32 => "int32",
             Numeric::I64 => "int64",
             Numeric::U8 => "uint8",
+            Numeric::U32 => "uint32",
             Numeric::Bool => "bool",
         })
     }
@@ -168,6 +172,7 @@ fn elements(file: NpyFile<&[u8]>, dtype: Numeric) -> Result<Vec<f64>> {
         Numeric::I8 => widen::<i8>(file),
         Numeric::I32 => widen::<i32>(file),
         Numeric::U8 => widen::<u8>(file),
+        Numeric::U32 => widen::<u32>(file),
         Numeric::Bool => {
             Ok(file.into_vec::<bool>()?.into_iter().map(|b| f64::from(u8::from(b))).collect())
         }

@@ -1,15 +1,49 @@
-//! Orthogonal initialisation, as `torch.nn.init.orthogonal_`, from a seeded generator.
+//! How weights and biases start, in torch's terms, from a seeded generator.
 //!
-//! Saxe, McClelland & Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear
+//! Orthogonal: Saxe, McClelland & Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear
 //! neural networks", 2014. Columns of a normal matrix are made orthonormal by Gram-Schmidt in f64,
 //! which gives the Q of the QR decomposition whose R has a positive diagonal.
 
+use crate::config::Init;
 use rand::rngs::StdRng;
-use rand_distr::{Distribution, StandardNormal};
+use rand_distr::{Distribution, StandardNormal, StandardUniform};
+
+/// Weights `[inputs, outputs]` (burn's layout) and biases `[outputs]` of a linear layer. Only
+/// orthogonal weights have the `gain`.
+pub(super) fn layer(
+    init: Init,
+    inputs: usize,
+    outputs: usize,
+    gain: f64,
+    rng: &mut StdRng,
+) -> (Vec<f32>, Vec<f32>) {
+    let (n, fan_in) = (inputs * outputs, inputs as f64);
+    match init {
+        Init::Orthogonal => (orthogonal(inputs, outputs, gain, rng), vec![0.0; outputs]),
+        Init::Xavier => {
+            let bound = (6.0 / (fan_in + outputs as f64)).sqrt();
+            (uniform(n, bound, rng), vec![0.0; outputs])
+        }
+        // torch: gain sqrt(2 / (1 + a^2)) with a = sqrt 5, times sqrt(3 / inputs), is 1 / sqrt(inputs).
+        Init::Kaiming => {
+            let bound = 1.0 / fan_in.sqrt();
+            (uniform(n, bound, rng), uniform(outputs, bound, rng))
+        }
+    }
+}
+
+/// `n` numbers within `-bound..=bound`.
+fn uniform(n: usize, bound: f64, rng: &mut StdRng) -> Vec<f32> {
+    let mut draw = || {
+        let unit: f64 = StandardUniform.sample(rng);
+        (bound * (2.0 * unit - 1.0)) as f32
+    };
+    (0..n).map(|_| draw()).collect()
+}
 
 /// A `[inputs, outputs]` matrix (burn's layout, row-major f32) that is orthogonal times `gain`: its
 /// shorter side's vectors have length `gain` and are perpendicular to each other.
-pub(super) fn orthogonal(inputs: usize, outputs: usize, gain: f64, rng: &mut StdRng) -> Vec<f32> {
+fn orthogonal(inputs: usize, outputs: usize, gain: f64, rng: &mut StdRng) -> Vec<f32> {
     let (length, count) = (inputs.max(outputs), inputs.min(outputs));
     let mut basis: Vec<Vec<f64>> = Vec::with_capacity(count);
     while basis.len() < count {
@@ -82,6 +116,22 @@ mod tests {
         check(64, 5, 0.01);
         check(64, 1, 1.0);
         check(1, 1, 1.0);
+    }
+
+    #[test]
+    fn uniform_weights_have_torchs_bounds() {
+        let (inputs, outputs) = (40, 60);
+        let bounds = [(Init::Xavier, 0.06f64.sqrt()), (Init::Kaiming, 40f64.sqrt().recip())];
+        for (init, bound) in bounds {
+            let (weight, bias) = layer(init, inputs, outputs, 9.0, &mut StdRng::seed_from_u64(3));
+            let largest = weight.iter().fold(0.0, |max: f32, x| max.max(x.abs()));
+            assert!((0.99..=1.0).contains(&(f64::from(largest) / bound)), "{init:?} {largest}");
+            let square = weight.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / 2400.0;
+            assert!((square / (bound * bound / 3.0) - 1.0).abs() < 0.1, "{init:?} {square}");
+            assert_eq!(bias.len(), outputs);
+            assert_eq!(bias.iter().any(|x| *x != 0.0), init == Init::Kaiming);
+            assert!(bias.iter().all(|x| f64::from(x.abs()) <= bound));
+        }
     }
 
     #[test]

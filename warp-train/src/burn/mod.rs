@@ -26,7 +26,8 @@ mod tensors;
 mod tests;
 
 pub use activation::Activation;
-pub use learner::{BurnLearner, adam};
+pub use learner::{BurnLearner, NamedPolicy, adam};
+pub(crate) use learner::{of_policy, perceptron};
 pub use network::{ActorCritic, NetworkConfig, PolicyNetwork};
 pub use policy::BurnPolicy;
 pub use tensors::{NamedTensor, PolicyTensors};

@@ -4,13 +4,14 @@ use burn::tensor::Device;
 
 use super::backward::{Work, check_shapes};
 use super::chunks::{chunk_rows, for_each};
-use super::network::check_widths;
+use super::network::check_width;
 use super::parameters::{self, ParameterSpec, floats, matrix};
 use super::tensors::{self, NamedTensor, PolicyTensors};
 use super::{ActorCritic, NetworkConfig, PolicyNetwork};
 use crate::adam::{Adam, AdamConfig};
 use crate::loss::{LossConfig, LossMetrics, LossSums, Minibatch, check_length};
 use crate::policy_error::PolicyError;
+use warp_sample::ActionLayout;
 
 /// A trainable policy on burn; see the module's page for how results stay independent of `threads`.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct BurnPolicy<N: PolicyNetwork = ActorCritic> {
     /// Without autodiff: each gradient chunk makes its own graph from a copy.
     network: N,
     observation_width: usize,
-    head_sizes: Vec<usize>,
+    layout: ActionLayout,
     device: Device,
     specs: Vec<ParameterSpec>,
     parameters: Vec<f32>,
@@ -42,13 +43,7 @@ impl BurnPolicy<ActorCritic> {
     pub fn new(config: &NetworkConfig, adam: AdamConfig, seed: u64) -> Result<Self, PolicyError> {
         let device = Device::flex();
         let network = ActorCritic::new(config, seed, &device)?;
-        Self::from_network(
-            network,
-            config.observation_width,
-            config.head_sizes.clone(),
-            adam,
-            &device,
-        )
+        Self::from_network(network, config.observation_width, config.layout.clone(), adam, &device)
     }
 }
 
@@ -61,17 +56,17 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
     pub fn from_network(
         network: N,
         observation_width: usize,
-        head_sizes: Vec<usize>,
+        layout: ActionLayout,
         adam: AdamConfig,
         device: &Device,
     ) -> Result<Self, PolicyError> {
-        check_widths(observation_width, &head_sizes)?;
+        check_width(observation_width)?;
         let network = network.valid();
         let (specs, parameters) = parameters::read(&network)?;
         Ok(Self {
             network,
             observation_width,
-            head_sizes,
+            layout,
             device: device.clone().without_autodiff(),
             adam: Adam::new(adam, parameters.len())?,
             gradients: vec![0.0; parameters.len()],
@@ -87,10 +82,10 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         self.observation_width
     }
 
-    /// Actions of each discrete head.
+    /// What outputs and actions are.
     #[must_use]
-    pub fn head_sizes(&self) -> &[usize] {
-        &self.head_sizes
+    pub fn layout(&self) -> &ActionLayout {
+        &self.layout
     }
 
     /// Number of trainable values.
@@ -111,8 +106,8 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         &mut self.gradients
     }
 
-    /// Runs the network on `observations` f32 `[n_rows, observation_width]` and fills `logits` f32
-    /// `[n_rows, sum of head_sizes]` and `values` f32 `[n_rows]`.
+    /// Runs the network on `observations` f32 `[n_rows, observation_width]` and fills `outputs`
+    /// f32 `[n_rows, output_width]` and `values` f32 `[n_rows]`.
     ///
     /// # Errors
     /// [`PolicyError::WrongLength`] or, for a network of the user's own,
@@ -122,22 +117,22 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         observations: &[f32],
         n_rows: usize,
         threads: usize,
-        logits: &mut [f32],
+        outputs: &mut [f32],
         values: &mut [f32],
     ) -> Result<(), PolicyError> {
-        let (width, logits_width) = (self.observation_width, self.head_sizes.iter().sum());
+        let (width, output_width) = (self.observation_width, self.layout.output_width());
         check_length("observations", observations.len(), n_rows, width)?;
-        check_length("logits", logits.len(), n_rows, logits_width)?;
+        check_length("outputs", outputs.len(), n_rows, output_width)?;
         check_length("values", values.len(), n_rows, 1)?;
         let rows = chunk_rows(n_rows);
         let chunks = observations.chunks(rows * width);
-        let outputs = logits.chunks_mut(rows * logits_width).zip(values.chunks_mut(rows));
-        for_each(chunks.zip(outputs), threads, |(observations, (logits, values))| {
+        let outputs = outputs.chunks_mut(rows * output_width).zip(values.chunks_mut(rows));
+        for_each(chunks.zip(outputs), threads, |(observations, (outputs, values))| {
             let input = matrix(observations, width, &self.device);
-            let output = self.network.forward(input);
-            check_shapes(&output.0.dims(), &output.1.dims(), values.len(), logits_width)?;
-            logits.copy_from_slice(&floats(output.0, "logits")?);
-            values.copy_from_slice(&floats(output.1, "values")?);
+            let (policy, value) = self.network.forward(input);
+            check_shapes(&policy.dims(), &value.dims(), values.len(), output_width)?;
+            outputs.copy_from_slice(&floats(policy, "policy outputs")?);
+            values.copy_from_slice(&floats(value, "values")?);
             Ok(())
         })
     }
@@ -156,7 +151,7 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         loss: &LossConfig,
         threads: usize,
     ) -> Result<LossMetrics, PolicyError> {
-        minibatch.check(self.observation_width, &self.head_sizes, loss)?;
+        minibatch.check(self.observation_width, &self.layout, loss)?;
         let (n_rows, rows) = (minibatch.n_rows(), chunk_rows(minibatch.n_rows()));
         let n_chunks = n_rows.div_ceil(rows);
         if self.chunks.len() < n_chunks {
@@ -166,7 +161,7 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
             network: &self.network,
             device: &self.device,
             observation_width: self.observation_width,
-            head_sizes: &self.head_sizes,
+            layout: &self.layout,
             loss,
             total_weight: minibatch.total_weight(),
         };
@@ -175,7 +170,7 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         for_each(chunks.iter_mut().enumerate(), threads, |(i, chunk)| {
             let range = i * rows..n_rows.min((i + 1) * rows);
             chunk.gradients.resize(n_parameters, 0.0);
-            let part = minibatch.rows(range, work.observation_width, work.head_sizes);
+            let part = minibatch.rows(range, work.observation_width, work.layout);
             chunk.sums = work.chunk(&part, &mut chunk.gradients)?;
             Ok(())
         })?;

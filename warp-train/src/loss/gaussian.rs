@@ -39,9 +39,7 @@ impl<'a> Gaussian<'a> {
         let mut row = RowDistribution { log_prob: 0.0, entropy: 0.0 };
         let (means, log_stds) = outputs.split_at(self.layout.dim());
         let inputs = raw.iter().zip(means).zip(log_stds);
-        for (i, (((&raw, &mean), &given), element)) in
-            inputs.zip(&mut self.elements).enumerate()
-        {
+        for (i, (((&raw, &mean), &given), element)) in inputs.zip(&mut self.elements).enumerate() {
             let log_std = self.layout.clamp_log_std(given);
             let density = normal(raw, mean, log_std);
             let [entropy, entropy_by_mean, entropy_by_log_std] =

@@ -16,7 +16,7 @@ fn update(policy: &mut BurnPolicy, arrays: &Arrays) -> LossMetrics {
 #[test]
 fn a_loaded_policy_continues_bit_by_bit() {
     let config = config(&[8, 4], Activation::Tanh, true);
-    let arrays = Arrays::new(300, 3, &config.head_sizes);
+    let arrays = Arrays::new(300, 3, config.layout.head_sizes());
     let mut policy = BurnPolicy::new(&config, AdamConfig::default(), 1).unwrap();
     for _ in 0..3 {
         update(&mut policy, &arrays);
@@ -75,6 +75,26 @@ fn names_and_shapes_are_torchs() {
 }
 
 #[test]
+fn deviations_are_named_parameters() {
+    let names = |log_std| -> Vec<(String, Vec<usize>)> {
+        let plain = config(&[4], Activation::Tanh, true);
+        let config =
+            NetworkConfig { layout: boxed(Bounding::Clip), log_std, log_std_init: 0.7, ..plain };
+        let policy = BurnPolicy::new(&config, AdamConfig::default(), 1).unwrap();
+        let weights = policy.tensors().weights;
+        let (mut outputs, mut values) = ([0.0; 4], [0.0]);
+        policy.forward(&[0.0; 3], 1, 1, &mut outputs, &mut values).unwrap();
+        // Zero observations: what is left are the biases, and the deviation starts where it should.
+        assert_eq!(outputs, [0.0, 0.0, 0.7, 0.7]);
+        weights.into_iter().skip(6).map(|t| (t.name, t.shape)).collect()
+    };
+    assert_eq!(names(LogStd::StateIndependent), [("log_std".to_string(), vec![2])]);
+    let head = ["log_std_head.weight", "log_std_head.bias"].map(str::to_string);
+    let [weight, bias] = head;
+    assert_eq!(names(LogStd::StateDependent), [(weight, vec![2, 4]), (bias, vec![2])]);
+}
+
+#[test]
 fn wrong_tensors_are_errors_and_change_nothing() {
     let config = config(&[4], Activation::Tanh, false);
     let mut policy = BurnPolicy::new(&config, AdamConfig::default(), 1).unwrap();
@@ -120,7 +140,8 @@ fn a_network_of_the_users_own_learns() {
     let device = Device::flex();
     let adam = AdamConfig::default();
     let network = own_network(&device, 1);
-    let mut policy = BurnPolicy::from_network(network, 3, vec![3, 2], adam, &device).unwrap();
+    let mut policy =
+        BurnPolicy::from_network(network, 3, discrete(&[3, 2]), adam, &device).unwrap();
     assert_eq!(policy.n_parameters(), 3 * 8 + 8 + 8 * 5 + 5 + 8 + 1);
     let arrays = Arrays::new(64, 3, &[3, 2]);
     let loss = LossConfig::A2c(A2cConfig::default());
@@ -139,7 +160,8 @@ fn outputs_of_the_wrong_shape_are_an_error() {
     let device = Device::flex();
     let network = own_network(&device, 2);
     let policy =
-        BurnPolicy::from_network(network, 3, vec![3, 2], AdamConfig::default(), &device).unwrap();
+        BurnPolicy::from_network(network, 3, discrete(&[3, 2]), AdamConfig::default(), &device)
+            .unwrap();
     let error = policy.forward(&[0.0; 6], 2, 1, &mut [0.0; 10], &mut [0.0; 2]).unwrap_err();
     assert!(error.to_string().contains("values of shape [2, 2], but [2, 1]"), "{error}");
 }

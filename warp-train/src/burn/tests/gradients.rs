@@ -1,6 +1,6 @@
 //! Gradients of the losses against central finite differences of the f64 reference.
 
-use super::reference::Reference;
+use super::reference::{Reference, gaussian};
 use super::*;
 
 /// Loads weights larger than the initial ones, so that ratios and values get clipped; no bias is
@@ -9,13 +9,19 @@ fn policy(config: &NetworkConfig) -> BurnPolicy {
     let mut policy = BurnPolicy::new(config, AdamConfig::default(), 3).unwrap();
     let mut tensors = policy.tensors();
     for tensor in &mut tensors.weights {
-        let gain = if tensor.name.starts_with("policy_head") { 60.0 } else { 1.0 };
+        let discrete = !config.layout.head_sizes().is_empty();
+        let gain = if discrete && tensor.name.starts_with("policy_head") { 60.0 } else { 1.0 };
         for (i, value) in tensor.data.iter_mut().enumerate() {
             *value = *value * gain + 0.05 * ((i * 37 % 11) as f32 - 4.7);
         }
     }
     policy.load_tensors(&tensors).unwrap();
     policy
+}
+
+fn set(arrays: &mut Arrays, at: usize, action: i32) {
+    let Actions::Discrete(actions) = &mut arrays.actions else { unreachable!() };
+    actions[at] = action;
 }
 
 /// The gradient buffer under the names and in the layout of the tensors: one plain Adam step with
@@ -27,9 +33,22 @@ fn named_gradients(policy: &mut BurnPolicy) -> Vec<NamedTensor> {
 }
 
 fn check(config: &NetworkConfig, loss: &LossConfig) {
-    let arrays = Arrays::new(37, config.observation_width, &config.head_sizes);
+    let mut arrays = match &config.layout {
+        ActionLayout::Discrete(heads) => Arrays::new(37, config.observation_width, heads.sizes()),
+        ActionLayout::Continuous(_) => Arrays::continuous(37, config.observation_width, 2),
+    };
     let mut policy = policy(config);
     let mut reference = Reference::new(config, &policy.tensors());
+    if let (ActionLayout::Continuous(elements), Actions::Continuous(raw)) =
+        (&config.layout, &arrays.actions)
+    {
+        // Around the present ones, or all ratios lie outside the clipping range.
+        for (i, log_prob) in arrays.log_probs.iter_mut().enumerate() {
+            let (outputs, _) = reference.forward(&arrays.observations[i * 3..][..3]);
+            let (now, _) = gaussian(&outputs, &raw[i * 2..][..2], elements.bounding());
+            *log_prob = now as f32 + 0.17 * ((i % 7) as f32 - 3.0);
+        }
+    }
     let metrics = policy.gradients(&arrays.minibatch(), loss, 2).unwrap();
     let truth = reference.loss(&arrays, loss);
     assert!((metrics.loss - truth).abs() < 1e-5, "loss {} instead of {truth}", metrics.loss);
@@ -75,10 +94,26 @@ fn a2c_matches_finite_differences() {
 }
 
 #[test]
+fn continuous_actions_match_finite_differences() {
+    let ppo = LossConfig::Ppo(PpoConfig { ent_coef: 0.1, ..PpoConfig::default() });
+    let a2c = LossConfig::A2c(A2cConfig { ent_coef: 0.1, ..A2cConfig::default() });
+    for bounding in [Bounding::Clip, Bounding::Squash] {
+        for log_std in [LogStd::StateIndependent, LogStd::StateDependent] {
+            let shared = log_std == LogStd::StateDependent;
+            let config = config(&[6, 5], Activation::Tanh, shared);
+            let config =
+                NetworkConfig { layout: boxed(bounding), log_std, log_std_init: -0.3, ..config };
+            check(&config, &ppo);
+            check(&config, &a2c);
+        }
+    }
+}
+
+#[test]
 fn forward_matches_the_reference() {
     let config = config(&[6, 5], Activation::Tanh, false);
     let (policy, n) = (policy(&config), 9);
-    let arrays = Arrays::new(n, 3, &config.head_sizes);
+    let arrays = Arrays::new(n, 3, config.layout.head_sizes());
     let (mut logits, mut values) = (vec![0.0; n * 5], vec![0.0; n]);
     policy.forward(&arrays.observations, n, 1, &mut logits, &mut values).unwrap();
     let reference = Reference::new(&config, &policy.tensors());
@@ -95,13 +130,13 @@ fn forward_matches_the_reference() {
 fn rows_of_weight_zero_may_hold_anything() {
     let config = config(&[4], Activation::Tanh, false);
     let loss = LossConfig::Ppo(PpoConfig::default());
-    let mut arrays = Arrays::new(9, 3, &config.head_sizes);
+    let mut arrays = Arrays::new(9, 3, config.layout.head_sizes());
     let mut clean = policy(&config);
     let expected = clean.gradients(&arrays.minibatch(), &loss, 1).unwrap();
     for i in [2, 5, 8] {
         arrays.advantages[i] = f32::NAN;
         arrays.returns[i] = f32::INFINITY;
-        arrays.actions[i * 2] = -7;
+        set(&mut arrays, i * 2, -7);
         arrays.action_mask[i * 5..][..5].fill(0);
     }
     let mut dirty = policy(&config);
@@ -118,12 +153,12 @@ fn wrong_input_is_an_error() {
     let config = config(&[4], Activation::Tanh, false);
     let mut policy = policy(&config);
     let loss = LossConfig::Ppo(PpoConfig::default());
-    let mut arrays = Arrays::new(4, 3, &config.head_sizes);
+    let mut arrays = Arrays::new(4, 3, config.layout.head_sizes());
     arrays.action_mask.fill(1);
-    arrays.actions[3] = 2;
+    set(&mut arrays, 3, 2);
     let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
     assert!(error.to_string().contains("row 1 took action 2 of head 1"), "{error}");
-    arrays.actions[3] = 1;
+    set(&mut arrays, 3, 1);
     arrays.weights[3] = -1.0;
     let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
     assert_eq!(error, PolicyError::InvalidWeight { row: 3, weight: -1.0 });
@@ -131,16 +166,19 @@ fn wrong_input_is_an_error() {
     arrays.observations.pop();
     let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
     assert!(error.to_string().contains("\"observations\" has 11 elements"), "{error}");
-    let mut arrays = Arrays::new(4, 3, &config.head_sizes);
+    let mut arrays = Arrays::new(4, 3, config.layout.head_sizes());
     arrays.observations[0] = f32::NAN;
     let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
-    assert!(matches!(error, PolicyError::NonFiniteOutput { output: "logits", .. }), "{error}");
-    let mut arrays = Arrays::new(4, 3, &config.head_sizes);
+    assert!(
+        matches!(error, PolicyError::NonFiniteOutput { output: "policy outputs", .. }),
+        "{error}"
+    );
+    let mut arrays = Arrays::new(4, 3, config.layout.head_sizes());
     arrays.advantages[0] = f32::NAN;
     policy.gradients(&arrays.minibatch(), &loss, 1).unwrap();
     assert!(matches!(policy.step(1e-3, 0.5), Err(PolicyError::NonFiniteGradient { .. })));
     let negative = LossConfig::Ppo(PpoConfig { clip_coef: -0.1, ..PpoConfig::default() });
     assert!(policy.gradients(&arrays.minibatch(), &negative, 1).is_err());
-    let empty = NetworkConfig { head_sizes: vec![], ..config };
+    let empty = NetworkConfig { observation_width: 0, ..config };
     assert!(BurnPolicy::new(&empty, AdamConfig::default(), 1).is_err());
 }

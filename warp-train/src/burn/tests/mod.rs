@@ -7,15 +7,18 @@ mod threads;
 
 use super::*;
 use crate::a2c::A2cConfig;
+use crate::actions::Actions;
 use crate::adam::AdamConfig;
+use crate::config::{Init, LogStd};
 use crate::loss::{LossConfig, LossMetrics, Minibatch};
 use crate::policy_error::PolicyError;
 use crate::ppo::PpoConfig;
+use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
 
 /// A minibatch's arrays, made from a small generator of our own.
 struct Arrays {
     observations: Vec<f32>,
-    actions: Vec<i32>,
+    actions: Actions,
     log_probs: Vec<f32>,
     advantages: Vec<f32>,
     returns: Vec<f32>,
@@ -48,21 +51,30 @@ impl Arrays {
             returns: (0..n).map(|_| draw() * 2.0 - 1.0).collect(),
             values: (0..n).map(|_| draw() * 2.0 - 1.0).collect(),
             weights: (0..n).map(|i| if i % 3 == 2 { 0.0 } else { 0.5 + draw() }).collect(),
-            actions,
+            actions: Actions::Discrete(actions),
             action_mask,
         }
+    }
+
+    /// The same with raw samples of `dim` elements and no mask.
+    fn continuous(n: usize, width: usize, dim: usize) -> Self {
+        let mut arrays = Self::new(n, width, &[1]);
+        let raw = (0..n * dim).map(|i| (i * 29 % 23) as f32 / 8.0 - 1.4);
+        arrays.actions = Actions::Continuous(raw.collect());
+        arrays.action_mask.clear();
+        arrays
     }
 
     fn minibatch(&self) -> Minibatch<'_> {
         Minibatch {
             observations: &self.observations,
-            actions: &self.actions,
+            actions: self.actions.view(),
             log_probs: &self.log_probs,
             advantages: &self.advantages,
             returns: &self.returns,
             values: &self.values,
             weights: Some(&self.weights),
-            action_mask: Some(&self.action_mask),
+            action_mask: (!self.action_mask.is_empty()).then_some(&*self.action_mask),
         }
     }
 }
@@ -70,9 +82,23 @@ impl Arrays {
 fn config(hidden: &[usize], activation: Activation, shared_trunk: bool) -> NetworkConfig {
     NetworkConfig {
         observation_width: 3,
-        head_sizes: vec![3, 2],
+        layout: discrete(&[3, 2]),
         hidden: hidden.to_vec(),
         activation,
         shared_trunk,
+        init: Init::Orthogonal,
+        log_std: LogStd::StateIndependent,
+        log_std_init: 0.0,
     }
+}
+
+/// Half of the range of each element of [`boxed`].
+const HALF_RANGE: [f32; 2] = [2.0, 0.5];
+
+fn boxed(bounding: Bounding) -> ActionLayout {
+    ActionLayout::Continuous(GaussianLayout::new(&[-2.0, 0.0], &[2.0, 1.0], bounding).unwrap())
+}
+
+fn discrete(sizes: &[usize]) -> ActionLayout {
+    ActionLayout::Discrete(CategoricalLayout::new(sizes).unwrap())
 }

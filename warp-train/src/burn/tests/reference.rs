@@ -1,8 +1,10 @@
 //! The same network and losses in f64, written plainly from the formulas.
 
 use super::super::*;
-use super::Arrays;
+use super::{Arrays, HALF_RANGE};
+use crate::actions::Actions;
 use crate::loss::LossConfig;
+use warp_sample::{ActionLayout, Bounding};
 
 /// An f64 perceptron that reads its weights from a policy's named tensors (torch's layout).
 pub(super) struct Reference<'a> {
@@ -47,20 +49,35 @@ impl<'a> Reference<'a> {
         let x: Vec<f64> = observation.iter().map(|&x| f64::from(x)).collect();
         let names = if self.config.shared_trunk { ["trunk"; 2] } else { ["actor", "critic"] };
         let [actor, critic] = names.map(|name| self.stack(name, &x));
-        (self.linear("policy_head", &actor), self.linear("value_head", &critic)[0])
+        let mut outputs = self.linear("policy_head", &actor);
+        if self.weights.iter().any(|(name, _)| name == "log_std") {
+            outputs.extend_from_slice(self.get("log_std"));
+        } else if self.config.layout.head_sizes().is_empty() {
+            outputs.extend(self.linear("log_std_head", &actor));
+        }
+        (outputs, self.linear("value_head", &critic)[0])
     }
 
     pub(super) fn loss(&self, arrays: &Arrays, loss: &LossConfig) -> f64 {
-        let heads = &self.config.head_sizes;
-        let width: usize = heads.iter().sum();
+        let layout = &self.config.layout;
         let (mut sum, mut total) = (0.0, 0.0);
         for (i, &weight) in arrays.weights.iter().enumerate() {
             let observation = &arrays.observations[i * self.config.observation_width..]
                 [..self.config.observation_width];
             let (logits, value) = self.forward(observation);
-            let mask = &arrays.action_mask[i * width..][..width];
-            let actions = &arrays.actions[i * heads.len()..][..heads.len()];
-            let (log_prob, entropy) = distribution(&logits, mask, actions, heads);
+            let (log_prob, entropy) = match (layout, &arrays.actions) {
+                (ActionLayout::Discrete(heads), Actions::Discrete(actions)) => {
+                    let (sizes, width) = (heads.sizes(), heads.width());
+                    let mask = &arrays.action_mask[i * width..][..width];
+                    let actions = &actions[i * sizes.len()..][..sizes.len()];
+                    distribution(&logits, mask, actions, sizes)
+                }
+                (ActionLayout::Continuous(elements), Actions::Continuous(raw)) => {
+                    let dim = elements.dim();
+                    gaussian(&logits, &raw[i * dim..][..dim], elements.bounding())
+                }
+                _ => unreachable!(),
+            };
             let advantage = f64::from(arrays.advantages[i]);
             let error = value - f64::from(arrays.returns[i]);
             let row = match loss {
@@ -99,6 +116,33 @@ fn distribution(logits: &[f64], mask: &[u8], actions: &[i32], heads: &[usize]) -
             .map(|&j| (logits[j] - log_sum).exp() * (logits[j] - log_sum))
             .sum::<f64>();
         start += size;
+    }
+    (log_prob, entropy)
+}
+
+/// Log-density of the action and entropy, squashing's part of it by the seven nodes that are used.
+pub(super) fn gaussian(outputs: &[f64], raw: &[f32], bounding: Bounding) -> (f64, f64) {
+    let (mut log_prob, mut entropy) = (0.0, 0.0);
+    let half_ln_tau = 0.5 * std::f64::consts::TAU.ln();
+    let slope = |u: f64| (1.0 - u.tanh().powi(2)).ln();
+    for (i, &u) in raw.iter().enumerate() {
+        let (u, mean, log_std) = (f64::from(u), outputs[i], outputs[raw.len() + i]);
+        log_prob += -0.5 * ((u - mean) / log_std.exp()).powi(2) - log_std - half_ln_tau;
+        entropy += 0.5 + half_ln_tau + log_std;
+        if bounding == Bounding::Squash {
+            let ln_half = f64::from(HALF_RANGE[i]).ln();
+            log_prob -= ln_half + slope(u);
+            let nodes = [
+                (0.0, 0.457_142_857_142_857_1),
+                (1.154_405_394_739_968_2, 0.240_123_178_605_012_7),
+                (2.366_759_410_734_541_5, 0.030_757_123_967_586_5),
+                (3.750_439_717_725_742_3, 0.000_548_268_855_972_2),
+            ];
+            let both = |z: f64| slope(mean + log_std.exp() * z) + slope(mean - log_std.exp() * z);
+            let part =
+                |(z, weight): (f64, f64)| weight * both(z) * if z == 0.0 { 0.5 } else { 1.0 };
+            entropy += ln_half + nodes.into_iter().map(part).sum::<f64>();
+        }
     }
     (log_prob, entropy)
 }

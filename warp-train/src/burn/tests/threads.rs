@@ -4,7 +4,7 @@ use super::*;
 
 fn train(threads: usize, activation: Activation) -> (PolicyTensors, Vec<LossMetrics>, Vec<f32>) {
     let config = config(&[16, 8], activation, false);
-    let arrays = Arrays::new(1500, 3, &config.head_sizes);
+    let arrays = Arrays::new(1500, 3, config.layout.head_sizes());
     let mut policy = BurnPolicy::new(&config, AdamConfig::default(), 5).unwrap();
     let loss = LossConfig::Ppo(PpoConfig::default());
     let mut metrics = Vec::new();

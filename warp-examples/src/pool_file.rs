@@ -1,0 +1,71 @@
+//! Reset pools from `.npz` files, as `numpy.savez` writes them: an array `[rows, ...]` per field of
+//! the environment's state.
+//!
+//! The rows are no part of a checkpoint. A run's `config.toml` holds the file's digest instead, so
+//! that a run which goes on, or is evaluated, begins its episodes in the very same states.
+
+use crate::replay::npz::{self, Numeric, Recorded};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use warp_func::{ResetPool, Start};
+use warp_train::TrainConfig;
+
+/// Bytes of memory that reading takes per byte of a file, at most.
+const BYTES_PER_BYTE: u128 = 8;
+
+/// Reads the `pool_file` of `config`, if its episodes start from one, into `config.pool`.
+///
+/// # Errors
+/// A file that can't be read, is damaged, has changed since the run began, or holds something else
+/// than numbers of four bytes.
+pub fn attach(config: &mut TrainConfig) -> Result<()> {
+    let Some(path) = config.run.pool_file.clone() else { return Ok(()) };
+    if config.run.start != Start::Pool {
+        return Ok(());
+    }
+    let place = || format!("pool_file \"{path}\"");
+    let bytes = read(&path).with_context(place)?;
+    let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    if let Some(known) = config.run.pool_digest.as_ref().filter(|known| **known != digest) {
+        bail!(
+            "pool_file \"{path}\" has the SHA-256 {digest}, but pool_digest says {known}: the file \
+             has changed since; put the old one back, or start a new run without pool_digest"
+        );
+    }
+    let pool = pool(&bytes).with_context(place)?;
+    config.run.pool_digest = Some(digest);
+    config.pool = Some(Arc::new(pool));
+    Ok(())
+}
+
+fn read(path: &str) -> Result<Vec<u8>> {
+    let size = std::fs::metadata(path).map_err(|e| anyhow!("it cannot be read: {e}"))?.len();
+    let needed = u128::from(size) * BYTES_PER_BYTE;
+    warp_data::memory::check("reading it", needed, "the number of its rows")?;
+    std::fs::read(path).map_err(|e| anyhow!("it cannot be read: {e}"))
+}
+
+/// The arrays of an `.npz` file as a pool.
+fn pool(bytes: &[u8]) -> Result<ResetPool> {
+    let mut pool = ResetPool::new();
+    for (name, array) in npz::read_npz(bytes)? {
+        pool = add(pool, &name, &array)?;
+    }
+    ensure!(pool != ResetPool::new(), "it holds no arrays");
+    Ok(pool)
+}
+
+/// Every number is exact: the file's elements of four bytes went through f64.
+fn add(pool: ResetPool, name: &str, array: &Recorded) -> Result<ResetPool> {
+    let (shape, data) = (&array.shape[..], array.data.iter());
+    Ok(match array.dtype {
+        Numeric::F32 => pool.with(name, shape, &data.map(|x| *x as f32).collect::<Vec<_>>())?,
+        Numeric::I32 => pool.with(name, shape, &data.map(|x| *x as i32).collect::<Vec<_>>())?,
+        Numeric::U32 => pool.with(name, shape, &data.map(|x| *x as u32).collect::<Vec<_>>())?,
+        other => bail!(
+            "array \"{name}\" is {other}; a pool holds float32, int32 and uint32, as \
+             .astype(numpy.float32) makes them"
+        ),
+    })
+}

@@ -1,0 +1,146 @@
+//! A policy of the original in this program's keys.
+
+use super::section::Section;
+use anyhow::{Result, bail};
+use warp_core::toml::{Table, Value};
+use warp_core::{ConfigValue, EnvSpec};
+use warp_train::Schedule;
+
+/// The tag of a policy that acts for everyone.
+const SHARED: &str = "shared";
+
+/// All policies, by their tags.
+pub(super) fn policies(
+    mut section: Section<'_>,
+    spec: &EnvSpec,
+    without_effect: &mut Vec<String>,
+) -> Result<Table> {
+    let mut policies = Table::new();
+    for tag in section.rest().map(|entry| entry.key.as_str()).collect::<Vec<_>>() {
+        let one = section.section(tag)?;
+        let mut keys = translate(one, without_effect)?;
+        keys.insert("groups".into(), groups(&section, tag, spec)?);
+        policies.insert(tag.into(), keys.into());
+    }
+    if policies.is_empty() {
+        bail!("the file has no policy: policy.{SHARED}, say");
+    }
+    Ok(policies)
+}
+
+/// The groups that the policy called `tag` acts for: all, or the one of its name.
+fn groups(section: &Section<'_>, tag: &str, spec: &EnvSpec) -> Result<Value> {
+    let names: Vec<Value> = spec.groups.iter().map(|group| group.name.as_str().into()).collect();
+    if tag == SHARED {
+        return Ok(names.into());
+    }
+    if spec.group_index(tag).is_some() {
+        return Ok(vec![Value::from(tag)].into());
+    }
+    let groups: Vec<&str> = spec.groups.iter().map(|group| group.name.as_str()).collect();
+    let reason = format!(
+        "{} has no agents \"{tag}\"; policies are \"{SHARED}\" or {}",
+        spec.name,
+        groups.join(", ")
+    );
+    Err(section.invalid(tag, &reason))
+}
+
+fn translate(mut section: Section<'_>, without_effect: &mut Vec<String>) -> Result<Table> {
+    let mut keys = Table::new();
+    let is_ppo = algorithm(&mut section)?;
+    let mut set = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            keys.insert(key.into(), value);
+        }
+    };
+    set("algorithm", Some(if is_ppo { "ppo" } else { "a2c" }.into()));
+    set("to_train", Some(section.get_or("to_train", false)?.into()));
+    let schedule = |value: f64| Schedule::constant(value);
+    let learning_rate = section.get_or("lr", schedule(1e-4))?;
+    set("learning_rate", learning_rate.to_value());
+    let vf_coef = section.get_or("vf_loss_coeff", schedule(0.01))?.to_value();
+    // The loss here is half the mean squared error in PPO, the whole in A2C.
+    set("vf_coef", if is_ppo { vf_coef.map(doubled) } else { vf_coef });
+    set("ent_coef", section.get_or("entropy_coeff", schedule(0.05))?.to_value());
+    set("max_grad_norm", Some(max_grad_norm(&mut section)?.into()));
+    set("norm_adv", Some(section.get_or("normalize_advantage", false)?.into()));
+    if section.get_or("normalize_return", false)? {
+        bail!(section.invalid("normalize_return", "returns can't be normalised here"));
+    }
+    set("gamma", Some(section.get_or("gamma", 0.98)?.into()));
+    set("gae_lambda", Some(1.0.into()));
+    set("adam_eps", Some(1e-8.into()));
+    if is_ppo {
+        set("clip_coef", Some(section.get_or("clip_param", 0.01)?.into()));
+        set("clip_vloss", Some(false.into()));
+        set("update_epochs", Some(1.into()));
+        set("num_minibatches", Some(1.into()));
+    } else {
+        section.ignore(&["clip_param"], without_effect);
+    }
+    section.ignore(&["tau"], without_effect);
+    let model = section.section("model")?;
+    keys.extend(network(model, without_effect)?);
+    section.finish()?;
+    Ok(keys)
+}
+
+/// Whether the policy learns by PPO rather than A2C.
+fn algorithm(section: &mut Section<'_>) -> Result<bool> {
+    let name = section.get_or("algorithm", "A2C".to_string())?;
+    match name.as_str() {
+        "A2C" => Ok(false),
+        "PPO" => Ok(true),
+        "DDPG" => bail!(section.invalid("algorithm", "DDPG is not built yet; A2C and PPO are")),
+        _ => bail!(section.invalid("algorithm", "expected \"A2C\" or \"PPO\"")),
+    }
+}
+
+/// 0: not clipped.
+fn max_grad_norm(section: &mut Section<'_>) -> Result<f64> {
+    let norm = section.get_or("max_grad_norm", 0.5)?;
+    if !section.get_or("clip_grad_norm", true)? {
+        return Ok(0.0);
+    }
+    if norm > 0.0 {
+        return Ok(norm);
+    }
+    bail!(section.invalid("max_grad_norm", "must be above 0 where clip_grad_norm is true"))
+}
+
+fn network(mut model: Section<'_>, without_effect: &mut Vec<String>) -> Result<Table> {
+    if let Some(kind) = model.get::<String>("type")?.filter(|kind| kind != "fully_connected") {
+        bail!(model.invalid("type", &format!("{kind} is no policy of A2C: fully_connected is")));
+    }
+    if model.get::<String>("model_ckpt_filepath")?.is_some_and(|path| !path.is_empty()) {
+        let reason = "weights of the original can't be read here; leave it empty";
+        bail!(model.invalid("model_ckpt_filepath", reason));
+    }
+    let init = match model.get::<String>("init_method")?.as_deref() {
+        None => "kaiming",
+        Some("xavier") => "xavier",
+        Some(_) => bail!(model.invalid("init_method", "expected \"xavier\", or none for torch's")),
+    };
+    let hidden = model.get_or("fc_dims", vec![64_usize, 64])?;
+    model.ignore(&["output_w", "output_b"], without_effect);
+    model.finish()?;
+    let keys = [
+        ("hidden", hidden.to_value().unwrap_or_else(|| Value::Array(Vec::new()))),
+        ("activation", "relu".into()),
+        ("shared_trunk", true.into()),
+        ("init", init.into()),
+    ];
+    Ok(keys.into_iter().map(|(key, value)| (key.to_string(), value)).collect())
+}
+
+/// A coefficient, or each value of a schedule, times two.
+fn doubled(value: Value) -> Value {
+    let twice = |value: &Value| value.as_float().map_or(value.clone(), |x| (2.0 * x).into());
+    let Value::Array(points) = &value else { return twice(&value) };
+    let point = |point: &Value| match point.as_array().map(Vec::as_slice) {
+        Some([step, value]) => vec![step.clone(), twice(value)].into(),
+        _ => point.clone(),
+    };
+    Value::Array(points.iter().map(point).collect())
+}

@@ -1,0 +1,228 @@
+//! Products of small row-major matrices, the whole of a multilayer perceptron's arithmetic.
+//!
+//! Three shapes occur: forward `Y += X W`, backward to the input `dX += dY Wt`, backward to the
+//! weights `dW += Xt dY`. In all of them the last dimension of the right operand is contiguous, so one
+//! kernel serves: a block of the result stays in registers, an element of the left operand is
+//! broadcast, a piece of a row of the right one is loaded. The kernel is compiled for each vector
+//! width and chosen at run time. Where the machine has fused multiply-add it is used, so results may
+//! differ between machines; they never depend on threads.
+#![expect(unsafe_code, reason = "calls functions compiled for vector units found at run time")]
+
+/// The left operand: element (i, p) is `data[i * row + p * column]`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left<'a> {
+    data: &'a [f32],
+    row: usize,
+    column: usize,
+}
+
+impl<'a> Left<'a> {
+    /// A row-major matrix with rows of `width`.
+    pub(super) fn rows(data: &'a [f32], width: usize) -> Self {
+        Self { data, row: width, column: 1 }
+    }
+
+    /// The transpose of a row-major matrix with rows of `width`.
+    pub(super) fn transposed(data: &'a [f32], width: usize) -> Self {
+        Self { data, row: 1, column: width }
+    }
+}
+
+/// Number of rows, inner length, number of columns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) m: usize,
+    pub(super) k: usize,
+    pub(super) n: usize,
+}
+
+/// `c += a b`, with `b` `[k, n]` and `c` `[m, n]` row-major.
+pub(super) fn multiply_add(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32]) {
+    debug_assert!(b.len() >= shape.k * shape.n && c.len() >= shape.m * shape.n);
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("fma") {
+            // SAFETY: the features were just found.
+            return unsafe { multiply_add_avx512(shape, a, b, c) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: the features were just found.
+            return unsafe { multiply_add_avx2(shape, a, b, c) };
+        }
+    }
+    blocks::<4, 8, false>(shape, a, b, c);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,fma")]
+fn multiply_add_avx512(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32]) {
+    blocks::<8, 32, true>(shape, a, b, c);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn multiply_add_avx2(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32]) {
+    blocks::<4, 16, true>(shape, a, b, c);
+}
+
+/// Cuts the result into blocks of `MR` rows and `NR` columns, and what is left into smaller ones.
+#[inline(always)]
+fn blocks<const MR: usize, const NR: usize, const FMA: bool>(
+    shape: Shape,
+    a: Left<'_>,
+    b: &[f32],
+    c: &mut [f32],
+) {
+    let mut column = 0;
+    while column + NR <= shape.n {
+        column_of_blocks::<MR, NR, FMA>(shape, a, b, c, column);
+        column += NR;
+    }
+    while column + 8 <= shape.n {
+        column_of_blocks::<MR, 8, FMA>(shape, a, b, c, column);
+        column += 8;
+    }
+    while column < shape.n {
+        column_of_blocks::<MR, 1, FMA>(shape, a, b, c, column);
+        column += 1;
+    }
+}
+
+#[inline(always)]
+fn column_of_blocks<const MR: usize, const NR: usize, const FMA: bool>(
+    shape: Shape,
+    a: Left<'_>,
+    b: &[f32],
+    c: &mut [f32],
+    column: usize,
+) {
+    let mut row = 0;
+    while row + MR <= shape.m {
+        block::<MR, NR, FMA>(shape, a, b, c, (row, column));
+        row += MR;
+    }
+    while row + 2 <= shape.m {
+        block::<2, NR, FMA>(shape, a, b, c, (row, column));
+        row += 2;
+    }
+    if row < shape.m {
+        block::<1, NR, FMA>(shape, a, b, c, (row, column));
+    }
+}
+
+/// One block of the result, kept in registers over the whole inner dimension.
+#[inline(always)]
+fn block<const MR: usize, const NR: usize, const FMA: bool>(
+    Shape { k, n, .. }: Shape,
+    a: Left<'_>,
+    b: &[f32],
+    c: &mut [f32],
+    (row, column): (usize, usize),
+) {
+    let mut sums = [[0.0f32; NR]; MR];
+    if a.column == 1 {
+        // Row-major: one slice per row, so that the inner index is checked once.
+        let rows: [&[f32]; MR] = std::array::from_fn(|i| &a.data[(row + i) * a.row..][..k]);
+        for (p, b_row) in b.chunks_exact(n).take(k).enumerate() {
+            let b_row = &b_row[column..column + NR];
+            for (sums, row) in sums.iter_mut().zip(rows) {
+                accumulate::<NR, FMA>(sums, row[p], b_row);
+            }
+        }
+    } else {
+        for (a_column, b_row) in a.data.chunks(a.column).zip(b.chunks_exact(n)).take(k) {
+            let b_row = &b_row[column..column + NR];
+            let a_column = &a_column[row..row + MR];
+            for (sums, a) in sums.iter_mut().zip(a_column) {
+                accumulate::<NR, FMA>(sums, *a, b_row);
+            }
+        }
+    }
+    for (i, sums) in sums.iter().enumerate() {
+        let c = &mut c[(row + i) * n + column..][..NR];
+        c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sum);
+    }
+}
+
+#[inline(always)]
+fn accumulate<const NR: usize, const FMA: bool>(sums: &mut [f32; NR], a: f32, b: &[f32]) {
+    for (sum, b) in sums.iter_mut().zip(b) {
+        *sum = if FMA { a.mul_add(*b, *sum) } else { a * b + *sum };
+    }
+}
+
+/// `y[i][j] += x[i] . w[j]` for a few long rows `w`, `[n, k]`: the output layers.
+pub(super) fn dot_add(Shape { m, k, n }: Shape, x: &[f32], w: &[f32], y: &mut [f32]) {
+    debug_assert!(x.len() >= m * k && w.len() >= n * k && y.len() >= m * n);
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        // SAFETY: the features were just found.
+        return unsafe { dots_avx2((k, n), x, w, y) };
+    }
+    dots::<false>((k, n), x, w, y);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn dots_avx2(size: (usize, usize), x: &[f32], w: &[f32], y: &mut [f32]) {
+    dots::<true>(size, x, w, y);
+}
+
+#[inline(always)]
+fn dots<const FMA: bool>((k, n): (usize, usize), x: &[f32], w: &[f32], y: &mut [f32]) {
+    for (x, y) in x.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
+        for (w, y) in w.chunks_exact(k).zip(y) {
+            *y += dot::<FMA>(x, w);
+        }
+    }
+}
+
+/// A scalar product, summed in eight lanes and these pairwise: a fixed order that vectorises.
+#[inline(always)]
+fn dot<const FMA: bool>(x: &[f32], w: &[f32]) -> f32 {
+    let mut lanes = [0.0f32; 8];
+    let (x_rest, w_rest) = (x.chunks_exact(8).remainder(), w.chunks_exact(8).remainder());
+    for (x, w) in x.chunks_exact(8).zip(w.chunks_exact(8)) {
+        for ((lane, x), w) in lanes.iter_mut().zip(x).zip(w) {
+            *lane = if FMA { x.mul_add(*w, *lane) } else { x * w + *lane };
+        }
+    }
+    let [a, b, c, d, e, f, g, h] = lanes;
+    let rest: f32 = x_rest.iter().zip(w_rest).map(|(x, w)| x * w).sum();
+    ((a + e) + (c + g)) + ((b + f) + (d + h)) + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(n: usize, seed: u32) -> Vec<f32> {
+        (0..n as u32).map(|i| ((i * 7919 + seed * 104_729) % 1009) as f32 / 500.0 - 1.0).collect()
+    }
+
+    #[test]
+    fn products_agree_with_their_definition_in_f64() {
+        for (m, k, n) in [(1, 1, 1), (3, 4, 64), (9, 64, 64), (17, 5, 43), (64, 33, 2), (70, 71, 9)]
+        {
+            let (x, w) = (numbers(m * k, 1), numbers(k * n, 2));
+            let expected = |i: usize, j: usize| {
+                let terms = (0..k).map(|p| f64::from(x[i * k + p]) * f64::from(w[p * n + j]));
+                0.5 + terms.sum::<f64>()
+            };
+            let transposed: Vec<f32> = (0..k * m).map(|e| x[e % m * k + e / m]).collect();
+            let w_rows: Vec<f32> = (0..n * k).map(|e| w[e % k * n + e / k]).collect();
+            let shape = Shape { m, k, n };
+            let mut results = vec![vec![0.5f32; m * n]; 4];
+            multiply_add(shape, Left::rows(&x, k), &w, &mut results[0]);
+            multiply_add(shape, Left::transposed(&transposed, m), &w, &mut results[1]);
+            dot_add(shape, &x, &w_rows, &mut results[2]);
+            blocks::<4, 8, false>(shape, Left::rows(&x, k), &w, &mut results[3]);
+            for c in results {
+                for (at, c) in c.iter().enumerate() {
+                    let error = (f64::from(*c) - expected(at / n, at % n)).abs();
+                    assert!(error < 1e-5, "{m} {k} {n} at {at}: {error}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The native learner on the CPU: multilayer perceptrons without a tensor library.
+//!
+//! `gemm` multiplies, `perceptron` goes forward and back through layers, `network` knows which layers
+//! there are, `policy` trains them. It starts from the same weights as burn's learner, and both read
+//! each other's checkpoints.
+
+mod gemm;
+mod network;
+mod perceptron;
+mod policy;
+mod wide;
+
+use crate::batch::TrainablePolicy;
+use crate::burn::{PolicyTensors, adam, of_policy, perceptron as initial};
+use crate::config::{PolicyPlan, TrainConfig};
+use crate::error::Result;
+use crate::loss::{LossConfig, LossMetrics, Minibatch};
+use crate::policies::{Policy, PolicyLearner};
+use policy::NativePolicy;
+use warp_func::Crew;
+
+/// Perceptrons on the CPU, without a tensor library.
+pub type NativeLearner = PolicyLearner<NamedPolicy>;
+
+/// A native policy, its name and its threads.
+#[derive(Debug)]
+pub struct NamedPolicy {
+    name: String,
+    policy: NativePolicy,
+    crew: Crew,
+    outputs: Vec<f32>,
+    output_width: usize,
+}
+
+impl PolicyLearner<NamedPolicy> {
+    /// Multilayer perceptrons as `config` describes them, initialised from its seed. Results do not
+    /// depend on `threads`.
+    ///
+    /// # Errors
+    /// A network that can't be built.
+    pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
+        let make = |(index, plan): (usize, &PolicyPlan)| {
+            let tensors = initial(config, index)?.tensors();
+            let (activation, layout) = (plan.config.activation, plan.layout.clone());
+            let output_width = layout.output_width();
+            let policy = NativePolicy::new(&tensors, activation, layout, adam(plan));
+            Ok(NamedPolicy {
+                name: plan.name.clone(),
+                policy: policy.map_err(of_policy(&plan.name))?,
+                crew: Crew::new(threads),
+                outputs: Vec::new(),
+                output_width,
+            })
+        };
+        let policies = config.policies.iter().enumerate().map(make).collect::<Result<Vec<_>>>()?;
+        Ok(Self::from_policies(config, policies))
+    }
+}
+
+impl TrainablePolicy for NamedPolicy {
+    fn values(&mut self, obs: &[f32], values: &mut [f32]) -> Result<()> {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        outputs.resize(values.len() * self.output_width, 0.0);
+        let result = self.forward(obs, &mut outputs, values);
+        self.outputs = outputs;
+        result
+    }
+
+    fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &LossConfig) -> Result<LossMetrics> {
+        let Self { name, policy, crew, .. } = self;
+        policy.gradients(minibatch, loss, crew).map_err(of_policy(name))
+    }
+
+    fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64> {
+        let limit = if max_grad_norm > 0.0 { max_grad_norm } else { f64::INFINITY };
+        self.policy.step(learning_rate, limit).map_err(of_policy(&self.name))
+    }
+}
+
+impl Policy for NamedPolicy {
+    const BACKEND: &'static str = "native";
+
+    fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()> {
+        let Self { name, policy, crew, .. } = self;
+        policy.forward(obs, crew, outputs, values).map_err(of_policy(name))
+    }
+
+    fn tensors(&self) -> PolicyTensors {
+        self.policy.tensors()
+    }
+
+    fn load(&mut self, tensors: &PolicyTensors) -> Result<()> {
+        self.policy.load(tensors).map_err(of_policy(&self.name))
+    }
+}

@@ -1,0 +1,281 @@
+//! A policy without a tensor library: the network's parameters, their gradient, and Adam.
+//!
+//! A minibatch is cut into chunks by its number of rows alone; chunks are shared among threads and
+//! their gradients are added in chunk order, so results do not depend on the number of threads.
+
+use super::network::{Network, Scratch};
+use super::perceptron::{Weights, turn};
+use crate::adam::{Adam, AdamConfig};
+use crate::burn::{Activation, NamedTensor, PolicyTensors};
+use crate::loss::{LossConfig, LossMetrics, LossSums, Minibatch, OutputGradients, Outputs};
+use crate::loss::{check_length, chunk_loss};
+use crate::policy_error::PolicyError;
+use std::sync::Mutex;
+use warp_func::Crew;
+use warp_sample::ActionLayout;
+
+/// Rows that are worked on at once, so that their activations stay in the cache.
+const TILE_ROWS: usize = 128;
+/// Fewest rows in a chunk.
+const MIN_CHUNK_ROWS: usize = 64;
+/// Most chunks per batch.
+const MAX_CHUNKS: usize = 32;
+
+/// Rows per chunk: a function of the number of rows alone.
+fn chunk_rows(n_rows: usize) -> usize {
+    n_rows.div_ceil(MAX_CHUNKS).next_multiple_of(8).max(MIN_CHUNK_ROWS)
+}
+
+/// A trainable actor-critic.
+#[derive(Debug)]
+pub(super) struct NativePolicy {
+    network: Network,
+    layout: ActionLayout,
+    parameters: Vec<f32>,
+    /// Weights of wide layers, `[outputs, inputs]`; see [`Weights`].
+    turned: Vec<f32>,
+    gradients: Vec<f32>,
+    adam: Adam,
+    chunks: Vec<Mutex<Chunk>>,
+}
+
+/// What one chunk needs and gives.
+#[derive(Debug, Default)]
+struct Chunk {
+    gradients: Vec<f32>,
+    sums: LossSums,
+    scratch: Scratch,
+    outputs: Vec<f32>,
+    values: Vec<f32>,
+    d_outputs: Vec<f32>,
+    d_values: Vec<f32>,
+}
+
+impl NativePolicy {
+    /// The policy whose parameters are `tensors`.
+    pub(super) fn new(
+        tensors: &PolicyTensors,
+        activation: Activation,
+        layout: ActionLayout,
+        adam: AdamConfig,
+    ) -> Result<Self, PolicyError> {
+        let network = Network::from_tensors(&tensors.weights, activation)?;
+        let n = network.n_parameters;
+        let mut policy = Self {
+            network,
+            layout,
+            parameters: vec![0.0; n],
+            turned: vec![0.0; n],
+            gradients: vec![0.0; n],
+            adam: Adam::new(adam, n)?,
+            chunks: Vec::new(),
+        };
+        policy.load(tensors)?;
+        Ok(policy)
+    }
+
+    /// Outputs f32 `[rows, output_width]` and values f32 `[rows]`.
+    pub(super) fn forward(
+        &mut self,
+        observations: &[f32],
+        crew: &mut Crew,
+        outputs: &mut [f32],
+        values: &mut [f32],
+    ) -> Result<(), PolicyError> {
+        let (width, rows) = (self.network.observation_width(), values.len());
+        check_length("observations", observations.len(), rows, width)?;
+        check_length("outputs", outputs.len(), rows, self.network.output_width)?;
+        let size = chunk_rows(rows);
+        self.reserve(rows.div_ceil(size));
+        let places = outputs.chunks_mut(size * self.network.output_width);
+        let jobs: Vec<_> = observations
+            .chunks(size * width)
+            .zip(places.zip(values.chunks_mut(size)))
+            .map(Mutex::new)
+            .collect();
+        crew.run(jobs.len(), &|task| {
+            // Every task is run once, so no lock is ever waited for.
+            let (Ok(mut job), Ok(mut chunk)) = (jobs[task].lock(), self.chunks[task].lock()) else {
+                return;
+            };
+            let (observations, (outputs, values)) = &mut *job;
+            let scratch = &mut chunk.scratch;
+            self.network.forward(&self.parameters, observations, scratch, outputs, values);
+        });
+        drop(jobs);
+        finite("outputs", outputs)?;
+        finite("values", values)
+    }
+
+    /// The gradient of `loss` over `minibatch`, kept for [`NativePolicy::step`].
+    pub(super) fn gradients(
+        &mut self,
+        minibatch: &Minibatch<'_>,
+        loss: &LossConfig,
+        crew: &mut Crew,
+    ) -> Result<LossMetrics, PolicyError> {
+        minibatch.check(self.network.observation_width(), &self.layout, loss)?;
+        let (rows, size) = (minibatch.n_rows(), chunk_rows(minibatch.n_rows()));
+        let n_chunks = rows.div_ceil(size);
+        self.reserve(n_chunks);
+        let total_weight = minibatch.total_weight();
+        crew.run(n_chunks, &|task| {
+            let Ok(mut chunk) = self.chunks[task].lock() else { return };
+            chunk.gradients.clear();
+            chunk.gradients.resize(self.parameters.len(), 0.0);
+            chunk.sums = LossSums::default();
+            let end = rows.min((task + 1) * size);
+            for first in (task * size..end).step_by(TILE_ROWS) {
+                let tile = first..end.min(first + TILE_ROWS);
+                let part = minibatch.rows(tile, self.network.observation_width(), &self.layout);
+                self.tile(&part, loss, total_weight, &mut chunk);
+            }
+        });
+        self.gradients.fill(0.0);
+        let mut sums = LossSums::default();
+        for chunk in self.chunks[..n_chunks].iter_mut().filter_map(|chunk| chunk.get_mut().ok()) {
+            sums.add(&chunk.sums);
+            let pairs = self.gradients.iter_mut().zip(&chunk.gradients);
+            pairs.for_each(|(sum, part)| *sum += part);
+        }
+        Ok(sums.means(loss, total_weight))
+    }
+
+    /// Forward, loss and backward of a few rows.
+    fn tile(&self, rows: &Minibatch<'_>, loss: &LossConfig, total_weight: f64, chunk: &mut Chunk) {
+        let (n, width) = (rows.n_rows(), self.network.output_width);
+        let Chunk { gradients, sums, scratch, outputs, values, d_outputs, d_values } = chunk;
+        for (array, len) in [(&mut *outputs, n * width), (values, n)] {
+            array.resize(len, 0.0);
+        }
+        d_outputs.resize(n * width, 0.0);
+        d_values.resize(n, 0.0);
+        let observations = rows.observations;
+        self.network.forward(&self.parameters, observations, scratch, outputs, values);
+        let mut into = OutputGradients { policy: d_outputs, values: d_values };
+        let seen = Outputs { policy: outputs, values };
+        sums.add(&chunk_loss(loss, &self.layout, total_weight, rows, seen, &mut into));
+        let weights = Weights {
+            activation: self.network.activation,
+            parameters: &self.parameters,
+            turned: &self.turned,
+        };
+        let d = (&d_outputs[..], &d_values[..]);
+        self.network.backward(&weights, observations, scratch, d, gradients);
+    }
+
+    /// One step of Adam; the norm of the gradient before clipping.
+    pub(super) fn step(&mut self, learning_rate: f64, max_norm: f64) -> Result<f64, PolicyError> {
+        let Self { adam, parameters, gradients, .. } = self;
+        let norm = adam.step(parameters, gradients, learning_rate, max_norm)?;
+        self.turn_weights();
+        Ok(norm)
+    }
+
+    fn turn_weights(&mut self) {
+        for layer in self.network.layers().filter(|layer| !layer.is_narrow()) {
+            let weights = &self.parameters[layer.weight.clone()];
+            turn(weights, layer.n_out, &mut self.turned[layer.weight.clone()]);
+        }
+    }
+
+    fn reserve(&mut self, n_chunks: usize) {
+        if self.chunks.len() < n_chunks {
+            self.chunks.resize_with(n_chunks, Mutex::default);
+        }
+    }
+
+    /// Weights, optimiser state and step count.
+    pub(super) fn tensors(&self) -> PolicyTensors {
+        let mut optimizer = self.named(&self.adam.exp_avg, ".exp_avg");
+        optimizer.extend(self.named(&self.adam.exp_avg_sq, ".exp_avg_sq"));
+        let weights = self.named(&self.parameters, "");
+        PolicyTensors { weights, optimizer, n_steps: self.adam.n_steps() }
+    }
+
+    fn named(&self, flat: &[f32], suffix: &str) -> Vec<NamedTensor> {
+        let mut tensors = Vec::new();
+        let mut add = |name: String, shape: Vec<usize>, data: Vec<f32>| {
+            tensors.push(NamedTensor { name: format!("{name}{suffix}"), shape, data });
+        };
+        for layer in self.network.layers() {
+            let mut weight = flat[layer.weight.clone()].to_vec();
+            if !layer.is_narrow() {
+                turn(&flat[layer.weight.clone()], layer.n_out, &mut weight);
+            }
+            add(format!("{}.weight", layer.name), vec![layer.n_out, layer.n_in], weight);
+            let bias = flat[layer.bias.clone()].to_vec();
+            add(format!("{}.bias", layer.name), vec![layer.n_out], bias);
+        }
+        if let Some(range) = self.network.log_std() {
+            add("log_std".into(), vec![range.len()], flat[range].to_vec());
+        }
+        tensors
+    }
+
+    /// Takes over all that [`NativePolicy::tensors`] gives, bit by bit; or nothing.
+    pub(super) fn load(&mut self, tensors: &PolicyTensors) -> Result<(), PolicyError> {
+        let parameters = self.flat(&tensors.weights, "")?;
+        // A network that has never been optimised may come without moments.
+        let fresh = tensors.optimizer.is_empty() && tensors.n_steps == 0;
+        if !fresh {
+            let exp_avg = self.flat(&tensors.optimizer, ".exp_avg")?;
+            self.adam.exp_avg_sq = self.flat(&tensors.optimizer, ".exp_avg_sq")?;
+            self.adam.exp_avg = exp_avg;
+        }
+        self.adam.n_steps = tensors.n_steps;
+        self.parameters = parameters;
+        self.turn_weights();
+        Ok(())
+    }
+
+    /// The tensors with `suffix` as one flat vector.
+    fn flat(&self, tensors: &[NamedTensor], suffix: &str) -> Result<Vec<f32>, PolicyError> {
+        let expected = self.named(&vec![0.0; self.network.n_parameters], suffix);
+        let mut flat = vec![0.0; self.network.n_parameters];
+        let known = |name: &str| expected.iter().any(|tensor| tensor.name == name);
+        let strange = |t: &&NamedTensor| suffix.is_empty() && !known(&t.name);
+        if let Some(tensor) = tensors.iter().find(strange) {
+            return Err(PolicyError::UnknownTensor { name: tensor.name.clone() });
+        }
+        let find = |wanted: &NamedTensor| -> Result<Vec<f32>, PolicyError> {
+            let found = tensors.iter().find(|t| t.name == wanted.name).ok_or_else(|| {
+                let (name, shape) = (wanted.name.clone(), wanted.shape.clone());
+                PolicyError::MissingTensor { name, shape, n_found: tensors.len() }
+            })?;
+            if found.shape == wanted.shape && found.data.len() == wanted.data.len() {
+                return Ok(found.data.clone());
+            }
+            Err(PolicyError::WrongShape {
+                name: found.name.clone(),
+                found: found.shape.clone(),
+                n_values: found.data.len(),
+                expected: wanted.shape.clone(),
+            })
+        };
+        let mut wanted = expected.iter();
+        let mut next = || wanted.next().map_or(Ok(Vec::new()), find);
+        for layer in self.network.layers() {
+            let weight = next()?;
+            if layer.is_narrow() {
+                flat[layer.weight.clone()].copy_from_slice(&weight);
+            } else {
+                turn(&weight, layer.n_in, &mut flat[layer.weight.clone()]);
+            }
+            flat[layer.bias.clone()].copy_from_slice(&next()?);
+        }
+        if let Some(range) = self.network.log_std() {
+            flat[range].copy_from_slice(&next()?);
+        }
+        Ok(flat)
+    }
+}
+
+fn finite(output: &'static str, values: &[f32]) -> Result<(), PolicyError> {
+    // A number that is not finite makes the sum not finite: one pass, no branch.
+    if values.iter().map(|v| v * 0.0).sum::<f32>() == 0.0 {
+        return Ok(());
+    }
+    let index = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
+    Err(PolicyError::NonFiniteOutput { output, index, value: values[index] })
+}

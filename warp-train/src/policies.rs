@@ -1,0 +1,140 @@
+//! A learner made of independent policies, whatever they compute with.
+//!
+//! A backend brings a [`Policy`]; everything around it (normalisers, algorithms, checkpoints) is the
+//! same for all.
+
+use crate::batch::{Samples, TrainablePolicy};
+use crate::burn::PolicyTensors;
+use crate::config::{Algorithm, PolicyPlan, TrainConfig};
+use crate::error::{Error, Result};
+use crate::learner::{Learner, LearnerState, Progress};
+use crate::metrics::PolicyMetrics;
+use crate::normalise::Normaliser;
+use crate::rollout::{PolicyRollout, Rollout};
+use crate::{a2c, ppo};
+
+/// What a backend brings: a policy that acts, learns, and can be written down.
+pub trait Policy: TrainablePolicy + Send {
+    /// What the backend is called in summaries.
+    const BACKEND: &'static str;
+
+    /// Runs the network on `values.len()` observations; fills `outputs` f32 `[n, output_width]` and
+    /// `values` f32 `[n]`.
+    ///
+    /// # Errors
+    /// A network that gives something else than its configuration says.
+    fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()>;
+
+    /// Weights, optimiser state and step count.
+    fn tensors(&self) -> PolicyTensors;
+
+    /// Takes over all that [`Policy::tensors`] gives, bit by bit.
+    ///
+    /// # Errors
+    /// A tensor that is missing, unknown, or of another shape.
+    fn load(&mut self, tensors: &PolicyTensors) -> Result<()>;
+}
+
+/// The policies of a run.
+#[derive(Debug)]
+pub struct PolicyLearner<P: Policy> {
+    policies: Vec<OnePolicy<P>>,
+    normalisers: Vec<Normaliser>,
+}
+
+#[derive(Debug)]
+struct OnePolicy<P: Policy> {
+    plan: PolicyPlan,
+    policy: P,
+    samples: Samples,
+}
+
+impl<P: Policy> PolicyLearner<P> {
+    /// Ready-made policies, one per policy of `config`, in its order.
+    #[must_use]
+    pub fn from_policies(config: &TrainConfig, policies: Vec<P>) -> Self {
+        let one = |(plan, policy): (&PolicyPlan, P)| OnePolicy {
+            plan: plan.clone(),
+            policy,
+            samples: Samples::default(),
+        };
+        let normaliser = |plan: &PolicyPlan| {
+            let width = config.spec.groups[plan.groups[0]].observation_width();
+            Normaliser::new(plan, width, config.run.num_envs * plan.n_agents(&config.spec))
+        };
+        Self {
+            policies: config.policies.iter().zip(policies).map(one).collect(),
+            normalisers: config.policies.iter().map(normaliser).collect(),
+        }
+    }
+}
+
+impl<P: Policy> Learner for PolicyLearner<P> {
+    fn backend(&self) -> &'static str {
+        P::BACKEND
+    }
+
+    fn forward(
+        &mut self,
+        policy: usize,
+        obs: &[f32],
+        _n_rows: usize,
+        outputs: &mut [f32],
+        values: &mut [f32],
+    ) -> Result<()> {
+        self.policies[policy].policy.forward(obs, outputs, values)
+    }
+
+    fn normalisers(&mut self) -> &mut [Normaliser] {
+        &mut self.normalisers
+    }
+
+    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyMetrics>> {
+        let update = |((one, normaliser), rollout): ((&mut OnePolicy<P>, &mut Normaliser), _)| {
+            let rollout: &mut PolicyRollout = rollout;
+            normaliser.rewards(rollout);
+            normaliser.finish_rollout();
+            let OnePolicy { plan, policy, samples } = one;
+            match plan.config.algorithm {
+                _ if !plan.config.to_train => Ok(PolicyMetrics::default()),
+                Algorithm::Ppo => ppo::update(policy, rollout, samples, &plan.config, progress),
+                Algorithm::A2c => a2c::update(policy, rollout, samples, &plan.config, progress),
+            }
+        };
+        let policies = self.policies.iter_mut().zip(&mut self.normalisers);
+        policies.zip(&mut rollout.policies).map(update).collect()
+    }
+
+    fn state(&self) -> LearnerState {
+        let mut state = LearnerState::default();
+        for (one, normaliser) in self.policies.iter().zip(&self.normalisers) {
+            let PolicyTensors { weights, optimizer, n_steps } = one.policy.tensors();
+            state.add_policy(&one.plan.name, weights, optimizer, n_steps);
+            state.add_statistics(&one.plan.name, normaliser.state());
+        }
+        state
+    }
+
+    fn load_state(&mut self, state: &LearnerState) -> Result<()> {
+        let belongs = |name: &str| {
+            self.policies.iter().any(|one| {
+                let rest = name.strip_prefix(&one.plan.name);
+                rest.is_some_and(|rest| rest.starts_with('.'))
+            })
+        };
+        let tensors = state.weights.iter().chain(&state.optimizer).map(|tensor| &tensor.name);
+        let statistics = state.statistics.iter().map(|statistic| &statistic.name);
+        if let Some(name) = tensors.chain(statistics).find(|name| !belongs(name)) {
+            return Err(Error::Invalid(format!(
+                "tensor \"{name}\" is given, but the run has no policy that it belongs to"
+            )));
+        }
+        for (one, normaliser) in self.policies.iter_mut().zip(&mut self.normalisers) {
+            let name = &one.plan.name;
+            let (weights, optimizer, n_steps) = state.of_policy(name);
+            one.policy.load(&PolicyTensors { weights, optimizer, n_steps })?;
+            normaliser.load_state(name, &state.statistics_of_policy(name))?;
+        }
+        Ok(())
+    }
+}
