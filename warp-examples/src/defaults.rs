@@ -3,9 +3,17 @@
 use warp_core::toml::Table;
 
 /// By environment and, where it matters, algorithm. The first one of an environment is its default.
-const DEFAULTS: [(&str, &str, &str); 6] = [
+const DEFAULTS: [(&str, &str, &str); 10] = [
     ("cartpole", "ppo", include_str!("../configs/cartpole.toml")),
     ("cartpole", "a2c", include_str!("../configs/cartpole-a2c.toml")),
+    ("acrobot", "ppo", include_str!("../configs/acrobot.toml")),
+    ("mountain_car", "ppo", include_str!("../configs/mountain_car.toml")),
+    (
+        "continuous_mountain_car",
+        "ppo",
+        include_str!("../configs/continuous_mountain_car.toml"),
+    ),
+    ("pendulum", "ppo", include_str!("../configs/pendulum.toml")),
     ("tag_gridworld", "ppo", include_str!("../configs/tag_gridworld.toml")),
     ("tag_gridworld", "a2c", include_str!("../configs/tag_gridworld-a2c.toml")),
     ("tag_continuous", "ppo", include_str!("../configs/tag_continuous.toml")),

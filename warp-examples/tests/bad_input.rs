@@ -111,7 +111,7 @@ fn bad_names_and_options() {
         (&["train", "cartpole", "--device", "cuda"], "--device cuda"),
         (&["train", "cartpole", "--device", "cuda:1"], "--device cuda:1"),
         (&["train", "cartpole", "--device", "tpu"], "--device tpu"),
-        (&["train", "cartpole", "--backend", "native"], "--backend native"),
+        (&["train", "cartpole", "--backend", "nativ"], "--backend nativ"),
         (&["train", "cartpole", "--backend", "torch"], "--backend torch"),
         (&["bench", "cartpole", "--device", "cuda"], "--device cuda"),
         (&["bench", "cartpole", "--envs", "0"], "num_envs = 0"),
@@ -167,7 +167,7 @@ fn more_than_memory_holds_is_refused_before_it_is_taken() {
     refused(&folder, &["eval", "run", "--episodes", "0"], "episodes = 0");
     refused(&folder, &["eval", "run", "--random", "ghost"], "\"ghost\"");
     refused(&folder, &["eval", "run", "--device", "cuda"], "--device cuda");
-    refused(&folder, &["eval", "run", "--backend", "native"], "--backend native");
+    refused(&folder, &["eval", "run", "--backend", "nativ"], "--backend nativ");
 }
 
 #[test]

@@ -8,77 +8,12 @@
 mod worlds;
 
 use std::sync::Arc;
-use warp_core::{Bits, DType, Env};
-use warp_data::Element;
-use warp_func::{CpuVecEnv, PoolSource, ResetPool, Start, VecEnv, VecOptions};
+use warp_core::{DType, Env};
+use warp_func::{CpuVecEnv, PoolSource, VecEnv, VecOptions};
 use worlds::crowd::{Crowd, CrowdConfig, HUNTER, PREY};
+use worlds::pooled::{carts, crowds, ended, given, options, row, rows_as_bits};
 use worlds::scalars::{Cart, Glide, RoadConfig, Slip};
-use worlds::{SEED, make_with, run};
-
-fn options(n_envs: usize, pool: PoolSource) -> VecOptions {
-    VecOptions { n_envs, seed: SEED, start: Start::Pool, pool, ..VecOptions::default() }
-}
-
-fn generated(n_envs: usize, rows: usize) -> VecOptions {
-    options(n_envs, PoolSource::Generated { rows })
-}
-
-fn given(n_envs: usize, pool: ResetPool) -> VecOptions {
-    options(n_envs, PoolSource::Given(Arc::new(pool)))
-}
-
-/// A pool of crowds in which every number tells its row.
-fn crowds(rows: usize) -> ResetPool {
-    let place: Vec<f32> = (0..rows).flat_map(|row| vec![row as f32; 7]).collect();
-    let energy: Vec<i32> = (0..rows as i32).flat_map(|row| vec![1 + row % 3; 5]).collect();
-    let gone: Vec<i32> = (0..rows as i32).map(|row| -row).collect();
-    let pool = ResetPool::new().with("place", &[rows, 7], &place).unwrap();
-    let pool = pool.with("energy", &[rows, 5], &energy).unwrap();
-    pool.with("gone", &[rows], &gone).unwrap()
-}
-
-/// A pool of carts that stand at 0, 0.01, 0.02...
-fn carts(rows: usize) -> ResetPool {
-    let x: Vec<f32> = (0..rows).map(|row| row as f32 / 100.0).collect();
-    let v: Vec<f32> = x.iter().map(|x| -x).collect();
-    ResetPool::new().with("x", &[rows], &x).unwrap().with("v", &[rows], &v).unwrap()
-}
-
-fn row<T: Element>(envs: &dyn VecEnv, name: &str, replica: usize) -> Vec<T> {
-    let width = envs.store().array(envs.store().id(name).unwrap()).row_len();
-    envs.store().get::<T>(name).unwrap()[replica * width..][..width].to_vec()
-}
-
-/// All arrays with a row per replica as bits, row by row.
-fn rows_as_bits(envs: &dyn VecEnv) -> Vec<Vec<u32>> {
-    let n = envs.options().n_envs;
-    let mut rows = vec![vec![]; n];
-    let (store, pooled) = (envs.store(), |name: &str| name.starts_with("pool."));
-    for array in store.arrays().filter(|array| !pooled(array.name())) {
-        for (replica, row) in rows.iter_mut().enumerate() {
-            let range = replica * array.row_len()..(replica + 1) * array.row_len();
-            fn push<T: Element + Bits>(row: &mut Vec<u32>, part: &[T]) {
-                row.extend(part.iter().map(|x| x.bits()));
-            }
-            match array.dtype() {
-                DType::F32 => push(row, &store.get::<f32>(array.name()).unwrap()[range]),
-                DType::I32 => push(row, &store.get::<i32>(array.name()).unwrap()[range]),
-                DType::U32 => push(row, &store.get::<u32>(array.name()).unwrap()[range]),
-                DType::U8 => {
-                    let part = &store.get::<u8>(array.name()).unwrap()[range];
-                    row.extend(part.iter().map(|x| u32::from(*x)));
-                }
-            }
-        }
-    }
-    rows
-}
-
-fn ended(envs: &dyn VecEnv) -> Vec<bool> {
-    let (ids, store) = (envs.ids(), envs.store());
-    let flags = store.slice::<u8>(ids.terminated).iter().zip(store.slice::<u8>(ids.truncated));
-    flags.map(|(a, b)| a | b != 0).collect()
-}
+use worlds::{make_with, run};
 
 /// The row of the pool of [`crowds`] that a replica stands at, all of its fields.
 fn crowd_row(envs: &dyn VecEnv, replica: usize) -> usize {
@@ -231,61 +166,6 @@ fn threads_and_neighbours_change_no_bit() {
     any_threads::<Crowd>(&crowd, PoolSource::Given(Arc::new(crowds(11))));
 }
 
-#[test]
-fn generated_rows_depend_on_the_seed_and_their_number_alone() {
-    let rows = |options: VecOptions| {
-        let envs = make_with::<Crowd>(&CrowdConfig::default(), options);
-        assert_eq!(envs.ids().pool.len(), 3);
-        let place = envs.store().get::<f32>("pool.place").unwrap().to_vec();
-        let energy = envs.store().get::<i32>("pool.energy").unwrap().to_vec();
-        (place, energy)
-    };
-    let (place, energy) = rows(generated(10, 50));
-    assert_eq!((place.len(), energy.len()), (50 * 7, 50 * 5));
-    // `Crowd::reset` fills all of a row: every place and one of three energies.
-    assert!(place.iter().all(|p| *p != 0.0) && energy.iter().all(|e| (1..=3).contains(e)));
-    let few = rows(VecOptions { threads: 3, first_replica: 9, ..generated(300, 7) });
-    assert_eq!((&few.0[..], &few.1[..]), (&place[..7 * 7], &energy[..7 * 5]));
-    assert_ne!(rows(VecOptions { seed: SEED + 1, ..generated(10, 50) }).0, place);
-    // Evaluation draws other rows, but from the same pool.
-    let other = VecOptions { seed: 77, start_seed: Some(SEED), ..generated(10, 50) };
-    assert_eq!(rows(other.clone()).0, place);
-    let picks = |options| rows_as_bits(&make_with::<Crowd>(&CrowdConfig::default(), options));
-    assert_ne!(picks(other), picks(generated(10, 50)));
-    // Rows are no copies of what replicas would draw afresh.
-    let fresh = VecOptions { start: Start::Fresh, ..generated(50, 1) };
-    let fresh = make_with::<Crowd>(&CrowdConfig::default(), fresh);
-    let drawn = fresh.store().get::<f32>("place").unwrap();
-    assert!(drawn.chunks(7).zip(place.chunks(7)).all(|(a, b)| a != b));
-    assert!(fresh.ids().pool.is_empty() && fresh.store().id("pool.place").is_err());
-}
-
-#[test]
-fn the_fixed_start_has_a_seed_of_its_own_too() {
-    let start = |seed, start_seed| {
-        let options = VecOptions { seed, start_seed, start: Start::Fixed, ..generated(3, 1) };
-        row::<f32>(&make_with::<Crowd>(&CrowdConfig::default(), options), "place", 2)
-    };
-    assert_eq!(start(5, None), start(6, Some(5)));
-    assert_ne!(start(5, None), start(6, None));
-}
-
-#[test]
-fn a_pool_of_one_row_is_one_start() {
-    let mut envs = make_with::<Crowd>(&CrowdConfig::default(), generated(30, 1));
-    let pool = row::<f32>(&envs, "pool.place", 0);
-    let mut restarts = 0;
-    (0..30).for_each(|replica| assert_eq!(row::<f32>(&envs, "place", replica), pool));
-    for _ in 0..40 {
-        run(&mut envs, 1);
-        for (replica, _) in ended(&envs).iter().enumerate().filter(|(_, ended)| **ended) {
-            assert_eq!(row::<f32>(&envs, "place", replica), pool);
-            restarts += 1;
-        }
-    }
-    assert!(restarts > 50, "{restarts}");
-}
-
 fn goes_on<E: Env>(config: &E::Config, pool: &PoolSource) {
     let mut first = make_with::<E>(config, options(70, pool.clone()));
     run(&mut first, 17);
@@ -316,45 +196,4 @@ fn goes_on<E: Env>(config: &E::Config, pool: &PoolSource) {
 fn a_restored_run_goes_on_with_the_same_rows() {
     goes_on::<Cart>(&RoadConfig::default(), &PoolSource::Generated { rows: 12 });
     goes_on::<Crowd>(&CrowdConfig::default(), &PoolSource::Given(Arc::new(crowds(11))));
-}
-
-fn refused<E: Env + std::fmt::Debug>(config: &E::Config, options: VecOptions) -> String {
-    CpuVecEnv::new(E::new(config).unwrap(), options).unwrap_err().to_string()
-}
-
-#[test]
-fn pools_that_do_not_fit_are_refused_in_a_sentence() {
-    let crowd = |pool| refused::<Crowd>(&CrowdConfig::default(), given(5, pool));
-    let new = ResetPool::new;
-    let fields = "place f32 [rows, 7], energy i32 [rows, 5], gone i32 [rows]";
-    let error = crowd(new());
-    assert!(error.contains("it holds no arrays") && error.contains(fields), "{error}");
-    let place = || new().with("place", &[2, 7], &[0.0_f32; 14]).unwrap();
-    assert!(crowd(place()).contains("it lacks \"energy\""));
-    let error = crowd(place().with("energy", &[2, 5], &[1.0_f32; 10]).unwrap());
-    let expected = "array \"energy\" is f32 [2, 5], but crowd needs i32 [rows, 5]";
-    assert!(error.contains(expected), "{error}");
-    let error = crowd(place().with("energy", &[2, 4], &[1_i32; 8]).unwrap());
-    assert!(error.contains("is i32 [2, 4], but crowd needs i32 [rows, 5]"), "{error}");
-    let error = crowd(crowds(2).with("spare", &[2], &[0_i32; 2]).unwrap());
-    assert!(error.contains("\"spare\" is no field of the state of crowd"), "{error}");
-    let error = crowd(crowds(0));
-    assert_eq!(error, "pool_size = 0: a reset pool needs at least one row");
-    // Of a crowd with other prey.
-    let config = CrowdConfig { prey: 6, ..CrowdConfig::default() };
-    let error = refused::<Crowd>(&config, given(5, crowds(2)));
-    assert!(error.contains("\"place\" is f32 [2, 7], but crowd needs f32 [rows, 8]"), "{error}");
-}
-
-#[test]
-fn sizes_out_of_range_are_refused_before_anything_is_allocated() {
-    let cart = |rows| refused::<Cart>(&RoadConfig::default(), generated(5, rows));
-    assert_eq!(cart(0), "pool_size = 0: a reset pool needs at least one row");
-    assert!(cart(usize::MAX).contains("numbered with 32 bits"));
-    let config = CrowdConfig { prey: 1_000_000, ..CrowdConfig::default() };
-    let error = refused::<Crowd>(&config, generated(1, u32::MAX as usize));
-    assert!(error.contains("4294967295 rows") && error.contains("lower pool_size"), "{error}");
-    // A pool that is not used is not looked at.
-    let unused = VecOptions { start: Start::Fresh, ..generated(5, 0) };
-    make_with::<Cart>(&RoadConfig::default(), unused);
 }

@@ -7,7 +7,7 @@
 
 mod runs;
 
-use runs::{CARTPOLE, Folder, TAG, bits, bits_of, config, iterate, trainer};
+use runs::{CARTPOLE, Folder, PENDULUM, TAG, bits, bits_of, config, iterate, trainer};
 use warp_train::metrics::IterationMetrics;
 use warp_train::{Checkpoint, Schedule, TrainConfig, Trainer, checkpoint};
 
@@ -43,6 +43,23 @@ fn the_number_of_threads_changes_no_bit() {
     threads_change_nothing(&config(TAG, "algorithm = \"a2c\"", ""));
     let mixed = "[policy.tagger]\nalgorithm = \"a2c\"\n[policy.runner]\nhidden = [5, 4]";
     threads_change_nothing(&config(TAG, "shared_trunk = true", mixed));
+}
+
+/// The ways to draw a continuous action, with normalisation and without.
+const CONTINUOUS: [&str; 4] = [
+    "",
+    "action_distribution = \"squashed\"\nnorm_obs = true\nnorm_reward = true",
+    "log_std = \"state_dependent\"\nnorm_reward = true\nshared_trunk = true",
+    "algorithm = \"a2c\"\nlog_std = \"state_dependent\"\naction_distribution = \"squashed\"\n\
+     norm_obs = true\ninit = \"kaiming\"\nlog_std_init = -0.5",
+];
+
+#[test]
+fn the_number_of_threads_changes_no_bit_of_continuous_actions_and_normalisers() {
+    for keys in CONTINUOUS {
+        threads_change_nothing(&config(PENDULUM, &format!("num_envs = 300\n{keys}"), ""));
+    }
+    threads_change_nothing(&config(TAG, "norm_obs = true\nnorm_reward = true", ""));
 }
 
 #[test]
@@ -162,4 +179,9 @@ fn a_restored_run_equals_one_that_was_never_stopped() {
     goes_on(&config(CARTPOLE, "start = \"fixed\"", "[env]\nepisode_length = 7"), "cartpole-cut");
     goes_on(&config(TAG, "", ""), "tag-ppo");
     goes_on(&config(TAG, "algorithm = \"a2c\"", ""), "tag-a2c");
+    for (i, keys) in CONTINUOUS.into_iter().enumerate() {
+        // Cut in the middle of a rollout, so that truncated episodes and returns under way are saved.
+        goes_on(&config(PENDULUM, keys, "[env]\nepisode_length = 7"), &format!("pendulum-{i}"));
+    }
+    goes_on(&config(TAG, "norm_obs = true\nnorm_reward = true", ""), "tag-normalised");
 }

@@ -10,7 +10,7 @@ use warp_func::Registry;
 #[derive(Debug, Clone, Args)]
 pub struct ConfigArgs {
     /// An environment's name, or a configuration file to complete.
-    #[arg(value_name = "ENV | FILE.toml")]
+    #[arg(value_name = "ENV | FILE.toml | FILE.yaml")]
     pub target: String,
     /// Changes a key, such as algorithm=a2c.
     #[arg(long, value_name = "KEY=VALUE")]

@@ -17,7 +17,7 @@ use warp_train::{Checkpoint, Run, TrainConfig, Trainer};
 #[derive(Debug, Clone, Args)]
 pub struct TrainArgs {
     /// An environment's name, or a configuration file.
-    #[arg(value_name = "ENV | FILE.toml", required_unless_present = "resume")]
+    #[arg(value_name = "ENV | FILE.toml | FILE.yaml", required_unless_present = "resume")]
     pub target: Option<String>,
     /// Continue the run in this folder; environment and configuration come from it.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["target", "envs", "seed", "set", "out"])]

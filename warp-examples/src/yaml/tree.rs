@@ -8,6 +8,8 @@ use warp_core::toml;
 
 /// Collections inside each other at most; run configurations have four.
 const MAX_DEPTH: usize = 16;
+/// Characters of a value that a sentence shows.
+const MAX_SHOWN: usize = 80;
 
 /// A value and the line that it begins in, counted from 1.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,15 +51,23 @@ impl Node {
     }
 }
 
+/// In one line, shortened if need be: for sentences.
 impl std::fmt::Display for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (&self.value, self.to_toml()) {
-            (_, Some(value)) => write!(f, "{value}"),
+            (_, Some(toml::Value::String(text))) => write!(f, "{:?}", shortened(&text)),
+            (_, Some(value)) => f.write_str(&shortened(&value.to_string())),
             (Value::Map(_), _) => f.write_str("a mapping of keys"),
             (Value::List(_), _) => f.write_str("a list of such"),
             _ => f.write_str("nothing"),
         }
     }
+}
+
+fn shortened(text: &str) -> String {
+    let end = text.char_indices().nth(MAX_SHOWN).map_or(text.len(), |(at, _)| at);
+    let more = if end < text.len() { "..." } else { "" };
+    text[..end].replace(char::is_control, " ") + more
 }
 
 /// A collection that has not ended.
@@ -136,9 +146,15 @@ fn put(parent: &mut Open, node: Node) -> Result<()> {
         Open::Map(_, entries, key) => match key.take() {
             Some((key, line)) => entries.push(Entry { key, line, node }),
             None => {
-                let Value::Scalar(toml::Value::String(name)) = node.value else {
-                    bail!("line {}: a key must be a word", node.line);
+                let name = match node.value {
+                    Value::Scalar(toml::Value::String(name)) => name,
+                    _ => String::new(),
                 };
+                ensure!(
+                    !name.is_empty() && !name.contains(char::is_control),
+                    "line {}: a key must be a word",
+                    node.line
+                );
                 if let Some(first) = entries.iter().find(|entry| entry.key == name) {
                     bail!(
                         "line {}: key \"{name}\" stands in line {} already",
@@ -227,13 +243,23 @@ mod tests {
     }
 
     #[test]
+    fn sentences_show_a_value_in_one_short_line() {
+        let shown = |text: &str| parse(text).unwrap().to_string();
+        assert_eq!(shown("|\n  a\n  b\n"), "\"a b \"");
+        assert_eq!(shown(&"x".repeat(500)).len(), 85);
+        assert_eq!(shown("{a: 1}"), "a mapping of keys");
+    }
+
+    #[test]
     fn what_is_more_than_needed_is_refused_with_its_line() {
         assert_eq!(refused(""), "line 1: the file is empty");
         assert_eq!(refused("a: 1\nb: 2\na: 3"), "line 3: key \"a\" stands in line 1 already");
         assert!(refused("a: &x 1\nb: *x").starts_with("line 2: aliases"));
         assert!(refused("a: !!str 1").starts_with("line 1: the tag"));
         assert!(refused("a: 1\n---\nb: 2").contains("a second document"));
-        assert!(refused("[1]: 2").contains("line 1: a key must be a word"));
+        for key in ["[1]", "\"a\\nb\"", "''", "{a: 1}"] {
+            assert_eq!(refused(&format!("{key}: 2")), "line 1: a key must be a word");
+        }
         assert!(refused("a: [1, 2").starts_with("line "));
         assert!(refused("a: 1\n  b: 2\n").starts_with("line 2: "));
         assert!(refused("a:\n\t- 1\n").starts_with("line "));

@@ -2,9 +2,10 @@
 //!
 //! Shards are cut by the number of replicas alone, so results do not depend on the number of
 //! threads. `shard` steps one range; `lanes` is its fast path for small single-agent environments,
-//! many replicas per instruction; `starts` is where episodes begin; `columns` is where pointers into the store are kept.
+//! many replicas per instruction; `starts` is where episodes begin; `columns` (and `group`) is where pointers into the store are kept.
 
 mod columns;
+mod group;
 mod lanes;
 pub(crate) mod plan;
 mod shard;

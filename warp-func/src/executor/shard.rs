@@ -1,6 +1,7 @@
 //! One shard: steps its replicas, restarts those that ended, keeps count of episodes.
 
 use super::columns::{Column, FieldColumn, RowSource};
+use super::group::GroupColumns;
 use super::lanes;
 use super::starts::{Starts, copy_row};
 use crate::episodes::EpisodeTotals;
@@ -8,7 +9,7 @@ use crate::vec_env::{ArrayIds, Shard, VecOptions};
 use std::ops::Range;
 use std::sync::Arc;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Groups, LimitEnds, MAX_GROUPS, Observation, Purpose, Space, State,
+    Actions, Draw, Env, EnvSpec, Groups, LimitEnds, MAX_GROUPS, Observation, Purpose, State,
     StepOut, TimeLimit, View,
 };
 use warp_data::{Element, Store};
@@ -37,20 +38,6 @@ pub(super) struct ShardRunner<E: Env> {
     fast: Option<lanes::FastPath>,
 }
 
-/// The arrays of one group.
-#[derive(Debug)]
-pub(super) struct GroupColumns {
-    pub(super) obs: Column<f32>,
-    final_obs: Column<f32>,
-    action_mask: Option<Column<u8>>,
-    pub(super) discrete: Option<Column<i32>>,
-    pub(super) continuous: Option<Column<f32>>,
-    pub(super) reward: Column<f32>,
-    alive: Option<Column<u8>>,
-    agent_terminated: Option<Column<u8>>,
-    pub(super) episode_return: Column<f32>,
-}
-
 impl<E: Env> ShardRunner<E> {
     pub(super) fn new(
         env: &Arc<E>,
@@ -59,20 +46,6 @@ impl<E: Env> ShardRunner<E> {
         (store, ids): (&Store, &ArrayIds),
         replicas: Range<usize>,
     ) -> Self {
-        let group = |g: usize| {
-            let boxed = matches!(spec.groups[g].action, Space::Box { .. });
-            GroupColumns {
-                obs: Column::new(store, ids.obs[g]),
-                final_obs: Column::new(store, ids.final_obs[g]),
-                action_mask: ids.action_mask[g].map(|id| Column::new(store, id)),
-                discrete: (!boxed).then(|| Column::new(store, ids.action[g])),
-                continuous: boxed.then(|| Column::new(store, ids.action[g])),
-                reward: Column::new(store, ids.reward[g]),
-                alive: ids.alive[g].map(|id| Column::new(store, id)),
-                agent_terminated: ids.agent_terminated[g].map(|id| Column::new(store, id)),
-                episode_return: Column::new(store, ids.episode_return[g]),
-            }
-        };
         Self {
             env: Arc::clone(env),
             replicas,
@@ -81,7 +54,7 @@ impl<E: Env> ShardRunner<E> {
             first_replica: options.first_replica,
             episodes: EpisodeTotals::new(spec.groups.len(), spec.statistics.len()),
             fields: ids.state.iter().map(|id| FieldColumn::new(store, *id)).collect(),
-            groups: (0..spec.groups.len()).map(group).collect(),
+            groups: (0..spec.groups.len()).map(|g| GroupColumns::new(store, ids, spec, g)).collect(),
             terminated: Column::new(store, ids.terminated),
             truncated: Column::new(store, ids.truncated),
             episode_length: Column::new(store, ids.episode_length),

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod crowd;
+pub(crate) mod pooled;
 pub(crate) mod scalars;
 
 use warp_core::{Draw, Env, Purpose, Space};

@@ -36,6 +36,17 @@ tagging_distance = 0.2
 episode_length = 20
 "#;
 
+/// Continuous actions.
+pub(crate) const PENDULUM: &str = r#"
+env_id = "pendulum"
+num_envs = 40
+num_steps = 10
+num_minibatches = 2
+update_epochs = 2
+hidden = [8]
+learning_rate = 1e-2
+"#;
+
 /// The configuration `base` with the top-level `keys` before it; later lines may open tables.
 pub(crate) fn config(base: &str, keys: &str, tables: &str) -> TrainConfig {
     let mut table: Table = base.parse().unwrap();
@@ -61,7 +72,10 @@ pub(crate) fn bits(state: &LearnerState) -> Vec<(String, Vec<u32>)> {
     let tensors = state.weights.iter().chain(&state.optimizer);
     let tensors = tensors.map(|t| (t.name.clone(), t.data.iter().map(|x| x.to_bits()).collect()));
     let steps = state.optimizer_steps.iter().map(|(name, n)| (name.clone(), vec![*n as u32]));
-    tensors.chain(steps).collect()
+    let halves = |x: &f64| [x.to_bits() as u32, (x.to_bits() >> 32) as u32];
+    let statistics = state.statistics.iter();
+    let statistics = statistics.map(|s| (s.name.clone(), s.data.iter().flat_map(halves).collect()));
+    tensors.chain(steps).chain(statistics).collect()
 }
 
 /// The bits of one policy.
