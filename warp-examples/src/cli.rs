@@ -1,7 +1,7 @@
 //! The command line: what can be said, and which command it goes to.
 
 use crate::Outcome;
-use crate::commands::{bench, config, envs, eval, plot, train};
+use crate::commands::{bench, config, envs, eval, plot, render, train, watch};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use warp_func::Registry;
@@ -22,6 +22,10 @@ pub(crate) enum Command {
     Eval(eval::EvalArgs),
     /// Draw the curves of runs.
     Plot(plot::PlotArgs),
+    /// Draw an episode of a run.
+    Render(render::RenderArgs),
+    /// Show an episode of a run, live in the terminal.
+    Watch(watch::WatchArgs),
     /// Measure how fast an environment is stepped.
     Bench(bench::BenchArgs),
     /// Replay recorded trajectories and compare.
@@ -49,6 +53,8 @@ impl Command {
             Command::Train(args) => train::execute(&args, registry),
             Command::Eval(args) => eval::execute(&args, registry),
             Command::Plot(args) => plot::execute(&args, registry),
+            Command::Render(args) => render::execute(&args, registry),
+            Command::Watch(args) => watch::execute(&args, registry),
             Command::Bench(args) => bench::execute(&args, registry),
             Command::Envs(args) => envs::execute(&args, registry),
             Command::Config(args) => config::execute(&args, registry),

@@ -93,7 +93,7 @@ fn tag_continuous_is_as_it_was() {
         let learning_rate = if plan.name == "runner" { 0.005 } else { 0.001 };
         assert_eq!(coefficients(&plan.config), [1.0, 0.05, 0.5, 0.98, learning_rate]);
         assert_eq!(plan.config.hidden, [256, 256]);
-        assert_eq!(plan.config.groups, [plan.name.clone()]);
+        assert_eq!(plan.config.groups.join("+"), plan.name);
     }
 }
 
@@ -253,6 +253,9 @@ fn the_binary_trains_resumes_and_evaluates_a_sample() {
     folder.done(&["train", "--resume", "stopped", "--steps", "896"]);
     let state = |run: &str| folder.files(&format!("{run}/checkpoints/000000000896"));
     assert!(state("run") == state("stopped"));
+    let set = ["config", "small.yaml", "--set=gamma=0.5", "--set=compat_last_step=true"];
+    let said = folder.done(&set).stdout;
+    assert!(said.contains("\ngamma = 0.5\n") && said.contains("\ncompat_last_step = true\n"));
     let json = folder.warp(&["eval", "run", "--episodes", "5", "--json"]).json();
     assert_eq!(json["episodes"], 5);
     // The same with .yml, and what it comes to in this program's words.

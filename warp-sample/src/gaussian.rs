@@ -7,9 +7,8 @@
 use crate::categorical::{Mode, check_length};
 use crate::density::{UNIT_ENTROPY, log_slope, mean_log_slope, normal};
 use crate::error::{Error, Result};
-use crate::head::{LANES, Lanes};
+use crate::head::LANES;
 use crate::rows::Rows;
-use std::f32::consts::TAU;
 use warp_core::Purpose;
 use warp_core::math;
 
@@ -238,7 +237,7 @@ impl GaussianLayout {
         let mut noise = [[0.0; LANES]; 2];
         for element in 0..dim {
             if mode == Mode::Sample && element % 2 == 0 {
-                noise = normal_lanes(rows, first_row, n, element / 2);
+                noise = rows.normal_lanes(first_row, n, element / 2);
             }
             let (mut means, mut log_stds) = ([0.0; LANES], [0.0; LANES]);
             for (row, parameters) in parameters.chunks_exact(2 * dim).enumerate() {
@@ -292,18 +291,4 @@ impl GaussianLayout {
         }
         Ok(())
     }
-}
-
-/// Normal numbers 2 `pair` and 2 `pair` + 1 of `n` rows' streams: the bits of [`warp_core::Draw`]'s.
-fn normal_lanes(rows: &Rows, first_row: usize, n: usize, pair: usize) -> [Lanes; 2] {
-    let uniforms = rows.uniform_lanes(first_row, n, pair);
-    let mut normals = [[0.0; LANES]; 2];
-    for (half, normals) in normals.iter_mut().enumerate() {
-        let (radius, angle) = (&uniforms[2 * half], &uniforms[2 * half + 1]);
-        for i in 0..LANES {
-            let distance = math::sqrt(-2.0 * math::ln(1.0 - radius[i]));
-            normals[i] = distance * math::cos(TAU * angle[i]);
-        }
-    }
-    normals
 }

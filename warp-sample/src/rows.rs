@@ -5,8 +5,9 @@
 //! of any action.
 
 use crate::head::{LANES, Lanes};
+use std::f32::consts::TAU;
 use warp_core::philox::uniform_f32;
-use warp_core::{Draw, Purpose};
+use warp_core::{Draw, Purpose, math};
 
 /// Names of the rows of a batch, which is stored as `[n_replicas, n_agents]` and belongs to one
 /// step.
@@ -77,5 +78,19 @@ impl Rows {
             }
         }
         uniforms
+    }
+
+    /// Normal numbers 2 `pair` and 2 `pair` + 1 of `n` rows' streams: the bits of [`warp_core::Draw`]'s.
+    pub(crate) fn normal_lanes(&self, first_row: usize, n: usize, pair: usize) -> [Lanes; 2] {
+        let uniforms = self.uniform_lanes(first_row, n, pair);
+        let mut normals = [[0.0; LANES]; 2];
+        for (half, normals) in normals.iter_mut().enumerate() {
+            let (radius, angle) = (&uniforms[2 * half], &uniforms[2 * half + 1]);
+            for i in 0..LANES {
+                let distance = math::sqrt(-2.0 * math::ln(1.0 - radius[i]));
+                normals[i] = distance * math::cos(TAU * angle[i]);
+            }
+        }
+        normals
     }
 }

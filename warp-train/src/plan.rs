@@ -193,3 +193,56 @@ fn check_log_std(name: &str, config: &PolicyConfig) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TrainConfig;
+
+    fn resolve(keys: &str) -> Result<TrainConfig> {
+        let text = format!("env_id = \"pendulum\"\n{keys}");
+        TrainConfig::resolve(&text.parse::<Table>().unwrap(), &warp_envs::registry())
+    }
+
+    #[test]
+    fn a_box_gets_a_gaussian_within_its_bounds() {
+        for (key, bounding) in [("gaussian", Bounding::Clip), ("squashed", Bounding::Squash)] {
+            let config = resolve(&format!("action_distribution = \"{key}\"\nlog_std_max = 1.5"));
+            let layout = config.unwrap().policies.remove(0).layout;
+            let ActionLayout::Continuous(elements) = layout else { panic!("{layout:?}") };
+            assert_eq!((elements.dim(), elements.bounding()), (1, bounding));
+            assert_eq!(elements.log_std_range(), (-5.0, 1.5));
+        }
+    }
+
+    #[test]
+    fn keys_of_continuous_actions_that_contradict_each_other_are_refused() {
+        for (keys, words) in [
+            ("log_std_init = 3", "log_std_init = 3: must lie between log_std_min (-5)"),
+            ("log_std_min = 1", "log_std_init = 0"),
+            ("log_std_max = -6.0", "log_std_max = -6: must lie between log_std_min (-5) and 20"),
+            ("log_std_min = -30", "log_std_min = -30: must lie between -20 and 20"),
+            ("action_distribution = \"beta\"", "\"gaussian\", \"squashed\""),
+            ("init = \"zeros\"", "\"orthogonal\", \"xavier\", \"kaiming\""),
+        ] {
+            let error = resolve(keys).unwrap_err();
+            assert!(error.is_users() && error.to_string().contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn squashing_needs_finite_bounds() {
+        let group = GroupSpec {
+            name: "arm".into(),
+            n_agents: 1,
+            observation: Space::unbounded(1),
+            action: Space::unbounded(2),
+            mortal: false,
+        };
+        let config = PolicyConfig::default();
+        assert!(layout("one", &config, &group).is_ok());
+        let config = PolicyConfig { action_distribution: ActionDistribution::Squashed, ..config };
+        let error = layout("one", &config, &group).unwrap_err().to_string();
+        assert!(error.contains("policy \"one\" for group \"arm\": element 0"), "{error}");
+    }
+}

@@ -4,9 +4,12 @@ pub mod bench;
 pub mod config;
 pub mod envs;
 pub mod eval;
+pub mod play;
 pub mod plot;
 mod progress;
+pub mod render;
 pub mod train;
+pub mod watch;
 
 use anyhow::{Result, bail};
 use std::io::Write;

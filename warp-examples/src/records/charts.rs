@@ -185,7 +185,7 @@ impl Panel {
             .axis_style(TEXT.mix(0.6).stroke_width(scale as u32))
             .label_style(text(14))
             .axis_desc_style(text(15))
-            .x_labels(6)
+            .x_labels(7)
             .y_labels(7)
             .x_desc("environment steps")
             .x_label_formatter(&x_tick)

@@ -1,7 +1,7 @@
 //! `curves.png`: how one run went.
 
 use super::charts::{Chart, Line, Panel};
-use super::history::{History, Points};
+use super::history::History;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use warp_train::TrainConfig;
@@ -21,8 +21,10 @@ pub fn draw(folder: &Path, config: &TrainConfig) -> Result<PathBuf> {
     let panels = vec![
         episodes(&history, "Return of an episode", "episode_return", config),
         episodes(&history, "Length of an episode", "episode_length", config),
-        policies(&history, "Entropy of the policy, nats", &[("entropy", "")]),
-        policies(&history, "Losses", &[("policy_loss", "policy"), ("value_loss", "value")]),
+        policies(&history, "Entropy of the policy, nats", "entropy"),
+        policies(&history, "Variance of returns explained by the value", "explained_variance"),
+        policies(&history, "Loss of the policy", "policy_loss"),
+        policies(&history, "Loss of the value", "value_loss"),
     ];
     let path = folder.join("curves.png");
     Chart { title, panels }.save(&path)?;
@@ -59,18 +61,14 @@ fn episodes(history: &History, title: &str, key: &str, config: &TrainConfig) -> 
     Panel { title: title.into(), lines }
 }
 
-/// Figures of all policies, each with a name of its own unless that is empty.
-fn policies(history: &History, title: &str, figures: &[(&str, &str)]) -> Panel {
+/// A figure of each policy's update.
+fn policies(history: &History, title: &str, key: &str) -> Panel {
     let policies = history.policies();
-    let mut lines = Vec::new();
-    for policy in &policies {
-        for (key, name) in figures {
-            let parts = [if policies.len() > 1 { policy.as_str() } else { "" }, name];
-            let label = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
-            let points: Points = history.series(&["policy", policy, key]);
-            let colour = lines.len();
-            lines.push(Line { label: label.join(": "), colour, points, ..Line::default() });
-        }
-    }
-    Panel { title: title.into(), lines }
+    let line = |(colour, policy): (usize, &String)| Line {
+        label: if policies.len() > 1 { policy.clone() } else { String::new() },
+        colour,
+        points: history.series(&["policy", policy, key]),
+        ..Line::default()
+    };
+    Panel { title: title.into(), lines: policies.iter().enumerate().map(line).collect() }
 }

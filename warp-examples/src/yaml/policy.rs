@@ -9,23 +9,31 @@ use warp_train::Schedule;
 /// The tag of a policy that acts for everyone.
 const SHARED: &str = "shared";
 
-/// All policies, by their tags.
+/// What all policies have in common, and each by its tag with the rest.
 pub(super) fn policies(
     mut section: Section<'_>,
     spec: &EnvSpec,
     without_effect: &mut Vec<String>,
-) -> Result<Table> {
-    let mut policies = Table::new();
+) -> Result<(Table, Table)> {
+    let mut policies: Vec<(&str, Table)> = Vec::new();
     for tag in section.rest().map(|entry| entry.key.as_str()).collect::<Vec<_>>() {
         let one = section.section(tag)?;
         let mut keys = translate(one, without_effect)?;
         keys.insert("groups".into(), groups(&section, tag, spec)?);
-        policies.insert(tag.into(), keys.into());
+        policies.push((tag, keys));
     }
-    if policies.is_empty() {
+    let Some((_, first)) = policies.first() else {
         bail!("the file has no policy: policy.{SHARED}, say");
+    };
+    let mut common = first.clone();
+    common.retain(|key, value| {
+        key != "groups" && policies.iter().all(|(_, keys)| keys.get(key) == Some(value))
+    });
+    for (_, keys) in &mut policies {
+        keys.retain(|key, _| !common.contains_key(key));
     }
-    Ok(policies)
+    let named = policies.into_iter().map(|(tag, keys)| (tag.to_string(), keys.into()));
+    Ok((common, named.collect()))
 }
 
 /// The groups that the policy called `tag` acts for: all, or the one of its name.

@@ -30,7 +30,7 @@ pub(super) fn translate(root: &Node, registry: &Registry) -> Result<Translated> 
     let env = top.section("env")?;
     let place = world::place(&top, named, env, registry, notes)?;
     let (_, spec) = place.entry.describe(&place.env)?;
-    let policies = policy::policies(top.section("policy")?, &spec, notes)?;
+    let (shared, policies) = policy::policies(top.section("policy")?, &spec, notes)?;
     let trainer = trainer(top.section("trainer")?, spec.time_limit.steps, notes)?;
     sampler(top.section("sampler")?, notes)?;
     let saved = saving.get_or("model_params_save_freq", 1000_u64)?;
@@ -41,6 +41,7 @@ pub(super) fn translate(root: &Node, registry: &Registry) -> Result<Translated> 
         notes.push("env.seed".into());
     }
     let mut table = place.start;
+    table.extend(shared);
     let seed = trainer.seed.or(place.seed).unwrap_or(0);
     let iteration = trainer.num_envs as u128 * trainer.num_steps as u128;
     for (key, value) in [

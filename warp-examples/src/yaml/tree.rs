@@ -263,7 +263,9 @@ mod tests {
         assert!(refused("a: [1, 2").starts_with("line "));
         assert!(refused("a: 1\n  b: 2\n").starts_with("line 2: "));
         assert!(refused("a:\n\t- 1\n").starts_with("line "));
-        assert!(refused(&"[".repeat(100_000)).contains("more than 16 levels"));
+        let nested: String = (0..30).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
+        assert!(refused(&nested).contains("more than 16 levels are nested"));
+        assert!(refused(&"[".repeat(100_000)).starts_with("line 1: "));
         assert!(refused(&"a: {".repeat(1000)).starts_with("line 1: "));
     }
 }

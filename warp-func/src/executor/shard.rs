@@ -54,7 +54,9 @@ impl<E: Env> ShardRunner<E> {
             first_replica: options.first_replica,
             episodes: EpisodeTotals::new(spec.groups.len(), spec.statistics.len()),
             fields: ids.state.iter().map(|id| FieldColumn::new(store, *id)).collect(),
-            groups: (0..spec.groups.len()).map(|g| GroupColumns::new(store, ids, spec, g)).collect(),
+            groups: (0..spec.groups.len())
+                .map(|g| GroupColumns::new(store, ids, spec, g))
+                .collect(),
             terminated: Column::new(store, ids.terminated),
             truncated: Column::new(store, ids.truncated),
             episode_length: Column::new(store, ids.episode_length),

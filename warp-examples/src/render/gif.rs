@@ -1,0 +1,107 @@
+//! Animated GIF files: every frame holds what has changed since the one before.
+
+use super::Moment;
+use super::canvas::Frame;
+use super::palette::{MOST, Palette};
+use anyhow::{Context, Result};
+use gif::{DisposalMethod, Encoder, Repeat};
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+/// Frames from which the colours are taken.
+const SAMPLES: usize = 24;
+/// How long the last frame stays, hundredths of a second.
+const PAUSE: u16 = 100;
+/// The number that stands for "as before".
+const SAME: u8 = MOST as u8;
+
+/// Writes a film that is repeated for ever.
+///
+/// # Errors
+/// A file that can't be written, or too little memory.
+pub fn write_gif(path: &Path, moments: &[Moment], width: u32, fps: u32) -> Result<()> {
+    let shown = || format!("cannot write \"{}\"", path.display());
+    let every = moments.len().div_ceil(SAMPLES).max(1);
+    let samples = moments.iter().step_by(every).map(|moment| moment.picture(width));
+    let samples = samples.collect::<Result<Vec<_>>>()?;
+    let mut palette = Palette::of(&samples);
+    let first = samples.into_iter().next().context("there is nothing to be shown")?;
+    let size = (first.width as u16, first.height as u16);
+    let mut colours = palette.bytes();
+    colours.resize(3 * (MOST + 1), 0);
+    let file = BufWriter::new(File::create(path).with_context(shown)?);
+    let mut encoder = Encoder::new(file, size.0, size.1, &colours).with_context(shown)?;
+    encoder.set_repeat(Repeat::Infinite).with_context(shown)?;
+    let mut before: Vec<u8> = Vec::new();
+    for (i, moment) in moments.iter().enumerate() {
+        let now = numbers(&moment.picture(width)?, &mut palette);
+        let mut frame = changes(&before, &now, size);
+        frame.delay = if i + 1 == moments.len() { PAUSE } else { delay(i, fps) };
+        encoder.write_frame(&frame).with_context(shown)?;
+        before = now;
+    }
+    let mut file = encoder.into_inner().with_context(shown)?;
+    std::io::Write::flush(&mut file).with_context(shown)
+}
+
+/// How long frame `i` is shown, hundredths of a second: right in the mean, if not for each.
+fn delay(i: usize, fps: u32) -> u16 {
+    let time = |i: usize| (100 * i as u64 + u64::from(fps) / 2) / u64::from(fps.max(1));
+    (time(i + 1) - time(i)) as u16
+}
+
+fn numbers(frame: &Frame, palette: &mut Palette) -> Vec<u8> {
+    frame.pixels.as_chunks().0.iter().map(|pixel| palette.number(*pixel)).collect()
+}
+
+/// The smallest rectangle in which something has changed, and in it only that.
+fn changes(before: &[u8], now: &[u8], (width, height): (u16, u16)) -> gif::Frame<'static> {
+    let columns = usize::from(width);
+    let changed = |at: usize| before.get(at) != Some(&now[at]);
+    let places = || (0..now.len()).filter(|at| changed(*at));
+    let rows =
+        places().next().map(|at| at / columns).zip(places().next_back().map(|at| at / columns));
+    let left = places().map(|at| at % columns).min();
+    let right = places().map(|at| at % columns).max();
+    // A frame in which nothing moves still takes its time: one pixel.
+    let (top, bottom) = rows.unwrap_or((0, 0));
+    let (left, right) = (left.unwrap_or(0), right.unwrap_or(0));
+    let area = (top..=bottom).flat_map(|row| (left..=right).map(move |x| row * columns + x));
+    let buffer: Vec<u8> = area.map(|at| if changed(at) { now[at] } else { SAME }).collect();
+    debug_assert!(bottom < usize::from(height));
+    gif::Frame {
+        left: left as u16,
+        top: top as u16,
+        width: (right - left + 1) as u16,
+        height: (bottom - top + 1) as u16,
+        transparent: Some(SAME),
+        dispose: DisposalMethod::Keep,
+        buffer: Cow::Owned(buffer),
+        ..gif::Frame::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_add_up() {
+        let total = |fps| (0..300).map(|i| u32::from(delay(i, fps))).sum::<u32>();
+        assert_eq!((total(30), total(50), total(25)), (1000, 600, 1200));
+    }
+
+    #[test]
+    fn a_frame_holds_the_changes() {
+        let before = [1, 1, 1, 1, 1, 1, 1, 1, 1];
+        let now = [1, 1, 1, 1, 2, 1, 1, 1, 3];
+        let frame = changes(&before, &now, (3, 3));
+        assert_eq!((frame.left, frame.top, frame.width, frame.height), (1, 1, 2, 2));
+        assert_eq!(*frame.buffer, [2, SAME, SAME, 3]);
+        let frame = changes(&now, &now, (3, 3));
+        assert_eq!(*frame.buffer, [SAME]);
+        assert_eq!(changes(&[], &now, (3, 3)).buffer.len(), 9);
+    }
+}
