@@ -34,7 +34,7 @@ warp_core::config! {
         /// Where episodes start: "fresh" draws anew for every replica and episode, "fixed" starts
         /// all of them alike, "pool" takes a row of a reset pool, drawn for every replica and episode.
         pub start: Start = Start::Fresh,
-        /// Rows of the reset pool that is drawn from the seed, at least 1; needs start = "pool".
+        /// Rows of the reset pool for the start "pool", at least 1; they are drawn from the seed.
         pub pool_size: Option<usize> = None,
         /// File of the reset pool instead: .npz with an array [rows, ...] per field of the state.
         pub pool_file: Option<String> = None,
@@ -94,7 +94,8 @@ warp_core::config! {
         /// "squashed" puts tanh of the sample between them.
         pub action_distribution: ActionDistribution = ActionDistribution::Gaussian,
         /// Continuous actions: whether the logarithm of the standard deviation is one number per
-        /// element ("state_independent") or another output of the network ("state_dependent").
+        /// element ("state_independent") or another output of the network ("state_dependent", which
+        /// collapses more easily: a `log_std_min` of about -2 helps).
         pub log_std: LogStd = LogStd::StateIndependent,
         /// Continuous actions: where the logarithm of the standard deviation starts.
         pub log_std_init: f64 = 0.0,

@@ -30,7 +30,7 @@ struct Stage;
 impl Stage {
     fn open() -> Result<Self> {
         let stage = Self;
-        show("\x1b[?25l\x1b[2J")?;
+        show("\x1b[?25l")?;
         Ok(stage)
     }
 }
@@ -63,7 +63,7 @@ pub fn execute(args: &WatchArgs, registry: &Registry) -> Result<Outcome> {
     let flag = Arc::clone(&stop);
     // A handler that is there already (the command run twice in one process) serves as well.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
-    let mut stage = None;
+    let (mut stage, mut last_size) = (None, None);
     let (mut next, pause) = (Instant::now(), Duration::from_secs(1) / args.play.fps);
     play(&args.play, registry, &mut |moment| {
         if stage.is_none() {
@@ -75,6 +75,9 @@ pub fn execute(args: &WatchArgs, registry: &Registry) -> Result<Outcome> {
         if rows < SMALLEST.0 || columns < SMALLEST.1 {
             let (rows, columns) = SMALLEST;
             bail!("the window is too small: {rows} rows and {columns} columns are needed");
+        }
+        if last_size.replace((rows, columns)) != Some((rows, columns)) {
+            show("\x1b[2J")?;
         }
         let line = format!("{}   {}", moment.heading.name, moment.summary());
         let line: String = line.chars().take(usize::from(columns)).collect();

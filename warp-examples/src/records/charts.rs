@@ -181,6 +181,7 @@ impl Panel {
         let mut chart = chart.build_cartesian_2d(xs, ys).map_err(broken)?;
         let mut mesh = chart.configure_mesh();
         mesh.light_line_style(TRANSPARENT)
+            .set_all_tick_mark_size(6 * scale)
             .bold_line_style(GRID.stroke_width(scale as u32))
             .axis_style(TEXT.mix(0.6).stroke_width(scale as u32))
             .label_style(text(14))

@@ -130,7 +130,7 @@ mod tests {
         // The example of the format's own documentation: field 1 is 150.
         assert_eq!(Message::new().int(1, 150).bytes(), [0x08, 0x96, 0x01]);
         assert_eq!(Message::new().text(2, "testing").bytes(), b"\x12\x07testing");
-        assert_eq!(Message::new().int(1, 0).bytes(), []);
+        assert!(Message::new().int(1, 0).bytes().is_empty());
         let inner = Message::new().int(1, 150);
         assert_eq!(Message::new().message(3, &inner).bytes(), [0x1a, 3, 8, 0x96, 1]);
     }

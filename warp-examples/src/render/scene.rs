@@ -125,7 +125,7 @@ impl Scene {
             return;
         }
         let (ux, uy) = (dx / length, dy / length);
-        let head = 3.0 * width;
+        let head = (3.0 * width).min(length);
         let (bx, by) = (to.0 - ux * head, to.1 - uy * head);
         self.line(&[from, (bx, by)], width, colour);
         let side = |s: f32| (bx - uy * head * s, by + ux * head * s);

@@ -2,6 +2,7 @@
 
 use super::scene::{Scene, colours};
 use super::view::View;
+use std::collections::HashMap;
 
 pub(super) fn draw(view: &View<'_>) -> Option<Scene> {
     let (xs, ys) = (view.array::<i32>("loc_x")?, view.array::<i32>("loc_y")?);
@@ -19,11 +20,17 @@ pub(super) fn draw(view: &View<'_>) -> Option<Scene> {
     scene.line(&corners, 0.06, colours::GROUND);
     let n_taggers = view.spec().groups.first()?.n_agents;
     let places: Vec<(i32, i32)> = xs.iter().copied().zip(ys.iter().copied()).collect();
+    let mut on_cell: HashMap<(i32, i32), usize> = HashMap::new();
+    for place in &places {
+        *on_cell.entry(*place).or_default() += 1;
+    }
+    let mut drawn: HashMap<(i32, i32), usize> = HashMap::new();
     for (i, (x, y)) in places.iter().enumerate() {
         // Those on one cell stand side by side.
-        let here = places.iter().filter(|place| **place == (*x, *y)).count();
-        let before = places[..i].iter().filter(|place| **place == (*x, *y)).count();
-        let turn = std::f32::consts::TAU * before as f32 / here as f32;
+        let here = on_cell[&(*x, *y)];
+        let before = drawn.entry((*x, *y)).or_default();
+        *before += 1;
+        let turn = std::f32::consts::TAU * *before as f32 / here as f32;
         let (away, radius) = if here > 1 { (0.2, 0.22) } else { (0.0, 0.34) };
         let centre = (*x as f32 + 0.5 + away * turn.cos(), *y as f32 + 0.5 + away * turn.sin());
         let colour = if i < n_taggers { colours::RED } else { colours::BLUE };
