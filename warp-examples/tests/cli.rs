@@ -32,8 +32,10 @@ fn a_run_leaves_its_folder_complete() {
         &format!("{step}/state.safetensors"),
         &format!("{step}/weights.safetensors"),
         "config.toml",
+        "curves.png",
         "metrics.jsonl",
         "summary.json",
+        "tensorboard/events.out.tfevents.0000.warp",
     ];
     assert_eq!(names, expected.map(std::path::PathBuf::from));
 

@@ -202,7 +202,8 @@ fn plots_are_drawn() {
         let (set, out) = (format!("--set=algorithm={algorithm}"), format!("{algorithm}{seed}"));
         folder.train(&["--steps", "1280", "--seed", seed, &set, "--out", &out]);
     }
-    let runs = ["plot", "ppo0", "ppo1", "a2c0"];
+    // One of them twice, by another name.
+    let runs = ["plot", "ppo0", "ppo1", "a2c0", "./ppo0"];
     let said = folder.done(&[&runs[..], &["-o", "plot.png"]].concat());
     assert!(said.stdout.contains("3 runs are drawn in plot.png"));
     assert_picture(&std::fs::read(folder.path("plot.png")).unwrap());

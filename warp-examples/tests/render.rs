@@ -1,5 +1,10 @@
 //! Pictures: every environment's film and strip, what is refused, and environments without a drawing.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
+
 mod warp_command;
 
 use std::collections::HashSet;

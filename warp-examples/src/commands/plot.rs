@@ -8,6 +8,7 @@ use crate::records::curves::WINDOW;
 use crate::records::history::{History, Points, interpolate};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use warp_func::Registry;
 
@@ -59,15 +60,18 @@ pub fn execute(args: &PlotArgs, registry: &Registry) -> Result<Outcome> {
     envs.dedup();
     let panel = |env: &&str| {
         let own = groups.iter().filter(|group| group.env == *env).enumerate();
-        Panel { title: (*env).into(), lines: own.map(|(i, g)| g.line(i, args.band)).collect() }
+        let lines = own.map(|(i, group)| group.line(i, args.band)).collect();
+        Panel { title: (*env).into(), lines, ..Panel::default() }
     };
     let title = match args.metric.as_str() {
-        "episode_return.mean" => "Return of an episode",
-        "episode_length.mean" => "Length of an episode",
+        "episode_return.mean" => "Episode return",
+        "episode_length.mean" => "Episode length",
         other => other,
     };
     Chart { title: title.into(), panels: envs.iter().map(panel).collect() }.save(&args.out)?;
-    say(&format!("{} runs are drawn in {}", args.runs.len(), args.out.display()))?;
+    let n: usize = groups.iter().map(|group| group.curves.len()).sum();
+    let runs = if n == 1 { "run is" } else { "runs are" };
+    say(&format!("{n} {runs} drawn in {}", args.out.display()))?;
     Ok(Outcome::Done)
 }
 
@@ -75,7 +79,12 @@ fn read(args: &PlotArgs, registry: &Registry) -> Result<Vec<Group>> {
     let keys: Vec<&str> = args.metric.split('.').collect();
     let mut groups: Vec<Group> = Vec::new();
     let mut known = Vec::new();
+    let mut seen = HashSet::new();
     for folder in &args.runs {
+        // `runs/*` and one of them again: still one run.
+        if !seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
+            continue;
+        }
         let config = read_config(folder, registry)?;
         let history = History::read(folder)?;
         // Means over episodes are smoothed; a figure of the iteration is shown as it is.

@@ -1,5 +1,6 @@
 //! Curves over environment steps, as PNG or SVG: panels of lines with bands around them.
 
+use super::ticks::{thinned, tick};
 use crate::render::png::write_png;
 use anyhow::{Context, Result, anyhow, bail};
 use plotters::coord::Shift;
@@ -44,6 +45,8 @@ pub struct Panel {
     pub title: String,
     /// The curves; the first ones lie below the others.
     pub lines: Vec<Line>,
+    /// The axis goes at least so far, environment steps.
+    pub until: f64,
 }
 
 /// A curve.
@@ -236,7 +239,7 @@ impl Panel {
 
     fn x_range(&self) -> Range<f64> {
         let points = self.lines.iter().flat_map(|line| &line.points);
-        let end = points.map(|point| point.0).fold(0.0, f64::max);
+        let end = points.map(|point| point.0).fold(self.until, f64::max);
         0.0..if end > 0.0 { end } else { 1.0 }
     }
 
@@ -287,56 +290,5 @@ impl Line {
                 .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + length, y)], style));
         }
         Ok(())
-    }
-}
-
-/// At most a thousand points, each the mean of neighbours.
-fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let together = points.len().div_ceil(1000).max(1);
-    let mean = |part: &[(f64, f64)]| {
-        let n = part.len() as f64;
-        (part.iter().map(|p| p.0).sum::<f64>() / n, part.iter().map(|p| p.1).sum::<f64>() / n)
-    };
-    points.chunks(together).map(mean).collect()
-}
-
-/// A number on an axis of some length, as short as it can be told from its neighbours.
-fn tick(value: f64, length: f64) -> String {
-    let value = if value.abs() < length * 1e-9 { 0.0 } else { value };
-    let largest = value.abs().max(length);
-    let (divisor, unit) = match largest {
-        l if l >= 2e9 => (1e9, "G"),
-        l if l >= 2e6 => (1e6, "M"),
-        l if l >= 2e4 => (1e3, "k"),
-        _ => (1.0, ""),
-    };
-    let step = length / divisor / 10.0;
-    let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
-    let text = format!("{:.digits$}", value / divisor);
-    let text =
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    if text == "0" { text.into() } else { format!("{text}{unit}") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ticks_are_short() {
-        assert_eq!(tick(0.0, 500_000.0), "0");
-        assert_eq!(tick(100_000.0, 500_000.0), "100k");
-        assert_eq!(tick(1.5e6, 5e6), "1.5M");
-        assert_eq!(tick(-150.0, 100.0), "-150");
-        assert_eq!(tick(0.05, 0.2), "0.05");
-        assert_eq!(tick(1e-17, 0.2), "0");
-        assert_eq!(tick(500.0, 450.0), "500");
-    }
-
-    #[test]
-    fn long_curves_are_thinned() {
-        let points: Vec<_> = (0..2500).map(|i| (f64::from(i), 1.0)).collect();
-        assert_eq!(thinned(&points).len(), 834);
-        assert_eq!(thinned(&points[..10]), &points[..10]);
     }
 }

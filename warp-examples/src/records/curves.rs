@@ -5,6 +5,7 @@ use super::history::History;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use warp_train::TrainConfig;
+use warp_train::config::PolicyPlan;
 
 /// Episodes over which a bold curve's mean is taken, at least.
 pub const WINDOW: f64 = 100.0;
@@ -19,12 +20,12 @@ pub fn draw(folder: &Path, config: &TrainConfig) -> Result<PathBuf> {
     let run = &config.run;
     let title = format!("{}, {algorithm}, seed {}", run.env_id, run.seed);
     let panels = vec![
-        episodes(&history, "Return of an episode", "episode_return", config),
-        episodes(&history, "Length of an episode", "episode_length", config),
-        policies(&history, "Entropy of the policy, nats", "entropy"),
-        policies(&history, "Variance of returns explained by the value", "explained_variance"),
-        policies(&history, "Loss of the policy", "policy_loss"),
-        policies(&history, "Loss of the value", "value_loss"),
+        episodes(&history, "Episode return", "episode_return", config),
+        episodes(&history, "Episode length", "episode_length", config),
+        policies(&history, "Policy entropy (nats)", "entropy", config),
+        policies(&history, "Explained variance", "explained_variance", config),
+        policies(&history, "Policy loss", "policy_loss", config),
+        policies(&history, "Value loss", "value_loss", config),
     ];
     let path = folder.join("curves.png");
     Chart { title, panels }.save(&path)?;
@@ -58,17 +59,24 @@ fn episodes(history: &History, title: &str, key: &str, config: &TrainConfig) -> 
             })
             .collect();
     }
-    Panel { title: title.into(), lines }
+    Panel { title: title.into(), lines, until: until(history) }
 }
 
-/// A figure of each policy's update.
-fn policies(history: &History, title: &str, key: &str) -> Panel {
-    let policies = history.policies();
-    let line = |(colour, policy): (usize, &String)| Line {
-        label: if policies.len() > 1 { policy.clone() } else { String::new() },
-        colour,
-        points: history.series(&["policy", policy, key]),
+/// A figure of each policy's update; a policy has the colour of its first group.
+fn policies(history: &History, title: &str, key: &str, config: &TrainConfig) -> Panel {
+    let mut plans: Vec<_> = config.policies.iter().collect();
+    plans.sort_by_key(|plan| plan.groups.first());
+    let several = plans.len() > 1;
+    let line = |plan: &&PolicyPlan| Line {
+        label: if several { plan.name.clone() } else { String::new() },
+        colour: plan.groups.first().copied().unwrap_or(0),
+        points: history.series(&["policy", &plan.name, key]),
         ..Line::default()
     };
-    Panel { title: title.into(), lines: policies.iter().enumerate().map(line).collect() }
+    Panel { title: title.into(), lines: plans.iter().map(line).collect(), until: until(history) }
+}
+
+/// Where the run stands, environment steps.
+fn until(history: &History) -> f64 {
+    history.series(&["env_steps"]).last().map_or(0.0, |point| point.0)
 }

@@ -61,13 +61,6 @@ impl History {
         (0..means.len()).map(&mut point).collect()
     }
 
-    /// The names of the run's policies.
-    #[must_use]
-    pub fn policies(&self) -> Vec<String> {
-        let policies = self.lines.first().and_then(|line| line.get("policy")?.as_object());
-        policies.into_iter().flat_map(|policies| policies.keys().cloned()).collect()
-    }
-
     /// All figures that the run logged, their keys joined by dots.
     #[must_use]
     pub fn figures(&self) -> Vec<String> {
@@ -117,7 +110,6 @@ mod tests {
         assert_eq!(history.series(&["episode_return", "mean"]), [(20.0, 4.0)]);
         assert_eq!(history.series(&["policy", "a", "loss"]), [(10.0, 1.0), (20.0, 2.0)]);
         assert_eq!(history.series(&["policy", "b", "loss"]), []);
-        assert_eq!(history.policies(), ["a"]);
         let figures = ["env_steps", "episodes", "policy.a.loss", "episode_return.mean"];
         assert_eq!(history.figures(), figures);
     }

@@ -11,6 +11,7 @@ mod event;
 mod event_file;
 pub mod history;
 mod message;
+mod ticks;
 
 pub use event_file::{crc32c, read_frames};
 

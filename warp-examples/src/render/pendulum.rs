@@ -21,7 +21,8 @@ pub(super) fn draw(view: &View<'_>) -> Option<Scene> {
         scene.line(&arc, 0.035, colours::AMBER);
         let (end, before) = (at(1.0), at(1.0 - 0.1 / push.abs()));
         let (dx, dy) = (end.0 - before.0, end.1 - before.1);
-        let beyond = (end.0 + 0.5 * dx, end.1 + 0.5 * dy);
+        let stretch = 0.11 / dx.hypot(dy);
+        let beyond = (end.0 + stretch * dx, end.1 + stretch * dy);
         scene.arrow(end, beyond, 0.035, colours::AMBER);
     }
     Some(scene)
