@@ -1,6 +1,6 @@
 //! Configurations: plain structs whose keys, defaults and comments are declared once.
 //!
-//! [`config!`](crate::config) turns a struct with defaults and doc comments into a [`Config`]: the
+//! [`config!`](macro@crate::config) turns a struct with defaults and doc comments into a [`Config`]: the
 //! same text is the rustdoc of the field, the comment that `warp config` prints and the list of
 //! known keys that a misspelt one is compared with.
 

@@ -1,6 +1,6 @@
 //! State and parameters, declared once.
 //!
-//! [`state!`](crate::state) yields, from one declaration, the Rust type that bodies work on, a table
+//! [`state!`](macro@crate::state) yields, from one declaration, the Rust type that bodies work on, a table
 //! of fields (name, dtype, symbolic dimensions), and through the table the arrays of the store and
 //! the C text. There are two forms. *Scalars only*: a `Copy` struct, which the executor loads from
 //! columns, steps by value and writes back. *With rows*: a view, one `&mut` per field into the
@@ -126,7 +126,7 @@ pub trait FieldSource<'a> {
     fn row<T: Bits>(&mut self, field: usize) -> &'a mut [T];
 }
 
-/// The state of one replica of an environment; made by [`state!`](crate::state).
+/// The state of one replica of an environment; made by [`state!`](macro@crate::state).
 pub trait State: Record + 'static {
     /// Whether all fields are scalars, so that the state is passed by value.
     const SCALARS: bool;

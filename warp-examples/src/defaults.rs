@@ -8,11 +8,7 @@ const DEFAULTS: [(&str, &str, &str); 10] = [
     ("cartpole", "a2c", include_str!("../configs/cartpole-a2c.toml")),
     ("acrobot", "ppo", include_str!("../configs/acrobot.toml")),
     ("mountain_car", "ppo", include_str!("../configs/mountain_car.toml")),
-    (
-        "continuous_mountain_car",
-        "ppo",
-        include_str!("../configs/continuous_mountain_car.toml"),
-    ),
+    ("continuous_mountain_car", "ppo", include_str!("../configs/continuous_mountain_car.toml")),
     ("pendulum", "ppo", include_str!("../configs/pendulum.toml")),
     ("tag_gridworld", "ppo", include_str!("../configs/tag_gridworld.toml")),
     ("tag_gridworld", "a2c", include_str!("../configs/tag_gridworld-a2c.toml")),

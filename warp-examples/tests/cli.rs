@@ -56,7 +56,7 @@ fn a_run_leaves_its_folder_complete() {
     has_keys(&summary, &keys);
     assert_eq!(summary["env"], "cartpole");
     assert_eq!((&summary["algorithm"], &summary["seed"]), (&"ppo".into(), &7.into()));
-    assert_eq!((&summary["device"], &summary["backend"]), (&"cpu".into(), &"burn".into()));
+    assert_eq!((&summary["device"], &summary["backend"]), (&"cpu".into(), &"native".into()));
     assert_eq!((&summary["env_steps"], &summary["agent_steps"]), (&steps.into(), &steps.into()));
     assert_eq!(summary["version"], env!("CARGO_PKG_VERSION"));
     assert!(

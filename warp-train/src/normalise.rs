@@ -287,7 +287,7 @@ impl Given<'_> {
                 "policy \"{policy}\": statistic \"{name}\" is missing"
             )));
         };
-        let data = &self.left.swap_remove(at).data;
+        let data = &self.left.remove(at).data;
         if data.len() == expected && data.iter().all(|x| x.is_finite()) {
             return Ok(data.clone());
         }

@@ -68,7 +68,7 @@ impl Run {
     /// # Errors
     /// A folder that holds a run already or can't be written.
     pub fn create(folder: &Path, config_toml: &str) -> Result<Self> {
-        let parts = ["config.toml", "metrics.jsonl", "summary.json", "checkpoints"];
+        let parts = ["config.toml", "metrics.jsonl", "summary.json", "checkpoints", "tensorboard"];
         if let Some(part) = parts.iter().find(|part| folder.join(part).exists()) {
             let reason = format!("it holds a run already ({part}); continue it with --resume");
             return Err(Error::file("cannot start a run in", folder, reason));

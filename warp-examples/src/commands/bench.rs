@@ -28,7 +28,7 @@ pub struct BenchArgs {
     /// An environment's name, or a configuration file.
     #[arg(value_name = "ENV | FILE.toml")]
     pub target: String,
-    /// auto, cpu or cuda[:N].
+    /// auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
     /// Environment replicas.

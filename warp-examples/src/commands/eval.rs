@@ -28,7 +28,7 @@ pub struct EvalArgs {
     /// Policies that act at random instead, for comparison.
     #[arg(long, value_name = "POLICY")]
     pub random: Vec<String>,
-    /// auto, cpu or cuda[:N].
+    /// auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
     /// auto, burn or native.

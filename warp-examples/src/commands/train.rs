@@ -22,7 +22,7 @@ pub struct TrainArgs {
     /// Continue the run in this folder; environment and configuration come from it.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["target", "envs", "seed", "set", "out"])]
     pub resume: Option<PathBuf>,
-    /// auto, cpu or cuda[:N].
+    /// auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
     /// auto, burn or native.
