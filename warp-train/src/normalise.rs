@@ -261,7 +261,7 @@ impl Normaliser {
             reward.moments.load("reward", &mut given)?;
             reward.returns = given.take("discounted_return", reward.returns.len())?;
         }
-        if let Some(extra) = given.left.first() {
+        if let Some(extra) = given.left.iter().min_by_key(|statistic| &statistic.name) {
             return Err(Error::Invalid(format!(
                 "policy \"{policy}\": statistic \"{}\" is given, but the configuration normalises \
                  nothing that needs it",

@@ -217,7 +217,7 @@ fn statistics_that_do_not_fit_are_refused() {
     refused(
         &config(PENDULUM, "norm_obs = true", ""),
         &|_| (),
-        "statistic \"reward_count\" is given",
+        "statistic \"discounted_return\" is given",
     );
     refused(&config(PENDULUM, "", ""), &|_| (), "is given, but the configuration");
 }
