@@ -112,7 +112,8 @@ impl Crew {
     /// # Panics
     /// If the job panicked, on whichever thread; or for 65,536 tasks or more.
     pub fn run(&mut self, n_tasks: usize, job: &(dyn Fn(usize) + Sync)) {
-        if self.workers.is_empty() {
+        // A lone task is not worth waking anyone.
+        if self.workers.is_empty() || n_tasks <= 1 {
             return (0..n_tasks).for_each(job);
         }
         assert!(n_tasks < 1 << 16, "a round has fewer tasks");

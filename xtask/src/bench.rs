@@ -26,7 +26,7 @@ struct Row {
     at_least: f64,
 }
 
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 11] = [
     Row {
         name: "cartpole",
         command: "bench cartpole --envs 1024 --threads 2 --seconds 3",
@@ -68,6 +68,24 @@ const ROWS: [Row; 8] = [
         name: "PPO on cartpole, 4 epochs, burn",
         command: "train cartpole --backend burn --threads 2 --steps 400000 --set update_epochs=4",
         at_least: 40e3,
+    },
+    Row {
+        name: "PPO on cartpole, 4 epochs, native",
+        command: "train cartpole --backend native --threads 2 --steps 400000 \
+                  --set update_epochs=4",
+        at_least: 40e3,
+    },
+    Row {
+        name: "PPO on cartpole, PureJaxRL's configuration (4 replicas), native",
+        command: "train cartpole --backend native --threads 2 --steps 500000 --set num_envs=4 \
+                  --set learning_rate=2.5e-4 --set ent_coef=0.01 --set clip_vloss=true",
+        at_least: 300e3,
+    },
+    Row {
+        name: "the same with 1,024 replicas, native",
+        command: "train cartpole --backend native --threads 2 --steps 2000000 \
+                  --set num_envs=1024 --set ent_coef=0.01 --set clip_vloss=true",
+        at_least: 400e3,
     },
 ];
 
