@@ -101,13 +101,12 @@ impl Space {
 
     fn flatten_into(&self, path: &str, flat: &mut Flat) {
         if let Space::Dict(parts) = self {
-            let mut sorted: Vec<_> = parts.iter().collect();
-            sorted.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
-            for (key, part) in sorted {
+            for (key, part) in sorted(parts) {
                 if path.is_empty() && key == ACTION_MASK {
                     flat.action_mask = Some(part.element_count());
                 } else {
-                    let inner = if path.is_empty() { key.clone() } else { format!("{path}/{key}") };
+                    let inner =
+                        if path.is_empty() { key.to_string() } else { format!("{path}/{key}") };
                     part.flatten_into(&inner, flat);
                 }
             }
@@ -128,26 +127,26 @@ impl Space {
         }
     }
 
-    /// Whether each element of a flattened value lies within the space's bounds.
+    /// Whether `values` is a flattened value of this space: as long as it, within its bounds.
     #[must_use]
     pub fn contains_flat(&self, values: &[f32]) -> bool {
+        let mut rest = values;
+        self.take_own(&mut rest, true) && rest.is_empty()
+    }
+
+    /// Takes this space's elements off the front of `rest` and says whether they are within it.
+    fn take_own(&self, rest: &mut &[f32], outermost: bool) -> bool {
+        if let Space::Dict(parts) = self {
+            let is_mask = |key: &str| outermost && key == ACTION_MASK;
+            return sorted(parts).all(|(key, part)| is_mask(key) || part.take_own(rest, false));
+        }
+        let Some((own, others)) = rest.split_at_checked(self.element_count()) else { return false };
+        *rest = others;
         match self {
             Space::Box { low, high, .. } => {
-                let inside = |((v, l), h): ((&f32, &f32), &f32)| v >= l && v <= h;
-                values.len() == low.len() && values.iter().zip(low).zip(high).all(inside)
+                own.iter().zip(low).zip(high).all(|((v, l), h)| v >= l && v <= h)
             }
-            Space::Dict(parts) => {
-                let flat = self.flatten();
-                let part_of = |path: &str| parts.iter().find(|(k, _)| k == path).map(|(_, p)| p);
-                flat.entries.iter().all(|entry| {
-                    let slice = &values[entry.offset..entry.offset + entry.width];
-                    part_of(&entry.path).is_none_or(|part| part.contains_flat(slice))
-                })
-            }
-            Space::Discrete { .. } | Space::MultiDiscrete { .. } => {
-                values.len() == self.element_count()
-                    && values.iter().all(|v| *v == 0.0 || *v == 1.0)
-            }
+            _ => own.iter().all(|v| *v == 0.0 || *v == 1.0),
         }
     }
 
@@ -190,6 +189,13 @@ impl Space {
             }
         }
     }
+}
+
+/// The parts of a dictionary in byte order of their keys.
+fn sorted(parts: &[(String, Space)]) -> impl Iterator<Item = (&str, &Space)> {
+    let mut sorted: Vec<_> = parts.iter().map(|(key, part)| (key.as_str(), part)).collect();
+    sorted.sort_by_key(|(key, _)| key.as_bytes());
+    sorted.into_iter()
 }
 
 impl std::fmt::Display for Space {
@@ -251,5 +257,8 @@ mod tests {
         assert!(space.contains_flat(&[0.5, -1.0]));
         assert!(!space.contains_flat(&[0.5, 1.5]));
         assert!(!space.contains_flat(&[f32::NAN, 0.0]));
+        assert!(!space.contains_flat(&[0.0]) && !space.contains_flat(&[0.0; 3]));
+        let nested = Space::Dict(vec![("a".into(), Space::Dict(vec![("b".into(), space)]))]);
+        assert!(nested.contains_flat(&[0.0, 1.0]) && !nested.contains_flat(&[0.0, 2.0]));
     }
 }

@@ -50,8 +50,11 @@ pub(crate) fn plan_policies(
     own: &[(String, Table)],
     spec: &EnvSpec,
 ) -> Result<Vec<PolicyPlan>> {
-    let by_group: Vec<(String, Table)> =
+    let mut by_group: Vec<(String, Table)> =
         spec.groups.iter().map(|group| (group.name.clone(), Table::new())).collect();
+    // In the order that tables are read in, so that a run and its config.toml agree on it: agents'
+    // draws are numbered policy after policy.
+    by_group.sort_by(|a, b| a.0.cmp(&b.0));
     let own = if own.is_empty() { &by_group } else { own };
     let mut taken = vec![None::<&str>; spec.groups.len()];
     let mut plans = Vec::new();

@@ -28,7 +28,7 @@ pub fn execute(args: &EnvsArgs, registry: &Registry) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     say(&format!(
-        "{:<16} {:>10}  {:<10} {:>6}  {:<12} action",
+        "{:<24} {:>10}  {:<10} {:>6}  {:<12} action",
         "environment", "step limit", "group", "agents", "observation"
     ))?;
     for spec in &specs {
@@ -38,10 +38,10 @@ pub fn execute(args: &EnvsArgs, registry: &Registry) -> Result<Outcome> {
                 _ => ("", String::new()),
             };
             let (seen, done) = (group.observation.to_string(), group.action.to_string());
-            println!(
-                "{name:<16} {limit:>10}  {:<10} {:>6}  {seen:<12} {done}",
+            say(&format!(
+                "{name:<24} {limit:>10}  {:<10} {:>6}  {seen:<12} {done}",
                 group.name, group.n_agents
-            );
+            ))?;
         }
     }
     say("\nAgents and limits are those of the default configurations; see `warp config ENV`.")?;

@@ -21,7 +21,7 @@ impl Progress {
     pub(super) fn new(first: u64, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(total);
-            let template = "{bar:30} {percent:>3}%  {msg}  {elapsed} of about {duration}";
+            let template = "{bar:30} {percent:>3}%  {msg}  {eta} left";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);
             }

@@ -110,7 +110,13 @@ fn matrix(draft: &mut Draft<'_>, chained: bool, rules: &Rules) -> Result<()> {
         );
         let place = |i| Origin { flat: i, agent: 0, element: i };
         let origin: Vec<Origin> = (column..column + len).map(place).collect();
-        draft.plan.loads.push(Track::gather("state", before, (store, id), origin.clone())?);
+        let mut load = Track::gather("state", before, (store, id), origin.clone())?;
+        if rules.angles.contains(&column) {
+            // In f64, before the cast: many turns in an f32 would cost more than the tolerance.
+            let tau = std::f64::consts::TAU;
+            load.data.iter_mut().for_each(|angle| *angle -= tau * (*angle / tau).round());
+        }
+        draft.plan.loads.push(load);
         let track = Track::gather(name, after, (store, id), origin)?;
         let (teacher, free) = rules.bounds(store.array(id).dtype());
         let angles = rules.angles;
