@@ -11,6 +11,9 @@ pub mod replay;
 pub mod settings;
 pub mod yaml;
 
+/// The environments that the `warp` binary brings.
+pub use warp_envs;
+
 use clap::Parser;
 use std::process::ExitCode;
 use warp_func::Registry;
