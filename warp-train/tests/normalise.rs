@@ -100,7 +100,8 @@ fn observations_are_seen_through_what_earlier_rollouts_held() {
             let counted = (0..cells).filter(counted).count() as f64;
             assert_eq!(find(&statistics, "obs_count"), [counted]);
         }
-        let raw: Vec<f32> = envs.store().slice(envs.ids().obs[0]).to_vec();
+        let group = normed.policies[0].groups[0];
+        let raw: Vec<f32> = envs.store().slice(envs.ids().obs[group]).to_vec();
         learner.collect(&mut *envs, &mut rollout).unwrap();
         let width = rollout.policies[0].width;
         for (at, (raw, found)) in raw.iter().zip(rollout.policies[0].obs_at(0)).enumerate() {
