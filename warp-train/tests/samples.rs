@@ -24,8 +24,9 @@ fn environments(config: &TrainConfig) -> Box<dyn VecEnv> {
 }
 
 const PROGRESS: Progress = Progress { iteration: 0, env_steps: 0, seed: 0 };
-const TAGGER: usize = 0;
-const RUNNER: usize = 1;
+/// Policies stand in the order of their names.
+const RUNNER: usize = 0;
+const TAGGER: usize = 1;
 
 /// Collects, lets `change` at the runners' part, learns; returns the learner's bits.
 fn learned_after(
