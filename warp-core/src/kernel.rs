@@ -27,8 +27,9 @@ pub struct Kernel {
 pub enum Layout {
     /// One thread steps one replica, whose state lies in registers.
     ThreadPerReplica,
-    /// One block steps one replica, its agents strided over the block's threads.
-    BlockPerReplica,
+    /// A team of threads, part of a warp or a whole block, steps one replica; its agents are strided
+    /// over the threads.
+    TeamPerReplica,
 }
 
 impl Kernel {

@@ -144,7 +144,8 @@ impl Space {
         *rest = others;
         match self {
             Space::Box { low, high, .. } => {
-                own.iter().zip(low).zip(high).all(|((v, l), h)| v >= l && v <= h)
+                low.len() == high.len()
+                    && own.iter().zip(low).zip(high).all(|((v, l), h)| v >= l && v <= h)
             }
             _ => own.iter().all(|v| *v == 0.0 || *v == 1.0),
         }
