@@ -10,7 +10,7 @@ use crate::draw::Draw;
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::spec::EnvSpec;
-use crate::state::{Record, State};
+use crate::state::{Scalars, State};
 
 /// Groups of agents that one environment may have at most.
 pub const MAX_GROUPS: usize = 8;
@@ -86,7 +86,7 @@ pub trait Env: Send + Sync + Sized + 'static {
     /// Its configuration.
     type Config: Config;
     /// Scalars that all replicas share, made from the configuration.
-    type Params: Record + Clone + std::fmt::Debug + Send + Sync;
+    type Params: Scalars + Clone + std::fmt::Debug + Send + Sync;
     /// The state of one replica.
     type State: State;
 

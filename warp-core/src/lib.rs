@@ -7,6 +7,7 @@ pub mod draw;
 pub mod env;
 pub mod error;
 pub mod kernel;
+pub mod kernel_text;
 pub mod math;
 pub mod philox;
 pub mod single;
@@ -23,7 +24,7 @@ pub use kernel::{Kernel, Layout};
 pub use single::Single;
 pub use space::{Flat, FlatEntry, Space};
 pub use spec::{EnvSpec, GroupSpec, LimitEnds, TimeLimit};
-pub use state::{Bits, DType, Field, FieldSource, Record, State};
+pub use state::{Bits, DType, Field, FieldSource, Record, Scalars, State};
 
 /// The [`toml`] crate that configurations are read with, re-exported so that versions agree.
 pub use toml;

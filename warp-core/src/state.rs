@@ -114,6 +114,12 @@ pub trait Record {
     const FIELDS: &'static [Field];
 }
 
+/// A record of scalars whose values are known as data.
+pub trait Scalars: Record {
+    /// The bits of every field, in order.
+    fn to_bits(&self) -> Vec<u32>;
+}
+
 /// Where the fields of one replica come from; implemented by whatever stores them.
 ///
 /// A body's view is built by asking for every field once, in the order of declaration.
@@ -227,6 +233,11 @@ macro_rules! params {
         impl $crate::Record for $name {
             const NAME: &'static str = stringify!($name);
             const FIELDS: &'static [$crate::Field] = &[$($crate::__field!($field, $ty)),*];
+        }
+        impl $crate::Scalars for $name {
+            fn to_bits(&self) -> Vec<u32> {
+                vec![$($crate::Bits::bits(self.$field)),*]
+            }
         }
     };
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 use warp_core::draw::{DRAW_CUH, Draw, Purpose};
+use warp_core::kernel_text::HOST_SHIM;
 use warp_core::math::{self, MATH_CUH};
 use warp_core::philox::{PHILOX_CUH, philox4x32_10};
 
@@ -39,7 +40,6 @@ const COLUMNS: [&str; 21] = [
     "draw_agent_normal",
     "draw_purpose",
 ];
-const SHIM: &str = include_str!("cuda_text/shim.h");
 const MAIN: &str = include_str!("cuda_text/main.cpp");
 const FLAGS: [&str; 4] = ["-std=c++17", "-O2", "-ffp-contract=off", "-fno-fast-math"];
 const PURPOSES: [Purpose; 7] = [
@@ -138,7 +138,7 @@ fn compile(compiler: &str, folder: &Path) -> Result<PathBuf, String> {
         ("math.cuh", MATH_CUH),
         ("philox.cuh", PHILOX_CUH),
         ("draw.cuh", DRAW_CUH),
-        ("shim.h", SHIM),
+        ("host_shim.h", HOST_SHIM),
         ("main.cpp", MAIN),
     ];
     std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;

@@ -1,5 +1,6 @@
 //! What can go wrong with stored arrays; every message holds the array's name and the values.
 
+use crate::memory::human;
 use warp_core::DType;
 
 /// The crate's result.
@@ -47,6 +48,28 @@ pub enum Error {
         /// Number of elements given.
         given: usize,
     },
+    /// No NVIDIA driver is installed.
+    #[error("there is no NVIDIA driver: {searched} can't be opened; --device cpu needs none")]
+    NoDriver {
+        /// The file names that were looked for.
+        searched: String,
+    },
+    /// No GPU has this number.
+    #[error("there is no GPU {ordinal}: the driver finds {count}")]
+    NoDevice {
+        /// The number asked for.
+        ordinal: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A GPU's driver refuses, or a kernel failed.
+    #[error("{doing} failed: {reason}")]
+    Cuda {
+        /// What was being done.
+        doing: String,
+        /// What the driver says.
+        reason: String,
+    },
     /// More memory is needed than is free.
     #[error("{what} would need {}, but {} are free: lower {lower}", human(*.needed), human(u128::from(*.free)))]
     OutOfMemory {
@@ -59,16 +82,4 @@ pub enum Error {
         /// The setting to lower.
         lower: String,
     },
-}
-
-/// Bytes as a person writes them.
-fn human(bytes: u128) -> String {
-    const UNITS: [&str; 6] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} bytes") } else { format!("{value:.1} {}", UNITS[unit]) }
 }

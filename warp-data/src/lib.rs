@@ -2,6 +2,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod array;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod error;
 pub mod memory;
 pub mod store;

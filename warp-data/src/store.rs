@@ -12,6 +12,14 @@ use warp_core::DType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ArrayId(usize);
 
+impl ArrayId {
+    /// Its place in the order of declaration.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
 /// The arrays that a store will hold.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
@@ -35,6 +43,12 @@ impl Plan {
         }
         self.arrays.push((name.into(), dtype, shape.to_vec()));
         Ok(ArrayId(self.arrays.len() - 1))
+    }
+
+    /// Name, type and shape of every array, in the order of declaration.
+    #[must_use]
+    pub fn entries(&self) -> &[(String, DType, Vec<usize>)] {
+        &self.arrays
     }
 
     /// Bytes of all arrays together.
@@ -68,6 +82,11 @@ impl Store {
     /// All arrays, in the order of declaration.
     pub fn arrays(&self) -> impl Iterator<Item = &Array> {
         self.arrays.iter()
+    }
+
+    /// The numbers of all arrays, in the order of declaration.
+    pub fn ids(&self) -> impl Iterator<Item = ArrayId> + use<> {
+        (0..self.arrays.len()).map(ArrayId)
     }
 
     /// The array called `name`.

@@ -1,7 +1,7 @@
 //! The command line: what can be said, and which command it goes to.
 
 use crate::Outcome;
-use crate::commands::{bench, config, envs, eval, plot, render, train, watch};
+use crate::commands::{Device, bench, config, envs, eval, gradcheck, info, plot, render, train, watch};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use warp_func::Registry;
@@ -28,8 +28,15 @@ pub(crate) enum Command {
     Watch(watch::WatchArgs),
     /// Measure how fast an environment is stepped.
     Bench(bench::BenchArgs),
+    /// Check gradients against finite differences.
+    Gradcheck(gradcheck::GradcheckArgs),
     /// Replay recorded trajectories and compare.
     Replay(ReplayArgs),
+    /// Compare environments on the CPU and on the GPU, bit for bit.
+    #[cfg(feature = "cuda")]
+    Parity(crate::commands::parity::ParityArgs),
+    /// Say what this machine has for a GPU run.
+    Info(info::InfoArgs),
     /// List the environments.
     Envs(envs::EnvsArgs),
     /// Print an environment's default configuration.
@@ -39,9 +46,15 @@ pub(crate) enum Command {
 /// `warp replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// Recordings, each with its .json beside it.
+    /// Recordings, each with its .json beside it; either may be named.
     #[arg(required = true, value_name = "FILE.npz")]
     files: Vec<PathBuf>,
+    /// Folder with the published data that recordings of some environments need.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "auto")]
+    device: String,
     /// One JSON object on standard output.
     #[arg(long)]
     json: bool,
@@ -56,10 +69,16 @@ impl Command {
             Command::Render(args) => render::execute(&args, registry),
             Command::Watch(args) => watch::execute(&args, registry),
             Command::Bench(args) => bench::execute(&args, registry),
+            Command::Gradcheck(args) => gradcheck::execute(&args, registry),
+            Command::Info(args) => info::execute(&args),
+            #[cfg(feature = "cuda")]
+            Command::Parity(args) => crate::commands::parity::execute(&args, registry),
             Command::Envs(args) => envs::execute(&args, registry),
             Command::Config(args) => config::execute(&args, registry),
             Command::Replay(args) => {
-                let passed = crate::replay::run(registry, &args.files, args.json)?;
+                let data = args.data.as_deref();
+                let registry = &Device::choose(&args.device)?.registry(registry);
+                let passed = crate::replay::run(registry, &args.files, data, args.json)?;
                 Ok(if passed { Outcome::Done } else { Outcome::Failed })
             }
         }

@@ -89,19 +89,31 @@ fn set_key(table: &mut Table, set: &str) -> Result<()> {
     let Some((key, value)) = set.split_once('=') else {
         bail!("--set {set}: expected key=value");
     };
-    let (key, value) = (key.trim(), value.trim());
-    let parsed = format!("value = {value}").parse::<Table>();
-    let value = match parsed.ok().and_then(|mut table| table.remove("value")) {
+    insert(table, key.trim(), parse_value(value)).with_context(|| format!("--set {set}"))
+}
+
+/// A value as the command line has it: TOML, or else a text.
+#[must_use]
+pub fn parse_value(text: &str) -> Value {
+    let text = text.trim();
+    let parsed = format!("value = {text}").parse::<Table>();
+    match parsed.ok().and_then(|mut table| table.remove("value")) {
         Some(parsed) => parsed,
-        None => Value::String(value.into()),
-    };
+        None => Value::String(text.into()),
+    }
+}
+
+/// Puts `value` into `table`; the key may have dots.
+///
+/// # Errors
+/// An empty key, or one that goes through something that is no table.
+pub fn insert(table: &mut Table, key: &str, value: Value) -> Result<()> {
     let mut path: Vec<&str> = key.split('.').collect();
-    let last = path.pop().filter(|last| !last.is_empty());
-    let last = last.with_context(|| format!("--set {set}: the key is empty"))?;
+    let last = path.pop().filter(|last| !last.is_empty()).context("the key is empty")?;
     let mut inner = table;
     for part in path {
         let entry = inner.entry(part).or_insert_with(|| Value::Table(Table::new()));
-        inner = entry.as_table_mut().with_context(|| format!("--set {set}: {part} is no table"))?;
+        inner = entry.as_table_mut().with_context(|| format!("{part} is no table"))?;
     }
     inner.insert(last.into(), value);
     Ok(())

@@ -1,7 +1,8 @@
 //! `warp replay` on the recorded cases, and on files that are damaged, altered or incomplete.
 //!
-//! Cases lie in `warp-envs/tests/golden`, further ones in the folder that `WARP_GOLDEN` names. Those
-//! whose environment is not built are reported as ignored, never as passed.
+//! Cases lie in `warp-envs/tests/golden`, further ones in the folder that `WARP_GOLDEN` names; the
+//! published data that some need lie in the folder that `WARP_DATA` names. Those whose environment is
+//! not built are reported as ignored, never as passed.
 
 #![expect(clippy::unwrap_used, reason = "clippy knows tests by their attribute, which these lack")]
 
@@ -92,7 +93,9 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 
 fn replayed(file: &Path) -> Result<(), Failed> {
     let mut table = Vec::new();
-    match run_to(&mut table, &warp_envs::registry(), &[file.to_path_buf()], false) {
+    let data = std::env::var_os("WARP_DATA").map(PathBuf::from);
+    let data = data.as_deref();
+    match run_to(&mut table, &warp_envs::registry(), (&[file.to_path_buf()], data), false) {
         Ok(true) => Ok(()),
         Ok(false) => Err(String::from_utf8_lossy(&table).into_owned().into()),
         Err(error) => Err(error.to_string().into()),
@@ -147,7 +150,7 @@ impl Copy {
 fn outcome(file: &Path) -> Result<bool, String> {
     let (mut out, registry) = (Vec::new(), warp_envs::registry());
     let files = [file.to_path_buf()];
-    let outcome = run_to(&mut out, &registry, &files, true).map_err(|e| e.to_string())?;
+    let outcome = run_to(&mut out, &registry, (&files, None), true).map_err(|e| e.to_string())?;
     let printed: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(printed["passed"], outcome);
     let failed = |array: &Value| array["passed"] == false;

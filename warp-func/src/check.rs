@@ -114,7 +114,7 @@ fn all_bits(envs: &dyn VecEnv, replicas: std::ops::Range<usize>) -> Vec<(String,
 }
 
 /// Writes random actions, the same for the same global replica.
-fn random_actions(envs: &mut dyn VecEnv, seed: u64, step: u32) {
+pub(crate) fn random_actions(envs: &mut dyn VecEnv, seed: u64, step: u32) {
     let (spec, options, ids) = (envs.spec().clone(), envs.options().clone(), envs.ids().clone());
     for (g, group) in spec.groups.iter().enumerate() {
         let sizes = group.action.head_sizes();

@@ -57,6 +57,31 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
+    /// NVRTC, which compiles CUDA text, is not installed.
+    #[error("NVRTC is not installed: libnvrtc.so (.so.13, .so.12) can't be opened; put its folder into LD_LIBRARY_PATH, or use --device cpu")]
+    NoNvrtc,
+    /// CUDA text that does not compile.
+    #[error("{name} does not compile:\n{log}")]
+    Compile {
+        /// The file.
+        name: String,
+        /// What the compiler says.
+        log: String,
+    },
+    /// A kernel that can't be launched so.
+    #[error("kernel \"{kernel}\": {reason}")]
+    Launch {
+        /// Its name.
+        kernel: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// An environment without a CUDA body.
+    #[error("environment \"{env}\" has no CUDA body: it runs with --device cpu")]
+    NoBody {
+        /// Its name.
+        env: String,
+    },
     /// An executor that breaks the contract, found by [`crate::check_vec_env`].
     #[error("environment \"{env}\" breaks the contract: {reason}")]
     NonConforming {

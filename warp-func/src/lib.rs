@@ -1,8 +1,11 @@
 //! How environments run.
 #![doc = include_str!("../README.md")]
 
+pub mod blueprint;
 pub mod check;
 pub mod crew;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod episodes;
 pub mod error;
 pub mod executor;
@@ -10,12 +13,13 @@ pub mod pool;
 pub mod registry;
 pub mod vec_env;
 
+pub use blueprint::{Blueprint, Body, SharedTable};
 pub use check::check_vec_env;
 pub use crew::Crew;
 pub use episodes::{EpisodeTotals, Spread};
 pub use error::{Error, Result};
 pub use executor::CpuVecEnv;
-pub use pool::{PoolSource, ResetPool};
+pub use pool::{PoolSource, ResetPool, StateField};
 pub use registry::{Entry, Registry};
 
 pub use vec_env::{ArrayIds, Shard, Start, VecEnv, VecOptions};

@@ -63,23 +63,27 @@ struct PoolArray {
     bits: Vec<u32>,
 }
 
-/// A state field as a pool must hold it.
-pub(crate) struct PoolField {
-    pub(crate) name: &'static str,
-    pub(crate) dtype: DType,
-    /// Sizes per replica.
-    pub(crate) dims: Vec<usize>,
+/// A state field, its dimensions resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateField {
+    /// Its name.
+    pub name: &'static str,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Sizes per replica; empty for a scalar.
+    pub dims: Vec<usize>,
 }
 
-impl PoolField {
+impl StateField {
     /// Bytes of one row.
-    pub(crate) fn bytes(&self) -> u128 {
+    #[must_use]
+    pub fn bytes(&self) -> u128 {
         let elements = self.dims.iter().map(|size| *size as u128).product::<u128>();
         elements * self.dtype.size() as u128
     }
 }
 
-impl std::fmt::Display for PoolField {
+impl std::fmt::Display for StateField {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.dtype, shape_of_rows(&self.dims))
     }
@@ -138,7 +142,7 @@ impl ResetPool {
     }
 
     /// Whether there is one array for each of `fields`, and no other.
-    pub(crate) fn check(&self, env: &str, fields: &[PoolField]) -> Result<()> {
+    pub(crate) fn check(&self, env: &str, fields: &[StateField]) -> Result<()> {
         let refuse = |reason: String| Err(Error::InvalidPool { reason });
         let known = || fields.iter().map(|field| field.name);
         let list = || {

@@ -3,9 +3,10 @@
 //! A [`Registry`] is a value, not a global: whoever builds one decides what is in it, and a user's
 //! own program has every command for its own environments.
 
+use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
 use crate::executor::CpuVecEnv;
-use crate::pool::PoolField;
+use crate::pool::StateField;
 use crate::vec_env::{VecEnv, VecOptions};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -24,6 +25,9 @@ pub struct Entry {
     /// Its CUDA body, if it has one.
     pub kernel: Option<Kernel>,
     kind: Arc<dyn Kind>,
+    /// Where [`Entry::make`] builds it, if not on the host.
+    #[cfg(feature = "cuda")]
+    gpu: Option<(crate::cuda::Kernels, crate::cuda::Build)>,
 }
 
 impl std::fmt::Debug for Entry {
@@ -33,12 +37,31 @@ impl std::fmt::Debug for Entry {
 }
 
 impl Entry {
-    /// Builds the environment with `config` over its defaults.
+    /// Builds the environment with `config` over its defaults: on the host, or on the GPU of
+    /// `Registry::on_gpu`.
     ///
     /// # Errors
     /// An unknown key, a value out of range, or too little memory.
     pub fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>> {
+        #[cfg(feature = "cuda")]
+        if let Some((kernels, build)) = &self.gpu {
+            return self.make_cuda(config, options, (kernels, *build));
+        }
         self.kind.make(config, options)
+    }
+
+    /// As [`Entry::make`], on the GPU whose kernels these are.
+    ///
+    /// # Errors
+    /// As [`Entry::make`]; or no CUDA body, or one that does not compile.
+    #[cfg(feature = "cuda")]
+    pub fn make_cuda(
+        &self,
+        config: &Table,
+        options: &VecOptions,
+        (kernels, build): (&crate::cuda::Kernels, crate::cuda::Build),
+    ) -> Result<Box<dyn VecEnv>> {
+        self.kind.make_cuda(config, options, (kernels, build))
     }
 
     /// The complete configuration that `config` leads to, and what the environment looks like then.
@@ -65,6 +88,14 @@ impl Entry {
         self.kind.bytes_per_pool_row(config)
     }
 
+    /// What another machine needs to run the environment.
+    ///
+    /// # Errors
+    /// As [`Entry::describe`], or a CUDA body that breaks the contract.
+    pub fn blueprint(&self, config: &Table) -> Result<Blueprint> {
+        self.kind.blueprint(config)
+    }
+
     /// Checks the environment against the contract, alone and in an executor.
     ///
     /// # Errors
@@ -77,9 +108,17 @@ impl Entry {
 /// What an entry can do, whatever the type of its environment.
 trait Kind: Send + Sync {
     fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>>;
+    #[cfg(feature = "cuda")]
+    fn make_cuda(
+        &self,
+        config: &Table,
+        options: &VecOptions,
+        on: (&crate::cuda::Kernels, crate::cuda::Build),
+    ) -> Result<Box<dyn VecEnv>>;
     fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)>;
     fn bytes_per_replica(&self, config: &Table) -> Result<u128>;
     fn bytes_per_pool_row(&self, config: &Table) -> Result<u128>;
+    fn blueprint(&self, config: &Table) -> Result<Blueprint>;
     fn check(&self, config: &Table, seed: u64) -> Result<()>;
 }
 
@@ -101,6 +140,24 @@ impl<E: Env> Kind for Of<E> {
         Ok(Box::new(CpuVecEnv::new(env, options.clone())?))
     }
 
+    #[cfg(feature = "cuda")]
+    fn make_cuda(
+        &self,
+        config: &Table,
+        options: &VecOptions,
+        (kernels, build): (&crate::cuda::Kernels, crate::cuda::Build),
+    ) -> Result<Box<dyn VecEnv>> {
+        use crate::executor::{plan, starts};
+        let env = Self::build(&Self::config(config)?)?;
+        let blueprint = Blueprint::new(&env)?;
+        let pool_rows = starts::pool_rows(&env, options)?;
+        let (plan, ids) = plan::plan(&env, &blueprint.spec, options.n_envs, pool_rows)?;
+        let mut host = plan.allocate()?;
+        starts::fill_pool(&env, options, &mut host, &ids);
+        let made = (&plan, host, ids);
+        Ok(Box::new(crate::cuda::CudaVecEnv::new(kernels, build, &blueprint, options.clone(), made)?))
+    }
+
     fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)> {
         let config = Self::config(config)?;
         Ok((config.to_table(), Self::build(&config)?.spec()))
@@ -113,7 +170,11 @@ impl<E: Env> Kind for Of<E> {
 
     fn bytes_per_pool_row(&self, config: &Table) -> Result<u128> {
         let env = Self::build(&Self::config(config)?)?;
-        Ok(crate::executor::starts::fields(&env)?.iter().map(PoolField::bytes).sum())
+        Ok(crate::executor::starts::fields(&env)?.iter().map(StateField::bytes).sum())
+    }
+
+    fn blueprint(&self, config: &Table) -> Result<Blueprint> {
+        Blueprint::new(&Self::build(&Self::config(config)?)?)
     }
 
     fn check(&self, config: &Table, seed: u64) -> Result<()> {
@@ -146,8 +207,19 @@ impl Registry {
             defaults: E::Config::default().to_table(),
             kernel: E::kernel(),
             kind: Arc::new(Of::<E>(PhantomData)),
+            #[cfg(feature = "cuda")]
+            gpu: None,
         });
         self
+    }
+
+    /// The same environments, each of which [`Entry::make`] builds on the GPU whose kernels these
+    /// are: so that whoever builds by name needs to know nothing of devices.
+    #[cfg(feature = "cuda")]
+    #[must_use]
+    pub fn on_gpu(&self, kernels: &crate::cuda::Kernels, build: crate::cuda::Build) -> Self {
+        let on = |entry: &Entry| Entry { gpu: Some((kernels.clone(), build)), ..entry.clone() };
+        Self { entries: self.entries.iter().map(on).collect() }
     }
 
     /// All environments, in the order they were added.

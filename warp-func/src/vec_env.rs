@@ -6,7 +6,7 @@
 //! also run one shard to its horizon on one thread.
 
 use crate::episodes::EpisodeTotals;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pool::PoolSource;
 use std::ops::Range;
 use warp_core::EnvSpec;
@@ -43,6 +43,24 @@ warp_core::choices! {
         Fixed = "fixed",
         /// A row of a reset pool, drawn for every replica and episode.
         Pool = "pool",
+    }
+}
+
+impl VecOptions {
+    /// Checks that replicas can be numbered.
+    pub(crate) fn check(&self) -> Result<()> {
+        let (first, n_envs) = (self.first_replica as usize, self.n_envs);
+        let invalid = |reason: &str| {
+            let (value, reason) = (n_envs.to_string(), reason.into());
+            Err(Error::InvalidOption { option: "num_envs", value, reason })
+        };
+        if n_envs == 0 {
+            return invalid("at least one replica is needed");
+        }
+        if first.checked_add(n_envs).is_none_or(|end| end > u32::MAX as usize) {
+            return invalid("replicas are numbered with 32 bits");
+        }
+        Ok(())
     }
 }
 
@@ -150,7 +168,21 @@ pub trait VecEnv: Send {
     /// What is known of the episodes that ended since the last call.
     fn take_episodes(&mut self) -> EpisodeTotals;
 
-    /// Runs `work` once for every shard, spread over the threads.
+    /// Brings the store up to date with a device that has worked without it. Nothing on the host.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The executor on a GPU, if this is one.
+    #[cfg(feature = "cuda")]
+    fn as_cuda(&mut self) -> Option<&mut crate::cuda::CudaVecEnv> {
+        None
+    }
+
+    /// Runs `work` once for every shard, spread over the threads. On a device there are none.
     fn for_each_shard(&mut self, work: &(dyn Fn(&mut dyn Shard) + Sync));
 }
 

@@ -104,6 +104,37 @@ pub enum Error {
     /// Room for discrete actions was given for continuous ones, or the other way round.
     #[error("the room for actions is of the other kind: discrete for continuous, or the reverse")]
     OtherKind,
+    /// A coefficient of exploration noise that is out of range.
+    #[error("{coefficient} of Ornstein-Uhlenbeck noise is {value}, expected {expected}")]
+    Noise {
+        /// The coefficient.
+        coefficient: &'static str,
+        /// Its value.
+        value: f32,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// A policy's outputs on a device from which no action can be drawn: they are not numbers, or
+    /// allow no choice.
+    #[cfg(feature = "cuda")]
+    #[error("row {row} allows no action: its outputs are not finite, or its mask forbids everything")]
+    RowAtFault {
+        /// The first such row.
+        row: u32,
+    },
+    /// A sampler that was made for the other kind of actions, or without what it is now given.
+    #[cfg(feature = "cuda")]
+    #[error("a sampler on a device was made {made}, but is given {given}")]
+    NotMadeFor {
+        /// What it was made for.
+        made: &'static str,
+        /// What it is given.
+        given: &'static str,
+    },
+    /// A device that refuses, or an array on it that does not fit.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Device(#[from] warp_func::Error),
     /// A mask over continuous actions.
     #[error("an action mask was given, but continuous actions have none")]
     MaskedBox,

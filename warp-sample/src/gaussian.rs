@@ -156,9 +156,21 @@ impl GaussianLayout {
                 centre + half * math::tanh(raw)
             }
         };
+        self.clip(element, action)
+    }
+
+    /// `action` cut off at the bounds of element `element`.
+    #[inline(always)]
+    pub(crate) fn clip(&self, element: usize, action: f32) -> f32 {
         let (low, high) = (self.low[element], self.high[element]);
         let action = if action < low { low } else { action };
         if action > high { high } else { action }
+    }
+
+    /// Bounds of element `element`, then middle, half of the range and its logarithm.
+    pub(crate) fn constants(&self, element: usize) -> [f32; 5] {
+        let [centre, half, log_half] = self.scale[element];
+        [self.low[element], self.high[element], centre, half, log_half]
     }
 
     /// Turns raw samples into actions, both f32 `[rows, dim]`.

@@ -2,15 +2,20 @@
 #![doc = include_str!("../README.md")]
 
 mod categorical;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod density;
 pub mod error;
 mod gaussian;
 mod head;
+pub mod kernel_text;
 mod layout;
+mod ou;
 mod rows;
 
 pub use categorical::{CategoricalLayout, Mode, Samples};
 pub use error::{Error, Result};
 pub use gaussian::{Bounding, GaussianLayout, GaussianSamples};
 pub use layout::{ActionLayout, ActionsMut};
+pub use ou::OrnsteinUhlenbeck;
 pub use rows::Rows;

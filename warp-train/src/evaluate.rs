@@ -16,6 +16,9 @@ use warp_sample::Mode;
 /// Evaluation draws other starts than training with the same seed.
 const EVALUATION: u64 = 0x6576_616c;
 
+/// The key of environments that can start anywhere, to learn sooner; evaluation sets it to 0.
+const EXPLORING_STARTS: &str = "exploring_starts";
+
 /// How to evaluate.
 #[derive(Debug, Clone)]
 pub struct EvalOptions {
@@ -61,7 +64,7 @@ pub fn evaluate(
     options: &EvalOptions,
 ) -> Result<Evaluation> {
     check(config, options)?;
-    let mut config = config.clone();
+    let mut config = from_true_starts(config);
     config.run.num_envs = options.episodes;
     config.run.num_steps = 1;
     crate::trainer::check_memory(&config, registry, "the number of episodes")?;
@@ -73,6 +76,7 @@ pub fn evaluate(
         ..config.vec_options()
     };
     let mut envs = entry.make(&config.env, &vec_options)?;
+    envs.sync()?;
     let mut rollout = Rollout::new(&config);
     let mut scores = Scores::new(&config, options.episodes);
     let random = random_policies(&config, &options.random);
@@ -111,7 +115,7 @@ pub fn play_episode<E: From<Error>>(
     look: &mut Look<'_, E>,
 ) -> std::result::Result<(), E> {
     check_random(config, &options.random)?;
-    let mut config = config.clone();
+    let mut config = from_true_starts(config);
     config.run.num_envs = 1;
     config.run.num_steps = 1;
     crate::trainer::check_memory(&config, registry, "the environment's size")?;
@@ -123,6 +127,7 @@ pub fn play_episode<E: From<Error>>(
     };
     let entry = registry.get(&config.run.env_id).map_err(Error::from)?;
     let mut envs = entry.make(&config.env, &vec_options).map_err(Error::from)?;
+    envs.sync().map_err(Error::from)?;
     let mut rollout = Rollout::new(&config);
     let random = random_policies(&config, &options.random);
     while look(&*envs)?.is_continue() && !is_over(&*envs) {
@@ -130,6 +135,15 @@ pub fn play_episode<E: From<Error>>(
         envs.step().map_err(Error::from)?;
     }
     Ok(())
+}
+
+/// The configuration without what only training is to see.
+fn from_true_starts(config: &TrainConfig) -> TrainConfig {
+    let mut config = config.clone();
+    if let Some(share) = config.env.get_mut(EXPLORING_STARTS) {
+        *share = 0.0.into();
+    }
+    config
 }
 
 /// Whether the only replica's episode has ended.

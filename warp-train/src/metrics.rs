@@ -1,9 +1,37 @@
 //! Figures of an iteration.
 
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use warp_core::EnvSpec;
 use warp_func::{EpisodeTotals, Spread};
+
+/// Episodes over which a run's mean return is taken, at least.
+const WINDOW: u64 = 100;
+
+/// Mean return of the last 100 or more episodes.
+#[derive(Debug, Clone, Default)]
+pub struct RecentReturn {
+    /// Episodes and sum of returns of the last iterations.
+    recent: VecDeque<(u64, f64)>,
+}
+
+impl RecentReturn {
+    /// Takes in `n` ended episodes with their mean return.
+    pub fn add(&mut self, n: u64, mean: f64) {
+        self.recent.push_back((n, mean * n as f64));
+        let count = |recent: &VecDeque<(u64, f64)>| recent.iter().map(|r| r.0).sum::<u64>();
+        while self.recent.len() > 1 && count(&self.recent) - self.recent[0].0 >= WINDOW {
+            self.recent.pop_front();
+        }
+    }
+
+    /// Their mean return; `None` if none has ended.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        let (n, sum) = self.recent.iter().fold((0, 0.0), |(n, sum), r| (n + r.0, sum + r.1));
+        (n > 0).then(|| sum / n as f64)
+    }
+}
 
 /// Where the seconds of an iteration went.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

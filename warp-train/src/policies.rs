@@ -67,6 +67,16 @@ impl<P: Policy> PolicyLearner<P> {
             normalisers: config.policies.iter().map(normaliser).collect(),
         }
     }
+
+    /// Policy number `index`, in the order of the configuration.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub fn policy_mut(&mut self, index: usize) -> Result<&mut P> {
+        let n = self.policies.len();
+        let policy = self.policies.get_mut(index).map(|one| &mut one.policy);
+        policy.ok_or_else(|| Error::Invalid(format!("there are {n} policies, not {}", index + 1)))
+    }
 }
 
 impl<P: Policy> Learner for PolicyLearner<P> {

@@ -2,17 +2,13 @@
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::error::{Error, Result};
-use crate::metrics::{IterationMetrics, StepRates};
+use crate::metrics::{IterationMetrics, RecentReturn, StepRates};
 use crate::trainer::Trainer;
 use serde::Serialize;
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-/// Episodes over which the summary's mean return is taken, at least.
-const WINDOW: u64 = 100;
 
 /// An open run folder.
 #[derive(Debug)]
@@ -20,8 +16,7 @@ pub struct Run {
     folder: PathBuf,
     metrics: File,
     started: Instant,
-    /// Episodes and sum of returns of the last iterations.
-    recent: VecDeque<(u64, f64)>,
+    recent: RecentReturn,
 }
 
 /// `summary.json`.
@@ -102,7 +97,7 @@ impl Run {
             let line: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
             let mean = line["episode_return"]["mean"].as_f64();
             if let (Some(n), Some(mean)) = (line["episodes"].as_u64(), mean) {
-                run.remember(n, mean);
+                run.recent.add(n, mean);
             }
         }
         Ok(run)
@@ -115,7 +110,7 @@ impl Run {
             folder: folder.into(),
             metrics: metrics.map_err(|e| Error::file("cannot write", &path, e))?,
             started: Instant::now(),
-            recent: VecDeque::new(),
+            recent: RecentReturn::default(),
         })
     }
 
@@ -146,7 +141,7 @@ impl Run {
     /// A file that can't be written.
     pub fn log(&mut self, metrics: &IterationMetrics) -> Result<()> {
         if let Some(spread) = metrics.episodes.episode_return {
-            self.remember(metrics.episodes.episodes, spread.mean);
+            self.recent.add(metrics.episodes.episodes, spread.mean);
         }
         let path = || self.folder.join("metrics.jsonl");
         let line = serde_json::to_string(metrics)
@@ -155,20 +150,10 @@ impl Run {
         written.map_err(|e| Error::file("cannot write", &path(), e))
     }
 
-    /// Takes `n` ended episodes into the window of the last ones.
-    fn remember(&mut self, n: u64, mean: f64) {
-        self.recent.push_back((n, mean * n as f64));
-        let count = |recent: &VecDeque<(u64, f64)>| recent.iter().map(|r| r.0).sum::<u64>();
-        while self.recent.len() > 1 && count(&self.recent) - self.recent[0].0 >= WINDOW {
-            self.recent.pop_front();
-        }
-    }
-
     /// Mean return of the last 100 or more episodes; `None` if none has ended.
     #[must_use]
     pub fn recent_return(&self) -> Option<f64> {
-        let (n, sum) = self.recent.iter().fold((0, 0.0), |(n, sum), r| (n + r.0, sum + r.1));
-        (n > 0).then(|| sum / n as f64)
+        self.recent.mean()
     }
 
     /// Seconds since the run was created or continued.
@@ -221,7 +206,7 @@ impl Run {
 }
 
 /// Writes a file under another name and renames it, so that it is never seen half-written.
-fn write_whole(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn write_whole(path: &Path, text: &str) -> Result<()> {
     let partial = path.with_extension("partial");
     checkpoint::write_synced(&partial, text.as_bytes())?;
     std::fs::rename(&partial, path).map_err(|e| Error::file("cannot write", path, e))

@@ -3,6 +3,7 @@
 //! One file per command; [`workspace`] holds what the commands share.
 
 pub mod bench;
+pub mod bundle;
 pub mod ci;
 pub mod tidy;
 pub mod workspace;

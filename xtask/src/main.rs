@@ -1,13 +1,15 @@
 //! `cargo xtask COMMAND`: picks the command, prints its error, sets the exit code.
 use std::process::ExitCode;
 
-use xtask::{bench, ci, tidy};
+use xtask::{bench, bundle, ci, tidy};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
   tidy           check the rules that the compiler does not know; lists every violation
   ci [CRATE]...  build, test and document each library crate alone, per feature, and package them
-  bench [N]      measure the table of docs/benchmarks.md in N rounds (5) with the release binary";
+  bench [N]      measure the table of docs/benchmarks.md in N rounds (5) with the release binary
+  bundle [--out DIR] [--golden DIR] [--data DIR]
+                 everything that a machine with a GPU and no Rust needs, in one folder (bundle/)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(),
         "ci" => ci::run(rest),
         "bench" => bench::run(rest),
+        "bundle" => bundle::run(rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

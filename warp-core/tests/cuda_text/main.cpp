@@ -1,6 +1,6 @@
 // Reads rows of (x, modulus, replica, agent, step) and writes for each the record that cuda_text.rs
 // lists.
-#include "shim.h"
+#include "host_shim.h"
 
 #include "draw.cuh"
 

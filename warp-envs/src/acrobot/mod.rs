@@ -10,7 +10,8 @@ mod tests;
 use crate::preset::Preset;
 use std::f32::consts::{FRAC_PI_2, PI};
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Observation, Result, Space, StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, Observation, Result, Space,
+    StepOut, TimeLimit,
 };
 
 /// Where the angular velocities stop growing, rad/s.
@@ -94,6 +95,11 @@ impl Env for Acrobot {
 
     fn params(&self) -> &AcrobotParams {
         &self.params
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "acrobot/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
     #[inline(always)]

@@ -9,7 +9,8 @@ mod tests;
 
 use crate::preset::Preset;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Observation, Result, Space, StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, Observation, Result, Space,
+    StepOut, TimeLimit,
 };
 
 /// Where the cart leaves the track, m.
@@ -97,6 +98,11 @@ impl Env for CartPole {
 
     fn params(&self) -> &CartPoleParams {
         &self.params
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "cartpole/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
     #[inline(always)]

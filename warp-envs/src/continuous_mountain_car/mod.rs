@@ -10,7 +10,8 @@ mod tests;
 
 use crate::preset::Preset;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Observation, Result, Space, StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, Observation, Result, Space,
+    StepOut, TimeLimit,
 };
 
 /// Where the wall on the left stands.
@@ -98,6 +99,15 @@ impl Env for ContinuousMountainCar {
 
     fn params(&self) -> &ContinuousMountainCarParams {
         &self.params
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel {
+            file: "continuous_mountain_car/step.cu",
+            text,
+            layout: Layout::ThreadPerReplica,
+        })
     }
 
     #[inline(always)]

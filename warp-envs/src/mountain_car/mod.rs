@@ -10,7 +10,8 @@ mod tests;
 
 use crate::preset::Preset;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Observation, Result, Space, StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, Observation, Result, Space,
+    StepOut, TimeLimit,
 };
 
 /// Where the wall on the left stands.
@@ -96,6 +97,11 @@ impl Env for MountainCar {
 
     fn params(&self) -> &MountainCarParams {
         &self.params
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "mountain_car/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
     #[inline(always)]

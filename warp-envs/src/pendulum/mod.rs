@@ -9,7 +9,8 @@ mod tests;
 
 use crate::preset::Preset;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Observation, Result, Space, StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, Observation, Result, Space,
+    StepOut, TimeLimit,
 };
 
 /// Where the angular velocity stops growing, rad/s.
@@ -94,6 +95,11 @@ impl Env for Pendulum {
 
     fn params(&self) -> &PendulumParams {
         &self.params
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "pendulum/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
     #[inline(always)]

@@ -56,8 +56,8 @@ mod tile;
 pub use config::TagContinuousConfig;
 
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, GroupSpec, LimitEnds, Observation, Result, Space, StepOut, Table,
-    TableData, TimeLimit, View,
+    Actions, Draw, Env, EnvSpec, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result, Space,
+    StepOut, Table, TableData, TimeLimit, View,
 };
 
 /// Number of the group of taggers.
@@ -233,7 +233,22 @@ impl Env for TagContinuous {
     }
 
     fn dims(&self) -> Vec<(&'static str, usize)> {
-        vec![("n_agents", self.n_agents())]
+        let nearest = match self.params.use_full_observation {
+            1 => 0,
+            _ => self.n_shown(),
+        };
+        // All but the first for the CUDA body, whose loops over them are unrolled.
+        vec![
+            ("n_agents", self.n_agents()),
+            ("n_taggers", self.params.n_taggers as usize),
+            ("n_shown", self.n_shown()),
+            ("n_nearest", nearest),
+        ]
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "tag_continuous/step.cu", text, layout: Layout::TeamPerReplica })
     }
 
     #[inline(always)]

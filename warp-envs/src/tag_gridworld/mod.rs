@@ -36,8 +36,8 @@ mod step;
 mod tests;
 
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, LimitEnds, Observation, Result, Space, StepOut,
-    Table, TableData, TimeLimit, View,
+    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result,
+    Space, StepOut, Table, TableData, TimeLimit, View,
 };
 
 /// Taggers at most; more would be a slip.
@@ -243,6 +243,11 @@ impl Env for TagGridworld {
 
     fn dims(&self) -> Vec<(&'static str, usize)> {
         vec![("n_agents", self.n_agents())]
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "tag_gridworld/step.cu", text, layout: Layout::TeamPerReplica })
     }
 
     #[inline(always)]

@@ -1,11 +1,13 @@
-//! `warp bench`: environment steps per second, alone and with a policy.
+//! `warp bench`: environment steps per second, alone and with a policy; or, training.
 //!
 //! Alone: random actions are drawn before the clock starts (a few sets, used in turn) unless the
 //! environment masks actions; every step writes all observations, rewards and flags, and restarts
 //! what ended. With a policy: the default configuration's network acts, nothing is learned.
 
 use super::progress::short;
-use super::{Device, learner, print_json, say, thread_count};
+#[cfg(feature = "cuda")]
+use super::bench_cuda;
+use super::{Device, bench_train, learner, print_json, say, thread_count};
 use crate::{Outcome, settings};
 use anyhow::Result;
 use clap::Args;
@@ -31,6 +33,15 @@ pub struct BenchArgs {
     /// auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
+    /// Measure training instead.
+    #[arg(long, conflicts_with = "envs")]
+    pub train: bool,
+    /// With --train: numbers of replicas, measured in turn; by default the configuration's own.
+    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', requires = "train")]
+    pub replicas: Vec<usize>,
+    /// With --train: auto, burn or native.
+    #[arg(long, default_value = "auto")]
+    pub backend: String,
     /// Environment replicas.
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub envs: usize,
@@ -40,6 +51,12 @@ pub struct BenchArgs {
     /// Measuring time of each part, without warm-up.
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     pub seconds: f64,
+    /// On a GPU: steps that share a launch.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub steps: u32,
+    /// On a GPU: compare the state after the steps with the CPU's.
+    #[arg(long)]
+    pub check: bool,
     /// Changes a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -53,12 +70,16 @@ pub struct BenchArgs {
 /// # Errors
 /// A configuration that does not fit, or too little memory.
 pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
+    let started = Instant::now();
     let device = Device::choose(&args.device)?;
     anyhow::ensure!(
         args.seconds > 0.0 && args.seconds <= 3600.0,
         "--seconds {}: expected more than 0 and at most 3600",
         args.seconds
     );
+    if args.train {
+        return bench_train::execute(args, registry);
+    }
     let threads = thread_count(args.threads);
     let mut sets = args.set.clone();
     sets.extend([
@@ -68,6 +89,10 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
     ]);
     let config = settings::configure(&args.target, &sets, registry)?;
     warp_train::trainer::check_memory(&config, registry, "--envs")?;
+    #[cfg(feature = "cuda")]
+    if let Device::Cuda(kernels) = &device {
+        return bench_cuda::execute(args, &config, registry, (kernels, started));
+    }
     let alone = measure_alone(&config, registry, threads, args.seconds)?;
     let with_policy = measure_with_policy(&config, registry, threads, args.seconds)?;
     let figures = |rate: f64| {
@@ -189,7 +214,7 @@ fn write_actions(envs: &mut dyn VecEnv, actions: &[GroupActions]) {
 }
 
 /// Random actions for every agent, within the masks.
-fn write_random_actions(envs: &mut dyn VecEnv, step: u32) -> Result<()> {
+pub(super) fn write_random_actions(envs: &mut dyn VecEnv, step: u32) -> Result<()> {
     let (spec, ids, seed) = (envs.spec().clone(), envs.ids().clone(), envs.options().seed);
     for (g, group) in spec.groups.iter().enumerate() {
         let first_agent = spec.first_agent(g) as u32;

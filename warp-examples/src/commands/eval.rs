@@ -1,6 +1,6 @@
 //! `warp eval`: how good the policies of a run are.
 
-use super::{Device, learner, print_json, say, thread_count, train::read_config};
+use super::{Device, eval_fleet, learner, print_json, say, thread_count, train::read_config};
 use crate::Outcome;
 use anyhow::Result;
 use clap::Args;
@@ -8,12 +8,13 @@ use std::path::PathBuf;
 use warp_func::Registry;
 use warp_sample::Mode;
 use warp_train::evaluate::{EvalOptions, Evaluation, evaluate};
+use warp_train::fleet::Fleet;
 use warp_train::{Checkpoint, Run};
 
 /// Evaluate the policies of a run.
 #[derive(Debug, Clone, Args)]
 pub struct EvalArgs {
-    /// The run's folder.
+    /// The run's folder, or a fleet's.
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Episodes.
@@ -47,19 +48,22 @@ pub struct EvalArgs {
 /// # Errors
 /// A run or checkpoint that can't be opened, or options that do not fit it.
 pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
-    Device::choose(&args.device)?;
-    let mut config = read_config(&args.run, registry)?;
-    crate::pool_file::attach(&mut config)?;
-    let checkpoint = Checkpoint::newest(&Run::checkpoints(&args.run))?;
+    let registry = &Device::choose(&args.device)?.registry(registry);
     let threads = thread_count(args.threads);
-    let mut learner = learner(&args.backend, &config, threads)?;
-    learner.load_state(&checkpoint.learner)?;
     let options = EvalOptions {
         episodes: args.episodes,
         mode: if args.stochastic { Mode::Sample } else { Mode::Greedy },
         random: args.random.clone(),
         threads,
     };
+    if Fleet::is_in(&args.run) {
+        return eval_fleet::execute(args, &options, registry);
+    }
+    let mut config = read_config(&args.run, registry)?;
+    crate::pool_file::attach(&mut config)?;
+    let checkpoint = Checkpoint::newest(&Run::checkpoints(&args.run))?;
+    let mut learner = learner(&args.backend, &config, threads)?;
+    learner.load_state(&checkpoint.learner)?;
     let evaluation = evaluate(&mut *learner, &config, registry, &options)?;
     if args.json {
         print_json(&evaluation)?;

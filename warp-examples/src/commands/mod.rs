@@ -1,9 +1,19 @@
 //! The commands, one file each, and what they share: choosing device, backend and threads.
 
 pub mod bench;
+#[cfg(feature = "cuda")]
+mod bench_cuda;
+mod bench_train;
 pub mod config;
+mod device;
 pub mod envs;
 pub mod eval;
+mod eval_fleet;
+mod fleet;
+pub mod gradcheck;
+pub mod info;
+#[cfg(feature = "cuda")]
+pub mod parity;
 pub mod play;
 pub mod plot;
 mod progress;
@@ -12,40 +22,11 @@ pub mod train;
 pub mod watch;
 
 use anyhow::{Result, bail};
+pub use device::Device;
 use std::io::Write;
 use warp_train::burn::BurnLearner;
 use warp_train::native::NativeLearner;
 use warp_train::{Learner, TrainConfig};
-
-/// Where a command runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Device {
-    /// This machine's processor.
-    Cpu,
-}
-
-impl Device {
-    /// The device that `--device` names.
-    ///
-    /// # Errors
-    /// A name that is unknown, or a device that this build can't use.
-    pub fn choose(name: &str) -> Result<Self> {
-        let cuda = name.strip_prefix("cuda").map(|rest| rest.strip_prefix(':').unwrap_or(rest));
-        match (name, cuda) {
-            ("auto" | "cpu", _) => Ok(Device::Cpu),
-            (_, Some(n)) if n.bytes().all(|b| b.is_ascii_digit()) => {
-                bail!("--device {name}: this build can't use a GPU yet; use --device cpu")
-            }
-            _ => bail!("--device {name}: expected auto, cpu or cuda[:N]"),
-        }
-    }
-
-    /// Its name in summaries.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        "cpu"
-    }
-}
 
 /// The learner that `--backend` names.
 ///

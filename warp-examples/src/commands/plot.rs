@@ -3,22 +3,23 @@
 use super::say;
 use super::train::read_config;
 use crate::Outcome;
+use crate::records::bands::{Band, together};
 use crate::records::charts::{Chart, Format, Line, Panel};
 use crate::records::curves::WINDOW;
-use crate::records::history::{History, Points, interpolate};
+use crate::records::fleet;
+use crate::records::history::{History, Points, figures};
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use warp_func::Registry;
-
-/// Points of a curve that is made from several.
-const POINTS: usize = 200;
+use warp_train::fleet::Fleet;
 
 /// Draw the curves of runs.
 #[derive(Debug, Clone, Args)]
 pub struct PlotArgs {
-    /// The runs' folders. Runs of the same environment and algorithm are drawn as one curve.
+    /// The runs' or fleets' folders. Runs of the same environment and algorithm are drawn as one curve;
+    /// in fleets, those with the same swept values.
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// The picture, PNG or SVG.
@@ -27,24 +28,16 @@ pub struct PlotArgs {
     /// The figure, as its keys in metrics.jsonl joined by dots.
     #[arg(long, value_name = "KEY", default_value = "episode_return.mean")]
     pub metric: String,
-    /// What the band around the mean of several seeds shows.
+    /// What the band around the mean of several runs shows.
     #[arg(long, value_name = "KIND", default_value = "range")]
     pub band: Band,
 }
 
-/// What the band around the mean of several seeds shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Band {
-    /// From the lowest to the highest seed.
-    Range,
-    /// One standard deviation over seeds, either way.
-    Std,
-}
-
-/// Runs of one environment with one algorithm.
+/// Runs of one environment with one algorithm and, in fleets, the same swept values.
 struct Group {
     env: String,
     algorithm: String,
+    swept: String,
     curves: Vec<Points>,
 }
 
@@ -86,17 +79,36 @@ fn read(args: &PlotArgs, registry: &Registry) -> Result<Vec<Group>> {
             continue;
         }
         let config = read_config(folder, registry)?;
+        let (env, algorithm) = (config.run.env_id.clone(), config.algorithm());
+        let mut add = |swept: String, curves: Vec<Points>| {
+            let same =
+                |g: &&mut Group| (&g.env, &g.algorithm, &g.swept) == (&env, &algorithm, &swept);
+            match groups.iter_mut().find(same) {
+                Some(group) => group.curves.extend(curves),
+                None => groups.push(Group {
+                    env: env.clone(),
+                    algorithm: algorithm.clone(),
+                    swept,
+                    curves,
+                }),
+            }
+        };
+        if Fleet::is_in(folder) {
+            let (runs, last) = fleet::read(folder, &[keys.clone()])?;
+            for (swept, members) in fleet::combinations(&Fleet::list(folder)?) {
+                let curve = |run: &usize| runs.get(run).map(|series| series[0].clone());
+                add(fleet::label(swept), members.iter().filter_map(curve).collect());
+            }
+            known.extend(figures([&last]));
+            continue;
+        }
         let history = History::read(folder)?;
         // Means over episodes are smoothed; a figure of the iteration is shown as it is.
         let of_episodes = !matches!(keys[0], "policy" | "steps_per_second");
         let points =
             if of_episodes { history.smoothed(&keys, WINDOW) } else { history.series(&keys) };
         known.extend(history.figures());
-        let (env, algorithm) = (config.run.env_id.clone(), config.algorithm());
-        match groups.iter_mut().find(|g| g.env == env && g.algorithm == algorithm) {
-            Some(group) => group.curves.push(points),
-            None => groups.push(Group { env, algorithm, curves: vec![points] }),
-        }
+        add(String::new(), vec![points]);
     }
     if groups.iter().flat_map(|group| &group.curves).all(Vec::is_empty) {
         known.sort();
@@ -110,66 +122,15 @@ impl Group {
     /// The mean over the runs as far as all of them go, with a band.
     fn line(&self, colour: usize, band: Band) -> Line {
         let n = self.curves.len();
-        let name = self.algorithm.to_uppercase();
+        let mut name = self.algorithm.to_uppercase();
+        if !self.swept.is_empty() {
+            name += &format!(", {}", self.swept);
+        }
         let [curve] = &self.curves[..] else {
             let (points, band) = together(&self.curves, band);
             let label = format!("{name}, mean of {n} runs");
             return Line { label, colour, points, band, ..Line::default() };
         };
         Line { label: name, colour, points: curve.clone(), ..Line::default() }
-    }
-}
-
-/// Environment steps, lower and upper bound.
-type Bounds = Vec<(f64, f64, f64)>;
-
-/// Mean and band of several curves, from where all of them have begun to where the first ends.
-fn together(curves: &[Points], band: Band) -> (Points, Bounds) {
-    let starts = curves.iter().filter_map(|curve| Some(curve.first()?.0));
-    let ends = curves.iter().filter_map(|curve| Some(curve.last()?.0));
-    let (start, end) = (starts.fold(0.0, f64::max), ends.fold(f64::INFINITY, f64::min));
-    let step = (end - start) / (POINTS - 1) as f64;
-    let last = |i: usize| if i == POINTS - 1 { end } else { start + i as f64 * step };
-    let xs: Vec<f64> = (0..POINTS).map(last).collect();
-    let found: Vec<_> = curves.iter().map(|curve| interpolate(curve, &xs)).collect();
-    let (mut points, mut bounds) = (Vec::new(), Vec::new());
-    for (i, x) in xs.into_iter().enumerate() {
-        let ys: Vec<f64> = found.iter().filter_map(|curve| curve[i]).collect();
-        if ys.is_empty() {
-            continue;
-        }
-        let n = ys.len() as f64;
-        let mean = ys.iter().sum::<f64>() / n;
-        let (low, high) = match band {
-            Band::Range => (
-                ys.iter().copied().fold(f64::INFINITY, f64::min),
-                ys.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            ),
-            Band::Std => {
-                let variance = ys.iter().map(|y| (y - mean) * (y - mean)).sum::<f64>() / n;
-                (mean - variance.sqrt(), mean + variance.sqrt())
-            }
-        };
-        points.push((x, mean));
-        bounds.push((x, low, high));
-    }
-    (points, bounds)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seeds_become_a_mean_with_a_band() {
-        let line = |slope: f64, end: f64| vec![(0.0, 0.0), (end, slope * end)];
-        let curves = [line(1.0, 10.0), line(3.0, 12.0)];
-        let (points, bounds) = together(&curves, Band::Range);
-        assert_eq!((points[0], points[POINTS - 1]), ((0.0, 0.0), (10.0, 20.0)));
-        assert_eq!(bounds[POINTS - 1], (10.0, 10.0, 30.0));
-        let (_, bounds) = together(&curves, Band::Std);
-        assert_eq!(bounds[POINTS - 1], (10.0, 10.0, 30.0));
-        // A run in which no episode has ended yet is not counted.
-        assert_eq!(together(&[line(1.0, 10.0), vec![]], Band::Range).0[POINTS - 1], (10.0, 10.0));
     }
 }

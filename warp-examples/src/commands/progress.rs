@@ -34,11 +34,15 @@ impl Progress {
     }
 
     pub(super) fn show(&mut self, metrics: &IterationMetrics, recent_return: Option<f64>) {
-        let steps = metrics.env_steps;
+        let shown = recent_return.map_or("-".into(), |r| format!("{r:.1}"));
+        self.show_text(metrics.env_steps, &format!("return {shown}"));
+    }
+
+    /// Shows that `steps` are done, with a few words.
+    pub(super) fn show_text(&mut self, steps: u64, text: &str) {
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = (steps - self.first) as f64 / seconds.max(1e-9);
-        let shown = recent_return.map_or("-".into(), |r| format!("{r:.1}"));
-        let message = format!("return {shown}  {}steps/s", short(rate));
+        let message = format!("{text}  {}steps/s", short(rate));
         if let Some(bar) = &self.bar {
             bar.set_position(steps.min(self.total));
             bar.set_message(message);

@@ -1,7 +1,7 @@
 //! `warp train`: a new run, or one that goes on.
 
 use super::progress::{Progress, short};
-use super::{Device, learner, say, thread_count};
+use super::{Device, fleet, learner, say, thread_count};
 use crate::records::{Records, curves};
 use crate::{Outcome, pool_file, settings};
 use anyhow::{Context, Result, bail};
@@ -37,6 +37,12 @@ pub struct TrainArgs {
     /// Seed; short for --set seed=S.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
+    /// Several runs at once, a fleet: one for each of the seeds A to B - 1.
+    #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "resume"])]
+    pub seeds: Option<String>,
+    /// Several runs at once: one for each value of a key; may be given for several keys.
+    #[arg(long, value_name = "KEY=V,V,...", conflicts_with = "resume")]
+    pub sweep: Vec<String>,
     /// Threads; 0: one per core. Results do not depend on it.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: usize,
@@ -48,11 +54,24 @@ pub struct TrainArgs {
     pub out: Option<PathBuf>,
 }
 
+impl TrainArgs {
+    /// The options that are short for `--set`, as such.
+    pub(super) fn overrides(&self) -> impl Iterator<Item = String> {
+        let envs = self.envs.map(|n| format!("num_envs={n}"));
+        let steps = self.steps.map(|n| format!("total_steps={n}"));
+        let seed = self.seed.map(|n| format!("seed={n}"));
+        [envs, steps, seed].into_iter().flatten()
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// A configuration, folder or checkpoint that does not fit, or a run that broke.
 pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
+    if fleet::is_asked_for(args) {
+        return fleet::train(args, registry);
+    }
     let device = Device::choose(&args.device)?;
     let threads = thread_count(args.threads);
     let (mut trainer, mut run) = match &args.resume {
@@ -74,9 +93,7 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
 fn begin(args: &TrainArgs, registry: &Registry, threads: usize) -> Result<(Trainer, Run)> {
     let target = args.target.as_deref().context("an environment or a file is needed")?;
     let mut sets = args.set.clone();
-    sets.extend(args.envs.map(|n| format!("num_envs={n}")));
-    sets.extend(args.steps.map(|n| format!("total_steps={n}")));
-    sets.extend(args.seed.map(|n| format!("seed={n}")));
+    sets.extend(args.overrides());
     let config = settings::configure(target, &sets, registry)?;
     let (env, algorithm, seed) = (&config.run.env_id, config.algorithm(), config.run.seed);
     let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(env, &algorithm, seed));

@@ -64,18 +64,24 @@ impl History {
     /// All figures that the run logged, their keys joined by dots.
     #[must_use]
     pub fn figures(&self) -> Vec<String> {
-        let mut names = Vec::new();
         // Figures of episodes are missing until one has ended.
-        for line in self.lines.first().into_iter().chain(self.lines.last()) {
-            super::flatten("", line, &mut |tag, _| {
-                let name = tag.replace('/', ".");
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            });
-        }
-        names
+        figures(self.lines.first().into_iter().chain(self.lines.last()))
     }
+}
+
+/// All figures in some lines, their keys joined by dots.
+#[must_use]
+pub fn figures<'a>(lines: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
+    let mut names = Vec::new();
+    for line in lines {
+        super::flatten("", line, &mut |tag, _| {
+            let name = tag.replace('/', ".");
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        });
+    }
+    names
 }
 
 /// Points of a curve at `xs`, on straight lines between its own; `None` outside of them.

@@ -5,10 +5,12 @@
 //! rollout are histograms; the configuration is a text and, key by key, the hyper-parameters.
 
 mod actions;
+pub mod bands;
 pub mod charts;
 pub mod curves;
 mod event;
 mod event_file;
+pub mod fleet;
 pub mod history;
 mod message;
 mod ticks;

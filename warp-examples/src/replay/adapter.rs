@@ -6,7 +6,7 @@
 use super::case::Case;
 use super::npz::Recorded;
 use super::plan::{Check, Origin, Plan, Rule, Seen, Tolerance, Track};
-use super::{classic_control, recorded, tag_continuous, tag_gridworld};
+use super::{catalysis, classic_control, covid19, recorded, tag_continuous, tag_gridworld};
 use anyhow::{Result, anyhow, ensure};
 use toml::Table;
 use warp_core::EnvSpec;
@@ -17,7 +17,7 @@ use warp_func::VecEnv;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Adapter {
     /// The environment's configuration.
-    pub(super) config: fn(&Case) -> Table,
+    pub(super) config: fn(&Case) -> Result<Table>,
     /// What is loaded, done and compared.
     pub(super) plan: fn(&Case, &Table, &dyn VecEnv) -> Result<Plan>,
 }
@@ -27,6 +27,8 @@ pub(super) struct Adapter {
 pub(super) fn of(case: &Case) -> Adapter {
     match case.env.as_str() {
         _ if case.classic => classic_control::ADAPTER,
+        "catalysis" | "catalysis_two_atoms" => catalysis::ADAPTER,
+        "covid19" => covid19::ADAPTER,
         "tag_gridworld" => tag_gridworld::ADAPTER,
         "tag_continuous" => tag_continuous::ADAPTER,
         _ => recorded::ADAPTER,

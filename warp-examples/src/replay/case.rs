@@ -1,11 +1,12 @@
 //! One recorded case: an `.npz` file and the `.json` beside it, opened and checked.
 
+use super::catalysis;
 use super::npz::{Recorded, read_npz};
 use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::Table;
 
 /// The `env` under which the five environments of classic control are recorded together.
@@ -29,12 +30,18 @@ pub(super) struct Case {
     pub(super) config: Table,
     /// Recorded steps, as the description says.
     pub(super) steps: usize,
+    /// The whole description.
+    pub(super) described: Map<String, Value>,
+    /// The folder with published data that the case was recorded with, if one was named.
+    pub(super) data: Option<PathBuf>,
     arrays: BTreeMap<String, Recorded>,
 }
 
 impl Case {
-    /// Opens `path` and the `.json` beside it.
+    /// Opens `path` and the `.json` beside it; either may be named.
     pub(super) fn open(path: &Path) -> Result<Case> {
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let path = &if is_json { path.with_extension("npz") } else { path.to_path_buf() };
         let file = path.display().to_string();
         let read = |path: &Path| {
             std::fs::read(path).map_err(|e| anyhow!("{} cannot be read: {e}", path.display()))
@@ -83,8 +90,18 @@ impl Case {
         }
         let arrays = read_npz(bytes)?;
         check_shapes(described, &arrays)?;
-        let (name, env) = (name.into(), env.into());
-        Ok(Case { file, name, env, classic, config, steps, arrays })
+        let (name, env) = (name.into(), catalysis::environment(env, &config).into());
+        let (described, data) = (described.clone(), None);
+        Ok(Case { file, name, env, classic, config, steps, described, data, arrays })
+    }
+
+    /// The published file `name`: in the folder that was named, or in one called `folder` in it.
+    pub(super) fn data_file(&self, folder: &str, name: &str) -> Result<PathBuf> {
+        let data = self.data.as_ref().ok_or_else(|| {
+            anyhow!("it was recorded with {name}: name the folder of that file with --data DIR")
+        })?;
+        let inner = data.join(folder).join(name);
+        Ok(if inner.exists() { inner } else { data.join(name) })
     }
 
     /// The array called `name`, if it was recorded.

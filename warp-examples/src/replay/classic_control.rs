@@ -15,10 +15,10 @@ pub(super) const ADAPTER: Adapter = Adapter { config, plan };
 /// What the original's rules are called in our configurations.
 const PRESET: &str = "warpdrive";
 
-fn config(case: &Case) -> Table {
+fn config(case: &Case) -> Result<Table> {
     let mut config = case.config.clone();
     config.insert("preset".into(), PRESET.into());
-    config
+    Ok(config)
 }
 
 fn plan(case: &Case, _config: &Table, env: &dyn VecEnv) -> Result<Plan> {

@@ -111,6 +111,7 @@ impl Tallies {
             _ => seen - expected,
         };
         let error = match treatment {
+            Treatment::PerUnit(unit) => difference / unit,
             Treatment::Modulo(period) => difference - period * (difference / period).round(),
             Treatment::Offset(offset) => {
                 let other = (difference.abs() - offset.abs()).abs();
@@ -152,6 +153,7 @@ mod tests {
         let exact = Tolerance::EXACT;
         assert_eq!(error(Treatment::Plain, exact, (1.0, 1.5)), 0.5);
         assert_eq!(error(Treatment::Modulo(1.0), exact, (0.0, -0.75)), 0.25);
+        assert_eq!(error(Treatment::PerUnit(4.0), exact, (1.0, 3.0)), 0.5);
         assert_eq!(error(Treatment::Offset(-0.5), exact, (1.0, 1.5)), 0.0);
         assert_eq!(error(Treatment::Offset(-0.5), exact, (1.0, 0.25)), 0.25);
         assert_eq!(error(Treatment::Skip, exact, (1.0, 9.0)), 0.0);

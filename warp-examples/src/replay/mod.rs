@@ -1,21 +1,24 @@
-//! `warp replay`: recorded trajectories on the CPU body, teacher-forced and free-running.
+//! `warp replay`: recorded trajectories on either body, teacher-forced and free-running.
 //!
-//! A case is an `.npz` file (`zip` and `npz` read it) with a `.json` beside it (`case`). An
+//! A case is an `.npz` file ([`npz`] reads it) with a `.json` beside it (`case`). An
 //! `adapter` turns it into a `plan` in the environment's own arrays, `drive` carries that out
 //! through [`warp_func::VecEnv`], `compare` keeps the largest error per array and `report` shows it.
 
 mod adapter;
 mod case;
+mod catalysis;
 mod classic_control;
 mod compare;
+mod covid19;
 mod drive;
-pub mod npz;
 mod plan;
 mod recorded;
 mod report;
 mod tag_continuous;
 mod tag_gridworld;
-mod zip;
+
+/// The reader of recordings.
+pub use warp_envs::numpy as npz;
 
 use anyhow::{Result, anyhow, ensure};
 use case::Case;
@@ -28,7 +31,8 @@ use warp_func::{Registry, VecOptions};
 /// States that are loaded at once.
 const REPLICAS: usize = 512;
 
-/// Replays `files` and prints the largest error per array, as tables or as one JSON object.
+/// Replays `files` and prints the largest error per array, as tables or as one JSON object. `data` is
+/// the folder with the published data that some were recorded with.
 ///
 /// Returns whether all errors are within their tolerances.
 ///
@@ -36,8 +40,13 @@ const REPLICAS: usize = 512;
 /// What the user can put right, in one sentence: a file that is missing, damaged or not the one
 /// that its description names, an environment that `registry` lacks, an array or a configuration
 /// key that does not fit.
-pub fn run(registry: &Registry, files: &[PathBuf], json: bool) -> Result<bool> {
-    run_to(&mut std::io::stdout().lock(), registry, files, json)
+pub fn run(
+    registry: &Registry,
+    files: &[PathBuf],
+    data: Option<&Path>,
+    json: bool,
+) -> Result<bool> {
+    run_to(&mut std::io::stdout().lock(), registry, (files, data), json)
 }
 
 /// As [`run`], with the output going to `out`.
@@ -47,13 +56,13 @@ pub fn run(registry: &Registry, files: &[PathBuf], json: bool) -> Result<bool> {
 pub fn run_to(
     out: &mut dyn Write,
     registry: &Registry,
-    files: &[PathBuf],
+    (files, data): (&[PathBuf], Option<&Path>),
     json: bool,
 ) -> Result<bool> {
     ensure!(!files.is_empty(), "there is nothing to replay: name at least one .npz file");
     let mut reports = Vec::new();
     for file in files {
-        let report = replay(registry, file)?;
+        let report = replay(registry, file, data)?;
         if !json {
             print(out, &report.text())?;
         }
@@ -76,8 +85,10 @@ pub fn environment_of(file: &Path) -> Result<String> {
     Ok(Case::open(file)?.env)
 }
 
-fn replay(registry: &Registry, file: &Path) -> Result<FileReport> {
-    let case = Case::open(file)?;
+fn replay(registry: &Registry, file: &Path, data: Option<&Path>) -> Result<FileReport> {
+    let data = data.map(Path::to_path_buf);
+    let mut case = Case::open(file)?;
+    case.data = data;
     let arrays = replay_case(registry, &case);
     let arrays = arrays.map_err(|e| anyhow!("{} cannot be replayed: {e}", case.file))?;
     Ok(FileReport { file: case.file, env: case.env, case: case.name, arrays: arrays.into_vec() })
@@ -86,7 +97,7 @@ fn replay(registry: &Registry, file: &Path) -> Result<FileReport> {
 fn replay_case(registry: &Registry, case: &Case) -> Result<Tallies> {
     let entry = registry.get(&case.env)?;
     let adapter = adapter::of(case);
-    let config = (adapter.config)(case);
+    let config = (adapter.config)(case)?;
     let options = VecOptions { auto_reset: false, ..VecOptions::default() };
     let mut one = entry.make(&config, &options)?;
     let plan = (adapter.plan)(case, &config, &*one)?;
@@ -97,6 +108,8 @@ fn replay_case(registry: &Registry, case: &Case) -> Result<Tallies> {
     drive::constants(&plan, &mut tallies);
     drive::teacher(&mut *many, &plan, &mut tallies)?;
     drive::free(&mut *one, &plan, &mut tallies)?;
+    many.sync()?;
+    one.sync()?;
     Ok(tallies)
 }
 

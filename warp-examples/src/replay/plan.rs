@@ -167,6 +167,8 @@ pub(super) enum Treatment {
     Modulo(f64),
     /// By its difference, which may also be this much more or less.
     Offset(f64),
+    /// By its difference, divided by this.
+    PerUnit(f64),
     /// Not, because the recording says that it cannot be relied on.
     Skip,
 }

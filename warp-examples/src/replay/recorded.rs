@@ -15,7 +15,7 @@ use warp_core::DType;
 use warp_func::VecEnv;
 
 /// The adapter for environments that have none of their own.
-pub(super) const ADAPTER: Adapter = Adapter { config: |case| case.config.clone(), plan };
+pub(super) const ADAPTER: Adapter = Adapter { config: |case| Ok(case.config.clone()), plan };
 
 /// How the columns of `state` and the elements of an observation are compared.
 #[derive(Debug, Clone, Copy)]

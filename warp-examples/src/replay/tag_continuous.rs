@@ -30,7 +30,7 @@ const BOUND: Tolerance = Tolerance::within(1e-5);
 const FREE_BOUND: Tolerance = Tolerance::within(1e-3);
 
 /// The original's defaults.
-fn config(case: &Case) -> Table {
+fn config(case: &Case) -> Result<Table> {
     let mut defaults = toml! {
         num_taggers = 1
         num_runners = 10
@@ -56,7 +56,7 @@ fn config(case: &Case) -> Table {
     };
     defaults.insert("max_turn".into(), FRAC_PI_2.into());
     defaults.insert("min_turn".into(), (-FRAC_PI_2).into());
-    over_defaults(case, defaults)
+    Ok(over_defaults(case, defaults))
 }
 
 fn number(config: &Table, key: &str) -> f64 {

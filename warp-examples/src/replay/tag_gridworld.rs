@@ -14,8 +14,8 @@ pub(super) const ADAPTER: Adapter = Adapter { config, plan };
 const FRACTIONS: Tolerance = Tolerance::within(1e-6);
 
 /// The original's defaults.
-fn config(case: &Case) -> Table {
-    over_defaults(
+fn config(case: &Case) -> Result<Table> {
+    Ok(over_defaults(
         case,
         toml! {
             num_taggers = 10
@@ -27,7 +27,7 @@ fn config(case: &Case) -> Table {
             step_cost_for_tagger = 0.01
             use_full_observation = true
         },
-    )
+    ))
 }
 
 fn plan(case: &Case, _config: &Table, env: &dyn VecEnv) -> Result<Plan> {

@@ -4,6 +4,7 @@
 //! threads. `shard` steps one range; `lanes` is its fast path for small single-agent environments,
 //! many replicas per instruction; `starts` is where episodes begin; `columns` (and `group`) is where pointers into the store are kept.
 
+pub(crate) mod actions;
 mod columns;
 mod group;
 mod lanes;
@@ -13,11 +14,11 @@ pub(crate) mod starts;
 
 use crate::crew::Crew;
 use crate::episodes::EpisodeTotals;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::vec_env::{ArrayIds, Shard, VecEnv, VecOptions};
 use shard::ShardRunner;
 use std::sync::Arc;
-use warp_core::{Env, EnvSpec, Space};
+use warp_core::{Env, EnvSpec};
 use warp_data::Store;
 
 /// Replicas of one environment on the host.
@@ -41,22 +42,11 @@ impl<E: Env> CpuVecEnv<E> {
     /// # Errors
     /// Options out of range, a spec that contradicts itself, or too little memory.
     pub fn new(env: E, options: VecOptions) -> Result<Self> {
-        let invalid = |value: String, reason: &str| Error::InvalidOption {
-            option: "num_envs",
-            value,
-            reason: reason.into(),
-        };
-        let (first, n_envs) = (options.first_replica as usize, options.n_envs);
-        if n_envs == 0 {
-            return Err(invalid("0".into(), "at least one replica is needed"));
-        }
-        if first.checked_add(n_envs).is_none_or(|end| end > u32::MAX as usize) {
-            return Err(invalid(n_envs.to_string(), "replicas are numbered with 32 bits"));
-        }
+        options.check()?;
         let spec = env.spec();
         spec.validate()?;
         let pool_rows = starts::pool_rows(&env, &options)?;
-        let (plan, ids) = plan::plan(&env, &spec, n_envs, pool_rows)?;
+        let (plan, ids) = plan::plan(&env, &spec, options.n_envs, pool_rows)?;
         let mut store = plan.allocate()?;
         starts::fill_pool(&env, &options, &mut store, &ids);
         let totals = EpisodeTotals::new(spec.groups.len(), spec.statistics.len());
@@ -74,56 +64,6 @@ impl<E: Env> CpuVecEnv<E> {
     fn on_shards(&mut self, work: impl Fn(&mut ShardRunner<E>) + Sync) {
         self.shards.each(&mut self.crew, &work);
     }
-
-    /// Every action must lie in its space; checked before anything moves.
-    fn check_actions(&self) -> Result<()> {
-        for (g, group) in self.spec.groups.iter().enumerate() {
-            let width = group.action.action_width();
-            let refuse = |at: usize, action: String, space: String| {
-                Err(Error::InvalidAction {
-                    replica: at / (width * group.n_agents),
-                    group: group.name.clone(),
-                    agent: at / width % group.n_agents,
-                    head: at % width,
-                    action,
-                    space,
-                })
-            };
-            if let Space::Box { .. } = group.action {
-                let values = self.store.slice::<f32>(self.ids.action[g]);
-                // A number that is not finite makes the sum not finite: one pass, no branch.
-                if values.iter().map(|v| v * 0.0).sum::<f32>() == 0.0 {
-                    continue;
-                }
-                if let Some(at) = values.iter().position(|v| !v.is_finite()) {
-                    return refuse(at, values[at].to_string(), group.action.to_string());
-                }
-                continue;
-            }
-            let actions = self.store.slice::<i32>(self.ids.action[g]);
-            let sizes = &self.head_sizes[g];
-            if in_range(actions, sizes) {
-                continue;
-            }
-            let outside = |(at, a): (usize, &i32)| *a < 0 || *a as usize >= sizes[at % width];
-            if let Some(at) = actions.iter().enumerate().position(outside) {
-                let space = Space::Discrete { n: sizes[at % width] }.to_string();
-                return refuse(at, actions[at].to_string(), space);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Whether all actions are within their heads; a negative one is a large one when unsigned.
-fn in_range(actions: &[i32], sizes: &[usize]) -> bool {
-    let smallest = sizes.iter().copied().min().unwrap_or(0) as u32;
-    let largest = actions.iter().map(|a| *a as u32).max().unwrap_or(0);
-    if largest < smallest {
-        return true;
-    }
-    let fits = |row: &[i32]| row.iter().zip(sizes).all(|(a, n)| (*a as u32) < *n as u32);
-    actions.chunks_exact(sizes.len()).all(fits)
 }
 
 impl<E: Env> VecEnv for CpuVecEnv<E> {
@@ -148,7 +88,7 @@ impl<E: Env> VecEnv for CpuVecEnv<E> {
     }
 
     fn step(&mut self) -> Result<()> {
-        self.check_actions()?;
+        actions::check(&self.spec, &self.head_sizes, &self.store, &self.ids)?;
         self.on_shards(ShardRunner::step);
         self.run_step = self.run_step.wrapping_add(1);
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::starts::fields;
 use crate::error::Result;
-use crate::pool::PoolField;
+use crate::pool::StateField;
 use crate::vec_env::ArrayIds;
 use warp_core::{DType, Env, EnvSpec, GroupSpec, Space};
 use warp_data::{ArrayId, Plan};
@@ -16,7 +16,7 @@ pub(crate) fn plan<E: Env>(
 ) -> Result<(Plan, ArrayIds)> {
     let mut plan = Plan::new();
     let fields = fields(env)?;
-    let mut add = |prefix: &str, rows: usize, field: &PoolField| {
+    let mut add = |prefix: &str, rows: usize, field: &StateField| {
         let shape = [&[rows], &field.dims[..]].concat();
         Ok(plan.add(&format!("{prefix}{}", field.name), field.dtype, &shape)?)
     };

@@ -2,7 +2,7 @@
 
 use super::columns::{FieldColumn, RowSource};
 use crate::error::{Error, Result};
-use crate::pool::{PoolField, PoolSource};
+use crate::pool::{StateField, PoolSource};
 use crate::vec_env::{ArrayIds, Start, VecOptions};
 use warp_core::{DType, Draw, Env, Purpose, State};
 use warp_data::Store;
@@ -52,7 +52,7 @@ fn pool_columns(store: &Store, ids: &ArrayIds) -> Vec<FieldColumn> {
 }
 
 /// How many rows of a pool the arrays of an environment must have room for; 0 without a pool.
-pub(super) fn pool_rows<E: Env>(env: &E, options: &VecOptions) -> Result<usize> {
+pub(crate) fn pool_rows<E: Env>(env: &E, options: &VecOptions) -> Result<usize> {
     if options.start != Start::Pool {
         return Ok(0);
     }
@@ -71,26 +71,26 @@ pub(super) fn pool_rows<E: Env>(env: &E, options: &VecOptions) -> Result<usize> 
     if u32::try_from(rows).is_err() {
         return invalid("the rows of a reset pool are numbered with 32 bits");
     }
-    let row: u128 = fields.iter().map(PoolField::bytes).sum();
+    let row: u128 = fields.iter().map(StateField::bytes).sum();
     let needed = row.saturating_mul(rows as u128);
     warp_data::memory::check(&format!("a reset pool of {rows} rows"), needed, "pool_size")?;
     Ok(rows)
 }
 
 /// The fields of an environment's state, their dimensions resolved.
-pub(crate) fn fields<E: Env>(env: &E) -> Result<Vec<PoolField>> {
+pub(crate) fn fields<E: Env>(env: &E) -> Result<Vec<StateField>> {
     let dims = env.dims();
     let size = |dim: &&str| dims.iter().find(|(name, _)| name == dim).map_or(0, |(_, size)| *size);
     let field = |field: &warp_core::Field| {
         warp_core::env::field_len(env, field)?;
         let dims = field.dims.iter().map(size).collect();
-        Ok(PoolField { name: field.name, dtype: field.dtype, dims })
+        Ok(StateField { name: field.name, dtype: field.dtype, dims })
     };
     <E::State as warp_core::Record>::FIELDS.iter().map(field).collect()
 }
 
 /// Puts the rows into the pool's arrays.
-pub(super) fn fill_pool<E: Env>(env: &E, options: &VecOptions, store: &mut Store, ids: &ArrayIds) {
+pub(crate) fn fill_pool<E: Env>(env: &E, options: &VecOptions, store: &mut Store, ids: &ArrayIds) {
     if let PoolSource::Given(pool) = &options.pool {
         for id in &ids.pool {
             let array = store.array(*id);

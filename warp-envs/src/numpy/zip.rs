@@ -3,7 +3,7 @@
 //! Only what NumPy's `savez` writes is understood, everything else is refused in a sentence. Every
 //! offset is checked and every member's CRC-32 too, so that no damage gets past this file.
 
-use anyhow::{Result, anyhow, bail, ensure};
+use super::error::{Result, bail, ensure, unfit};
 
 /// Marks the end record, which says where the list of members begins.
 const END: &[u8] = b"PK\x05\x06";
@@ -49,13 +49,13 @@ fn find_end(archive: &[u8]) -> Result<usize> {
     let size = archive.len();
     let first = size.saturating_sub(END_SIZE + usize::from(u16::MAX));
     let last = size.checked_sub(END_SIZE);
-    let last = last.ok_or_else(|| anyhow!("{size} bytes are too few for a ZIP archive"))?;
+    let last = last.ok_or_else(|| unfit!("{size} bytes are too few for a ZIP archive"))?;
     let fits = |at: &usize| {
         let comment = u16_at(archive, at + 20).map(usize::from);
         archive[*at..].starts_with(END) && comment.is_ok_and(|n| at + END_SIZE + n == size)
     };
     let found = (first..=last).rev().find(fits);
-    found.ok_or_else(|| anyhow!("it is not a ZIP archive, or its end is missing ({size} bytes)"))
+    found.ok_or_else(|| unfit!("it is not a ZIP archive, or its end is missing ({size} bytes)"))
 }
 
 /// The member whose entry lies at `at`, and where the next entry lies.
@@ -100,7 +100,7 @@ fn slice(bytes: &[u8], at: usize, len: usize) -> Result<&[u8]> {
     let found = at.checked_add(len).and_then(|end| bytes.get(at..end));
     found.ok_or_else(|| {
         let size = bytes.len();
-        anyhow!("the archive is cut: {len} bytes are expected at byte {at}, but it has {size}")
+        unfit!("the archive is cut: {len} bytes are expected at byte {at}, but it has {size}")
     })
 }
 
@@ -138,8 +138,30 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// An archive of `members`: name and bytes.
+    pub(in super::super) fn archive(members: &[(String, Vec<u8>)]) -> Vec<u8> {
+        let (mut archive, mut list) = (Vec::new(), Vec::new());
+        for (name, bytes) in members {
+            let start = archive.len() as u32;
+            let mut about = [0; 22];
+            about[10..14].copy_from_slice(&crc32(bytes).to_le_bytes());
+            about[14..18].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+            about[18..22].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+            let lengths = [name.len() as u8, 0, 0, 0];
+            archive.extend([LOCAL, &about, &lengths, name.as_bytes(), bytes].concat());
+            let rest = [&[0; 10], &start.to_le_bytes()[..]].concat();
+            list.extend([ENTRY, &[0; 2], &about, &lengths, &rest, name.as_bytes()].concat());
+        }
+        let (start, count) = (archive.len() as u32, members.len() as u8);
+        archive.extend(&list);
+        archive.extend([END, &[0; 4], &[count, 0, count, 0]].concat());
+        archive.extend((list.len() as u32).to_le_bytes());
+        archive.extend([&start.to_le_bytes()[..], &[0; 2]].concat());
+        archive
+    }
 
     #[test]
     fn the_checksum_is_zips() {

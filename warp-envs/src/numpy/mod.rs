@@ -1,10 +1,15 @@
-//! NumPy's `.npz` and `.npy` files as arrays of f64, which hold every element exactly.
+//! NumPy's `.npz` and `.npy` files as arrays of f64, which hold every element exactly: the form of
+//! published data sets and of recorded trajectories.
 //!
 //! The header of an `.npy` is Python source: [`npyz`] reads it, after a guard that keeps nested or
 //! overlong text away from it.
 
-use super::zip;
-use anyhow::{Result, anyhow, bail, ensure};
+mod error;
+mod zip;
+
+pub use error::{Error, Result};
+
+use error::{bail, ensure, unfit};
 use npyz::{DType, NpyFile, Order, TypeChar};
 use std::collections::BTreeMap;
 
@@ -111,8 +116,8 @@ pub fn read_npz(bytes: &[u8]) -> Result<BTreeMap<String, Recorded>> {
     let mut arrays = BTreeMap::new();
     for member in zip::members(bytes)? {
         let name = member.name.strip_suffix(".npy");
-        let name = name.ok_or_else(|| anyhow!("member \"{}\" is no .npy array", member.name))?;
-        let array = read_npy(member.bytes).map_err(|e| anyhow!("array \"{name}\": {e}"))?;
+        let name = name.ok_or_else(|| unfit!("member \"{}\" is no .npy array", member.name))?;
+        let array = read_npy(member.bytes).map_err(|e| unfit!("array \"{name}\": {e}"))?;
         arrays.insert(name.to_string(), array);
     }
     Ok(arrays)
@@ -124,13 +129,13 @@ pub fn read_npz(bytes: &[u8]) -> Result<BTreeMap<String, Recorded>> {
 /// What is damaged or not supported, in a sentence.
 pub fn read_npy(bytes: &[u8]) -> Result<Recorded> {
     guard_header(bytes)?;
-    let file = NpyFile::new(bytes).map_err(|e| anyhow!("its header is damaged: {e}"))?;
+    let file = NpyFile::new(bytes).map_err(|e| unfit!("its header is damaged: {e}"))?;
     let Some(dtype) = Numeric::of(&file.dtype()) else {
         bail!("its dtype {} is none of those that are supported", file.dtype().descr());
     };
     let (order, strides) = (file.order(), file.strides().to_vec());
-    let shape: Vec<usize> =
-        file.shape().iter().map(|n| usize::try_from(*n)).collect::<Result<_, _>>()?;
+    let whole = |n: &u64| usize::try_from(*n).map_err(|_| unfit!("its dimension {n} is too large"));
+    let shape: Vec<usize> = file.shape().iter().map(whole).collect::<Result<_>>()?;
     // The guard has seen to it that this product is within range.
     let len: usize = shape.iter().product();
     let held = file.clone().into_inner().len();
@@ -152,7 +157,7 @@ fn guard_header(bytes: &[u8]) -> Result<()> {
         _ => (12, at(8) | at(9) << 8 | at(10) << 16 | at(11) << 24),
     };
     let text = begin.checked_add(length).and_then(|end| bytes.get(begin..end));
-    let text = text.ok_or_else(|| anyhow!("its header is cut: it has {} bytes", bytes.len()))?;
+    let text = text.ok_or_else(|| unfit!("its header is cut: it has {} bytes", bytes.len()))?;
     let count = |wanted: &dyn Fn(u8) -> bool| text.iter().filter(|b| wanted(**b)).count();
     let plain = text.len() <= 4096
         && count(&|b| b"([{".contains(&b)) <= 4
@@ -201,9 +206,23 @@ fn row_major(data: &[f64], shape: &[usize], strides: &[u64]) -> Vec<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// An `.npz` file of f64 arrays: name, shape, elements.
+    pub(crate) fn npz<'a>(
+        arrays: impl Iterator<Item = (&'a str, &'a [usize], &'a [f64])>,
+    ) -> Vec<u8> {
+        let member = |(name, shape, data): (&str, &[usize], &[f64])| {
+            let shape: String = shape.iter().map(|n| format!("{n}, ")).collect();
+            let header =
+                format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({shape}), }}\n");
+            let bytes: Vec<u8> = data.iter().flat_map(|v| v.to_le_bytes()).collect();
+            (format!("{name}.npy"), npy(&header, &bytes))
+        };
+        zip::tests::archive(&arrays.map(member).collect::<Vec<_>>())
+    }
 
     fn npy(header: &str, data: &[u8]) -> Vec<u8> {
         let mut bytes = b"\x93NUMPY\x01\x00".to_vec();

@@ -1,0 +1,67 @@
+// What CUDA text needs of CUDA, for a host's C++ compiler: a team is one thread or, for tests of
+// teams, WARP_TEAM threads of the host that call the same functions together.
+#pragma once
+#include <string.h>
+
+#define WARP_HOST
+#define __device__
+
+static inline int __float_as_int(float x) {
+    int bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float __int_as_float(int bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned int)x); }
+
+#define sqrtf __builtin_sqrtf
+
+#if defined(WARP_TEAM) && WARP_TEAM > 32
+#error "teams of more than 32 threads need CUDA"
+#elif defined(WARP_TEAM) && WARP_TEAM > 1
+#include <atomic>
+#include <sched.h>
+
+#define __shared__ static
+
+struct WarpHostIndex {
+    unsigned int x;
+};
+static thread_local WarpHostIndex threadIdx;
+
+// Waits for the whole team.
+static void __syncwarp(unsigned int) {
+    static std::atomic<int> arrived(0), turn(0);
+    int now = turn.load();
+    if (arrived.fetch_add(1) == WARP_TEAM - 1) {
+        arrived.store(0);
+        turn.store(now + 1);
+    } else {
+        while (turn.load() == now) sched_yield();
+    }
+}
+
+static int __reduce_add_sync(unsigned int lanes, int value) {
+    static int values[WARP_TEAM];
+    values[threadIdx.x] = value;
+    __syncwarp(lanes);
+    int sum = 0;
+    for (int i = 0; i < WARP_TEAM; ++i) sum += values[i];
+    __syncwarp(lanes);
+    return sum;
+}
+
+static int __any_sync(unsigned int lanes, int value) {
+    return __reduce_add_sync(lanes, value != 0) != 0;
+}
+
+static int atomicAdd(int* place, int value) {
+    return __atomic_fetch_add(place, value, __ATOMIC_RELAXED);
+}
+#endif

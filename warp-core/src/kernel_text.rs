@@ -1,0 +1,155 @@
+//! The C text that surrounds a CUDA body: everything it may name, made from the Rust declarations.
+//!
+//! [`kernel_text`] is the whole of it, in order: dimensions, parameters, state, tables, groups, the
+//! body itself, and the constants with which the framework's kernels call it. Parameters are
+//! written as constants, so that a compiled body is made for its configuration.
+
+use crate::env::{Env, TableData};
+use crate::kernel::{Kernel, declare};
+use crate::space::Space;
+use crate::spec::{EnvSpec, GroupSpec, LimitEnds};
+use crate::state::{DType, Record, Scalars, State};
+use std::fmt::Write;
+
+/// The text of `team.cuh`.
+pub const TEAM_CUH: &str = include_str!("team.cuh");
+
+/// The headers that a body's text includes: name and text.
+pub const HEADERS: [(&str, &str); 4] = [
+    ("math.cuh", crate::math::MATH_CUH),
+    ("philox.cuh", crate::philox::PHILOX_CUH),
+    ("draw.cuh", crate::draw::DRAW_CUH),
+    ("team.cuh", TEAM_CUH),
+];
+
+/// What stands for CUDA when a host's C++ compiler builds the same text, for tests; to be included
+/// first. Defining `WARP_TEAM` before it gives teams of that many threads of the host.
+pub const HOST_SHIM: &str = include_str!("host_shim.h");
+
+/// The whole C text of an environment, its body included.
+#[must_use]
+pub fn kernel_text<E: Env>(env: &E, kernel: &Kernel) -> String {
+    let spec = env.spec();
+    let mut text = String::from("#include \"draw.cuh\"\n#include \"team.cuh\"\n\n");
+    text += &declare::<E::Params, E::State>(&env.dims());
+    let _ = writeln!(text, "typedef {} Params;", <E::Params as Record>::NAME);
+    let _ = writeln!(text, "typedef {} State;", <E::State as Record>::NAME);
+    let _ = writeln!(text, "enum {{ N_GROUPS = {} }};", spec.groups.len());
+    let tables = env.tables().iter().map(|t| (t.name, c_type(&t.data))).collect::<Vec<_>>();
+    table_structs(&mut text, &tables);
+    text += GROUP_STRUCTS;
+    let _ = writeln!(text, "#line 1 \"{}\"\n{}", kernel.file, kernel.text);
+    text += "#line 1 \"environment.cuh\"\n";
+    baked_env(&mut text, &env.params().to_bits(), <E::Params as Record>::FIELDS, &tables);
+    constants(&mut text, &spec, <E::State as State>::SCALARS);
+    text
+}
+
+/// What a body gets and fills, one entry per group.
+const GROUP_STRUCTS: &str = "\
+struct Actions { const int* discrete[N_GROUPS]; const float* continuous[N_GROUPS]; };
+struct StepOut {
+    float* reward[N_GROUPS];
+    unsigned char* alive[N_GROUPS];
+    bool terminated;
+    float* statistics;
+};
+struct Observation {
+    float* obs[N_GROUPS];
+    unsigned char* action_mask[N_GROUPS];
+    float* global;
+};
+";
+
+fn c_type(data: &TableData<'_>) -> &'static str {
+    match data {
+        TableData::F32(_) => "float",
+        TableData::I32(_) => "int",
+    }
+}
+
+/// The tables by themselves, which kernels are passed, and behind the parameters, which bodies see.
+fn table_structs(text: &mut String, tables: &[(&str, &str)]) {
+    let fields = |text: &mut String| {
+        for (name, c_type) in tables {
+            let _ = writeln!(text, "    const {c_type}* {name};");
+        }
+    };
+    text.push_str("struct WarpTables {\n");
+    fields(text);
+    // An empty struct is no kernel argument.
+    text.push_str("    const void* end;\n};\nstruct Env {\n    Params params;\n");
+    fields(text);
+    text.push_str("};\n");
+}
+
+/// `warp_env`, which yields the parameters as constants.
+fn baked_env(
+    text: &mut String,
+    bits: &[u32],
+    fields: &[crate::state::Field],
+    tables: &[(&str, &str)],
+) {
+    text.push_str("__device__ inline Env warp_env(const WarpTables& tables) {\n    Env env;\n");
+    for (field, bits) in fields.iter().zip(bits) {
+        let name = field.name;
+        let _ = match field.dtype {
+            DType::F32 => {
+                let value = f32::from_bits(*bits);
+                writeln!(
+                    text,
+                    "    env.params.{name} = __int_as_float((int)0x{bits:08x}u); // {value}"
+                )
+            }
+            DType::I32 => writeln!(text, "    env.params.{name} = {};", *bits as i32),
+            DType::U32 | DType::U8 => writeln!(text, "    env.params.{name} = {bits}u;"),
+        };
+    }
+    for (name, _) in tables {
+        let _ = writeln!(text, "    env.{name} = tables.{name};");
+    }
+    text.push_str("    return env;\n}\n");
+}
+
+/// What the framework's kernels need to know of the spec.
+fn constants(text: &mut String, spec: &EnvSpec, scalars: bool) {
+    let limit = spec.time_limit;
+    let terminates = u8::from(limit.ends == LimitEnds::Terminated);
+    let global = spec.global_observation.as_ref().map_or(0, |space| space.flatten().width);
+    let _ = writeln!(text, "#define WARP_GROUPS {}", spec.groups.len());
+    let _ = writeln!(text, "#define WARP_SCALARS {}", u8::from(scalars));
+    let _ = writeln!(text, "#define WARP_TIME_LIMIT {}u", limit.steps);
+    let _ = writeln!(text, "#define WARP_LIMIT_TERMINATES {terminates}");
+    let _ = writeln!(text, "#define WARP_N_STATISTICS {}", spec.statistics.len());
+    let _ = writeln!(text, "#define WARP_GLOBAL_WIDTH {global}");
+    for (g, group) in spec.groups.iter().enumerate() {
+        group_constants(text, g, spec.first_agent(g), group);
+    }
+}
+
+fn group_constants(text: &mut String, g: usize, first_agent: usize, group: &GroupSpec) {
+    let heads = group.action.head_sizes();
+    let logits: usize = heads.iter().sum();
+    let heads = heads.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    let continuous = u8::from(matches!(group.action, Space::Box { .. }));
+    let _ = writeln!(text, "#define WARP_AGENTS_{g} {}", group.n_agents);
+    let _ = writeln!(text, "#define WARP_FIRST_AGENT_{g} {first_agent}");
+    let _ = writeln!(text, "#define WARP_OBS_WIDTH_{g} {}", group.observation_width());
+    let _ = writeln!(text, "#define WARP_ACTION_WIDTH_{g} {}", group.action.action_width());
+    let _ = writeln!(text, "#define WARP_MASK_WIDTH_{g} {}", group.mask_width());
+    let _ = writeln!(text, "#define WARP_MORTAL_{g} {}", u8::from(group.mortal));
+    let _ = writeln!(text, "#define WARP_CONTINUOUS_{g} {continuous}");
+    let _ = writeln!(text, "#define WARP_LOGITS_{g} {logits}");
+    let _ = writeln!(text, "#define WARP_HEADS_{g} {{{heads}}}");
+    box_bounds(text, g, &group.action);
+}
+
+/// The bounds of a Box, as bits: infinities have no literal.
+fn box_bounds(text: &mut String, g: usize, action: &Space) {
+    let Space::Box { low, high, .. } = action else { return };
+    for (name, values) in [("LOW", low), ("HIGH", high)] {
+        let bits =
+            values.iter().map(|v| format!("0x{:08x}u", v.to_bits())).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "#define WARP_{name}_{g} {{{bits}}}");
+    }
+}

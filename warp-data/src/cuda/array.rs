@@ -1,0 +1,220 @@
+//! One array on a device: allocated once, at an address that never changes.
+#![expect(unsafe_code, reason = "owns device memory and copies to and from it")]
+
+use super::device::{Device, device_error};
+use crate::array::Element;
+use crate::error::{Error, Result};
+use cudarc::driver::result;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use warp_core::DType;
+
+/// A named array on a device; cloning it clones the handle, not the numbers.
+#[derive(Debug, Clone)]
+pub struct DeviceArray {
+    name: Arc<str>,
+    dtype: DType,
+    shape: Arc<[usize]>,
+    memory: Arc<Memory>,
+}
+
+/// Device memory, its own or somebody else's.
+struct Memory {
+    device: Device,
+    address: u64,
+    owner: Owner,
+}
+
+enum Owner {
+    /// Freed with the last handle.
+    Us,
+    /// Kept alive by keeping this.
+    Other(#[expect(dead_code, reason = "held for its destructor")] Box<dyn Any + Send + Sync>),
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory({:#x})", self.address)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Owner::Us = self.owner {
+            // A kernel may still be at work on it; nothing can be done about an error here.
+            let _ = self.device.synchronize();
+            if self.device.bind().is_ok() {
+                // SAFETY: allocated by `zeros`, freed once, and no kernel uses it any more.
+                let _ = unsafe { result::free_sync(self.address) };
+            }
+        }
+    }
+}
+
+impl DeviceArray {
+    /// Zeros of `shape`.
+    ///
+    /// # Errors
+    /// Not enough free memory on the device.
+    pub fn zeros(device: &Device, name: &str, dtype: DType, shape: &[usize]) -> Result<Self> {
+        let bytes = shape.iter().map(|n| *n as u128).product::<u128>() * dtype.size() as u128;
+        let free = device.free_bytes()?;
+        let what = || format!("array \"{name}\" of shape {shape:?} on the GPU");
+        if bytes > u128::from(free) {
+            let lower = "num_envs or num_steps".into();
+            return Err(Error::OutOfMemory { what: what(), needed: bytes, free, lower });
+        }
+        device.bind()?;
+        // At least one cache line, since a zero-sized allocation has no address.
+        let bytes = (bytes as usize).max(64);
+        let fail = |e| device_error(&format!("allocating {}", what()), e);
+        // SAFETY: the size is not zero; the memory belongs to `Memory`, which frees it.
+        let address = unsafe { result::malloc_sync(bytes) }.map_err(fail)?;
+        let memory = Memory { device: device.clone(), address, owner: Owner::Us };
+        // SAFETY: the whole of the block that was just allocated.
+        unsafe { result::memset_d8_async(address, 0, bytes, device.stream().cu_stream()) }
+            .map_err(fail)?;
+        Ok(Self { name: name.into(), dtype, shape: shape.into(), memory: Arc::new(memory) })
+    }
+
+    /// `data` on the device.
+    ///
+    /// # Errors
+    /// As [`DeviceArray::zeros`], or data of another length than `shape`.
+    pub fn from_slice<T: Element>(
+        device: &Device,
+        name: &str,
+        shape: &[usize],
+        data: &[T],
+    ) -> Result<Self> {
+        let array = Self::zeros(device, name, T::DTYPE, shape)?;
+        array.push(data)?;
+        Ok(array)
+    }
+
+    /// Memory of another library (a tensor's, say), seen as an array without a copy. `keep` is what
+    /// keeps it alive.
+    ///
+    /// # Safety
+    /// `address` must point to `shape` elements of `dtype` on `device`, for as long as `keep` lives,
+    /// and whoever else uses them must order its work with the device's stream.
+    #[must_use]
+    pub unsafe fn borrow(
+        device: &Device,
+        (name, dtype, shape): (&str, DType, &[usize]),
+        address: u64,
+        keep: Box<dyn Any + Send + Sync>,
+    ) -> Self {
+        let memory = Memory { device: device.clone(), address, owner: Owner::Other(keep) };
+        Self { name: name.into(), dtype, shape: shape.into(), memory: Arc::new(memory) }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its element type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Its shape.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The device it lies on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.memory.device
+    }
+
+    /// Its address on the device: valid as long as any handle lives, and never changed. Work on it
+    /// belongs on the device's stream, or must be ordered with it.
+    #[must_use]
+    pub fn ptr(&self) -> u64 {
+        self.memory.address
+    }
+
+    /// Copies `data` to the device.
+    ///
+    /// # Errors
+    /// Another element type or number of elements.
+    pub fn push<T: Element>(&self, data: &[T]) -> Result<()> {
+        self.check::<T>(data.len())?;
+        self.device().bind()?;
+        // SAFETY: the array has as many elements of this type; pageable host memory is copied from
+        // before the call returns.
+        unsafe { result::memcpy_htod_async(self.ptr(), data, self.device().stream().cu_stream()) }
+            .map_err(|e| device_error(&format!("copying array \"{}\" to the GPU", self.name), e))
+    }
+
+    /// Copies the array into `data` and waits until everything before that has finished.
+    ///
+    /// # Errors
+    /// Another element type or number of elements, or whatever went wrong on the device before.
+    pub fn pull_into<T: Element>(&self, data: &mut [T]) -> Result<()> {
+        self.check::<T>(data.len())?;
+        self.device().bind()?;
+        let fail = |e| device_error(&format!("copying array \"{}\" from the GPU", self.name), e);
+        // SAFETY: the array has as many elements of this type, all bit patterns of which are valid.
+        unsafe { result::memcpy_dtoh_async(data, self.ptr(), self.device().stream().cu_stream()) }
+            .map_err(fail)?;
+        self.device().synchronize()
+    }
+
+    /// The array's elements on the host.
+    ///
+    /// # Errors
+    /// As [`DeviceArray::pull_into`].
+    pub fn pull<T: Element + Default>(&self) -> Result<Vec<T>> {
+        let mut data = vec![T::default(); self.len()];
+        self.pull_into(&mut data)?;
+        Ok(data)
+    }
+
+    /// Copies all of `from`, of the same type and length, into this array, on the device.
+    ///
+    /// # Errors
+    /// Another element type or number of elements.
+    pub fn copy_from(&self, from: &DeviceArray) -> Result<()> {
+        self.check_against(from.dtype, from.len())?;
+        let bytes = self.len() * self.dtype.size();
+        let stream = self.device().stream().cu_stream();
+        // SAFETY: both arrays have `bytes` bytes.
+        unsafe { result::memcpy_dtod_async(self.ptr(), from.ptr(), bytes, stream) }
+            .map_err(|e| device_error(&format!("copying array \"{}\"", self.name), e))
+    }
+
+    fn check<T: Element>(&self, given: usize) -> Result<()> {
+        self.check_against(T::DTYPE, given)
+    }
+
+    fn check_against(&self, asked: DType, given: usize) -> Result<()> {
+        let (name, shape) = (self.name.to_string(), self.shape.to_vec());
+        if self.dtype != asked {
+            return Err(Error::WrongType { name, shape, held: self.dtype, asked });
+        }
+        if given == self.len() {
+            return Ok(());
+        }
+        Err(Error::WrongLength { name, shape, expected: self.len(), given })
+    }
+}

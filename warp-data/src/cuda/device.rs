@@ -1,0 +1,166 @@
+//! A GPU: its context, the one stream on which all work is ordered, and what it is.
+#![expect(unsafe_code, reason = "asks whether the driver can be opened before anything calls it")]
+
+use crate::error::{Error, Result};
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
+use std::sync::Arc;
+
+/// A GPU; cloning it clones the handle.
+#[derive(Debug, Clone)]
+pub struct Device(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    stream: Arc<CudaStream>,
+    info: DeviceInfo,
+}
+
+/// What a GPU is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its number among the machine's GPUs.
+    pub ordinal: usize,
+    /// Its name.
+    pub name: String,
+    /// The newest CUDA that its driver speaks: major and minor version.
+    pub driver: (u32, u32),
+    /// Compute capability: major and minor version.
+    pub capability: (u32, u32),
+    /// Multiprocessors.
+    pub n_multiprocessors: u32,
+    /// Memory in bytes.
+    pub total_bytes: u64,
+    /// Shared memory that one block may have, in bytes.
+    pub shared_per_block: u32,
+    /// Shared memory of one multiprocessor, in bytes.
+    pub shared_per_multiprocessor: u32,
+    /// Second-level cache in bytes.
+    pub l2_bytes: u32,
+}
+
+impl Device {
+    /// GPU number `ordinal`, with a stream of its own.
+    ///
+    /// # Errors
+    /// No driver (the message says which library was looked for), or no such GPU.
+    pub fn open(ordinal: usize) -> Result<Self> {
+        if !driver_is_present() {
+            return Err(Error::NoDriver { searched: searched("cuda") });
+        }
+        let fail = |e| device_error(&format!("opening GPU {ordinal}"), e);
+        let count = {
+            cudarc::driver::result::init().map_err(fail)?;
+            CudaContext::device_count().map_err(fail)?
+        };
+        if ordinal >= usize::try_from(count).unwrap_or(0) {
+            return Err(Error::NoDevice { ordinal, count: count.unsigned_abs() as usize });
+        }
+        let context = CudaContext::new(ordinal).map_err(fail)?;
+        let info = DeviceInfo::read(&context, ordinal).map_err(fail)?;
+        // A stream that does not wait for the legacy default stream: order with others is explicit.
+        let stream = context.new_stream().map_err(fail)?;
+        Ok(Self(Arc::new(Inner { stream, info })))
+    }
+
+    /// Whether a driver is installed and finds a GPU.
+    #[must_use]
+    pub fn is_available() -> bool {
+        driver_is_present()
+            && cudarc::driver::result::init().is_ok()
+            && CudaContext::device_count().is_ok_and(|count| count > 0)
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.0.info
+    }
+
+    /// The stream on which everything of this device is ordered.
+    #[must_use]
+    pub fn stream(&self) -> &Arc<CudaStream> {
+        &self.0.stream
+    }
+
+    /// The context, shared with every other library of the process.
+    #[must_use]
+    pub fn context(&self) -> &Arc<CudaContext> {
+        self.0.stream.context()
+    }
+
+    /// Makes this the calling thread's device.
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub fn bind(&self) -> Result<()> {
+        self.context().bind_to_thread().map_err(|e| device_error("choosing the GPU", e))
+    }
+
+    /// Bytes that can be allocated now.
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub fn free_bytes(&self) -> Result<u64> {
+        let info = self.context().mem_get_info();
+        info.map(|(free, _)| free as u64).map_err(|e| device_error("asking for free memory", e))
+    }
+
+    /// Waits until everything that was started has finished.
+    ///
+    /// # Errors
+    /// Whatever went wrong in the meantime.
+    pub fn synchronize(&self) -> Result<()> {
+        self.stream().synchronize().map_err(|e| device_error("waiting for the GPU", e))
+    }
+}
+
+impl DeviceInfo {
+    fn read(
+        context: &Arc<CudaContext>,
+        ordinal: usize,
+    ) -> std::result::Result<DeviceInfo, DriverError> {
+        let attribute = |a| context.attribute(a).map(|value| value.unsigned_abs());
+        let (major, minor) = context.compute_capability()?;
+        Ok(DeviceInfo {
+            ordinal,
+            name: context.name()?,
+            driver: driver_version()?,
+            capability: (major.unsigned_abs(), minor.unsigned_abs()),
+            n_multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            total_bytes: context.total_mem()? as u64,
+            shared_per_block: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )?,
+            shared_per_multiprocessor: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+            )?,
+            l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+        })
+    }
+}
+
+/// A driver's refusal, with what was being done.
+pub(crate) fn device_error(doing: &str, error: DriverError) -> Error {
+    Error::Cuda { doing: doing.into(), reason: error.to_string() }
+}
+
+fn driver_is_present() -> bool {
+    // SAFETY: tries to open the driver's library, whose initialisers are the system's own.
+    unsafe { sys::is_culib_present() }
+}
+
+/// The file names under which the loader looks for a library.
+pub(crate) fn searched(library: &str) -> String {
+    let names = cudarc::get_lib_name_candidates(library);
+    let kept: Vec<_> = names.iter().filter(|name| !name.contains("64")).take(3).cloned().collect();
+    kept.join(", ")
+}
+
+fn driver_version() -> std::result::Result<(u32, u32), DriverError> {
+    let mut version = 0;
+    // SAFETY: writes one integer.
+    unsafe { sys::cuDriverGetVersion(&raw mut version).result()? };
+    let version = version.unsigned_abs();
+    Ok((version / 1000, version % 1000 / 10))
+}

@@ -1,0 +1,15 @@
+//! The same arrays on an NVIDIA GPU, through the driver that is found at run time.
+//!
+//! [`Device`] is the GPU with its stream, [`DeviceArray`] one array, [`DeviceStore`] all arrays of a
+//! [`Plan`](crate::Plan). Numbers cross between host and device in `push` and `pull` alone.
+
+mod array;
+mod device;
+mod store;
+
+/// The CUDA bindings, re-exported so that versions agree.
+pub use cudarc;
+
+pub use array::DeviceArray;
+pub use device::{Device, DeviceInfo};
+pub use store::DeviceStore;

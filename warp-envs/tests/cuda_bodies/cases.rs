@@ -1,0 +1,82 @@
+//! Which configurations are compared, besides the default one.
+
+/// A configuration of one environment.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    /// What is special about it, as a part of the test's name.
+    pub(crate) name: &'static str,
+    /// The configuration over the defaults, in TOML.
+    pub(crate) config: String,
+}
+
+/// Forty agents that do not move: thirty-six side by side within the last bits of their places, the
+/// higher the number the farther left, and four that see them from afar.
+fn standing_close() -> String {
+    let x = |i: u32| if i < 4 { 1.0 + i as f32 } else { f32::from_bits(5f32.to_bits() + 40 - i) };
+    let x: Vec<String> = (0..40).map(|i| x(i).to_string()).collect();
+    format!(
+        "num_taggers = 5\nnum_runners = 35\nuse_full_observation = false\nmax_speed = 0\n\
+         num_other_agents_observed = 8\nepisode_length = 3\ntagging_distance = 0\n\
+         starting_location_x = [{}]\nstarting_location_y = [{}]",
+        x.join(", "),
+        ["5.0"; 40].join(", "),
+    )
+}
+
+/// The configurations of environment `env`; of one that is not named here the default.
+pub(crate) fn of(env: &str) -> Vec<Case> {
+    let named: &[(&str, &str)] = match env {
+        "acrobot" | "cartpole" => &[("warpdrive", "preset = \"warpdrive\"\nepisode_length = 60")],
+        "mountain_car" | "continuous_mountain_car" => {
+            &[("near", "goal_velocity = -0.07\nepisode_length = 400")]
+        }
+        "pendulum" => &[("warpdrive", "preset = \"warpdrive\"")],
+        "tag_gridworld" => &[
+            ("partial", "use_full_observation = false\nnum_taggers = 4\ngrid_length = 6"),
+            ("crowd", "use_full_observation = false\nnum_taggers = 70\ngrid_length = 300"),
+            ("original", "placement = \"original\"\nnum_taggers = 5\nepisode_length = 50"),
+        ],
+        "tag_continuous" => &[
+            (
+                "partial",
+                "num_taggers = 5\nnum_runners = 37\nuse_full_observation = false\n\
+                 num_other_agents_observed = 10\ntagging_distance = 0.03\nedge_hit_penalty = -0.5\n\
+                 step_penalty_for_tagger = -0.01\nmax_speed = 0.5",
+            ),
+            (
+                "runners_stay",
+                "num_taggers = 3\nnum_runners = 20\nrunner_exits_game_after_tagged = false\n\
+                 tagging_distance = 0.2\nstep_reward_for_runner = 0.125\nepisode_length = 40",
+            ),
+            (
+                "fixed_starts",
+                "num_taggers = 1\nnum_runners = 3\ngrid_length = 2\ntagging_distance = 0.1\n\
+                 starting_location_x = [0, 0.5, 1, 2]\nstarting_location_y = [0, 0.5, 1, 2]\n\
+                 starting_directions = [0, 1, 2, -7]\nuse_full_observation = false\n\
+                 num_other_agents_observed = 4",
+            ),
+            (
+                "several_passes",
+                "num_taggers = 4\nnum_runners = 30\nuse_full_observation = false\n\
+                 num_other_agents_observed = 23\ngrid_length = 3\nepisode_length = 30",
+            ),
+            (
+                "nobody_seen",
+                "num_taggers = 2\nnum_runners = 2\nuse_full_observation = false\n\
+                 num_other_agents_observed = 0\nepisode_length = 20",
+            ),
+            (
+                "several_tiles",
+                "num_taggers = 300\nnum_runners = 900\nuse_full_observation = false\n\
+                 num_other_agents_observed = 10\ntagging_distance = 0.001\nepisode_length = 2",
+            ),
+        ],
+        _ => &[],
+    };
+    let case = |(name, config): &(&'static str, &str)| Case { name, config: (*config).into() };
+    let mut cases: Vec<Case> = [("default", "")].iter().chain(named).map(case).collect();
+    if env == "tag_continuous" {
+        cases.push(Case { name: "standing_close", config: standing_close() });
+    }
+    cases
+}

@@ -1,0 +1,312 @@
+//! `warp train --seeds A..B --sweep KEY=A,B,C`: many runs at once.
+
+use super::progress::{Progress, short};
+use super::train::TrainArgs;
+use super::{Device, say, thread_count};
+use crate::records::fleet::{draw, label};
+use crate::{Outcome, settings};
+use anyhow::{Context, Result, bail};
+use std::ops::{ControlFlow, Range};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use warp_core::toml::{Table, Value};
+use warp_func::Registry;
+use warp_train::burn::BurnLearner;
+use warp_train::fleet::{
+    CpuFleet, Fleet, FleetLearner, FleetRun, FleetSummary, Listed, Returns, check_sweepable,
+    launches,
+};
+use warp_train::native::NativeLearner;
+use warp_train::{Learner, TrainConfig};
+
+/// Runs in one fleet, at most: what their numbers in file names have room for.
+const MAX_RUNS: usize = 100_000;
+
+/// Whether a fleet is asked for.
+pub(super) fn is_asked_for(args: &TrainArgs) -> bool {
+    args.seeds.is_some() || !args.sweep.is_empty()
+}
+
+/// Trains a fleet.
+pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
+    let device = Device::choose(&args.device)?;
+    let runs = plan(args, registry)?;
+    let first = &runs.first().context("a fleet has at least one run")?.config;
+    let launches = launches(&runs);
+    let mut learner = learner(&args.backend, thread_count(args.threads), registry)?;
+    let entry = registry.get(&first.run.env_id)?;
+    let folder = args.out.clone().unwrap_or_else(|| free_folder(first));
+    let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // A handler that is there already (the command run twice in one process) serves as well.
+    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    let steps = |run: &FleetRun| {
+        run.config.run.total_steps.next_multiple_of(run.config.steps_per_iteration().max(1))
+    };
+    let watcher = Watcher::new(runs.iter().map(steps).sum(), runs.len());
+    for launch in &launches {
+        let runs: Vec<FleetRun> = launch.iter().map(|at| runs[*at].clone()).collect();
+        learner.launch(&runs, &|run, event| {
+            fleet.take(run, event)?;
+            watcher.look(&fleet);
+            if stop.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    watcher.finish();
+    let about = FleetSummary {
+        env: first.run.env_id.clone(),
+        algorithm: first.algorithm(),
+        device: device.name().into(),
+        backend: learner.backend(),
+        launches: launches.len(),
+        ..FleetSummary::default()
+    };
+    let summary = fleet.finish(about)?;
+    draw(&folder, first)?;
+    report(&summary, &folder)?;
+    let complete = summary.n_finished + summary.n_broken == summary.n_runs;
+    Ok(match (complete, summary.n_finished) {
+        (false, _) => Outcome::Interrupted,
+        (true, 0) => Outcome::Failed,
+        _ => Outcome::Done,
+    })
+}
+
+/// All runs: every combination of swept values with every seed.
+fn plan(args: &TrainArgs, registry: &Registry) -> Result<Vec<FleetRun>> {
+    let target = args.target.as_deref().context("an environment or a file is needed")?;
+    let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
+    for sweep in &args.sweep {
+        let (key, values) = parse_sweep(sweep)?;
+        if combinations[0].iter().any(|(known, _)| *known == key) {
+            bail!("--sweep {sweep}: {key} is swept already");
+        }
+        let with = |combination: &Vec<(String, String)>| -> Vec<Vec<(String, String)>> {
+            let one = |value: &String| {
+                combination.iter().cloned().chain([(key.clone(), value.clone())]).collect()
+            };
+            values.iter().map(one).collect()
+        };
+        combinations = combinations.iter().flat_map(with).collect();
+    }
+    let seeds = args.seeds.as_deref().map(parse_seeds).transpose()?;
+    let mut runs = Vec::new();
+    for combination in combinations {
+        let mut sets = args.set.clone();
+        sets.extend(args.overrides());
+        sets.extend(combination.iter().map(|(key, value)| format!("{key}={value}")));
+        let config = settings::configure(target, &sets, registry)?;
+        let seeds = seeds.clone().unwrap_or(config.run.seed..config.run.seed.saturating_add(1));
+        if runs.len() as u64 + (seeds.end - seeds.start) > MAX_RUNS as u64 {
+            bail!("a fleet has at most {MAX_RUNS} runs, but more are asked for");
+        }
+        let swept: Vec<(String, Value)> = combination
+            .iter()
+            .map(|(key, value)| (key.clone(), settings::parse_value(value)))
+            .collect();
+        for seed in seeds {
+            let mut config = config.clone();
+            config.run.seed = seed;
+            runs.push(FleetRun { number: runs.len(), swept: swept.clone(), config });
+        }
+    }
+    Ok(runs)
+}
+
+/// `A..B` without B, or one seed.
+fn parse_seeds(text: &str) -> Result<Range<u64>> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let range = match text.split_once("..") {
+        Some((from, to)) => number(from).zip(number(to)).map(|(from, to)| from..to),
+        None => None,
+    };
+    match range {
+        Some(range) if range.start < range.end => Ok(range),
+        _ => bail!("--seeds {text}: expected A..B with A < B, for the seeds A to B - 1"),
+    }
+}
+
+/// The key and the values of `KEY=A,B,C`; a list in brackets is one value.
+fn parse_sweep(text: &str) -> Result<(String, Vec<String>)> {
+    let Some((key, values)) = text.split_once('=') else {
+        bail!("--sweep {text}: expected key=value,value,...");
+    };
+    let key = key.trim();
+    check_sweepable(key)?;
+    let (mut parts, mut depth) = (vec![String::new()], 0);
+    for c in values.chars() {
+        match c {
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth -= 1,
+            _ => {}
+        }
+        match (c, depth, parts.last_mut()) {
+            (',', 0, _) => parts.push(String::new()),
+            (_, _, Some(part)) => part.push(c),
+            _ => {}
+        }
+    }
+    let parts: Vec<String> = parts.iter().map(|part| part.trim().to_string()).collect();
+    if let Some(twice) = parts.iter().enumerate().find(|(i, part)| parts[..*i].contains(part)) {
+        bail!("--sweep {text}: {} stands there twice", twice.1);
+    }
+    if key.is_empty() || parts.iter().any(String::is_empty) {
+        bail!("--sweep {text}: expected key=value,value,...");
+    }
+    Ok((key.into(), parts))
+}
+
+/// The learner that `--backend` names, for many runs.
+fn learner<'a>(
+    backend: &str,
+    threads: usize,
+    registry: &'a Registry,
+) -> Result<Box<dyn FleetLearner + 'a>> {
+    let native =
+        |config: &TrainConfig| Ok(Box::new(NativeLearner::new(config, 1)?) as Box<dyn Learner>);
+    let burn =
+        |config: &TrainConfig| Ok(Box::new(BurnLearner::new(config, 1)?) as Box<dyn Learner>);
+    Ok(match backend {
+        "auto" | "native" => Box::new(CpuFleet::new(registry, "native", threads, native)),
+        "burn" => Box::new(CpuFleet::new(registry, "burn", threads, burn)),
+        _ => bail!("--backend {backend}: expected auto, burn or native"),
+    })
+}
+
+/// `runs/<env>-<algorithm>-fleet`, with a number added if it is taken.
+fn free_folder(config: &TrainConfig) -> PathBuf {
+    let base = format!("runs/{}-{}-fleet", config.run.env_id, config.algorithm());
+    let numbered = (2..).map(|n| format!("{base}-{n}"));
+    let all = std::iter::once(base.clone()).chain(numbered).map(PathBuf::from);
+    all.into_iter().find(|folder| !folder.exists()).unwrap_or_else(|| base.into())
+}
+
+/// Shows how far the fleet is, now and then.
+struct Watcher {
+    progress: std::sync::Mutex<(Progress, Instant)>,
+    n_runs: usize,
+}
+
+impl Watcher {
+    fn new(total_steps: u64, n_runs: usize) -> Self {
+        let progress = std::sync::Mutex::new((Progress::new(0, total_steps), Instant::now()));
+        Self { progress, n_runs }
+    }
+
+    fn look(&self, fleet: &Fleet) {
+        // Whoever comes while another one writes need not.
+        let Ok(mut progress) = self.progress.try_lock() else { return };
+        let (progress, last) = &mut *progress;
+        if last.elapsed() > Duration::from_millis(200) {
+            *last = Instant::now();
+            let (steps, ended) = fleet.progress();
+            progress.show_text(steps, &format!("{ended} of {} runs", self.n_runs));
+        }
+    }
+
+    fn finish(&self) {
+        if let Ok(progress) = self.progress.lock() {
+            progress.0.finish();
+        }
+    }
+}
+
+/// The configuration of one run of the fleet whose shared configuration is `shared`.
+pub(super) fn config_of(
+    shared: &Table,
+    listed: &Listed,
+    registry: &Registry,
+) -> Result<TrainConfig> {
+    let mut table = shared.clone();
+    for (key, value) in &listed.swept {
+        settings::insert(&mut table, key, value.clone())?;
+    }
+    let seed =
+        i64::try_from(listed.seed).map_or_else(|_| listed.seed.to_string().into(), Value::from);
+    table.insert("seed".into(), seed);
+    let mut config = TrainConfig::resolve(&table, registry)?;
+    crate::pool_file::attach(&mut config)?;
+    Ok(config)
+}
+
+fn report(summary: &FleetSummary, folder: &std::path::Path) -> Result<()> {
+    let FleetSummary { env, algorithm, n_runs, n_finished, n_broken, .. } = summary;
+    let broken = if *n_broken > 0 { format!(", {n_broken} broke") } else { String::new() };
+    say(&format!(
+        "{env} with {algorithm}: {n_finished} of {n_runs} runs finished{broken}, {} steps in {:.1} s \
+         ({}steps/s together); the fleet is in {}",
+        summary.env_steps,
+        summary.seconds,
+        short(summary.env_steps_per_second),
+        folder.display()
+    ))?;
+    if let Some(run) = summary.runs.iter().find(|run| run.error.is_some()) {
+        let error = run.error.as_deref().unwrap_or_default();
+        say(&format!("the first that broke is run {} with seed {}: {error}", run.run, run.seed))?;
+    }
+    let swept = summary.swept.iter().map(|one| (label(&one.swept), one.returns));
+    let all = [("all runs".to_string(), summary.returns)];
+    print_returns(swept.chain(all), "mean return over the last episodes")
+}
+
+/// A line per group of runs.
+pub(super) fn print_returns(
+    groups: impl IntoIterator<Item = (String, Option<Returns>)>,
+    what: &str,
+) -> Result<()> {
+    for (name, returns) in groups {
+        say(&match returns {
+            Some(r) => format!(
+                "{name}: {what} {:.2} +- {:.2} (95 %, {} runs), std {:.2}, min {:.2}, median {:.2}, \
+                 max {:.2}",
+                r.mean, r.confidence, r.n, r.std, r.min, r.median, r.max
+            ),
+            None => format!("{name}: no episode ended"),
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_range_without_its_end() {
+        assert_eq!(parse_seeds("0..2048").unwrap(), 0..2048);
+        assert_eq!(parse_seeds(" 3 .. 4").unwrap(), 3..4);
+        for text in ["3", "4..4", "5..4", "a..b", "-1..2", "1.."] {
+            let error = parse_seeds(text).unwrap_err().to_string();
+            assert!(error.contains(text) && error.contains("expected A..B"), "{error}");
+        }
+    }
+
+    #[test]
+    fn swept_values_are_separated_by_commas_outside_of_brackets() {
+        let (key, values) = parse_sweep("hidden=[64, 64],[32] , []").unwrap();
+        assert_eq!(
+            (key.as_str(), values),
+            ("hidden", vec!["[64, 64]".into(), "[32]".into(), "[]".into()])
+        );
+        for (text, words) in [
+            ("gamma", "expected key=value"),
+            ("gamma=", "expected key=value"),
+            ("gamma=0.9,", "expected key=value"),
+            ("gamma=0.9,0.8,0.9", "0.9 stands there twice"),
+            ("total_steps=1,2", "total_steps can't be swept: all runs of a fleet are equally long"),
+        ] {
+            let error = parse_sweep(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! `warp info`: what this machine has for a GPU run: driver, GPUs, compiler, kept kernels, memory.
+//!
+//! A machine without any of it is no error: what is missing is said in a sentence each.
+
+use super::{print_json, say, thread_count};
+use crate::Outcome;
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Say what this machine has for a GPU run.
+#[derive(Debug, Clone, Args)]
+pub struct InfoArgs {
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+struct Info {
+    /// Version of this program.
+    version: &'static str,
+    /// Processor cores.
+    cores: usize,
+    /// Bytes of this machine's memory that are free; none where the system does not tell.
+    memory_free: Option<u64>,
+    /// What the program was built with.
+    features: Vec<&'static str>,
+    gpus: Vec<Gpu>,
+    nvrtc: Option<Library>,
+    cache: Option<Cache>,
+    /// A sentence for everything that a GPU run needs and that is not there.
+    missing: Vec<String>,
+}
+
+/// A GPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Gpu {
+    ordinal: usize,
+    name: String,
+    /// Major and minor version.
+    capability: String,
+    /// The newest CUDA that the driver speaks.
+    driver: String,
+    multiprocessors: u32,
+    /// In bytes.
+    memory_total: u64,
+    /// In bytes.
+    memory_free: u64,
+}
+
+/// A library that is found at run time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Library {
+    version: String,
+    path: Option<PathBuf>,
+}
+
+/// The folder of compiled kernels.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Cache {
+    folder: PathBuf,
+    entries: usize,
+    /// In bytes.
+    size: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Standard output that can't be written.
+pub fn execute(args: &InfoArgs) -> Result<Outcome> {
+    let mut info = Info {
+        version: env!("CARGO_PKG_VERSION"),
+        cores: thread_count(0),
+        memory_free: warp_data::memory::available(),
+        ..Info::default()
+    };
+    look(&mut info);
+    if args.json {
+        print_json(&info)?;
+    } else {
+        print(&info)?;
+    }
+    Ok(Outcome::Done)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn look(info: &mut Info) {
+    info.missing.push("this build uses no GPU: build with --features cuda".into());
+}
+
+#[cfg(feature = "cuda")]
+fn look(info: &mut Info) {
+    use warp_func::cuda::{cache_folder, nvrtc_version};
+    info.features.push("cuda");
+    find_gpus(info);
+    match nvrtc_version() {
+        Ok((major, minor)) => {
+            let version = format!("{major}.{minor}");
+            info.nvrtc = Some(Library { version, path: loaded_from("libnvrtc.so") });
+        }
+        Err(error) => info.missing.push(format!("{error}; {}", searched())),
+    }
+    match cache_folder() {
+        Some(folder) => info.cache = Some(measure(folder)),
+        None => info.missing.push(
+            "there is no folder for compiled kernels: WARP_CACHE, XDG_CACHE_HOME and HOME are unset"
+                .into(),
+        ),
+    }
+}
+
+/// Opens every GPU that the driver finds.
+#[cfg(feature = "cuda")]
+fn find_gpus(info: &mut Info) {
+    use warp_data::Error;
+    use warp_data::cuda::{Device, DeviceInfo};
+    for ordinal in 0.. {
+        match Device::open(ordinal).and_then(|gpu| Ok((gpu.free_bytes()?, gpu.info().clone()))) {
+            Ok((memory_free, found)) => {
+                let DeviceInfo { name, driver, capability, n_multiprocessors, total_bytes, .. } =
+                    found;
+                let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
+                info.gpus.push(Gpu {
+                    ordinal,
+                    name,
+                    capability: version(capability),
+                    driver: version(driver),
+                    multiprocessors: n_multiprocessors,
+                    memory_total: total_bytes,
+                    memory_free,
+                });
+            }
+            // All of them were seen.
+            Err(Error::NoDevice { count, .. }) if count > 0 => return,
+            Err(error @ Error::NoDriver { .. }) => {
+                return info.missing.push(format!("{error}; {}", searched()));
+            }
+            Err(error) => return info.missing.push(error.to_string()),
+        }
+    }
+}
+
+/// Where the loader looks for libraries.
+#[cfg(feature = "cuda")]
+fn searched() -> String {
+    match std::env::var("LD_LIBRARY_PATH") {
+        Ok(path) if !path.is_empty() => {
+            format!("LD_LIBRARY_PATH ({path}) and the system's library folders were searched")
+        }
+        _ => "the system's library folders were searched, and LD_LIBRARY_PATH is not set".into(),
+    }
+}
+
+/// The file that this process has loaded the library called `name` from, where the system tells.
+#[cfg(feature = "cuda")]
+fn loaded_from(name: &str) -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let path = |line: &str| Some(PathBuf::from(&line[line.find('/')?..]));
+    maps.lines().filter(|line| line.contains(name)).find_map(path)
+}
+
+/// How much lies in the folder of compiled kernels.
+#[cfg(feature = "cuda")]
+fn measure(folder: PathBuf) -> Cache {
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let sizes: Vec<u64> = entries.filter_map(|e| Some(e.metadata().ok()?.len())).collect();
+    Cache { folder, entries: sizes.len(), size: sizes.iter().sum() }
+}
+
+fn print(info: &Info) -> Result<()> {
+    let memory = info.memory_free.map_or("unknown".into(), bytes);
+    say(&format!("warp {}: {} cores, {memory} of memory free", info.version, info.cores))?;
+    for gpu in &info.gpus {
+        let Gpu { ordinal, name, capability, driver, multiprocessors, .. } = gpu;
+        let (free, total) = (bytes(gpu.memory_free), bytes(gpu.memory_total));
+        say(&format!(
+            "GPU {ordinal}: {name}, compute capability {capability}, {multiprocessors} \
+             multiprocessors, {free} of {total} free; its driver speaks CUDA {driver}"
+        ))?;
+    }
+    if let Some(Library { version, path }) = &info.nvrtc {
+        let path = path.as_ref().map_or(String::new(), |path| format!(": {}", path.display()));
+        say(&format!("NVRTC {version}{path}"))?;
+    }
+    if let Some(Cache { folder, entries, size }) = &info.cache {
+        let (folder, size) = (folder.display(), bytes(*size));
+        say(&format!("compiled kernels: {entries} in {folder}, {size}"))?;
+    }
+    for sentence in &info.missing {
+        say(&format!("missing: {sentence}"))?;
+    }
+    Ok(())
+}
+
+fn bytes(bytes: u64) -> String {
+    warp_data::memory::human(u128::from(bytes))
+}

@@ -1,0 +1,123 @@
+//! A fleet's history and `curves.png`: a mean with a band for each combination of swept values.
+
+use super::bands::{Band, together};
+use super::charts::{Chart, Line, Panel};
+use super::history::Points;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use warp_core::toml::Table;
+use warp_train::TrainConfig;
+use warp_train::fleet::{Fleet, Listed};
+
+/// Fleets of so many runs, at most, show each of them behind the mean.
+const SHOWN_RUNS: usize = 32;
+/// So many combinations of swept values, at most, are named in the legend.
+const NAMED: usize = 14;
+
+/// Curves of a fleet's runs: for every run, the series asked for, in their order.
+pub type RunSeries = BTreeMap<usize, Vec<Points>>;
+
+/// Reads some figures of all runs, each given by its keys, line by line: the file may be large. The
+/// second result is the last line, for whoever wants to know what figures there are.
+///
+/// # Errors
+/// No such folder, or one without metrics.
+pub fn read(folder: &Path, figures: &[Vec<&str>]) -> Result<(RunSeries, Value)> {
+    let path = folder.join("metrics.jsonl");
+    let about = || format!("cannot read a fleet's \"{}\"", path.display());
+    let file = File::open(&path).with_context(about)?;
+    let (mut runs, mut last) = (RunSeries::new(), Value::Null);
+    for line in BufReader::new(file).lines() {
+        let line = line.with_context(about)?;
+        // An incomplete last line: the fleet goes on as we read.
+        let Ok(line) = serde_json::from_str::<Value>(&line) else { continue };
+        let number = |key: &str| line.get(key)?.as_f64();
+        let (Some(run), Some(step)) = (number("run"), number("env_steps")) else { continue };
+        let series = runs.entry(run as usize).or_insert_with(|| vec![Vec::new(); figures.len()]);
+        for (points, keys) in series.iter_mut().zip(figures) {
+            let found = keys.iter().try_fold(&line, |value, key| value.get(key));
+            if let Some(y) = found.and_then(Value::as_f64).filter(|y| y.is_finite()) {
+                points.push((step, y));
+            }
+        }
+        last = line;
+    }
+    Ok((runs, last))
+}
+
+/// Swept keys with their values, as a legend has them.
+#[must_use]
+pub fn label(swept: &Table) -> String {
+    let parts: Vec<String> = swept.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    parts.join(", ")
+}
+
+/// The runs of each combination of swept values, in the order of the fleet.
+#[must_use]
+pub fn combinations(listed: &[Listed]) -> Vec<(&Table, Vec<usize>)> {
+    let mut found: Vec<(&Table, Vec<usize>)> = Vec::new();
+    for one in listed {
+        match found.iter_mut().find(|(swept, _)| **swept == one.swept) {
+            Some((_, runs)) => runs.push(one.run),
+            None => found.push((&one.swept, vec![one.run])),
+        }
+    }
+    found
+}
+
+/// Draws the curves of the fleet in `folder` into its `curves.png`, and returns where that is.
+///
+/// # Errors
+/// A fleet without metrics, or a file that can't be written.
+pub fn draw(folder: &Path, config: &TrainConfig) -> Result<PathBuf> {
+    let listed = Fleet::list(folder)?;
+    let mut figures = vec![
+        ("Episode return".to_string(), vec!["episode_return", "mean"]),
+        ("Episode length".to_string(), vec!["episode_length", "mean"]),
+    ];
+    let several = config.policies.len() > 1;
+    for (title, key) in [
+        ("Policy entropy (nats)", "entropy"),
+        ("Explained variance", "explained_variance"),
+        ("Policy loss", "policy_loss"),
+        ("Value loss", "value_loss"),
+    ] {
+        for plan in &config.policies {
+            let of = if several { format!(", {}", plan.name) } else { String::new() };
+            figures.push((format!("{title}{of}"), vec!["policy", &plan.name, key]));
+        }
+    }
+    let keys: Vec<Vec<&str>> = figures.iter().map(|(_, keys)| keys.clone()).collect();
+    let (runs, _) = read(folder, &keys)?;
+    let combinations = combinations(&listed);
+    let panel = |(i, (title, _)): (usize, &(String, Vec<&str>))| {
+        let lines = combinations.iter().enumerate().flat_map(|(colour, (swept, members))| {
+            let curves: Vec<Points> =
+                members.iter().filter_map(|run| Some(runs.get(run)?[i].clone())).collect();
+            let name = label(swept);
+            let label = if combinations.len() <= NAMED { name } else { String::new() };
+            lines(curves, colour, label, listed.len() <= SHOWN_RUNS)
+        });
+        Panel { title: title.clone(), lines: lines.collect(), ..Panel::default() }
+    };
+    let panels = figures.iter().enumerate().map(panel).collect();
+    let (env, algorithm) = (&config.run.env_id, config.algorithm().to_uppercase());
+    let n = listed.len();
+    let title = format!("{env}, {algorithm}, {n} runs, mean and its 95 % confidence interval");
+    let path = folder.join("curves.png");
+    Chart { title, panels }.save(&path)?;
+    Ok(path)
+}
+
+/// Runs with the same values: their mean with a band and, if there are few, each of them behind it.
+fn lines(curves: Vec<Points>, colour: usize, label: String, each: bool) -> Vec<Line> {
+    let (points, band) = together(&curves, Band::Confidence);
+    let mean = Line { label, colour, points, band, ..Line::default() };
+    let faint = |points: Points| Line { colour, faint: true, points, ..Line::default() };
+    let behind = curves.into_iter().filter(|_| each).map(faint);
+    behind.chain([mean]).collect()
+}

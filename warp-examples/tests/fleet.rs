@@ -1,0 +1,120 @@
+//! Fleets through the command: a run of a fleet is the run by itself, and what a fleet leaves can be
+//! evaluated and drawn.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
+
+mod warp_command;
+
+use serde_json::Value;
+use warp_command::{Folder, SMALL};
+
+/// Steps of a run, four iterations.
+const STEPS: [&str; 2] = ["--steps", "500"];
+
+fn train(folder: &Folder, more: &[&str]) -> String {
+    folder.train(&[&STEPS[..], more].concat()).stdout
+}
+
+fn json(folder: &Folder, file: &str) -> Value {
+    serde_json::from_str(&folder.read(file)).unwrap()
+}
+
+/// Records of a run of a fleet, without its number there.
+fn records(folder: &Folder, fleet: &str, run: u64) -> Vec<Value> {
+    let mut lines = folder.metrics(fleet);
+    lines.retain(|line| line["run"] == run);
+    for line in &mut lines {
+        line.as_object_mut().unwrap().remove("run").unwrap();
+    }
+    lines
+}
+
+#[test]
+fn a_run_of_a_fleet_is_the_run_by_itself() {
+    let folder = Folder::new("fleet-alone");
+    let said = train(&folder, &["--seeds", "3..6", "--out", "many", "--threads", "2"]);
+    assert!(said.contains("3 of 3 runs finished") && said.contains("95 %"), "{said}");
+    train(&folder, &["--seeds", "3..6", "--out", "again", "--threads", "1"]);
+    train(&folder, &["--seeds", "4..5", "--out", "one"]);
+    train(&folder, &["--seed", "4", "--out", "plain"]);
+    // Whatever the threads, the same bytes.
+    for part in ["weights", "metrics.jsonl", "config.toml", "fleet.json"] {
+        let all = |run: &str| match part {
+            "weights" => folder.files(&format!("{run}/weights")),
+            file => vec![(part.into(), folder.read(&format!("{run}/{file}")).into_bytes())],
+        };
+        assert!(all("many") == all("again"), "{part}");
+    }
+    let file = |path: &str| std::fs::read(folder.path(path)).unwrap();
+    let weights = file("many/weights/00001.safetensors");
+    assert!(weights == file("one/weights/00000.safetensors"));
+    assert!(weights == file("plain/checkpoints/000000000512/weights.safetensors"));
+    assert!(weights != file("many/weights/00000.safetensors"));
+    assert_eq!(records(&folder, "many", 1), records(&folder, "one", 0));
+    assert_eq!(records(&folder, "many", 1).len(), 4);
+    let (fleet, plain) = (json(&folder, "many/summary.json"), json(&folder, "plain/summary.json"));
+    assert_eq!(fleet["runs"][1]["mean_episode_return"], plain["mean_episode_return"]);
+    assert_eq!((&fleet["launches"], &fleet["env_steps"]), (&1.into(), &1536.into()));
+    // Greedy episodes of the run are those of the run by itself.
+    let eval = |run: &str| folder.done(&["eval", run, "--episodes", "5", "--json"]).json();
+    let found = eval("many")["runs"][1]["evaluation"].clone();
+    assert_eq!(found, eval("plain"));
+    assert!(folder.path("many/curves.png").exists());
+}
+
+#[test]
+fn sweeps_are_split_by_shape_and_summed_up_by_value() {
+    let folder = Folder::new("fleet-sweep");
+    let sweep = ["--sweep", "learning_rate=0.001,0.01", "--sweep", "hidden=[8],[4, 4]"];
+    let said = train(&folder, &[&sweep[..], &["--seeds", "0..2", "--out", "sweep"]].concat());
+    assert!(said.contains("hidden = [4, 4], learning_rate = 0.01: "), "{said}");
+    let summary = json(&folder, "sweep/summary.json");
+    assert_eq!((&summary["launches"], &summary["n_finished"]), (&2.into(), &8.into()));
+    assert_eq!(summary["swept"].as_array().unwrap().len(), 4);
+    assert_eq!(summary["runs"][7]["swept"]["hidden"], serde_json::json!([4, 4]));
+    // Numbers count through the values, last key and seed first.
+    let run = |number: usize| &summary["runs"][number];
+    assert_eq!((&run(1)["seed"], &run(1)["swept"]["learning_rate"]), (&1.into(), &0.001.into()));
+    assert_eq!(run(2)["swept"]["hidden"], serde_json::json!([4, 4]));
+    let found = folder.done(&["eval", "sweep", "--episodes", "2", "--json"]).json();
+    assert_eq!(found["swept"].as_array().unwrap().len(), 4);
+    assert_eq!(found["returns"]["n"], 8);
+    let plot = |metric: &str| {
+        let band = ["--band", "confidence", "--metric", metric];
+        folder.warp(&[&["plot", "sweep", "-o", "curves.svg"], &band[..]].concat())
+    };
+    let said = plot("policy.pole.entropy");
+    assert_eq!(said.stdout, "8 runs are drawn in curves.svg\n", "{said:?}");
+    assert!(folder.read("curves.svg").contains("hidden = [4, 4], learning_rate = 0.01"));
+    let said = plot("policy.pole.entrop");
+    assert!(said.code == Some(2) && said.stderr.contains("policy.pole.entropy"), "{said:?}");
+}
+
+#[test]
+fn what_is_no_fleet_is_refused_in_one_sentence() {
+    let folder = Folder::new("fleet-refused");
+    for (args, words) in [
+        (&["--seeds", "5..5"][..], "expected A..B"),
+        (&["--seeds", "0..2000000"], "at most 100000 runs"),
+        (&["--sweep", "total_steps=1,2"], "total_steps can't be swept: all runs"),
+        (&["--sweep", "seed=1,2"], "use --seeds"),
+        (&["--sweep", "gama=1,2"], "nearest known key is \"gamma\""),
+        (&["--sweep", "gamma=0.9,many"], "gamma = \"many\""),
+        (&["--sweep", "gamma=0.9", "--sweep", "gamma=0.8"], "gamma is swept already"),
+        (&["--seeds", "0..2", "--backend", "abacus"], "--backend abacus"),
+    ] {
+        let said = folder.warp(&[&["train"], &SMALL[..], &["--out", "none"], args].concat());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains(words) && said.stderr.lines().count() == 1, "{said:?}");
+        assert!(!folder.path("none").exists());
+    }
+    train(&folder, &["--seeds", "0..1", "--out", "taken"]);
+    let again = ["--seeds", "0..1", "--out", "taken"];
+    let said = folder.warp(&[&["train"], &SMALL[..], &again].concat());
+    assert!(said.code == Some(2) && said.stderr.contains("holds a run already"), "{said:?}");
+    std::fs::write(folder.path("taken/weights/00000.safetensors"), "cut").unwrap();
+    let said = folder.warp(&["eval", "taken"]);
+    assert!(said.code == Some(2) && said.stderr.contains("00000.safetensors"), "{said:?}");
+}

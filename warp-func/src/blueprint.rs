@@ -1,0 +1,77 @@
+//! What another machine needs to run an environment: everything but its Rust body, as data.
+
+use crate::error::Result;
+use crate::executor::starts::fields;
+use crate::pool::StateField;
+use warp_core::kernel_text::kernel_text;
+use warp_core::{DType, Env, EnvSpec, Layout, TableData};
+
+/// An environment with its configuration, as data.
+#[derive(Debug, Clone)]
+pub struct Blueprint {
+    /// Its name.
+    pub name: &'static str,
+    /// Its outside.
+    pub spec: EnvSpec,
+    /// The fields of its state, dimensions resolved.
+    pub fields: Vec<StateField>,
+    /// The arrays that all replicas share.
+    pub tables: Vec<SharedTable>,
+    /// Its CUDA body with all declarations, if it has one.
+    pub body: Option<Body>,
+}
+
+/// A CUDA body that is ready to be compiled: [`kernel_text`] and how to lay threads over it.
+#[derive(Debug, Clone)]
+pub struct Body {
+    /// Its file name.
+    pub file: &'static str,
+    /// The C text, declarations first.
+    pub text: String,
+    /// How threads are laid over it.
+    pub layout: Layout,
+}
+
+/// A read-only array, as bits.
+#[derive(Debug, Clone)]
+pub struct SharedTable {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type: [`DType::F32`] or [`DType::I32`].
+    pub dtype: DType,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// The bits of its elements.
+    pub bits: Vec<u32>,
+}
+
+impl Blueprint {
+    /// The blueprint of `env`.
+    ///
+    /// # Errors
+    /// A state field with an unknown dimension, or a CUDA body without its three functions.
+    pub fn new<E: Env>(env: &E) -> Result<Self> {
+        let table = |table: &warp_core::Table<'_>| {
+            let (dtype, bits) = match table.data {
+                TableData::F32(data) => (DType::F32, data.iter().map(|v| v.to_bits()).collect()),
+                TableData::I32(data) => (DType::I32, data.iter().map(|v| *v as u32).collect()),
+            };
+            SharedTable { name: table.name, dtype, shape: table.shape.clone(), bits }
+        };
+        let body = match E::kernel() {
+            Some(kernel) => {
+                kernel.validate()?;
+                let text = kernel_text(env, &kernel);
+                Some(Body { file: kernel.file, text, layout: kernel.layout })
+            }
+            None => None,
+        };
+        Ok(Self {
+            name: E::NAME,
+            spec: env.spec(),
+            fields: fields(env)?,
+            tables: env.tables().iter().map(table).collect(),
+            body,
+        })
+    }
+}

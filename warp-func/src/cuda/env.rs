@@ -1,0 +1,393 @@
+//! The executor on a GPU.
+//!
+//! Replicas live in the device's arrays and never leave them: [`CudaVecEnv::device_step`] and
+//! [`CudaVecEnv::cycle`] start kernels and return. As a [`VecEnv`] it also keeps the host's arrays in
+//! step, copying back and forth around every call: for replay, evaluation and parity, not for speed.
+
+use super::compiler::Build;
+use super::env_kernels::{EnvKernels, env_kernels};
+use super::kernels::{Kernels, Module};
+use super::launch::{Arg, Function, Launch};
+use super::pointers::{self, Counters};
+use crate::blueprint::Blueprint;
+use crate::episodes::{EpisodeTotals, Spread};
+use crate::error::{Error, Result};
+use crate::executor::actions;
+use crate::vec_env::{ArrayIds, Shard, Start, VecEnv, VecOptions};
+use warp_core::{DType, EnvSpec};
+use warp_data::cuda::{Device, DeviceArray, DeviceStore};
+use warp_data::{Plan, Store};
+
+/// Blocks of the first stage of the totals at most.
+const TOTALS_BLOCKS: usize = 256;
+const TOTALS_THREADS: u32 = 64;
+
+/// Replicas of one environment on a GPU.
+#[derive(Debug)]
+pub struct CudaVecEnv {
+    spec: EnvSpec,
+    head_sizes: Vec<Vec<usize>>,
+    options: VecOptions,
+    ids: ArrayIds,
+    host: Store,
+    device: DeviceStore,
+    counters: Counters,
+    kernels: Kernels,
+    text: EnvKernels,
+    functions: Functions,
+    args: [Arg; 3],
+    _tables: Vec<DeviceArray>,
+    totals: [DeviceArray; 2],
+    run_step: u32,
+    /// The device has moved on without the host.
+    host_is_stale: bool,
+    /// The host's arrays were changed since the device last got them.
+    host_was_changed: bool,
+    /// What went wrong where nothing could be returned.
+    error: Option<Error>,
+}
+
+#[derive(Debug)]
+struct Functions {
+    reset: Function,
+    observe: Function,
+    step: Function,
+    cycle: Function,
+    tick: Function,
+    take: Function,
+    merge: Function,
+}
+
+impl Functions {
+    fn of(module: &Module) -> Result<Self> {
+        Ok(Self {
+            reset: module.function("warp_reset")?,
+            observe: module.function("warp_observe")?,
+            step: module.function("warp_step")?,
+            cycle: module.function("warp_cycle")?,
+            tick: module.function("warp_tick")?,
+            take: module.function("warp_take_episodes")?,
+            merge: module.function("warp_merge_episodes")?,
+        })
+    }
+}
+
+impl CudaVecEnv {
+    /// Replicas at the start of their first episodes. `plan`, `host` and `ids` are what the executor
+    /// on the host would have, reset pool included.
+    ///
+    /// # Errors
+    /// Options out of range, no CUDA body or one that does not compile, or too little memory.
+    pub(crate) fn new(
+        kernels: &Kernels,
+        build: Build,
+        blueprint: &Blueprint,
+        options: VecOptions,
+        (plan, host, ids): (&Plan, Store, ArrayIds),
+    ) -> Result<Self> {
+        options.check()?;
+        let text = env_kernels(blueprint)?;
+        let module = kernels.compile(&text.executor(), build)?;
+        let gpu = kernels.device();
+        let device = DeviceStore::allocate(plan, gpu)?;
+        for id in &ids.pool {
+            device.push(*id, &host)?;
+        }
+        let (spec, n) = (blueprint.spec.clone(), options.n_envs);
+        let counters = Counters::new(gpu, &spec, n)?;
+        let tables = blueprint.tables.iter().map(|table| pointers::table(gpu, table));
+        let tables = tables.collect::<Result<Vec<_>>>()?;
+        let args = [
+            pointers::tables(&tables),
+            pointers::arrays(&spec, &ids, &device, &counters),
+            pointers::run(&options),
+        ];
+        let words = 2 * (1 + 3 * (1 + spec.groups.len()) + spec.statistics.len());
+        let totals = [
+            DeviceArray::zeros(gpu, "partial totals", DType::U32, &[TOTALS_BLOCKS, words])?,
+            DeviceArray::zeros(gpu, "totals", DType::U32, &[words])?,
+        ];
+        let mut this = Self {
+            head_sizes: spec.groups.iter().map(|group| group.action.head_sizes()).collect(),
+            functions: Functions::of(&module)?,
+            kernels: kernels.clone(),
+            run_step: 0,
+            host_is_stale: true,
+            host_was_changed: false,
+            error: None,
+            _tables: tables,
+            spec,
+            options,
+            ids,
+            host,
+            device,
+            counters,
+            text,
+            args,
+            totals,
+        };
+        this.device_reset()?;
+        Ok(this)
+    }
+
+    /// The device's arrays; numbers and names as in [`VecEnv::ids`].
+    #[must_use]
+    pub fn arrays(&self) -> &DeviceStore {
+        &self.device
+    }
+
+    /// The GPU.
+    #[must_use]
+    pub fn gpu(&self) -> &Device {
+        self.kernels.device()
+    }
+
+    /// The registry that compiled this environment's kernels.
+    #[must_use]
+    pub fn kernels(&self) -> &Kernels {
+        &self.kernels
+    }
+
+    /// The environment's text, for kernels that call its body.
+    #[must_use]
+    pub fn text(&self) -> &EnvKernels {
+        &self.text
+    }
+
+    /// The first arguments of every kernel that calls the body: `WarpTables`, `WarpArrays` and
+    /// `WarpRun`, by value.
+    #[must_use]
+    pub fn args(&self) -> &[Arg; 3] {
+        &self.args
+    }
+
+    /// `run_step`: the device's counter of steps, u32 `[1]`. Who steps replicas with a kernel of his
+    /// own calls [`CudaVecEnv::tick`] after it.
+    #[must_use]
+    pub fn run_step_array(&self) -> &DeviceArray {
+        &self.counters.run_step
+    }
+
+    /// Counts `steps` steps that a foreign kernel made.
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub fn tick(&mut self, steps: u32) -> Result<()> {
+        self.functions.tick.launch(
+            &Launch { blocks: 1, threads: 1, ..Launch::default() },
+            &[self.args[1].clone(), Arg::U32(steps)],
+        )?;
+        self.run_step = self.run_step.wrapping_add(steps);
+        self.host_is_stale = true;
+        Ok(())
+    }
+
+    /// Starts a step of every replica with the actions that lie on the device.
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub fn device_step(&mut self) -> Result<()> {
+        self.functions.step.launch(&self.shape(), &self.args)?;
+        self.tick(1)
+    }
+
+    /// Starts `steps` steps of every replica with random actions, in one launch.
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub fn cycle(&mut self, steps: u32) -> Result<()> {
+        let [tables, arrays, run] = self.args.clone();
+        self.functions.cycle.launch(&self.shape(), &[tables, arrays, run, Arg::U32(steps)])?;
+        self.tick(steps)
+    }
+
+    /// Starts a new episode in every replica.
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub fn device_reset(&mut self) -> Result<()> {
+        self.functions.reset.launch(&self.shape(), &self.args)?;
+        self.host_is_stale = true;
+        Ok(())
+    }
+
+    /// Writes the observations anew.
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub fn device_observe(&mut self) -> Result<()> {
+        self.functions.observe.launch(&self.shape(), &self.args)?;
+        self.host_is_stale = true;
+        Ok(())
+    }
+
+    /// Starts the sums over ended episodes; their result is [`CudaVecEnv::totals_array`].
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub fn device_totals(&mut self) -> Result<()> {
+        let [_, arrays, run] = self.args.clone();
+        let blocks = self.options.n_envs.div_ceil(TOTALS_THREADS as usize).min(TOTALS_BLOCKS) as u32;
+        let [partial, totals] = &self.totals;
+        let launch = Launch { blocks, threads: TOTALS_THREADS, ..Launch::default() };
+        let part = Arg::array(partial, partial.len());
+        self.functions.take.launch(&launch, &[arrays, run, part.clone()])?;
+        let launch = Launch { blocks: 1, ..launch };
+        let out = Arg::array(totals, totals.len());
+        self.functions.merge.launch(&launch, &[part, Arg::U32(blocks), out])
+    }
+
+    /// Totals over ended episodes as f64: count; sum, minimum and maximum of the length and of each
+    /// group's return; sums of the statistics.
+    #[must_use]
+    pub fn totals_array(&self) -> &DeviceArray {
+        &self.totals[1]
+    }
+
+    /// What [`CudaVecEnv::totals_array`] says.
+    #[must_use]
+    pub fn read_totals(&self, words: &[u32]) -> EpisodeTotals {
+        let number =
+            |i: usize| f64::from_bits(u64::from(words[2 * i]) | u64::from(words[2 * i + 1]) << 32);
+        let spread = |i: usize| match number(0) > 0.0 {
+            true => Spread { sum: number(i), min: number(i + 1), max: number(i + 2) },
+            false => Spread::default(),
+        };
+        let groups = self.spec.groups.len();
+        let first = 1 + 3 * (1 + groups);
+        EpisodeTotals {
+            count: number(0) as u64,
+            length: spread(1),
+            returns: (0..groups).map(|g| spread(4 + 3 * g)).collect(),
+            statistics: (first..first + self.spec.statistics.len()).map(number).collect(),
+        }
+    }
+
+    /// How this environment's kernels are launched.
+    fn shape(&self) -> Launch {
+        let EnvKernels { team, teams, shared_bytes, .. } = self.text;
+        let blocks = self.options.n_envs.div_ceil(teams as usize) as u32;
+        Launch { blocks, threads: team * teams, shared_bytes, cooperative: false }
+    }
+
+    /// Gives the device what was changed on the host.
+    fn push(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.host_was_changed) {
+            for id in self.ids.persistent() {
+                self.device.push(id, &self.host)?;
+            }
+            for id in &self.ids.action {
+                self.device.push(*id, &self.host)?;
+            }
+            self.counters.run_step.push(&[self.run_step])?;
+        }
+        Ok(())
+    }
+
+    fn pull(&mut self) -> Result<()> {
+        let pool = self.ids.pool.len();
+        let kept: Vec<_> = self.host.ids().filter(|id| !self.ids.pool.contains(id)).collect();
+        debug_assert_eq!(kept.len() + pool, self.host.arrays().count());
+        for id in kept {
+            self.device.pull(id, &mut self.host)?;
+        }
+        self.host_is_stale = false;
+        Ok(())
+    }
+
+    /// Keeps what went wrong until something can return it.
+    fn note(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    fn moved(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.error.take().map_or(Ok(()), Err)?;
+        self.push()?;
+        work(self)?;
+        self.pull()
+    }
+}
+
+impl VecEnv for CudaVecEnv {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+    fn options(&self) -> &VecOptions {
+        &self.options
+    }
+    fn store(&self) -> &Store {
+        &self.host
+    }
+
+    fn store_mut(&mut self) -> &mut Store {
+        let synced = self.sync();
+        self.note(synced);
+        self.host_was_changed = true;
+        &mut self.host
+    }
+
+    fn ids(&self) -> &ArrayIds {
+        &self.ids
+    }
+
+    fn reset(&mut self) {
+        let moved = self.moved(Self::device_reset);
+        self.note(moved);
+    }
+
+    fn step(&mut self) -> Result<()> {
+        actions::check(&self.spec, &self.head_sizes, &self.host, &self.ids)?;
+        self.moved(Self::device_step)
+    }
+
+    fn observe(&mut self) {
+        let moved = self.moved(Self::device_observe);
+        self.note(moved);
+    }
+
+    fn run_step(&self) -> u32 {
+        self.run_step
+    }
+
+    fn set_run_step(&mut self, step: u32) {
+        let synced = self.sync();
+        self.note(synced);
+        self.run_step = step;
+        self.host_was_changed = true;
+        let pushed = self.push();
+        self.note(pushed);
+    }
+
+    fn take_episodes(&mut self) -> EpisodeTotals {
+        let totals = self.device_totals().and_then(|()| Ok(self.totals[1].pull::<u32>()?));
+        match totals {
+            Ok(words) => self.read_totals(&words),
+            Err(error) => {
+                self.note(Err(error));
+                EpisodeTotals::new(self.spec.groups.len(), self.spec.statistics.len())
+            }
+        }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.error.take().map_or(Ok(()), Err)?;
+        if self.host_is_stale { self.pull() } else { Ok(()) }
+    }
+
+    fn as_cuda(&mut self) -> Option<&mut CudaVecEnv> {
+        Some(self)
+    }
+
+    fn for_each_shard(&mut self, _work: &(dyn Fn(&mut dyn Shard) + Sync)) {}
+}
+
+/// The number of a start kind in `WarpRun`.
+pub(super) fn start_number(start: Start) -> u32 {
+    match start {
+        Start::Fresh => 0,
+        Start::Fixed => 1,
+        Start::Pool => 2,
+    }
+}

@@ -1,0 +1,158 @@
+//! The kernel registry: text in, loaded functions out, each text compiled once.
+#![expect(unsafe_code, reason = "loads machine code into the driver")]
+
+use super::compiler::{self, Build, Source};
+use super::launch::Function;
+use super::{cache, signature};
+use crate::error::{Error, Result};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use warp_data::cuda::Device;
+use warp_data::cuda::cudarc::driver::{DriverError, result, sys};
+
+/// Compiled modules of one device; cloning it clones the handle.
+#[derive(Debug, Clone)]
+pub struct Kernels {
+    device: Device,
+    loaded: Arc<Mutex<HashMap<String, Module>>>,
+    compile_seconds: Arc<Mutex<f64>>,
+}
+
+/// Machine code that is loaded; cloning it clones the handle.
+#[derive(Debug, Clone)]
+pub struct Module(Arc<Loaded>);
+
+#[derive(Debug)]
+struct Loaded {
+    device: Device,
+    handle: sys::CUmodule,
+    name: String,
+    text: String,
+}
+
+// SAFETY: a module handle may be used from any thread that has made its context current, which every
+// use here does.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // Its kernels may still run; nothing can be done about an error here.
+        let _ = self.device.synchronize();
+        if self.device.bind().is_ok() {
+            // SAFETY: loaded once by `Kernels::load`; every function of it holds this module.
+            let _ = unsafe { result::module::unload(self.handle) };
+        }
+    }
+}
+
+impl Kernels {
+    /// No kernels yet.
+    #[must_use]
+    pub fn new(device: &Device) -> Self {
+        let compile_seconds = Arc::new(Mutex::new(0.0));
+        Self { device: device.clone(), loaded: Arc::default(), compile_seconds }
+    }
+
+    /// The device that they run on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Seconds spent in the compiler so far; 0 if everything came from the cache.
+    #[must_use]
+    pub fn compile_seconds(&self) -> f64 {
+        *self.compile_seconds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The module of `source`: from this registry, from the cache on disk, or compiled now.
+    ///
+    /// # Errors
+    /// No NVRTC, text that does not compile, or machine code that the driver refuses.
+    pub fn compile(&self, source: &Source, build: Build) -> Result<Module> {
+        let arch = compiler::architecture(self.device.info().capability);
+        let key = cache::key(source, build, &arch, compiler::nvrtc_version()?);
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = loaded.get(&key) {
+            return Ok(module.clone());
+        }
+        let kept = cache::read(&key).and_then(|code| self.load(source, &code).ok());
+        let module = match kept {
+            Some(module) => module,
+            None => {
+                let started = Instant::now();
+                let code = compiler::compile(source, build, &arch)?;
+                let mut seconds =
+                    self.compile_seconds.lock().unwrap_or_else(PoisonError::into_inner);
+                *seconds += started.elapsed().as_secs_f64();
+                cache::write(&key, &code);
+                self.load(source, &code)?
+            }
+        };
+        loaded.insert(key, module.clone());
+        Ok(module)
+    }
+
+    fn load(&self, source: &Source, code: &[u8]) -> Result<Module> {
+        self.device.bind()?;
+        // SAFETY: the image is machine code that NVRTC made, whole, as its digest says.
+        let handle = unsafe { result::module::load_data(code.as_ptr().cast()) }
+            .map_err(|e| cuda(&format!("loading the machine code of {}", source.name), e))?;
+        let headers = source.headers.iter().map(|(_, text)| text.as_str());
+        let text = headers.chain([source.text.as_str()]).collect::<Vec<_>>().join("\n");
+        let (device, name) = (self.device.clone(), source.name.clone());
+        Ok(Module(Arc::new(Loaded { device, handle, name, text })))
+    }
+}
+
+impl Module {
+    /// The kernel called `name`.
+    ///
+    /// # Errors
+    /// No such kernel.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        let missing = || Error::Launch {
+            kernel: name.into(),
+            reason: format!("{} defines no such kernel", self.0.name),
+        };
+        let parameters = signature::parse(&self.0.text, name).ok_or_else(missing)?;
+        self.0.device.bind()?;
+        let c_name = CString::new(name).map_err(|_| missing())?;
+        // SAFETY: the module is loaded as long as `self.0` lives.
+        let handle =
+            unsafe { result::module::get_function(self.0.handle, c_name) }.map_err(|_| missing())?;
+        let sizes = (0..parameters.len())
+            .map(|i| parameter_size(handle, i))
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|e| cuda(&format!("asking for the parameters of {name}"), e))?;
+        Ok(Function {
+            name: name.into(),
+            parameters: parameters.into(),
+            sizes: sizes.into(),
+            handle,
+            device: self.0.device.clone(),
+            _module: self.clone(),
+        })
+    }
+}
+
+/// Bytes of parameter `index`.
+fn parameter_size(
+    function: sys::CUfunction,
+    index: usize,
+) -> std::result::Result<usize, DriverError> {
+    let (mut offset, mut size) = (0, 0);
+    // SAFETY: the function is loaded, and the call writes two integers.
+    unsafe {
+        sys::cuFuncGetParamInfo(function, index, &raw mut offset, &raw mut size).result()?;
+    }
+    Ok(size)
+}
+
+fn cuda(doing: &str, error: DriverError) -> Error {
+    Error::Data(warp_data::Error::Cuda { doing: doing.into(), reason: error.to_string() })
+}

@@ -1,0 +1,275 @@
+//! A fleet's folder: `config.toml`, `fleet.json` (which runs there are), `metrics.jsonl` (records of all
+//! runs), `weights/` (a file per finished run) and `summary.json`.
+
+use super::record::Thinner;
+use super::summary::{FleetSummary, RunSummary};
+use super::{FleetEvent, FleetRun};
+use crate::burn::NamedTensor;
+use crate::encoding::{decode, encode};
+use crate::error::{Error, Result};
+use crate::learner::LearnerState;
+use crate::metrics::{IterationMetrics, RecentReturn};
+use crate::normalise::Statistic;
+use crate::run::write_whole;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+use warp_core::toml::Table;
+
+/// Version of the layout described above.
+const FORMAT: u32 = 1;
+const LIST: &str = "fleet.json";
+
+/// One run, as `fleet.json` has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listed {
+    /// Its number.
+    pub run: usize,
+    /// Its seed.
+    pub seed: u64,
+    /// The swept keys with its values; empty without a sweep.
+    pub swept: Table,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    format: u32,
+    runs: Vec<Listed>,
+}
+
+/// A fleet that is being trained, and its folder.
+#[derive(Debug)]
+pub struct Fleet {
+    folder: PathBuf,
+    listed: Vec<Listed>,
+    started: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    metrics: File,
+    /// Runs in training.
+    open: BTreeMap<usize, Open>,
+    /// Records of ended runs that wait for a run of a lower number.
+    waiting: BTreeMap<usize, String>,
+    next: usize,
+    ended: BTreeMap<usize, RunSummary>,
+    env_steps: u64,
+    /// The first thing that could not be written.
+    failure: Option<Error>,
+}
+
+#[derive(Debug)]
+struct Open {
+    thinner: Thinner,
+    lines: String,
+    recent: RecentReturn,
+    env_steps: u64,
+}
+
+impl Fleet {
+    /// Makes the folder of a new fleet; `config_toml` is the configuration of all runs but for their
+    /// seeds and swept keys.
+    ///
+    /// # Errors
+    /// A folder that holds a run already or can't be written.
+    pub fn create(folder: &Path, config_toml: &str, runs: &[FleetRun]) -> Result<Self> {
+        let parts =
+            ["config.toml", LIST, "metrics.jsonl", "summary.json", "weights", "checkpoints"];
+        if let Some(part) = parts.iter().find(|part| folder.join(part).exists()) {
+            let reason = format!("it holds a run already ({part})");
+            return Err(Error::file("cannot start a fleet in", folder, reason));
+        }
+        let weights = folder.join("weights");
+        std::fs::create_dir_all(&weights).map_err(|e| Error::file("cannot create", &weights, e))?;
+        write_whole(&folder.join("config.toml"), config_toml)?;
+        let list = |run: &FleetRun| Listed {
+            run: run.number,
+            seed: run.config.run.seed,
+            swept: run.swept.iter().cloned().collect(),
+        };
+        let listed: Vec<Listed> = runs.iter().map(list).collect();
+        let path = folder.join(LIST);
+        let text = serde_json::to_string(&List { format: FORMAT, runs: listed.clone() })
+            .map_err(|e| Error::file("cannot encode", &path, e))?;
+        write_whole(&path, &(text.replace("{\"run\"", "\n{\"run\"") + "\n"))?;
+        let path = folder.join("metrics.jsonl");
+        let metrics = File::create(&path).map_err(|e| Error::file("cannot write", &path, e))?;
+        let iterations = |run: &FleetRun| {
+            run.config.run.total_steps.div_ceil(run.config.steps_per_iteration().max(1))
+        };
+        let open = |run: &FleetRun| Open {
+            thinner: Thinner::new(run.number, run.config.run.seed, iterations(run)),
+            lines: String::new(),
+            recent: RecentReturn::default(),
+            env_steps: 0,
+        };
+        let state = State {
+            metrics,
+            open: runs.iter().map(|run| (run.number, open(run))).collect(),
+            waiting: BTreeMap::new(),
+            next: 0,
+            ended: BTreeMap::new(),
+            env_steps: 0,
+            failure: None,
+        };
+        let (folder, started) = (folder.into(), Instant::now());
+        Ok(Self { folder, listed, started, state: Mutex::new(state) })
+    }
+
+    /// Whether `folder` is that of a fleet.
+    #[must_use]
+    pub fn is_in(folder: &Path) -> bool {
+        folder.join(LIST).exists()
+    }
+
+    /// The runs of the fleet in `folder`, those that have not finished included.
+    ///
+    /// # Errors
+    /// A list that can't be read.
+    pub fn list(folder: &Path) -> Result<Vec<Listed>> {
+        let path = folder.join(LIST);
+        let wrong = |e: &dyn std::fmt::Display| Error::file("cannot read a fleet's", &path, e);
+        let text = std::fs::read_to_string(&path).map_err(|e| wrong(&e))?;
+        let list: List = serde_json::from_str(&text).map_err(|e| wrong(&e))?;
+        if list.format == FORMAT {
+            return Ok(list.runs);
+        }
+        Err(wrong(&format!("it has format {}, this build reads {FORMAT}", list.format)))
+    }
+
+    /// The last weights of a run, if it has finished.
+    ///
+    /// # Errors
+    /// A file that is not as it was written.
+    pub fn weights(
+        folder: &Path,
+        run: usize,
+    ) -> Result<Option<(Vec<NamedTensor>, Vec<Statistic>)>> {
+        let path = weights_path(folder, run);
+        match std::fs::read(&path) {
+            Ok(bytes) => decode(&bytes).map(Some).map_err(|e| Error::file("cannot read", &path, e)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::file("cannot read", &path, e)),
+        }
+    }
+
+    /// Writes down what happened to a run; breaks if that is not possible.
+    pub fn take(&self, run: usize, event: FleetEvent<'_>) -> ControlFlow<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = match event {
+            FleetEvent::Iteration(metrics) => self.iteration(&mut state, run, metrics),
+            FleetEvent::Finished(learner) => self.finished(&mut state, run, learner),
+            FleetEvent::Broken(error) => self.end(&mut state, run, Some(error.to_string())),
+        };
+        match taken {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                state.failure.get_or_insert(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn iteration(&self, state: &mut State, run: usize, metrics: &IterationMetrics) -> Result<()> {
+        let Some(open) = state.open.get_mut(&run) else { return Ok(()) };
+        state.env_steps += metrics.env_steps - open.env_steps;
+        open.env_steps = metrics.env_steps;
+        if let Some(spread) = metrics.episodes.episode_return {
+            open.recent.add(metrics.episodes.episodes, spread.mean);
+        }
+        if let Some(record) = open.thinner.add(metrics) {
+            let path = || self.folder.join("metrics.jsonl");
+            open.lines += &serde_json::to_string(&record)
+                .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
+            open.lines.push('\n');
+        }
+        Ok(())
+    }
+
+    fn finished(&self, state: &mut State, run: usize, learner: &LearnerState) -> Result<()> {
+        let path = weights_path(&self.folder, run);
+        let bytes = encode(&learner.weights, &learner.statistics)?;
+        let partial = path.with_extension("partial");
+        std::fs::write(&partial, bytes)
+            .and_then(|()| std::fs::rename(&partial, &path))
+            .map_err(|e| Error::file("cannot write", &path, e))?;
+        self.end(state, run, None)
+    }
+
+    fn end(&self, state: &mut State, run: usize, error: Option<String>) -> Result<()> {
+        let Some(open) = state.open.remove(&run) else { return Ok(()) };
+        let listed = self.listed.iter().find(|listed| listed.run == run);
+        let summary = RunSummary {
+            run,
+            seed: listed.map_or(0, |listed| listed.seed),
+            swept: listed.map_or_else(Table::new, |listed| listed.swept.clone()),
+            env_steps: open.env_steps,
+            mean_episode_return: open.recent.mean(),
+            error,
+        };
+        state.ended.insert(run, summary);
+        state.waiting.insert(run, open.lines);
+        // In the order of the runs, whichever ends first.
+        while let Some(lines) = state.waiting.remove(&state.next) {
+            self.write(state, &lines)?;
+            state.next += 1;
+        }
+        Ok(())
+    }
+
+    fn write(&self, state: &mut State, lines: &str) -> Result<()> {
+        let written = state.metrics.write_all(lines.as_bytes());
+        written.map_err(|e| Error::file("cannot write", &self.folder.join("metrics.jsonl"), e))
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Environment steps done so far, all runs together; and how many runs have ended.
+    #[must_use]
+    pub fn progress(&self) -> (u64, usize) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.env_steps, state.ended.len())
+    }
+
+    /// Writes what is left, with `summary.json`. `about` is its beginning: environment, backend and so
+    /// on; the rest is filled in.
+    ///
+    /// # Errors
+    /// A file that couldn't be written, now or before.
+    pub fn finish(self, about: FleetSummary) -> Result<FleetSummary> {
+        let mut state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failure) = state.failure.take() {
+            return Err(failure);
+        }
+        let metrics = self.folder.join("metrics.jsonl");
+        for lines in std::mem::take(&mut state.waiting).into_values() {
+            let written = state.metrics.write_all(lines.as_bytes());
+            written.map_err(|e| Error::file("cannot write", &metrics, e))?;
+        }
+        let seconds = self.started.elapsed().as_secs_f64();
+        let runs = state.ended.into_values().collect();
+        let summary = about.of_runs(runs, self.listed.len(), (state.env_steps, seconds));
+        let path = self.folder.join("summary.json");
+        let text = serde_json::to_string_pretty(&summary)
+            .map_err(|e| Error::file("cannot encode", &path, e))?;
+        write_whole(&path, &(text + "\n"))?;
+        Ok(summary)
+    }
+}
+
+fn weights_path(folder: &Path, run: usize) -> PathBuf {
+    folder.join("weights").join(format!("{run:05}.safetensors"))
+}

@@ -1,0 +1,117 @@
+//! Networks and actions of every kind pass; a gradient that is wrong, however little, does not.
+
+use super::*;
+use crate::actions::Actions;
+use crate::burn::BurnLearner;
+use crate::native::NativeLearner;
+
+fn config(keys: &str) -> TrainConfig {
+    let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry()).unwrap();
+    Scene::shorten(config)
+}
+
+fn scenes(config: &TrainConfig) -> Vec<Scene> {
+    let mut learner = NativeLearner::new(config, 1).unwrap();
+    let options = SceneOptions { rows: 40, seed: 3 };
+    Scene::collect(config, &warp_envs::registry(), &mut learner, options).unwrap()
+}
+
+fn compared(config: &TrainConfig, scenes: &[Scene]) -> Vec<Comparison> {
+    let mut native = NativeLearner::new(config, 1).unwrap();
+    let mut burn = BurnLearner::new(config, 1).unwrap();
+    compare(config, scenes, &mut [&mut native, &mut burn]).unwrap()
+}
+
+fn check(keys: &str) {
+    let config = config(keys);
+    let found = compared(&config, &scenes(&config));
+    assert!(found.iter().all(Comparison::passed), "{keys}: {found:#?}");
+    let pairs = [("native", "differences"), ("native", "burn"), ("burn", "differences")];
+    for (backend, against) in pairs {
+        assert!(found.iter().any(|c| c.backend == backend && c.against == against));
+    }
+    // No comparison of nothing with nothing.
+    let of_weights = |c: &&Comparison| c.tensor.ends_with("weight") && c.against == "differences";
+    assert!(found.iter().filter(of_weights).any(|c| c.error > 0.0), "{keys}");
+}
+
+#[test]
+fn separate_and_shared_networks_pass() {
+    check("env_id = \"cartpole\"\nhidden = [16, 12]");
+    check("env_id = \"cartpole\"\nhidden = [9, 7, 5]\nshared_trunk = true\nactivation = \"relu\"");
+    check("env_id = \"acrobot\"\nhidden = []\nclip_vloss = false\nnorm_obs = true");
+}
+
+#[test]
+fn continuous_actions_pass() {
+    check("env_id = \"pendulum\"\nhidden = [11]\naction_distribution = \"squashed\"");
+    check(
+        "env_id = \"pendulum\"\nhidden = [8, 8]\nshared_trunk = true\n\
+         log_std = \"state_dependent\"",
+    );
+    check(
+        "env_id = \"pendulum\"\nhidden = [6]\nlog_std = \"state_dependent\"\n\
+         action_distribution = \"squashed\"",
+    );
+}
+
+#[test]
+fn several_policies_with_several_heads_and_agents_that_leave_pass() {
+    check(
+        "env_id = \"tag_continuous\"\nhidden = [10]\n[env]\nnum_taggers = 2\nnum_runners = 4\n\
+         tagging_distance = 0.2\nepisode_length = 15",
+    );
+}
+
+#[test]
+fn masked_choices_pass() {
+    let config = config(
+        "env_id = \"tag_continuous\"\nhidden = [8]\n[env]\nnum_taggers = 1\nnum_runners = 2",
+    );
+    let mut scenes = scenes(&config);
+    for (scene, plan) in scenes.iter_mut().zip(&config.policies) {
+        let Actions::Discrete(actions) = &scene.actions else { panic!("two discrete heads") };
+        let sizes = plan.layout.head_sizes();
+        for (at, action) in actions.iter().enumerate() {
+            let size = sizes[at % sizes.len()] as i32;
+            let allowed = (0..size).map(|j| u8::from(j == *action || (j + at as i32) % 3 != 0));
+            scene.action_mask.extend(allowed);
+        }
+    }
+    let masked = compared(&config, &scenes);
+    assert!(masked.iter().all(Comparison::passed), "{masked:#?}");
+}
+
+/// A backend that is wrong in one element by a thousandth.
+struct Wrong(NativeLearner);
+
+impl GradientSource for Wrong {
+    fn backend(&self) -> &'static str {
+        "wrong"
+    }
+
+    fn gradient(
+        &mut self,
+        policy: usize,
+        weights: &[NamedTensor],
+        minibatch: &Minibatch<'_>,
+        loss: &LossConfig,
+    ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
+        let (metrics, mut gradient) = self.0.gradient(policy, weights, minibatch, loss)?;
+        let bias = gradient.iter_mut().find(|tensor| tensor.name == "policy_head.bias").unwrap();
+        bias.data[0] *= 1.001;
+        Ok((metrics, gradient))
+    }
+}
+
+#[test]
+fn a_wrong_gradient_is_found_where_it_is() {
+    let config = config("env_id = \"cartpole\"\nhidden = [8]");
+    let mut wrong = Wrong(NativeLearner::new(&config, 1).unwrap());
+    let found = compare(&config, &scenes(&config), &mut [&mut wrong]).unwrap();
+    let failed: Vec<&str> =
+        found.iter().filter(|c| !c.passed()).map(|c| c.tensor.as_str()).collect();
+    assert_eq!(failed, ["policy_head.bias", "policy_head.bias"]);
+    let nan = Comparison { error: f64::NAN, ..found[0].clone() };
+    assert!(!nan.passed());
+}

@@ -1,0 +1,270 @@
+// A whole rollout in one launch: a warp takes 16 or 32 replicas through network, sampler and body, step
+// by step, with everything but the stored rows in registers and shared memory.
+//
+// Lane l has the replica whose outputs end up in its registers: row l / 4 of the eight rows that
+// accumulator half l % 4 holds. With 16 replicas half of the lanes mirror the other half.
+//
+// Needs, beside order.cuh's: FIRST_AGENT. For environments of one group of one agent.
+#include "order.cuh"
+
+// Choices of all heads, and their log-probability.
+#if CONTINUOUS
+struct Choice {
+    float raw[ACTION_WIDTH], bounded[ACTION_WIDTH], log_prob;
+    u32 what;
+
+    __device__ __forceinline__ void draw(const float* outputs, u32, WarpDraw stream) {
+        constexpr u32 lows[] = WARP_LOW_0, highs[] = WARP_HIGH_0;
+        log_prob = 0.0f;
+        what = 0u;
+#pragma unroll
+        for (int i = 0; i < ACTION_WIDTH; ++i) {
+            float log_std = fminf(fmaxf(outputs[ACTION_WIDTH + i], LOG_STD_MIN), LOG_STD_MAX);
+            float normal = warp_draw_normal(&stream), low = __uint_as_float(lows[i]);
+            raw[i] = outputs[i] + __expf(log_std) * normal;
+            bounded[i] = fminf(fmaxf(raw[i], low), __uint_as_float(highs[i]));
+            log_prob += -0.5f * normal * normal - log_std - 0.9189385f;
+        }
+    }
+};
+#else
+struct Choice {
+    int actions[ACTION_WIDTH];
+    float log_prob;
+    u32 what;
+
+    __device__ __forceinline__ void draw(const float* logits, u32 mask, WarpDraw stream) {
+        constexpr int sizes[] = HEADS;
+        log_prob = 0.0f;
+        what = mask << 16;
+        int first = 0;
+#pragma unroll
+        for (int head = 0; head < ACTION_WIDTH; ++head) {
+            float w[8], largest = -3.0e38f, sum = 0.0f, running = 0.0f, chosen_below = 0.0f;
+#pragma unroll
+            for (int i = 0; i < sizes[head]; ++i) {
+                w[i] = !MASKED || ((mask >> (first + i)) & 1u) ? logits[first + i] : -1.0e30f;
+                largest = fmaxf(largest, w[i]);
+            }
+            float below[8];
+#pragma unroll
+            for (int i = 0; i < sizes[head]; ++i) {
+                below[i] = w[i] - largest;
+                w[i] = __expf(below[i]);
+                sum += w[i];
+            }
+            float threshold = warp_draw_uniform(&stream) * sum;
+            int chosen = 0;
+#pragma unroll
+            for (int i = 0; i < sizes[head]; ++i) {
+                bool takes = running <= threshold && w[i] > 0.0f;
+                running += w[i];
+                chosen = takes ? i : chosen;
+                chosen_below = takes ? below[i] : chosen_below;
+            }
+            actions[head] = chosen;
+            what |= (u32)chosen << (4 * head);
+            log_prob += chosen_below - __logf(sum);
+            first += sizes[head];
+        }
+    }
+};
+#endif
+
+// What a policy sees of one replica: halves with a one behind them, and the mask's bits.
+struct Seen {
+    uint4 units[X_UNITS];
+    u32 mask;
+
+    __device__ __forceinline__ void look(const Env& env, const State& state, float* kept) {
+        float obs[OBS];
+        unsigned char allowed[MASKED ? OUT : 1];
+        float global[1];
+        Observation out;
+        out.obs[0] = obs;
+        out.action_mask[0] = allowed;
+        out.global = global;
+        observe(env, state, out);
+#pragma unroll
+        for (int q = 0; q < X_UNITS; ++q) {
+            u32 words[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                int at = q * 8 + 2 * i;
+                float low = at < OBS ? obs[at < OBS ? at : 0] : at == OBS ? 1.0f : 0.0f;
+                float high = at + 1 < OBS ? obs[at + 1 < OBS ? at + 1 : 0]
+                             : at + 1 == OBS ? 1.0f : 0.0f;
+                words[i] = pack_halves(low, high);
+            }
+            units[q] = make_uint4(words[0], words[1], words[2], words[3]);
+        }
+        mask = 0u;
+        if (MASKED) {
+#pragma unroll
+            for (int i = 0; i < OUT; ++i) mask |= allowed[i] ? 1u << i : 0u;
+        }
+        if (kept) {
+#pragma unroll
+            for (int i = 0; i < OBS; ++i) kept[i] = obs[i];
+        }
+    }
+};
+
+// Figures of a replica's ended episodes.
+struct Ended {
+    float count, lengths, returns, longest, largest, shortest, smallest;
+
+    __device__ __forceinline__ void add(float length, float total) {
+        count += 1.0f;
+        lengths += length;
+        returns += total;
+        longest = fmaxf(longest, length);
+        largest = fmaxf(largest, total);
+        shortest = fmaxf(shortest, -length);
+        smallest = fmaxf(smallest, -total);
+    }
+    __device__ __forceinline__ void write(float* episodes, u32 n, u32 replica) const {
+        float values[7] = {count, lengths, returns, longest, largest, shortest, smallest};
+#pragma unroll
+        for (int i = 0; i < 7; ++i) episodes[i * n + replica] = values[i];
+    }
+};
+
+// Rows of a lane in the stored rollout.
+__device__ __forceinline__ uint4* stored(u32* records, u32 n_rows, u32 step, u32 row) {
+    return (uint4*)records + ((unsigned long long)step * n_rows + row) * RECORD_UNITS;
+}
+
+template <int TILES>
+__device__ __forceinline__ void collect(const SmallRun& run, const WarpRun& world,
+                                        const WarpArrays& arrays, const WarpTables& tables,
+                                        const NetShared& net, unsigned short* x, u32* records,
+                                        float* episodes) {
+    int lane = threadIdx.x & 31, j = lane & 3;
+    int slot = (j * 8 + lane / 4) % (16 * TILES);
+    u32 n = run.n_rows;
+    u32 number = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * 16 * TILES + slot;
+    bool writes = j < 2 * TILES && number < n;
+    u32 replica = number < n ? number : n - 1;
+    Env env = warp_env(tables);
+    State state = warp_load(arrays, replica);
+    u32 length = arrays.episode_length[replica], before = *arrays.run_step + run.steps_before, cuts = 0u;
+    float total = arrays.episode_return[0][replica];
+    Ended ended = {0.0f, 0.0f, 0.0f, -3e38f, -3e38f, -3e38f, -3e38f};
+    Seen seen;
+    seen.look(env, state, nullptr);
+    unsigned short* own = x + slot * LDX;
+#pragma unroll
+    for (int q = 0; q < X_UNITS; ++q) *(uint4*)(own + q * 8) = seen.units[q];
+    __syncwarp();
+#pragma unroll 1
+    for (u32 t = 0; t < N_STEPS; ++t) {
+        float z[Role<0>::outputs];
+#pragma unroll
+        for (int tile = 0; tile < TILES; ++tile) {
+            u32 inputs[KX / 16][4];
+            Hidden h1, h2;
+            float out[4], low[Role<0>::outputs], high[Role<0>::outputs];
+            load_inputs(inputs, x + tile * 16 * LDX);
+            first_layer(net, inputs, h1);
+            second_layer(net, h1, h2);
+            last_layer(net, h2, out);
+            gather_outputs<0>(out, low, high);
+#pragma unroll
+            for (int o = 0; o < Role<0>::outputs; ++o) {
+                float mine = j & 1 ? high[o] : low[o];
+                z[o] = tile == 0 || j / 2 == tile ? mine : z[o];
+            }
+        }
+        u32 global = world.first_replica + replica, step_number = before + 1u + t;
+        WarpDraw stream = warp_draw(world.seed, global, before + t, WARP_PURPOSE_ACTION);
+        Choice choice;
+        choice.draw(z, seen.mask, warp_draw_agent(&stream, FIRST_AGENT));
+        Actions actions;
+        float reward = 0.0f;
+        StepOut out;
+#if CONTINUOUS
+        actions.continuous[0] = choice.bounded;
+#else
+        actions.discrete[0] = choice.actions;
+#endif
+        out.reward[0] = &reward;
+        out.alive[0] = nullptr;
+        out.terminated = false;
+        out.statistics = nullptr;
+        WarpDraw draw = warp_draw(world.seed, global, step_number, WARP_PURPOSE_STEP);
+        step(env, state, actions, draw, out);
+        length += 1u;
+        total += reward;
+        bool limit = length >= WARP_TIME_LIMIT, over = out.terminated || limit;
+        bool truncated = limit && !out.terminated && !WARP_LIMIT_TERMINATES;
+        u32 what = choice.what | (over ? ROW_ENDED : 0u) |
+                   (truncated ? ROW_TRUNCATED | cuts << 26 : 0u);
+        uint4* row = stored(records, n, t, replica);
+        if (writes) {
+#pragma unroll
+            for (int q = 0; q < X_UNITS; ++q) row[q] = seen.units[q];
+            float value = Role<0>::value ? z[Role<0>::outputs - 1] : 0.0f;
+            row[X_UNITS] = make_uint4(what, __float_as_uint(choice.log_prob),
+                                      __float_as_uint(value), __float_as_uint(reward));
+#if CONTINUOUS
+#pragma unroll
+            for (int i = 0; i < ACTION_WIDTH; ++i) ((float*)(row + X_UNITS + 1))[i] = choice.raw[i];
+#endif
+        }
+        seen.look(env, state, nullptr);
+        if (over) {
+            ended.add((float)length, total);
+            if (truncated && writes) {
+                uint4* last = stored(records, n, N_STEPS + 1 + cuts, replica);
+#pragma unroll
+                for (int q = 0; q < X_UNITS; ++q) last[q] = seen.units[q];
+            }
+            cuts += truncated ? 1u : 0u;
+            warp_begin(env, world, arrays, replica, step_number, state);
+            length = 0u;
+            total = 0.0f;
+            seen.look(env, state, nullptr);
+        }
+#pragma unroll
+        for (int q = 0; q < X_UNITS; ++q) *(uint4*)(own + q * 8) = seen.units[q];
+        __syncwarp();
+    }
+    if (!writes) return;
+    uint4* last = stored(records, n, N_STEPS, replica);
+#pragma unroll
+    for (int q = 0; q < X_UNITS; ++q) last[q] = seen.units[q];
+    warp_save(arrays, replica, state);
+    seen.look(env, state, arrays.obs[0] + (unsigned long long)replica * OBS);
+    arrays.episode_length[replica] = length;
+    arrays.episode_return[0][replica] = total;
+    ended.write(episodes, n, replica);
+}
+
+template <int TILES>
+__device__ __forceinline__ void collect_block(const SmallRun& run, const WarpRun& world,
+                                              const WarpArrays& arrays, const WarpTables& tables,
+                                              const float* parameters, u32* records,
+                                              float* episodes, u32* barrier) {
+    __shared__ NetShared net;
+    __shared__ __align__(16) unsigned short x[4][16 * TILES * LDX];
+    if (blockIdx.x == 0 && threadIdx.x == 0) *barrier = 0u;
+    for (int i = threadIdx.x; i < (int)(sizeof(x) / 4); i += blockDim.x) ((u32*)x)[i] = 0u;
+    load_net<0>(net, parameters, threadIdx.x, blockDim.x);
+    __syncthreads();
+    collect<TILES>(run, world, arrays, tables, net, x[threadIdx.x / 32], records, episodes);
+}
+
+// One warp per 16 replicas: the quickest for up to some ten thousand of them. Blocks of up to 4 warps.
+extern "C" __global__ void __launch_bounds__(128)
+    small_collect_16(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
+                     const float* parameters, u32* records, float* episodes, u32* barrier) {
+    collect_block<1>(run, world, arrays, tables, parameters, records, episodes, barrier);
+}
+
+// One warp per 32 replicas: no lane is idle in the body.
+extern "C" __global__ void __launch_bounds__(128)
+    small_collect_32(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
+                     const float* parameters, u32* records, float* episodes, u32* barrier) {
+    collect_block<2>(run, world, arrays, tables, parameters, records, episodes, barrier);
+}

@@ -1,0 +1,244 @@
+// Forward, loss and backward of tiles of 128 rows, by a group of eight warps that own one network.
+//
+// A warp takes 16 rows through the network and back; what the weights' gradients need is put into
+// shared memory once per tile, and each warp then adds to those parts of the gradients that it owns.
+// A thread's accumulators are the gradients of parameters that only it updates.
+#pragma once
+#include "loss.cuh"
+
+#define TILE_ROWS 128
+#define GROUP_THREADS 256
+
+// Stored rows, in units of 16 bytes: the observation as halves and a one, a Row, raw actions.
+#define X_UNITS (X_HALVES / 8)
+#define RAW_UNITS (CONTINUOUS ? (ACTION_WORDS + 3) / 4 : 0)
+#define RECORD_UNITS (X_UNITS + 1 + RAW_UNITS)
+
+// Tiles of the gradients that a warp owns: of the second layer, and of all the rest.
+#define WIDE_TILES (HID * HID / 1024)
+#define X_TILES ((OBS + 1 + 7) / 8)
+#define N_JOBS (M_TILES * (X_TILES + 2) + 1)
+#define SMALL_TILES ((N_JOBS + 7) / 8)
+#define OWN_TILES (WIDE_TILES + SMALL_TILES)
+
+typedef float OwnTiles[OWN_TILES][4];
+
+// What a tile leaves for the gradients of the weights.
+struct Stage {
+    unsigned short h1[TILE_ROWS * LDH];
+    unsigned short h2[TILE_ROWS * LDH];
+    unsigned short d1[TILE_ROWS * LDH];
+    unsigned short d2[TILE_ROWS * LDH];
+    unsigned short x[TILE_ROWS * LDX];
+    unsigned short out[TILE_ROWS * 8];
+    // Beside the observations, as stored.
+    uint4 rest[TILE_ROWS * (1 + RAW_UNITS)];
+};
+
+// One of the small products: where its operands lie, and what its result is.
+struct Job {
+    const unsigned short *a, *b;
+    int a_width, b_width;
+    bool exists;
+};
+
+__device__ __forceinline__ Job small_job(const Stage& stage, int number) {
+    Job job;
+    int m = number % M_TILES, kind = number / M_TILES;
+    job.exists = number < N_JOBS;
+    bool last = kind >= X_TILES + 2;
+    job.a = last ? stage.x + OBS / 16 * 16
+            : kind < X_TILES ? stage.d1 + m * 16
+            : kind == X_TILES ? stage.d2 + m * 16
+                              : stage.h2 + m * 16;
+    job.a_width = last ? LDX : LDH;
+    job.b = kind < X_TILES ? stage.x + kind * 8 : kind == X_TILES ? stage.x + OBS / 8 * 8 : stage.out;
+    job.b_width = kind <= X_TILES ? LDX : 8;
+    return job;
+}
+
+// The place in memory of element `i` of own tile `tile`; negative if it is no parameter.
+template <int NET>
+__device__ __forceinline__ int own_parameter(int warp, int lane, int tile, int i) {
+    int row = lane / 4 + 8 * (i >> 1), column = 2 * (lane & 3) + (i & 1);
+    if (tile < WIDE_TILES) {
+        int t = warp * WIDE_TILES + tile;
+        return AT_W2 + (t / N_TILES * 16 + row) * HID + t % N_TILES * 8 + column;
+    }
+    int number = warp + 8 * (tile - WIDE_TILES);
+    int m = number % M_TILES, kind = number / M_TILES;
+    if (number >= N_JOBS) return -1;
+    if (kind < X_TILES) {
+        int input = kind * 8 + column;
+        return input <= OBS ? AT_W1 + (m * 16 + row) * KX + input : -1;
+    }
+    if (kind == X_TILES) return column == OBS % 8 ? AT_B2 + m * 16 + row : -1;
+    if (column >= Role<NET>::outputs) return -1;
+    bool frozen = NET == 0 && CONTINUOUS && LOG_STD_FREE && column >= ACTION_WIDTH &&
+                  column < 2 * ACTION_WIDTH;
+    // A log-deviation that depends on nothing is a bias without weights.
+    if (kind == X_TILES + 1) return frozen ? -1 : AT_W3 + column * HID + m * 16 + row;
+    return row == OBS % 16 ? AT_B3 + column : -1;
+}
+
+// A group's barrier; groups of one block are numbered from 0.
+__device__ __forceinline__ void group_wait(int group) {
+    asm volatile("bar.sync %0, 256;" ::"r"(group + 1) : "memory");
+}
+
+// Writes the 16 rows of a warp into the stage.
+__device__ __forceinline__ void stage_hidden(unsigned short* where, const Hidden& h) {
+    int lane = threadIdx.x & 31;
+    u32 address = shared_address(where + (lane & 15) * LDH + (lane >> 4) * 8);
+#pragma unroll
+    for (int p = 0; p < M_TILES; ++p)
+        store_4(address + p * 32, h[2 * p][0], h[2 * p][1], h[2 * p + 1][0], h[2 * p + 1][1]);
+}
+
+// d *= slope at h; as halves.
+__device__ __forceinline__ void through_activation(const float (&d)[4], const u32 (&h)[2],
+                                                   u32 (&out)[2]) {
+    float a, b, c, e;
+    unpack_halves(h[0], a, b);
+    unpack_halves(h[1], c, e);
+    out[0] = pack_halves(d[0] * slope(a), d[1] * slope(b));
+    out[1] = pack_halves(d[2] * slope(c), d[3] * slope(e));
+}
+
+// The gradient at the second hidden layer from that at the outputs.
+__device__ __forceinline__ void back_to_second(const NetShared& net, u32 low, u32 high,
+                                               const Hidden& h2, Hidden& d2) {
+    int lane = threadIdx.x & 31;
+    u32 address = shared_address(net.w3 + (lane & 7) * LDH + (lane >> 3) * 8);
+#pragma unroll
+    for (int q = 0; q < N_TILES; q += 4) {
+        u32 b[4];
+        load_4_turned(b, address + q * 16);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            float c[4] = {};
+            mma8(c, low, high, b[i]);
+            through_activation(c, h2[q + i], d2[q + i]);
+        }
+    }
+}
+
+__device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden& d2,
+                                              const Hidden& h1, Hidden& d1) {
+    int lane = threadIdx.x & 31;
+    int row = (lane & 7) + ((lane >> 3) & 1) * 8, column = (lane >> 4) * 8;
+    u32 address = shared_address(net.w2 + row * LDH + column);
+#pragma unroll
+    for (int first = 0; first < M_TILES; first += PAIRS) {
+        float c[2 * PAIRS][4] = {};
+#pragma unroll
+        for (int k = 0; k < M_TILES; ++k) {
+#pragma unroll
+            for (int p = 0; p < PAIRS; ++p) {
+                u32 b[4];
+                load_4_turned(b, address + (k * 16 * LDH + (first + p) * 16) * 2);
+                mma16(c[2 * p], d2[2 * k][0], d2[2 * k][1], d2[2 * k + 1][0], d2[2 * k + 1][1],
+                      b[0], b[1]);
+                mma16(c[2 * p + 1], d2[2 * k][0], d2[2 * k][1], d2[2 * k + 1][0],
+                      d2[2 * k + 1][1], b[2], b[3]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * PAIRS; ++i)
+            through_activation(c[i], h1[2 * first + i], d1[2 * first + i]);
+    }
+}
+
+// Adds the tile in the stage to this warp's part of the gradients.
+__device__ __forceinline__ void add_gradients(const Stage& stage, int warp, OwnTiles& own) {
+    int lane = threadIdx.x & 31;
+    int first = warp * WIDE_TILES, m = first / N_TILES, n = first % N_TILES;
+    int low = lane & 7, bit3 = (lane >> 3) & 1, bit4 = lane >> 4;
+    u32 a_at = shared_address(stage.d2 + (low + bit4 * 8) * LDH + m * 16 + bit3 * 8);
+    u32 b_at = shared_address(stage.h1 + (low + bit3 * 8) * LDH + n * 8 + bit4 * 8);
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS / 16; ++k) {
+        u32 a[4];
+        load_4_turned(a, a_at + k * 16 * LDH * 2);
+#pragma unroll
+        for (int t = 0; t < WIDE_TILES; t += 2) {
+            u32 b[4];
+            // With one tile the second half of b is not used, and lies in the row's padding.
+            load_4_turned(b, b_at + (k * 16 * LDH + t * 8) * 2);
+            mma16(own[t], a[0], a[1], a[2], a[3], b[0], b[1]);
+            if (t + 1 < WIDE_TILES) mma16(own[t + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
+        }
+    }
+#pragma unroll
+    for (int s = 0; s < SMALL_TILES; ++s) {
+        Job job = small_job(stage, warp + 8 * s);
+        if (!job.exists) continue;
+        u32 a_at = shared_address(job.a + (low + bit4 * 8) * job.a_width + bit3 * 8);
+        u32 b_at = shared_address(job.b + lane * job.b_width);
+#pragma unroll
+        for (int k = 0; k < TILE_ROWS / 16; k += 2) {
+            u32 a[4], other[4], b[4];
+            load_4_turned(b, b_at + k * 16 * job.b_width * 2);
+            load_4_turned(a, a_at + k * 16 * job.a_width * 2);
+            load_4_turned(other, a_at + (k + 1) * 16 * job.a_width * 2);
+            mma16(own[WIDE_TILES + s], a[0], a[1], a[2], a[3], b[0], b[1]);
+            mma16(own[WIDE_TILES + s], other[0], other[1], other[2], other[3], b[2], b[3]);
+        }
+    }
+}
+
+// Units of 16 bytes that a lane loads of its warp's 16 rows.
+#define LANE_UNITS ((16 * RECORD_UNITS + 31) / 32)
+
+// Puts rows that were loaded into registers into the stage. Columns beyond the stored ones stay 0.
+__device__ __forceinline__ void stage_rows(Stage& stage, int warp, const uint4 (&loaded)[LANE_UNITS]) {
+    int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int i = 0; i < LANE_UNITS; ++i) {
+        int unit = lane + 32 * i, row = warp * 16 + unit / RECORD_UNITS, part = unit % RECORD_UNITS;
+        if (16 * RECORD_UNITS % 32 != 0 && unit >= 16 * RECORD_UNITS) break;
+        if (part < X_UNITS)
+            *(uint4*)(stage.x + row * LDX + part * 8) = loaded[i];
+        else
+            stage.rest[row * (1 + RAW_UNITS) + part - X_UNITS] = loaded[i];
+    }
+}
+
+// One warp's 16 rows, of which the first `rows_left` count: from the inputs in the stage to
+// everything that the gradients of the weights need. A row adds `one` times its loss to `sums`.
+template <int NET>
+__device__ __forceinline__ void warp_rows(const NetShared& net, Stage& stage, int warp,
+                                          int rows_left, const Coefficients& k, float one,
+                                          LossSums& sums) {
+    int lane = threadIdx.x & 31;
+    u32 x[KX / 16][4];
+    Hidden h1, h2, d;
+    load_inputs(x, stage.x + warp * 16 * LDX);
+    first_layer(net, x, h1);
+    stage_hidden(stage.h1 + warp * 16 * LDH, h1);
+    second_layer(net, h1, h2);
+    stage_hidden(stage.h2 + warp * 16 * LDH, h2);
+    float out[4], low[Role<NET>::outputs], high[Role<NET>::outputs];
+    last_layer(net, h2, out);
+    gather_outputs<NET>(out, low, high);
+    u32 packed[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        int row = lane / 4 + 8 * half;
+        const uint4* rest = stage.rest + (warp * 16 + row) * (1 + RAW_UNITS);
+        uint4 words = *rest;
+        Row stored = {words.x, __uint_as_float(words.y), __uint_as_float(words.z),
+                      __uint_as_float(words.w)};
+        float dz[Role<NET>::outputs];
+        bool counts = row < rows_left;
+        row_loss<NET>(half ? high : low, stored, (const float*)(rest + 1), k,
+                      counts && (lane & 3) == 0 ? one : 0.0f, dz, sums);
+        packed[half] = own_columns<NET>(dz, counts);
+        *(u32*)(stage.out + (warp * 16 + row) * 8 + 2 * (lane & 3)) = packed[half];
+    }
+    back_to_second(net, packed[0], packed[1], h2, d);
+    stage_hidden(stage.d2 + warp * 16 * LDH, d);
+    Hidden d1;
+    back_to_first(net, d, h1, d1);
+    stage_hidden(stage.d1 + warp * 16 * LDH, d1);
+}

@@ -1,0 +1,207 @@
+// Small perceptrons on tensor cores: one warp takes 16 rows through a whole network.
+//
+// Two hidden layers of HID, up to 8 outputs. The accumulator of a layer has the layout of the next
+// one's left operand, so activations stay in registers. The bias of the first layer is the weight of
+// an input that is 1 (column OBS). Weights lie in shared memory as halves, [outputs, inputs], rows
+// padded so that no two lanes of a matrix load meet in a bank.
+//
+// Needs: OBS, HID, OUT, SHARED_TRUNK, RELU.
+#pragma once
+#include "mma.cuh"
+
+#define N_NETS (SHARED_TRUNK ? 1 : 2)
+// Halves of a stored observation: inputs and the one, in units of 16 bytes.
+#define X_HALVES ((OBS + 1 + 7) / 8 * 8)
+// Inputs as the products take them.
+#define KX ((OBS + 1 + 15) / 16 * 16)
+#define LDX (KX + 8)
+#define LDH (HID + 8)
+#define N_TILES (HID / 8)
+#define M_TILES (HID / 16)
+#define NO_ROW 0xffffffffu
+
+// Outputs of a network, and where the value is among them.
+template <int NET> struct Role {
+    static constexpr bool policy = NET == 0;
+    static constexpr bool value = SHARED_TRUNK || NET == 1;
+    static constexpr int outputs = (policy ? OUT : 0) + (value ? 1 : 0);
+    static constexpr int value_column = outputs - 1;
+};
+static_assert(Role<0>::outputs <= 8, "more outputs than a tile has columns");
+
+// Parameters of one network as they lie in memory: padded matrices, one after the other.
+#define AT_W1 0
+#define AT_W2 (AT_W1 + HID * KX)
+#define AT_B2 (AT_W2 + HID * HID)
+#define AT_W3 (AT_B2 + HID)
+#define AT_B3 (AT_W3 + 8 * HID)
+#define N_PARAMETERS (AT_B3 + 8)
+
+// A network in shared memory.
+struct NetShared {
+    unsigned short w1[HID * LDX];
+    unsigned short w2[HID * LDH];
+    unsigned short w3[8 * LDH];
+    float b2[HID];
+    float b3[8];
+};
+
+__device__ __forceinline__ unsigned short half_bits(float x) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+
+// With one or two outputs, the rows of the last layer are repeated over the eight columns: then
+// every lane holds all outputs of its rows.
+template <int NET> __device__ __forceinline__ constexpr bool repeated() {
+    return Role<NET>::outputs <= 2;
+}
+
+// Writes a parameter of a network, by its place in memory, to where the products read it.
+template <int NET> __device__ __forceinline__ void place_parameter(NetShared& net, int at, float w) {
+    if (at < AT_W2) {
+        net.w1[at / KX * LDX + at % KX] = half_bits(w);
+    } else if (at < AT_B2) {
+        net.w2[(at - AT_W2) / HID * LDH + (at - AT_W2) % HID] = half_bits(w);
+    } else if (at < AT_W3) {
+        net.b2[at - AT_B2] = w;
+    } else {
+        bool bias = at >= AT_B3;
+        int o = bias ? at - AT_B3 : (at - AT_W3) / HID;
+        int k = bias ? 0 : (at - AT_W3) % HID;
+        constexpr int step = repeated<NET>() ? Role<NET>::outputs : 8;
+        if (o >= Role<NET>::outputs) return;
+#pragma unroll
+        for (int row = 0; row < 8; row += step) {
+            if (bias)
+                net.b3[row + o] = w;
+            else
+                net.w3[(row + o) * LDH + k] = half_bits(w);
+        }
+    }
+}
+
+// Copies a network from memory; all `n_threads` threads call it and wait for each other afterwards.
+template <int NET>
+__device__ void load_net(NetShared& net, const float* parameters, int thread, int n_threads) {
+    u32* words = (u32*)&net;
+    for (int i = thread; i < (int)(sizeof(NetShared) / 4); i += n_threads) words[i] = 0u;
+    __syncthreads();
+    for (int i = thread; i < N_PARAMETERS; i += n_threads)
+        place_parameter<NET>(net, i, parameters[i]);
+}
+
+__device__ __forceinline__ float activate(float x) {
+    return RELU ? fmaxf(x, 0.0f) : fast_tanh(x);
+}
+// The activation's slope, from its value.
+__device__ __forceinline__ float slope(float h) {
+    return RELU ? (h > 0.0f ? 1.0f : 0.0f) : 1.0f - h * h;
+}
+
+// Activations of 16 rows: per 8 features a word for row lane / 4 and one for row lane / 4 + 8.
+typedef u32 Hidden[N_TILES][2];
+
+// The left operand of 16 rows of inputs at `address`, rows LDX halves apart.
+__device__ __forceinline__ void load_inputs(u32 (&x)[KX / 16][4], const unsigned short* rows) {
+    int lane = threadIdx.x & 31;
+    u32 address = shared_address(rows + (lane & 15) * LDX + (lane >> 4) * 8);
+#pragma unroll
+    for (int k = 0; k < KX / 16; ++k) load_4(x[k], address + k * 32);
+}
+
+__device__ __forceinline__ void first_layer(const NetShared& net, const u32 (&x)[KX / 16][4],
+                                            Hidden& h) {
+    int lane = threadIdx.x & 31;
+    int row = (lane & 7) + ((lane >> 4) << 3), column = ((lane >> 3) & 1) * 8;
+    u32 address = shared_address(net.w1 + row * LDX + column);
+#pragma unroll
+    for (int p = 0; p < M_TILES; ++p) {
+        float c[2][4] = {};
+#pragma unroll
+        for (int k = 0; k < KX / 16; ++k) {
+            u32 b[4];
+            load_4(b, address + (p * 16 * LDX + k * 16) * 2);
+            mma16(c[0], x[k][0], x[k][1], x[k][2], x[k][3], b[0], b[1]);
+            mma16(c[1], x[k][0], x[k][1], x[k][2], x[k][3], b[2], b[3]);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            h[2 * p + i][0] = pack_halves(activate(c[i][0]), activate(c[i][1]));
+            h[2 * p + i][1] = pack_halves(activate(c[i][2]), activate(c[i][3]));
+        }
+    }
+}
+
+// Pairs of tiles whose accumulators are held at once.
+#define PAIRS (M_TILES < 4 ? M_TILES : 4)
+
+__device__ __forceinline__ void second_layer(const NetShared& net, const Hidden& h1, Hidden& h2) {
+    int lane = threadIdx.x & 31;
+    int row = (lane & 7) + ((lane >> 4) << 3), column = ((lane >> 3) & 1) * 8;
+    u32 address = shared_address(net.w2 + row * LDH + column);
+#pragma unroll
+    for (int first = 0; first < M_TILES; first += PAIRS) {
+        float c[2 * PAIRS][4];
+#pragma unroll
+        for (int i = 0; i < 2 * PAIRS; ++i) {
+            float2 bias = *(const float2*)&net.b2[(2 * first + i) * 8 + 2 * (lane & 3)];
+            c[i][0] = c[i][2] = bias.x;
+            c[i][1] = c[i][3] = bias.y;
+        }
+#pragma unroll
+        for (int k = 0; k < M_TILES; ++k) {
+#pragma unroll
+            for (int p = 0; p < PAIRS; ++p) {
+                u32 b[4];
+                load_4(b, address + ((first + p) * 16 * LDH + k * 16) * 2);
+                mma16(c[2 * p], h1[2 * k][0], h1[2 * k][1], h1[2 * k + 1][0], h1[2 * k + 1][1],
+                      b[0], b[1]);
+                mma16(c[2 * p + 1], h1[2 * k][0], h1[2 * k][1], h1[2 * k + 1][0],
+                      h1[2 * k + 1][1], b[2], b[3]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * PAIRS; ++i) {
+            h2[2 * first + i][0] = pack_halves(activate(c[i][0]), activate(c[i][1]));
+            h2[2 * first + i][1] = pack_halves(activate(c[i][2]), activate(c[i][3]));
+        }
+    }
+}
+
+// Columns 2 (lane & 3) and the next of rows lane / 4 and lane / 4 + 8.
+__device__ __forceinline__ void last_layer(const NetShared& net, const Hidden& h2, float (&out)[4]) {
+    int lane = threadIdx.x & 31;
+    float2 bias = *(const float2*)&net.b3[2 * (lane & 3)];
+    float even[4] = {bias.x, bias.y, bias.x, bias.y}, odd[4] = {};
+    u32 address = shared_address(net.w3 + (lane & 7) * LDH + (lane >> 3) * 8);
+#pragma unroll
+    for (int k = 0; k < M_TILES; k += 2) {
+        u32 b[4];
+        load_4(b, address + k * 32);
+        mma16(even, h2[2 * k][0], h2[2 * k][1], h2[2 * k + 1][0], h2[2 * k + 1][1], b[0], b[1]);
+        mma16(odd, h2[2 * k + 2][0], h2[2 * k + 2][1], h2[2 * k + 3][0], h2[2 * k + 3][1], b[2],
+              b[3]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out[i] = even[i] + odd[i];
+}
+
+// All outputs of rows lane / 4 and lane / 4 + 8, in every lane of the four that share them.
+template <int NET>
+__device__ __forceinline__ void gather_outputs(const float (&c)[4], float (&low)[Role<NET>::outputs],
+                                               float (&high)[Role<NET>::outputs]) {
+    constexpr int n = Role<NET>::outputs;
+    int base = (threadIdx.x & 31) & ~3;
+#pragma unroll
+    for (int o = 0; o < n; ++o) {
+        if (repeated<NET>()) {
+            low[o] = c[o & 1];
+            high[o] = c[2 + (o & 1)];
+        } else {
+            low[o] = __shfl_sync(0xffffffffu, c[o & 1], base + o / 2);
+            high[o] = __shfl_sync(0xffffffffu, c[2 + (o & 1)], base + o / 2);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The small learner's text: its files behind the environment's, with sizes and coefficients as
+//! constants, so that it is compiled for one network, one environment and one configuration.
+
+use crate::burn::Activation;
+use crate::config::{Algorithm, LogStd, TrainConfig};
+use std::fmt::Write;
+use warp_func::cuda::{EnvKernels, Source};
+use warp_sample::{ActionLayout, Bounding};
+
+/// Included files: names and texts.
+const FILES: [(&str, &str); 9] = [
+    ("small/mma.cuh", include_str!("mma.cuh")),
+    ("small/net.cuh", include_str!("net.cuh")),
+    ("small/loss.cuh", include_str!("loss.cuh")),
+    ("small/gradient.cuh", include_str!("gradient.cuh")),
+    ("small/order.cuh", include_str!("order.cuh")),
+    ("small/advantages.cuh", include_str!("advantages.cuh")),
+    ("small/descent.cuh", include_str!("descent.cuh")),
+    ("small/collect.cu", include_str!("collect.cu")),
+    ("small/update.cu", include_str!("update.cu")),
+];
+
+/// Rows of the last layer's tile: outputs of a network at most.
+const MOST_OUTPUTS: usize = 8;
+/// Inputs at most, so that a tile's rows fit into shared memory beside the layers.
+const MOST_INPUTS: usize = 31;
+/// Heads that a stored row has room for, and choices of one.
+const MOST_HEADS: usize = 4;
+const MOST_CHOICES: usize = 15;
+/// Truncations of one replica in a rollout that a stored row can tell apart.
+const MOST_CUTS: u32 = 63;
+/// Samples of a rollout are numbered with 32 bits, and so are a minibatch's shares.
+const MOST_SAMPLES: usize = 1 << 31;
+
+/// Why this learner can't take a run; nothing if it can.
+#[must_use]
+pub(super) fn unsupported(config: &TrainConfig) -> Option<String> {
+    let (spec, [plan]) = (&config.spec, &config.policies[..]) else {
+        return Some("more than one policy".into());
+    };
+    let keys = &plan.config;
+    let outputs = plan.layout.output_width() + usize::from(keys.shared_trunk);
+    let refusals = [
+        (spec.groups.len() != 1 || spec.n_agents() != 1, "more than one agent"),
+        (spec.groups.iter().any(|group| group.mortal), "agents that can leave"),
+        (!spec.statistics.is_empty(), "statistics of episodes"),
+        (spec.global_observation.is_some(), "a global observation"),
+        (!keys.to_train, "a policy that does not learn"),
+        (keys.norm_obs || keys.norm_reward, "normalised observations or rewards"),
+        (!matches!(keys.hidden[..], [32, 32] | [64, 64] | [128, 128]), "other hidden layers than two of 32, 64 or 128"),
+        (spec.groups[0].observation_width() > MOST_INPUTS, "an observation of more than 31 numbers"),
+        (outputs > MOST_OUTPUTS, "more than 8 outputs"),
+        (cuts(config) > MOST_CUTS, "more than 63 truncations of a replica in one rollout"),
+        (config.run.num_envs.saturating_mul(config.run.num_steps) > MOST_SAMPLES, "more than 2^31 samples in a rollout"),
+    ];
+    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
+    refused.or_else(|| unsupported_actions(&plan.layout).map(Into::into))
+}
+
+fn unsupported_actions(layout: &ActionLayout) -> Option<&'static str> {
+    match layout {
+        ActionLayout::Discrete(heads) => {
+            let fits = heads.n_heads() <= MOST_HEADS
+                && heads.sizes().iter().all(|size| *size <= MOST_CHOICES);
+            (!fits).then_some("more than 4 heads, or one of more than 15 choices")
+        }
+        ActionLayout::Continuous(elements) => {
+            (elements.bounding() == Bounding::Squash).then_some("squashed actions")
+        }
+    }
+}
+
+/// Truncations of one replica in a rollout at most.
+pub(super) fn cuts(config: &TrainConfig) -> u32 {
+    let limit = config.spec.time_limit;
+    match limit.ends {
+        warp_core::LimitEnds::Terminated => 0,
+        warp_core::LimitEnds::Truncated => {
+            (config.run.num_steps as u32).div_ceil(limit.steps.max(1)).max(1)
+        }
+    }
+}
+
+/// The translation unit for `config` on an environment with the text `env`.
+pub(super) fn source(config: &TrainConfig, env: &EnvKernels) -> Source {
+    let mut text = String::new();
+    for (name, value) in constants(config) {
+        let _ = writeln!(text, "#define {name} {value}");
+    }
+    // A name of the environment's body is none of ours.
+    text.push_str("namespace warp_small {\n");
+    text.push_str("#include \"small/collect.cu\"\n#include \"small/update.cu\"\n}\n");
+    let mut source = env.source("small.cu", &text);
+    let file = |(name, text): &(&str, &str)| {
+        // Included by the name of the file alone within their folder.
+        (name.to_string(), text.replace("#include \"", "#include \"small/"))
+    };
+    source.headers.extend(FILES.iter().map(file));
+    source
+}
+
+/// Macros and their values.
+fn constants(config: &TrainConfig) -> Vec<(&'static str, String)> {
+    let (plan, run) = (&config.policies[0], &config.run);
+    let keys = &plan.config;
+    let flag = |on: bool| u32::from(on).to_string();
+    let number = |value: f64| format!("{:e}f", value as f32);
+    let ppo = keys.algorithm == Algorithm::Ppo;
+    let (epochs, minibatches) =
+        if ppo { (keys.update_epochs, keys.num_minibatches) } else { (1, 1) };
+    let minibatches = minibatches.min(run.num_envs * run.num_steps);
+    let group = &config.spec.groups[0];
+    let heads: Vec<String> = plan.layout.head_sizes().iter().map(usize::to_string).collect();
+    let compat = keys.compat_last_step && !ppo;
+    let mut constants = vec![
+        ("OBS", group.observation_width().to_string()),
+        ("HID", keys.hidden[0].to_string()),
+        ("OUT", plan.layout.output_width().to_string()),
+        ("ACTION_WIDTH", plan.layout.action_width().to_string()),
+        ("SHARED_TRUNK", flag(keys.shared_trunk)),
+        ("RELU", flag(keys.activation == Activation::Relu)),
+        ("ALGORITHM", flag(!ppo)),
+        ("CONTINUOUS", flag(heads.is_empty())),
+        ("MASKED", flag(group.mask_width() > 0)),
+        ("LOG_STD_FREE", flag(keys.log_std == LogStd::StateIndependent)),
+        ("NORM_ADV", flag(keys.norm_adv)),
+        ("CLIP_VLOSS", flag(keys.clip_vloss)),
+        ("COMPAT", flag(compat)),
+        ("N_STEPS", run.num_steps.to_string()),
+        ("CUTS", cuts(config).to_string()),
+        ("MINIBATCHES", minibatches.to_string()),
+        ("EPOCHS", epochs.to_string()),
+        ("GAMMA", number(keys.gamma)),
+        ("LAMBDA", number(keys.gae_lambda)),
+        ("CLIP", number(keys.clip_coef)),
+        ("MAX_GRAD_NORM", number(keys.max_grad_norm)),
+        ("BLEND_1", number(1.0 - 0.9)),
+        ("KEEP_2", number(0.999)),
+        ("BLEND_2", number(1.0 - 0.999)),
+        ("EPSILON", number(keys.adam_eps)),
+        ("FIRST_AGENT", "0".into()),
+    ];
+    match &plan.layout {
+        ActionLayout::Discrete(_) => constants.push(("HEADS", format!("{{{}}}", heads.join(", ")))),
+        ActionLayout::Continuous(elements) => {
+            let (low, high) = elements.log_std_range();
+            constants.extend([
+                ("LOG_STD_MIN", number(f64::from(low))),
+                ("LOG_STD_MAX", number(f64::from(high))),
+            ]);
+        }
+    }
+    constants
+}
+
+/// How many times a rollout's samples are cut into how many minibatches.
+pub(super) fn updates(config: &TrainConfig) -> (usize, usize) {
+    let of = |name: &str| {
+        let found = constants(config).into_iter().find(|(key, _)| *key == name);
+        found.and_then(|(_, value)| value.parse().ok()).unwrap_or(1)
+    };
+    (of("EPOCHS"), of("MINIBATCHES"))
+}

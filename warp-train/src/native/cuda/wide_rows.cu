@@ -1,0 +1,314 @@
+// One row of a policy: an action drawn from its outputs, and the loss of an action with its
+// derivatives by the outputs. Twins of warp-sample and of warp-train's loss, operation by operation.
+//
+// Made for one policy by constants: P_OUT outputs per row, P_ACTION numbers per action, P_SIZES the
+// heads' sizes; of a box P_CONTINUOUS, P_SQUASH and P_LOW, P_HIGH, P_CENTRE, P_HALF, P_LN_HALF, as
+// bits; P_LOG_STD_AT where log-deviations that are parameters lie, or -1.
+
+__device__ const int wide_sizes[] = P_SIZES;
+
+#define WIDE_NONE __int_as_float((int)0xff800000u)
+#define WIDE_INFINITY __int_as_float((int)0x7f800000u)
+
+// A head's allowed logit; negative infinity for one that the mask forbids.
+__device__ inline float wide_logit(const float* out, const unsigned char* mask, int at) {
+    return mask != 0 && mask[at] == 0 ? WIDE_NONE : out[at];
+}
+
+#if !P_CONTINUOUS
+
+// Draws a choice in the head of `size` logits from `first` on; false if a logit is no number, or no
+// choice is left.
+__device__ inline bool wide_choose(const float* out, const unsigned char* mask, int first, int size,
+                                   float uniform, int* action, float* log_prob) {
+    float max = WIDE_NONE;
+    bool sound = true;
+    for (int j = first; j < first + size; ++j) {
+        sound = sound && out[j] < WIDE_INFINITY;
+        float logit = wide_logit(out, mask, j);
+        max = logit > max ? logit : max;
+    }
+    float sum = 0.0f;
+    for (int j = first; j < first + size; ++j) sum += warp_exp(wide_logit(out, mask, j) - max);
+    float threshold = uniform * sum;
+    float running = 0.0f, chosen = 0.0f;
+    int index = 0;
+    for (int j = first; j < first + size; ++j) {
+        float logit = wide_logit(out, mask, j);
+        float weight = warp_exp(logit - max);
+        bool takes = running <= threshold && weight > 0.0f;
+        running += weight;
+        index = takes ? j - first : index;
+        chosen = takes ? logit : chosen;
+    }
+    *action = index;
+    *log_prob = (chosen - max) - warp_ln(sum);
+    return sound && max > WIDE_NONE;
+}
+
+// Draws all heads; draw h of the stream belongs to head h.
+__device__ inline bool wide_sample(const float* out, const float*, const unsigned char* mask,
+                                   WarpDraw draw, int* actions, float*, float*, float* log_prob) {
+    bool sound = true;
+    int first = 0;
+    for (int head = 0; head < P_ACTION; ++head) {
+        int size = wide_sizes[head];
+        float uniform = warp_draw_uniform(&draw), part;
+        sound = wide_choose(out, mask, first, size, uniform, actions + head, &part) && sound;
+        *log_prob = head == 0 ? part : *log_prob + part;
+        first += size;
+    }
+    return sound;
+}
+
+struct WideDistribution {
+    float log_prob, entropy;
+};
+
+// Largest allowed logit and logarithm of the sum of weights of a head.
+__device__ inline void wide_normaliser(const float* out, const unsigned char* mask, int first,
+                                       int size, float* max, float* sum) {
+    *max = WIDE_NONE;
+    for (int j = first; j < first + size; ++j) {
+        float logit = wide_logit(out, mask, j);
+        *max = logit > *max ? logit : *max;
+    }
+    *sum = 0.0f;
+    for (int j = first; j < first + size; ++j) {
+        bool allowed = mask == 0 || mask[j] != 0;
+        *sum += allowed ? warp_exp(out[j] - *max) : 0.0f;
+    }
+}
+
+__device__ inline WideDistribution wide_evaluate(const float* out, const float*,
+                                                 const unsigned char* mask, const int* actions,
+                                                 const float*) {
+    WideDistribution row = {0.0f, 0.0f};
+    int first = 0;
+    for (int head = 0; head < P_ACTION; ++head) {
+        int size = wide_sizes[head];
+        float max, sum;
+        wide_normaliser(out, mask, first, size, &max, &sum);
+        float log_sum = warp_ln(sum), entropy = 0.0f;
+        for (int j = first; j < first + size; ++j) {
+            if (mask != 0 && mask[j] == 0) continue;
+            float p = warp_exp(out[j] - max) / sum;
+            float log_p = out[j] - max - log_sum;
+            if (p > 0.0f) entropy -= p * log_p;
+            if (j - first == actions[head]) row.log_prob += log_p;
+        }
+        row.entropy += entropy;
+        first += size;
+    }
+    return row;
+}
+
+// Turns the outputs of the row last evaluated into their gradient, in place.
+__device__ inline void wide_gradient(float* out, const float*, const unsigned char* mask,
+                                     const int* actions, const float*, float d_log_prob,
+                                     float d_entropy) {
+    int first = 0;
+    for (int head = 0; head < P_ACTION; ++head) {
+        int size = wide_sizes[head];
+        float max, sum;
+        wide_normaliser(out, mask, first, size, &max, &sum);
+        float log_sum = warp_ln(sum), entropy = 0.0f;
+        for (int j = first; j < first + size; ++j) {
+            if (mask != 0 && mask[j] == 0) continue;
+            float p = warp_exp(out[j] - max) / sum;
+            if (p > 0.0f) entropy -= p * (out[j] - max - log_sum);
+        }
+        for (int j = first; j < first + size; ++j) {
+            bool allowed = mask == 0 || mask[j] != 0;
+            float p = allowed ? warp_exp(out[j] - max) / sum : 0.0f;
+            float log_p = out[j] - max - log_sum;
+            float d = p == 0.0f ? 0.0f : -p * (d_log_prob + d_entropy * (log_p + entropy));
+            out[j] = j - first == actions[head] ? d + d_log_prob : d;
+        }
+        first += size;
+    }
+}
+
+#else
+
+__device__ const unsigned int wide_low[] = P_LOW;
+__device__ const unsigned int wide_high[] = P_HIGH;
+__device__ const unsigned int wide_centre[] = P_CENTRE;
+__device__ const unsigned int wide_half[] = P_HALF;
+__device__ const unsigned int wide_ln_half[] = P_LN_HALF;
+
+__device__ inline float wide_given_log_std(const float* out, const float* parameters, int d) {
+    return P_LOG_STD_AT >= 0 ? parameters[P_LOG_STD_AT + d] : out[P_ACTION + d];
+}
+
+__device__ inline float wide_clamp_log_std(float log_std) {
+    float low = warp_float(P_LOG_STD_MIN), high = warp_float(P_LOG_STD_MAX);
+    log_std = log_std < low ? low : log_std;
+    return log_std > high ? high : log_std;
+}
+
+// ln(1 - tanh(u)^2).
+__device__ inline float wide_log_slope(float u) {
+    float a = warp_float(warp_bits(u) & 0x7fffffffu);
+    return 2.0f * ((0.6931472f - a) - warp_ln(1.0f + warp_exp(-2.0f * a)));
+}
+
+__device__ inline float wide_log_jacobian(int d, float raw) {
+    return P_SQUASH ? warp_float(wide_ln_half[d]) + wide_log_slope(raw) : 0.0f;
+}
+
+__device__ inline float wide_bound(int d, float raw) {
+    float action = P_SQUASH ? warp_float(wide_centre[d]) + warp_float(wide_half[d]) * warp_tanh(raw)
+                            : raw;
+    float low = warp_float(wide_low[d]), high = warp_float(wide_high[d]);
+    action = action < low ? low : action;
+    return action > high ? high : action;
+}
+
+struct WideNormal {
+    float z, inverse_std, log_density;
+};
+
+__device__ inline WideNormal wide_normal(float raw, float mean, float log_std) {
+    float inverse_std = warp_exp(-log_std);
+    float z = (raw - mean) * inverse_std;
+    WideNormal normal = {z, inverse_std, (-0.5f * (z * z) - log_std) - 0.9189385f};
+    return normal;
+}
+
+// An element's entropy and its derivatives by mean and log-deviation.
+__device__ inline void wide_entropy(int d, float mean, float log_std, float* entropy,
+                                    float* by_mean, float* by_log_std) {
+    float plain = 1.4189385f + log_std;
+    *entropy = plain;
+    *by_mean = 0.0f;
+    *by_log_std = 1.0f;
+    if (!P_SQUASH) return;
+    const float nodes[3] = {1.1544054f, 2.3667594f, 3.7504397f};
+    const float weights[3] = {0.24012318f, 0.030757124f, 5.482688699e-4f};
+    float std = warp_exp(log_std);
+    float value = 0.45714286f * wide_log_slope(mean);
+    float mean_tanh = 0.45714286f * warp_tanh(mean), mean_tanh_node = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 3; ++i) {
+        float above = mean + std * nodes[i], below = mean - std * nodes[i];
+        float tanh_above = warp_tanh(above), tanh_below = warp_tanh(below);
+        value += weights[i] * (wide_log_slope(above) + wide_log_slope(below));
+        mean_tanh += weights[i] * (tanh_above + tanh_below);
+        mean_tanh_node += weights[i] * nodes[i] * (tanh_above - tanh_below);
+    }
+    *entropy = plain + warp_float(wide_ln_half[d]) + value;
+    *by_mean = -2.0f * mean_tanh;
+    *by_log_std = 1.0f + -2.0f * std * mean_tanh_node;
+}
+
+// Draws all elements; element d takes draws 2 d and 2 d + 1 of the stream.
+__device__ inline bool wide_sample(const float* out, const float* parameters, const unsigned char*,
+                                   WarpDraw draw, int*, float* raw, float* bounded,
+                                   float* log_prob) {
+    bool sound = true;
+    float total = 0.0f;
+    for (int d = 0; d < P_ACTION; ++d) {
+        float mean = out[d], given = wide_given_log_std(out, parameters, d);
+        sound = sound && mean * 0.0f == 0.0f && given * 0.0f == 0.0f;
+        float log_std = wide_clamp_log_std(given);
+        float u = mean + warp_exp(log_std) * warp_draw_normal(&draw);
+        raw[d] = u;
+        bounded[d] = wide_bound(d, u);
+        total += wide_normal(u, mean, log_std).log_density - wide_log_jacobian(d, u);
+    }
+    *log_prob = total;
+    return sound;
+}
+
+struct WideDistribution {
+    float log_prob, entropy;
+};
+
+__device__ inline WideDistribution wide_evaluate(const float* out, const float* parameters,
+                                                 const unsigned char*, const int*,
+                                                 const float* raw) {
+    WideDistribution row = {0.0f, 0.0f};
+    for (int d = 0; d < P_ACTION; ++d) {
+        float log_std = wide_clamp_log_std(wide_given_log_std(out, parameters, d));
+        float entropy, by_mean, by_log_std;
+        wide_entropy(d, out[d], log_std, &entropy, &by_mean, &by_log_std);
+        row.log_prob += wide_normal(raw[d], out[d], log_std).log_density -
+                        wide_log_jacobian(d, raw[d]);
+        row.entropy += entropy;
+    }
+    return row;
+}
+
+// Turns the outputs of element d into their gradient, in place.
+__device__ inline void wide_element_gradient(float* out, const float* parameters, const float* raw,
+                                             int d, float d_log_prob, float d_entropy) {
+    float mean = out[d], given = wide_given_log_std(out, parameters, d);
+    float log_std = wide_clamp_log_std(given);
+    float entropy, by_mean, by_log_std;
+    wide_entropy(d, mean, log_std, &entropy, &by_mean, &by_log_std);
+    WideNormal normal = wide_normal(raw[d], mean, log_std);
+    float outside = given == log_std ? 0.0f : given > log_std ? 1.0f : -1.0f;
+    out[d] = d_log_prob * (normal.z * normal.inverse_std) + d_entropy * by_mean;
+    float by = d_log_prob * (normal.z * normal.z - 1.0f) + d_entropy * by_log_std;
+    // Outside its range only where descent leads back inside.
+    out[P_ACTION + d] = by * outside < 0.0f ? 0.0f : by;
+}
+
+__device__ inline void wide_gradient(float* out, const float* parameters, const unsigned char*,
+                                     const int*, const float* raw, float d_log_prob,
+                                     float d_entropy) {
+    for (int d = 0; d < P_ACTION; ++d) {
+        wide_element_gradient(out, parameters, raw, d, d_log_prob, d_entropy);
+    }
+}
+
+#endif
+
+// What an algorithm says of one row.
+struct WideLoss {
+    float policy_loss, d_log_prob, value_loss, d_value, approx_kl, clipped;
+};
+
+struct WideRow {
+    float log_prob, old_log_prob, value, old_value, advantage, target;
+};
+
+__device__ inline WideLoss wide_a2c(const WideRow& row) {
+    float error = row.value - row.target;
+    WideLoss loss = {-row.log_prob * row.advantage, -row.advantage, error * error, 2.0f * error,
+                     0.0f, 0.0f};
+    return loss;
+}
+
+__device__ inline WideLoss wide_ppo(const WideRow& row) {
+    float clip = warp_float(P_CLIP);
+    float log_ratio = row.log_prob - row.old_log_prob;
+    float ratio = warp_exp(log_ratio);
+    float unclipped = -row.advantage * ratio;
+    float nearest = ratio > 1.0f - clip ? ratio : 1.0f - clip;
+    nearest = nearest < 1.0f + clip ? nearest : 1.0f + clip;
+    float clipped = -row.advantage * nearest;
+    float off = ratio - 1.0f < 0.0f ? 1.0f - ratio : ratio - 1.0f;
+    WideLoss loss = {unclipped > clipped ? unclipped : clipped,
+                     unclipped < clipped ? 0.0f : unclipped, 0.0f, 0.0f,
+                     (ratio - 1.0f) - log_ratio, off > clip ? 1.0f : 0.0f};
+    float error = row.value - row.target, plain = error * error;
+    float step = row.value - row.old_value;
+    loss.value_loss = 0.5f * plain;
+    loss.d_value = error;
+    if (P_CLIP_VLOSS && (step > clip || step < -clip)) {
+        step = step > clip ? clip : -clip;
+        float error_clipped = row.old_value + step - row.target;
+        float other = error_clipped * error_clipped;
+        if (other > plain) {
+            loss.value_loss = 0.5f * other;
+            loss.d_value = 0.0f;
+        }
+    }
+    return loss;
+}
+
+__device__ inline WideLoss wide_loss(const WideRow& row) {
+    return P_PPO ? wide_ppo(row) : wide_a2c(row);
+}

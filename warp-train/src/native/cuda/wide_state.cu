@@ -1,0 +1,80 @@
+// What the host says before an iteration, what kernels tell each other in it, and where the
+// environment's arrays lie.
+
+struct WideSettings {
+    unsigned long long seed;
+    double learning_rate;
+    float vf_coef, ent_coef;
+    unsigned int iteration, padding;
+};
+
+struct WideState {
+    // Advantages become (advantage - adv_mean) * adv_scale.
+    double adv_mean, adv_scale;
+    // L2 norm of the last gradient before clipping.
+    double norm;
+    // Sums over minibatches of the means of policy loss, value loss, entropy, divergence and clipped
+    // share, and of the norms.
+    double sums[6];
+    double explained_variance;
+    // Samples of the rollout, and which of them (in the order of use) the minibatch at hand has.
+    unsigned int n, begin, end;
+    // 1: outputs that are not finite; 2: a gradient that is not finite.
+    unsigned int fault;
+    unsigned int adam_steps, updates;
+    float clip, step_size, root_correction;
+    unsigned int padding;
+};
+
+// One group of agents that the policy acts for.
+struct WideGroup {
+    const float* obs;
+    const unsigned char* action_mask;
+    void* action;
+    const float* reward;
+    const unsigned char* alive;
+    const unsigned char* agent_terminated;
+    const float* final_obs;
+};
+
+struct WidePlaces {
+    WideGroup groups[P_GROUPS];
+    const unsigned char* terminated;
+    const unsigned char* truncated;
+    // Steps of the run done.
+    const unsigned int* run_step;
+};
+
+__device__ const unsigned int wide_group_first[] = P_GROUP_FIRST;
+__device__ const unsigned int wide_group_agents[] = P_GROUP_AGENTS;
+
+// Where an agent of the policy lies in its group's arrays.
+struct WidePlace {
+    const WideGroup* group;
+    unsigned int replica, agent;
+    // Row of [n_envs, n_agents in the group].
+    unsigned long long row;
+};
+
+__device__ inline WidePlace wide_place(const WidePlaces* places, unsigned int row) {
+    unsigned int replica = row / P_AGENTS, agent = row % P_AGENTS, g = 0;
+    while (g + 1 < P_GROUPS && agent >= wide_group_first[g + 1]) ++g;
+    WidePlace place = {&places->groups[g], replica, agent,
+                       (unsigned long long)replica * wide_group_agents[g] + agent -
+                           wide_group_first[g]};
+    return place;
+}
+
+// Sums over the block's 256 threads, in a fixed order; the result is thread 0's.
+__device__ inline double wide_block_sum(double value) {
+    __shared__ double parts[256];
+    parts[threadIdx.x] = value;
+    __syncthreads();
+    for (unsigned int half = 128; half > 0; half /= 2) {
+        if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
+        __syncthreads();
+    }
+    double sum = parts[0];
+    __syncthreads();
+    return sum;
+}

@@ -1,0 +1,284 @@
+// A whole tower (hidden layers and the output layers that read the last of them) on tensor cores, for
+// networks whose weights fit into a multiprocessor's shared memory in half precision.
+//
+// A group of four warps takes 64 rows through all layers. Weights stay in shared memory; what one
+// layer gives lies in the registers in the very order in which the next one's product wants it.
+// Products have half-precision operands and fp32 sums; losses, sums and parameters are fp32.
+//
+// Made for one tower by constants: T_DEPTH hidden layers, T_WIDTHS their inputs' widths and the
+// last one's output width (multiples of 64 but for the first, which is one of 16), T_IN
+// inputs, T_N outputs (a multiple of 16), T_WEIGHTS where each layer lies in the parameters, T_OUTS
+// real rows of the output layer, T_GAP columns left free from T_GAP_AT on, T_ROLE 0: actor and critic,
+// 1: actor, 2: critic; T_TANH.
+
+#define T_ACTS (T_ROLE != 2)
+#define T_VALUES (T_ROLE != 1)
+#define T_VALUE_AT (T_ROLE == 2 ? 0 : P_OUT)
+#define T_STRIDE (T_N + 1)
+
+typedef unsigned long long WideWord;
+
+__host__ __device__ constexpr int t_width(int l) {
+    constexpr int widths[] = T_WIDTHS;
+    return widths[l];
+}
+__host__ __device__ constexpr unsigned int t_weights(int l) {
+    constexpr unsigned int weights[] = T_WEIGHTS;
+    return weights[l];
+}
+// Outputs of layer l, padded; its inputs, padded and not.
+__host__ __device__ constexpr int t_out(int l) { return l < T_DEPTH ? t_width(l + 1) : T_N; }
+__host__ __device__ constexpr int t_in(int l) { return t_width(l); }
+__host__ __device__ constexpr int t_real_in(int l) { return l == 0 ? T_IN : t_width(l); }
+__host__ __device__ constexpr int t_real_out(int l) { return l < T_DEPTH ? t_out(l) : T_OUTS; }
+
+// The image of the weights: per layer blocks of 64 inputs, [outputs, 128 bytes], swizzled by 128
+// bytes, then blocks of 16 inputs, [outputs, 32 bytes], swizzled by 32; in bytes.
+__host__ __device__ constexpr unsigned int t_image(int l) { return t_in(l) * t_out(l) * 2; }
+__host__ __device__ constexpr unsigned int t_image_at(int l) {
+    return l == 0 ? 0 : t_image_at(l - 1) + t_image(l - 1);
+}
+__host__ __device__ constexpr int t_bias_at(int l) { return l == 0 ? 0 : t_bias_at(l - 1) + t_out(l - 1); }
+
+#define T_IMAGE t_image_at(T_DEPTH + 1)
+#define T_BIASES t_bias_at(T_DEPTH + 1)
+
+// Column of the outputs that row r of the output layer's weights stands for.
+__device__ inline int t_column(int r) { return r < T_GAP_AT ? r : r + T_GAP; }
+
+// Biases [T_BIASES] and the image of the weights, from the parameters; one thread per 2 bytes.
+extern "C" __global__ void wide_pack(const float* parameters, unsigned short* image, float* biases) {
+    unsigned int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < T_BIASES) biases[at] = 0.0f;
+    #pragma unroll
+    for (int l = 0; l <= T_DEPTH; ++l) {
+        int i = (int)at - t_bias_at(l);
+        if (l < T_DEPTH && i >= 0 && i < t_out(l)) {
+            biases[at] = parameters[t_weights(l) + t_real_out(l) * t_real_in(l) + i];
+        }
+    }
+    int o = (int)at - t_bias_at(T_DEPTH);
+    int r = o < T_GAP_AT ? o : o - T_GAP;
+    if (o >= 0 && o < T_N && r < T_OUTS && (o < T_GAP_AT || r >= T_GAP_AT)) {
+        biases[at] = parameters[t_weights(T_DEPTH) + T_OUTS * t_real_in(T_DEPTH) + r];
+    }
+    if (at * 2 >= T_IMAGE) return;
+    #pragma unroll
+    for (int l = 0; l <= T_DEPTH; ++l) {
+        if (at * 2 < t_image_at(l) || at * 2 >= t_image_at(l) + t_image(l)) continue;
+        unsigned int byte = at * 2 - t_image_at(l);
+        unsigned int whole = t_in(l) / 64 * t_out(l) * 128;
+        int row, column;
+        if (byte < whole) {
+            unsigned int block = byte / (t_out(l) * 128), inner = byte % (t_out(l) * 128);
+            row = inner / 128;
+            column = block * 64 + ((inner / 16 % 8) ^ (row % 8)) * 8 + inner % 16 / 2;
+        } else {
+            unsigned int block = (byte - whole) / (t_out(l) * 32);
+            unsigned int inner = (byte - whole) % (t_out(l) * 32);
+            row = inner / 32;
+            column = t_in(l) / 64 * 64 + block * 16 + ((inner / 16 % 2) ^ (row / 4 % 2)) * 8 +
+                     inner % 16 / 2;
+        }
+        int from = l < T_DEPTH || row < T_GAP_AT ? row : row - T_GAP;
+        bool real = from < t_real_out(l) && column < t_real_in(l) &&
+                    (l < T_DEPTH || row < T_GAP_AT || from >= T_GAP_AT);
+        float w = real ? parameters[t_weights(l) + from * t_real_in(l) + column] : 0.0f;
+        unsigned short h;
+        asm("cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(h) : "f"(w));
+        image[at] = h;
+    }
+}
+
+// Two floats as halves, the first in the lower bits; beyond the range of halves the largest of them.
+__device__ inline unsigned int t_halves(float low, float high) {
+    unsigned int pair;
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+__device__ inline unsigned int t_halves_relu(float low, float high) {
+    unsigned int pair;
+    asm("cvt.rn.relu.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+__device__ inline float t_low(unsigned int pair) {
+    float x;
+    asm("{.reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l;}" : "=f"(x) : "r"(pair));
+    return x;
+}
+__device__ inline float t_high(unsigned int pair) {
+    float x;
+    asm("{.reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h;}" : "=f"(x) : "r"(pair));
+    return x;
+}
+__device__ inline float t_exp(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+    return y;
+}
+__device__ inline float t_ln(float x) {
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y * 0.6931471806f;
+}
+__device__ inline float t_tanh(float x) {
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Activations of two sums as halves.
+__device__ inline unsigned int t_activate(float low, float high) {
+    return T_TANH ? t_halves(t_tanh(low), t_tanh(high)) : t_halves_relu(low, high);
+}
+
+// Two gradients times the slope of tanh, which is a function of its outputs h.
+__device__ inline unsigned int t_slope(float low, float high, unsigned int h) {
+    float a = t_low(h), b = t_high(h);
+    return t_halves(low * (1.0f - a * a), high * (1.0f - b * b));
+}
+
+__device__ inline unsigned int t_shared(const void* p) {
+    return (unsigned int)__cvta_generic_to_shared(p);
+}
+__device__ inline void t_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void t_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int LEFT>
+__device__ inline void t_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
+// Keeps the compiler from moving reads of sums that are still being computed.
+template <int N>
+__device__ inline void t_settle(float (&sums)[N]) {
+    #pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+// Where a product finds its right operand: address, strides in bytes, swizzle (1: 128 bytes, 3: 32).
+__device__ inline WideWord t_operand(unsigned int address, unsigned int lead, unsigned int stride,
+                                     WideWord swizzle) {
+    return (WideWord)((address & 0x3ffffu) >> 4) | (WideWord)(lead >> 4) << 16 |
+           (WideWord)(stride >> 4) << 32 | swizzle << 62;
+}
+
+__device__ inline void t_wait_barrier(unsigned int barrier, unsigned int phase) {
+    asm volatile(
+        "{\n.reg .pred p;\nAGAIN:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}"
+        ::"r"(barrier), "r"(phase) : "memory");
+}
+__device__ inline void t_expect(unsigned int barrier, unsigned int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+__device__ inline void t_bulk(unsigned int to, const void* from, unsigned int bytes,
+                              unsigned int barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+        ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
+
+// sums = inputs (64 rows, as registers) times the transposed weights of layer L.
+template <int L, int N, int K>
+__device__ inline void t_forward(unsigned int image, const unsigned int (&inputs)[K],
+                                 float (&sums)[N]) {
+    constexpr int steps = t_in(L) / 16, whole = t_in(L) / 64 * 4;
+    static_assert(N == t_out(L) / 2 && K == t_in(L) / 4, "registers do not fit the layer");
+    unsigned int base = image + t_image_at(L);
+    WideWord wide = t_operand(base, 16, 1024, 1);
+    WideWord rest = t_operand(base + whole / 4 * t_out(L) * 128, 16, 256, 3);
+    t_settle(sums);
+    t_fence();
+    #pragma unroll
+    for (int k = 0; k < steps; ++k) {
+        WideWord b = k < whole ? wide + (k / 4 * t_out(L) * 128 + k % 4 * 32) / 16
+                               : rest + (k - whole) * t_out(L) * 32 / 16;
+        Mma<t_out(L)>::template registers<0>(sums, &inputs[4 * k], b, k != 0);
+    }
+    t_commit();
+    t_wait<0>();
+    t_settle(sums);
+}
+
+// sums = gradients of layer L's outputs times its weights: gradients of its inputs.
+template <int L, int N, int K>
+__device__ inline void t_backward(unsigned int image, const unsigned int (&outputs)[K],
+                                  float (&sums)[N]) {
+    static_assert(N == t_in(L) / 2 && K == t_out(L) / 4, "registers do not fit the layer");
+    WideWord b = t_operand(image + t_image_at(L), t_out(L) * 128, 1024, 1);
+    t_settle(sums);
+    t_fence();
+    #pragma unroll
+    for (int k = 0; k < t_out(L) / 16; ++k) {
+        Mma<t_in(L)>::template registers<1>(sums, &outputs[4 * k], b + k * 2048 / 16, k != 0);
+    }
+    t_commit();
+    t_wait<0>();
+    t_settle(sums);
+}
+
+// Activations of a layer's sums, as the next product's operand.
+template <int N, int K>
+__device__ inline void t_epilogue(const float (&sums)[N], const float* biases, unsigned int (&h)[K]) {
+    #pragma unroll
+    for (int j = 0; j < N / 4; ++j) {
+        float2 b = *(const float2*)(biases + 8 * j + threadIdx.x % 4 * 2);
+        int to = j / 2 * 4 + j % 2 * 2;
+        h[to] = t_activate(sums[4 * j] + b.x, sums[4 * j + 1] + b.y);
+        h[to + 1] = t_activate(sums[4 * j + 2] + b.x, sums[4 * j + 3] + b.y);
+    }
+}
+
+// Loads the weights, once per block. The barrier is 8 bytes of shared memory.
+__device__ inline void t_load_weights(unsigned char* shared, const unsigned char* image,
+                                      const float* biases, float* shared_biases,
+                                      WideWord* barrier) {
+    unsigned int b = t_shared(barrier);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(b) : "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        t_expect(b, T_IMAGE);
+        for (unsigned int at = 0; at < T_IMAGE; at += 8192) {
+            unsigned int bytes = T_IMAGE - at < 8192 ? T_IMAGE - at : 8192;
+            t_bulk(t_shared(shared) + at, image + at, bytes, b);
+        }
+    }
+    for (int i = threadIdx.x; i < T_BIASES; i += blockDim.x) shared_biases[i] = biases[i];
+    __syncthreads();
+    t_wait_barrier(b, 0);
+}
+
+// Outputs of the 16 rows of this warp, with biases, to its part of shared memory.
+template <int N>
+__device__ inline void t_spread(const float (&sums)[N], const float* biases, float* outs) {
+    int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    #pragma unroll
+    for (int j = 0; j < N / 4; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            int column = 8 * j + 2 * q + e % 2;
+            outs[(g + e / 2 * 8) * T_STRIDE + column] = sums[4 * j + e] + biases[column];
+        }
+    }
+    __syncwarp();
+}
+
+// The hidden layers from layer L on, then the outputs. `keep(l, h)` sees each layer's activations.
+template <int L, int K, class Keep>
+__device__ inline void t_layers(unsigned int image, const float* biases, const unsigned int (&x)[K],
+                                float* outs, Keep keep) {
+    if constexpr (L == T_DEPTH) {
+        float sums[T_N / 2];
+        t_forward<L>(image, x, sums);
+        t_spread(sums, biases + t_bias_at(L), outs);
+    } else {
+        unsigned int h[t_out(L) / 4];
+        {
+            float sums[t_out(L) / 2];
+            t_forward<L>(image, x, sums);
+            t_epilogue(sums, biases + t_bias_at(L), h);
+        }
+        keep(L, h);
+        t_layers<L + 1>(image, biases, h, outs, keep);
+    }
+}

@@ -1,0 +1,318 @@
+// Loss and gradients of a minibatch on tensor cores, in two passes: the first goes through the
+// network and back, 64 rows at a time, and keeps inputs and gradients of every layer as halves; the
+// second multiplies these into gradients of the weights.
+//
+// What is kept of 64 rows lies together, per array in blocks of 64 columns, [64 rows, 128 bytes],
+// swizzled as a product wants them. Within 32 columns of a hidden layer the order is that in which
+// a thread holds them, 8 in 16 bytes.
+
+__host__ __device__ constexpr int t_blocks(int columns) { return (columns + 63) / 64; }
+// Inputs of layer l (0: observations) and gradients of its outputs, within what is kept of 64 rows.
+__host__ __device__ constexpr unsigned int t_inputs_at(int l) {
+    return l == 0 ? 0 : t_inputs_at(l - 1) + t_blocks(t_in(l - 1)) * 8192;
+}
+__host__ __device__ constexpr unsigned int t_outputs_at(int l) {
+    return l == 0 ? t_inputs_at(T_DEPTH + 1) : t_outputs_at(l - 1) + t_blocks(t_out(l - 1)) * 8192;
+}
+#define T_KEPT t_outputs_at(T_DEPTH + 1)
+
+// What this thread holds of its two rows, 16 bytes at a time.
+template <int K>
+__device__ inline void t_keep(const unsigned int (&h)[K], unsigned char* tile) {
+    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    #pragma unroll
+    for (int t = 0; t < K / 8; ++t) {
+        unsigned char* to = tile + t / 2 * 8192 + row * 128 + (((t % 2 * 4 + q) ^ (row % 8)) * 16);
+        const unsigned int* from = &h[8 * t];
+        *(uint4*)to = make_uint4(from[0], from[2], from[4], from[6]);
+        *(uint4*)(to + 1024) = make_uint4(from[1], from[3], from[5], from[7]);
+    }
+}
+
+// The same back.
+template <int K>
+__device__ inline void t_recall(unsigned int (&h)[K], const unsigned char* tile) {
+    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    #pragma unroll
+    for (int t = 0; t < K / 8; ++t) {
+        const unsigned char* from =
+            tile + t / 2 * 8192 + row * 128 + (((t % 2 * 4 + q) ^ (row % 8)) * 16);
+        uint4 upper = *(const uint4*)from, lower = *(const uint4*)(from + 1024);
+        h[8 * t] = upper.x, h[8 * t + 2] = upper.y, h[8 * t + 4] = upper.z, h[8 * t + 6] = upper.w;
+        h[8 * t + 1] = lower.x, h[8 * t + 3] = lower.y, h[8 * t + 5] = lower.z;
+        h[8 * t + 7] = lower.w;
+    }
+}
+
+// One bit per activation of a relu: whether it is positive. Bits 15 - i and 31 - i of word w are
+// those of pair 16 w + i.
+template <int K, int M>
+__device__ inline void t_signs(const unsigned int (&h)[K], unsigned int (&positive)[M]) {
+    #pragma unroll
+    for (int i = 0; i < K; ++i) {
+        // No half is above 0x7c00: sums stay within their halves.
+        positive[i / 16] |= (h[i] + 0x7fff7fffu & 0x80008000u) >> i % 16;
+    }
+}
+
+// The same in the columns' own order, 4 bytes at a time.
+template <int K>
+__device__ inline void t_keep_plain(const unsigned int (&x)[K], unsigned char* tile) {
+    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    #pragma unroll
+    for (int k = 0; k < K / 4; ++k) {
+        #pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            int chunk = (2 * k + half) % 8;
+            unsigned char* to = tile + k / 4 * 8192 + row * 128 + (chunk ^ (row % 8)) * 16 + q * 4;
+            *(unsigned int*)to = x[4 * k + 2 * half];
+            *(unsigned int*)(to + 1024) = x[4 * k + 2 * half + 1];
+        }
+    }
+}
+
+#if T_ACTS && !P_CONTINUOUS
+// The part of a row's distribution that heads half, half + 2, .. make.
+__device__ inline WideDistribution t_evaluate(float* out, const float*, const unsigned char* mask,
+                                              const int* actions, const float*, int half) {
+    WideDistribution row = {0.0f, 0.0f};
+    int first = 0;
+    #pragma unroll
+    for (int head = 0; head < P_ACTION; ++head) {
+        int size = wide_sizes[head], from = first;
+        first += size;
+        if (head % 2 != half) continue;
+        float max = WIDE_NONE, sum = 0.0f, moment = 0.0f;
+        for (int j = from; j < from + size; ++j) max = fmaxf(max, wide_logit(out, mask, j));
+        for (int j = from; j < from + size; ++j) {
+            float below = wide_logit(out, mask, j) - max, weight = t_exp(below);
+            sum += weight;
+            moment += weight > 0.0f ? weight * below : 0.0f;
+        }
+        float log_sum = t_ln(sum);
+        row.entropy += log_sum - __fdividef(moment, sum);
+        row.log_prob += out[from + actions[head]] - max - log_sum;
+    }
+    return row;
+}
+
+__device__ inline void t_gradient(float* out, const float*, const unsigned char* mask,
+                                  const int* actions, const float*, float d_log_prob,
+                                  float d_entropy, int half) {
+    int first = 0;
+    #pragma unroll
+    for (int head = 0; head < P_ACTION; ++head) {
+        int size = wide_sizes[head], from = first;
+        first += size;
+        if (head % 2 != half) continue;
+        float max = WIDE_NONE, sum = 0.0f, moment = 0.0f;
+        for (int j = from; j < from + size; ++j) max = fmaxf(max, wide_logit(out, mask, j));
+        for (int j = from; j < from + size; ++j) {
+            float below = wide_logit(out, mask, j) - max, weight = t_exp(below);
+            sum += weight;
+            moment += weight > 0.0f ? weight * below : 0.0f;
+        }
+        float inverse = __fdividef(1.0f, sum), mean = moment * inverse;
+        for (int j = from; j < from + size; ++j) {
+            float below = wide_logit(out, mask, j) - max, p = t_exp(below) * inverse;
+            // log p + entropy = (below - log sum) + (log sum - mean)
+            float d = p > 0.0f ? -p * (d_log_prob + d_entropy * (below - mean)) : 0.0f;
+            out[j] = j - from == actions[head] ? d + d_log_prob : d;
+        }
+    }
+}
+#elif T_ACTS
+__device__ inline WideDistribution t_evaluate(float* out, const float* parameters,
+                                              const unsigned char*, const int*, const float* raws,
+                                              int half) {
+    WideDistribution row = {0.0f, 0.0f};
+    for (int d = half; d < P_ACTION; d += 2) {
+        float log_std = wide_clamp_log_std(wide_given_log_std(out, parameters, d));
+        float entropy, by_mean, by_log_std;
+        wide_entropy(d, out[d], log_std, &entropy, &by_mean, &by_log_std);
+        row.log_prob += wide_normal(raws[d], out[d], log_std).log_density -
+                        wide_log_jacobian(d, raws[d]);
+        row.entropy += entropy;
+    }
+    return row;
+}
+
+__device__ inline void t_gradient(float* out, const float* parameters, const unsigned char*,
+                                  const int*, const float* raws, float d_log_prob, float d_entropy,
+                                  int half) {
+    for (int d = half; d < P_ACTION; d += 2) {
+        wide_element_gradient(out, parameters, raws, d, d_log_prob, d_entropy);
+    }
+}
+#endif
+
+// What a warp learns from.
+struct TLearn {
+    const WideSettings* settings;
+    const WideState* state;
+    const float* parameters;
+    WideSamples from;
+    // This warp's part of shared memory: outputs [16, T_STRIDE]; this thread's sums [5].
+    float* outs;
+    float* sums;
+    // This thread's row for the loss: its cell, if it has one.
+    unsigned int cell;
+    bool present;
+    unsigned int image;
+    const float* biases;
+    unsigned char* tile;
+};
+
+// Two threads per row: turns the outputs into their gradients. All lanes of the warp come here.
+__device__ inline void t_loss_row(const TLearn& a) {
+    int half = threadIdx.x % 2;
+    float* out = a.outs + threadIdx.x % 32 / 2 * T_STRIDE;
+    float advantage =
+        (float)(((double)a.from.advantages[a.cell] - a.state->adv_mean) * a.state->adv_scale);
+    WideRow row = {0.0f, a.from.log_probs[a.cell], 0.0f, a.from.values[a.cell], advantage,
+                   a.from.returns[a.cell]};
+    if (T_VALUES) row.value = out[T_VALUE_AT];
+    WideDistribution now = {0.0f, 0.0f};
+#if T_ACTS
+    const unsigned char* mask = P_MASK ? a.from.masks + (unsigned long long)a.cell * P_MASK : 0;
+    const int* actions = a.from.actions + (unsigned long long)a.cell * P_ACTION;
+    const float* raws = a.from.raws + (unsigned long long)a.cell * P_ACTION;
+    now = t_evaluate(out, a.parameters, mask, actions, raws, half);
+    __syncwarp();
+    now.log_prob += __shfl_xor_sync(0xffffffffu, now.log_prob, 1);
+    now.entropy += __shfl_xor_sync(0xffffffffu, now.entropy, 1);
+#endif
+    row.log_prob = now.log_prob;
+    WideLoss loss = wide_loss(row);
+#if T_ACTS
+    t_gradient(out, a.parameters, mask, actions, raws, loss.d_log_prob, -a.settings->ent_coef, half);
+#endif
+    if (half == 0 && a.present) {
+        if (T_VALUES) {
+            out[T_VALUE_AT] = a.settings->vf_coef * loss.d_value;
+            a.sums[1] += loss.value_loss;
+        }
+        if (T_ACTS) {
+            a.sums[0] += loss.policy_loss;
+            a.sums[2] += now.entropy;
+            a.sums[3] += loss.approx_kl;
+            a.sums[4] += loss.clipped;
+        }
+    }
+    __syncwarp();
+    if (a.present) return;
+    // A row that is not there was computed with what belongs to the first one.
+    for (int j = half; j < T_N; j += 2) out[j] = 0.0f;
+}
+
+// Gradients of the outputs of this thread's two rows, as a product's operand.
+__device__ inline void t_take_gradients(const float* outs, unsigned int (&d)[T_N / 4]) {
+    int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    #pragma unroll
+    for (int k = 0; k < T_N / 16; ++k) {
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const float* from = outs + (g + e % 2 * 8) * T_STRIDE + 16 * k + 2 * q + e / 2 * 8;
+            d[4 * k + e] = t_halves(from[0], from[1]);
+        }
+    }
+}
+
+// Layer L and all above it, forward and back: from activations below to their gradients.
+template <int L, int K>
+__device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
+                               float (&d_below)[2 * K]) {
+    if constexpr (L == T_DEPTH) {
+        {
+            float sums[T_N / 2];
+            t_forward<L>(a.image, below, sums);
+            t_spread(sums, a.biases + t_bias_at(L), a.outs);
+        }
+        t_loss_row(a);
+        __syncwarp();
+        unsigned int d[T_N / 4];
+        t_take_gradients(a.outs, d);
+        t_keep_plain(d, a.tile + t_outputs_at(L));
+        t_backward<L>(a.image, d, d_below);
+    } else {
+        unsigned int h[t_out(L) / 4];
+        float sums[t_out(L) / 2];
+        t_forward<L>(a.image, below, sums);
+        t_epilogue(sums, a.biases + t_bias_at(L), h);
+        t_keep(h, a.tile + t_inputs_at(L + 1));
+        unsigned int positive[(t_out(L) / 4 + 15) / 16] = {};
+        if (!T_TANH) t_signs(h, positive);
+        t_learn<L + 1>(a, h, sums);
+        // Activations themselves would fill the registers: relu needs a bit of each, tanh reads
+        // them again.
+        if (T_TANH) t_recall(h, a.tile + t_inputs_at(L + 1));
+        #pragma unroll
+        for (int i = 0; i < t_out(L) / 4; ++i) {
+            // Register i holds two columns of the upper or the lower row.
+            int at = i / 4 * 8 + i % 4 / 2 * 4 + i % 2 * 2;
+            if (T_TANH) {
+                h[i] = t_slope(sums[at], sums[at + 1], h[i]);
+            } else {
+                unsigned int bits = positive[i / 16];
+                h[i] = t_halves(bits & 0x8000u >> i % 16 ? sums[at] : 0.0f,
+                                bits & 0x80000000u >> i % 16 ? sums[at + 1] : 0.0f);
+            }
+        }
+        t_keep(h, a.tile + t_outputs_at(L));
+        if constexpr (L > 0) t_backward<L>(a.image, h, d_below);
+    }
+}
+
+// The first pass, for samples `first`.. of the minibatch; the blocks' sums from `parts_at` on.
+extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_learn(
+    const WideSettings* settings, const WideState* state, const unsigned int* order,
+    unsigned int first, unsigned int rows, const unsigned char* obs, const unsigned char* masks,
+    const int* actions, const float* raws, const float* log_probs, const float* values,
+    const float* advantages, const float* returns, const float* parameters,
+    const unsigned char* image, const float* biases, unsigned char* kept, double* parts,
+    unsigned int parts_at) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    float* own_biases = (float*)(shared + T_IMAGE);
+    float* all_outs = own_biases + T_BIASES;
+    float* all_sums = all_outs + 128 * T_STRIDE;
+    __shared__ WideWord barrier;
+    unsigned int n = wide_present(state, 1, first, rows);
+    unsigned int tiles = (n + 63) / 64;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    TLearn a = {settings, state, parameters,
+                {masks, actions, raws, log_probs, values, advantages, returns},
+                all_outs + warp * 16 * T_STRIDE, all_sums + threadIdx.x * 5, 0, false,
+                t_shared(shared), own_biases, 0};
+    for (int k = 0; k < 5; ++k) a.sums[k] = 0.0f;
+    if (blockIdx.x * 2 < tiles) {
+        t_load_weights(shared, image, biases, own_biases, &barrier);
+    }
+    for (unsigned int tile = blockIdx.x * 2 + warp / 4; tile < tiles; tile += gridDim.x * 2) {
+        unsigned int from = tile * 64 + warp % 4 * 16;
+        const unsigned int* samples = order + state->begin + first;
+        a.tile = kept + (unsigned long long)tile * T_KEPT;
+        a.present = from + lane / 2 < n;
+        a.cell = samples[a.present ? from + lane / 2 : 0];
+        unsigned int x[t_in(0) / 4];
+        #pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            unsigned int row = from + lane / 4 + e * 8;
+            const unsigned char* source =
+                row < n ? obs + (unsigned long long)samples[row] * (t_in(0) * 2) : 0;
+            #pragma unroll
+            for (int k = 0; k < t_in(0) / 16; ++k) {
+                int c = (16 * k + 2 * (lane % 4)) * 2;
+                x[4 * k + e] = source ? *(const unsigned int*)(source + c) : 0u;
+                x[4 * k + 2 + e] = source ? *(const unsigned int*)(source + c + 16) : 0u;
+            }
+        }
+        t_keep_plain(x, a.tile + t_inputs_at(0));
+        float unused[t_in(0) / 2];
+        t_learn<0>(a, x, unused);
+    }
+    __syncthreads();
+    if (threadIdx.x >= 5) return;
+    double sum = 0.0;
+    for (int i = 0; i < 256; ++i) sum += all_sums[i * 5 + threadIdx.x];
+    parts[(unsigned long long)(parts_at + blockIdx.x) * 5 + threadIdx.x] = sum;
+}

@@ -1,0 +1,169 @@
+// The second pass: gradients of weights and biases from what the first one kept. A block makes some
+// rows of one layer's gradient from its share of the samples; tensor cores read both operands from
+// shared memory, whose next parts the copy engine fetches meanwhile.
+
+#define T_STAGES 4
+
+// Blocks of 64 outputs that one group of four warps works on, and what a block of two groups loads.
+__host__ __device__ constexpr int t_group(int l) {
+    return t_in(l) > 128 ? 1 : t_in(l) > 64 ? 2 : 4;
+}
+__host__ __device__ constexpr int t_jobs(int l) {
+    return (t_blocks(t_out(l)) + 2 * t_group(l) - 1) / (2 * t_group(l));
+}
+__host__ __device__ constexpr int t_jobs_before(int l) {
+    return l == 0 ? 0 : t_jobs_before(l - 1) + t_jobs(l - 1);
+}
+__host__ __device__ constexpr int t_least(int a, int b) { return a < b ? a : b; }
+__host__ __device__ constexpr unsigned int t_stage(int l) {
+    return (t_least(2 * t_group(l), t_blocks(t_out(l))) + t_blocks(t_in(l))) * 8192;
+}
+__host__ __device__ constexpr unsigned int t_largest_stage(int l) {
+    return l == 0 ? t_stage(0)
+                  : t_stage(l) > t_largest_stage(l - 1) ? t_stage(l) : t_largest_stage(l - 1);
+}
+#define T_JOBS t_jobs_before(T_DEPTH + 1)
+#define T_STAGE t_largest_stage(T_DEPTH)
+
+// The column that a place within a hidden layer's kept blocks stands for.
+__device__ inline int t_true(int place) {
+    int c = place / 8 % 8, i = place % 8;
+    return place / 64 * 64 + c / 4 * 32 + i / 2 * 8 + c % 4 * 2 + i % 2;
+}
+
+struct TWeights {
+    const unsigned char* kept;
+    float* partial;
+    unsigned char* shared;
+    unsigned int barriers, ones;
+    unsigned int from, to;
+    bool fresh;
+};
+
+// Starts to fetch the part of tile `tile` that the job needs.
+template <int L>
+__device__ inline void t_fetch(const TWeights& a, unsigned int tile, int m0) {
+    int stage = (tile - a.from) % T_STAGES;
+    unsigned int barrier = a.barriers + stage * 8, to = t_shared(a.shared) + stage * T_STAGE;
+    int left = t_least(2 * t_group(L), t_blocks(t_out(L)) - m0);
+    const unsigned char* from = a.kept + (unsigned long long)tile * T_KEPT;
+    t_expect(barrier, (left + t_blocks(t_in(L))) * 8192);
+    t_bulk(to, from + t_outputs_at(L) + m0 * 8192, left * 8192, barrier);
+    t_bulk(to + 2 * t_group(L) * 8192, from + t_inputs_at(L), t_blocks(t_in(L)) * 8192, barrier);
+}
+
+template <int L, int N>
+__device__ inline void t_write(const TWeights& a, const float (&sums)[N], const float (&bias)[4],
+                               int block) {
+    int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4, warp = threadIdx.x % 128 / 32;
+    float* weights = a.partial + t_weights(L);
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+        int place = block * 64 + warp * 16 + g + e * 8;
+        int o = L < T_DEPTH ? t_true(place) : place < T_GAP_AT ? place : place - T_GAP;
+#if T_ACTS && P_CONTINUOUS
+        // Columns in the gap are log-deviations that are parameters.
+        bool gap = L == T_DEPTH && place >= T_GAP_AT && place < T_GAP_AT + T_GAP;
+        if (gap && q == 0) {
+            float* to = a.partial + P_LOG_STD_AT + place - T_GAP_AT;
+            *to = a.fresh ? bias[2 * e] : *to + bias[2 * e];
+        }
+        if (gap) continue;
+#endif
+        if (o >= t_real_out(L)) continue;
+        #pragma unroll
+        for (int j = 0; j < N / 4; ++j) {
+            #pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                int column = 8 * j + 2 * q + i;
+                column = L == 0 ? column : t_true(column);
+                if (column >= t_real_in(L)) continue;
+                float* to = weights + o * t_real_in(L) + column;
+                *to = a.fresh ? sums[4 * j + 2 * e + i] : *to + sums[4 * j + 2 * e + i];
+            }
+        }
+        float* to = weights + t_real_out(L) * t_real_in(L) + o;
+        if (q == 0) *to = a.fresh ? bias[2 * e] : *to + bias[2 * e];
+    }
+}
+
+template <int L>
+__device__ inline void t_job(const TWeights& a, int m0) {
+    constexpr int blocks = t_group(L), n = t_in(L);
+    int group = threadIdx.x / 128;
+    float sums[blocks][n / 2] = {}, bias[blocks][4] = {};
+    if (threadIdx.x == 0) {
+        for (unsigned int tile = a.from; tile < a.to && tile < a.from + T_STAGES - 1; ++tile) {
+            t_fetch<L>(a, tile, m0);
+        }
+    }
+    WideWord ones = t_operand(a.ones, 128, 256, 0);
+    for (unsigned int tile = a.from; tile < a.to; ++tile) {
+        unsigned int count = tile - a.from, stage = count % T_STAGES;
+        t_wait_barrier(a.barriers + stage * 8, count / T_STAGES & 1);
+        unsigned int at = t_shared(a.shared) + stage * T_STAGE;
+        WideWord inputs = t_operand(at + 2 * blocks * 8192, 8192, 1024, 1);
+        t_fence();
+        #pragma unroll
+        for (int b = 0; b < blocks; ++b) {
+            // A block beyond the last one makes numbers that nobody looks at.
+            WideWord outputs = t_operand(at + (group * blocks + b) * 8192, 8192, 1024, 1);
+            #pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                Mma<n>::shared(sums[b], outputs + k * 128, inputs + k * 128);
+                Mma<8>::shared(bias[b], outputs + k * 128, ones);
+            }
+        }
+        t_commit();
+        // The part before this one has been read by now.
+        t_wait<1>();
+        __syncthreads();
+        if (threadIdx.x == 0 && tile + T_STAGES - 1 < a.to) t_fetch<L>(a, tile + T_STAGES - 1, m0);
+    }
+    t_wait<0>();
+    #pragma unroll
+    for (int b = 0; b < blocks; ++b) {
+        t_settle(sums[b]);
+        t_settle(bias[b]);
+        int block = m0 + group * blocks + b;
+        if (block < t_blocks(t_out(L))) t_write<L>(a, sums[b], bias[b], block);
+    }
+}
+
+template <int L>
+__device__ inline void t_jobs_from(const TWeights& a, int job) {
+    if constexpr (L <= T_DEPTH) {
+        if (job < t_jobs(L)) {
+            t_job<L>(a, job * 2 * t_group(L));
+        } else {
+            t_jobs_from<L + 1>(a, job - t_jobs(L));
+        }
+    }
+}
+
+// Every job is done by `copies` blocks, each for its share of the rows and into its own copy of the
+// parameters, [copies, n_parameters]; or added to what is there if these rows are not the first.
+extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_weights(
+    const WideState* state, unsigned int first, unsigned int rows, unsigned int copies,
+    const unsigned char* kept, float* partial, unsigned int n_parameters) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    __shared__ WideWord barriers[T_STAGES];
+    __shared__ __align__(1024) unsigned short ones[512];
+    for (int i = threadIdx.x; i < 512; i += 256) ones[i] = 0x3c00;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < T_STAGES; ++i) {
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(t_shared(&barriers[i]))
+                         : "memory");
+        }
+    }
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    unsigned int tiles = (wide_present(state, 1, first, rows) + 63) / 64;
+    unsigned int job = blockIdx.x / copies, copy = blockIdx.x % copies;
+    if (tiles == 0 && first > 0) return;
+    TWeights a = {kept, partial + (unsigned long long)copy * n_parameters, shared,
+                  t_shared(barriers), t_shared(ones),
+                  (unsigned int)((unsigned long long)tiles * copy / copies),
+                  (unsigned int)((unsigned long long)tiles * (copy + 1) / copies), first == 0};
+    t_jobs_from<0>(a, (int)job);
+}

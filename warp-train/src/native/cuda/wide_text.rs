@@ -1,0 +1,292 @@
+//! The CUDA text of the wide path, made for one policy by constants.
+
+use super::wide_network::{Role, Tower, WideNetwork};
+use crate::burn::Activation;
+use crate::config::{Algorithm, PolicyPlan, TrainConfig};
+use std::fmt::Write;
+use warp_core::{EnvSpec, LimitEnds};
+use warp_func::cuda::Source;
+use warp_sample::{ActionLayout, Bounding, GaussianLayout};
+
+const STATE: &str = include_str!("wide_state.cu");
+const ROWS: &str = include_str!("wide_rows.cu");
+const GEMM: &str = include_str!("wide_gemm.cu");
+const ROLLOUT: &str = include_str!("wide_rollout.cu");
+const UPDATE: &str = include_str!("wide_update.cu");
+const TENSOR: [&str; 4] = [
+    include_str!("wide_tensor.cu"),
+    include_str!("wide_tensor_act.cu"),
+    include_str!("wide_tensor_learn.cu"),
+    include_str!("wide_tensor_weights.cu"),
+];
+
+/// How often one agent's episode can be cut by a time limit within a rollout.
+pub(super) fn truncation_slots(spec: &EnvSpec, n_steps: usize) -> usize {
+    match spec.time_limit.ends {
+        LimitEnds::Terminated => 0,
+        LimitEnds::Truncated => n_steps.div_ceil(spec.time_limit.steps.max(1) as usize),
+    }
+}
+
+/// The kernels that every network needs.
+pub(super) fn general(
+    config: &TrainConfig,
+    index: usize,
+    first_agent: u32,
+    network: &WideNetwork,
+) -> Source {
+    let text = [STATE, ROWS, GEMM, ROLLOUT, UPDATE].join("\n");
+    let text = constants(config, index, first_agent, network) + &text;
+    Source::new("wide.cu", text)
+}
+
+/// The kernels of one tower on tensor cores.
+pub(super) fn tensor(
+    config: &TrainConfig,
+    index: usize,
+    first_agent: u32,
+    (network, shape): (&WideNetwork, &TensorShape),
+) -> Source {
+    let mut text = constants(config, index, first_agent, network);
+    let tanh = config.policies[index].config.activation == Activation::Tanh;
+    shape.constants(tanh, &mut text);
+    text += &[STATE, ROWS, GEMM, ROLLOUT, UPDATE].join("\n");
+    text += &products(&shape.products());
+    text += &TENSOR.join("\n");
+    Source::new("wide_tensor.cu", text)
+}
+
+/// The constants that say what the policy is.
+fn constants(
+    config: &TrainConfig,
+    index: usize,
+    first_agent: u32,
+    network: &WideNetwork,
+) -> String {
+    let (plan, spec) = (&config.policies[index], &config.spec);
+    let mut text = String::from("#include \"draw.cuh\"\n");
+    let mut define = |name: &str, value: String| {
+        let _ = writeln!(text, "#define P_{name} {value}");
+    };
+    let groups: Vec<_> = plan.groups.iter().map(|g| &spec.groups[*g]).collect();
+    let agents: Vec<_> = groups.iter().map(|group| group.n_agents).collect();
+    let firsts = agents.iter().scan(0, |next, n| {
+        *next += n;
+        Some(*next - n)
+    });
+    let layout = &plan.layout;
+    define("GROUPS", groups.len().to_string());
+    define("GROUP_FIRST", list(firsts));
+    define("GROUP_AGENTS", list(agents.iter().copied()));
+    define("AGENTS", format!("{}u", plan.n_agents(spec)));
+    define("FIRST_AGENT", format!("{first_agent}u"));
+    define("WIDTH", network.observation_width().to_string());
+    define("MASK", groups[0].mask_width().to_string());
+    define("MORTAL", u8::from(groups.iter().any(|group| group.mortal)).to_string());
+    define("SLOTS", truncation_slots(spec, config.run.num_steps).to_string());
+    define("OUT", network.n_outputs.to_string());
+    define("ACTION", layout.action_width().to_string());
+    let sizes = layout.head_sizes();
+    define("SIZES", if sizes.is_empty() { "{0}".into() } else { list(sizes.iter().copied()) });
+    let log_std = network.log_std.as_ref().map_or(-1, |range| range.start as i64);
+    define("LOG_STD_AT", log_std.to_string());
+    algorithm(plan, &mut define);
+    match layout {
+        ActionLayout::Discrete(_) => define("CONTINUOUS", "0".into()),
+        ActionLayout::Continuous(elements) => gaussian(elements, &mut define),
+    }
+    text
+}
+
+fn algorithm(plan: &PolicyPlan, define: &mut dyn FnMut(&str, String)) {
+    let ppo = plan.config.algorithm == Algorithm::Ppo;
+    let minibatches = if ppo { plan.config.num_minibatches } else { 1 };
+    define("PPO", u8::from(ppo).to_string());
+    define("MINIBATCHES", format!("{minibatches}u"));
+    define("CLIP", bits(plan.config.clip_coef as f32));
+    define("CLIP_VLOSS", u8::from(plan.config.clip_vloss).to_string());
+}
+
+fn gaussian(elements: &GaussianLayout, define: &mut dyn FnMut(&str, String)) {
+    let each = |value: &dyn Fn(usize) -> f32| list((0..elements.dim()).map(|d| bits(value(d))));
+    define("CONTINUOUS", "1".into());
+    define("SQUASH", u8::from(elements.bounding() == Bounding::Squash).to_string());
+    define("LOW", each(&|d| elements.bounds(d).0));
+    define("HIGH", each(&|d| elements.bounds(d).1));
+    define("CENTRE", each(&|d| elements.scale(d)[0]));
+    define("HALF", each(&|d| elements.scale(d)[1]));
+    define("LN_HALF", each(&|d| elements.scale(d)[2]));
+    define("LOG_STD_MIN", bits(elements.log_std_range().0));
+    define("LOG_STD_MAX", bits(elements.log_std_range().1));
+}
+
+fn list<T: ToString>(values: impl Iterator<Item = T>) -> String {
+    format!("{{{}}}", values.map(|v| v.to_string()).collect::<Vec<_>>().join(", "))
+}
+
+fn bits(value: f32) -> String {
+    format!("0x{:08x}u", value.to_bits())
+}
+
+/// Rows of a tile on tensor cores.
+pub(super) const TILE_ROWS: usize = 64;
+/// Stages of the ring of tiles that gradients of weights are made from.
+const STAGES: usize = 4;
+/// Bytes of 64 rows of 64 columns.
+const BLOCK: usize = 8192;
+
+/// A tower as tensor cores see it; the sizes that `wide_tensor*.cu` computes for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TensorShape {
+    tower: Tower,
+    /// Inputs of each layer, padded, and then of none.
+    widths: Vec<usize>,
+    /// Outputs, padded.
+    outputs: usize,
+}
+
+impl TensorShape {
+    /// The shape of `tower`, if it has one that fits into `shared_bytes` of shared memory.
+    pub(super) fn new(tower: &Tower, shared_bytes: usize) -> Option<Self> {
+        let first = tower.hidden.first()?.n_in.next_multiple_of(16);
+        let widths: Vec<_> =
+            [first].into_iter().chain(tower.hidden.iter().map(|layer| layer.n_out)).collect();
+        let columns = tower.heads.n_out + tower.gap;
+        let shape = Self { tower: tower.clone(), widths, outputs: columns.next_multiple_of(16) };
+        let whole = shape.widths[1..].iter().all(|width| width % 64 == 0 && *width <= 256);
+        // What kernels declare for themselves.
+        let fixed = 3 * 1024;
+        let largest = shape.learn_bytes().max(shape.weights_bytes()) + fixed;
+        let fits = whole && first <= 256 && shape.outputs <= 256 && largest <= shared_bytes;
+        fits.then_some(shape)
+    }
+
+    fn outputs_of(&self, layer: usize) -> usize {
+        self.widths.get(layer + 1).copied().unwrap_or(self.outputs)
+    }
+
+    fn layers(&self) -> std::ops::Range<usize> {
+        0..self.widths.len()
+    }
+
+    /// Observations as kept in a rollout: halves per row.
+    pub(super) fn observation_width(&self) -> usize {
+        self.widths[0]
+    }
+
+    /// Bytes of all weights as halves.
+    pub(super) fn image_bytes(&self) -> usize {
+        self.layers().map(|l| 2 * self.widths[l] * self.outputs_of(l)).sum()
+    }
+
+    /// Biases, padded.
+    pub(super) fn biases(&self) -> usize {
+        self.layers().map(|l| self.outputs_of(l)).sum()
+    }
+
+    /// Bytes kept of a tile between the two passes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let blocks = |columns: usize| columns.div_ceil(64);
+        let all = self.layers().map(|l| blocks(self.widths[l]) + blocks(self.outputs_of(l)));
+        all.sum::<usize>() * BLOCK
+    }
+
+    /// Shared memory of the kernel that acts.
+    pub(super) fn act_bytes(&self) -> usize {
+        self.image_bytes() + 4 * (self.biases() + 128 * (self.outputs + 1))
+    }
+
+    /// Shared memory of the first pass.
+    pub(super) fn learn_bytes(&self) -> usize {
+        self.act_bytes() + 256 * 5 * 4
+    }
+
+    /// Shared memory of the second pass.
+    pub(super) fn weights_bytes(&self) -> usize {
+        let stage = |l: usize| {
+            let outputs = (2 * self.group(l)).min(self.outputs_of(l).div_ceil(64));
+            (outputs + self.widths[l].div_ceil(64)) * BLOCK
+        };
+        // A block of two groups is laid out as if both were full.
+        let room = |l: usize| (2 * self.group(l) + self.widths[l].div_ceil(64)) * BLOCK;
+        self.layers().map(|l| stage(l).max(room(l))).max().unwrap_or(0) * STAGES
+    }
+
+    /// Blocks of 64 outputs that four warps work on in the second pass.
+    fn group(&self, layer: usize) -> usize {
+        match self.widths[layer] {
+            129.. => 1,
+            65.. => 2,
+            _ => 4,
+        }
+    }
+
+    /// Jobs of the second pass.
+    pub(super) fn jobs(&self) -> usize {
+        let jobs = |l: usize| self.outputs_of(l).div_ceil(64).div_ceil(2 * self.group(l));
+        self.layers().map(jobs).sum()
+    }
+
+    /// Widths of the products that the text needs.
+    fn products(&self) -> Vec<usize> {
+        let widths = self.widths.iter().copied().chain([self.outputs, 8]);
+        let mut widths: Vec<_> = widths.collect();
+        widths.sort_unstable();
+        widths.dedup();
+        widths
+    }
+
+    fn constants(&self, tanh: bool, text: &mut String) {
+        let tower = &self.tower;
+        let role = match tower.role {
+            Role::Both => 0,
+            Role::Actor => 1,
+            Role::Critic => 2,
+        };
+        let inputs = tower.hidden.first().unwrap_or(&tower.heads).n_in;
+        for (name, value) in [
+            ("DEPTH", tower.hidden.len().to_string()),
+            ("WIDTHS", list(self.widths.iter())),
+            ("IN", inputs.to_string()),
+            ("N", self.outputs.to_string()),
+            ("WEIGHTS", list(tower.layers().map(|layer| format!("{}u", layer.weight)))),
+            ("OUTS", tower.heads.n_out.to_string()),
+            ("GAP_AT", tower.gap_at.to_string()),
+            ("GAP", tower.gap.to_string()),
+            ("ROLE", role.to_string()),
+            ("TANH", u8::from(tanh).to_string()),
+        ] {
+            let _ = writeln!(text, "#define T_{name} {value}");
+        }
+    }
+}
+
+/// Products of a group of four warps, 64 rows by 16 by each of `widths`: the left operand in
+/// registers and the right one in shared memory, turned or not; or both in shared memory, turned.
+fn products(widths: &[usize]) -> String {
+    let mut text = String::from("\ntypedef unsigned long long WideWord;\ntemplate <int N> struct Mma;\n");
+    for n in widths {
+        let d = n / 2;
+        let numbered = |format: &dyn Fn(usize) -> String| {
+            (0..d).map(format).collect::<Vec<_>>().join(", ")
+        };
+        let places = numbered(&|i| format!("%{i}"));
+        let sums = numbered(&|i| format!("\"+f\"(d[{i}])"));
+        let code = format!("wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {{{places}}}");
+        let [a, b, c, e, right, add, turned] = std::array::from_fn(|i| d + i);
+        let _ = write!(
+            text,
+            "template <> struct Mma<{n}> {{\n\
+             template <int TURNED> __device__ static inline void registers(\n\
+             float (&d)[{d}], const unsigned int* a, WideWord b, int add) {{\n\
+             asm volatile(\"{{.reg .pred p; setp.ne.b32 p, %{add}, 0; {code}, \
+             {{%{a}, %{b}, %{c}, %{e}}}, %{right}, p, 1, 1, %{turned};}}\"\n\
+             : {sums} : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), \"r\"(add), \
+             \"n\"(TURNED));\n}}\n\
+             __device__ static inline void shared(float (&d)[{d}], WideWord a, WideWord b) {{\n\
+             asm volatile(\"{code}, %{a}, %{b}, 1, 1, 1, 1, 1;\" : {sums} : \"l\"(a), \"l\"(b));\n\
+             }}\n}};\n"
+        );
+    }
+    text
+}

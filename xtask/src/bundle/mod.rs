@@ -1,0 +1,254 @@
+//! `cargo xtask bundle`: everything that a machine with a GPU and no Rust needs, in one folder.
+//!
+//! Holds the release program, a second one with LibTorch where `LIBTORCH` says that there is one, the
+//! test binaries that have tests named `cuda_*`, recorded cases and a script. [`artifacts`] finds
+//! what cargo built. Only what the last bundle put into the folder is replaced.
+
+pub mod artifacts;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::workspace::{self, CommandLine};
+use artifacts::Artifact;
+
+const SCRIPT: &str = include_str!("run.sh");
+
+/// What the folder may hold in bytes: it travels.
+const LARGEST: u64 = 48 * 1000 * 1000;
+
+/// What a bundle consists of.
+const PARTS: [&str; 6] = ["bin", "tests", "golden", "data", "run_configs", "run.sh"];
+
+/// Recorded cases of the workspace.
+const GOLDEN: &str = "warp-envs/tests/golden";
+const RUN_CONFIGS: &str = "warp-examples/tests/data/warpdrive_run_configs";
+
+/// What the command line asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Options {
+    /// The folder to write.
+    out: PathBuf,
+    /// More recorded cases.
+    golden: Option<PathBuf>,
+    /// The published data that some were recorded with.
+    data: Option<PathBuf>,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Self> {
+        let mut options =
+            Self { out: workspace::root().join("bundle"), golden: None, data: None };
+        let mut rest = arguments.iter();
+        while let Some(name) = rest.next() {
+            let mut folder = || match rest.next() {
+                // Relative to where cargo was called, as a person would expect.
+                Some(value) => Ok(std::path::absolute(value)?),
+                None => bail!("{name} needs a folder"),
+            };
+            match name.as_str() {
+                "--out" => options.out = folder()?,
+                "--golden" => options.golden = Some(folder()?),
+                "--data" => options.data = Some(folder()?),
+                _ => bail!("`{name}`: expected --out DIR, --golden DIR or --data DIR"),
+            }
+        }
+        for folder in options.golden.iter().chain(&options.data) {
+            ensure!(folder.is_dir(), "{} is no folder", folder.display());
+        }
+        Ok(options)
+    }
+}
+
+/// Builds and writes the bundle.
+///
+/// # Errors
+/// A build that fails, a folder that can't be written, or a bundle that is too large.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let options = Options::parse(arguments)?;
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    ensure!(
+        !flags.contains("target-cpu"),
+        "RUSTFLAGS is \"{flags}\": the bundle is for any x86-64 processor, without target-cpu"
+    );
+    clear(&options.out)?;
+    programs(&options.out)?;
+    tests(&options.out)?;
+    let root = workspace::root();
+    copy_folder(&root.join(GOLDEN), &options.out.join("golden"))?;
+    copy_folder(&root.join(RUN_CONFIGS), &options.out.join("run_configs"))?;
+    if let Some(golden) = &options.golden {
+        copy_folder(golden, &options.out.join("golden"))?;
+    }
+    if let Some(data) = &options.data {
+        copy_folder(data, &options.out.join("data"))?;
+    }
+    write_script(&options.out.join("run.sh"))?;
+    weigh(&options.out)
+}
+
+/// Removes the last bundle, and nothing else that lies in the folder.
+fn clear(out: &Path) -> Result<()> {
+    for part in PARTS {
+        let path = out.join(part);
+        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        match removed {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(e).with_context(|| format!("cannot remove {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// `bin/warp`, and `bin/warp-tch` where there is LibTorch.
+fn programs(out: &Path) -> Result<()> {
+    let build = "cargo build --release --locked -p warp-examples --bin warp";
+    take(&program(build)?, &out.join("bin").join("warp"))?;
+    let manifest = workspace::read_toml(&workspace::root().join("warp-examples/Cargo.toml"))?;
+    let has_tch = manifest.get("features").is_some_and(|features| features.get("tch").is_some());
+    if std::env::var_os("LIBTORCH").is_none() || !has_tch {
+        println!("bin/warp-tch is left out: LIBTORCH, the folder of LibTorch, is not set");
+        return Ok(());
+    }
+    // In a folder of its own, since the features of both would alternate in one.
+    let build = format!("{build} --features tch --target-dir target/tch");
+    take(&program(&build)?, &out.join("bin").join("warp-tch"))
+}
+
+fn program(build: &str) -> Result<PathBuf> {
+    let command = CommandLine::new(&format!("{build} {}", artifacts::FORMAT));
+    println!("$ {command}");
+    let built = artifacts::executables(&command.output()?);
+    let program = built.into_iter().find(|artifact| artifact.name == "warp");
+    Ok(program.with_context(|| format!("`{command}` built no program called warp"))?.path)
+}
+
+/// The test binaries with tests named `cuda_*`.
+fn tests(out: &Path) -> Result<()> {
+    let command = "cargo test --no-run --locked --workspace --exclude xtask";
+    let command = CommandLine::new(&format!("{command} {}", artifacts::FORMAT));
+    println!("$ {command}");
+    for artifact in artifacts::executables(&command.output()?) {
+        let n = if artifact.is_test { artifacts::gpu_tests(&artifact)? } else { 0 };
+        if n > 0 {
+            let Artifact { package, name, path, .. } = &artifact;
+            println!("tests/{package}-{name}: {n} tests");
+            take(path, &out.join("tests").join(format!("{package}-{name}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a binary without its debug information.
+fn take(from: &Path, to: &Path) -> Result<()> {
+    make_folder_of(to)?;
+    let stripped = Command::new("strip").arg("-o").arg(to).arg(from).status();
+    let stripped = stripped.context("cannot start `strip`, which comes with the C linker")?;
+    ensure!(stripped.success(), "`strip` of {} ended with {stripped}", from.display());
+    Ok(())
+}
+
+/// Copies recordings, descriptions and data; other files stay behind.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    let context = || format!("cannot copy {}", from.display());
+    for entry in fs::read_dir(from).with_context(context)? {
+        let entry = entry.with_context(context)?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if source.is_dir() {
+            copy_folder(&source, &target)?;
+        } else if source.extension().is_some_and(|e| e != "py" && e != "md") {
+            make_folder_of(&target)?;
+            fs::copy(&source, &target).with_context(context)?;
+        }
+    }
+    Ok(())
+}
+
+fn make_folder_of(file: &Path) -> Result<()> {
+    let folder = file.parent().unwrap_or(file);
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+fn write_script(path: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let context = || format!("cannot write {}", path.display());
+    fs::write(path, SCRIPT).with_context(context)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).with_context(context)
+}
+
+/// Says how large the bundle is, and refuses one that is too large.
+fn weigh(out: &Path) -> Result<()> {
+    let mut total = 0;
+    for part in PARTS {
+        let size = size(&out.join(part))?;
+        println!("{:>6.1} MB  {part}", size as f64 / 1e6);
+        total += size;
+    }
+    let (mb, largest) = (total as f64 / 1e6, LARGEST / 1_000_000);
+    println!("{mb:>6.1} MB  in {}; on the other machine: ./run.sh [PART]...", out.display());
+    ensure!(total <= LARGEST, "the bundle has {mb:.1} MB, but {largest} MB are the most it may have");
+    Ok(())
+}
+
+/// Bytes of a file, or of all files of a folder; 0 for what is not there.
+fn size(path: &Path) -> Result<u64> {
+    if !path.is_dir() {
+        return Ok(fs::metadata(path).map_or(0, |file| file.len()));
+    }
+    let entries = fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
+    entries.map(|entry| size(&entry?.path())).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Options> {
+        Options::parse(&arguments.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_are_read_or_refused_by_name() {
+        let options = parse(&["--golden", "/", "--out", "/nowhere/b"]).unwrap();
+        assert_eq!(options.golden.as_deref(), Some(Path::new("/")));
+        assert_eq!(options.out, Path::new("/nowhere/b"));
+        let refused = |arguments: &[&str]| parse(arguments).unwrap_err().to_string();
+        assert_eq!(refused(&["--golden", "/none"]), "/none is no folder");
+        assert_eq!(refused(&["--data"]), "--data needs a folder");
+        assert!(refused(&["--gold", "x"]).starts_with("`--gold`: expected"));
+    }
+
+    #[test]
+    fn only_the_last_bundle_is_replaced() {
+        let out = std::env::temp_dir().join(format!("bundle-{}", std::process::id()));
+        fs::create_dir_all(out.join("tests")).unwrap();
+        fs::write(out.join("tests/old"), "12").unwrap();
+        fs::write(out.join("mine"), "345").unwrap();
+        clear(&out).unwrap();
+        copy_folder(&workspace::root().join(RUN_CONFIGS), &out.join("run_configs")).unwrap();
+        assert!(!out.join("tests").exists() && out.join("mine").exists());
+        assert!(size(&out.join("run_configs")).unwrap() > 1000);
+        assert_eq!(size(&out.join("bin")).unwrap(), 0);
+        fs::remove_dir_all(&out).unwrap();
+    }
+
+    /// The script's own list of parts, and a refusal of any other.
+    #[test]
+    fn the_script_names_its_parts() {
+        let script = workspace::root().join("xtask/src/bundle/run.sh");
+        let run = |argument: &str| Command::new("bash").arg(&script).arg(argument).output().unwrap();
+        let (help, wrong) = (run("--help"), run("nonsense"));
+        assert!(help.status.success());
+        let help = String::from_utf8(help.stdout).unwrap();
+        for part in ["parity", "replay", "sanitize", "samplers", "bench", "train", "profile"] {
+            assert!(help.contains(part), "{help}");
+        }
+        assert_eq!(wrong.status.code(), Some(2));
+        assert!(String::from_utf8(wrong.stderr).unwrap().contains("nonsense"));
+    }
+}

@@ -1,0 +1,266 @@
+#!/usr/bin/env bash
+# Runs the bundle on a machine with a GPU. Needs the driver and NVRTC, which Python's packages may
+# bring; no Rust, no network. A part writes report/PART.json as it goes: what was run, how it ended,
+# how long it took, and what it printed.
+set -u
+shopt -s nullglob
+
+usage() {
+    cat <<'TEXT'
+usage: ./run.sh [PART]...    without a part: all of them
+
+  parity    GPU tests; both bodies of every environment, compared bit for bit
+  replay    recorded cases on the GPU
+  sanitize  compute-sanitizer (memcheck, racecheck) over every environment's kernels
+  samplers  GPU tests of the samplers, and their times
+  bench     environment steps per second
+  train     training throughput, and runs to a score
+  profile   Nsight Compute over the main kernels
+
+REPORT=DIR  where reports go (report)      LIMIT=SECONDS  of one part at most (460)
+TEXT
+}
+
+parts=(parity replay sanitize samplers bench train profile)
+chosen=("$@")
+for argument in "$@"; do
+    case " ${parts[*]} " in
+        *" $argument "*) ;;
+        *) if [ "$argument" = --help ] || [ "$argument" = -h ]; then usage; exit 0; fi
+           echo "there is no part \"$argument\": ${parts[*]}" >&2
+           exit 2 ;;
+    esac
+done
+[ "${#chosen[@]}" -gt 0 ] || chosen=("${parts[@]}")
+
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+report="${REPORT:-$PWD/report}"
+limit="${LIMIT:-460}"
+scratch="$(mktemp -d)" || exit 1
+trap 'rm -rf "$scratch"' EXIT
+mkdir -p "$report" || exit 1
+chmod +x bin/* tests/* 2>/dev/null
+# Compiled kernels of this bundle, so that no old ones are measured.
+export WARP_CACHE="${WARP_CACHE:-$scratch/kernels}"
+
+# Libraries of Python's packages: NVRTC, NCCL, LibTorch and what it needs.
+find_libraries() {
+    command -v python3 >/dev/null || return 0
+    local found
+    found="$(python3 - <<'PYTHON'
+import glob, os, sys
+folders = []
+for site in dict.fromkeys(path for path in sys.path if path):
+    for pattern in ("torch/lib", "nvidia/*/lib"):
+        folders += sorted(glob.glob(os.path.join(site, pattern)))
+print(":".join(folders))
+PYTHON
+)" || return 0
+    [ -z "$found" ] || export LD_LIBRARY_PATH="$found${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+}
+
+# json_text FILE LINES: the file's last lines as a JSON string.
+json_text() {
+    tail -n "$2" "$1" | LC_ALL=C tr -d '\000-\010\013-\037\177-\377' |
+        sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/\t/    /g' |
+        awk 'BEGIN { printf "\"" } { printf "%s%s", (NR > 1 ? "\\n" : ""), $0 } END { printf "\"" }'
+}
+
+# is_json FILE: whether it holds one object.
+is_json() {
+    [ "$(head -c 1 "$1")" = "{" ] && [ "$(tail -c 2 "$1" | head -c 1)" = "}" ]
+}
+
+# write_report: all results so far, complete at every moment.
+write_report() {
+    local seconds=$((SECONDS - part_start))
+    {
+        printf '{\n"part": "%s",\n"seconds": %d,\n"failed": %d,\n' "$part" "$seconds" "$failed"
+        printf '"machine": %s,\n"results": [\n' "$machine"
+        cat "$results"
+        printf ']\n}\n'
+    } >"$report/$part.json.new" && mv "$report/$part.json.new" "$report/$part.json"
+}
+
+# try NAME COMMAND...: runs the command in what is left of the part's time and writes down what came
+# of it; LINES of its text are kept.
+try() {
+    local name="$1" start="$SECONDS" code=0 outcome=passed out="$scratch/out" err="$scratch/err"
+    shift
+    local left=$((limit - (start - part_start)))
+    if [ "$left" -lt 3 ]; then
+        outcome="out of time" code=-1
+        : >"$out" >"$err"
+    else
+        timeout -k 5 "$left" "$@" >"$out" 2>"$err" || code=$?
+        [ "$code" -eq 0 ] || outcome=failed
+    fi
+    [ "$code" -eq 0 ] || failed=$((failed + 1))
+    {
+        [ ! -s "$results" ] || printf ',\n'
+        printf '{"name": "%s", "outcome": "%s", "exit": %d, "seconds": %d,\n' \
+            "$name" "$outcome" "$code" $((SECONDS - start))
+        printf '%s\n' "$*" >"$scratch/line"
+        printf '"command": %s,\n' "$(json_text "$scratch/line" 1)"
+        if is_json "$out"; then
+            printf '"output": '
+            cat "$out"
+        else
+            printf '"output": %s' "$(json_text "$out" "${LINES_KEPT:-60}")"
+        fi
+        printf ',\n"errors": %s}\n' "$(json_text "$err" 40)"
+    } >>"$results"
+    printf '%-9s %-44s %s, %d s\n' "$part" "$name" "$outcome" $((SECONDS - start))
+    write_report
+    return "$code"
+}
+
+# missing PROGRAM: writes down that a program is not there.
+missing() {
+    try "$1" sh -c "echo '$1 is neither on the PATH nor in /usr/local/cuda/bin' >&2; exit 127"
+}
+
+# tool PROGRAM: where it lies.
+tool() {
+    command -v "$1" || { [ -x "/usr/local/cuda/bin/$1" ] && echo "/usr/local/cuda/bin/$1"; }
+}
+
+# gpu_tests PATTERN: runs the tests named cuda_* of the binaries that match.
+gpu_tests() {
+    local binary
+    for binary in tests/*; do
+        # shellcheck disable=SC2053
+        [[ "$(basename "$binary")" == $1 ]] || continue
+        try "tests of $(basename "$binary")" "$binary" cuda_ --test-threads=1 --nocapture
+    done
+}
+
+part_parity() {
+    local env
+    gpu_tests '*'
+    for env in $envs; do
+        try "$env" bin/warp parity "$env" --json
+    done
+}
+
+part_replay() {
+    local folder data=()
+    [ ! -d data ] || data=(--data data)
+    while read -r folder; do
+        try "${folder#golden/}" bin/warp replay --device cuda --json ${data[@]+"${data[@]}"} \
+            "$folder"/*.npz
+    done < <(find golden -name '*.npz' -printf '%h\n' | sort -u)
+}
+
+part_sanitize() {
+    local env check sanitizer
+    sanitizer="$(tool compute-sanitizer)" || { missing compute-sanitizer; return; }
+    for check in memcheck racecheck; do
+        for env in $envs; do
+            try "$env, $check" "$sanitizer" --tool "$check" --error-exitcode 9 \
+                bin/warp parity "$env" --envs 65 --steps 20
+        done
+    done
+    for check in memcheck racecheck; do
+        for binary in tests/*sample*; do
+            try "$(basename "$binary"), $check" "$sanitizer" --tool "$check" --error-exitcode 9 \
+                "$binary" cuda_ --test-threads=1
+        done
+    done
+}
+
+part_samplers() {
+    LINES_KEPT=400 gpu_tests '*sampl*'
+}
+
+# steps ENV REPLICAS [ARGUMENT]...: environment steps per second.
+steps() {
+    local env="$1" replicas="$2"
+    shift 2
+    try "$env, $replicas replicas${*:+, $*}" bin/warp bench "$env" --device cuda \
+        --envs "$replicas" --seconds 2 --json "$@"
+}
+
+part_bench() {
+    local env
+    for env in cartpole acrobot mountain_car continuous_mountain_car pendulum; do
+        steps "$env" 10000
+        steps "$env" 1000000
+    done
+    steps catalysis 1000000
+    steps tag_gridworld 2000 --set env.num_taggers=4
+    steps tag_gridworld 10000 --set env.num_taggers=4
+    for env in 60 500 2000; do
+        steps tag_continuous "$env" --set env.num_taggers=5 --set env.num_runners=100
+    done
+    steps tag_continuous 2000 --set env.num_taggers=5 --set env.num_runners=100 \
+        --set env.use_full_observation=true
+    steps tag_continuous 2000 --set env.num_taggers=100 --set env.num_runners=900
+    steps covid19 60
+    steps covid19 2000
+}
+
+# throughput NAME REPLICAS ARGUMENT...: environment steps per second in training.
+throughput() {
+    local name="$1" replicas="$2"
+    shift 2
+    try "$name, $replicas replicas" bin/warp bench "$@" --train --device cuda \
+        --replicas "$replicas" --json
+}
+
+part_train() {
+    local config
+    throughput "PPO cartpole" 256,2048,16384,65536 cartpole --set num_steps=128 \
+        --set num_minibatches=4 --set update_epochs=4
+    for config in run_configs/*cartpole*.yaml run_configs/*acrobot*.yaml; do
+        throughput "A2C $(basename "$config" .yaml)" 100,1000,10000,100000 "$config"
+    done
+    for config in run_configs/tag_gridworld*.yaml; do
+        throughput "A2C $(basename "$config" .yaml)" 2000,10000 "$config"
+    done
+    throughput "A2C tag_continuous" 60,500,2000 tag_continuous --set algorithm=a2c \
+        --set env.num_taggers=5 --set env.num_runners=100
+    try "cartpole to its score" bin/warp train cartpole --device cuda --out "$scratch/run"
+    try "its evaluation" bin/warp eval "$scratch/run" --json
+    [ ! -x bin/warp-tch ] || try "cartpole through LibTorch" bin/warp-tch train cartpole \
+        --device cuda --backend tch --steps 400000 --out "$scratch/run-tch"
+}
+
+# profile NAME SKIP COUNT COMMAND...: counters of COUNT launches after the first SKIP.
+profile() {
+    local name="$1" skip="$2" count="$3"
+    shift 3
+    LINES_KEPT=600 try "$name" "$ncu" --clock-control none --launch-skip "$skip" \
+        --launch-count "$count" --section SpeedOfLight --section MemoryWorkloadAnalysis \
+        --section LaunchStats --section Occupancy --section WarpStateStats "$@"
+}
+
+part_profile() {
+    ncu="$(tool ncu)" || { missing ncu; return; }
+    local bench=(bin/warp bench --device cuda --seconds 0.2 --json)
+    profile "steps of cartpole" 12 2 "${bench[@]}" cartpole --envs 1000000
+    profile "steps of tag_gridworld" 12 2 "${bench[@]}" tag_gridworld --envs 10000
+    profile "steps of tag_continuous" 12 2 "${bench[@]}" tag_continuous --envs 2000 \
+        --set env.num_taggers=5 --set env.num_runners=100
+    profile "steps of covid19" 12 2 "${bench[@]}" covid19 --envs 2000
+    profile "steps of catalysis" 12 2 "${bench[@]}" catalysis --envs 1000000
+    profile "training on cartpole" 8 6 bin/warp bench cartpole --train --device cuda \
+        --replicas 16384 --json
+    profile "training on tag_continuous" 200 24 bin/warp bench tag_continuous --train \
+        --device cuda --replicas 500 --set algorithm=a2c --json
+}
+
+find_libraries
+machine="$(bin/warp info --json)" || { echo "bin/warp does not start on this machine" >&2; exit 1; }
+envs="$(bin/warp envs | awk 'NR > 1 && /^[a-z]/ { print $1 }')"
+total=0
+for part in "${chosen[@]}"; do
+    results="$scratch/results" failed=0 part_start="$SECONDS"
+    : >"$results"
+    write_report
+    "part_$part"
+    total=$((total + failed))
+    printf '%-9s ended after %d s, %d failed: %s\n' \
+        "$part" $((SECONDS - part_start)) "$failed" "$report/$part.json"
+done
+[ "$total" -eq 0 ]
