@@ -21,6 +21,9 @@ static inline float __int_as_float(int bits) {
 static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned int)x); }
 
 #define sqrtf __builtin_sqrtf
+#define fmaf __builtin_fmaf
+#define fminf __builtin_fminf
+#define fmaxf __builtin_fmaxf
 
 #if defined(WARP_TEAM) && WARP_TEAM > 32
 #error "teams of more than 32 threads need CUDA"
@@ -65,3 +68,7 @@ static int atomicAdd(int* place, int value) {
     return __atomic_fetch_add(place, value, __ATOMIC_RELAXED);
 }
 #endif
+
+struct float4 {
+    float x, y, z, w;
+};

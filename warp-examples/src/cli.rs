@@ -1,7 +1,9 @@
 //! The command line: what can be said, and which command it goes to.
 
 use crate::Outcome;
-use crate::commands::{Device, bench, config, envs, eval, gradcheck, info, plot, render, train, watch};
+use crate::commands::{
+    Device, bench, config, envs, eval, gradcheck, info, plot, render, train, watch,
+};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use warp_func::Registry;

@@ -4,6 +4,7 @@
 mod cli;
 pub mod commands;
 pub mod defaults;
+pub mod pathway;
 pub mod pool_file;
 pub mod records;
 pub mod render;

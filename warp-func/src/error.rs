@@ -58,7 +58,9 @@ pub enum Error {
         reason: String,
     },
     /// NVRTC, which compiles CUDA text, is not installed.
-    #[error("NVRTC is not installed: libnvrtc.so (.so.13, .so.12) can't be opened; put its folder into LD_LIBRARY_PATH, or use --device cpu")]
+    #[error(
+        "NVRTC is not installed: libnvrtc.so (.so.13, .so.12) can't be opened; put its folder into LD_LIBRARY_PATH, or use --device cpu"
+    )]
     NoNvrtc,
     /// CUDA text that does not compile.
     #[error("{name} does not compile:\n{log}")]

@@ -155,7 +155,13 @@ impl<E: Env> Kind for Of<E> {
         let mut host = plan.allocate()?;
         starts::fill_pool(&env, options, &mut host, &ids);
         let made = (&plan, host, ids);
-        Ok(Box::new(crate::cuda::CudaVecEnv::new(kernels, build, &blueprint, options.clone(), made)?))
+        Ok(Box::new(crate::cuda::CudaVecEnv::new(
+            kernels,
+            build,
+            &blueprint,
+            options.clone(),
+            made,
+        )?))
     }
 
     fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)> {

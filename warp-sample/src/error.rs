@@ -117,7 +117,9 @@ pub enum Error {
     /// A policy's outputs on a device from which no action can be drawn: they are not numbers, or
     /// allow no choice.
     #[cfg(feature = "cuda")]
-    #[error("row {row} allows no action: its outputs are not finite, or its mask forbids everything")]
+    #[error(
+        "row {row} allows no action: its outputs are not finite, or its mask forbids everything"
+    )]
     RowAtFault {
         /// The first such row.
         row: u32,

@@ -168,7 +168,7 @@ impl GaussianLayout {
     }
 
     /// Bounds of element `element`, then middle, half of the range and its logarithm.
-    pub(crate) fn constants(&self, element: usize) -> [f32; 5] {
+    pub fn constants(&self, element: usize) -> [f32; 5] {
         let [centre, half, log_half] = self.scale[element];
         [self.low[element], self.high[element], centre, half, log_half]
     }

@@ -52,9 +52,9 @@ fn box_text(text: &mut String, elements: &GaussianLayout) {
 
 /// A function of a head's or an element's number; 0 beyond.
 fn function(text: &mut String, kind: &str, name: &str, values: impl Iterator<Item = String>) {
-    let chain = values.enumerate().fold(String::new(), |chain, (i, value)| {
-        format!("{chain}i == {i} ? {value} : ")
-    });
+    let chain = values
+        .enumerate()
+        .fold(String::new(), |chain, (i, value)| format!("{chain}i == {i} ? {value} : "));
     let _ = writeln!(text, "    __device__ static {kind} {name}(int i) {{ return {chain}0; }}");
 }
 

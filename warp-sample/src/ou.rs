@@ -28,9 +28,8 @@ impl OrnsteinUhlenbeck {
     ///
     /// If `damping` is not within 0..=1, or another number is negative or not finite.
     pub fn new(damping: f32, stddev: f32, scale: f32) -> Result<Self> {
-        let refuse = |coefficient, value, expected| {
-            Err(Error::Noise { coefficient, value, expected })
-        };
+        let refuse =
+            |coefficient, value, expected| Err(Error::Noise { coefficient, value, expected });
         if !(0.0..=1.0).contains(&damping) {
             return refuse("damping", damping, "a number between 0 and 1");
         }

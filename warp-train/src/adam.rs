@@ -5,6 +5,7 @@
 //! clips all parameters of a policy together.
 
 use crate::loss::check_length;
+use crate::native::wide::{self, Work};
 use crate::policy_error::PolicyError;
 
 /// Adam's constants.
@@ -86,29 +87,77 @@ impl Adam {
         let t = self.n_steps as f64;
         let step_size = (learning_rate / (1.0 - beta_1.powf(t))) as f32;
         let root_correction = (1.0 - beta_2.powf(t)).sqrt() as f32;
-        let (keep_2, blend_1, blend_2) =
-            (beta_2 as f32, (1.0 - beta_1) as f32, (1.0 - beta_2) as f32);
-        let epsilon = epsilon as f32;
-        let moments = self.exp_avg.iter_mut().zip(&mut self.exp_avg_sq);
-        for ((p, g), (m, v)) in parameters.iter_mut().zip(gradients).zip(moments) {
-            let g = g * scale;
-            *m += (g - *m) * blend_1;
-            *v = *v * keep_2 + g * g * blend_2;
-            *p -= step_size * (*m / (v.sqrt() / root_correction + epsilon));
-        }
+        wide::run(Step {
+            parameters,
+            gradients,
+            exp_avg: &mut self.exp_avg,
+            exp_avg_sq: &mut self.exp_avg_sq,
+            scale,
+            blend: [(1.0 - beta_1) as f32, (1.0 - beta_2) as f32],
+            keep_2: beta_2 as f32,
+            step_size,
+            root_correction,
+            epsilon: epsilon as f32,
+        });
         Ok(norm)
     }
 }
 
-/// The L2 norm in f64, summed in eight lanes (a fixed order that vectorises).
-fn l2_norm(values: &[f32]) -> f64 {
-    let mut lanes = [0.0_f64; 8];
-    for chunk in values.chunks(8) {
-        for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane += f64::from(value) * f64::from(value);
+/// One step over all parameters.
+struct Step<'a> {
+    parameters: &'a mut [f32],
+    gradients: &'a [f32],
+    exp_avg: &'a mut [f32],
+    exp_avg_sq: &'a mut [f32],
+    scale: f32,
+    /// 1 less the decay of each moment.
+    blend: [f32; 2],
+    /// The decay of the second moment.
+    keep_2: f32,
+    step_size: f32,
+    root_correction: f32,
+    epsilon: f32,
+}
+
+impl Work for Step<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let moments = self.exp_avg.iter_mut().zip(self.exp_avg_sq);
+        for ((p, g), (m, v)) in self.parameters.iter_mut().zip(self.gradients).zip(moments) {
+            let g = g * self.scale;
+            *m += (g - *m) * self.blend[0];
+            *v = *v * self.keep_2 + g * g * self.blend[1];
+            *p -= self.step_size * (*m / (v.sqrt() / self.root_correction + self.epsilon));
         }
     }
-    lanes.iter().sum::<f64>().sqrt()
+}
+
+/// The L2 norm in f64, summed in lanes (a fixed order that vectorises).
+fn l2_norm(values: &[f32]) -> f64 {
+    wide::run(Squares(values)).sqrt()
+}
+
+struct Squares<'a>(&'a [f32]);
+
+impl Work for Squares<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let mut lanes = [0.0_f64; 32];
+        let rest = self.0.chunks_exact(32).remainder();
+        for chunk in self.0.chunks_exact(32) {
+            for (lane, &value) in lanes.iter_mut().zip(chunk) {
+                *lane += f64::from(value) * f64::from(value);
+            }
+        }
+        for (lane, &value) in lanes.iter_mut().zip(rest) {
+            *lane += f64::from(value) * f64::from(value);
+        }
+        lanes.iter().sum::<f64>()
+    }
 }
 
 #[cfg(test)]

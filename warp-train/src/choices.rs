@@ -57,6 +57,16 @@ warp_core::choices! {
     }
 }
 
+warp_core::choices! {
+    /// How exact a GPU's products of matrices are.
+    pub enum Precision {
+        /// Half-precision operands and f32 sums, on tensor cores, where the network suits them.
+        Half = "fp16",
+        /// f32 throughout.
+        Single = "fp32",
+    }
+}
+
 impl ConfigValue for Activation {
     fn to_value(&self) -> Option<Value> {
         Some(if *self == Activation::Tanh { "tanh" } else { "relu" }.into())

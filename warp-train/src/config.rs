@@ -6,7 +6,7 @@
 //! that is continued equals a longer one.
 
 use crate::burn::Activation;
-pub use crate::choices::{ActionDistribution, Algorithm, Init, LogStd};
+pub use crate::choices::{ActionDistribution, Algorithm, Init, LogStd, Precision};
 use crate::error::{Error, Result};
 pub use crate::plan::PolicyPlan;
 use crate::plan::{check_policy, plan_policies};
@@ -86,6 +86,9 @@ warp_core::config! {
         pub activation: Activation = Activation::Tanh,
         /// Whether policy and value share their hidden layers.
         pub shared_trunk: bool = false,
+        /// The native learner on a GPU: "fp16" multiplies in half precision with f32 sums where the
+        /// network suits that, "fp32" computes everything in f32 and is much slower.
+        pub precision: Precision = Precision::Half,
         /// How weights start: "orthogonal" (gain sqrt 2 in hidden layers, 0.01 in the policy's last,
         /// 1 in the value's, biases 0), "xavier" (uniform with gain 1, biases 0) or "kaiming" (torch's
         /// default: weights and biases uniform within 1 / sqrt(inputs)).

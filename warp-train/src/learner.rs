@@ -10,7 +10,7 @@ use crate::metrics::{PhaseSeconds, PolicyMetrics};
 use crate::normalise::{Normaliser, Statistic};
 use crate::rollout::{PolicyRollout, Rollout};
 use std::time::Instant;
-use warp_func::VecEnv;
+use warp_func::{EpisodeTotals, VecEnv};
 use warp_sample::{ActionLayout, ActionsMut, Mode, Rows};
 
 /// Everything a learner needs to go on where it was: named tensors, the same for every backend.
@@ -109,6 +109,25 @@ pub trait Learner: Send {
         values: &mut [f32],
     ) -> Result<()>;
 
+    /// Fills `outputs` alone and says true, if they can be had without the values: then a rollout asks
+    /// for all its values at once, by [`Learner::values`]. Else does nothing.
+    ///
+    /// # Errors
+    /// As [`Learner::forward`].
+    fn outputs(&mut self, _policy: usize, _obs: &[f32], _outputs: &mut [f32]) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Fills `values` f32 `[n_rows]` of observations f32 `[n_rows, width]`; only where
+    /// [`Learner::outputs`] says true.
+    ///
+    /// # Errors
+    /// As [`Learner::forward`].
+    fn values(&mut self, policy: usize, _obs: &[f32], _values: &mut [f32]) -> Result<()> {
+        let reason = format!("the values of policy {policy} can't be had alone");
+        Err(crate::error::Error::Invalid(reason))
+    }
+
     /// What each policy normalises by, in order; empty if none does.
     fn normalisers(&mut self) -> &mut [Normaliser] {
         &mut []
@@ -145,6 +164,27 @@ pub trait Learner: Send {
         collect(self, envs, rollout)
     }
 
+    /// Whether the learner has a rollout of its own where the environments are, and how many
+    /// iterations it takes at once at most; nothing if it works on [`Rollout`]s.
+    fn iterates(&self) -> Option<u64> {
+        None
+    }
+
+    /// Collects and learns `n` times from where `progress` says, without anything on the host; one
+    /// entry per iteration. What it does does not depend on how iterations are put together.
+    ///
+    /// # Errors
+    /// A learner that works on [`Rollout`]s; environments elsewhere; a policy that diverged.
+    fn iterate(
+        &mut self,
+        _envs: &mut dyn VecEnv,
+        _progress: Progress,
+        _n: u64,
+    ) -> Result<Vec<Iterated>> {
+        let reason = format!("the learner {} works on rollouts on the host", self.backend());
+        Err(crate::Error::Invalid(reason))
+    }
+
     /// Learns from a full rollout; one entry per policy.
     ///
     /// # Errors
@@ -159,6 +199,15 @@ pub trait Learner: Send {
     /// # Errors
     /// A tensor that is missing, unknown, or of another shape.
     fn load_state(&mut self, state: &LearnerState) -> Result<()>;
+}
+
+/// What an iteration leaves of which the host has seen nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Iterated {
+    /// The episodes that ended.
+    pub episodes: EpisodeTotals,
+    /// One entry per policy.
+    pub policies: Vec<PolicyMetrics>,
 }
 
 /// What a policy acts on.
@@ -202,8 +251,9 @@ fn collect<L: Learner + ?Sized>(
     let mut lap = |phase: &mut f64| {
         *phase += std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64()
     };
-    let sized =
-        |p: &PolicyRollout| (vec![0.0; p.n_rows * p.layout.output_width()], vec![0.0; p.n_rows]);
+    let sized = |p: &PolicyRollout| {
+        (vec![0.0; p.n_rows * p.layout.output_width()], vec![0.0; p.n_rows], false)
+    };
     let mut scratch: Vec<_> = rollout.policies.iter().map(sized).collect();
     for policy in &mut rollout.policies {
         policy.truncated.at.clear();
@@ -218,14 +268,23 @@ fn collect<L: Learner + ?Sized>(
                 // What follows the last step is the next rollout's first.
                 if last { normaliser.apply(obs) } else { normaliser.observe(obs, weights) }
             }
-            let (outputs, entropies) = &mut scratch[index];
+            let (outputs, entropies, apart) = &mut scratch[index];
             lap(&mut phases.step);
             let (n_rows, width, rows) = (policy.n_rows, policy.width, policy.rows(t));
             let obs = &policy.obs[t * n_rows * width..][..n_rows * width];
-            learner.forward(index, obs, n_rows, outputs, &mut policy.values[rows])?;
+            if !last {
+                *apart = learner.outputs(index, obs, outputs)?;
+            }
+            if !*apart {
+                learner.forward(index, obs, n_rows, outputs, &mut policy.values[rows])?;
+            }
             lap(&mut phases.policy);
             if last {
                 // Only the values of what follows the last step are needed.
+                if *apart {
+                    learner.values(index, &policy.obs, &mut policy.values)?;
+                    lap(&mut phases.policy);
+                }
                 continue;
             }
             let names = policy.names(envs);

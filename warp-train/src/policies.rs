@@ -25,6 +25,14 @@ pub trait Policy: TrainablePolicy + Send {
     /// A network that gives something else than its configuration says.
     fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()>;
 
+    /// Fills `outputs` alone and says true, if they can be had without the values; else does nothing.
+    ///
+    /// # Errors
+    /// As [`Policy::forward`].
+    fn outputs(&mut self, _obs: &[f32], _outputs: &mut [f32]) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Weights, optimiser state and step count.
     fn tensors(&self) -> PolicyTensors;
 
@@ -93,6 +101,14 @@ impl<P: Policy> Learner for PolicyLearner<P> {
         values: &mut [f32],
     ) -> Result<()> {
         self.policies[policy].policy.forward(obs, outputs, values)
+    }
+
+    fn outputs(&mut self, policy: usize, obs: &[f32], outputs: &mut [f32]) -> Result<bool> {
+        self.policies[policy].policy.outputs(obs, outputs)
+    }
+
+    fn values(&mut self, policy: usize, obs: &[f32], values: &mut [f32]) -> Result<()> {
+        self.policies[policy].policy.values(obs, values)
     }
 
     fn normalisers(&mut self) -> &mut [Normaliser] {

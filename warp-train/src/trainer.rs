@@ -3,7 +3,7 @@
 use crate::checkpoint::{Checkpoint, Counters};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
-use crate::learner::{Learner, Progress};
+use crate::learner::{Iterated, Learner, Progress};
 use crate::metrics::{EpisodeMetrics, IterationMetrics, PhaseSeconds};
 use crate::rollout::Rollout;
 use std::time::Instant;
@@ -39,10 +39,14 @@ impl Trainer {
         learner: Box<dyn Learner>,
         threads: usize,
     ) -> Result<Self> {
-        check_memory(&config, registry, "num_envs or num_steps")?;
+        let on_host = learner.iterates().is_none();
+        if on_host {
+            check_memory(&config, registry, "num_envs or num_steps")?;
+        }
         let options = VecOptions { threads, ..config.vec_options() };
-        let envs = registry.get(&config.run.env_id)?.make(&config.env, &options)?;
-        let rollout = Rollout::new(&config);
+        let mut envs = registry.get(&config.run.env_id)?.make(&config.env, &options)?;
+        envs.sync()?;
+        let rollout = if on_host { Rollout::new(&config) } else { Rollout::elsewhere(&config) };
         Ok(Self {
             config,
             envs,
@@ -80,14 +84,13 @@ impl Trainer {
     /// # Errors
     /// A policy that diverged.
     pub fn iterate(&mut self) -> Result<IterationMetrics> {
+        if self.learner.iterates().is_some() {
+            let mut done = self.iterate_elsewhere(1)?;
+            let none = || Error::Invalid("the learner said nothing of its iteration".into());
+            return done.pop().ok_or_else(none);
+        }
         let step = self.env_steps;
-        let diverged = |e: Error| match e {
-            Error::Sample(e) => Error::Broken { step, reason: format!("the policy diverged: {e}") },
-            Error::Policy { policy, source } => {
-                Error::Broken { step, reason: format!("policy \"{policy}\": {source}") }
-            }
-            other => other,
-        };
+        let diverged = |e| diverged(e, step);
         let mut phases =
             self.learner.collect(&mut *self.envs, &mut self.rollout).map_err(diverged)?;
         let learning = Instant::now();
@@ -104,15 +107,67 @@ impl Trainer {
             self.measured_steps += steps;
         }
         let totals = self.envs.take_episodes();
+        Ok(self.metrics(&Iterated { episodes: totals, policies }, &phases))
+    }
+
+    /// Iterations until `env_steps` are done, the next checkpoint is due, or about a tenth of a
+    /// second has passed: as many as the learner takes at once, at least one.
+    ///
+    /// # Errors
+    /// A policy that diverged.
+    pub fn advance(&mut self, env_steps: u64) -> Result<Vec<IterationMetrics>> {
+        let Some(most) = self.learner.iterates() else { return Ok(vec![self.iterate()?]) };
+        let each = self.phases.total() / (self.iteration.saturating_sub(1)).max(1) as f64;
+        let timely = if each > 0.0 { (0.1 / each) as u64 } else { 1 };
+        let (steps, most) = (self.config.steps_per_iteration(), most.min(timely).max(1));
+        let after = |n: u64| self.env_steps + n * steps;
+        let ends = |n: &u64| after(*n) >= env_steps || self.config.is_checkpoint_step(after(*n));
+        let n = (1..most).find(ends).unwrap_or(most);
+        self.iterate_elsewhere(n)
+    }
+
+    /// `n` iterations by a learner with a rollout of its own.
+    fn iterate_elsewhere(&mut self, n: u64) -> Result<Vec<IterationMetrics>> {
+        let (started, step) = (Instant::now(), self.env_steps);
+        let (iteration, seed) = (self.iteration, self.config.run.seed);
+        let progress = Progress { iteration, env_steps: step, seed };
+        let done = self.learner.iterate(&mut *self.envs, progress, n);
+        let done = done.map_err(|e| diverged(e, step))?;
+        // One time for everything: nobody waits between the phases.
+        let learn = started.elapsed().as_secs_f64() / n.max(1) as f64;
+        let phases = PhaseSeconds { learn, ..PhaseSeconds::default() };
+        let steps = self.config.steps_per_iteration();
+        let metrics = |one: &Iterated| {
+            self.iteration += 1;
+            self.env_steps += steps;
+            if self.iteration > 1 {
+                self.phases.add(&phases);
+                self.measured_steps += steps;
+            }
+            self.metrics(one, &phases)
+        };
+        Ok(done.iter().map(metrics).collect())
+    }
+
+    /// What there is to say of the iteration that was just done.
+    fn metrics(&self, done: &Iterated, phases: &PhaseSeconds) -> IterationMetrics {
         let names = self.config.policies.iter().map(|plan| plan.name.clone());
-        Ok(IterationMetrics {
+        IterationMetrics {
             iteration: self.iteration,
             env_steps: self.env_steps,
             agent_steps: self.agent_steps(),
-            episodes: EpisodeMetrics::new(&totals, self.envs.spec(), &self.trained_groups()),
-            policy: names.zip(policies).collect(),
-            steps_per_second: phases.rates(steps),
-        })
+            episodes: EpisodeMetrics::new(&done.episodes, self.envs.spec(), &self.trained_groups()),
+            policy: names.zip(done.policies.iter().copied()).collect(),
+            steps_per_second: phases.rates(self.config.steps_per_iteration()),
+        }
+    }
+
+    /// Brings what the host knows of the environments up to date, for a checkpoint.
+    ///
+    /// # Errors
+    /// Whatever went wrong on a device.
+    pub fn sync(&mut self) -> Result<()> {
+        Ok(self.envs.sync()?)
     }
 
     /// Which groups are acted for by a policy that learns (all, if none does).
@@ -172,6 +227,17 @@ impl Trainer {
             iteration: self.iteration,
             env_steps: self.env_steps,
         }
+    }
+}
+
+/// A policy's error as the run's.
+fn diverged(error: Error, step: u64) -> Error {
+    match error {
+        Error::Sample(e) => Error::Broken { step, reason: format!("the policy diverged: {e}") },
+        Error::Policy { policy, source } => {
+            Error::Broken { step, reason: format!("policy \"{policy}\": {source}") }
+        }
+        other => other,
     }
 }
 

@@ -276,7 +276,7 @@ fn bad_values_are_refused_in_a_sentence() {
     assert!(refused("preset = \"two_atom_diffusion\"").contains("moves 2 atoms"));
     assert!(refused("preset = \"gas1\"").contains("the preset needs en_array.npy"));
     assert!(refused("grid = \"nowhere.npy\"").starts_with("grid = nowhere.npy: cannot be read"));
-    assert!(refused("nx = 7").contains("the built-in surface has [32, 34, 12] cells"));
+    assert!(refused("nx = 33").contains("the built-in surface has [32, 34, 12] cells"));
     assert!(refused("nx = 0").starts_with("nx = 0: "));
     assert!(refused("z_slab_upper = 12").starts_with("z_slab_upper = 12: "));
     assert!(refused("z_slab_lower = 0").starts_with("z_slab_lower = 0: "));

@@ -282,7 +282,7 @@ fn real_subsidies(config: &Covid19Config, fitted: &Fitted, payments: &[f64]) -> 
         / YEAR;
     let mut levels = vec![0; payments.len()];
     for (day, payment) in payments.iter().enumerate().filter(|(_, payment)| **payment > 0.0) {
-        let level = (payment / (fitted.us_population * per_level)).round() as i32;
+        let level = (payment / (fitted.us_population * per_level)).round_ties_even() as i32;
         let days = config.subsidy_interval as usize;
         levels.iter_mut().skip(day).take(days).for_each(|sum| *sum += level);
     }

@@ -247,7 +247,13 @@ impl Env for TagContinuous {
     }
 
     fn kernel() -> Option<Kernel> {
-        let text = include_str!("step.cu");
+        let text = concat!(
+            include_str!("step.cu"),
+            "\n#line 1 \"tag_continuous/nearest.cu\"\n",
+            include_str!("nearest.cu"),
+            "\n#line 1 \"tag_continuous/observe.cu\"\n",
+            include_str!("observe.cu"),
+        );
         Some(Kernel { file: "tag_continuous/step.cu", text, layout: Layout::TeamPerReplica })
     }
 

@@ -9,17 +9,19 @@ pub(crate) struct Case {
     pub(crate) config: String,
 }
 
-/// Forty agents that do not move: thirty-six side by side within the last bits of their places, the
-/// higher the number the farther left, and four that see them from afar.
-fn standing_close() -> String {
-    let x = |i: u32| if i < 4 { 1.0 + i as f32 } else { f32::from_bits(5f32.to_bits() + 40 - i) };
-    let x: Vec<String> = (0..40).map(|i| x(i).to_string()).collect();
+/// Agents that do not move: four, and `close` others that these see from afar, side by side within the
+/// last bits of their places and the nearer the higher their number.
+fn standing(close: u32) -> String {
+    let n = close + 4;
+    let x = |i: u32| if i < 4 { 1.0 + i as f32 } else { f32::from_bits(5f32.to_bits() + n - i) };
+    let x: Vec<String> = (0..n).map(|i| x(i).to_string()).collect();
     format!(
-        "num_taggers = 5\nnum_runners = 35\nuse_full_observation = false\nmax_speed = 0\n\
+        "num_taggers = 5\nnum_runners = {}\nuse_full_observation = false\nmax_speed = 0\n\
          num_other_agents_observed = 8\nepisode_length = 3\ntagging_distance = 0\n\
          starting_location_x = [{}]\nstarting_location_y = [{}]",
+        n - 5,
         x.join(", "),
-        ["5.0"; 40].join(", "),
+        vec!["5.0"; n as usize].join(", "),
     )
 }
 
@@ -30,6 +32,24 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
         "mountain_car" | "continuous_mountain_car" => {
             &[("near", "goal_velocity = -0.07\nepisode_length = 400")]
         }
+        "catalysis" => &[
+            ("near", "initial_state = [22, 9, 5]\nepisode_length = 30\nmin_reward = -0.4"),
+            ("anywhere", "exploring_starts = 0.7\nepisode_length = 40"),
+        ],
+        "catalysis_two_atoms" => &[
+            ("near", "final_state = [0, 1, 4, 0, 4, 4]\nepisode_length = 30"),
+            ("anywhere", "exploring_starts = 0.7\nepisode_length = 40"),
+        ],
+        "covid19" => &[
+            (
+                "other_keys",
+                "episode_length = 40\neconomic_reward_crra_eta = 1.5\nobserve_rate = true\n\
+                 delivery_interval = 3\nsubsidy_interval = 7\nnum_subsidy_levels = 4\n\
+                 vaccine_delivery_start_date = \"2020-04-01\"\naction_cooldown_period = 2\n\
+                 reward_normalization_factor = 3",
+            ),
+            ("logarithm", "episode_length = 20\neconomic_reward_crra_eta = 1"),
+        ],
         "pendulum" => &[("warpdrive", "preset = \"warpdrive\"")],
         "tag_gridworld" => &[
             ("partial", "use_full_observation = false\nnum_taggers = 4\ngrid_length = 6"),
@@ -76,7 +96,9 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
     let case = |(name, config): &(&'static str, &str)| Case { name, config: (*config).into() };
     let mut cases: Vec<Case> = [("default", "")].iter().chain(named).map(case).collect();
     if env == "tag_continuous" {
-        cases.push(Case { name: "standing_close", config: standing_close() });
+        // Few enough to be sorted, and too many.
+        cases.push(Case { name: "twenty_close", config: standing(20) });
+        cases.push(Case { name: "forty_close", config: standing(40) });
     }
     cases
 }

@@ -13,6 +13,8 @@ use warp_func::{Blueprint, Entry};
 const REPLICAS: usize = 65;
 /// Threads of a team meet at barriers, which takes its time on a few cores.
 const REPLICAS_OF_TEAMS: usize = 3;
+/// Agents of all replicas at most, as each may look at all others.
+const AGENTS: usize = 5_000;
 /// Numbers in all arrays that are compared in a case, at most: cuts replicas, then steps.
 const NUMBERS: usize = 60_000_000;
 const SEED: u64 = 0x1234_5678_9abc_def1;
@@ -151,6 +153,7 @@ pub(crate) fn compare(
         entry.bytes_per_replica(&config).map_err(|error| error.to_string())? as usize / 4;
     let steps = 2 * blueprint.spec.time_limit.steps as usize + 1;
     let wanted = if team == 1 { REPLICAS } else { REPLICAS_OF_TEAMS };
+    let wanted = wanted.min(AGENTS / blueprint.spec.n_agents());
     let n_envs = wanted.min(NUMBERS / per_replica / steps).max(2);
     let steps = steps.min(NUMBERS / per_replica / n_envs);
 

@@ -4,9 +4,9 @@
 //! environment masks actions; every step writes all observations, rewards and flags, and restarts
 //! what ended. With a policy: the default configuration's network acts, nothing is learned.
 
-use super::progress::short;
 #[cfg(feature = "cuda")]
 use super::bench_cuda;
+use super::progress::short;
 use super::{Device, bench_train, learner, print_json, say, thread_count};
 use crate::{Outcome, settings};
 use anyhow::Result;

@@ -127,9 +127,15 @@ fn check(
             warp_core::DType::U32 => {
                 on_cpu.store().slice::<u32>(id) == on_gpu.store().slice::<u32>(id)
             }
-            warp_core::DType::U8 => on_cpu.store().slice::<u8>(id) == on_gpu.store().slice::<u8>(id),
+            warp_core::DType::U8 => {
+                on_cpu.store().slice::<u8>(id) == on_gpu.store().slice::<u8>(id)
+            }
         };
-        anyhow::ensure!(equal, "after {} steps array \"{name}\" differs from the CPU's", args.steps);
+        anyhow::ensure!(
+            equal,
+            "after {} steps array \"{name}\" differs from the CPU's",
+            args.steps
+        );
     }
     Ok(())
 }

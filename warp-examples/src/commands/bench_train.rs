@@ -7,7 +7,7 @@
 
 use super::bench::BenchArgs;
 use super::progress::short;
-use super::{Device, learner, print_json, say, thread_count};
+use super::{Device, learner_on, print_json, say, thread_count};
 use crate::{Outcome, settings};
 use anyhow::Result;
 use serde::Serialize;
@@ -67,18 +67,20 @@ struct Round {
 /// Runs `warp bench --train`.
 pub(super) fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
     let device = Device::choose(&args.device)?;
-    let threads = thread_count(args.threads);
+    let (registry, threads) = (&device.registry(registry), thread_count(args.threads));
     let mut counts: Vec<Option<usize>> = args.replicas.iter().copied().map(Some).collect();
     if counts.is_empty() {
         counts.push(None);
     }
     let mut benches = Vec::new();
     for count in counts {
-        let mut sets = args.set.clone();
+        // Nothing is saved, so nothing has to end where it would be.
+        let mut sets = vec!["checkpoint_steps=0".to_string()];
+        sets.extend_from_slice(&args.set);
         sets.extend(count.map(|n| format!("num_envs={n}")));
         let config = settings::configure(&args.target, &sets, registry)?;
         let started = Instant::now();
-        let learner = learner(&args.backend, &config, threads)?;
+        let learner = learner_on(&device, &args.backend, &config, threads)?;
         let trainer = Trainer::new(config, registry, learner, threads)?;
         let startup = started.elapsed().as_secs_f64();
         benches.push(Bench { trainer, startup, first_iteration: 0.0, rounds: Vec::new() });
@@ -103,8 +105,7 @@ impl Bench {
         self.first_iteration = started.elapsed().as_secs_f64();
         let mut done = 1;
         while done < WARM_UP || started.elapsed().as_secs_f64() < seconds {
-            self.trainer.iterate()?;
-            done += 1;
+            done += self.trainer.advance(u64::MAX)?.len();
         }
         Ok(())
     }
@@ -114,8 +115,7 @@ impl Bench {
         let started = Instant::now();
         let mut iterations = 0;
         while iterations == 0 || started.elapsed().as_secs_f64() < seconds {
-            self.trainer.iterate()?;
-            iterations += 1;
+            iterations += self.trainer.advance(u64::MAX)?.len() as u64;
         }
         let seconds = started.elapsed().as_secs_f64();
         let (after, _) = self.trainer.phases();

@@ -2,12 +2,14 @@
 
 use super::{Device, eval_fleet, learner, print_json, say, thread_count, train::read_config};
 use crate::Outcome;
+use crate::pathway::Pathway;
 use anyhow::Result;
 use clap::Args;
+use serde::Serialize;
 use std::path::PathBuf;
 use warp_func::Registry;
 use warp_sample::Mode;
-use warp_train::evaluate::{EvalOptions, Evaluation, evaluate};
+use warp_train::evaluate::{EpisodeOptions, EvalOptions, Evaluation, evaluate};
 use warp_train::fleet::Fleet;
 use warp_train::{Checkpoint, Run};
 
@@ -65,12 +67,24 @@ pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
     let mut learner = learner(&args.backend, &config, threads)?;
     learner.load_state(&checkpoint.learner)?;
     let evaluation = evaluate(&mut *learner, &config, registry, &options)?;
+    let episode = EpisodeOptions { seed: None, mode: options.mode, random: options.random };
+    let pathway = Pathway::walk(&mut *learner, &config, registry, &episode)?;
     if args.json {
-        print_json(&evaluation)?;
+        print_json(&Report { evaluation, pathway })?;
     } else {
         print(&evaluation, checkpoint.manifest.env_steps)?;
+        pathway.iter().flat_map(Pathway::lines).try_for_each(|line| say(&line))?;
     }
     Ok(Outcome::Done)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    evaluation: Evaluation,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pathway: Option<Pathway>,
 }
 
 fn print(evaluation: &Evaluation, env_steps: u64) -> Result<()> {

@@ -41,6 +41,25 @@ pub fn learner(backend: &str, config: &TrainConfig, threads: usize) -> Result<Bo
     }
 }
 
+/// The same, where `device` is.
+///
+/// # Errors
+/// As [`learner`]; or what the learner on a GPU does not know.
+pub fn learner_on(
+    device: &Device,
+    backend: &str,
+    config: &TrainConfig,
+    threads: usize,
+) -> Result<Box<dyn Learner>> {
+    match (device, backend) {
+        #[cfg(feature = "cuda")]
+        (Device::Cuda(_), "auto" | "native") => {
+            Ok(Box::new(warp_train::native::cuda::CudaLearner::new(config, threads)?))
+        }
+        _ => learner(backend, config, threads),
+    }
+}
+
 /// The number of threads that `--threads` means: 0 is one per core.
 #[must_use]
 pub fn thread_count(threads: usize) -> usize {

@@ -75,7 +75,8 @@ fn one(args: &ParityArgs, entry: &Entry, registry: &Registry, kernels: &Kernels)
     let config = settings::configure(entry.name, &sets, registry)?;
     let (_, spec) = entry.describe(&config.env)?;
     let build = if args.release { Build::Release } else { Build::Parity };
-    let options = VecOptions { n_envs: args.envs, seed: args.seed, threads: 0, ..VecOptions::default() };
+    let options =
+        VecOptions { n_envs: args.envs, seed: args.seed, threads: 0, ..VecOptions::default() };
     let steps = if args.steps > 0 { args.steps } else { 2 * spec.time_limit.steps + 1 };
     Ok(compare(entry, &config.env, &options, (kernels, build), (steps, RELEASE_BOUND))?)
 }

@@ -2,7 +2,7 @@
 
 use super::learner;
 use super::train::read_config;
-use crate::render::{Moment, View};
+use crate::render::{Moment, Past, View};
 use anyhow::Result;
 use clap::Args;
 use std::ops::ControlFlow;
@@ -54,10 +54,12 @@ pub(super) fn play(
         mode: if args.stochastic { Mode::Sample } else { Mode::Greedy },
         random: args.random.clone(),
     };
+    let mut past = Past::default();
     play_episode(&mut *learner, &config, registry, &options, &mut |envs| {
         let view = View::new(envs, &config.env);
         let enough = args.steps.is_some_and(|steps| view.step() >= steps);
-        let flow = look(Moment::of(&view))?;
+        past.record(&view);
+        let flow = look(Moment::of(&view.with_past(&past)))?;
         Ok::<_, anyhow::Error>(if enough { ControlFlow::Break(()) } else { flow })
     })
 }

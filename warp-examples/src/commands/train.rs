@@ -1,7 +1,7 @@
 //! `warp train`: a new run, or one that goes on.
 
 use super::progress::{Progress, short};
-use super::{Device, fleet, learner, say, thread_count};
+use super::{Device, fleet, learner_on, say, thread_count};
 use crate::records::{Records, curves};
 use crate::{Outcome, pool_file, settings};
 use anyhow::{Context, Result, bail};
@@ -73,10 +73,10 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         return fleet::train(args, registry);
     }
     let device = Device::choose(&args.device)?;
-    let threads = thread_count(args.threads);
+    let (registry, place) = (&device.registry(registry), (&device, thread_count(args.threads)));
     let (mut trainer, mut run) = match &args.resume {
-        Some(folder) => resume(folder, args, registry, threads)?,
-        None => begin(args, registry, threads)?,
+        Some(folder) => resume(folder, args, registry, place)?,
+        None => begin(args, registry, place)?,
     };
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
@@ -90,7 +90,11 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     Ok(if finished { Outcome::Done } else { Outcome::Interrupted })
 }
 
-fn begin(args: &TrainArgs, registry: &Registry, threads: usize) -> Result<(Trainer, Run)> {
+fn begin(
+    args: &TrainArgs,
+    registry: &Registry,
+    place: (&Device, usize),
+) -> Result<(Trainer, Run)> {
     let target = args.target.as_deref().context("an environment or a file is needed")?;
     let mut sets = args.set.clone();
     sets.extend(args.overrides());
@@ -98,7 +102,7 @@ fn begin(args: &TrainArgs, registry: &Registry, threads: usize) -> Result<(Train
     let (env, algorithm, seed) = (&config.run.env_id, config.algorithm(), config.run.seed);
     let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(env, &algorithm, seed));
     let text = config.to_toml(registry.get(env)?.fields);
-    let trainer = trainer(config, args, registry, threads)?;
+    let trainer = trainer(config, args, registry, place)?;
     let run = Run::create(&folder, &text)?;
     // From the first moment on there is something to resume.
     run.checkpoint(&trainer)?;
@@ -109,7 +113,7 @@ fn resume(
     folder: &Path,
     args: &TrainArgs,
     registry: &Registry,
-    threads: usize,
+    place: (&Device, usize),
 ) -> Result<(Trainer, Run)> {
     let mut config = read_config(folder, registry)?;
     pool_file::attach(&mut config)?;
@@ -122,7 +126,7 @@ fn resume(
     if let Some(steps) = args.steps.filter(|steps| *steps < done) {
         bail!("--steps {steps}: the run in \"{}\" has done {done} already", folder.display());
     }
-    let mut trainer = trainer(config, args, registry, threads)?;
+    let mut trainer = trainer(config, args, registry, place)?;
     trainer.restore(&checkpoint)?;
     let run = Run::reopen(folder, &text, &checkpoint)?;
     Ok((trainer, run))
@@ -140,9 +144,9 @@ fn trainer(
     config: TrainConfig,
     args: &TrainArgs,
     registry: &Registry,
-    threads: usize,
+    (device, threads): (&Device, usize),
 ) -> Result<Trainer> {
-    let learner = learner(&args.backend, &config, threads)?;
+    let learner = learner_on(device, &args.backend, &config, threads)?;
     Ok(Trainer::new(config, registry, learner, threads)?)
 }
 
@@ -158,17 +162,20 @@ fn work(
     // Both a new run and one that is continued begin at a checkpoint.
     let mut saved = Some(trainer.env_steps());
     while trainer.env_steps() < total && !stop.load(Ordering::Relaxed) {
-        let metrics = trainer.iterate()?;
-        run.log(&metrics)?;
-        records.log(&metrics, trainer)?;
-        progress.show(&metrics, run.recent_return());
+        for metrics in trainer.advance(total)? {
+            run.log(&metrics)?;
+            records.log(&metrics, trainer)?;
+            progress.show(&metrics, run.recent_return());
+        }
         if trainer.config().is_checkpoint_step(trainer.env_steps()) {
+            trainer.sync()?;
             run.checkpoint(trainer)?;
             saved = Some(trainer.env_steps());
         }
     }
     progress.finish();
     if saved != Some(trainer.env_steps()) {
+        trainer.sync()?;
         run.checkpoint(trainer)?;
     }
     let finished = trainer.env_steps() >= total;

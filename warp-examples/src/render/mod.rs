@@ -7,10 +7,12 @@ mod acrobot;
 mod bars;
 mod canvas;
 mod cartpole;
+mod catalysis;
 pub(crate) mod fonts;
 pub mod gif;
 mod mountain_car;
 mod palette;
+mod past;
 mod pendulum;
 pub(crate) mod png;
 pub mod scene;
@@ -21,6 +23,7 @@ pub mod terminal;
 mod view;
 
 pub use canvas::{Frame, Heading, fitted, picture};
+pub use past::Past;
 pub use scene::{Colour, Scene, colours};
 pub use view::View;
 
@@ -28,9 +31,11 @@ pub use view::View;
 type Drawing = fn(&View<'_>) -> Option<Scene>;
 
 /// By environment.
-const DRAWINGS: [(&str, Drawing); 7] = [
+const DRAWINGS: [(&str, Drawing); 9] = [
     ("acrobot", acrobot::draw),
     ("cartpole", cartpole::draw),
+    ("catalysis", catalysis::draw),
+    ("catalysis_two_atoms", catalysis::draw),
     ("continuous_mountain_car", mountain_car::draw_continuous),
     ("mountain_car", mountain_car::draw),
     ("pendulum", pendulum::draw),

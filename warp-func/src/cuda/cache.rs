@@ -4,11 +4,13 @@
 //! and renamed, and carries the digest of its contents: whatever is damaged is compiled anew, never
 //! loaded. A folder that can't be written costs time and nothing else.
 
-use super::compiler::{Build, Source};
+use super::compiler::{self, Build, Source};
+use crate::error::Result;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Instant;
 
 /// Counts up when the meaning of entries changes.
 const FORMAT: &str = "warp kernel 1";
@@ -26,8 +28,26 @@ pub fn folder() -> Option<PathBuf> {
     Some(base.join("warp").join("kernels"))
 }
 
+/// Machine code of `source` for `arch` (`sm_90a`), kept from before or compiled now and kept; and the
+/// seconds that the compiler took, 0 if the code was kept. Needs no GPU.
+///
+/// # Errors
+/// No NVRTC, or text that does not compile.
+pub fn machine_code(source: &Source, build: Build, arch: &str) -> Result<(Vec<u8>, f64)> {
+    let key = key(source, build, arch)?;
+    if let Some(code) = read(&key) {
+        return Ok((code, 0.0));
+    }
+    let started = Instant::now();
+    let code = compiler::compile(source, build, arch)?;
+    let seconds = started.elapsed().as_secs_f64();
+    write(&key, &code);
+    Ok((code, seconds))
+}
+
 /// The name of the entry that `source` leads to.
-pub(super) fn key(source: &Source, build: Build, arch: &str, version: (u32, u32)) -> String {
+pub(super) fn key(source: &Source, build: Build, arch: &str) -> Result<String> {
+    let version = compiler::nvrtc_version()?;
     let mut digest = Sha256::new();
     let mut part = |bytes: &str| {
         digest.update((bytes.len() as u64).to_le_bytes());
@@ -42,18 +62,18 @@ pub(super) fn key(source: &Source, build: Build, arch: &str, version: (u32, u32)
         part(text);
     }
     source.options(build, arch).iter().for_each(|option| part(option));
-    hex(&digest.finalize())
+    Ok(hex(&digest.finalize()))
 }
 
 /// The machine code of an entry, if there is a sound one.
-pub(super) fn read(key: &str) -> Option<Vec<u8>> {
+fn read(key: &str) -> Option<Vec<u8>> {
     let entry = fs::read(folder()?.join(key)).ok()?;
     let (digest, code) = entry.split_at_checked(32)?;
     (Sha256::digest(code).as_slice() == digest).then(|| code.to_vec())
 }
 
 /// Keeps the machine code of an entry, if it can be kept.
-pub(super) fn write(key: &str, code: &[u8]) {
+fn write(key: &str, code: &[u8]) {
     let Some(folder) = folder() else { return };
     let entry = [Sha256::digest(code).as_slice(), code].concat();
     let unfinished = folder.join(format!("{key}.{}", std::process::id()));

@@ -1,5 +1,8 @@
 //! NVRTC: CUDA text in, machine code for one GPU out. Needs no GPU and no toolkit.
-#![expect(unsafe_code, reason = "calls NVRTC's C functions, since headers in memory have no wrapper")]
+#![expect(
+    unsafe_code,
+    reason = "calls NVRTC's C functions, since headers in memory have no wrapper"
+)]
 
 use crate::error::{Error, Result};
 use std::ffi::{CString, c_char};
@@ -23,8 +26,8 @@ pub struct Source {
 pub enum Build {
     /// Bit-equal to the Rust functions: IEEE division and square root, nothing contracted.
     Parity,
-    /// Fast: products and sums may fuse, and `WARP_RELEASE` is defined, where the text may choose
-    /// approximate functions.
+    /// Fast: products and sums may fuse, division and square root are good to 2 units in the last
+    /// place, and `WARP_RELEASE` is defined, where the text may choose approximate functions.
     Release,
 }
 
@@ -32,7 +35,8 @@ impl Source {
     /// A unit of this text alone, with the framework's headers to include.
     #[must_use]
     pub fn new(name: &str, text: impl Into<String>) -> Self {
-        let headers = warp_core::kernel_text::HEADERS.map(|(name, text)| (name.into(), text.into()));
+        let headers =
+            warp_core::kernel_text::HEADERS.map(|(name, text)| (name.into(), text.into()));
         Self { name: name.into(), text: text.into(), headers: headers.into(), defines: Vec::new() }
     }
 
@@ -45,16 +49,19 @@ impl Source {
 
     /// Everything that decides what comes out of the compiler, but for the compiler itself.
     pub(super) fn options(&self, build: Build, arch: &str) -> Vec<String> {
-        let mut options: Vec<String> = vec![
-            format!("--gpu-architecture={arch}"),
-            "--std=c++17".into(),
-            "--ftz=false".into(),
-            "--prec-div=true".into(),
-            "--prec-sqrt=true".into(),
-        ];
+        let mut options: Vec<String> =
+            vec![format!("--gpu-architecture={arch}"), "--std=c++17".into(), "--ftz=false".into()];
         match build {
-            Build::Parity => options.push("--fmad=false".into()),
-            Build::Release => options.extend(["--fmad=true".into(), "-DWARP_RELEASE=1".into()]),
+            Build::Parity => {
+                options.extend(
+                    ["--fmad=false", "--prec-div=true", "--prec-sqrt=true"].map(Into::into),
+                );
+            }
+            Build::Release => {
+                let fast =
+                    ["--fmad=true", "--prec-div=false", "--prec-sqrt=false", "-DWARP_RELEASE=1"];
+                options.extend(fast.map(Into::into));
+            }
         }
         options.extend(self.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         options
@@ -92,10 +99,9 @@ pub fn nvrtc_version() -> Result<(u32, u32)> {
 pub fn compile(source: &Source, build: Build, arch: &str) -> Result<Vec<u8>> {
     nvrtc_version()?;
     let program = Program::new(source)?;
-    program.compile(&source.options(build, arch)).map_err(|log| Error::Compile {
-        name: source.name.clone(),
-        log,
-    })?;
+    program
+        .compile(&source.options(build, arch))
+        .map_err(|log| Error::Compile { name: source.name.clone(), log })?;
     program.machine_code()
 }
 
@@ -144,9 +150,8 @@ impl Program {
             options.iter().filter_map(|o| CString::new(o.as_str()).ok()).collect();
         let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
         // SAFETY: the program lives; the options are terminated and outlive the call.
-        let result = unsafe {
-            sys::nvrtcCompileProgram(self.0, pointers.len() as i32, pointers.as_ptr())
-        };
+        let result =
+            unsafe { sys::nvrtcCompileProgram(self.0, pointers.len() as i32, pointers.as_ptr()) };
         if result == sys::nvrtcResult::NVRTC_SUCCESS { Ok(()) } else { Err(self.log()) }
     }
 
@@ -178,10 +183,8 @@ impl Program {
 }
 
 fn c_string(text: &str, name: &str) -> Result<CString> {
-    CString::new(text).map_err(|_| Error::Compile {
-        name: name.into(),
-        log: "the text holds a zero byte".into(),
-    })
+    CString::new(text)
+        .map_err(|_| Error::Compile { name: name.into(), log: "the text holds a zero byte".into() })
 }
 
 fn failure(doing: &str, result: sys::nvrtcResult) -> Error {

@@ -182,6 +182,13 @@ impl CudaVecEnv {
         Ok(())
     }
 
+    /// Notes that a replayed graph stepped every replica `steps` times and counted them on the
+    /// device.
+    pub fn note_steps(&mut self, steps: u32) {
+        self.run_step = self.run_step.wrapping_add(steps);
+        self.host_is_stale = true;
+    }
+
     /// Starts a step of every replica with the actions that lie on the device.
     ///
     /// # Errors
@@ -227,7 +234,8 @@ impl CudaVecEnv {
     /// A driver that refuses.
     pub fn device_totals(&mut self) -> Result<()> {
         let [_, arrays, run] = self.args.clone();
-        let blocks = self.options.n_envs.div_ceil(TOTALS_THREADS as usize).min(TOTALS_BLOCKS) as u32;
+        let blocks =
+            self.options.n_envs.div_ceil(TOTALS_THREADS as usize).min(TOTALS_BLOCKS) as u32;
         let [partial, totals] = &self.totals;
         let launch = Launch { blocks, threads: TOTALS_THREADS, ..Launch::default() };
         let part = Arg::array(partial, partial.len());

@@ -440,9 +440,134 @@ __device__ inline Observation warp_place(const WarpArrays& a, float* const* obs,
     return out;
 }
 
+// What a replica carries from step to step beside its state.
+struct WarpEpisode {
+    unsigned int length;
+    float returns[N_GROUPS];
+    float statistics[WARP_N_STATISTICS > 0 ? WARP_N_STATISTICS : 1];
+};
+
+// Small enough, a step's inputs and outputs pass through shared memory: threads that read what
+// others wrote do not wait for global memory, and rewards are written to it once.
+#define WARP_STAGED ((WARP_AGENTS_TOTAL * 6 + WARP_ACTIONS_TOTAL * 4) * WARP_TEAMS <= 16384)
+#define WARP_STAGED_AGENTS (WARP_STAGED ? WARP_AGENTS_TOTAL : 1)
+#define WARP_STAGED_ACTIONS (WARP_STAGED ? WARP_ACTIONS_TOTAL : 1)
+
+struct WarpStage {
+    WarpEpisode episode;
+    float reward[WARP_STAGED_AGENTS];
+    int actions[WARP_STAGED_ACTIONS];
+    unsigned char alive[WARP_STAGED_AGENTS];
+    unsigned char left[WARP_STAGED_AGENTS];
+};
+
+// Where one team finds and leaves what belongs to its replica.
+struct WarpPlace {
+    WarpEpisode* episode;
+    float* reward[N_GROUPS];
+    unsigned char* alive[N_GROUPS];
+    unsigned char* left[N_GROUPS];
+    int* discrete[N_GROUPS];
+    float* continuous[N_GROUPS];
+};
+
+__device__ inline WarpPlace warp_team_place(const WarpArrays& a, unsigned int r) {
+    __shared__ WarpStage stages[WARP_TEAMS];
+    WarpStage& stage = stages[warp_team()];
+    WarpPlace place;
+    place.episode = &stage.episode;
+#pragma unroll
+    for (int g = 0; g < N_GROUPS; ++g) {
+        unsigned int agents = r * warp_agents(g), actions = agents * warp_action_width(g);
+        if (WARP_STAGED) {
+            int first = warp_first_agent(g);
+            place.reward[g] = stage.reward + first;
+            place.alive[g] = stage.alive + first;
+            place.left[g] = stage.left + first;
+            place.discrete[g] = stage.actions + warp_action_offset(g);
+            place.continuous[g] = (float*)(stage.actions + warp_action_offset(g));
+        } else {
+            place.reward[g] = a.reward[g] + agents;
+            place.alive[g] = warp_mortal(g) ? a.alive[g] + agents : 0;
+            place.left[g] = warp_mortal(g) ? a.agent_terminated[g] + agents : 0;
+            place.discrete[g] = warp_continuous(g) ? 0 : a.discrete[g] + actions;
+            place.continuous[g] = warp_continuous(g) ? a.continuous[g] + actions : 0;
+        }
+    }
+    return place;
+}
+
+__device__ inline void warp_load_place(const WarpArrays& a, unsigned int r, const WarpPlace& at) {
+    if (warp_first() == 0) {
+        at.episode->length = a.episode_length[r];
+#pragma unroll
+        for (int g = 0; g < N_GROUPS; ++g) at.episode->returns[g] = a.episode_return[g][r];
+        for (int i = 0; i < WARP_N_STATISTICS; ++i)
+            at.episode->statistics[i] = a.statistic[r * WARP_N_STATISTICS + i];
+    }
+    if (!WARP_STAGED) return;
+#pragma unroll
+    for (int g = 0; g < N_GROUPS; ++g) {
+        if (!warp_mortal(g)) continue;
+        for (int i = warp_first(); i < warp_agents(g); i += warp_stride())
+            at.alive[g][i] = a.alive[g][r * warp_agents(g) + i];
+    }
+}
+
+__device__ inline void warp_save_place(const WarpArrays& a, unsigned int r, const WarpPlace& at) {
+    if (warp_first() == 0) {
+        a.episode_length[r] = at.episode->length;
+#pragma unroll
+        for (int g = 0; g < N_GROUPS; ++g) a.episode_return[g][r] = at.episode->returns[g];
+        for (int i = 0; i < WARP_N_STATISTICS; ++i)
+            a.statistic[r * WARP_N_STATISTICS + i] = at.episode->statistics[i];
+    }
+    if (!WARP_STAGED) return;
+#pragma unroll
+    for (int g = 0; g < N_GROUPS; ++g) {
+        if (!warp_mortal(g)) continue;
+        for (int i = warp_first(); i < warp_agents(g); i += warp_stride())
+            a.alive[g][r * warp_agents(g) + i] = at.alive[g][i];
+    }
+}
+
+// Takes the actions that lie in the arrays.
+__device__ inline void warp_load_actions(const WarpArrays& a, unsigned int r, const WarpPlace& at) {
+    if (!WARP_STAGED) return;
+#pragma unroll
+    for (int g = 0; g < N_GROUPS; ++g) {
+        const int n = warp_agents(g) * warp_action_width(g);
+        for (int i = warp_first(); i < n; i += warp_stride()) {
+            if (warp_continuous(g)) at.continuous[g][i] = a.continuous[g][r * n + i];
+            else at.discrete[g][i] = a.discrete[g][r * n + i];
+        }
+    }
+}
+
+// Draws actions and leaves them in the arrays, too.
+__device__ inline void warp_draw_actions(const WarpRun& run, const WarpArrays& a, unsigned int r,
+                                         unsigned int step, const WarpPlace& at) {
+#pragma unroll
+    for (int g = 0; g < N_GROUPS; ++g) {
+        const int width = warp_action_width(g);
+        for (int i = warp_first(); i < warp_agents(g); i += warp_stride()) {
+            int* discrete = warp_continuous(g) ? 0 : at.discrete[g] + i * width;
+            float* continuous = warp_continuous(g) ? at.continuous[g] + i * width : 0;
+            warp_random_action(run, a, r, step, g, i, discrete, continuous);
+            if (!WARP_STAGED) continue;
+            unsigned int place = (r * warp_agents(g) + i) * width;
+            for (int d = 0; d < width; ++d) {
+                if (warp_continuous(g)) a.continuous[g][place + d] = continuous[d];
+                else a.discrete[g][place + d] = discrete[d];
+            }
+        }
+    }
+}
+
 // A fresh state with its counters; ends with a barrier.
 __device__ inline void warp_team_begin(const Env& env, const WarpRun& run, const WarpArrays& a,
-                                       unsigned int r, unsigned int step, State& state) {
+                                       unsigned int r, unsigned int step, State& state,
+                                       const WarpPlace& at) {
     if (run.start == 2u) {
         WarpDraw draw = warp_draw(run.seed, run.first_replica + r, step, WARP_PURPOSE_RESET);
         State row = warp_view_of(a.pool, warp_draw_below(&draw, run.pool_rows));
@@ -456,42 +581,41 @@ __device__ inline void warp_team_begin(const Env& env, const WarpRun& run, const
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
         if (!warp_mortal(g)) continue;
-        for (int i = warp_first(); i < warp_agents(g); i += warp_stride())
-            a.alive[g][r * warp_agents(g) + i] = 1;
+        for (int i = warp_first(); i < warp_agents(g); i += warp_stride()) at.alive[g][i] = 1;
     }
     if (warp_first() == 0) {
-        a.episode_length[r] = 0u;
+        at.episode->length = 0u;
 #pragma unroll
-        for (int g = 0; g < N_GROUPS; ++g) a.episode_return[g][r] = 0.0f;
-        for (int i = 0; i < WARP_N_STATISTICS; ++i) a.statistic[r * WARP_N_STATISTICS + i] = 0.0f;
+        for (int g = 0; g < N_GROUPS; ++g) at.episode->returns[g] = 0.0f;
+        for (int i = 0; i < WARP_N_STATISTICS; ++i) at.episode->statistics[i] = 0.0f;
     }
     warp_sync();
 }
 
-__device__ inline void warp_team_before(const WarpArrays& a, unsigned int r) {
+__device__ inline void warp_team_before(const WarpPlace& at) {
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
         for (int i = warp_first(); i < warp_agents(g); i += warp_stride()) {
-            unsigned int at = r * warp_agents(g) + i;
-            a.reward[g][at] = 0.0f;
-            if (warp_mortal(g)) a.agent_terminated[g][at] = a.alive[g][at];
+            at.reward[g][i] = 0.0f;
+            if (warp_mortal(g)) at.left[g][i] = at.alive[g][i];
         }
     }
 }
 
 // Adds the step's rewards to the episode's and finds out whether it ended: 1 terminated, 2
 // truncated. Called by all threads of the team.
-__device__ inline int warp_team_account(const WarpArrays& a, unsigned int r, bool terminated) {
+__device__ inline int warp_team_account(const WarpArrays& a, unsigned int r, bool terminated,
+                                        const WarpPlace& at) {
     int ends = 0;
     for (int g = warp_first(); g < N_GROUPS; g += warp_stride()) {
+        // From -0 as Rust's sum: 0 + -0 would be 0.
         float total = -0.0f;
-        const float* reward = a.reward[g] + r * warp_agents(g);
-        for (int i = 0; i < warp_agents(g); ++i) total += reward[i];
-        a.episode_return[g][r] += total;
+        for (int i = 0; i < warp_agents(g); ++i) total += at.reward[g][i];
+        at.episode->returns[g] += total;
     }
     if (warp_first() == 0) {
-        unsigned int length = a.episode_length[r] + 1u;
-        a.episode_length[r] = length;
+        unsigned int length = at.episode->length + 1u;
+        at.episode->length = length;
         bool over = length >= WARP_TIME_LIMIT;
         terminated = terminated || (WARP_LIMIT_TERMINATES && over);
         bool truncated = !WARP_LIMIT_TERMINATES && over && !terminated;
@@ -502,39 +626,43 @@ __device__ inline int warp_team_account(const WarpArrays& a, unsigned int r, boo
     return warp_team_sum(ends);
 }
 
-__device__ inline void warp_team_leavers(const WarpArrays& a, unsigned int r, int over) {
+// Writes the step's rewards, and who left in it.
+__device__ inline void warp_team_after(const WarpArrays& a, unsigned int r, int over,
+                                       const WarpPlace& at) {
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
-        if (!warp_mortal(g)) continue;
         for (int i = warp_first(); i < warp_agents(g); i += warp_stride()) {
-            unsigned int at = r * warp_agents(g) + i;
-            a.agent_terminated[g][at] &= over | (1 - a.alive[g][at]);
+            unsigned int place = r * warp_agents(g) + i;
+            if (WARP_STAGED) a.reward[g][place] = at.reward[g][i];
+            if (warp_mortal(g))
+                a.agent_terminated[g][place] = at.left[g][i] & (over | (1 - at.alive[g][i]));
+            if (WARP_STAGED && warp_mortal(g)) a.alive[g][place] = at.alive[g][i];
         }
     }
 }
 
 // One step of one replica, everything that a learner would read written.
 __device__ inline void warp_team_advance(const Env& env, const WarpRun& run, const WarpArrays& a,
-                                         unsigned int r, unsigned int step, State& state) {
+                                         unsigned int r, unsigned int step, State& state,
+                                         const WarpPlace& at) {
     Actions actions;
     StepOut out;
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
-        unsigned int agents = r * warp_agents(g), width = warp_action_width(g);
-        actions.discrete[g] = warp_continuous(g) ? 0 : a.discrete[g] + agents * width;
-        actions.continuous[g] = warp_continuous(g) ? a.continuous[g] + agents * width : 0;
-        out.reward[g] = a.reward[g] + agents;
-        out.alive[g] = warp_mortal(g) ? a.alive[g] + agents : 0;
+        actions.discrete[g] = at.discrete[g];
+        actions.continuous[g] = at.continuous[g];
+        out.reward[g] = at.reward[g];
+        out.alive[g] = at.alive[g];
     }
     out.terminated = false;
-    out.statistics = a.statistic + r * WARP_N_STATISTICS;
-    warp_team_before(a, r);
+    out.statistics = at.episode->statistics;
+    warp_team_before(at);
     warp_sync();
     WarpDraw draw = warp_draw(run.seed, run.first_replica + r, step, WARP_PURPOSE_STEP);
     ::step(env, state, actions, draw, out);
     warp_sync();
-    int ends = warp_team_account(a, r, out.terminated);
-    warp_team_leavers(a, r, ends & 1);
+    int ends = warp_team_account(a, r, out.terminated, at);
+    warp_team_after(a, r, ends & 1, at);
     if (ends == 0) {
         Observation seen = warp_place(a, a.obs, r);
         observe(env, state, seen);
@@ -544,14 +672,22 @@ __device__ inline void warp_team_advance(const Env& env, const WarpRun& run, con
     Observation last = warp_place(a, a.final_obs, r);
     observe(env, state, last);
     warp_sync();
-    if (warp_first() == 0) {
-        float returns[N_GROUPS];
-#pragma unroll
-        for (int g = 0; g < N_GROUPS; ++g) returns[g] = a.episode_return[g][r];
-        warp_count_episode(a, r, a.episode_length[r], returns, a.statistic + r * WARP_N_STATISTICS);
-    }
+    if (warp_first() == 0)
+        warp_count_episode(a, r, at.episode->length, at.episode->returns, at.episode->statistics);
     warp_sync();
-    if (run.auto_reset) warp_team_begin(env, run, a, r, step, state);
+    if (!run.auto_reset) {
+        Observation seen = warp_place(a, a.obs, r);
+        observe(env, state, seen);
+        warp_sync();
+        return;
+    }
+    warp_team_begin(env, run, a, r, step, state, at);
+#pragma unroll
+    for (int g = 0; g < N_GROUPS; ++g) {
+        if (!warp_mortal(g) || !WARP_STAGED) continue;
+        for (int i = warp_first(); i < warp_agents(g); i += warp_stride())
+            a.alive[g][r * warp_agents(g) + i] = 1;
+    }
     Observation seen = warp_place(a, a.obs, r);
     observe(env, state, seen);
     warp_sync();
@@ -565,10 +701,12 @@ extern "C" __global__ void WARP_TEAM_BOUNDS warp_reset(WarpTables tables, WarpAr
     if (r >= run.n_envs) return;
     Env env = warp_env(tables);
     State state = warp_team_state(a, r);
-    warp_team_begin(env, run, a, r, *a.run_step, state);
+    WarpPlace at = warp_team_place(a, r);
+    warp_team_begin(env, run, a, r, *a.run_step, state, at);
     Observation seen = warp_place(a, a.obs, r);
     observe(env, state, seen);
     warp_team_save(a, r, state);
+    warp_save_place(a, r, at);
     if (warp_first() == 0) {
         a.terminated[r] = 0;
         a.truncated[r] = 0;
@@ -592,9 +730,14 @@ extern "C" __global__ void WARP_TEAM_BOUNDS warp_step(WarpTables tables, WarpArr
     if (r >= run.n_envs) return;
     Env env = warp_env(tables);
     State state = warp_team_state(a, r);
+    WarpPlace at = warp_team_place(a, r);
     warp_team_load(a, r, state);
-    warp_team_advance(env, run, a, r, *a.run_step + 1u, state);
+    warp_load_place(a, r, at);
+    warp_load_actions(a, r, at);
+    warp_sync();
+    warp_team_advance(env, run, a, r, *a.run_step + 1u, state, at);
     warp_team_save(a, r, state);
+    warp_save_place(a, r, at);
 }
 
 extern "C" __global__ void WARP_TEAM_BOUNDS warp_cycle(WarpTables tables, WarpArrays a,
@@ -603,22 +746,17 @@ extern "C" __global__ void WARP_TEAM_BOUNDS warp_cycle(WarpTables tables, WarpAr
     if (r >= run.n_envs) return;
     Env env = warp_env(tables);
     State state = warp_team_state(a, r);
+    WarpPlace at = warp_team_place(a, r);
     warp_team_load(a, r, state);
+    warp_load_place(a, r, at);
+    warp_sync();
     unsigned int first = *a.run_step;
     for (unsigned int t = 0; t < steps; ++t) {
-#pragma unroll
-        for (int g = 0; g < N_GROUPS; ++g) {
-            int width = warp_action_width(g);
-            for (int i = warp_first(); i < warp_agents(g); i += warp_stride()) {
-                unsigned int at = (r * warp_agents(g) + i) * width;
-                int* discrete = warp_continuous(g) ? 0 : a.discrete[g] + at;
-                float* continuous = warp_continuous(g) ? a.continuous[g] + at : 0;
-                warp_random_action(run, a, r, first + t, g, i, discrete, continuous);
-            }
-        }
-        warp_team_advance(env, run, a, r, first + t + 1u, state);
+        warp_draw_actions(run, a, r, first + t, at);
+        warp_team_advance(env, run, a, r, first + t + 1u, state, at);
     }
     warp_team_save(a, r, state);
+    warp_save_place(a, r, at);
 }
 
 #endif

@@ -16,7 +16,7 @@ const SHARED_STATE: usize = 200 * 1024;
 /// Threads of a block of small teams, and of single-agent replicas.
 const BLOCK: u32 = 128;
 /// Threads of a team at most; more agents are strided over them.
-const LARGEST_TEAM: usize = 256;
+const LARGEST_TEAM: usize = 128;
 
 /// An environment's text, ready for kernels of one's own to follow, and how to launch its kernels.
 #[derive(Debug, Clone)]
@@ -54,7 +54,8 @@ impl EnvKernels {
 /// # Errors
 /// An environment without a CUDA body.
 pub fn env_kernels(blueprint: &Blueprint) -> Result<EnvKernels> {
-    let body = blueprint.body.as_ref().ok_or_else(|| Error::NoBody { env: blueprint.name.into() })?;
+    let body =
+        blueprint.body.as_ref().ok_or_else(|| Error::NoBody { env: blueprint.name.into() })?;
     let words = state_words(&blueprint.fields);
     let (team, teams) = team_of(body, blueprint.spec.n_agents());
     let shared = if body.layout == Layout::TeamPerReplica { 4 * words * teams as usize } else { 0 };
@@ -275,12 +276,8 @@ fn row_access(text: &mut String, fields: &[StateField]) {
     );
     let mut at = 0;
     for field in fields {
-        let _ = writeln!(
-            text,
-            "    state.{} = ({}*)(words + {at});",
-            field.name,
-            c_name(field.dtype)
-        );
+        let _ =
+            writeln!(text, "    state.{} = ({}*)(words + {at});", field.name, c_name(field.dtype));
         at += field_words(field);
     }
     text.push_str("    return state;\n}\n");

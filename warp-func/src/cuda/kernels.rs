@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 use warp_data::cuda::Device;
 use warp_data::cuda::cudarc::driver::{DriverError, result, sys};
 
@@ -75,24 +74,14 @@ impl Kernels {
     /// No NVRTC, text that does not compile, or machine code that the driver refuses.
     pub fn compile(&self, source: &Source, build: Build) -> Result<Module> {
         let arch = compiler::architecture(self.device.info().capability);
-        let key = cache::key(source, build, &arch, compiler::nvrtc_version()?);
+        let key = cache::key(source, build, &arch)?;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = loaded.get(&key) {
             return Ok(module.clone());
         }
-        let kept = cache::read(&key).and_then(|code| self.load(source, &code).ok());
-        let module = match kept {
-            Some(module) => module,
-            None => {
-                let started = Instant::now();
-                let code = compiler::compile(source, build, &arch)?;
-                let mut seconds =
-                    self.compile_seconds.lock().unwrap_or_else(PoisonError::into_inner);
-                *seconds += started.elapsed().as_secs_f64();
-                cache::write(&key, &code);
-                self.load(source, &code)?
-            }
-        };
+        let (code, seconds) = cache::machine_code(source, build, &arch)?;
+        *self.compile_seconds.lock().unwrap_or_else(PoisonError::into_inner) += seconds;
+        let module = self.load(source, &code)?;
         loaded.insert(key, module.clone());
         Ok(module)
     }
@@ -123,8 +112,8 @@ impl Module {
         self.0.device.bind()?;
         let c_name = CString::new(name).map_err(|_| missing())?;
         // SAFETY: the module is loaded as long as `self.0` lives.
-        let handle =
-            unsafe { result::module::get_function(self.0.handle, c_name) }.map_err(|_| missing())?;
+        let handle = unsafe { result::module::get_function(self.0.handle, c_name) }
+            .map_err(|_| missing())?;
         let sizes = (0..parameters.len())
             .map(|i| parameter_size(handle, i))
             .collect::<std::result::Result<Vec<_>, _>>()

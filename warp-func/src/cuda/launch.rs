@@ -142,9 +142,7 @@ impl Function {
     pub fn launch(&self, launch: &Launch, args: &[Arg]) -> Result<()> {
         self.check(args)?;
         self.device.bind()?;
-        if launch.shared_bytes > 48 * 1024 {
-            self.allow_shared(launch.shared_bytes)?;
-        }
+        self.allow_shared(launch.shared_bytes)?;
         let mut pointers: Vec<*mut c_void> = args.iter().map(Arg::address).collect();
         let (grid, block) = ((launch.blocks, 1, 1), (launch.threads, 1, 1));
         let (shared, stream) = (launch.shared_bytes, self.device.stream().cu_stream());
@@ -175,9 +173,7 @@ impl Function {
     /// A driver that refuses.
     pub fn blocks_per_multiprocessor(&self, launch: &Launch) -> Result<u32> {
         self.device.bind()?;
-        if launch.shared_bytes > 48 * 1024 {
-            self.allow_shared(launch.shared_bytes)?;
-        }
+        self.allow_shared(launch.shared_bytes)?;
         // SAFETY: the function is loaded as long as `_module` lives.
         let blocks = unsafe {
             result::occupancy::max_active_block_per_multiprocessor(
@@ -209,18 +205,21 @@ impl Function {
         ))
     }
 
+    /// Above 48 KiB, what the text declares included, shared memory must be asked for.
     fn allow_shared(&self, bytes: u32) -> Result<()> {
-        let attribute =
-            sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        if bytes < 8 * 1024 {
+            return Ok(());
+        }
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function is loaded as long as `_module` lives.
         unsafe { result::function::set_function_attribute(self.handle, attribute, bytes as i32) }
-            .map_err(|e| self.failed(&format!("asking for {bytes} bytes of shared memory"), &e.to_string()))
+            .map_err(|e| {
+                self.failed(&format!("asking for {bytes} bytes of shared memory"), &e.to_string())
+            })
     }
 
     fn check(&self, args: &[Arg]) -> Result<()> {
-        let refuse = |reason: String| {
-            Err(Error::Launch { kernel: self.name.to_string(), reason })
-        };
+        let refuse = |reason: String| Err(Error::Launch { kernel: self.name.to_string(), reason });
         if args.len() != self.parameters.len() {
             let (given, expected) = (args.len(), self.parameters.len());
             return refuse(format!("it takes {expected} arguments, but {given} were given"));

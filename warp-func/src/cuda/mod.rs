@@ -15,7 +15,7 @@ pub mod parity;
 mod pointers;
 mod signature;
 
-pub use cache::folder as cache_folder;
+pub use cache::{folder as cache_folder, machine_code};
 pub use compiler::{Build, Source, compile, nvrtc_version};
 pub use env::CudaVecEnv;
 pub use env_kernels::{EnvKernels, env_kernels};

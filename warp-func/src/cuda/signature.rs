@@ -13,7 +13,8 @@ pub(super) enum Parameter {
 
 /// The parameters of kernel `name`, if `text` defines it.
 pub(super) fn parse(text: &str, name: &str) -> Option<Vec<Parameter>> {
-    let at = text.match_indices(name).map(|(at, _)| at).find(|at| is_definition(text, *at, name))?;
+    let at =
+        text.match_indices(name).map(|(at, _)| at).find(|at| is_definition(text, *at, name))?;
     let rest = text[at + name.len()..].trim_start().strip_prefix('(')?;
     let inner = &rest[..rest.find(')')?];
     Some(inner.split(',').map(str::trim).filter(|p| !p.is_empty()).map(parameter).collect())

@@ -38,8 +38,7 @@ fn check_heads(group: &GroupSpec, sizes: &[usize], actions: &[i32]) -> Result<()
     if in_range(actions, sizes) {
         return Ok(());
     }
-    let outside =
-        |(at, a): (usize, &i32)| *a < 0 || *a as usize >= sizes[at % sizes.len()];
+    let outside = |(at, a): (usize, &i32)| *a < 0 || *a as usize >= sizes[at % sizes.len()];
     match actions.iter().enumerate().position(outside) {
         Some(at) => {
             let space = Space::Discrete { n: sizes[at % sizes.len()] }.to_string();

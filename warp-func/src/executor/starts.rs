@@ -2,7 +2,7 @@
 
 use super::columns::{FieldColumn, RowSource};
 use crate::error::{Error, Result};
-use crate::pool::{StateField, PoolSource};
+use crate::pool::{PoolSource, StateField};
 use crate::vec_env::{ArrayIds, Start, VecOptions};
 use warp_core::{DType, Draw, Env, Purpose, State};
 use warp_data::Store;

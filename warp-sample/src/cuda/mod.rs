@@ -7,5 +7,5 @@ mod part;
 mod sampler;
 
 pub use part::Part;
-pub use sampler::{DeviceActions, DeviceInputs, DeviceRows, DeviceSampler, Made};
+pub use sampler::{DeviceActions, DeviceInputs, DeviceRows, DeviceSampler, Made, sampler_source};
 pub use warp_func::cuda::Build;

@@ -7,7 +7,8 @@
 #include "draw.cuh"
 
 // Up to this many choices a head's weights are kept in registers, beyond they are computed again.
-#define WARP_SAMPLE_KEPT 32
+__device__ constexpr bool warp_keeps(int size) { return size <= 32; }
+__device__ constexpr int warp_unrolled(int size) { return warp_keeps(size) ? size : 4; }
 
 // What is known about a row's action. `sound` is false where the outputs allow no choice or are not
 // numbers; the action is then in range, and nothing else holds a meaning.
@@ -38,21 +39,30 @@ __device__ inline float warp_logit(const float* logits, const unsigned char* mas
     return masked && mask[i] == 0 ? -warp_infinity() : logits[i];
 }
 
-// The first largest allowed logit; false if a logit is NaN or positive infinity, allowed or not.
-template <int size, bool masked>
+// The larger of two, and the first if the second is not a number.
+__device__ inline float warp_larger(float a, float b) {
+#ifdef WARP_HOST
+    return b > a ? b : a;
+#else
+    return fmaxf(a, b);
+#endif
+}
+
+// The first largest allowed logit and, if `greedy`, its number; false if a logit is NaN or positive infinity, allowed or not.
+template <int size, bool masked, bool greedy>
 __device__ inline bool warp_largest(const float* logits, const unsigned char* mask, int& index,
                                     float& largest) {
     bool sound = true;
     index = 0;
     largest = -warp_infinity();
-#pragma unroll (size <= WARP_SAMPLE_KEPT ? size : 4)
+    constexpr int unrolled = warp_unrolled(size);
+#pragma unroll unrolled
     for (int i = 0; i < size; ++i) {
         // What is not forbidden shows in the sum of the weights.
         if (masked) sound = sound && logits[i] < warp_infinity();
         float logit = warp_logit<masked>(logits, mask, i);
-        bool larger = logit > largest;
-        index = larger ? i : index;
-        largest = larger ? logit : largest;
+        if (greedy) index = logit > largest ? i : index;
+        largest = warp_larger(largest, logit);
     }
     return sound;
 }
@@ -62,12 +72,13 @@ __device__ inline bool warp_largest(const float* logits, const unsigned char* ma
 template <int size, bool masked, bool greedy, bool in_memory>
 __device__ inline int warp_choose(const float* logits, const unsigned char* mask, float uniform,
                                   WarpSampled& row) {
-    constexpr bool keeps = size <= WARP_SAMPLE_KEPT;
+    constexpr bool keeps = warp_keeps(size);
+    constexpr int unrolled = warp_unrolled(size);
     float weights[keeps ? size : 1];
     int largest;
     float max, sum = 0.0f, moment = 0.0f;
-    bool sound = warp_largest<size, masked>(logits, mask, largest, max);
-#pragma unroll (keeps ? size : 4)
+    bool sound = warp_largest<size, masked, greedy>(logits, mask, largest, max);
+#pragma unroll unrolled
     for (int i = 0; i < size; ++i) {
         float below = warp_logit<masked>(logits, mask, i) - max;
         float weight = warp_sample_exp(below);
@@ -82,7 +93,7 @@ __device__ inline int warp_choose(const float* logits, const unsigned char* mask
     float chosen = greedy ? max : 0.0f;
     if (!greedy) {
         float threshold = uniform * sum, running = 0.0f;
-#pragma unroll (keeps ? size : 4)
+#pragma unroll unrolled
         for (int i = 0; i < size; ++i) {
             float weight = keeps ? weights[i]
                                  : warp_sample_exp(warp_logit<masked>(logits, mask, i) - max);
@@ -186,22 +197,24 @@ __device__ inline bool warp_random_heads(const unsigned char* mask, WarpDraw dra
     bool sound = true;
     int first = 0;
     for (int head = 0; head < L::actions; ++head) {
-        unsigned int size = (unsigned int)L::size(head), allowed = 0u;
-        if (!L::masked) {
-            actions[head] = (int)warp_draw_below(&draw, size);
-            continue;
+        unsigned int size = (unsigned int)L::size(head), allowed = size;
+        if constexpr (L::masked) {
+            allowed = 0u;
+            for (unsigned int i = 0; i < size; ++i) allowed += mask[first + i] != 0 ? 1u : 0u;
         }
-        for (unsigned int i = 0; i < size; ++i) allowed += mask[first + i] != 0 ? 1u : 0u;
         unsigned int nth = warp_draw_below(&draw, allowed);
-        int choice = 0;
-        for (unsigned int i = 0; i < size; ++i) {
-            if (mask[first + i] == 0) continue;
-            if (nth == 0u) choice = (int)i;
-            nth -= 1u;
+        int choice = (int)nth;
+        if constexpr (L::masked) {
+            choice = 0;
+            for (unsigned int i = 0; i < size; ++i) {
+                if (mask[first + i] == 0) continue;
+                if (nth == 0u) choice = (int)i;
+                nth -= 1u;
+            }
+            sound = sound && allowed > 0u;
+            first += (int)size;
         }
         actions[head] = choice;
-        sound = sound && allowed > 0u;
-        first += (int)size;
     }
     return sound;
 }

@@ -124,16 +124,11 @@ impl DeviceSampler {
     ///
     /// # Errors
     /// No agents, no NVRTC, or too little memory.
-    pub fn new(
-        kernels: &Kernels,
-        build: Build,
-        layout: &ActionLayout,
-        made: Made,
-    ) -> Result<Self> {
+    pub fn new(kernels: &Kernels, build: Build, layout: &ActionLayout, made: Made) -> Result<Self> {
         if made.n_agents == 0 {
             return Err(Error::NoAgents);
         }
-        let module = kernels.compile(&source(layout, made), build)?;
+        let module = kernels.compile(&sampler_source(layout, made), build)?;
         let boxed = matches!(layout, ActionLayout::Continuous(_));
         let fault = DeviceArray::zeros(kernels.device(), "sampler fault", DType::U32, &[1]);
         Ok(Self {
@@ -145,6 +140,14 @@ impl DeviceSampler {
             noisy: boxed.then(|| module.function("warp_noisy")).transpose()?,
             fault: fault.map_err(warp_func::Error::from)?,
         })
+    }
+
+    /// Registers and bytes of local memory per thread of the kernel that samples.
+    ///
+    /// # Errors
+    /// A device that refuses.
+    pub fn registers_and_local(&self) -> Result<(u32, u32)> {
+        Ok(self.sample.registers_and_local()?)
     }
 
     /// What outputs and actions are.
@@ -170,8 +173,7 @@ impl DeviceSampler {
         let n = rows.n_rows;
         let mut at = self.actions(actions, n)?;
         let shared = self.made.shared_log_std && matches!(self.layout, ActionLayout::Continuous(_));
-        let width =
-            if shared { self.layout.action_width() } else { self.layout.output_width() };
+        let width = if shared { self.layout.action_width() } else { self.layout.output_width() };
         at.outputs = inputs.outputs.address(DType::F32, n * width)?;
         match (inputs.log_std, shared) {
             (Some(log_std), true) => at.log_std = log_std.address(DType::F32, width)?,
@@ -292,8 +294,7 @@ impl DeviceSampler {
         at.run_step = Part::from(rows.run_step).address(DType::U32, 1)?;
         at.fault = self.fault.ptr();
         let mut bytes = rows.seed.to_le_bytes().to_vec();
-        let numbers =
-            [rows.first_replica, rows.first_agent, rows.n_rows as u32, rows.step_offset];
+        let numbers = [rows.first_replica, rows.first_agent, rows.n_rows as u32, rows.step_offset];
         bytes.extend(numbers.into_iter().flat_map(u32::to_le_bytes));
         let mut args = vec![at.arg(), Arg::Struct("WarpSampleRows", bytes)];
         args.extend(further);
@@ -310,7 +311,8 @@ fn unfit(given: bool, what: &'static str) -> Error {
 }
 
 /// The translation unit of a layout's kernels.
-pub(crate) fn source(layout: &ActionLayout, made: Made) -> Source {
+#[must_use]
+pub fn sampler_source(layout: &ActionLayout, made: Made) -> Source {
     let policy = layout_text("Policy", layout, made.masked);
     let text = format!(
         "#include \"draw.cuh\"\n{policy}#line 1 \"sample.cu\"\n{}",

@@ -1,6 +1,6 @@
 //! Products of small row-major matrices, the whole of a multilayer perceptron's arithmetic.
 //!
-//! Three shapes occur: forward `Y += X W`, backward to the input `dX += dY Wt`, backward to the
+//! Three shapes occur: forward `Y = X W + b`, backward to the input `dX = dY Wt`, backward to the
 //! weights `dW += Xt dY`. In all of them the last dimension of the right operand is contiguous, so one
 //! kernel serves: a block of the result stays in registers, an element of the left operand is
 //! broadcast, a piece of a row of the right one is loaded. The kernel is compiled for each vector
@@ -36,33 +36,44 @@ pub(super) struct Shape {
     pub(super) n: usize,
 }
 
-/// `c += a b`, with `b` `[k, n]` and `c` `[m, n]` row-major.
-pub(super) fn multiply_add(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32]) {
+/// What the product is added to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Onto<'a> {
+    /// Nothing.
+    Zero,
+    /// What is there.
+    Sums,
+    /// One row of n numbers, the same for every row.
+    Row(&'a [f32]),
+}
+
+/// `c = a b` onto something, with `b` `[k, n]` and `c` `[m, n]` row-major.
+pub(super) fn multiply(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32], onto: Onto<'_>) {
     debug_assert!(b.len() >= shape.k * shape.n && c.len() >= shape.m * shape.n);
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("fma") {
             // SAFETY: the features were just found.
-            return unsafe { multiply_add_avx512(shape, a, b, c) };
+            return unsafe { multiply_avx512(shape, a, b, c, onto) };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the features were just found.
-            return unsafe { multiply_add_avx2(shape, a, b, c) };
+            return unsafe { multiply_avx2(shape, a, b, c, onto) };
         }
     }
-    blocks::<4, 8, false>(shape, a, b, c);
+    blocks::<4, 8, false>(shape, a, b, (c, onto));
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,fma")]
-fn multiply_add_avx512(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32]) {
-    blocks::<8, 32, true>(shape, a, b, c);
+fn multiply_avx512(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32], onto: Onto<'_>) {
+    blocks::<8, 32, true>(shape, a, b, (c, onto));
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn multiply_add_avx2(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32]) {
-    blocks::<4, 16, true>(shape, a, b, c);
+fn multiply_avx2(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32], onto: Onto<'_>) {
+    blocks::<4, 16, true>(shape, a, b, (c, onto));
 }
 
 /// Cuts the result into blocks of `MR` rows and `NR` columns, and what is left into smaller ones.
@@ -71,19 +82,19 @@ fn blocks<const MR: usize, const NR: usize, const FMA: bool>(
     shape: Shape,
     a: Left<'_>,
     b: &[f32],
-    c: &mut [f32],
+    (c, onto): (&mut [f32], Onto<'_>),
 ) {
     let mut column = 0;
     while column + NR <= shape.n {
-        column_of_blocks::<MR, NR, FMA>(shape, a, b, c, column);
+        column_of_blocks::<MR, NR, FMA>(shape, a, b, (&mut *c, onto), column);
         column += NR;
     }
     while column + 8 <= shape.n {
-        column_of_blocks::<MR, 8, FMA>(shape, a, b, c, column);
+        column_of_blocks::<MR, 8, FMA>(shape, a, b, (&mut *c, onto), column);
         column += 8;
     }
     while column < shape.n {
-        column_of_blocks::<MR, 1, FMA>(shape, a, b, c, column);
+        column_of_blocks::<MR, 1, FMA>(shape, a, b, (&mut *c, onto), column);
         column += 1;
     }
 }
@@ -93,20 +104,20 @@ fn column_of_blocks<const MR: usize, const NR: usize, const FMA: bool>(
     shape: Shape,
     a: Left<'_>,
     b: &[f32],
-    c: &mut [f32],
+    (c, onto): (&mut [f32], Onto<'_>),
     column: usize,
 ) {
     let mut row = 0;
     while row + MR <= shape.m {
-        block::<MR, NR, FMA>(shape, a, b, c, (row, column));
+        block::<MR, NR, FMA>(shape, a, b, (&mut *c, onto), (row, column));
         row += MR;
     }
     while row + 2 <= shape.m {
-        block::<2, NR, FMA>(shape, a, b, c, (row, column));
+        block::<2, NR, FMA>(shape, a, b, (&mut *c, onto), (row, column));
         row += 2;
     }
     if row < shape.m {
-        block::<1, NR, FMA>(shape, a, b, c, (row, column));
+        block::<1, NR, FMA>(shape, a, b, (&mut *c, onto), (row, column));
     }
 }
 
@@ -116,7 +127,7 @@ fn block<const MR: usize, const NR: usize, const FMA: bool>(
     Shape { k, n, .. }: Shape,
     a: Left<'_>,
     b: &[f32],
-    c: &mut [f32],
+    (c, onto): (&mut [f32], Onto<'_>),
     (row, column): (usize, usize),
 ) {
     let mut sums = [[0.0f32; NR]; MR];
@@ -140,7 +151,14 @@ fn block<const MR: usize, const NR: usize, const FMA: bool>(
     }
     for (i, sums) in sums.iter().enumerate() {
         let c = &mut c[(row + i) * n + column..][..NR];
-        c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sum);
+        match onto {
+            Onto::Zero => c.copy_from_slice(sums),
+            Onto::Sums => c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sum),
+            Onto::Row(start) => {
+                let start = &start[column..column + NR];
+                c.iter_mut().zip(start).zip(sums).for_each(|((c, start), sum)| *c = start + sum);
+            }
+        }
     }
 }
 
@@ -151,28 +169,33 @@ fn accumulate<const NR: usize, const FMA: bool>(sums: &mut [f32; NR], a: f32, b:
     }
 }
 
-/// `y[i][j] += x[i] . w[j]` for a few long rows `w`, `[n, k]`: the output layers.
-pub(super) fn dot_add(Shape { m, k, n }: Shape, x: &[f32], w: &[f32], y: &mut [f32]) {
+/// `y[i][j] = bias[j] + x[i] . w[j]` for a few long rows `w`, `[n, k]`: the output layers.
+pub(super) fn dots(Shape { m, k, n }: Shape, x: &[f32], w: &[f32], bias: &[f32], y: &mut [f32]) {
     debug_assert!(x.len() >= m * k && w.len() >= n * k && y.len() >= m * n);
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         // SAFETY: the features were just found.
-        return unsafe { dots_avx2((k, n), x, w, y) };
+        return unsafe { dots_avx2((k, n), x, (w, bias), y) };
     }
-    dots::<false>((k, n), x, w, y);
+    dots_of_rows::<false>((k, n), x, (w, bias), y);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn dots_avx2(size: (usize, usize), x: &[f32], w: &[f32], y: &mut [f32]) {
-    dots::<true>(size, x, w, y);
+fn dots_avx2(size: (usize, usize), x: &[f32], layer: (&[f32], &[f32]), y: &mut [f32]) {
+    dots_of_rows::<true>(size, x, layer, y);
 }
 
 #[inline(always)]
-fn dots<const FMA: bool>((k, n): (usize, usize), x: &[f32], w: &[f32], y: &mut [f32]) {
+fn dots_of_rows<const FMA: bool>(
+    (k, n): (usize, usize),
+    x: &[f32],
+    (w, bias): (&[f32], &[f32]),
+    y: &mut [f32],
+) {
     for (x, y) in x.chunks_exact(k).zip(y.chunks_exact_mut(n)) {
-        for (w, y) in w.chunks_exact(k).zip(y) {
-            *y += dot::<FMA>(x, w);
+        for ((w, bias), y) in w.chunks_exact(k).zip(bias).zip(y) {
+            *y = bias + dot::<FMA>(x, w);
         }
     }
 }
@@ -212,11 +235,16 @@ mod tests {
             let transposed: Vec<f32> = (0..k * m).map(|e| x[e % m * k + e / m]).collect();
             let w_rows: Vec<f32> = (0..n * k).map(|e| w[e % k * n + e / k]).collect();
             let shape = Shape { m, k, n };
-            let mut results = vec![vec![0.5f32; m * n]; 4];
-            multiply_add(shape, Left::rows(&x, k), &w, &mut results[0]);
-            multiply_add(shape, Left::transposed(&transposed, m), &w, &mut results[1]);
-            dot_add(shape, &x, &w_rows, &mut results[2]);
-            blocks::<4, 8, false>(shape, Left::rows(&x, k), &w, &mut results[3]);
+            let start = vec![0.5f32; n];
+            let mut results = vec![vec![9.0f32; m * n]; 5];
+            let row = Onto::Row(&start);
+            multiply(shape, Left::rows(&x, k), &w, &mut results[0], row);
+            multiply(shape, Left::transposed(&transposed, m), &w, &mut results[1], row);
+            dots(shape, &x, &w_rows, &start, &mut results[2]);
+            results[3].fill(0.5);
+            blocks::<4, 8, false>(shape, Left::rows(&x, k), &w, (&mut results[3], Onto::Sums));
+            multiply(shape, Left::rows(&x, k), &w, &mut results[4], Onto::Zero);
+            results[4].iter_mut().for_each(|c| *c += 0.5);
             for c in results {
                 for (at, c) in c.iter().enumerate() {
                     let error = (f64::from(*c) - expected(at / n, at % n)).abs();

@@ -4,11 +4,13 @@
 //! there are, `policy` trains them. It starts from the same weights as burn's learner, and both read
 //! each other's checkpoints.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod gemm;
 mod network;
 mod perceptron;
 mod policy;
-mod wide;
+pub(crate) mod wide;
 
 use crate::batch::TrainablePolicy;
 use crate::burn::{PolicyTensors, adam, of_policy, perceptron as initial};
@@ -16,6 +18,7 @@ use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::Result;
 use crate::loss::{LossConfig, LossMetrics, Minibatch};
 use crate::policies::{Policy, PolicyLearner};
+use network::Wanted;
 use policy::NativePolicy;
 use warp_func::Crew;
 
@@ -28,8 +31,6 @@ pub struct NamedPolicy {
     name: String,
     policy: NativePolicy,
     crew: Crew,
-    outputs: Vec<f32>,
-    output_width: usize,
 }
 
 impl PolicyLearner<NamedPolicy> {
@@ -42,14 +43,11 @@ impl PolicyLearner<NamedPolicy> {
         let make = |(index, plan): (usize, &PolicyPlan)| {
             let tensors = initial(config, index)?.tensors();
             let (activation, layout) = (plan.config.activation, plan.layout.clone());
-            let output_width = layout.output_width();
-            let policy = NativePolicy::new(&tensors, activation, layout, adam(plan));
+            let policy = NativePolicy::new(&tensors, activation, layout, adam(plan), threads);
             Ok(NamedPolicy {
                 name: plan.name.clone(),
                 policy: policy.map_err(of_policy(&plan.name))?,
                 crew: Crew::new(threads),
-                outputs: Vec::new(),
-                output_width,
             })
         };
         let policies = config.policies.iter().enumerate().map(make).collect::<Result<Vec<_>>>()?;
@@ -57,13 +55,16 @@ impl PolicyLearner<NamedPolicy> {
     }
 }
 
+impl NamedPolicy {
+    fn work(&mut self, obs: &[f32], wanted: Wanted<'_>) -> Result<()> {
+        let Self { name, policy, crew } = self;
+        policy.forward(obs, crew, wanted).map_err(of_policy(name))
+    }
+}
+
 impl TrainablePolicy for NamedPolicy {
     fn values(&mut self, obs: &[f32], values: &mut [f32]) -> Result<()> {
-        let mut outputs = std::mem::take(&mut self.outputs);
-        outputs.resize(values.len() * self.output_width, 0.0);
-        let result = self.forward(obs, &mut outputs, values);
-        self.outputs = outputs;
-        result
+        self.work(obs, Wanted { outputs: None, values: Some(values) })
     }
 
     fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &LossConfig) -> Result<LossMetrics> {
@@ -81,8 +82,14 @@ impl Policy for NamedPolicy {
     const BACKEND: &'static str = "native";
 
     fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()> {
-        let Self { name, policy, crew, .. } = self;
-        policy.forward(obs, crew, outputs, values).map_err(of_policy(name))
+        self.work(obs, Wanted { outputs: Some(outputs), values: Some(values) })
+    }
+
+    fn outputs(&mut self, obs: &[f32], outputs: &mut [f32]) -> Result<bool> {
+        if self.policy.has_values_apart() {
+            self.work(obs, Wanted { outputs: Some(outputs), values: None })?;
+        }
+        Ok(self.policy.has_values_apart())
     }
 
     fn tensors(&self) -> PolicyTensors {

@@ -31,6 +31,15 @@ pub(super) struct Scratch {
     critic: Activations,
     /// Outputs of the policy's one or two layers, or their gradients, each contiguous.
     parts: [Vec<f32>; 2],
+    /// Outputs and values that nobody asked for.
+    unwanted: (Vec<f32>, Vec<f32>),
+}
+
+/// What is asked of a network: outputs f32 `[rows, output_width]`, values f32 `[rows]`.
+#[derive(Debug, Default)]
+pub(super) struct Wanted<'a> {
+    pub(super) outputs: Option<&'a mut [f32]>,
+    pub(super) values: Option<&'a mut [f32]>,
 }
 
 impl Network {
@@ -96,35 +105,53 @@ impl Network {
         self.actor.hidden.first().unwrap_or(&self.actor.heads[0]).n_in
     }
 
-    /// Outputs f32 `[rows, output_width]` and values f32 `[rows]` of observations `x`.
+    /// Whether the value has a network of its own.
+    pub(super) fn has_critic(&self) -> bool {
+        self.critic.is_some()
+    }
+
+    /// What is wanted for observations `x`.
     pub(super) fn forward(
         &self,
         parameters: &[f32],
         x: &[f32],
         scratch: &mut Scratch,
-        outputs: &mut [f32],
-        values: &mut [f32],
+        wanted: Wanted<'_>,
     ) {
-        let rows = values.len();
+        let rows = x.len() / self.observation_width();
         let with = (parameters, self.activation);
-        let Scratch { actor, critic, parts: [first, second] } = scratch;
+        let Scratch { actor, critic, parts: [first, second], unwanted } = scratch;
+        let Wanted { outputs, values } = wanted;
+        if let (Some(tower), Some(values)) = (&self.critic, values.as_deref_mut()) {
+            tower.forward(with, x, rows, critic, &mut [values]);
+        }
+        let outputs = match outputs {
+            Some(outputs) => outputs,
+            None if self.critic.is_some() => return,
+            None => {
+                unwanted.0.resize(rows * self.output_width, 0.0);
+                &mut unwanted.0
+            }
+        };
+        let values = match (&self.critic, values) {
+            (None, Some(values)) => values,
+            (None, None) => {
+                unwanted.1.resize(rows, 0.0);
+                &mut unwanted.1
+            }
+            // They are there.
+            _ => &mut [],
+        };
         let widths = self.part_widths();
         second.resize(rows * widths[1], 0.0);
         let plain = widths[0] == self.output_width;
         if !plain {
             first.resize(rows * widths[0], 0.0);
         }
-        let policy: &mut [f32] = if plain { outputs } else { first };
-        match &self.critic {
-            Some(tower) => {
-                let mut heads: [&mut [f32]; 2] = [&mut *policy, second];
-                self.actor.forward(with, x, rows, actor, &mut heads);
-                tower.forward(with, x, rows, critic, &mut [values]);
-            }
-            None if widths[1] == 0 => {
-                self.actor.forward(with, x, rows, actor, &mut [&mut *policy, values]);
-            }
-            None => self.actor.forward(with, x, rows, actor, &mut [&mut *policy, second, values]),
+        let policy: &mut [f32] = if plain { &mut *outputs } else { first };
+        match widths[1] {
+            0 => self.actor.forward(with, x, rows, actor, &mut [policy, values]),
+            _ => self.actor.forward(with, x, rows, actor, &mut [policy, second, values]),
         }
         if !plain {
             self.join(parameters, [&scratch.parts[0], &scratch.parts[1]], outputs);

@@ -3,8 +3,9 @@
 //! A minibatch is cut into chunks by its number of rows alone; chunks are shared among threads and
 //! their gradients are added in chunk order, so results do not depend on the number of threads.
 
-use super::network::{Network, Scratch};
-use super::perceptron::{Weights, turn};
+use super::network::{Network, Scratch, Wanted};
+use super::perceptron::Weights;
+use super::wide::{add_rows, turn};
 use crate::adam::{Adam, AdamConfig};
 use crate::burn::{Activation, NamedTensor, PolicyTensors};
 use crate::loss::{LossConfig, LossMetrics, LossSums, Minibatch, OutputGradients, Outputs};
@@ -15,15 +16,17 @@ use warp_func::Crew;
 use warp_sample::ActionLayout;
 
 /// Rows that are worked on at once, so that their activations stay in the cache.
-const TILE_ROWS: usize = 128;
-/// Fewest rows in a chunk.
-const MIN_CHUNK_ROWS: usize = 64;
+const TILE_ROWS: usize = 64;
+/// Fewest rows in a chunk, and so many that a gradient of its own is worth its memory traffic.
+const CHUNK_ROWS: [usize; 2] = [64, 128];
 /// Most chunks per batch.
 const MAX_CHUNKS: usize = 32;
 
 /// Rows per chunk: a function of the number of rows alone.
 fn chunk_rows(n_rows: usize) -> usize {
-    n_rows.div_ceil(MAX_CHUNKS).next_multiple_of(8).max(MIN_CHUNK_ROWS)
+    let [fewest, enough] = CHUNK_ROWS;
+    let rows = (n_rows / 4).clamp(fewest, enough).max(n_rows.div_ceil(MAX_CHUNKS));
+    rows.next_multiple_of(8)
 }
 
 /// A trainable actor-critic.
@@ -37,13 +40,20 @@ pub(super) struct NativePolicy {
     gradients: Vec<f32>,
     adam: Adam,
     chunks: Vec<Mutex<Chunk>>,
+    /// One per thread, so that they stay in its cache.
+    tiles: Vec<Mutex<Tile>>,
 }
 
-/// What one chunk needs and gives.
+/// What one chunk gives.
 #[derive(Debug, Default)]
 struct Chunk {
     gradients: Vec<f32>,
     sums: LossSums,
+}
+
+/// Memory for the rows that a thread works on.
+#[derive(Debug, Default)]
+struct Tile {
     scratch: Scratch,
     outputs: Vec<f32>,
     values: Vec<f32>,
@@ -52,12 +62,13 @@ struct Chunk {
 }
 
 impl NativePolicy {
-    /// The policy whose parameters are `tensors`.
+    /// The policy whose parameters are `tensors`, worked on by a crew of `threads`.
     pub(super) fn new(
         tensors: &PolicyTensors,
         activation: Activation,
         layout: ActionLayout,
         adam: AdamConfig,
+        threads: usize,
     ) -> Result<Self, PolicyError> {
         let network = Network::from_tensors(&tensors.weights, activation)?;
         let n = network.n_parameters;
@@ -69,42 +80,68 @@ impl NativePolicy {
             gradients: vec![0.0; n],
             adam: Adam::new(adam, n)?,
             chunks: Vec::new(),
+            tiles: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
         };
         policy.load(tensors)?;
         Ok(policy)
     }
 
-    /// Outputs f32 `[rows, output_width]` and values f32 `[rows]`.
+    /// Outputs f32 `[rows, output_width]` and values f32 `[rows]`; either may be left out if the network
+    /// has them apart.
     pub(super) fn forward(
         &mut self,
         observations: &[f32],
         crew: &mut Crew,
-        outputs: &mut [f32],
-        values: &mut [f32],
+        wanted: Wanted<'_>,
     ) -> Result<(), PolicyError> {
-        let (width, rows) = (self.network.observation_width(), values.len());
+        let (width, output_width) = (self.network.observation_width(), self.network.output_width);
+        let rows = observations.len() / width;
         check_length("observations", observations.len(), rows, width)?;
-        check_length("outputs", outputs.len(), rows, self.network.output_width)?;
+        let Wanted { outputs, values } = wanted;
+        if let Some(outputs) = &outputs {
+            check_length("outputs", outputs.len(), rows, output_width)?;
+        }
+        if let Some(values) = &values {
+            check_length("values", values.len(), rows, 1)?;
+        }
         let size = chunk_rows(rows);
-        self.reserve(rows.div_ceil(size));
-        let places = outputs.chunks_mut(size * self.network.output_width);
-        let jobs: Vec<_> = observations
-            .chunks(size * width)
-            .zip(places.zip(values.chunks_mut(size)))
-            .map(Mutex::new)
-            .collect();
-        crew.run(jobs.len(), &|task| {
-            // Every task is run once, so no lock is ever waited for.
-            let (Ok(mut job), Ok(mut chunk)) = (jobs[task].lock(), self.chunks[task].lock()) else {
-                return;
+        if rows <= size {
+            // A few rows at every step of a rollout: nothing is shared, nothing allocated.
+            let part = Wanted { outputs: outputs.as_deref_mut(), values: values.as_deref_mut() };
+            self.tiles[0].get_mut().map_or((), |tile| {
+                self.network.forward(&self.parameters, observations, &mut tile.scratch, part);
+            });
+        } else {
+            let mut outputs = outputs.as_deref_mut().map(|o| o.chunks_mut(size * output_width));
+            let mut values = values.as_deref_mut().map(|values| values.chunks_mut(size));
+            let job = |observations| {
+                let outputs = outputs.as_mut().and_then(Iterator::next);
+                let values = values.as_mut().and_then(Iterator::next);
+                Mutex::new((observations, Wanted { outputs, values }))
             };
-            let (observations, (outputs, values)) = &mut *job;
-            let scratch = &mut chunk.scratch;
-            self.network.forward(&self.parameters, observations, scratch, outputs, values);
-        });
-        drop(jobs);
-        finite("outputs", outputs)?;
-        finite("values", values)
+            let jobs: Vec<_> = observations.chunks(size * width).map(job).collect();
+            crew.run(jobs.len(), &|task| {
+                // Every task is run once, so this lock is never waited for.
+                let Ok(mut job) = jobs[task].lock() else { return };
+                let (observations, wanted) = &mut *job;
+                self.with_tile(|tile| {
+                    let part = std::mem::take(wanted);
+                    self.network.forward(&self.parameters, observations, &mut tile.scratch, part);
+                });
+            });
+        }
+        outputs.as_deref().map_or(Ok(()), |outputs| finite("outputs", outputs))?;
+        values.as_deref().map_or(Ok(()), |values| finite("values", values))
+    }
+
+    /// Lends memory that no other thread is using.
+    fn with_tile(&self, work: impl FnOnce(&mut Tile)) {
+        // There are as many as threads, so one is free.
+        let free = self.tiles.iter().find_map(|tile| tile.try_lock().ok());
+        match free {
+            Some(mut tile) => work(&mut tile),
+            None => work(&mut Tile::default()),
+        }
     }
 
     /// The gradient of `loss` over `minibatch`, kept for [`NativePolicy::step`].
@@ -128,30 +165,41 @@ impl NativePolicy {
             for first in (task * size..end).step_by(TILE_ROWS) {
                 let tile = first..end.min(first + TILE_ROWS);
                 let part = minibatch.rows(tile, self.network.observation_width(), &self.layout);
-                self.tile(&part, loss, total_weight, &mut chunk);
+                self.with_tile(|tile| self.tile(&part, (loss, total_weight), tile, &mut chunk));
             }
         });
-        self.gradients.fill(0.0);
         let mut sums = LossSums::default();
-        for chunk in self.chunks[..n_chunks].iter_mut().filter_map(|chunk| chunk.get_mut().ok()) {
+        let chunks = self.chunks[..n_chunks].iter_mut().filter_map(|chunk| chunk.get_mut().ok());
+        for (i, chunk) in chunks.enumerate() {
             sums.add(&chunk.sums);
-            let pairs = self.gradients.iter_mut().zip(&chunk.gradients);
-            pairs.for_each(|(sum, part)| *sum += part);
+            if i == 0 {
+                self.gradients.copy_from_slice(&chunk.gradients);
+            } else {
+                add_rows(&mut self.gradients, &chunk.gradients);
+            }
         }
         Ok(sums.means(loss, total_weight))
     }
 
     /// Forward, loss and backward of a few rows.
-    fn tile(&self, rows: &Minibatch<'_>, loss: &LossConfig, total_weight: f64, chunk: &mut Chunk) {
+    fn tile(
+        &self,
+        rows: &Minibatch<'_>,
+        (loss, total_weight): (&LossConfig, f64),
+        tile: &mut Tile,
+        chunk: &mut Chunk,
+    ) {
         let (n, width) = (rows.n_rows(), self.network.output_width);
-        let Chunk { gradients, sums, scratch, outputs, values, d_outputs, d_values } = chunk;
+        let Tile { scratch, outputs, values, d_outputs, d_values } = tile;
+        let Chunk { gradients, sums } = chunk;
         for (array, len) in [(&mut *outputs, n * width), (values, n)] {
             array.resize(len, 0.0);
         }
         d_outputs.resize(n * width, 0.0);
         d_values.resize(n, 0.0);
         let observations = rows.observations;
-        self.network.forward(&self.parameters, observations, scratch, outputs, values);
+        let wanted = Wanted { outputs: Some(outputs), values: Some(values) };
+        self.network.forward(&self.parameters, observations, scratch, wanted);
         let mut into = OutputGradients { policy: d_outputs, values: d_values };
         let seen = Outputs { policy: outputs, values };
         sums.add(&chunk_loss(loss, &self.layout, total_weight, rows, seen, &mut into));
@@ -162,6 +210,11 @@ impl NativePolicy {
         };
         let d = (&d_outputs[..], &d_values[..]);
         self.network.backward(&weights, observations, scratch, d, gradients);
+    }
+
+    /// Whether outputs and values have no layer in common.
+    pub(super) fn has_values_apart(&self) -> bool {
+        self.network.has_critic()
     }
 
     /// One step of Adam; the norm of the gradient before clipping.

@@ -1,32 +1,240 @@
-//! Element-wise functions, compiled for the vector width found at run time.
+//! Element-wise work, compiled for every vector width and run with the widest that the machine has.
+//!
+//! Each kind of work is a [`Work`]; its elements do not depend on each other, or are summed in an order
+//! that the width does not change, so results have the same bits on every machine.
 #![expect(unsafe_code, reason = "calls functions compiled for vector units found at run time")]
 
-use super::perceptron::tanh_each;
+use crate::burn::Activation;
+use warp_core::math;
 
-/// tanh of each element; the same bits on every machine.
-pub(super) fn tanh(values: &mut [f32]) {
+/// Something to be done; inlined into a function per vector width.
+pub(crate) trait Work {
+    /// What comes of it.
+    type Output;
+
+    /// Does it. Implementations are always inlined.
+    fn run(self) -> Self::Output;
+}
+
+/// Does `work` with the widest vectors there are.
+#[inline]
+pub(crate) fn run<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
             // SAFETY: the features were just found.
-            return unsafe { tanh_avx512(values) };
+            return unsafe { run_avx512(work) };
         }
         if is_x86_feature_detected!("avx2") {
             // SAFETY: the feature was just found.
-            return unsafe { tanh_avx2(values) };
+            return unsafe { run_avx2(work) };
         }
     }
-    tanh_each(values);
+    work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512dq")]
-fn tanh_avx512(values: &mut [f32]) {
-    tanh_each(values);
+fn run_avx512<W: Work>(work: W) -> W::Output {
+    work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn tanh_avx2(values: &mut [f32]) {
-    tanh_each(values);
+fn run_avx2<W: Work>(work: W) -> W::Output {
+    work.run()
+}
+
+/// The activation of each element.
+pub(super) fn activate(activation: Activation, values: &mut [f32]) {
+    match activation {
+        Activation::Tanh => run(Tanh(values)),
+        Activation::Relu => run(Relu(values)),
+    }
+}
+
+struct Tanh<'a>(&'a mut [f32]);
+
+impl Work for Tanh<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.0.iter_mut().for_each(|x| *x = math::tanh(*x));
+    }
+}
+
+struct Relu<'a>(&'a mut [f32]);
+
+impl Work for Relu<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.0.iter_mut().for_each(|x| *x = x.max(0.0));
+    }
+}
+
+/// Multiplies a gradient by the slope of the activation, which is a function of its output.
+pub(super) fn slope(activation: Activation, outputs: &[f32], gradient: &mut [f32]) {
+    match activation {
+        Activation::Tanh => run(TanhSlope(outputs, gradient)),
+        Activation::Relu => run(ReluSlope(outputs, gradient)),
+    }
+}
+
+struct TanhSlope<'a>(&'a [f32], &'a mut [f32]);
+
+impl Work for TanhSlope<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.1.iter_mut().zip(self.0).for_each(|(d, h)| *d *= 1.0 - h * h);
+    }
+}
+
+struct ReluSlope<'a>(&'a [f32], &'a mut [f32]);
+
+impl Work for ReluSlope<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let pairs = self.1.iter_mut().zip(self.0);
+        pairs.for_each(|(d, h)| *d *= if *h > 0.0 { 1.0 } else { 0.0 });
+    }
+}
+
+/// Adds each row of `rows`, f32 `[n, sums.len()]`, to `sums`, in order.
+pub(super) fn add_rows(sums: &mut [f32], rows: &[f32]) {
+    run(AddRows(sums, rows));
+}
+
+struct AddRows<'a>(&'a mut [f32], &'a [f32]);
+
+/// Columns whose sums stay in registers.
+const COLUMNS: usize = 64;
+
+impl Work for AddRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(sums, rows) = self;
+        let width = sums.len();
+        let mut blocks = sums.chunks_exact_mut(COLUMNS);
+        let mut first = 0;
+        for block in &mut blocks {
+            let mut sums = [0.0f32; COLUMNS];
+            sums.copy_from_slice(block);
+            for row in rows.chunks_exact(width) {
+                let row = &row[first..first + COLUMNS];
+                sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+            }
+            block.copy_from_slice(&sums);
+            first += COLUMNS;
+        }
+        let rest = blocks.into_remainder();
+        for row in rows.chunks_exact(width) {
+            rest.iter_mut().zip(&row[first..]).for_each(|(sum, x)| *sum += x);
+        }
+    }
+}
+
+/// `[rows, columns]` to `[columns, rows]`.
+pub(super) fn turn(values: &[f32], columns: usize, turned: &mut [f32]) {
+    run(Turn { values, columns, turned });
+}
+
+struct Turn<'a> {
+    values: &'a [f32],
+    columns: usize,
+    turned: &'a mut [f32],
+}
+
+/// Side of the squares that are turned at once.
+const SQUARE: usize = 8;
+
+impl Work for Turn<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { values, columns, turned } = self;
+        let rows = values.len() / columns;
+        let (whole_rows, whole_columns) = (rows - rows % SQUARE, columns - columns % SQUARE);
+        for row in (0..whole_rows).step_by(SQUARE) {
+            for column in (0..whole_columns).step_by(SQUARE) {
+                let from: [&[f32]; SQUARE] =
+                    std::array::from_fn(|i| &values[(row + i) * columns + column..][..SQUARE]);
+                for j in 0..SQUARE {
+                    let to = &mut turned[(column + j) * rows + row..][..SQUARE];
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = from[j]);
+                }
+            }
+        }
+        for row in 0..rows {
+            let first = if row < whole_rows { whole_columns } else { 0 };
+            for column in first..columns {
+                turned[column * rows + row] = values[row * columns + column];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(n: usize) -> Vec<f32> {
+        (0..n as u32).map(|i| (i * 7919 % 1009) as f32 / 100.0 - 5.0).collect()
+    }
+
+    #[test]
+    fn matrices_are_turned() {
+        for (rows, columns) in [(1, 1), (3, 20), (8, 8), (17, 9), (64, 71)] {
+            let values = numbers(rows * columns);
+            let mut turned = vec![0.0; rows * columns];
+            turn(&values, columns, &mut turned);
+            for (at, value) in values.iter().enumerate() {
+                assert_eq!(turned[at % columns * rows + at / columns], *value);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_added_in_their_order() {
+        for width in [1, 3, 64, 71, 130] {
+            let rows = numbers(9 * width);
+            let mut sums = numbers(width);
+            let mut expected = sums.clone();
+            for row in rows.chunks(width) {
+                expected.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+            }
+            add_rows(&mut sums, &rows);
+            assert_eq!(sums, expected);
+        }
+    }
+
+    #[test]
+    fn vectors_give_the_bits_of_single_numbers() {
+        let values = numbers(77);
+        for activation in [Activation::Tanh, Activation::Relu] {
+            let one = |x: f32| match activation {
+                Activation::Tanh => math::tanh(x),
+                Activation::Relu => x.max(0.0),
+            };
+            let mut outputs = values.clone();
+            activate(activation, &mut outputs);
+            assert!(outputs.iter().zip(&values).all(|(y, x)| *y == one(*x)));
+            let mut gradient = vec![2.0; 77];
+            slope(activation, &outputs, &mut gradient);
+            let by_hand = |h: f32| match activation {
+                Activation::Tanh => 2.0 * (1.0 - h * h),
+                Activation::Relu => f32::from(u8::from(h > 0.0)) * 2.0,
+            };
+            assert!(gradient.iter().zip(&outputs).all(|(d, h)| *d == by_hand(*h)));
+        }
+    }
 }

@@ -40,8 +40,7 @@ struct Options {
 
 impl Options {
     fn parse(arguments: &[String]) -> Result<Self> {
-        let mut options =
-            Self { out: workspace::root().join("bundle"), golden: None, data: None };
+        let mut options = Self { out: workspace::root().join("bundle"), golden: None, data: None };
         let mut rest = arguments.iter();
         while let Some(name) = rest.next() {
             let mut folder = || match rest.next() {
@@ -94,7 +93,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
 fn clear(out: &Path) -> Result<()> {
     for part in PARTS {
         let path = out.join(part);
-        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        let removed =
+            if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         match removed {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 return Err(e).with_context(|| format!("cannot remove {}", path.display()));
@@ -191,7 +191,10 @@ fn weigh(out: &Path) -> Result<()> {
     }
     let (mb, largest) = (total as f64 / 1e6, LARGEST / 1_000_000);
     println!("{mb:>6.1} MB  in {}; on the other machine: ./run.sh [PART]...", out.display());
-    ensure!(total <= LARGEST, "the bundle has {mb:.1} MB, but {largest} MB are the most it may have");
+    ensure!(
+        total <= LARGEST,
+        "the bundle has {mb:.1} MB, but {largest} MB are the most it may have"
+    );
     Ok(())
 }
 
@@ -241,7 +244,8 @@ mod tests {
     #[test]
     fn the_script_names_its_parts() {
         let script = workspace::root().join("xtask/src/bundle/run.sh");
-        let run = |argument: &str| Command::new("bash").arg(&script).arg(argument).output().unwrap();
+        let run =
+            |argument: &str| Command::new("bash").arg(&script).arg(argument).output().unwrap();
         let (help, wrong) = (run("--help"), run("nonsense"));
         assert!(help.status.success());
         let help = String::from_utf8(help.stdout).unwrap();

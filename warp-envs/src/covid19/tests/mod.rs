@@ -4,7 +4,8 @@ mod dataset;
 mod published;
 
 use super::*;
-use warp_core::{Config, Draw, GroupAction, Purpose, Single, check_env};
+use warp_core::single::GroupAction;
+use warp_core::{Config, Draw, Purpose, Single, check_env};
 
 type One = Single<Covid19>;
 

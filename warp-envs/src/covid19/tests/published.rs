@@ -2,6 +2,7 @@
 
 use super::*;
 use std::path::PathBuf;
+use warp_core::TableData;
 
 /// The published data set, in the folder that `WARP_DATA` names.
 pub(super) fn data() -> Option<PathBuf> {

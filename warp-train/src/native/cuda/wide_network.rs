@@ -180,6 +180,11 @@ impl WideNetwork {
         layer
     }
 
+    /// The parameters by name, and where each lies.
+    pub(super) fn places(&self) -> Vec<(&str, Range<usize>)> {
+        self.places.iter().map(|place| (place.name.as_str(), place.range.clone())).collect()
+    }
+
     /// Numbers per observation.
     pub(super) fn observation_width(&self) -> usize {
         let tower = &self.towers[0];
@@ -242,7 +247,10 @@ mod tests {
     }
 
     fn layer(name: &str, n_out: usize, n_in: usize) -> [NamedTensor; 2] {
-        [tensor(&format!("{name}.weight"), &[n_out, n_in]), tensor(&format!("{name}.bias"), &[n_out])]
+        [
+            tensor(&format!("{name}.weight"), &[n_out, n_in]),
+            tensor(&format!("{name}.bias"), &[n_out]),
+        ]
     }
 
     #[test]

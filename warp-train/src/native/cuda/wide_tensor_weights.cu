@@ -16,7 +16,7 @@ __host__ __device__ constexpr int t_jobs_before(int l) {
 }
 __host__ __device__ constexpr int t_least(int a, int b) { return a < b ? a : b; }
 __host__ __device__ constexpr unsigned int t_stage(int l) {
-    return (t_least(2 * t_group(l), t_blocks(t_out(l))) + t_blocks(t_in(l))) * 8192;
+    return (2 * t_group(l) + t_blocks(t_in(l))) * 8192;
 }
 __host__ __device__ constexpr unsigned int t_largest_stage(int l) {
     return l == 0 ? t_stage(0)

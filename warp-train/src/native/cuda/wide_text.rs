@@ -111,11 +111,9 @@ fn gaussian(elements: &GaussianLayout, define: &mut dyn FnMut(&str, String)) {
     let each = |value: &dyn Fn(usize) -> f32| list((0..elements.dim()).map(|d| bits(value(d))));
     define("CONTINUOUS", "1".into());
     define("SQUASH", u8::from(elements.bounding() == Bounding::Squash).to_string());
-    define("LOW", each(&|d| elements.bounds(d).0));
-    define("HIGH", each(&|d| elements.bounds(d).1));
-    define("CENTRE", each(&|d| elements.scale(d)[0]));
-    define("HALF", each(&|d| elements.scale(d)[1]));
-    define("LN_HALF", each(&|d| elements.scale(d)[2]));
+    for (i, name) in ["LOW", "HIGH", "CENTRE", "HALF", "LN_HALF"].iter().enumerate() {
+        define(name, each(&|d| elements.constants(d)[i]));
+    }
     define("LOG_STD_MIN", bits(elements.log_std_range().0));
     define("LOG_STD_MAX", bits(elements.log_std_range().1));
 }
@@ -203,13 +201,9 @@ impl TensorShape {
 
     /// Shared memory of the second pass.
     pub(super) fn weights_bytes(&self) -> usize {
-        let stage = |l: usize| {
-            let outputs = (2 * self.group(l)).min(self.outputs_of(l).div_ceil(64));
-            (outputs + self.widths[l].div_ceil(64)) * BLOCK
-        };
         // A block of two groups is laid out as if both were full.
         let room = |l: usize| (2 * self.group(l) + self.widths[l].div_ceil(64)) * BLOCK;
-        self.layers().map(|l| stage(l).max(room(l))).max().unwrap_or(0) * STAGES
+        self.layers().map(room).max().unwrap_or(0) * STAGES
     }
 
     /// Blocks of 64 outputs that four warps work on in the second pass.
@@ -264,12 +258,12 @@ impl TensorShape {
 /// Products of a group of four warps, 64 rows by 16 by each of `widths`: the left operand in
 /// registers and the right one in shared memory, turned or not; or both in shared memory, turned.
 fn products(widths: &[usize]) -> String {
-    let mut text = String::from("\ntypedef unsigned long long WideWord;\ntemplate <int N> struct Mma;\n");
+    let mut text =
+        String::from("\ntypedef unsigned long long WideWord;\ntemplate <int N> struct Mma;\n");
     for n in widths {
         let d = n / 2;
-        let numbered = |format: &dyn Fn(usize) -> String| {
-            (0..d).map(format).collect::<Vec<_>>().join(", ")
-        };
+        let numbered =
+            |format: &dyn Fn(usize) -> String| (0..d).map(format).collect::<Vec<_>>().join(", ");
         let places = numbered(&|i| format!("%{i}"));
         let sums = numbered(&|i| format!("\"+f\"(d[{i}])"));
         let code = format!("wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {{{places}}}");

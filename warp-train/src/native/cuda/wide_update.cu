@@ -106,6 +106,9 @@ extern "C" __global__ __launch_bounds__(256) void wide_losses(
         unsigned int cell = order[state->begin + first + i];
         float* out = outs + (unsigned long long)i * (P_OUT + 1);
         wide_sample_loss(from, settings, state, cell, out, parameters, sums);
+    } else if (i < rows) {
+        // A tensor library takes all rows.
+        for (int o = 0; o <= P_OUT; ++o) outs[(unsigned long long)i * (P_OUT + 1) + o] = 0.0f;
     }
     for (int k = 0; k < 5; ++k) {
         double sum = wide_block_sum(sums[k]);
@@ -140,7 +143,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_reduce(const WideState* s
 extern "C" __global__ void wide_factors(const WideSettings* settings, WideState* state,
                                         const double* squares, unsigned int blocks,
                                         const double* losses, unsigned int loss_blocks,
-                                        double max_grad_norm) {
+                                        float max_grad_norm) {
     double own = 0.0, sums[5];
     for (unsigned int i = threadIdx.x; i < blocks; i += 256) own += squares[i];
     double norm = sqrt(wide_block_sum(own));

@@ -30,40 +30,87 @@ __device__ __forceinline__ double block_max(double x, double* place) {
     return most;
 }
 
+// Loads the observations of 32 rows from `row` on, a unit or more per lane.
+#define VALUE_UNITS X_UNITS
+__device__ __forceinline__ void load_observations(const u32* records, u32 row, u32 end,
+                                                  uint4 (&parts)[VALUE_UNITS]) {
+    int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int i = 0; i < VALUE_UNITS; ++i) {
+        u32 unit = lane + 32 * i, r = row + unit / X_UNITS;
+        parts[i] = make_uint4(0u, 0u, 0u, 0u);
+        if (r < end) parts[i] = __ldcg(record_at(records, r) + unit % X_UNITS);
+    }
+}
+
 // Values of all stored observations (with a shared trunk only of those that follow the rollout).
 __device__ void write_values(UpdateShared& shared, u32* records, const SmallRun& run) {
     constexpr int net = SHARED_TRUNK ? 0 : 1;
     int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
     u32 first = SHARED_TRUNK ? N_STEPS * run.n_rows : 0u;
     u32 end = (N_STEPS + 1 + CUTS) * run.n_rows;
-    unsigned short* rows = shared.stage[0].x + warp * 16 * LDX;
-    u32 n_warps = gridDim.x * (GROUP_THREADS / 32);
-    for (u32 row = first + (blockIdx.x * (GROUP_THREADS / 32) + warp) * 16; row < end;
-         row += n_warps * 16) {
-        for (int unit = lane; unit < 16 * X_UNITS; unit += 32) {
-            u32 r = row + unit / X_UNITS;
-            uint4 part = make_uint4(0u, 0u, 0u, 0u);
-            if (r < end) part = __ldcg(record_at(records, r) + unit % X_UNITS);
-            *(uint4*)(rows + unit / X_UNITS * LDX + unit % X_UNITS * 8) = part;
+    unsigned short* rows = shared.value_rows + warp * 32 * LDX;
+    u32 stride = gridDim.x * (GROUP_THREADS / 32) * 32;
+    u32 row = first + (blockIdx.x * (GROUP_THREADS / 32) + warp) * 32;
+    uint4 parts[VALUE_UNITS];
+    load_observations(records, row, end, parts);
+    for (; row < end; row += stride) {
+#pragma unroll
+        for (int i = 0; i < VALUE_UNITS; ++i) {
+            int unit = lane + 32 * i;
+            *(uint4*)(rows + unit / X_UNITS * LDX + unit % X_UNITS * 8) = parts[i];
         }
+        load_observations(records, row + stride, end, parts);
         __syncwarp();
-        u32 x[KX / 16][4];
-        Hidden h1, h2;
-        float out[4], low[Role<net>::outputs], high[Role<net>::outputs];
-        load_inputs(x, rows);
-        first_layer(shared.net, x, h1);
-        second_layer(shared.net, h1, h2);
-        last_layer(shared.net, h2, out);
-        gather_outputs<net>(out, low, high);
-        u32 r = row + lane / 4 + ((lane & 1) ? 8 : 0);
-        float value = (lane & 1) ? high[Role<net>::value_column] : low[Role<net>::value_column];
-        if ((lane & 2) == 0 && r < end) ((float*)(record_at(records, r) + X_UNITS))[2] = value;
+        u32 x[2][KX / 16][4];
+        Hidden h1[2], h2[2];
+        float out[2][4];
+        load_inputs<2>(x, rows);
+        first_layer<2>(shared.net, x, h1);
+        second_layer<2>(shared.net, h1, h2);
+        last_layer<2>(shared.net, h2, out);
+        // Lane by lane the four rows that it and its three neighbours share.
+        float value = 0.0f;
+        int j = lane & 3;
+#pragma unroll
+        for (int t = 0; t < 2; ++t) {
+            float low[Role<net>::outputs], high[Role<net>::outputs];
+            gather_outputs<net>(out[t], low, high);
+            value = j == 2 * t ? low[Role<net>::value_column] : value;
+            value = j == 2 * t + 1 ? high[Role<net>::value_column] : value;
+        }
+        u32 r = row + j * 8 + lane / 4;
+        if (r < end) __stcg((float*)(record_at(records, r) + X_UNITS) + 2, value);
         __syncwarp();
     }
 }
 
-// Generalised advantages of one row, by a warp whose lanes are steps; adds to the four moments.
-__device__ void row_advantages(u32* records, const SmallRun& run, u32 row, double (&sums)[4]) {
+// Sums over a thread's samples: of returns and advantages, and of each minibatch's advantages.
+struct Moments {
+    double returns[2], advantages[2];
+    float parts[N_UPDATES][2];
+};
+
+// Adds a sample's advantage to the minibatch of each epoch that will have it.
+__device__ __forceinline__ void add_to_minibatches(Moments& sums, const SmallRun& run, u32 sample,
+                                                   float advantage) {
+    u32 n = N_STEPS * run.n_rows;
+#pragma unroll
+    for (int epoch = 0; epoch < EPOCHS; ++epoch) {
+        u32 place = Order(run, n, epoch).place(sample);
+#pragma unroll
+        for (int part = 0; part < MINIBATCHES; ++part) {
+            bool inside = place >= minibatch_start(n, part) && place < minibatch_start(n, part + 1);
+            float one = inside ? advantage : 0.0f;
+            sums.parts[epoch * MINIBATCHES + part][0] += one;
+            sums.parts[epoch * MINIBATCHES + part][1] += one * one;
+        }
+    }
+}
+
+// Generalised advantages of one row, by a warp whose lanes are steps.
+__device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run, u32 row,
+                                               Moments& sums) {
     int lane = threadIdx.x & 31;
     auto rest = [&](u32 t) { return record_at(records, t * run.n_rows + row) + X_UNITS; };
     auto load = [&](int t) {
@@ -72,6 +119,7 @@ __device__ void row_advantages(u32* records, const SmallRun& run, u32 row, doubl
     float following = __ldcg((const float*)rest(N_STEPS) + 2), carry = 0.0f;
     int first = (N_STEPS - 1) / 32 * 32;
     uint4 words = load(first + lane);
+#pragma unroll 1
     for (; first >= 0; first -= 32) {
         int t = first + lane;
         bool exists = t < N_STEPS;
@@ -102,75 +150,71 @@ __device__ void row_advantages(u32* records, const SmallRun& run, u32 row, doubl
         following = __shfl_sync(0xffffffffu, value, 0);
         float advantage = COMPAT ? sum - value : sum;
         if (exists) {
-            ((float*)rest((u32)t))[3] = advantage;
+            __stcg((float*)rest((u32)t) + 3, advantage);
             double target = advantage + value;
-            sums[0] += target;
-            sums[1] += target * target;
-            sums[2] += advantage;
-            sums[3] += (double)advantage * advantage;
+            sums.returns[0] += target;
+            sums.returns[1] += target * target;
+            sums.advantages[0] += advantage;
+            sums.advantages[1] += (double)advantage * advantage;
+            if (NORM_ADV && MINIBATCHES > 1)
+                add_to_minibatches(sums, run, (u32)t * run.n_rows + row, advantage);
         }
     }
 }
 
-// Advantages of all rows, and this block's part of the episodes' figures.
-__device__ void write_advantages(UpdateShared& shared, u32* records, const float* episodes,
-                                 double* totals, const SmallRun& run) {
-    int warp = threadIdx.x / 32;
-    double sums[4] = {};
-    for (u32 row = blockIdx.x * (GROUP_THREADS / 32) + warp; row < run.n_rows;
-         row += gridDim.x * (GROUP_THREADS / 32))
-        row_advantages(records, run, row, sums);
-    // Count, sum of lengths, sum of returns; then what is largest: lengths and returns, and their
-    // negatives.
+// What this block's replicas say of the episodes that ended: count, sums of lengths and returns; then
+// what is largest of lengths, returns and their negatives.
+__device__ __forceinline__ void write_episodes(UpdateShared& shared, const float* episodes,
+                                               double* totals, const SmallRun& run) {
     double counts[3] = {}, most[4] = {-1e300, -1e300, -1e300, -1e300};
     for (u32 env = blockIdx.x * GROUP_THREADS + threadIdx.x; env < run.n_envs;
          env += gridDim.x * GROUP_THREADS) {
         const float* of = episodes + env;
         if (of[0] == 0.0f) continue;
         u32 n = run.n_envs;
-        counts[0] += of[0];
-        counts[1] += of[n];
-        counts[2] += of[2 * n];
+#pragma unroll
+        for (int i = 0; i < 3; ++i) counts[i] += of[i * n];
 #pragma unroll
         for (int i = 0; i < 4; ++i) most[i] = of[(3 + i) * n] > most[i] ? of[(3 + i) * n] : most[i];
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        double sum = block_sum(sums[i], shared.totals);
-        double largest = block_max(most[i], shared.totals);
-        if (threadIdx.x == 0) {
-            totals[i] = sum;
-            totals[7 + i] = largest;
-        }
-    }
-#pragma unroll
     for (int i = 0; i < 3; ++i) {
         double sum = block_sum(counts[i], shared.totals);
         if (threadIdx.x == 0) totals[4 + i] = sum;
     }
+    for (int i = 0; i < 4; ++i) {
+        double largest = block_max(most[i], shared.totals);
+        if (threadIdx.x == 0) totals[7 + i] = largest;
+    }
 }
 
-// This block's part of each minibatch's mean and deviation of advantages.
-__device__ void write_moments(UpdateShared& shared, const u32* records, double* totals,
-                              const SmallRun& run) {
-    u32 n = N_STEPS * run.n_rows;
-    for (int u = 0; u < N_UPDATES; ++u) {
-        Order order(run, n, u / MINIBATCHES);
-        u32 end = minibatch_start(n, u % MINIBATCHES + 1);
-        double sum = 0.0, squares = 0.0;
-        for (u32 i = minibatch_start(n, u % MINIBATCHES) + blockIdx.x * GROUP_THREADS + threadIdx.x;
-             i < end; i += gridDim.x * GROUP_THREADS) {
-            float a = __ldcg((const float*)(record_at(records, order.at(i)) + X_UNITS) + 3);
-            sum += a;
-            squares += (double)a * a;
-        }
-        sum = block_sum(sum, shared.totals);
-        squares = block_sum(squares, shared.totals);
-        if (threadIdx.x == 0) {
-            totals[16 + 2 * u] = sum;
-            totals[17 + 2 * u] = squares;
-        }
+// Advantages of all rows, and this block's part of all that is summed over samples and replicas.
+__device__ void write_advantages(UpdateShared& shared, u32* records, const float* episodes,
+                                 double* totals, const SmallRun& run) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+    Moments sums = {};
+    for (u32 row = blockIdx.x * (GROUP_THREADS / 32) + warp; row < run.n_rows;
+         row += gridDim.x * (GROUP_THREADS / 32))
+        row_advantages(records, run, row, sums);
+    // First over lanes, then over warps, each in order.
+    auto add = [&](int i, double x) {
+        x = warp_sum(x);
+        if (lane == 0) shared.moments[i][warp] = x;
+    };
+    add(0, sums.returns[0]);
+    add(1, sums.returns[1]);
+    add(2, sums.advantages[0]);
+    add(3, sums.advantages[1]);
+    if (NORM_ADV && MINIBATCHES > 1) {
+#pragma unroll
+        for (int i = 0; i < 2 * N_UPDATES; ++i) add(4 + i, (double)sums.parts[i / 2][i % 2]);
     }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 4 + 2 * N_UPDATES; i += GROUP_THREADS) {
+        double sum = 0.0;
+        for (int w = 0; w < GROUP_THREADS / 32; ++w) sum += shared.moments[i][w];
+        totals[i < 4 ? i : 12 + i] = sum;
+    }
+    write_episodes(shared, episodes, totals, run);
 }
 
 // Sum of entry `i` over all blocks, by one warp.

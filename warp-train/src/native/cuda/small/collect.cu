@@ -159,17 +159,17 @@ __device__ __forceinline__ void collect(const SmallRun& run, const WarpRun& worl
     __syncwarp();
 #pragma unroll 1
     for (u32 t = 0; t < N_STEPS; ++t) {
-        float z[Role<0>::outputs];
+        float z[Role<0>::outputs], out_tiles[TILES][4];
+        u32 inputs[TILES][KX / 16][4];
+        Hidden h1[TILES], h2[TILES];
+        load_inputs<TILES>(inputs, x);
+        first_layer<TILES>(net, inputs, h1);
+        second_layer<TILES>(net, h1, h2);
+        last_layer<TILES>(net, h2, out_tiles);
 #pragma unroll
         for (int tile = 0; tile < TILES; ++tile) {
-            u32 inputs[KX / 16][4];
-            Hidden h1, h2;
-            float out[4], low[Role<0>::outputs], high[Role<0>::outputs];
-            load_inputs(inputs, x + tile * 16 * LDX);
-            first_layer(net, inputs, h1);
-            second_layer(net, h1, h2);
-            last_layer(net, h2, out);
-            gather_outputs<0>(out, low, high);
+            float low[Role<0>::outputs], high[Role<0>::outputs];
+            gather_outputs<0>(out_tiles[tile], low, high);
 #pragma unroll
             for (int o = 0; o < Role<0>::outputs; ++o) {
                 float mine = j & 1 ? high[o] : low[o];
@@ -262,9 +262,11 @@ extern "C" __global__ void __launch_bounds__(128)
     collect_block<1>(run, world, arrays, tables, parameters, records, episodes, barrier);
 }
 
+#if HID <= 64
 // One warp per 32 replicas: no lane is idle in the body.
 extern "C" __global__ void __launch_bounds__(128)
     small_collect_32(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
                      const float* parameters, u32* records, float* episodes, u32* barrier) {
     collect_block<2>(run, world, arrays, tables, parameters, records, episodes, barrier);
 }
+#endif

@@ -1,12 +1,16 @@
-// Forward, loss and backward of tiles of 128 rows, by a group of eight warps that own one network.
+// Forward, loss and backward of tiles of 128 or 256 rows, by a group of eight warps that own one
+// network.
 //
-// A warp takes 16 rows through the network and back; what the weights' gradients need is put into
-// shared memory once per tile, and each warp then adds to those parts of the gradients that it owns.
-// A thread's accumulators are the gradients of parameters that only it updates.
+// A warp takes 16 or 32 rows through the network and back; what the weights' gradients need is put
+// into shared memory once per tile, and each warp then adds to those parts of the gradients that it
+// owns. A thread's accumulators are the gradients of parameters that only it updates.
+//
+// Needs, beside loss.cuh's: ROWS (16 rows of a warp: 1 or 2), LOG_STD_FREE.
 #pragma once
 #include "loss.cuh"
 
-#define TILE_ROWS 128
+#define WARP_ROWS (16 * ROWS)
+#define TILE_ROWS (8 * WARP_ROWS)
 #define GROUP_THREADS 256
 
 // Stored rows, in units of 16 bytes: the observation as halves and a one, a Row, raw actions.
@@ -86,28 +90,32 @@ __device__ __forceinline__ void group_wait(int group) {
     asm volatile("bar.sync %0, 256;" ::"r"(group + 1) : "memory");
 }
 
-// Writes the 16 rows of a warp into the stage.
-__device__ __forceinline__ void stage_hidden(unsigned short* where, const Hidden& h) {
+// Writes the rows of a warp into the stage.
+__device__ __forceinline__ void stage_hidden(unsigned short* where, const Hidden (&h)[ROWS]) {
     int lane = threadIdx.x & 31;
     u32 address = shared_address(where + (lane & 15) * LDH + (lane >> 4) * 8);
 #pragma unroll
-    for (int p = 0; p < M_TILES; ++p)
-        store_4(address + p * 32, h[2 * p][0], h[2 * p][1], h[2 * p + 1][0], h[2 * p + 1][1]);
+    for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+        for (int p = 0; p < M_TILES; ++p)
+            store_4(address + (r * 16 * LDH + p * 16) * 2, h[r][2 * p][0], h[r][2 * p][1],
+                    h[r][2 * p + 1][0], h[r][2 * p + 1][1]);
+    }
 }
 
-// d *= slope at h; as halves.
+// d times the slope at h, as halves: half of the instructions that single precision would take.
 __device__ __forceinline__ void through_activation(const float (&d)[4], const u32 (&h)[2],
                                                    u32 (&out)[2]) {
-    float a, b, c, e;
-    unpack_halves(h[0], a, b);
-    unpack_halves(h[1], c, e);
-    out[0] = pack_halves(d[0] * slope(a), d[1] * slope(b));
-    out[1] = pack_halves(d[2] * slope(c), d[3] * slope(e));
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        u32 packed = pack_halves(d[2 * i], d[2 * i + 1]);
+        out[i] = RELU ? where_positive(packed, h[i]) : times_tanh_slope(packed, h[i]);
+    }
 }
 
 // The gradient at the second hidden layer from that at the outputs.
-__device__ __forceinline__ void back_to_second(const NetShared& net, u32 low, u32 high,
-                                               const Hidden& h2, Hidden& d2) {
+__device__ __forceinline__ void back_to_second(const NetShared& net, const u32 (&out)[ROWS][2],
+                                               const Hidden (&h2)[ROWS], Hidden (&d2)[ROWS]) {
     int lane = threadIdx.x & 31;
     u32 address = shared_address(net.w3 + (lane & 7) * LDH + (lane >> 3) * 8);
 #pragma unroll
@@ -115,37 +123,45 @@ __device__ __forceinline__ void back_to_second(const NetShared& net, u32 low, u3
         u32 b[4];
         load_4_turned(b, address + q * 16);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            float c[4] = {};
-            mma8(c, low, high, b[i]);
-            through_activation(c, h2[q + i], d2[q + i]);
+        for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                float c[4] = {};
+                mma8(c, out[r][0], out[r][1], b[i]);
+                through_activation(c, h2[r][q + i], d2[r][q + i]);
+            }
         }
     }
 }
 
-__device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden& d2,
-                                              const Hidden& h1, Hidden& d1) {
+__device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden (&d2)[ROWS],
+                                              const Hidden (&h1)[ROWS], Hidden (&d1)[ROWS]) {
+    constexpr int n = pairs<ROWS>();
     int lane = threadIdx.x & 31;
     int row = (lane & 7) + ((lane >> 3) & 1) * 8, column = (lane >> 4) * 8;
     u32 address = shared_address(net.w2 + row * LDH + column);
 #pragma unroll
-    for (int first = 0; first < M_TILES; first += PAIRS) {
-        float c[2 * PAIRS][4] = {};
+    for (int first = 0; first < M_TILES; first += n) {
+        float c[ROWS][2 * n][4] = {};
 #pragma unroll
         for (int k = 0; k < M_TILES; ++k) {
 #pragma unroll
-            for (int p = 0; p < PAIRS; ++p) {
+            for (int p = 0; p < n; ++p) {
                 u32 b[4];
                 load_4_turned(b, address + (k * 16 * LDH + (first + p) * 16) * 2);
-                mma16(c[2 * p], d2[2 * k][0], d2[2 * k][1], d2[2 * k + 1][0], d2[2 * k + 1][1],
-                      b[0], b[1]);
-                mma16(c[2 * p + 1], d2[2 * k][0], d2[2 * k][1], d2[2 * k + 1][0],
-                      d2[2 * k + 1][1], b[2], b[3]);
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r) {
+                    mma_hidden(c[r][2 * p], d2[r], k, b[0], b[1]);
+                    mma_hidden(c[r][2 * p + 1], d2[r], k, b[2], b[3]);
+                }
             }
         }
 #pragma unroll
-        for (int i = 0; i < 2 * PAIRS; ++i)
-            through_activation(c[i], h1[2 * first + i], d1[2 * first + i]);
+        for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+            for (int i = 0; i < 2 * n; ++i)
+                through_activation(c[r][i], h1[r][2 * first + i], d1[r][2 * first + i]);
+        }
     }
 }
 
@@ -187,16 +203,17 @@ __device__ __forceinline__ void add_gradients(const Stage& stage, int warp, OwnT
     }
 }
 
-// Units of 16 bytes that a lane loads of its warp's 16 rows.
-#define LANE_UNITS ((16 * RECORD_UNITS + 31) / 32)
+// Units of 16 bytes that a lane loads of its warp's rows.
+#define LANE_UNITS ((WARP_ROWS * RECORD_UNITS + 31) / 32)
 
 // Puts rows that were loaded into registers into the stage. Columns beyond the stored ones stay 0.
 __device__ __forceinline__ void stage_rows(Stage& stage, int warp, const uint4 (&loaded)[LANE_UNITS]) {
     int lane = threadIdx.x & 31;
 #pragma unroll
     for (int i = 0; i < LANE_UNITS; ++i) {
-        int unit = lane + 32 * i, row = warp * 16 + unit / RECORD_UNITS, part = unit % RECORD_UNITS;
-        if (16 * RECORD_UNITS % 32 != 0 && unit >= 16 * RECORD_UNITS) break;
+        int unit = lane + 32 * i, part = unit % RECORD_UNITS;
+        int row = warp * WARP_ROWS + unit / RECORD_UNITS;
+        if (WARP_ROWS * RECORD_UNITS % 32 != 0 && unit >= WARP_ROWS * RECORD_UNITS) break;
         if (part < X_UNITS)
             *(uint4*)(stage.x + row * LDX + part * 8) = loaded[i];
         else
@@ -204,41 +221,44 @@ __device__ __forceinline__ void stage_rows(Stage& stage, int warp, const uint4 (
     }
 }
 
-// One warp's 16 rows, of which the first `rows_left` count: from the inputs in the stage to
-// everything that the gradients of the weights need. A row adds `one` times its loss to `sums`.
+// A warp's rows, of which the first `rows_left` count: from the inputs in the stage to everything that
+// the gradients of the weights need. A row adds `one` times its loss to `sums`.
 template <int NET>
 __device__ __forceinline__ void warp_rows(const NetShared& net, Stage& stage, int warp,
                                           int rows_left, const Coefficients& k, float one,
                                           LossSums& sums) {
-    int lane = threadIdx.x & 31;
-    u32 x[KX / 16][4];
-    Hidden h1, h2, d;
-    load_inputs(x, stage.x + warp * 16 * LDX);
-    first_layer(net, x, h1);
-    stage_hidden(stage.h1 + warp * 16 * LDH, h1);
-    second_layer(net, h1, h2);
-    stage_hidden(stage.h2 + warp * 16 * LDH, h2);
-    float out[4], low[Role<NET>::outputs], high[Role<NET>::outputs];
-    last_layer(net, h2, out);
-    gather_outputs<NET>(out, low, high);
-    u32 packed[2];
+    int lane = threadIdx.x & 31, first = warp * WARP_ROWS;
+    u32 x[ROWS][KX / 16][4], packed[ROWS][2];
+    Hidden h1[ROWS], h2[ROWS], d2[ROWS];
+    float out[ROWS][4];
+    load_inputs<ROWS>(x, stage.x + first * LDX);
+    first_layer<ROWS>(net, x, h1);
+    stage_hidden(stage.h1 + first * LDH, h1);
+    second_layer<ROWS>(net, h1, h2);
+    stage_hidden(stage.h2 + first * LDH, h2);
+    last_layer<ROWS>(net, h2, out);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        int row = lane / 4 + 8 * half;
-        const uint4* rest = stage.rest + (warp * 16 + row) * (1 + RAW_UNITS);
-        uint4 words = *rest;
-        Row stored = {words.x, __uint_as_float(words.y), __uint_as_float(words.z),
-                      __uint_as_float(words.w)};
-        float dz[Role<NET>::outputs];
-        bool counts = row < rows_left;
-        row_loss<NET>(half ? high : low, stored, (const float*)(rest + 1), k,
-                      counts && (lane & 3) == 0 ? one : 0.0f, dz, sums);
-        packed[half] = own_columns<NET>(dz, counts);
-        *(u32*)(stage.out + (warp * 16 + row) * 8 + 2 * (lane & 3)) = packed[half];
+    for (int r = 0; r < ROWS; ++r) {
+        float low[Role<NET>::outputs], high[Role<NET>::outputs];
+        gather_outputs<NET>(out[r], low, high);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            int row = r * 16 + lane / 4 + 8 * half;
+            const uint4* rest = stage.rest + (first + row) * (1 + RAW_UNITS);
+            uint4 words = *rest;
+            Row stored = {words.x, __uint_as_float(words.y), __uint_as_float(words.z),
+                          __uint_as_float(words.w)};
+            float dz[Role<NET>::outputs];
+            bool counts = row < rows_left;
+            row_loss<NET>(half ? high : low, stored, (const float*)(rest + 1), k,
+                          counts && (lane & 3) == 0 ? one : 0.0f, dz, sums);
+            packed[r][half] = own_columns<NET>(dz, counts);
+            *(u32*)(stage.out + (first + row) * 8 + 2 * (lane & 3)) = packed[r][half];
+        }
     }
-    back_to_second(net, packed[0], packed[1], h2, d);
-    stage_hidden(stage.d2 + warp * 16 * LDH, d);
-    Hidden d1;
-    back_to_first(net, d, h1, d1);
-    stage_hidden(stage.d1 + warp * 16 * LDH, d1);
+    back_to_second(net, packed, h2, d2);
+    stage_hidden(stage.d2 + first * LDH, d2);
+    Hidden d1[ROWS];
+    back_to_first(net, d2, h1, d1);
+    stage_hidden(stage.d1 + first * LDH, d1);
 }

@@ -86,7 +86,9 @@ impl Places {
         Some(match (layer, kind) {
             ("trunk.0" | "actor.0" | "critic.0", "weight") => rows(0, inputs, self.padded_inputs()),
             ("trunk.0" | "actor.0" | "critic.0", "bias") => rows(inputs, 1, self.padded_inputs()),
-            ("trunk.1" | "actor.1" | "critic.1", "weight") => rows(self.at_second(), hidden, hidden),
+            ("trunk.1" | "actor.1" | "critic.1", "weight") => {
+                rows(self.at_second(), hidden, hidden)
+            }
             ("trunk.1" | "actor.1" | "critic.1", "bias") => rows(self.at_second_bias(), n, n),
             ("policy_head", _) => last(0),
             ("log_std_head", _) => last(self.action_width),
@@ -100,7 +102,12 @@ impl Places {
     ///
     /// # Errors
     /// A tensor that has no place.
-    pub(super) fn pack(&self, policy: &str, tensors: &[NamedTensor], suffix: &str) -> Result<Vec<f32>> {
+    pub(super) fn pack(
+        &self,
+        policy: &str,
+        tensors: &[NamedTensor],
+        suffix: &str,
+    ) -> Result<Vec<f32>> {
         let mut packed = vec![0.0; self.total()];
         for tensor in tensors.iter().filter(|tensor| tensor.name.ends_with(suffix)) {
             let places = self.places(policy, tensor, suffix)?;

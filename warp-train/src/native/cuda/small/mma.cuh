@@ -27,6 +27,25 @@ __device__ __forceinline__ float fast_tanh(float x) {
     return y;
 }
 
+// d (1 - h h), half by half.
+__device__ __forceinline__ u32 times_tanh_slope(u32 d, u32 h) {
+    u32 out;
+    asm("{.reg .b32 n, s;\n xor.b32 n, %2, 0x80008000;\n fma.rn.f16x2 s, n, %2, %3;\n"
+        " mul.rn.f16x2 %0, %1, s;}"
+        : "=r"(out)
+        : "r"(d), "r"(h), "r"(0x3c003c00u));
+    return out;
+}
+
+// d where h is above 0, else 0, half by half.
+__device__ __forceinline__ u32 where_positive(u32 d, u32 h) {
+    u32 out;
+    asm("{.reg .b32 m;\n set.gt.u32.f16x2 m, %2, %3;\n and.b32 %0, %1, m;}"
+        : "=r"(out)
+        : "r"(d), "r"(h), "r"(0u));
+    return out;
+}
+
 // c += a b: a is 16 x 16, b 16 x 8, c 16 x 8.
 __device__ __forceinline__ void mma16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0,
                                       u32 b1) {

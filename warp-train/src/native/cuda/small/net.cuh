@@ -103,89 +103,130 @@ __device__ __forceinline__ float slope(float h) {
 // Activations of 16 rows: per 8 features a word for row lane / 4 and one for row lane / 4 + 8.
 typedef u32 Hidden[N_TILES][2];
 
-// The left operand of 16 rows of inputs at `address`, rows LDX halves apart.
-__device__ __forceinline__ void load_inputs(u32 (&x)[KX / 16][4], const unsigned short* rows) {
+// The left operand of 16 R rows of inputs, rows LDX halves apart. Here and below R times 16 rows go
+// through a layer together, so that its weights are loaded once for all of them.
+template <int R>
+__device__ __forceinline__ void load_inputs(u32 (&x)[R][KX / 16][4], const unsigned short* rows) {
     int lane = threadIdx.x & 31;
     u32 address = shared_address(rows + (lane & 15) * LDX + (lane >> 4) * 8);
 #pragma unroll
-    for (int k = 0; k < KX / 16; ++k) load_4(x[k], address + k * 32);
+    for (int r = 0; r < R; ++r) {
+#pragma unroll
+        for (int k = 0; k < KX / 16; ++k) load_4(x[r][k], address + (r * 16 * LDX + k * 16) * 2);
+    }
 }
 
-__device__ __forceinline__ void first_layer(const NetShared& net, const u32 (&x)[KX / 16][4],
-                                            Hidden& h) {
+// Two words of activations from an accumulator.
+__device__ __forceinline__ void pack_active(const float (&c)[4], u32 (&h)[2]) {
+    h[0] = pack_halves(activate(c[0]), activate(c[1]));
+    h[1] = pack_halves(activate(c[2]), activate(c[3]));
+}
+
+// c += h b for features 16 k to 16 k + 15.
+__device__ __forceinline__ void mma_hidden(float (&c)[4], const Hidden& h, int k, u32 b0, u32 b1) {
+    mma16(c, h[2 * k][0], h[2 * k][1], h[2 * k + 1][0], h[2 * k + 1][1], b0, b1);
+}
+
+template <int R>
+__device__ __forceinline__ void first_layer(const NetShared& net, const u32 (&x)[R][KX / 16][4],
+                                            Hidden (&h)[R]) {
     int lane = threadIdx.x & 31;
     int row = (lane & 7) + ((lane >> 4) << 3), column = ((lane >> 3) & 1) * 8;
     u32 address = shared_address(net.w1 + row * LDX + column);
 #pragma unroll
     for (int p = 0; p < M_TILES; ++p) {
-        float c[2][4] = {};
+        float c[R][2][4] = {};
 #pragma unroll
         for (int k = 0; k < KX / 16; ++k) {
             u32 b[4];
             load_4(b, address + (p * 16 * LDX + k * 16) * 2);
-            mma16(c[0], x[k][0], x[k][1], x[k][2], x[k][3], b[0], b[1]);
-            mma16(c[1], x[k][0], x[k][1], x[k][2], x[k][3], b[2], b[3]);
+#pragma unroll
+            for (int r = 0; r < R; ++r) {
+                mma16(c[r][0], x[r][k][0], x[r][k][1], x[r][k][2], x[r][k][3], b[0], b[1]);
+                mma16(c[r][1], x[r][k][0], x[r][k][1], x[r][k][2], x[r][k][3], b[2], b[3]);
+            }
         }
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            h[2 * p + i][0] = pack_halves(activate(c[i][0]), activate(c[i][1]));
-            h[2 * p + i][1] = pack_halves(activate(c[i][2]), activate(c[i][3]));
+        for (int r = 0; r < R; ++r) {
+            pack_active(c[r][0], h[r][2 * p]);
+            pack_active(c[r][1], h[r][2 * p + 1]);
         }
     }
 }
 
 // Pairs of tiles whose accumulators are held at once.
-#define PAIRS (M_TILES < 4 ? M_TILES : 4)
+template <int R> __device__ __forceinline__ constexpr int pairs() {
+    return M_TILES < 4 / R ? M_TILES : 4 / R;
+}
 
-__device__ __forceinline__ void second_layer(const NetShared& net, const Hidden& h1, Hidden& h2) {
+template <int R>
+__device__ __forceinline__ void second_layer(const NetShared& net, const Hidden (&h1)[R],
+                                             Hidden (&h2)[R]) {
+    constexpr int n = pairs<R>();
     int lane = threadIdx.x & 31;
     int row = (lane & 7) + ((lane >> 4) << 3), column = ((lane >> 3) & 1) * 8;
     u32 address = shared_address(net.w2 + row * LDH + column);
 #pragma unroll
-    for (int first = 0; first < M_TILES; first += PAIRS) {
-        float c[2 * PAIRS][4];
+    for (int first = 0; first < M_TILES; first += n) {
+        float c[R][2 * n][4];
 #pragma unroll
-        for (int i = 0; i < 2 * PAIRS; ++i) {
+        for (int i = 0; i < 2 * n; ++i) {
             float2 bias = *(const float2*)&net.b2[(2 * first + i) * 8 + 2 * (lane & 3)];
-            c[i][0] = c[i][2] = bias.x;
-            c[i][1] = c[i][3] = bias.y;
+#pragma unroll
+            for (int r = 0; r < R; ++r) {
+                c[r][i][0] = c[r][i][2] = bias.x;
+                c[r][i][1] = c[r][i][3] = bias.y;
+            }
         }
 #pragma unroll
         for (int k = 0; k < M_TILES; ++k) {
 #pragma unroll
-            for (int p = 0; p < PAIRS; ++p) {
+            for (int p = 0; p < n; ++p) {
                 u32 b[4];
                 load_4(b, address + ((first + p) * 16 * LDH + k * 16) * 2);
-                mma16(c[2 * p], h1[2 * k][0], h1[2 * k][1], h1[2 * k + 1][0], h1[2 * k + 1][1],
-                      b[0], b[1]);
-                mma16(c[2 * p + 1], h1[2 * k][0], h1[2 * k][1], h1[2 * k + 1][0],
-                      h1[2 * k + 1][1], b[2], b[3]);
+#pragma unroll
+                for (int r = 0; r < R; ++r) {
+                    mma_hidden(c[r][2 * p], h1[r], k, b[0], b[1]);
+                    mma_hidden(c[r][2 * p + 1], h1[r], k, b[2], b[3]);
+                }
             }
         }
 #pragma unroll
-        for (int i = 0; i < 2 * PAIRS; ++i) {
-            h2[2 * first + i][0] = pack_halves(activate(c[i][0]), activate(c[i][1]));
-            h2[2 * first + i][1] = pack_halves(activate(c[i][2]), activate(c[i][3]));
+        for (int r = 0; r < R; ++r) {
+#pragma unroll
+            for (int i = 0; i < 2 * n; ++i) pack_active(c[r][i], h2[r][2 * first + i]);
         }
     }
 }
 
 // Columns 2 (lane & 3) and the next of rows lane / 4 and lane / 4 + 8.
-__device__ __forceinline__ void last_layer(const NetShared& net, const Hidden& h2, float (&out)[4]) {
+template <int R>
+__device__ __forceinline__ void last_layer(const NetShared& net, const Hidden (&h2)[R],
+                                           float (&out)[R][4]) {
     int lane = threadIdx.x & 31;
     float2 bias = *(const float2*)&net.b3[2 * (lane & 3)];
-    float even[4] = {bias.x, bias.y, bias.x, bias.y}, odd[4] = {};
+    float odd[R][4] = {};
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+        out[r][0] = out[r][2] = bias.x;
+        out[r][1] = out[r][3] = bias.y;
+    }
     u32 address = shared_address(net.w3 + (lane & 7) * LDH + (lane >> 3) * 8);
 #pragma unroll
     for (int k = 0; k < M_TILES; k += 2) {
         u32 b[4];
         load_4(b, address + k * 32);
-        mma16(even, h2[2 * k][0], h2[2 * k][1], h2[2 * k + 1][0], h2[2 * k + 1][1], b[0], b[1]);
-        mma16(odd, h2[2 * k + 2][0], h2[2 * k + 2][1], h2[2 * k + 3][0], h2[2 * k + 3][1], b[2],
-              b[3]);
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+            mma_hidden(out[r], h2[r], k, b[0], b[1]);
+            mma_hidden(odd[r], h2[r], k + 1, b[2], b[3]);
+        }
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) out[i] = even[i] + odd[i];
+    for (int r = 0; r < R; ++r) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) out[r][i] += odd[r][i];
+    }
 }
 
 // All outputs of rows lane / 4 and lane / 4 + 8, in every lane of the four that share them.

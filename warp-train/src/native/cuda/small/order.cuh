@@ -7,9 +7,9 @@
 #include "gradient.cuh"
 
 #define N_UPDATES (EPOCHS * MINIBATCHES)
-#define N_STAGES (HID <= 64 ? 2 : 1)
+#define N_STAGES (HID * ROWS <= 64 ? 2 : 1)
 // Whether a thread holds weights and moments in registers.
-#define KEEPS_STATE (OWN_TILES <= 6)
+#define KEEPS_STATE (OWN_TILES <= 6 && ROWS == 1)
 // Doubles that a block reports: 16 sums, then two per minibatch.
 #define N_TOTALS (16 + 2 * N_UPDATES)
 #define N_METRICS 20
@@ -29,8 +29,10 @@ struct SmallRun {
 struct UpdateShared {
     Stage stage[N_STAGES];
     NetShared net;
+    unsigned short value_rows[8 * 32 * LDX];
     float4 parts[GROUP_THREADS];
     double totals[8];
+    double moments[4 + 2 * N_UPDATES][8];
     float norms[8];
     float mean[N_UPDATES], scale[N_UPDATES];
 };
@@ -50,7 +52,8 @@ __device__ __forceinline__ void grid_wait(u32* counter, u32& target) {
 }
 
 // The order of an epoch: a bijection of 0 .. n, by rounds that permute 0 .. 2^bits; what falls outside
-// is sent round again.
+// is sent round again. It is computed both ways: which sample is at a place, and at which place a
+// sample is.
 struct Order {
     u32 n, mask;
     int shift;
@@ -59,25 +62,49 @@ struct Order {
     __device__ __forceinline__ Order(const SmallRun& run, u32 n, int epoch) : n(n) {
         int bits = n > 1u ? 32 - __clz((int)(n - 1u)) : 1;
         mask = bits >= 32 ? 0xffffffffu : (1u << bits) - 1u;
-        shift = bits / 2 > 0 ? bits / 2 : 1;
+        shift = (bits + 1) / 2;
         WarpDraw draw = warp_draw(run.seed, run.policy, run.iteration, WARP_PURPOSE_SHUFFLE);
         draw = warp_draw_agent(&draw, (u32)epoch);
         warp_draw_u32(&draw);
         key = draw.block;
     }
+    // A round: odd factors and shifts by half of the bits or more can be taken back.
+    __device__ __forceinline__ u32 forth(u32 i, u32 add, u32 factor) const {
+        i = ((i + add) * factor) & mask;
+        return i ^ i >> shift;
+    }
+    __device__ __forceinline__ u32 back(u32 i, u32 add, u32 inverse) const {
+        i ^= i >> shift;
+        return (i * inverse - add) & mask;
+    }
+    // The sample at place `i`.
     __device__ __forceinline__ u32 at(u32 i) const {
         if (MINIBATCHES == 1) return i;
+#pragma unroll 1
         do {
-            i = ((i ^ key.x) * 0x9E3779B1u) & mask;
-            i ^= i >> shift;
-            i = ((i + key.y) * (key.z | 1u)) & mask;
-            i ^= i >> shift;
-            i = ((i ^ key.w) * 0x85EBCA77u) & mask;
-            i ^= i >> shift;
-            i = ((i + key.z) * 0xC2B2AE3Du) & mask;
-            i ^= i >> shift;
+            i = forth(i, key.x, 0x9E3779B1u);
+            i = forth(i, key.y, 0x85EBCA77u);
+            i = forth(i, key.z, 0xC2B2AE3Du);
+            i = forth(i, key.w, 0x27D4EB2Fu);
         } while (i >= n);
         return i;
+    }
+    // The place of sample `j`.
+    __device__ __forceinline__ u32 place(u32 j) const {
+#pragma unroll 1
+        do {
+            j = back(j, key.w, inverse(0x27D4EB2Fu));
+            j = back(j, key.z, inverse(0xC2B2AE3Du));
+            j = back(j, key.y, inverse(0x85EBCA77u));
+            j = back(j, key.x, inverse(0x9E3779B1u));
+        } while (j >= n);
+        return j;
+    }
+    // The factor that undoes an odd one, modulo 2^32, by Newton's iteration.
+    static __device__ constexpr u32 inverse(u32 factor) {
+        u32 x = factor;
+        for (int i = 0; i < 5; ++i) x *= 2u - factor * x;
+        return x;
     }
 };
 

@@ -9,21 +9,23 @@ use warp_sample::{ActionLayout, Bounding};
 
 /// Included files: names and texts.
 const FILES: [(&str, &str); 9] = [
-    ("small/mma.cuh", include_str!("mma.cuh")),
-    ("small/net.cuh", include_str!("net.cuh")),
-    ("small/loss.cuh", include_str!("loss.cuh")),
-    ("small/gradient.cuh", include_str!("gradient.cuh")),
-    ("small/order.cuh", include_str!("order.cuh")),
-    ("small/advantages.cuh", include_str!("advantages.cuh")),
-    ("small/descent.cuh", include_str!("descent.cuh")),
-    ("small/collect.cu", include_str!("collect.cu")),
-    ("small/update.cu", include_str!("update.cu")),
+    ("mma.cuh", include_str!("mma.cuh")),
+    ("net.cuh", include_str!("net.cuh")),
+    ("loss.cuh", include_str!("loss.cuh")),
+    ("gradient.cuh", include_str!("gradient.cuh")),
+    ("order.cuh", include_str!("order.cuh")),
+    ("advantages.cuh", include_str!("advantages.cuh")),
+    ("descent.cuh", include_str!("descent.cuh")),
+    ("collect.cu", include_str!("collect.cu")),
+    ("update.cu", include_str!("update.cu")),
 ];
 
 /// Rows of the last layer's tile: outputs of a network at most.
 const MOST_OUTPUTS: usize = 8;
 /// Inputs at most, so that a tile's rows fit into shared memory beside the layers.
 const MOST_INPUTS: usize = 31;
+/// The same beside layers of 128.
+const MOST_INPUTS_128: usize = 15;
 /// Heads that a stored row has room for, and choices of one.
 const MOST_HEADS: usize = 4;
 const MOST_CHOICES: usize = 15;
@@ -34,11 +36,14 @@ const MOST_SAMPLES: usize = 1 << 31;
 
 /// Why this learner can't take a run; nothing if it can.
 #[must_use]
-pub(super) fn unsupported(config: &TrainConfig) -> Option<String> {
-    let (spec, [plan]) = (&config.spec, &config.policies[..]) else {
-        return Some("more than one policy".into());
-    };
+pub(in super::super) fn unsupported(config: &TrainConfig) -> Option<String> {
+    let [plan] = &config.policies[..] else { return Some("more than one policy".into()) };
+    let spec = &config.spec;
     let keys = &plan.config;
+    if keys.hidden.is_empty() {
+        return Some("no hidden layer".into());
+    }
+    let inputs = spec.groups[0].observation_width();
     let outputs = plan.layout.output_width() + usize::from(keys.shared_trunk);
     let refusals = [
         (spec.groups.len() != 1 || spec.n_agents() != 1, "more than one agent"),
@@ -47,11 +52,21 @@ pub(super) fn unsupported(config: &TrainConfig) -> Option<String> {
         (spec.global_observation.is_some(), "a global observation"),
         (!keys.to_train, "a policy that does not learn"),
         (keys.norm_obs || keys.norm_reward, "normalised observations or rewards"),
-        (!matches!(keys.hidden[..], [32, 32] | [64, 64] | [128, 128]), "other hidden layers than two of 32, 64 or 128"),
-        (spec.groups[0].observation_width() > MOST_INPUTS, "an observation of more than 31 numbers"),
+        (
+            !matches!(keys.hidden[..], [32, 32] | [64, 64] | [128, 128]),
+            "other hidden layers than two of 32, 64 or 128",
+        ),
+        (inputs > MOST_INPUTS, "an observation of more than 31 numbers"),
+        (
+            keys.hidden[0] == 128 && inputs > MOST_INPUTS_128,
+            "an observation of more than 15 numbers with layers of 128",
+        ),
         (outputs > MOST_OUTPUTS, "more than 8 outputs"),
         (cuts(config) > MOST_CUTS, "more than 63 truncations of a replica in one rollout"),
-        (config.run.num_envs.saturating_mul(config.run.num_steps) > MOST_SAMPLES, "more than 2^31 samples in a rollout"),
+        (
+            config.run.num_envs.saturating_mul(config.run.num_steps) > MOST_SAMPLES,
+            "more than 2^31 samples in a rollout",
+        ),
     ];
     let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
     refused.or_else(|| unsupported_actions(&plan.layout).map(Into::into))
@@ -89,13 +104,9 @@ pub(super) fn source(config: &TrainConfig, env: &EnvKernels) -> Source {
     }
     // A name of the environment's body is none of ours.
     text.push_str("namespace warp_small {\n");
-    text.push_str("#include \"small/collect.cu\"\n#include \"small/update.cu\"\n}\n");
+    text.push_str("#include \"collect.cu\"\n#include \"update.cu\"\n}\n");
     let mut source = env.source("small.cu", &text);
-    let file = |(name, text): &(&str, &str)| {
-        // Included by the name of the file alone within their folder.
-        (name.to_string(), text.replace("#include \"", "#include \"small/"))
-    };
-    source.headers.extend(FILES.iter().map(file));
+    source.headers.extend(FILES.iter().map(|(name, text)| ((*name).into(), (*text).into())));
     source
 }
 

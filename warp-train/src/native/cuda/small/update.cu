@@ -9,7 +9,7 @@
 #include "advantages.cuh"
 #include "descent.cuh"
 
-// Loads a lane's part of its warp's 16 rows of a tile; rows beyond the minibatch are zeros.
+// Loads a lane's part of its warp's rows of a tile; rows beyond the minibatch are zeros.
 __device__ __forceinline__ void load_rows(const u32* records, const Order& order, u32 first, u32 end,
                                           uint4 (&loaded)[LANE_UNITS]) {
     int lane = threadIdx.x & 31;
@@ -18,7 +18,7 @@ __device__ __forceinline__ void load_rows(const u32* records, const Order& order
         int unit = lane + 32 * i;
         u32 at = first + unit / RECORD_UNITS;
         loaded[i] = make_uint4(0u, 0u, 0u, 0u);
-        if (unit < 16 * RECORD_UNITS && at < end)
+        if (unit < WARP_ROWS * RECORD_UNITS && at < end)
             loaded[i] = __ldcg(record_at(records, order.at(at)) + unit % RECORD_UNITS);
     }
 }
@@ -76,7 +76,7 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const Share& sh
     int s = 0;
     {
         Order order(run, n, 0);
-        load_rows(records, order, share.own * TILE_ROWS + warp * 16, minibatch_start(n, 1), loaded);
+        load_rows(records, order, share.own * TILE_ROWS + warp * WARP_ROWS, minibatch_start(n, 1), loaded);
     }
 #pragma unroll 1
     for (int u = 0; u < N_UPDATES; ++u) {
@@ -92,9 +92,9 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const Share& sh
             if (N_STAGES == 1) __syncthreads();
             stage_rows(stage, warp, loaded);
             u32 following = at + share.n_blocks * TILE_ROWS;
-            if (following < end) load_rows(records, order, following + warp * 16, end, loaded);
+            if (following < end) load_rows(records, order, following + warp * WARP_ROWS, end, loaded);
             __syncwarp();
-            warp_rows<NET>(shared.net, stage, warp, (int)(end - at) - warp * 16, k, one, sums);
+            warp_rows<NET>(shared.net, stage, warp, (int)(end - at) - warp * WARP_ROWS, k, one, sums);
             group_wait(0);
             add_gradients(stage, warp, own);
             s = N_STAGES == 1 ? 0 : 1 - s;
@@ -102,7 +102,7 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const Share& sh
         if (u + 1 < N_UPDATES) {
             Order next(run, n, (u + 1) / MINIBATCHES);
             u32 from = minibatch_start(n, (u + 1) % MINIBATCHES);
-            load_rows(records, next, from + share.own * TILE_ROWS + warp * 16,
+            load_rows(records, next, from + share.own * TILE_ROWS + warp * WARP_ROWS,
                       minibatch_start(n, (u + 1) % MINIBATCHES + 1), loaded);
         }
 #pragma unroll
@@ -257,13 +257,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     double* own_totals = totals + blockIdx.x * N_TOTALS;
     write_advantages(shared, records, episodes, own_totals, run);
     grid_wait(barrier, target);
-    if (NORM_ADV) {
-        if (MINIBATCHES > 1) {
-            write_moments(shared, records, own_totals, run);
-            grid_wait(barrier, target);
-        }
-        read_moments(shared, totals, run);
-    }
+    if (NORM_ADV) read_moments(shared, totals, run);
     bool actor = SHARED_TRUNK || blockIdx.x < run.actor_blocks;
     u32 first = actor ? 0u : run.actor_blocks;
     u32 offset = actor ? 0u : N_PARAMETERS;

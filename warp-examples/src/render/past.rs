@@ -1,0 +1,46 @@
+//! What an episode has been so far, for drawings that show how it came to be.
+
+use super::view::View;
+use crate::pathway;
+use std::cell::OnceCell;
+use warp_envs::catalysis::{Landscape, Optimum};
+
+/// The moments of an episode, the present one included.
+#[derive(Debug, Default)]
+pub struct Past {
+    /// The state of catalysis at each moment, x, y, z of each atom.
+    states: Vec<Vec<i32>>,
+    backdrop: OnceCell<Option<Backdrop>>,
+}
+
+/// The landscape behind a path; computed once for all moments.
+#[derive(Debug)]
+pub(super) struct Backdrop {
+    pub(super) landscape: Landscape,
+    pub(super) best: Option<Optimum>,
+}
+
+impl Past {
+    /// Adds the moment that `view` shows.
+    pub fn record(&mut self, view: &View<'_>) {
+        let Some(names) = pathway::coordinates(&view.spec().name) else { return };
+        let coordinate = |name: &&str| view.array::<i32>(name)?.first().copied();
+        self.states.extend(names.iter().map(coordinate).collect::<Option<Vec<i32>>>());
+    }
+
+    /// The recorded states of catalysis, the oldest first.
+    #[must_use]
+    pub fn states(&self) -> &[Vec<i32>] {
+        &self.states
+    }
+
+    /// The landscape of the environment that `view` shows, if it has one that can (still) be read.
+    pub(super) fn backdrop(&self, view: &View<'_>) -> Option<&Backdrop> {
+        let open = || {
+            let landscape = pathway::landscape(&view.spec().name, view.config()).ok()??;
+            let best = landscape.optimum(0.0);
+            Some(Backdrop { landscape, best })
+        };
+        self.backdrop.get_or_init(open).as_ref()
+    }
+}

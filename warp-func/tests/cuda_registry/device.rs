@@ -1,0 +1,158 @@
+//! What needs a GPU: kernels, launches, graphs, arrays, environments.
+#![expect(unsafe_code, reason = "borrows an array's memory as another library would lend its own")]
+
+use super::add;
+use super::herd::Herd;
+use std::sync::OnceLock;
+use warp_core::DType;
+use warp_core::toml::Table;
+use warp_func::cuda::parity::compare;
+use warp_func::cuda::{Arg, Build, Device, DeviceArray, Function, Graph, Kernels, Launch};
+use warp_func::{Registry, VecOptions};
+
+pub(crate) const TESTS: [(&str, fn()); 9] = [
+    ("cuda_kernels_are_compiled_once", compiled_once),
+    ("cuda_wrong_arguments_are_refused", wrong_arguments),
+    ("cuda_launches_are_recorded_and_replayed", graph),
+    ("cuda_what_cannot_be_recorded_is_refused", unrecordable),
+    ("cuda_arrays_are_pushed_and_pulled", push_and_pull),
+    ("cuda_memory_is_borrowed_and_kept_alive", borrow),
+    ("cuda_too_much_is_refused_before_it_is_allocated", out_of_memory),
+    ("cuda_any_number_of_agents_is_bit_equal", sizes),
+    ("cuda_the_release_build_is_close", release),
+];
+
+fn gpu() -> &'static Kernels {
+    static GPU: OnceLock<Kernels> = OnceLock::new();
+    GPU.get_or_init(|| Kernels::new(&Device::open(0).unwrap()))
+}
+
+fn array(name: &str, data: &[f32]) -> DeviceArray {
+    DeviceArray::from_slice(gpu().device(), name, &[data.len()], data).unwrap()
+}
+
+fn function() -> Function {
+    gpu().compile(&add("0.5f"), Build::Parity).unwrap().function("add").unwrap()
+}
+
+fn args(a: &DeviceArray, out: &DeviceArray, n: usize) -> [Arg; 4] {
+    [Arg::array(a, n), Arg::array(out, n), Arg::U32(n as u32), Arg::I32(1)]
+}
+
+fn compiled_once() {
+    let source = add("7.0f");
+    let first = Kernels::new(gpu().device());
+    first.compile(&source, Build::Parity).unwrap();
+    let seconds = first.compile_seconds();
+    assert!(seconds > 0.0);
+    first.compile(&source, Build::Parity).unwrap();
+    assert_eq!(first.compile_seconds(), seconds);
+    // Another registry, as in another process: from the disk.
+    let second = Kernels::new(gpu().device());
+    let module = second.compile(&source, Build::Parity).unwrap();
+    assert_eq!(second.compile_seconds(), 0.0);
+    let missing = module.function("subtract").unwrap_err().to_string();
+    assert_eq!(missing, "kernel \"subtract\": add.cu defines no such kernel");
+}
+
+fn wrong_arguments() {
+    let (a, out) = (array("a", &[1.0; 8]), array("out", &[0.0; 8]));
+    let numbers = DeviceArray::zeros(gpu().device(), "numbers", DType::I32, &[8]).unwrap();
+    let launch = Launch::over(8, 32);
+    let refused = |args: &[Arg]| function().launch(&launch, args).unwrap_err().to_string();
+    let good = args(&a, &out, 8);
+    assert_eq!(refused(&good[..3]), "kernel \"add\": it takes 4 arguments, but 3 were given");
+    let [_, o, n, times] = good.clone();
+    let wrong = refused(&[Arg::array(&numbers, 8), o.clone(), n.clone(), times.clone()]);
+    assert!(wrong.contains("argument 0 is an array of i32"), "{wrong}");
+    let wrong = refused(&[Arg::array(&a, 9), o.clone(), n.clone(), times.clone()]);
+    assert!(wrong.contains("array \"a\" of 8 elements, but 9 are needed"), "{wrong}");
+    let wrong = refused(&[Arg::U64(0), o.clone(), n.clone(), times.clone()]);
+    assert!(wrong.contains("argument 0 is unsigned long long"), "{wrong}");
+    let wrong = refused(&[good[0].clone(), o, Arg::F32(8.0), times]);
+    assert!(wrong.contains("argument 2 is float"), "{wrong}");
+    function().launch(&launch, &good).unwrap();
+    assert_eq!(out.pull::<f32>().unwrap(), [1.5; 8]);
+}
+
+fn graph() {
+    let (a, b) = (array("a", &[1.0, 2.0]), array("b", &[0.0; 2]));
+    let (add, launch) = (function(), Launch::over(2, 32));
+    let mut graph = Graph::capture(gpu().device(), || {
+        add.launch(&launch, &args(&a, &b, 2))?;
+        add.launch(&launch, &args(&b, &a, 2))
+    })
+    .unwrap();
+    assert_eq!(a.pull::<f32>().unwrap(), [1.0, 2.0], "recording runs nothing");
+    for _ in 0..3 {
+        graph.launch().unwrap();
+    }
+    assert_eq!(a.pull::<f32>().unwrap(), [4.0, 5.0]);
+    assert_eq!(b.pull::<f32>().unwrap(), [3.5, 4.5]);
+}
+
+fn unrecordable() {
+    let gpu = Kernels::new(&Device::open(0).unwrap());
+    let refused = Graph::capture(gpu.device(), || Ok(gpu.device().synchronize()?));
+    assert!(refused.unwrap_err().to_string().contains("waiting for the GPU failed"));
+    // The stream is as good as before.
+    let a = DeviceArray::from_slice(gpu.device(), "a", &[1], &[2.0f32]).unwrap();
+    assert_eq!(a.pull::<f32>().unwrap(), [2.0]);
+}
+
+fn push_and_pull() {
+    let a = array("a", &[1.0, -0.0, f32::INFINITY]);
+    assert_eq!(a.pull::<f32>().unwrap(), [1.0, -0.0, f32::INFINITY]);
+    let wrong = a.push(&[1.0f32]).unwrap_err().to_string();
+    assert_eq!(wrong, "array \"a\" of shape [3] has 3 elements, but 1 were given");
+    let wrong = a.pull::<u32>().unwrap_err().to_string();
+    assert_eq!(wrong, "array \"a\" of shape [3] holds f32, not u32");
+    let b = array("b", &[0.0; 3]);
+    b.copy_from(&a).unwrap();
+    a.push(&[4.0f32; 3]).unwrap();
+    assert_eq!(b.pull::<f32>().unwrap(), [1.0, -0.0, f32::INFINITY]);
+    let empty = DeviceArray::zeros(gpu().device(), "empty", DType::U8, &[0, 4]).unwrap();
+    assert_eq!(empty.pull::<u8>().unwrap(), [0u8; 0]);
+}
+
+fn borrow() {
+    let lender = array("lender", &[1.0, 2.0, 3.0, 4.0]);
+    let (address, keep) = (lender.ptr() + 4, Box::new(lender));
+    let part = ("part", DType::F32, &[2usize][..]);
+    // SAFETY: two of the lender's four elements, and `keep` is the lender.
+    let part = unsafe { DeviceArray::borrow(gpu().device(), part, address, keep) };
+    // The lender's other handle is gone; its memory is not.
+    assert_eq!(part.pull::<f32>().unwrap(), [2.0, 3.0]);
+    part.push(&[7.0f32, 8.0]).unwrap();
+    assert_eq!(part.pull::<f32>().unwrap(), [7.0, 8.0]);
+}
+
+fn out_of_memory() {
+    let shape = [1usize << 40, 16];
+    let refused = DeviceArray::zeros(gpu().device(), "huge", DType::F32, &shape).unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("\"huge\"") && refused.contains("64.0 TiB"), "{refused}");
+    assert!(refused.contains("lower num_envs"), "{refused}");
+}
+
+/// Several sizes in one process: part of a warp, more than one, and more agents than a block can have
+/// threads.
+fn sizes() {
+    for agents in [2, 5, 16, 33, 1500] {
+        same(agents, Build::Parity, 0.0);
+    }
+}
+
+fn release() {
+    same(40, Build::Release, 1e-5);
+}
+
+fn same(agents: i64, build: Build, bound: f64) {
+    let registry = Registry::new().with::<Herd>();
+    let config: Table = [("agents".to_string(), agents.into())].into_iter().collect();
+    let options = VecOptions { n_envs: 65, seed: 3, ..VecOptions::default() };
+    let entry = registry.get("herd").unwrap();
+    let parity = compare(entry, &config, &options, (gpu(), build), (15, bound)).unwrap();
+    assert!(parity.holds(), "{agents} agents: {}", parity.first.unwrap());
+    assert!(parity.episodes > 65, "{agents} agents: {} episodes", parity.episodes);
+}

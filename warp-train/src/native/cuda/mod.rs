@@ -1,0 +1,215 @@
+//! The native learner on an NVIDIA GPU: whole iterations without the host.
+//!
+//! `small` takes the small networks of single-agent environments, `wide` everything else. Weights have the names and shapes
+//! that every learner has, so a checkpoint goes on wherever it was written.
+
+mod small;
+mod wide;
+mod wide_arrays;
+mod wide_foreign;
+mod wide_network;
+mod wide_policy;
+mod wide_text;
+mod wide_update;
+
+use super::NativeLearner;
+use crate::config::{Precision, TrainConfig};
+use crate::error::{Error, Result};
+use crate::learner::{Iterated, Learner, LearnerState, Progress};
+use crate::metrics::PolicyMetrics;
+use crate::rollout::Rollout;
+use small::SmallLearner;
+use warp_func::VecEnv;
+use warp_func::cuda::CudaVecEnv;
+use wide::WideLearner;
+use wide_foreign::MakeForeign;
+#[cfg(feature = "tch")]
+pub(crate) use wide_foreign::{ForeignNetwork, ForeignParts};
+
+/// Perceptrons on an NVIDIA GPU, on environments that live there too.
+#[derive(Debug)]
+pub struct CudaLearner {
+    config: TrainConfig,
+    /// The same policies on the host: for observations that come from there.
+    host: NativeLearner,
+    /// What a checkpoint holds, up to date after every call.
+    state: LearnerState,
+    /// Made when the environments are known.
+    device: Option<OnDevice>,
+    host_is_stale: bool,
+    device_is_stale: bool,
+    /// Makes networks that a tensor library runs, if that is what they are to be.
+    foreign: Option<MakeForeign>,
+}
+
+impl CudaLearner {
+    /// The policies of `config`, initialised from its seed.
+    ///
+    /// # Errors
+    /// A network, space or key that this learner does not know.
+    pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
+        if let (Some(_), Some(what)) = (small::unsupported(config), wide::unsupported(config)) {
+            return Err(Error::Invalid(format!(
+                "the native learner on a GPU doesn't support {what} yet; train with --device cpu or \
+                 --backend burn"
+            )));
+        }
+        let host = NativeLearner::new(config, threads)?;
+        let state = host.state();
+        Ok(Self {
+            config: config.clone(),
+            host,
+            state,
+            device: None,
+            host_is_stale: false,
+            device_is_stale: false,
+            foreign: None,
+        })
+    }
+
+    /// The same with networks that `foreign` makes, on the same arrays.
+    ///
+    /// # Errors
+    /// As [`CudaLearner::new`].
+    #[cfg(feature = "tch")]
+    pub(crate) fn of_networks(
+        config: &TrainConfig,
+        threads: usize,
+        foreign: MakeForeign,
+    ) -> Result<Self> {
+        if let Some(what) = wide::unsupported(config) {
+            return Err(Error::Invalid(format!(
+                "burn's learner on a GPU doesn't support {what} yet; train with --device cpu"
+            )));
+        }
+        Ok(Self { foreign: Some(foreign), ..Self::new(config, threads)? })
+    }
+
+    /// The policies on the host, as they are now.
+    fn on_host(&mut self) -> Result<&mut NativeLearner> {
+        if std::mem::take(&mut self.host_is_stale) {
+            self.host.load_state(&self.state)?;
+        }
+        Ok(&mut self.host)
+    }
+}
+
+impl Learner for CudaLearner {
+    fn backend(&self) -> &'static str {
+        if self.foreign.is_some() { "burn" } else { "native" }
+    }
+
+    fn forward(
+        &mut self,
+        policy: usize,
+        obs: &[f32],
+        n_rows: usize,
+        outputs: &mut [f32],
+        values: &mut [f32],
+    ) -> Result<()> {
+        self.on_host()?.forward(policy, obs, n_rows, outputs, values)
+    }
+
+    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyMetrics>> {
+        let metrics = self.on_host()?.update(rollout, progress)?;
+        self.state = self.host.state();
+        self.device_is_stale = true;
+        Ok(metrics)
+    }
+
+    fn iterates(&self) -> Option<u64> {
+        Some(small::MOST_ITERATIONS)
+    }
+
+    fn iterate(
+        &mut self,
+        envs: &mut dyn VecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        let Some(envs) = envs.as_cuda() else {
+            return Err(Error::Invalid("the learner is on a GPU, the environments are not".into()));
+        };
+        let device = match &mut self.device {
+            Some(device) => {
+                if self.device_is_stale {
+                    device.load(&self.state)?;
+                }
+                device
+            }
+            None => {
+                let new = OnDevice::new(&self.config, envs, &self.state, self.foreign)?;
+                self.device.insert(new)
+            }
+        };
+        self.device_is_stale = false;
+        let iterated = device.run(&self.config, envs, progress, n)?;
+        device.store(&mut self.state)?;
+        self.host_is_stale = true;
+        Ok(iterated)
+    }
+
+    fn state(&self) -> LearnerState {
+        self.state.clone()
+    }
+
+    fn load_state(&mut self, state: &LearnerState) -> Result<()> {
+        self.host.load_state(state)?;
+        self.state = self.host.state();
+        self.host_is_stale = false;
+        self.device_is_stale = true;
+        Ok(())
+    }
+}
+
+/// The way of learning that suits a configuration.
+#[derive(Debug)]
+enum OnDevice {
+    Small(SmallLearner),
+    Wide(WideLearner),
+}
+
+impl OnDevice {
+    fn new(
+        config: &TrainConfig,
+        envs: &CudaVecEnv,
+        state: &LearnerState,
+        foreign: Option<MakeForeign>,
+    ) -> Result<Self> {
+        if foreign.is_some() {
+            return Ok(Self::Wide(WideLearner::new(config, envs, state, (false, foreign))?));
+        }
+        let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
+        Ok(match small::unsupported(config) {
+            None if !exact => Self::Small(SmallLearner::new(config, envs, state)?),
+            _ => Self::Wide(WideLearner::new(config, envs, state, (!exact, None))?),
+        })
+    }
+
+    fn load(&mut self, state: &LearnerState) -> Result<()> {
+        match self {
+            Self::Small(learner) => learner.load(state),
+            Self::Wide(learner) => learner.load(state),
+        }
+    }
+
+    fn store(&self, state: &mut LearnerState) -> Result<()> {
+        match self {
+            Self::Small(learner) => learner.store(state),
+            Self::Wide(learner) => learner.store(state),
+        }
+    }
+
+    fn run(
+        &mut self,
+        config: &TrainConfig,
+        envs: &mut CudaVecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        match self {
+            Self::Small(learner) => learner.run(config, envs, progress, n),
+            Self::Wide(learner) => learner.run(config, envs, progress, n),
+        }
+    }
+}

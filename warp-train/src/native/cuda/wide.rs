@@ -1,0 +1,179 @@
+//! The native learner on a GPU for networks of any size and environments with many agents.
+//!
+//! A rollout is one recorded graph of launches (per step: look, network, draw, environment, keep), an
+//! update another; the host waits once per iteration, for a block of figures. Networks that fit run
+//! on tensor cores, all others in fp32 layer by layer.
+
+use super::wide_foreign::MakeForeign;
+use super::wide_policy::WidePolicy;
+use crate::burn::PolicyTensors;
+use crate::config::{PolicyPlan, TrainConfig};
+use crate::error::Result;
+use crate::learner::{Iterated, LearnerState, Progress};
+use warp_func::VecEnv;
+use warp_func::cuda::{CudaVecEnv, Graph, Kernels};
+
+/// Policies on a GPU; see the module.
+#[derive(Debug)]
+pub(super) struct WideLearner {
+    kernels: Kernels,
+    policies: Vec<WidePolicy>,
+    n_steps: usize,
+    /// Whether launches are recorded: a tensor library's can't be.
+    recorded: bool,
+    collecting: Option<Graph>,
+    learning: Option<Graph>,
+}
+
+/// Why this learner can't take a run; nothing if it can.
+#[must_use]
+pub(super) fn unsupported(config: &TrainConfig) -> Option<String> {
+    let normalises = |plan: &&PolicyPlan| plan.config.norm_obs || plan.config.norm_reward;
+    let plan = config.policies.iter().find(normalises)?;
+    Some(format!("norm_obs and norm_reward, which policy \"{}\" sets,", plan.name))
+}
+
+impl WideLearner {
+    /// The policies of `config` with the weights of `state`, for `envs`. With `tensor_cores` networks
+    /// that fit have their products in half precision with fp32 sums; without, everything is fp32.
+    /// With `foreign` networks are what it makes; nothing is recorded then.
+    ///
+    /// # Errors
+    /// Text that does not compile, too little memory, or a state of other policies.
+    pub(super) fn new(
+        config: &TrainConfig,
+        envs: &CudaVecEnv,
+        state: &LearnerState,
+        (tensor_cores, foreign): (bool, Option<MakeForeign>),
+    ) -> Result<Self> {
+        let kernels = envs.kernels();
+        let mut first_agent = 0;
+        let policy = |index: usize| {
+            let numbers = (index, first_agent);
+            first_agent += config.policies[index].n_agents(&config.spec) as u32;
+            WidePolicy::new(config, numbers, (kernels, envs), (tensor_cores, foreign))
+        };
+        let policies = (0..config.policies.len()).map(policy).collect::<Result<_>>()?;
+        let (kernels, n_steps) = (kernels.clone(), config.run.num_steps);
+        let recorded = foreign.is_none();
+        let (collecting, learning) = (None, None);
+        let mut learner = Self { kernels, policies, n_steps, recorded, collecting, learning };
+        learner.load(state)?;
+        Ok(learner)
+    }
+
+    /// Takes over weights and moments.
+    ///
+    /// # Errors
+    /// A tensor that is missing, or of another shape.
+    pub(super) fn load(&mut self, state: &LearnerState) -> Result<()> {
+        for policy in &mut self.policies {
+            let (weights, optimizer, n_steps) = state.of_policy(&policy.plan.name);
+            policy.load(&PolicyTensors { weights, optimizer, n_steps })?;
+        }
+        Ok(())
+    }
+
+    /// Writes weights and moments into `state`.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    pub(super) fn store(&self, state: &mut LearnerState) -> Result<()> {
+        let mut new = LearnerState::default();
+        for policy in &self.policies {
+            let PolicyTensors { weights, optimizer, n_steps } = policy.tensors()?;
+            new.add_policy(&policy.plan.name, weights, optimizer, n_steps);
+        }
+        new.statistics = std::mem::take(&mut state.statistics);
+        *state = new;
+        Ok(())
+    }
+
+    /// Collects and learns `n` times.
+    ///
+    /// # Errors
+    /// A policy that diverged, or whatever went wrong on the device.
+    pub(super) fn run(
+        &mut self,
+        config: &TrainConfig,
+        envs: &mut CudaVecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        let iteration = |i: u64| {
+            let progress = Progress {
+                iteration: progress.iteration + i,
+                env_steps: progress.env_steps + i * config.steps_per_iteration(),
+                ..progress
+            };
+            self.collect(envs)?;
+            self.learn(progress)?;
+            let policies = self.policies.iter().map(|policy| policy.metrics(progress));
+            let policies = policies.collect::<Result<_>>()?;
+            Ok(Iterated { episodes: envs.take_episodes(), policies })
+        };
+        (0..n).map(iteration).collect()
+    }
+
+    /// Starts the next rollout of `envs` and returns at once.
+    fn collect(&mut self, envs: &mut CudaVecEnv) -> Result<()> {
+        if let Some(graph) = &mut self.collecting {
+            graph.launch()?;
+            envs.note_steps(self.n_steps as u32);
+            return Ok(());
+        }
+        let (policies, n_steps) = (&self.policies, self.n_steps);
+        if !self.recorded {
+            return collect(policies, n_steps, envs);
+        }
+        let mut graph = record(&self.kernels, || collect(policies, n_steps, envs))?;
+        graph.launch()?;
+        self.collecting = Some(graph);
+        Ok(())
+    }
+
+    /// Starts to learn from the last rollout and returns at once.
+    fn learn(&mut self, progress: Progress) -> Result<()> {
+        let trained = || self.policies.iter().filter(|policy| policy.plan.config.to_train);
+        for policy in trained() {
+            policy.push_settings(progress)?;
+        }
+        if !self.recorded {
+            return trained().try_for_each(WidePolicy::learn);
+        }
+        if self.learning.is_none() && trained().next().is_some() {
+            let learn = || trained().try_for_each(WidePolicy::learn);
+            self.learning = Some(record(&self.kernels, learn)?);
+        }
+        match &mut self.learning {
+            Some(graph) => Ok(graph.launch()?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Records launches; what `work` returns as an error comes back as it is.
+fn record(kernels: &Kernels, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
+    let mut failed = None;
+    let graph = Graph::capture(kernels.device(), || {
+        failed = work().err();
+        Ok(())
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(graph?),
+    }
+}
+
+fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut CudaVecEnv) -> Result<()> {
+    for t in 0..n_steps {
+        for policy in policies {
+            policy.act(t, envs)?;
+        }
+        envs.device_step()?;
+        for policy in policies {
+            policy.outcome(t)?;
+        }
+    }
+    policies.iter().try_for_each(WidePolicy::finish_rollout)
+}
