@@ -80,6 +80,8 @@ pub enum TableData<'a> {
 pub trait Env: Send + Sync + Sized + 'static {
     /// The name it is registered under.
     const NAME: &'static str;
+    /// What whoever trains in it should know first, in a line; `warp train` prints it once.
+    const NOTICE: Option<&'static str> = None;
     /// For a state of scalars with one group of one agent: the width of its observation, which lets
     /// the executor keep many replicas in vector registers. 0: known at run time only.
     const OBSERVATION_WIDTH: usize = 0;

@@ -48,6 +48,22 @@ pub enum Error {
         /// Number of elements given.
         given: usize,
     },
+    /// A replica that an array does not have.
+    #[error("array \"{array}\" has no replica {replica}: there are {n}")]
+    NoReplica {
+        /// The array.
+        array: String,
+        /// The replica asked for.
+        replica: usize,
+        /// How many there are.
+        n: usize,
+    },
+    /// A log without room for another step.
+    #[error("the log has room for {steps} steps, all of which are recorded")]
+    LogFull {
+        /// Steps it has room for.
+        steps: usize,
+    },
     /// No NVIDIA driver is installed.
     #[error("there is no NVIDIA driver: {searched} can't be opened; --device cpu needs none")]
     NoDriver {

@@ -5,10 +5,12 @@ pub mod array;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod error;
+pub mod log;
 pub mod memory;
 pub mod store;
 
 pub use array::{Array, Element};
 pub use error::{Error, Result};
+pub use log::Log;
 pub use store::{ArrayId, Plan, Store};
 pub use warp_core::DType;

@@ -13,6 +13,12 @@ use warp_core::DType;
 pub struct ArrayId(usize);
 
 impl ArrayId {
+    /// The array at this place in the order of declaration.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn new(index: usize) -> Self {
+        Self(index)
+    }
+
     /// Its place in the order of declaration.
     #[must_use]
     pub fn index(self) -> usize {

@@ -3,9 +3,11 @@
 use warp_core::toml::Table;
 
 /// By environment and, where it matters, algorithm. The first one of an environment is its default.
-const DEFAULTS: [(&str, &str, &str); 10] = [
+const DEFAULTS: [(&str, &str, &str); 12] = [
     ("cartpole", "ppo", include_str!("../configs/cartpole.toml")),
     ("cartpole", "a2c", include_str!("../configs/cartpole-a2c.toml")),
+    ("catalysis", "ppo", include_str!("../configs/catalysis.toml")),
+    ("catalysis_two_atoms", "ppo", include_str!("../configs/catalysis_two_atoms.toml")),
     ("acrobot", "ppo", include_str!("../configs/acrobot.toml")),
     ("mountain_car", "ppo", include_str!("../configs/mountain_car.toml")),
     ("continuous_mountain_car", "ppo", include_str!("../configs/continuous_mountain_car.toml")),

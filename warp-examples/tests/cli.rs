@@ -199,6 +199,16 @@ fn two_groups_train_and_are_evaluated() {
 }
 
 #[test]
+fn a_notice_is_printed_once_before_training() {
+    let folder = Folder::new("notice");
+    let small = ["--set=num_envs=2", "--set=num_steps=4", "--set=num_minibatches=1", "--steps=24"];
+    let said = folder.done(&[&["train", "covid19"], &small[..]].concat());
+    assert_eq!(said.stderr.matches("not for decisions about real policy").count(), 1, "{said:?}");
+    let said = folder.train(&["--steps", "100"]);
+    assert!(!said.stderr.contains("not for decisions"), "{said:?}");
+}
+
+#[test]
 fn environments_are_listed() {
     let folder = Folder::new("envs");
     let json = folder.warp(&["envs", "--json"]).json();
@@ -268,4 +278,23 @@ fn help_and_version_are_no_errors() {
     }
     assert!(folder.done(&["--version"]).stdout.contains(env!("CARGO_PKG_VERSION")));
     assert_eq!(folder.warp(&[]).code, Some(2));
+}
+
+#[test]
+fn the_path_of_a_policy_is_compared_with_the_best() {
+    let folder = Folder::new("pathway");
+    let small = ["--envs=4", "--set=num_steps=8", "--set=hidden=[8]", "--steps=32", "--out=run"];
+    folder.done(&[&["train", "catalysis"], &small[..]].concat());
+    let path = folder.done(&["eval", "run", "--episodes=1", "--json"]).json()["pathway"].clone();
+    has_keys(
+        &path,
+        &["reached_goal", "steps", "episode_return", "discounted_return", "barrier_ev"],
+    );
+    assert_eq!(path["best"]["steps"], 27);
+    assert!(path["discounted_return"].as_f64() < path["best"]["discounted_return"].as_f64());
+    let said = folder.done(&["eval", "run", "--episodes=1"]);
+    assert!(said.stdout.contains("lowest barrier 0.957 eV"), "{said:?}");
+    folder.train(&["--steps", "128", "--out", "other"]);
+    let other = folder.done(&["eval", "other", "--episodes=1", "--json"]).json();
+    assert!(other.get("pathway").is_none(), "{other}");
 }

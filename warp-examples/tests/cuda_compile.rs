@@ -11,6 +11,25 @@ use warp_func::cuda::{Build, compile, env_kernels, nvrtc_version};
 
 const ARCHITECTURE: &str = "sm_90a";
 
+/// Sizes for which a body is another text than for the default one: environment, what is special,
+/// configuration.
+const SIZES: [(&str, &str, &str); 4] = [
+    (
+        "tag_continuous",
+        "nearest",
+        "num_taggers = 5\nnum_runners = 100\nuse_full_observation = false\n\
+         num_other_agents_observed = 10",
+    ),
+    (
+        "tag_continuous",
+        "nearest_of_5000",
+        "num_taggers = 50\nnum_runners = 4950\nuse_full_observation = false\n\
+         num_other_agents_observed = 20",
+    ),
+    ("tag_gridworld", "partial", "num_taggers = 4\nuse_full_observation = false"),
+    ("tag_gridworld", "partial_of_1000", "num_taggers = 999\nuse_full_observation = false"),
+];
+
 fn main() -> ExitCode {
     let missing = nvrtc_version().err();
     if let Some(reason) = &missing {
@@ -18,17 +37,25 @@ fn main() -> ExitCode {
     }
     let registry = warp_envs::registry();
     let bodies = registry.entries().filter(|entry| entry.kernel.is_some());
-    let trial = |entry: &warp_func::Entry, build: Build| {
-        let (name, entry) = (format!("{} {build:?}", entry.name).to_lowercase(), entry.clone());
-        Trial::test(name, move || compiles(&entry, build)).with_ignored_flag(missing.is_some())
+    let trial = |entry: &warp_func::Entry, size: &str, config: &str, build: Build| {
+        let name = format!("{} {size} {build:?}", entry.name).to_lowercase();
+        let (entry, config) = (entry.clone(), config.to_string());
+        let test = move || compiles(&entry, &config.parse()?, build);
+        Trial::test(name, test).with_ignored_flag(missing.is_some())
     };
-    let trials =
-        bodies.flat_map(|entry| [trial(entry, Build::Parity), trial(entry, Build::Release)]);
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+    let mut trials = Vec::new();
+    for entry in bodies {
+        let sizes = SIZES.iter().filter(|(env, ..)| *env == entry.name);
+        for (_, size, config) in [(entry.name, "default", "")].iter().chain(sizes) {
+            trials.push(trial(entry, size, config, Build::Parity));
+            trials.push(trial(entry, size, config, Build::Release));
+        }
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-fn compiles(entry: &warp_func::Entry, build: Build) -> Result<(), Failed> {
-    let kernels = env_kernels(&entry.blueprint(&Table::new())?)?;
+fn compiles(entry: &warp_func::Entry, config: &Table, build: Build) -> Result<(), Failed> {
+    let kernels = env_kernels(&entry.blueprint(config)?)?;
     let code = compile(&kernels.executor(), build, ARCHITECTURE)?;
     if code.starts_with(b"\x7fELF") { Ok(()) } else { Err("no machine code came out".into()) }
 }

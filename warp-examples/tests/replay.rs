@@ -33,7 +33,7 @@ fn main() {
             Trial::test("larger cases (WARP_GOLDEN is not set)", || Ok(())).with_ignored_flag(true),
         ),
     }
-    let tests: [(&str, fn()); 15] = [
+    let tests: [(&str, fn()); 16] = [
         ("a_flipped_byte_is_refused_with_both_digests", flipped_byte),
         ("a_file_without_its_json_is_refused", missing_json),
         ("an_altered_action_fails_the_comparison", altered_action),
@@ -49,6 +49,7 @@ fn main() {
         ("fragile_tags_and_neighbours_are_skipped", fragile_tags_and_neighbours),
         ("agents_are_permuted_to_taggers_first", permuted_agents),
         ("any_environment_is_replayed_by_the_names_of_its_arrays", by_names),
+        ("catalysis_is_replayed_on_the_energies_that_are_named", catalysis),
     ];
     trials.extend(tests.map(|(name, test)| {
         Trial::test(name, move || {
@@ -434,4 +435,51 @@ fn by_names() {
     assert_eq!(copy.outcome(), Ok(false));
     copy.arrays.remove("theta");
     assert!(copy.outcome().unwrap_err().contains("lacks the array \"theta\""));
+}
+
+/// Two steps on a grid of 3 x 2 cells and two layers, worked out by hand.
+fn catalysis() {
+    let array = |dtype, shape: &[usize], data: &[f64]| Recorded {
+        dtype,
+        shape: shape.to_vec(),
+        data: data.to_vec(),
+    };
+    let far = |square: f64| (square / 3.0).sqrt();
+    let seen = [0.0, 0.0, 0.2, 1.0, 1.0 / 3.0, 0.0, 0.2, far(2.0), 1.0 / 3.0, 0.0, 0.4, far(1.0)];
+    let arrays = [
+        ("state", array(Numeric::I32, &[3, 3], &[0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 2.0])),
+        ("observations", array(Numeric::F64, &[3, 4], &seen)),
+        ("actions", array(Numeric::I32, &[2, 1], &[0.0, 4.0])),
+        ("rewards", array(Numeric::F64, &[2], &[-0.5, -0.6])),
+        ("done", array(Numeric::U8, &[2], &[0.0, 1.0])),
+        ("terminated", array(Numeric::U8, &[2], &[0.0, 0.0])),
+    ];
+    let description = json!({
+        "env": "catalysis", "steps": 2, "energy_file": "small.npy",
+        "config": {
+            "nx": 3, "ny": 2, "nz": 5, "z_slab_lower": 1, "z_slab_upper": 3, "max_denergy": 10,
+            "initial_state": [0, 0, 1], "final_state": [1, 1, 2], "episode_length": 2,
+        },
+    });
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replay").join("catalysis");
+    let arrays = arrays.map(|(name, array)| (name.to_string(), array)).into();
+    let mut copy = Copy { folder: folder.clone(), description, arrays };
+    let without = copy.outcome().unwrap_err();
+    assert!(without.contains("name the folder of that file with --data DIR"), "{without}");
+    let energies: Vec<f64> = (1..=12).map(f64::from).collect();
+    std::fs::write(folder.join("small.npy"), npy(&array(Numeric::F64, &[3, 2, 2], &energies)))
+        .unwrap();
+    let outcome = |copy: &mut Copy, data: &str| {
+        let file = copy.write().with_extension("json");
+        let data = folder.join(data);
+        run_to(&mut Vec::new(), &warp_envs::registry(), (&[file], Some(&data)), true)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(outcome(&mut copy, ""), Ok(true));
+    assert!(outcome(&mut copy, "elsewhere").unwrap_err().contains("small.npy: cannot be read"));
+    copy.array("terminated").data[1] = 1.0;
+    assert_eq!(outcome(&mut copy, ""), Ok(false));
+    copy.array("terminated").data[1] = 0.0;
+    copy.array("rewards").data[0] += 1e-5;
+    assert_eq!(outcome(&mut copy, ""), Ok(false));
 }

@@ -22,6 +22,8 @@ pub struct Entry {
     pub fields: &'static [ConfigField],
     /// The default configuration.
     pub defaults: Table,
+    /// What whoever trains in it should know first, in a line.
+    pub notice: Option<&'static str>,
     /// Its CUDA body, if it has one.
     pub kernel: Option<Kernel>,
     kind: Arc<dyn Kind>,
@@ -211,6 +213,7 @@ impl Registry {
             name: E::NAME,
             fields: E::Config::fields(),
             defaults: E::Config::default().to_table(),
+            notice: E::NOTICE,
             kernel: E::kernel(),
             kind: Arc::new(Of::<E>(PhantomData)),
             #[cfg(feature = "cuda")]

@@ -12,6 +12,12 @@ pub(crate) const LANES: usize = 64;
 /// A number per row of a block.
 pub(crate) type Lanes = [f32; LANES];
 
+/// Lanes that are worked on for `n_rows` rows: whole vectors, and not all of them for a few rows.
+#[inline(always)]
+pub(crate) fn filled(n_rows: usize) -> usize {
+    n_rows.next_multiple_of(8).min(LANES)
+}
+
 /// How a head is chosen from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pick<'a> {
@@ -62,12 +68,17 @@ impl Head<'_> {
         };
         let logits = self.chosen(&actions);
         let (mut log_probs, mut entropies) = ([0.0; LANES], [0.0; LANES]);
-        for i in 0..LANES {
+        for i in 0..filled(n_rows) {
             let ln_sum = ln(sum[i]);
             log_probs[i] = (logits[i] - max[i]) - ln_sum;
             entropies[i] = ln_sum - moment[i] / sum[i];
         }
         Some(Choices { actions, log_probs, entropies })
+    }
+
+    #[inline(always)]
+    fn lanes(&self) -> usize {
+        filled(self.logits.len() / self.width)
     }
 
     /// Logits of one choice in all rows.
@@ -99,9 +110,10 @@ impl Head<'_> {
     /// The first largest allowed logit and its value.
     fn largest(&self) -> ([i32; LANES], Lanes) {
         let (mut index, mut max) = ([0; LANES], [f32::NEG_INFINITY; LANES]);
+        let lanes = self.lanes();
         for choice in 0..self.size {
             let logits = self.column(choice);
-            for i in 0..LANES {
+            for i in 0..lanes {
                 let larger = logits[i] > max[i];
                 index[i] = if larger { choice as i32 } else { index[i] };
                 max[i] = if larger { logits[i] } else { max[i] };
@@ -113,9 +125,10 @@ impl Head<'_> {
     /// Sums of the weights w = exp(logit - max) and of w (logit - max).
     fn totals(&self, max: &Lanes) -> (Lanes, Lanes) {
         let (mut sum, mut moment) = ([0.0; LANES], [0.0; LANES]);
+        let lanes = self.lanes();
         for choice in 0..self.size {
             let logits = self.column(choice);
-            for i in 0..LANES {
+            for i in 0..lanes {
                 let below = logits[i] - max[i];
                 let weight = exp(below);
                 sum[i] += weight;
@@ -133,9 +146,10 @@ impl Head<'_> {
     fn inverse(&self, max: &Lanes, uniform: &Lanes, sum: &Lanes) -> [i32; LANES] {
         let mut index = [0; LANES];
         let mut running = [0.0f32; LANES];
+        let lanes = self.lanes();
         for choice in 0..self.size {
             let logits = self.column(choice);
-            for i in 0..LANES {
+            for i in 0..lanes {
                 let weight = exp(logits[i] - max[i]);
                 // Not yet exceeded: this one takes over from those before it. `&` and not `&&`: no
                 // branch.

@@ -4,7 +4,7 @@
 //! its place in the batch, so a batch may be cut into shards, threads or devices without a change
 //! of any action.
 
-use crate::head::{LANES, Lanes};
+use crate::head::{LANES, Lanes, filled};
 use std::f32::consts::TAU;
 use warp_core::philox::uniform_f32;
 use warp_core::{Draw, Purpose, math};
@@ -71,7 +71,7 @@ impl Rows {
                 (self.replica(first_row + row), self.agent(first_row + row));
         }
         let mut uniforms = [[0.0; LANES]; 4];
-        for i in 0..LANES {
+        for i in 0..filled(n) {
             let stream = self.stream(replicas[i], agents[i], Purpose::Action);
             for (word, uniform) in stream.block(block as u32).into_iter().zip(&mut uniforms) {
                 uniform[i] = uniform_f32(word);
@@ -86,7 +86,7 @@ impl Rows {
         let mut normals = [[0.0; LANES]; 2];
         for (half, normals) in normals.iter_mut().enumerate() {
             let (radius, angle) = (&uniforms[2 * half], &uniforms[2 * half + 1]);
-            for i in 0..LANES {
+            for i in 0..filled(n) {
                 let distance = math::sqrt(-2.0 * math::ln(1.0 - radius[i]));
                 normals[i] = distance * math::cos(TAU * angle[i]);
             }

@@ -28,14 +28,20 @@ impl Default for A2cConfig {
 
 impl A2cConfig {
     pub(crate) fn row(&self, row: &Row) -> RowLoss {
-        let error = row.value - row.target;
+        let (value_loss, d_value) = Self::value(row.value, row.target);
         RowLoss {
             policy_loss: -row.log_prob * row.advantage,
             d_log_prob: -row.advantage,
-            value_loss: error * error,
-            d_value: 2.0 * error,
+            value_loss,
+            d_value,
             ..RowLoss::default()
         }
+    }
+
+    /// Value loss of a row and its derivative by the value.
+    pub(crate) fn value(value: f32, target: f32) -> (f32, f32) {
+        let error = value - target;
+        (error * error, 2.0 * error)
     }
 }
 

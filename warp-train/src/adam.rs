@@ -76,7 +76,20 @@ impl Adam {
         let n = self.exp_avg.len();
         check_length("parameters", parameters.len(), n, 1)?;
         check_length("gradients", gradients.len(), n, 1)?;
-        let norm = l2_norm(gradients);
+        let norm = squares(gradients).sqrt();
+        let step = self.begin(norm, learning_rate, max_grad_norm)?;
+        step.apply(parameters, gradients, (&mut self.exp_avg, &mut self.exp_avg_sq));
+        Ok(norm)
+    }
+
+    /// Counts a step along gradients of L2 norm `norm` and says how it is to be made; the moments of
+    /// all parameters must then be taken through [`Step::apply`], in pieces if need be.
+    pub(crate) fn begin(
+        &mut self,
+        norm: f64,
+        learning_rate: f64,
+        max_grad_norm: f64,
+    ) -> Result<Step, PolicyError> {
         if !norm.is_finite() {
             return Err(PolicyError::NonFiniteGradient { norm });
         }
@@ -87,28 +100,20 @@ impl Adam {
         let t = self.n_steps as f64;
         let step_size = (learning_rate / (1.0 - beta_1.powf(t))) as f32;
         let root_correction = (1.0 - beta_2.powf(t)).sqrt() as f32;
-        wide::run(Step {
-            parameters,
-            gradients,
-            exp_avg: &mut self.exp_avg,
-            exp_avg_sq: &mut self.exp_avg_sq,
+        Ok(Step {
             scale,
             blend: [(1.0 - beta_1) as f32, (1.0 - beta_2) as f32],
             keep_2: beta_2 as f32,
             step_size,
             root_correction,
             epsilon: epsilon as f32,
-        });
-        Ok(norm)
+        })
     }
 }
 
-/// One step over all parameters.
-struct Step<'a> {
-    parameters: &'a mut [f32],
-    gradients: &'a [f32],
-    exp_avg: &'a mut [f32],
-    exp_avg_sq: &'a mut [f32],
+/// The constants of one step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
     scale: f32,
     /// 1 less the decay of each moment.
     blend: [f32; 2],
@@ -119,24 +124,47 @@ struct Step<'a> {
     epsilon: f32,
 }
 
-impl Work for Step<'_> {
+impl Step {
+    /// Makes the step for some parameters, with their gradients and their first and second moments; all
+    /// f32 `[n]`.
+    pub(crate) fn apply(
+        self,
+        parameters: &mut [f32],
+        gradients: &[f32],
+        (exp_avg, exp_avg_sq): (&mut [f32], &mut [f32]),
+    ) {
+        wide::run(Apply { step: self, parameters, gradients, exp_avg, exp_avg_sq });
+    }
+}
+
+/// A step over some parameters.
+struct Apply<'a> {
+    step: Step,
+    parameters: &'a mut [f32],
+    gradients: &'a [f32],
+    exp_avg: &'a mut [f32],
+    exp_avg_sq: &'a mut [f32],
+}
+
+impl Work for Apply<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
+        let Step { scale, blend, keep_2, step_size, root_correction, epsilon } = self.step;
         let moments = self.exp_avg.iter_mut().zip(self.exp_avg_sq);
         for ((p, g), (m, v)) in self.parameters.iter_mut().zip(self.gradients).zip(moments) {
-            let g = g * self.scale;
-            *m += (g - *m) * self.blend[0];
-            *v = *v * self.keep_2 + g * g * self.blend[1];
-            *p -= self.step_size * (*m / (v.sqrt() / self.root_correction + self.epsilon));
+            let g = g * scale;
+            *m += (g - *m) * blend[0];
+            *v = *v * keep_2 + g * g * blend[1];
+            *p -= step_size * (*m / (v.sqrt() / root_correction + epsilon));
         }
     }
 }
 
-/// The L2 norm in f64, summed in lanes (a fixed order that vectorises).
-fn l2_norm(values: &[f32]) -> f64 {
-    wide::run(Squares(values)).sqrt()
+/// The sum of squares in f64, in lanes (a fixed order that vectorises).
+pub(crate) fn squares(values: &[f32]) -> f64 {
+    wide::run(Squares(values))
 }
 
 struct Squares<'a>(&'a [f32]);

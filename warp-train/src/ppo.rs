@@ -38,7 +38,7 @@ impl PpoConfig {
         let unclipped = -row.advantage * ratio;
         let nearest = ratio.max(1.0 - self.clip_coef).min(1.0 + self.clip_coef);
         let clipped = -row.advantage * nearest;
-        let (value_loss, d_value) = self.value(row);
+        let (value_loss, d_value) = self.value(row.value, row.old_value, row.target);
         RowLoss {
             policy_loss: unclipped.max(clipped),
             // d ratio / d log_prob = ratio; the clipped branch is constant where it is the larger.
@@ -52,16 +52,16 @@ impl PpoConfig {
     }
 
     /// Value loss of a row and its derivative by the value.
-    fn value(&self, row: &Row) -> (f32, f32) {
-        let error = row.value - row.target;
+    pub(crate) fn value(&self, value: f32, old_value: f32, target: f32) -> (f32, f32) {
+        let error = value - target;
         let plain = error * error;
-        let step = row.value - row.old_value;
+        let step = value - old_value;
         // Where the step is not clipped the two losses are the same.
         if !self.clip_vloss || step.abs() <= self.clip_coef {
             return (0.5 * plain, error);
         }
         let step = step.max(-self.clip_coef).min(self.clip_coef);
-        let error_clipped = row.old_value + step - row.target;
+        let error_clipped = old_value + step - target;
         let clipped = error_clipped * error_clipped;
         if clipped > plain { (0.5 * clipped, 0.0) } else { (0.5 * plain, error) }
     }

@@ -23,7 +23,7 @@ const CASES: [(&str, &str); 8] = [
     (
         "one agent, ppo, tanh, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
-         update_epochs = 2\n[env]\nmax_episode_steps = 9",
+         update_epochs = 2\n[env]\nepisode_length = 9",
     ),
     (
         "gaussian, shared trunk, relu",
@@ -39,7 +39,7 @@ const CASES: [(&str, &str); 8] = [
         "two policies, runners that leave, shared trunks",
         "env_id = \"tag_continuous\"\nnum_envs = 6\nnum_steps = 24\nhidden = [256, 256]\n\
          algorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true\nnorm_adv = false\n\
-         [env]\nnum_taggers = 5\nnum_runners = 20\ntagging_distance = 0.1\nepisode_length = 17",
+         [env]\nuse_full_observation = false\nnum_taggers = 5\nnum_runners = 20\ntagging_distance = 0.1\nepisode_length = 17",
     ),
     (
         "one policy for two groups, odd widths",
@@ -212,7 +212,8 @@ fn speed() -> Result<()> {
              hidden = [256, 256]\nalgorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true\n\
              norm_adv = false\ngamma = 0.98\ngae_lambda = 1.0\nent_coef = 0.05\nvf_coef = 1.0\n\
              learning_rate = 1e-3\n\
-             [env]\nnum_taggers = 5\nnum_runners = 100\nnum_other_agents_observed = 10"
+             [env]\nuse_full_observation = false\nnum_taggers = 5\nnum_runners = 100\n\
+             num_other_agents_observed = 10"
         );
         let config = config(&keys, "fp16")?;
         let mut envs = envs_on_gpu(&config)?;

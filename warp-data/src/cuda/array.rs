@@ -1,12 +1,13 @@
 //! One array on a device: allocated once, at an address that never changes.
 #![expect(unsafe_code, reason = "owns device memory and copies to and from it")]
 
-use super::device::{Device, device_error};
+use super::device::{Device, Held, device_error};
 use crate::array::Element;
 use crate::error::{Error, Result};
 use cudarc::driver::result;
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use warp_core::DType;
 
@@ -42,6 +43,7 @@ impl fmt::Debug for Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Owner::Us = self.owner {
+            self.device.holdings().remove(&self.address);
             // A kernel may still be at work on it; nothing can be done about an error here.
             let _ = self.device.synchronize();
             if self.device.bind().is_ok() {
@@ -75,7 +77,10 @@ impl DeviceArray {
         // SAFETY: the whole of the block that was just allocated.
         unsafe { result::memset_d8_async(address, 0, bytes, device.stream().cu_stream()) }
             .map_err(fail)?;
-        Ok(Self { name: name.into(), dtype, shape: shape.into(), memory: Arc::new(memory) })
+        let (name, shape, bytes) = (Arc::from(name), Arc::from(shape), bytes as u64);
+        let held = Held { name: Arc::clone(&name), dtype, shape: Arc::clone(&shape), bytes };
+        device.holdings().insert(address, held);
+        Ok(Self { name, dtype, shape, memory: Arc::new(memory) })
     }
 
     /// `data` on the device.
@@ -203,18 +208,49 @@ impl DeviceArray {
             .map_err(|e| device_error(&format!("copying array \"{}\"", self.name), e))
     }
 
+    /// Copies `elements` of `from`, of the same type, to element `at` and on, on the device.
+    ///
+    /// # Errors
+    /// Another element type, or elements that one of the two does not have.
+    pub fn copy_part(&self, at: usize, from: &DeviceArray, elements: Range<usize>) -> Result<()> {
+        self.check_type(from.dtype)?;
+        let fits = at.checked_add(elements.len()).is_some_and(|end| end <= self.len());
+        if !fits || elements.end > from.len() {
+            let (name, shape) = (self.name.to_string(), self.shape.to_vec());
+            let (expected, given) = (self.len(), at.saturating_add(elements.len()));
+            return Err(Error::WrongLength { name, shape, expected, given });
+        }
+        let size = self.dtype.size();
+        let (to, source) =
+            (self.ptr() + (at * size) as u64, from.ptr() + (elements.start * size) as u64);
+        let (bytes, stream) = (elements.len() * size, self.device().stream().cu_stream());
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.device().bind()?;
+        // SAFETY: both arrays have these bytes, as checked above.
+        unsafe { result::memcpy_dtod_async(to, source, bytes, stream) }
+            .map_err(|e| device_error(&format!("copying array \"{}\"", self.name), e))
+    }
+
     fn check<T: Element>(&self, given: usize) -> Result<()> {
         self.check_against(T::DTYPE, given)
     }
 
-    fn check_against(&self, asked: DType, given: usize) -> Result<()> {
-        let (name, shape) = (self.name.to_string(), self.shape.to_vec());
-        if self.dtype != asked {
-            return Err(Error::WrongType { name, shape, held: self.dtype, asked });
+    fn check_type(&self, asked: DType) -> Result<()> {
+        if self.dtype == asked {
+            return Ok(());
         }
+        let (name, shape) = (self.name.to_string(), self.shape.to_vec());
+        Err(Error::WrongType { name, shape, held: self.dtype, asked })
+    }
+
+    fn check_against(&self, asked: DType, given: usize) -> Result<()> {
+        self.check_type(asked)?;
         if given == self.len() {
             return Ok(());
         }
+        let (name, shape) = (self.name.to_string(), self.shape.to_vec());
         Err(Error::WrongLength { name, shape, expected: self.len(), given })
     }
 }

@@ -4,7 +4,9 @@
 use crate::error::{Error, Result};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use warp_core::DType;
 
 /// A GPU; cloning it clones the handle.
 #[derive(Debug, Clone)]
@@ -14,6 +16,21 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     stream: Arc<CudaStream>,
     info: DeviceInfo,
+    /// What is allocated, by address.
+    held: Mutex<BTreeMap<u64, Held>>,
+}
+
+/// An array that lies in a GPU's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its element type.
+    pub dtype: DType,
+    /// Its shape.
+    pub shape: Arc<[usize]>,
+    /// Bytes that it takes.
+    pub bytes: u64,
 }
 
 /// What a GPU is.
@@ -60,7 +77,7 @@ impl Device {
         let info = DeviceInfo::read(&context, ordinal).map_err(fail)?;
         // A stream that does not wait for the legacy default stream: order with others is explicit.
         let stream = context.new_stream().map_err(fail)?;
-        Ok(Self(Arc::new(Inner { stream, info })))
+        Ok(Self(Arc::new(Inner { stream, info, held: Mutex::default() })))
     }
 
     /// Whether a driver is installed and finds a GPU.
@@ -104,6 +121,17 @@ impl Device {
     pub fn free_bytes(&self) -> Result<u64> {
         let info = self.context().mem_get_info();
         info.map(|(free, _)| free as u64).map_err(|e| device_error("asking for free memory", e))
+    }
+
+    /// Every array that was allocated on it and not freed since, in the order of their addresses.
+    #[must_use]
+    pub fn held(&self) -> Vec<Held> {
+        self.holdings().values().cloned().collect()
+    }
+
+    /// What is allocated, by address.
+    pub(super) fn holdings(&self) -> MutexGuard<'_, BTreeMap<u64, Held>> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until everything that was started has finished.

@@ -1,15 +1,17 @@
 //! The same arrays on an NVIDIA GPU, through the driver that is found at run time.
 //!
 //! [`Device`] is the GPU with its stream, [`DeviceArray`] one array, [`DeviceStore`] all arrays of a
-//! [`Plan`](crate::Plan). Numbers cross between host and device in `push` and `pull` alone.
+//! [`Plan`](crate::Plan), [`DeviceLog`] some of them over time. Numbers cross between host and device in `push` and `pull` alone.
 
 mod array;
 mod device;
+mod log;
 mod store;
 
 /// The CUDA bindings, re-exported so that versions agree.
 pub use cudarc;
 
 pub use array::DeviceArray;
-pub use device::{Device, DeviceInfo};
+pub use device::{Device, DeviceInfo, Held};
+pub use log::DeviceLog;
 pub use store::DeviceStore;

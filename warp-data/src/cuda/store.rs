@@ -34,6 +34,11 @@ impl DeviceStore {
         self.arrays.iter()
     }
 
+    /// The numbers of all arrays, in the order of declaration.
+    pub fn ids(&self) -> impl Iterator<Item = ArrayId> + use<> {
+        (0..self.arrays.len()).map(ArrayId::new)
+    }
+
     /// An array's handle.
     #[must_use]
     pub fn array(&self, id: ArrayId) -> &DeviceArray {

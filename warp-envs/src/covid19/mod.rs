@@ -178,7 +178,7 @@ warp_core::state! {
         stringency_level: [i32; n_states],
         /// The step from which on stringency may be changed again.
         action_in_cooldown_until: [i32; n_states],
-        /// Levels of stringency since the start, eight days to a word, the oldest overwritten.
+        /// Levels of stringency after the start, eight days to a word, the oldest overwritten.
         past_levels: [u32; n_words, n_states],
         /// Level of subsidy.
         subsidy_level: i32,
@@ -222,6 +222,10 @@ fn observation(params: &Covid19Params, own: usize, n_actions: usize) -> Space {
 
 impl Env for Covid19 {
     const NAME: &'static str = "covid19";
+    const NOTICE: Option<&'static str> = Some(
+        "covid19 is a toy model for research on learning, not for decisions about real policy: \
+         those need experts in health and in economics",
+    );
     type Config = Covid19Config;
     type Params = Covid19Params;
     type State = Covid19State<'static>;

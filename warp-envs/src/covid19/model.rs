@@ -114,11 +114,15 @@ fn shaped<'a>(name: &'static str, data: TableData<'a>, row: &[usize]) -> Table<'
     Table { name, shape, data }
 }
 
-/// Words of levels per state: as many as the longest look back needs, or the whole episode.
+/// Words of levels per state, for the longest look back at days after the start: what changed in an
+/// episode is only forgotten in it if the episode is longer than unemployment remembers.
 pub(super) fn words(params: &Covid19Params) -> usize {
-    let whole_episode = params.episode_length as usize / LEVELS_PER_WORD + 1;
-    let window = (params.filter_length as usize + 1).div_ceil(LEVELS_PER_WORD) + 1;
-    whole_episode.min(window)
+    let days = match params.episode_length > params.filter_length {
+        true => params.filter_length + 2,
+        false => params.stringency_lag + 1,
+    };
+    let window = (days as usize).div_ceil(LEVELS_PER_WORD) + 1;
+    window.min(params.episode_length as usize / LEVELS_PER_WORD + 1)
 }
 
 /// Scalars and tables.

@@ -44,7 +44,7 @@ __device__ inline int word_of(int day, int i) {
 __device__ inline int shift_of(int day) { return day % LEVELS_PER_WORD * LEVEL_BITS; }
 
 __device__ inline int level_of(const Env& env, const State& state, int day, int i) {
-    if (day < 0) return env.past_stringency[-day * n_states + i];
+    if (day <= 0) return env.past_stringency[-day * n_states + i];
     return (int)((state.past_levels[word_of(day, i)] >> shift_of(day)) & 15u);
 }
 
@@ -265,6 +265,16 @@ __device__ inline void own_numbers(const Env& env, const State& state, float* ow
     own[8 * n_states + i] = (float)lagged / (float)N_LEVELS;
 }
 
+// A governor's row: stringency, what all see, the own number one-hot, and the rest.
+__device__ inline float governor_sees(const float* own, const float* common, int n, int i,
+                                      int column) {
+    int rest = 1 + n + n_states;
+    if (column == 0) return own[i];
+    if (column <= n) return common[column - 1];
+    if (column < rest) return column - 1 - n == i ? 1.0f : 0.0f;
+    return own[(column - rest + 1) * n_states + i];
+}
+
 __device__ inline void masks(const Params& params, const State& state, Observation& out) {
     int t = *state.timestep;
     bool all = params.use_real_world_policies == 1;
@@ -287,16 +297,20 @@ __device__ inline void observe(const Env& env, const State& state, Observation& 
     for (int i = warp_first(); i < n_states; i += warp_stride()) own_numbers(env, state, own, i);
     masks(env.params, state, out);
     warp_sync();
-    // Neighbouring threads write neighbouring places: stringency, what all see, the own number
-    // one-hot, and the rest.
-    int rest = 1 + n + n_states, width = rest + OWN - 1;
-    for (int at = warp_first(); at < n_states * width; at += warp_stride()) {
-        int i = at / width, column = at % width;
-        float seen = column - 1 - n == i ? 1.0f : 0.0f;
-        if (column == 0) seen = own[i];
-        if (column >= 1 && column <= n) seen = common[column - 1];
-        if (column >= rest) seen = own[(column - rest + 1) * n_states + i];
-        out.obs[GOVERNOR][at] = seen;
+    // Neighbouring threads write neighbouring places, four at a time where rows allow it.
+    int width = n + n_states + OWN;
+    if (width % 4 == 0) {
+        for (int at = 4 * warp_first(); at < n_states * width; at += 4 * warp_stride()) {
+            int i = at / width, column = at % width;
+            float4 four = {governor_sees(own, common, n, i, column),
+                           governor_sees(own, common, n, i, column + 1),
+                           governor_sees(own, common, n, i, column + 2),
+                           governor_sees(own, common, n, i, column + 3)};
+            *(float4*)(out.obs[GOVERNOR] + at) = four;
+        }
+    } else {
+        for (int at = warp_first(); at < n_states * width; at += warp_stride())
+            out.obs[GOVERNOR][at] = governor_sees(own, common, n, at / width, at % width);
     }
     int planner = OWN * n_states + n;
     for (int at = warp_first(); at < planner; at += warp_stride()) {

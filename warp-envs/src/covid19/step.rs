@@ -73,11 +73,12 @@ fn place(state: &Covid19State<'_>, day: i32) -> (usize, usize) {
     (word * N_STATES, day % LEVELS_PER_WORD * LEVEL_BITS)
 }
 
-/// The levels of a day, counted from the start; `day` may be before it, but not after today.
+/// The levels of a day, counted from the start; `day` may be before it, but not after today. The start
+/// itself is read from the table, as its word may have been overwritten.
 #[inline(always)]
 pub(super) fn levels_of(env: &Covid19, state: &Covid19State<'_>, day: i32) -> [i32; N_STATES] {
     let mut levels = [0; N_STATES];
-    if day < 0 {
+    if day <= 0 {
         let first = -day as usize * N_STATES;
         levels.copy_from_slice(&env.tables.past_stringency[first..first + N_STATES]);
     } else {
@@ -202,8 +203,7 @@ fn unemployment(env: &Covid19, state: &mut Covid19State<'_>, change: &States) {
             signal[i] += weights[i] * filtered[i];
         }
     }
-    for i in 0..N_STATES {
-        let x = signal[i];
+    for (i, x) in signal.into_iter().enumerate() {
         let excess = if x > LINEAR { x } else { math::ln(1.0 + math::exp(x)) };
         let rate = excess + tables.unemployment_bias[i];
         state.unemployed[i] = rate * tables.population[i] / 100.0;

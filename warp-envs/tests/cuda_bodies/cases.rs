@@ -9,6 +9,12 @@ pub(crate) struct Case {
     pub(crate) config: String,
 }
 
+/// Keys of covid19 that lead to other branches than the defaults.
+const COVID19: &str = "episode_length = 40\neconomic_reward_crra_eta = 1.5\nobserve_rate = true\n\
+    delivery_interval = 3\nsubsidy_interval = 7\nnum_subsidy_levels = 4\n\
+    vaccine_delivery_start_date = \"2020-04-01\"\naction_cooldown_period = 2\n\
+    reward_normalization_factor = 3";
+
 /// Agents that do not move: four, and `close` others that these see from afar, side by side within the
 /// last bits of their places and the nearer the higher their number.
 fn standing(close: u32) -> String {
@@ -40,16 +46,7 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
             ("near", "final_state = [0, 1, 4, 0, 4, 4]\nepisode_length = 30"),
             ("anywhere", "exploring_starts = 0.7\nepisode_length = 40"),
         ],
-        "covid19" => &[
-            (
-                "other_keys",
-                "episode_length = 40\neconomic_reward_crra_eta = 1.5\nobserve_rate = true\n\
-                 delivery_interval = 3\nsubsidy_interval = 7\nnum_subsidy_levels = 4\n\
-                 vaccine_delivery_start_date = \"2020-04-01\"\naction_cooldown_period = 2\n\
-                 reward_normalization_factor = 3",
-            ),
-            ("logarithm", "episode_length = 20\neconomic_reward_crra_eta = 1"),
-        ],
+        "covid19" => &[("other_keys", COVID19), ("logarithm", "economic_reward_crra_eta = 1")],
         "pendulum" => &[("warpdrive", "preset = \"warpdrive\"")],
         "tag_gridworld" => &[
             ("partial", "use_full_observation = false\nnum_taggers = 4\ngrid_length = 6"),

@@ -70,6 +70,7 @@ pub struct BenchArgs {
 /// # Errors
 /// A configuration that does not fit, or too little memory.
 pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
+    #[cfg(feature = "cuda")]
     let started = Instant::now();
     let device = Device::choose(&args.device)?;
     anyhow::ensure!(

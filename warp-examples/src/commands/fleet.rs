@@ -2,7 +2,7 @@
 
 use super::progress::{Progress, short};
 use super::train::TrainArgs;
-use super::{Device, say, thread_count};
+use super::{Device, learner_on, say, thread_count};
 use crate::records::fleet::{draw, label};
 use crate::{Outcome, settings};
 use anyhow::{Context, Result, bail};
@@ -13,13 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use warp_core::toml::{Table, Value};
 use warp_func::Registry;
-use warp_train::burn::BurnLearner;
+use warp_train::TrainConfig;
 use warp_train::fleet::{
-    CpuFleet, Fleet, FleetLearner, FleetRun, FleetSummary, Listed, Returns, check_sweepable,
+    Fleet, FleetLearner, FleetRun, FleetSummary, Listed, Returns, ThreadFleet, check_sweepable,
     launches,
 };
-use warp_train::native::NativeLearner;
-use warp_train::{Learner, TrainConfig};
 
 /// Runs in one fleet, at most: what their numbers in file names have room for.
 const MAX_RUNS: usize = 100_000;
@@ -35,8 +33,10 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     let runs = plan(args, registry)?;
     let first = &runs.first().context("a fleet has at least one run")?.config;
     let launches = launches(&runs);
-    let mut learner = learner(&args.backend, thread_count(args.threads), registry)?;
+    let on_device = device.registry(registry);
+    let mut learner = learner(args, first, &device, &on_device)?;
     let entry = registry.get(&first.run.env_id)?;
+    super::train::tell_notice(entry);
     let folder = args.out.clone().unwrap_or_else(|| free_folder(first));
     let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -166,21 +166,25 @@ fn parse_sweep(text: &str) -> Result<(String, Vec<String>)> {
     Ok((key.into(), parts))
 }
 
-/// The learner that `--backend` names, for many runs.
+/// The learner that `--backend` names, for many runs of which `first` is one.
 fn learner<'a>(
-    backend: &str,
-    threads: usize,
+    args: &TrainArgs,
+    first: &TrainConfig,
+    device: &Device,
     registry: &'a Registry,
 ) -> Result<Box<dyn FleetLearner + 'a>> {
-    let native =
-        |config: &TrainConfig| Ok(Box::new(NativeLearner::new(config, 1)?) as Box<dyn Learner>);
-    let burn =
-        |config: &TrainConfig| Ok(Box::new(BurnLearner::new(config, 1)?) as Box<dyn Learner>);
-    Ok(match backend {
-        "auto" | "native" => Box::new(CpuFleet::new(registry, "native", threads, native)),
-        "burn" => Box::new(CpuFleet::new(registry, "burn", threads, burn)),
-        _ => bail!("--backend {backend}: expected auto, burn or native"),
-    })
+    let name = learner_on(device, &args.backend, first, 1)?.backend();
+    // A device's own learner works for all threads.
+    let threads = if matches!(device, Device::Cpu) { thread_count(args.threads) } else { 1 };
+    let (backend, device) = (args.backend.clone(), device.clone());
+    let make = move |config: &TrainConfig| {
+        let learner = learner_on(&device, &backend, config, 1);
+        learner.map_err(|error| match error.downcast::<warp_train::Error>() {
+            Ok(error) => error,
+            Err(other) => warp_train::Error::Invalid(other.to_string()),
+        })
+    };
+    Ok(Box::new(ThreadFleet::new(registry, name, threads, make)))
 }
 
 /// `runs/<env>-<algorithm>-fleet`, with a number added if it is taken.

@@ -12,6 +12,7 @@ mod eval_fleet;
 mod fleet;
 pub mod gradcheck;
 pub mod info;
+mod memory;
 #[cfg(feature = "cuda")]
 pub mod parity;
 pub mod play;
@@ -55,6 +56,10 @@ pub fn learner_on(
         #[cfg(feature = "cuda")]
         (Device::Cuda(_), "auto" | "native") => {
             Ok(Box::new(warp_train::native::cuda::CudaLearner::new(config, threads)?))
+        }
+        #[cfg(feature = "tch")]
+        (Device::Cuda(_), "burn") => {
+            Ok(Box::new(warp_train::burn::TorchLearner::new(config, threads)?))
         }
         _ => learner(backend, config, threads),
     }

@@ -1,7 +1,7 @@
 //! `warp train`: a new run, or one that goes on.
 
 use super::progress::{Progress, short};
-use super::{Device, fleet, learner_on, say, thread_count};
+use super::{Device, fleet, learner_on, memory, say, thread_count};
 use crate::records::{Records, curves};
 use crate::{Outcome, pool_file, settings};
 use anyhow::{Context, Result, bail};
@@ -9,7 +9,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use warp_func::Registry;
+use warp_func::{Entry, Registry};
 use warp_train::run::Summary;
 use warp_train::{Checkpoint, Run, TrainConfig, Trainer};
 
@@ -52,6 +52,9 @@ pub struct TrainArgs {
     /// The run's folder; by default runs/ENV-ALGORITHM-sSEED.
     #[arg(long, value_name = "RUN")]
     pub out: Option<PathBuf>,
+    /// Print the memory plan first: every array, with the total and what is left.
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 impl TrainArgs {
@@ -78,6 +81,9 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         Some(folder) => resume(folder, args, registry, place)?,
         None => begin(args, registry, place)?,
     };
+    if args.verbose {
+        memory::tell(&trainer, &device)?;
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     // A handler that is there already (the command run twice in one process) serves as well.
@@ -90,23 +96,28 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     Ok(if finished { Outcome::Done } else { Outcome::Interrupted })
 }
 
-fn begin(
-    args: &TrainArgs,
-    registry: &Registry,
-    place: (&Device, usize),
-) -> Result<(Trainer, Run)> {
+fn begin(args: &TrainArgs, registry: &Registry, place: (&Device, usize)) -> Result<(Trainer, Run)> {
     let target = args.target.as_deref().context("an environment or a file is needed")?;
     let mut sets = args.set.clone();
     sets.extend(args.overrides());
     let config = settings::configure(target, &sets, registry)?;
     let (env, algorithm, seed) = (&config.run.env_id, config.algorithm(), config.run.seed);
     let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(env, &algorithm, seed));
-    let text = config.to_toml(registry.get(env)?.fields);
+    let entry = registry.get(env)?;
+    let text = config.to_toml(entry.fields);
+    tell_notice(entry);
     let trainer = trainer(config, args, registry, place)?;
     let run = Run::create(&folder, &text)?;
     // From the first moment on there is something to resume.
     run.checkpoint(&trainer)?;
     Ok((trainer, run))
+}
+
+/// Says what should be known of an environment before training in it.
+pub(super) fn tell_notice(entry: &Entry) {
+    if let Some(notice) = entry.notice {
+        eprintln!("{notice}");
+    }
 }
 
 fn resume(

@@ -106,7 +106,7 @@ fn profile(
     let all = || own.iter().chain(&known).copied();
     let (low, high) = (all().fold(0.0, f32::min), all().fold(0.1, f32::max));
     let steps = own.len().max(known.len()).max(2) - 1;
-    let size = 0.16 * height;
+    let size = 0.12 * height;
     let (bottom, top) = (-1.12 * height, -1.35 * size);
     let at = |step: usize, energy: f32| {
         let up = (energy - low) / (high - low);
@@ -121,7 +121,7 @@ fn profile(
     let barrier = own.iter().copied().fold(0.0, f32::max);
     let peak = own.iter().position(|energy| *energy == barrier).unwrap_or(0);
     scene.disc(at(peak, barrier), 0.014 * width, colours::AMBER);
-    let text = format!("energy along the path, barrier {barrier:.2} eV");
+    let text = format!("energy, barrier {barrier:.2} eV");
     scene.label((0.5 * width, top), text, size);
     scene.legend = vec![
         (colours::RED, "path".into()),

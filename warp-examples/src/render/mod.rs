@@ -8,6 +8,7 @@ mod bars;
 mod canvas;
 mod cartpole;
 mod catalysis;
+mod covid19;
 pub(crate) mod fonts;
 pub mod gif;
 mod mountain_car;
@@ -31,12 +32,13 @@ pub use view::View;
 type Drawing = fn(&View<'_>) -> Option<Scene>;
 
 /// By environment.
-const DRAWINGS: [(&str, Drawing); 9] = [
+const DRAWINGS: [(&str, Drawing); 10] = [
     ("acrobot", acrobot::draw),
     ("cartpole", cartpole::draw),
     ("catalysis", catalysis::draw),
     ("catalysis_two_atoms", catalysis::draw),
     ("continuous_mountain_car", mountain_car::draw_continuous),
+    ("covid19", covid19::draw),
     ("mountain_car", mountain_car::draw),
     ("pendulum", pendulum::draw),
     ("tag_continuous", tag_continuous::draw),

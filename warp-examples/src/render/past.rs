@@ -1,5 +1,6 @@
 //! What an episode has been so far, for drawings that show how it came to be.
 
+use super::covid19::{self, Day};
 use super::view::View;
 use crate::pathway;
 use std::cell::OnceCell;
@@ -10,6 +11,8 @@ use warp_envs::catalysis::{Landscape, Optimum};
 pub struct Past {
     /// The state of catalysis at each moment, x, y, z of each atom.
     states: Vec<Vec<i32>>,
+    /// The days of covid19.
+    days: Vec<Day>,
     backdrop: OnceCell<Option<Backdrop>>,
 }
 
@@ -23,6 +26,7 @@ pub(super) struct Backdrop {
 impl Past {
     /// Adds the moment that `view` shows.
     pub fn record(&mut self, view: &View<'_>) {
+        self.days.extend(covid19::day(view));
         let Some(names) = pathway::coordinates(&view.spec().name) else { return };
         let coordinate = |name: &&str| view.array::<i32>(name)?.first().copied();
         self.states.extend(names.iter().map(coordinate).collect::<Option<Vec<i32>>>());
@@ -32,6 +36,11 @@ impl Past {
     #[must_use]
     pub fn states(&self) -> &[Vec<i32>] {
         &self.states
+    }
+
+    /// The recorded days of covid19, the oldest first.
+    pub(super) fn days(&self) -> &[Day] {
+        &self.days
     }
 
     /// The landscape of the environment that `view` shows, if it has one that can (still) be read.

@@ -11,6 +11,7 @@ mod classic_control;
 mod compare;
 mod covid19;
 mod drive;
+mod optima;
 mod plan;
 mod recorded;
 mod report;
@@ -86,6 +87,9 @@ pub fn environment_of(file: &Path) -> Result<String> {
 }
 
 fn replay(registry: &Registry, file: &Path, data: Option<&Path>) -> Result<FileReport> {
+    if let Some(report) = optima::compare(file, data)? {
+        return Ok(report);
+    }
     let data = data.map(Path::to_path_buf);
     let mut case = Case::open(file)?;
     case.data = data;

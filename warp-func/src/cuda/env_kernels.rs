@@ -8,7 +8,9 @@ use crate::pool::StateField;
 use std::fmt::Write;
 use warp_core::{DType, EnvSpec, GroupSpec, Layout, Space};
 
-const KERNELS: &str = include_str!("env_kernels.cu");
+const SHARED: &str = include_str!("env_shared.cuh");
+const THREAD: &str = include_str!("env_thread.cu");
+const TEAM: &str = include_str!("env_team.cu");
 
 /// Shared memory that the states of a block's teams may take together, so that several blocks fit
 /// into one multiprocessor.
@@ -31,7 +33,8 @@ pub struct EnvKernels {
     pub teams: u32,
     /// Shared memory of one block, in bytes.
     pub shared_bytes: u32,
-    file: String,
+    file: &'static str,
+    layout: Layout,
 }
 
 impl EnvKernels {
@@ -45,7 +48,12 @@ impl EnvKernels {
     /// The translation unit of the executor's own kernels.
     #[must_use]
     pub fn executor(&self) -> Source {
-        self.source(&format!("{} (env_kernels.cu)", self.file), KERNELS)
+let (name, layout) = match self.layout {
+            Layout::ThreadPerReplica => ("env_thread.cu", THREAD),
+            Layout::TeamPerReplica => ("env_team.cu", TEAM),
+        };
+        let kernels = format!("{SHARED}\n#line 1 \"{name}\"\n{layout}");
+        Source { name: format!("{} ({name})", self.file), ..self.source("env_shared.cuh", &kernels) }
     }
 }
 
@@ -77,7 +85,8 @@ pub fn env_kernels(blueprint: &Blueprint) -> Result<EnvKernels> {
         defines.push(define("WARP_TEAMS", teams as usize));
     }
     let shared_bytes = if in_shared { shared as u32 } else { 0 };
-    Ok(EnvKernels { text, defines, team, teams, shared_bytes, file: body.file.into() })
+    let (file, layout) = (body.file, body.layout);
+    Ok(EnvKernels { text, defines, team, teams, shared_bytes, file, layout })
 }
 
 /// Threads per team and teams per block.

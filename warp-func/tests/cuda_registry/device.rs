@@ -6,11 +6,13 @@ use super::herd::Herd;
 use std::sync::OnceLock;
 use warp_core::DType;
 use warp_core::toml::Table;
+use warp_data::Log;
+use warp_data::cuda::DeviceLog;
 use warp_func::cuda::parity::compare;
 use warp_func::cuda::{Arg, Build, Device, DeviceArray, Function, Graph, Kernels, Launch};
 use warp_func::{Registry, VecOptions};
 
-pub(crate) const TESTS: [(&str, fn()); 9] = [
+pub(crate) const TESTS: [(&str, fn()); 10] = [
     ("cuda_kernels_are_compiled_once", compiled_once),
     ("cuda_wrong_arguments_are_refused", wrong_arguments),
     ("cuda_launches_are_recorded_and_replayed", graph),
@@ -18,6 +20,7 @@ pub(crate) const TESTS: [(&str, fn()); 9] = [
     ("cuda_arrays_are_pushed_and_pulled", push_and_pull),
     ("cuda_memory_is_borrowed_and_kept_alive", borrow),
     ("cuda_too_much_is_refused_before_it_is_allocated", out_of_memory),
+    ("cuda_chosen_replicas_are_logged", log),
     ("cuda_any_number_of_agents_is_bit_equal", sizes),
     ("cuda_the_release_build_is_close", release),
 ];
@@ -133,6 +136,33 @@ fn out_of_memory() {
     let refused = refused.to_string();
     assert!(refused.contains("\"huge\"") && refused.contains("64.0 TiB"), "{refused}");
     assert!(refused.contains("lower num_envs"), "{refused}");
+}
+
+/// What the device logs while it works alone is what the host sees after every step.
+fn log() {
+    let registry = Registry::new().with::<Herd>().on_gpu(gpu(), Build::Parity);
+    let options = VecOptions { n_envs: 6, seed: 5, ..VecOptions::default() };
+    let mut envs = registry.get("herd").unwrap().make(&Table::new(), &options).unwrap();
+    let (names, replicas) = (["place", "obs.sheep", "terminated", "episode_length"], [4, 5, 1]);
+    let cuda = envs.as_cuda().unwrap();
+    let mut log = DeviceLog::new(gpu().device(), cuda.arrays(), &names, &replicas, 9).unwrap();
+    let mut seen = Log::new(envs.store(), &names, &replicas, 9).unwrap();
+    for _ in 0..9 {
+        let cuda = envs.as_cuda().unwrap();
+        cuda.cycle(1).unwrap();
+        log.record(cuda.arrays()).unwrap();
+        envs.sync().unwrap();
+        seen.record(envs.store()).unwrap();
+    }
+    let log = log.pull().unwrap();
+    assert_eq!((log.recorded(), log.get::<f32>("place").unwrap().len()), (9, 9 * 3 * 5));
+    for name in &names[..2] {
+        assert_eq!(log.get::<f32>(name).unwrap(), seen.get::<f32>(name).unwrap());
+    }
+    assert_eq!(log.get::<u8>("terminated").unwrap(), seen.get::<u8>("terminated").unwrap());
+    let lengths = log.get::<u32>("episode_length").unwrap();
+    assert_eq!(lengths, seen.get::<u32>("episode_length").unwrap());
+    assert!(lengths.contains(&6) && lengths.contains(&0), "episodes end and begin: {lengths:?}");
 }
 
 /// Several sizes in one process: part of a warp, more than one, and more agents than a block can have

@@ -47,11 +47,11 @@ impl<N: PolicyNetwork> PolicyLearner<NamedPolicy<N>> {
     }
 }
 
-/// The freshly initialised perceptron of policy `index`; every backend starts from its weights.
-pub(crate) fn perceptron(config: &TrainConfig, index: usize) -> Result<BurnPolicy> {
+/// The shape of policy `index`'s perceptron.
+pub(super) fn network_config(config: &TrainConfig, index: usize) -> NetworkConfig {
     let plan = &config.policies[index];
     let group = &config.spec.groups[plan.groups[0]];
-    let network = NetworkConfig {
+    NetworkConfig {
         observation_width: group.observation_width(),
         layout: plan.layout.clone(),
         hidden: plan.config.hidden.clone(),
@@ -60,7 +60,12 @@ pub(crate) fn perceptron(config: &TrainConfig, index: usize) -> Result<BurnPolic
         init: plan.config.init,
         log_std: plan.config.log_std,
         log_std_init: plan.config.log_std_init as f32,
-    };
+    }
+}
+
+/// The freshly initialised perceptron of policy `index`; every backend starts from its weights.
+pub(crate) fn perceptron(config: &TrainConfig, index: usize) -> Result<BurnPolicy> {
+    let (plan, network) = (&config.policies[index], network_config(config, index));
     let what = format!("the network of policy \"{}\"", plan.name);
     warp_data::memory::check(&what, network.bytes(), "hidden")?;
     // Policies of one run start from different weights.

@@ -21,6 +21,8 @@ mod learner;
 mod network;
 mod parameters;
 mod policy;
+#[cfg(feature = "tch")]
+mod tch;
 mod tensors;
 #[cfg(test)]
 mod tests;
@@ -30,4 +32,6 @@ pub use learner::{BurnLearner, NamedPolicy, adam};
 pub(crate) use learner::{of_policy, perceptron};
 pub use network::{ActorCritic, NetworkConfig, PolicyNetwork};
 pub use policy::BurnPolicy;
+#[cfg(feature = "tch")]
+pub use tch::TorchLearner;
 pub use tensors::{NamedTensor, PolicyTensors};

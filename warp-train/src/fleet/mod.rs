@@ -4,17 +4,17 @@
 //! those, `record` thins out what they report, and `folder` is what a fleet leaves on the disk. A run of
 //! a fleet is the run that its seed and keys describe: how many others there are changes nothing.
 
-mod cpu;
 mod folder;
 mod plan;
 mod record;
 mod summary;
+mod threads;
 
-pub use cpu::CpuFleet;
 pub use folder::{Fleet, Listed};
 pub use plan::{FleetRun, check_sweepable, launches};
 pub use record::{FleetRecord, RECORDS};
 pub use summary::{FleetSummary, Returns, RunSummary, SweptReturns};
+pub use threads::ThreadFleet;
 
 use crate::error::{Error, Result};
 use crate::learner::LearnerState;

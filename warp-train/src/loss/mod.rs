@@ -70,6 +70,14 @@ impl LossConfig {
         }
     }
 
+    /// Value loss of a row and its derivative by the value, for a value, the old one and the target.
+    fn value(&self, value: f32, old_value: f32, target: f32) -> (f32, f32) {
+        match self {
+            Self::Ppo(config) => config.value(value, old_value, target),
+            Self::A2c(_) => A2cConfig::value(value, target),
+        }
+    }
+
     fn row(&self, row: &Row) -> RowLoss {
         match self {
             Self::Ppo(config) => config.row(row),
@@ -195,6 +203,17 @@ pub struct LossMetrics {
     pub clip_fraction: f64,
 }
 
+/// What of a loss is wanted; policy and value can be had apart, since no term has both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LossPart {
+    /// Everything.
+    Whole,
+    /// Policy loss and entropy; values are not read and their gradient is not written.
+    Policy,
+    /// Value loss; outputs are not read and their gradient is not written.
+    Value,
+}
+
 /// Computes one chunk's part of a minibatch's loss and the gradient with respect to its outputs.
 ///
 /// `rows` holds the chunk's rows, `total_weight` the weight of the whole minibatch, by which the
@@ -209,6 +228,21 @@ pub fn chunk_loss(
     outputs: Outputs<'_>,
     gradients: &mut OutputGradients<'_>,
 ) -> LossSums {
+    part_of_loss((loss, LossPart::Whole), layout, total_weight, rows, outputs, gradients)
+}
+
+/// As [`chunk_loss`], for a part of the loss.
+pub(crate) fn part_of_loss(
+    (loss, part): (&LossConfig, LossPart),
+    layout: &ActionLayout,
+    total_weight: f64,
+    rows: &Minibatch<'_>,
+    outputs: Outputs<'_>,
+    gradients: &mut OutputGradients<'_>,
+) -> LossSums {
+    if part == LossPart::Value {
+        return value_loss(loss, total_weight, rows, outputs.values, gradients.values);
+    }
     let (n_actions, width) = (layout.action_width(), layout.output_width());
     let mut distribution = Distribution::new(layout);
     let mut sums = LossSums::default();
@@ -218,25 +252,56 @@ pub fn chunk_loss(
         let weight = rows.weights.map_or(1.0, |weights| weights[i]);
         if weight == 0.0 {
             gradient.fill(0.0);
-            gradients.values[i] = 0.0;
+            if part == LossPart::Whole {
+                gradients.values[i] = 0.0;
+            }
             continue;
         }
         let action = rows.actions.rows(i..i + 1, n_actions);
         let mask = rows.action_mask.map(|mask| &mask[i * width..][..width]);
         let now = distribution.evaluate(&outputs.policy[i * width..][..width], mask, action);
-        let row = loss.row(&Row {
+        let whole = part == LossPart::Whole;
+        let mut row = loss.row(&Row {
             log_prob: now.log_prob,
             old_log_prob: or_zero(rows.log_probs, i),
-            value: outputs.values[i],
+            value: if whole { outputs.values[i] } else { 0.0 },
             old_value: or_zero(rows.values, i),
             advantage: rows.advantages[i],
             target: rows.returns[i],
         });
+        if !whole {
+            row.value_loss = 0.0;
+        }
         sums.add_row(weight, &row, now.entropy);
         let scale = (f64::from(weight) / total_weight) as f32;
         let d_entropy = -scale * loss.ent_coef();
         distribution.gradient(action, scale * row.d_log_prob, d_entropy, gradient);
-        gradients.values[i] = scale * loss.vf_coef() * row.d_value;
+        if whole {
+            gradients.values[i] = scale * loss.vf_coef() * row.d_value;
+        }
+    }
+    sums
+}
+
+/// The value's part of a loss.
+fn value_loss(
+    loss: &LossConfig,
+    total_weight: f64,
+    rows: &Minibatch<'_>,
+    values: &[f32],
+    gradients: &mut [f32],
+) -> LossSums {
+    let mut sums = LossSums::default();
+    for (i, (value, gradient)) in values.iter().zip(gradients).enumerate() {
+        let weight = rows.weights.map_or(1.0, |weights| weights[i]);
+        if weight == 0.0 {
+            *gradient = 0.0;
+            continue;
+        }
+        let old_value = rows.values.get(i).copied().unwrap_or(0.0);
+        let (value_loss, d_value) = loss.value(*value, old_value, rows.returns[i]);
+        sums.add_row(weight, &RowLoss { value_loss, ..RowLoss::default() }, 0.0);
+        *gradient = (f64::from(weight) / total_weight) as f32 * loss.vf_coef() * d_value;
     }
     sums
 }

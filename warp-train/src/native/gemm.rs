@@ -47,87 +47,102 @@ pub(super) enum Onto<'a> {
     Row(&'a [f32]),
 }
 
+/// The kinds of [`Onto`] as constants: what a block does at its end must be known when it is compiled,
+/// or its sums do not stay in registers.
+const ZERO: u8 = 0;
+const SUMS: u8 = 1;
+const ROW: u8 = 2;
+
 /// `c = a b` onto something, with `b` `[k, n]` and `c` `[m, n]` row-major.
 pub(super) fn multiply(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32], onto: Onto<'_>) {
     debug_assert!(b.len() >= shape.k * shape.n && c.len() >= shape.m * shape.n);
+    match onto {
+        Onto::Zero => widest::<ZERO>(shape, a, b, c, &[]),
+        Onto::Sums => widest::<SUMS>(shape, a, b, c, &[]),
+        Onto::Row(row) => widest::<ROW>(shape, a, b, c, row),
+    }
+}
+
+fn widest<const ONTO: u8>(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32], row: &[f32]) {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("fma") {
             // SAFETY: the features were just found.
-            return unsafe { multiply_avx512(shape, a, b, c, onto) };
+            return unsafe { multiply_avx512::<ONTO>(shape, a, b, c, row) };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the features were just found.
-            return unsafe { multiply_avx2(shape, a, b, c, onto) };
+            return unsafe { multiply_avx2::<ONTO>(shape, a, b, c, row) };
         }
     }
-    blocks::<4, 8, false>(shape, a, b, (c, onto));
+    blocks::<4, 8, false, ONTO>(shape, a, b, c, row);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,fma")]
-fn multiply_avx512(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32], onto: Onto<'_>) {
-    blocks::<8, 32, true>(shape, a, b, (c, onto));
+fn multiply_avx512<const O: u8>(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32], row: &[f32]) {
+    blocks::<8, 32, true, O>(shape, a, b, c, row);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn multiply_avx2(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32], onto: Onto<'_>) {
-    blocks::<4, 16, true>(shape, a, b, (c, onto));
+fn multiply_avx2<const O: u8>(shape: Shape, a: Left<'_>, b: &[f32], c: &mut [f32], row: &[f32]) {
+    blocks::<4, 16, true, O>(shape, a, b, c, row);
 }
 
 /// Cuts the result into blocks of `MR` rows and `NR` columns, and what is left into smaller ones.
 #[inline(always)]
-fn blocks<const MR: usize, const NR: usize, const FMA: bool>(
+fn blocks<const MR: usize, const NR: usize, const FMA: bool, const ONTO: u8>(
     shape: Shape,
     a: Left<'_>,
     b: &[f32],
-    (c, onto): (&mut [f32], Onto<'_>),
+    c: &mut [f32],
+    start: &[f32],
 ) {
     let mut column = 0;
     while column + NR <= shape.n {
-        column_of_blocks::<MR, NR, FMA>(shape, a, b, (&mut *c, onto), column);
+        column_of_blocks::<MR, NR, FMA, ONTO>(shape, a, b, (&mut *c, start), column);
         column += NR;
     }
     while column + 8 <= shape.n {
-        column_of_blocks::<MR, 8, FMA>(shape, a, b, (&mut *c, onto), column);
+        column_of_blocks::<MR, 8, FMA, ONTO>(shape, a, b, (&mut *c, start), column);
         column += 8;
     }
     while column < shape.n {
-        column_of_blocks::<MR, 1, FMA>(shape, a, b, (&mut *c, onto), column);
+        column_of_blocks::<MR, 1, FMA, ONTO>(shape, a, b, (&mut *c, start), column);
         column += 1;
     }
 }
 
 #[inline(always)]
-fn column_of_blocks<const MR: usize, const NR: usize, const FMA: bool>(
+fn column_of_blocks<const MR: usize, const NR: usize, const FMA: bool, const ONTO: u8>(
     shape: Shape,
     a: Left<'_>,
     b: &[f32],
-    (c, onto): (&mut [f32], Onto<'_>),
+    (c, start): (&mut [f32], &[f32]),
     column: usize,
 ) {
     let mut row = 0;
     while row + MR <= shape.m {
-        block::<MR, NR, FMA>(shape, a, b, (&mut *c, onto), (row, column));
+        block::<MR, NR, FMA, ONTO>(shape, a, b, (&mut *c, start), (row, column));
         row += MR;
     }
     while row + 2 <= shape.m {
-        block::<2, NR, FMA>(shape, a, b, (&mut *c, onto), (row, column));
+        block::<2, NR, FMA, ONTO>(shape, a, b, (&mut *c, start), (row, column));
         row += 2;
     }
     if row < shape.m {
-        block::<1, NR, FMA>(shape, a, b, (&mut *c, onto), (row, column));
+        block::<1, NR, FMA, ONTO>(shape, a, b, (&mut *c, start), (row, column));
     }
 }
 
 /// One block of the result, kept in registers over the whole inner dimension.
 #[inline(always)]
-fn block<const MR: usize, const NR: usize, const FMA: bool>(
+fn block<const MR: usize, const NR: usize, const FMA: bool, const ONTO: u8>(
     Shape { k, n, .. }: Shape,
     a: Left<'_>,
     b: &[f32],
-    (c, onto): (&mut [f32], Onto<'_>),
+    (c, start): (&mut [f32], &[f32]),
     (row, column): (usize, usize),
 ) {
     let mut sums = [[0.0f32; NR]; MR];
@@ -151,13 +166,13 @@ fn block<const MR: usize, const NR: usize, const FMA: bool>(
     }
     for (i, sums) in sums.iter().enumerate() {
         let c = &mut c[(row + i) * n + column..][..NR];
-        match onto {
-            Onto::Zero => c.copy_from_slice(sums),
-            Onto::Sums => c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sum),
-            Onto::Row(start) => {
-                let start = &start[column..column + NR];
-                c.iter_mut().zip(start).zip(sums).for_each(|((c, start), sum)| *c = start + sum);
-            }
+        if ONTO == SUMS {
+            c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sum);
+        } else if ONTO == ROW {
+            let start = &start[column..column + NR];
+            c.iter_mut().zip(start).zip(sums).for_each(|((c, start), sum)| *c = start + sum);
+        } else {
+            c.iter_mut().zip(sums).for_each(|(c, sum)| *c = *sum);
         }
     }
 }
@@ -242,7 +257,7 @@ mod tests {
             multiply(shape, Left::transposed(&transposed, m), &w, &mut results[1], row);
             dots(shape, &x, &w_rows, &start, &mut results[2]);
             results[3].fill(0.5);
-            blocks::<4, 8, false>(shape, Left::rows(&x, k), &w, (&mut results[3], Onto::Sums));
+            blocks::<4, 8, false, SUMS>(shape, Left::rows(&x, k), &w, &mut results[3], &[]);
             multiply(shape, Left::rows(&x, k), &w, &mut results[4], Onto::Zero);
             results[4].iter_mut().for_each(|c| *c += 0.5);
             for c in results {

@@ -74,7 +74,8 @@ impl TrainablePolicy for NamedPolicy {
 
     fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64> {
         let limit = if max_grad_norm > 0.0 { max_grad_norm } else { f64::INFINITY };
-        self.policy.step(learning_rate, limit).map_err(of_policy(&self.name))
+        let Self { name, policy, crew } = self;
+        policy.step(learning_rate, limit, crew).map_err(of_policy(name))
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::perceptron::{Activations, Dense, Tower, Weights};
 use crate::burn::{Activation, NamedTensor};
+use crate::loss::LossPart;
 use crate::policy_error::PolicyError;
 use std::ops::Range;
 
@@ -19,6 +20,8 @@ pub(super) struct Network {
     critic: Option<Tower>,
     /// A learned number per element of a Box action, beside the outputs of the layers.
     log_std: Option<Range<usize>>,
+    /// Parameters of the policy, which lie first, if the value has a network of its own.
+    n_policy: usize,
     pub(super) n_parameters: usize,
     /// Numbers that the policy gives per row.
     pub(super) output_width: usize,
@@ -42,6 +45,30 @@ pub(super) struct Wanted<'a> {
     pub(super) values: Option<&'a mut [f32]>,
 }
 
+/// Hands out places for layers, one after the other.
+struct Places<'a> {
+    tensors: &'a [NamedTensor],
+    next: usize,
+}
+
+impl Places<'_> {
+    fn take(&mut self, n: usize) -> Range<usize> {
+        self.next += n;
+        self.next - n..self.next
+    }
+
+    fn dense(&mut self, name: &str) -> Option<Dense> {
+        let weight = self.tensors.iter().find(|t| t.name == format!("{name}.weight"))?;
+        let [n_out, n_in] = weight.shape[..] else { return None };
+        let (weight, bias) = (self.take(n_in * n_out), self.take(n_out));
+        Some(Dense { name: name.into(), n_in, n_out, weight, bias })
+    }
+
+    fn stack(&mut self, prefix: &str) -> Vec<Dense> {
+        (0..).map_while(|i| self.dense(&format!("{prefix}.{i}"))).collect()
+    }
+}
+
 impl Network {
     /// The network that `tensors` are the parameters of.
     ///
@@ -51,30 +78,21 @@ impl Network {
         tensors: &[NamedTensor],
         activation: Activation,
     ) -> Result<Self, PolicyError> {
-        let mut next = 0;
-        let mut place = |n: usize| {
-            next += n;
-            next - n..next
-        };
-        let mut dense = |name: &str| {
-            let weight = tensors.iter().find(|t| t.name == format!("{name}.weight"))?;
-            let [n_out, n_in] = weight.shape[..] else { return None };
-            let (weight, bias) = (place(n_in * n_out), place(n_out));
-            Some(Dense { name: name.into(), n_in, n_out, weight, bias })
-        };
-        let mut stack = |prefix: &str| -> Vec<Dense> {
-            (0..).map_while(|i| dense(&format!("{prefix}.{i}"))).collect()
-        };
-        let (trunk, actor, critic) = (stack("trunk"), stack("actor"), stack("critic"));
+        let mut places = Places { tensors, next: 0 };
+        let (trunk, actor) = (places.stack("trunk"), places.stack("actor"));
         let missing = |name: &str| PolicyError::MissingTensor {
             name: format!("{name}.weight"),
             shape: Vec::new(),
             n_found: tensors.len(),
         };
-        let policy = dense("policy_head").ok_or_else(|| missing("policy_head"))?;
-        let log_std_head = dense("log_std_head");
-        let value = dense("value_head").ok_or_else(|| missing("value_head"))?;
-        let log_std = tensors.iter().find(|t| t.name == "log_std").map(|t| place(t.data.len()));
+        let policy = places.dense("policy_head").ok_or_else(|| missing("policy_head"))?;
+        let log_std_head = places.dense("log_std_head");
+        let log_std = tensors.iter().find(|t| t.name == "log_std");
+        let log_std = log_std.map(|t| places.take(t.data.len()));
+        // All that the value has for itself lies behind what the policy needs.
+        let n_policy = places.next;
+        let critic = places.stack("critic");
+        let value = places.dense("value_head").ok_or_else(|| missing("value_head"))?;
         let extra = log_std_head.as_ref().map_or(0, |head| head.n_out);
         let output_width = policy.n_out + extra + log_std.as_ref().map_or(0, Range::len);
         let heads: Vec<Dense> = [Some(policy), log_std_head].into_iter().flatten().collect();
@@ -86,7 +104,8 @@ impl Network {
             let critic = Tower { hidden: critic, heads: vec![value] };
             (Tower { hidden: actor, heads }, Some(critic))
         };
-        Ok(Self { activation, actor, critic, log_std, n_parameters: next, output_width })
+        let n_parameters = places.next;
+        Ok(Self { activation, actor, critic, log_std, n_policy, n_parameters, output_width })
     }
 
     /// All linear layers.
@@ -110,6 +129,17 @@ impl Network {
         self.critic.is_some()
     }
 
+    /// The parts of which each can be computed and improved without the others, with their parameters.
+    pub(super) fn parts(&self) -> Vec<(LossPart, Range<usize>)> {
+        match self.critic {
+            Some(_) => vec![
+                (LossPart::Policy, 0..self.n_policy),
+                (LossPart::Value, self.n_policy..self.n_parameters),
+            ],
+            None => vec![(LossPart::Whole, 0..self.n_parameters)],
+        }
+    }
+
     /// What is wanted for observations `x`.
     pub(super) fn forward(
         &self,
@@ -121,7 +151,7 @@ impl Network {
         let rows = x.len() / self.observation_width();
         let with = (parameters, self.activation);
         let Scratch { actor, critic, parts: [first, second], unwanted } = scratch;
-        let Wanted { outputs, values } = wanted;
+        let Wanted { outputs, mut values } = wanted;
         if let (Some(tower), Some(values)) = (&self.critic, values.as_deref_mut()) {
             tower.forward(with, x, rows, critic, &mut [values]);
         }
@@ -158,31 +188,29 @@ impl Network {
         }
     }
 
-    /// Adds the gradient of all parameters for the rows of the last [`Network::forward`].
+    /// Adds the gradient of a part's parameters for the rows of the last [`Network::forward`].
     pub(super) fn backward(
         &self,
         weights: &Weights<'_>,
         x: &[f32],
         scratch: &mut Scratch,
-        (d_outputs, d_values): (&[f32], &[f32]),
+        (part, d_outputs, d_values): (LossPart, &[f32], &[f32]),
         gradients: &mut [f32],
     ) {
+        if let (LossPart::Value, Some(tower)) = (part, &self.critic) {
+            return tower.backward(weights, x, &mut scratch.critic, &[d_values], gradients);
+        }
         let widths = self.part_widths();
         let plain = widths[0] == self.output_width;
         if !plain {
             self.split(d_outputs, &mut scratch.parts, gradients);
         }
-        let Scratch { actor, critic, parts: [first, second] } = scratch;
+        let Scratch { actor, parts: [first, second], .. } = scratch;
         let policy: &[f32] = if plain { d_outputs } else { first };
-        match &self.critic {
-            Some(tower) => {
-                self.actor.backward(weights, x, actor, &[policy, second], gradients);
-                tower.backward(weights, x, critic, &[d_values], gradients);
-            }
-            None if widths[1] == 0 => {
-                self.actor.backward(weights, x, actor, &[policy, d_values], gradients);
-            }
-            None => self.actor.backward(weights, x, actor, &[policy, second, d_values], gradients),
+        // A policy's own network has no head for the value and leaves `d_values` aside.
+        match widths[1] {
+            0 => self.actor.backward(weights, x, actor, &[policy, d_values], gradients),
+            _ => self.actor.backward(weights, x, actor, &[policy, second, d_values], gradients),
         }
     }
 

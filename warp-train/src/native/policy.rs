@@ -1,31 +1,36 @@
 //! A policy without a tensor library: the network's parameters, their gradient, and Adam.
 //!
 //! A minibatch is cut into chunks by its number of rows alone; chunks are shared among threads and
-//! their gradients are added in chunk order, so results do not depend on the number of threads.
+//! their gradients are added in chunk order, so results do not depend on the number of threads. Where
+//! policy and value have networks of their own, each chunk is two tasks: one network each, loss and
+//! optimiser included, so that neither's numbers travel between processors.
 
 use super::network::{Network, Scratch, Wanted};
-use super::perceptron::Weights;
+use super::perceptron::{Dense, Weights};
 use super::wide::{add_rows, turn};
-use crate::adam::{Adam, AdamConfig};
+use crate::adam::{self, Adam, AdamConfig};
 use crate::burn::{Activation, NamedTensor, PolicyTensors};
-use crate::loss::{LossConfig, LossMetrics, LossSums, Minibatch, OutputGradients, Outputs};
-use crate::loss::{check_length, chunk_loss};
+use crate::loss::{LossConfig, LossMetrics, LossPart, LossSums, Minibatch};
+use crate::loss::{OutputGradients, Outputs, check_length, part_of_loss};
 use crate::policy_error::PolicyError;
+use std::ops::Range;
 use std::sync::Mutex;
 use warp_func::Crew;
 use warp_sample::ActionLayout;
 
 /// Rows that are worked on at once, so that their activations stay in the cache.
 const TILE_ROWS: usize = 64;
-/// Fewest rows in a chunk, and so many that a gradient of its own is worth its memory traffic.
-const CHUNK_ROWS: [usize; 2] = [64, 128];
+/// Fewest rows in a chunk.
+const FEWEST_ROWS: usize = 64;
+/// So many that a gradient of its own is worth its memory traffic.
+const ENOUGH_ROWS: usize = 128;
 /// Most chunks per batch.
 const MAX_CHUNKS: usize = 32;
 
 /// Rows per chunk: a function of the number of rows alone.
 fn chunk_rows(n_rows: usize) -> usize {
-    let [fewest, enough] = CHUNK_ROWS;
-    let rows = (n_rows / 4).clamp(fewest, enough).max(n_rows.div_ceil(MAX_CHUNKS));
+    let few = (n_rows / 4).clamp(FEWEST_ROWS, ENOUGH_ROWS);
+    let rows = few.max(n_rows.div_ceil(MAX_CHUNKS));
     rows.next_multiple_of(8)
 }
 
@@ -38,7 +43,12 @@ pub(super) struct NativePolicy {
     /// Weights of wide layers, `[outputs, inputs]`; see [`Weights`].
     turned: Vec<f32>,
     gradients: Vec<f32>,
+    /// What is worked on apart, and its parameters.
+    parts: Vec<(LossPart, Range<usize>)>,
+    /// Sum of the squares of each part's gradient.
+    squares: Vec<f64>,
     adam: Adam,
+    /// Chunk by chunk, each part by part.
     chunks: Vec<Mutex<Chunk>>,
     /// One per thread, so that they stay in its cache.
     tiles: Vec<Mutex<Tile>>,
@@ -49,6 +59,14 @@ pub(super) struct NativePolicy {
 struct Chunk {
     gradients: Vec<f32>,
     sums: LossSums,
+}
+
+/// A few rows and what is to be done with them.
+struct TileJob<'a> {
+    part: LossPart,
+    rows: Minibatch<'a>,
+    loss: &'a LossConfig,
+    total_weight: f64,
 }
 
 /// Memory for the rows that a thread works on.
@@ -71,9 +89,11 @@ impl NativePolicy {
         threads: usize,
     ) -> Result<Self, PolicyError> {
         let network = Network::from_tensors(&tensors.weights, activation)?;
-        let n = network.n_parameters;
+        let (n, parts) = (network.n_parameters, network.parts());
         let mut policy = Self {
             network,
+            squares: vec![0.0; parts.len()],
+            parts,
             layout,
             parameters: vec![0.0; n],
             turned: vec![0.0; n],
@@ -97,7 +117,7 @@ impl NativePolicy {
         let (width, output_width) = (self.network.observation_width(), self.network.output_width);
         let rows = observations.len() / width;
         check_length("observations", observations.len(), rows, width)?;
-        let Wanted { outputs, values } = wanted;
+        let Wanted { mut outputs, mut values } = wanted;
         if let Some(outputs) = &outputs {
             check_length("outputs", outputs.len(), rows, output_width)?;
         }
@@ -108,7 +128,7 @@ impl NativePolicy {
         if rows <= size {
             // A few rows at every step of a rollout: nothing is shared, nothing allocated.
             let part = Wanted { outputs: outputs.as_deref_mut(), values: values.as_deref_mut() };
-            self.tiles[0].get_mut().map_or((), |tile| {
+            self.with_tile(|tile| {
                 self.network.forward(&self.parameters, observations, &mut tile.scratch, part);
             });
         } else {
@@ -152,64 +172,108 @@ impl NativePolicy {
         crew: &mut Crew,
     ) -> Result<LossMetrics, PolicyError> {
         minibatch.check(self.network.observation_width(), &self.layout, loss)?;
-        let (rows, size) = (minibatch.n_rows(), chunk_rows(minibatch.n_rows()));
+        let rows = minibatch.n_rows();
+        let n_parts = self.parts.len();
+        let size = if n_parts > 1 { ENOUGH_ROWS.max(chunk_rows(rows)) } else { chunk_rows(rows) };
         let n_chunks = rows.div_ceil(size);
-        self.reserve(n_chunks);
+        self.reserve(n_chunks * n_parts);
         let total_weight = minibatch.total_weight();
-        crew.run(n_chunks, &|task| {
+        crew.run(n_chunks * n_parts, &|task| {
             let Ok(mut chunk) = self.chunks[task].lock() else { return };
-            chunk.gradients.clear();
-            chunk.gradients.resize(self.parameters.len(), 0.0);
+            let (part, range) = &self.parts[task % n_parts];
+            if chunk.gradients.len() == self.parameters.len() {
+                chunk.gradients[range.clone()].fill(0.0);
+            } else {
+                chunk.gradients = vec![0.0; self.parameters.len()];
+            }
             chunk.sums = LossSums::default();
-            let end = rows.min((task + 1) * size);
-            for first in (task * size..end).step_by(TILE_ROWS) {
+            let first = task / n_parts * size;
+            let end = rows.min(first + size);
+            for first in (first..end).step_by(TILE_ROWS) {
                 let tile = first..end.min(first + TILE_ROWS);
-                let part = minibatch.rows(tile, self.network.observation_width(), &self.layout);
-                self.with_tile(|tile| self.tile(&part, (loss, total_weight), tile, &mut chunk));
+                let rows = minibatch.rows(tile, self.network.observation_width(), &self.layout);
+                let job = TileJob { part: *part, rows, loss, total_weight };
+                self.with_tile(|tile| self.tile(&job, tile, &mut chunk));
             }
         });
+        self.add_chunks(n_chunks * n_parts, crew);
         let mut sums = LossSums::default();
-        let chunks = self.chunks[..n_chunks].iter_mut().filter_map(|chunk| chunk.get_mut().ok());
-        for (i, chunk) in chunks.enumerate() {
-            sums.add(&chunk.sums);
-            if i == 0 {
-                self.gradients.copy_from_slice(&chunk.gradients);
-            } else {
-                add_rows(&mut self.gradients, &chunk.gradients);
+        for chunk in self.chunks[..n_chunks * n_parts].iter_mut() {
+            if let Ok(chunk) = chunk.get_mut() {
+                sums.add(&chunk.sums);
             }
         }
         Ok(sums.means(loss, total_weight))
     }
 
-    /// Forward, loss and backward of a few rows.
-    fn tile(
-        &self,
-        rows: &Minibatch<'_>,
-        (loss, total_weight): (&LossConfig, f64),
-        tile: &mut Tile,
-        chunk: &mut Chunk,
-    ) {
+    /// Adds the gradients of `n` chunks in their order, each part by itself.
+    fn add_chunks(&mut self, n: usize, crew: &mut Crew) {
+        let Self { chunks, gradients, squares, parts, .. } = self;
+        let pieces = in_parts(gradients, parts);
+        let jobs: Vec<_> = pieces.into_iter().zip(squares).map(Mutex::new).collect();
+        crew.run(jobs.len(), &|part| {
+            let Ok(mut job) = jobs[part].lock() else { return };
+            let (sums, squares) = &mut *job;
+            for (i, chunk) in chunks[part..n].iter().step_by(parts.len()).enumerate() {
+                let Ok(chunk) = chunk.lock() else { return };
+                let gradients = &chunk.gradients[parts[part].1.clone()];
+                if i == 0 { sums.copy_from_slice(gradients) } else { add_rows(sums, gradients) }
+            }
+            **squares = adam::squares(sums);
+        });
+    }
+
+    /// Forward, loss and backward of a few rows, for a part of the network.
+    fn tile(&self, job: &TileJob<'_>, tile: &mut Tile, chunk: &mut Chunk) {
+        let TileJob { part, rows, loss, total_weight } = job;
         let (n, width) = (rows.n_rows(), self.network.output_width);
         let Tile { scratch, outputs, values, d_outputs, d_values } = tile;
         let Chunk { gradients, sums } = chunk;
-        for (array, len) in [(&mut *outputs, n * width), (values, n)] {
-            array.resize(len, 0.0);
-        }
+        outputs.resize(n * width, 0.0);
+        values.resize(n, 0.0);
         d_outputs.resize(n * width, 0.0);
         d_values.resize(n, 0.0);
         let observations = rows.observations;
-        let wanted = Wanted { outputs: Some(outputs), values: Some(values) };
+        let wanted = Wanted {
+            outputs: (*part != LossPart::Value).then_some(&mut **outputs),
+            values: (*part != LossPart::Policy).then_some(&mut **values),
+        };
         self.network.forward(&self.parameters, observations, scratch, wanted);
         let mut into = OutputGradients { policy: d_outputs, values: d_values };
         let seen = Outputs { policy: outputs, values };
-        sums.add(&chunk_loss(loss, &self.layout, total_weight, rows, seen, &mut into));
+        let wanted = (*loss, *part);
+        sums.add(&part_of_loss(wanted, &self.layout, *total_weight, rows, seen, &mut into));
         let weights = Weights {
             activation: self.network.activation,
             parameters: &self.parameters,
             turned: &self.turned,
         };
-        let d = (&d_outputs[..], &d_values[..]);
+        let d = (*part, &d_outputs[..], &d_values[..]);
         self.network.backward(&weights, observations, scratch, d, gradients);
+    }
+
+    /// One step of Adam; the norm of the gradient before clipping.
+    pub(super) fn step(
+        &mut self,
+        learning_rate: f64,
+        max_norm: f64,
+        crew: &mut Crew,
+    ) -> Result<f64, PolicyError> {
+        let norm = self.squares.iter().sum::<f64>().sqrt();
+        let step = self.adam.begin(norm, learning_rate, max_norm)?;
+        let Self { network, adam, parameters, turned, gradients, parts, .. } = self;
+        let pieces = in_parts(parameters, parts).into_iter().zip(in_parts(turned, parts));
+        let first = in_parts(&mut adam.exp_avg, parts);
+        let moments = first.into_iter().zip(in_parts(&mut adam.exp_avg_sq, parts));
+        let jobs: Vec<_> = pieces.zip(moments).map(Mutex::new).collect();
+        crew.run(jobs.len(), &|part| {
+            let Ok(mut job) = jobs[part].lock() else { return };
+            let ((parameters, turned), (exp_avg, exp_avg_sq)) = &mut *job;
+            let range = &parts[part].1;
+            step.apply(parameters, &gradients[range.clone()], (exp_avg, exp_avg_sq));
+            turn_weights(network, range, parameters, turned);
+        });
+        Ok(norm)
     }
 
     /// Whether outputs and values have no layer in common.
@@ -223,13 +287,6 @@ impl NativePolicy {
         let norm = adam.step(parameters, gradients, learning_rate, max_norm)?;
         self.turn_weights();
         Ok(norm)
-    }
-
-    fn turn_weights(&mut self) {
-        for layer in self.network.layers().filter(|layer| !layer.is_narrow()) {
-            let weights = &self.parameters[layer.weight.clone()];
-            turn(weights, layer.n_out, &mut self.turned[layer.weight.clone()]);
-        }
     }
 
     fn reserve(&mut self, n_chunks: usize) {
@@ -278,7 +335,8 @@ impl NativePolicy {
         }
         self.adam.n_steps = tensors.n_steps;
         self.parameters = parameters;
-        self.turn_weights();
+        let all = 0..self.parameters.len();
+        turn_weights(&self.network, &all, &self.parameters, &mut self.turned);
         Ok(())
     }
 
@@ -321,6 +379,28 @@ impl NativePolicy {
             flat[range].copy_from_slice(&next()?);
         }
         Ok(flat)
+    }
+}
+
+/// The slices of `values` that belong to each part, which lie one after the other.
+fn in_parts<'a>(
+    mut values: &'a mut [f32],
+    parts: &[(LossPart, Range<usize>)],
+) -> Vec<&'a mut [f32]> {
+    let piece = |(_, range): &(LossPart, Range<usize>)| {
+        let (piece, rest) = std::mem::take(&mut values).split_at_mut(range.len());
+        values = rest;
+        piece
+    };
+    parts.iter().map(piece).collect()
+}
+
+/// Turns the weights of the wide layers within `range`, of which `parameters` and `turned` are slices.
+fn turn_weights(network: &Network, range: &Range<usize>, parameters: &[f32], turned: &mut [f32]) {
+    let here = |layer: &&Dense| !layer.is_narrow() && range.contains(&layer.weight.start);
+    for layer in network.layers().filter(here) {
+        let place = layer.weight.start - range.start..layer.weight.end - range.start;
+        turn(&parameters[place.clone()], layer.n_out, &mut turned[place]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask bundle`: everything that a machine with a GPU and no Rust needs, in one folder.
 //!
 //! Holds the release program, a second one with LibTorch where `LIBTORCH` says that there is one, the
-//! test binaries that have tests named `cuda_*`, recorded cases and a script. [`artifacts`] finds
+//! test binaries with tests for a GPU, recorded cases and a script. [`artifacts`] finds
 //! what cargo built. Only what the last bundle put into the folder is replaced.
 
 pub mod artifacts;
@@ -73,9 +73,13 @@ pub fn run(arguments: &[String]) -> Result<()> {
         !flags.contains("target-cpu"),
         "RUSTFLAGS is \"{flags}\": the bundle is for any x86-64 processor, without target-cpu"
     );
+    // All that may fail for long comes first, so that the last bundle outlives a broken build.
+    let mut built = programs()?;
+    built.extend(tests()?);
     clear(&options.out)?;
-    programs(&options.out)?;
-    tests(&options.out)?;
+    for (from, to) in &built {
+        take(from, &options.out.join(to))?;
+    }
     let root = workspace::root();
     copy_folder(&root.join(GOLDEN), &options.out.join("golden"))?;
     copy_folder(&root.join(RUN_CONFIGS), &options.out.join("run_configs"))?;
@@ -105,19 +109,23 @@ fn clear(out: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What was built, and its path in the bundle.
+type Built = (PathBuf, String);
+
 /// `bin/warp`, and `bin/warp-tch` where there is LibTorch.
-fn programs(out: &Path) -> Result<()> {
+fn programs() -> Result<Vec<Built>> {
     let build = "cargo build --release --locked -p warp-examples --bin warp";
-    take(&program(build)?, &out.join("bin").join("warp"))?;
+    let mut built = vec![(program(build)?, "bin/warp".to_owned())];
     let manifest = workspace::read_toml(&workspace::root().join("warp-examples/Cargo.toml"))?;
     let has_tch = manifest.get("features").is_some_and(|features| features.get("tch").is_some());
     if std::env::var_os("LIBTORCH").is_none() || !has_tch {
         println!("bin/warp-tch is left out: LIBTORCH, the folder of LibTorch, is not set");
-        return Ok(());
+        return Ok(built);
     }
     // In a folder of its own, since the features of both would alternate in one.
     let build = format!("{build} --features tch --target-dir target/tch");
-    take(&program(&build)?, &out.join("bin").join("warp-tch"))
+    built.push((program(&build)?, "bin/warp-tch".to_owned()));
+    Ok(built)
 }
 
 fn program(build: &str) -> Result<PathBuf> {
@@ -128,20 +136,21 @@ fn program(build: &str) -> Result<PathBuf> {
     Ok(program.with_context(|| format!("`{command}` built no program called warp"))?.path)
 }
 
-/// The test binaries with tests named `cuda_*`.
-fn tests(out: &Path) -> Result<()> {
-    let command = "cargo test --no-run --locked --workspace --exclude xtask";
+/// Those of the test binaries called `cuda*` that have tests named `cuda_*`.
+fn tests() -> Result<Vec<Built>> {
+    let command = "cargo test --no-run --locked --workspace --exclude xtask --test cuda*";
     let command = CommandLine::new(&format!("{command} {}", artifacts::FORMAT));
     println!("$ {command}");
+    let mut built = Vec::new();
     for artifact in artifacts::executables(&command.output()?) {
         let n = if artifact.is_test { artifacts::gpu_tests(&artifact)? } else { 0 };
         if n > 0 {
-            let Artifact { package, name, path, .. } = &artifact;
+            let Artifact { package, name, path, .. } = artifact;
             println!("tests/{package}-{name}: {n} tests");
-            take(path, &out.join("tests").join(format!("{package}-{name}")))?;
+            built.push((path, format!("tests/{package}-{name}")));
         }
     }
-    Ok(())
+    Ok(built)
 }
 
 /// Copies a binary without its debug information.

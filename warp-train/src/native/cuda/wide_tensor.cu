@@ -15,6 +15,10 @@
 #define T_VALUES (T_ROLE != 1)
 #define T_VALUE_AT (T_ROLE == 2 ? 0 : P_OUT)
 #define T_STRIDE (T_N + 1)
+// Shared memory of a warp, in bytes: 16 rows of observations, then of outputs. Rows of observations
+// are so far apart that reading a product's operand meets no bank twice.
+#define T_ROW (t_in(0) * 2 + 16)
+#define T_SCRATCH (16 * (T_ROW > T_STRIDE * 4 ? T_ROW : T_STRIDE * 4))
 
 typedef unsigned long long WideWord;
 
@@ -138,8 +142,76 @@ __device__ inline unsigned int t_slope(float low, float high, unsigned int h) {
     return t_halves(low * (1.0f - a * a), high * (1.0f - b * b));
 }
 
+// Heads two by two: the even threads of a pair have head 2 p of pair p, the odd ones 2 p + 1.
+#if T_ACTS && !P_CONTINUOUS
+__host__ __device__ constexpr int t_size(int head) {
+    constexpr int sizes[] = P_SIZES;
+    return head < P_ACTION ? sizes[head] : 0;
+}
+__host__ __device__ constexpr int t_first(int head) {
+    return head == 0 ? 0 : t_first(head - 1) + t_size(head - 1);
+}
+__host__ __device__ constexpr int t_larger(int pair) {
+    return t_size(2 * pair) > t_size(2 * pair + 1) ? t_size(2 * pair) : t_size(2 * pair + 1);
+}
+#define T_PAIRS ((P_ACTION + 1) / 2)
+
+// A head's softmax, of the pair's size at most: weights exp(logit - max), their sum, and the sum of
+// weight times (logit - max).
+template <int SIZE>
+struct TSoftmax {
+    int first, size;
+    float max, sum, moment;
+    float weights[SIZE];
+
+    __device__ inline void compute(const float* out, const unsigned char* mask) {
+        max = WIDE_NONE;
+        #pragma unroll
+        for (int j = 0; j < SIZE; ++j) {
+            weights[j] = j < size ? wide_logit(out, mask, first + j) : WIDE_NONE;
+            max = fmaxf(max, weights[j]);
+        }
+        sum = 0.0f;
+        moment = 0.0f;
+        #pragma unroll
+        for (int j = 0; j < SIZE; ++j) {
+            float below = weights[j] - max;
+            weights[j] = t_exp(below);
+            sum += weights[j];
+            moment += weights[j] > 0.0f ? weights[j] * below : 0.0f;
+        }
+    }
+
+    // The first choice at which the running sum of weights exceeds the threshold.
+    __device__ inline int choose(float threshold) const {
+        float running = 0.0f;
+        int index = 0;
+        #pragma unroll
+        for (int j = 0; j < SIZE; ++j) {
+            index = running <= threshold && weights[j] > 0.0f ? j : index;
+            running += weights[j];
+        }
+        return index;
+    }
+};
+
+template <int PAIR>
+__device__ inline TSoftmax<t_larger(PAIR)> t_softmax(const float* out, const unsigned char* mask,
+                                                     int half) {
+    TSoftmax<t_larger(PAIR)> head;
+    head.first = half ? t_first(2 * PAIR + 1) : t_first(2 * PAIR);
+    head.size = half ? t_size(2 * PAIR + 1) : t_size(2 * PAIR);
+    head.compute(out, mask);
+    return head;
+}
+#endif
+
 __device__ inline unsigned int t_shared(const void* p) {
     return (unsigned int)__cvta_generic_to_shared(p);
+}
+// Asks for a line that will be read soon.
+__device__ inline void t_prefetch(const void* p) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
 __device__ inline void t_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void t_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -248,10 +320,26 @@ __device__ inline void t_load_weights(unsigned char* shared, const unsigned char
     t_wait_barrier(b, 0);
 }
 
+// This thread's part of the 16 observations of its warp, as a product's operand.
+__device__ inline void t_take_inputs(const unsigned char* rows, unsigned int (&x)[t_in(0) / 4]) {
+    int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    #pragma unroll
+    for (int k = 0; k < t_in(0) / 16; ++k) {
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            int column = 16 * k + 2 * q + e / 2 * 8;
+            x[4 * k + e] = *(const unsigned int*)(rows + (g + e % 2 * 8) * T_ROW + column * 2);
+        }
+    }
+}
+
 // Outputs of the 16 rows of this warp, with biases, to its part of shared memory.
 template <int N>
 __device__ inline void t_spread(const float (&sums)[N], const float* biases, float* outs) {
+    __syncwarp();
     int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    // Observations lay in the same place.
+    __syncwarp();
     #pragma unroll
     for (int j = 0; j < N / 4; ++j) {
         #pragma unroll
@@ -263,10 +351,10 @@ __device__ inline void t_spread(const float (&sums)[N], const float* biases, flo
     __syncwarp();
 }
 
-// The hidden layers from layer L on, then the outputs. `keep(l, h)` sees each layer's activations.
-template <int L, int K, class Keep>
+// The hidden layers from layer L on, then the outputs.
+template <int L, int K>
 __device__ inline void t_layers(unsigned int image, const float* biases, const unsigned int (&x)[K],
-                                float* outs, Keep keep) {
+                                float* outs) {
     if constexpr (L == T_DEPTH) {
         float sums[T_N / 2];
         t_forward<L>(image, x, sums);
@@ -278,7 +366,6 @@ __device__ inline void t_layers(unsigned int image, const float* biases, const u
             t_forward<L>(image, x, sums);
             t_epilogue(sums, biases + t_bias_at(L), h);
         }
-        keep(L, h);
-        t_layers<L + 1>(image, biases, h, outs, keep);
+        t_layers<L + 1>(image, biases, h, outs);
     }
 }

@@ -12,40 +12,33 @@ __device__ inline float t_uniform(const WarpDraw& draw, unsigned int index) {
 }
 
 #if T_ACTS && !P_CONTINUOUS
-// Draws every other head of a row, from head `half` on; false if a logit is no number.
+// Draws this thread's heads of a row from pair PAIR on; false if a logit is no number, or no choice is
+// left.
+template <int PAIR>
+__device__ inline bool t_sample_pairs(float* out, const unsigned char* mask, const WarpDraw& draw,
+                                      int half, int* actions, int* sent, float* log_prob) {
+    if constexpr (PAIR == T_PAIRS) {
+        return true;
+    } else {
+        bool sound = true;
+        int number = 2 * PAIR + half;
+        if (number < P_ACTION) {
+            auto head = t_softmax<PAIR>(out, mask, half);
+            int index = head.choose(t_uniform(draw, number) * head.sum);
+            actions[number] = index;
+            sent[number] = index;
+            *log_prob += out[head.first + index] - head.max - t_ln(head.sum);
+            sound = head.sum > 0.0f && head.sum < WIDE_INFINITY;
+        }
+        return t_sample_pairs<PAIR + 1>(out, mask, draw, half, actions, sent, log_prob) && sound;
+    }
+}
+
 __device__ inline bool t_sample(float* out, const float*, const unsigned char* mask,
                                 const WarpDraw& draw, int half, int* actions, void* sent, float*,
                                 float* log_prob) {
-    bool sound = true;
     *log_prob = 0.0f;
-    int first = 0;
-    #pragma unroll
-    for (int head = 0; head < P_ACTION; ++head) {
-        int size = wide_sizes[head], from = first;
-        first += size;
-        if (head % 2 != half) continue;
-        float max = WIDE_NONE, sum = 0.0f;
-        for (int j = from; j < from + size; ++j) {
-            float logit = wide_logit(out, mask, j);
-            sound = sound && out[j] < WIDE_INFINITY;
-            max = logit > max ? logit : max;
-        }
-        for (int j = from; j < from + size; ++j) sum += t_exp(wide_logit(out, mask, j) - max);
-        float threshold = t_uniform(draw, head) * sum, running = 0.0f, chosen = 0.0f;
-        int index = 0;
-        for (int j = from; j < from + size; ++j) {
-            float logit = wide_logit(out, mask, j), weight = t_exp(logit - max);
-            bool takes = running <= threshold && weight > 0.0f;
-            running += weight;
-            index = takes ? j - from : index;
-            chosen = takes ? logit : chosen;
-        }
-        actions[head] = index;
-        ((int*)sent)[head] = index;
-        *log_prob += (chosen - max) - t_ln(sum);
-        sound = sound && max > WIDE_NONE;
-    }
-    return sound;
+    return t_sample_pairs<0>(out, mask, draw, half, actions, (int*)sent, log_prob);
 }
 #elif T_ACTS
 __device__ inline bool t_sample(float* out, const float* parameters, const unsigned char*,
@@ -68,43 +61,13 @@ __device__ inline bool t_sample(float* out, const float* parameters, const unsig
 }
 #endif
 
-// Two numbers of an observation from column c on as halves; 0 beyond its end.
-__device__ inline unsigned int t_read(const float* obs, int c) {
-    float low = c < T_IN ? obs[c] : 0.0f, high = c + 1 < T_IN ? obs[c + 1] : 0.0f;
-    return t_halves(low, high);
-}
-
-// This thread's part of two rows' observations, either null.
-__device__ inline void t_read_rows(const float* upper, const float* lower,
-                                   unsigned int (&x)[t_in(0) / 4]) {
-    int q = threadIdx.x % 4;
-    #pragma unroll
-    for (int k = 0; k < t_in(0) / 16; ++k) {
-        int c = 16 * k + 2 * q;
-        x[4 * k] = upper ? t_read(upper, c) : 0u;
-        x[4 * k + 1] = lower ? t_read(lower, c) : 0u;
-        x[4 * k + 2] = upper ? t_read(upper, c + 8) : 0u;
-        x[4 * k + 3] = lower ? t_read(lower, c + 8) : 0u;
-    }
-}
-
-// Keeps this thread's part of a row, e 0: upper, 1: lower.
-__device__ inline void t_keep_row(const unsigned int (&x)[t_in(0) / 4], int e, unsigned char* to) {
-    int q = threadIdx.x % 4;
-    #pragma unroll
-    for (int k = 0; k < t_in(0) / 16; ++k) {
-        *(unsigned int*)(to + (16 * k + 2 * q) * 2) = x[4 * k + e];
-        *(unsigned int*)(to + (16 * k + 2 * q + 8) * 2) = x[4 * k + 2 + e];
-    }
-}
-
 // What a warp needs to act for its 16 rows.
 struct TAct {
     const WidePlaces* places;
     WideState* state;
     const float* parameters;
     unsigned long long seed;
-    unsigned int first_replica, t, rows;
+    unsigned int first_replica, run_step, t, rows;
     int stage;
     unsigned char* masks;
     unsigned char* weights;
@@ -113,6 +76,88 @@ struct TAct {
     float* log_probs;
     float* values;
 };
+
+__device__ inline void t_put(unsigned char* to, int e, float x) {
+    unsigned short half;
+    asm("cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
+    *(unsigned short*)(to + e / T_IN * T_ROW + e % T_IN * 2) = half;
+}
+
+// Puts the observations of 16 rows as halves into the warp's part of shared memory, zeros beyond the
+// first `present`. All loads are under way before the first is waited for.
+__device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned int first,
+                                    int present, unsigned char* to) {
+    int lane = threadIdx.x % 32;
+    present = present < 16 ? present : 16;
+    if (P_GROUPS == 1 || a.stage == 2) {
+        // The rows lie one after the other.
+        constexpr int loads = (4 * T_IN + 31) / 32;
+        const float* from = a.stage == 2 ? given : a.places->groups[0].obs;
+        const float4* rows = (const float4*)(from + (unsigned long long)first * T_IN);
+        int end = present * T_IN;
+        float4 x[loads];
+        #pragma unroll
+        for (int i = 0; i < loads; ++i) {
+            int e = i * 32 + lane;
+            // What is read beyond the last row of all is within its allocation's last 16 bytes.
+            x[i] = rows[4 * e < end ? e : 0];
+        }
+        #pragma unroll
+        for (int i = 0; i < loads; ++i) {
+            int e = (i * 32 + lane) * 4;
+            if (e >= 16 * T_IN) continue;
+            t_put(to, e, e < end ? x[i].x : 0.0f);
+            t_put(to, e + 1, e + 1 < end ? x[i].y : 0.0f);
+            t_put(to, e + 2, e + 2 < end ? x[i].z : 0.0f);
+            t_put(to, e + 3, e + 3 < end ? x[i].w : 0.0f);
+        }
+    } else {
+        // Each lane takes columns of every row.
+        constexpr int columns = (T_IN + 31) / 32;
+        #pragma unroll 1
+        for (int part = 0; part < 2; ++part) {
+            float x[8][columns];
+            #pragma unroll
+            for (int r = 0; r < 8; ++r) {
+                int row = part * 8 + r;
+                WidePlace place = wide_place(a.places, first + (row < present ? row : 0));
+                const float* from = place.group->obs + place.row * T_IN;
+                #pragma unroll
+                for (int c = 0; c < columns; ++c) {
+                    int column = c * 32 + lane;
+                    x[r][c] = from[column < T_IN ? column : 0];
+                }
+            }
+            #pragma unroll
+            for (int r = 0; r < 8; ++r) {
+                int row = part * 8 + r;
+                #pragma unroll
+                for (int c = 0; c < columns; ++c) {
+                    int column = c * 32 + lane;
+                    if (column >= T_IN) continue;
+                    t_put(to, row * T_IN + column, row < present ? x[r][c] : 0.0f);
+                }
+            }
+        }
+    }
+    constexpr int rest = t_in(0) - T_IN, some = rest > 0 ? rest : 1;
+    for (int e = lane; e < 16 * rest; e += 32) {
+        *(unsigned short*)(to + e / some * T_ROW + (T_IN + e % some) * 2) = 0;
+    }
+    __syncwarp();
+}
+
+// Keeps the first `rows` of them.
+__device__ inline void t_store_rows(const unsigned char* from, unsigned char* to, int rows) {
+    constexpr int pieces = t_in(0) / 8;
+    #pragma unroll
+    for (int i = 0; i < (16 * pieces + 31) / 32; ++i) {
+        int e = i * 32 + threadIdx.x % 32, r = e / pieces, piece = e % pieces;
+        if (r >= rows) continue;
+        uint4 x = *(const uint4*)(from + r * T_ROW + piece * 16);
+        *(uint4*)(to + r * (t_in(0) * 2) + piece * 16) = x;
+    }
+}
 
 // Two threads per row: draws, stores, hands over. `out` is the row's, in shared memory. All lanes of
 // the warp come here.
@@ -129,7 +174,7 @@ __device__ inline void t_act_row(const TAct& a, unsigned int row, int half, floa
         float log_prob = 0.0f;
         if (present) {
             WidePlace place = wide_place(a.places, row);
-            WarpDraw draw = warp_draw(a.seed, a.first_replica + place.replica, *a.places->run_step,
+            WarpDraw draw = warp_draw(a.seed, a.first_replica + place.replica, a.run_step,
                                       WARP_PURPOSE_ACTION);
             draw = warp_draw_agent(&draw, P_FIRST_AGENT + place.agent);
             unsigned char* mask = P_MASK ? a.masks + cell * P_MASK : 0;
@@ -162,37 +207,32 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_act(
     float* values) {
     extern __shared__ __align__(1024) unsigned char shared[];
     float* own_biases = (float*)(shared + T_IMAGE);
-    float* all_outs = own_biases + T_BIASES;
+    unsigned char* all_scratch = (unsigned char*)(own_biases + T_BIASES);
     __shared__ WideWord barrier;
+    __shared__ WidePlaces own_places;
+    for (int i = threadIdx.x; i < (int)sizeof(WidePlaces) / 8; i += 256) {
+        ((WideWord*)&own_places)[i] = ((const WideWord*)places)[i];
+    }
     t_load_weights(shared, image, biases, own_biases, &barrier);
     unsigned int base = t_shared(shared);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    float* outs = all_outs + warp * 16 * T_STRIDE;
-    TAct a = {places, state, parameters, seed, first_replica, t, rows, stage, masks, weights,
-              actions, raws, log_probs, values};
+    unsigned char* scratch = all_scratch + warp * T_SCRATCH;
+    float* outs = (float*)scratch;
+    unsigned int run_step = stage == 0 ? *own_places.run_step : 0;
+    TAct a = {&own_places, state, parameters, seed, first_replica, run_step, t, rows, stage, masks,
+              weights, actions, raws, log_probs, values};
     unsigned int tiles = (rows + 63) / 64;
     for (unsigned int tile = blockIdx.x * 2 + warp / 4; tile < tiles; tile += gridDim.x * 2) {
         unsigned int first = tile * 64 + warp % 4 * 16;
+        int present = (int)(rows - first);
+        if (present > 0) t_fetch_rows(a, given, first, present, scratch);
         unsigned int x[t_in(0) / 4];
-        const float* source[2];
-        #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            unsigned int row = first + lane / 4 + e * 8;
-            source[e] = 0;
-            if (row >= rows) continue;
-            WidePlace place = wide_place(places, row);
-            source[e] = stage == 2 ? given + (unsigned long long)row * T_IN
-                                   : place.group->obs + place.row * T_IN;
+        t_take_inputs(scratch, x);
+        if (T_ACTS && stage == 0) {
+            unsigned long long cell = (unsigned long long)t * rows + first;
+            t_store_rows(scratch, obs + cell * (t_in(0) * 2), present);
         }
-        t_read_rows(source[0], source[1], x);
-        #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            unsigned int row = first + lane / 4 + e * 8;
-            if (!T_ACTS || stage != 0 || row >= rows) continue;
-            unsigned long long cell = (unsigned long long)t * rows + row;
-            t_keep_row(x, e, obs + cell * (t_in(0) * 2));
-        }
-        t_layers<0>(base, own_biases, x, outs, [](int, auto&) {});
+        t_layers<0>(base, own_biases, x, outs);
         t_act_row(a, first + lane / 2, lane % 2, outs + lane / 2 * T_STRIDE);
         __syncwarp();
     }

@@ -53,6 +53,9 @@ __device__ inline void t_signs(const unsigned int (&h)[K], unsigned int (&positi
         // No half is above 0x7c00: sums stay within their halves.
         positive[i / 16] |= (h[i] + 0x7fff7fffu & 0x80008000u) >> i % 16;
     }
+    // Else the compiler puts words together late, and their parts fill the registers meanwhile.
+    #pragma unroll
+    for (int i = 0; i < M; ++i) asm volatile("" : "+r"(positive[i]));
 }
 
 // The same in the columns' own order, 4 bytes at a time.
@@ -72,52 +75,33 @@ __device__ inline void t_keep_plain(const unsigned int (&x)[K], unsigned char* t
 }
 
 #if T_ACTS && !P_CONTINUOUS
-// The part of a row's distribution that heads half, half + 2, .. make.
-__device__ inline WideDistribution t_evaluate(float* out, const float*, const unsigned char* mask,
-                                              const int* actions, const float*, int half) {
-    WideDistribution row = {0.0f, 0.0f};
-    int first = 0;
-    #pragma unroll
-    for (int head = 0; head < P_ACTION; ++head) {
-        int size = wide_sizes[head], from = first;
-        first += size;
-        if (head % 2 != half) continue;
-        float max = WIDE_NONE, sum = 0.0f, moment = 0.0f;
-        for (int j = from; j < from + size; ++j) max = fmaxf(max, wide_logit(out, mask, j));
-        for (int j = from; j < from + size; ++j) {
-            float below = wide_logit(out, mask, j) - max, weight = t_exp(below);
-            sum += weight;
-            moment += weight > 0.0f ? weight * below : 0.0f;
+// This thread's heads of a row from pair PAIR on: what they add to its distribution; after `between`,
+// which turns that into derivatives, the gradients of their logits.
+template <int PAIR, class Between>
+__device__ inline void t_pairs(float* out, const unsigned char* mask, const int* actions, int half,
+                               WideDistribution* now, float* d_log_prob, float* d_entropy,
+                               Between between) {
+    if constexpr (PAIR == T_PAIRS) {
+        between();
+    } else {
+        auto head = t_softmax<PAIR>(out, mask, half);
+        bool there = 2 * PAIR + half < P_ACTION;
+        int action = there ? actions[2 * PAIR + half] : 0;
+        float log_sum = t_ln(head.sum), inverse = __fdividef(1.0f, head.sum);
+        float mean = head.moment * inverse;
+        if (there) {
+            now->entropy += log_sum - mean;
+            now->log_prob += out[head.first + action] - head.max - log_sum;
         }
-        float log_sum = t_ln(sum);
-        row.entropy += log_sum - __fdividef(moment, sum);
-        row.log_prob += out[from + actions[head]] - max - log_sum;
-    }
-    return row;
-}
-
-__device__ inline void t_gradient(float* out, const float*, const unsigned char* mask,
-                                  const int* actions, const float*, float d_log_prob,
-                                  float d_entropy, int half) {
-    int first = 0;
-    #pragma unroll
-    for (int head = 0; head < P_ACTION; ++head) {
-        int size = wide_sizes[head], from = first;
-        first += size;
-        if (head % 2 != half) continue;
-        float max = WIDE_NONE, sum = 0.0f, moment = 0.0f;
-        for (int j = from; j < from + size; ++j) max = fmaxf(max, wide_logit(out, mask, j));
-        for (int j = from; j < from + size; ++j) {
-            float below = wide_logit(out, mask, j) - max, weight = t_exp(below);
-            sum += weight;
-            moment += weight > 0.0f ? weight * below : 0.0f;
-        }
-        float inverse = __fdividef(1.0f, sum), mean = moment * inverse;
-        for (int j = from; j < from + size; ++j) {
-            float below = wide_logit(out, mask, j) - max, p = t_exp(below) * inverse;
+        t_pairs<PAIR + 1>(out, mask, actions, half, now, d_log_prob, d_entropy, between);
+        #pragma unroll
+        for (int j = 0; j < t_larger(PAIR); ++j) {
+            if (j >= head.size) continue;
             // log p + entropy = (below - log sum) + (log sum - mean)
-            float d = p > 0.0f ? -p * (d_log_prob + d_entropy * (below - mean)) : 0.0f;
-            out[j] = j - from == actions[head] ? d + d_log_prob : d;
+            float below = wide_logit(out, mask, head.first + j) - head.max;
+            float p = head.weights[j] * inverse;
+            float d = p > 0.0f ? -p * (*d_log_prob + *d_entropy * (below - mean)) : 0.0f;
+            out[head.first + j] = j == action ? d + *d_log_prob : d;
         }
     }
 }
@@ -173,19 +157,29 @@ __device__ inline void t_loss_row(const TLearn& a) {
                    a.from.returns[a.cell]};
     if (T_VALUES) row.value = out[T_VALUE_AT];
     WideDistribution now = {0.0f, 0.0f};
+    WideLoss loss;
+    float d_log_prob = 0.0f, d_entropy = -a.settings->ent_coef;
+    auto between = [&]() {
+        __syncwarp();
+        now.log_prob += __shfl_xor_sync(0xffffffffu, now.log_prob, 1);
+        now.entropy += __shfl_xor_sync(0xffffffffu, now.entropy, 1);
+        row.log_prob = now.log_prob;
+        loss = wide_loss(row);
+        d_log_prob = loss.d_log_prob;
+    };
 #if T_ACTS
     const unsigned char* mask = P_MASK ? a.from.masks + (unsigned long long)a.cell * P_MASK : 0;
     const int* actions = a.from.actions + (unsigned long long)a.cell * P_ACTION;
     const float* raws = a.from.raws + (unsigned long long)a.cell * P_ACTION;
+#if P_CONTINUOUS
     now = t_evaluate(out, a.parameters, mask, actions, raws, half);
-    __syncwarp();
-    now.log_prob += __shfl_xor_sync(0xffffffffu, now.log_prob, 1);
-    now.entropy += __shfl_xor_sync(0xffffffffu, now.entropy, 1);
+    between();
+    t_gradient(out, a.parameters, mask, actions, raws, d_log_prob, d_entropy, half);
+#else
+    t_pairs<0>(out, mask, actions, half, &now, &d_log_prob, &d_entropy, between);
 #endif
-    row.log_prob = now.log_prob;
-    WideLoss loss = wide_loss(row);
-#if T_ACTS
-    t_gradient(out, a.parameters, mask, actions, raws, loss.d_log_prob, -a.settings->ent_coef, half);
+#else
+    between();
 #endif
     if (half == 0 && a.present) {
         if (T_VALUES) {
@@ -263,6 +257,49 @@ __device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
     }
 }
 
+// Puts the observations of 16 samples into the warp's part of shared memory and among what is kept,
+// zeros beyond the first `present`; lane r has row r's cell.
+__device__ inline void t_fetch_samples(const unsigned char* obs, unsigned int cell, int present,
+                                       unsigned char* to, unsigned char* tile) {
+    constexpr int pieces = t_in(0) / 8, loads = (16 * pieces + 31) / 32;
+    int warp = threadIdx.x % 128 / 32;
+    uint4 x[loads];
+    #pragma unroll
+    for (int i = 0; i < loads; ++i) {
+        int e = i * 32 + threadIdx.x % 32, r = e / pieces % 16;
+        unsigned int of = __shfl_sync(0xffffffffu, cell, r);
+        x[i] = *((const uint4*)(obs + (unsigned long long)of * (t_in(0) * 2)) + e % pieces);
+    }
+    #pragma unroll
+    for (int i = 0; i < loads; ++i) {
+        int e = i * 32 + threadIdx.x % 32, r = e / pieces, piece = e % pieces;
+        if (r >= 16) continue;
+        uint4 y = r < present ? x[i] : make_uint4(0, 0, 0, 0);
+        *(uint4*)(to + r * T_ROW + piece * 16) = y;
+        int row = warp * 16 + r;
+        *(uint4*)(tile + piece / 8 * 8192 + row * 128 + ((piece ^ row) % 8) * 16) = y;
+    }
+    __syncwarp();
+}
+
+// Asks for what the loss of this tile needs, and for the observations of the group's next one, whose
+// cells lanes 0 to 15 have.
+__device__ inline void t_ask_for(const TLearn& a, const unsigned char* obs, unsigned int next) {
+    int lane = threadIdx.x % 32;
+    if (lane % 2 == 0) {
+        t_prefetch(a.from.advantages + a.cell);
+        t_prefetch(a.from.returns + a.cell);
+        t_prefetch(a.from.actions + (unsigned long long)a.cell * P_ACTION);
+    } else {
+        t_prefetch(a.from.log_probs + a.cell);
+        t_prefetch(a.from.values + a.cell);
+    }
+    unsigned int cell = __shfl_sync(0xffffffffu, next, lane / 2);
+    const unsigned char* from = obs + (unsigned long long)cell * (t_in(0) * 2);
+    #pragma unroll
+    for (int at = 0; at < t_in(0) * 2; at += 256) t_prefetch(from + at + lane % 2 * 128);
+}
+
 // The first pass, for samples `first`.. of the minibatch; the blocks' sums from `parts_at` on.
 extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_learn(
     const WideSettings* settings, const WideState* state, const unsigned int* order,
@@ -273,40 +310,37 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_learn(
     unsigned int parts_at) {
     extern __shared__ __align__(1024) unsigned char shared[];
     float* own_biases = (float*)(shared + T_IMAGE);
-    float* all_outs = own_biases + T_BIASES;
-    float* all_sums = all_outs + 128 * T_STRIDE;
+    unsigned char* all_scratch = (unsigned char*)(own_biases + T_BIASES);
+    float* all_sums = (float*)(all_scratch + 8 * T_SCRATCH);
     __shared__ WideWord barrier;
     unsigned int n = wide_present(state, 1, first, rows);
     unsigned int tiles = (n + 63) / 64;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     TLearn a = {settings, state, parameters,
                 {masks, actions, raws, log_probs, values, advantages, returns},
-                all_outs + warp * 16 * T_STRIDE, all_sums + threadIdx.x * 5, 0, false,
+                (float*)(all_scratch + warp * T_SCRATCH), all_sums + threadIdx.x * 5, 0, false,
                 t_shared(shared), own_biases, 0};
     for (int k = 0; k < 5; ++k) a.sums[k] = 0.0f;
     if (blockIdx.x * 2 < tiles) {
         t_load_weights(shared, image, biases, own_biases, &barrier);
     }
-    for (unsigned int tile = blockIdx.x * 2 + warp / 4; tile < tiles; tile += gridDim.x * 2) {
-        unsigned int from = tile * 64 + warp % 4 * 16;
-        const unsigned int* samples = order + state->begin + first;
+    // The cell of row lane % 16 in the group's next tile; that of another sample beyond the last.
+    const unsigned int* samples = order + state->begin + first;
+    auto cell_of = [&](unsigned int tile) {
+        unsigned int row = tile * 64 + warp % 4 * 16 + lane % 16;
+        return tiles > 0 ? samples[row < n ? row : 0] : 0;
+    };
+    unsigned int start = blockIdx.x * 2 + warp / 4, next = cell_of(start);
+    for (unsigned int tile = start; tile < tiles; tile += gridDim.x * 2) {
+        unsigned int from = tile * 64 + warp % 4 * 16, cell = next;
+        next = cell_of(tile + gridDim.x * 2);
         a.tile = kept + (unsigned long long)tile * T_KEPT;
         a.present = from + lane / 2 < n;
-        a.cell = samples[a.present ? from + lane / 2 : 0];
+        a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
+        t_fetch_samples(obs, cell, (int)(n - from), (unsigned char*)a.outs, a.tile);
         unsigned int x[t_in(0) / 4];
-        #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            unsigned int row = from + lane / 4 + e * 8;
-            const unsigned char* source =
-                row < n ? obs + (unsigned long long)samples[row] * (t_in(0) * 2) : 0;
-            #pragma unroll
-            for (int k = 0; k < t_in(0) / 16; ++k) {
-                int c = (16 * k + 2 * (lane % 4)) * 2;
-                x[4 * k + e] = source ? *(const unsigned int*)(source + c) : 0u;
-                x[4 * k + 2 + e] = source ? *(const unsigned int*)(source + c + 16) : 0u;
-            }
-        }
-        t_keep_plain(x, a.tile + t_inputs_at(0));
+        t_take_inputs((const unsigned char*)a.outs, x);
+        t_ask_for(a, obs, next);
         float unused[t_in(0) / 2];
         t_learn<0>(a, x, unused);
     }

@@ -5,8 +5,9 @@
 #define T_STAGES 4
 
 // Blocks of 64 outputs that one group of four warps works on, and what a block of two groups loads.
+__host__ __device__ constexpr int t_least(int a, int b) { return a < b ? a : b; }
 __host__ __device__ constexpr int t_group(int l) {
-    return t_in(l) > 128 ? 1 : t_in(l) > 64 ? 2 : 4;
+    return t_least(t_in(l) > 128 ? 1 : 2, (t_out(l) + 127) / 128);
 }
 __host__ __device__ constexpr int t_jobs(int l) {
     return (t_blocks(t_out(l)) + 2 * t_group(l) - 1) / (2 * t_group(l));
@@ -14,7 +15,6 @@ __host__ __device__ constexpr int t_jobs(int l) {
 __host__ __device__ constexpr int t_jobs_before(int l) {
     return l == 0 ? 0 : t_jobs_before(l - 1) + t_jobs(l - 1);
 }
-__host__ __device__ constexpr int t_least(int a, int b) { return a < b ? a : b; }
 __host__ __device__ constexpr unsigned int t_stage(int l) {
     return (2 * t_group(l) + t_blocks(t_in(l))) * 8192;
 }

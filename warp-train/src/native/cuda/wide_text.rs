@@ -191,7 +191,9 @@ impl TensorShape {
 
     /// Shared memory of the kernel that acts.
     pub(super) fn act_bytes(&self) -> usize {
-        self.image_bytes() + 4 * (self.biases() + 128 * (self.outputs + 1))
+        // 16 rows of observations, then of outputs, for each of eight warps.
+        let row = (2 * self.widths[0] + 16).max(4 * (self.outputs + 1));
+        self.image_bytes() + 4 * self.biases() + 8 * 16 * row
     }
 
     /// Shared memory of the first pass.
@@ -208,11 +210,8 @@ impl TensorShape {
 
     /// Blocks of 64 outputs that four warps work on in the second pass.
     fn group(&self, layer: usize) -> usize {
-        match self.widths[layer] {
-            129.. => 1,
-            65.. => 2,
-            _ => 4,
-        }
+        let most = if self.widths[layer] > 128 { 1 } else { 2 };
+        self.outputs_of(layer).div_ceil(128).min(most)
     }
 
     /// Jobs of the second pass.

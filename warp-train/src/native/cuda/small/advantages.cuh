@@ -5,31 +5,6 @@
 #pragma once
 #include "order.cuh"
 
-// Sum over the block's threads, the same in all of them; `place` is theirs for the moment.
-__device__ __forceinline__ double block_sum(double x, double* place) {
-    x = warp_sum(x);
-    __syncthreads();
-    if ((threadIdx.x & 31) == 0) place[threadIdx.x / 32] = x;
-    __syncthreads();
-    double sum = 0.0;
-#pragma unroll
-    for (int i = 0; i < GROUP_THREADS / 32; ++i) sum += place[i];
-    return sum;
-}
-// The largest over the block's threads.
-__device__ __forceinline__ double block_max(double x, double* place) {
-    for (int d = 16; d > 0; d >>= 1) {
-        double other = __shfl_xor_sync(0xffffffffu, x, d);
-        x = other > x ? other : x;
-    }
-    __syncthreads();
-    if ((threadIdx.x & 31) == 0) place[threadIdx.x / 32] = x;
-    __syncthreads();
-    double most = place[0];
-    for (int i = 1; i < GROUP_THREADS / 32; ++i) most = place[i] > most ? place[i] : most;
-    return most;
-}
-
 // Loads the observations of 32 rows from `row` on, a unit or more per lane.
 #define VALUE_UNITS X_UNITS
 __device__ __forceinline__ void load_observations(const u32* records, u32 row, u32 end,
@@ -44,14 +19,15 @@ __device__ __forceinline__ void load_observations(const u32* records, u32 row, u
 }
 
 // Values of all stored observations (with a shared trunk only of those that follow the rollout).
-__device__ void write_values(UpdateShared& shared, u32* records, const SmallRun& run) {
+__device__ void write_values(UpdateShared& shared, u32* records, const SmallRun& run,
+                             Fellows blocks) {
     constexpr int net = SHARED_TRUNK ? 0 : 1;
     int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
     u32 first = SHARED_TRUNK ? N_STEPS * run.n_rows : 0u;
     u32 end = (N_STEPS + 1 + CUTS) * run.n_rows;
-    unsigned short* rows = shared.value_rows + warp * 32 * LDX;
-    u32 stride = gridDim.x * (GROUP_THREADS / 32) * 32;
-    u32 row = first + (blockIdx.x * (GROUP_THREADS / 32) + warp) * 32;
+    unsigned short* rows = shared.value_rows.x + warp * 32 * LDX;
+    u32 stride = blocks.n * (GROUP_THREADS / 32) * 32;
+    u32 row = first + (blocks.own * (GROUP_THREADS / 32) + warp) * 32;
     uint4 parts[VALUE_UNITS];
     load_observations(records, row, end, parts);
     for (; row < end; row += stride) {
@@ -68,7 +44,7 @@ __device__ void write_values(UpdateShared& shared, u32* records, const SmallRun&
         load_inputs<2>(x, rows);
         first_layer<2>(shared.net, x, h1);
         second_layer<2>(shared.net, h1, h2);
-        last_layer<2>(shared.net, h2, out);
+        last_layer<net, 2>(shared.net, h2, out);
         // Lane by lane the four rows that it and its three neighbours share.
         float value = 0.0f;
         int j = lane & 3;
@@ -98,8 +74,16 @@ __device__ __forceinline__ void add_to_minibatches(Moments& sums, const SmallRun
 #pragma unroll
     for (int epoch = 0; epoch < EPOCHS; ++epoch) {
         u32 place = Order(run, n, epoch).place(sample);
+        if (N_UPDATES > 32) {
+            // Too many for registers.
+            int part = (int)((unsigned long long)place * MINIBATCHES / n);
+            part += place >= minibatch_start(n, part + 1) ? 1 : 0;
+            sums.parts[epoch * MINIBATCHES + part][0] += advantage;
+            sums.parts[epoch * MINIBATCHES + part][1] += advantage * advantage;
+            continue;
+        }
 #pragma unroll
-        for (int part = 0; part < MINIBATCHES; ++part) {
+        for (int part = 0; part < (N_UPDATES > 32 ? 0 : MINIBATCHES); ++part) {
             bool inside = place >= minibatch_start(n, part) && place < minibatch_start(n, part + 1);
             float one = inside ? advantage : 0.0f;
             sums.parts[epoch * MINIBATCHES + part][0] += one;
@@ -162,79 +146,151 @@ __device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run
     }
 }
 
+// Per warp: sums over its lanes, or what is largest among them.
+struct WarpSums {
+    UpdateShared& shared;
+    __device__ __forceinline__ void add(int i, double x) const {
+        x = warp_sum(x);
+        if ((threadIdx.x & 31) == 0) shared.sums[i][threadIdx.x / 32] = x;
+    }
+    __device__ __forceinline__ void most(int i, float x) const {
+        for (int d = 16; d > 0; d >>= 1) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, d));
+        if ((threadIdx.x & 31) == 0) shared.sums[i][threadIdx.x / 32] = x;
+    }
+};
+
 // What this block's replicas say of the episodes that ended: count, sums of lengths and returns; then
 // what is largest of lengths, returns and their negatives.
-__device__ __forceinline__ void write_episodes(UpdateShared& shared, const float* episodes,
-                                               double* totals, const SmallRun& run) {
-    double counts[3] = {}, most[4] = {-1e300, -1e300, -1e300, -1e300};
-    for (u32 env = blockIdx.x * GROUP_THREADS + threadIdx.x; env < run.n_envs;
-         env += gridDim.x * GROUP_THREADS) {
-        const float* of = episodes + env;
+__device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* episodes,
+                                             const SmallRun& run, Fellows blocks) {
+    double counts[3] = {};
+    float most[4] = {-3e38f, -3e38f, -3e38f, -3e38f};
+    for (u32 env = blocks.own * GROUP_THREADS + threadIdx.x; env < run.n_envs;
+         env += blocks.n * GROUP_THREADS) {
+        float of[7];
+#pragma unroll
+        for (int i = 0; i < 7; ++i) of[i] = __ldcg(episodes + i * run.n_envs + env);
         if (of[0] == 0.0f) continue;
-        u32 n = run.n_envs;
 #pragma unroll
-        for (int i = 0; i < 3; ++i) counts[i] += of[i * n];
+        for (int i = 0; i < 3; ++i) counts[i] += of[i];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) most[i] = of[(3 + i) * n] > most[i] ? of[(3 + i) * n] : most[i];
+        for (int i = 0; i < 4; ++i) most[i] = fmaxf(most[i], of[3 + i]);
     }
-    for (int i = 0; i < 3; ++i) {
-        double sum = block_sum(counts[i], shared.totals);
-        if (threadIdx.x == 0) totals[4 + i] = sum;
-    }
-    for (int i = 0; i < 4; ++i) {
-        double largest = block_max(most[i], shared.totals);
-        if (threadIdx.x == 0) totals[7 + i] = largest;
-    }
+#pragma unroll
+    for (int i = 0; i < 3; ++i) sums.add(4 + i, counts[i]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums.most(7 + i, most[i]);
 }
 
 // Advantages of all rows, and this block's part of all that is summed over samples and replicas.
 __device__ void write_advantages(UpdateShared& shared, u32* records, const float* episodes,
-                                 double* totals, const SmallRun& run) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+                                 double* totals, const SmallRun& run, Fellows blocks) {
+    int warp = threadIdx.x / 32;
+    WarpSums over{shared};
+    add_episodes(over, episodes, run, blocks);
     Moments sums = {};
-    for (u32 row = blockIdx.x * (GROUP_THREADS / 32) + warp; row < run.n_rows;
-         row += gridDim.x * (GROUP_THREADS / 32))
+    for (u32 row = blocks.own * (GROUP_THREADS / 32) + warp; row < run.n_rows;
+         row += blocks.n * (GROUP_THREADS / 32))
         row_advantages(records, run, row, sums);
-    // First over lanes, then over warps, each in order.
-    auto add = [&](int i, double x) {
-        x = warp_sum(x);
-        if (lane == 0) shared.moments[i][warp] = x;
-    };
-    add(0, sums.returns[0]);
-    add(1, sums.returns[1]);
-    add(2, sums.advantages[0]);
-    add(3, sums.advantages[1]);
+    over.add(0, sums.returns[0]);
+    over.add(1, sums.returns[1]);
+    over.add(2, sums.advantages[0]);
+    over.add(3, sums.advantages[1]);
     if (NORM_ADV && MINIBATCHES > 1) {
 #pragma unroll
-        for (int i = 0; i < 2 * N_UPDATES; ++i) add(4 + i, (double)sums.parts[i / 2][i % 2]);
+        for (int i = 0; i < 2 * N_UPDATES; ++i) {
+            float x = warp_sum(sums.parts[i / 2][i % 2]);
+            if ((threadIdx.x & 31) == 0) shared.sums[16 + i][warp] = x;
+        }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < 4 + 2 * N_UPDATES; i += GROUP_THREADS) {
-        double sum = 0.0;
-        for (int w = 0; w < GROUP_THREADS / 32; ++w) sum += shared.moments[i][w];
-        totals[i < 4 ? i : 12 + i] = sum;
+    for (int i = threadIdx.x; i < N_TOTALS; i += GROUP_THREADS) {
+        double sum = shared.sums[i][0];
+        for (int w = 1; w < GROUP_THREADS / 32; ++w) {
+            double x = shared.sums[i][w];
+            sum = i >= 7 && i < 11 ? (x > sum ? x : sum) : sum + x;
+        }
+        if (i < 11 || i >= 16) __stcg(totals + i * blocks.n + blocks.own, sum);
     }
-    write_episodes(shared, episodes, totals, run);
 }
 
-// Sum of entry `i` over all blocks, by one warp.
-__device__ __forceinline__ double over_blocks(const double* totals, int i) {
+// Entry `i` of all blocks, summed by eight neighbouring lanes.
+__device__ __forceinline__ double over_blocks(const double* totals, int i, u32 n) {
     double sum = 0.0;
-    for (u32 b = threadIdx.x & 31; b < gridDim.x; b += 32) sum += __ldcg(totals + b * N_TOTALS + i);
-    return warp_sum(sum);
+    for (u32 first = threadIdx.x & 7; first < n; first += 8 * 18) {
+        double x[18];
+#pragma unroll
+        for (int k = 0; k < 18; ++k) {
+            u32 b = first + 8 * k;
+            x[k] = b < n ? __ldcg(totals + i * n + b) : 0.0;
+        }
+#pragma unroll
+        for (int k = 0; k < 18; ++k) sum += x[k];
+    }
+#pragma unroll
+    for (int d = 4; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+    return sum;
 }
 
-__device__ void read_moments(UpdateShared& shared, const double* totals, const SmallRun& run) {
+// Means and deviations of all minibatches' advantages.
+__device__ void read_moments(UpdateShared& shared, const double* totals, const SmallRun& run,
+                             u32 n_blocks) {
     u32 n = N_STEPS * run.n_rows;
-    for (int u = threadIdx.x / 32; u < N_UPDATES; u += GROUP_THREADS / 32) {
+    constexpr int entries = MINIBATCHES == 1 ? 2 : 2 * N_UPDATES;
+    for (int first = 0; first < entries; first += GROUP_THREADS / 8) {
+        int i = first + threadIdx.x / 8;
+        double sum = over_blocks(totals, (MINIBATCHES == 1 ? 2 : 16) + (i < entries ? i : 0), n_blocks);
+        if ((threadIdx.x & 7) == 0 && i < entries) shared.sums[i][0] = sum;
+    }
+    __syncthreads();
+    for (int u = threadIdx.x; u < N_UPDATES; u += GROUP_THREADS) {
         u32 count = minibatch_start(n, u % MINIBATCHES + 1) - minibatch_start(n, u % MINIBATCHES);
-        int from = MINIBATCHES == 1 ? 2 : 16 + 2 * u;
-        double sum = over_blocks(totals, from), squares = over_blocks(totals, from + 1);
+        int at = MINIBATCHES == 1 ? 0 : 2 * u;
+        double sum = shared.sums[at][0], squares = shared.sums[at + 1][0];
         double mean = sum / count, spread = squares - sum * mean;
-        spread = spread > 0.0 ? spread : 0.0;
+        float deviation = sqrtf((float)((spread > 0.0 ? spread : 0.0) / (count - 1.0)));
         bool lone = count < 2u;
         shared.mean[u] = lone ? 0.0f : (float)mean;
-        shared.scale[u] = lone ? 1.0f : (float)(1.0 / (sqrt(spread / (count - 1.0)) + 1e-8));
+        shared.scale[u] = lone ? 1.0f : 1.0f / (deviation + 1e-8f);
+    }
+    __syncthreads();
+}
+
+// This block's part of the losses' figures.
+__device__ __forceinline__ void write_losses(UpdateShared& shared, const LossSums& sums,
+                                             double* totals, Fellows blocks) {
+    float figures[5] = {sums.policy, sums.value, sums.entropy, sums.kl, sums.clipped};
+    WarpSums over{shared};
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 5; ++i) over.add(i, (double)figures[i]);
+    __syncthreads();
+    if (threadIdx.x < 5) {
+        double sum = 0.0;
+        for (int w = 0; w < GROUP_THREADS / 32; ++w) sum += shared.sums[threadIdx.x][w];
+        __stcg(totals + (11 + threadIdx.x) * blocks.n + blocks.own, sum);
     }
 }
 
+// An iteration's figures, from those of `n` blocks; by one warp.
+__device__ __forceinline__ void write_metrics(const double* totals, u32 n, float norm, float broken,
+                                              double* out) {
+    int lane = threadIdx.x & 31;
+    for (int first = 0; first < 16; first += 4) {
+        int i = first + lane / 8;
+        double sum = over_blocks(totals, i, n), most = -1e300;
+        for (u32 b = lane & 7; b < n; b += 8) {
+            double x = __ldcg(totals + i * n + b);
+            most = x > most ? x : most;
+        }
+        for (int d = 4; d > 0; d >>= 1) {
+            double other = __shfl_xor_sync(0xffffffffu, most, d);
+            most = other > most ? other : most;
+        }
+        if ((lane & 7) == 0) out[i] = i < 7 ? sum : i < 11 ? most : sum / N_UPDATES;
+    }
+    if (lane == 0) {
+        out[16] = norm / N_UPDATES;
+        out[17] = broken;
+    }
+}

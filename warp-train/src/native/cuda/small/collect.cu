@@ -5,7 +5,21 @@
 // accumulator half l % 4 holds. With 16 replicas half of the lanes mirror the other half.
 //
 // Needs, beside order.cuh's: FIRST_AGENT. For environments of one group of one agent.
+#pragma once
 #include "order.cuh"
+
+// Uniform numbers that were drawn before: the first four of a stream.
+struct Ready {
+    float u[4];
+    int next;
+};
+__device__ __forceinline__ float uniform_of(Ready& ready) { return ready.u[ready.next++]; }
+__device__ __forceinline__ float uniform_of(WarpDraw& draw) { return warp_draw_uniform(&draw); }
+template <class Stream> __device__ __forceinline__ float normal_of(Stream& stream) {
+    float u = 1.0f - uniform_of(stream);
+    float angle = 6.2831855f * uniform_of(stream);
+    return warp_sqrt(-2.0f * warp_ln(u)) * warp_cos(angle);
+}
 
 // Choices of all heads, and their log-probability.
 #if CONTINUOUS
@@ -13,14 +27,15 @@ struct Choice {
     float raw[ACTION_WIDTH], bounded[ACTION_WIDTH], log_prob;
     u32 what;
 
-    __device__ __forceinline__ void draw(const float* outputs, u32, WarpDraw stream) {
+    template <class Stream>
+    __device__ __forceinline__ void draw(const float* outputs, u32, Stream stream) {
         constexpr u32 lows[] = WARP_LOW_0, highs[] = WARP_HIGH_0;
         log_prob = 0.0f;
         what = 0u;
 #pragma unroll
         for (int i = 0; i < ACTION_WIDTH; ++i) {
             float log_std = fminf(fmaxf(outputs[ACTION_WIDTH + i], LOG_STD_MIN), LOG_STD_MAX);
-            float normal = warp_draw_normal(&stream), low = __uint_as_float(lows[i]);
+            float normal = normal_of(stream), low = __uint_as_float(lows[i]);
             raw[i] = outputs[i] + __expf(log_std) * normal;
             bounded[i] = fminf(fmaxf(raw[i], low), __uint_as_float(highs[i]));
             log_prob += -0.5f * normal * normal - log_std - 0.9189385f;
@@ -33,7 +48,8 @@ struct Choice {
     float log_prob;
     u32 what;
 
-    __device__ __forceinline__ void draw(const float* logits, u32 mask, WarpDraw stream) {
+    template <class Stream>
+    __device__ __forceinline__ void draw(const float* logits, u32 mask, Stream stream) {
         constexpr int sizes[] = HEADS;
         log_prob = 0.0f;
         what = mask << 16;
@@ -53,7 +69,7 @@ struct Choice {
                 w[i] = __expf(below[i]);
                 sum += w[i];
             }
-            float threshold = warp_draw_uniform(&stream) * sum;
+            float threshold = uniform_of(stream) * sum;
             int chosen = 0;
 #pragma unroll
             for (int i = 0; i < sizes[head]; ++i) {
@@ -135,51 +151,33 @@ __device__ __forceinline__ uint4* stored(u32* records, u32 n_rows, u32 step, u32
     return (uint4*)records + ((unsigned long long)step * n_rows + row) * RECORD_UNITS;
 }
 
-template <int TILES>
-__device__ __forceinline__ void collect(const SmallRun& run, const WarpRun& world,
-                                        const WarpArrays& arrays, const WarpTables& tables,
-                                        const NetShared& net, unsigned short* x, u32* records,
-                                        float* episodes) {
-    int lane = threadIdx.x & 31, j = lane & 3;
-    int slot = (j * 8 + lane / 4) % (16 * TILES);
-    u32 n = run.n_rows;
-    u32 number = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * 16 * TILES + slot;
-    bool writes = j < 2 * TILES && number < n;
-    u32 replica = number < n ? number : n - 1;
-    Env env = warp_env(tables);
-    State state = warp_load(arrays, replica);
-    u32 length = arrays.episode_length[replica], before = *arrays.run_step + run.steps_before, cuts = 0u;
-    float total = arrays.episode_return[0][replica];
-    Ended ended = {0.0f, 0.0f, 0.0f, -3e38f, -3e38f, -3e38f, -3e38f};
+// A replica on its way through the rollout.
+struct Replica {
+    State state;
     Seen seen;
-    seen.look(env, state, nullptr);
-    unsigned short* own = x + slot * LDX;
-#pragma unroll
-    for (int q = 0; q < X_UNITS; ++q) *(uint4*)(own + q * 8) = seen.units[q];
-    __syncwarp();
-#pragma unroll 1
-    for (u32 t = 0; t < N_STEPS; ++t) {
-        float z[Role<0>::outputs], out_tiles[TILES][4];
-        u32 inputs[TILES][KX / 16][4];
-        Hidden h1[TILES], h2[TILES];
-        load_inputs<TILES>(inputs, x);
-        first_layer<TILES>(net, inputs, h1);
-        second_layer<TILES>(net, h1, h2);
-        last_layer<TILES>(net, h2, out_tiles);
-#pragma unroll
-        for (int tile = 0; tile < TILES; ++tile) {
-            float low[Role<0>::outputs], high[Role<0>::outputs];
-            gather_outputs<0>(out_tiles[tile], low, high);
-#pragma unroll
-            for (int o = 0; o < Role<0>::outputs; ++o) {
-                float mine = j & 1 ? high[o] : low[o];
-                z[o] = tile == 0 || j / 2 == tile ? mine : z[o];
-            }
-        }
-        u32 global = world.first_replica + replica, step_number = before + 1u + t;
-        WarpDraw stream = warp_draw(world.seed, global, before + t, WARP_PURPOSE_ACTION);
-        Choice choice;
-        choice.draw(z, seen.mask, warp_draw_agent(&stream, FIRST_AGENT));
+    Ended ended;
+    u32 number;  // among the arrays' replicas
+    u32 row;     // among the rollout's
+    u32 length, cuts, before;
+    float total;
+
+    __device__ __forceinline__ void begin(const Env& env, const WarpArrays& arrays, u32 steps_done,
+                                          u32 replica, u32 row_of_rollout) {
+        number = replica;
+        row = row_of_rollout;
+        state = warp_load(arrays, replica);
+        length = arrays.episode_length[replica];
+        total = arrays.episode_return[0][replica];
+        before = steps_done;
+        cuts = 0u;
+        ended = {0.0f, 0.0f, 0.0f, -3e38f, -3e38f, -3e38f, -3e38f};
+        seen.look(env, state, nullptr);
+    }
+
+    // One step with what was chosen; stores the row if this thread `writes`.
+    __device__ __forceinline__ void advance(const Env& env, const WarpRun& world,
+                                            const WarpArrays& arrays, u32* records, u32 n, u32 t,
+                                            Choice& choice, float value, bool writes) {
         Actions actions;
         float reward = 0.0f;
         StepOut out;
@@ -192,7 +190,9 @@ __device__ __forceinline__ void collect(const SmallRun& run, const WarpRun& worl
         out.alive[0] = nullptr;
         out.terminated = false;
         out.statistics = nullptr;
-        WarpDraw draw = warp_draw(world.seed, global, step_number, WARP_PURPOSE_STEP);
+        u32 step_number = before + 1u + t;
+        WarpDraw draw =
+            warp_draw(world.seed, world.first_replica + number, step_number, WARP_PURPOSE_STEP);
         step(env, state, actions, draw, out);
         length += 1u;
         total += reward;
@@ -200,45 +200,98 @@ __device__ __forceinline__ void collect(const SmallRun& run, const WarpRun& worl
         bool truncated = limit && !out.terminated && !WARP_LIMIT_TERMINATES;
         u32 what = choice.what | (over ? ROW_ENDED : 0u) |
                    (truncated ? ROW_TRUNCATED | cuts << 26 : 0u);
-        uint4* row = stored(records, n, t, replica);
         if (writes) {
+            uint4* to = stored(records, n, t, row);
 #pragma unroll
-            for (int q = 0; q < X_UNITS; ++q) row[q] = seen.units[q];
-            float value = Role<0>::value ? z[Role<0>::outputs - 1] : 0.0f;
-            row[X_UNITS] = make_uint4(what, __float_as_uint(choice.log_prob),
+            for (int q = 0; q < X_UNITS; ++q) to[q] = seen.units[q];
+            to[X_UNITS] = make_uint4(what, __float_as_uint(choice.log_prob),
                                       __float_as_uint(value), __float_as_uint(reward));
 #if CONTINUOUS
 #pragma unroll
-            for (int i = 0; i < ACTION_WIDTH; ++i) ((float*)(row + X_UNITS + 1))[i] = choice.raw[i];
+            for (int i = 0; i < ACTION_WIDTH; ++i) ((float*)(to + X_UNITS + 1))[i] = choice.raw[i];
 #endif
         }
         seen.look(env, state, nullptr);
-        if (over) {
-            ended.add((float)length, total);
-            if (truncated && writes) {
-                uint4* last = stored(records, n, N_STEPS + 1 + cuts, replica);
+        if (over) start_again(env, world, arrays, records, n, step_number, truncated, writes);
+    }
+
+    __device__ __forceinline__ void start_again(const Env& env, const WarpRun& world,
+                                                const WarpArrays& arrays, u32* records, u32 n,
+                                                u32 step_number, bool truncated, bool writes) {
+        ended.add((float)length, total);
+        if (truncated && writes) {
+            uint4* last = stored(records, n, N_STEPS + 1 + cuts, row);
 #pragma unroll
-                for (int q = 0; q < X_UNITS; ++q) last[q] = seen.units[q];
-            }
-            cuts += truncated ? 1u : 0u;
-            warp_begin(env, world, arrays, replica, step_number, state);
-            length = 0u;
-            total = 0.0f;
-            seen.look(env, state, nullptr);
+            for (int q = 0; q < X_UNITS; ++q) last[q] = seen.units[q];
         }
+        cuts += truncated ? 1u : 0u;
+        warp_begin(env, world, arrays, number, step_number, state);
+        length = 0u;
+        total = 0.0f;
+        seen.look(env, state, nullptr);
+    }
+
+    __device__ __forceinline__ void finish(const Env& env, const WarpArrays& arrays, u32* records,
+                                           float* episodes, u32 n) {
+        uint4* last = stored(records, n, N_STEPS, row);
 #pragma unroll
-        for (int q = 0; q < X_UNITS; ++q) *(uint4*)(own + q * 8) = seen.units[q];
+        for (int q = 0; q < X_UNITS; ++q) last[q] = seen.units[q];
+        warp_save(arrays, number, state);
+        seen.look(env, state, arrays.obs[0] + (unsigned long long)number * OBS);
+        arrays.episode_length[number] = length;
+        arrays.episode_return[0][number] = total;
+        ended.write(episodes, n, row);
+    }
+};
+
+template <int TILES>
+__device__ __forceinline__ void collect(const SmallRun& run, const WarpRun& world,
+                                        const WarpArrays& arrays, const WarpTables& tables,
+                                        const NetShared& net, unsigned short* x, u32* records,
+                                        float* episodes) {
+    int lane = threadIdx.x & 31, j = lane & 3;
+    int slot = (j * 8 + lane / 4) % (16 * TILES);
+    u32 n = run.n_rows;
+    u32 number = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * 16 * TILES + slot;
+    bool writes = j < 2 * TILES && number < n;
+    Env env = warp_env(tables);
+    Replica replica;
+    u32 replica_number = number < n ? number : n - 1;
+    replica.begin(env, arrays, *arrays.run_step + run.steps_before, replica_number, replica_number);
+    unsigned short* own = x + slot * LDX;
+#pragma unroll
+    for (int q = 0; q < X_UNITS; ++q) *(uint4*)(own + q * 8) = replica.seen.units[q];
+    __syncwarp();
+#pragma unroll 1
+    for (u32 t = 0; t < N_STEPS; ++t) {
+        float z[Role<0>::outputs], out[TILES][4];
+        u32 inputs[TILES][KX / 16][4];
+        Hidden h1[TILES], h2[TILES];
+        load_inputs<TILES>(inputs, x);
+        first_layer<TILES>(net, inputs, h1);
+        second_layer<TILES>(net, h1, h2);
+        last_layer<0, TILES>(net, h2, out);
+#pragma unroll
+        for (int tile = 0; tile < TILES; ++tile) {
+            float low[Role<0>::outputs], high[Role<0>::outputs];
+            gather_outputs<0>(out[tile], low, high);
+#pragma unroll
+            for (int o = 0; o < Role<0>::outputs; ++o) {
+                float mine = j & 1 ? high[o] : low[o];
+                z[o] = tile == 0 || j / 2 == tile ? mine : z[o];
+            }
+        }
+        WarpDraw stream = warp_draw(world.seed, world.first_replica + replica.number,
+                                    replica.before + t, WARP_PURPOSE_ACTION);
+        Choice choice;
+        choice.draw(z, replica.seen.mask, warp_draw_agent(&stream, FIRST_AGENT));
+        replica.advance(env, world, arrays, records, n, t, choice,
+                        Role<0>::value ? z[Role<0>::outputs - 1] : 0.0f, writes);
+#pragma unroll
+        for (int q = 0; q < X_UNITS; ++q) *(uint4*)(own + q * 8) = replica.seen.units[q];
         __syncwarp();
     }
-    if (!writes) return;
-    uint4* last = stored(records, n, N_STEPS, replica);
-#pragma unroll
-    for (int q = 0; q < X_UNITS; ++q) last[q] = seen.units[q];
-    warp_save(arrays, replica, state);
-    seen.look(env, state, arrays.obs[0] + (unsigned long long)replica * OBS);
-    arrays.episode_length[replica] = length;
-    arrays.episode_return[0][replica] = total;
-    ended.write(episodes, n, replica);
+    if (writes) replica.finish(env, arrays, records, episodes, n);
 }
 
 template <int TILES>
@@ -250,12 +303,12 @@ __device__ __forceinline__ void collect_block(const SmallRun& run, const WarpRun
     __shared__ __align__(16) unsigned short x[4][16 * TILES * LDX];
     if (blockIdx.x == 0 && threadIdx.x == 0) *barrier = 0u;
     for (int i = threadIdx.x; i < (int)(sizeof(x) / 4); i += blockDim.x) ((u32*)x)[i] = 0u;
-    load_net<0>(net, parameters, threadIdx.x, blockDim.x);
+    load_net(net, parameters, threadIdx.x, blockDim.x);
     __syncthreads();
     collect<TILES>(run, world, arrays, tables, net, x[threadIdx.x / 32], records, episodes);
 }
 
-// One warp per 16 replicas: the quickest for up to some ten thousand of them. Blocks of up to 4 warps.
+// One warp per 16 replicas. Blocks of up to 4 warps.
 extern "C" __global__ void __launch_bounds__(128)
     small_collect_16(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
                      const float* parameters, u32* records, float* episodes, u32* barrier) {

@@ -1,39 +1,30 @@
-// From the blocks' gradients to new weights: sums in a fixed order, and Adam.
+// From minibatches to gradients, and from those to new weights.
 //
-// Needs, beside order.cuh's: BLEND_1, KEEP_2, BLEND_2, EPSILON.
+// Needs, beside order.cuh's: BLEND_1, KEEP_2, BLEND_2, EPSILON, CLIP,
+// MAX_GRAD_NORM.
 #pragma once
 #include "order.cuh"
 
-// Where an element of a small tile goes in the network: its offset in bytes, whether it stays f32,
-// and whether it is repeated over the last layer's rows; NO_ROW for none.
-#define PLACE_FLOAT (1u << 16)
-#define PLACE_REPEATED (1u << 17)
+// Where an element of a small tile goes in the network: its offset in bytes, and whether it stays f32;
+// NO_ROW for none.
+#define PLACE_FLOAT (1u << 20)
 
 template <int NET> __device__ __forceinline__ u32 place_of(const NetShared& net, int at) {
     if (at < 0) return NO_ROW;
-    u32 base = shared_address(&net), place;
-    if (at < AT_W2)
-        place = shared_address(&net.w1[at / KX * LDX + at % KX]) - base;
-    else if (at < AT_W3)
-        place = (shared_address(&net.b2[at - AT_B2]) - base) | PLACE_FLOAT;
-    else if (at < AT_B3)
-        place = shared_address(&net.w3[(at - AT_W3) / HID * LDH + (at - AT_W3) % HID]) - base;
-    else
-        place = (shared_address(&net.b3[at - AT_B3]) - base) | PLACE_FLOAT;
-    return at >= AT_W3 && repeated<NET>() ? place | PLACE_REPEATED : place;
+    u32 base = shared_address(&net);
+    if (at < AT_W2) return shared_address(&net.w1[at / KX * LDX + at % KX]) - base;
+    if (at < AT_W3) return (shared_address(&net.b2[at - AT_B2]) - base) | PLACE_FLOAT;
+    if (at < AT_B3) return shared_address(&net.w3[(at - AT_W3) / HID * LDH + (at - AT_W3) % HID]) - base;
+    return (shared_address(&net.b3[at - AT_B3]) - base) | PLACE_FLOAT;
 }
 
-template <int NET> __device__ __forceinline__ void write_place(NetShared& net, u32 place, float w) {
+__device__ __forceinline__ void write_place(NetShared& net, u32 place, float w) {
     if (place == NO_ROW) return;
-    char* to = (char*)&net + (place & 0xffffu);
-    constexpr int step = Role<NET>::outputs;
-    int n = place & PLACE_REPEATED ? 8 / step : 1;
-    for (int i = 0; i < n; ++i) {
-        if (place & PLACE_FLOAT)
-            ((float*)to)[i * step] = w;
-        else
-            ((unsigned short*)to)[i * step * LDH] = half_bits(w);
-    }
+    char* to = (char*)&net + (place & (PLACE_FLOAT - 1u));
+    if (place & PLACE_FLOAT)
+        *(float*)to = w;
+    else
+        *(unsigned short*)to = half_bits(w);
 }
 
 // One step of Adam on one parameter.
@@ -46,54 +37,191 @@ __device__ __forceinline__ void adam(float g, float step_size, float inverse_roo
     w -= step_size * __fdividef(m, root * inverse_root + EPSILON);
 }
 
-// Sums this block's slice of the gradients over the network's blocks; returns its squares' sum.
-__device__ __forceinline__ float reduce_slice(UpdateShared& shared, const float4* partials,
-                                              float4* reduced, u32 first_block, u32 n_blocks,
-                                              float factor) {
-    constexpr u32 quads = OWN_TILES * GROUP_THREADS;
-    u32 own = blockIdx.x - first_block, per_block = (quads + n_blocks - 1) / n_blocks;
-    u32 wide = per_block < GROUP_THREADS ? per_block : GROUP_THREADS;
-    u32 n_parts = GROUP_THREADS / wide, part = threadIdx.x / wide, column = threadIdx.x % wide;
-    float squares = 0.0f;
-    for (u32 base = 0; base < per_block; base += wide) {
-        u32 quad = own * per_block + base + column;
-        bool mine = part < n_parts && base + column < per_block && quad < quads;
-        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        for (u32 b = part; b < n_blocks && mine; b += 8 * n_parts) {
-            float4 x[8];
-#pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                u32 block = b + i * n_parts;
-                x[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                if (block < n_blocks) x[i] = __ldcg(partials + (first_block + block) * quads + quad);
-            }
-#pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                sum.x += x[i].x;
-                sum.y += x[i].y;
-                sum.z += x[i].z;
-                sum.w += x[i].w;
-            }
-        }
-        shared.parts[threadIdx.x] = sum;
-        __syncthreads();
-        if (part == 0 && mine) {
-            for (u32 p = 1; p < n_parts; ++p) {
-                float4 x = shared.parts[p * wide + column];
-                sum.x += x.x;
-                sum.y += x.y;
-                sum.z += x.z;
-                sum.w += x.w;
-            }
-            sum.x *= factor;
-            sum.y *= factor;
-            sum.z *= factor;
-            sum.w *= factor;
-            squares += sum.x * sum.x + sum.y * sum.y + sum.z * sum.z + sum.w * sum.w;
-            __stcg(reduced + quad, sum);
-        }
-        __syncthreads();
+// Where a network's parameters lie in memory, and where its optimiser's state is kept while it learns,
+// if not in registers.
+struct Memory {
+    float* parameters;
+    float* exp_avg;
+    float* exp_avg_sq;
+    float4* state;
+};
+
+// Parameters that this thread alone updates, in its order.
+template <int NET> struct Own {
+    static constexpr u32 quads = OWN_TILES * GROUP_THREADS;
+    static constexpr int kept = KEEPS_STATE ? OWN_TILES : 1;
+    float4 values[3][kept];  // weights and both moments
+    u32 place[SMALL_TILES][4];
+    float4* memory;
+
+    // Elements of a small tile that exist.
+    __device__ __forceinline__ bool exists(int tile) const {
+        if (tile < WIDE_TILES) return true;
+        const u32(&p)[4] = place[tile - WIDE_TILES];
+        return p[0] != NO_ROW || p[1] != NO_ROW || p[2] != NO_ROW || p[3] != NO_ROW;
     }
-    return squares;
+    __device__ __forceinline__ float4 get(int kind, int tile) const {
+        if (KEEPS_STATE) return values[kind][KEEPS_STATE ? tile : 0];
+        return __ldcg(memory + kind * quads + tile * GROUP_THREADS);
+    }
+    __device__ __forceinline__ void put(int kind, int tile, float4 x) {
+        if (KEEPS_STATE)
+            values[kind][KEEPS_STATE ? tile : 0] = x;
+        else
+            __stcg(memory + kind * quads + tile * GROUP_THREADS, x);
+    }
+
+    __device__ __forceinline__ void load(const NetShared& net, const Memory& from) {
+        int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+        const float* arrays[3] = {from.parameters, from.exp_avg, from.exp_avg_sq};
+        memory = from.state + threadIdx.x;
+#pragma unroll
+        for (int t = 0; t < OWN_TILES; ++t) {
+            float x[3][4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                int at = own_parameter<NET>(warp, lane, t, i);
+                if (t >= WIDE_TILES) place[t - WIDE_TILES][i] = place_of<NET>(net, at);
+#pragma unroll
+                for (int kind = 0; kind < 3; ++kind)
+                    x[kind][i] = at < 0 ? 0.0f : __ldcg(arrays[kind] + at);
+            }
+#pragma unroll
+            for (int kind = 0; kind < 3; ++kind)
+                put(kind, t, make_float4(x[kind][0], x[kind][1], x[kind][2], x[kind][3]));
+        }
+    }
+
+    __device__ __forceinline__ void store(const Memory& to) const {
+        int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+        float* arrays[3] = {to.parameters, to.exp_avg, to.exp_avg_sq};
+#pragma unroll
+        for (int t = 0; t < OWN_TILES; ++t) {
+#pragma unroll
+            for (int kind = 0; kind < 3; ++kind) {
+                float4 x = get(kind, t);
+                float xs[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    int at = own_parameter<NET>(warp, lane, t, i);
+                    if (at >= 0) __stcg(arrays[kind] + at, xs[i]);
+                }
+            }
+        }
+    }
+
+    // What a tile's accumulators say of parameters; 0 for what is none.
+    __device__ __forceinline__ float4 gradient(const OwnTiles& own, int tile) const {
+        float4 g = make_float4(own[tile][0], own[tile][1], own[tile][2], own[tile][3]);
+        if (tile < WIDE_TILES) return g;
+        const u32(&p)[4] = place[tile - WIDE_TILES];
+        return make_float4(p[0] == NO_ROW ? 0.0f : g.x, p[1] == NO_ROW ? 0.0f : g.y,
+                           p[2] == NO_ROW ? 0.0f : g.z, p[3] == NO_ROW ? 0.0f : g.w);
+    }
+
+    // A step of Adam along `g`; the network gets the new weights.
+    __device__ __forceinline__ void step(NetShared& net, const float4 (&g)[OWN_TILES], float clip,
+                                         float step_size, float inverse_root) {
+        int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+#pragma unroll
+        for (int t = 0; t < OWN_TILES; ++t) {
+            if (!exists(t)) continue;
+            float4 w = get(0, t), m = get(1, t), v = get(2, t);
+            adam(g[t].x * clip, step_size, inverse_root, w.x, m.x, v.x);
+            adam(g[t].y * clip, step_size, inverse_root, w.y, m.y, v.y);
+            adam(g[t].z * clip, step_size, inverse_root, w.z, m.z, v.z);
+            adam(g[t].w * clip, step_size, inverse_root, w.w, m.w, v.w);
+            put(0, t, w);
+            put(1, t, m);
+            put(2, t, v);
+            if (t < WIDE_TILES) {
+                int number = warp * WIDE_TILES + t;
+                u32* to = (u32*)(net.w2 + (number / N_TILES * 16 + lane / 4) * LDH +
+                                 number % N_TILES * 8 + 2 * (lane & 3));
+                to[0] = pack_halves(w.x, w.y);
+                to[8 * LDH / 2] = pack_halves(w.z, w.w);
+            } else {
+                const u32(&p)[4] = place[t - WIDE_TILES];
+                write_place(net, p[0], w.x);
+                write_place(net, p[1], w.y);
+                write_place(net, p[2], w.z);
+                write_place(net, p[3], w.w);
+            }
+        }
+    }
+};
+
+// Loads a lane's part of its warp's rows of a tile; rows beyond the minibatch are zeros.
+__device__ __forceinline__ void load_rows(const u32* records, const Order& order, u32 first, u32 end,
+                                          uint4 (&loaded)[LANE_UNITS]) {
+    int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int i = 0; i < LANE_UNITS; ++i) {
+        int unit = lane + 32 * i;
+        u32 at = first + unit / RECORD_UNITS;
+        loaded[i] = make_uint4(0u, 0u, 0u, 0u);
+        if (unit < WARP_ROWS * RECORD_UNITS && at < end)
+            loaded[i] = __ldcg(record_at(records, order.at(at)) + unit % RECORD_UNITS);
+    }
 }
 
+// A block's way through the minibatches of an update.
+template <int NET> struct Minibatches {
+    const SmallRun& run;
+    const u32* records;
+    Fellows blocks;  // that share its network
+    Coefficients k;
+    LossSums sums;
+    uint4 loaded[LANE_UNITS];
+    int stage;
+
+    __device__ __forceinline__ Minibatches(const SmallRun& run, const u32* records, Fellows blocks,
+                                           const float* row)
+        : run(run), records(records), blocks(blocks), sums(), stage(0) {
+        k.clip = CLIP;
+        k.value = row[0];
+        k.entropy = row[1];
+        load_first(0);
+    }
+
+    __device__ __forceinline__ u32 samples() const { return N_STEPS * run.n_rows; }
+
+    // Loads what this warp needs of minibatch `u` first.
+    __device__ __forceinline__ void load_first(int u) {
+        Order order(run, samples(), u / MINIBATCHES);
+        u32 start = minibatch_start(samples(), u % MINIBATCHES);
+        load_rows(records, order, start + blocks.own * TILE_ROWS + threadIdx.x / 32 * WARP_ROWS,
+                  minibatch_start(samples(), u % MINIBATCHES + 1), loaded);
+    }
+
+    // Adds this block's tiles of minibatch `u` to `own`; returns one over the number of samples.
+    __device__ __forceinline__ float add(UpdateShared& shared, int u, OwnTiles& own) {
+        int warp = threadIdx.x / 32;
+        Order order(run, samples(), u / MINIBATCHES);
+        u32 start = minibatch_start(samples(), u % MINIBATCHES);
+        u32 end = minibatch_start(samples(), u % MINIBATCHES + 1);
+        float one = 1.0f / (float)(end - start);
+        k.mean = NORM_ADV ? shared.mean[u] : 0.0f;
+        k.scale = NORM_ADV ? shared.scale[u] : 1.0f;
+#pragma unroll 1
+        for (u32 at = start + blocks.own * TILE_ROWS; at < end; at += blocks.n * TILE_ROWS) {
+            Stage& to = shared.stage[stage];
+            if (N_STAGES == 1) __syncthreads();
+            stage_rows(to, warp, loaded);
+            u32 following = at + blocks.n * TILE_ROWS;
+            if (following < end) load_rows(records, order, following + warp * WARP_ROWS, end, loaded);
+            __syncwarp();
+            warp_rows<NET>(shared.net, to, warp, (int)(end - at) - warp * WARP_ROWS, k, one, sums);
+            group_wait(0);
+            add_gradients(to, warp, own);
+            stage = N_STAGES == 1 ? 0 : 1 - stage;
+        }
+        if (u + 1 < N_UPDATES) load_first(u + 1);
+        return one;
+    }
+};
+
+// Scale by which a gradient of this norm is cut to the largest allowed.
+__device__ __forceinline__ float clip_of(float norm) {
+    return MAX_GRAD_NORM > 0.0f ? fminf(MAX_GRAD_NORM / (norm + 1e-6f), 1.0f) : 1.0f;
+}

@@ -236,7 +236,7 @@ __device__ __forceinline__ void warp_rows(const NetShared& net, Stage& stage, in
     stage_hidden(stage.h1 + first * LDH, h1);
     second_layer<ROWS>(net, h1, h2);
     stage_hidden(stage.h2 + first * LDH, h2);
-    last_layer<ROWS>(net, h2, out);
+    last_layer<NET, ROWS>(net, h2, out);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         float low[Role<NET>::outputs], high[Role<NET>::outputs];

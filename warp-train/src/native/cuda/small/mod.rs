@@ -6,11 +6,12 @@
 //! reads one block of figures for many iterations.
 
 mod layout;
+mod solo;
 mod text;
 
 pub(super) use text::unsupported;
 
-use crate::config::{PolicyConfig, TrainConfig};
+use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
 use crate::metrics::PolicyMetrics;
@@ -25,8 +26,10 @@ pub(super) const MOST_ITERATIONS: u64 = 256;
 /// Threads of an update's block, and samples of one of its tiles.
 const GROUP_THREADS: u32 = 256;
 const TILE_ROWS: usize = 128;
+/// Up to this many replicas per multiprocessor each has a warp for itself.
+const FEW: usize = 12;
 /// From this many replicas on a warp takes 32 of them, below 16.
-const WIDE_FROM: usize = 16_384;
+const MANY: usize = 16_384;
 /// Numbers per replica about its ended episodes.
 const EPISODE_FIGURES: usize = 7;
 
@@ -93,20 +96,20 @@ impl SmallLearner {
                 "the kernels lay out {device} parameters, the host {host}"
             )));
         }
-        let hidden = config.policies[0].config.hidden[0];
-        let tiles = if run.num_envs < WIDE_FROM || hidden > 64 { 1 } else { 2 };
         let (epochs, minibatches) = text::updates(config);
         let n_rows = run.num_envs;
         let multiprocessors = gpu.info().n_multiprocessors;
         let minibatch = (n_rows * run.num_steps).div_ceil(minibatches);
-        let blocks = (places.n_nets() * minibatch.div_ceil(TILE_ROWS)) as u32;
+        let tiles = minibatch.div_ceil(TILE_ROWS) as u32;
+        let blocks = places.n_nets() as u32 * tiles;
         let update = Launch {
-            blocks: blocks.min(multiprocessors),
+            blocks: blocks.min(text::blocks(config) * multiprocessors),
             threads: GROUP_THREADS,
             shared_bytes: sizes.shared_bytes,
             cooperative: true,
         };
-        let collect = format!("small_collect_{}", 16 * tiles);
+        let per_warp = replicas_per_warp(config, multiprocessors as usize);
+        let collect = format!("small_collect_{per_warp}");
         let mut this = Self {
             places,
             policy: config.policies[0].name.clone(),
@@ -114,11 +117,10 @@ impl SmallLearner {
             n_rows,
             arrays: Arrays::new(gpu, config, &sizes, update.blocks as usize, epochs * minibatches)?,
             kernels: [module.function(&collect)?, module.function("small_update")?],
-            launches: [collect_launch(n_rows, tiles, multiprocessors), update],
-            actor_blocks: if places.n_nets() == 1 {
-                update.blocks
-            } else {
-                update.blocks.div_ceil(2)
+            launches: [collect_launch(n_rows, per_warp, multiprocessors), update],
+            actor_blocks: match places.n_nets() {
+                1 => update.blocks,
+                _ => actor_blocks(update.blocks, tiles),
             },
             n_metrics: sizes.n_metrics,
             n_steps: 0,
@@ -166,39 +168,18 @@ impl SmallLearner {
         n: u64,
     ) -> Result<Vec<Iterated>> {
         let at = |i: u64| progress.env_steps + i * config.steps_per_iteration();
-        let keys = &config.policies[0].config;
-        self.arrays.schedule.push(&self.schedule(keys, n, at))?;
+        let mut rows = schedule(config, self.n_steps, n, at);
+        rows.resize(self.arrays.schedule.len(), 0.0);
+        self.arrays.schedule.push(&rows)?;
         for index in 0..n {
             let run = self.run_arg(config, progress, index);
             self.launch(envs, &run)?;
         }
         envs.tick((n * config.run.num_steps as u64) as u32)?;
         self.n_steps += n * self.updates as u64;
-        let words = self.arrays.metrics.pull::<u32>()?;
-        let number = |word: &[u32]| f64::from_bits(u64::from(word[0]) | u64::from(word[1]) << 32);
-        let numbers: Vec<f64> = words.chunks_exact(2).map(number).collect();
-        let samples = (self.n_rows * config.run.num_steps) as f64;
+        let numbers = doubles(&self.arrays.metrics)?;
         let rows = numbers.chunks_exact(self.n_metrics).take(n as usize).zip(0..);
-        rows.map(|(row, i)| self.iterated(row, keys, at(i), samples)).collect()
-    }
-
-    /// Coefficients of the next `n` iterations, a row each: of the value loss, of the entropy, and per
-    /// minibatch Adam's step size and the inverse root of its second correction.
-    fn schedule(&self, keys: &PolicyConfig, n: u64, at: impl Fn(u64) -> u64) -> Vec<f32> {
-        let mut rows = Vec::with_capacity(self.arrays.schedule.len());
-        let mut step = self.n_steps;
-        for i in 0..n {
-            let learning_rate = keys.learning_rate.at(at(i));
-            rows.extend([keys.vf_coef.at(at(i)) as f32, keys.ent_coef.at(at(i)) as f32]);
-            for _ in 0..self.updates {
-                step += 1;
-                let t = step as f64;
-                rows.push((learning_rate / (1.0 - 0.9_f64.powf(t))) as f32);
-                rows.push((1.0 / (1.0 - 0.999_f64.powf(t)).sqrt()) as f32);
-            }
-        }
-        rows.resize(self.arrays.schedule.len(), 0.0);
-        rows
+        rows.map(|(row, i)| iterated(row, config, at(i))).collect()
     }
 
     /// `SmallRun`.
@@ -253,52 +234,96 @@ impl SmallLearner {
         ]);
         Ok(self.kernels[1].launch(&self.launches[1], &args)?)
     }
+}
 
-    /// What a row of the kernels' figures says.
-    fn iterated(
-        &self,
-        row: &[f64],
-        keys: &PolicyConfig,
-        env_steps: u64,
-        samples: f64,
-    ) -> Result<Iterated> {
-        if row[17] != 0.0 {
-            let source = PolicyError::NonFiniteGradient { norm: row[16] };
-            return Err(Error::Policy { policy: self.policy.clone(), source });
+/// What a row of the kernels' figures says of an iteration of a run with these keys.
+fn iterated(row: &[f64], config: &TrainConfig, env_steps: u64) -> Result<Iterated> {
+    let (plan, samples) = (&config.policies[0], config.steps_per_iteration() as f64);
+    let keys = &plan.config;
+    if row[17] != 0.0 {
+        let source = PolicyError::NonFiniteGradient { norm: row[16] };
+        return Err(Error::Policy { policy: plan.name.clone(), source });
+    }
+    let variance = |sum: f64, squares: f64| squares / samples - (sum / samples).powi(2);
+    let (all, missed) = (variance(row[0], row[1]), variance(row[2], row[3]));
+    let (vf_coef, ent_coef) = (keys.vf_coef.at(env_steps), keys.ent_coef.at(env_steps));
+    let policy = PolicyMetrics {
+        learning_rate: keys.learning_rate.at(env_steps),
+        loss: row[11] + vf_coef * row[12] - ent_coef * row[13],
+        policy_loss: row[11],
+        value_loss: row[12],
+        entropy: row[13],
+        approx_kl: row[14],
+        clip_fraction: row[15],
+        grad_norm: row[16],
+        explained_variance: if all > 0.0 { 1.0 - missed / all } else { 0.0 },
+    };
+    let spread = |sum: f64, max: f64, less: f64| match row[4] > 0.0 {
+        true => Spread { sum, min: -less, max },
+        false => Spread::default(),
+    };
+    let episodes = EpisodeTotals {
+        count: row[4] as u64,
+        length: spread(row[5], row[7], row[9]),
+        returns: vec![spread(row[6], row[8], row[10])],
+        statistics: Vec::new(),
+    };
+    Ok(Iterated { episodes, policies: vec![policy] })
+}
+
+/// Coefficients of the `n` iterations from `at(0)` on, a row each: of the value loss, of the entropy, and
+/// per minibatch Adam's step size and the inverse root of its second correction. Adam has made `done`
+/// steps.
+fn schedule(config: &TrainConfig, done: u64, n: u64, at: impl Fn(u64) -> u64) -> Vec<f32> {
+    let keys = &config.policies[0].config;
+    let (epochs, minibatches) = text::updates(config);
+    let (mut rows, mut step) = (Vec::new(), done);
+    for i in 0..n {
+        let learning_rate = keys.learning_rate.at(at(i));
+        rows.extend([keys.vf_coef.at(at(i)) as f32, keys.ent_coef.at(at(i)) as f32]);
+        for _ in 0..epochs * minibatches {
+            step += 1;
+            let t = step as f64;
+            rows.push((learning_rate / (1.0 - 0.9_f64.powf(t))) as f32);
+            rows.push((1.0 / (1.0 - 0.999_f64.powf(t)).sqrt()) as f32);
         }
-        let variance = |sum: f64, squares: f64| squares / samples - (sum / samples).powi(2);
-        let (all, missed) = (variance(row[0], row[1]), variance(row[2], row[3]));
-        let (vf_coef, ent_coef) = (keys.vf_coef.at(env_steps), keys.ent_coef.at(env_steps));
-        let policy = PolicyMetrics {
-            learning_rate: keys.learning_rate.at(env_steps),
-            loss: row[11] + vf_coef * row[12] - ent_coef * row[13],
-            policy_loss: row[11],
-            value_loss: row[12],
-            entropy: row[13],
-            approx_kl: row[14],
-            clip_fraction: row[15],
-            grad_norm: row[16],
-            explained_variance: if all > 0.0 { 1.0 - missed / all } else { 0.0 },
-        };
-        let spread = |sum: f64, max: f64, less: f64| match row[4] > 0.0 {
-            true => Spread { sum, min: -less, max },
-            false => Spread::default(),
-        };
-        let episodes = EpisodeTotals {
-            count: row[4] as u64,
-            length: spread(row[5], row[7], row[9]),
-            returns: vec![spread(row[6], row[8], row[10])],
-            statistics: Vec::new(),
-        };
-        Ok(Iterated { episodes, policies: vec![policy] })
+    }
+    rows
+}
+
+/// Doubles that a kernel wrote.
+fn doubles(array: &DeviceArray) -> Result<Vec<f64>> {
+    let number = |word: &[u32]| f64::from_bits(u64::from(word[0]) | u64::from(word[1]) << 32);
+    Ok(array.pull::<u32>()?.chunks_exact(2).map(number).collect())
+}
+
+/// Replicas that a warp takes through a rollout.
+fn replicas_per_warp(config: &TrainConfig, multiprocessors: usize) -> usize {
+    let (n, hidden) = (config.run.num_envs, config.policies[0].config.hidden[0]);
+    match n {
+        _ if n <= FEW * multiprocessors && text::fits_one_warp(config) => 1,
+        MANY.. if hidden <= 64 => 32,
+        _ => 16,
     }
 }
 
 /// How a rollout is launched: few warps are spread over all multiprocessors.
-fn collect_launch(n_rows: usize, tiles: usize, multiprocessors: u32) -> Launch {
-    let warps = n_rows.div_ceil(16 * tiles) as u32;
-    let per_block = if warps > multiprocessors { 4 } else { 1 };
+fn collect_launch(n_rows: usize, per_warp: usize, multiprocessors: u32) -> Launch {
+    let warps = n_rows.div_ceil(per_warp) as u32;
+    let per_block = warps.div_ceil(multiprocessors).min(4);
     Launch { blocks: warps.div_ceil(per_block), threads: 32 * per_block, ..Launch::default() }
+}
+
+/// How many of the blocks take the policy's network, so that both networks are done at the same time.
+fn actor_blocks(blocks: u32, tiles: u32) -> u32 {
+    // A tile of the policy's network takes longer by this much.
+    let seconds = |actor: u32| {
+        let (policy, value) = (tiles.div_ceil(actor), tiles.div_ceil(blocks - actor));
+        (1.08 * f64::from(policy)).max(f64::from(value))
+    };
+    let off = |actor: u32| actor.abs_diff(blocks / 2);
+    let better = |a: &u32, b: &u32| seconds(*a).total_cmp(&seconds(*b)).then(off(*a).cmp(&off(*b)));
+    (1..blocks).min_by(better).unwrap_or(1)
 }
 
 fn sizes(gpu: &Device, kernel: &Function) -> Result<Sizes> {

@@ -52,44 +52,34 @@ __device__ __forceinline__ unsigned short half_bits(float x) {
     return bits;
 }
 
-// With one or two outputs, the rows of the last layer are repeated over the eight columns: then
-// every lane holds all outputs of its rows.
+// With one or two outputs, the rows of the last layer are read again and again for the eight columns:
+// then every lane holds all outputs of its rows.
 template <int NET> __device__ __forceinline__ constexpr bool repeated() {
     return Role<NET>::outputs <= 2;
 }
+template <int NET> __device__ __forceinline__ int output_of(int column) {
+    return repeated<NET>() ? column % Role<NET>::outputs : column;
+}
 
-// Writes a parameter of a network, by its place in memory, to where the products read it.
-template <int NET> __device__ __forceinline__ void place_parameter(NetShared& net, int at, float w) {
-    if (at < AT_W2) {
-        net.w1[at / KX * LDX + at % KX] = half_bits(w);
-    } else if (at < AT_B2) {
-        net.w2[(at - AT_W2) / HID * LDH + (at - AT_W2) % HID] = half_bits(w);
-    } else if (at < AT_W3) {
-        net.b2[at - AT_B2] = w;
-    } else {
-        bool bias = at >= AT_B3;
-        int o = bias ? at - AT_B3 : (at - AT_W3) / HID;
-        int k = bias ? 0 : (at - AT_W3) % HID;
-        constexpr int step = repeated<NET>() ? Role<NET>::outputs : 8;
-        if (o >= Role<NET>::outputs) return;
-#pragma unroll
-        for (int row = 0; row < 8; row += step) {
-            if (bias)
-                net.b3[row + o] = w;
-            else
-                net.w3[(row + o) * LDH + k] = half_bits(w);
-        }
-    }
+// Four parameters of one row as halves.
+__device__ __forceinline__ void place_four(unsigned short* to, float4 w) {
+    *(uint2*)to = make_uint2(pack_halves(w.x, w.y), pack_halves(w.z, w.w));
 }
 
 // Copies a network from memory; all `n_threads` threads call it and wait for each other afterwards.
-template <int NET>
 __device__ void load_net(NetShared& net, const float* parameters, int thread, int n_threads) {
-    u32* words = (u32*)&net;
-    for (int i = thread; i < (int)(sizeof(NetShared) / 4); i += n_threads) words[i] = 0u;
-    __syncthreads();
-    for (int i = thread; i < N_PARAMETERS; i += n_threads)
-        place_parameter<NET>(net, i, parameters[i]);
+    const float4* fours = (const float4*)parameters;
+#pragma unroll 4
+    for (int i = thread; i < HID * KX / 4; i += n_threads)
+        place_four(net.w1 + i / (KX / 4) * LDX + i % (KX / 4) * 4, __ldcg(fours + i));
+#pragma unroll 4
+    for (int i = thread; i < HID * HID / 4; i += n_threads)
+        place_four(net.w2 + i / (HID / 4) * LDH + i % (HID / 4) * 4, __ldcg(fours + AT_W2 / 4 + i));
+#pragma unroll 4
+    for (int i = thread; i < 8 * HID / 4; i += n_threads)
+        place_four(net.w3 + i / (HID / 4) * LDH + i % (HID / 4) * 4, __ldcg(fours + AT_W3 / 4 + i));
+    for (int i = thread; i < HID; i += n_threads) net.b2[i] = __ldcg(parameters + AT_B2 + i);
+    if (thread < 8) net.b3[thread] = __ldcg(parameters + AT_B3 + thread);
 }
 
 __device__ __forceinline__ float activate(float x) {
@@ -200,18 +190,19 @@ __device__ __forceinline__ void second_layer(const NetShared& net, const Hidden 
 }
 
 // Columns 2 (lane & 3) and the next of rows lane / 4 and lane / 4 + 8.
-template <int R>
+template <int NET, int R>
 __device__ __forceinline__ void last_layer(const NetShared& net, const Hidden (&h2)[R],
                                            float (&out)[R][4]) {
     int lane = threadIdx.x & 31;
-    float2 bias = *(const float2*)&net.b3[2 * (lane & 3)];
+    float2 bias = make_float2(net.b3[output_of<NET>(2 * (lane & 3))],
+                              net.b3[output_of<NET>(2 * (lane & 3) + 1)]);
     float odd[R][4] = {};
 #pragma unroll
     for (int r = 0; r < R; ++r) {
         out[r][0] = out[r][2] = bias.x;
         out[r][1] = out[r][3] = bias.y;
     }
-    u32 address = shared_address(net.w3 + (lane & 7) * LDH + (lane >> 3) * 8);
+    u32 address = shared_address(net.w3 + output_of<NET>(lane & 7) * LDH + (lane >> 3) * 8);
 #pragma unroll
     for (int k = 0; k < M_TILES; k += 2) {
         u32 b[4];

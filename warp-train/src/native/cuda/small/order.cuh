@@ -7,12 +7,14 @@
 #include "gradient.cuh"
 
 #define N_UPDATES (EPOCHS * MINIBATCHES)
-#define N_STAGES (HID * ROWS <= 64 ? 2 : 1)
+#define N_STAGES (HID * ROWS * BLOCKS <= 64 ? 2 : 1)
 // Whether a thread holds weights and moments in registers.
-#define KEEPS_STATE (OWN_TILES <= 6 && ROWS == 1)
+#define KEEPS_STATE (OWN_TILES <= 6 && ROWS * BLOCKS == 1)
 // Doubles that a block reports: 16 sums, then two per minibatch.
 #define N_TOTALS (16 + 2 * N_UPDATES)
 #define N_METRICS 20
+// Coefficients of the value loss and the entropy; then two numbers per minibatch.
+#define SCHEDULE_WIDTH (2 + 2 * N_UPDATES)
 
 struct SmallRun {
     unsigned long long seed;
@@ -26,22 +28,39 @@ struct SmallRun {
     u32 end;
 };
 
+// Rows of observations of the eight warps that compute values.
+struct ValueRows {
+    unsigned short x[8 * 32 * LDX];
+};
+
+// Which of the blocks that work on one run this is.
+struct Fellows {
+    u32 own, n;
+};
+
 struct UpdateShared {
-    Stage stage[N_STAGES];
+    union {
+        Stage stage[N_STAGES];
+        // Before the first tile.
+        ValueRows value_rows;
+        double sums[N_TOTALS][8];
+        // Between the tiles of two minibatches; behind the inputs, whose padding stays zero.
+        struct {
+            float4 parts[GROUP_THREADS];
+        };
+    };
     NetShared net;
-    unsigned short value_rows[8 * 32 * LDX];
-    float4 parts[GROUP_THREADS];
-    double totals[8];
-    double moments[4 + 2 * N_UPDATES][8];
     float norms[8];
+    float pair[2][2];
     float mean[N_UPDATES], scale[N_UPDATES];
 };
+static_assert(sizeof(ValueRows) <= sizeof(Stage), "the stage is too small for what shares it");
 
 __device__ __forceinline__ void grid_wait(u32* counter, u32& target) {
     target += gridDim.x;
     __syncthreads();
     if (threadIdx.x == 0) {
-        __threadfence();
+        // Released with it is all that the block's threads wrote before their barrier.
         asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
         u32 seen;
         do {
@@ -116,3 +135,17 @@ __device__ __forceinline__ const uint4* record_at(const u32* records, u32 number
     return (const uint4*)records + (unsigned long long)number * RECORD_UNITS;
 }
 
+// Sets rows of inputs to 0: columns beyond those that are stored stay so.
+__device__ __forceinline__ void clear_inputs(unsigned short* rows, int n_rows) {
+    for (int i = threadIdx.x; i < n_rows * LDX / 2; i += GROUP_THREADS) ((u32*)rows)[i] = 0u;
+}
+
+// Sizes that the host needs to know.
+extern "C" __global__ void small_sizes(u32* sizes) {
+    sizes[0] = (u32)sizeof(UpdateShared);
+    sizes[1] = N_NETS * N_PARAMETERS;
+    sizes[2] = RECORD_UNITS;
+    sizes[3] = OWN_TILES * GROUP_THREADS * 4;
+    sizes[4] = N_TOTALS;
+    sizes[5] = N_METRICS;
+}

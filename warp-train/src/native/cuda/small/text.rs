@@ -4,11 +4,12 @@
 use crate::burn::Activation;
 use crate::config::{Algorithm, LogStd, TrainConfig};
 use std::fmt::Write;
+use warp_func::Start;
 use warp_func::cuda::{EnvKernels, Source};
 use warp_sample::{ActionLayout, Bounding};
 
 /// Included files: names and texts.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 11] = [
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
     ("loss.cuh", include_str!("loss.cuh")),
@@ -17,7 +18,9 @@ const FILES: [(&str, &str); 9] = [
     ("advantages.cuh", include_str!("advantages.cuh")),
     ("descent.cuh", include_str!("descent.cuh")),
     ("collect.cu", include_str!("collect.cu")),
+    ("collect_few.cu", include_str!("collect_few.cu")),
     ("update.cu", include_str!("update.cu")),
+    ("solo.cu", include_str!("solo.cu")),
 ];
 
 /// Rows of the last layer's tile: outputs of a network at most.
@@ -26,6 +29,8 @@ const MOST_OUTPUTS: usize = 8;
 const MOST_INPUTS: usize = 31;
 /// The same beside layers of 128.
 const MOST_INPUTS_128: usize = 15;
+/// Inputs and width of layers at most where a warp has one replica.
+const MOST_OF_ONE: (usize, usize) = (15, 64);
 /// Heads that a stored row has room for, and choices of one.
 const MOST_HEADS: usize = 4;
 const MOST_CHOICES: usize = 15;
@@ -96,30 +101,73 @@ pub(super) fn cuts(config: &TrainConfig) -> u32 {
     }
 }
 
-/// The translation unit for `config` on an environment with the text `env`.
+/// Samples of a minibatch from which on two blocks share a multiprocessor: their barriers and sums
+/// over blocks cost more, their tiles less.
+const LARGE_MINIBATCH: usize = 200_000;
+
+/// Blocks of an update on one multiprocessor.
+pub(super) fn blocks(config: &TrainConfig) -> u32 {
+    let minibatch = config.run.num_envs * config.run.num_steps / updates(config).1;
+    if minibatch >= LARGE_MINIBATCH && config.policies[0].config.hidden[0] <= 64 { 2 } else { 1 }
+}
+
+/// Whether a warp can have a replica for itself.
+pub(super) fn fits_one_warp(config: &TrainConfig) -> bool {
+    let (inputs, hidden) = MOST_OF_ONE;
+    config.spec.groups[0].observation_width() <= inputs
+        && config.policies[0].config.hidden[0] <= hidden
+}
+
+/// Replicas that one block can take, a warp or two for each, so that a whole run fits into it.
+const THREADS_PER_RUN: usize = 256;
+/// Samples of a minibatch at most where one block has to take all of it.
+const SOLO_MINIBATCH: usize = 1024;
+
+/// Whether a run is small enough for a block per network.
+#[must_use]
+pub(super) fn is_solo(config: &TrainConfig) -> bool {
+    let (run, hidden) = (&config.run, config.policies[0].config.hidden[0]);
+    fits_one_warp(config)
+        && run.start != Start::Pool
+        && run.num_envs * hidden <= THREADS_PER_RUN
+        && run.num_envs * run.num_steps / updates(config).1 <= SOLO_MINIBATCH
+}
+
+/// The translation unit for `config` on an environment with the text `env`: of a rollout and an update.
 pub(super) fn source(config: &TrainConfig, env: &EnvKernels) -> Source {
+    source_of(config, env, blocks(config), &["collect_few.cu", "update.cu"])
+}
+
+/// The same of whole runs.
+pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels) -> Source {
+    source_of(config, env, 2, &["solo.cu"])
+}
+
+fn source_of(config: &TrainConfig, env: &EnvKernels, blocks: u32, files: &[&str]) -> Source {
     let mut text = String::new();
     for (name, value) in constants(config) {
         let _ = writeln!(text, "#define {name} {value}");
     }
+    let _ = writeln!(text, "#define BLOCKS {blocks}");
     // A name of the environment's body is none of ours.
     text.push_str("namespace warp_small {\n");
-    text.push_str("#include \"collect.cu\"\n#include \"update.cu\"\n}\n");
+    for file in files {
+        let _ = writeln!(text, "#include \"{file}\"");
+    }
+    text.push_str("}\n");
     let mut source = env.source("small.cu", &text);
     source.headers.extend(FILES.iter().map(|(name, text)| ((*name).into(), (*text).into())));
     source
 }
 
 /// Macros and their values.
-fn constants(config: &TrainConfig) -> Vec<(&'static str, String)> {
+pub(super) fn constants(config: &TrainConfig) -> Vec<(&'static str, String)> {
     let (plan, run) = (&config.policies[0], &config.run);
     let keys = &plan.config;
     let flag = |on: bool| u32::from(on).to_string();
     let number = |value: f64| format!("{:e}f", value as f32);
     let ppo = keys.algorithm == Algorithm::Ppo;
-    let (epochs, minibatches) =
-        if ppo { (keys.update_epochs, keys.num_minibatches) } else { (1, 1) };
-    let minibatches = minibatches.min(run.num_envs * run.num_steps);
+    let (epochs, minibatches) = updates(config);
     let group = &config.spec.groups[0];
     let heads: Vec<String> = plan.layout.head_sizes().iter().map(usize::to_string).collect();
     let compat = keys.compat_last_step && !ppo;
@@ -150,6 +198,7 @@ fn constants(config: &TrainConfig) -> Vec<(&'static str, String)> {
         ("BLEND_2", number(1.0 - 0.999)),
         ("EPSILON", number(keys.adam_eps)),
         ("FIRST_AGENT", "0".into()),
+        ("ROWS", "1".into()),
     ];
     match &plan.layout {
         ActionLayout::Discrete(_) => constants.push(("HEADS", format!("{{{}}}", heads.join(", ")))),
@@ -166,9 +215,11 @@ fn constants(config: &TrainConfig) -> Vec<(&'static str, String)> {
 
 /// How many times a rollout's samples are cut into how many minibatches.
 pub(super) fn updates(config: &TrainConfig) -> (usize, usize) {
-    let of = |name: &str| {
-        let found = constants(config).into_iter().find(|(key, _)| *key == name);
-        found.and_then(|(_, value)| value.parse().ok()).unwrap_or(1)
-    };
-    (of("EPOCHS"), of("MINIBATCHES"))
+    let (keys, run) = (&config.policies[0].config, &config.run);
+    match keys.algorithm {
+        Algorithm::Ppo => {
+            (keys.update_epochs, keys.num_minibatches.min(run.num_envs * run.num_steps))
+        }
+        Algorithm::A2c => (1, 1),
+    }
 }

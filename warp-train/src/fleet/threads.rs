@@ -1,4 +1,6 @@
-//! A fleet on the processor: every thread takes the next run and trains it to its end by itself.
+//! A fleet run by run: every thread takes the next run and trains it to its end by itself.
+//!
+//! This is what the processor does, and any device whose learner knows one run at a time.
 
 use super::{FleetEvent, FleetLearner, FleetRun, Watch};
 use crate::config::TrainConfig;
@@ -13,21 +15,21 @@ use warp_func::Registry;
 pub(super) type MakeLearner = dyn Fn(&TrainConfig) -> Result<Box<dyn Learner>> + Sync;
 
 /// Runs side by side on some threads.
-pub struct CpuFleet<'a> {
+pub struct ThreadFleet<'a> {
     registry: &'a Registry,
     backend: String,
     make: Box<MakeLearner>,
     threads: usize,
 }
 
-impl std::fmt::Debug for CpuFleet<'_> {
+impl std::fmt::Debug for ThreadFleet<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut s = f.debug_struct("CpuFleet");
+        let mut s = f.debug_struct("ThreadFleet");
         s.field("backend", &self.backend).field("threads", &self.threads).finish_non_exhaustive()
     }
 }
 
-impl<'a> CpuFleet<'a> {
+impl<'a> ThreadFleet<'a> {
     /// A fleet of `threads` runs at a time, with learners of `backend` that `make` makes.
     pub fn new(
         registry: &'a Registry,
@@ -53,8 +55,10 @@ impl<'a> CpuFleet<'a> {
             if stop.load(Ordering::Relaxed) {
                 return ControlFlow::Break(());
             }
-            match trainer.iterate() {
-                Ok(metrics) => watch(run.number, FleetEvent::Iteration(&metrics))?,
+            match trainer.advance(run.config.run.total_steps) {
+                Ok(done) => done
+                    .iter()
+                    .try_for_each(|metrics| watch(run.number, FleetEvent::Iteration(metrics)))?,
                 Err(error) => return broken(error),
             }
         }
@@ -62,7 +66,7 @@ impl<'a> CpuFleet<'a> {
     }
 }
 
-impl FleetLearner for CpuFleet<'_> {
+impl FleetLearner for ThreadFleet<'_> {
     fn backend(&self) -> String {
         self.backend.clone()
     }

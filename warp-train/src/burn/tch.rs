@@ -1,0 +1,334 @@
+//! Burn's networks on an NVIDIA GPU: the only file that knows LibTorch.
+//!
+//! [`TorchLearner`] is the device's learner with burn's networks in it. Observations, outputs,
+//! parameters and gradients are the project's own arrays, which burn's tensors see without a copy.
+//!
+//! LibTorch works on the legacy default stream, everything else on the device's own, which does not
+//! wait for that one. So every piece of LibTorch's work stands between two events: it waits for all
+//! that was started before, and all that comes later waits for it. That also makes it safe that
+//! LibTorch hands freed memory on: whoever gets it has waited.
+#![expect(unsafe_code, reason = "tensors over memory that LibTorch does not own")]
+
+use super::learner::network_config;
+use super::network::{ActorCritic, PolicyNetwork};
+use super::parameters::{ParameterSpec, read};
+use crate::config::TrainConfig;
+use crate::error::{Error, Result};
+use crate::learner::{Iterated, Learner, LearnerState, Progress};
+use crate::metrics::PolicyMetrics;
+use crate::native::cuda::{CudaLearner, ForeignNetwork, ForeignParts};
+use crate::rollout::Rollout;
+use burn::backend::LibTorch;
+use burn::backend::libtorch::TchTensor;
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Device, Gradients, Tensor};
+use std::sync::Arc;
+use warp_data::cuda::cudarc::driver::{CudaEvent, CudaStream, DriverError};
+use warp_data::cuda::{Device as Gpu, DeviceArray};
+use warp_func::VecEnv;
+
+unsafe extern "C" {
+    /// Of burn-tch: names something in LibTorch's CUDA library, so that the linker keeps it.
+    fn dummy_cuda_dependency();
+}
+
+/// Burn's perceptrons through LibTorch, on environments that live on the GPU.
+#[derive(Debug)]
+pub struct TorchLearner(CudaLearner);
+
+impl TorchLearner {
+    /// The policies of `config`, initialised from its seed as every learner's.
+    ///
+    /// # Errors
+    /// A LibTorch that finds no GPU, or a key that learners on a GPU do not know.
+    pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
+        // SAFETY: asks LibTorch for the width of a warp.
+        unsafe { dummy_cuda_dependency() };
+        if !tch::Cuda::is_available() {
+            return Err(Error::Invalid(
+                "LibTorch finds no GPU: libtorch_cuda.so and the CUDA libraries that it needs must \
+                 lie on the loader's path (LD_LIBRARY_PATH)"
+                    .into(),
+            ));
+        }
+        Ok(Self(CudaLearner::of_networks(config, threads, make)?))
+    }
+}
+
+impl Learner for TorchLearner {
+    fn backend(&self) -> &'static str {
+        "burn-tch"
+    }
+
+    fn forward(
+        &mut self,
+        policy: usize,
+        obs: &[f32],
+        n_rows: usize,
+        outputs: &mut [f32],
+        values: &mut [f32],
+    ) -> Result<()> {
+        self.0.forward(policy, obs, n_rows, outputs, values)
+    }
+
+    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyMetrics>> {
+        self.0.update(rollout, progress)
+    }
+
+    fn iterates(&self) -> Option<u64> {
+        self.0.iterates()
+    }
+
+    fn iterate(
+        &mut self,
+        envs: &mut dyn VecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        self.0.iterate(envs, progress, n)
+    }
+
+    fn state(&self) -> LearnerState {
+        self.0.state()
+    }
+
+    fn load_state(&mut self, state: &LearnerState) -> Result<()> {
+        self.0.load_state(state)
+    }
+}
+
+/// The network of one policy, whose parameters are views of the device's.
+fn make(parts: &ForeignParts<'_>) -> Result<Box<dyn ForeignNetwork>> {
+    let plan = &parts.config.policies[parts.index];
+    let invalid = |e| Error::Policy { policy: plan.name.clone(), source: e };
+    let config = network_config(parts.config, parts.index);
+    let n_outputs = config.layout.output_width();
+    let network = ActorCritic::new(&config, 0, &Device::flex()).map_err(invalid)?.valid();
+    let (specs, _) = read(&network).map_err(invalid)?;
+    let gpu = parts.parameters.device().clone();
+    let streams = Streams::new(&gpu)?;
+    let place = |spec: &ParameterSpec| {
+        let found = parts.places.iter().find(|(name, _)| *name == spec.name);
+        let (_, range) = found.ok_or_else(|| {
+            Error::Invalid(format!("parameter \"{}\" has no place on the GPU", spec.name))
+        })?;
+        Ok(Place { start: range.start, shape: spec.shape.clone(), transposed: spec.transposed })
+    };
+    let places = specs.iter().map(place).collect::<Result<Vec<_>>>()?;
+    let views = places.iter().map(|place| place.view(parts.parameters)).collect::<Result<Vec<_>>>();
+    let network = network.map(&mut Viewer { views: views?.into_iter() });
+    let width = config.observation_width;
+    let parameters = parts.parameters.clone();
+    let graph = None;
+    Ok(Box::new(TorchNetwork { network, places, parameters, streams, width, n_outputs, graph }))
+}
+
+/// An actor-critic on LibTorch's tensors.
+#[derive(Debug)]
+struct TorchNetwork {
+    network: ActorCritic,
+    places: Vec<Place>,
+    /// What the network's parameters are views of: kept as long as they.
+    #[expect(dead_code, reason = "held for its memory")]
+    parameters: DeviceArray,
+    streams: Streams,
+    width: usize,
+    n_outputs: usize,
+    /// Of the last forward pass that learns: leaves, outputs and values.
+    graph: Option<(ActorCritic, Tensor<2>, Tensor<2>)>,
+}
+
+impl ForeignNetwork for TorchNetwork {
+    fn forward(
+        &mut self,
+        (x, at): (&DeviceArray, usize),
+        rows: usize,
+        outs: &DeviceArray,
+        learns: bool,
+    ) -> Result<()> {
+        let input = view(x, at, &[rows, self.width], &[self.width, 1])?;
+        let outs = view(outs, 0, &[rows, self.n_outputs + 1], &[self.n_outputs + 1, 1])?;
+        self.streams.torch_waits()?;
+        let input = tensor::<2>(input);
+        // A second handle, so that no operation works in place on what is not LibTorch's.
+        let kept = input.clone();
+        let (policy, values) = if learns {
+            let network = self.network.clone().train();
+            let (policy, values) = network.forward(input.autodiff());
+            let plain = (policy.clone().without_autodiff(), values.clone().without_autodiff());
+            self.graph = Some((network, policy, values));
+            plain
+        } else {
+            self.network.forward(input)
+        };
+        let both = [torch(policy)?, torch(values)?];
+        tch::Tensor::f_cat_out(&outs, &both, 1).map_err(failed)?;
+        drop(kept);
+        self.streams.device_waits()
+    }
+
+    fn backward(&mut self, d_outs: &DeviceArray, gradient: &DeviceArray, adds: bool) -> Result<()> {
+        let Some((network, policy, values)) = self.graph.take() else {
+            return Err(Error::Invalid("a way back needs a forward pass that learns".into()));
+        };
+        let (rows, row) = (policy.dims()[0], self.n_outputs + 1);
+        let columns = |from: usize, n: usize| view(d_outs, from, &[rows, n], &[row, 1]);
+        let (d_policy, d_values) = (columns(0, self.n_outputs)?, columns(self.n_outputs, 1)?);
+        self.streams.torch_waits()?;
+        let (d_policy, d_values) = (tensor::<2>(d_policy), tensor::<2>(d_values));
+        let kept = (d_policy.clone(), d_values.clone());
+        // A scalar whose gradient by the outputs is the one that is given.
+        let gradients = ((policy * d_policy).sum() + (values * d_values).sum()).backward();
+        drop(kept);
+        let places = self.places.iter();
+        let mut copier =
+            Copier { gradients: &gradients, places, to: gradient, adds, failure: None };
+        network.visit(&mut copier);
+        copier.failure.map_or(Ok(()), Err)?;
+        self.streams.device_waits()
+    }
+}
+
+/// Where a parameter lies in the flat vector, and how burn sees it.
+#[derive(Debug, Clone)]
+struct Place {
+    start: usize,
+    /// Burn's: `[inputs, outputs]` for weights, which lie there as `[outputs, inputs]`.
+    shape: Vec<usize>,
+    transposed: bool,
+}
+
+impl Place {
+    fn view(&self, array: &DeviceArray) -> Result<tch::Tensor> {
+        let strides = match (&self.shape[..], self.transposed) {
+            ([inputs, _], true) => vec![1, *inputs],
+            ([_, outputs], false) => vec![*outputs, 1],
+            _ => vec![1; self.shape.len()],
+        };
+        view(array, self.start, &self.shape, &strides)
+    }
+}
+
+/// Puts views into a module, in the order in which burn visits it.
+struct Viewer<I> {
+    views: I,
+}
+
+impl<I: Iterator<Item = tch::Tensor>> ModuleMapper for Viewer<I> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        match self.views.next() {
+            Some(view) => param.map(|_| tensor(view)),
+            None => param,
+        }
+    }
+}
+
+/// Writes or adds a module's gradients to their places, in the same order.
+struct Copier<'a> {
+    gradients: &'a Gradients,
+    places: std::slice::Iter<'a, Place>,
+    to: &'a DeviceArray,
+    adds: bool,
+    failure: Option<Error>,
+}
+
+impl Copier<'_> {
+    fn copy<const D: usize>(&self, place: &Place, gradient: Option<Tensor<D>>) -> Result<()> {
+        let mut to = place.view(self.to)?;
+        match gradient {
+            Some(gradient) if self.adds => to.f_add_(&torch(gradient)?).map(drop),
+            Some(gradient) => {
+                to.copy_(&torch(gradient)?);
+                Ok(())
+            }
+            None if self.adds => Ok(()),
+            None => to.f_zero_().map(drop),
+        }
+        .map_err(failed)
+    }
+}
+
+impl ModuleVisitor for Copier<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let Some(place) = self.places.next() else { return };
+        if let Err(error) = self.copy(place, param.val().grad(self.gradients)) {
+            self.failure.get_or_insert(error);
+        }
+    }
+}
+
+/// LibTorch's stream and the device's, and what each waits for.
+#[derive(Debug)]
+struct Streams {
+    device: Arc<CudaStream>,
+    torch: Arc<CudaStream>,
+    of_device: CudaEvent,
+    of_torch: CudaEvent,
+}
+
+impl Streams {
+    fn new(gpu: &Gpu) -> Result<Self> {
+        let event = || gpu.context().new_event(None).map_err(stream_failed);
+        let (device, torch) = (gpu.stream().clone(), gpu.context().default_stream());
+        Ok(Self { device, torch, of_device: event()?, of_torch: event()? })
+    }
+
+    /// LibTorch's next work waits for what the device was given.
+    fn torch_waits(&self) -> Result<()> {
+        self.of_device.record(&self.device).map_err(stream_failed)?;
+        self.torch.wait(&self.of_device).map_err(stream_failed)
+    }
+
+    /// The device's next work waits for what LibTorch was given.
+    fn device_waits(&self) -> Result<()> {
+        self.of_torch.record(&self.torch).map_err(stream_failed)?;
+        self.device.wait(&self.of_torch).map_err(stream_failed)
+    }
+}
+
+/// A tensor of LibTorch's over elements of an array from `at` on; nothing is copied.
+fn view(array: &DeviceArray, at: usize, shape: &[usize], strides: &[usize]) -> Result<tch::Tensor> {
+    let last: usize = shape.iter().zip(strides).map(|(n, by)| n.saturating_sub(1) * by).sum();
+    let empty = shape.contains(&0);
+    if array.dtype() != warp_core::DType::F32 || (!empty && at + last >= array.len()) {
+        return Err(Error::Invalid(format!(
+            "array \"{}\" of {} elements can't be seen as {shape:?} from element {at} on",
+            array.name(),
+            array.len()
+        )));
+    }
+    let signed = |numbers: &[usize]| numbers.iter().map(|n| *n as i64).collect::<Vec<_>>();
+    let address = (array.ptr() + 4 * at as u64) as *const u8;
+    let device = tch::Device::Cuda(array.device().info().ordinal);
+    // SAFETY: all elements lie within the array, as checked above. It lives longer than the tensor:
+    // views of a rollout are dropped before the call that got the array returns, and those of the
+    // parameters lie in the struct that keeps the array.
+    let tensor = unsafe {
+        tch::Tensor::f_from_blob(
+            address,
+            &signed(shape),
+            &signed(strides),
+            tch::Kind::Float,
+            device,
+        )
+    };
+    tensor.map_err(failed)
+}
+
+fn tensor<const D: usize>(tensor: tch::Tensor) -> Tensor<D> {
+    Tensor::from_primitive::<LibTorch>(TchTensor::new(tensor))
+}
+
+fn torch<const D: usize>(tensor: Tensor<D>) -> Result<tch::Tensor> {
+    let primitive = tensor.try_into_primitive::<LibTorch>();
+    let elsewhere = |e| Error::Invalid(format!("a tensor is not LibTorch's: {e:?}"));
+    primitive.map(|primitive| primitive.tensor).map_err(elsewhere)
+}
+
+fn failed(error: tch::TchError) -> Error {
+    Error::Invalid(format!("LibTorch: {error}"))
+}
+
+fn stream_failed(error: DriverError) -> Error {
+    Error::Invalid(format!("ordering LibTorch's work with the GPU's: {error}"))
+}
