@@ -3,7 +3,7 @@
 use warp_core::toml::Table;
 
 /// By environment and, where it matters, algorithm. The first one of an environment is its default.
-const DEFAULTS: [(&str, &str, &str); 12] = [
+const DEFAULTS: [(&str, &str, &str); 13] = [
     ("cartpole", "ppo", include_str!("../configs/cartpole.toml")),
     ("cartpole", "a2c", include_str!("../configs/cartpole-a2c.toml")),
     ("catalysis", "ppo", include_str!("../configs/catalysis.toml")),
@@ -11,6 +11,7 @@ const DEFAULTS: [(&str, &str, &str); 12] = [
     ("acrobot", "ppo", include_str!("../configs/acrobot.toml")),
     ("mountain_car", "ppo", include_str!("../configs/mountain_car.toml")),
     ("continuous_mountain_car", "ppo", include_str!("../configs/continuous_mountain_car.toml")),
+    ("covid19", "ppo", include_str!("../configs/covid19.toml")),
     ("pendulum", "ppo", include_str!("../configs/pendulum.toml")),
     ("tag_gridworld", "ppo", include_str!("../configs/tag_gridworld.toml")),
     ("tag_gridworld", "a2c", include_str!("../configs/tag_gridworld-a2c.toml")),

@@ -16,7 +16,7 @@ use warp_core::{
 };
 use warp_envs::{Registry, VecOptions};
 use warp_examples::render::scene::Shape;
-use warp_examples::render::{Moment, Scene, View};
+use warp_examples::render::{Moment, Past, Scene, View};
 
 /// The steps that a command says it has drawn.
 fn steps(said: &Said) -> usize {
@@ -199,38 +199,34 @@ impl Env for Impostor {
     }
 }
 
-fn scene(registry: &Registry, env: &str) -> Scene {
+/// What is drawn of an environment, and whether it is its observations as bars: those have the name of
+/// their group beside them.
+fn scene(registry: &Registry, env: &str) -> (Scene, bool) {
     let entry = registry.get(env).unwrap();
     let mut envs = entry.make(&Table::new(), &VecOptions::default()).unwrap();
     envs.step().unwrap();
-    let config = entry.describe(&Table::new()).unwrap().0;
+    let (config, spec) = entry.describe(&Table::new()).unwrap();
     let (view, mut past) = (View::new(&*envs, &config), Past::default());
     past.record(&view);
     let moment = Moment::of(&view.with_past(&past));
     assert!(moment.summary().starts_with("step 1, "), "{}", moment.summary());
     assert!(moment.picture(200).unwrap().pixels.len() > 200 * 60 * 3);
-    moment.scene
+    let group = &spec.groups[0].name;
+    let names_it =
+        |shape: &Shape| matches!(shape, Shape::Label { text, .. } if text.starts_with(group));
+    let is_bars = moment.scene.shapes.iter().any(names_it);
+    (moment.scene, is_bars)
 }
 
 #[test]
 fn an_environment_without_a_drawing_shows_its_observations() {
-    // Bars have the name of their group beside them.
-    let group_of = |env: &str| match env {
-        "catalysis" | "catalysis_two_atoms" => "path",
-        "covid19" => "governor",
-        _ => "",
-    };
-    let is_bars = |scene: &Scene, group: &str| {
-        let names_it =
-            |shape: &Shape| matches!(shape, Shape::Label { text, .. } if text.starts_with(group));
-        scene.shapes.iter().any(names_it)
-    };
     let registry = warp_envs::registry();
     for entry in registry.entries() {
-        assert!(!is_bars(&scene(&registry, entry.name)), "{} has no drawing", entry.name);
+        let (_, is_bars) = scene(&registry, entry.name);
+        assert!(!is_bars, "{} has no drawing", entry.name);
     }
-    let scene = scene(&Registry::new().with::<Impostor>(), "cartpole");
-    assert!(is_bars(&scene));
+    let (scene, is_bars) = scene(&Registry::new().with::<Impostor>(), "cartpole");
+    assert!(is_bars);
     // A label, a bar for each number, a base line.
     assert_eq!(scene.shapes.len(), 5);
 }

@@ -98,19 +98,51 @@ fn ten_steps_lead_to_the_same_parameters() {
 
 #[test]
 fn results_do_not_depend_on_threads() {
-    let case = "env_id = \"cartpole\"\nnum_envs = 64\nnum_steps = 16\nhidden = [32, 32]";
-    let table = case.parse().unwrap();
-    let config = TrainConfig::resolve(&table, &warp_envs::registry()).unwrap();
-    let after = |threads: usize| -> LearnerState {
-        let mut trainer = native(&config, threads);
-        (0..4).for_each(|_| {
-            trainer.iterate().unwrap();
-        });
-        trainer.learner().state()
-    };
-    let one = after(1);
-    assert_eq!(one, after(2));
-    assert_eq!(one, after(3));
+    // Minibatches of several chunks, of networks apart and shared, and one of a few rows.
+    for case in [
+        "env_id = \"cartpole\"\nnum_envs = 64\nnum_steps = 16\nhidden = [32, 32]",
+        "env_id = \"pendulum\"\nnum_envs = 64\nnum_steps = 20\nhidden = [24]\nshared_trunk = true\n\
+         num_minibatches = 1",
+        "env_id = \"cartpole\"\nnum_envs = 3\nnum_steps = 30\nhidden = [16]\nnorm_obs = true",
+    ] {
+        let config = TrainConfig::resolve(&case.parse().unwrap(), &warp_envs::registry()).unwrap();
+        let after = |threads: usize| -> LearnerState {
+            let mut trainer = native(&config, threads);
+            (0..4).for_each(|_| {
+                trainer.iterate().unwrap();
+            });
+            trainer.learner().state()
+        };
+        let one = after(1);
+        assert_eq!(one, after(2), "{case}");
+        assert_eq!(one, after(3), "{case}");
+    }
+}
+
+/// Outputs and values that are asked for apart are those that come together.
+#[test]
+fn values_apart_are_values_together() {
+    for case in CASES {
+        let config = config(case);
+        let mut learner = NativeLearner::new(&config, 1).unwrap();
+        let width = config.spec.groups[config.policies[0].groups[0]].observation_width();
+        let n_outputs = config.policies[0].layout.output_width();
+        for n in [1, 5, 300] {
+            let obs: Vec<f32> = (0..n * width).map(|i| (i * 37 % 19) as f32 / 9.0 - 1.0).collect();
+            let (mut outputs, mut values) = (vec![0.0; n * n_outputs], vec![0.0; n]);
+            learner.forward(0, &obs, n, &mut outputs, &mut values).unwrap();
+            let (mut alone, mut alone_values) = (outputs.clone(), values.clone());
+            alone.fill(9.0);
+            alone_values.fill(9.0);
+            let apart = learner.outputs(0, &obs, &mut alone).unwrap();
+            assert_eq!(apart, !config.policies[0].config.shared_trunk, "{case}");
+            if apart {
+                assert_eq!(alone, outputs, "{case}");
+            }
+            learner.values(0, &obs, &mut alone_values).unwrap();
+            assert_eq!(alone_values, values, "{case}");
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::workspace::{self, CommandLine, LIBRARIES};
 
 /// Features that a machine without extra libraries cannot build.
-const LEFT_OUT: [&str; 1] = ["tch"];
+const LEFT_OUT: [&str; 2] = ["tch", "tch-doc"];
 
 /// Runs the commands for the named crates, or for all of them and the packaging; stops at the
 /// first that fails.

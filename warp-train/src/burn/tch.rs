@@ -8,6 +8,7 @@
 //! that was started before, and all that comes later waits for it. That also makes it safe that
 //! LibTorch hands freed memory on: whoever gets it has waited.
 #![expect(unsafe_code, reason = "tensors over memory that LibTorch does not own")]
+#![expect(deprecated, reason = "burn-tch: there is no other way to an NVIDIA GPU that builds offline")]
 
 use super::learner::network_config;
 use super::network::{ActorCritic, PolicyNetwork};

@@ -281,14 +281,6 @@ impl NativePolicy {
         self.network.has_critic()
     }
 
-    /// One step of Adam; the norm of the gradient before clipping.
-    pub(super) fn step(&mut self, learning_rate: f64, max_norm: f64) -> Result<f64, PolicyError> {
-        let Self { adam, parameters, gradients, .. } = self;
-        let norm = adam.step(parameters, gradients, learning_rate, max_norm)?;
-        self.turn_weights();
-        Ok(norm)
-    }
-
     fn reserve(&mut self, n_chunks: usize) {
         if self.chunks.len() < n_chunks {
             self.chunks.resize_with(n_chunks, Mutex::default);

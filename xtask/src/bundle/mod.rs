@@ -138,8 +138,17 @@ fn program(build: &str) -> Result<PathBuf> {
 
 /// Those of the test binaries called `cuda*` that have tests named `cuda_*`.
 fn tests() -> Result<Vec<Built>> {
-    let command = "cargo test --no-run --locked --workspace --exclude xtask --test cuda*";
-    let command = CommandLine::new(&format!("{command} {}", artifacts::FORMAT));
+    let mut features = Vec::new();
+    for name in workspace::LIBRARIES {
+        let manifest = workspace::read_toml(&workspace::root().join(name).join("Cargo.toml"))?;
+        if manifest.get("features").is_some_and(|of| of.get("cuda").is_some()) {
+            features.push(format!("{name}/cuda"));
+        }
+    }
+    let command =
+        "cargo test --no-run --locked --workspace --exclude xtask --test cuda* --features";
+    let command = format!("{command} {} {}", features.join(","), artifacts::FORMAT);
+    let command = CommandLine::new(&command);
     println!("$ {command}");
     let mut built = Vec::new();
     for artifact in artifacts::executables(&command.output()?) {

@@ -94,6 +94,8 @@ try() {
     else
         timeout -k 5 "$left" "$@" >"$out" 2>"$err" || code=$?
         [ "$code" -eq 0 ] || outcome=failed
+        # Tests that were all ignored, for want of a library, say, have shown nothing.
+        ! grep -q '^test result: ok. 0 passed' "$out" || outcome="nothing ran" code=1
     fi
     [ "$code" -eq 0 ] || failed=$((failed + 1))
     {
@@ -218,36 +220,38 @@ part_train() {
     for config in run_configs/tag_gridworld*.yaml; do
         throughput "A2C $(basename "$config" .yaml)" 2000,10000 "$config"
     done
-    throughput "A2C tag_continuous" 60,500,2000 tag_continuous --set algorithm=a2c \
-        --set env.num_taggers=5 --set env.num_runners=100
+    throughput "A2C tag_continuous" 60,500,2000 run_configs/tag_continuous.yaml \
+        --set env.num_taggers=5 --set env.num_acceleration_levels=10 --set env.num_turn_levels=10
     try "cartpole to its score" bin/warp train cartpole --device cuda --out "$scratch/run"
     try "its evaluation" bin/warp eval "$scratch/run" --json
     [ ! -x bin/warp-tch ] || try "cartpole through LibTorch" bin/warp-tch train cartpole \
         --device cuda --backend tch --steps 400000 --out "$scratch/run-tch"
 }
 
-# profile NAME SKIP COUNT COMMAND...: counters of COUNT launches after the first SKIP.
+# profile NAME KERNELS SKIP COUNT COMMAND...: counters of COUNT launches after the first SKIP, of the
+# kernels whose names match.
 profile() {
-    local name="$1" skip="$2" count="$3"
-    shift 3
-    LINES_KEPT=600 try "$name" "$ncu" --clock-control none --launch-skip "$skip" \
-        --launch-count "$count" --section SpeedOfLight --section MemoryWorkloadAnalysis \
-        --section LaunchStats --section Occupancy --section WarpStateStats "$@"
+    local name="$1" kernels="$2" skip="$3" count="$4"
+    shift 4
+    LINES_KEPT=800 try "$name" "$ncu" --clock-control none --kernel-name "regex:$kernels" \
+        --launch-skip "$skip" --launch-count "$count" --section SpeedOfLight \
+        --section MemoryWorkloadAnalysis --section ComputeWorkloadAnalysis --section LaunchStats \
+        --section Occupancy --section WarpStateStats --section SchedulerStats "$@"
 }
 
 part_profile() {
     ncu="$(tool ncu)" || { missing ncu; return; }
-    local bench=(bin/warp bench --device cuda --seconds 0.2 --json)
-    profile "steps of cartpole" 12 2 "${bench[@]}" cartpole --envs 1000000
-    profile "steps of tag_gridworld" 12 2 "${bench[@]}" tag_gridworld --envs 10000
-    profile "steps of tag_continuous" 12 2 "${bench[@]}" tag_continuous --envs 2000 \
+    local bench=(bin/warp bench --device cuda --json)
+    profile "steps of cartpole" warp_cycle 2 1 "${bench[@]}" cartpole --envs 1000000
+    profile "steps of catalysis" warp_cycle 2 1 "${bench[@]}" catalysis --envs 1000000
+    profile "steps of tag_gridworld" warp_cycle 2 1 "${bench[@]}" tag_gridworld --envs 10000
+    profile "steps of tag_continuous" warp_cycle 2 1 "${bench[@]}" tag_continuous --envs 2000 \
         --set env.num_taggers=5 --set env.num_runners=100
-    profile "steps of covid19" 12 2 "${bench[@]}" covid19 --envs 2000
-    profile "steps of catalysis" 12 2 "${bench[@]}" catalysis --envs 1000000
-    profile "training on cartpole" 8 6 bin/warp bench cartpole --train --device cuda \
-        --replicas 16384 --json
-    profile "training on tag_continuous" 200 24 bin/warp bench tag_continuous --train \
-        --device cuda --replicas 500 --set algorithm=a2c --json
+    profile "steps of covid19" warp_cycle 2 1 "${bench[@]}" covid19 --envs 2000
+    profile "training on cartpole" . 12 6 "${bench[@]}" cartpole --train --replicas 16384
+    profile "training on tag_continuous" . 300 24 "${bench[@]}" \
+        run_configs/tag_continuous.yaml --train --replicas 500 --set env.num_taggers=5 \
+        --set env.num_acceleration_levels=10 --set env.num_turn_levels=10
 }
 
 find_libraries

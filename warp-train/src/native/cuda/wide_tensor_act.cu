@@ -88,28 +88,27 @@ __device__ inline void t_put(unsigned char* to, int e, float x) {
 __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned int first,
                                     int present, unsigned char* to) {
     int lane = threadIdx.x % 32;
-    present = present < 16 ? present : 16;
-    if (P_GROUPS == 1 || a.stage == 2) {
+    // Else addresses are computed once for all tiles and fill the registers.
+    asm volatile("" : "+r"(lane));
+    if ((P_GROUPS == 1 || a.stage == 2) && present >= 16) {
         // The rows lie one after the other.
         constexpr int loads = (4 * T_IN + 31) / 32;
         const float* from = a.stage == 2 ? given : a.places->groups[0].obs;
         const float4* rows = (const float4*)(from + (unsigned long long)first * T_IN);
-        int end = present * T_IN;
         float4 x[loads];
         #pragma unroll
         for (int i = 0; i < loads; ++i) {
             int e = i * 32 + lane;
-            // What is read beyond the last row of all is within its allocation's last 16 bytes.
-            x[i] = rows[4 * e < end ? e : 0];
+            x[i] = rows[e < 4 * T_IN ? e : 0];
         }
         #pragma unroll
         for (int i = 0; i < loads; ++i) {
             int e = (i * 32 + lane) * 4;
             if (e >= 16 * T_IN) continue;
-            t_put(to, e, e < end ? x[i].x : 0.0f);
-            t_put(to, e + 1, e + 1 < end ? x[i].y : 0.0f);
-            t_put(to, e + 2, e + 2 < end ? x[i].z : 0.0f);
-            t_put(to, e + 3, e + 3 < end ? x[i].w : 0.0f);
+            t_put(to, e, x[i].x);
+            t_put(to, e + 1, x[i].y);
+            t_put(to, e + 2, x[i].z);
+            t_put(to, e + 3, x[i].w);
         }
     } else {
         // Each lane takes columns of every row.
@@ -120,8 +119,10 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
             #pragma unroll
             for (int r = 0; r < 8; ++r) {
                 int row = part * 8 + r;
-                WidePlace place = wide_place(a.places, first + (row < present ? row : 0));
-                const float* from = place.group->obs + place.row * T_IN;
+                unsigned int of = first + (row < present ? row : 0);
+                WidePlace place = wide_place(a.places, of);
+                const float* from = a.stage == 2 ? given + (unsigned long long)of * T_IN
+                                                 : place.group->obs + place.row * T_IN;
                 #pragma unroll
                 for (int c = 0; c < columns; ++c) {
                     int column = c * 32 + lane;

@@ -1,127 +1,128 @@
-// A whole rollout of few replicas in one launch, as fast as one of them can go: a warp per replica.
+// A whole rollout of few replicas in one launch, as fast as one of them can go: eight replicas per block.
 //
-// A lane has HID / 32 features of each layer and their weights in registers; products are plain ones in
-// f32, of operands rounded to halves, so that outputs are those of the tensor cores but for the order of
-// sums. All lanes step the same replica; two warps that share one do, too. What an action is drawn with is drawn 32 steps ahead, a step a
-// lane.
+// Everything is turned around: weights are the left operand and stay in registers, replicas are columns.
+// Each of HID / 16 warps has 16 features of both hidden layers; the layers' outputs meet in shared memory,
+// and from there on every warp does the same: the last layer, the choice, the step. The four lanes of
+// column c have replica c. What an action is drawn with is drawn four steps ahead, a step a lane.
 //
-// For HID of 32 and 64 and up to 15 inputs; see collect.cu.
+// See collect.cu.
 #pragma once
 #include "collect.cu"
 
-__device__ __forceinline__ float rounded(float x) {
-    float low, high;
-    unpack_halves(pack_halves(x, x), low, high);
-    return low;
-}
-
-#if HID <= 64 && OBS <= 15
+#define FEW_THREADS (HID * 2)
+#define FEW_REPLICAS 8
 #define FEW_OUTPUTS Role<0>::outputs
 
-// What the warps of one replica exchange.
-struct LaneShared {
-    float h[HID];
-    float z[2][8];
+// Activations of eight replicas, a row each.
+struct FewShared {
+    unsigned short h1[FEW_REPLICAS * LDH];
+    unsigned short h2[FEW_REPLICAS * LDH];
 };
 
-// The acting network, spread over the lanes of WARPS warps; they are number `part` of the replica's.
-template <int WARPS> struct LaneNet {
-    static constexpr int features = HID / 32 / WARPS;
-    float w1[features][OBS + 1], w2[features][HID], b2[features];
-    float w3[features][FEW_OUTPUTS], b3[FEW_OUTPUTS];
+// The block's warps that collect; the others of a larger block don't wait.
+__device__ __forceinline__ void few_wait() {
+    asm volatile("bar.sync 2, %0;" ::"n"(FEW_THREADS) : "memory");
+}
 
-    __device__ __forceinline__ void load(const NetShared& net, int part) {
-        int first = (part * 32 + (threadIdx.x & 31)) * features;
+// A warp's part of the acting network.
+struct FewNet {
+    u32 w1[KX / 16][4], w2[M_TILES][4], w3[M_TILES][2];
+    float b2[2], b3;
+
+    __device__ __forceinline__ void load(const NetShared& net, int warp) {
+        int lane = threadIdx.x & 31;
+        u32 one = shared_address(net.w1 + (warp * 16 + (lane & 15)) * LDX + (lane >> 4) * 8);
+        u32 two = shared_address(net.w2 + (warp * 16 + (lane & 15)) * LDH + (lane >> 4) * 8);
+        u32 three = shared_address(net.w3 + (lane & 7) * LDH + (lane >> 3) * 8);
 #pragma unroll
-        for (int f = 0; f < features; ++f) {
-            read_row<OBS + 1>(net.w1 + (first + f) * LDX, w1[f]);
-            read_row<HID>(net.w2 + (first + f) * LDH, w2[f]);
-            b2[f] = net.b2[first + f];
+        for (int k = 0; k < KX / 16; ++k) load_4(w1[k], one + k * 32);
 #pragma unroll
-            for (int o = 0; o < FEW_OUTPUTS; ++o) {
-                float one[1];
-                read_row<1>(net.w3 + o * LDH + first + f, one);
-                w3[f][o] = one[0];
-            }
+        for (int k = 0; k < M_TILES; ++k) load_4(w2[k], two + k * 32);
+#pragma unroll
+        for (int k = 0; k < M_TILES; k += 2) {
+            u32 b[4];
+            load_4(b, three + k * 32);
+            w3[k][0] = b[0];
+            w3[k][1] = b[1];
+            w3[k + 1][0] = b[2];
+            w3[k + 1][1] = b[3];
         }
-#pragma unroll
-        for (int o = 0; o < FEW_OUTPUTS; ++o) b3[o] = net.b3[o];
+        b2[0] = net.b2[warp * 16 + lane / 4];
+        b2[1] = net.b2[warp * 16 + lane / 4 + 8];
+        b3 = net.b3[lane / 4];
     }
-    template <int N>
-    static __device__ __forceinline__ void read_row(const unsigned short* row, float (&to)[N]) {
+
+    // Puts this warp's features of two replicas each into their rows.
+    static __device__ __forceinline__ void put(unsigned short* rows, int warp, const float (&c)[4]) {
+        int lane = threadIdx.x & 31;
+        unsigned short* to = rows + 2 * (lane & 3) * LDH + warp * 16 + lane / 4;
+        to[0] = half_bits(activate(c[0]));
+        to[LDH] = half_bits(activate(c[1]));
+        to[8] = half_bits(activate(c[2]));
+        to[LDH + 8] = half_bits(activate(c[3]));
+    }
+    // All features of all replicas as right operands.
+    static __device__ __forceinline__ void get(const unsigned short* rows, u32 (&b)[M_TILES][2]) {
+        int lane = threadIdx.x & 31;
+        u32 address = shared_address(rows + (lane & 7) * LDH + (lane >> 3) * 8);
 #pragma unroll
-        for (int i = 0; i < N; ++i) {
-            float high;
-            unpack_halves((u32)row[i], to[i], high);
+        for (int k = 0; k < M_TILES; k += 2) {
+            u32 four[4];
+            load_4(four, address + k * 32);
+            b[k][0] = four[0];
+            b[k][1] = four[1];
+            b[k + 1][0] = four[2];
+            b[k + 1][1] = four[3];
         }
     }
-
-    // Waits for the replica's other warp.
-    static __device__ __forceinline__ void wait(int pair) {
-        if (WARPS == 1)
-            __syncwarp();
-        else
-            asm volatile("bar.sync %0, 64;" ::"r"(pair + 2) : "memory");
+    // Word `j` of a unit.
+    static __device__ __forceinline__ u32 word(const uint4& unit, int j) {
+        u32 low = j & 1 ? unit.y : unit.x, high = j & 1 ? unit.w : unit.z;
+        return j & 2 ? high : low;
     }
 
-    // All outputs, in all lanes of all the replica's warps.
-    __device__ __forceinline__ void forward(const Seen& seen, LaneShared& place, int pair, int part,
+    // All outputs of the replica of this lane's column.
+    __device__ __forceinline__ void forward(const Seen& seen, FewShared& place, int warp,
                                             float (&z)[FEW_OUTPUTS]) {
-        int first = (part * 32 + (threadIdx.x & 31)) * features;
-        float x[X_HALVES], sum[features][4];
+        int lane = threadIdx.x & 31, j = lane & 3;
+        float c[4] = {}, odd[4] = {};
+        u32 b[M_TILES][2];
 #pragma unroll
-        for (int q = 0; q < X_UNITS; ++q) {
-            u32 words[4] = {seen.units[q].x, seen.units[q].y, seen.units[q].z, seen.units[q].w};
+        for (int k = 0; k < KX / 16; ++k) {
+            u32 second = 2 * k + 1 < X_UNITS ? word(seen.units[2 * k + 1 < X_UNITS ? 2 * k + 1 : 0], j) : 0u;
+            mma16(c, w1[k][0], w1[k][1], w1[k][2], w1[k][3],
+                  2 * k < X_UNITS ? word(seen.units[2 * k < X_UNITS ? 2 * k : 0], j) : 0u, second);
+        }
+        put(place.h1, warp, c);
+        few_wait();
+        get(place.h1, b);
+        c[0] = c[1] = b2[0];
+        c[2] = c[3] = b2[1];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) unpack_halves(words[i], x[8 * q + 2 * i], x[8 * q + 2 * i + 1]);
+        for (int k = 0; k < M_TILES; k += 2) {
+            mma16(c, w2[k][0], w2[k][1], w2[k][2], w2[k][3], b[k][0], b[k][1]);
+            mma16(odd, w2[k + 1][0], w2[k + 1][1], w2[k + 1][2], w2[k + 1][3], b[k + 1][0],
+                  b[k + 1][1]);
         }
 #pragma unroll
-        for (int f = 0; f < features; ++f) {
-            sum[f][0] = w1[f][OBS];
+        for (int i = 0; i < 4; ++i) c[i] += odd[i];
+        put(place.h2, warp, c);
+        few_wait();
+        get(place.h2, b);
+        c[0] = c[1] = b3;
+        c[2] = c[3] = odd[0] = odd[1] = odd[2] = odd[3] = 0.0f;
 #pragma unroll
-            for (int i = 0; i < OBS; ++i) sum[f][0] += w1[f][i] * x[i];
-            place.h[first + f] = rounded(activate(sum[f][0]));
+        for (int k = 0; k < M_TILES; k += 2) {
+            mma16(c, w3[k][0], 0u, w3[k][1], 0u, b[k][0], b[k][1]);
+            mma16(odd, w3[k + 1][0], 0u, w3[k + 1][1], 0u, b[k + 1][0], b[k + 1][1]);
         }
-        wait(pair);
+        int column = lane / 4;
 #pragma unroll
-        for (int f = 0; f < features; ++f) {
-            sum[f][0] = b2[f];
-            sum[f][1] = sum[f][2] = sum[f][3] = 0.0f;
+        for (int o = 0; o < FEW_OUTPUTS; ++o) {
+            float even = __shfl_sync(0xffffffffu, c[0] + odd[0], 4 * o + column / 2);
+            float other = __shfl_sync(0xffffffffu, c[1] + odd[1], 4 * o + column / 2);
+            z[o] = column & 1 ? other : even;
         }
-#pragma unroll
-        for (int i = 0; i < HID / 4; ++i) {
-            float4 four = *(const float4*)&place.h[4 * i];
-#pragma unroll
-            for (int f = 0; f < features; ++f) {
-                sum[f][0] += w2[f][4 * i] * four.x;
-                sum[f][1] += w2[f][4 * i + 1] * four.y;
-                sum[f][2] += w2[f][4 * i + 2] * four.z;
-                sum[f][3] += w2[f][4 * i + 3] * four.w;
-            }
-        }
-#pragma unroll
-        for (int o = 0; o < FEW_OUTPUTS; ++o) z[o] = 0.0f;
-#pragma unroll
-        for (int f = 0; f < features; ++f) {
-            float out = rounded(activate((sum[f][0] + sum[f][1]) + (sum[f][2] + sum[f][3])));
-#pragma unroll
-            for (int o = 0; o < FEW_OUTPUTS; ++o) z[o] += w3[f][o] * out;
-        }
-#pragma unroll
-        for (int d = 16; d > 0; d >>= 1) {
-#pragma unroll
-            for (int o = 0; o < FEW_OUTPUTS; ++o) z[o] += __shfl_xor_sync(0xffffffffu, z[o], d);
-        }
-        if (WARPS == 2) {
-#pragma unroll
-            for (int o = 0; o < FEW_OUTPUTS; ++o)
-                if ((threadIdx.x & 31) == 0) place.z[part][o] = z[o];
-            wait(pair);
-#pragma unroll
-            for (int o = 0; o < FEW_OUTPUTS; ++o) z[o] = place.z[0][o] + place.z[1][o];
-        }
-#pragma unroll
-        for (int o = 0; o < FEW_OUTPUTS; ++o) z[o] += b3[o];
     }
 };
 
@@ -134,57 +135,54 @@ __device__ __forceinline__ WarpDraw action_stream(const WarpRun& world, const Re
     return warp_draw_agent(&stream, FIRST_AGENT);
 }
 
-// The rollout of one replica, by WARPS warps of which this is number `part`.
-template <int WARPS>
-__device__ __forceinline__ void collect_one(Replica& replica, const Env& env, const WarpRun& world,
+// The rollout of up to eight replicas, by FEW_THREADS threads; of a column's lanes one `writes`.
+__device__ __forceinline__ void collect_few(Replica& replica, const Env& env, const WarpRun& world,
                                             const WarpArrays& arrays, const NetShared& shared,
-                                            LaneShared& place, int pair, int part, u32* records,
-                                            u32 n) {
-    int lane = threadIdx.x & 31;
-    LaneNet<WARPS> net;
-    net.load(shared, part);
+                                            FewShared& place, u32* records, u32 n, bool writes) {
+    int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    FewNet net;
+    net.load(shared, warp);
     float ahead[4] = {};
 #pragma unroll 1
     for (u32 t = 0; t < N_STEPS; ++t) {
         Choice choice;
         float z[FEW_OUTPUTS];
-        if (DRAWS <= 4 && t % 32 == 0) {
-            WarpDraw stream = action_stream(world, replica, t + lane);
+        if (DRAWS <= 4 && t % 4 == 0) {
+            WarpDraw stream = action_stream(world, replica, t + (lane & 3));
 #pragma unroll
             for (int i = 0; i < DRAWS && i < 4; ++i) ahead[i] = warp_draw_uniform(&stream);
         }
-        net.forward(replica.seen, place, pair, part, z);
+        net.forward(replica.seen, place, warp, z);
         if (DRAWS <= 4) {
             Ready ready;
             ready.next = 0;
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                ready.u[i] = i < DRAWS ? __shfl_sync(0xffffffffu, ahead[i], t % 32) : 0.0f;
+                ready.u[i] = i < DRAWS ? __shfl_sync(0xffffffffu, ahead[i], (lane & ~3) + t % 4) : 0.0f;
             choice.draw(z, replica.seen.mask, ready);
         } else {
             choice.draw(z, replica.seen.mask, action_stream(world, replica, t));
         }
         replica.advance(env, world, arrays, records, n, t, choice,
-                        Role<0>::value ? z[FEW_OUTPUTS - 1] : 0.0f, lane == 0 && part == 0);
+                        Role<0>::value ? z[FEW_OUTPUTS - 1] : 0.0f, writes);
     }
 }
 
-// One warp per replica. Blocks of up to 4 warps.
-extern "C" __global__ void __launch_bounds__(128)
-    small_collect_1(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
+// Eight replicas per block.
+extern "C" __global__ void __launch_bounds__(FEW_THREADS)
+    small_collect_8(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
                     const float* parameters, u32* records, float* episodes, u32* barrier) {
     __shared__ NetShared net;
-    __shared__ __align__(16) LaneShared places[4];
+    __shared__ __align__(16) FewShared place;
     if (blockIdx.x == 0 && threadIdx.x == 0) *barrier = 0u;
     load_net(net, parameters, threadIdx.x, blockDim.x);
     __syncthreads();
-    int warp = threadIdx.x / 32;
-    u32 number = blockIdx.x * (blockDim.x / 32) + warp;
-    if (number >= run.n_rows) return;
+    u32 number = blockIdx.x * FEW_REPLICAS + (threadIdx.x & 31) / 4;
+    bool writes = number < run.n_rows && threadIdx.x < 32 && (threadIdx.x & 3) == 0;
+    number = number < run.n_rows ? number : run.n_rows - 1;
     Env env = warp_env(tables);
     Replica replica;
     replica.begin(env, arrays, *arrays.run_step + run.steps_before, number, number);
-    collect_one<1>(replica, env, world, arrays, net, places[warp], 0, 0, records, run.n_rows);
-    if ((threadIdx.x & 31) == 0) replica.finish(env, arrays, records, episodes, run.n_rows);
+    collect_few(replica, env, world, arrays, net, place, records, run.n_rows, writes);
+    if (writes) replica.finish(env, arrays, records, episodes, run.n_rows);
 }
-#endif

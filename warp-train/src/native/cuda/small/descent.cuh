@@ -53,6 +53,7 @@ template <int NET> struct Own {
     float4 values[3][kept];  // weights and both moments
     u32 place[SMALL_TILES][4];
     float4* memory;
+    float4* near;  // with LEAN: of the wide tiles, in shared memory
 
     // Elements of a small tile that exist.
     __device__ __forceinline__ bool exists(int tile) const {
@@ -62,16 +63,21 @@ template <int NET> struct Own {
     }
     __device__ __forceinline__ float4 get(int kind, int tile) const {
         if (KEEPS_STATE) return values[kind][KEEPS_STATE ? tile : 0];
+        if (LEAN && tile < WIDE_TILES) return near[(kind * WIDE_TILES + tile) * GROUP_THREADS];
         return __ldcg(memory + kind * quads + tile * GROUP_THREADS);
     }
     __device__ __forceinline__ void put(int kind, int tile, float4 x) {
         if (KEEPS_STATE)
             values[kind][KEEPS_STATE ? tile : 0] = x;
+        else if (LEAN && tile < WIDE_TILES)
+            near[(kind * WIDE_TILES + tile) * GROUP_THREADS] = x;
         else
             __stcg(memory + kind * quads + tile * GROUP_THREADS, x);
     }
 
-    __device__ __forceinline__ void load(const NetShared& net, const Memory& from) {
+    __device__ __forceinline__ void load(UpdateShared& shared, const Memory& from) {
+        const NetShared& net = shared.net;
+        near = shared.wide + (LEAN ? threadIdx.x : 0);
         int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
         const float* arrays[3] = {from.parameters, from.exp_avg, from.exp_avg_sq};
         memory = from.state + threadIdx.x;
@@ -211,9 +217,7 @@ template <int NET> struct Minibatches {
             u32 following = at + blocks.n * TILE_ROWS;
             if (following < end) load_rows(records, order, following + warp * WARP_ROWS, end, loaded);
             __syncwarp();
-            warp_rows<NET>(shared.net, to, warp, (int)(end - at) - warp * WARP_ROWS, k, one, sums);
-            group_wait(0);
-            add_gradients(to, warp, own);
+            add_tile<NET>(shared.net, to, warp, (int)(end - at) - warp * WARP_ROWS, k, one, sums, own);
             stage = N_STAGES == 1 ? 0 : 1 - stage;
         }
         if (u + 1 < N_UPDATES) load_first(u + 1);

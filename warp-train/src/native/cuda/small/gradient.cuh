@@ -5,7 +5,10 @@
 // into shared memory once per tile, and each warp then adds to those parts of the gradients that it
 // owns. A thread's accumulators are the gradients of parameters that only it updates.
 //
-// Needs, beside loss.cuh's: ROWS (16 rows of a warp: 1 or 2), LOG_STD_FREE.
+// What a tile leaves takes four buffers, or, with LEAN, two that are used twice: first for what the
+// second layer's gradients need, then for the rest.
+//
+// Needs, beside loss.cuh's: ROWS (16 rows of a warp: 1 or 2), LEAN, LOG_STD_FREE.
 #pragma once
 #include "loss.cuh"
 
@@ -29,14 +32,16 @@ typedef float OwnTiles[OWN_TILES][4];
 
 // What a tile leaves for the gradients of the weights.
 struct Stage {
-    unsigned short h1[TILE_ROWS * LDH];
-    unsigned short h2[TILE_ROWS * LDH];
-    unsigned short d1[TILE_ROWS * LDH];
-    unsigned short d2[TILE_ROWS * LDH];
+    unsigned short hidden[LEAN ? 1 : 2][TILE_ROWS * LDH];
+    unsigned short slopes[LEAN ? 1 : 2][TILE_ROWS * LDH];
     unsigned short x[TILE_ROWS * LDX];
     unsigned short out[TILE_ROWS * 8];
     // Beside the observations, as stored.
     uint4 rest[TILE_ROWS * (1 + RAW_UNITS)];
+
+    // Activations of a layer, and the loss's derivatives by what went into them.
+    __device__ __forceinline__ unsigned short* h(int layer) { return hidden[LEAN ? 0 : layer - 1]; }
+    __device__ __forceinline__ unsigned short* d(int layer) { return slopes[LEAN ? 0 : layer - 1]; }
 };
 
 // One of the small products: where its operands lie, and what its result is.
@@ -44,17 +49,19 @@ struct Job {
     const unsigned short *a, *b;
     int a_width, b_width;
     bool exists;
+    bool early;  // among what the second layer's gradients need
 };
 
-__device__ __forceinline__ Job small_job(const Stage& stage, int number) {
+__device__ __forceinline__ Job small_job(Stage& stage, int number) {
     Job job;
     int m = number % M_TILES, kind = number / M_TILES;
     job.exists = number < N_JOBS;
+    job.early = kind == X_TILES;
     bool last = kind >= X_TILES + 2;
     job.a = last ? stage.x + OBS / 16 * 16
-            : kind < X_TILES ? stage.d1 + m * 16
-            : kind == X_TILES ? stage.d2 + m * 16
-                              : stage.h2 + m * 16;
+            : kind < X_TILES ? stage.d(1) + m * 16
+            : kind == X_TILES ? stage.d(2) + m * 16
+                              : stage.h(2) + m * 16;
     job.a_width = last ? LDX : LDH;
     job.b = kind < X_TILES ? stage.x + kind * 8 : kind == X_TILES ? stage.x + OBS / 8 * 8 : stage.out;
     job.b_width = kind <= X_TILES ? LDX : 8;
@@ -165,13 +172,13 @@ __device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden
     }
 }
 
-// Adds the tile in the stage to this warp's part of the gradients.
-__device__ __forceinline__ void add_gradients(const Stage& stage, int warp, OwnTiles& own) {
+// Adds the tile in the stage to this warp's part of the second layer's gradients.
+__device__ __forceinline__ void add_wide(Stage& stage, int warp, OwnTiles& own) {
     int lane = threadIdx.x & 31;
     int first = warp * WIDE_TILES, m = first / N_TILES, n = first % N_TILES;
     int low = lane & 7, bit3 = (lane >> 3) & 1, bit4 = lane >> 4;
-    u32 a_at = shared_address(stage.d2 + (low + bit4 * 8) * LDH + m * 16 + bit3 * 8);
-    u32 b_at = shared_address(stage.h1 + (low + bit3 * 8) * LDH + n * 8 + bit4 * 8);
+    u32 a_at = shared_address(stage.d(2) + (low + bit4 * 8) * LDH + m * 16 + bit3 * 8);
+    u32 b_at = shared_address(stage.h(1) + (low + bit3 * 8) * LDH + n * 8 + bit4 * 8);
 #pragma unroll
     for (int k = 0; k < TILE_ROWS / 16; ++k) {
         u32 a[4];
@@ -185,10 +192,15 @@ __device__ __forceinline__ void add_gradients(const Stage& stage, int warp, OwnT
             if (t + 1 < WIDE_TILES) mma16(own[t + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
         }
     }
+}
+
+// The same for the small products; with LEAN those that are `early`, or the others.
+__device__ __forceinline__ void add_small(Stage& stage, int warp, OwnTiles& own, bool early) {
+    int lane = threadIdx.x & 31, low = lane & 7, bit3 = (lane >> 3) & 1, bit4 = lane >> 4;
 #pragma unroll
     for (int s = 0; s < SMALL_TILES; ++s) {
         Job job = small_job(stage, warp + 8 * s);
-        if (!job.exists) continue;
+        if (!job.exists || (LEAN && job.early != early)) continue;
         u32 a_at = shared_address(job.a + (low + bit4 * 8) * job.a_width + bit3 * 8);
         u32 b_at = shared_address(job.b + lane * job.b_width);
 #pragma unroll
@@ -221,21 +233,21 @@ __device__ __forceinline__ void stage_rows(Stage& stage, int warp, const uint4 (
     }
 }
 
-// A warp's rows, of which the first `rows_left` count: from the inputs in the stage to everything that
-// the gradients of the weights need. A row adds `one` times its loss to `sums`.
+// A tile, of which the first `rows_left` of this warp's rows count: from the inputs in the stage to the
+// gradients of the weights, which are added to `own`. A row adds `one` times its loss to `sums`.
 template <int NET>
-__device__ __forceinline__ void warp_rows(const NetShared& net, Stage& stage, int warp,
-                                          int rows_left, const Coefficients& k, float one,
-                                          LossSums& sums) {
+__device__ __forceinline__ void add_tile(const NetShared& net, Stage& stage, int warp, int rows_left,
+                                         const Coefficients& k, float one, LossSums& sums,
+                                         OwnTiles& own) {
     int lane = threadIdx.x & 31, first = warp * WARP_ROWS;
     u32 x[ROWS][KX / 16][4], packed[ROWS][2];
-    Hidden h1[ROWS], h2[ROWS], d2[ROWS];
+    Hidden h1[ROWS], h2[ROWS], d2[ROWS], d1[ROWS];
     float out[ROWS][4];
     load_inputs<ROWS>(x, stage.x + first * LDX);
     first_layer<ROWS>(net, x, h1);
-    stage_hidden(stage.h1 + first * LDH, h1);
+    stage_hidden(stage.h(1) + first * LDH, h1);
     second_layer<ROWS>(net, h1, h2);
-    stage_hidden(stage.h2 + first * LDH, h2);
+    if (!LEAN) stage_hidden(stage.h(2) + first * LDH, h2);
     last_layer<NET, ROWS>(net, h2, out);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
@@ -257,8 +269,17 @@ __device__ __forceinline__ void warp_rows(const NetShared& net, Stage& stage, in
         }
     }
     back_to_second(net, packed, h2, d2);
-    stage_hidden(stage.d2 + first * LDH, d2);
-    Hidden d1[ROWS];
+    stage_hidden(stage.d(2) + first * LDH, d2);
     back_to_first(net, d2, h1, d1);
-    stage_hidden(stage.d1 + first * LDH, d1);
+    if (LEAN) {
+        group_wait(0);
+        add_wide(stage, warp, own);
+        add_small(stage, warp, own, true);
+        group_wait(0);
+        stage_hidden(stage.h(2) + first * LDH, h2);
+    }
+    stage_hidden(stage.d(1) + first * LDH, d1);
+    group_wait(0);
+    if (!LEAN) add_wide(stage, warp, own);
+    add_small(stage, warp, own, false);
 }

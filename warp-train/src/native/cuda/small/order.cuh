@@ -7,9 +7,9 @@
 #include "gradient.cuh"
 
 #define N_UPDATES (EPOCHS * MINIBATCHES)
-#define N_STAGES (HID * ROWS * BLOCKS <= 64 ? 2 : 1)
+#define N_STAGES (HID * ROWS * BLOCKS <= 64 && !LEAN ? 2 : 1)
 // Whether a thread holds weights and moments in registers.
-#define KEEPS_STATE (OWN_TILES <= 6 && ROWS * BLOCKS == 1)
+#define KEEPS_STATE (OWN_TILES <= 6 && ROWS * BLOCKS == 1 && !LEAN)
 // Doubles that a block reports: 16 sums, then two per minibatch.
 #define N_TOTALS (16 + 2 * N_UPDATES)
 #define N_METRICS 20
@@ -49,6 +49,8 @@ struct UpdateShared {
             float4 parts[GROUP_THREADS];
         };
     };
+    // Weights and moments of the wide tiles, by thread, where they have a place here.
+    float4 wide[LEAN ? 3 * WIDE_TILES * GROUP_THREADS : 1];
     NetShared net;
     float norms[8];
     float pair[2][2];

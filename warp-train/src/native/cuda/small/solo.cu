@@ -5,13 +5,11 @@
 // others there are. All that one iteration leaves to the next is in shared memory, registers and arrays
 // of the run's own; the host is needed when the schedule ends.
 //
-// Needs what collect_few.cu, advantages.cuh and descent.cuh need. For as many replicas of a run as a
-// block has warps for.
+// Needs what collect_few.cu, advantages.cuh and descent.cuh need. For up to eight replicas
+// a run.
 #include "collect_few.cu"
 #include "advantages.cuh"
 #include "descent.cuh"
-
-#define REPLICA_WARPS (HID / 32)
 
 // Which runs a launch takes, and how far.
 struct SoloRun {
@@ -56,23 +54,22 @@ __device__ __forceinline__ void solo_collect(const SoloRun& solo, const WarpRun&
                                              const WarpArrays& arrays, const WarpTables& tables,
                                              UpdateShared& shared, u32* records, float* episodes,
                                              u32 first, u32 index) {
-    int warp = threadIdx.x / 32, pair = warp / REPLICA_WARPS, part = warp % REPLICA_WARPS;
-    if (pair >= (int)solo.n_envs) return;
-    LaneShared* places = (LaneShared*)shared.stage[0].h1;
+    if (threadIdx.x >= FEW_THREADS) return;
+    FewShared& place = *(FewShared*)shared.stage[0].h(1);
+    u32 row = (threadIdx.x & 31) / 4, before = *arrays.run_step + index * N_STEPS;
+    bool writes = row < solo.n_envs && threadIdx.x < 32 && (threadIdx.x & 3) == 0;
+    row = row < solo.n_envs ? row : solo.n_envs - 1;
     Env env = warp_env(tables);
     Replica replica;
-    u32 before = *arrays.run_step + index * N_STEPS;
-    replica.begin(env, arrays, before, first + pair, pair);
+    replica.begin(env, arrays, before, first + row, row);
     if (solo.begins && index == 0) {
-        warp_begin(env, world, arrays, first + pair, before, replica.state);
+        warp_begin(env, world, arrays, first + row, before, replica.state);
         replica.length = 0u;
         replica.total = 0.0f;
         replica.seen.look(env, replica.state, nullptr);
     }
-    collect_one<REPLICA_WARPS>(replica, env, world, arrays, shared.net, places[pair], pair, part,
-                               records, solo.n_envs);
-    if ((threadIdx.x & 31) == 0 && part == 0)
-        replica.finish(env, arrays, records, episodes, solo.n_envs);
+    collect_few(replica, env, world, arrays, shared.net, place, records, solo.n_envs, writes);
+    if (writes) replica.finish(env, arrays, records, episodes, solo.n_envs);
 }
 
 // Memory of one run, and its place among the launch's.
@@ -90,7 +87,7 @@ __device__ void solo_run(UpdateShared& shared, const SoloRun& solo, const WarpRu
                          const WarpArrays& arrays, const WarpTables& tables,
                          const SoloMemory& run_memory, const Memory& memory, u32 rank) {
     Own<NET> mine;
-    mine.load(shared.net, memory);
+    mine.load(shared, memory);
     SmallRun run = {world.seed, solo.n_envs, solo.n_envs, 0u, 0u, FIRST_AGENT, 0u, 0u, 0u};
     Fellows blocks = {rank, N_NETS};
     const SoloMemory& at = run_memory;

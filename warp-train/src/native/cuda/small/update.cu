@@ -93,7 +93,7 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
                       u32 first_block, const Memory& memory, const float* row, Exchange& all,
                       double* metrics) {
     Own<NET> mine;
-    mine.load(shared.net, memory);
+    mine.load(shared, memory);
     Minibatches<NET> minibatches(run, records, blocks, row);
     float norms = 0.0f, broken = 0.0f;
 #pragma unroll 1
