@@ -19,10 +19,10 @@ use warp_train::rollout::Rollout;
 type Result<T> = std::result::Result<T, Failed>;
 
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
-const CASES: [(&str, &str); 8] = [
+const CASES: [(&str, &str); 10] = [
     (
         "one agent, ppo, tanh, truncations",
-        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
+        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 64]\nnum_minibatches = 1\n\
          update_epochs = 2\n[env]\nepisode_length = 9",
     ),
     (
@@ -56,6 +56,17 @@ const CASES: [(&str, &str); 8] = [
         "the original's last step",
         "env_id = \"tag_gridworld\"\nnum_envs = 16\nnum_steps = 10\nhidden = [64, 64]\n\
          algorithm = \"a2c\"\ncompat_last_step = true\nmax_grad_norm = 0",
+    ),
+    (
+        "normalised observations and rewards, truncations",
+        "env_id = \"pendulum\"\nnum_envs = 40\nnum_steps = 12\nhidden = [64, 128]\nnum_minibatches = 1\n\
+         update_epochs = 1\nnorm_obs = true\nnorm_reward = true\n[env]\nepisode_length = 7",
+    ),
+    (
+        "normalised, two groups, runners that leave",
+        "env_id = \"tag_continuous\"\nnum_envs = 6\nnum_steps = 12\nhidden = [64]\nalgorithm = \"a2c\"\n\
+         norm_obs = true\nnorm_reward = true\n[env]\nnum_taggers = 3\nnum_runners = 9\n\
+         tagging_distance = 0.1\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
     ),
     (
         "no hidden layer",
@@ -104,19 +115,24 @@ fn progress(config: &TrainConfig, iteration: u64) -> Progress {
     Progress { iteration, env_steps, seed: config.run.seed }
 }
 
-/// One iteration on the GPU and on the CPU.
+/// One iteration on the GPU and on the CPU; a second one where the first leaves something for it.
 fn both(config: &TrainConfig) -> Result<[(Vec<PolicyMetrics>, LearnerState); 2]> {
+    let normalises = config.policies.iter().any(|plan| plan.config.norm_obs);
+    let n = if normalises { 2 } else { 1 };
     let mut envs = envs_on_gpu(config)?;
     let mut on_gpu = CudaLearner::new(config, 1)?;
-    let mut done = on_gpu.iterate(&mut *envs, progress(config, 0), 1)?;
+    let mut done = on_gpu.iterate(&mut *envs, progress(config, 0), n)?;
     let seen = done.pop().ok_or("nothing was said of the iteration")?.policies;
     let registry = warp_envs::registry();
     let entry = registry.get(&config.run.env_id)?;
     let mut envs = entry.make(&config.env, &config.vec_options())?;
     let mut on_cpu = NativeLearner::new(config, 1)?;
     let mut rollout = Rollout::new(config);
-    on_cpu.collect(&mut *envs, &mut rollout)?;
-    let expected = on_cpu.update(&mut rollout, progress(config, 0))?;
+    let mut expected = Vec::new();
+    for i in 0..n {
+        on_cpu.collect(&mut *envs, &mut rollout)?;
+        expected = on_cpu.update(&mut rollout, progress(config, i))?;
+    }
     Ok([(seen, on_gpu.state()), (expected, on_cpu.state())])
 }
 
@@ -157,6 +173,7 @@ fn compare(keys: &str, precision: &str, (of_figures, of_moments): (f64, f64)) ->
         check("explained_variance", a.explained_variance, b.explained_variance, of_figures)?;
         check("learning_rate", a.learning_rate, b.learning_rate, 0.0)?;
     }
+    statistics(&found, &expected)?;
     // The first moment is a tenth of the clipped gradient: the gradient itself, where Adam's step would
     // be its sign.
     let distance = distance(&found, &expected)?;
@@ -165,6 +182,19 @@ fn compare(keys: &str, precision: &str, (of_figures, of_moments): (f64, f64)) ->
         return Ok(());
     }
     Err(format!("gradients differ by {distance:e} of their norm").into())
+}
+
+/// What normalisers know, which is of observations that hardly differ.
+fn statistics(found: &LearnerState, expected: &LearnerState) -> Result<()> {
+    if found.statistics.len() != expected.statistics.len() {
+        return Err("other statistics than on the CPU".into());
+    }
+    for (a, b) in found.statistics.iter().zip(&expected.statistics) {
+        for (x, y) in a.data.iter().zip(&b.data) {
+            check(&a.name, *x, *y, 0.01)?;
+        }
+    }
+    Ok(())
 }
 
 fn exact(keys: &str) -> Result<()> {

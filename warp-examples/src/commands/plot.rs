@@ -94,7 +94,7 @@ fn read(args: &PlotArgs, registry: &Registry) -> Result<Vec<Group>> {
             }
         };
         if Fleet::is_in(folder) {
-            let (runs, last) = fleet::read(folder, &[keys.clone()])?;
+            let (runs, last) = fleet::read(folder, std::slice::from_ref(&keys))?;
             for (swept, members) in fleet::combinations(&Fleet::list(folder)?) {
                 let curve = |run: &usize| runs.get(run).map(|series| series[0].clone());
                 add(fleet::label(swept), members.iter().filter_map(curve).collect());

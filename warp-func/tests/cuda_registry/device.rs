@@ -114,6 +114,11 @@ fn push_and_pull() {
     b.copy_from(&a).unwrap();
     a.push(&[4.0f32; 3]).unwrap();
     assert_eq!(b.pull::<f32>().unwrap(), [1.0, -0.0, f32::INFINITY]);
+    let held = || gpu().device().held().iter().filter(|h| &*h.name == "held").count();
+    let third = array("held", &[0.0; 3]);
+    assert_eq!(held(), 1);
+    drop(third);
+    assert_eq!(held(), 0);
     let empty = DeviceArray::zeros(gpu().device(), "empty", DType::U8, &[0, 4]).unwrap();
     assert_eq!(empty.pull::<u8>().unwrap(), [0u8; 0]);
 }

@@ -163,7 +163,7 @@ impl ForeignNetwork for TorchNetwork {
             self.network.forward(input)
         };
         let both = [torch(policy)?, torch(values)?];
-        tch::Tensor::f_cat_out(&outs, &both, 1).map_err(failed)?;
+        tch::Tensor::f_cat_out(&outs, &both, 1).map(std::mem::drop).map_err(failed)?;
         drop(kept);
         self.streams.device_waits()
     }

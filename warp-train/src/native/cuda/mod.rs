@@ -1,13 +1,16 @@
 //! The native learner on an NVIDIA GPU: whole iterations without the host.
 //!
-//! `small` takes the small networks of single-agent environments, `wide` everything else. Weights have the names and shapes
-//! that every learner has, so a checkpoint goes on wherever it was written.
+//! `small` takes the small networks of single-agent environments, `wide` everything else; `fleet` trains
+//! many runs of few replicas at once. Weights have the names and shapes that every learner has, so a
+//! checkpoint goes on wherever it was written.
 
+mod fleet;
 mod small;
 mod wide;
 mod wide_arrays;
 mod wide_foreign;
 mod wide_network;
+mod wide_normalise;
 mod wide_policy;
 mod wide_text;
 mod wide_update;
@@ -17,12 +20,15 @@ use crate::config::{Precision, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, Learner, LearnerState, Progress};
 use crate::metrics::PolicyMetrics;
+use crate::normalise::Normaliser;
 use crate::rollout::Rollout;
-use small::SmallLearner;
+use small::{SmallLearner, SoloLearner};
 use warp_func::VecEnv;
 use warp_func::cuda::CudaVecEnv;
 use wide::WideLearner;
 use wide_foreign::MakeForeign;
+
+pub use fleet::CudaFleet;
 #[cfg(feature = "tch")]
 pub(crate) use wide_foreign::{ForeignNetwork, ForeignParts};
 
@@ -46,14 +52,8 @@ impl CudaLearner {
     /// The policies of `config`, initialised from its seed.
     ///
     /// # Errors
-    /// A network, space or key that this learner does not know.
+    /// A network that can't be built.
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
-        if let (Some(_), Some(what)) = (small::unsupported(config), wide::unsupported(config)) {
-            return Err(Error::Invalid(format!(
-                "the native learner on a GPU doesn't support {what} yet; train with --device cpu or \
-                 --backend burn"
-            )));
-        }
         let host = NativeLearner::new(config, threads)?;
         let state = host.state();
         Ok(Self {
@@ -77,11 +77,6 @@ impl CudaLearner {
         threads: usize,
         foreign: MakeForeign,
     ) -> Result<Self> {
-        if let Some(what) = wide::unsupported(config) {
-            return Err(Error::Invalid(format!(
-                "burn's learner on a GPU doesn't support {what} yet; train with --device cpu"
-            )));
-        }
         Ok(Self { foreign: Some(foreign), ..Self::new(config, threads)? })
     }
 
@@ -108,6 +103,11 @@ impl Learner for CudaLearner {
         values: &mut [f32],
     ) -> Result<()> {
         self.on_host()?.forward(policy, obs, n_rows, outputs, values)
+    }
+
+    fn normalisers(&mut self) -> &mut [Normaliser] {
+        // A state that came from the device fits the host.
+        self.on_host().map_or(&mut [], |host| host.normalisers())
     }
 
     fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyMetrics>> {
@@ -166,6 +166,7 @@ impl Learner for CudaLearner {
 #[derive(Debug)]
 enum OnDevice {
     Small(SmallLearner),
+    Solo(SoloLearner),
     Wide(WideLearner),
 }
 
@@ -180,15 +181,22 @@ impl OnDevice {
             return Ok(Self::Wide(WideLearner::new(config, envs, state, (false, foreign))?));
         }
         let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
-        Ok(match small::unsupported(config) {
-            None if !exact => Self::Small(SmallLearner::new(config, envs, state)?),
-            _ => Self::Wide(WideLearner::new(config, envs, state, (!exact, None))?),
+        // The small learner's kernels step a replica per thread.
+        let fits = envs.text().team == 1 && small::unsupported(config).is_none();
+        Ok(match fits && !exact {
+            true if small::is_solo(config) => {
+                let state = std::slice::from_ref(state);
+                Self::Solo(SoloLearner::new(vec![config.clone()], envs, state)?)
+            }
+            true => Self::Small(SmallLearner::new(config, envs, state)?),
+            false => Self::Wide(WideLearner::new(config, envs, state, (!exact, None))?),
         })
     }
 
     fn load(&mut self, state: &LearnerState) -> Result<()> {
         match self {
             Self::Small(learner) => learner.load(state),
+            Self::Solo(learner) => learner.load(std::slice::from_ref(state)),
             Self::Wide(learner) => learner.load(state),
         }
     }
@@ -196,6 +204,7 @@ impl OnDevice {
     fn store(&self, state: &mut LearnerState) -> Result<()> {
         match self {
             Self::Small(learner) => learner.store(state),
+            Self::Solo(learner) => learner.store(std::slice::from_mut(state)),
             Self::Wide(learner) => learner.store(state),
         }
     }
@@ -209,6 +218,7 @@ impl OnDevice {
     ) -> Result<Vec<Iterated>> {
         match self {
             Self::Small(learner) => learner.run(config, envs, progress, n),
+            Self::Solo(learner) => learner.run(envs, progress, n),
             Self::Wide(learner) => learner.run(config, envs, progress, n),
         }
     }

@@ -7,7 +7,7 @@
 use super::wide_foreign::MakeForeign;
 use super::wide_policy::WidePolicy;
 use crate::burn::PolicyTensors;
-use crate::config::{PolicyPlan, TrainConfig};
+use crate::config::TrainConfig;
 use crate::error::Result;
 use crate::learner::{Iterated, LearnerState, Progress};
 use warp_func::VecEnv;
@@ -23,14 +23,6 @@ pub(super) struct WideLearner {
     recorded: bool,
     collecting: Option<Graph>,
     learning: Option<Graph>,
-}
-
-/// Why this learner can't take a run; nothing if it can.
-#[must_use]
-pub(super) fn unsupported(config: &TrainConfig) -> Option<String> {
-    let normalises = |plan: &&PolicyPlan| plan.config.norm_obs || plan.config.norm_reward;
-    let plan = config.policies.iter().find(normalises)?;
-    Some(format!("norm_obs and norm_reward, which policy \"{}\" sets,", plan.name))
 }
 
 impl WideLearner {
@@ -70,6 +62,8 @@ impl WideLearner {
         for policy in &mut self.policies {
             let (weights, optimizer, n_steps) = state.of_policy(&policy.plan.name);
             policy.load(&PolicyTensors { weights, optimizer, n_steps })?;
+            let name = &policy.plan.name;
+            policy.normaliser.load_state(name, &state.statistics_of_policy(name))?;
         }
         Ok(())
     }
@@ -83,8 +77,8 @@ impl WideLearner {
         for policy in &self.policies {
             let PolicyTensors { weights, optimizer, n_steps } = policy.tensors()?;
             new.add_policy(&policy.plan.name, weights, optimizer, n_steps);
+            new.add_statistics(&policy.plan.name, policy.normaliser.state()?);
         }
-        new.statistics = std::mem::take(&mut state.statistics);
         *state = new;
         Ok(())
     }
@@ -134,15 +128,13 @@ impl WideLearner {
 
     /// Starts to learn from the last rollout and returns at once.
     fn learn(&mut self, progress: Progress) -> Result<()> {
-        let trained = || self.policies.iter().filter(|policy| policy.plan.config.to_train);
-        for policy in trained() {
-            policy.push_settings(progress)?;
-        }
+        let policies = &self.policies;
+        policies.iter().try_for_each(|policy| policy.push_settings(progress))?;
         if !self.recorded {
-            return trained().try_for_each(WidePolicy::learn);
+            return policies.iter().try_for_each(WidePolicy::learn);
         }
-        if self.learning.is_none() && trained().next().is_some() {
-            let learn = || trained().try_for_each(WidePolicy::learn);
+        if self.learning.is_none() && !policies.iter().all(WidePolicy::learns_nothing) {
+            let learn = || policies.iter().try_for_each(WidePolicy::learn);
             self.learning = Some(record(&self.kernels, learn)?);
         }
         match &mut self.learning {

@@ -5,6 +5,7 @@
 use super::wide_arrays::{Arrays, STATE_WORDS, Sizes};
 use super::wide_foreign::{ForeignNetwork, ForeignParts, MakeForeign};
 use super::wide_network::{Role, Tower, WideNetwork};
+use super::wide_normalise::WideNormaliser;
 use super::wide_text::{self, TensorShape};
 use crate::burn::{Activation, PolicyTensors, of_policy, perceptron};
 use crate::config::{PolicyPlan, TrainConfig};
@@ -21,7 +22,7 @@ use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Module}
 pub(super) struct Kit(HashMap<&'static str, Function>);
 
 impl Kit {
-    fn new(module: &Module, names: &[&'static str]) -> Result<Self> {
+    pub(super) fn new(module: &Module, names: &[&'static str]) -> Result<Self> {
         let load = |name: &&'static str| Ok((*name, module.function(name)?));
         Ok(Self(names.iter().map(load).collect::<Result<_>>()?))
     }
@@ -98,8 +99,9 @@ pub(super) struct WidePolicy {
     /// One per tower, or none: all in fp32.
     pub(super) tensor: Vec<TensorTower>,
     pub(super) device: Device,
+    pub(super) normaliser: WideNormaliser,
     /// Where the environment's arrays lie.
-    places: DeviceArray,
+    pub(super) places: DeviceArray,
     /// What runs the network, if this folder's kernels don't.
     pub(super) foreign: Option<RefCell<Box<dyn ForeignNetwork>>>,
 }
@@ -125,8 +127,11 @@ impl WidePolicy {
         let many = (info.n_multiprocessors as usize, make_foreign.is_some());
         let sizes = Sizes::new(config, &plan, &shapes, many);
         let source = wide_text::general(config, index, first_agent, &network);
-        let kit = Kit::new(&kernels.compile(&source, Build::Parity)?, &GENERAL)?;
+        let module = kernels.compile(&source, Build::Parity)?;
+        let kit = Kit::new(&module, &GENERAL)?;
         let device = kernels.device();
+        let width = network.observation_width();
+        let normaliser = WideNormaliser::new(device, &module, &plan, (width, &sizes))?;
         let arrays = Arrays::new(device, &plan, &network, (&sizes, &shapes))?;
         let tower = |shape: TensorShape| -> Result<TensorTower> {
             let source = wide_text::tensor(config, index, first_agent, (&network, &shape));
@@ -141,7 +146,7 @@ impl WidePolicy {
         let parameters = &arrays.parameters;
         let parts = ForeignParts { config, index, places: network.places(), parameters };
         let foreign = make_foreign.map(|make| make(&parts)).transpose()?.map(RefCell::new);
-        Ok(Self { plan, network, sizes, arrays, kit, tensor, device, places, foreign })
+        Ok(Self { plan, network, sizes, arrays, kit, tensor, device, normaliser, places, foreign })
     }
 
     pub(super) fn activation(&self) -> i32 {
@@ -168,6 +173,7 @@ impl WidePolicy {
 
     /// Looks, acts and hands over the actions of step `t`.
     pub(super) fn act(&self, t: usize, envs: &CudaVecEnv) -> Result<()> {
+        self.normaliser.look(self)?;
         if !self.tensor.is_empty() {
             return self.tensor_act(Stage::Act, t, Some(envs));
         }
@@ -208,6 +214,7 @@ impl WidePolicy {
             all(&a.obs),
             all(&a.masks),
             all(&a.weights),
+            all(&self.normaliser.factors),
         ];
         self.kit.launch("wide_inputs", &Launch::over(threads, 256), &args)
     }
@@ -230,6 +237,7 @@ impl WidePolicy {
             all(&a.cut_count),
             all(&a.cut_cell),
             all(&a.cut_obs),
+            all(&self.normaliser.factors),
         ];
         self.kit.launch("wide_outcome", &Launch::over(s.rows, 128), &args)
     }
@@ -299,6 +307,7 @@ impl WidePolicy {
                 all(&a.raws),
                 all(&a.log_probs),
                 all(values),
+                all(&self.normaliser.factors),
             ];
             let launch = self.two_tiles_a_block(rows, tower.shape.act_bytes());
             tower.kit.launch("wide_tensor_act", &launch, &args)?;

@@ -3,13 +3,15 @@
 
 // What the agents see before step t, and who is in the game.
 extern "C" __global__ void wide_inputs(const WidePlaces* places, unsigned int t, unsigned int rows,
-                                       float* obs, unsigned char* masks, unsigned char* weights) {
+                                       float* obs, unsigned char* masks, unsigned char* weights,
+                                       const float* factors) {
     unsigned long long at = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
     unsigned int row = (unsigned int)(at / P_WIDTH), column = (unsigned int)(at % P_WIDTH);
     if (row >= rows) return;
     WidePlace place = wide_place(places, row);
     unsigned long long cell = (unsigned long long)t * rows + row;
-    obs[cell * P_WIDTH + column] = place.group->obs[place.row * P_WIDTH + column];
+    float x = place.group->obs[place.row * P_WIDTH + column];
+    obs[cell * P_WIDTH + column] = wide_normalised(x, column, factors);
     if (column != 0) return;
     if (P_MORTAL) weights[cell] = place.group->alive ? place.group->alive[place.row] : 1;
     for (int j = 0; j < P_MASK; ++j) {
@@ -57,7 +59,8 @@ extern "C" __global__ void wide_act(const WidePlaces* places, WideState* state,
 extern "C" __global__ void wide_outcome(const WidePlaces* places, unsigned int t, unsigned int rows,
                                         float* rewards, unsigned char* ended,
                                         float* truncated_values, unsigned int* cut_count,
-                                        unsigned int* cut_cell, float* cut_obs) {
+                                        unsigned int* cut_cell, float* cut_obs,
+                                        const float* factors) {
     unsigned int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     WidePlace place = wide_place(places, row);
@@ -79,7 +82,9 @@ extern "C" __global__ void wide_outcome(const WidePlaces* places, unsigned int t
     cut_count[row] += 1;
     cut_cell[slot] = (unsigned int)cell;
     const float* last = place.group->final_obs + place.row * P_WIDTH;
-    for (int j = 0; j < P_WIDTH; ++j) cut_obs[slot * P_WIDTH + j] = last[j];
+    for (int j = 0; j < P_WIDTH; ++j) {
+        cut_obs[slot * P_WIDTH + j] = wide_normalised(last[j], j, factors);
+    }
 }
 
 // Values of some rows, the last column of `outs`, to `values` from `at` on.

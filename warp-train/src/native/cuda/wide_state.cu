@@ -78,3 +78,13 @@ __device__ inline double wide_block_sum(double value) {
     __syncthreads();
     return sum;
 }
+
+// A number of an observation as the network sees it. Factors are mean and 1 / deviation of every number,
+// and whether they count yet: f32 [2 P_WIDTH + 1].
+__device__ inline float wide_normalised(float x, unsigned int column, const float* factors) {
+    if (!P_NORM_OBS || factors == 0 || factors[2 * P_WIDTH] == 0.0f) return x;
+    float y = (x - factors[2 * column]) * factors[2 * column + 1];
+    // A NaN stays one and is noticed.
+    y = y > 10.0f ? 10.0f : y;
+    return y < -10.0f ? -10.0f : y;
+}

@@ -301,7 +301,8 @@ __device__ inline void t_epilogue(const float (&sums)[N], const float* biases, u
     }
 }
 
-// Loads the weights, once per block. The barrier is 8 bytes of shared memory.
+// Starts to load the weights, once per block; `t_wait_barrier(.., 0)` waits for them. The barrier is 8
+// bytes of shared memory.
 __device__ inline void t_load_weights(unsigned char* shared, const unsigned char* image,
                                       const float* biases, float* shared_biases,
                                       WideWord* barrier) {
@@ -317,7 +318,6 @@ __device__ inline void t_load_weights(unsigned char* shared, const unsigned char
     }
     for (int i = threadIdx.x; i < T_BIASES; i += blockDim.x) shared_biases[i] = biases[i];
     __syncthreads();
-    t_wait_barrier(b, 0);
 }
 
 // This thread's part of the 16 observations of its warp, as a product's operand.

@@ -75,10 +75,13 @@ struct TAct {
     float* raws;
     float* log_probs;
     float* values;
+    const float* factors;
 };
 
-__device__ inline void t_put(unsigned char* to, int e, float x) {
+// Number e of 16 rows' observations, normalised, as a half.
+__device__ inline void t_put(unsigned char* to, int e, float x, const float* factors) {
     unsigned short half;
+    x = wide_normalised(x, e % T_IN, factors);
     asm("cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
     *(unsigned short*)(to + e / T_IN * T_ROW + e % T_IN * 2) = half;
 }
@@ -87,6 +90,8 @@ __device__ inline void t_put(unsigned char* to, int e, float x) {
 // first `present`. All loads are under way before the first is waited for.
 __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned int first,
                                     int present, unsigned char* to) {
+    // What is given was normalised when it was kept.
+    const float* factors = a.stage == 2 ? 0 : a.factors;
     int lane = threadIdx.x % 32;
     // Else addresses are computed once for all tiles and fill the registers.
     asm volatile("" : "+r"(lane));
@@ -105,10 +110,10 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
         for (int i = 0; i < loads; ++i) {
             int e = (i * 32 + lane) * 4;
             if (e >= 16 * T_IN) continue;
-            t_put(to, e, x[i].x);
-            t_put(to, e + 1, x[i].y);
-            t_put(to, e + 2, x[i].z);
-            t_put(to, e + 3, x[i].w);
+            t_put(to, e, x[i].x, factors);
+            t_put(to, e + 1, x[i].y, factors);
+            t_put(to, e + 2, x[i].z, factors);
+            t_put(to, e + 3, x[i].w, factors);
         }
     } else {
         // Each lane takes columns of every row.
@@ -136,7 +141,7 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
                 for (int c = 0; c < columns; ++c) {
                     int column = c * 32 + lane;
                     if (column >= T_IN) continue;
-                    t_put(to, row * T_IN + column, row < present ? x[r][c] : 0.0f);
+                    t_put(to, row * T_IN + column, row < present ? x[r][c] : 0.0f, factors);
                 }
             }
         }
@@ -205,7 +210,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_act(
     unsigned int first_replica, unsigned int t, unsigned int rows, int stage, const float* given,
     const float* parameters, const unsigned char* image, const float* biases, unsigned char* obs,
     unsigned char* masks, unsigned char* weights, int* actions, float* raws, float* log_probs,
-    float* values) {
+    float* values, const float* factors) {
     extern __shared__ __align__(1024) unsigned char shared[];
     float* own_biases = (float*)(shared + T_IMAGE);
     unsigned char* all_scratch = (unsigned char*)(own_biases + T_BIASES);
@@ -221,7 +226,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_act(
     float* outs = (float*)scratch;
     unsigned int run_step = stage == 0 ? *own_places.run_step : 0;
     TAct a = {&own_places, state, parameters, seed, first_replica, run_step, t, rows, stage, masks,
-              weights, actions, raws, log_probs, values};
+              weights, actions, raws, log_probs, values, factors};
     unsigned int tiles = (rows + 63) / 64;
     for (unsigned int tile = blockIdx.x * 2 + warp / 4; tile < tiles; tile += gridDim.x * 2) {
         unsigned int first = tile * 64 + warp % 4 * 16;
@@ -233,6 +238,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_act(
             unsigned long long cell = (unsigned long long)t * rows + first;
             t_store_rows(scratch, obs + cell * (t_in(0) * 2), present);
         }
+        t_wait_barrier(t_shared(&barrier), 0);
         t_layers<0>(base, own_biases, x, outs);
         t_act_row(a, first + lane / 2, lane % 2, outs + lane / 2 * T_STRIDE);
         __syncwarp();

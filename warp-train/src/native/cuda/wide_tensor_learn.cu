@@ -341,6 +341,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_learn(
         unsigned int x[t_in(0) / 4];
         t_take_inputs((const unsigned char*)a.outs, x);
         t_ask_for(a, obs, next);
+        t_wait_barrier(t_shared(&barrier), 0);
         float unused[t_in(0) / 2];
         t_learn<0>(a, x, unused);
     }

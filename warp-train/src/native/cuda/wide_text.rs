@@ -11,6 +11,7 @@ use warp_sample::{ActionLayout, Bounding, GaussianLayout};
 const STATE: &str = include_str!("wide_state.cu");
 const ROWS: &str = include_str!("wide_rows.cu");
 const GEMM: &str = include_str!("wide_gemm.cu");
+const NORMALISE: &str = include_str!("wide_normalise.cu");
 const ROLLOUT: &str = include_str!("wide_rollout.cu");
 const UPDATE: &str = include_str!("wide_update.cu");
 const TENSOR: [&str; 4] = [
@@ -35,7 +36,7 @@ pub(super) fn general(
     first_agent: u32,
     network: &WideNetwork,
 ) -> Source {
-    let text = [STATE, ROWS, GEMM, ROLLOUT, UPDATE].join("\n");
+    let text = [STATE, ROWS, GEMM, NORMALISE, ROLLOUT, UPDATE].join("\n");
     let text = constants(config, index, first_agent, network) + &text;
     Source::new("wide.cu", text)
 }
@@ -50,7 +51,7 @@ pub(super) fn tensor(
     let mut text = constants(config, index, first_agent, network);
     let tanh = config.policies[index].config.activation == Activation::Tanh;
     shape.constants(tanh, &mut text);
-    text += &[STATE, ROWS, GEMM, ROLLOUT, UPDATE].join("\n");
+    text += &[STATE, ROWS, GEMM, NORMALISE, ROLLOUT, UPDATE].join("\n");
     text += &products(&shape.products());
     text += &TENSOR.join("\n");
     Source::new("wide_tensor.cu", text)
@@ -84,6 +85,7 @@ fn constants(
     define("MASK", groups[0].mask_width().to_string());
     define("MORTAL", u8::from(groups.iter().any(|group| group.mortal)).to_string());
     define("SLOTS", truncation_slots(spec, config.run.num_steps).to_string());
+    define("NORM_OBS", u8::from(plan.config.norm_obs).to_string());
     define("OUT", network.n_outputs.to_string());
     define("ACTION", layout.action_width().to_string());
     let sizes = layout.head_sizes();

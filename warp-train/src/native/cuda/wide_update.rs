@@ -40,9 +40,19 @@ impl WidePolicy {
         Ok(self.arrays.settings.push(&words)?)
     }
 
+    /// Whether [`WidePolicy::learn`] starts nothing, which can't be recorded.
+    pub(super) fn learns_nothing(&self) -> bool {
+        let keys = &self.plan.config;
+        !keys.to_train && !keys.norm_obs && !keys.norm_reward
+    }
+
     /// Starts the whole update.
     pub(super) fn learn(&self) -> Result<()> {
         let (config, a) = (&self.plan.config, &self.arrays);
+        self.normaliser.finish(self)?;
+        if !config.to_train {
+            return Ok(());
+        }
         self.advantages()?;
         if config.algorithm == Algorithm::A2c {
             return self.minibatch(0, &a.order);

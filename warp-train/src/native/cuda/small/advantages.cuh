@@ -5,6 +5,13 @@
 #pragma once
 #include "order.cuh"
 
+// Phases of a kernel that is short of registers are functions of their own.
+#if LEAN
+#define PHASE __noinline__
+#else
+#define PHASE
+#endif
+
 // Loads the observations of 32 rows from `row` on, a unit or more per lane.
 #define VALUE_UNITS X_UNITS
 __device__ __forceinline__ void load_observations(const u32* records, u32 row, u32 end,
@@ -19,7 +26,7 @@ __device__ __forceinline__ void load_observations(const u32* records, u32 row, u
 }
 
 // Values of all stored observations (with a shared trunk only of those that follow the rollout).
-__device__ void write_values(UpdateShared& shared, u32* records, const SmallRun& run,
+__device__ PHASE void write_values(UpdateShared& shared, u32* records, const SmallRun& run,
                              Fellows blocks) {
     constexpr int net = SHARED_TRUNK ? 0 : 1;
     int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
@@ -183,7 +190,7 @@ __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* 
 }
 
 // Advantages of all rows, and this block's part of all that is summed over samples and replicas.
-__device__ void write_advantages(UpdateShared& shared, u32* records, const float* episodes,
+__device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const float* episodes,
                                  double* totals, const SmallRun& run, Fellows blocks) {
     int warp = threadIdx.x / 32;
     WarpSums over{shared};
@@ -233,7 +240,7 @@ __device__ __forceinline__ double over_blocks(const double* totals, int i, u32 n
 }
 
 // Means and deviations of all minibatches' advantages.
-__device__ void read_moments(UpdateShared& shared, const double* totals, const SmallRun& run,
+__device__ PHASE void read_moments(UpdateShared& shared, const double* totals, const SmallRun& run,
                              u32 n_blocks) {
     u32 n = N_STEPS * run.n_rows;
     constexpr int entries = MINIBATCHES == 1 ? 2 : 2 * N_UPDATES;
@@ -257,7 +264,7 @@ __device__ void read_moments(UpdateShared& shared, const double* totals, const S
 }
 
 // This block's part of the losses' figures.
-__device__ __forceinline__ void write_losses(UpdateShared& shared, const LossSums& sums,
+__device__ PHASE void write_losses(UpdateShared& shared, const LossSums& sums,
                                              double* totals, Fellows blocks) {
     float figures[5] = {sums.policy, sums.value, sums.entropy, sums.kl, sums.clipped};
     WarpSums over{shared};
@@ -273,7 +280,7 @@ __device__ __forceinline__ void write_losses(UpdateShared& shared, const LossSum
 }
 
 // An iteration's figures, from those of `n` blocks; by one warp.
-__device__ __forceinline__ void write_metrics(const double* totals, u32 n, float norm, float broken,
+__device__ PHASE void write_metrics(const double* totals, u32 n, float norm, float broken,
                                               double* out) {
     int lane = threadIdx.x & 31;
     for (int first = 0; first < 16; first += 4) {

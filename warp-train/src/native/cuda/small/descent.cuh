@@ -125,14 +125,30 @@ template <int NET> struct Own {
                            p[2] == NO_ROW ? 0.0f : g.z, p[3] == NO_ROW ? 0.0f : g.w);
     }
 
+    // What a step needs that is far away: to be asked for before something else is waited for.
+    typedef float4 Ahead[LEAN ? SMALL_TILES : 1][3];
+    __device__ __forceinline__ void fetch(Ahead& ahead) const {
+#pragma unroll
+        for (int t = 0; t < (LEAN ? SMALL_TILES : 0); ++t) {
+#pragma unroll
+            for (int kind = 0; kind < 3; ++kind) ahead[t][kind] = get(kind, WIDE_TILES + t);
+        }
+    }
+
     // A step of Adam along `g`; the network gets the new weights.
-    __device__ __forceinline__ void step(NetShared& net, const float4 (&g)[OWN_TILES], float clip,
-                                         float step_size, float inverse_root) {
+    __device__ __forceinline__ void step(NetShared& net, const Ahead& ahead,
+                                         const float4 (&g)[OWN_TILES], float clip, float step_size,
+                                         float inverse_root) {
         int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
             if (!exists(t)) continue;
-            float4 w = get(0, t), m = get(1, t), v = get(2, t);
+            constexpr bool early = LEAN;
+            bool was = early && t >= WIDE_TILES;
+            int small = early && t >= WIDE_TILES ? t - WIDE_TILES : 0;
+            float4 w = was ? ahead[small][0] : get(0, t);
+            float4 m = was ? ahead[small][1] : get(1, t);
+            float4 v = was ? ahead[small][2] : get(2, t);
             adam(g[t].x * clip, step_size, inverse_root, w.x, m.x, v.x);
             adam(g[t].y * clip, step_size, inverse_root, w.y, m.y, v.y);
             adam(g[t].z * clip, step_size, inverse_root, w.z, m.z, v.z);

@@ -9,7 +9,8 @@ mod layout;
 mod solo;
 mod text;
 
-pub(super) use text::unsupported;
+pub(super) use solo::{MOST_ITERATIONS as MOST_SOLO, SoloLearner};
+pub(super) use text::{compiled_in, is_solo, unsupported};
 
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
@@ -26,8 +27,8 @@ pub(super) const MOST_ITERATIONS: u64 = 256;
 /// Threads of an update's block, and samples of one of its tiles.
 const GROUP_THREADS: u32 = 256;
 const TILE_ROWS: usize = 128;
-/// Up to this many replicas per multiprocessor each has a warp for itself.
-const FEW: usize = 12;
+/// Up to this many replicas a block takes eight of them, its warps sharing the network.
+const FEW: usize = 4096;
 /// From this many replicas on a warp takes 32 of them, below 16.
 const MANY: usize = 16_384;
 /// Numbers per replica about its ended episodes.
@@ -108,8 +109,7 @@ impl SmallLearner {
             shared_bytes: sizes.shared_bytes,
             cooperative: true,
         };
-        let per_warp = replicas_per_warp(config, multiprocessors as usize);
-        let collect = format!("small_collect_{per_warp}");
+        let (collect, collecting) = collecting(config, multiprocessors);
         let mut this = Self {
             places,
             policy: config.policies[0].name.clone(),
@@ -117,7 +117,7 @@ impl SmallLearner {
             n_rows,
             arrays: Arrays::new(gpu, config, &sizes, update.blocks as usize, epochs * minibatches)?,
             kernels: [module.function(&collect)?, module.function("small_update")?],
-            launches: [collect_launch(n_rows, per_warp, multiprocessors), update],
+            launches: [collecting, update],
             actor_blocks: match places.n_nets() {
                 1 => update.blocks,
                 _ => actor_blocks(update.blocks, tiles),
@@ -297,21 +297,21 @@ fn doubles(array: &DeviceArray) -> Result<Vec<f64>> {
     Ok(array.pull::<u32>()?.chunks_exact(2).map(number).collect())
 }
 
-/// Replicas that a warp takes through a rollout.
-fn replicas_per_warp(config: &TrainConfig, multiprocessors: usize) -> usize {
+/// The kernel that collects, and how it is launched: one that takes few replicas at a time for as long as
+/// that fills the device better, spread over all multiprocessors.
+fn collecting(config: &TrainConfig, multiprocessors: u32) -> (String, Launch) {
     let (n, hidden) = (config.run.num_envs, config.policies[0].config.hidden[0]);
-    match n {
-        _ if n <= FEW * multiprocessors && text::fits_one_warp(config) => 1,
+    let together = match n {
+        ..=FEW => 8,
         MANY.. if hidden <= 64 => 32,
         _ => 16,
-    }
-}
-
-/// How a rollout is launched: few warps are spread over all multiprocessors.
-fn collect_launch(n_rows: usize, per_warp: usize, multiprocessors: u32) -> Launch {
-    let warps = n_rows.div_ceil(per_warp) as u32;
-    let per_block = warps.div_ceil(multiprocessors).min(4);
-    Launch { blocks: warps.div_ceil(per_block), threads: 32 * per_block, ..Launch::default() }
+    };
+    let parts = n.div_ceil(together) as u32;
+    let (blocks, threads) = match parts.div_ceil(multiprocessors).min(4) {
+        _ if together == 8 => (parts, 2 * hidden as u32),
+        warps => (parts.div_ceil(warps), 32 * warps),
+    };
+    (format!("small_collect_{together}"), Launch { blocks, threads, ..Launch::default() })
 }
 
 /// How many of the blocks take the policy's network, so that both networks are done at the same time.

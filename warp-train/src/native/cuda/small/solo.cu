@@ -11,6 +11,8 @@
 #include "advantages.cuh"
 #include "descent.cuh"
 
+extern __shared__ __align__(128) unsigned char solo_shared[];
+
 // Which runs a launch takes, and how far.
 struct SoloRun {
     u32 n_envs;        // of one run
@@ -49,11 +51,11 @@ __device__ __forceinline__ float run_norm(UpdateShared& shared, float squares, u
     return sqrtf(sum);
 }
 
-// The rollout of all of a run's replicas.
-__device__ __forceinline__ void solo_collect(const SoloRun& solo, const WarpRun& world,
-                                             const WarpArrays& arrays, const WarpTables& tables,
-                                             UpdateShared& shared, u32* records, float* episodes,
-                                             u32 first, u32 index) {
+// The rollout of all of a run's replicas; a function of its own, as its loop needs the registers.
+__device__ __noinline__ void solo_collect(const SoloRun& solo, const WarpRun& world,
+                                          const WarpArrays& arrays, const WarpTables& tables,
+                                          u32* records, float* episodes, u32 first, u32 index) {
+    UpdateShared& shared = *(UpdateShared*)solo_shared;
     if (threadIdx.x >= FEW_THREADS) return;
     FewShared& place = *(FewShared*)shared.stage[0].h(1);
     u32 row = (threadIdx.x & 31) / 4, before = *arrays.run_step + index * N_STEPS;
@@ -96,7 +98,7 @@ __device__ void solo_run(UpdateShared& shared, const SoloRun& solo, const WarpRu
     for (u32 index = 0; index < solo.n_iterations; ++index) {
         run.iteration = solo.iteration + index;
         if (Role<NET>::policy)
-            solo_collect(solo, world, arrays, tables, shared, at.records, at.episodes, at.first, index);
+            solo_collect(solo, world, arrays, tables, at.records, at.episodes, at.first, index);
         run_wait();
         if (Role<NET>::value) {
             clear_inputs(shared.value_rows.x, 8 * 32);
@@ -122,11 +124,13 @@ __device__ void solo_run(UpdateShared& shared, const SoloRun& solo, const WarpRu
                 g[t] = make_float4(x.x * one, x.y * one, x.z * one, x.w * one);
                 squares += g[t].x * g[t].x + g[t].y * g[t].y + g[t].z * g[t].z + g[t].w * g[t].w;
             }
+            typename Own<NET>::Ahead ahead;
+            mine.fetch(ahead);
             float norm = run_norm(shared, squares, rank, turn);
             turn = 1 - turn;
             norms += norm;
             if (norm < 3.0e38f)
-                mine.step(shared.net, g, clip_of(norm), row[2 + 2 * u], row[3 + 2 * u]);
+                mine.step(shared.net, ahead, g, clip_of(norm), row[2 + 2 * u], row[3 + 2 * u]);
             else
                 broken = 1.0f;
             __syncthreads();
@@ -145,8 +149,7 @@ extern "C" __global__ void __cluster_dims__(N_NETS, 1, 1) __launch_bounds__(256,
                const unsigned long long* seeds, float* parameters, float* exp_avg,
                float* exp_avg_sq, u32* records, const float* schedule, float* episodes,
                float* state, double* totals, double* metrics) {
-    extern __shared__ __align__(128) unsigned char memory[];
-    UpdateShared& shared = *(UpdateShared*)memory;
+    UpdateShared& shared = *(UpdateShared*)solo_shared;
     u32 number = blockIdx.x / N_NETS, rank = blockIdx.x % N_NETS;
     unsigned long long n = number, words = RECORD_UNITS * 4;
     u32 offset = number * N_NETS * N_PARAMETERS + rank * N_PARAMETERS;

@@ -29,8 +29,6 @@ const MOST_OUTPUTS: usize = 8;
 const MOST_INPUTS: usize = 31;
 /// The same beside layers of 128.
 const MOST_INPUTS_128: usize = 15;
-/// Inputs and width of layers at most where a warp has one replica.
-const MOST_OF_ONE: (usize, usize) = (15, 64);
 /// Heads that a stored row has room for, and choices of one.
 const MOST_HEADS: usize = 4;
 const MOST_CHOICES: usize = 15;
@@ -111,44 +109,42 @@ pub(super) fn blocks(config: &TrainConfig) -> u32 {
     if minibatch >= LARGE_MINIBATCH && config.policies[0].config.hidden[0] <= 64 { 2 } else { 1 }
 }
 
-/// Whether a warp can have a replica for itself.
-pub(super) fn fits_one_warp(config: &TrainConfig) -> bool {
-    let (inputs, hidden) = MOST_OF_ONE;
-    config.spec.groups[0].observation_width() <= inputs
-        && config.policies[0].config.hidden[0] <= hidden
-}
-
-/// Replicas that one block can take, a warp or two for each, so that a whole run fits into it.
-const THREADS_PER_RUN: usize = 256;
+/// Replicas of a run at most whose rollout one block takes.
+const SOLO_REPLICAS: usize = 8;
 /// Samples of a minibatch at most where one block has to take all of it.
 const SOLO_MINIBATCH: usize = 1024;
 
 /// Whether a run is small enough for a block per network.
 #[must_use]
-pub(super) fn is_solo(config: &TrainConfig) -> bool {
+pub(in super::super) fn is_solo(config: &TrainConfig) -> bool {
     let (run, hidden) = (&config.run, config.policies[0].config.hidden[0]);
-    fits_one_warp(config)
+    hidden <= 64
         && run.start != Start::Pool
-        && run.num_envs * hidden <= THREADS_PER_RUN
+        && run.num_envs <= SOLO_REPLICAS
         && run.num_envs * run.num_steps / updates(config).1 <= SOLO_MINIBATCH
 }
 
 /// The translation unit for `config` on an environment with the text `env`: of a rollout and an update.
 pub(super) fn source(config: &TrainConfig, env: &EnvKernels) -> Source {
-    source_of(config, env, blocks(config), &["collect_few.cu", "update.cu"])
+    source_of(config, env, (blocks(config), 0), &["collect_few.cu", "update.cu"])
 }
 
 /// The same of whole runs.
 pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels) -> Source {
-    source_of(config, env, 2, &["solo.cu"])
+    source_of(config, env, (2, 1), &["solo.cu"])
 }
 
-fn source_of(config: &TrainConfig, env: &EnvKernels, blocks: u32, files: &[&str]) -> Source {
+fn source_of(
+    config: &TrainConfig,
+    env: &EnvKernels,
+    (blocks, lean): (u32, u32),
+    files: &[&str],
+) -> Source {
     let mut text = String::new();
     for (name, value) in constants(config) {
         let _ = writeln!(text, "#define {name} {value}");
     }
-    let _ = writeln!(text, "#define BLOCKS {blocks}");
+    let _ = writeln!(text, "#define BLOCKS {blocks}\n#define LEAN {lean}");
     // A name of the environment's body is none of ours.
     text.push_str("namespace warp_small {\n");
     for file in files {
@@ -211,6 +207,15 @@ pub(super) fn constants(config: &TrainConfig) -> Vec<(&'static str, String)> {
         }
     }
     constants
+}
+
+/// What of a configuration is compiled into the kernels, as text; empty where nothing can be.
+#[must_use]
+pub(in super::super) fn compiled_in(config: &TrainConfig) -> String {
+    if unsupported(config).is_some() {
+        return String::new();
+    }
+    constants(config).into_iter().map(|(name, value)| format!("{name} {value}\n")).collect()
 }
 
 /// How many times a rollout's samples are cut into how many minibatches.

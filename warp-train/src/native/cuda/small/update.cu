@@ -124,8 +124,10 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
             g[t] = __ldcg(all.reduced + t * GROUP_THREADS + threadIdx.x);
         float norm = whole_norm(all.norms);
         norms += norm;
+        typename Own<NET>::Ahead ahead;
+        mine.fetch(ahead);
         if (norm < 3.0e38f)
-            mine.step(shared.net, g, clip_of(norm), row[2 + 2 * u], row[3 + 2 * u]);
+            mine.step(shared.net, ahead, g, clip_of(norm), row[2 + 2 * u], row[3 + 2 * u]);
         else
             broken = 1.0f;
         __syncthreads();
