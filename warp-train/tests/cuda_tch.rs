@@ -25,7 +25,7 @@ const CASES: [(&str, &str); 7] = [
     (
         "one agent, ppo, tanh, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
-         update_epochs = 2\n[env]\nmax_episode_steps = 9",
+         update_epochs = 2\n[env]\nepisode_length = 9",
     ),
     (
         "gaussian, shared trunk, relu",

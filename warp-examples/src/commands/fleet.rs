@@ -176,6 +176,8 @@ fn learner<'a>(
     let name = learner_on(device, &args.backend, first, 1)?.backend();
     // A device's own learner works for all threads.
     let threads = if matches!(device, Device::Cpu) { thread_count(args.threads) } else { 1 };
+    #[cfg(feature = "cuda")]
+    let on_gpu = matches!(device, Device::Cuda(_));
     let (backend, device) = (args.backend.clone(), device.clone());
     let make = move |config: &TrainConfig| {
         let learner = learner_on(&device, &backend, config, 1);
@@ -184,7 +186,14 @@ fn learner<'a>(
             Err(other) => warp_train::Error::Invalid(other.to_string()),
         })
     };
-    Ok(Box::new(ThreadFleet::new(registry, name, threads, make)))
+    let others = ThreadFleet::new(registry, name, threads, make);
+    #[cfg(feature = "cuda")]
+    if on_gpu && name == "native" {
+        let threads = thread_count(args.threads);
+        let fleet = warp_train::native::cuda::CudaFleet::new(registry, others, threads);
+        return Ok(Box::new(fleet));
+    }
+    Ok(Box::new(others))
 }
 
 /// `runs/<env>-<algorithm>-fleet`, with a number added if it is taken.

@@ -15,8 +15,10 @@ const TEAM: &str = include_str!("env_team.cu");
 /// Shared memory that the states of a block's teams may take together, so that several blocks fit
 /// into one multiprocessor.
 const SHARED_STATE: usize = 200 * 1024;
-/// Threads of a block of small teams, and of single-agent replicas.
+/// Threads of a block of single-agent replicas.
 const BLOCK: u32 = 128;
+/// Threads of a block of small teams: few, so that blocks spread evenly.
+const SMALL_TEAMS_BLOCK: u32 = 32;
 /// Threads of a team at most; more agents are strided over them.
 const LARGEST_TEAM: usize = 128;
 
@@ -96,9 +98,13 @@ fn team_of(body: &Body, n_agents: usize) -> (u32, u32) {
         (Layout::TeamPerReplica, ..=16) => {
             // At least two, since a team of one has no place in shared memory.
             let team = n_agents.next_power_of_two().max(2) as u32;
-            (team, BLOCK / team)
+            (team, SMALL_TEAMS_BLOCK / team)
         }
-        (Layout::TeamPerReplica, _) => (n_agents.next_multiple_of(32).min(LARGEST_TEAM) as u32, 1),
+        (Layout::TeamPerReplica, _) => {
+            // Crowds fill shared memory with few blocks: more threads in each keep the GPU busy.
+            let most = if n_agents < 512 { LARGEST_TEAM } else { 2 * LARGEST_TEAM };
+            (n_agents.next_multiple_of(32).min(most) as u32, 1)
+        }
     }
 }
 

@@ -61,12 +61,18 @@ struct WarpEpisode {
 #define WARP_STAGED_AGENTS (WARP_STAGED ? WARP_AGENTS_TOTAL : 1)
 #define WARP_STAGED_ACTIONS (WARP_STAGED ? WARP_ACTIONS_TOTAL : 1)
 
+#define WARP_STAGE_WORDS                                                          \
+    ((int)sizeof(WarpEpisode) / 4 + WARP_STAGED_AGENTS + WARP_STAGED_ACTIONS +     \
+     (2 * WARP_STAGED_AGENTS + 3) / 4)
+
 struct WarpStage {
     WarpEpisode episode;
     float reward[WARP_STAGED_AGENTS];
     int actions[WARP_STAGED_ACTIONS];
     unsigned char alive[WARP_STAGED_AGENTS];
     unsigned char left[WARP_STAGED_AGENTS];
+    // An odd number of words, so that the teams of a warp meet different banks.
+    unsigned int apart[1 + WARP_STAGE_WORDS % 2];
 };
 
 // Where one team finds and leaves what belongs to its replica.

@@ -8,7 +8,10 @@
 //! that was started before, and all that comes later waits for it. That also makes it safe that
 //! LibTorch hands freed memory on: whoever gets it has waited.
 #![expect(unsafe_code, reason = "tensors over memory that LibTorch does not own")]
-#![expect(deprecated, reason = "burn-tch: there is no other way to an NVIDIA GPU that builds offline")]
+#![expect(
+    deprecated,
+    reason = "burn-tch: there is no other way to an NVIDIA GPU that builds offline"
+)]
 
 use super::learner::network_config;
 use super::network::{ActorCritic, PolicyNetwork};
@@ -23,6 +26,7 @@ use burn::backend::LibTorch;
 use burn::backend::libtorch::TchTensor;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use warp_data::cuda::cudarc::driver::{CudaEvent, CudaStream, DriverError};
 use warp_data::cuda::{Device as Gpu, DeviceArray};
@@ -150,7 +154,36 @@ impl ForeignNetwork for TorchNetwork {
         let input = view(x, at, &[rows, self.width], &[self.width, 1])?;
         let outs = view(outs, 0, &[rows, self.n_outputs + 1], &[self.n_outputs + 1, 1])?;
         self.streams.torch_waits()?;
-        let input = tensor::<2>(input);
+        guarded(|| self.run(tensor(input), &outs, learns))?;
+        self.streams.device_waits()
+    }
+
+    fn backward(&mut self, d_outs: &DeviceArray, gradient: &DeviceArray, adds: bool) -> Result<()> {
+        let Some((network, policy, values)) = self.graph.take() else {
+            return Err(Error::Invalid("a way back needs a forward pass that learns".into()));
+        };
+        let (rows, row) = (policy.dims()[0], self.n_outputs + 1);
+        let columns = |from: usize, n: usize| view(d_outs, from, &[rows, n], &[row, 1]);
+        let (d_policy, d_values) = (columns(0, self.n_outputs)?, columns(self.n_outputs, 1)?);
+        self.streams.torch_waits()?;
+        guarded(|| {
+            let (d_policy, d_values) = (tensor::<2>(d_policy), tensor::<2>(d_values));
+            let kept = (d_policy.clone(), d_values.clone());
+            // A scalar whose gradient by the outputs is the one that is given.
+            let gradients = ((policy * d_policy).sum() + (values * d_values).sum()).backward();
+            drop(kept);
+            let (gradients, places, failure) = (&gradients, self.places.iter(), None);
+            let mut copier = Copier { gradients, places, to: gradient, adds, failure };
+            network.visit(&mut copier);
+            copier.failure.map_or(Ok(()), Err)
+        })?;
+        self.streams.device_waits()
+    }
+}
+
+impl TorchNetwork {
+    /// Runs the network; `outs` `[rows, n_outputs + 1]` gets outputs and values.
+    fn run(&mut self, input: Tensor<2>, outs: &tch::Tensor, learns: bool) -> Result<()> {
         // A second handle, so that no operation works in place on what is not LibTorch's.
         let kept = input.clone();
         let (policy, values) = if learns {
@@ -163,31 +196,22 @@ impl ForeignNetwork for TorchNetwork {
             self.network.forward(input)
         };
         let both = [torch(policy)?, torch(values)?];
-        tch::Tensor::f_cat_out(&outs, &both, 1).map(std::mem::drop).map_err(failed)?;
         drop(kept);
-        self.streams.device_waits()
+        tch::Tensor::f_cat_out(outs, &both, 1).map(drop).map_err(failed)
     }
+}
 
-    fn backward(&mut self, d_outs: &DeviceArray, gradient: &DeviceArray, adds: bool) -> Result<()> {
-        let Some((network, policy, values)) = self.graph.take() else {
-            return Err(Error::Invalid("a way back needs a forward pass that learns".into()));
-        };
-        let (rows, row) = (policy.dims()[0], self.n_outputs + 1);
-        let columns = |from: usize, n: usize| view(d_outs, from, &[rows, n], &[row, 1]);
-        let (d_policy, d_values) = (columns(0, self.n_outputs)?, columns(self.n_outputs, 1)?);
-        self.streams.torch_waits()?;
-        let (d_policy, d_values) = (tensor::<2>(d_policy), tensor::<2>(d_values));
-        let kept = (d_policy.clone(), d_values.clone());
-        // A scalar whose gradient by the outputs is the one that is given.
-        let gradients = ((policy * d_policy).sum() + (values * d_values).sum()).backward();
-        drop(kept);
-        let places = self.places.iter();
-        let mut copier =
-            Copier { gradients: &gradients, places, to: gradient, adds, failure: None };
-        network.visit(&mut copier);
-        copier.failure.map_or(Ok(()), Err)?;
-        self.streams.device_waits()
-    }
+/// Does LibTorch's work, whose failures burn turns into panics, and turns them back.
+fn guarded(work: impl FnOnce() -> Result<()>) -> Result<()> {
+    let caught = catch_unwind(AssertUnwindSafe(work));
+    caught.unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it failed");
+        let first = words.lines().next().unwrap_or_default();
+        Err(Error::Invalid(format!(
+            "LibTorch: {first} (if memory is short, lower num_envs, num_steps or hidden)"
+        )))
+    })
 }
 
 /// Where a parameter lies in the flat vector, and how burn sees it.

@@ -178,7 +178,13 @@ impl<'a, 'w> Reporter<'a, 'w> {
         if stop.into_inner() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn iterations(&self, learner: &SoloLearner, figures: &[f64], from: u64, n: u64) -> ControlFlow<()> {
+    fn iterations(
+        &self,
+        learner: &SoloLearner,
+        figures: &[f64],
+        from: u64,
+        n: u64,
+    ) -> ControlFlow<()> {
         self.each(|run| {
             let FleetRun { number, config, .. } = &self.runs[run];
             let trained = trained_groups(config);

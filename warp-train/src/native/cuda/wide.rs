@@ -1,8 +1,8 @@
 //! The native learner on a GPU for networks of any size and environments with many agents.
 //!
 //! A rollout is one recorded graph of launches (per step: look, network, draw, environment, keep), an
-//! update another; the host waits once per iteration, for a block of figures. Networks that fit run
-//! on tensor cores, all others in fp32 layer by layer.
+//! update another; the host waits once per iteration, for a block of figures. Networks whose weights
+//! fit into shared memory run as a whole on tensor cores, all others layer by layer.
 
 use super::wide_foreign::MakeForeign;
 use super::wide_policy::WidePolicy;
@@ -26,8 +26,8 @@ pub(super) struct WideLearner {
 }
 
 impl WideLearner {
-    /// The policies of `config` with the weights of `state`, for `envs`. With `tensor_cores` networks
-    /// that fit have their products in half precision with fp32 sums; without, everything is fp32.
+    /// The policies of `config` with the weights of `state`, for `envs`. With `tensor_cores`
+    /// products have half-precision operands and fp32 sums; without, everything is fp32.
     /// With `foreign` networks are what it makes; nothing is recorded then.
     ///
     /// # Errors

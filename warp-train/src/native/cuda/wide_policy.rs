@@ -9,7 +9,7 @@ use super::wide_normalise::WideNormaliser;
 use super::wide_text::{self, TensorShape};
 use crate::burn::{Activation, PolicyTensors, of_policy, perceptron};
 use crate::config::{PolicyPlan, TrainConfig};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use warp_core::DType::{F32, U8};
@@ -126,7 +126,16 @@ impl WidePolicy {
         let shapes = shapes.filter(|_| tensor_cores && info.capability.0 == 9).unwrap_or_default();
         let many = (info.n_multiprocessors as usize, make_foreign.is_some());
         let sizes = Sizes::new(config, &plan, &shapes, many);
-        let source = wide_text::general(config, index, first_agent, &network);
+        if sizes.cells > u32::MAX as usize {
+            return Err(Error::Invalid(format!(
+                "policy \"{}\" has {} samples in a rollout, but they are numbered with 32 bits; lower \
+                 num_envs or num_steps",
+                plan.name, sizes.cells
+            )));
+        }
+        // Networks that do not fit go layer by layer, on tensor cores that older GPUs have, too.
+        let half = tensor_cores && shapes.is_empty() && info.capability.0 >= 8;
+        let source = wide_text::general(config, index, first_agent, (&network, half));
         let module = kernels.compile(&source, Build::Parity)?;
         let kit = Kit::new(&module, &GENERAL)?;
         let device = kernels.device();

@@ -29,15 +29,16 @@ pub(super) fn truncation_slots(spec: &EnvSpec, n_steps: usize) -> usize {
     }
 }
 
-/// The kernels that every network needs.
+/// The kernels that every network needs; `half`: with products of layers on tensor cores.
 pub(super) fn general(
     config: &TrainConfig,
     index: usize,
     first_agent: u32,
-    network: &WideNetwork,
+    (network, half): (&WideNetwork, bool),
 ) -> Source {
     let text = [STATE, ROWS, GEMM, NORMALISE, ROLLOUT, UPDATE].join("\n");
-    let text = constants(config, index, first_agent, network) + &text;
+    let constants = constants(config, index, first_agent, network);
+    let text = format!("{constants}#define P_HALF {}\n{text}", u8::from(half));
     Source::new("wide.cu", text)
 }
 
@@ -49,6 +50,7 @@ pub(super) fn tensor(
     (network, shape): (&WideNetwork, &TensorShape),
 ) -> Source {
     let mut text = constants(config, index, first_agent, network);
+    text.push_str("#define P_HALF 0\n");
     let tanh = config.policies[index].config.activation == Activation::Tanh;
     shape.constants(tanh, &mut text);
     text += &[STATE, ROWS, GEMM, NORMALISE, ROLLOUT, UPDATE].join("\n");

@@ -144,9 +144,10 @@ __device__ __forceinline__ void first_layer(const NetShared& net, const u32 (&x)
     }
 }
 
-// Pairs of tiles whose accumulators are held at once.
+// Pairs of tiles whose accumulators are held at once; fewer where two blocks share the registers.
 template <int R> __device__ __forceinline__ constexpr int pairs() {
-    return M_TILES < 4 / R ? M_TILES : 4 / R;
+    constexpr int most = R * BLOCKS >= 4 ? 1 : 4 / (R * BLOCKS);
+    return M_TILES < most ? M_TILES : most;
 }
 
 template <int R>
