@@ -21,7 +21,7 @@ use warp_train::{Trainer, metrics::RecentReturn};
 type Result<T> = std::result::Result<T, Failed>;
 
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
-const CASES: [(&str, &str); 7] = [
+const CASES: [(&str, &str); 8] = [
     (
         "one agent, ppo, tanh, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
@@ -53,6 +53,13 @@ const CASES: [(&str, &str); 7] = [
         "masks, a policy that does not learn",
         "env_id = \"covid19\"\nnum_envs = 3\nnum_steps = 6\nhidden = [64]\nalgorithm = \"a2c\"\n\
          [policy.planner]\nto_train = false\n[policy.governor]\nhidden = [128, 64]",
+    ),
+    (
+        "normalised observations and rewards",
+        "env_id = \"tag_gridworld\"\nnum_envs = 16\nnum_steps = 10\nhidden = [32]\n\
+         num_minibatches = 1\nupdate_epochs = 2\nnorm_obs = true\nnorm_reward = true\n\
+         [env]\nepisode_length = 7\n[policy.tagger]\ngroups = [\"tagger\"]\n[policy.runner]\n\
+         groups = [\"runner\"]",
     ),
     (
         "no hidden layer",

@@ -158,9 +158,41 @@ __device__ inline void warp_load_actions(const WarpArrays& a, unsigned int r, co
     }
 }
 
+__device__ constexpr bool warp_any_box() {
+    for (int g = 0; g < N_GROUPS; ++g)
+        if (warp_continuous(g)) return true;
+    return false;
+}
+
+// Discrete actions without masks: the agents of all groups at once, so that threads draw together.
+__device__ inline void warp_draw_choices(const WarpRun& run, const WarpArrays& a, unsigned int r,
+                                         unsigned int step, int* choices) {
+    WarpDraw replica = warp_draw(run.seed, run.first_replica + r, step, WARP_PURPOSE_RANDOM_ACTION);
+    for (int n = warp_first(); n < WARP_AGENTS_TOTAL; n += warp_stride()) {
+        WarpDraw draw = warp_draw_agent(&replica, (unsigned int)n);
+        int group = 0;
+#pragma unroll
+        for (int g = 1; g < N_GROUPS; ++g) group = n >= warp_first_agent(g) ? g : group;
+        int width = warp_action_width(group), own = (n - warp_first_agent(group)) * width;
+        for (int head = 0; head < width; ++head) {
+            int choice = (int)warp_draw_below(&draw, (unsigned int)warp_head(group, head));
+            choices[warp_action_offset(group) + own + head] = choice;
+#pragma unroll
+            for (int g = 0; g < N_GROUPS; ++g) {
+                unsigned int first = r * warp_agents(g) * warp_action_width(g);
+                if (g == group) a.discrete[g][first + own + head] = choice;
+            }
+        }
+    }
+}
+
 // Draws actions and leaves them in the arrays, too.
 __device__ inline void warp_draw_actions(const WarpRun& run, const WarpArrays& a, unsigned int r,
                                          unsigned int step, const WarpPlace& at) {
+    if (WARP_STAGED && WARP_MASK_TOTAL == 0 && !warp_any_box()) {
+        warp_draw_choices(run, a, r, step, at.discrete[0]);
+        return;
+    }
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
         const int width = warp_action_width(g);
@@ -207,10 +239,14 @@ __device__ inline void warp_team_begin(const Env& env, const WarpRun& run, const
 }
 
 __device__ inline void warp_team_before(const WarpPlace& at) {
+    // Staged rewards lie group after group.
+    for (int n = warp_first(); WARP_STAGED && n < WARP_AGENTS_TOTAL; n += warp_stride())
+        at.reward[0][n] = 0.0f;
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
+        if (WARP_STAGED && !warp_mortal(g)) continue;
         for (int i = warp_first(); i < warp_agents(g); i += warp_stride()) {
-            at.reward[g][i] = 0.0f;
+            if (!WARP_STAGED) at.reward[g][i] = 0.0f;
             if (warp_mortal(g)) at.left[g][i] = at.alive[g][i];
         }
     }
@@ -246,14 +282,21 @@ __device__ inline int warp_team_account(const WarpArrays& a, unsigned int r, boo
 // Writes the step's rewards, and who left in it.
 __device__ inline void warp_team_after(const WarpArrays& a, unsigned int r, int over,
                                        const WarpPlace& at) {
+    for (int n = warp_first(); WARP_STAGED && n < WARP_AGENTS_TOTAL; n += warp_stride()) {
+        float reward = at.reward[0][n];
+#pragma unroll
+        for (int g = 0; g < N_GROUPS; ++g) {
+            int i = n - warp_first_agent(g);
+            if (i >= 0 && i < warp_agents(g)) a.reward[g][r * warp_agents(g) + i] = reward;
+        }
+    }
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
+        if (!warp_mortal(g)) continue;
         for (int i = warp_first(); i < warp_agents(g); i += warp_stride()) {
             unsigned int place = r * warp_agents(g) + i;
-            if (WARP_STAGED) a.reward[g][place] = at.reward[g][i];
-            if (warp_mortal(g))
-                a.agent_terminated[g][place] = at.left[g][i] & (over | (1 - at.alive[g][i]));
-            if (WARP_STAGED && warp_mortal(g)) a.alive[g][place] = at.alive[g][i];
+            a.agent_terminated[g][place] = at.left[g][i] & (over | (1 - at.alive[g][i]));
+            if (WARP_STAGED) a.alive[g][place] = at.alive[g][i];
         }
     }
 }

@@ -128,9 +128,7 @@ impl NativePolicy {
         if rows <= size {
             // A few rows at every step of a rollout: nothing is shared, nothing allocated.
             let part = Wanted { outputs: outputs.as_deref_mut(), values: values.as_deref_mut() };
-            self.with_tile(|tile| {
-                self.network.forward(&self.parameters, observations, &mut tile.scratch, part);
-            });
+            self.with_tile(|tile| self.forward_rows(observations, part, &mut tile.scratch));
         } else {
             let mut outputs = outputs.as_deref_mut().map(|o| o.chunks_mut(size * output_width));
             let mut values = values.as_deref_mut().map(|values| values.chunks_mut(size));
@@ -144,14 +142,26 @@ impl NativePolicy {
                 // Every task is run once, so this lock is never waited for.
                 let Ok(mut job) = jobs[task].lock() else { return };
                 let (observations, wanted) = &mut *job;
-                self.with_tile(|tile| {
-                    let part = std::mem::take(wanted);
-                    self.network.forward(&self.parameters, observations, &mut tile.scratch, part);
-                });
+                let part = std::mem::take(wanted);
+                self.with_tile(|tile| self.forward_rows(observations, part, &mut tile.scratch));
             });
         }
         outputs.as_deref().map_or(Ok(()), |outputs| finite("outputs", outputs))?;
         values.as_deref().map_or(Ok(()), |values| finite("values", values))
+    }
+
+    /// Some rows on this thread, a few at a time.
+    fn forward_rows(&self, observations: &[f32], wanted: Wanted<'_>, scratch: &mut Scratch) {
+        let width = TILE_ROWS * self.network.observation_width();
+        let mut outputs =
+            wanted.outputs.map(|o| o.chunks_mut(TILE_ROWS * self.network.output_width));
+        let mut values = wanted.values.map(|values| values.chunks_mut(TILE_ROWS));
+        for observations in observations.chunks(width) {
+            let outputs = outputs.as_mut().and_then(Iterator::next);
+            let values = values.as_mut().and_then(Iterator::next);
+            let part = Wanted { outputs, values };
+            self.network.forward(&self.parameters, observations, scratch, part);
+        }
     }
 
     /// Lends memory that no other thread is using.

@@ -38,6 +38,15 @@ fn executable(line: &str) -> Option<Artifact> {
     Some(Artifact { package, name, is_test, path })
 }
 
+/// The test targets of a manifest that ask for `feature` and for no other.
+pub fn tests_with<'m>(manifest: &'m toml::Table, feature: &str) -> impl Iterator<Item = &'m str> {
+    let tests = manifest.get("test").and_then(toml::Value::as_array).into_iter().flatten();
+    let asks = toml::Value::Array(vec![feature.into()]);
+    tests
+        .filter(move |test| test.get("required-features") == Some(&asks))
+        .filter_map(|test| test.get("name")?.as_str())
+}
+
 /// How many tests of a test binary are named `cuda_*`.
 ///
 /// # Errors
@@ -72,6 +81,15 @@ not JSON
             path: "/w/target/debug/deps/cuda_registry-1".into(),
         };
         assert_eq!(executables(messages), [wanted]);
+    }
+
+    #[test]
+    fn tests_are_found_by_the_feature_that_they_ask_for() {
+        let manifest = "[[test]]\nname = 'a'\n[[test]]\nname = 'b'\nrequired-features = ['cuda']\n\
+                        [[test]]\nname = 'c'\nrequired-features = ['tch']\n";
+        let manifest = manifest.parse().unwrap();
+        assert_eq!(tests_with(&manifest, "cuda").collect::<Vec<_>>(), ["b"]);
+        assert_eq!(tests_with(&"".parse().unwrap(), "cuda").count(), 0);
     }
 
     #[test]

@@ -136,18 +136,34 @@ fn program(build: &str) -> Result<PathBuf> {
     Ok(program.with_context(|| format!("`{command}` built no program called warp"))?.path)
 }
 
-/// Those of the test binaries called `cuda*` that have tests named `cuda_*`.
+/// The test binaries for a GPU: those whose manifest asks for the feature `cuda`; with LibTorch also
+/// those that ask for `tch`.
 fn tests() -> Result<Vec<Built>> {
     let mut features = Vec::new();
+    let (mut cuda, mut tch) = (Vec::new(), Vec::new());
     for name in workspace::LIBRARIES {
         let manifest = workspace::read_toml(&workspace::root().join(name).join("Cargo.toml"))?;
         if manifest.get("features").is_some_and(|of| of.get("cuda").is_some()) {
             features.push(format!("{name}/cuda"));
         }
+        cuda.extend(artifacts::tests_with(&manifest, "cuda").map(|test| format!("--test {test}")));
+        let with_tch = artifacts::tests_with(&manifest, "tch");
+        tch.extend(with_tch.map(|test| format!("-p {name} --features {name}/tch --test {test}")));
     }
-    let command =
-        "cargo test --no-run --locked --workspace --exclude xtask --test cuda* --features";
-    let command = format!("{command} {} {}", features.join(","), artifacts::FORMAT);
+    let (features, cuda) = (features.join(","), cuda.join(" "));
+    let all = format!("--workspace --exclude xtask --features {features} {cuda}");
+    let mut built = built_tests(&all)?;
+    if std::env::var_os("LIBTORCH").is_some() {
+        for test in tch {
+            built.extend(built_tests(&format!("--release --target-dir target/tch {test}"))?);
+        }
+    }
+    Ok(built)
+}
+
+/// Builds tests and keeps the binaries that have some named `cuda_*`.
+fn built_tests(which: &str) -> Result<Vec<Built>> {
+    let command = format!("cargo test --no-run --locked {which} {}", artifacts::FORMAT);
     let command = CommandLine::new(&command);
     println!("$ {command}");
     let mut built = Vec::new();

@@ -135,7 +135,7 @@ fn worked_values_of_california() {
         [0.966_027, 0.970_743],
         [0.988_327, 0.915_500],
         [0.011_597, -0.380_775],
-        [1.003_046, 1.006_360],
+        [1.003_046, 1.006_36],
     ];
     for (seen, expected) in rewards.iter().zip(expected) {
         assert!(seen.iter().zip(expected).all(|(a, b)| (a - b).abs() < 2e-4), "{seen:?}");

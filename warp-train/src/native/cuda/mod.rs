@@ -29,6 +29,7 @@ use wide::WideLearner;
 use wide_foreign::MakeForeign;
 
 pub use fleet::CudaFleet;
+pub use small::sources as small_sources;
 #[cfg(feature = "tch")]
 pub(crate) use wide_foreign::{ForeignNetwork, ForeignParts};
 

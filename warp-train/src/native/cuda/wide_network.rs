@@ -145,7 +145,8 @@ impl WideNetwork {
         heads: &[String],
         shape: &dyn Fn(&str) -> Option<(usize, usize)>,
     ) {
-        let layers = hidden.iter().map(|name| self.matrix(std::slice::from_ref(name), shape)).collect();
+        let layers =
+            hidden.iter().map(|name| self.matrix(std::slice::from_ref(name), shape)).collect();
         let heads = self.matrix(heads, shape);
         self.towers.push(Tower { role, hidden: layers, heads, column: 0, gap_at: 0, gap: 0 });
     }

@@ -2,7 +2,7 @@
 // derivatives by the outputs. Twins of warp-sample and of warp-train's loss, operation by operation.
 //
 // Made for one policy by constants: P_OUT outputs per row, P_ACTION numbers per action, P_SIZES the
-// heads' sizes; of a box P_CONTINUOUS, P_SQUASH and P_LOW, P_HIGH, P_CENTRE, P_HALF, P_LN_HALF, as
+// heads' sizes; of a box P_CONTINUOUS, P_SQUASH and P_LOW, P_HIGH, P_CENTRE, P_HALF_RANGE, P_LN_HALF, as
 // bits; P_LOG_STD_AT where log-deviations that are parameters lie, or -1.
 
 __device__ const int wide_sizes[] = P_SIZES;
@@ -134,7 +134,7 @@ __device__ inline void wide_gradient(float* out, const float*, const unsigned ch
 __device__ const unsigned int wide_low[] = P_LOW;
 __device__ const unsigned int wide_high[] = P_HIGH;
 __device__ const unsigned int wide_centre[] = P_CENTRE;
-__device__ const unsigned int wide_half[] = P_HALF;
+__device__ const unsigned int wide_half_range[] = P_HALF_RANGE;
 __device__ const unsigned int wide_ln_half[] = P_LN_HALF;
 
 __device__ inline float wide_given_log_std(const float* out, const float* parameters, int d) {
@@ -158,7 +158,7 @@ __device__ inline float wide_log_jacobian(int d, float raw) {
 }
 
 __device__ inline float wide_bound(int d, float raw) {
-    float action = P_SQUASH ? warp_float(wide_centre[d]) + warp_float(wide_half[d]) * warp_tanh(raw)
+    float action = P_SQUASH ? warp_float(wide_centre[d]) + warp_float(wide_half_range[d]) * warp_tanh(raw)
                             : raw;
     float low = warp_float(wide_low[d]), high = warp_float(wide_high[d]);
     action = action < low ? low : action;

@@ -115,7 +115,7 @@ fn gaussian(elements: &GaussianLayout, define: &mut dyn FnMut(&str, String)) {
     let each = |value: &dyn Fn(usize) -> f32| list((0..elements.dim()).map(|d| bits(value(d))));
     define("CONTINUOUS", "1".into());
     define("SQUASH", u8::from(elements.bounding() == Bounding::Squash).to_string());
-    for (i, name) in ["LOW", "HIGH", "CENTRE", "HALF", "LN_HALF"].iter().enumerate() {
+    for (i, name) in ["LOW", "HIGH", "CENTRE", "HALF_RANGE", "LN_HALF"].iter().enumerate() {
         define(name, each(&|d| elements.constants(d)[i]));
     }
     define("LOG_STD_MIN", bits(elements.log_std_range().0));
@@ -286,4 +286,55 @@ fn products(widths: &[usize]) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wide_network::Layer;
+    use super::*;
+
+    fn tower(inputs: usize, hidden: &[usize], outputs: usize) -> Tower {
+        let mut n_in = inputs;
+        let mut layer = |n_out: usize| {
+            let layer = Layer { n_in, n_out, weight: 0 };
+            n_in = n_out;
+            layer
+        };
+        let (column, gap_at, gap) = (0, 0, 0);
+        let hidden = hidden.iter().map(|n| layer(*n)).collect();
+        Tower { role: Role::Both, hidden, heads: layer(outputs), column, gap_at, gap }
+    }
+
+    /// What the kernels compute for themselves, as they printed it.
+    #[test]
+    fn sizes_are_those_of_the_kernels() {
+        let shape = TensorShape::new(&tower(71, &[256, 256], 23), 232_448).unwrap();
+        assert_eq!((shape.observation_width(), shape.biases()), (80, 544));
+        assert_eq!(shape.image_bytes(), 2 * (80 * 256 + 256 * 256 + 256 * 32));
+        assert_eq!((shape.act_bytes(), shape.learn_bytes()), (213_120, 218_240));
+        assert_eq!(
+            (shape.kept_bytes(), shape.weights_bytes(), shape.jobs()),
+            (155_648, 196_608, 4)
+        );
+        assert_eq!(shape.products(), [8, 32, 80, 256]);
+    }
+
+    #[test]
+    fn networks_that_do_not_fit_have_no_shape() {
+        for (inputs, hidden) in [(729, &[256, 256][..]), (71, &[512]), (71, &[40, 24]), (71, &[])] {
+            assert_eq!(TensorShape::new(&tower(inputs, hidden, 23), 232_448), None, "{hidden:?}");
+        }
+        assert_eq!(TensorShape::new(&tower(71, &[256, 256], 23), 101_376), None);
+    }
+
+    #[test]
+    fn products_name_every_operand() {
+        let text = products(&[8]);
+        assert!(
+            text.contains(
+                "m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, 1, 1, %10"
+            )
+        );
+        assert!(text.contains("{%0, %1, %2, %3}, %4, %5, 1, 1, 1, 1, 1"));
+    }
 }

@@ -74,13 +74,32 @@ struct Moments {
     float parts[N_UPDATES][2];
 };
 
+// The orders of all epochs, which differ in their keys alone; of many epochs made when needed.
+struct Orders {
+    const SmallRun& run;
+    Order first;
+    WarpWords keys[EPOCHS <= 8 ? EPOCHS : 1];
+
+    __device__ __forceinline__ Orders(const SmallRun& run, u32 n) : run(run), first(run, n, 0) {
+#pragma unroll
+        for (int epoch = 0; epoch < (EPOCHS <= 8 ? EPOCHS : 1); ++epoch)
+            keys[epoch] = Order(run, n, epoch).key;
+    }
+    __device__ __forceinline__ Order of(int epoch) const {
+        if (EPOCHS > 8) return Order(run, first.n, epoch);
+        Order order = first;
+        order.key = keys[EPOCHS <= 8 ? epoch : 0];
+        return order;
+    }
+};
+
 // Adds a sample's advantage to the minibatch of each epoch that will have it.
-__device__ __forceinline__ void add_to_minibatches(Moments& sums, const SmallRun& run, u32 sample,
+__device__ __forceinline__ void add_to_minibatches(Moments& sums, const Orders& orders, u32 sample,
                                                    float advantage) {
-    u32 n = N_STEPS * run.n_rows;
+    u32 n = orders.first.n;
 #pragma unroll
     for (int epoch = 0; epoch < EPOCHS; ++epoch) {
-        u32 place = Order(run, n, epoch).place(sample);
+        u32 place = orders.of(epoch).place(sample);
         if (N_UPDATES > 32) {
             // Too many for registers.
             int part = (int)((unsigned long long)place * MINIBATCHES / n);
@@ -100,8 +119,8 @@ __device__ __forceinline__ void add_to_minibatches(Moments& sums, const SmallRun
 }
 
 // Generalised advantages of one row, by a warp whose lanes are steps.
-__device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run, u32 row,
-                                               Moments& sums) {
+__device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run,
+                                               const Orders& orders, u32 row, Moments& sums) {
     int lane = threadIdx.x & 31;
     auto rest = [&](u32 t) { return record_at(records, t * run.n_rows + row) + X_UNITS; };
     auto load = [&](int t) {
@@ -148,7 +167,7 @@ __device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run
             sums.advantages[0] += advantage;
             sums.advantages[1] += (double)advantage * advantage;
             if (NORM_ADV && MINIBATCHES > 1)
-                add_to_minibatches(sums, run, (u32)t * run.n_rows + row, advantage);
+                add_to_minibatches(sums, orders, (u32)t * run.n_rows + row, advantage);
         }
     }
 }
@@ -196,9 +215,10 @@ __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const
     WarpSums over{shared};
     add_episodes(over, episodes, run, blocks);
     Moments sums = {};
+    Orders orders(run, N_STEPS * run.n_rows);
     for (u32 row = blocks.own * (GROUP_THREADS / 32) + warp; row < run.n_rows;
          row += blocks.n * (GROUP_THREADS / 32))
-        row_advantages(records, run, row, sums);
+        row_advantages(records, run, orders, row, sums);
     over.add(0, sums.returns[0]);
     over.add(1, sums.returns[1]);
     over.add(2, sums.advantages[0]);
@@ -279,23 +299,27 @@ __device__ PHASE void write_losses(UpdateShared& shared, const LossSums& sums,
     }
 }
 
-// An iteration's figures, from those of `n` blocks; by one warp.
+// An iteration's figures, from those of `n` blocks; by one warp, of which two lanes have an entry.
 __device__ PHASE void write_metrics(const double* totals, u32 n, float norm, float broken,
-                                              double* out) {
-    int lane = threadIdx.x & 31;
-    for (int first = 0; first < 16; first += 4) {
-        int i = first + lane / 8;
-        double sum = over_blocks(totals, i, n), most = -1e300;
-        for (u32 b = lane & 7; b < n; b += 8) {
-            double x = __ldcg(totals + i * n + b);
-            most = x > most ? x : most;
+                                    double* out) {
+    int lane = threadIdx.x & 31, i = lane / 2;
+    double sum = 0.0, most = -1e300;
+    for (u32 first = lane & 1; first < n; first += 16) {
+        double x[8];
+#pragma unroll
+        for (int k = 0; k < 8; ++k)
+            x[k] = first + 2 * k < n ? __ldcg(totals + i * n + first + 2 * k) : i < 7 || i > 10 ? 0.0 : -1e300;
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            sum += x[k];
+            most = x[k] > most ? x[k] : most;
         }
-        for (int d = 4; d > 0; d >>= 1) {
-            double other = __shfl_xor_sync(0xffffffffu, most, d);
-            most = other > most ? other : most;
-        }
-        if ((lane & 7) == 0) out[i] = i < 7 ? sum : i < 11 ? most : sum / N_UPDATES;
     }
+    double other = __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum = lane & 1 ? other + sum : sum + other;
+    other = __shfl_xor_sync(0xffffffffu, most, 1);
+    most = other > most ? other : most;
+    if ((lane & 1) == 0) out[i] = i < 7 ? sum : i < 11 ? most : sum / N_UPDATES;
     if (lane == 0) {
         out[16] = norm / N_UPDATES;
         out[17] = broken;

@@ -11,6 +11,7 @@ mod text;
 
 pub(super) use solo::{MOST_ITERATIONS as MOST_SOLO, SoloLearner};
 pub(super) use text::{compiled_in, is_solo, unsupported};
+pub use text::sources;
 
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};

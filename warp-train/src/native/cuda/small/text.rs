@@ -134,6 +134,18 @@ pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels) -> Source {
     source_of(config, env, (2, 1), &["solo.cu"])
 }
 
+/// The translation units that `config` would have compiled on an environment with the text `env`; none
+/// if it is not one of small networks.
+#[must_use]
+pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
+    if unsupported(config).is_some() || env.team > 1 {
+        return Vec::new();
+    }
+    let mut sources = vec![source(config, env)];
+    sources.extend(is_solo(config).then(|| solo_source(config, env)));
+    sources
+}
+
 fn source_of(
     config: &TrainConfig,
     env: &EnvKernels,
