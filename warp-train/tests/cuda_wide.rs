@@ -8,12 +8,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 use warp_core::toml::Table;
 use warp_func::VecEnv;
-use warp_func::cuda::{Build, Device, Kernels, nvrtc_version};
+use warp_func::cuda::{Build, Device, Kernels, compile, nvrtc_version};
 use warp_train::config::TrainConfig;
 use warp_train::learner::{Learner, LearnerState, Progress};
 use warp_train::metrics::PolicyMetrics;
 use warp_train::native::NativeLearner;
-use warp_train::native::cuda::CudaLearner;
+use warp_train::native::cuda::{CudaLearner, wide_sources};
 use warp_train::rollout::Rollout;
 
 type Result<T> = std::result::Result<T, Failed>;
@@ -78,12 +78,13 @@ const CASES: [(&str, &str); 10] = [
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let no_compiler = nvrtc_version().err().map(|error| error.to_string());
-    let no_device = no_compiler.or_else(|| Device::open(0).err().map(|e| e.to_string()));
+    let no_device = no_compiler.clone().or_else(|| Device::open(0).err().map(|e| e.to_string()));
     if let Some(reason) = &no_device {
         println!("ignored (cuda_*): {reason}");
     }
     let ignored = no_device.is_some();
-    let mut trials = Vec::new();
+    let compiles = Trial::test("cuda_wide_text_compiles", compiles);
+    let mut trials = vec![compiles.with_ignored_flag(no_compiler.is_some())];
     for (name, keys) in CASES {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
@@ -93,8 +94,20 @@ fn main() -> ExitCode {
         trials.push(trial("fp16_is_near", near));
         trials.push(trial("repeats_and_resumes", resumes));
     }
+    let shuffles = Trial::test("cuda_wide_minibatches_have_every_sample_once", shuffles);
+    trials.push(shuffles.with_ignored_flag(ignored));
     trials.push(Trial::test("cuda_wide_speed", speed).with_ignored_flag(ignored));
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// The text of some cases, for the H200's machine code; this needs no GPU.
+fn compiles() -> Result<()> {
+    for (name, keys) in &CASES[1..5] {
+        for (source, build) in wide_sources(&config(keys, "fp16")?)? {
+            compile(&source, build, "sm_90a").map_err(|e| format!("{name}: {e}"))?;
+        }
+    }
+    Ok(())
 }
 
 fn config(keys: &str, precision: &str) -> Result<TrainConfig> {
@@ -203,6 +216,23 @@ fn exact(keys: &str) -> Result<()> {
 
 fn near(keys: &str) -> Result<()> {
     compare(keys, "fp16", (0.02, 0.03))
+}
+
+/// Without a step the mean over minibatches of one size is that over all samples, whatever their order.
+fn shuffles() -> Result<()> {
+    let keys = "env_id = \"tag_continuous\"\nnum_envs = 7\nnum_steps = 9\nhidden = [64, 64]\n\
+                num_minibatches = 3\nupdate_epochs = 2\nlearning_rate = 0.0\nnorm_adv = false\n\
+                [env]\nnum_taggers = 4\nnum_runners = 6\nrunner_exits_game_after_tagged = false";
+    let [(seen, _), (wanted, _)] = both(&config(keys, "fp32")?)?;
+    for (a, b) in seen.iter().zip(&wanted) {
+        check("policy_loss", a.policy_loss, b.policy_loss, 1e-5)?;
+        check("value_loss", a.value_loss, b.value_loss, 1e-5)?;
+        check("entropy", a.entropy, b.entropy, 1e-5)?;
+        if (a.grad_norm - b.grad_norm).abs() < 1e-9 {
+            return Err("minibatches are those of the CPU: nothing was shuffled here".into());
+        }
+    }
+    Ok(())
 }
 
 /// Two and two iterations are four, and four again are the same four.

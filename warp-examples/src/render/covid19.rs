@@ -28,7 +28,7 @@ const MOST_INFECTED: f32 = 0.1;
 /// Unemployed at which a strip is darkest, per inhabitant.
 const MOST_UNEMPLOYED: f32 = 0.2;
 /// Rewards from light to dark.
-const REWARDS: Range<f32> = -0.5..1.5;
+const REWARDS: Range<f32> = 0.0..1.25;
 /// A panel, and the distance to the next.
 const SIZE: (f32, f32) = (1.0, 0.72);
 const STEP: (f32, f32) = (1.06, 0.88);

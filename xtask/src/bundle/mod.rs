@@ -1,7 +1,7 @@
 //! `cargo xtask bundle`: everything that a machine with a GPU and no Rust needs, in one folder.
 //!
 //! Holds the release program, a second one with LibTorch where `LIBTORCH` says that there is one, the
-//! test binaries with tests for a GPU, recorded cases and a script. [`artifacts`] finds
+//! test binaries with tests for a GPU, recorded cases, all packed, and a script. [`artifacts`] finds
 //! what cargo built. Only what the last bundle put into the folder is replaced.
 
 pub mod artifacts;
@@ -20,8 +20,11 @@ const SCRIPT: &str = include_str!("run.sh");
 /// What the folder may hold in bytes: it travels.
 const LARGEST: u64 = 48 * 1000 * 1000;
 
-/// What a bundle consists of.
-const PARTS: [&str; 6] = ["bin", "tests", "golden", "data", "run_configs", "run.sh"];
+/// What is packed.
+const PARTS: [&str; 5] = ["bin", "tests", "golden", "data", "run_configs"];
+/// What a bundle consists of: the archive of [`PARTS`] and the script, which unpacks it.
+const ARCHIVE: &str = "parts.tar.gz";
+const SCRIPT_NAME: &str = "run.sh";
 
 /// Recorded cases of the workspace.
 const GOLDEN: &str = "warp-envs/tests/golden";
@@ -89,13 +92,14 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if let Some(data) = &options.data {
         copy_folder(data, &options.out.join("data"))?;
     }
-    write_script(&options.out.join("run.sh"))?;
+    pack(&options.out)?;
+    write_script(&options.out.join(SCRIPT_NAME))?;
     weigh(&options.out)
 }
 
 /// Removes the last bundle, and nothing else that lies in the folder.
 fn clear(out: &Path) -> Result<()> {
-    for part in PARTS {
+    for part in PARTS.iter().chain(&[ARCHIVE, SCRIPT_NAME]) {
         let path = out.join(part);
         let removed =
             if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
@@ -215,20 +219,30 @@ fn write_script(path: &Path) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).with_context(context)
 }
 
+/// Packs the parts into one archive, which takes a third of the room, and removes them.
+fn pack(out: &Path) -> Result<()> {
+    let parts = PARTS.iter().filter(|part| out.join(part).exists());
+    let mut tar = Command::new("tar");
+    tar.args(["--sort=name", "-czf", ARCHIVE]).args(parts.clone()).current_dir(out);
+    let packed = tar.status().context("cannot start `tar`")?;
+    ensure!(packed.success(), "`tar` ended with {packed}");
+    for part in parts {
+        println!("{:>6.1} MB  {part}", size(&out.join(part))? as f64 / 1e6);
+        fs::remove_dir_all(out.join(part)).with_context(|| format!("cannot remove {part}"))?;
+    }
+    Ok(())
+}
+
 /// Says how large the bundle is, and refuses one that is too large.
 fn weigh(out: &Path) -> Result<()> {
-    let mut total = 0;
-    for part in PARTS {
-        let size = size(&out.join(part))?;
-        println!("{:>6.1} MB  {part}", size as f64 / 1e6);
-        total += size;
-    }
+    let total = size(&out.join(ARCHIVE))? + size(&out.join(SCRIPT_NAME))?;
     let (mb, largest) = (total as f64 / 1e6, LARGEST / 1_000_000);
-    println!("{mb:>6.1} MB  in {}; on the other machine: ./run.sh [PART]...", out.display());
+    println!("{mb:>6.1} MB  packed, in {}", out.display());
     ensure!(
         total <= LARGEST,
         "the bundle has {mb:.1} MB, but {largest} MB are the most it may have"
     );
+    println!("on the other machine: ./{SCRIPT_NAME} [PART]...");
     Ok(())
 }
 
@@ -271,6 +285,10 @@ mod tests {
         assert!(!out.join("tests").exists() && out.join("mine").exists());
         assert!(size(&out.join("run_configs")).unwrap() > 1000);
         assert_eq!(size(&out.join("bin")).unwrap(), 0);
+        pack(&out).unwrap();
+        assert!(!out.join("run_configs").exists() && size(&out.join(ARCHIVE)).unwrap() > 1000);
+        clear(&out).unwrap();
+        assert!(!out.join(ARCHIVE).exists() && out.join("mine").exists());
         fs::remove_dir_all(&out).unwrap();
     }
 

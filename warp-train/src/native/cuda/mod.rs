@@ -29,6 +29,8 @@ use wide::WideLearner;
 use wide_foreign::MakeForeign;
 
 pub use fleet::CudaFleet;
+#[doc(hidden)]
+pub use wide_text::sources as wide_sources;
 pub use small::sources as small_sources;
 #[cfg(feature = "tch")]
 pub(crate) use wide_foreign::{ForeignNetwork, ForeignParts};
@@ -166,9 +168,9 @@ impl Learner for CudaLearner {
 /// The way of learning that suits a configuration.
 #[derive(Debug)]
 enum OnDevice {
-    Small(SmallLearner),
-    Solo(SoloLearner),
-    Wide(WideLearner),
+    Small(Box<SmallLearner>),
+    Solo(Box<SoloLearner>),
+    Wide(Box<WideLearner>),
 }
 
 impl OnDevice {
@@ -179,7 +181,8 @@ impl OnDevice {
         foreign: Option<MakeForeign>,
     ) -> Result<Self> {
         if foreign.is_some() {
-            return Ok(Self::Wide(WideLearner::new(config, envs, state, (false, foreign))?));
+            let wide = WideLearner::new(config, envs, state, (false, foreign))?;
+            return Ok(Self::Wide(Box::new(wide)));
         }
         let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
         // The small learner's kernels step a replica per thread.
@@ -187,10 +190,13 @@ impl OnDevice {
         Ok(match fits && !exact {
             true if small::is_solo(config) => {
                 let state = std::slice::from_ref(state);
-                Self::Solo(SoloLearner::new(vec![config.clone()], envs, state)?)
+                Self::Solo(Box::new(SoloLearner::new(vec![config.clone()], envs, state)?))
             }
-            true => Self::Small(SmallLearner::new(config, envs, state)?),
-            false => Self::Wide(WideLearner::new(config, envs, state, (!exact, None))?),
+            true => Self::Small(Box::new(SmallLearner::new(config, envs, state)?)),
+            false => {
+                let wide = WideLearner::new(config, envs, state, (!exact, None))?;
+                Self::Wide(Box::new(wide))
+            }
         })
     }
 

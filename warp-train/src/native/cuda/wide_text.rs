@@ -1,11 +1,12 @@
 //! The CUDA text of the wide path, made for one policy by constants.
 
 use super::wide_network::{Role, Tower, WideNetwork};
-use crate::burn::Activation;
+use crate::burn::{Activation, of_policy, perceptron};
 use crate::config::{Algorithm, PolicyPlan, TrainConfig};
+use crate::error::Result;
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
-use warp_func::cuda::Source;
+use warp_func::cuda::{Build, Source};
 use warp_sample::{ActionLayout, Bounding, GaussianLayout};
 
 const STATE: &str = include_str!("wide_state.cu");
@@ -27,6 +28,31 @@ pub(super) fn truncation_slots(spec: &EnvSpec, n_steps: usize) -> usize {
         LimitEnds::Terminated => 0,
         LimitEnds::Truncated => n_steps.div_ceil(spec.time_limit.steps.max(1) as usize),
     }
+}
+
+/// Shared memory that a block can have on the GPUs whose tensor cores run whole towers.
+const SHARED_BYTES: usize = 232_448;
+
+/// The translation units that `config` has compiled, for a GPU with tensor cores for whole towers.
+///
+/// # Errors
+/// A network that can't be built.
+pub fn sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
+    let (mut sources, mut first_agent) = (Vec::new(), 0);
+    for (index, plan) in config.policies.iter().enumerate() {
+        let tensors = perceptron(config, index)?.tensors();
+        let network = WideNetwork::from_tensors(&tensors.weights).map_err(of_policy(&plan.name))?;
+        let shape = |tower| TensorShape::new(tower, SHARED_BYTES);
+        let shapes: Vec<_> = network.towers.iter().filter_map(shape).collect();
+        let half = shapes.len() < network.towers.len();
+        sources.push((general(config, index, first_agent, (&network, half)), Build::Parity));
+        for shape in shapes.iter().filter(|_| !half) {
+            let source = tensor(config, index, first_agent, (&network, shape));
+            sources.push((source, Build::Release));
+        }
+        first_agent += plan.n_agents(&config.spec) as u32;
+    }
+    Ok(sources)
 }
 
 /// The kernels that every network needs; `half`: with products of layers on tensor cores.

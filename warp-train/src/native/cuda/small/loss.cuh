@@ -171,7 +171,11 @@ __device__ __forceinline__ void row_loss(const float (&z)[Role<NET>::outputs], c
         d[R::value_column] = k.value * by;
     }
 #pragma unroll
-    for (int o = 0; o < R::outputs; ++o) d[o] = fminf(fmaxf(d[o], -60000.0f), 60000.0f);
+    for (int o = 0; o < R::outputs; ++o) {
+        // What is no number stays none, and is noticed in the norm.
+        d[o] = d[o] > 60000.0f ? 60000.0f : d[o];
+        d[o] = d[o] < -60000.0f ? -60000.0f : d[o];
+    }
 }
 
 // This lane's two columns of a row's derivatives.
