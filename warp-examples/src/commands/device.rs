@@ -1,9 +1,11 @@
 //! Where a command runs: what `--device` names, and making environments there.
 
+#[cfg(feature = "cuda")]
+use anyhow::Context;
 use anyhow::{Result, bail};
+use warp_func::Registry;
 #[cfg(feature = "cuda")]
 use warp_func::cuda::{Build, Kernels};
-use warp_func::{Entry, Registry, VecEnv, VecOptions};
 
 /// Where a command runs.
 #[derive(Debug, Clone)]
@@ -25,22 +27,55 @@ impl Device {
         let cuda = name.strip_prefix("cuda").map(|rest| rest.strip_prefix(':').unwrap_or(rest));
         match (name, cuda) {
             ("auto" | "cpu", _) => Ok(Device::Cpu),
-            (_, Some("")) if name == "cuda" => Self::gpu(0),
+            (_, Some("")) if name == "cuda" => Self::gpu(name, 0),
             (_, Some(n)) if !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()) => {
-                n.parse().map_or_else(|_| bail!("--device {name}: no such number"), Self::gpu)
+                let Ok(ordinal) = n.parse() else { bail!("--device {name}: no such number") };
+                Self::gpu(name, ordinal)
             }
             _ => bail!("--device {name}: expected auto, cpu or cuda[:N]"),
         }
     }
 
+    /// As [`Device::choose`], for training: `auto` is a GPU if there is one that `backend` can use.
+    /// The sentence says which it is and why; it is empty if the user chose.
+    ///
+    /// # Errors
+    /// As [`Device::choose`].
+    pub fn for_training(name: &str, backend: &str) -> Result<(Self, String)> {
+        if name != "auto" {
+            return Ok((Self::choose(name)?, String::new()));
+        }
+        Ok(Self::found(backend)
+            .unwrap_or_else(|reason| (Device::Cpu, format!("training on the processor: {reason}"))))
+    }
+
+    /// The first GPU, if `backend` can train on it; else why not.
     #[cfg(feature = "cuda")]
-    fn gpu(ordinal: usize) -> Result<Self> {
-        Ok(Device::Cuda(Kernels::new(&warp_func::cuda::Device::open(ordinal)?)))
+    fn found(backend: &str) -> Result<(Self, String)> {
+        if backend == "burn" && !cfg!(feature = "tch") {
+            bail!("burn needs the feature tch for a GPU, which this build does not have");
+        }
+        let gpu = warp_func::cuda::Device::open(0)?;
+        warp_func::cuda::nvrtc_version()?;
+        let why = format!("training on {}; --device cpu for the processor", gpu.info().name);
+        Ok((Device::Cuda(Kernels::new(&gpu)), why))
     }
 
     #[cfg(not(feature = "cuda"))]
-    fn gpu(_ordinal: usize) -> Result<Self> {
-        bail!("--device cuda: this build has no GPU support; build it with --features cuda")
+    fn found(_backend: &str) -> Result<(Self, String)> {
+        bail!("this build has no GPU support")
+    }
+
+    #[cfg(feature = "cuda")]
+    fn gpu(name: &str, ordinal: usize) -> Result<Self> {
+        let gpu = warp_func::cuda::Device::open(ordinal);
+        let gpu = gpu.with_context(|| format!("--device {name}"))?;
+        Ok(Device::Cuda(Kernels::new(&gpu)))
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    fn gpu(name: &str, _ordinal: usize) -> Result<Self> {
+        bail!("--device {name}: this build has no GPU support; build it with --features cuda")
     }
 
     /// Its name in summaries.
@@ -62,22 +97,5 @@ impl Device {
             #[cfg(feature = "cuda")]
             Device::Cuda(kernels) => registry.on_gpu(kernels, Build::Parity),
         }
-    }
-
-    /// Replicas of `entry` on this device; on a GPU in the build that is bit-equal to the CPU's.
-    ///
-    /// # Errors
-    /// A configuration that does not fit, or too little memory.
-    pub fn make(
-        &self,
-        entry: &Entry,
-        config: &toml::Table,
-        options: &VecOptions,
-    ) -> Result<Box<dyn VecEnv>> {
-        Ok(match self {
-            Device::Cpu => entry.make(config, options)?,
-            #[cfg(feature = "cuda")]
-            Device::Cuda(kernels) => entry.make_cuda(config, options, (kernels, Build::Parity))?,
-        })
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn is_asked_for(args: &TrainArgs) -> bool {
 
 /// Trains a fleet.
 pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
-    let device = Device::choose(&args.device)?;
+    let (device, why) = Device::for_training(&args.device, &args.backend)?;
     let runs = plan(args, registry)?;
     let first = &runs.first().context("a fleet has at least one run")?.config;
     let launches = launches(&runs);
@@ -38,6 +38,9 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     let entry = registry.get(&first.run.env_id)?;
     super::train::tell_notice(entry);
     let folder = args.out.clone().unwrap_or_else(|| free_folder(first));
+    if !why.is_empty() {
+        eprintln!("{why}");
+    }
     let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs)?;
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);

@@ -61,6 +61,10 @@ pub fn learner_on(
         (Device::Cuda(_), "burn") => {
             Ok(Box::new(warp_train::burn::TorchLearner::new(config, threads)?))
         }
+        #[cfg(all(feature = "cuda", not(feature = "tch")))]
+        (Device::Cuda(_), "burn") => bail!(
+            "--backend burn on a GPU needs the feature tch, which this build does not have; use --backend native"
+        ),
         _ => learner(backend, config, threads),
     }
 }

@@ -75,12 +75,15 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if fleet::is_asked_for(args) {
         return fleet::train(args, registry);
     }
-    let device = Device::choose(&args.device)?;
+    let (device, why) = Device::for_training(&args.device, &args.backend)?;
     let (registry, place) = (&device.registry(registry), (&device, thread_count(args.threads)));
     let (mut trainer, mut run) = match &args.resume {
         Some(folder) => resume(folder, args, registry, place)?,
         None => begin(args, registry, place)?,
     };
+    if !why.is_empty() {
+        eprintln!("{why}");
+    }
     if args.verbose {
         memory::tell(&trainer, &device)?;
     }

@@ -50,12 +50,15 @@ impl EnvKernels {
     /// The translation unit of the executor's own kernels.
     #[must_use]
     pub fn executor(&self) -> Source {
-let (name, layout) = match self.layout {
+        let (name, layout) = match self.layout {
             Layout::ThreadPerReplica => ("env_thread.cu", THREAD),
             Layout::TeamPerReplica => ("env_team.cu", TEAM),
         };
         let kernels = format!("{SHARED}\n#line 1 \"{name}\"\n{layout}");
-        Source { name: format!("{} ({name})", self.file), ..self.source("env_shared.cuh", &kernels) }
+        Source {
+            name: format!("{} ({name})", self.file),
+            ..self.source("env_shared.cuh", &kernels)
+        }
     }
 }
 

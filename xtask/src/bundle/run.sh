@@ -39,9 +39,8 @@ limit="${LIMIT:-460}"
 scratch="$(mktemp -d)" || exit 1
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$report" || exit 1
-if [ -f parts.tar.gz ] && [ ! -d bin ]; then
-    tar -xzf parts.tar.gz || exit 1
-fi
+# Always, so that parts of an older bundle are never run.
+[ ! -f parts.tar.gz ] || tar -xzf parts.tar.gz || exit 1
 chmod +x bin/* tests/* 2>/dev/null
 # Compiled kernels of this bundle, so that no old ones are measured.
 export WARP_CACHE="${WARP_CACHE:-$scratch/kernels}"

@@ -97,18 +97,18 @@ impl CudaFleet<'_> {
             let n = (n_iterations - done).min(MOST_SOLO);
             learner.start(envs, done, n, done == 0)?;
             // The device works; the host says what came before.
-            if let Some((figures, from, n)) = last.take() {
-                if report.iterations(&learner, &figures, from, n).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
+            if let Some((figures, from, n)) = last.take()
+                && report.iterations(&learner, &figures, from, n).is_break()
+            {
+                return Ok(ControlFlow::Break(()));
             }
             last = Some((learner.figures()?, done, n));
             done += n;
         }
-        if let Some((figures, from, n)) = last {
-            if report.iterations(&learner, &figures, from, n).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
+        if let Some((figures, from, n)) = last
+            && report.iterations(&learner, &figures, from, n).is_break()
+        {
+            return Ok(ControlFlow::Break(()));
         }
         learner.store(&mut states)?;
         Ok(report.ends(&states))

@@ -29,11 +29,11 @@ use wide::WideLearner;
 use wide_foreign::MakeForeign;
 
 pub use fleet::CudaFleet;
-#[doc(hidden)]
-pub use wide_text::sources as wide_sources;
 pub use small::sources as small_sources;
 #[cfg(feature = "tch")]
 pub(crate) use wide_foreign::{ForeignNetwork, ForeignParts};
+#[doc(hidden)]
+pub use wide_text::sources as wide_sources;
 
 /// Perceptrons on an NVIDIA GPU, on environments that live there too.
 #[derive(Debug)]

@@ -259,11 +259,14 @@ __device__ __forceinline__ void collect(const SmallRun& run, const WarpRun& worl
     u32 replica_number = number < n ? number : n - 1;
     replica.begin(env, arrays, *arrays.run_step + run.steps_before, replica_number, replica_number);
     unsigned short* own = x + slot * LDX;
-#pragma unroll
-    for (int q = 0; q < X_UNITS; ++q) *(uint4*)(own + q * 8) = replica.seen.units[q];
-    __syncwarp();
 #pragma unroll 1
     for (u32 t = 0; t < N_STEPS; ++t) {
+        // Here and not once before the loop as well: ptxas 13.0 then moves the constant half of a unit
+        // behind its first store.
+        __syncwarp();
+#pragma unroll
+        for (int q = 0; q < X_UNITS; ++q) *(uint4*)(own + q * 8) = replica.seen.units[q];
+        __syncwarp();
         float z[Role<0>::outputs], out[TILES][4];
         u32 inputs[TILES][KX / 16][4];
         Hidden h1[TILES], h2[TILES];
@@ -287,9 +290,6 @@ __device__ __forceinline__ void collect(const SmallRun& run, const WarpRun& worl
         choice.draw(z, replica.seen.mask, warp_draw_agent(&stream, FIRST_AGENT));
         replica.advance(env, world, arrays, records, n, t, choice,
                         Role<0>::value ? z[Role<0>::outputs - 1] : 0.0f, writes);
-#pragma unroll
-        for (int q = 0; q < X_UNITS; ++q) *(uint4*)(own + q * 8) = replica.seen.units[q];
-        __syncwarp();
     }
     if (writes) replica.finish(env, arrays, records, episodes, n);
 }

@@ -10,8 +10,8 @@ mod solo;
 mod text;
 
 pub(super) use solo::{MOST_ITERATIONS as MOST_SOLO, SoloLearner};
-pub(super) use text::{compiled_in, is_solo, unsupported};
 pub use text::sources;
+pub(super) use text::{compiled_in, is_solo, unsupported};
 
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};

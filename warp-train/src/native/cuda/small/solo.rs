@@ -3,7 +3,7 @@
 use super::layout::{Places, pack_all, unpack_all};
 use super::{EPISODE_FIGURES, GROUP_THREADS, Sizes, doubles, iterated, schedule, sizes, text};
 use crate::config::TrainConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
 use warp_core::DType;
 use warp_func::cuda::{Arg, Build, CudaVecEnv, DeviceArray, Function, Launch};
@@ -54,7 +54,7 @@ impl SoloLearner {
         let places = Places::new(first);
         let n = configs.len();
         let array = |name: &str, dtype, shape: &[usize]| {
-            Ok::<_, crate::Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
+            Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
         };
         let parameters = |name| array(name, DType::F32, &[n, places.total()]);
         let seeds: Vec<u32> = configs
@@ -114,13 +114,16 @@ impl SoloLearner {
     /// Tensors that do not fit.
     pub(in super::super) fn load(&mut self, states: &[LearnerState]) -> Result<()> {
         let total = self.places.total();
-        let mut all = [(); 3].map(|()| Vec::with_capacity(total * states.len()));
-        for (state, config) in states.iter().zip(&self.configs) {
-            let packed = pack_all(&self.places, &config.policies[0].name, state)?;
-            for (all, part) in all.iter_mut().zip(packed.chunks(total)) {
-                all.extend_from_slice(part);
-            }
-        }
+        let mut packed = vec![Vec::new(); states.len()];
+        each_run(&mut packed, |run, packed| {
+            let policy = &self.configs[run].policies[0].name;
+            *packed = pack_all(&self.places, policy, &states[run])?;
+            Ok(())
+        })?;
+        let part = |kind: usize| -> Vec<f32> {
+            packed.iter().flat_map(|p| &p[kind * total..(kind + 1) * total]).copied().collect()
+        };
+        let all = [part(0), part(1), part(2)];
         for (array, all) in self.parameters.iter().zip(&all) {
             array.push(all)?;
         }
@@ -137,13 +140,13 @@ impl SoloLearner {
         let total = self.places.total();
         let arrays = self.parameters.iter().map(DeviceArray::pull::<f32>);
         let arrays = arrays.collect::<std::result::Result<Vec<_>, _>>()?;
-        for (run, (state, config)) in states.iter_mut().zip(&self.configs).enumerate() {
+        each_run(states, |run, state| {
             let all: Vec<f32> =
                 arrays.iter().flat_map(|a| &a[run * total..(run + 1) * total]).copied().collect();
-            unpack_all(&self.places, &config.policies[0].name, &all, state)?;
+            unpack_all(&self.places, &self.configs[run].policies[0].name, &all, state)?;
             state.optimizer_steps.iter_mut().for_each(|(_, steps)| *steps = self.n_steps);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Starts `n` iterations, at most [`MOST_ITERATIONS`], behind the `iteration` that are done; with
@@ -207,7 +210,9 @@ impl SoloLearner {
         let steps = self.configs[0].steps_per_iteration();
         for first in (0..n).step_by(MOST_ITERATIONS as usize) {
             let part = (n - first).min(MOST_ITERATIONS);
-            self.start(envs, progress.iteration + first, part, false)?;
+            // A run of a fleet begins in the kernel, in the last bit not where the executor began.
+            let begins = progress.iteration + first == 0;
+            self.start(envs, progress.iteration + first, part, begins)?;
             let figures = self.figures()?;
             for i in 0..part {
                 let env_steps = progress.env_steps + (first + i) * steps;
@@ -240,4 +245,29 @@ impl SoloLearner {
         let at = (run * MOST_ITERATIONS as usize + i) * width;
         iterated(&figures[at..at + width], &self.configs[run], env_steps)
     }
+}
+
+/// Calls `work` with each run's number and item, on as many threads as the machine has.
+fn each_run<T: Send>(
+    items: &mut [T],
+    work: impl Fn(usize, &mut T) -> Result<()> + Sync,
+) -> Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = items.len().div_ceil(threads).max(1);
+    let part = |first: usize, items: &mut [T]| {
+        items.iter_mut().enumerate().try_for_each(|(i, item)| work(first + i, item))
+    };
+    if items.len() <= share {
+        return part(0, items);
+    }
+    std::thread::scope(|scope| {
+        let parts = items.chunks_mut(share).enumerate();
+        let workers: Vec<_> =
+            parts.map(|(n, items)| scope.spawn(move || part(n * share, items))).collect();
+        workers.into_iter().try_for_each(|worker| {
+            let ended = worker.join();
+            ended
+                .unwrap_or_else(|_| Err(Error::Invalid("a thread of the fleet ended early".into())))
+        })
+    })
 }
