@@ -239,14 +239,10 @@ __device__ inline void warp_team_begin(const Env& env, const WarpRun& run, const
 }
 
 __device__ inline void warp_team_before(const WarpPlace& at) {
-    // Staged rewards lie group after group.
-    for (int n = warp_first(); WARP_STAGED && n < WARP_AGENTS_TOTAL; n += warp_stride())
-        at.reward[0][n] = 0.0f;
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
-        if (WARP_STAGED && !warp_mortal(g)) continue;
         for (int i = warp_first(); i < warp_agents(g); i += warp_stride()) {
-            if (!WARP_STAGED) at.reward[g][i] = 0.0f;
+            at.reward[g][i] = 0.0f;
             if (warp_mortal(g)) at.left[g][i] = at.alive[g][i];
         }
     }
@@ -282,21 +278,14 @@ __device__ inline int warp_team_account(const WarpArrays& a, unsigned int r, boo
 // Writes the step's rewards, and who left in it.
 __device__ inline void warp_team_after(const WarpArrays& a, unsigned int r, int over,
                                        const WarpPlace& at) {
-    for (int n = warp_first(); WARP_STAGED && n < WARP_AGENTS_TOTAL; n += warp_stride()) {
-        float reward = at.reward[0][n];
-#pragma unroll
-        for (int g = 0; g < N_GROUPS; ++g) {
-            int i = n - warp_first_agent(g);
-            if (i >= 0 && i < warp_agents(g)) a.reward[g][r * warp_agents(g) + i] = reward;
-        }
-    }
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
-        if (!warp_mortal(g)) continue;
         for (int i = warp_first(); i < warp_agents(g); i += warp_stride()) {
             unsigned int place = r * warp_agents(g) + i;
-            a.agent_terminated[g][place] = at.left[g][i] & (over | (1 - at.alive[g][i]));
-            if (WARP_STAGED) a.alive[g][place] = at.alive[g][i];
+            if (WARP_STAGED) a.reward[g][place] = at.reward[g][i];
+            if (warp_mortal(g))
+                a.agent_terminated[g][place] = at.left[g][i] & (over | (1 - at.alive[g][i]));
+            if (WARP_STAGED && warp_mortal(g)) a.alive[g][place] = at.alive[g][i];
         }
     }
 }

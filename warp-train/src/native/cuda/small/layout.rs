@@ -163,3 +163,53 @@ pub(super) fn unpack_all(
     places.unpack(policy, &all[n..2 * n], &mut state.optimizer, ".exp_avg")?;
     places.unpack(policy, &all[2 * n..], &mut state.optimizer, ".exp_avg_sq")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learner::Learner;
+    use crate::native::NativeLearner;
+
+    #[test]
+    fn every_tensor_has_places_of_its_own() {
+        for keys in [
+            "env_id = \"cartpole\"",
+            "env_id = \"cartpole\"\nshared_trunk = true\nhidden = [32, 32]",
+            "env_id = \"pendulum\"\nhidden = [128, 128]",
+            "env_id = \"pendulum\"\nlog_std = \"state_dependent\"\nshared_trunk = true",
+        ] {
+            let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry());
+            let config = config.unwrap();
+            let policy = config.policies[0].name.clone();
+            let mut state = NativeLearner::new(&config, 1).unwrap().state();
+            let mut number = 0.0;
+            let mut fill = |tensor: &mut NamedTensor| {
+                for value in &mut tensor.data {
+                    number += 1.0;
+                    *value = number;
+                }
+            };
+            state.weights.iter_mut().for_each(&mut fill);
+            state.optimizer.iter_mut().for_each(&mut fill);
+            let places = Places::new(&config);
+            let packed = pack_all(&places, &policy, &state).unwrap();
+            let filled = packed.iter().filter(|value| **value > 0.0).count();
+            assert_eq!((packed.len(), filled), (3 * places.total(), number as usize), "{keys}");
+            let mut back = state.clone();
+            back.weights.iter_mut().chain(&mut back.optimizer).for_each(|t| t.data.fill(0.0));
+            unpack_all(&places, &policy, &packed, &mut back).unwrap();
+            assert!(back == state, "{keys}");
+        }
+    }
+
+    #[test]
+    fn a_tensor_of_another_network_is_refused() {
+        let config =
+            TrainConfig::resolve(&"env_id = \"cartpole\"".parse().unwrap(), &warp_envs::registry());
+        let config = config.unwrap();
+        let other =
+            NamedTensor { name: "pole.actor.2.bias".into(), shape: vec![1], data: vec![1.0] };
+        let error = Places::new(&config).pack("pole", &[other], "").unwrap_err().to_string();
+        assert!(error.contains("\"pole.actor.2.bias\" has no place"), "{error}");
+    }
+}

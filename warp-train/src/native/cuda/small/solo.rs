@@ -271,3 +271,26 @@ fn each_run<T: Send>(
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_is_worked_on_once_and_the_first_error_is_told() {
+        for n in [0, 1, 3, 100] {
+            let mut items = vec![0; n];
+            each_run(&mut items, |run, item| {
+                *item += run + 1;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(items, (1..=n).collect::<Vec<_>>());
+        }
+        let failed = each_run(&mut [0; 50], |run, _| match run {
+            7 => Err(Error::Invalid("seven".into())),
+            _ => Ok(()),
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "seven");
+    }
+}
