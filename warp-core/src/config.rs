@@ -88,7 +88,9 @@ impl ConfigValue for String {
         Some(self.as_str().into())
     }
     fn from_value(value: &toml::Value) -> std::result::Result<Self, String> {
-        value.as_str().map(str::to_string).ok_or_else(|| "a text in quotes".into())
+        // A date needs no quotes in TOML.
+        let date = || value.as_datetime().map(ToString::to_string);
+        value.as_str().map(str::to_string).or_else(date).ok_or_else(|| "a text in quotes".into())
     }
 }
 
