@@ -66,24 +66,24 @@ const ROWS: [Row; 11] = [
     },
     Row {
         name: "PPO on cartpole, 4 epochs, burn",
-        command: "train cartpole --backend burn --threads 2 --steps 400000 --set update_epochs=4",
+        command: "train cartpole --device cpu --backend burn --threads 2 --steps 400000 --set update_epochs=4",
         at_least: 40e3,
     },
     Row {
         name: "PPO on cartpole, 4 epochs, native",
-        command: "train cartpole --backend native --threads 2 --steps 400000 \
+        command: "train cartpole --device cpu --backend native --threads 2 --steps 400000 \
                   --set update_epochs=4",
         at_least: 40e3,
     },
     Row {
         name: "PPO on cartpole, PureJaxRL's configuration (4 replicas), native",
-        command: "train cartpole --backend native --threads 2 --steps 500000 --set num_envs=4 \
+        command: "train cartpole --device cpu --backend native --threads 2 --steps 500000 --set num_envs=4 \
                   --set learning_rate=2.5e-4 --set ent_coef=0.01 --set clip_vloss=true",
         at_least: 300e3,
     },
     Row {
         name: "the same with 1,024 replicas, native",
-        command: "train cartpole --backend native --threads 2 --steps 2000000 \
+        command: "train cartpole --device cpu --backend native --threads 2 --steps 2000000 \
                   --set num_envs=1024 --set ent_coef=0.01 --set clip_vloss=true",
         at_least: 400e3,
     },

@@ -52,11 +52,11 @@ impl Device {
     /// The first GPU, if `backend` can train on it; else why not.
     #[cfg(feature = "cuda")]
     fn found(backend: &str) -> Result<(Self, String)> {
+        let gpu = warp_func::cuda::Device::open(0)?;
+        warp_func::cuda::nvrtc_version()?;
         if backend == "burn" && !cfg!(feature = "tch") {
             bail!("burn needs the feature tch for a GPU, which this build does not have");
         }
-        let gpu = warp_func::cuda::Device::open(0)?;
-        warp_func::cuda::nvrtc_version()?;
         let why = format!("training on {}; --device cpu for the processor", gpu.info().name);
         Ok((Device::Cuda(Kernels::new(&gpu)), why))
     }
