@@ -3,6 +3,35 @@
 //! An environment's `step.cu` holds three `__device__` functions of fixed names ([`FUNCTIONS`]);
 //! the framework's own kernels call them. Structs are never written twice: [`declare`] makes the C
 //! text from the Rust declaration, with a `static_assert` for every size and offset.
+//!
+//! # Writing a body
+//!
+//! The text is C++17 without includes, and holds `__device__` functions and constants only:
+//!
+//! ```c
+//! __device__ void reset(const Env& env, State& state, WarpDraw& draw);
+//! __device__ void observe(const Env& env, const State& state, Observation& out);
+//! __device__ void step(const Env& env, State& state, const Actions& actions, WarpDraw& draw,
+//!                      StepOut& out);
+//! ```
+//!
+//! `Env` has the parameters (`env.params.gravity`) and a pointer per table; `State` is the Rust state,
+//! values for a state of scalars and pointers for one with rows (`*state.timestep`); `Actions`,
+//! `StepOut` and `Observation` have the fields of [`crate::env`], a pointer per group
+//! (`out.reward[0][agent]`). Every dimension of `Env::dims` is a constant of its name. Maths and draws
+//! are `warp_sin`, `warp_draw_uniform(&draw)` and so on, the twins of [`crate::math`] and
+//! [`crate::Draw`].
+//!
+//! With [`Layout::TeamPerReplica`] all threads of the team call each function together:
+//! `for (int a = warp_first(); a < n_agents; a += warp_stride())` takes a thread's share,
+//! `warp_sync()` waits for the team, `WARP_SHARED(float, name, count)` is scratch of the team,
+//! `warp_team_sum(int)` and `warp_team_any(bool)` tell all of them. The team waits before and after each
+//! function; the first thread alone writes `out.terminated` and `out.statistics`; each thread has a copy
+//! of `draw`. Rows of observations begin at multiples of 16 bytes where their size is one.
+//!
+//! Bodies are bit-equal if they do the same operations in the same order: sums over agents have one
+//! order, whatever the size of the team, and are never float atomics; counts may be
+//! `warp_atomic_add(int*, int)`.
 
 use crate::error::{Error, Result};
 use crate::state::{Field, Record, State};

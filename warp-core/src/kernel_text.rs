@@ -7,7 +7,7 @@
 use crate::env::{Env, TableData};
 use crate::kernel::{Kernel, declare};
 use crate::space::Space;
-use crate::spec::{EnvSpec, GroupSpec, LimitEnds};
+use crate::spec::{EnvSpec, LimitEnds};
 use crate::state::{DType, Record, Scalars, State};
 use std::fmt::Write;
 
@@ -116,32 +116,14 @@ fn constants(text: &mut String, spec: &EnvSpec, scalars: bool) {
     let limit = spec.time_limit;
     let terminates = u8::from(limit.ends == LimitEnds::Terminated);
     let global = spec.global_observation.as_ref().map_or(0, |space| space.flatten().width);
-    let _ = writeln!(text, "#define WARP_GROUPS {}", spec.groups.len());
     let _ = writeln!(text, "#define WARP_SCALARS {}", u8::from(scalars));
     let _ = writeln!(text, "#define WARP_TIME_LIMIT {}u", limit.steps);
     let _ = writeln!(text, "#define WARP_LIMIT_TERMINATES {terminates}");
     let _ = writeln!(text, "#define WARP_N_STATISTICS {}", spec.statistics.len());
     let _ = writeln!(text, "#define WARP_GLOBAL_WIDTH {global}");
     for (g, group) in spec.groups.iter().enumerate() {
-        group_constants(text, g, spec.first_agent(g), group);
+        box_bounds(text, g, &group.action);
     }
-}
-
-fn group_constants(text: &mut String, g: usize, first_agent: usize, group: &GroupSpec) {
-    let heads = group.action.head_sizes();
-    let logits: usize = heads.iter().sum();
-    let heads = heads.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-    let continuous = u8::from(matches!(group.action, Space::Box { .. }));
-    let _ = writeln!(text, "#define WARP_AGENTS_{g} {}", group.n_agents);
-    let _ = writeln!(text, "#define WARP_FIRST_AGENT_{g} {first_agent}");
-    let _ = writeln!(text, "#define WARP_OBS_WIDTH_{g} {}", group.observation_width());
-    let _ = writeln!(text, "#define WARP_ACTION_WIDTH_{g} {}", group.action.action_width());
-    let _ = writeln!(text, "#define WARP_MASK_WIDTH_{g} {}", group.mask_width());
-    let _ = writeln!(text, "#define WARP_MORTAL_{g} {}", u8::from(group.mortal));
-    let _ = writeln!(text, "#define WARP_CONTINUOUS_{g} {continuous}");
-    let _ = writeln!(text, "#define WARP_LOGITS_{g} {logits}");
-    let _ = writeln!(text, "#define WARP_HEADS_{g} {{{heads}}}");
-    box_bounds(text, g, &group.action);
 }
 
 /// The bounds of a Box, as bits: infinities have no literal.

@@ -12,7 +12,7 @@ use crate::Outcome;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::time::Instant;
-use warp_func::cuda::{Build, CudaVecEnv, Kernels};
+use warp_func::cuda::{Build, CudaVecEnv, Kernels, parity};
 use warp_func::{Registry, VecEnv, VecOptions};
 use warp_train::TrainConfig;
 
@@ -114,23 +114,7 @@ fn check(
     on_gpu.sync()?;
     for id in on_cpu.ids().persistent() {
         let name = on_cpu.store().array(id).name().to_string();
-        let equal = match on_cpu.store().array(id).dtype() {
-            warp_core::DType::F32 => {
-                let bits = |envs: &dyn VecEnv| {
-                    envs.store().slice::<f32>(id).iter().map(|v| v.to_bits()).collect::<Vec<_>>()
-                };
-                bits(&*on_cpu) == bits(&*on_gpu)
-            }
-            warp_core::DType::I32 => {
-                on_cpu.store().slice::<i32>(id) == on_gpu.store().slice::<i32>(id)
-            }
-            warp_core::DType::U32 => {
-                on_cpu.store().slice::<u32>(id) == on_gpu.store().slice::<u32>(id)
-            }
-            warp_core::DType::U8 => {
-                on_cpu.store().slice::<u8>(id) == on_gpu.store().slice::<u8>(id)
-            }
-        };
+        let equal = parity::equal(&*on_cpu, &*on_gpu, id);
         anyhow::ensure!(
             equal,
             "after {} steps array \"{name}\" differs from the CPU's",

@@ -66,6 +66,8 @@ impl Folder {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warp"));
+        // The same tests on every machine: `--device auto` must not find a GPU.
+        command.env("CUDA_VISIBLE_DEVICES", "");
         command.args(args).current_dir(&self.0).stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
         command
     }

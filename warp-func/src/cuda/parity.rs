@@ -157,8 +157,9 @@ impl Parity {
     }
 }
 
-/// Whether an array has the same bits on both sides.
-fn equal(cpu: &dyn VecEnv, cuda: &dyn VecEnv, id: ArrayId) -> bool {
+/// Whether an array has the same bits in two executors of one environment.
+#[must_use]
+pub fn equal(cpu: &dyn VecEnv, cuda: &dyn VecEnv, id: ArrayId) -> bool {
     let (cpu, cuda) = (cpu.store(), cuda.store());
     match cpu.array(id).dtype() {
         DType::F32 => {
