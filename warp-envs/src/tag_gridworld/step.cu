@@ -75,21 +75,14 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     }
 }
 
-// Element `i` of the taggers' observations, row after row: all rows share `row`, but for the one-hot
-// of the own number.
-__device__ inline float tagger_sees(const float* row, int i) {
-    constexpr int width = 4 * n_agents + 1;
-    int agent = i / width, column = i - agent * width;
-    return column == 3 * n_agents + agent ? 1.0f : row[column];
-}
-
 // The row that all agents share is made once, with one division per place; then neighbouring
-// threads write neighbouring elements, four at a time where rows allow it.
+// threads write neighbouring elements, four at a time where rows allow it. Rows differ in the one-hot
+// of the own number; behind the shared row stands its beginning again, where the next agent's goes on.
 __device__ inline void observe_all(const Env& env, const State& state, float time,
                                    Observation& out) {
     constexpr int width = 4 * n_agents + 1;
     constexpr int n_seen = N_TAGGERS * width;
-    WARP_SHARED(float, row, width);
+    WARP_SHARED(float, row, width + 3);
     float high = (float)env.params.grid_length;
     for (int column = warp_first(); column < width; column += warp_stride()) {
         float seen = 0.0f;
@@ -100,18 +93,20 @@ __device__ inline void observe_all(const Env& env, const State& state, float tim
         seen = column == 3 * n_agents - 1 ? 1.0f : seen;
         seen = column == width - 1 ? time : seen;
         row[column] = seen;
+        if (column < 3) row[width + column] = seen;
         out.obs[RUNNER][column] = column == width - 2 ? 1.0f : seen;
     }
     warp_sync();
-    if (n_seen % 4 == 0) {
-        for (int i = 4 * warp_first(); i < n_seen; i += 4 * warp_stride()) {
-            float4 four = {tagger_sees(row, i), tagger_sees(row, i + 1), tagger_sees(row, i + 2),
-                           tagger_sees(row, i + 3)};
+    constexpr int together = n_seen % 4 == 0 ? 4 : 1;
+    for (int i = together * warp_first(); i < n_seen; i += together * warp_stride()) {
+        int agent = i / width, column = i - agent * width, own = 3 * n_agents + agent - column;
+        if (together == 4) {
+            float4 four = {own == 0 ? 1.0f : row[column], own == 1 ? 1.0f : row[column + 1],
+                           own == 2 ? 1.0f : row[column + 2], own == 3 ? 1.0f : row[column + 3]};
             *(float4*)(out.obs[TAGGER] + i) = four;
+        } else {
+            out.obs[TAGGER][i] = own == 0 ? 1.0f : row[column];
         }
-    } else {
-        for (int i = warp_first(); i < n_seen; i += warp_stride())
-            out.obs[TAGGER][i] = tagger_sees(row, i);
     }
 }
 

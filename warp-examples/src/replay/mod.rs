@@ -104,6 +104,8 @@ fn replay_case(registry: &Registry, case: &Case) -> Result<Tallies> {
     let config = (adapter.config)(case)?;
     let options = VecOptions { auto_reset: false, ..VecOptions::default() };
     let mut one = entry.make(&config, &options)?;
+    // A plan may compare the state that it begins with.
+    one.sync()?;
     let plan = (adapter.plan)(case, &config, &*one)?;
     tell_unused(case, &plan);
     let n_envs = plan.transitions.min(REPLICAS);

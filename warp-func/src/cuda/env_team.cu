@@ -51,6 +51,7 @@ __device__ inline Observation warp_place(const WarpArrays& a, unsigned int r, bo
 // What a replica carries from step to step beside its state.
 struct WarpEpisode {
     unsigned int length;
+    int ends;  // how the last step left it: 1 terminated, 2 truncated
     float returns[N_GROUPS];
     float statistics[WARP_N_STATISTICS > 0 ? WARP_N_STATISTICS : 1];
 };
@@ -248,11 +249,9 @@ __device__ inline void warp_team_before(const WarpPlace& at) {
     }
 }
 
-// Adds the step's rewards to the episode's and finds out whether it ended: 1 terminated, 2
-// truncated. Called by all threads of the team.
-__device__ inline int warp_team_account(const WarpArrays& a, unsigned int r, bool terminated,
-                                        const WarpPlace& at) {
-    int ends = 0;
+// Adds the step's rewards to the episode's returns and notes whether it ended. Followed by a barrier.
+__device__ inline void warp_team_account(const WarpArrays& a, unsigned int r, bool terminated,
+                                         const WarpPlace& at) {
     // Places indexed by a constant stay in registers.
 #pragma unroll
     for (int g = 0; g < N_GROUPS; ++g) {
@@ -270,9 +269,8 @@ __device__ inline int warp_team_account(const WarpArrays& a, unsigned int r, boo
         bool truncated = !WARP_LIMIT_TERMINATES && over && !terminated;
         a.terminated[r] = terminated;
         a.truncated[r] = truncated;
-        ends = terminated ? 1 : truncated ? 2 : 0;
+        at.episode->ends = terminated ? 1 : truncated ? 2 : 0;
     }
-    return warp_team_sum(ends);
 }
 
 // Writes the step's rewards, and who left in it.
@@ -310,7 +308,9 @@ __device__ inline void warp_team_advance(const Env& env, const WarpRun& run, con
     WarpDraw draw = warp_draw(run.seed, run.first_replica + r, step, WARP_PURPOSE_STEP);
     ::step(env, state, actions, draw, out);
     warp_sync();
-    int ends = warp_team_account(a, r, out.terminated, at);
+    warp_team_account(a, r, out.terminated, at);
+    warp_sync();
+    int ends = at.episode->ends;
     warp_team_after(a, r, ends & 1, at);
     // A body's observe can be long: the text has one place that calls it, which at the end of an
     // episode is passed again for the first observation of the next.

@@ -156,30 +156,36 @@ fn tests() -> Result<Vec<Built>> {
     }
     let (features, cuda) = (features.join(","), cuda.join(" "));
     let all = format!("--workspace --exclude xtask --features {features} {cuda}");
-    let mut built = built_tests(&all)?;
+    let mut built = Vec::new();
+    for test in built_tests(&all)? {
+        let n = artifacts::gpu_tests(&test)?;
+        if n > 0 {
+            println!("{n} tests of {}", test.name);
+            built.push(placed(test));
+        }
+    }
     if std::env::var_os("LIBTORCH").is_some() {
         for test in tch {
-            built.extend(built_tests(&format!("--release --target-dir target/tch {test}"))?);
+            // Not asked for its tests: LibTorch need not load on the machine that builds.
+            let which = format!("--release --target-dir target/tch {test}");
+            built.extend(built_tests(&which)?.into_iter().map(placed));
         }
     }
     Ok(built)
 }
 
-/// Builds tests and keeps the binaries that have some named `cuda_*`.
-fn built_tests(which: &str) -> Result<Vec<Built>> {
+fn placed(test: Artifact) -> Built {
+    let place = format!("tests/{}-{}", test.package, test.name);
+    (test.path, place)
+}
+
+/// Builds tests and finds their binaries.
+fn built_tests(which: &str) -> Result<Vec<Artifact>> {
     let command = format!("cargo test --no-run --locked {which} {}", artifacts::FORMAT);
     let command = CommandLine::new(&command);
     println!("$ {command}");
-    let mut built = Vec::new();
-    for artifact in artifacts::executables(&command.output()?) {
-        let n = if artifact.is_test { artifacts::gpu_tests(&artifact)? } else { 0 };
-        if n > 0 {
-            let Artifact { package, name, path, .. } = artifact;
-            println!("tests/{package}-{name}: {n} tests");
-            built.push((path, format!("tests/{package}-{name}")));
-        }
-    }
-    Ok(built)
+    let built = artifacts::executables(&command.output()?);
+    Ok(built.into_iter().filter(|artifact| artifact.is_test).collect())
 }
 
 /// Copies a binary without its debug information.
