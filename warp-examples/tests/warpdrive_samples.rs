@@ -56,7 +56,7 @@ fn tag_gridworld_is_as_it_was() {
         let config = sample(name);
         assert_eq!(config.run.env_id, "tag_gridworld");
         assert_eq!(extent(&config), (100, 10, 2000, start, rows));
-        assert_eq!((config.run.seed, config.run.checkpoint_steps), (20, 5000 * 200_000));
+        assert_eq!((config.run.seed, config.run.checkpoint_steps), (20, Some(5000 * 200_000)));
         let policy = only_policy(&config, "shared");
         is_the_originals(&policy);
         assert_eq!(coefficients(&policy), [1.0, 0.05, 3.0, 0.98, 0.001]);
@@ -133,7 +133,7 @@ fn what_is_left_out_has_the_originals_defaults() {
     let config = read(SHORT).unwrap();
     // 10 replicas, batches of 10,000 and 10,000 episodes of 500 steps; one start for all.
     assert_eq!(extent(&config), (1000, 500, 10, Start::Fixed, None));
-    assert_eq!((config.run.seed, config.run.checkpoint_steps), (0, 1000 * 10_000));
+    assert_eq!((config.run.seed, config.run.checkpoint_steps), (0, Some(1000 * 10_000)));
     let policy = only_policy(&config, "shared");
     assert!(!policy.to_train, "as default_configs.yaml has it");
     assert_eq!(coefficients(&policy), [0.01, 0.05, 0.5, 0.98, 1e-4]);

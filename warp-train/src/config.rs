@@ -40,8 +40,9 @@ warp_core::config! {
         pub pool_file: Option<String> = None,
         /// SHA-256 of pool_file, written by the program: a file that has changed since is refused.
         pub pool_digest: Option<String> = None,
-        /// Environment steps between checkpoints (rounded up to whole iterations); 0: only at the end.
-        pub checkpoint_steps: u64 = 100_000,
+        /// Environment steps between checkpoints (rounded up to whole iterations); 0: only at the end. By
+        /// default 100,000, or those of 20 iterations where these are more.
+        pub checkpoint_steps: Option<u64> = None,
         /// Checkpoints that are kept; older ones are deleted.
         pub keep_checkpoints: usize = 1,
     }
@@ -200,7 +201,9 @@ impl TrainConfig {
     /// Whether a checkpoint is due after `step` environment steps, a whole number of iterations.
     #[must_use]
     pub fn is_checkpoint_step(&self, step: u64) -> bool {
-        let (every, before) = (self.run.checkpoint_steps, self.steps_per_iteration());
+        let before = self.steps_per_iteration();
+        let every =
+            self.run.checkpoint_steps.unwrap_or_else(|| before.saturating_mul(20).max(100_000));
         every > 0 && step > 0 && step.saturating_sub(before) / every != step / every
     }
 

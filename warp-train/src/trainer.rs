@@ -126,6 +126,35 @@ impl Trainer {
         self.iterate_elsewhere(n)
     }
 
+    /// What the first iteration would begin with, once: kernels and arrays of a learner with a rollout
+    /// of its own. Nothing is collected or learned.
+    ///
+    /// # Errors
+    /// Kernels that do not compile, or too little memory.
+    pub fn prepare(&mut self) -> Result<()> {
+        if self.learner.iterates().is_some() {
+            self.iterate_elsewhere(0)?;
+        }
+        Ok(())
+    }
+
+    /// `n` iterations, as many at once as the learner takes.
+    ///
+    /// # Errors
+    /// A policy that diverged.
+    pub fn iterate_times(&mut self, n: u64) -> Result<Vec<IterationMetrics>> {
+        let Some(most) = self.learner.iterates() else {
+            return (0..n).map(|_| self.iterate()).collect();
+        };
+        let (mut all, mut left) = (Vec::new(), n);
+        while left > 0 {
+            let part = left.min(most.max(1));
+            all.extend(self.iterate_elsewhere(part)?);
+            left -= part;
+        }
+        Ok(all)
+    }
+
     /// `n` iterations by a learner with a rollout of its own.
     fn iterate_elsewhere(&mut self, n: u64) -> Result<Vec<IterationMetrics>> {
         let (started, step) = (Instant::now(), self.env_steps);

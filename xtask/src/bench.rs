@@ -172,7 +172,7 @@ fn figure(text: &str) -> Result<f64> {
     figure.context("no number `env_steps_per_second`")
 }
 
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let folder = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     workspace::root().join(folder)
 }
@@ -193,7 +193,7 @@ fn markdown(table: &[Measured]) -> String {
 }
 
 /// Three digits and a unit: `1.23 k`, `45.6 M`.
-fn short(figure: f64) -> String {
+pub(crate) fn short(figure: f64) -> String {
     let units = [(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")];
     // What rounds up to 1,000 of a unit is shown as 1 of the next.
     let (size, unit) =

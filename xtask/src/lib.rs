@@ -5,5 +5,6 @@
 pub mod bench;
 pub mod bundle;
 pub mod ci;
+pub mod curves;
 pub mod tidy;
 pub mod workspace;

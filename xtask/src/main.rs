@@ -1,13 +1,14 @@
 //! `cargo xtask COMMAND`: picks the command, prints its error, sets the exit code.
 use std::process::ExitCode;
 
-use xtask::{bench, bundle, ci, tidy};
+use xtask::{bench, bundle, ci, curves, tidy};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
   tidy           check the rules that the compiler does not know; lists every violation
   ci [CRATE]...  build, test and document each library crate alone, per feature, and package them
   bench [N]      measure the table of docs/benchmarks.md in N rounds (5) with the release binary
+  curves DIR...  training tables and learning curves of docs from a bundle's report/curves
   bundle [--out DIR] [--golden DIR] [--data DIR]
                  everything that a machine with a GPU and no Rust needs, in one folder (bundle/)";
 
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(),
         "ci" => ci::run(rest),
         "bench" => bench::run(rest),
+        "curves" => curves::run(rest),
         "bundle" => bundle::run(rest),
         _ => {
             eprintln!("{USAGE}");

@@ -1,4 +1,5 @@
-//! `warp bench`: environment steps per second, alone and with a policy; or, training.
+//! `warp bench`: environment steps per second, alone and with a policy; or, training: its rate, its
+//! curves, or the time until a return.
 //!
 //! Alone: random actions are drawn before the clock starts (a few sets, used in turn) unless the
 //! environment masks actions; every step writes all observations, rewards and flags, and restarts
@@ -6,8 +7,9 @@
 
 #[cfg(feature = "cuda")]
 use super::bench_cuda;
+use super::bench_train::Place;
 use super::progress::short;
-use super::{Device, bench_train, learner, print_json, say, thread_count};
+use super::{Device, bench_train, bench_until, learner, print_json, say, thread_count};
 use crate::{Outcome, settings};
 use anyhow::Result;
 use clap::Args;
@@ -39,6 +41,21 @@ pub struct BenchArgs {
     /// With --train: numbers of replicas, measured in turn; by default the configuration's own.
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', requires = "train")]
     pub replicas: Vec<usize>,
+    /// With --train: learning curves beside the rate, each of so many environment steps.
+    #[arg(long, value_name = "N", requires = "train")]
+    pub curve_steps: Option<u64>,
+    /// Shorter curves where one would take more seconds than this, by the rate measured before.
+    #[arg(long, value_name = "S", requires = "curve_steps")]
+    pub curve_seconds: Option<f64>,
+    /// With --train: instead of the rate, the time until the episodes that ended in an iteration had
+    /// at least this mean return, or total_steps are done.
+    #[arg(long, value_name = "RETURN", requires = "train", conflicts_with = "curve_steps")]
+    #[arg(allow_negative_numbers = true)]
+    pub until: Option<f64>,
+    /// Runs for each curve, or to the return: seeds 0 to N - 1.
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "train")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: u64,
     /// With --train: auto, burn or native.
     #[arg(long, default_value = "auto")]
     pub backend: String,
@@ -70,7 +87,6 @@ pub struct BenchArgs {
 /// # Errors
 /// A configuration that does not fit, or too little memory.
 pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
-    #[cfg(feature = "cuda")]
     let started = Instant::now();
     let device = Device::choose(&args.device)?;
     anyhow::ensure!(
@@ -79,7 +95,11 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
         args.seconds
     );
     if args.train {
-        return bench_train::execute(args, registry);
+        let place = Place::new(&device, args, registry);
+        return match args.until {
+            Some(wanted) => bench_until::execute(args, wanted, &place, started),
+            None => bench_train::execute(args, &place),
+        };
     }
     let threads = thread_count(args.threads);
     let mut sets = args.set.clone();

@@ -7,14 +7,16 @@
 
 use super::bench::BenchArgs;
 use super::progress::short;
-use super::{Device, learner_on, print_json, say, thread_count};
+use super::{Device, bench_curves, learner_on, print_json, say, thread_count};
+use crate::records::learning::Curves;
 use crate::{Outcome, settings};
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Instant;
 use warp_func::Registry;
-use warp_train::Trainer;
+use warp_train::config::{PolicyPlan, Precision};
 use warp_train::metrics::PhaseSeconds;
+use warp_train::{TrainConfig, Trainer};
 
 /// Rounds; the median of their rates is reported.
 const ROUNDS: usize = 5;
@@ -22,7 +24,7 @@ const ROUNDS: usize = 5;
 const WARM_UP: usize = 3;
 
 /// What one number of replicas gave.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Throughput {
     /// Environment replicas.
     pub replicas: usize,
@@ -46,6 +48,9 @@ pub(super) struct Throughput {
     pub startup_seconds: f64,
     /// Seconds of the first iteration.
     pub first_iteration_seconds: f64,
+    /// Learning curves, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub curves: Option<Curves>,
 }
 
 /// A run that is measured.
@@ -64,25 +69,74 @@ struct Round {
     phases: PhaseSeconds,
 }
 
-/// Runs `warp bench --train`.
-pub(super) fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
-    let device = Device::choose(&args.device)?;
-    let (registry, threads) = (&device.registry(registry), thread_count(args.threads));
-    let mut counts: Vec<Option<usize>> = args.replicas.iter().copied().map(Some).collect();
-    if counts.is_empty() {
-        counts.push(None);
+/// Where training is measured.
+pub(super) struct Place<'a> {
+    pub device: &'a Device,
+    /// Whose networks learn: "native" or "burn".
+    pub backend: &'a str,
+    pub threads: usize,
+    /// The environments on the processor.
+    pub plain: &'a Registry,
+    /// The environments on the device.
+    registry: Registry,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn new(device: &'a Device, args: &'a BenchArgs, registry: &'a Registry) -> Self {
+        let backend = if args.backend == "auto" { "native" } else { &args.backend };
+        let threads = thread_count(args.threads);
+        Self { device, backend, threads, plain: registry, registry: device.registry(registry) }
     }
-    let mut benches = Vec::new();
-    for count in counts {
-        // Nothing is saved, so nothing has to end where it would be.
-        let mut sets = vec!["checkpoint_steps=0".to_string()];
-        sets.extend_from_slice(&args.set);
-        sets.extend(count.map(|n| format!("num_envs={n}")));
-        let config = settings::configure(&args.target, &sets, registry)?;
+
+    /// A run at its beginning, and the seconds that it took to build it.
+    pub(super) fn trainer(&self, config: TrainConfig) -> Result<(Trainer, f64)> {
         let started = Instant::now();
-        let learner = learner_on(&device, &args.backend, &config, threads)?;
-        let trainer = Trainer::new(config, registry, learner, threads)?;
-        let startup = started.elapsed().as_secs_f64();
+        let learner = learner_on(self.device, self.backend, &config, self.threads)?;
+        let trainer = Trainer::new(config, &self.registry, learner, self.threads)?;
+        Ok((trainer, started.elapsed().as_secs_f64()))
+    }
+}
+
+/// The command that was given, as it can be given to a shell again.
+pub(super) fn command_line() -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:+%@".contains(c);
+    let quoted = |word: String| match word.chars().all(plain) && !word.is_empty() {
+        true => word,
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    let words = std::env::args().skip(1).map(quoted);
+    std::iter::once("warp".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// One configuration per number of replicas.
+pub(super) fn configurations(args: &BenchArgs, registry: &Registry) -> Result<Vec<TrainConfig>> {
+    // Nothing is saved, so nothing has to end where it would be.
+    let mut sets = vec!["checkpoint_steps=0".to_string()];
+    sets.extend_from_slice(&args.set);
+    let one = |count: Option<usize>| {
+        let mut sets = sets.clone();
+        sets.extend(count.map(|n| format!("num_envs={n}")));
+        settings::configure(&args.target, &sets, registry)
+    };
+    match &args.replicas[..] {
+        [] => Ok(vec![one(None)?]),
+        counts => counts.iter().map(|n| one(Some(*n))).collect(),
+    }
+}
+
+/// What products of matrices are computed in; only the native learner on a GPU has a choice, and there
+/// one policy in fp32 makes all of them so.
+pub(super) fn precision(device: &Device, backend: &str, config: &TrainConfig) -> &'static str {
+    let is_half = |plan: &PolicyPlan| plan.config.precision == Precision::Half;
+    let halves = device.halves_products() && backend == "native";
+    if halves && config.policies.iter().all(is_half) { "fp16" } else { "fp32" }
+}
+
+/// Runs `warp bench --train`.
+pub(super) fn execute(args: &BenchArgs, place: &Place<'_>) -> Result<Outcome> {
+    let mut benches = Vec::new();
+    for config in configurations(args, place.plain)? {
+        let (trainer, startup) = place.trainer(config)?;
         benches.push(Bench { trainer, startup, first_iteration: 0.0, rounds: Vec::new() });
     }
     for bench in &mut benches {
@@ -93,8 +147,14 @@ pub(super) fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> 
             bench.measure(args.seconds / ROUNDS as f64)?;
         }
     }
-    let found: Vec<Throughput> = benches.iter().map(Bench::throughput).collect();
-    report(args, &benches, &found, (device, threads))?;
+    let mut found: Vec<Throughput> = benches.iter().map(Bench::throughput).collect();
+    let configs = benches.iter().map(|bench| bench.trainer.config().clone()).collect::<Vec<_>>();
+    // The curves need the memory.
+    drop(benches);
+    for (config, found) in configs.iter().zip(&mut found) {
+        found.curves = bench_curves::measure(args, config, found, place)?;
+    }
+    report(args, &configs, &found, place)?;
     Ok(Outcome::Done)
 }
 
@@ -152,34 +212,38 @@ impl Bench {
             iterations: self.rounds.iter().map(|round| round.iterations).sum(),
             startup_seconds: self.startup,
             first_iteration_seconds: self.first_iteration,
+            curves: None,
         }
     }
 }
 
 fn report(
     args: &BenchArgs,
-    benches: &[Bench],
+    configs: &[TrainConfig],
     found: &[Throughput],
-    (device, threads): (Device, usize),
+    place: &Place<'_>,
 ) -> Result<()> {
-    let Some(first) = benches.first() else { return Ok(()) };
-    let (config, backend) = (first.trainer.config(), first.trainer.learner().backend());
+    let Some(config) = configs.first() else { return Ok(()) };
     let (env, algorithm) = (&config.run.env_id, config.algorithm());
+    let (device, backend, threads) = (place.device.name(), place.backend, place.threads);
+    let precision = precision(place.device, backend, config);
     if args.json {
         return print_json(&serde_json::json!({
+            "command": command_line(),
             "env": env,
             "algorithm": algorithm,
-            "device": device.name(),
+            "device": device,
             "backend": backend,
+            "precision": precision,
             "threads": threads,
             "rounds": ROUNDS,
+            "compile_seconds": place.device.compile_seconds(),
             "training": found,
         }));
     }
     say(&format!(
-        "{env}, training with {algorithm} on {} ({backend}), {threads} threads, median of {ROUNDS} \
-         rounds",
-        device.name()
+        "{env}, training with {algorithm} on {device} ({backend}, {precision}), {threads} threads, \
+         median of {ROUNDS} rounds"
     ))?;
     for one in found {
         say(&format!(
@@ -196,6 +260,7 @@ fn report(
             "{:17}  once: start-up {:.3} s, first iteration {:.3} s",
             "", one.startup_seconds, one.first_iteration_seconds
         ))?;
+        one.curves.iter().try_for_each(bench_curves::print)?;
     }
     Ok(())
 }

@@ -49,6 +49,21 @@ impl Device {
             .unwrap_or_else(|reason| (Device::Cpu, format!("training on the processor: {reason}"))))
     }
 
+    /// As [`Device::choose`], for what is checked on the processor and on a GPU beside it: `auto` is a
+    /// GPU if there is one, and else the sentence says why there is none.
+    ///
+    /// # Errors
+    /// As [`Device::choose`].
+    pub fn beside_processor(name: &str) -> Result<(Self, String)> {
+        if name != "auto" {
+            return Ok((Self::choose(name)?, String::new()));
+        }
+        Ok(match Self::found("native") {
+            Ok((device, _)) => (device, String::new()),
+            Err(reason) => (Device::Cpu, format!("checking on the processor alone: {reason}")),
+        })
+    }
+
     /// The first GPU, if `backend` can train on it; else why not.
     #[cfg(feature = "cuda")]
     fn found(backend: &str) -> Result<(Self, String)> {
@@ -85,6 +100,27 @@ impl Device {
             Device::Cpu => "cpu",
             #[cfg(feature = "cuda")]
             Device::Cuda(_) => "cuda",
+        }
+    }
+
+    /// Whether products of matrices can have half-precision operands here: on GPUs from compute
+    /// capability 8 on.
+    #[must_use]
+    pub fn halves_products(&self) -> bool {
+        match self {
+            Device::Cpu => false,
+            #[cfg(feature = "cuda")]
+            Device::Cuda(kernels) => kernels.device().info().capability.0 >= 8,
+        }
+    }
+
+    /// Seconds spent in the compiler of kernels so far.
+    #[must_use]
+    pub fn compile_seconds(&self) -> f64 {
+        match self {
+            Device::Cpu => 0.0,
+            #[cfg(feature = "cuda")]
+            Device::Cuda(kernels) => kernels.compile_seconds(),
         }
     }
 

@@ -1,9 +1,11 @@
 //! `warp gradcheck`: whether gradients are right, every parameter against finite differences.
 //!
 //! The networks are those of the default configurations; observations and actions come from a short
-//! rollout, and losses are PPO's and A2C's.
+//! rollout, and losses are PPO's and A2C's. Where there is a GPU, the gradients of its kernels are
+//! compared as well: in f32 beside the processor's, and in half precision by themselves, within a
+//! looser bound.
 
-use super::{print_json, say};
+use super::{Device, print_json, say};
 use crate::{Outcome, settings};
 use anyhow::Result;
 use clap::Args;
@@ -11,8 +13,14 @@ use serde_json::json;
 use warp_func::Registry;
 use warp_train::TrainConfig;
 use warp_train::burn::BurnLearner;
-use warp_train::gradcheck::{BOUND, Comparison, Scene, SceneOptions, compare};
+#[cfg(feature = "tch")]
+use warp_train::burn::TorchLearner;
+use warp_train::gradcheck::{
+    BOUND, Comparison, GradientSource, HALF_BOUND, Scene, SceneOptions, compare,
+};
 use warp_train::native::NativeLearner;
+#[cfg(feature = "cuda")]
+use warp_train::native::cuda::{CudaGradients, Products};
 
 /// Check gradients against finite differences.
 #[derive(Debug, Clone, Args)]
@@ -20,6 +28,9 @@ pub struct GradcheckArgs {
     /// An environment's name, or a configuration file; all environments if there is none.
     #[arg(value_name = "ENV | FILE.toml")]
     pub target: Option<String>,
+    /// auto, cpu, cuda or cuda:N; the processor is always checked.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
     /// Rows of the minibatch.
     #[arg(long, value_name = "N", default_value_t = 48)]
     pub rows: usize,
@@ -31,31 +42,52 @@ pub struct GradcheckArgs {
     pub json: bool,
 }
 
+/// Comparisons that belong in one table, and what it is of.
+struct Table {
+    what: &'static str,
+    found: Vec<Comparison>,
+}
+
 /// Runs the command; [`Outcome::Failed`] if a gradient is wrong.
 ///
 /// # Errors
 /// A configuration that does not fit.
 pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
+    let (device, why) = Device::beside_processor(&args.device)?;
+    if !why.is_empty() {
+        eprintln!("{why}");
+    }
     let targets: Vec<String> = match &args.target {
         Some(target) => vec![target.clone()],
         None => registry.entries().map(|entry| entry.name.to_string()).collect(),
     };
-    let mut passed = true;
     let mut all = Vec::new();
+    let (mut passed, mut half) = (true, false);
     for target in targets {
         let config = Scene::shorten(settings::configure(&target, &args.set, registry)?);
-        let found = check(&config, args.rows, registry)?;
-        passed &= found.iter().all(Comparison::passed);
+        let tables = check(&config, args.rows, registry, &device)?;
+        let found = || tables.iter().flat_map(|table| &table.found);
+        passed &= found().all(Comparison::passed);
+        half |= found().any(|comparison| comparison.bound > BOUND);
         if args.json {
+            let found: Vec<_> = found().collect();
             all.push(json!({ "env": config.run.env_id, "comparisons": found }));
         } else {
-            print(&config, &found)?;
+            tables.iter().try_for_each(|table| print(&config, table))?;
         }
     }
     if args.json {
-        print_json(&json!({ "passed": passed, "bound": BOUND, "environments": all }))?;
+        print_json(&json!({
+            "passed": passed,
+            "device": device.name(),
+            "bound": BOUND,
+            "half_bound": HALF_BOUND,
+            "environments": all,
+        }))?;
     } else {
-        let bound = format!("the bound of {BOUND:.0e}");
+        let in_half =
+            if half { format!(", in half precision {HALF_BOUND:.0e}") } else { String::new() };
+        let bound = format!("the bound of {BOUND:.0e}{in_half}");
         say(&if passed {
             format!("all gradients agree within {bound}")
         } else {
@@ -65,16 +97,60 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
     Ok(if passed { Outcome::Done } else { Outcome::Failed })
 }
 
-fn check(config: &TrainConfig, rows: usize, registry: &Registry) -> Result<Vec<Comparison>> {
+fn check(
+    config: &TrainConfig,
+    rows: usize,
+    registry: &Registry,
+    device: &Device,
+) -> Result<Vec<Table>> {
     let mut native = NativeLearner::new(config, 1)?;
     let options = SceneOptions { rows, seed: config.run.seed };
     let scenes = Scene::collect(config, registry, &mut native, options)?;
     let mut burn = BurnLearner::new(config, 1)?;
-    Ok(compare(config, &scenes, &mut [&mut native, &mut burn])?)
+    let mut sources: Vec<&mut dyn GradientSource> = vec![&mut native, &mut burn];
+    match device {
+        Device::Cpu => {
+            let found = compare(config, &scenes, &mut sources)?;
+            Ok(vec![Table { what: "", found }])
+        }
+        #[cfg(feature = "cuda")]
+        Device::Cuda(kernels) => {
+            let on_gpu = |products| CudaGradients::new(config, registry, kernels, products);
+            let mut single = on_gpu(Products::Single)?;
+            sources.extend(single.as_mut().map(|gpu| gpu as &mut dyn GradientSource));
+            #[cfg(feature = "tch")]
+            let mut torch = TorchLearner::gradients(config, registry, kernels)?;
+            #[cfg(feature = "tch")]
+            sources.extend(torch.as_mut().map(|gpu| gpu as &mut dyn GradientSource));
+            let found = compare(config, &scenes, &mut sources)?;
+            let mut tables = vec![Table { what: "", found }];
+            tables.extend(halves(config, &scenes, (&mut native, on_gpu(Products::Half)?))?);
+            if let Some(gpu) = on_gpu(Products::Small)? {
+                let own = config.policies.iter().zip(&scenes);
+                let own = own.map(|(plan, scene)| scene.with_own_values(plan));
+                let own = own.collect::<warp_train::Result<Vec<_>>>()?;
+                tables.extend(halves(config, &own, (&mut native, Some(gpu)))?);
+            }
+            Ok(tables)
+        }
+    }
+}
+
+/// Half precision on a GPU against the processor and finite differences.
+#[cfg(feature = "cuda")]
+fn halves(
+    config: &TrainConfig,
+    scenes: &[Scene],
+    (native, gpu): (&mut NativeLearner, Option<CudaGradients>),
+) -> Result<Option<Table>> {
+    let Some(mut gpu) = gpu else { return Ok(None) };
+    let mut found = compare(config, scenes, &mut [native, &mut gpu])?;
+    found.retain(|comparison| comparison.bound > BOUND);
+    Ok(Some(Table { what: " in half precision", found }))
 }
 
 /// A line per tensor and loss, a column per pair of backends.
-fn print(config: &TrainConfig, found: &[Comparison]) -> Result<()> {
+fn print(config: &TrainConfig, Table { what, found }: &Table) -> Result<()> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for comparison in found {
         let pair = (comparison.backend, comparison.against);
@@ -82,8 +158,9 @@ fn print(config: &TrainConfig, found: &[Comparison]) -> Result<()> {
             pairs.push(pair);
         }
     }
-    say(&format!("{}: largest difference of each gradient, relative", config.run.env_id))?;
-    let heads: String = pairs.iter().map(|(a, b)| format!("{:>22}", format!("{a}/{b}"))).collect();
+    let env = &config.run.env_id;
+    say(&format!("{env}{what}: largest difference of each gradient, relative"))?;
+    let heads: String = pairs.iter().map(|(a, b)| format!("{:>24}", format!("{a}/{b}"))).collect();
     say(&format!("  {:<40}{heads}", "policy, loss, tensor"))?;
     for one in found.iter().filter(|c| (c.backend, c.against) == pairs[0]) {
         let same = |c: &&Comparison| {
@@ -94,7 +171,7 @@ fn print(config: &TrainConfig, found: &[Comparison]) -> Result<()> {
             let mark = |c: &Comparison| if c.passed() { "" } else { " !" };
             cell.map_or(String::new(), |c| format!("{:.1e}{}", c.error, mark(c)))
         };
-        let cells: String = pairs.iter().map(|pair| format!("{:>22}", cell(pair))).collect();
+        let cells: String = pairs.iter().map(|pair| format!("{:>24}", cell(pair))).collect();
         let name = format!("{} {} {} {:?}", one.policy, one.loss, one.tensor, one.shape);
         say(&format!("  {name:<40}{cells}"))?;
     }

@@ -3,7 +3,9 @@
 pub mod bench;
 #[cfg(feature = "cuda")]
 mod bench_cuda;
+mod bench_curves;
 mod bench_train;
+mod bench_until;
 pub mod config;
 mod device;
 pub mod envs;

@@ -1,4 +1,5 @@
-//! `warp plot`: the curves of several runs, those that differ in the seed alone as one with a band.
+//! `warp plot`: the curves of several runs, those that differ in the seed alone as one with a band;
+//! runs in folders, or those that `warp bench --train --curve-steps` reported.
 
 use super::say;
 use super::train::read_config;
@@ -8,36 +9,40 @@ use crate::records::charts::{Chart, Format, Line, Panel};
 use crate::records::curves::WINDOW;
 use crate::records::fleet;
 use crate::records::history::{History, Points, figures};
+use crate::records::learning::Report;
 use anyhow::{Result, bail};
 use clap::Args;
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use warp_func::Registry;
 use warp_train::fleet::Fleet;
+
+/// The figure that every run and report has.
+const RETURN: &str = "episode_return.mean";
 
 /// Draw the curves of runs.
 #[derive(Debug, Clone, Args)]
 pub struct PlotArgs {
     /// The runs' or fleets' folders. Runs of the same environment and algorithm are drawn as one curve;
-    /// in fleets, those with the same swept values.
-    #[arg(value_name = "RUN", required = true)]
+    /// in fleets, those with the same swept values. Or reports of warp bench --train --curve-steps.
+    #[arg(value_name = "RUN | REPORT.json", required = true)]
     pub runs: Vec<PathBuf>,
     /// The picture, PNG or SVG.
     #[arg(short, long, value_name = "FILE.png | FILE.svg")]
     pub out: PathBuf,
     /// The figure, as its keys in metrics.jsonl joined by dots.
-    #[arg(long, value_name = "KEY", default_value = "episode_return.mean")]
+    #[arg(long, value_name = "KEY", default_value = RETURN)]
     pub metric: String,
     /// What the band around the mean of several runs shows.
     #[arg(long, value_name = "KIND", default_value = "range")]
     pub band: Band,
 }
 
-/// Runs of one environment with one algorithm and, in fleets, the same swept values.
+/// Runs that are drawn as one curve.
 struct Group {
-    env: String,
-    algorithm: String,
-    swept: String,
+    /// The panel that the curve is in.
+    panel: String,
+    name: String,
     curves: Vec<Points>,
 }
 
@@ -48,20 +53,21 @@ struct Group {
 pub fn execute(args: &PlotArgs, registry: &Registry) -> Result<Outcome> {
     Format::of(&args.out)?;
     let groups = read(args, registry)?;
-    let mut envs: Vec<&str> = groups.iter().map(|group| group.env.as_str()).collect();
-    envs.sort_unstable();
-    envs.dedup();
-    let panel = |env: &&str| {
-        let own = groups.iter().filter(|group| group.env == *env).enumerate();
-        let lines = own.map(|(i, group)| group.line(i, args.band)).collect();
-        Panel { title: (*env).into(), lines, ..Panel::default() }
-    };
+    let mut panels: Vec<Panel> = Vec::new();
+    for group in &groups {
+        let at = panels.iter().position(|panel| panel.title == group.panel).unwrap_or_else(|| {
+            panels.push(Panel { title: group.panel.clone(), ..Panel::default() });
+            panels.len() - 1
+        });
+        let colour = panels[at].lines.len();
+        panels[at].lines.push(group.line(colour, args.band));
+    }
     let title = match args.metric.as_str() {
-        "episode_return.mean" => "Episode return",
+        RETURN => "Episode return",
         "episode_length.mean" => "Episode length",
         other => other,
     };
-    Chart { title: title.into(), panels: envs.iter().map(panel).collect() }.save(&args.out)?;
+    Chart { title: title.into(), panels }.save(&args.out)?;
     let n: usize = groups.iter().map(|group| group.curves.len()).sum();
     let runs = if n == 1 { "run is" } else { "runs are" };
     say(&format!("{n} {runs} drawn in {}", args.out.display()))?;
@@ -78,19 +84,21 @@ fn read(args: &PlotArgs, registry: &Registry) -> Result<Vec<Group>> {
         if !seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
             continue;
         }
+        if folder.extension().is_some_and(|ending| ending == "json") {
+            groups.extend(read_report(folder, &args.metric)?);
+            known.push(RETURN.into());
+            continue;
+        }
         let config = read_config(folder, registry)?;
         let (env, algorithm) = (config.run.env_id.clone(), config.algorithm());
         let mut add = |swept: String, curves: Vec<Points>| {
-            let same =
-                |g: &&mut Group| (&g.env, &g.algorithm, &g.swept) == (&env, &algorithm, &swept);
-            match groups.iter_mut().find(same) {
+            let mut name = algorithm.to_uppercase();
+            if !swept.is_empty() {
+                name += &format!(", {swept}");
+            }
+            match groups.iter_mut().find(|group| (&group.panel, &group.name) == (&env, &name)) {
                 Some(group) => group.curves.extend(curves),
-                None => groups.push(Group {
-                    env: env.clone(),
-                    algorithm: algorithm.clone(),
-                    swept,
-                    curves,
-                }),
+                None => groups.push(Group { panel: env.clone(), name, curves }),
             }
         };
         if Fleet::is_in(folder) {
@@ -118,19 +126,38 @@ fn read(args: &PlotArgs, registry: &Registry) -> Result<Vec<Group>> {
     Ok(groups)
 }
 
+/// The curves of a report: a group per number of replicas and group of agents.
+fn read_report(path: &Path, metric: &str) -> Result<Vec<Group>> {
+    let report = Report::read(path)?;
+    if metric != RETURN {
+        bail!("--metric {metric}: the report \"{}\" has {RETURN} alone", path.display());
+    }
+    let mut groups = Vec::new();
+    for (trained, curves) in report.curves() {
+        for group in &curves.groups {
+            let algorithm = report.algorithm.to_uppercase();
+            let mut panel = format!("{}, {algorithm}, {} replicas", report.env, trained.replicas);
+            if curves.groups.len() > 1 {
+                panel += &format!(", {}", group.group);
+            }
+            let name = format!("{} on {}", report.precision, report.device);
+            let curves = group.seeds.iter().map(|seed| curves.points(seed)).collect();
+            groups.push(Group { panel, name, curves });
+        }
+    }
+    Ok(groups)
+}
+
 impl Group {
     /// The mean over the runs as far as all of them go, with a band.
     fn line(&self, colour: usize, band: Band) -> Line {
         let n = self.curves.len();
-        let mut name = self.algorithm.to_uppercase();
-        if !self.swept.is_empty() {
-            name += &format!(", {}", self.swept);
-        }
+        let name = &self.name;
         let [curve] = &self.curves[..] else {
             let (points, band) = together(&self.curves, band);
             let label = format!("{name}, mean of {n} runs");
             return Line { label, colour, points, band, ..Line::default() };
         };
-        Line { label: name, colour, points: curve.clone(), ..Line::default() }
+        Line { label: name.clone(), colour, points: curve.clone(), ..Line::default() }
     }
 }

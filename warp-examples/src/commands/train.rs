@@ -204,14 +204,18 @@ fn report(summary: &Summary, folder: &Path, finished: bool) -> Result<()> {
         Some(mean) => format!("a mean return of {mean:.1} over the last episodes"),
         None => "the end of no episode".into(),
     };
+    // Of a single iteration, which is not counted, there is no rate.
+    let rate = match summary.env_steps_per_second {
+        rate if rate > 0.0 => format!(" ({}steps/s)", short(rate)),
+        _ => String::new(),
+    };
     let how = if finished { "reached" } else { "stopped early; reached so far:" };
     say(&format!(
-        "{} with {}: {how} {reached}, {} steps in {:.1} s ({}steps/s); the run is in {}",
+        "{} with {}: {how} {reached}, {} steps in {:.1} s{rate}; the run is in {}",
         summary.env,
         summary.algorithm,
         summary.env_steps,
         summary.seconds,
-        short(summary.env_steps_per_second),
         folder.display()
     ))
 }

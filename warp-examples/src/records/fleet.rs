@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use warp_core::toml::Table;
 use warp_train::TrainConfig;
@@ -21,7 +21,7 @@ const NAMED: usize = 14;
 /// Curves of a fleet's runs: for every run, the series asked for, in their order.
 pub type RunSeries = BTreeMap<usize, Vec<Points>>;
 
-/// Reads some figures of all runs, each given by its keys, line by line: the file may be large. The
+/// Reads some figures of all runs, each given by its keys, piece by piece: the file may be large. The
 /// second result is the last line, for whoever wants to know what figures there are.
 ///
 /// # Errors
@@ -29,12 +29,59 @@ pub type RunSeries = BTreeMap<usize, Vec<Points>>;
 pub fn read(folder: &Path, figures: &[Vec<&str>]) -> Result<(RunSeries, Value)> {
     let path = folder.join("metrics.jsonl");
     let about = || format!("cannot read a fleet's \"{}\"", path.display());
-    let file = File::open(&path).with_context(about)?;
+    let mut file = File::open(&path).with_context(about)?;
     let (mut runs, mut last) = (RunSeries::new(), Value::Null);
-    for line in BufReader::new(file).lines() {
-        let line = line.with_context(about)?;
+    let mut begun = Vec::new();
+    loop {
+        let read = file.by_ref().take(PIECE).read_to_end(&mut begun).with_context(about)?;
+        // What comes behind the last whole line waits for its rest, if there is one.
+        let whole = match begun.iter().rposition(|byte| *byte == b'\n') {
+            Some(end) if read > 0 => end + 1,
+            _ if read > 0 => continue,
+            _ => begun.len(),
+        };
+        for (found, line) in parts(&begun[..whole], figures) {
+            for (run, series) in found {
+                let own = runs.entry(run).or_insert_with(|| vec![Vec::new(); figures.len()]);
+                own.iter_mut().zip(series).for_each(|(own, points)| own.extend(points));
+            }
+            last = if line.is_null() { last } else { line };
+        }
+        begun.drain(..whole);
+        if read == 0 {
+            return Ok((runs, last));
+        }
+    }
+}
+
+/// Bytes of a file that are read at once.
+const PIECE: u64 = 1 << 26;
+
+/// What [`read`] finds in some lines, part by part, each read by a thread.
+fn parts(lines: &[u8], figures: &[Vec<&str>]) -> Vec<(RunSeries, Value)> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (mut parts, mut rest) = (Vec::new(), lines);
+    while !rest.is_empty() {
+        let share = (lines.len() / threads).max(1 << 16).min(rest.len());
+        let end = rest[share - 1..].iter().position(|byte| *byte == b'\n');
+        let (part, behind) = rest.split_at(end.map_or(rest.len(), |end| share + end));
+        parts.push(part);
+        rest = behind;
+    }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = parts
+            .into_iter()
+            .map(|part| scope.spawn(move || read_lines(part, figures)))
+            .collect();
+        workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
+    })
+}
+
+fn read_lines(lines: &[u8], figures: &[Vec<&str>]) -> (RunSeries, Value) {
+    let (mut runs, mut last) = (RunSeries::new(), Value::Null);
+    for line in lines.split(|byte| *byte == b'\n') {
         // An incomplete last line: the fleet goes on as we read.
-        let Ok(line) = serde_json::from_str::<Value>(&line) else { continue };
+        let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
         let number = |key: &str| line.get(key)?.as_f64();
         let (Some(run), Some(step)) = (number("run"), number("env_steps")) else { continue };
         let series = runs.entry(run as usize).or_insert_with(|| vec![Vec::new(); figures.len()]);
@@ -46,7 +93,7 @@ pub fn read(folder: &Path, figures: &[Vec<&str>]) -> Result<(RunSeries, Value)> 
         }
         last = line;
     }
-    Ok((runs, last))
+    (runs, last)
 }
 
 /// Swept keys with their values, as a legend has them.

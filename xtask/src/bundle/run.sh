@@ -14,10 +14,12 @@ usage: ./run.sh [PART]...    without a part: all of them
   sanitize  compute-sanitizer (memcheck, racecheck) over every environment's kernels
   samplers  GPU tests of the samplers, and their times
   bench     environment steps per second
-  train     training throughput, and runs to a score
+  train     training throughput with learning curves (report/curves), and runs to a score
   profile   Nsight Compute over the main kernels
 
 REPORT=DIR  where reports go (report)      LIMIT=SECONDS  of one part at most (460)
+ROWS=GLOB   rows of train, by name (*)     CURVE_SECONDS=SECONDS  of one curve at most (2.5)
+PRECISIONS=LIST  of train (fp16 fp32)
 TEXT
 }
 
@@ -85,7 +87,7 @@ write_report() {
 }
 
 # try NAME COMMAND...: runs the command in what is left of the part's time and writes down what came
-# of it; LINES of its text are kept.
+# of it; LINES_KEPT of its text are kept, and a JSON object goes to the report's file KEEP if that is set.
 try() {
     local name="$1" start="$SECONDS" code=0 outcome=passed out="$scratch/out" err="$scratch/err"
     shift
@@ -106,7 +108,11 @@ try() {
             "$name" "$outcome" "$code" $((SECONDS - start))
         printf '%s\n' "$*" >"$scratch/line"
         printf '"command": %s,\n' "$(json_text "$scratch/line" 1)"
-        if is_json "$out"; then
+        if [ -n "${KEEP:-}" ] && is_json "$out"; then
+            mkdir -p "$(dirname "$report/$KEEP")"
+            cp "$out" "$report/$KEEP"
+            printf '"output": "%s"' "$KEEP"
+        elif is_json "$out"; then
             printf '"output": '
             cat "$out"
         else
@@ -204,30 +210,67 @@ part_bench() {
     steps covid19 2000
 }
 
-# throughput NAME REPLICAS ARGUMENT...: environment steps per second in training.
-throughput() {
-    local name="$1" replicas="$2"
-    shift 2
-    try "$name, $replicas replicas" bin/warp bench "$@" --train --device cuda \
-        --replicas "$replicas" --json
+# wanted NAME: whether a row of train is to be measured.
+wanted() {
+    # shellcheck disable=SC2053
+    [[ "$1" == ${ROWS:-*} ]]
+}
+
+# row NAME REPLICAS STEPS ARGUMENT...: rate and learning curves of five seeds, in both precisions.
+row() {
+    local name="$1-$2" replicas="$2" steps="$3" precision
+    shift 3
+    wanted "$name" || return 0
+    for precision in ${PRECISIONS:-fp16 fp32}; do
+        KEEP="curves/$name-$precision.json" try "$name, $precision" bin/warp bench "$@" --train \
+            --device cuda --replicas "$replicas" --seconds 1 --json --set "precision=$precision" \
+            --curve-steps "$steps" --curve-seconds "${CURVE_SECONDS:-2.5}"
+    done
+}
+
+# solved ARGUMENT...: run time until cartpole's return is 475, and the time of a whole process with one
+# seed and kernels kept from the run before.
+solved() {
+    local until=(bin/warp bench cartpole --train --device cuda --until 475 --json
+        --set total_steps=5000000)
+    wanted solved || return 0
+    KEEP=curves/solved.json try "cartpole solved, $*" "${until[@]}" "$@"
+    # shellcheck disable=SC2016
+    KEEP=curves/solved-process.json try "the same, process of one seed" bash -c 'begin="$(date +%s%N)"
+        "$@" --seeds 1 >"$0" || exit; ms=$((($(date +%s%N) - begin) / 1000000))
+        printf "{\"process_ms\": %d, \"run\": %s}\n" "$ms" "$(cat "$0")"' \
+        "$scratch/solved" "${until[@]}" "$@"
+    try "cartpole solved, the peer's settings" "${until[@]}" --replicas 256 --set num_steps=128 \
+        --set learning_rate=3e-3
 }
 
 part_train() {
-    local config
-    throughput "PPO cartpole" 256,2048,16384,65536 cartpole --set num_steps=128 \
-        --set num_minibatches=4 --set update_epochs=4
-    for config in run_configs/*cartpole*.yaml run_configs/*acrobot*.yaml; do
-        throughput "A2C $(basename "$config" .yaml)" 100,1000,10000,100000 "$config"
+    local n own=run_configs ppo=(cartpole --set num_steps=128 --set learning_rate=3e-3) tag
+    solved --replicas 256 --set num_steps=64 --set learning_rate=0.0136 --set gamma=0.99 \
+        --set gae_lambda=0.95 --set clip_coef=0.3 --set max_grad_norm=2 --set vf_coef=0.5
+    row ppo-cartpole 4 500000 cartpole --set num_steps=128 --set gamma=0.99 --set gae_lambda=0.95 \
+        --set ent_coef=0.01 --set clip_vloss=true --set 'learning_rate=[[0,2.5e-4],[500000,0]]'
+    for n in 256 2048 16384 65536; do row ppo-cartpole "$n" $((n * 128 * 60)) "${ppo[@]}"; done
+    row ppo-cartpole-shared 4096 200000000 cartpole --set num_steps=32 --set update_epochs=1 \
+        --set num_minibatches=1 --set shared_trunk=true \
+        --set 'learning_rate=[[0,2e-3],[200000000,0]]'
+    for n in 100 1000 10000 100000; do
+        row a2c-cartpole "$n" $((n * 100 * 2000)) $own/single_cartpole.yaml --set num_steps=100
+        row a2c-acrobot "$n" $((n * 100 * 1000)) $own/single_acrobot.yaml --set num_steps=100
     done
-    for config in run_configs/tag_gridworld*.yaml; do
-        throughput "A2C $(basename "$config" .yaml)" 2000,10000 "$config"
+    for n in 2000 10000; do
+        row a2c-tag_gridworld "$n" $((n * 100 * 1000)) $own/tag_gridworld.yaml --set num_steps=100
     done
-    throughput "A2C tag_continuous" 60,500,2000 run_configs/tag_continuous.yaml \
-        --set env.num_taggers=5 --set env.num_acceleration_levels=10 --set env.num_turn_levels=10
+    tag=(20000000 $own/tag_continuous.yaml --set env.num_taggers=5 --set env.num_acceleration_levels=10
+        --set env.num_turn_levels=10)
+    row a2c-tag_continuous 60 "${tag[@]}" --set num_steps=416
+    row a2c-tag_continuous 500 "${tag[@]}" --set num_steps=50
+    row a2c-tag_continuous 2000 "${tag[@]}" --set num_steps=50
+    wanted run || return 0
     try "cartpole to its score" bin/warp train cartpole --device cuda --out "$scratch/run"
     try "its evaluation" bin/warp eval "$scratch/run" --json
     [ ! -x bin/warp-tch ] || try "cartpole through LibTorch" bin/warp-tch train cartpole \
-        --device cuda --backend tch --steps 400000 --out "$scratch/run-tch"
+        --device cuda --backend burn --steps 400000 --out "$scratch/run-tch"
 }
 
 # profile NAME KERNELS SKIP COUNT COMMAND...: counters of COUNT launches after the first SKIP, of the

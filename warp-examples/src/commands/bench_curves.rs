@@ -1,0 +1,107 @@
+//! `warp bench --train --curve-steps`: learning curves beside the rate.
+//!
+//! Every seed trains afresh, with the configuration whose rate was measured; only kernels that were
+//! compiled are kept.
+
+use super::bench::BenchArgs;
+use super::bench_train::{Place, Throughput};
+use super::say;
+use crate::records::learning::{Course, Curves};
+use anyhow::{Context, Result, ensure};
+use std::time::Instant;
+use warp_train::TrainConfig;
+
+/// Lines of a curve that are printed.
+const LINES: usize = 10;
+
+/// The curves that `args` ask for, of the run whose rate is `found`; none if it asks for none.
+///
+/// # Errors
+/// Limits that make no sense, or a run that broke.
+pub(super) fn measure(
+    args: &BenchArgs,
+    config: &TrainConfig,
+    found: &Throughput,
+    place: &Place<'_>,
+) -> Result<Option<Curves>> {
+    let Some(wanted) = args.curve_steps else { return Ok(None) };
+    let n = n_iterations(wanted, args.curve_seconds, found)?;
+    let (mut courses, mut seconds) = (Vec::new(), Vec::new());
+    for seed in 0..args.seeds {
+        let run = || format!("seed {seed} of {} replicas", config.run.num_envs);
+        let (course, time) = train(config, seed, n, place).with_context(run)?;
+        courses.push(course);
+        seconds.push(time);
+    }
+    Ok(Some(Curves::new(config, &courses, seconds)))
+}
+
+/// Iterations of a curve: `steps` environment steps, or fewer that take `limit` seconds.
+fn n_iterations(steps: u64, limit: Option<f64>, found: &Throughput) -> Result<u64> {
+    ensure!(steps > 0, "--curve-steps 0: at least 1 is needed");
+    let n = steps.div_ceil(found.steps_per_iteration);
+    let Some(limit) = limit else { return Ok(n) };
+    ensure!(limit > 0.0, "--curve-seconds {limit}: expected more than 0");
+    Ok(n.min((1e3 * limit / found.iteration_ms) as u64).max(1))
+}
+
+/// Trains one seed for `n` iterations.
+fn train(config: &TrainConfig, seed: u64, n: u64, place: &Place<'_>) -> Result<(Course, f64)> {
+    let mut config = config.clone();
+    config.run.seed = seed;
+    let (mut trainer, _) = place.trainer(config.clone())?;
+    trainer.prepare()?;
+    let mut course = Course::new(&config, n);
+    let (steps, started) = (n * config.steps_per_iteration(), Instant::now());
+    while trainer.env_steps() < steps {
+        for metrics in trainer.advance(steps)? {
+            course.add(&config, &metrics);
+        }
+    }
+    Ok((course, started.elapsed().as_secs_f64()))
+}
+
+/// Some points of the curves as a table.
+pub(super) fn print(curves: &Curves) -> Result<()> {
+    for group in &curves.groups {
+        let n = group.seeds.len();
+        say(&format!(
+            "{:>17}  return of {}, {n} seeds: mean, lowest, highest",
+            "steps", group.group
+        ))?;
+        let points = curves.steps.len();
+        let lines = LINES.min(points);
+        for point in (1..=lines).map(|line| line * points / lines - 1) {
+            let figure = |of: &[Option<f64>]| {
+                of[point].map_or(format!("{:>10}", "-"), |y| format!("{y:>10.2}"))
+            };
+            say(&format!(
+                "{:>17}  {} {} {}",
+                curves.steps[point],
+                figure(&group.mean),
+                figure(&group.lowest),
+                figure(&group.highest)
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_ends_with_its_steps_or_its_seconds() {
+        let found =
+            Throughput { steps_per_iteration: 100, iteration_ms: 2.0, ..Throughput::default() };
+        let of = |steps, limit| n_iterations(steps, limit, &found).unwrap();
+        assert_eq!([of(1, None), of(100, None), of(101, None)], [1, 1, 2]);
+        assert_eq!(
+            [of(9_999, Some(0.02)), of(901, Some(0.02)), of(1_000, Some(1e-9))],
+            [10, 10, 1]
+        );
+        assert!(n_iterations(0, None, &found).is_err());
+        assert!(n_iterations(1, Some(0.0), &found).is_err());
+    }
+}
