@@ -20,16 +20,16 @@ __device__ inline int warp_first() { return 0; }
 __device__ inline void warp_sync() {}
 __device__ inline int warp_team_sum(int value) { return value; }
 __device__ inline bool warp_team_any(bool value) { return value; }
-#ifdef WARP_HOST
-#define WARP_SHARED(type, name, count) static type name[count]
+// Nobody else adds, and what a thread has to itself is no place for an atomic addition.
 __device__ inline int warp_atomic_add(int* place, int value) {
     int before = *place;
     *place = before + value;
     return before;
 }
+#ifdef WARP_HOST
+#define WARP_SHARED(type, name, count) static type name[count]
 #else
 #define WARP_SHARED(type, name, count) type name[count]
-__device__ inline int warp_atomic_add(int* place, int value) { return atomicAdd(place, value); }
 #endif
 
 #else

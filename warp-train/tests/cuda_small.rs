@@ -3,26 +3,25 @@
 //! Without NVRTC the texts are not compiled, without a GPU nothing is run: such tests are reported as
 //! ignored, with the reason; that is why this binary has its own harness.
 
-use libtest_mimic::{Arguments, Failed, Trial};
+mod cuda_cases;
+
+use cuda_cases::{
+    Case, Result, config, envs_on_gpu, no_compiler, no_device, on_cpu, on_gpu, progress,
+};
+use libtest_mimic::{Arguments, Trial};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use warp_core::toml::Table;
-use warp_func::VecEnv;
-use warp_func::cuda::{Build, Device, Kernels, compile, env_kernels, nvrtc_version};
+use warp_func::cuda::{Build, Device, Kernels, compile, env_kernels};
 use warp_train::config::TrainConfig;
 use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet};
-use warp_train::learner::{Learner, LearnerState, Progress};
-use warp_train::metrics::PolicyMetrics;
+use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
-use warp_train::rollout::Rollout;
-
-type Result<T> = std::result::Result<T, Failed>;
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
-const CASES: [(&str, &str); 10] = [
+const CASES: [Case; 10] = [
     (
         "ppo, truncations, several minibatches",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -73,8 +72,7 @@ const CASES: [(&str, &str); 10] = [
 ];
 
 fn main() -> ExitCode {
-    let no_compiler = nvrtc_version().err().map(|error| error.to_string());
-    let no_device = no_compiler.clone().or_else(|| Device::open(0).err().map(|e| e.to_string()));
+    let (no_compiler, no_device) = (no_compiler(), no_device());
     for reason in [&no_compiler, &no_device].into_iter().flatten() {
         println!("ignored: {reason}");
     }
@@ -90,11 +88,6 @@ fn main() -> ExitCode {
     let fleet = Trial::test("cuda_small_fleet_of_one_is_a_run", fleet);
     trials.push(fleet.with_ignored_flag(no_device.is_some()));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-fn config(keys: &str) -> Result<TrainConfig> {
-    let table = keys.parse::<Table>().map_err(|e| e.to_string())?;
-    Ok(TrainConfig::resolve(&table, &warp_envs::registry())?)
 }
 
 fn compiles(keys: &str) -> Result<()> {
@@ -113,96 +106,19 @@ fn compiles(keys: &str) -> Result<()> {
     Ok(())
 }
 
-fn envs_on_gpu(config: &TrainConfig) -> Result<Box<dyn VecEnv>> {
-    let kernels = Kernels::new(&Device::open(0)?);
-    let registry = warp_envs::registry();
-    let entry = registry.get(&config.run.env_id)?;
-    Ok(entry.make_cuda(&config.env, &config.vec_options(), (&kernels, Build::Parity))?)
-}
-
-fn progress(config: &TrainConfig, iteration: u64) -> Progress {
-    let env_steps = iteration * config.steps_per_iteration();
-    Progress { iteration, env_steps, seed: config.run.seed }
-}
-
-fn one_on_cpu(config: &TrainConfig) -> Result<(Vec<PolicyMetrics>, LearnerState)> {
-    let registry = warp_envs::registry();
-    let entry = registry.get(&config.run.env_id)?;
-    let mut envs = entry.make(&config.env, &config.vec_options())?;
-    let mut learner = NativeLearner::new(config, 1)?;
-    let mut rollout = Rollout::new(config);
-    learner.collect(&mut *envs, &mut rollout)?;
-    let seen = learner.update(&mut rollout, progress(config, 0))?;
-    Ok((seen, learner.state()))
-}
-
-/// ||a - b|| / ||b|| over the first moments, each a tenth of the clipped gradient.
-fn distance(found: &LearnerState, expected: &LearnerState) -> Result<f64> {
-    let (mut difference, mut size) = (0.0, 0.0);
-    for tensor in expected.optimizer.iter().filter(|tensor| tensor.name.ends_with(".exp_avg")) {
-        let other = found.optimizer.iter().find(|other| other.name == tensor.name);
-        let other = other.ok_or_else(|| format!("no tensor {}", tensor.name))?;
-        for (a, b) in other.data.iter().zip(&tensor.data) {
-            difference += f64::from(a - b).powi(2);
-            size += f64::from(*b).powi(2);
-        }
-    }
-    Ok((difference / size).sqrt())
-}
-
 /// One iteration has the figures and the gradient that it has on the CPU, but for half precision and the
 /// few actions that it changes.
 fn near(keys: &str) -> Result<()> {
     let config = config(keys)?;
-    let mut envs = envs_on_gpu(&config)?;
-    let mut learner = CudaLearner::new(&config, 1)?;
-    let done = learner.iterate(&mut *envs, progress(&config, 0), 1)?;
-    let (wanted, expected) = one_on_cpu(&config)?;
-    for (a, b) in done[0].policies.iter().zip(&wanted) {
-        for (name, a, b) in [
-            ("policy_loss", a.policy_loss, b.policy_loss),
-            ("value_loss", a.value_loss, b.value_loss),
-            ("entropy", a.entropy, b.entropy),
-            ("approx_kl", a.approx_kl, b.approx_kl),
-            ("grad_norm", a.grad_norm, b.grad_norm),
-            ("explained_variance", a.explained_variance, b.explained_variance),
-        ] {
-            // False for what is no number.
-            let fits = (a - b).abs() <= 0.02 * (1.0 + b.abs());
-            if !fits {
-                return Err(format!("{name} is {a}, expected {b}").into());
-            }
-        }
-    }
-    let distance = distance(&learner.state(), &expected)?;
+    let found = on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 1)?;
+    let expected = on_cpu(&config, &mut NativeLearner::new(&config, 1)?, 0, 1)?;
+    let distance = cuda_cases::near(&found, &expected, (0.02, 0.03))?;
     println!("{distance:.2e}: {}", keys.lines().next().unwrap_or_default());
-    if distance <= 0.03 { Ok(()) } else { Err(format!("gradients differ by {distance:e}").into()) }
+    Ok(())
 }
 
-/// Two and two iterations are four, and four again are the same four.
 fn resumes(keys: &str) -> Result<()> {
-    let config = config(keys)?;
-    let run = |parts: &[u64]| -> Result<LearnerState> {
-        let mut envs = envs_on_gpu(&config)?;
-        let mut learner = CudaLearner::new(&config, 1)?;
-        let mut done = 0;
-        for part in parts {
-            let state = learner.state();
-            learner = CudaLearner::new(&config, 1)?;
-            learner.load_state(&state)?;
-            learner.iterate(&mut *envs, progress(&config, done), *part)?;
-            done += part;
-        }
-        Ok(learner.state())
-    };
-    let whole = run(&[4])?;
-    if whole != run(&[4])? {
-        return Err("the same run gave other weights".into());
-    }
-    if whole != run(&[2, 2])? {
-        return Err("a run that was resumed gave other weights".into());
-    }
-    Ok(())
+    cuda_cases::resumes(&config(keys)?, CudaLearner::new)
 }
 
 /// A run's weights do not depend on how many others share its launch, nor on whether it is of a fleet.

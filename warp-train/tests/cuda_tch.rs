@@ -5,33 +5,28 @@
 //! stream's would show as other numbers than the CPU's, or as others from run to run. With
 //! `WARP_BENCH` set, `cuda_tch_speed` prints how long iterations take, and `cuda_tch_returns` trains.
 
-use libtest_mimic::{Arguments, Failed, Trial};
+mod cuda_cases;
+
+use cuda_cases::{
+    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, config, envs_on_gpu,
+    no_device, on_cpu, on_gpu, progress,
+};
+use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
 use std::time::Instant;
-use warp_core::toml::Table;
-use warp_func::VecEnv;
-use warp_func::cuda::{Build, Device, Kernels, nvrtc_version};
+use warp_func::cuda::{Build, Device, Kernels};
 use warp_train::burn::{BurnLearner, TorchLearner};
-use warp_train::config::TrainConfig;
-use warp_train::learner::{Learner, LearnerState, Progress};
-use warp_train::metrics::PolicyMetrics;
-use warp_train::rollout::Rollout;
+use warp_train::learner::Learner;
 use warp_train::{Trainer, metrics::RecentReturn};
 
-type Result<T> = std::result::Result<T, Failed>;
-
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
-const CASES: [(&str, &str); 8] = [
+const CASES: [Case; 8] = [
     (
         "one agent, ppo, tanh, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
          update_epochs = 2\n[env]\nepisode_length = 9",
     ),
-    (
-        "gaussian, shared trunk, relu",
-        "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128]\nnum_minibatches = 1\n\
-         shared_trunk = true\nactivation = \"relu\"\nupdate_epochs = 1",
-    ),
+    SHARED_GAUSSIAN,
     (
         "squashed, deviations from the network",
         "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [64, 48]\nalgorithm = \"a2c\"\n\
@@ -43,17 +38,8 @@ const CASES: [(&str, &str); 8] = [
          algorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true\nnorm_adv = false\n\
          [env]\nnum_taggers = 5\nnum_runners = 20\ntagging_distance = 0.1\nepisode_length = 17",
     ),
-    (
-        "one policy for two groups, odd widths",
-        "env_id = \"tag_continuous\"\nnum_envs = 5\nnum_steps = 9\nhidden = [40, 24, 33]\n\
-         num_minibatches = 1\nupdate_epochs = 1\n[env]\nnum_taggers = 3\nnum_runners = 8\n\
-         tagging_distance = 0.1\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
-    ),
-    (
-        "masks, a policy that does not learn",
-        "env_id = \"covid19\"\nnum_envs = 3\nnum_steps = 6\nhidden = [64]\nalgorithm = \"a2c\"\n\
-         [policy.planner]\nto_train = false\n[policy.governor]\nhidden = [128, 64]",
-    ),
+    ODD_WIDTHS,
+    MASKS,
     (
         "normalised observations and rewards",
         "env_id = \"tag_gridworld\"\nnum_envs = 16\nnum_steps = 10\nhidden = [32]\n\
@@ -61,11 +47,7 @@ const CASES: [(&str, &str); 8] = [
          [env]\nepisode_length = 7\n[policy.tagger]\ngroups = [\"tagger\"]\n[policy.runner]\n\
          groups = [\"runner\"]",
     ),
-    (
-        "no hidden layer",
-        "env_id = \"acrobot\"\nnum_envs = 16\nnum_steps = 10\nhidden = []\nnum_minibatches = 1\n\
-         update_epochs = 1",
-    ),
+    NO_HIDDEN_LAYER,
 ];
 
 fn main() -> ExitCode {
@@ -91,112 +73,23 @@ fn main() -> ExitCode {
 
 /// Why nothing can be tried here.
 fn missing() -> Option<String> {
-    let no_compiler = nvrtc_version().err().map(|error| error.to_string());
-    let no_device = no_compiler.or_else(|| Device::open(0).err().map(|e| e.to_string()));
     let no_torch = || {
         let config = config(CASES[0].1).ok()?;
         TorchLearner::new(&config, 1).err().map(|error| error.to_string())
     };
-    no_device.or_else(no_torch)
-}
-
-fn config(keys: &str) -> Result<TrainConfig> {
-    let table = keys.parse::<Table>().map_err(|e| e.to_string())?;
-    Ok(TrainConfig::resolve(&table, &warp_envs::registry())?)
-}
-
-fn envs_on_gpu(config: &TrainConfig) -> Result<Box<dyn VecEnv>> {
-    let kernels = Kernels::new(&Device::open(0)?);
-    let registry = warp_envs::registry();
-    let entry = registry.get(&config.run.env_id)?;
-    Ok(entry.make_cuda(&config.env, &config.vec_options(), (&kernels, Build::Parity))?)
-}
-
-fn progress(config: &TrainConfig, iteration: u64) -> Progress {
-    let env_steps = iteration * config.steps_per_iteration();
-    Progress { iteration, env_steps, seed: config.run.seed }
-}
-
-/// One iteration on the GPU and on the CPU.
-fn both(config: &TrainConfig) -> Result<[(Vec<PolicyMetrics>, LearnerState); 2]> {
-    let mut envs = envs_on_gpu(config)?;
-    let mut on_gpu = TorchLearner::new(config, 1)?;
-    let mut done = on_gpu.iterate(&mut *envs, progress(config, 0), 1)?;
-    let seen = done.pop().ok_or("nothing was said of the iteration")?.policies;
-    let registry = warp_envs::registry();
-    let entry = registry.get(&config.run.env_id)?;
-    let mut envs = entry.make(&config.env, &config.vec_options())?;
-    let mut on_cpu = BurnLearner::new(config, 1)?;
-    let mut rollout = Rollout::new(config);
-    on_cpu.collect(&mut *envs, &mut rollout)?;
-    let expected = on_cpu.update(&mut rollout, progress(config, 0))?;
-    Ok([(seen, on_gpu.state()), (expected, on_cpu.state())])
-}
-
-/// ||a - b|| / ||b|| over the first moments.
-fn distance(found: &LearnerState, expected: &LearnerState) -> Result<f64> {
-    let (mut difference, mut size) = (0.0, 0.0);
-    for tensor in expected.optimizer.iter().filter(|tensor| tensor.name.ends_with(".exp_avg")) {
-        let other = found.optimizer.iter().find(|other| other.name == tensor.name);
-        let other = other.ok_or_else(|| format!("no tensor {}", tensor.name))?;
-        for (a, b) in other.data.iter().zip(&tensor.data) {
-            difference += f64::from(a - b).powi(2);
-            size += f64::from(*b).powi(2);
-        }
-    }
-    Ok((difference / size).sqrt())
-}
-
-fn check(name: &str, found: f64, expected: f64) -> Result<()> {
-    if (found - expected).abs() <= 1e-4 * (1.0 + expected.abs()) {
-        return Ok(());
-    }
-    Err(format!("{name} is {found}, expected {expected}").into())
+    no_device().or_else(no_torch)
 }
 
 fn equal(keys: &str) -> Result<()> {
-    let [(seen, found), (wanted, expected)] = both(&config(keys)?)?;
-    for (a, b) in seen.iter().zip(&wanted) {
-        check("policy_loss", a.policy_loss, b.policy_loss)?;
-        check("value_loss", a.value_loss, b.value_loss)?;
-        check("entropy", a.entropy, b.entropy)?;
-        check("approx_kl", a.approx_kl, b.approx_kl)?;
-        check("grad_norm", a.grad_norm, b.grad_norm)?;
-        check("explained_variance", a.explained_variance, b.explained_variance)?;
-    }
-    // The first moment is a tenth of the clipped gradient: the gradient itself, where Adam's step
-    // would be its sign.
-    let distance = distance(&found, &expected)?;
-    if distance <= 1e-4 {
-        return Ok(());
-    }
-    Err(format!("gradients differ by {distance:e} of their norm").into())
+    let config = config(keys)?;
+    let found = on_gpu(&config, &mut TorchLearner::new(&config, 1)?, 0, 1)?;
+    let expected = on_cpu(&config, &mut BurnLearner::new(&config, 1)?, 0, 1)?;
+    cuda_cases::near(&found, &expected, (1e-4, 1e-4))?;
+    Ok(())
 }
 
-/// Two and two iterations are four, and four again are the same four.
 fn resumes(keys: &str) -> Result<()> {
-    let config = config(keys)?;
-    let run = |halves: bool| -> Result<LearnerState> {
-        let mut envs = envs_on_gpu(&config)?;
-        let mut learner = TorchLearner::new(&config, 1)?;
-        if !halves {
-            learner.iterate(&mut *envs, progress(&config, 0), 4)?;
-            return Ok(learner.state());
-        }
-        learner.iterate(&mut *envs, progress(&config, 0), 2)?;
-        let mut second = TorchLearner::new(&config, 1)?;
-        second.load_state(&learner.state())?;
-        second.iterate(&mut *envs, progress(&config, 2), 2)?;
-        Ok(second.state())
-    };
-    let whole = run(false)?;
-    if whole != run(false)? {
-        return Err("the same run gave other weights".into());
-    }
-    if whole != run(true)? {
-        return Err("a run that was resumed gave other weights".into());
-    }
-    Ok(())
+    cuda_cases::resumes(&config(keys)?, TorchLearner::new)
 }
 
 /// WarpDrive's algorithm, batches and networks.

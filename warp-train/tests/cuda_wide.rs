@@ -3,33 +3,29 @@
 //! Without a GPU (or NVRTC) the tests are reported as ignored, with the reason; that is why this
 //! binary has its own harness. With `WARP_BENCH` set, `cuda_wide_speed` prints how long iterations take.
 
-use libtest_mimic::{Arguments, Failed, Trial};
+mod cuda_cases;
+
+use cuda_cases::{
+    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, check, envs_on_gpu,
+    no_compiler, no_device, on_cpu, on_gpu, progress,
+};
+use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
 use std::time::Instant;
-use warp_core::toml::Table;
-use warp_func::VecEnv;
-use warp_func::cuda::{Build, Device, Kernels, compile, nvrtc_version};
+use warp_func::cuda::compile;
 use warp_train::config::TrainConfig;
-use warp_train::learner::{Learner, LearnerState, Progress};
-use warp_train::metrics::PolicyMetrics;
+use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaLearner, wide_sources};
-use warp_train::rollout::Rollout;
-
-type Result<T> = std::result::Result<T, Failed>;
 
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
-const CASES: [(&str, &str); 10] = [
+const CASES: [Case; 10] = [
     (
         "one agent, ppo, tanh, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 64]\nnum_minibatches = 1\n\
          update_epochs = 2\n[env]\nepisode_length = 9",
     ),
-    (
-        "gaussian, shared trunk, relu",
-        "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128]\nnum_minibatches = 1\n\
-         shared_trunk = true\nactivation = \"relu\"\nupdate_epochs = 1",
-    ),
+    SHARED_GAUSSIAN,
     (
         "squashed, deviations from the network",
         "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [64, 192]\nalgorithm = \"a2c\"\n\
@@ -41,17 +37,8 @@ const CASES: [(&str, &str); 10] = [
          algorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true\nnorm_adv = false\n\
          [env]\nuse_full_observation = false\nnum_taggers = 5\nnum_runners = 20\ntagging_distance = 0.1\nepisode_length = 17",
     ),
-    (
-        "one policy for two groups, odd widths",
-        "env_id = \"tag_continuous\"\nnum_envs = 5\nnum_steps = 9\nhidden = [40, 24, 33]\n\
-         num_minibatches = 1\nupdate_epochs = 1\n[env]\nnum_taggers = 3\nnum_runners = 8\n\
-         tagging_distance = 0.1\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
-    ),
-    (
-        "masks, a policy that does not learn",
-        "env_id = \"covid19\"\nnum_envs = 3\nnum_steps = 6\nhidden = [64]\nalgorithm = \"a2c\"\n\
-         [policy.planner]\nto_train = false\n[policy.governor]\nhidden = [128, 64]",
-    ),
+    ODD_WIDTHS,
+    MASKS,
     (
         "the original's last step",
         "env_id = \"tag_gridworld\"\nnum_envs = 16\nnum_steps = 10\nhidden = [64, 64]\n\
@@ -68,17 +55,12 @@ const CASES: [(&str, &str); 10] = [
          norm_obs = true\nnorm_reward = true\n[env]\nnum_taggers = 3\nnum_runners = 9\n\
          tagging_distance = 0.1\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
     ),
-    (
-        "no hidden layer",
-        "env_id = \"acrobot\"\nnum_envs = 16\nnum_steps = 10\nhidden = []\nnum_minibatches = 1\n\
-         update_epochs = 1",
-    ),
+    NO_HIDDEN_LAYER,
 ];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let no_compiler = nvrtc_version().err().map(|error| error.to_string());
-    let no_device = no_compiler.clone().or_else(|| Device::open(0).err().map(|e| e.to_string()));
+    let (no_compiler, no_device) = (no_compiler(), no_device());
     if let Some(reason) = &no_device {
         println!("ignored (cuda_*): {reason}");
     }
@@ -111,90 +93,26 @@ fn compiles() -> Result<()> {
 }
 
 fn config(keys: &str, precision: &str) -> Result<TrainConfig> {
-    let text = format!("precision = \"{precision}\"\n{keys}");
-    let table = text.parse::<Table>().map_err(|e| e.to_string())?;
-    Ok(TrainConfig::resolve(&table, &warp_envs::registry())?)
-}
-
-fn envs_on_gpu(config: &TrainConfig) -> Result<Box<dyn VecEnv>> {
-    let kernels = Kernels::new(&Device::open(0)?);
-    let registry = warp_envs::registry();
-    let entry = registry.get(&config.run.env_id)?;
-    Ok(entry.make_cuda(&config.env, &config.vec_options(), (&kernels, Build::Parity))?)
-}
-
-fn progress(config: &TrainConfig, iteration: u64) -> Progress {
-    let env_steps = iteration * config.steps_per_iteration();
-    Progress { iteration, env_steps, seed: config.run.seed }
+    cuda_cases::config(&format!("precision = \"{precision}\"\n{keys}"))
 }
 
 /// One iteration on the GPU and on the CPU; a second one where the first leaves something for it.
-fn both(config: &TrainConfig) -> Result<[(Vec<PolicyMetrics>, LearnerState); 2]> {
+fn both(config: &TrainConfig) -> Result<[cuda_cases::Done; 2]> {
     let normalises = config.policies.iter().any(|plan| plan.config.norm_obs);
     let n = if normalises { 2 } else { 1 };
-    let mut envs = envs_on_gpu(config)?;
-    let mut on_gpu = CudaLearner::new(config, 1)?;
-    let mut done = on_gpu.iterate(&mut *envs, progress(config, 0), n)?;
-    let seen = done.pop().ok_or("nothing was said of the iteration")?.policies;
-    let registry = warp_envs::registry();
-    let entry = registry.get(&config.run.env_id)?;
-    let mut envs = entry.make(&config.env, &config.vec_options())?;
-    let mut on_cpu = NativeLearner::new(config, 1)?;
-    let mut rollout = Rollout::new(config);
-    let mut expected = Vec::new();
-    for i in 0..n {
-        on_cpu.collect(&mut *envs, &mut rollout)?;
-        expected = on_cpu.update(&mut rollout, progress(config, i))?;
-    }
-    Ok([(seen, on_gpu.state()), (expected, on_cpu.state())])
+    Ok([
+        on_gpu(config, &mut CudaLearner::new(config, 1)?, 0, n)?,
+        on_cpu(config, &mut NativeLearner::new(config, 1)?, 0, n)?,
+    ])
 }
 
-/// ||a - b|| / ||b|| over all tensors of the same names.
-fn distance(found: &LearnerState, expected: &LearnerState) -> Result<f64> {
-    let (mut difference, mut size) = (0.0, 0.0);
-    for tensor in &expected.optimizer {
-        let other = found.optimizer.iter().find(|other| other.name == tensor.name);
-        let other = other.ok_or_else(|| format!("no tensor {}", tensor.name))?;
-        if !tensor.name.ends_with(".exp_avg") {
-            continue;
-        }
-        for (a, b) in other.data.iter().zip(&tensor.data) {
-            difference += f64::from(a - b).powi(2);
-            size += f64::from(*b).powi(2);
-        }
-    }
-    Ok((difference / size).sqrt())
-}
-
-fn check(name: &str, found: f64, expected: f64, bound: f64) -> Result<()> {
-    let error = (found - expected).abs();
-    if error <= bound * (1.0 + expected.abs()) {
-        return Ok(());
-    }
-    Err(format!("{name} is {found}, expected {expected}").into())
-}
-
-fn compare(keys: &str, precision: &str, (of_figures, of_moments): (f64, f64)) -> Result<()> {
+fn compare(keys: &str, precision: &str, bounds: (f64, f64)) -> Result<()> {
     let config = config(keys, precision)?;
-    let [(seen, found), (wanted, expected)] = both(&config)?;
-    for (a, b) in seen.iter().zip(&wanted) {
-        check("policy_loss", a.policy_loss, b.policy_loss, of_figures)?;
-        check("value_loss", a.value_loss, b.value_loss, of_figures)?;
-        check("entropy", a.entropy, b.entropy, of_figures)?;
-        check("approx_kl", a.approx_kl, b.approx_kl, of_figures)?;
-        check("grad_norm", a.grad_norm, b.grad_norm, of_figures)?;
-        check("explained_variance", a.explained_variance, b.explained_variance, of_figures)?;
-        check("learning_rate", a.learning_rate, b.learning_rate, 0.0)?;
-    }
-    statistics(&found, &expected)?;
-    // The first moment is a tenth of the clipped gradient: the gradient itself, where Adam's step would
-    // be its sign.
-    let distance = distance(&found, &expected)?;
+    let [found, expected] = both(&config)?;
+    statistics(&found.state, &expected.state)?;
+    let distance = cuda_cases::near(&found, &expected, bounds)?;
     println!("{precision}: {distance:.2e}: {}", keys.lines().next().unwrap_or_default());
-    if distance <= of_moments {
-        return Ok(());
-    }
-    Err(format!("gradients differ by {distance:e} of their norm").into())
+    Ok(())
 }
 
 /// What normalisers know, which is of observations that hardly differ.
@@ -223,8 +141,8 @@ fn shuffles() -> Result<()> {
     let keys = "env_id = \"tag_continuous\"\nnum_envs = 7\nnum_steps = 9\nhidden = [64, 64]\n\
                 num_minibatches = 3\nupdate_epochs = 2\nlearning_rate = 0.0\nnorm_adv = false\n\
                 [env]\nnum_taggers = 4\nnum_runners = 6\nrunner_exits_game_after_tagged = false";
-    let [(seen, _), (wanted, _)] = both(&config(keys, "fp32")?)?;
-    for (a, b) in seen.iter().zip(&wanted) {
+    let [found, expected] = both(&config(keys, "fp32")?)?;
+    for (a, b) in found.seen.iter().zip(&expected.seen) {
         check("policy_loss", a.policy_loss, b.policy_loss, 1e-5)?;
         check("value_loss", a.value_loss, b.value_loss, 1e-5)?;
         check("entropy", a.entropy, b.entropy, 1e-5)?;
@@ -235,30 +153,8 @@ fn shuffles() -> Result<()> {
     Ok(())
 }
 
-/// Two and two iterations are four, and four again are the same four.
 fn resumes(keys: &str) -> Result<()> {
-    let config = config(keys, "fp16")?;
-    let run = |halves: bool| -> Result<LearnerState> {
-        let mut envs = envs_on_gpu(&config)?;
-        let mut learner = CudaLearner::new(&config, 1)?;
-        if !halves {
-            learner.iterate(&mut *envs, progress(&config, 0), 4)?;
-            return Ok(learner.state());
-        }
-        learner.iterate(&mut *envs, progress(&config, 0), 2)?;
-        let mut second = CudaLearner::new(&config, 1)?;
-        second.load_state(&learner.state())?;
-        second.iterate(&mut *envs, progress(&config, 2), 2)?;
-        Ok(second.state())
-    };
-    let whole = run(false)?;
-    if whole != run(false)? {
-        return Err("the same run gave other weights".into());
-    }
-    if whole != run(true)? {
-        return Err("a run that was resumed gave other weights".into());
-    }
-    Ok(())
+    cuda_cases::resumes(&config(keys, "fp16")?, CudaLearner::new)
 }
 
 /// tag_continuous as WarpDrive's benchmark has it, by replicas, steps and what agents see; the last

@@ -20,7 +20,7 @@ use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, Learner, LearnerState, Progress};
 use crate::metrics::PolicyMetrics;
-use crate::native::cuda::{CudaLearner, ForeignNetwork, ForeignParts};
+use crate::native::cuda::{CudaGradients, CudaLearner, ForeignNetwork, ForeignParts};
 use crate::rollout::Rollout;
 use burn::backend::LibTorch;
 use burn::backend::libtorch::TchTensor;
@@ -30,7 +30,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use warp_data::cuda::cudarc::driver::{CudaEvent, CudaStream, DriverError};
 use warp_data::cuda::{Device as Gpu, DeviceArray};
-use warp_func::VecEnv;
+use warp_func::cuda::Kernels;
+use warp_func::{Registry, VecEnv};
 
 unsafe extern "C" {
     /// Of burn-tch: names something in LibTorch's CUDA library, so that the linker keeps it.
@@ -47,17 +48,36 @@ impl TorchLearner {
     /// # Errors
     /// A LibTorch that finds no GPU, or a key that learners on a GPU do not know.
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
-        // SAFETY: asks LibTorch for the width of a warp.
-        unsafe { dummy_cuda_dependency() };
-        if !tch::Cuda::is_available() {
-            return Err(Error::Invalid(
-                "LibTorch finds no GPU: libtorch_cuda.so and the CUDA libraries that it needs must \
-                 lie on the loader's path (LD_LIBRARY_PATH)"
-                    .into(),
-            ));
-        }
+        find_gpu()?;
         Ok(Self(CudaLearner::of_networks(config, threads, make)?))
     }
+
+    /// The gradients of the same networks, for `gradcheck`.
+    ///
+    /// # Errors
+    /// As [`TorchLearner::new`], or an environment that can't be made on the GPU.
+    pub fn gradients(
+        config: &TrainConfig,
+        registry: &Registry,
+        kernels: &Kernels,
+    ) -> Result<Option<CudaGradients>> {
+        find_gpu()?;
+        CudaGradients::of_networks(config, registry, kernels, make)
+    }
+}
+
+/// An error if LibTorch has no GPU.
+fn find_gpu() -> Result<()> {
+    // SAFETY: asks LibTorch for the width of a warp.
+    unsafe { dummy_cuda_dependency() };
+    if tch::Cuda::is_available() {
+        return Ok(());
+    }
+    Err(Error::Invalid(
+        "LibTorch finds no GPU: libtorch_cuda.so and the CUDA libraries that it needs must lie on the \
+         loader's path (LD_LIBRARY_PATH)"
+            .into(),
+    ))
 }
 
 impl Learner for TorchLearner {

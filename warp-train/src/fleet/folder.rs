@@ -17,7 +17,8 @@ use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use warp_core::toml::Table;
 
@@ -45,34 +46,40 @@ struct List {
 }
 
 /// A fleet that is being trained, and its folder.
+///
+/// Threads that report different runs wait for each other only when a run ends.
 #[derive(Debug)]
 pub struct Fleet {
     folder: PathBuf,
     listed: Vec<Listed>,
     started: Instant,
-    state: Mutex<State>,
+    /// By number.
+    runs: BTreeMap<usize, Mutex<Open>>,
+    ends: Mutex<Ends>,
+    env_steps: AtomicU64,
+    n_ended: AtomicUsize,
 }
 
-#[derive(Debug)]
-struct State {
-    metrics: File,
-    /// Runs in training.
-    open: BTreeMap<usize, Open>,
-    /// Records of ended runs that wait for a run of a lower number.
-    waiting: BTreeMap<usize, String>,
-    next: usize,
-    ended: BTreeMap<usize, RunSummary>,
-    env_steps: u64,
-    /// The first thing that could not be written.
-    failure: Option<Error>,
-}
-
+/// A run in training.
 #[derive(Debug)]
 struct Open {
     thinner: Thinner,
     lines: String,
     recent: RecentReturn,
     env_steps: u64,
+    ended: bool,
+}
+
+/// What has been written of ended runs.
+#[derive(Debug)]
+struct Ends {
+    metrics: File,
+    /// Records of ended runs that wait for a run of a lower number.
+    waiting: BTreeMap<usize, String>,
+    next: usize,
+    ended: BTreeMap<usize, RunSummary>,
+    /// The first thing that could not be written.
+    failure: Option<Error>,
 }
 
 impl Fleet {
@@ -111,18 +118,24 @@ impl Fleet {
             lines: String::new(),
             recent: RecentReturn::default(),
             env_steps: 0,
+            ended: false,
         };
-        let state = State {
+        let ends = Ends {
             metrics,
-            open: runs.iter().map(|run| (run.number, open(run))).collect(),
             waiting: BTreeMap::new(),
             next: 0,
             ended: BTreeMap::new(),
-            env_steps: 0,
             failure: None,
         };
-        let (folder, started) = (folder.into(), Instant::now());
-        Ok(Self { folder, listed, started, state: Mutex::new(state) })
+        Ok(Self {
+            folder: folder.into(),
+            listed,
+            started: Instant::now(),
+            runs: runs.iter().map(|run| (run.number, Mutex::new(open(run)))).collect(),
+            ends: Mutex::new(ends),
+            env_steps: AtomicU64::new(0),
+            n_ended: AtomicUsize::new(0),
+        })
     }
 
     /// Whether `folder` is that of a fleet.
@@ -164,24 +177,31 @@ impl Fleet {
 
     /// Writes down what happened to a run; breaks if that is not possible.
     pub fn take(&self, run: usize, event: FleetEvent<'_>) -> ControlFlow<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(open) = self.runs.get(&run) else { return ControlFlow::Continue(()) };
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.ended {
+            return ControlFlow::Continue(());
+        }
         let taken = match event {
-            FleetEvent::Iteration(metrics) => self.iteration(&mut state, run, metrics),
-            FleetEvent::Finished(learner) => self.finished(&mut state, run, learner),
-            FleetEvent::Broken(error) => self.end(&mut state, run, Some(error.to_string())),
+            FleetEvent::Iteration(metrics) => self.iteration(&mut open, metrics),
+            FleetEvent::Finished(learner) => self.finished(&mut open, run, learner),
+            FleetEvent::Broken(error) => self.end(&mut open, run, Some(error.to_string())),
         };
         match taken {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
-                state.failure.get_or_insert(error);
+                self.ends().failure.get_or_insert(error);
                 ControlFlow::Break(())
             }
         }
     }
 
-    fn iteration(&self, state: &mut State, run: usize, metrics: &IterationMetrics) -> Result<()> {
-        let Some(open) = state.open.get_mut(&run) else { return Ok(()) };
-        state.env_steps += metrics.env_steps - open.env_steps;
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn iteration(&self, open: &mut Open, metrics: &IterationMetrics) -> Result<()> {
+        self.env_steps.fetch_add(metrics.env_steps - open.env_steps, Ordering::Relaxed);
         open.env_steps = metrics.env_steps;
         if let Some(spread) = metrics.episodes.episode_return {
             open.recent.add(metrics.episodes.episodes, spread.mean);
@@ -195,18 +215,19 @@ impl Fleet {
         Ok(())
     }
 
-    fn finished(&self, state: &mut State, run: usize, learner: &LearnerState) -> Result<()> {
+    fn finished(&self, open: &mut Open, run: usize, learner: &LearnerState) -> Result<()> {
         let path = weights_path(&self.folder, run);
         let bytes = encode(&learner.weights, &learner.statistics)?;
         let partial = path.with_extension("partial");
         std::fs::write(&partial, bytes)
             .and_then(|()| std::fs::rename(&partial, &path))
             .map_err(|e| Error::file("cannot write", &path, e))?;
-        self.end(state, run, None)
+        self.end(open, run, None)
     }
 
-    fn end(&self, state: &mut State, run: usize, error: Option<String>) -> Result<()> {
-        let Some(open) = state.open.remove(&run) else { return Ok(()) };
+    fn end(&self, open: &mut Open, run: usize, error: Option<String>) -> Result<()> {
+        open.ended = true;
+        self.n_ended.fetch_add(1, Ordering::Relaxed);
         let listed = self.listed.iter().find(|listed| listed.run == run);
         let summary = RunSummary {
             run,
@@ -216,18 +237,20 @@ impl Fleet {
             mean_episode_return: open.recent.mean(),
             error,
         };
-        state.ended.insert(run, summary);
-        state.waiting.insert(run, open.lines);
+        let mut ends = self.ends();
+        let ends = &mut *ends;
+        ends.ended.insert(run, summary);
+        ends.waiting.insert(run, std::mem::take(&mut open.lines));
         // In the order of the runs, whichever ends first.
-        while let Some(lines) = state.waiting.remove(&state.next) {
-            self.write(state, &lines)?;
-            state.next += 1;
+        while let Some(lines) = ends.waiting.remove(&ends.next) {
+            self.write(&mut ends.metrics, &lines)?;
+            ends.next += 1;
         }
         Ok(())
     }
 
-    fn write(&self, state: &mut State, lines: &str) -> Result<()> {
-        let written = state.metrics.write_all(lines.as_bytes());
+    fn write(&self, metrics: &mut File, lines: &str) -> Result<()> {
+        let written = metrics.write_all(lines.as_bytes());
         written.map_err(|e| Error::file("cannot write", &self.folder.join("metrics.jsonl"), e))
     }
 
@@ -240,8 +263,7 @@ impl Fleet {
     /// Environment steps done so far, all runs together; and how many runs have ended.
     #[must_use]
     pub fn progress(&self) -> (u64, usize) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        (state.env_steps, state.ended.len())
+        (self.env_steps.load(Ordering::Relaxed), self.n_ended.load(Ordering::Relaxed))
     }
 
     /// Writes what is left, with `summary.json`. `about` is its beginning: environment, backend and so
@@ -250,18 +272,17 @@ impl Fleet {
     /// # Errors
     /// A file that couldn't be written, now or before.
     pub fn finish(self, about: FleetSummary) -> Result<FleetSummary> {
-        let mut state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(failure) = state.failure.take() {
+        let mut ends = self.ends();
+        if let Some(failure) = ends.failure.take() {
             return Err(failure);
         }
-        let metrics = self.folder.join("metrics.jsonl");
-        for lines in std::mem::take(&mut state.waiting).into_values() {
-            let written = state.metrics.write_all(lines.as_bytes());
-            written.map_err(|e| Error::file("cannot write", &metrics, e))?;
+        for lines in std::mem::take(&mut ends.waiting).into_values() {
+            self.write(&mut ends.metrics, &lines)?;
         }
         let seconds = self.started.elapsed().as_secs_f64();
-        let runs = state.ended.into_values().collect();
-        let summary = about.of_runs(runs, self.listed.len(), (state.env_steps, seconds));
+        let runs = std::mem::take(&mut ends.ended).into_values().collect();
+        let env_steps = self.env_steps.load(Ordering::Relaxed);
+        let summary = about.of_runs(runs, self.listed.len(), (env_steps, seconds));
         let path = self.folder.join("summary.json");
         let text = serde_json::to_string_pretty(&summary)
             .map_err(|e| Error::file("cannot encode", &path, e))?;

@@ -12,8 +12,6 @@ use crate::loss::{LossConfig, Minibatch};
 
 /// How far a parameter is moved, either way.
 const STEP: f64 = 1e-5;
-/// Rows nearer than this to a point without a derivative are left out.
-const NEAR: f64 = 1e-4;
 
 /// A linear layer; weights `[outputs, inputs]`.
 #[derive(Debug)]
@@ -64,6 +62,13 @@ struct Kept {
     /// What each hidden layer gave before the activation.
     sums: Vec<Vec<f64>>,
     outputs: Vec<Vec<f64>>,
+}
+
+/// How a loss changes with a parameter: the rows' mean, and what it would be if all had one sign.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slope {
+    mean: f64,
+    size: f64,
 }
 
 impl Tower {
@@ -130,11 +135,17 @@ pub(super) struct Reference<'a> {
 }
 
 impl<'a> Reference<'a> {
-    /// The network that the scene's weights are of.
+    /// The network that the scene's weights are of. Rows nearer than `near` to a point without a
+    /// derivative are left out.
     ///
     /// # Errors
-    /// A layer that is missing.
-    pub(super) fn new(plan: &'a PolicyPlan, scene: &'a Scene, loss: &LossConfig) -> Result<Self> {
+    /// A layer that is missing, or no row that is left.
+    pub(super) fn new(
+        plan: &'a PolicyPlan,
+        scene: &'a Scene,
+        loss: &LossConfig,
+        near: f64,
+    ) -> Result<Self> {
         let find = |name: &str| Layer::find(&scene.weights, name);
         let stack = |prefix: &str| (0..).map_while(|i| find(&format!("{prefix}.{i}"))).collect();
         let missing = || Error::Invalid(format!("policy \"{}\" has no policy_head", plan.name));
@@ -162,11 +173,26 @@ impl<'a> Reference<'a> {
             |tower: &Tower| obs.iter().map(|obs| tower.forward(activation, obs)).collect();
         this.kept = this.towers.iter().map(of_tower).collect();
         for row in rows {
-            if this.distance_to_kink(row) < NEAR {
+            if this.distance_to_kink(row) < near {
                 this.sample_weights[row] = 0.0;
             }
         }
+        // Gradients of nothing would agree.
+        if this.shares().next().is_none() {
+            return Err(Error::Invalid(format!(
+                "policy \"{}\": all {} rows lie within {near} of a point at which the loss has no \
+                 derivative; take more rows",
+                plan.name,
+                scene.returns.len()
+            )));
+        }
         Ok(this)
+    }
+
+    /// What the network says the rows are worth, f32 `[rows]`.
+    pub(super) fn values(&self) -> Vec<f32> {
+        let tower = self.kept.last().into_iter().flatten();
+        tower.filter_map(|kept| Some(*kept.outputs.last()?.first()? as f32)).collect()
     }
 
     /// The minibatch for the backends.
@@ -246,29 +272,32 @@ impl<'a> Reference<'a> {
     }
 
     /// The mean slope over the rows, of a loss as a function of a row and a shift.
-    fn slope(&self, loss: impl Fn(usize, f64) -> f64) -> f32 {
+    fn slope(&self, loss: impl Fn(usize, f64) -> f64) -> Slope {
         let of_row = |row: usize| (loss(row, STEP) - loss(row, -STEP)) / (2.0 * STEP);
-        self.shares().map(|(row, share)| share * of_row(row)).sum::<f64>() as f32
+        self.shares().fold(Slope::default(), |sum, (row, share)| {
+            let part = share * of_row(row);
+            Slope { mean: sum.mean + part, size: sum.size + part.abs() }
+        })
     }
 
-    /// The gradient by central differences, with names, shapes and order of the weights.
-    pub(super) fn gradient(&self) -> Vec<NamedTensor> {
-        let mut gradient = self.scene.weights.clone();
+    /// The gradient by central differences, with names, shapes and order of the weights, and each
+    /// tensor's largest [`Slope::size`].
+    pub(super) fn gradient(&self) -> (Vec<NamedTensor>, Vec<f64>) {
+        let (mut gradient, mut sizes) = (self.scene.weights.clone(), Vec::new());
         for tensor in &mut gradient {
-            match self.place(&tensor.name) {
-                Some((t, l, is_weight)) => {
-                    for (i, d) in tensor.data.iter_mut().enumerate() {
-                        *d = self.by_parameter((t, l), (i, is_weight));
-                    }
-                }
-                None => {
-                    for (i, d) in tensor.data.iter_mut().enumerate() {
-                        *d = self.by_log_std(i);
-                    }
-                }
+            let place = self.place(&tensor.name);
+            let mut largest = 0.0f64;
+            for (i, d) in tensor.data.iter_mut().enumerate() {
+                let slope = match place {
+                    Some((t, l, is_weight)) => self.by_parameter((t, l), (i, is_weight)),
+                    None => self.by_log_std(i),
+                };
+                *d = slope.mean as f32;
+                largest = largest.max(slope.size);
             }
+            sizes.push(largest);
         }
-        gradient
+        (gradient, sizes)
     }
 
     /// Tower, layer (heads behind hidden ones) and whether it is a weight.
@@ -282,7 +311,7 @@ impl<'a> Reference<'a> {
     }
 
     /// The slope of the loss by element `i` of a layer's weights or biases.
-    fn by_parameter(&self, (t, l): (usize, usize), (i, is_weight): (usize, bool)) -> f32 {
+    fn by_parameter(&self, (t, l): (usize, usize), (i, is_weight): (usize, bool)) -> Slope {
         let tower = &self.towers[t];
         let n_hidden = tower.hidden.len();
         let layer = tower.hidden.get(l).unwrap_or_else(|| &tower.heads[l - n_hidden]);
@@ -304,7 +333,7 @@ impl<'a> Reference<'a> {
         })
     }
 
-    fn by_log_std(&self, i: usize) -> f32 {
+    fn by_log_std(&self, i: usize) -> Slope {
         self.slope(|row, shift| {
             let mut log_std = self.log_std.clone().unwrap_or_default();
             log_std[i] += shift;

@@ -1,11 +1,14 @@
 //! The minibatch that gradients are checked on: what the environment really shows and what a policy
 //! really does there, with advantages and value targets drawn at random.
 
+use super::reference::Reference;
+use crate::a2c::A2cConfig;
 use crate::actions::{Actions, pick_rows};
 use crate::burn::NamedTensor;
-use crate::config::TrainConfig;
+use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::Learner;
+use crate::loss::LossConfig;
 use crate::rollout::{PolicyRollout, Rollout};
 use warp_core::{Draw, Purpose};
 use warp_func::Registry;
@@ -80,6 +83,19 @@ impl Scene {
             Self::of_rollout(part, weights, options.rows, draw)
         };
         Ok(rollout.policies.iter().enumerate().map(scene).collect())
+    }
+
+    /// The same with what `plan`'s network says at these weights as old values, and advantages that
+    /// are the distance from there to the targets: as where both come from the weights alone.
+    ///
+    /// # Errors
+    /// Weights of another network.
+    pub fn with_own_values(&self, plan: &PolicyPlan) -> Result<Self> {
+        let loss = LossConfig::A2c(A2cConfig::default());
+        let values = Reference::new(plan, self, &loss, 0.0)?.values();
+        let pairs = self.returns.iter().zip(&values);
+        let advantages = pairs.map(|(target, value)| target - value).collect();
+        Ok(Self { advantages, values, ..self.clone() })
     }
 
     /// The run that is short enough: `config`'s own with few replicas and steps.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::actions::Actions;
 use crate::burn::BurnLearner;
+use crate::learner::Learner;
 use crate::native::NativeLearner;
 
 fn config(keys: &str) -> TrainConfig {
@@ -82,12 +83,16 @@ fn masked_choices_pass() {
     assert!(masked.iter().all(Comparison::passed), "{masked:#?}");
 }
 
-/// A backend that is wrong in one element by a thousandth.
-struct Wrong(NativeLearner);
+/// A backend that is wrong in one element, by a factor; whether it calls itself half.
+struct Wrong(NativeLearner, f32, bool);
 
 impl GradientSource for Wrong {
     fn backend(&self) -> &'static str {
         "wrong"
+    }
+
+    fn is_half(&self) -> bool {
+        self.2
     }
 
     fn gradient(
@@ -99,7 +104,7 @@ impl GradientSource for Wrong {
     ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
         let (metrics, mut gradient) = self.0.gradient(policy, weights, minibatch, loss)?;
         let bias = gradient.iter_mut().find(|tensor| tensor.name == "policy_head.bias").unwrap();
-        bias.data[0] *= 1.001;
+        bias.data[0] *= self.1;
         Ok((metrics, gradient))
     }
 }
@@ -107,11 +112,100 @@ impl GradientSource for Wrong {
 #[test]
 fn a_wrong_gradient_is_found_where_it_is() {
     let config = config("env_id = \"cartpole\"\nhidden = [8]");
-    let mut wrong = Wrong(NativeLearner::new(&config, 1).unwrap());
-    let found = compare(&config, &scenes(&config), &mut [&mut wrong]).unwrap();
-    let failed: Vec<&str> =
-        found.iter().filter(|c| !c.passed()).map(|c| c.tensor.as_str()).collect();
-    assert_eq!(failed, ["policy_head.bias", "policy_head.bias"]);
+    let scenes = scenes(&config);
+    let mut found = Vec::new();
+    for (factor, half) in [(1.001, false), (1.1, true)] {
+        let mut wrong = Wrong(NativeLearner::new(&config, 1).unwrap(), factor, half);
+        found = compare(&config, &scenes, &mut [&mut wrong]).unwrap();
+        let failed: Vec<&str> =
+            found.iter().filter(|c| !c.passed()).map(|c| c.tensor.as_str()).collect();
+        assert_eq!(failed, ["policy_head.bias", "policy_head.bias"], "{factor}");
+    }
     let nan = Comparison { error: f64::NAN, ..found[0].clone() };
     assert!(!nan.passed());
+}
+
+/// A backend that rounds weights and observations to the eleven bits of a half.
+struct Rounded(NativeLearner);
+
+fn rounded(x: &f32) -> f32 {
+    f32::from_bits((x.to_bits() + 0x1000) & !0x1fff)
+}
+
+impl GradientSource for Rounded {
+    fn backend(&self) -> &'static str {
+        "rounded"
+    }
+
+    fn is_half(&self) -> bool {
+        true
+    }
+
+    fn gradient(
+        &mut self,
+        policy: usize,
+        weights: &[NamedTensor],
+        minibatch: &Minibatch<'_>,
+        loss: &LossConfig,
+    ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
+        let of = |t: &NamedTensor| NamedTensor {
+            data: t.data.iter().map(rounded).collect(),
+            ..t.clone()
+        };
+        let weights: Vec<_> = weights.iter().map(of).collect();
+        let observations: Vec<f32> = minibatch.observations.iter().map(rounded).collect();
+        let minibatch = Minibatch { observations: &observations, ..*minibatch };
+        self.0.gradient(policy, &weights, &minibatch, loss)
+    }
+}
+
+/// The value's gradients nearly cancel in tag_gridworld, where most observations are alike.
+#[test]
+fn half_precision_is_held_against_a_looser_bound_and_what_cancels_is_no_excuse() {
+    for keys in ["env_id = \"cartpole\"", "env_id = \"tag_gridworld\"\nhidden = [32, 32]"] {
+        let config = config(keys);
+        let scenes = scenes(&config);
+        let mut native = NativeLearner::new(&config, 1).unwrap();
+        let mut half = Rounded(NativeLearner::new(&config, 1).unwrap());
+        let found = compare(&config, &scenes, &mut [&mut native, &mut half]).unwrap();
+        let worst = |backend: &str| {
+            let of = found.iter().filter(|c| c.backend == backend && c.against == "differences");
+            of.fold(0.0f64, |worst, c| worst.max(c.error))
+        };
+        assert!(found.iter().all(Comparison::passed), "{keys}: {found:#?}");
+        assert!(worst("native") <= BOUND && worst("rounded") > BOUND, "{keys}: {found:#?}");
+    }
+}
+
+#[test]
+fn own_values_are_the_networks() {
+    for keys in ["env_id = \"cartpole\"", "env_id = \"pendulum\"\nshared_trunk = true"] {
+        let config = config(keys);
+        let scene = scenes(&config).remove(0);
+        let own = scene.with_own_values(&config.policies[0]).unwrap();
+        let mut native = NativeLearner::new(&config, 1).unwrap();
+        let mut state = crate::learner::LearnerState::default();
+        let policy = &config.policies[0].name;
+        state.add_policy(policy, scene.weights.clone(), Vec::new(), 0);
+        native.load_state(&state).unwrap();
+        let n = scene.returns.len();
+        let mut outputs = vec![0.0; n * config.policies[0].layout.output_width()];
+        let mut values = vec![0.0; n];
+        native.forward(0, &scene.obs, n, &mut outputs, &mut values).unwrap();
+        for (row, (a, b)) in own.values.iter().zip(&values).enumerate() {
+            assert!((a - b).abs() < 1e-5 * (1.0 + b.abs()), "{keys}, row {row}: {a} and {b}");
+            let target = own.values[row] + own.advantages[row];
+            assert!((target - own.returns[row]).abs() < 1e-5 * (1.0 + target.abs()));
+        }
+    }
+}
+
+#[test]
+fn a_scene_of_nothing_but_kinks_is_refused() {
+    let config = config("env_id = \"cartpole\"\nhidden = [8]");
+    let mut scenes = scenes(&config);
+    scenes[0].sample_weights.fill(0.0);
+    let mut native = NativeLearner::new(&config, 1).unwrap();
+    let error = compare(&config, &scenes, &mut [&mut native]).unwrap_err().to_string();
+    assert!(error.contains("all 40 rows") && error.contains("take more rows"), "{error}");
 }

@@ -2,9 +2,11 @@
 //!
 //! Runs that differ in their seeds and their schedules share a launch; whatever else they differ in is
 //! compiled into the kernels, so each such difference is a launch of its own. While the device works on
-//! the next iterations the host reports the last ones.
+//! some runs the host reports those before them and prepares those behind.
 
-use super::small::{MOST_SOLO, SoloLearner, compiled_in, is_solo, unsupported};
+use super::small::{
+    MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, Trained, compiled_in, is_solo, unsupported,
+};
 use crate::config::{Precision, TrainConfig};
 use crate::error::{Error, Result};
 use crate::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
@@ -14,6 +16,7 @@ use crate::native::NativeLearner;
 use crate::trainer::trained_groups;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use warp_func::cuda::CudaVecEnv;
 use warp_func::{Registry, VecEnv, VecOptions};
 
 /// Fleets on a GPU; runs that are not of few replicas go one after the other.
@@ -75,8 +78,19 @@ impl FleetLearner for CudaFleet<'_> {
     }
 }
 
+/// Runs that the device trains side by side, in the order of their numbers.
+struct Wave<'r> {
+    runs: &'r [FleetRun],
+    /// The first run's place in the launch.
+    first: usize,
+    states: Vec<LearnerState>,
+    /// Until the device has taken them on.
+    packed: Option<PackedRuns>,
+}
+
 impl CudaFleet<'_> {
-    /// Trains `runs` to their ends in shared launches.
+    /// Trains `runs` to their ends, wave after wave: while the device is at one, the host reports the one
+    /// before and prepares the next.
     fn together(
         &self,
         runs: &[FleetRun],
@@ -86,42 +100,50 @@ impl CudaFleet<'_> {
         let Some(envs) = envs.as_cuda() else {
             return Err(Error::Invalid("the fleet is on a GPU, the environments are not".into()));
         };
-        let configs: Vec<TrainConfig> = runs.iter().map(|run| run.config.clone()).collect();
-        let mut states = self.states(&configs)?;
-        let mut learner = SoloLearner::new(configs, envs, &states)?;
-        let report = Reporter::new(runs, watch, self.threads);
-        let n_iterations = report.n_iterations();
-        let mut last: Option<(Vec<f64>, u64, u64)> = None;
-        let mut done = 0;
-        while done < n_iterations {
-            let n = (n_iterations - done).min(MOST_SOLO);
-            learner.start(envs, done, n, done == 0)?;
-            // The device works; the host says what came before.
-            if let Some((figures, from, n)) = last.take()
-                && report.iterations(&learner, &figures, from, n).is_break()
-            {
-                return Ok(ControlFlow::Break(()));
+        let first = &runs[0].config;
+        let most = 2 * envs.gpu().info().n_multiprocessors as usize;
+        let share = runs.len().div_ceil(runs.len().div_ceil(most));
+        let own = runs.iter().any(|run| !SoloLearner::share_schedule(&run.config, first));
+        let mut waves = runs.chunks(share).enumerate().map(|(i, runs)| (i * share, runs));
+        let mut next = waves.next();
+        // Both take a while.
+        let (wave, learner) = std::thread::scope(|scope| {
+            let wave = scope.spawn(|| self.prepare(next, share));
+            let learner = SoloLearner::new(first, envs, (share, own));
+            (wave.join(), learner)
+        });
+        let ended = |_| Err(Error::Invalid("a thread of the fleet ended early".into()));
+        let (mut wave, mut learner) = (wave.unwrap_or_else(ended)?, learner?);
+        let mut report = Reporter::new(watch, self.threads);
+        while let Some(mut now) = wave.take() {
+            if let Some(packed) = now.packed.take() {
+                learner.load(packed, now.first)?;
             }
-            last = Some((learner.figures()?, done, n));
-            done += n;
+            next = waves.next();
+            let flow = report.train(&mut learner, envs, now, || {
+                wave = self.prepare(next, share)?;
+                Ok(())
+            })?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
         }
-        if let Some((figures, from, n)) = last
-            && report.iterations(&learner, &figures, from, n).is_break()
-        {
-            return Ok(ControlFlow::Break(()));
-        }
-        learner.store(&mut states)?;
-        Ok(report.ends(&states))
+        report.catch_up()
     }
 
-    /// Where the runs begin: each initialised from its own seed.
-    fn states(&self, configs: &[TrainConfig]) -> Result<Vec<LearnerState>> {
+    /// Where the runs of a wave of `share` at most begin: each initialised from its own seed.
+    fn prepare<'r>(
+        &self,
+        wave: Option<(usize, &'r [FleetRun])>,
+        share: usize,
+    ) -> Result<Option<Wave<'r>>> {
+        let Some((first, runs)) = wave else { return Ok(None) };
         let next = AtomicUsize::new(0);
         let work = || {
             let mut made = Vec::new();
             loop {
                 let run = next.fetch_add(1, Ordering::Relaxed);
-                let Some(config) = configs.get(run) else { return made };
+                let Some(FleetRun { config, .. }) = runs.get(run) else { return made };
                 made.push((run, NativeLearner::new(config, 1).map(|learner| learner.state())));
             }
         };
@@ -134,27 +156,85 @@ impl CudaFleet<'_> {
             made
         });
         made.sort_by_key(|(run, _)| *run);
-        made.into_iter().map(|(_, state)| state).collect()
+        let states = made.into_iter().map(|(_, state)| state).collect::<Result<Vec<_>>>()?;
+        let configs = runs.iter().map(|run| run.config.clone()).collect();
+        let packed = Some(PackedRuns::new(configs, &states, share)?);
+        Ok(Some(Wave { runs, first, states, packed }))
     }
 }
 
 /// Tells a watcher of all runs, from several threads, each run by one of them.
-struct Reporter<'a, 'w> {
-    runs: &'a [FleetRun],
-    watch: &'a Watch<'w>,
+struct Reporter<'r, 'w> {
+    watch: &'r Watch<'w>,
     threads: usize,
+    /// Of the launch that the host has yet to report.
+    figures: SoloFigures,
+    part: Option<Part<'r>>,
+    /// The wave that is done, and what came of it.
+    done: Option<(Wave<'r>, Trained)>,
+    /// Of the runs of one wave.
     broken: Vec<AtomicBool>,
 }
 
-impl<'a, 'w> Reporter<'a, 'w> {
-    fn new(runs: &'a [FleetRun], watch: &'a Watch<'w>, threads: usize) -> Self {
-        let broken = runs.iter().map(|_| AtomicBool::new(false)).collect();
-        Self { runs, watch, threads, broken }
+/// Iterations of a wave: how many were done before, and how many these are.
+#[derive(Clone, Copy)]
+struct Part<'r> {
+    runs: &'r [FleetRun],
+    from: u64,
+    n: u64,
+}
+
+impl<'r, 'w> Reporter<'r, 'w> {
+    fn new(watch: &'r Watch<'w>, threads: usize) -> Self {
+        let (figures, broken) = (SoloFigures::default(), Vec::new());
+        Self { watch, threads, figures, part: None, done: None, broken }
     }
 
-    fn n_iterations(&self) -> u64 {
-        let config = &self.runs[0].config;
-        config.run.total_steps.div_ceil(config.steps_per_iteration().max(1))
+    /// Trains a wave that `learner` has taken on, and meanwhile reports what came before and does `other`
+    /// work of the host.
+    fn train(
+        &mut self,
+        learner: &mut SoloLearner,
+        envs: &CudaVecEnv,
+        wave: Wave<'r>,
+        other: impl FnOnce() -> Result<()>,
+    ) -> Result<ControlFlow<()>> {
+        let config = &wave.runs[0].config;
+        let n_iterations = config.run.total_steps.div_ceil(config.steps_per_iteration().max(1));
+        let mut other = Some(other);
+        for from in (0..n_iterations).step_by(MOST_SOLO as usize) {
+            let n = (n_iterations - from).min(MOST_SOLO);
+            learner.start(envs, (from, n, from), from == 0)?;
+            if self.catch_up()?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if let Some(other) = other.take() {
+                other()?;
+            }
+            learner.figures(&mut self.figures)?;
+            self.part = Some(Part { runs: wave.runs, from, n });
+        }
+        self.done = Some((wave, learner.trained()?));
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Reports what has not been reported.
+    fn catch_up(&mut self) -> Result<ControlFlow<()>> {
+        if let Some(part) = self.part.take() {
+            if part.from == 0 {
+                self.broken = part.runs.iter().map(|_| AtomicBool::new(false)).collect();
+            }
+            if self.iterations(part).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        let Some((mut wave, trained)) = self.done.take() else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        trained.store(&wave.runs[0].config.policies[0].name, &mut wave.states)?;
+        Ok(self.each(|run| {
+            (self.watch)(wave.runs[run].number, FleetEvent::Finished(&wave.states[run]))
+        }))
     }
 
     /// Calls `tell` once for each run that goes on, until one breaks.
@@ -170,7 +250,7 @@ impl<'a, 'w> Reporter<'a, 'w> {
             }
         };
         std::thread::scope(|scope| {
-            for _ in 1..self.threads.min(self.runs.len()) {
+            for _ in 1..self.threads.min(self.broken.len()) {
                 scope.spawn(work);
             }
             work();
@@ -178,19 +258,13 @@ impl<'a, 'w> Reporter<'a, 'w> {
         if stop.into_inner() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn iterations(
-        &self,
-        learner: &SoloLearner,
-        figures: &[f64],
-        from: u64,
-        n: u64,
-    ) -> ControlFlow<()> {
+    fn iterations(&self, Part { runs, from, n }: Part<'_>) -> ControlFlow<()> {
         self.each(|run| {
-            let FleetRun { number, config, .. } = &self.runs[run];
+            let FleetRun { number, config, .. } = &runs[run];
             let trained = trained_groups(config);
             for i in 0..n {
                 let before = (from + i) * config.steps_per_iteration();
-                match learner.iterated(figures, (run, i as usize), before) {
+                match self.figures.iterated(config, (run, i as usize), before) {
                     Ok(done) => {
                         let metrics = metrics(config, &trained, from + i + 1, done);
                         (self.watch)(*number, FleetEvent::Iteration(&metrics))?;
@@ -204,10 +278,6 @@ impl<'a, 'w> Reporter<'a, 'w> {
             }
             ControlFlow::Continue(())
         })
-    }
-
-    fn ends(&self, states: &[LearnerState]) -> ControlFlow<()> {
-        self.each(|run| (self.watch)(self.runs[run].number, FleetEvent::Finished(&states[run])))
     }
 }
 

@@ -1,14 +1,16 @@
 //! The native learner on an NVIDIA GPU: whole iterations without the host.
 //!
-//! `small` takes the small networks of single-agent environments, `wide` everything else; `fleet` trains
+//! `small` takes small networks of one agent or of a small team, `wide` everything else; `fleet` trains
 //! many runs of few replicas at once. Weights have the names and shapes that every learner has, so a
 //! checkpoint goes on wherever it was written.
 
 mod fleet;
+mod gradients;
 mod small;
 mod wide;
 mod wide_arrays;
 mod wide_foreign;
+mod wide_gradients;
 mod wide_network;
 mod wide_normalise;
 mod wide_policy;
@@ -22,13 +24,14 @@ use crate::learner::{Iterated, Learner, LearnerState, Progress};
 use crate::metrics::PolicyMetrics;
 use crate::normalise::Normaliser;
 use crate::rollout::Rollout;
-use small::{SmallLearner, SoloLearner};
+use small::{PackedRuns, SmallLearner, SoloLearner, TeamLearner};
 use warp_func::VecEnv;
 use warp_func::cuda::CudaVecEnv;
 use wide::WideLearner;
 use wide_foreign::MakeForeign;
 
 pub use fleet::CudaFleet;
+pub use gradients::{CudaGradients, Products};
 pub use small::sources as small_sources;
 #[cfg(feature = "tch")]
 pub(crate) use wide_foreign::{ForeignNetwork, ForeignParts};
@@ -170,6 +173,7 @@ impl Learner for CudaLearner {
 enum OnDevice {
     Small(Box<SmallLearner>),
     Solo(Box<SoloLearner>),
+    Team(Box<TeamLearner>),
     Wide(Box<WideLearner>),
 }
 
@@ -185,12 +189,15 @@ impl OnDevice {
             return Ok(Self::Wide(Box::new(wide)));
         }
         let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
-        // The small learner's kernels step a replica per thread.
-        let fits = envs.text().team == 1 && small::unsupported(config).is_none();
-        Ok(match fits && !exact {
+        Ok(match small::takes(config, envs.text()) && !exact {
+            true if envs.text().team > 1 => {
+                Self::Team(Box::new(TeamLearner::new(config, envs, state)?))
+            }
             true if small::is_solo(config) => {
+                let mut learner = SoloLearner::new(config, envs, (1, false))?;
                 let state = std::slice::from_ref(state);
-                Self::Solo(Box::new(SoloLearner::new(vec![config.clone()], envs, state)?))
+                learner.load(PackedRuns::new(vec![config.clone()], state, 1)?, 0)?;
+                Self::Solo(Box::new(learner))
             }
             true => Self::Small(Box::new(SmallLearner::new(config, envs, state)?)),
             false => {
@@ -203,7 +210,8 @@ impl OnDevice {
     fn load(&mut self, state: &LearnerState) -> Result<()> {
         match self {
             Self::Small(learner) => learner.load(state),
-            Self::Solo(learner) => learner.load(std::slice::from_ref(state)),
+            Self::Solo(learner) => learner.reload(std::slice::from_ref(state)),
+            Self::Team(learner) => learner.load(state),
             Self::Wide(learner) => learner.load(state),
         }
     }
@@ -212,6 +220,7 @@ impl OnDevice {
         match self {
             Self::Small(learner) => learner.store(state),
             Self::Solo(learner) => learner.store(std::slice::from_mut(state)),
+            Self::Team(learner) => learner.store(state),
             Self::Wide(learner) => learner.store(state),
         }
     }
@@ -226,6 +235,7 @@ impl OnDevice {
         match self {
             Self::Small(learner) => learner.run(config, envs, progress, n),
             Self::Solo(learner) => learner.run(envs, progress, n),
+            Self::Team(learner) => learner.run(config, envs, progress, n),
             Self::Wide(learner) => learner.run(config, envs, progress, n),
         }
     }

@@ -38,10 +38,10 @@ extern "C" __global__ void wide_act(const WidePlaces* places, WideState* state,
     const float* out = outs + (unsigned long long)i * (P_OUT + 1);
     const unsigned char* mask = P_MASK ? masks + cell * P_MASK : 0;
     int action[P_ACTION];
-    float raw[P_ACTION], bounded[P_ACTION], log_prob = 0.0f;
-    bool sound = wide_sample(out, parameters, mask, draw, action, raw, bounded, &log_prob);
-    if (!sound || !(out[P_OUT] * 0.0f == 0.0f)) atomicOr(&state->fault, 1u);
-    log_probs[cell] = log_prob;
+    float raw[P_ACTION], bounded[P_ACTION];
+    WarpSampled drawn = wide_sample(out, parameters, mask, draw, action, raw, bounded);
+    if (!drawn.sound || !(out[P_OUT] * 0.0f == 0.0f)) atomicOr(&state->fault, 1u);
+    log_probs[cell] = drawn.log_prob;
     values[cell] = out[P_OUT];
     for (int d = 0; d < P_ACTION; ++d) {
         if (P_CONTINUOUS) {

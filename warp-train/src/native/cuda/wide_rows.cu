@@ -1,9 +1,9 @@
 // One row of a policy: an action drawn from its outputs, and the loss of an action with its
-// derivatives by the outputs. Twins of warp-sample and of warp-train's loss, operation by operation.
+// derivatives by the outputs, twins of warp-train's loss, operation by operation.
 //
 // Made for one policy by constants: P_OUT outputs per row, P_ACTION numbers per action, P_SIZES the
-// heads' sizes; of a box P_CONTINUOUS, P_SQUASH and P_LOW, P_HIGH, P_CENTRE, P_HALF_RANGE, P_LN_HALF, as
-// bits; P_LOG_STD_AT where log-deviations that are parameters lie, or -1.
+// heads' sizes, WideLayout what the outputs mean to a sampler; P_CONTINUOUS for a box, P_LOG_STD_AT where
+// log-deviations that are parameters lie, or -1.
 
 __device__ const int wide_sizes[] = P_SIZES;
 
@@ -17,48 +17,10 @@ __device__ inline float wide_logit(const float* out, const unsigned char* mask, 
 
 #if !P_CONTINUOUS
 
-// Draws a choice in the head of `size` logits from `first` on; false if a logit is no number, or no
-// choice is left.
-__device__ inline bool wide_choose(const float* out, const unsigned char* mask, int first, int size,
-                                   float uniform, int* action, float* log_prob) {
-    float max = WIDE_NONE;
-    bool sound = true;
-    for (int j = first; j < first + size; ++j) {
-        sound = sound && out[j] < WIDE_INFINITY;
-        float logit = wide_logit(out, mask, j);
-        max = logit > max ? logit : max;
-    }
-    float sum = 0.0f;
-    for (int j = first; j < first + size; ++j) sum += warp_exp(wide_logit(out, mask, j) - max);
-    float threshold = uniform * sum;
-    float running = 0.0f, chosen = 0.0f;
-    int index = 0;
-    for (int j = first; j < first + size; ++j) {
-        float logit = wide_logit(out, mask, j);
-        float weight = warp_exp(logit - max);
-        bool takes = running <= threshold && weight > 0.0f;
-        running += weight;
-        index = takes ? j - first : index;
-        chosen = takes ? logit : chosen;
-    }
-    *action = index;
-    *log_prob = (chosen - max) - warp_ln(sum);
-    return sound && max > WIDE_NONE;
-}
-
-// Draws all heads; draw h of the stream belongs to head h.
-__device__ inline bool wide_sample(const float* out, const float*, const unsigned char* mask,
-                                   WarpDraw draw, int* actions, float*, float*, float* log_prob) {
-    bool sound = true;
-    int first = 0;
-    for (int head = 0; head < P_ACTION; ++head) {
-        int size = wide_sizes[head];
-        float uniform = warp_draw_uniform(&draw), part;
-        sound = wide_choose(out, mask, first, size, uniform, actions + head, &part) && sound;
-        *log_prob = head == 0 ? part : *log_prob + part;
-        first += size;
-    }
-    return sound;
+// Draws all heads.
+__device__ inline WarpSampled wide_sample(const float* out, const float*, const unsigned char* mask,
+                                          WarpDraw draw, int* actions, float*, float*) {
+    return warp_sample_heads<WideLayout, false, true>(out, mask, draw, actions);
 }
 
 struct WideDistribution {
@@ -131,38 +93,24 @@ __device__ inline void wide_gradient(float* out, const float*, const unsigned ch
 
 #else
 
-__device__ const unsigned int wide_low[] = P_LOW;
-__device__ const unsigned int wide_high[] = P_HIGH;
-__device__ const unsigned int wide_centre[] = P_CENTRE;
-__device__ const unsigned int wide_half_range[] = P_HALF_RANGE;
-__device__ const unsigned int wide_ln_half[] = P_LN_HALF;
-
-__device__ inline float wide_given_log_std(const float* out, const float* parameters, int d) {
-    return P_LOG_STD_AT >= 0 ? parameters[P_LOG_STD_AT + d] : out[P_ACTION + d];
+// Log-deviations, be they outputs or parameters.
+__device__ inline const float* wide_log_stds(const float* out, const float* parameters) {
+    return P_LOG_STD_AT >= 0 ? parameters + P_LOG_STD_AT : out + P_ACTION;
 }
 
 __device__ inline float wide_clamp_log_std(float log_std) {
-    float low = warp_float(P_LOG_STD_MIN), high = warp_float(P_LOG_STD_MAX);
-    log_std = log_std < low ? low : log_std;
-    return log_std > high ? high : log_std;
-}
-
-// ln(1 - tanh(u)^2).
-__device__ inline float wide_log_slope(float u) {
-    float a = warp_float(warp_bits(u) & 0x7fffffffu);
-    return 2.0f * ((0.6931472f - a) - warp_ln(1.0f + warp_exp(-2.0f * a)));
+    return warp_clip(log_std, WideLayout::log_std_min(), WideLayout::log_std_max());
 }
 
 __device__ inline float wide_log_jacobian(int d, float raw) {
-    return P_SQUASH ? warp_float(wide_ln_half[d]) + wide_log_slope(raw) : 0.0f;
+    return WideLayout::squashed ? WideLayout::log_half_range(d) + warp_log_slope(raw) : 0.0f;
 }
 
 __device__ inline float wide_bound(int d, float raw) {
-    float action = P_SQUASH ? warp_float(wide_centre[d]) + warp_float(wide_half_range[d]) * warp_tanh(raw)
-                            : raw;
-    float low = warp_float(wide_low[d]), high = warp_float(wide_high[d]);
-    action = action < low ? low : action;
-    return action > high ? high : action;
+    float action = raw;
+    if (WideLayout::squashed)
+        action = WideLayout::centre(d) + WideLayout::half_range(d) * warp_tanh(raw);
+    return warp_clip(action, WideLayout::low(d), WideLayout::high(d));
 }
 
 struct WideNormal {
@@ -183,42 +131,31 @@ __device__ inline void wide_entropy(int d, float mean, float log_std, float* ent
     *entropy = plain;
     *by_mean = 0.0f;
     *by_log_std = 1.0f;
-    if (!P_SQUASH) return;
+    if (!WideLayout::squashed) return;
     const float nodes[3] = {1.1544054f, 2.3667594f, 3.7504397f};
     const float weights[3] = {0.24012318f, 0.030757124f, 5.482688699e-4f};
     float std = warp_exp(log_std);
-    float value = 0.45714286f * wide_log_slope(mean);
+    float value = 0.45714286f * warp_log_slope(mean);
     float mean_tanh = 0.45714286f * warp_tanh(mean), mean_tanh_node = 0.0f;
     #pragma unroll
     for (int i = 0; i < 3; ++i) {
         float above = mean + std * nodes[i], below = mean - std * nodes[i];
         float tanh_above = warp_tanh(above), tanh_below = warp_tanh(below);
-        value += weights[i] * (wide_log_slope(above) + wide_log_slope(below));
+        value += weights[i] * (warp_log_slope(above) + warp_log_slope(below));
         mean_tanh += weights[i] * (tanh_above + tanh_below);
         mean_tanh_node += weights[i] * nodes[i] * (tanh_above - tanh_below);
     }
-    *entropy = plain + warp_float(wide_ln_half[d]) + value;
+    *entropy = plain + WideLayout::log_half_range(d) + value;
     *by_mean = -2.0f * mean_tanh;
     *by_log_std = 1.0f + -2.0f * std * mean_tanh_node;
 }
 
-// Draws all elements; element d takes draws 2 d and 2 d + 1 of the stream.
-__device__ inline bool wide_sample(const float* out, const float* parameters, const unsigned char*,
-                                   WarpDraw draw, int*, float* raw, float* bounded,
-                                   float* log_prob) {
-    bool sound = true;
-    float total = 0.0f;
-    for (int d = 0; d < P_ACTION; ++d) {
-        float mean = out[d], given = wide_given_log_std(out, parameters, d);
-        sound = sound && mean * 0.0f == 0.0f && given * 0.0f == 0.0f;
-        float log_std = wide_clamp_log_std(given);
-        float u = mean + warp_exp(log_std) * warp_draw_normal(&draw);
-        raw[d] = u;
-        bounded[d] = wide_bound(d, u);
-        total += wide_normal(u, mean, log_std).log_density - wide_log_jacobian(d, u);
-    }
-    *log_prob = total;
-    return sound;
+// Draws all elements.
+__device__ inline WarpSampled wide_sample(const float* out, const float* parameters,
+                                          const unsigned char*, WarpDraw draw, int*, float* raw,
+                                          float* bounded) {
+    const float* log_stds = wide_log_stds(out, parameters);
+    return warp_sample_box<WideLayout, false>(out, log_stds, draw, raw, bounded);
 }
 
 struct WideDistribution {
@@ -230,7 +167,7 @@ __device__ inline WideDistribution wide_evaluate(const float* out, const float* 
                                                  const float* raw) {
     WideDistribution row = {0.0f, 0.0f};
     for (int d = 0; d < P_ACTION; ++d) {
-        float log_std = wide_clamp_log_std(wide_given_log_std(out, parameters, d));
+        float log_std = wide_clamp_log_std(wide_log_stds(out, parameters)[d]);
         float entropy, by_mean, by_log_std;
         wide_entropy(d, out[d], log_std, &entropy, &by_mean, &by_log_std);
         row.log_prob += wide_normal(raw[d], out[d], log_std).log_density -
@@ -243,7 +180,7 @@ __device__ inline WideDistribution wide_evaluate(const float* out, const float* 
 // Turns the outputs of element d into their gradient, in place.
 __device__ inline void wide_element_gradient(float* out, const float* parameters, const float* raw,
                                              int d, float d_log_prob, float d_entropy) {
-    float mean = out[d], given = wide_given_log_std(out, parameters, d);
+    float mean = out[d], given = wide_log_stds(out, parameters)[d];
     float log_std = wide_clamp_log_std(given);
     float entropy, by_mean, by_log_std;
     wide_entropy(d, mean, log_std, &entropy, &by_mean, &by_log_std);

@@ -47,7 +47,7 @@ __device__ inline bool t_sample(float* out, const float* parameters, const unsig
     bool sound = true;
     *log_prob = 0.0f;
     for (int d = half; d < P_ACTION; d += 2) {
-        float mean = out[d], given = wide_given_log_std(out, parameters, d);
+        float mean = out[d], given = wide_log_stds(out, parameters)[d];
         sound = sound && mean * 0.0f == 0.0f && given * 0.0f == 0.0f;
         float log_std = wide_clamp_log_std(given);
         float u = 1.0f - t_uniform(draw, 2 * d), angle = 6.2831855f * t_uniform(draw, 2 * d + 1);

@@ -111,7 +111,7 @@ __device__ inline WideDistribution t_evaluate(float* out, const float* parameter
                                               int half) {
     WideDistribution row = {0.0f, 0.0f};
     for (int d = half; d < P_ACTION; d += 2) {
-        float log_std = wide_clamp_log_std(wide_given_log_std(out, parameters, d));
+        float log_std = wide_clamp_log_std(wide_log_stds(out, parameters)[d]);
         float entropy, by_mean, by_log_std;
         wide_entropy(d, out[d], log_std, &entropy, &by_mean, &by_log_std);
         row.log_prob += wide_normal(raws[d], out[d], log_std).log_density -

@@ -7,7 +7,7 @@ use crate::error::Result;
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
 use warp_func::cuda::{Build, Source};
-use warp_sample::{ActionLayout, Bounding, GaussianLayout};
+use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
 const STATE: &str = include_str!("wide_state.cu");
 const ROWS: &str = include_str!("wide_rows.cu");
@@ -65,7 +65,7 @@ pub(super) fn general(
     let text = [STATE, ROWS, GEMM, NORMALISE, ROLLOUT, UPDATE].join("\n");
     let constants = constants(config, index, first_agent, network);
     let text = format!("{constants}#define P_HALF {}\n{text}", u8::from(half));
-    Source::new("wide.cu", text)
+    with_samplers("wide.cu", text)
 }
 
 /// The kernels of one tower on tensor cores.
@@ -82,7 +82,13 @@ pub(super) fn tensor(
     text += &[STATE, ROWS, GEMM, NORMALISE, ROLLOUT, UPDATE].join("\n");
     text += &products(&shape.products());
     text += &TENSOR.join("\n");
-    Source::new("wide_tensor.cu", text)
+    with_samplers("wide_tensor.cu", text)
+}
+
+fn with_samplers(name: &str, text: String) -> Source {
+    let mut source = Source::new(name, text);
+    source.headers.push(("sample.cuh".into(), SAMPLE_CUH.into()));
+    source
 }
 
 /// The constants that say what the policy is.
@@ -93,7 +99,9 @@ fn constants(
     network: &WideNetwork,
 ) -> String {
     let (plan, spec) = (&config.policies[index], &config.spec);
-    let mut text = String::from("#include \"draw.cuh\"\n");
+    let masked = spec.groups[plan.groups[0]].mask_width() > 0;
+    let layout = layout_text("WideLayout", &plan.layout, masked);
+    let mut text = format!("#include \"sample.cuh\"\n{layout}");
     let mut define = |name: &str, value: String| {
         let _ = writeln!(text, "#define P_{name} {value}");
     };
@@ -121,10 +129,7 @@ fn constants(
     let log_std = network.log_std.as_ref().map_or(-1, |range| range.start as i64);
     define("LOG_STD_AT", log_std.to_string());
     algorithm(plan, &mut define);
-    match layout {
-        ActionLayout::Discrete(_) => define("CONTINUOUS", "0".into()),
-        ActionLayout::Continuous(elements) => gaussian(elements, &mut define),
-    }
+    define("CONTINUOUS", u8::from(sizes.is_empty()).to_string());
     text
 }
 
@@ -135,17 +140,6 @@ fn algorithm(plan: &PolicyPlan, define: &mut dyn FnMut(&str, String)) {
     define("MINIBATCHES", format!("{minibatches}u"));
     define("CLIP", bits(plan.config.clip_coef as f32));
     define("CLIP_VLOSS", u8::from(plan.config.clip_vloss).to_string());
-}
-
-fn gaussian(elements: &GaussianLayout, define: &mut dyn FnMut(&str, String)) {
-    let each = |value: &dyn Fn(usize) -> f32| list((0..elements.dim()).map(|d| bits(value(d))));
-    define("CONTINUOUS", "1".into());
-    define("SQUASH", u8::from(elements.bounding() == Bounding::Squash).to_string());
-    for (i, name) in ["LOW", "HIGH", "CENTRE", "HALF_RANGE", "LN_HALF"].iter().enumerate() {
-        define(name, each(&|d| elements.constants(d)[i]));
-    }
-    define("LOG_STD_MIN", bits(elements.log_std_range().0));
-    define("LOG_STD_MAX", bits(elements.log_std_range().1));
 }
 
 fn list<T: ToString>(values: impl Iterator<Item = T>) -> String {

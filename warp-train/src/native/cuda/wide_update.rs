@@ -16,6 +16,7 @@ use warp_func::cuda::{Arg, Launch};
 const NORM: usize = 4;
 const SUMS: usize = 6;
 const EXPLAINED: usize = 18;
+pub(super) const SAMPLES: usize = 20;
 const FAULT: usize = 23;
 pub(super) const ADAM_STEPS: usize = 24;
 const UPDATES: usize = 25;
@@ -107,7 +108,7 @@ impl WidePolicy {
     }
 
     /// One step of gradient descent.
-    fn minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
+    pub(super) fn minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
         let (config, a, s) = (&self.plan.config, &self.arrays, &self.sizes);
         let number = Arg::U32(part as u32);
         let args = [all(&a.state), number.clone(), all(order), all(&a.advantages), all(&a.sums)];

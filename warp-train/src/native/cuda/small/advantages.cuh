@@ -5,6 +5,11 @@
 #pragma once
 #include "order.cuh"
 
+// Whether there are enough rows for a thread each.
+#ifndef MANY_ROWS
+#define MANY_ROWS 0
+#endif
+
 // Phases of a kernel that is short of registers are functions of their own.
 #if LEAN
 #define PHASE __noinline__
@@ -26,10 +31,10 @@ __device__ __forceinline__ void load_observations(const u32* records, u32 row, u
 }
 
 // Values of all stored observations (with a shared trunk only of those that follow the rollout).
-__device__ PHASE void write_values(UpdateShared& shared, u32* records, const SmallRun& run,
-                             Fellows blocks) {
+__device__ PHASE void write_values(UpdateShared& shared, const NetShared& critic, u32* records,
+                                   const SmallRun& run, Fellows blocks) {
     constexpr int net = SHARED_TRUNK ? 0 : 1;
-    int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    int lane = threadIdx.x & 31, warp = group_warp();
     u32 first = SHARED_TRUNK ? N_STEPS * run.n_rows : 0u;
     u32 end = (N_STEPS + 1 + CUTS) * run.n_rows;
     unsigned short* rows = shared.value_rows.x + warp * 32 * LDX;
@@ -49,9 +54,9 @@ __device__ PHASE void write_values(UpdateShared& shared, u32* records, const Sma
         Hidden h1[2], h2[2];
         float out[2][4];
         load_inputs<2>(x, rows);
-        first_layer<2>(shared.net, x, h1);
-        second_layer<2>(shared.net, h1, h2);
-        last_layer<net, 2>(shared.net, h2, out);
+        first_layer<2>(critic, x, h1);
+        second_layer<2>(critic, h1, h2);
+        last_layer<net, 2>(critic, h2, out);
         // Lane by lane the four rows that it and its three neighbours share.
         float value = 0.0f;
         int j = lane & 3;
@@ -67,6 +72,10 @@ __device__ PHASE void write_values(UpdateShared& shared, u32* records, const Sma
         __syncwarp();
     }
 }
+
+// Whether sums for the minibatches' moments are taken where advantages are made, by the inverse of the
+// order; with LEAN a block has all samples, and takes them minibatch by minibatch.
+#define MOMENTS_HERE (NORM_ADV && MINIBATCHES > 1 && !LEAN)
 
 // Sums over a thread's samples: of returns and advantages, and of each minibatch's advantages.
 struct Moments {
@@ -166,7 +175,50 @@ __device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run
             sums.returns[1] += target * target;
             sums.advantages[0] += advantage;
             sums.advantages[1] += (double)advantage * advantage;
-            if (NORM_ADV && MINIBATCHES > 1)
+            if (MOMENTS_HERE)
+                add_to_minibatches(sums, orders, (u32)t * run.n_rows + row, advantage);
+        }
+    }
+}
+
+// The same of 32 rows from `first` on, by a thread each, from the last step to the first: where rows are
+// many, neighbours read what lies side by side.
+__device__ __forceinline__ void rows_advantages(u32* records, const SmallRun& run,
+                                                const Orders& orders, u32 first, Moments& sums) {
+    constexpr int ahead = N_STEPS < 8 ? N_STEPS : 8;
+    u32 row = first + (threadIdx.x & 31);
+    if (row >= run.n_rows) return;
+    auto rest = [&](u32 t) { return record_at(records, t * run.n_rows + row) + X_UNITS; };
+    float following = __ldcg((const float*)rest(N_STEPS) + 2), carry = 0.0f;
+#pragma unroll 1
+    for (int last = N_STEPS - 1; last >= 0; last -= ahead) {
+        uint4 words[ahead];
+#pragma unroll
+        for (int i = 0; i < ahead; ++i) words[i] = __ldcg(rest((u32)(last > i ? last - i : 0)));
+#pragma unroll
+        for (int i = 0; i < ahead; ++i) {
+            int t = last - i;
+            if (t < 0) break;
+            uint4 now = words[i];
+            float value = __uint_as_float(now.z), reward = __uint_as_float(now.w);
+            bool ended = now.x & ROW_ENDED, end = COMPAT && t == N_STEPS - 1;
+            float next = following;
+            if (ended)
+                next = now.x & ROW_TRUNCATED
+                           ? __ldcg((const float*)rest(N_STEPS + 1 + (now.x >> 26)) + 2)
+                           : 0.0f;
+            float b = reward + GAMMA * next - value;
+            if (COMPAT) b = !ended && end ? value : reward;
+            carry = ended || end ? b : b + (COMPAT ? GAMMA : GAMMA * LAMBDA) * carry;
+            following = value;
+            float advantage = COMPAT ? carry - value : carry;
+            __stcg((float*)rest((u32)t) + 3, advantage);
+            double target = advantage + value;
+            sums.returns[0] += target;
+            sums.returns[1] += target * target;
+            sums.advantages[0] += advantage;
+            sums.advantages[1] += (double)advantage * advantage;
+            if (MOMENTS_HERE)
                 add_to_minibatches(sums, orders, (u32)t * run.n_rows + row, advantage);
         }
     }
@@ -177,11 +229,11 @@ struct WarpSums {
     UpdateShared& shared;
     __device__ __forceinline__ void add(int i, double x) const {
         x = warp_sum(x);
-        if ((threadIdx.x & 31) == 0) shared.sums[i][threadIdx.x / 32] = x;
+        if ((threadIdx.x & 31) == 0) shared.sums[i][group_warp()] = x;
     }
     __device__ __forceinline__ void most(int i, float x) const {
         for (int d = 16; d > 0; d >>= 1) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, d));
-        if ((threadIdx.x & 31) == 0) shared.sums[i][threadIdx.x / 32] = x;
+        if ((threadIdx.x & 31) == 0) shared.sums[i][group_warp()] = x;
     }
 };
 
@@ -191,7 +243,7 @@ __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* 
                                              const SmallRun& run, Fellows blocks) {
     double counts[3] = {};
     float most[4] = {-3e38f, -3e38f, -3e38f, -3e38f};
-    for (u32 env = blocks.own * GROUP_THREADS + threadIdx.x; env < run.n_envs;
+    for (u32 env = blocks.own * GROUP_THREADS + group_thread(); env < run.n_envs;
          env += blocks.n * GROUP_THREADS) {
         float of[7];
 #pragma unroll
@@ -211,33 +263,37 @@ __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* 
 // Advantages of all rows, and this block's part of all that is summed over samples and replicas.
 __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const float* episodes,
                                  double* totals, const SmallRun& run, Fellows blocks) {
-    int warp = threadIdx.x / 32;
+    int warp = group_warp();
     WarpSums over{shared};
     add_episodes(over, episodes, run, blocks);
     Moments sums = {};
     Orders orders(run, N_STEPS * run.n_rows);
-    for (u32 row = blocks.own * (GROUP_THREADS / 32) + warp; row < run.n_rows;
+    // Without MANY_ROWS a warp has a row, else 32 of them, dealt out so that all blocks have as many.
+    for (u32 row = blocks.own * (GROUP_THREADS / 32) + warp; row < run.n_rows && !MANY_ROWS;
          row += blocks.n * (GROUP_THREADS / 32))
         row_advantages(records, run, orders, row, sums);
+    for (u32 row = (warp * blocks.n + blocks.own) * 32; row < run.n_rows && MANY_ROWS;
+         row += blocks.n * GROUP_THREADS)
+        rows_advantages(records, run, orders, row, sums);
     over.add(0, sums.returns[0]);
     over.add(1, sums.returns[1]);
     over.add(2, sums.advantages[0]);
     over.add(3, sums.advantages[1]);
-    if (NORM_ADV && MINIBATCHES > 1) {
+    if (MOMENTS_HERE) {
 #pragma unroll
         for (int i = 0; i < 2 * N_UPDATES; ++i) {
             float x = warp_sum(sums.parts[i / 2][i % 2]);
             if ((threadIdx.x & 31) == 0) shared.sums[16 + i][warp] = x;
         }
     }
-    __syncthreads();
-    for (int i = threadIdx.x; i < N_TOTALS; i += GROUP_THREADS) {
+    group_wait();
+    for (int i = group_thread(); i < N_TOTALS; i += GROUP_THREADS) {
         double sum = shared.sums[i][0];
         for (int w = 1; w < GROUP_THREADS / 32; ++w) {
             double x = shared.sums[i][w];
             sum = i >= 7 && i < 11 ? (x > sum ? x : sum) : sum + x;
         }
-        if (i < 11 || i >= 16) __stcg(totals + i * blocks.n + blocks.own, sum);
+        if (i < 11 || (MOMENTS_HERE && i >= 16)) __stcg(totals + i * blocks.n + blocks.own, sum);
     }
 }
 
@@ -259,28 +315,33 @@ __device__ __forceinline__ double over_blocks(const double* totals, int i, u32 n
     return sum;
 }
 
+// Mean and deviation of a minibatch's `count` advantages from their sum and that of their squares.
+__device__ __forceinline__ void write_moments(UpdateShared& shared, int u, u32 count, double sum,
+                                              double squares) {
+    double mean = sum / count, spread = squares - sum * mean;
+    float deviation = sqrtf((float)((spread > 0.0 ? spread : 0.0) / (count - 1.0)));
+    bool lone = count < 2u;
+    shared.mean[u] = lone ? 0.0f : (float)mean;
+    shared.scale[u] = lone ? 1.0f : 1.0f / (deviation + 1e-8f);
+}
+
 // Means and deviations of all minibatches' advantages.
 __device__ PHASE void read_moments(UpdateShared& shared, const double* totals, const SmallRun& run,
                              u32 n_blocks) {
     u32 n = N_STEPS * run.n_rows;
     constexpr int entries = MINIBATCHES == 1 ? 2 : 2 * N_UPDATES;
     for (int first = 0; first < entries; first += GROUP_THREADS / 8) {
-        int i = first + threadIdx.x / 8;
+        int i = first + group_thread() / 8;
         double sum = over_blocks(totals, (MINIBATCHES == 1 ? 2 : 16) + (i < entries ? i : 0), n_blocks);
         if ((threadIdx.x & 7) == 0 && i < entries) shared.sums[i][0] = sum;
     }
-    __syncthreads();
-    for (int u = threadIdx.x; u < N_UPDATES; u += GROUP_THREADS) {
+    group_wait();
+    for (int u = group_thread(); u < N_UPDATES; u += GROUP_THREADS) {
         u32 count = minibatch_start(n, u % MINIBATCHES + 1) - minibatch_start(n, u % MINIBATCHES);
         int at = MINIBATCHES == 1 ? 0 : 2 * u;
-        double sum = shared.sums[at][0], squares = shared.sums[at + 1][0];
-        double mean = sum / count, spread = squares - sum * mean;
-        float deviation = sqrtf((float)((spread > 0.0 ? spread : 0.0) / (count - 1.0)));
-        bool lone = count < 2u;
-        shared.mean[u] = lone ? 0.0f : (float)mean;
-        shared.scale[u] = lone ? 1.0f : 1.0f / (deviation + 1e-8f);
+        write_moments(shared, u, count, shared.sums[at][0], shared.sums[at + 1][0]);
     }
-    __syncthreads();
+    group_wait();
 }
 
 // This block's part of the losses' figures.
@@ -288,14 +349,15 @@ __device__ PHASE void write_losses(UpdateShared& shared, const LossSums& sums,
                                              double* totals, Fellows blocks) {
     float figures[5] = {sums.policy, sums.value, sums.entropy, sums.kl, sums.clipped};
     WarpSums over{shared};
-    __syncthreads();
+    group_wait();
 #pragma unroll
     for (int i = 0; i < 5; ++i) over.add(i, (double)figures[i]);
-    __syncthreads();
-    if (threadIdx.x < 5) {
+    group_wait();
+    u32 i = group_thread();
+    if (i < 5) {
         double sum = 0.0;
-        for (int w = 0; w < GROUP_THREADS / 32; ++w) sum += shared.sums[threadIdx.x][w];
-        __stcg(totals + (11 + threadIdx.x) * blocks.n + blocks.own, sum);
+        for (int w = 0; w < GROUP_THREADS / 32; ++w) sum += shared.sums[i][w];
+        __stcg(totals + (11 + i) * blocks.n + blocks.own, sum);
     }
 }
 

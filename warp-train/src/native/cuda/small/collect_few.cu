@@ -1,7 +1,8 @@
 // A whole rollout of few replicas in one launch, as fast as one of them can go: eight replicas per block.
 //
 // Everything is turned around: weights are the left operand and stay in registers, replicas are columns.
-// Each of HID / 16 warps has 16 features of both hidden layers; the layers' outputs meet in shared memory,
+// Each of HID / 16 warps has 16 features of both hidden layers (or half as many warps 32, which is less work
+// where others need the schedulers); the layers' outputs meet in shared memory,
 // and from there on every warp does the same: the last layer, the choice, the step. The four lanes of
 // column c have replica c. What an action is drawn with is drawn four steps ahead, a step a lane.
 //
@@ -9,7 +10,11 @@
 #pragma once
 #include "collect.cu"
 
-#define FEW_THREADS (HID * 2)
+// Parts of 16 features of a hidden layer that a warp has.
+#ifndef FEW_PARTS
+#define FEW_PARTS 1
+#endif
+#define FEW_THREADS (HID * 2 / FEW_PARTS)
 #define FEW_REPLICAS 8
 #define FEW_OUTPUTS Role<0>::outputs
 
@@ -21,23 +26,29 @@ struct FewShared {
 
 // The block's warps that collect; the others of a larger block don't wait.
 __device__ __forceinline__ void few_wait() {
-    asm volatile("bar.sync 2, %0;" ::"n"(FEW_THREADS) : "memory");
+    asm volatile("bar.sync 3, %0;" ::"n"(FEW_THREADS) : "memory");
 }
 
 // A warp's part of the acting network.
 struct FewNet {
-    u32 w1[KX / 16][4], w2[M_TILES][4], w3[M_TILES][2];
-    float b2[2], b3;
+    u32 w1[FEW_PARTS][KX / 16][4], w2[FEW_PARTS][M_TILES][4], w3[M_TILES][2];
+    float b2[FEW_PARTS][2], b3;
 
     __device__ __forceinline__ void load(const NetShared& net, int warp) {
         int lane = threadIdx.x & 31;
-        u32 one = shared_address(net.w1 + (warp * 16 + (lane & 15)) * LDX + (lane >> 4) * 8);
-        u32 two = shared_address(net.w2 + (warp * 16 + (lane & 15)) * LDH + (lane >> 4) * 8);
         u32 three = shared_address(net.w3 + (lane & 7) * LDH + (lane >> 3) * 8);
 #pragma unroll
-        for (int k = 0; k < KX / 16; ++k) load_4(w1[k], one + k * 32);
+        for (int part = 0; part < FEW_PARTS; ++part) {
+            int first = (warp * FEW_PARTS + part) * 16;
+            u32 one = shared_address(net.w1 + (first + (lane & 15)) * LDX + (lane >> 4) * 8);
+            u32 two = shared_address(net.w2 + (first + (lane & 15)) * LDH + (lane >> 4) * 8);
 #pragma unroll
-        for (int k = 0; k < M_TILES; ++k) load_4(w2[k], two + k * 32);
+            for (int k = 0; k < KX / 16; ++k) load_4(w1[part][k], one + k * 32);
+#pragma unroll
+            for (int k = 0; k < M_TILES; ++k) load_4(w2[part][k], two + k * 32);
+            b2[part][0] = net.b2[first + lane / 4];
+            b2[part][1] = net.b2[first + lane / 4 + 8];
+        }
 #pragma unroll
         for (int k = 0; k < M_TILES; k += 2) {
             u32 b[4];
@@ -47,15 +58,13 @@ struct FewNet {
             w3[k + 1][0] = b[2];
             w3[k + 1][1] = b[3];
         }
-        b2[0] = net.b2[warp * 16 + lane / 4];
-        b2[1] = net.b2[warp * 16 + lane / 4 + 8];
         b3 = net.b3[lane / 4];
     }
 
-    // Puts this warp's features of two replicas each into their rows.
-    static __device__ __forceinline__ void put(unsigned short* rows, int warp, const float (&c)[4]) {
+    // Puts 16 of this warp's features of two replicas each into their rows.
+    static __device__ __forceinline__ void put(unsigned short* rows, int first, const float (&c)[4]) {
         int lane = threadIdx.x & 31;
-        unsigned short* to = rows + 2 * (lane & 3) * LDH + warp * 16 + lane / 4;
+        unsigned short* to = rows + 2 * (lane & 3) * LDH + first + lane / 4;
         to[0] = half_bits(activate(c[0]));
         to[LDH] = half_bits(activate(c[1]));
         to[8] = half_bits(activate(c[2]));
@@ -85,43 +94,57 @@ struct FewNet {
     __device__ __forceinline__ void forward(const Seen& seen, FewShared& place, int warp,
                                             float (&z)[FEW_OUTPUTS]) {
         int lane = threadIdx.x & 31, j = lane & 3;
-        float c[4] = {}, odd[4] = {};
+        float c[FEW_PARTS][4] = {}, odd[FEW_PARTS][4] = {};
         u32 b[M_TILES][2];
 #pragma unroll
         for (int k = 0; k < KX / 16; ++k) {
+            u32 first = 2 * k < X_UNITS ? word(seen.units[2 * k < X_UNITS ? 2 * k : 0], j) : 0u;
             u32 second = 2 * k + 1 < X_UNITS ? word(seen.units[2 * k + 1 < X_UNITS ? 2 * k + 1 : 0], j) : 0u;
-            mma16(c, w1[k][0], w1[k][1], w1[k][2], w1[k][3],
-                  2 * k < X_UNITS ? word(seen.units[2 * k < X_UNITS ? 2 * k : 0], j) : 0u, second);
+#pragma unroll
+            for (int part = 0; part < FEW_PARTS; ++part) {
+                const u32(&w)[4] = w1[part][k];
+                mma16(c[part], w[0], w[1], w[2], w[3], first, second);
+            }
         }
-        put(place.h1, warp, c);
+#pragma unroll
+        for (int part = 0; part < FEW_PARTS; ++part)
+            put(place.h1, (warp * FEW_PARTS + part) * 16, c[part]);
         few_wait();
         get(place.h1, b);
-        c[0] = c[1] = b2[0];
-        c[2] = c[3] = b2[1];
 #pragma unroll
-        for (int k = 0; k < M_TILES; k += 2) {
-            mma16(c, w2[k][0], w2[k][1], w2[k][2], w2[k][3], b[k][0], b[k][1]);
-            mma16(odd, w2[k + 1][0], w2[k + 1][1], w2[k + 1][2], w2[k + 1][3], b[k + 1][0],
-                  b[k + 1][1]);
+        for (int part = 0; part < FEW_PARTS; ++part) {
+            c[part][0] = c[part][1] = b2[part][0];
+            c[part][2] = c[part][3] = b2[part][1];
         }
 #pragma unroll
-        for (int i = 0; i < 4; ++i) c[i] += odd[i];
-        put(place.h2, warp, c);
+        for (int k = 0; k < M_TILES; k += 2) {
+#pragma unroll
+            for (int part = 0; part < FEW_PARTS; ++part) {
+                const u32(&w)[4] = w2[part][k], (&v)[4] = w2[part][k + 1];
+                mma16(c[part], w[0], w[1], w[2], w[3], b[k][0], b[k][1]);
+                mma16(odd[part], v[0], v[1], v[2], v[3], b[k + 1][0], b[k + 1][1]);
+            }
+        }
+#pragma unroll
+        for (int part = 0; part < FEW_PARTS; ++part) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) c[part][i] += odd[part][i];
+            put(place.h2, (warp * FEW_PARTS + part) * 16, c[part]);
+        }
         few_wait();
         get(place.h2, b);
-        c[0] = c[1] = b3;
-        c[2] = c[3] = odd[0] = odd[1] = odd[2] = odd[3] = 0.0f;
+        float out[4] = {b3, b3, 0.0f, 0.0f}, other[4] = {};
 #pragma unroll
         for (int k = 0; k < M_TILES; k += 2) {
-            mma16(c, w3[k][0], 0u, w3[k][1], 0u, b[k][0], b[k][1]);
-            mma16(odd, w3[k + 1][0], 0u, w3[k + 1][1], 0u, b[k + 1][0], b[k + 1][1]);
+            mma16(out, w3[k][0], 0u, w3[k][1], 0u, b[k][0], b[k][1]);
+            mma16(other, w3[k + 1][0], 0u, w3[k + 1][1], 0u, b[k + 1][0], b[k + 1][1]);
         }
         int column = lane / 4;
 #pragma unroll
         for (int o = 0; o < FEW_OUTPUTS; ++o) {
-            float even = __shfl_sync(0xffffffffu, c[0] + odd[0], 4 * o + column / 2);
-            float other = __shfl_sync(0xffffffffu, c[1] + odd[1], 4 * o + column / 2);
-            z[o] = column & 1 ? other : even;
+            float low = __shfl_sync(0xffffffffu, out[0] + other[0], 4 * o + column / 2);
+            float high = __shfl_sync(0xffffffffu, out[1] + other[1], 4 * o + column / 2);
+            z[o] = column & 1 ? high : low;
         }
     }
 };
@@ -137,11 +160,9 @@ __device__ __forceinline__ WarpDraw action_stream(const WarpRun& world, const Re
 
 // The rollout of up to eight replicas, by FEW_THREADS threads; of a column's lanes one `writes`.
 __device__ __forceinline__ void collect_few(Replica& replica, const Env& env, const WarpRun& world,
-                                            const WarpArrays& arrays, const NetShared& shared,
+                                            const WarpArrays& arrays, FewNet& net, int warp,
                                             FewShared& place, u32* records, u32 n, bool writes) {
-    int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-    FewNet net;
-    net.load(shared, warp);
+    int lane = threadIdx.x & 31;
     float ahead[4] = {};
 #pragma unroll 1
     for (u32 t = 0; t < N_STEPS; ++t) {
@@ -183,6 +204,8 @@ extern "C" __global__ void __launch_bounds__(FEW_THREADS)
     Env env = warp_env(tables);
     Replica replica;
     replica.begin(env, arrays, *arrays.run_step + run.steps_before, number, number);
-    collect_few(replica, env, world, arrays, net, place, records, run.n_rows, writes);
+    FewNet own;
+    own.load(net, threadIdx.x / 32);
+    collect_few(replica, env, world, arrays, own, threadIdx.x / 32, place, records, run.n_rows, writes);
     if (writes) replica.finish(env, arrays, records, episodes, run.n_rows);
 }

@@ -5,6 +5,11 @@
 #pragma once
 #include "order.cuh"
 
+// Tiles of a minibatch at most, where it is known that there is one; 0 where it is not.
+#ifndef MOST_TILES
+#define MOST_TILES 0
+#endif
+
 // Where an element of a small tile goes in the network: its offset in bytes, and whether it stays f32;
 // NO_ROW for none.
 #define PLACE_FLOAT (1u << 20)
@@ -25,6 +30,15 @@ __device__ __forceinline__ void write_place(NetShared& net, u32 place, float w) 
         *(float*)to = w;
     else
         *(unsigned short*)to = half_bits(w);
+}
+
+// Four weights of wide tile `t` as the network has them.
+__device__ __forceinline__ void write_wide(NetShared& net, int t, float4 w) {
+    int lane = threadIdx.x & 31, number = group_warp() * WIDE_TILES + t;
+    u32* to = (u32*)(net.w2 + (number / N_TILES * 16 + lane / 4) * LDH + number % N_TILES * 8 +
+                     2 * (lane & 3));
+    to[0] = pack_halves(w.x, w.y);
+    to[8 * LDH / 2] = pack_halves(w.z, w.w);
 }
 
 // One step of Adam on one parameter.
@@ -53,7 +67,6 @@ template <int NET> struct Own {
     float4 values[3][kept];  // weights and both moments
     u32 place[SMALL_TILES][4];
     float4* memory;
-    float4* near;  // with LEAN: of the wide tiles, in shared memory
 
     // Elements of a small tile that exist.
     __device__ __forceinline__ bool exists(int tile) const {
@@ -63,24 +76,20 @@ template <int NET> struct Own {
     }
     __device__ __forceinline__ float4 get(int kind, int tile) const {
         if (KEEPS_STATE) return values[kind][KEEPS_STATE ? tile : 0];
-        if (LEAN && tile < WIDE_TILES) return near[(kind * WIDE_TILES + tile) * GROUP_THREADS];
         return __ldcg(memory + kind * quads + tile * GROUP_THREADS);
     }
     __device__ __forceinline__ void put(int kind, int tile, float4 x) {
         if (KEEPS_STATE)
             values[kind][KEEPS_STATE ? tile : 0] = x;
-        else if (LEAN && tile < WIDE_TILES)
-            near[(kind * WIDE_TILES + tile) * GROUP_THREADS] = x;
         else
             __stcg(memory + kind * quads + tile * GROUP_THREADS, x);
     }
 
     __device__ __forceinline__ void load(UpdateShared& shared, const Memory& from) {
         const NetShared& net = shared.net;
-        near = shared.wide + (LEAN ? threadIdx.x : 0);
-        int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+        int lane = threadIdx.x & 31, warp = group_warp();
         const float* arrays[3] = {from.parameters, from.exp_avg, from.exp_avg_sq};
-        memory = from.state + threadIdx.x;
+        memory = from.state + group_thread();
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
             float x[3][4];
@@ -99,7 +108,7 @@ template <int NET> struct Own {
     }
 
     __device__ __forceinline__ void store(const Memory& to) const {
-        int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+        int lane = threadIdx.x & 31, warp = group_warp();
         float* arrays[3] = {to.parameters, to.exp_avg, to.exp_avg_sq};
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
@@ -125,30 +134,13 @@ template <int NET> struct Own {
                            p[2] == NO_ROW ? 0.0f : g.z, p[3] == NO_ROW ? 0.0f : g.w);
     }
 
-    // What a step needs that is far away: to be asked for before something else is waited for.
-    typedef float4 Ahead[LEAN ? SMALL_TILES : 1][3];
-    __device__ __forceinline__ void fetch(Ahead& ahead) const {
-#pragma unroll
-        for (int t = 0; t < (LEAN ? SMALL_TILES : 0); ++t) {
-#pragma unroll
-            for (int kind = 0; kind < 3; ++kind) ahead[t][kind] = get(kind, WIDE_TILES + t);
-        }
-    }
-
     // A step of Adam along `g`; the network gets the new weights.
-    __device__ __forceinline__ void step(NetShared& net, const Ahead& ahead,
-                                         const float4 (&g)[OWN_TILES], float clip, float step_size,
-                                         float inverse_root) {
-        int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    __device__ __forceinline__ void step(NetShared& net, const float4 (&g)[OWN_TILES], float clip,
+                                         float step_size, float inverse_root) {
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
             if (!exists(t)) continue;
-            constexpr bool early = LEAN;
-            bool was = early && t >= WIDE_TILES;
-            int small = early && t >= WIDE_TILES ? t - WIDE_TILES : 0;
-            float4 w = was ? ahead[small][0] : get(0, t);
-            float4 m = was ? ahead[small][1] : get(1, t);
-            float4 v = was ? ahead[small][2] : get(2, t);
+            float4 w = get(0, t), m = get(1, t), v = get(2, t);
             adam(g[t].x * clip, step_size, inverse_root, w.x, m.x, v.x);
             adam(g[t].y * clip, step_size, inverse_root, w.y, m.y, v.y);
             adam(g[t].z * clip, step_size, inverse_root, w.z, m.z, v.z);
@@ -157,11 +149,7 @@ template <int NET> struct Own {
             put(1, t, m);
             put(2, t, v);
             if (t < WIDE_TILES) {
-                int number = warp * WIDE_TILES + t;
-                u32* to = (u32*)(net.w2 + (number / N_TILES * 16 + lane / 4) * LDH +
-                                 number % N_TILES * 8 + 2 * (lane & 3));
-                to[0] = pack_halves(w.x, w.y);
-                to[8 * LDH / 2] = pack_halves(w.z, w.w);
+                write_wide(net, t, w);
             } else {
                 const u32(&p)[4] = place[t - WIDE_TILES];
                 write_place(net, p[0], w.x);
@@ -190,50 +178,53 @@ __device__ __forceinline__ void load_rows(const u32* records, const Order& order
 // A block's way through the minibatches of an update.
 template <int NET> struct Minibatches {
     const SmallRun& run;
+    u32 n;  // samples
     const u32* records;
-    Fellows blocks;  // that share its network
+    Fellows blocks;           // that share its network
+    const WarpWords* keys;    // of the epochs' orders, if they are known
     Coefficients k;
     LossSums sums;
     uint4 loaded[LANE_UNITS];
     int stage;
 
     __device__ __forceinline__ Minibatches(const SmallRun& run, const u32* records, Fellows blocks,
-                                           const float* row)
-        : run(run), records(records), blocks(blocks), sums(), stage(0) {
+                                           const float* row, const WarpWords* keys = nullptr)
+        : run(run), n(N_STEPS * run.n_rows), records(records), blocks(blocks), keys(keys), sums(), stage(0) {
         k.clip = CLIP;
         k.value = row[0];
         k.entropy = row[1];
         load_first(0);
     }
 
-    __device__ __forceinline__ u32 samples() const { return N_STEPS * run.n_rows; }
+    __device__ __forceinline__ Order order(int epoch) const {
+        return LEAN ? Order(n, keys[epoch]) : Order(run, n, epoch);
+    }
 
     // Loads what this warp needs of minibatch `u` first.
     __device__ __forceinline__ void load_first(int u) {
-        Order order(run, samples(), u / MINIBATCHES);
-        u32 start = minibatch_start(samples(), u % MINIBATCHES);
-        load_rows(records, order, start + blocks.own * TILE_ROWS + threadIdx.x / 32 * WARP_ROWS,
-                  minibatch_start(samples(), u % MINIBATCHES + 1), loaded);
+        u32 start = minibatch_start(n, u % MINIBATCHES);
+        load_rows(records, order(u / MINIBATCHES), start + blocks.own * TILE_ROWS + group_warp() * WARP_ROWS,
+                  minibatch_start(n, u % MINIBATCHES + 1), loaded);
     }
 
     // Adds this block's tiles of minibatch `u` to `own`; returns one over the number of samples.
     __device__ __forceinline__ float add(UpdateShared& shared, int u, OwnTiles& own) {
-        int warp = threadIdx.x / 32;
-        Order order(run, samples(), u / MINIBATCHES);
-        u32 start = minibatch_start(samples(), u % MINIBATCHES);
-        u32 end = minibatch_start(samples(), u % MINIBATCHES + 1);
+        int warp = group_warp();
+        u32 start = minibatch_start(n, u % MINIBATCHES);
+        u32 end = minibatch_start(n, u % MINIBATCHES + 1);
         float one = 1.0f / (float)(end - start);
         k.mean = NORM_ADV ? shared.mean[u] : 0.0f;
         k.scale = NORM_ADV ? shared.scale[u] : 1.0f;
 #pragma unroll 1
         for (u32 at = start + blocks.own * TILE_ROWS; at < end; at += blocks.n * TILE_ROWS) {
             Stage& to = shared.stage[stage];
-            if (N_STAGES == 1) __syncthreads();
+            if (N_STAGES == 1 && MOST_TILES != 1) group_wait();
             stage_rows(to, warp, loaded);
             u32 following = at + blocks.n * TILE_ROWS;
-            if (following < end) load_rows(records, order, following + warp * WARP_ROWS, end, loaded);
+            if (MOST_TILES != 1 && following < end) load_rows(records, order(u / MINIBATCHES), following + warp * WARP_ROWS, end, loaded);
             __syncwarp();
             add_tile<NET>(shared.net, to, warp, (int)(end - at) - warp * WARP_ROWS, k, one, sums, own);
+            if (MOST_TILES == 1) break;
             stage = N_STAGES == 1 ? 0 : 1 - stage;
         }
         if (u + 1 < N_UPDATES) load_first(u + 1);

@@ -5,8 +5,8 @@
 // into shared memory once per tile, and each warp then adds to those parts of the gradients that it
 // owns. A thread's accumulators are the gradients of parameters that only it updates.
 //
-// What a tile leaves takes four buffers, or, with LEAN, two that are used twice: first for what the
-// second layer's gradients need, then for the rest.
+// What a tile leaves takes four buffers, or, with LEAN, three of which one is used twice: first for the
+// derivatives at the second layer, then for those at the first.
 //
 // Needs, beside loss.cuh's: ROWS (16 rows of a warp: 1 or 2), LEAN, LOG_STD_FREE.
 #pragma once
@@ -15,6 +15,10 @@
 #define WARP_ROWS (16 * ROWS)
 #define TILE_ROWS (8 * WARP_ROWS)
 #define GROUP_THREADS 256
+// Groups of a block, which come first among its threads.
+#ifndef GROUPS
+#define GROUPS 1
+#endif
 
 // Stored rows, in units of 16 bytes: the observation as halves and a one, a Row, raw actions.
 #define X_UNITS (X_HALVES / 8)
@@ -32,7 +36,7 @@ typedef float OwnTiles[OWN_TILES][4];
 
 // What a tile leaves for the gradients of the weights.
 struct Stage {
-    unsigned short hidden[LEAN ? 1 : 2][TILE_ROWS * LDH];
+    unsigned short hidden[2][TILE_ROWS * LDH];
     unsigned short slopes[LEAN ? 1 : 2][TILE_ROWS * LDH];
     unsigned short x[TILE_ROWS * LDX];
     unsigned short out[TILE_ROWS * 8];
@@ -40,7 +44,7 @@ struct Stage {
     uint4 rest[TILE_ROWS * (1 + RAW_UNITS)];
 
     // Activations of a layer, and the loss's derivatives by what went into them.
-    __device__ __forceinline__ unsigned short* h(int layer) { return hidden[LEAN ? 0 : layer - 1]; }
+    __device__ __forceinline__ unsigned short* h(int layer) { return hidden[layer - 1]; }
     __device__ __forceinline__ unsigned short* d(int layer) { return slopes[LEAN ? 0 : layer - 1]; }
 };
 
@@ -49,14 +53,14 @@ struct Job {
     const unsigned short *a, *b;
     int a_width, b_width;
     bool exists;
-    bool early;  // among what the second layer's gradients need
+    bool early;  // does without the derivatives at the first layer
 };
 
 __device__ __forceinline__ Job small_job(Stage& stage, int number) {
     Job job;
     int m = number % M_TILES, kind = number / M_TILES;
     job.exists = number < N_JOBS;
-    job.early = kind == X_TILES;
+    job.early = kind >= X_TILES;
     bool last = kind >= X_TILES + 2;
     job.a = last ? stage.x + OBS / 16 * 16
             : kind < X_TILES ? stage.d(1) + m * 16
@@ -92,9 +96,18 @@ __device__ __forceinline__ int own_parameter(int warp, int lane, int tile, int i
     return row == OBS % 16 ? AT_B3 + column : -1;
 }
 
-// A group's barrier; groups of one block are numbered from 0.
+// This thread's place in its group.
+__device__ __forceinline__ u32 group_thread() {
+    return GROUPS == 1 ? threadIdx.x : threadIdx.x % GROUP_THREADS;
+}
+__device__ __forceinline__ int group_warp() { return (int)(group_thread() / 32); }
+
+// The barrier of one group, which are numbered from 0, or of this thread's.
 __device__ __forceinline__ void group_wait(int group) {
     asm volatile("bar.sync %0, 256;" ::"r"(group + 1) : "memory");
+}
+__device__ __forceinline__ void group_wait() {
+    group_wait(GROUPS == 1 ? 0 : (int)(threadIdx.x / GROUP_THREADS));
 }
 
 // Writes the rows of a warp into the stage.
@@ -185,9 +198,11 @@ __device__ __forceinline__ void add_wide(Stage& stage, int warp, OwnTiles& own) 
         load_4_turned(a, a_at + k * 16 * LDH * 2);
 #pragma unroll
         for (int t = 0; t < WIDE_TILES; t += 2) {
-            u32 b[4];
-            // With one tile the second half of b is not used, and lies in the row's padding.
-            load_4_turned(b, b_at + (k * 16 * LDH + t * 8) * 2);
+            u32 b[4], b_from = b_at + (k * 16 * LDH + t * 8) * 2;
+            if (t + 1 < WIDE_TILES)
+                load_4_turned(b, b_from);
+            else
+                load_2_turned(b[0], b[1], b_from);
             mma16(own[t], a[0], a[1], a[2], a[3], b[0], b[1]);
             if (t + 1 < WIDE_TILES) mma16(own[t + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
         }
@@ -233,6 +248,47 @@ __device__ __forceinline__ void stage_rows(Stage& stage, int warp, const uint4 (
     }
 }
 
+// From so many outputs on, two of the four lanes that have all outputs of two rows take one row each:
+// its loss costs more than telling the others.
+#define SHARED_LOSS (OUT > 4)
+
+// Losses of rows `row` and `row` + 8 of this warp, which begin at row `first` of the stage; this lane's
+// columns of their derivatives, for it and for the stage.
+template <int NET>
+__device__ __forceinline__ void shared_loss(Stage& stage, int first, int row, int rows_left,
+                                            const float (&low)[Role<NET>::outputs],
+                                            const float (&high)[Role<NET>::outputs],
+                                            const Coefficients& k, float one, LossSums& sums,
+                                            u32 (&packed)[2]) {
+    constexpr int n = Role<NET>::outputs;
+    int lane = threadIdx.x & 31, own = row + 4 * (lane & 2), from = (lane & ~3) + (lane & 1);
+    const uint4* rest = stage.rest + (first + own) * (1 + RAW_UNITS);
+    uint4 words = *rest;
+    Row stored = {words.x, __uint_as_float(words.y), __uint_as_float(words.z),
+                  __uint_as_float(words.w)};
+    float z[n], d[n];
+#pragma unroll
+    for (int o = 0; o < n; ++o) z[o] = lane & 2 ? high[o] : low[o];
+    bool counts = own < rows_left;
+    row_loss<NET>(z, stored, (const float*)(rest + 1), k, counts && (lane & 1) == 0 ? one : 0.0f, d,
+                  sums);
+    u32 pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        pairs[i] = counts && 2 * i < n ? pack_halves(d[2 * i < n ? 2 * i : 0],
+                                                     2 * i + 1 < n ? d[2 * i + 1 < n ? 2 * i + 1 : 0] : 0.0f)
+                                       : 0u;
+    // Of its row's four pairs a lane tells its first or second, and its third or fourth.
+    u32 early = lane & 1 ? pairs[1] : pairs[0], late = lane & 1 ? pairs[3] : pairs[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        u32 a = __shfl_sync(0xffffffffu, early, from + 2 * half);
+        u32 b = __shfl_sync(0xffffffffu, late, from + 2 * half);
+        packed[half] = lane & 2 ? b : a;
+        *(u32*)(stage.out + (first + row + 8 * half) * 8 + 2 * (lane & 3)) = packed[half];
+    }
+}
+
 // A tile, of which the first `rows_left` of this warp's rows count: from the inputs in the stage to the
 // gradients of the weights, which are added to `own`. A row adds `one` times its loss to `sums`.
 template <int NET>
@@ -247,12 +303,17 @@ __device__ __forceinline__ void add_tile(const NetShared& net, Stage& stage, int
     first_layer<ROWS>(net, x, h1);
     stage_hidden(stage.h(1) + first * LDH, h1);
     second_layer<ROWS>(net, h1, h2);
-    if (!LEAN) stage_hidden(stage.h(2) + first * LDH, h2);
+    stage_hidden(stage.h(2) + first * LDH, h2);
     last_layer<NET, ROWS>(net, h2, out);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         float low[Role<NET>::outputs], high[Role<NET>::outputs];
         gather_outputs<NET>(out[r], low, high);
+        if (SHARED_LOSS) {
+            shared_loss<NET>(stage, first, r * 16 + lane / 4, rows_left, low, high, k, one, sums,
+                             packed[r]);
+            continue;
+        }
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             int row = r * 16 + lane / 4 + 8 * half;
@@ -272,14 +333,13 @@ __device__ __forceinline__ void add_tile(const NetShared& net, Stage& stage, int
     stage_hidden(stage.d(2) + first * LDH, d2);
     back_to_first(net, d2, h1, d1);
     if (LEAN) {
-        group_wait(0);
+        group_wait(GROUPS == 1 ? 0 : NET);
         add_wide(stage, warp, own);
         add_small(stage, warp, own, true);
-        group_wait(0);
-        stage_hidden(stage.h(2) + first * LDH, h2);
+        group_wait(GROUPS == 1 ? 0 : NET);
     }
     stage_hidden(stage.d(1) + first * LDH, d1);
-    group_wait(0);
+    group_wait(GROUPS == 1 ? 0 : NET);
     if (!LEAN) add_wide(stage, warp, own);
     add_small(stage, warp, own, false);
 }

@@ -19,9 +19,14 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn new(config: &TrainConfig) -> Self {
-        let plan = &config.policies[0];
+        Self::of_policy(config, 0)
+    }
+
+    /// Those of policy number `index`.
+    pub(super) fn of_policy(config: &TrainConfig, index: usize) -> Self {
+        let plan = &config.policies[index];
         Self {
-            inputs: config.spec.groups[0].observation_width(),
+            inputs: config.spec.groups[plan.groups[0]].observation_width(),
             hidden: plan.config.hidden[0],
             outputs: plan.layout.output_width(),
             action_width: plan.layout.action_width(),

@@ -43,7 +43,7 @@ struct Distribution {
         for (int i = 0; i < ACTION_WIDTH; ++i) {
             float given = outputs[ACTION_WIDTH + i];
             float log_std = fminf(fmaxf(given, LOG_STD_MIN), LOG_STD_MAX);
-            inverse[i] = __expf(-log_std);
+            inverse[i] = fast_exp(-log_std);
             z[i] = (raw[i] - outputs[i]) * inverse[i];
             log_prob += -0.5f * z[i] * z[i] - log_std - 0.9189385f;
             entropy += 1.4189385f + log_std;
@@ -82,12 +82,12 @@ struct Distribution {
             }
 #pragma unroll
             for (int i = 0; i < sizes[head]; ++i) {
-                float below = log_p[first + i] - largest, w = __expf(below);
+                float below = log_p[first + i] - largest, w = fast_exp(below);
                 sum += w;
                 moment += w > 0.0f ? w * below : 0.0f;
             }
-            float log_sum = __logf(sum);
-            head_entropy[head] = log_sum - __fdividef(moment, sum);
+            float log_sum = fast_log(sum);
+            head_entropy[head] = log_sum - fast_divide(moment, sum);
             entropy += head_entropy[head];
 #pragma unroll
             for (int i = 0; i < sizes[head]; ++i) {
@@ -106,7 +106,7 @@ struct Distribution {
             int chosen = (what >> (4 * head)) & 15;
 #pragma unroll
             for (int i = 0; i < sizes[head]; ++i) {
-                float p = __expf(log_p[first + i]);
+                float p = fast_exp(log_p[first + i]);
                 float by = by_log_prob + by_entropy * (log_p[first + i] + head_entropy[head]);
                 d[first + i] = (i == chosen ? by_log_prob : 0.0f) - (p > 0.0f ? p * by : 0.0f);
             }
@@ -152,7 +152,7 @@ __device__ __forceinline__ void row_loss(const float (&z)[Role<NET>::outputs], c
             loss = -now.log_prob * advantage;
             by_log_prob = -advantage;
         } else {
-            float log_ratio = now.log_prob - row.log_prob, ratio = __expf(log_ratio);
+            float log_ratio = now.log_prob - row.log_prob, ratio = fast_exp(log_ratio);
             float plain = -advantage * ratio;
             float clipped = -advantage * fminf(fmaxf(ratio, 1.0f - k.clip), 1.0f + k.clip);
             loss = fmaxf(plain, clipped);

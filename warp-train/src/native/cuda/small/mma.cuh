@@ -15,6 +15,13 @@ __device__ __forceinline__ u32 pack_halves(float low, float high) {
     return word;
 }
 
+// The same of what is above 0, else of 0.
+__device__ __forceinline__ u32 pack_positive(float low, float high) {
+    u32 word;
+    asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+
 __device__ __forceinline__ void unpack_halves(u32 word, float& low, float& high) {
     asm("{.reg .f16 l, h;\n mov.b32 {l, h}, %2;\n cvt.f32.f16 %0, l;\n cvt.f32.f16 %1, h;}"
         : "=f"(low), "=f"(high)
@@ -25,6 +32,23 @@ __device__ __forceinline__ float fast_tanh(float x) {
     float y;
     asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
+}
+
+// As __expf, __logf and __fdividef, but that subnormal numbers count as 0: half of the instructions.
+__device__ __forceinline__ float fast_exp(float x) {
+    float y;
+    asm("{.reg .f32 t;\n mul.f32 t, %1, 0f3FB8AA3B;\n ex2.approx.ftz.f32 %0, t;}" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ __forceinline__ float fast_log(float x) {
+    float y;
+    asm("{.reg .f32 t;\n lg2.approx.ftz.f32 t, %1;\n mul.f32 %0, t, 0f3F317218;}" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ __forceinline__ float fast_divide(float x, float y) {
+    float q;
+    asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(q) : "f"(x), "f"(y));
+    return q;
 }
 
 // d (1 - h h), half by half.
@@ -76,6 +100,13 @@ __device__ __forceinline__ void load_4(u32 (&m)[4], u32 address) {
 __device__ __forceinline__ void load_4_turned(u32 (&m)[4], u32 address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+                 : "r"(address)
+                 : "memory");
+}
+// Two such matrices, the addresses in lanes 0 to 15.
+__device__ __forceinline__ void load_2_turned(u32& a, u32& b, u32 address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(a), "=r"(b)
                  : "r"(address)
                  : "memory");
 }

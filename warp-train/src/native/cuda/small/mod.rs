@@ -1,27 +1,34 @@
 //! Small perceptrons at full speed: a rollout is one launch, an update is another.
 //!
-//! For one single-agent group whose body works with a thread per replica, and two hidden layers of 32,
-//! 64 or 128: state stays in registers, weights in shared memory, products run on tensor cores with
-//! half-precision operands and single-precision sums. The host only says where in the run it is, and
-//! reads one block of figures for many iterations.
+//! For two hidden layers of 32, 64 or 128: state stays in registers, weights in shared memory, products
+//! run on tensor cores with half-precision operands and single-precision sums. The host only says where
+//! in the run it is, and reads one block of figures for many iterations.
+//!
+//! `SmallLearner` is a policy with all that it learns from, and collects too where one agent is alone in
+//! its environment; `team.rs` collects for several agents and policies, `solo.rs` is for runs of few
+//! replicas.
 
+mod figures;
+mod gradients;
 mod layout;
 mod solo;
+mod team;
 mod text;
 
-pub(super) use solo::{MOST_ITERATIONS as MOST_SOLO, SoloLearner};
+pub(super) use solo::{
+    MOST_ITERATIONS as MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, Trained,
+};
+pub(super) use team::TeamLearner;
 pub use text::sources;
-pub(super) use text::{compiled_in, is_solo, unsupported};
+pub(super) use text::{compiled_in, is_solo, takes, unsupported};
 
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
-use crate::metrics::PolicyMetrics;
-use crate::policy_error::PolicyError;
+use figures::{doubles, iterated, schedule, schedule_of};
 use layout::{Places, pack_all, unpack_all};
 use warp_core::DType;
-use warp_func::cuda::{Arg, Build, CudaVecEnv, Device, DeviceArray, Function, Launch};
-use warp_func::{EpisodeTotals, Spread};
+use warp_func::cuda::{Arg, Build, CudaVecEnv, Device, DeviceArray, Function, Launch, Module};
 
 /// Iterations that one block of figures holds.
 pub(super) const MOST_ITERATIONS: u64 = 256;
@@ -35,16 +42,24 @@ const MANY: usize = 16_384;
 /// Numbers per replica about its ended episodes.
 const EPISODE_FIGURES: usize = 7;
 
-/// The learner's arrays and kernels.
+/// A policy's arrays and kernels.
 #[derive(Debug)]
 pub(super) struct SmallLearner {
     places: Places,
     policy: String,
+    /// The policy's number.
+    index: usize,
+    /// The number of its first agent.
+    first_agent: u32,
     updates: usize,
+    /// Its agents in all replicas.
     n_rows: usize,
+    /// Replicas of whose episodes the update is to report.
+    n_reported: usize,
     arrays: Arrays,
-    kernels: [Function; 2],
-    launches: [Launch; 2],
+    /// What fills the records, if not another.
+    collect: Option<(Function, Launch)>,
+    update: (Function, Launch),
     actor_blocks: u32,
     n_metrics: usize,
     /// Adam's steps made.
@@ -79,7 +94,7 @@ struct Sizes {
 }
 
 impl SmallLearner {
-    /// Compiles for `envs` and allocates everything; begins with `state`.
+    /// Compiles for `envs`, of one agent each, and allocates everything; begins with `state`.
     ///
     /// # Errors
     /// Text that does not compile, too little memory, or tensors that do not fit.
@@ -88,46 +103,65 @@ impl SmallLearner {
         envs: &CudaVecEnv,
         state: &LearnerState,
     ) -> Result<Self> {
-        let (gpu, run) = (envs.gpu(), &config.run);
         let module = envs.kernels().compile(&text::source(config, envs.text()), Build::Release)?;
+        let mut this = Self::of_policy(config, (0, 0), envs.gpu(), &module)?;
+        let (name, launch) = collecting(config, envs.gpu().info().n_multiprocessors);
+        this.collect = Some((module.function(&name)?, launch));
+        this.n_reported = config.run.num_envs;
+        this.load(state)?;
+        Ok(this)
+    }
+
+    /// Policy number `index`, whose agents are numbered from `first_agent` on, with the update of
+    /// `module`; its weights are zeros, and another fills its records.
+    ///
+    /// # Errors
+    /// Too little memory, or kernels for another network.
+    fn of_policy(
+        config: &TrainConfig,
+        (index, first_agent): (usize, u32),
+        gpu: &Device,
+        module: &Module,
+    ) -> Result<Self> {
         let sizes = sizes(gpu, &module.function("small_sizes")?)?;
-        let places = Places::new(config);
+        let places = Places::of_policy(config, index);
         if sizes.n_parameters != places.total() {
             let (device, host) = (sizes.n_parameters, places.total());
             return Err(Error::Invalid(format!(
                 "the kernels lay out {device} parameters, the host {host}"
             )));
         }
-        let (epochs, minibatches) = text::updates(config);
-        let n_rows = run.num_envs;
-        let multiprocessors = gpu.info().n_multiprocessors;
-        let minibatch = (n_rows * run.num_steps).div_ceil(minibatches);
+        let (epochs, minibatches) = text::updates_of(config, index);
+        let plan = &config.policies[index];
+        let n_rows = config.run.num_envs * plan.n_agents(&config.spec);
+        let minibatch = (n_rows * config.run.num_steps).div_ceil(minibatches);
         let tiles = minibatch.div_ceil(TILE_ROWS) as u32;
-        let blocks = places.n_nets() as u32 * tiles;
+        let most = text::blocks_of(config, index) * gpu.info().n_multiprocessors;
         let update = Launch {
-            blocks: blocks.min(text::blocks(config) * multiprocessors),
+            blocks: (places.n_nets() as u32 * tiles).min(most),
             threads: GROUP_THREADS,
             shared_bytes: sizes.shared_bytes,
             cooperative: true,
         };
-        let (collect, collecting) = collecting(config, multiprocessors);
-        let mut this = Self {
-            places,
-            policy: config.policies[0].name.clone(),
+        let room = (n_rows, epochs * minibatches, update.blocks as usize);
+        Ok(Self {
+            policy: plan.name.clone(),
+            index,
+            first_agent,
             updates: epochs * minibatches,
             n_rows,
-            arrays: Arrays::new(gpu, config, &sizes, update.blocks as usize, epochs * minibatches)?,
-            kernels: [module.function(&collect)?, module.function("small_update")?],
-            launches: [collecting, update],
+            n_reported: 0,
+            arrays: Arrays::new(gpu, config, &sizes, room)?,
+            collect: None,
+            update: (module.function("small_update")?, update),
             actor_blocks: match places.n_nets() {
                 1 => update.blocks,
                 _ => actor_blocks(update.blocks, tiles),
             },
             n_metrics: sizes.n_metrics,
             n_steps: 0,
-        };
-        this.load(state)?;
-        Ok(this)
+            places,
+        })
     }
 
     /// Takes over weights and moments.
@@ -169,59 +203,72 @@ impl SmallLearner {
         n: u64,
     ) -> Result<Vec<Iterated>> {
         let at = |i: u64| progress.env_steps + i * config.steps_per_iteration();
-        let mut rows = schedule(config, self.n_steps, n, at);
-        rows.resize(self.arrays.schedule.len(), 0.0);
-        self.arrays.schedule.push(&rows)?;
+        self.begin(config, progress, n)?;
         for index in 0..n {
             let run = self.run_arg(config, progress, index);
-            self.launch(envs, &run)?;
+            self.collect(envs, &run)?;
+            self.learn(&run)?;
         }
         envs.tick((n * config.run.num_steps as u64) as u32)?;
-        self.n_steps += n * self.updates as u64;
-        let numbers = doubles(&self.arrays.metrics)?;
-        let rows = numbers.chunks_exact(self.n_metrics).take(n as usize).zip(0..);
-        rows.map(|(row, i)| iterated(row, config, at(i))).collect()
+        let rows = self.figures(n)?;
+        rows.iter().zip(0..).map(|(row, i)| iterated(row, config, at(i))).collect()
     }
 
-    /// `SmallRun`.
+    /// Gives the kernels the coefficients of the next `n` iterations, and counts their updates.
+    fn begin(&mut self, config: &TrainConfig, progress: Progress, n: u64) -> Result<()> {
+        let at = |i: u64| progress.env_steps + i * config.steps_per_iteration();
+        let mut rows = schedule_of(config, self.index, (self.n_steps, n), at);
+        rows.resize(self.arrays.schedule.len(), 0.0);
+        self.arrays.schedule.push(&rows)?;
+        self.n_steps += n * self.updates as u64;
+        Ok(())
+    }
+
+    /// Waits for what the first `n` iterations of a launch say of themselves, a row each.
+    fn figures(&self, n: u64) -> Result<Vec<Vec<f64>>> {
+        let numbers = doubles(&self.arrays.metrics)?;
+        Ok(numbers.chunks_exact(self.n_metrics).take(n as usize).map(<[f64]>::to_vec).collect())
+    }
+
+    /// Where in the run the kernels of iteration `index` of a launch are.
     fn run_arg(&self, config: &TrainConfig, progress: Progress, index: u64) -> Arg {
-        let mut bytes = progress.seed.to_le_bytes().to_vec();
-        for number in [
+        let numbers = [
             self.n_rows as u32,
-            config.run.num_envs as u32,
+            self.n_reported as u32,
             (progress.iteration + index) as u32,
             index as u32,
-            0,
+            self.first_agent,
             self.actor_blocks,
             (index * config.run.num_steps as u64) as u32,
-            0,
-        ] {
-            bytes.extend(number.to_le_bytes());
-        }
-        Arg::Struct("SmallRun", bytes)
+        ];
+        small_run(progress.seed, numbers)
     }
 
-    /// Starts one iteration.
-    fn launch(&self, envs: &CudaVecEnv, run: &Arg) -> Result<()> {
+    /// Starts a rollout.
+    fn collect(&self, envs: &CudaVecEnv, run: &Arg) -> Result<()> {
+        let Some((kernel, launch)) = &self.collect else { return Ok(()) };
         let whole = |array: &DeviceArray| Arg::array(array, array.len());
         let a = &self.arrays;
         let [tables, arrays, world] = envs.args().clone();
+        let args = [
+            run.clone(),
+            world,
+            arrays,
+            tables,
+            whole(&a.parameters[0]),
+            whole(&a.records),
+            whole(&a.episodes),
+            whole(&a.barrier),
+        ];
+        Ok(kernel.launch(launch, &args)?)
+    }
+
+    /// Starts to learn from the records; the barrier's counter is 0.
+    fn learn(&self, run: &Arg) -> Result<()> {
+        let whole = |array: &DeviceArray| Arg::array(array, array.len());
+        let a = &self.arrays;
         let [weights, moments, squares] = a.parameters.each_ref().map(whole);
-        let (records, barrier) = (whole(&a.records), whole(&a.barrier));
-        self.kernels[0].launch(
-            &self.launches[0],
-            &[
-                run.clone(),
-                world,
-                arrays,
-                tables,
-                weights.clone(),
-                records.clone(),
-                whole(&a.episodes),
-                barrier.clone(),
-            ],
-        )?;
-        let mut args = vec![run.clone(), weights, moments, squares, records];
+        let mut args = vec![run.clone(), weights, moments, squares, whole(&a.records)];
         args.extend([
             whole(&a.schedule),
             whole(&a.episodes),
@@ -231,71 +278,17 @@ impl SmallLearner {
             whole(&a.state),
             whole(&a.totals),
             whole(&a.metrics),
-            barrier,
+            whole(&a.barrier),
         ]);
-        Ok(self.kernels[1].launch(&self.launches[1], &args)?)
+        Ok(self.update.0.launch(&self.update.1, &args)?)
     }
 }
 
-/// What a row of the kernels' figures says of an iteration of a run with these keys.
-fn iterated(row: &[f64], config: &TrainConfig, env_steps: u64) -> Result<Iterated> {
-    let (plan, samples) = (&config.policies[0], config.steps_per_iteration() as f64);
-    let keys = &plan.config;
-    if row[17] != 0.0 {
-        let source = PolicyError::NonFiniteGradient { norm: row[16] };
-        return Err(Error::Policy { policy: plan.name.clone(), source });
-    }
-    let variance = |sum: f64, squares: f64| squares / samples - (sum / samples).powi(2);
-    let (all, missed) = (variance(row[0], row[1]), variance(row[2], row[3]));
-    let (vf_coef, ent_coef) = (keys.vf_coef.at(env_steps), keys.ent_coef.at(env_steps));
-    let policy = PolicyMetrics {
-        learning_rate: keys.learning_rate.at(env_steps),
-        loss: row[11] + vf_coef * row[12] - ent_coef * row[13],
-        policy_loss: row[11],
-        value_loss: row[12],
-        entropy: row[13],
-        approx_kl: row[14],
-        clip_fraction: row[15],
-        grad_norm: row[16],
-        explained_variance: if all > 0.0 { 1.0 - missed / all } else { 0.0 },
-    };
-    let spread = |sum: f64, max: f64, less: f64| match row[4] > 0.0 {
-        true => Spread { sum, min: -less, max },
-        false => Spread::default(),
-    };
-    let episodes = EpisodeTotals {
-        count: row[4] as u64,
-        length: spread(row[5], row[7], row[9]),
-        returns: vec![spread(row[6], row[8], row[10])],
-        statistics: Vec::new(),
-    };
-    Ok(Iterated { episodes, policies: vec![policy] })
-}
-
-/// Coefficients of the `n` iterations from `at(0)` on, a row each: of the value loss, of the entropy, and
-/// per minibatch Adam's step size and the inverse root of its second correction. Adam has made `done`
-/// steps.
-fn schedule(config: &TrainConfig, done: u64, n: u64, at: impl Fn(u64) -> u64) -> Vec<f32> {
-    let keys = &config.policies[0].config;
-    let (epochs, minibatches) = text::updates(config);
-    let (mut rows, mut step) = (Vec::new(), done);
-    for i in 0..n {
-        let learning_rate = keys.learning_rate.at(at(i));
-        rows.extend([keys.vf_coef.at(at(i)) as f32, keys.ent_coef.at(at(i)) as f32]);
-        for _ in 0..epochs * minibatches {
-            step += 1;
-            let t = step as f64;
-            rows.push((learning_rate / (1.0 - 0.9_f64.powf(t))) as f32);
-            rows.push((1.0 / (1.0 - 0.999_f64.powf(t)).sqrt()) as f32);
-        }
-    }
-    rows
-}
-
-/// Doubles that a kernel wrote.
-fn doubles(array: &DeviceArray) -> Result<Vec<f64>> {
-    let number = |word: &[u32]| f64::from_bits(u64::from(word[0]) | u64::from(word[1]) << 32);
-    Ok(array.pull::<u32>()?.chunks_exact(2).map(number).collect())
+/// `SmallRun`.
+fn small_run(seed: u64, numbers: [u32; 7]) -> Arg {
+    let mut bytes = seed.to_le_bytes().to_vec();
+    numbers.iter().chain(&[0]).for_each(|number| bytes.extend(number.to_le_bytes()));
+    Arg::Struct("SmallRun", bytes)
 }
 
 /// The kernel that collects, and how it is launched: one that takes few replicas at a time for as long as
@@ -343,19 +336,18 @@ fn sizes(gpu: &Device, kernel: &Function) -> Result<Sizes> {
 }
 
 impl Arrays {
+    /// Room for the records of `n` rows, and for updates of so many minibatches by so many blocks.
     fn new(
         gpu: &Device,
         config: &TrainConfig,
         sizes: &Sizes,
-        blocks: usize,
-        updates: usize,
+        (n, updates, blocks): (usize, usize, usize),
     ) -> Result<Self> {
         let array = |name: &str, dtype, shape: &[usize]| {
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
         };
         let parameters = |name| array(name, DType::F32, &[sizes.n_parameters]);
         let rows = config.run.num_steps + 1 + text::cuts(config) as usize;
-        let n = config.run.num_envs;
         let most = MOST_ITERATIONS as usize;
         Ok(Self {
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],

@@ -108,8 +108,8 @@ __device__ __forceinline__ void load_inputs(u32 (&x)[R][KX / 16][4], const unsig
 
 // Two words of activations from an accumulator.
 __device__ __forceinline__ void pack_active(const float (&c)[4], u32 (&h)[2]) {
-    h[0] = pack_halves(activate(c[0]), activate(c[1]));
-    h[1] = pack_halves(activate(c[2]), activate(c[3]));
+    h[0] = RELU ? pack_positive(c[0], c[1]) : pack_halves(activate(c[0]), activate(c[1]));
+    h[1] = RELU ? pack_positive(c[2], c[3]) : pack_halves(activate(c[2]), activate(c[3]));
 }
 
 // c += h b for features 16 k to 16 k + 15.

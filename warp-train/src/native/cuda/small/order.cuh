@@ -7,7 +7,8 @@
 #include "gradient.cuh"
 
 #define N_UPDATES (EPOCHS * MINIBATCHES)
-#define N_STAGES (HID * ROWS * BLOCKS <= 64 && !LEAN ? 2 : 1)
+// Two blocks of a multiprocessor have room for two of them where inputs are few.
+#define N_STAGES (HID * ROWS * BLOCKS <= 64 && (BLOCKS == 1 || KX <= 16) && !LEAN ? 2 : 1)
 // Whether a thread holds weights and moments in registers.
 #define KEEPS_STATE (OWN_TILES <= 6 && ROWS * BLOCKS == 1 && !LEAN)
 // Doubles that a block reports: 16 sums, then two per minibatch.
@@ -49,8 +50,8 @@ struct UpdateShared {
             float4 parts[GROUP_THREADS];
         };
     };
-    // Weights and moments of the wide tiles, by thread, where they have a place here.
-    float4 wide[LEAN ? 3 * WIDE_TILES * GROUP_THREADS : 1];
+    // Moments of the wide tiles, by thread, where they have a place here.
+    float4 wide[LEAN ? 2 * WIDE_TILES * GROUP_THREADS : 1];
     NetShared net;
     float norms[8];
     float pair[2][2];
@@ -80,14 +81,18 @@ struct Order {
     int shift;
     WarpWords key;
 
-    __device__ __forceinline__ Order(const SmallRun& run, u32 n, int epoch) : n(n) {
+    __device__ __forceinline__ Order(u32 n, WarpWords key) : n(n), key(key) {
         int bits = n > 1u ? 32 - __clz((int)(n - 1u)) : 1;
         mask = bits >= 32 ? 0xffffffffu : (1u << bits) - 1u;
         shift = (bits + 1) / 2;
+    }
+    __device__ __forceinline__ Order(const SmallRun& run, u32 n, int epoch)
+        : Order(n, key_of(run, epoch)) {}
+    static __device__ __forceinline__ WarpWords key_of(const SmallRun& run, int epoch) {
         WarpDraw draw = warp_draw(run.seed, run.policy, run.iteration, WARP_PURPOSE_SHUFFLE);
         draw = warp_draw_agent(&draw, (u32)epoch);
         warp_draw_u32(&draw);
-        key = draw.block;
+        return draw.block;
     }
     // A round: odd factors and shifts by half of the bits or more can be taken back.
     __device__ __forceinline__ u32 forth(u32 i, u32 add, u32 factor) const {
@@ -139,12 +144,12 @@ __device__ __forceinline__ const uint4* record_at(const u32* records, u32 number
 
 // Sets rows of inputs to 0: columns beyond those that are stored stay so.
 __device__ __forceinline__ void clear_inputs(unsigned short* rows, int n_rows) {
-    for (int i = threadIdx.x; i < n_rows * LDX / 2; i += GROUP_THREADS) ((u32*)rows)[i] = 0u;
+    for (int i = group_thread(); i < n_rows * LDX / 2; i += GROUP_THREADS) ((u32*)rows)[i] = 0u;
 }
 
-// Sizes that the host needs to know.
-extern "C" __global__ void small_sizes(u32* sizes) {
-    sizes[0] = (u32)sizeof(UpdateShared);
+// Sizes that the host needs to know; a block of the launch has `shared_bytes`.
+__device__ __forceinline__ void write_sizes(u32* sizes, unsigned long long shared_bytes) {
+    sizes[0] = (u32)shared_bytes;
     sizes[1] = N_NETS * N_PARAMETERS;
     sizes[2] = RECORD_UNITS;
     sizes[3] = OWN_TILES * GROUP_THREADS * 4;

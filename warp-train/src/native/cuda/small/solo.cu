@@ -1,15 +1,32 @@
-// Whole runs of few replicas in one launch: a block per network, the blocks of a run as a cluster, as
-// many runs side by side as the device holds.
+// Whole runs of few replicas in one launch: a block has one run or two, as many runs side by side as the
+// device holds.
 //
-// Nothing is summed over more than a run's one or two blocks, so a run does not depend on how many
-// others there are. All that one iteration leaves to the next is in shared memory, registers and arrays
-// of the run's own; the host is needed when the schedule ends.
+// A block's groups learn, one per network; a few warps more collect. With two runs they take turns: while
+// the groups learn from one run's rollout, the collectors, which mostly wait for one result after the
+// other, are at the other run's. Weights and moments of the run that learns lie in shared memory, those of
+// the other one in memory; the collectors have their weights in registers.
 //
-// Needs what collect_few.cu, advantages.cuh and descent.cuh need. For up to eight replicas
-// a run.
+// Nothing is summed over more than a run's own groups, so a run does not depend on how many others there
+// are, nor on which of them shares its block. All that one iteration leaves to the next is in the run's
+// own arrays; the host is needed when the schedule ends.
+//
+// Needs what collect_few.cu, advantages.cuh and descent.cuh need; MOST_TILES. For up to eight replicas a run.
+#define GROUPS N_NETS
+#define FEW_PARTS 2
 #include "collect_few.cu"
 #include "advantages.cuh"
-#include "descent.cuh"
+#include "weights.cuh"
+
+#define SOLO_LEARNERS (N_NETS * GROUP_THREADS)
+#define SOLO_THREADS (SOLO_LEARNERS + FEW_THREADS)
+
+struct SoloShared {
+    UpdateShared nets[N_NETS];
+    FewShared place;
+    WarpWords keys[EPOCHS];  // of the epochs' orders
+    // Of gradients, by warp; two minibatches take turns.
+    float squares[2][SOLO_LEARNERS / 32];
+};
 
 extern __shared__ __align__(128) unsigned char solo_shared[];
 
@@ -21,46 +38,73 @@ struct SoloRun {
     u32 begins;        // whether episodes begin with the launch
     u32 schedules;     // rows from one run's schedule to the next's; 0: all have the same
     u32 n_metrics;     // rows of figures of a run
+    u32 n_runs;
+    u32 first_run;     // number of the first among those whose replicas the environment's arrays hold
+    u32 steps_before;  // steps done that the counter of steps does not know
 };
 
-// Waits for the run's other block, whose writes are seen from then on.
-__device__ __forceinline__ void run_wait() {
-    if (N_NETS == 1) {
-        __syncthreads();
-        return;
+// Where the runs' numbers lie, one run after the other.
+struct SoloArrays {
+    const unsigned long long* seeds;
+    float *parameters, *exp_avg, *exp_avg_sq;
+    u32* records;
+    const float* schedule;
+    float *episodes, *state;
+    double *totals, *metrics;
+
+    __device__ __forceinline__ u32* records_of(const SoloRun& solo, u32 run) const {
+        unsigned long long rows = (N_STEPS + 1 + CUTS) * solo.n_envs;
+        return records + run * rows * (RECORD_UNITS * 4);
     }
-    asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
+    __device__ __forceinline__ Memory memory_of(u32 run, int net) const {
+        unsigned long long number = run * N_NETS + net, at = number * N_PARAMETERS;
+        return {parameters + at, exp_avg + at, exp_avg_sq + at,
+                (float4*)state + number * 3 * OWN_TILES * GROUP_THREADS};
+    }
+};
+
+// The groups wait for each other; collectors don't take part.
+__device__ __forceinline__ void learners_wait() {
+    asm volatile("bar.sync 4, %0;" ::"n"(SOLO_LEARNERS) : "memory");
+}
+// From when on the collectors have the policy's weights in registers.
+__device__ __forceinline__ void weights_are_taken() {
+    asm volatile("bar.arrive 5, %0;" ::"n"(SOLO_THREADS) : "memory");
+}
+__device__ __forceinline__ void wait_until_weights_are_taken() {
+    asm volatile("bar.sync 5, %0;" ::"n"(SOLO_THREADS) : "memory");
 }
 
-// The norm over both networks from this block's sum of squares, `turn` by turn in another place.
-__device__ __forceinline__ float run_norm(UpdateShared& shared, float squares, u32 rank, int turn) {
+// The norm over all networks from this thread's sum of squares.
+__device__ __forceinline__ float run_norm(SoloShared& all, float squares, int turn) {
     squares = warp_sum(squares);
-    if ((threadIdx.x & 31) == 0) shared.norms[threadIdx.x / 32] = squares;
-    __syncthreads();
-    if (threadIdx.x < N_NETS) {
-        float sum = 0.0f;
-        for (int i = 0; i < 8; ++i) sum += shared.norms[i];
-        u32 place = shared_address(&shared.pair[turn][rank]), there;
-        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(place), "r"(threadIdx.x));
-        asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(sum) : "memory");
+    if ((threadIdx.x & 31) == 0) all.squares[turn][threadIdx.x / 32] = squares;
+    learners_wait();
+    float sum = 0.0f;
+#pragma unroll
+    for (int net = 0; net < N_NETS; ++net) {
+        float of_net = 0.0f;
+#pragma unroll
+        for (int i = 0; i < GROUP_THREADS / 32; ++i) of_net += all.squares[turn][net * 8 + i];
+        sum += of_net;
     }
-    run_wait();
-    float sum = shared.pair[turn][0];
-    if (N_NETS == 2) sum += shared.pair[turn][1];
     return sqrtf(sum);
 }
 
-// The rollout of all of a run's replicas; a function of its own, as its loop needs the registers.
-__device__ __noinline__ void solo_collect(const SoloRun& solo, const WarpRun& world,
-                                          const WarpArrays& arrays, const WarpTables& tables,
-                                          u32* records, float* episodes, u32 first, u32 index) {
-    UpdateShared& shared = *(UpdateShared*)solo_shared;
-    if (threadIdx.x >= FEW_THREADS) return;
-    FewShared& place = *(FewShared*)shared.stage[0].h(1);
-    u32 row = (threadIdx.x & 31) / 4, before = *arrays.run_step + index * N_STEPS;
-    bool writes = row < solo.n_envs && threadIdx.x < 32 && (threadIdx.x & 3) == 0;
+// The rollouts of iteration `index` of run `number`.
+__device__ __forceinline__ void solo_collect(SoloShared& all, const SoloRun& solo, const WarpRun& launch,
+                                             const WarpArrays& arrays, const WarpTables& tables,
+                                             const SoloArrays& runs, FewNet& net, u32 number, u32 index) {
+    u32 lane = threadIdx.x & 31, warp = (threadIdx.x - SOLO_LEARNERS) / 32;
+    u32 row = lane / 4, first = (solo.first_run + number) * solo.n_envs;
+    u32 before = *arrays.run_step + solo.steps_before + index * N_STEPS;
+    bool writes = row < solo.n_envs && warp == 0 && (lane & 3) == 0;
     row = row < solo.n_envs ? row : solo.n_envs - 1;
+    u32* records = runs.records_of(solo, number);
+    // Its replicas draw as if there were no others.
+    WarpRun world = launch;
+    world.seed = world.start_seed = runs.seeds[number];
+    world.first_replica = 0u - first;
     Env env = warp_env(tables);
     Replica replica;
     replica.begin(env, arrays, before, first + row, row);
@@ -70,105 +114,142 @@ __device__ __noinline__ void solo_collect(const SoloRun& solo, const WarpRun& wo
         replica.total = 0.0f;
         replica.seen.look(env, replica.state, nullptr);
     }
-    collect_few(replica, env, world, arrays, shared.net, place, records, solo.n_envs, writes);
-    if (writes) replica.finish(env, arrays, records, episodes, solo.n_envs);
+    collect_few(replica, env, world, arrays, net, warp, all.place, records, solo.n_envs, writes);
+    if (writes)
+        replica.finish(env, arrays, records, runs.episodes + number * 7 * solo.n_envs, solo.n_envs);
 }
 
-// Memory of one run, and its place among the launch's.
-struct SoloMemory {
-    u32* records;
-    float* episodes;
-    const float* schedule;
-    double* totals;
-    double* metrics;
-    u32 first;  // of its replicas in the environment's arrays
-};
+// Means and deviations of all minibatches' advantages, each by a warp.
+__device__ __forceinline__ void minibatch_moments(SoloShared& all, const u32* records, const SmallRun& run) {
+    u32 n = N_STEPS * run.n_rows;
+    for (int u = threadIdx.x / 32; u < N_UPDATES; u += SOLO_LEARNERS / 32) {
+        Order order(n, all.keys[u / MINIBATCHES]);
+        u32 start = minibatch_start(n, u % MINIBATCHES), end = minibatch_start(n, u % MINIBATCHES + 1);
+        float sum = 0.0f, squares = 0.0f;
+#pragma unroll 4
+        for (u32 at = start + (threadIdx.x & 31); at < end; at += 32) {
+            float x = __ldcg((const float*)(record_at(records, order.at(at)) + X_UNITS) + 3);
+            sum += x;
+            squares += x * x;
+        }
+        double total = warp_sum((double)sum), total_squares = warp_sum((double)squares);
+        if ((threadIdx.x & 31) < N_NETS)
+            write_moments(all.nets[threadIdx.x & 31], u, end - start, total, total_squares);
+    }
+}
 
+// One group's part in an update of run `number` after its rollout of iteration `index`.
 template <int NET>
-__device__ void solo_run(UpdateShared& shared, const SoloRun& solo, const WarpRun& world,
-                         const WarpArrays& arrays, const WarpTables& tables,
-                         const SoloMemory& run_memory, const Memory& memory, u32 rank) {
-    Own<NET> mine;
-    mine.load(shared, memory);
-    SmallRun run = {world.seed, solo.n_envs, solo.n_envs, 0u, 0u, FIRST_AGENT, 0u, 0u, 0u};
-    Fellows blocks = {rank, N_NETS};
-    const SoloMemory& at = run_memory;
-    int turn = 0;
+__device__ __forceinline__ void solo_update(SoloShared& all, const SoloRun& solo, const SoloArrays& runs,
+                                            Weights<NET>& mine, u32 number, u32 index) {
+    constexpr Fellows blocks = {NET, N_NETS};
+    UpdateShared& shared = all.nets[NET];
+    SmallRun run = {runs.seeds[number], solo.n_envs, solo.n_envs, solo.iteration + index, 0u,
+                    FIRST_AGENT, 0u, 0u, 0u};
+    u32* records = runs.records_of(solo, number);
+    double* totals = runs.totals + number * N_TOTALS * N_NETS;
+    clear_inputs(shared.value_rows.x, 8 * 32);
+    if (threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
+    // Every network is in its place.
+    learners_wait();
+    write_values(shared, all.nets[N_NETS - 1].net, records, run, blocks);
+    learners_wait();
+    write_advantages(shared, records, runs.episodes + number * 7 * solo.n_envs, totals, run, blocks);
+    learners_wait();
+    if (NORM_ADV) minibatch_moments(all, records, run);
+    learners_wait();
+    const float* row = runs.schedule +
+                       ((unsigned long long)number * solo.schedules + index) * SCHEDULE_WIDTH;
+    Minibatches<NET> minibatches(run, records, {0u, 1u}, row, all.keys);
+    float norms = 0.0f, broken = 0.0f;
+    mine.has_taken();
 #pragma unroll 1
-    for (u32 index = 0; index < solo.n_iterations; ++index) {
-        run.iteration = solo.iteration + index;
-        if (Role<NET>::policy)
-            solo_collect(solo, world, arrays, tables, at.records, at.episodes, at.first, index);
-        run_wait();
-        if (Role<NET>::value) {
-            clear_inputs(shared.value_rows.x, 8 * 32);
-            __syncthreads();
-            write_values(shared, at.records, run, {0u, 1u});
-        }
-        run_wait();
-        write_advantages(shared, at.records, at.episodes, at.totals, run, blocks);
-        run_wait();
-        if (NORM_ADV) read_moments(shared, at.totals, run, N_NETS);
-        __syncthreads();
-        const float* row = at.schedule + (unsigned long long)index * SCHEDULE_WIDTH;
-        Minibatches<NET> minibatches(run, at.records, {0u, 1u}, row);
-        float norms = 0.0f, broken = 0.0f;
+    for (int u = 0; u < N_UPDATES; ++u) {
+        OwnTiles own = {};
+        float one = minibatches.add(shared, u, own);
+        typename Weights<NET>::Ahead ahead;
+        mine.fetch(ahead);
+        float step_size = row[2 + 2 * u], inverse_root = row[3 + 2 * u];
+        float norm = one * run_norm(all, mine.squares(shared.stage[0], own), u & 1);
+        norms += norm;
+        if (norm < 3.0e38f)
+            mine.step(shared.net, shared.stage[0], ahead, own, one * clip_of(norm), step_size,
+                      inverse_root);
+        else
+            broken = 1.0f;
+        group_wait(NET);
+    }
+    LossSums sums = minibatches.sums;
+    write_losses(shared, sums, totals, blocks);
+    learners_wait();
+    if (threadIdx.x < 32) {
+        double* metrics = runs.metrics + ((unsigned long long)number * solo.n_metrics + index) * N_METRICS;
+        write_metrics(totals, N_NETS, norms, broken, metrics);
+    }
+}
+
+// At turn t the collectors are at run t % 2 of the block's and its iteration t / 2, and the groups at
+// what the turn before collected.
+template <int NET>
+__device__ __forceinline__ void solo_learn(SoloShared& all, const SoloRun& solo, const SoloArrays& runs) {
+    UpdateShared& shared = all.nets[NET];
+    Weights<NET> mine(shared);
+    u32 own = blockIdx.x, other = own + gridDim.x, held = own;
+    clear_inputs(shared.stage[0].x, TILE_ROWS);
+    load_net(shared.net, runs.memory_of(own, NET).parameters, group_thread(), GROUP_THREADS);
+    if (other < solo.n_runs) mine.bring(runs.memory_of(other, NET));
+    mine.bring(runs.memory_of(own, NET));
+    group_wait(NET);
+    mine.take(runs.memory_of(own, NET), shared.net);
+    __syncthreads();
 #pragma unroll 1
-        for (int u = 0; u < N_UPDATES; ++u) {
-            OwnTiles own = {};
-            float one = minibatches.add(shared, u, own), squares = 0.0f;
-            float4 g[OWN_TILES];
-#pragma unroll
-            for (int t = 0; t < OWN_TILES; ++t) {
-                float4 x = mine.gradient(own, t);
-                g[t] = make_float4(x.x * one, x.y * one, x.z * one, x.w * one);
-                squares += g[t].x * g[t].x + g[t].y * g[t].y + g[t].z * g[t].z + g[t].w * g[t].w;
+    for (u32 turn = 0; turn <= 2 * solo.n_iterations; ++turn) {
+        u32 number = turn & 1 ? own : other;
+        wait_until_weights_are_taken();
+        if (number < solo.n_runs) {
+            if (number != held) {
+                mine.has_taken();
+                mine.put_away();
+                mine.take(runs.memory_of(number, NET), shared.net);
+                held = number;
             }
-            typename Own<NET>::Ahead ahead;
-            mine.fetch(ahead);
-            float norm = run_norm(shared, squares, rank, turn);
-            turn = 1 - turn;
-            norms += norm;
-            if (norm < 3.0e38f)
-                mine.step(shared.net, ahead, g, clip_of(norm), row[2 + 2 * u], row[3 + 2 * u]);
-            else
-                broken = 1.0f;
-            __syncthreads();
+            if (turn > 0)
+                solo_update(all, solo, runs, mine, number, (turn - 1) / 2);
         }
-        write_losses(shared, minibatches.sums, at.totals, blocks);
-        run_wait();
-        if (rank == 0 && threadIdx.x < 32)
-            write_metrics(at.totals, N_NETS, norms, broken, at.metrics + index * N_METRICS);
         __syncthreads();
     }
-    mine.store(memory);
+    mine.has_taken();
+    mine.put_away();
+    mine.give_back(runs.memory_of(held, NET));
+    u32 last = held == own ? other : own;
+    if (last < solo.n_runs) {
+        mine.memory = runs.memory_of(last, NET).state + group_thread();
+        mine.give_back(runs.memory_of(last, NET));
+    }
 }
 
-extern "C" __global__ void __cluster_dims__(N_NETS, 1, 1) __launch_bounds__(256, BLOCKS)
+extern "C" __global__ void __launch_bounds__(SOLO_THREADS, 1)
     small_solo(SoloRun solo, WarpRun world, WarpArrays arrays, WarpTables tables,
                const unsigned long long* seeds, float* parameters, float* exp_avg,
                float* exp_avg_sq, u32* records, const float* schedule, float* episodes,
                float* state, double* totals, double* metrics) {
-    UpdateShared& shared = *(UpdateShared*)solo_shared;
-    u32 number = blockIdx.x / N_NETS, rank = blockIdx.x % N_NETS;
-    unsigned long long n = number, words = RECORD_UNITS * 4;
-    u32 offset = number * N_NETS * N_PARAMETERS + rank * N_PARAMETERS;
-    Memory own = {parameters + offset, exp_avg + offset, exp_avg_sq + offset,
-                  (float4*)state + (unsigned long long)blockIdx.x * 3 * OWN_TILES * GROUP_THREADS};
-    SoloMemory at = {records + n * (N_STEPS + 1 + CUTS) * solo.n_envs * words,
-                     episodes + n * 7 * solo.n_envs,
-                     schedule + n * solo.schedules * SCHEDULE_WIDTH,
-                     totals + n * N_TOTALS * N_NETS,
-                     metrics + n * solo.n_metrics * N_METRICS,
-                     number * solo.n_envs};
-    // Its replicas draw as if there were no others.
-    world.seed = world.start_seed = seeds[number];
-    world.first_replica = 0u - at.first;
-    for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);
-    load_net(shared.net, own.parameters, threadIdx.x, GROUP_THREADS);
+    SoloShared& all = *(SoloShared*)solo_shared;
+    SoloArrays runs = {seeds,    parameters, exp_avg, exp_avg_sq, records,
+                       schedule, episodes,   state,   totals,     metrics};
+    if (threadIdx.x < GROUP_THREADS) return solo_learn<0>(all, solo, runs);
+    if (threadIdx.x < SOLO_LEARNERS) return solo_learn<N_NETS - 1>(all, solo, runs);
     __syncthreads();
-    if (rank == 0)
-        solo_run<0>(shared, solo, world, arrays, tables, at, own, rank);
-    else
-        solo_run<SHARED_TRUNK ? 0 : 1>(shared, solo, world, arrays, tables, at, own, rank);
+#pragma unroll 1
+    for (u32 turn = 0; turn <= 2 * solo.n_iterations; ++turn) {
+        u32 number = blockIdx.x + (turn & 1) * gridDim.x;
+        bool collects = turn < 2 * solo.n_iterations && number < solo.n_runs;
+        FewNet net;
+        if (collects) net.load(all.nets[0].net, (threadIdx.x - SOLO_LEARNERS) / 32);
+        weights_are_taken();
+        if (collects) solo_collect(all, solo, world, arrays, tables, runs, net, number, turn / 2);
+        __syncthreads();
+    }
 }
+
+// Sizes that the host needs to know.
+extern "C" __global__ void small_sizes(u32* sizes) { write_sizes(sizes, sizeof(SoloShared)); }

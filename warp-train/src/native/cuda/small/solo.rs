@@ -1,21 +1,24 @@
-//! Runs of few replicas: many iterations of many runs in one launch, a block per network.
+//! Runs of few replicas: many iterations of many runs in one launch, one or two runs a block.
 
+use super::figures::as_doubles;
 use super::layout::{Places, pack_all, unpack_all};
-use super::{EPISODE_FIGURES, GROUP_THREADS, Sizes, doubles, iterated, schedule, sizes, text};
+use super::{EPISODE_FIGURES, GROUP_THREADS, Sizes, iterated, schedule, sizes, text};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
 use warp_core::DType;
-use warp_func::cuda::{Arg, Build, CudaVecEnv, DeviceArray, Function, Launch};
+use warp_func::cuda::{Arg, Build, CudaVecEnv, Device, DeviceArray, Function, Launch};
 
 /// Iterations of one launch at most: what its schedule and its figures have room for.
-pub(in super::super) const MOST_ITERATIONS: u64 = 64;
+pub(in super::super) const MOST_ITERATIONS: u64 = 256;
 
 /// Some runs that differ in their seeds, weights and schedules, side by side on one device.
 #[derive(Debug)]
 pub(in super::super) struct SoloLearner {
     places: Places,
     configs: Vec<TrainConfig>,
+    /// The first run's number among those whose replicas the environments hold.
+    first_run: usize,
     kernel: Function,
     launch: Launch,
     sizes: Sizes,
@@ -37,99 +40,79 @@ struct Work {
 }
 
 impl SoloLearner {
-    /// Compiles for `envs`, which hold the replicas of all runs one after the other, and allocates
-    /// everything; the runs begin with `states`.
+    /// Compiles for `envs` and runs like that of `config`, and allocates everything for up to `room` of
+    /// them at a time, each with a schedule of its own or all with the same; they have to be loaded.
     ///
     /// # Errors
-    /// Text that does not compile, too little memory, or tensors that do not fit.
+    /// Text that does not compile, or too little memory.
     pub(in super::super) fn new(
-        configs: Vec<TrainConfig>,
+        config: &TrainConfig,
         envs: &CudaVecEnv,
-        states: &[LearnerState],
+        (room, own_schedules): (usize, bool),
     ) -> Result<Self> {
-        let (gpu, first) = (envs.gpu(), &configs[0]);
-        let module =
-            envs.kernels().compile(&text::solo_source(first, envs.text()), Build::Release)?;
+        let gpu = envs.gpu();
+        let source = text::solo_source(config, envs.text());
+        let module = envs.kernels().compile(&source, Build::Release)?;
         let sizes = sizes(gpu, &module.function("small_sizes")?)?;
-        let places = Places::new(first);
-        let n = configs.len();
-        let array = |name: &str, dtype, shape: &[usize]| {
-            Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
-        };
-        let parameters = |name| array(name, DType::F32, &[n, places.total()]);
-        let seeds: Vec<u32> = configs
-            .iter()
-            .flat_map(|config| [config.run.seed as u32, (config.run.seed >> 32) as u32])
-            .collect();
-        let (nets, replicas) = (places.n_nets(), first.run.num_envs);
-        let rows = first.run.num_steps + 1 + text::cuts(first) as usize;
-        let (epochs, minibatches) = text::updates(first);
-        let most = MOST_ITERATIONS as usize;
-        // Runs of one and the same schedule share it.
-        let schedules = if Self::share_schedule(&configs) { 1 } else { n };
-        let work = Work {
-            seeds: DeviceArray::from_slice(gpu, "seeds", &[n, 2], &seeds)?,
-            records: array("records", DType::U32, &[n, rows, replicas, 4 * sizes.record_units])?,
-            schedule: array(
-                "schedule",
-                DType::F32,
-                &[schedules, most, 2 + 2 * epochs * minibatches],
-            )?,
-            episodes: array("episodes", DType::F32, &[n, EPISODE_FIGURES, replicas])?,
-            state: array("optimiser", DType::F32, &[n, nets, 3, sizes.own])?,
-            totals: array("totals", DType::U32, &[n, nets, 2 * sizes.n_totals])?,
-            metrics: array("metrics", DType::U32, &[n, most, 2 * sizes.n_metrics])?,
+        let places = Places::new(config);
+        let parameters = |name| {
+            Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::F32, &[room, places.total()])?)
         };
         let launch = Launch {
-            blocks: (n * nets) as u32,
-            threads: GROUP_THREADS,
+            blocks: 0,
+            threads: places.n_nets() as u32 * GROUP_THREADS + collectors(config),
             shared_bytes: sizes.shared_bytes,
             cooperative: false,
         };
-        let mut this = Self {
-            places,
+        Ok(Self {
+            configs: Vec::new(),
+            first_run: 0,
             kernel: module.function("small_solo")?,
             launch,
-            sizes,
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
-            work,
+            work: Work::new(gpu, config, &sizes, (room, if own_schedules { room } else { 1 }))?,
+            places,
+            sizes,
             n_steps: 0,
-            configs,
-        };
-        this.load(states)?;
-        Ok(this)
+        })
     }
 
-    fn share_schedule(configs: &[TrainConfig]) -> bool {
+    /// Whether two runs have the same schedule.
+    pub(in super::super) fn share_schedule(one: &TrainConfig, other: &TrainConfig) -> bool {
         let keys = |config: &TrainConfig| {
             let keys = &config.policies[0].config;
             (keys.learning_rate.clone(), keys.vf_coef.clone(), keys.ent_coef.clone())
         };
-        configs.iter().all(|config| keys(config) == keys(&configs[0]))
+        keys(one) == keys(other)
     }
 
-    /// Takes over the runs' weights and moments.
+    /// Takes on `runs`; the environments hold their replicas from run number `first_run` on.
+    ///
+    /// # Errors
+    /// More runs than there is room for, or whatever went wrong on the device.
+    pub(in super::super) fn load(&mut self, runs: PackedRuns, first_run: usize) -> Result<()> {
+        for (array, numbers) in self.parameters.iter().zip(&runs.parameters) {
+            array.push(numbers)?;
+        }
+        let seed = |config: &TrainConfig| [config.run.seed as u32, (config.run.seed >> 32) as u32];
+        let mut seeds: Vec<u32> = runs.configs.iter().flat_map(seed).collect();
+        seeds.resize(self.work.seeds.len(), 0);
+        self.work.seeds.push(&seeds)?;
+        // Two runs share a block as soon as not every run has a multiprocessor to itself.
+        let n = runs.configs.len();
+        let alone = n <= self.work.seeds.device().info().n_multiprocessors as usize;
+        self.launch.blocks = if alone { n } else { n.div_ceil(2) } as u32;
+        (self.configs, self.n_steps, self.first_run) = (runs.configs, runs.n_steps, first_run);
+        Ok(())
+    }
+
+    /// The same runs, from other states.
     ///
     /// # Errors
     /// Tensors that do not fit.
-    pub(in super::super) fn load(&mut self, states: &[LearnerState]) -> Result<()> {
-        let total = self.places.total();
-        let mut packed = vec![Vec::new(); states.len()];
-        each_run(&mut packed, |run, packed| {
-            let policy = &self.configs[run].policies[0].name;
-            *packed = pack_all(&self.places, policy, &states[run])?;
-            Ok(())
-        })?;
-        let part = |kind: usize| -> Vec<f32> {
-            packed.iter().flat_map(|p| &p[kind * total..(kind + 1) * total]).copied().collect()
-        };
-        let all = [part(0), part(1), part(2)];
-        for (array, all) in self.parameters.iter().zip(&all) {
-            array.push(all)?;
-        }
-        let steps = states.first().and_then(|state| state.optimizer_steps.first());
-        self.n_steps = steps.map_or(0, |(_, steps)| *steps);
-        Ok(())
+    pub(in super::super) fn reload(&mut self, states: &[LearnerState]) -> Result<()> {
+        let room = self.parameters[0].shape()[0];
+        self.load(PackedRuns::new(self.configs.clone(), states, room)?, self.first_run)
     }
 
     /// Writes the runs' weights and moments into `states`, which have all tensors already.
@@ -137,42 +120,33 @@ impl SoloLearner {
     /// # Errors
     /// Whatever went wrong on the device.
     pub(in super::super) fn store(&self, states: &mut [LearnerState]) -> Result<()> {
-        let total = self.places.total();
-        let arrays = self.parameters.iter().map(DeviceArray::pull::<f32>);
-        let arrays = arrays.collect::<std::result::Result<Vec<_>, _>>()?;
-        each_run(states, |run, state| {
-            let all: Vec<f32> =
-                arrays.iter().flat_map(|a| &a[run * total..(run + 1) * total]).copied().collect();
-            unpack_all(&self.places, &self.configs[run].policies[0].name, &all, state)?;
-            state.optimizer_steps.iter_mut().for_each(|(_, steps)| *steps = self.n_steps);
-            Ok(())
-        })
+        self.trained()?.store(&self.configs[0].policies[0].name, states)
     }
 
-    /// Starts `n` iterations, at most [`MOST_ITERATIONS`], behind the `iteration` that are done; with
-    /// `begins` episodes begin with them.
+    /// The runs' weights and moments, as they are now.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    pub(in super::super) fn trained(&self) -> Result<Trained> {
+        let arrays = self.parameters.iter().map(DeviceArray::pull::<f32>);
+        let arrays = arrays.collect::<std::result::Result<Vec<_>, _>>()?;
+        Ok(Trained { places: self.places, arrays, n_steps: self.n_steps })
+    }
+
+    /// Starts `n` iterations, at most [`MOST_ITERATIONS`], behind the `iteration` that are done, of which
+    /// the environments have counted the steps of all but `uncounted`; with `begins` episodes begin.
     ///
     /// # Errors
     /// A driver that refuses.
     pub(in super::super) fn start(
         &mut self,
-        envs: &mut CudaVecEnv,
-        iteration: u64,
-        n: u64,
+        envs: &CudaVecEnv,
+        (iteration, n, uncounted): (u64, u64, u64),
         begins: bool,
     ) -> Result<()> {
+        let n_schedules = self.push_schedule(iteration, n)?;
         let first = &self.configs[0];
-        let n_schedules = self.work.schedule.shape()[0];
         let most = MOST_ITERATIONS as usize;
-        let width = self.work.schedule.shape()[2];
-        let mut rows = Vec::with_capacity(self.work.schedule.len());
-        for config in &self.configs[..n_schedules] {
-            let at = |i: u64| (iteration + i) * config.steps_per_iteration();
-            let mut own = schedule(config, self.n_steps, n, at);
-            own.resize(most * width, 0.0);
-            rows.extend(own);
-        }
-        self.work.schedule.push(&rows)?;
         let numbers = [
             first.run.num_envs as u32,
             iteration as u32,
@@ -180,6 +154,9 @@ impl SoloLearner {
             u32::from(begins),
             if n_schedules > 1 { most as u32 } else { 0 },
             most as u32,
+            self.configs.len() as u32,
+            self.first_run as u32,
+            (uncounted * first.run.num_steps as u64) as u32,
         ];
         let bytes = numbers.into_iter().flat_map(u32::to_le_bytes).collect();
         let whole = |array: &DeviceArray| Arg::array(array, array.len());
@@ -190,10 +167,27 @@ impl SoloLearner {
         args.extend([weights, moments, squares, whole(&w.records), whole(&w.schedule)]);
         args.extend([&w.episodes, &w.state, &w.totals, &w.metrics].map(whole));
         self.kernel.launch(&self.launch, &args)?;
-        envs.tick((n * first.run.num_steps as u64) as u32)?;
         let (epochs, minibatches) = text::updates(first);
         self.n_steps += n * (epochs * minibatches) as u64;
         Ok(())
+    }
+
+    /// Fills in the coefficients of `n` iterations; returns how many runs have their own.
+    fn push_schedule(&self, iteration: u64, n: u64) -> Result<usize> {
+        let shape = self.work.schedule.shape();
+        let (n_schedules, len) = (shape[0].min(self.configs.len()), shape[1] * shape[2]);
+        let mut own = vec![Vec::new(); n_schedules];
+        each_run(&mut own, |run, rows| {
+            let config = &self.configs[run];
+            let at = |i: u64| (iteration + i) * config.steps_per_iteration();
+            *rows = schedule(config, self.n_steps, n, at);
+            rows.resize(len, 0.0);
+            Ok(())
+        })?;
+        let mut rows = own.concat();
+        rows.resize(self.work.schedule.len(), 0.0);
+        self.work.schedule.push(&rows)?;
+        Ok(n_schedules)
     }
 
     /// Collects and learns `n` times from where `progress` says; for one run whose episodes have begun.
@@ -207,44 +201,151 @@ impl SoloLearner {
         n: u64,
     ) -> Result<Vec<Iterated>> {
         let mut all = Vec::new();
-        let steps = self.configs[0].steps_per_iteration();
+        let config = self.configs[0].clone();
+        let mut figures = SoloFigures::default();
         for first in (0..n).step_by(MOST_ITERATIONS as usize) {
             let part = (n - first).min(MOST_ITERATIONS);
             // A run of a fleet begins in the kernel, in the last bit not where the executor began.
             let begins = progress.iteration + first == 0;
-            self.start(envs, progress.iteration + first, part, begins)?;
-            let figures = self.figures()?;
+            self.start(envs, (progress.iteration + first, part, 0), begins)?;
+            envs.tick((part * config.run.num_steps as u64) as u32)?;
+            self.figures(&mut figures)?;
             for i in 0..part {
-                let env_steps = progress.env_steps + (first + i) * steps;
-                all.push(self.iterated(&figures, (0, i as usize), env_steps)?);
+                let env_steps = progress.env_steps + (first + i) * config.steps_per_iteration();
+                all.push(figures.iterated(&config, (0, i as usize), env_steps)?);
             }
         }
         Ok(all)
     }
 
-    /// The figures of the last launch, `n_metrics` per iteration and [`MOST_ITERATIONS`] rows per run.
+    /// Fills `figures` with those of the last launch.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
-    pub(in super::super) fn figures(&self) -> Result<Vec<f64>> {
-        doubles(&self.work.metrics)
+    pub(in super::super) fn figures(&self, figures: &mut SoloFigures) -> Result<()> {
+        figures.n_metrics = self.sizes.n_metrics;
+        figures.words.resize(self.work.metrics.len(), 0);
+        Ok(self.work.metrics.pull_into(&mut figures.words)?)
     }
+}
 
-    /// What `figures` say of iteration `i` of the last launch of run `run`, which had done `env_steps`
-    /// before it.
+/// Runs as a device takes them on.
+#[derive(Debug)]
+pub(in super::super) struct PackedRuns {
+    configs: Vec<TrainConfig>,
+    /// Weights and both moments, with zeros behind those of the last run.
+    parameters: [Vec<f32>; 3],
+    n_steps: u64,
+}
+
+impl PackedRuns {
+    /// The runs of `configs`, which begin with `states`, for a learner with this room.
+    ///
+    /// # Errors
+    /// Tensors that do not fit.
+    pub(in super::super) fn new(
+        configs: Vec<TrainConfig>,
+        states: &[LearnerState],
+        room: usize,
+    ) -> Result<Self> {
+        let places = Places::new(&configs[0]);
+        let total = places.total();
+        let mut parameters = [0, 1, 2].map(|_| vec![0.0; room * total]);
+        let [weights, moments, squares] = parameters.each_mut().map(|kind| kind.chunks_mut(total));
+        let mut all: Vec<_> = weights.zip(moments).zip(squares).take(configs.len()).collect();
+        each_run(&mut all, |run, ((weights, moments), squares)| {
+            let packed = pack_all(&places, &configs[run].policies[0].name, &states[run])?;
+            weights.copy_from_slice(&packed[..total]);
+            moments.copy_from_slice(&packed[total..2 * total]);
+            squares.copy_from_slice(&packed[2 * total..]);
+            Ok(())
+        })?;
+        let steps = states.first().and_then(|state| state.optimizer_steps.first());
+        let n_steps = steps.map_or(0, |(_, steps)| *steps);
+        Ok(Self { configs, parameters, n_steps })
+    }
+}
+
+/// What a launch says of its runs' iterations: `n_metrics` numbers of two words per iteration,
+/// [`MOST_ITERATIONS`] rows per run.
+#[derive(Debug, Default)]
+pub(in super::super) struct SoloFigures {
+    words: Vec<u32>,
+    n_metrics: usize,
+}
+
+impl SoloFigures {
+    /// Those of iteration `i` of the launch of its run number `run`, which has this configuration and had
+    /// done `env_steps` before it.
     ///
     /// # Errors
     /// A policy that diverged.
     pub(in super::super) fn iterated(
         &self,
-        figures: &[f64],
+        config: &TrainConfig,
         (run, i): (usize, usize),
         env_steps: u64,
     ) -> Result<Iterated> {
-        let width = self.sizes.n_metrics;
-        let at = (run * MOST_ITERATIONS as usize + i) * width;
-        iterated(&figures[at..at + width], &self.configs[run], env_steps)
+        let words = 2 * self.n_metrics;
+        let at = (run * MOST_ITERATIONS as usize + i) * words;
+        iterated(&as_doubles(&self.words[at..at + words]), config, env_steps)
     }
+}
+
+/// Weights and moments of some runs.
+#[derive(Debug)]
+pub(in super::super) struct Trained {
+    places: Places,
+    arrays: Vec<Vec<f32>>,
+    n_steps: u64,
+}
+
+impl Trained {
+    /// Writes them into the states of runs of `policy`, which have all tensors already.
+    ///
+    /// # Errors
+    /// Tensors that do not fit.
+    pub(in super::super) fn store(&self, policy: &str, states: &mut [LearnerState]) -> Result<()> {
+        let total = self.places.total();
+        each_run(states, |run, state| {
+            let of_run = |array: &Vec<f32>| array[run * total..(run + 1) * total].to_vec();
+            let all: Vec<f32> = self.arrays.iter().flat_map(of_run).collect();
+            unpack_all(&self.places, policy, &all, state)?;
+            state.optimizer_steps.iter_mut().for_each(|(_, steps)| *steps = self.n_steps);
+            Ok(())
+        })
+    }
+}
+
+impl Work {
+    fn new(
+        gpu: &Device,
+        config: &TrainConfig,
+        sizes: &Sizes,
+        (n, n_schedules): (usize, usize),
+    ) -> Result<Self> {
+        let array = |name: &str, dtype, shape: &[usize]| {
+            Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
+        };
+        let (nets, replicas) = (Places::new(config).n_nets(), config.run.num_envs);
+        let rows = config.run.num_steps + 1 + text::cuts(config) as usize;
+        let (epochs, minibatches) = text::updates(config);
+        let (most, width) = (MOST_ITERATIONS as usize, 2 + 2 * epochs * minibatches);
+        Ok(Self {
+            seeds: array("seeds", DType::U32, &[n, 2])?,
+            records: array("records", DType::U32, &[n, rows, replicas, 4 * sizes.record_units])?,
+            schedule: array("schedule", DType::F32, &[n_schedules, most, width])?,
+            episodes: array("episodes", DType::F32, &[n, EPISODE_FIGURES, replicas])?,
+            state: array("optimiser", DType::F32, &[n, nets, 3, sizes.own])?,
+            totals: array("totals", DType::U32, &[n, nets, 2 * sizes.n_totals])?,
+            metrics: array("metrics", DType::U32, &[n, most, 2 * sizes.n_metrics])?,
+        })
+    }
+}
+
+/// Threads of a block that collect: a warp for 32 features of a hidden layer.
+fn collectors(config: &TrainConfig) -> u32 {
+    config.policies[0].config.hidden[0] as u32
 }
 
 /// Calls `work` with each run's number and item, on as many threads as the machine has.

@@ -1,15 +1,16 @@
 //! The small learner's text: its files behind the environment's, with sizes and coefficients as
 //! constants, so that it is compiled for one network, one environment and one configuration.
 
+use super::{TILE_ROWS, team};
 use crate::burn::Activation;
-use crate::config::{Algorithm, LogStd, TrainConfig};
+use crate::config::{Algorithm, LogStd, PolicyPlan, TrainConfig};
 use std::fmt::Write;
 use warp_func::Start;
 use warp_func::cuda::{EnvKernels, Source};
 use warp_sample::{ActionLayout, Bounding};
 
 /// Included files: names and texts.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 14] = [
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
     ("loss.cuh", include_str!("loss.cuh")),
@@ -17,8 +18,11 @@ const FILES: [(&str, &str); 11] = [
     ("order.cuh", include_str!("order.cuh")),
     ("advantages.cuh", include_str!("advantages.cuh")),
     ("descent.cuh", include_str!("descent.cuh")),
+    ("weights.cuh", include_str!("weights.cuh")),
+    ("choice.cuh", include_str!("choice.cuh")),
     ("collect.cu", include_str!("collect.cu")),
     ("collect_few.cu", include_str!("collect_few.cu")),
+    ("collect_team.cu", include_str!("collect_team.cu")),
     ("update.cu", include_str!("update.cu")),
     ("solo.cu", include_str!("solo.cu")),
 ];
@@ -37,21 +41,39 @@ const MOST_CUTS: u32 = 63;
 /// Samples of a rollout are numbered with 32 bits, and so are a minibatch's shares.
 const MOST_SAMPLES: usize = 1 << 31;
 
-/// Why this learner can't take a run; nothing if it can.
+/// Whether there are kernels for a run on environments of the text `env`.
+#[must_use]
+pub(in super::super) fn takes(config: &TrainConfig, env: &EnvKernels) -> bool {
+    match env.team {
+        1 => unsupported(config).is_none(),
+        _ => team::unsupported(config, env).is_none(),
+    }
+}
+
+/// Why this learner can't take a run of one agent; nothing if it can.
 #[must_use]
 pub(in super::super) fn unsupported(config: &TrainConfig) -> Option<String> {
     let [plan] = &config.policies[..] else { return Some("more than one policy".into()) };
     let spec = &config.spec;
-    let keys = &plan.config;
+    let refusals = [
+        (spec.groups.len() != 1 || spec.n_agents() != 1, "more than one agent"),
+        (!spec.statistics.is_empty(), "statistics of episodes"),
+    ];
+    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
+    refused.or_else(|| unsupported_policy(config, plan))
+}
+
+/// What of a policy and its agents there are no kernels for.
+pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Option<String> {
+    let (spec, keys) = (&config.spec, &plan.config);
     if keys.hidden.is_empty() {
         return Some("no hidden layer".into());
     }
-    let inputs = spec.groups[0].observation_width();
+    let inputs = spec.groups[plan.groups[0]].observation_width();
     let outputs = plan.layout.output_width() + usize::from(keys.shared_trunk);
+    let rows = config.run.num_envs.saturating_mul(plan.n_agents(spec));
     let refusals = [
-        (spec.groups.len() != 1 || spec.n_agents() != 1, "more than one agent"),
         (spec.groups.iter().any(|group| group.mortal), "agents that can leave"),
-        (!spec.statistics.is_empty(), "statistics of episodes"),
         (spec.global_observation.is_some(), "a global observation"),
         (!keys.to_train, "a policy that does not learn"),
         (keys.norm_obs || keys.norm_reward, "normalised observations or rewards"),
@@ -67,7 +89,7 @@ pub(in super::super) fn unsupported(config: &TrainConfig) -> Option<String> {
         (outputs > MOST_OUTPUTS, "more than 8 outputs"),
         (cuts(config) > MOST_CUTS, "more than 63 truncations of a replica in one rollout"),
         (
-            config.run.num_envs.saturating_mul(config.run.num_steps) > MOST_SAMPLES,
+            rows.saturating_mul(config.run.num_steps) > MOST_SAMPLES,
             "more than 2^31 samples in a rollout",
         ),
     ];
@@ -103,10 +125,21 @@ pub(super) fn cuts(config: &TrainConfig) -> u32 {
 /// over blocks cost more, their tiles less.
 const LARGE_MINIBATCH: usize = 200_000;
 
-/// Blocks of an update on one multiprocessor.
-pub(super) fn blocks(config: &TrainConfig) -> u32 {
-    let minibatch = config.run.num_envs * config.run.num_steps / updates(config).1;
-    if minibatch >= LARGE_MINIBATCH && config.policies[0].config.hidden[0] <= 64 { 2 } else { 1 }
+/// Rows of a rollout from which on each has a thread that computes its advantages, not a warp.
+const MANY_ROWS: usize = 4096;
+
+/// Blocks of an update of policy number `index` on one multiprocessor.
+pub(super) fn blocks_of(config: &TrainConfig, index: usize) -> u32 {
+    let minibatch = samples(config, index) / updates_of(config, index).1;
+    let hidden = config.policies[index].config.hidden[0];
+    if let Ok(n) = std::env::var("WARP_BLOCKS") { return n.parse().unwrap(); } // SCRATCH
+    if minibatch >= LARGE_MINIBATCH && hidden <= 64 { 2 } else { 1 }
+}
+
+/// Samples of a policy in a rollout.
+fn samples(config: &TrainConfig, index: usize) -> usize {
+    let agents = config.policies[index].n_agents(&config.spec);
+    config.run.num_envs * config.run.num_steps * agents
 }
 
 /// Replicas of a run at most whose rollout one block takes.
@@ -126,34 +159,52 @@ pub(in super::super) fn is_solo(config: &TrainConfig) -> bool {
 
 /// The translation unit for `config` on an environment with the text `env`: of a rollout and an update.
 pub(super) fn source(config: &TrainConfig, env: &EnvKernels) -> Source {
-    source_of(config, env, (blocks(config), 0), &["collect_few.cu", "update.cu"])
+    let constants = constants(config, 0);
+    source_of(&constants, env, (blocks_of(config, 0), 0), &["collect_few.cu", "update.cu"])
 }
 
 /// The same of whole runs.
 pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels) -> Source {
-    source_of(config, env, (2, 1), &["solo.cu"])
+    let mut constants = constants(config, 0);
+    let minibatch = samples(config, 0).div_ceil(updates(config).1);
+    // 0: any number of tiles.
+    let most_tiles = if minibatch <= TILE_ROWS { 1 } else { 0 };
+    constants.push(("MOST_TILES", most_tiles.to_string()));
+    source_of(&constants, env, (2, 1), &["solo.cu"])
+}
+
+/// The same of policy number `index`'s update alone.
+pub(super) fn update_source(config: &TrainConfig, index: usize, env: &EnvKernels) -> Source {
+    let mut constants = constants(config, index);
+    let rows = samples(config, index) / config.run.num_steps;
+    constants.push(("MANY_ROWS", u32::from(rows >= MANY_ROWS).to_string()));
+    source_of(&constants, env, (blocks_of(config, index), 0), &["update.cu"])
 }
 
 /// The translation units that `config` would have compiled on an environment with the text `env`; none
 /// if it is not one of small networks.
 #[must_use]
 pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
-    if unsupported(config).is_some() || env.team > 1 {
+    if !takes(config, env) {
         return Vec::new();
+    }
+    if env.team > 1 {
+        return team::sources(config, env);
     }
     let mut sources = vec![source(config, env)];
     sources.extend(is_solo(config).then(|| solo_source(config, env)));
     sources
 }
 
-fn source_of(
-    config: &TrainConfig,
+/// `files` for these constants; so many blocks share a multiprocessor, and `lean` is LEAN.
+pub(super) fn source_of(
+    constants: &[(&'static str, String)],
     env: &EnvKernels,
     (blocks, lean): (u32, u32),
     files: &[&str],
 ) -> Source {
     let mut text = String::new();
-    for (name, value) in constants(config) {
+    for (name, value) in constants {
         let _ = writeln!(text, "#define {name} {value}");
     }
     let _ = writeln!(text, "#define BLOCKS {blocks}\n#define LEAN {lean}");
@@ -168,15 +219,15 @@ fn source_of(
     source
 }
 
-/// Macros and their values.
-pub(super) fn constants(config: &TrainConfig) -> Vec<(&'static str, String)> {
-    let (plan, run) = (&config.policies[0], &config.run);
+/// Macros and their values for policy number `index`.
+pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str, String)> {
+    let (plan, run) = (&config.policies[index], &config.run);
     let keys = &plan.config;
     let flag = |on: bool| u32::from(on).to_string();
     let number = |value: f64| format!("{:e}f", value as f32);
     let ppo = keys.algorithm == Algorithm::Ppo;
-    let (epochs, minibatches) = updates(config);
-    let group = &config.spec.groups[0];
+    let (epochs, minibatches) = updates_of(config, index);
+    let group = &config.spec.groups[plan.groups[0]];
     let heads: Vec<String> = plan.layout.head_sizes().iter().map(usize::to_string).collect();
     let compat = keys.compat_last_step && !ppo;
     let mut constants = vec![
@@ -227,16 +278,19 @@ pub(in super::super) fn compiled_in(config: &TrainConfig) -> String {
     if unsupported(config).is_some() {
         return String::new();
     }
-    constants(config).into_iter().map(|(name, value)| format!("{name} {value}\n")).collect()
+    constants(config, 0).into_iter().map(|(name, value)| format!("{name} {value}\n")).collect()
 }
 
-/// How many times a rollout's samples are cut into how many minibatches.
+/// How many times a rollout's samples are cut into how many minibatches, in a run of one policy.
 pub(super) fn updates(config: &TrainConfig) -> (usize, usize) {
-    let (keys, run) = (&config.policies[0].config, &config.run);
+    updates_of(config, 0)
+}
+
+/// The same of policy number `index`.
+pub(super) fn updates_of(config: &TrainConfig, index: usize) -> (usize, usize) {
+    let keys = &config.policies[index].config;
     match keys.algorithm {
-        Algorithm::Ppo => {
-            (keys.update_epochs, keys.num_minibatches.min(run.num_envs * run.num_steps))
-        }
+        Algorithm::Ppo => (keys.update_epochs, keys.num_minibatches.min(samples(config, index))),
         Algorithm::A2c => (1, 1),
     }
 }

@@ -124,10 +124,8 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
             g[t] = __ldcg(all.reduced + t * GROUP_THREADS + threadIdx.x);
         float norm = whole_norm(all.norms);
         norms += norm;
-        typename Own<NET>::Ahead ahead;
-        mine.fetch(ahead);
         if (norm < 3.0e38f)
-            mine.step(shared.net, ahead, g, clip_of(norm), row[2 + 2 * u], row[3 + 2 * u]);
+            mine.step(shared.net, g, clip_of(norm), row[2 + 2 * u], row[3 + 2 * u]);
         else
             broken = 1.0f;
         __syncthreads();
@@ -149,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS)
     clear_inputs(shared.value_rows.x, 8 * 32);
     load_net(shared.net, parameters + value_net * N_PARAMETERS, threadIdx.x, GROUP_THREADS);
     __syncthreads();
-    write_values(shared, records, run, everybody);
+    write_values(shared, shared.net, records, run, everybody);
     grid_wait(barrier, all.target);
     write_advantages(shared, records, episodes, totals, run, everybody);
     grid_wait(barrier, all.target);
@@ -173,3 +171,5 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS)
     else
         learn<value_net>(shared, run, records, blocks, first, own, row, all, out);
 }
+
+extern "C" __global__ void small_sizes(u32* sizes) { write_sizes(sizes, sizeof(UpdateShared)); }

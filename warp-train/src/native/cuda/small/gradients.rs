@@ -1,0 +1,113 @@
+//! The gradient that the small kernels give for a minibatch that comes from the host.
+//!
+//! Each sample is an agent whose rollout is one step, the last of its episode: its reward is then the
+//! target. Values and advantages are the kernels' own.
+
+use super::figures::policy_metrics;
+use super::{SmallLearner, text};
+use crate::actions::ActionsRef;
+use crate::burn::NamedTensor;
+use crate::config::TrainConfig;
+use crate::error::Result;
+use crate::gradcheck::from_moments;
+use crate::learner::{LearnerState, Progress};
+use crate::loss::Minibatch;
+use crate::metrics::PolicyMetrics;
+use crate::native::cuda::gradients::{Given, half_bits};
+use warp_func::cuda::{Build, CudaVecEnv};
+use warp_sample::ActionLayout;
+
+/// `ROW_ENDED` of loss.cuh, and where the bits of the allowed choices begin.
+const ENDED: u32 = 1 << 24;
+const MASK_AT: usize = 16;
+
+impl SmallLearner {
+    /// Policy number `index` of `config`, to be asked for gradients: it has an agent per sample, one
+    /// step, one minibatch, nothing clipped, and a step size of 0.
+    ///
+    /// # Errors
+    /// Text that does not compile, or too little memory.
+    pub(in super::super) fn for_gradients(
+        config: &TrainConfig,
+        index: usize,
+        envs: &CudaVecEnv,
+    ) -> Result<Self> {
+        let source = text::update_source(config, index, envs.text());
+        let module = envs.kernels().compile(&source, Build::Release)?;
+        Self::of_policy(config, (index, 0), envs.gpu(), &module)
+    }
+
+    /// The figures and the gradient of the loss over `given` at `weights`; for what
+    /// [`SmallLearner::for_gradients`] made of the same configuration.
+    ///
+    /// # Errors
+    /// Tensors that do not fit, or a gradient that is not finite.
+    pub(in super::super) fn gradient_of(
+        &mut self,
+        config: &TrainConfig,
+        weights: &[NamedTensor],
+        given: &Given<'_>,
+    ) -> Result<(PolicyMetrics, Vec<NamedTensor>)> {
+        let mut state = LearnerState::default();
+        let moments = |suffix: &str| {
+            let zeros = |weight: &NamedTensor| NamedTensor {
+                name: format!("{}{suffix}", weight.name),
+                data: vec![0.0; weight.data.len()],
+                shape: weight.shape.clone(),
+            };
+            weights.iter().map(zeros).collect::<Vec<_>>()
+        };
+        let optimizer = [moments(".exp_avg"), moments(".exp_avg_sq")].concat();
+        state.add_policy(&self.policy, weights.to_vec(), optimizer, 0);
+        self.load(&state)?;
+        let plan = &config.policies[self.index];
+        let width = config.spec.groups[plan.groups[0]].observation_width();
+        let records = records((width, &plan.layout), given);
+        self.arrays.records.push(&padded(records, self.arrays.records.len()))?;
+        let progress = Progress { iteration: 0, env_steps: 0, seed: 0 };
+        self.begin(config, progress, 1)?;
+        // As after a rollout.
+        self.arrays.barrier.push(&[0u32])?;
+        self.learn(&self.run_arg(config, progress, 0))?;
+        let figures = self.figures(1)?.concat();
+        let metrics = policy_metrics(&figures, plan, given.order.len() as f64, 0)?;
+        self.store(&mut state)?;
+        let (_, moments, _) = state.of_policy(&self.policy);
+        Ok((metrics, from_moments(weights, &moments)?))
+    }
+}
+
+fn padded<T: Clone + Default>(mut numbers: Vec<T>, n: usize) -> Vec<T> {
+    numbers.resize(n, T::default());
+    numbers
+}
+
+/// The samples as a rollout stores them: observation and a one as halves, a `Row`, raw actions.
+fn records((width, layout): (usize, &ActionLayout), given: &Given<'_>) -> Vec<u32> {
+    let Minibatch { observations, log_probs, returns, values, .. } = given.minibatch;
+    let (n_actions, n_mask) = (layout.action_width(), layout.mask_width());
+    let mut words = Vec::new();
+    for row in given.order.iter().map(|row| *row as usize) {
+        let seen = observations[row * width..(row + 1) * width].iter().chain(&[1.0]);
+        let mut halves: Vec<u16> = seen.map(|x| half_bits(*x)).collect();
+        halves.resize(halves.len().next_multiple_of(8), 0);
+        words.extend(halves.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(pair[1]) << 16));
+        let mut what = ENDED;
+        let mut raw = Vec::new();
+        match given.minibatch.actions.rows(row..row + 1, n_actions) {
+            ActionsRef::Discrete(choices) => {
+                let bits = choices.iter().enumerate().map(|(head, c)| (*c as u32) << (4 * head));
+                what |= bits.fold(0, |all, bits| all | bits);
+            }
+            ActionsRef::Continuous(numbers) => raw.extend(numbers.iter().map(|x| x.to_bits())),
+        }
+        let mask = given.minibatch.action_mask.map(|mask| &mask[row * n_mask..(row + 1) * n_mask]);
+        let allowed = mask.unwrap_or(&[]).iter().enumerate().filter(|(_, allowed)| **allowed != 0);
+        what |= allowed.fold(0, |all, (i, _)| all | 1 << (MASK_AT + i));
+        words.extend([what, log_probs[row].to_bits(), values[row].to_bits()]);
+        words.push(returns[row].to_bits());
+        let n_raw = raw.len().next_multiple_of(4);
+        words.extend(padded(raw, n_raw));
+    }
+    words
+}

@@ -1,0 +1,300 @@
+//! Several agents and several policies: one launch collects for all of them, and each policy learns as
+//! if it were alone.
+//!
+//! For environments whose replicas have a team of threads elsewhere: here each has one thread, and the
+//! rows of all agents go through the networks together; see collect_team.cu.
+
+use super::figures::{doubles, policy_metrics, spread};
+use super::text::{self, constants, source_of, unsupported_policy};
+use super::{MOST_ITERATIONS, SmallLearner, small_run};
+use crate::config::TrainConfig;
+use crate::error::{Error, Result};
+use crate::learner::{Iterated, LearnerState, Progress};
+use warp_core::DType;
+use warp_func::EpisodeTotals;
+use warp_func::cuda::{Arg, Build, CudaVecEnv, Device, DeviceArray, EnvKernels, Function, Launch};
+use warp_func::cuda::{Module, Source};
+use warp_sample::ActionLayout;
+
+/// Agents of a replica at most: a thread has the state and the actions of all of them.
+const MOST_AGENTS: usize = 16;
+/// Words of a replica's state at most, for the same reason.
+const MOST_STATE: usize = 256;
+/// Up to this many replicas a warp takes eight of them, else sixteen.
+const FEW: usize = 4096;
+/// Warps of a block at most.
+const MOST_WARPS: u32 = 4;
+
+/// Why there are no kernels for a run on environments of the text `env`; nothing if there are.
+pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
+    let Some(first) = config.policies.first() else { return Some("no policy".into()) };
+    let spec = &config.spec;
+    let width = |g: usize| spec.groups[g].observation_width();
+    let alike = config.policies.iter().all(|plan| {
+        let (a, b) = (&plan.config, &first.config);
+        (&a.hidden, a.shared_trunk, a.activation) == (&b.hidden, b.shared_trunk, b.activation)
+            && plan.groups.iter().all(|g| width(*g) == width(first.groups[0]))
+            && plan.layout.head_sizes() == first.layout.head_sizes()
+    });
+    let words = env.defines.iter().find(|(name, _)| name == "WARP_STATE_WORDS");
+    let words = words.and_then(|(_, words)| words.parse().ok()).unwrap_or(usize::MAX);
+    let refusals = [
+        (spec.n_agents() > MOST_AGENTS, "more than 16 agents"),
+        (words > MOST_STATE, "a state of more than 256 words"),
+        (!matches!(first.layout, ActionLayout::Discrete(_)), "continuous actions of a team"),
+        (spec.groups.iter().any(|group| group.mask_width() > 0), "masked actions of a team"),
+        (!alike, "policies that differ in their networks"),
+    ];
+    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
+    refused.or_else(|| config.policies.iter().find_map(|plan| unsupported_policy(config, plan)))
+}
+
+/// The translation units that a run has compiled: of rollouts, and of each policy's updates.
+pub(super) fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
+    let updates = (0..config.policies.len()).map(|p| text::update_source(config, p, env));
+    std::iter::once(collect_source(config, env)).chain(updates).collect()
+}
+
+/// Rollouts, with the body compiled for a team of one thread.
+fn collect_source(config: &TrainConfig, env: &EnvKernels) -> Source {
+    let spec = &config.spec;
+    let agents = config.policies.iter().map(|plan| plan.n_agents(spec));
+    let groups = config.policies.iter().flat_map(|plan| &plan.groups);
+    let places = groups.flat_map(|g| {
+        let first = spec.first_agent(*g);
+        first..first + spec.groups[*g].n_agents
+    });
+    let list = |numbers: Vec<usize>| {
+        let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+        format!("{{{}}}", numbers.join(", "))
+    };
+    let mut constants = constants(config, 0);
+    constants.extend([
+        ("TOGETHER", together(config.run.num_envs).to_string()),
+        ("N_POLICIES", config.policies.len().to_string()),
+        ("POLICY_AGENTS", list(agents.collect())),
+        ("AGENT_PLACES", list(places.collect())),
+    ]);
+    let mut source = source_of(&constants, env, (1, 0), &["collect_team.cu"]);
+    for (name, value) in &mut source.defines {
+        if name == "WARP_TEAM" || name == "WARP_TEAMS" {
+            *value = "1".into();
+        }
+    }
+    source
+}
+
+/// Replicas that a warp takes: few are done sooner, more use the products' tiles better.
+fn together(n_envs: usize) -> usize {
+    if let Ok(n) = std::env::var("WARP_TOGETHER") { return n.parse().unwrap(); } // SCRATCH
+    if n_envs <= FEW { 8 } else { 16 }
+}
+
+/// Policies that learn from the same replicas.
+#[derive(Debug)]
+pub(in super::super) struct TeamLearner {
+    policies: Vec<SmallLearner>,
+    collect: (Function, Launch),
+    sum: Function,
+    n_warps: u32,
+    /// Numbers about the episodes that ended in an iteration.
+    n_figures: usize,
+    /// What each warp says of them, iteration by iteration, f64.
+    figures: DeviceArray,
+    /// The same of all warps together.
+    totals: DeviceArray,
+}
+
+impl TeamLearner {
+    /// Compiles for `envs` and allocates everything; begins with `state`.
+    ///
+    /// # Errors
+    /// Text that does not compile, too little memory, or tensors that do not fit.
+    pub(in super::super) fn new(
+        config: &TrainConfig,
+        envs: &CudaVecEnv,
+        state: &LearnerState,
+    ) -> Result<Self> {
+        let (kernels, gpu) = (envs.kernels(), envs.gpu());
+        let (mut policies, mut first_agent) = (Vec::new(), 0);
+        for (index, plan) in config.policies.iter().enumerate() {
+            let source = text::update_source(config, index, envs.text());
+            let module = kernels.compile(&source, Build::Release)?;
+            policies.push(SmallLearner::of_policy(config, (index, first_agent), gpu, &module)?);
+            first_agent += plan.n_agents(&config.spec) as u32;
+        }
+        let module = kernels.compile(&collect_source(config, envs.text()), Build::Release)?;
+        let sizes = Sizes::of(gpu, &module)?;
+        let n_warps = config.run.num_envs.div_ceil(together(config.run.num_envs)) as u32;
+        let array = |name: &str, n: u32| {
+            let shape = [MOST_ITERATIONS as usize, n as usize, 2 * sizes.n_figures];
+            Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::U32, &shape)?)
+        };
+        let launch = sizes.launch(gpu, n_warps);
+        let mut this = Self {
+            policies,
+            collect: (module.function("small_collect_team")?, launch),
+            sum: module.function("small_team_figures")?,
+            n_warps,
+            n_figures: sizes.n_figures,
+            figures: array("episodes of warps", n_warps)?,
+            totals: array("episodes", 1)?,
+        };
+        this.load(state)?;
+        Ok(this)
+    }
+
+    /// Takes over weights and moments.
+    ///
+    /// # Errors
+    /// Tensors that do not fit.
+    pub(in super::super) fn load(&mut self, state: &LearnerState) -> Result<()> {
+        self.policies.iter_mut().try_for_each(|policy| policy.load(&own(policy, state)))
+    }
+
+    /// Writes weights and moments into `state`, which has all tensors already.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    pub(in super::super) fn store(&self, state: &mut LearnerState) -> Result<()> {
+        let mut new = LearnerState::default();
+        for policy in &self.policies {
+            let mut part = own(policy, state);
+            policy.store(&mut part)?;
+            new.weights.extend(part.weights);
+            new.optimizer.extend(part.optimizer);
+            new.optimizer_steps.extend(part.optimizer_steps);
+        }
+        *state = new;
+        Ok(())
+    }
+
+    /// Collects and learns `n` times, at most [`MOST_ITERATIONS`].
+    ///
+    /// # Errors
+    /// A policy that diverged, or whatever went wrong on the device.
+    pub(in super::super) fn run(
+        &mut self,
+        config: &TrainConfig,
+        envs: &mut CudaVecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        for policy in &mut self.policies {
+            policy.begin(config, progress, n)?;
+        }
+        for index in 0..n {
+            self.collect(config, envs, (progress.seed, index))?;
+            for policy in &self.policies {
+                policy.learn(&policy.run_arg(config, progress, index))?;
+            }
+        }
+        envs.tick((n * config.run.num_steps as u64) as u32)?;
+        let episodes = self.episodes(config, n)?;
+        let rows = self.policies.iter().map(|policy| policy.figures(n));
+        let rows = rows.collect::<Result<Vec<_>>>()?;
+        let iteration = |(episodes, i): (EpisodeTotals, u64)| {
+            let at = progress.env_steps + i * config.steps_per_iteration();
+            let policies = config.policies.iter().zip(&rows).map(|(plan, rows)| {
+                let samples =
+                    config.steps_per_iteration() as f64 * plan.n_agents(&config.spec) as f64;
+                policy_metrics(&rows[i as usize], plan, samples, at)
+            });
+            Ok(Iterated { episodes, policies: policies.collect::<Result<_>>()? })
+        };
+        episodes.into_iter().zip(0..).map(iteration).collect()
+    }
+
+    /// Starts the rollout of iteration `index` of a launch.
+    fn collect(
+        &self,
+        config: &TrainConfig,
+        envs: &CudaVecEnv,
+        (seed, index): (u64, u64),
+    ) -> Result<()> {
+        let [tables, arrays, world] = envs.args().clone();
+        let n = config.run.num_envs as u32;
+        let before = (index * config.run.num_steps as u64) as u32;
+        let run = small_run(seed, [n, n, 0, index as u32, 0, 0, before]);
+        let mut policies = Vec::new();
+        let arrays_of = [
+            |policy: &SmallLearner| policy.arrays.parameters[0].ptr(),
+            |policy: &SmallLearner| policy.arrays.records.ptr(),
+            |policy: &SmallLearner| policy.arrays.barrier.ptr(),
+        ];
+        for address in arrays_of {
+            policies.extend(self.policies.iter().flat_map(|policy| address(policy).to_le_bytes()));
+        }
+        let args = [
+            run,
+            world,
+            arrays,
+            tables,
+            Arg::Struct("TeamPolicies", policies),
+            Arg::array(&self.figures, self.figures.len()),
+        ];
+        Ok(self.collect.0.launch(&self.collect.1, &args)?)
+    }
+
+    /// Waits for the totals over the episodes that ended in each of `n` iterations.
+    fn episodes(&self, config: &TrainConfig, n: u64) -> Result<Vec<EpisodeTotals>> {
+        let launch = Launch { blocks: n as u32, threads: 256, ..Launch::default() };
+        let figures = Arg::array(&self.figures, self.figures.len());
+        let totals = Arg::array(&self.totals, self.totals.len());
+        self.sum.launch(&launch, &[figures, Arg::U32(self.n_warps), totals])?;
+        let n_groups = config.spec.groups.len();
+        let totals = |row: &[f64]| {
+            let part = |sum: usize, max: usize| spread(row[0], (row[sum], -row[max + 1], row[max]));
+            EpisodeTotals {
+                count: row[0] as u64,
+                length: part(1, 2),
+                returns: (0..n_groups).map(|g| part(4 + 3 * g, 5 + 3 * g)).collect(),
+                statistics: row[4 + 3 * n_groups..].to_vec(),
+            }
+        };
+        let numbers = doubles(&self.totals)?;
+        Ok(numbers.chunks_exact(self.n_figures).take(n as usize).map(totals).collect())
+    }
+}
+
+/// What of `state` belongs to `policy`.
+fn own(policy: &SmallLearner, state: &LearnerState) -> LearnerState {
+    let (weights, optimizer, n_steps) = state.of_policy(&policy.policy);
+    let mut own = LearnerState::default();
+    own.add_policy(&policy.policy, weights, optimizer, n_steps);
+    own
+}
+
+/// What `small_team_sizes` says.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    /// Shared memory of a block's networks and of each of its warps, in bytes.
+    networks: u32,
+    rows: u32,
+    n_figures: usize,
+}
+
+impl Sizes {
+    fn of(gpu: &Device, module: &Module) -> Result<Self> {
+        let array = DeviceArray::zeros(gpu, "sizes", DType::U32, &[3])?;
+        let launch = Launch { blocks: 1, threads: 1, ..Launch::default() };
+        module.function("small_team_sizes")?.launch(&launch, &[Arg::array(&array, 3)])?;
+        let n = array.pull::<u32>()?;
+        Ok(Self { networks: n[0], rows: n[1], n_figures: n[2] as usize })
+    }
+
+    /// Blocks of one warp, which spread evenly, for as long as those of `n_warps` warps find room at the
+    /// same time.
+    fn launch(&self, gpu: &Device, n_warps: u32) -> Launch {
+        let info = gpu.info();
+        let room = (info.shared_per_block as u32).saturating_sub(self.networks) / self.rows;
+        let at_once = n_warps.div_ceil(8 * info.n_multiprocessors);
+        let warps = at_once.min(MOST_WARPS).min(room).max(1);
+        Launch {
+            blocks: n_warps.div_ceil(warps),
+            threads: 32 * warps,
+            shared_bytes: self.networks + warps * self.rows,
+            cooperative: false,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+// Weights and moments of a network of which a block's group has all gradients by itself.
+//
+// A thread updates those elements of the second layer whose gradients it accumulates, and a few of all
+// the others, whose gradients pass through shared memory: few of a small tile's elements are parameters.
+//
+// Needs what descent.cuh needs.
+#pragma once
+#include "descent.cuh"
+
+// Where the gradients of the small tiles pass through: the first layer's activations are done with.
+#define RAW_FLOATS (SMALL_TILES * GROUP_THREADS * 4)
+static_assert(RAW_FLOATS * 4 <= TILE_ROWS * LDH * 2, "the stage is too small for the small gradients");
+
+// A parameter outside of the second layer's matrix.
+struct SmallParameter {
+    int at;   // its place in memory; negative if there is none
+    int raw;  // its gradient's place among those of the small tiles
+};
+
+template <int NET> struct Weights {
+    static constexpr int outputs = Role<NET>::outputs;
+    static constexpr int n_small = HID * (OBS + 2) + outputs * (HID + 1);
+    static constexpr int own_small = (n_small + GROUP_THREADS - 1) / GROUP_THREADS;
+    static constexpr u32 quads = OWN_TILES * GROUP_THREADS;
+    float4* memory;  // weights, and what of the moments is not near
+    float4* near;    // moments of the wide tiles, in shared memory
+    u32 where[own_small];  // bits 0 to 14: place in the network; from 15 on: of the gradient
+    u32 real;              // a bit per element of the small tiles that is a parameter
+
+    // What is far away and needed after the next barrier.
+    struct Ahead {
+        float4 wide[WIDE_TILES];
+        float small[3][own_small];
+    };
+
+    // Parameter `i` of those outside of the second layer's matrix.
+    static __device__ __forceinline__ SmallParameter small_parameter(int i) {
+        int job, row, column, at;
+        constexpr int first = HID * (OBS + 1), second = first + HID, third = second + outputs * HID;
+        if (i < first) {
+            row = i / (OBS + 1), column = i % (OBS + 1);
+            at = AT_W1 + row * KX + column;
+            job = column / 8 * M_TILES + row / 16;
+        } else if (i < second) {
+            row = i - first, column = OBS;
+            at = AT_B2 + row;
+            job = X_TILES * M_TILES + row / 16;
+        } else if (i < third) {
+            row = (i - second) % HID, column = (i - second) / HID;
+            at = AT_W3 + column * HID + row;
+            job = (X_TILES + 1) * M_TILES + row / 16;
+        } else {
+            row = OBS, column = i - third;
+            at = AT_B3 + column;
+            job = (X_TILES + 2) * M_TILES;
+        }
+        int lane = row % 8 * 4 + column % 8 / 2, element = row / 8 % 2 * 2 + column % 2;
+        int tile = job / 8, warp = job % 8;
+        // What own_parameter() does not know is not learned.
+        bool exists = i < n_small && own_parameter<NET>(warp, lane, WIDE_TILES + tile, element) == at;
+        return {exists ? at : -1, ((tile * 8 + warp) * 32 + lane) * 4 + element};
+    }
+
+    __device__ __forceinline__ float* small(int kind) const {
+        return (float*)(memory - group_thread() + kind * quads + WIDE_TILES * GROUP_THREADS) + group_thread();
+    }
+    __device__ __forceinline__ float4& moments(int kind, int tile) const {
+        return near[((kind - 1) * WIDE_TILES + tile) * GROUP_THREADS];
+    }
+
+    // The places of this thread's parameters.
+    __device__ __forceinline__ Weights(UpdateShared& shared) {
+        near = shared.wide + group_thread();
+        memory = nullptr;
+#pragma unroll
+        for (int j = 0; j < own_small; ++j) {
+            SmallParameter p = small_parameter(group_thread() + j * GROUP_THREADS);
+            u32 to = place_of<NET>(shared.net, p.at);
+            u32 place = (to & (PLACE_FLOAT - 1u)) | (to & PLACE_FLOAT ? 1u << 14 : 0u);
+            where[j] = p.at < 0 ? NO_ROW : place | (u32)p.raw << 15;
+        }
+        real = 0u;
+#pragma unroll
+        for (int i = 0; i < 4 * SMALL_TILES; ++i) {
+            int at = own_parameter<NET>(group_warp(), threadIdx.x & 31, WIDE_TILES + i / 4, i % 4);
+            real |= at < 0 ? 0u : 1u << i;
+        }
+    }
+
+    // Copies parameters and moments to where they lie while a run is trained.
+    __device__ __forceinline__ void bring(const Memory& from) {
+        const float* arrays[3] = {from.parameters, from.exp_avg, from.exp_avg_sq};
+        memory = from.state + group_thread();
+#pragma unroll
+        for (int kind = 0; kind < 3; ++kind) {
+#pragma unroll
+            for (int t = 0; t < WIDE_TILES; ++t) {
+                const float* at = arrays[kind] + wide_at(t);
+                float2 low = __ldcg((const float2*)at), high = __ldcg((const float2*)(at + 8 * HID));
+                __stcg(memory + kind * quads + t * GROUP_THREADS,
+                       make_float4(low.x, low.y, high.x, high.y));
+            }
+#pragma unroll
+            for (int j = 0; j < own_small; ++j) {
+                int at = small_parameter(group_thread() + j * GROUP_THREADS).at;
+                if (at >= 0) __stcg(small(kind) + j * GROUP_THREADS, __ldcg(arrays[kind] + at));
+            }
+        }
+    }
+    // Copies them back.
+    __device__ __forceinline__ void give_back(const Memory& to) const {
+        float* arrays[3] = {to.parameters, to.exp_avg, to.exp_avg_sq};
+#pragma unroll
+        for (int kind = 0; kind < 3; ++kind) {
+#pragma unroll
+            for (int t = 0; t < WIDE_TILES; ++t) {
+                float* at = arrays[kind] + wide_at(t);
+                float4 x = __ldcg(memory + kind * quads + t * GROUP_THREADS);
+                __stcg((float2*)at, make_float2(x.x, x.y));
+                __stcg((float2*)(at + 8 * HID), make_float2(x.z, x.w));
+            }
+#pragma unroll
+            for (int j = 0; j < own_small; ++j) {
+                int at = small_parameter(group_thread() + j * GROUP_THREADS).at;
+                if (at >= 0) __stcg(arrays[kind] + at, __ldcg(small(kind) + j * GROUP_THREADS));
+            }
+        }
+    }
+    static __device__ __forceinline__ int wide_at(int t) {
+        return own_parameter<NET>(group_warp(), threadIdx.x & 31, t, 0);
+    }
+
+    // Puts into memory what is near.
+    __device__ __forceinline__ void put_away() const {
+#pragma unroll
+        for (int i = 0; i < 2 * WIDE_TILES; ++i)
+            __stcg(memory + (1 + i / WIDE_TILES) * quads + i % WIDE_TILES * GROUP_THREADS,
+                   near[i * GROUP_THREADS]);
+    }
+    // Takes it from there, until has_taken(); the network gets the weights.
+    __device__ __forceinline__ void take(const Memory& from, NetShared& net) {
+        memory = from.state + group_thread();
+        Ahead ahead;
+        fetch(ahead);
+#pragma unroll
+        for (int i = 0; i < 2 * WIDE_TILES; ++i)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                             shared_address(near + i * GROUP_THREADS)),
+                         "l"(memory + (1 + i / WIDE_TILES) * quads + i % WIDE_TILES * GROUP_THREADS)
+                         : "memory");
+#pragma unroll
+        for (int t = 0; t < WIDE_TILES; ++t) write_wide(net, t, ahead.wide[t]);
+#pragma unroll
+        for (int j = 0; j < own_small; ++j) write_small(net, j, ahead.small[0][j]);
+    }
+
+    static __device__ __forceinline__ void has_taken() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+    __device__ __forceinline__ void fetch(Ahead& ahead) const {
+#pragma unroll
+        for (int t = 0; t < WIDE_TILES; ++t) ahead.wide[t] = __ldcg(memory + t * GROUP_THREADS);
+#pragma unroll
+        for (int j = 0; j < own_small; ++j) {
+#pragma unroll
+            for (int kind = 0; kind < 3; ++kind)
+                ahead.small[kind][j] = __ldcg(small(kind) + j * GROUP_THREADS);
+        }
+    }
+    __device__ __forceinline__ void write_small(NetShared& net, int j, float w) const {
+        if (where[j] == NO_ROW) return;
+        char* to = (char*)&net + (where[j] & 0x3fffu);
+        if (where[j] & 1u << 14)
+            *(float*)to = w;
+        else
+            *(unsigned short*)to = half_bits(w);
+    }
+
+    // The sum of squares of this thread's gradients; leaves those of the small tiles for whom they belong
+    // to.
+    __device__ __forceinline__ float squares(Stage& stage, const OwnTiles& own) const {
+        float sum = 0.0f;
+#pragma unroll
+        for (int t = 0; t < OWN_TILES; ++t) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                bool counts = t < WIDE_TILES || (real >> (4 * (t - WIDE_TILES) + i) & 1u);
+                float x = counts ? own[t][i] : 0.0f;
+                sum += x * x;
+            }
+        }
+        float4* raw = (float4*)stage.h(1);
+#pragma unroll
+        for (int t = 0; t < SMALL_TILES; ++t) {
+            const float(&x)[4] = own[WIDE_TILES + t];
+            raw[t * GROUP_THREADS + group_thread()] = make_float4(x[0], x[1], x[2], x[3]);
+        }
+        return sum;
+    }
+
+    // A step of Adam along `scale` times the gradients; the network gets the new weights.
+    __device__ __forceinline__ void step(NetShared& net, Stage& stage, Ahead& ahead, const OwnTiles& own,
+                                         float scale, float step_size, float inverse_root) {
+#pragma unroll
+        for (int t = 0; t < WIDE_TILES; ++t) {
+            float4 w = ahead.wide[t], m = moments(1, t), v = moments(2, t);
+            adam_lean(own[t][0] * scale, step_size, inverse_root, w.x, m.x, v.x);
+            adam_lean(own[t][1] * scale, step_size, inverse_root, w.y, m.y, v.y);
+            adam_lean(own[t][2] * scale, step_size, inverse_root, w.z, m.z, v.z);
+            adam_lean(own[t][3] * scale, step_size, inverse_root, w.w, m.w, v.w);
+            moments(1, t) = m;
+            moments(2, t) = v;
+            __stcg(memory + t * GROUP_THREADS, w);
+            write_wide(net, t, w);
+        }
+        const float* raw = (const float*)stage.h(1);
+#pragma unroll
+        for (int j = 0; j < own_small; ++j) {
+            if (where[j] == NO_ROW) continue;
+            float w = ahead.small[0][j], m = ahead.small[1][j], v = ahead.small[2][j];
+            adam_lean(raw[where[j] >> 15] * scale, step_size, inverse_root, w, m, v);
+            __stcg(small(0) + j * GROUP_THREADS, w);
+            __stcg(small(1) + j * GROUP_THREADS, m);
+            __stcg(small(2) + j * GROUP_THREADS, v);
+            write_small(net, j, w);
+        }
+    }
+
+    // One step of Adam on one parameter: as adam(), in as few instructions as possible. Subnormal
+    // numbers count as 0, as they do beside EPSILON.
+    static __device__ __forceinline__ void adam_lean(float g, float step_size, float inverse_root, float& w,
+                                                     float& m, float& v) {
+        float root, inverse;
+        m = fmaf(g - m, BLEND_1, m);
+        v = fmaf(fmaf(g, g, -v), BLEND_2, v);
+        asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(v));
+        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(fmaf(root, inverse_root, EPSILON)));
+        w = fmaf(-step_size, m * inverse, w);
+    }
+};

@@ -1,0 +1,210 @@
+//! What every backend has in common, on a GPU: gradients of given minibatches, and checkpoints that go on
+//! elsewhere.
+//!
+//! Without a GPU the tests are reported as ignored, with the reason; that is why this binary has its
+//! own harness.
+
+mod cuda_cases;
+
+use cuda_cases::{Case, Done, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, config, near, no_device};
+use libtest_mimic::{Arguments, Trial};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use warp_func::Registry;
+use warp_func::cuda::{Build, Device, Kernels};
+use warp_train::burn::BurnLearner;
+use warp_train::config::TrainConfig;
+use warp_train::gradcheck::{GradientSource, Scene, SceneOptions, compare};
+use warp_train::learner::{Learner, LearnerState};
+use warp_train::native::NativeLearner;
+use warp_train::native::cuda::{CudaGradients, CudaLearner, Products};
+use warp_train::{Checkpoint, Trainer, checkpoint};
+
+/// Networks, heads and boxes of every kind, small and wide.
+const GRADIENTS: [Case; 8] = [
+    ("two choices, separate networks", "env_id = \"cartpole\""),
+    (
+        "a shared trunk of relus",
+        "env_id = \"acrobot\"\nhidden = [32, 32]\nactivation = \"relu\"\nshared_trunk = true",
+    ),
+    ("a box", "env_id = \"pendulum\""),
+    (
+        "a squashed box, deviations from the network",
+        "env_id = \"pendulum\"\nhidden = [64, 128]\naction_distribution = \"squashed\"\n\
+         log_std = \"state_dependent\"",
+    ),
+    (
+        "two policies, runners that leave",
+        "env_id = \"tag_continuous\"\nhidden = [64]\n[env]\nnum_taggers = 3\nnum_runners = 8\n\
+         tagging_distance = 0.1",
+    ),
+    ("a small team of two policies", "env_id = \"tag_gridworld\"\nhidden = [32, 32]"),
+    ODD_WIDTHS,
+    ("masks, one layer", "env_id = \"covid19\"\nhidden = [40]"),
+];
+
+/// Runs that change sides: of the small path, and of the wide one in f32.
+const RUNS: [Case; 7] = [
+    (
+        "small, ppo",
+        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
+         [env]\nepisode_length = 30",
+    ),
+    (
+        "small, a2c, a box",
+        "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nalgorithm = \"a2c\"\nhidden = [32, 32]",
+    ),
+    (
+        "small, a block per network",
+        "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 64\nnum_minibatches = 1\nupdate_epochs = 1",
+    ),
+    (
+        "small, a team of two policies",
+        "env_id = \"tag_gridworld\"\nnum_envs = 16\nnum_steps = 10\nhidden = [32, 32]\n\
+         algorithm = \"a2c\"",
+    ),
+    (
+        "wide, normalised observations and rewards",
+        "env_id = \"pendulum\"\nnum_envs = 40\nnum_steps = 12\nhidden = [64, 128]\nnum_minibatches = 1\n\
+         update_epochs = 1\nnorm_obs = true\nnorm_reward = true\nprecision = \"fp32\"",
+    ),
+    (
+        "wide, two policies",
+        "env_id = \"tag_continuous\"\nnum_envs = 6\nnum_steps = 12\nhidden = [64, 64]\n\
+         algorithm = \"a2c\"\nprecision = \"fp32\"\n[env]\nnum_taggers = 3\nnum_runners = 8\n\
+         tagging_distance = 0.1\nepisode_length = 50",
+    ),
+    NO_HIDDEN_LAYER,
+];
+
+fn main() -> ExitCode {
+    let no_device = no_device();
+    if let Some(reason) = &no_device {
+        println!("ignored: {reason}");
+    }
+    let trial = |test: &str, (name, keys): Case, run: fn(&str) -> Result<()>| {
+        let trial = Trial::test(format!("cuda_{test}: {name}"), move || run(keys));
+        trial.with_ignored_flag(no_device.is_some())
+    };
+    let gradients = GRADIENTS.map(|case| trial("gradients", case, gradients));
+    let runs = RUNS.map(|case| trial("runs_change_sides", case, changes_sides));
+    let trials = gradients.into_iter().chain(runs).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Every parameter, against finite differences and the CPU.
+fn gradients(keys: &str) -> Result<()> {
+    let config = Scene::shorten(config(keys)?);
+    let registry = warp_envs::registry();
+    let kernels = Kernels::new(&Device::open(0)?);
+    let mut native = NativeLearner::new(&config, 1)?;
+    let options = SceneOptions { rows: 96, seed: 1 };
+    let scenes = Scene::collect(&config, &registry, &mut native, options)?;
+    let own = config.policies.iter().zip(&scenes).map(|(plan, scene)| scene.with_own_values(plan));
+    let own = own.collect::<warp_train::Result<Vec<_>>>()?;
+    for products in [Products::Single, Products::Half, Products::Small] {
+        let gpu = CudaGradients::new(&config, &registry, &kernels, products)?;
+        let Some(mut gpu) = gpu else { continue };
+        let scenes = if products == Products::Small { &own } else { &scenes };
+        let sources: &mut [&mut dyn GradientSource] = &mut [&mut native, &mut gpu];
+        let mut found = compare(&config, scenes, sources)?;
+        found.retain(|c| c.against.starts_with("cuda") || c.backend.starts_with("cuda"));
+        let worst = found.iter().fold(0.0f64, |worst, c| worst.max(c.error));
+        println!("{products:?}: {worst:.1e}: {}", keys.lines().next().unwrap_or_default());
+        if let Some(wrong) = found.iter().find(|c| !c.passed()) {
+            return Err(format!("{products:?}: {wrong:?}").into());
+        }
+        // No comparison of nothing with nothing.
+        if worst == 0.0 {
+            return Err(format!("{products:?}: no gradient differs in any bit").into());
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Native,
+    Burn,
+    Gpu,
+}
+
+fn trainer(config: &TrainConfig, side: Side, gpu: &Registry) -> Result<Trainer> {
+    let cpu = warp_envs::registry();
+    let (registry, learner): (_, Box<dyn Learner>) = match side {
+        Side::Native => (&cpu, Box::new(NativeLearner::new(config, 1)?)),
+        Side::Burn => (&cpu, Box::new(BurnLearner::new(config, 1)?)),
+        Side::Gpu => (gpu, Box::new(CudaLearner::new(config, 1)?)),
+    };
+    Ok(Trainer::new(config.clone(), registry, learner, 1)?)
+}
+
+/// In the order of names, which a checkpoint need not keep.
+fn sorted(mut state: LearnerState) -> LearnerState {
+    state.weights.sort_by(|a, b| a.name.cmp(&b.name));
+    state.optimizer.sort_by(|a, b| a.name.cmp(&b.name));
+    state.statistics.sort_by(|a, b| a.name.cmp(&b.name));
+    state.optimizer_steps.sort();
+    state
+}
+
+/// A run that any side began goes on at every other: the same policy, the same environments, and an
+/// iteration from there that is as near to the CPU's as one from the start.
+fn changes_sides(keys: &str) -> Result<()> {
+    let config = config(keys)?;
+    let kernels = Kernels::new(&Device::open(0)?);
+    let gpu = warp_envs::registry().on_gpu(&kernels, Build::Parity);
+    // Half precision moves an action now and then, and with it everything behind it.
+    let exact = keys.contains("fp32");
+    let bounds = if exact { (1e-4, 1e-4) } else { (0.02, 0.03) };
+    for began in [Side::Gpu, Side::Native, Side::Burn] {
+        let folder = Folder::new(&format!("{began:?}"))?;
+        let mut first = trainer(&config, began, &gpu)?;
+        first.iterate_times(3)?;
+        first.sync()?;
+        let state = first.learner().state();
+        let path = checkpoint::save(&folder.0, &first.counters(), &state, first.envs())?;
+        let kept = Checkpoint::open(&path)?;
+        let mut expected = None;
+        for side in [Side::Native, Side::Burn, Side::Gpu] {
+            let mut next = trainer(&config, side, &gpu)?;
+            next.restore(&kept)?;
+            if sorted(next.learner().state()) != sorted(kept.learner.clone()) {
+                return Err(format!("{side:?} took over other tensors from {began:?}").into());
+            }
+            let metrics = next.iterate_times(1)?.remove(0);
+            let seen = metrics.policy.values().copied().collect();
+            let done = Done { seen, state: next.learner().state() };
+            // Burn's is on the CPU, in f32.
+            let bounds = if side == Side::Burn { (1e-4, 1e-4) } else { bounds };
+            let Some(expected) = &expected else {
+                expected = Some(done);
+                continue;
+            };
+            let distance = near(&done, expected, bounds);
+            let distance = distance.map_err(|e| format!("{began:?} to {side:?}: {e:?}"))?;
+            println!("{began:?} to {side:?}: {distance:.1e}: {}", &keys[..keys.len().min(24)]);
+        }
+    }
+    Ok(())
+}
+
+/// A folder that vanishes.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Result<Self> {
+        static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = format!("warp-sides-{}-{number}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).map_err(|e| e.to_string())?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

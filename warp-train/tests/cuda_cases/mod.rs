@@ -1,0 +1,185 @@
+//! What the tests of learners on a GPU share: runs of every kind, an iteration here and one there, and
+//! what counts as the same.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub(crate) mod relay;
+
+use libtest_mimic::Failed;
+use warp_core::toml::Table;
+use warp_func::cuda::{Build, Device, Kernels, nvrtc_version};
+use warp_func::{Registry, VecEnv};
+use warp_train::config::TrainConfig;
+use warp_train::learner::{Learner, LearnerState, Progress};
+use warp_train::metrics::PolicyMetrics;
+use warp_train::rollout::Rollout;
+
+pub(crate) type Result<T> = std::result::Result<T, Failed>;
+
+/// A name and keys.
+pub(crate) type Case = (&'static str, &'static str);
+
+pub(crate) const SHARED_GAUSSIAN: Case = (
+    "gaussian, shared trunk, relu",
+    "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128]\nnum_minibatches = 1\n\
+     shared_trunk = true\nactivation = \"relu\"\nupdate_epochs = 1",
+);
+pub(crate) const ODD_WIDTHS: Case = (
+    "one policy for two groups, odd widths",
+    "env_id = \"tag_continuous\"\nnum_envs = 5\nnum_steps = 9\nhidden = [40, 24, 33]\n\
+     num_minibatches = 1\nupdate_epochs = 1\n[env]\nnum_taggers = 3\nnum_runners = 8\n\
+     tagging_distance = 0.1\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
+);
+pub(crate) const MASKS: Case = (
+    "masks, a policy that does not learn",
+    "env_id = \"covid19\"\nnum_envs = 3\nnum_steps = 6\nhidden = [64]\nalgorithm = \"a2c\"\n\
+     [policy.planner]\nto_train = false\n[policy.governor]\nhidden = [128, 64]",
+);
+pub(crate) const NO_HIDDEN_LAYER: Case = (
+    "no hidden layer",
+    "env_id = \"acrobot\"\nnum_envs = 16\nnum_steps = 10\nhidden = []\nnum_minibatches = 1\n\
+     update_epochs = 1",
+);
+
+/// Why nothing can be compiled here.
+pub(crate) fn no_compiler() -> Option<String> {
+    nvrtc_version().err().map(|error| error.to_string())
+}
+
+/// Why nothing can be run here.
+pub(crate) fn no_device() -> Option<String> {
+    no_compiler().or_else(|| Device::open(0).err().map(|error| error.to_string()))
+}
+
+/// Every environment that runs are of.
+pub(crate) fn registry() -> Registry {
+    warp_envs::registry().with::<relay::Relay>()
+}
+
+pub(crate) fn config(keys: &str) -> Result<TrainConfig> {
+    let table = keys.parse::<Table>().map_err(|e| e.to_string())?;
+    Ok(TrainConfig::resolve(&table, &registry())?)
+}
+
+pub(crate) fn envs_on_gpu(config: &TrainConfig) -> Result<Box<dyn VecEnv>> {
+    let kernels = Kernels::new(&Device::open(0)?);
+    let registry = registry();
+    let entry = registry.get(&config.run.env_id)?;
+    Ok(entry.make_cuda(&config.env, &config.vec_options(), (&kernels, Build::Parity))?)
+}
+
+pub(crate) fn progress(config: &TrainConfig, iteration: u64) -> Progress {
+    let env_steps = iteration * config.steps_per_iteration();
+    Progress { iteration, env_steps, seed: config.run.seed }
+}
+
+/// What iterations leave: the figures of the last one, and what a checkpoint would hold.
+pub(crate) struct Done {
+    pub(crate) seen: Vec<PolicyMetrics>,
+    pub(crate) state: LearnerState,
+}
+
+/// `n` iterations behind `before`, in episodes that begin, by a learner with its rollout on the GPU.
+pub(crate) fn on_gpu(
+    config: &TrainConfig,
+    learner: &mut dyn Learner,
+    before: u64,
+    n: u64,
+) -> Result<Done> {
+    let mut envs = envs_on_gpu(config)?;
+    let mut done = learner.iterate(&mut *envs, progress(config, before), n)?;
+    let seen = done.pop().ok_or("nothing was said of the iteration")?.policies;
+    Ok(Done { seen, state: learner.state() })
+}
+
+/// The same on the CPU.
+pub(crate) fn on_cpu(
+    config: &TrainConfig,
+    learner: &mut dyn Learner,
+    before: u64,
+    n: u64,
+) -> Result<Done> {
+    let registry = registry();
+    let entry = registry.get(&config.run.env_id)?;
+    let mut envs = entry.make(&config.env, &config.vec_options())?;
+    let (mut rollout, mut seen) = (Rollout::new(config), Vec::new());
+    for i in 0..n {
+        learner.collect(&mut *envs, &mut rollout)?;
+        seen = learner.update(&mut rollout, progress(config, before + i))?;
+    }
+    Ok(Done { seen, state: learner.state() })
+}
+
+/// ||a - b|| / ||b|| over the first moments, each a tenth of the clipped gradient: the gradient
+/// itself, where Adam's step would be its sign.
+pub(crate) fn distance(found: &LearnerState, expected: &LearnerState) -> Result<f64> {
+    let (mut difference, mut size) = (0.0, 0.0);
+    for tensor in &expected.optimizer {
+        let other = found.optimizer.iter().find(|other| other.name == tensor.name);
+        let other = other.ok_or_else(|| format!("no tensor {}", tensor.name))?;
+        if !tensor.name.ends_with(".exp_avg") {
+            continue;
+        }
+        for (a, b) in other.data.iter().zip(&tensor.data) {
+            difference += f64::from(a - b).powi(2);
+            size += f64::from(*b).powi(2);
+        }
+    }
+    Ok((difference / size).sqrt())
+}
+
+pub(crate) fn check(name: &str, found: f64, expected: f64, bound: f64) -> Result<()> {
+    // False for what is no number.
+    let fits = (found - expected).abs() <= bound * (1.0 + expected.abs());
+    if fits { Ok(()) } else { Err(format!("{name} is {found}, expected {expected}").into()) }
+}
+
+/// Figures within `of_figures`, first moments within `of_moments`; returns how far the latter are.
+pub(crate) fn near(
+    found: &Done,
+    expected: &Done,
+    (of_figures, of_moments): (f64, f64),
+) -> Result<f64> {
+    if found.seen.len() != expected.seen.len() {
+        return Err("figures of another number of policies".into());
+    }
+    for (a, b) in found.seen.iter().zip(&expected.seen) {
+        check("policy_loss", a.policy_loss, b.policy_loss, of_figures)?;
+        check("value_loss", a.value_loss, b.value_loss, of_figures)?;
+        check("entropy", a.entropy, b.entropy, of_figures)?;
+        check("approx_kl", a.approx_kl, b.approx_kl, of_figures)?;
+        check("grad_norm", a.grad_norm, b.grad_norm, of_figures)?;
+        check("explained_variance", a.explained_variance, b.explained_variance, of_figures)?;
+        check("learning_rate", a.learning_rate, b.learning_rate, 0.0)?;
+    }
+    let distance = distance(&found.state, &expected.state)?;
+    let fits = distance <= of_moments;
+    if fits { Ok(distance) } else { Err(format!("gradients differ by {distance:e}").into()) }
+}
+
+/// Two and two iterations on a GPU are four, and four again are the same four.
+pub(crate) fn resumes<L: Learner>(
+    config: &TrainConfig,
+    make: impl Fn(&TrainConfig, usize) -> warp_train::Result<L>,
+) -> Result<()> {
+    let run = |parts: &[u64]| -> Result<LearnerState> {
+        let mut envs = envs_on_gpu(config)?;
+        let mut learner = make(config, 1)?;
+        let mut done = 0;
+        for part in parts {
+            let state = learner.state();
+            learner = make(config, 1)?;
+            learner.load_state(&state)?;
+            learner.iterate(&mut *envs, progress(config, done), *part)?;
+            done += part;
+        }
+        Ok(learner.state())
+    };
+    let whole = run(&[4])?;
+    if whole != run(&[4])? {
+        return Err("the same run gave other weights".into());
+    }
+    if whole != run(&[2, 2])? {
+        return Err("a run that was resumed gave other weights".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! The native learner on a GPU where several agents and policies share a launch: against the learner on
+//! the CPU, repeated, resumed, and what it says of episodes.
+//!
+//! Without NVRTC the texts are not compiled, without a GPU nothing is run: such tests are reported as
+//! ignored, with the reason; that is why this binary has its own harness.
+
+mod cuda_cases;
+
+use cuda_cases::{
+    Case, Result, check, config, envs_on_gpu, no_compiler, no_device, on_cpu, on_gpu, progress,
+    registry,
+};
+use libtest_mimic::{Arguments, Trial};
+use std::process::ExitCode;
+use warp_func::cuda::{Build, compile, env_kernels};
+use warp_func::{EpisodeTotals, VecEnv};
+use warp_train::learner::Learner;
+use warp_train::native::NativeLearner;
+use warp_train::native::cuda::{CudaLearner, small_sources};
+use warp_train::rollout::Rollout;
+
+/// Policies, networks, starts, and every number of replicas that a warp takes: a name and keys.
+const CASES: [Case; 8] = [
+    (
+        "a2c, one policy for two groups",
+        "env_id = \"tag_gridworld\"\nnum_envs = 43\nnum_steps = 30\nalgorithm = \"a2c\"\n\
+         hidden = [32, 32]\nactivation = \"relu\"\nshared_trunk = true\n[env]\nnum_taggers = 4\n\
+         grid_length = 5\nepisode_length = 12\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
+    ),
+    (
+        "a2c, a policy per group, original starts, the original's last step",
+        "env_id = \"tag_gridworld\"\nnum_envs = 30\nnum_steps = 25\nalgorithm = \"a2c\"\n\
+         hidden = [32, 32]\nactivation = \"relu\"\nshared_trunk = true\nstart = \"fixed\"\n\
+         compat_last_step = true\n[env]\nnum_taggers = 4\ngrid_length = 4\nplacement = \"original\"\n\
+         [policy.tagger]\nent_coef = 0.05\n[policy.runner]\ngamma = 0.9",
+    ),
+    (
+        "ppo, a policy per group, networks of 64, a pool of starts",
+        "env_id = \"tag_gridworld\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\n\
+         update_epochs = 2\nstart = \"pool\"\npool_size = 5\n[env]\nnum_taggers = 3\ngrid_length = 4\n\
+         episode_length = 7",
+    ),
+    (
+        "ppo, eleven agents that see one other",
+        "env_id = \"tag_gridworld\"\nnum_envs = 20\nnum_steps = 12\nnum_minibatches = 1\n\
+         update_epochs = 1\nhidden = [32, 32]\n[env]\nuse_full_observation = false\nepisode_length = 5",
+    ),
+    (
+        "a2c, truncations, two heads, a policy per group",
+        "env_id = \"relay\"\nnum_envs = 40\nnum_steps = 24\nalgorithm = \"a2c\"\nhidden = [32, 32]",
+    ),
+    (
+        "ppo, truncations, two heads, one policy for two groups",
+        "env_id = \"relay\"\nnum_envs = 45\nnum_steps = 16\nhidden = [64, 64]\nnum_minibatches = 1\n\
+         update_epochs = 1\n[env]\nlimit = 3\n[policy.all]\ngroups = [\"pair\", \"last\"]",
+    ),
+    (
+        "16 replicas a warp, two blocks on a multiprocessor",
+        "env_id = \"tag_gridworld\"\nnum_envs = 4107\nnum_steps = 13\nalgorithm = \"a2c\"\n\
+         hidden = [32, 32]\nshared_trunk = true\n[env]\nnum_taggers = 4\ngrid_length = 6\n\
+         episode_length = 6",
+    ),
+    (
+        "many replicas, networks apart",
+        "env_id = \"tag_gridworld\"\nnum_envs = 16400\nnum_steps = 3\nalgorithm = \"a2c\"\n\
+         hidden = [32, 32]\n[env]\nnum_taggers = 4\ngrid_length = 6\nepisode_length = 2",
+    ),
+];
+
+/// Minibatches, which on the CPU have other samples.
+const MINIBATCHES: &str = "env_id = \"tag_gridworld\"\nnum_envs = 50\nnum_steps = 16\n\
+     hidden = [32, 32]\nupdate_epochs = 2\nnum_minibatches = 3\n[env]\nnum_taggers = 2\n\
+     grid_length = 4\nepisode_length = 10";
+
+fn main() -> ExitCode {
+    let (no_compiler, no_device) = (no_compiler(), no_device());
+    for reason in [&no_compiler, &no_device].into_iter().flatten() {
+        println!("ignored: {reason}");
+    }
+    let mut trials = Vec::new();
+    for (name, keys) in CASES {
+        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
+            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
+        };
+        trials.push(trial("team_compiles", compiles, no_compiler.is_some()));
+        trials.push(trial("cuda_team_is_near_the_cpus", near, no_device.is_some()));
+        trials.push(trial("cuda_team_repeats_and_resumes", resumes, no_device.is_some()));
+        trials.push(trial("cuda_team_counts_episodes", episodes, no_device.is_some()));
+    }
+    let minibatches = Trial::test("cuda_team_repeats_minibatches", || resumes(MINIBATCHES));
+    trials.push(minibatches.with_ignored_flag(no_device.is_some()));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn compiles(keys: &str) -> Result<()> {
+    let config = config(keys)?;
+    let registry = registry();
+    let env = env_kernels(&registry.get(&config.run.env_id)?.blueprint(&config.env)?)?;
+    let sources = small_sources(&config, &env);
+    if sources.len() != 1 + config.policies.len() {
+        return Err("the small path does not take it".into());
+    }
+    for source in sources {
+        if !compile(&source, Build::Release, "sm_90a")?.starts_with(b"\x7fELF") {
+            return Err("no machine code came out".into());
+        }
+    }
+    Ok(())
+}
+
+/// One iteration has the figures and the gradients that it has on the CPU, but for half precision and
+/// the few actions that it changes.
+fn near(keys: &str) -> Result<()> {
+    let config = config(keys)?;
+    let found = on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 1)?;
+    let expected = on_cpu(&config, &mut NativeLearner::new(&config, 1)?, 0, 1)?;
+    let distance = cuda_cases::near(&found, &expected, (0.02, 0.03))?;
+    println!("{distance:.2e}: {}", keys.lines().next().unwrap_or_default());
+    Ok(())
+}
+
+fn resumes(keys: &str) -> Result<()> {
+    cuda_cases::resumes(&config(keys)?, CudaLearner::new)
+}
+
+/// What is said of an iteration's episodes is near what the CPU says of them, and so is where it leaves
+/// the replicas.
+fn episodes(keys: &str) -> Result<()> {
+    let config = config(keys)?;
+    let mut envs = envs_on_gpu(&config)?;
+    let done = CudaLearner::new(&config, 1)?.iterate(&mut *envs, progress(&config, 0), 1)?;
+    let registry = registry();
+    let mut twins = registry.get(&config.run.env_id)?.make(&config.env, &config.vec_options())?;
+    NativeLearner::new(&config, 1)?.collect(&mut *twins, &mut Rollout::new(&config))?;
+    same_episodes(&done[0].episodes, &twins.take_episodes())?;
+    same_counters(&mut *envs, &mut *twins)
+}
+
+fn same_episodes(found: &EpisodeTotals, expected: &EpisodeTotals) -> Result<()> {
+    let n = expected.count as f64;
+    check("count", found.count as f64, n, 0.03)?;
+    let spreads = std::iter::once((&found.length, &expected.length));
+    for (a, b) in spreads.chain(found.returns.iter().zip(&expected.returns)) {
+        check("mean", a.sum / found.count as f64, b.sum / n, 0.05)?;
+        if a.min * found.count as f64 > a.sum || a.sum > a.max * found.count as f64 {
+            return Err(format!("no mean lies within {a:?}").into());
+        }
+    }
+    check("longest", found.length.max, expected.length.max, 0.0)?;
+    if found.statistics.len() != expected.statistics.len() || found.returns.len() != 2 {
+        return Err("another number of groups or statistics".into());
+    }
+    for (a, b) in found.statistics.iter().zip(&expected.statistics) {
+        check("statistic", a / found.count as f64, b / n, 0.05)?;
+    }
+    Ok(())
+}
+
+/// Steps in the episodes that go on add up to the same, but for episodes that ended elsewhere.
+fn same_counters(envs: &mut dyn VecEnv, twins: &mut dyn VecEnv) -> Result<()> {
+    let sum = |envs: &mut dyn VecEnv| -> Result<f64> {
+        envs.sync()?;
+        let lengths = envs.store().slice::<u32>(envs.ids().episode_length);
+        Ok(lengths.iter().map(|n| f64::from(*n)).sum())
+    };
+    if envs.run_step() != twins.run_step() {
+        return Err(format!("step {} of {}", envs.run_step(), twins.run_step()).into());
+    }
+    check("steps of running episodes", sum(envs)?, sum(twins)?, 0.1)
+}
