@@ -11,17 +11,19 @@ use warp_command::Folder;
 #[test]
 fn gradients_are_checked_parameter_by_parameter() {
     let folder = Folder::new("gradcheck");
-    let small = ["gradcheck", "pendulum", "--set", "hidden=[8]", "--rows", "24"];
+    let small = ["gradcheck", "pendulum", "--device", "cpu", "--set", "hidden=[8]", "--rows", "24"];
     let said = folder.done(&small);
     assert!(said.stdout.contains("log_std [1]") && said.stdout.contains("all gradients agree"));
     let found = folder.done(&[&small[..], &["--json"]].concat()).json();
-    assert_eq!(found["passed"], true);
+    assert_eq!((&found["passed"], &found["device"]), (&true.into(), &"cpu".into()));
     let comparisons = found["environments"][0]["comparisons"].as_array().unwrap();
     // Three pairs, two losses; the loss itself and nine tensors.
     assert_eq!(comparisons.len(), 3 * 2 * 10);
     assert!(comparisons.iter().any(|c| c["error"].as_f64().unwrap() > 0.0));
     let said = folder.warp(&["gradcheck", "pendulum", "--rows", "0"]);
     assert!(said.code == Some(2) && said.stderr.contains("rows = 0"), "{said:?}");
+    let said = folder.warp(&["gradcheck", "pendulum", "--device", "tpu"]);
+    assert!(said.code == Some(2) && said.stderr.contains("--device tpu"), "{said:?}");
 }
 
 #[test]

@@ -38,7 +38,10 @@ const GRADIENTS: [Case; 8] = [
         "env_id = \"tag_continuous\"\nhidden = [64]\n[env]\nnum_taggers = 3\nnum_runners = 8\n\
          tagging_distance = 0.1",
     ),
-    ("a small team of two policies", "env_id = \"tag_gridworld\"\nhidden = [32, 32]"),
+    (
+        "a small team of two policies",
+        "env_id = \"tag_gridworld\"\nhidden = [32, 32]\n[env]\nnum_taggers = 4",
+    ),
     ODD_WIDTHS,
     ("masks, one layer", "env_id = \"covid19\"\nhidden = [40]"),
 ];
@@ -61,7 +64,7 @@ const RUNS: [Case; 7] = [
     (
         "small, a team of two policies",
         "env_id = \"tag_gridworld\"\nnum_envs = 16\nnum_steps = 10\nhidden = [32, 32]\n\
-         algorithm = \"a2c\"",
+         algorithm = \"a2c\"\n[env]\nnum_taggers = 4",
     ),
     (
         "wide, normalised observations and rewards",

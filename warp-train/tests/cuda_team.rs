@@ -56,9 +56,9 @@ const CASES: [Case; 8] = [
     ),
     (
         "16 replicas a warp, two blocks on a multiprocessor",
-        "env_id = \"tag_gridworld\"\nnum_envs = 4107\nnum_steps = 13\nalgorithm = \"a2c\"\n\
+        "env_id = \"tag_gridworld\"\nnum_envs = 12300\nnum_steps = 6\nalgorithm = \"a2c\"\n\
          hidden = [32, 32]\nshared_trunk = true\n[env]\nnum_taggers = 4\ngrid_length = 6\n\
-         episode_length = 6",
+         episode_length = 4",
     ),
     (
         "many replicas, networks apart",

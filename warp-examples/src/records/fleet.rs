@@ -69,10 +69,8 @@ fn parts(lines: &[u8], figures: &[Vec<&str>]) -> Vec<(RunSeries, Value)> {
         rest = behind;
     }
     std::thread::scope(|scope| {
-        let workers: Vec<_> = parts
-            .into_iter()
-            .map(|part| scope.spawn(move || read_lines(part, figures)))
-            .collect();
+        let workers: Vec<_> =
+            parts.into_iter().map(|part| scope.spawn(move || read_lines(part, figures))).collect();
         workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
     })
 }

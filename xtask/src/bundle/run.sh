@@ -10,6 +10,7 @@ usage() {
 usage: ./run.sh [PART]...    without a part: all of them
 
   parity    GPU tests; both bodies of every environment, compared bit for bit
+  gradients of every environment's default networks, against the CPU's and finite differences
   replay    recorded cases on the GPU
   sanitize  compute-sanitizer (memcheck, racecheck) over every environment's kernels
   samplers  GPU tests of the samplers, and their times
@@ -23,7 +24,7 @@ PRECISIONS=LIST  of train (fp16 fp32)
 TEXT
 }
 
-parts=(parity replay sanitize samplers bench train profile)
+parts=(parity gradients replay sanitize samplers bench train profile)
 chosen=("$@")
 for argument in "$@"; do
     case " ${parts[*]} " in
@@ -135,22 +136,31 @@ tool() {
     command -v "$1" || { [ -x "/usr/local/cuda/bin/$1" ] && echo "/usr/local/cuda/bin/$1"; }
 }
 
-# gpu_tests PATTERN: runs the tests named cuda_* of the binaries that match.
+# gpu_tests PATTERN [THREADS]: runs the tests named cuda_* of the binaries that match, one after the
+# other, or several at once, since most of their time goes into compiling.
 gpu_tests() {
     local binary
     for binary in tests/*; do
         # shellcheck disable=SC2053
         [[ "$(basename "$binary")" == $1 ]] || continue
-        try "tests of $(basename "$binary")" "$binary" cuda_ --test-threads=1 --nocapture
+        try "tests of $(basename "$binary")" "$binary" cuda_ --test-threads="${2:-1}" --nocapture
     done
 }
 
 part_parity() {
     local env
-    gpu_tests '*'
+    gpu_tests '*' 4
     for env in $envs; do
         try "$env" bin/warp parity "$env" --json
     done
+}
+
+part_gradients() {
+    local env
+    for env in $envs; do
+        try "$env" bin/warp gradcheck "$env" --device cuda --json
+    done
+    [ ! -x bin/warp-tch ] || try "cartpole, LibTorch" bin/warp-tch gradcheck cartpole --device cuda --json
 }
 
 part_replay() {

@@ -68,7 +68,7 @@ __device__ PHASE void write_values(UpdateShared& shared, const NetShared& critic
             value = j == 2 * t + 1 ? high[Role<net>::value_column] : value;
         }
         u32 r = row + j * 8 + lane / 4;
-        if (r < end) __stcg((float*)(record_at(records, r) + X_UNITS) + 2, value);
+        if (r < end) __stcg((float*)rest_at(records, run.n_rows, r) + 2, value);
         __syncwarp();
     }
 }
@@ -131,7 +131,7 @@ __device__ __forceinline__ void add_to_minibatches(Moments& sums, const Orders& 
 __device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run,
                                                const Orders& orders, u32 row, Moments& sums) {
     int lane = threadIdx.x & 31;
-    auto rest = [&](u32 t) { return record_at(records, t * run.n_rows + row) + X_UNITS; };
+    auto rest = [&](u32 t) { return rest_at(records, run.n_rows, t * run.n_rows + row); };
     auto load = [&](int t) {
         return t < N_STEPS ? __ldcg(rest((u32)t)) : make_uint4(0u, 0u, 0u, 0u);
     };
@@ -188,7 +188,7 @@ __device__ __forceinline__ void rows_advantages(u32* records, const SmallRun& ru
     constexpr int ahead = N_STEPS < 8 ? N_STEPS : 8;
     u32 row = first + (threadIdx.x & 31);
     if (row >= run.n_rows) return;
-    auto rest = [&](u32 t) { return record_at(records, t * run.n_rows + row) + X_UNITS; };
+    auto rest = [&](u32 t) { return rest_at(records, run.n_rows, t * run.n_rows + row); };
     float following = __ldcg((const float*)rest(N_STEPS) + 2), carry = 0.0f;
 #pragma unroll 1
     for (int last = N_STEPS - 1; last >= 0; last -= ahead) {

@@ -216,6 +216,7 @@ __device__ __forceinline__ void collect_block(const SmallRun& run, const WarpRun
     collect<TILES>(run, world, arrays, tables, net, x[threadIdx.x / 32], records, episodes);
 }
 
+#if !LEAN
 // One warp per 16 replicas. Blocks of up to 4 warps.
 extern "C" __global__ void __launch_bounds__(128)
     small_collect_16(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
@@ -230,4 +231,5 @@ extern "C" __global__ void __launch_bounds__(128)
                      const float* parameters, u32* records, float* episodes, u32* barrier) {
     collect_block<2>(run, world, arrays, tables, parameters, records, episodes, barrier);
 }
+#endif
 #endif

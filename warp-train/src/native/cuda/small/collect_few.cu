@@ -61,14 +61,19 @@ struct FewNet {
         b3 = net.b3[lane / 4];
     }
 
-    // Puts 16 of this warp's features of two replicas each into their rows.
-    static __device__ __forceinline__ void put(unsigned short* rows, int first, const float (&c)[4]) {
+    // Puts this warp's features of all replicas into their rows.
+    static __device__ __forceinline__ void put(unsigned short* rows, int warp,
+                                               const float (&c)[FEW_PARTS][4]) {
         int lane = threadIdx.x & 31;
-        unsigned short* to = rows + 2 * (lane & 3) * LDH + first + lane / 4;
-        to[0] = half_bits(activate(c[0]));
-        to[LDH] = half_bits(activate(c[1]));
-        to[8] = half_bits(activate(c[2]));
-        to[LDH + 8] = half_bits(activate(c[3]));
+        u32 part = (lane >> 3) % (2 * FEW_PARTS);
+        u32 to = shared_address(rows + (lane & 7) * LDH + (warp * FEW_PARTS * 2 + part) * 8);
+        u32 x[FEW_PARTS][2];
+#pragma unroll
+        for (int p = 0; p < FEW_PARTS; ++p) pack_active(c[p], x[p]);
+        if (FEW_PARTS == 1)
+            store_2_turned(to, x[0][0], x[0][1]);
+        else
+            store_4_turned(to, x[0][0], x[0][1], x[FEW_PARTS - 1][0], x[FEW_PARTS - 1][1]);
     }
     // All features of all replicas as right operands.
     static __device__ __forceinline__ void get(const unsigned short* rows, u32 (&b)[M_TILES][2]) {
@@ -106,9 +111,7 @@ struct FewNet {
                 mma16(c[part], w[0], w[1], w[2], w[3], first, second);
             }
         }
-#pragma unroll
-        for (int part = 0; part < FEW_PARTS; ++part)
-            put(place.h1, (warp * FEW_PARTS + part) * 16, c[part]);
+        put(place.h1, warp, c);
         few_wait();
         get(place.h1, b);
 #pragma unroll
@@ -129,8 +132,8 @@ struct FewNet {
         for (int part = 0; part < FEW_PARTS; ++part) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) c[part][i] += odd[part][i];
-            put(place.h2, (warp * FEW_PARTS + part) * 16, c[part]);
         }
+        put(place.h2, warp, c);
         few_wait();
         get(place.h2, b);
         float out[4] = {b3, b3, 0.0f, 0.0f}, other[4] = {};
@@ -189,6 +192,7 @@ __device__ __forceinline__ void collect_few(Replica& replica, const Env& env, co
     }
 }
 
+#if !LEAN
 // Eight replicas per block.
 extern "C" __global__ void __launch_bounds__(FEW_THREADS)
     small_collect_8(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
@@ -209,3 +213,4 @@ extern "C" __global__ void __launch_bounds__(FEW_THREADS)
     collect_few(replica, env, world, arrays, own, threadIdx.x / 32, place, records, run.n_rows, writes);
     if (writes) replica.finish(env, arrays, records, episodes, run.n_rows);
 }
+#endif

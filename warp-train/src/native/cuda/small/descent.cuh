@@ -170,8 +170,13 @@ __device__ __forceinline__ void load_rows(const u32* records, const Order& order
         int unit = lane + 32 * i;
         u32 at = first + unit / RECORD_UNITS;
         loaded[i] = make_uint4(0u, 0u, 0u, 0u);
-        if (unit < WARP_ROWS * RECORD_UNITS && at < end)
-            loaded[i] = __ldcg(record_at(records, order.at(at)) + unit % RECORD_UNITS);
+        if (unit < WARP_ROWS * RECORD_UNITS && at < end) {
+            u32 row = order.at(at);
+            int part = unit % RECORD_UNITS;
+            const uint4* from = record_at(records, row) + part;
+            if (APART && part >= X_UNITS) from = rest_at(records, order.n / N_STEPS, row) + part - X_UNITS;
+            loaded[i] = __ldcg(from);
+        }
     }
 }
 

@@ -34,18 +34,22 @@ __device__ __forceinline__ float fast_tanh(float x) {
     return y;
 }
 
-// As __expf, __logf and __fdividef, but that subnormal numbers count as 0: half of the instructions.
+// As __expf, __logf and __fdividef, but that with LEAN subnormal numbers count as 0: half of the
+// instructions.
 __device__ __forceinline__ float fast_exp(float x) {
+    if (!LEAN) return __expf(x);
     float y;
     asm("{.reg .f32 t;\n mul.f32 t, %1, 0f3FB8AA3B;\n ex2.approx.ftz.f32 %0, t;}" : "=f"(y) : "f"(x));
     return y;
 }
 __device__ __forceinline__ float fast_log(float x) {
+    if (!LEAN) return __logf(x);
     float y;
     asm("{.reg .f32 t;\n lg2.approx.ftz.f32 t, %1;\n mul.f32 %0, t, 0f3F317218;}" : "=f"(y) : "f"(x));
     return y;
 }
 __device__ __forceinline__ float fast_divide(float x, float y) {
+    if (!LEAN) return __fdividef(x, y);
     float q;
     asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(q) : "f"(x), "f"(y));
     return q;
@@ -113,6 +117,18 @@ __device__ __forceinline__ void load_2_turned(u32& a, u32& b, u32 address) {
 __device__ __forceinline__ void store_4(u32 address, u32 a, u32 b, u32 c, u32 d) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address),
                  "r"(a), "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+
+// The same, each transposed.
+__device__ __forceinline__ void store_4_turned(u32 address, u32 a, u32 b, u32 c, u32 d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address),
+                 "r"(a), "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+__device__ __forceinline__ void store_2_turned(u32 address, u32 a, u32 b) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1,%2};" ::"r"(address), "r"(a),
+                 "r"(b)
                  : "memory");
 }
 

@@ -29,6 +29,10 @@ struct SmallRun {
     u32 end;
 };
 
+// Whether two networks' moments have a place in shared memory, beside what their tiles leave.
+#define NEAR                                                                                         \
+    (LEAN && N_NETS * (sizeof(Stage) + sizeof(NetShared) + 2 * WIDE_TILES * GROUP_THREADS * 16) < 229000u)
+
 // Rows of observations of the eight warps that compute values.
 struct ValueRows {
     unsigned short x[8 * 32 * LDX];
@@ -51,7 +55,7 @@ struct UpdateShared {
         };
     };
     // Moments of the wide tiles, by thread, where they have a place here.
-    float4 wide[LEAN ? 2 * WIDE_TILES * GROUP_THREADS : 1];
+    float4 wide[NEAR ? 2 * WIDE_TILES * GROUP_THREADS : 1];
     NetShared net;
     float norms[8];
     float pair[2][2];
@@ -138,8 +142,20 @@ __device__ __forceinline__ u32 minibatch_start(u32 n, int part) {
     return (u32)((unsigned long long)n * part / MINIBATCHES);
 }
 
+// Whether what is stored beside observations lies behind all of those: rows that are taken in their order
+// are read whole either way, but advantages are then found side by side.
+#ifndef APART
+#define APART 0
+#endif
+
+// The observation of stored row `number`, and what else is stored of it; a step has `n_rows` rows.
 __device__ __forceinline__ const uint4* record_at(const u32* records, u32 number) {
-    return (const uint4*)records + (unsigned long long)number * RECORD_UNITS;
+    return (const uint4*)records + (unsigned long long)number * (APART ? X_UNITS : RECORD_UNITS);
+}
+__device__ __forceinline__ const uint4* rest_at(const u32* records, u32 n_rows, u32 number) {
+    if (!APART) return record_at(records, number) + X_UNITS;
+    unsigned long long observations = (unsigned long long)(N_STEPS + 1 + CUTS) * n_rows * X_UNITS;
+    return (const uint4*)records + observations + (unsigned long long)number * (1 + RAW_UNITS);
 }
 
 // Sets rows of inputs to 0: columns beyond those that are stored stay so.

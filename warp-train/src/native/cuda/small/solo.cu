@@ -128,7 +128,7 @@ __device__ __forceinline__ void minibatch_moments(SoloShared& all, const u32* re
         float sum = 0.0f, squares = 0.0f;
 #pragma unroll 4
         for (u32 at = start + (threadIdx.x & 31); at < end; at += 32) {
-            float x = __ldcg((const float*)(record_at(records, order.at(at)) + X_UNITS) + 3);
+            float x = __ldcg((const float*)rest_at(records, run.n_rows, order.at(at)) + 3);
             sum += x;
             squares += x * x;
         }
@@ -197,8 +197,9 @@ __device__ __forceinline__ void solo_learn(SoloShared& all, const SoloRun& solo,
     u32 own = blockIdx.x, other = own + gridDim.x, held = own;
     clear_inputs(shared.stage[0].x, TILE_ROWS);
     load_net(shared.net, runs.memory_of(own, NET).parameters, group_thread(), GROUP_THREADS);
-    if (other < solo.n_runs) mine.bring(runs.memory_of(other, NET));
-    mine.bring(runs.memory_of(own, NET));
+#pragma unroll 1
+    for (u32 number = own; number < solo.n_runs; number += gridDim.x)
+        mine.bring(runs.memory_of(number, NET));
     group_wait(NET);
     mine.take(runs.memory_of(own, NET), shared.net);
     __syncthreads();
@@ -208,7 +209,6 @@ __device__ __forceinline__ void solo_learn(SoloShared& all, const SoloRun& solo,
         wait_until_weights_are_taken();
         if (number < solo.n_runs) {
             if (number != held) {
-                mine.has_taken();
                 mine.put_away();
                 mine.take(runs.memory_of(number, NET), shared.net);
                 held = number;
@@ -218,14 +218,10 @@ __device__ __forceinline__ void solo_learn(SoloShared& all, const SoloRun& solo,
         }
         __syncthreads();
     }
-    mine.has_taken();
     mine.put_away();
-    mine.give_back(runs.memory_of(held, NET));
-    u32 last = held == own ? other : own;
-    if (last < solo.n_runs) {
-        mine.memory = runs.memory_of(last, NET).state + group_thread();
-        mine.give_back(runs.memory_of(last, NET));
-    }
+#pragma unroll 1
+    for (u32 number = own; number < solo.n_runs; number += gridDim.x)
+        mine.give_back(runs.memory_of(number, NET));
 }
 
 extern "C" __global__ void __launch_bounds__(SOLO_THREADS, 1)

@@ -20,8 +20,10 @@ use warp_sample::ActionLayout;
 const MOST_AGENTS: usize = 16;
 /// Words of a replica's state at most, for the same reason.
 const MOST_STATE: usize = 256;
-/// Up to this many replicas a warp takes eight of them, else sixteen.
-const FEW: usize = 4096;
+/// Up to this many replicas a warp takes eight of them, above sixteen.
+const FEW: usize = 12_288;
+/// Sixteen for so many agents at most.
+const FEW_AGENTS: usize = 8;
 /// Warps of a block at most.
 const MOST_WARPS: u32 = 4;
 
@@ -70,7 +72,8 @@ fn collect_source(config: &TrainConfig, env: &EnvKernels) -> Source {
     };
     let mut constants = constants(config, 0);
     constants.extend([
-        ("TOGETHER", together(config.run.num_envs).to_string()),
+        ("APART", u32::from(apart(config)).to_string()),
+        ("TOGETHER", together(config).to_string()),
         ("N_POLICIES", config.policies.len().to_string()),
         ("POLICY_AGENTS", list(agents.collect())),
         ("AGENT_PLACES", list(places.collect())),
@@ -84,10 +87,17 @@ fn collect_source(config: &TrainConfig, env: &EnvKernels) -> Source {
     source
 }
 
-/// Replicas that a warp takes: few are done sooner, more use the products' tiles better.
-fn together(n_envs: usize) -> usize {
-    if let Ok(n) = std::env::var("WARP_TOGETHER") { return n.parse().unwrap(); } // SCRATCH
-    if n_envs <= FEW { 8 } else { 16 }
+/// Whether rewards and the like are stored behind the observations: unless updates take rows in another
+/// order than the rollout's, which then are not read from two places.
+pub(super) fn apart(config: &TrainConfig) -> bool {
+    (0..config.policies.len()).all(|p| text::updates_of(config, p).1 == 1)
+}
+
+/// Replicas that a warp takes: few are done sooner, more use the products' tiles better, as long as
+/// registers can hold where all their agents' rows go.
+fn together(config: &TrainConfig) -> usize {
+    let many = config.run.num_envs > FEW && config.spec.n_agents() <= FEW_AGENTS;
+    if many { 16 } else { 8 }
 }
 
 /// Policies that learn from the same replicas.
@@ -125,7 +135,7 @@ impl TeamLearner {
         }
         let module = kernels.compile(&collect_source(config, envs.text()), Build::Release)?;
         let sizes = Sizes::of(gpu, &module)?;
-        let n_warps = config.run.num_envs.div_ceil(together(config.run.num_envs)) as u32;
+        let n_warps = config.run.num_envs.div_ceil(together(config)) as u32;
         let array = |name: &str, n: u32| {
             let shape = [MOST_ITERATIONS as usize, n as usize, 2 * sizes.n_figures];
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::U32, &shape)?)
@@ -287,7 +297,7 @@ impl Sizes {
     /// same time.
     fn launch(&self, gpu: &Device, n_warps: u32) -> Launch {
         let info = gpu.info();
-        let room = (info.shared_per_block as u32).saturating_sub(self.networks) / self.rows;
+        let room = info.shared_per_block.saturating_sub(self.networks) / self.rows;
         let at_once = n_warps.div_ceil(8 * info.n_multiprocessors);
         let warps = at_once.min(MOST_WARPS).min(room).max(1);
         Launch {

@@ -10,7 +10,7 @@ use warp_func::cuda::{EnvKernels, Source};
 use warp_sample::{ActionLayout, Bounding};
 
 /// Included files: names and texts.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
     ("loss.cuh", include_str!("loss.cuh")),
@@ -22,6 +22,7 @@ const FILES: [(&str, &str); 14] = [
     ("choice.cuh", include_str!("choice.cuh")),
     ("collect.cu", include_str!("collect.cu")),
     ("collect_few.cu", include_str!("collect_few.cu")),
+    ("team_replica.cuh", include_str!("team_replica.cuh")),
     ("collect_team.cu", include_str!("collect_team.cu")),
     ("update.cu", include_str!("update.cu")),
     ("solo.cu", include_str!("solo.cu")),
@@ -132,7 +133,6 @@ const MANY_ROWS: usize = 4096;
 pub(super) fn blocks_of(config: &TrainConfig, index: usize) -> u32 {
     let minibatch = samples(config, index) / updates_of(config, index).1;
     let hidden = config.policies[index].config.hidden[0];
-    if let Ok(n) = std::env::var("WARP_BLOCKS") { return n.parse().unwrap(); } // SCRATCH
     if minibatch >= LARGE_MINIBATCH && hidden <= 64 { 2 } else { 1 }
 }
 
@@ -178,6 +178,7 @@ pub(super) fn update_source(config: &TrainConfig, index: usize, env: &EnvKernels
     let mut constants = constants(config, index);
     let rows = samples(config, index) / config.run.num_steps;
     constants.push(("MANY_ROWS", u32::from(rows >= MANY_ROWS).to_string()));
+    constants.push(("APART", u32::from(team::apart(config)).to_string()));
     source_of(&constants, env, (blocks_of(config, index), 0), &["update.cu"])
 }
 

@@ -22,14 +22,15 @@ template <int NET> struct Weights {
     static constexpr int n_small = HID * (OBS + 2) + outputs * (HID + 1);
     static constexpr int own_small = (n_small + GROUP_THREADS - 1) / GROUP_THREADS;
     static constexpr u32 quads = OWN_TILES * GROUP_THREADS;
-    float4* memory;  // weights, and what of the moments is not near
-    float4* near;    // moments of the wide tiles, in shared memory
-    u32 where[own_small];  // bits 0 to 14: place in the network; from 15 on: of the gradient
+    float4* memory;  // weights and moments
+    float4* near;    // of the wide tiles the moments, in shared memory, if they have a place there
+    u32 where[own_small];  // bits 0 to 14: place in the network, 15 to 30: of the gradient, 31: none
     u32 real;              // a bit per element of the small tiles that is a parameter
 
     // What is far away and needed after the next barrier.
+    static constexpr int far_kinds = NEAR ? 1 : 3;
     struct Ahead {
-        float4 wide[WIDE_TILES];
+        float4 wide[far_kinds][WIDE_TILES];
         float small[3][own_small];
     };
 
@@ -64,20 +65,21 @@ template <int NET> struct Weights {
     __device__ __forceinline__ float* small(int kind) const {
         return (float*)(memory - group_thread() + kind * quads + WIDE_TILES * GROUP_THREADS) + group_thread();
     }
-    __device__ __forceinline__ float4& moments(int kind, int tile) const {
-        return near[((kind - 1) * WIDE_TILES + tile) * GROUP_THREADS];
+    // Four numbers of wide tile `t` in memory.
+    __device__ __forceinline__ float4* wide(int kind, int t) const {
+        return memory + kind * quads + t * GROUP_THREADS;
     }
 
     // The places of this thread's parameters.
     __device__ __forceinline__ Weights(UpdateShared& shared) {
-        near = shared.wide + group_thread();
+        near = shared.wide + (NEAR ? group_thread() : 0);
         memory = nullptr;
 #pragma unroll
         for (int j = 0; j < own_small; ++j) {
             SmallParameter p = small_parameter(group_thread() + j * GROUP_THREADS);
             u32 to = place_of<NET>(shared.net, p.at);
             u32 place = (to & (PLACE_FLOAT - 1u)) | (to & PLACE_FLOAT ? 1u << 14 : 0u);
-            where[j] = p.at < 0 ? NO_ROW : place | (u32)p.raw << 15;
+            where[j] = p.at < 0 ? 1u << 31 : place | (u32)p.raw << 15;
         }
         real = 0u;
 #pragma unroll
@@ -97,8 +99,7 @@ template <int NET> struct Weights {
             for (int t = 0; t < WIDE_TILES; ++t) {
                 const float* at = arrays[kind] + wide_at(t);
                 float2 low = __ldcg((const float2*)at), high = __ldcg((const float2*)(at + 8 * HID));
-                __stcg(memory + kind * quads + t * GROUP_THREADS,
-                       make_float4(low.x, low.y, high.x, high.y));
+                __stcg(wide(kind, t), make_float4(low.x, low.y, high.x, high.y));
             }
 #pragma unroll
             for (int j = 0; j < own_small; ++j) {
@@ -108,14 +109,15 @@ template <int NET> struct Weights {
         }
     }
     // Copies them back.
-    __device__ __forceinline__ void give_back(const Memory& to) const {
+    __device__ __forceinline__ void give_back(const Memory& to) {
+        memory = to.state + group_thread();
         float* arrays[3] = {to.parameters, to.exp_avg, to.exp_avg_sq};
 #pragma unroll
         for (int kind = 0; kind < 3; ++kind) {
 #pragma unroll
             for (int t = 0; t < WIDE_TILES; ++t) {
                 float* at = arrays[kind] + wide_at(t);
-                float4 x = __ldcg(memory + kind * quads + t * GROUP_THREADS);
+                float4 x = __ldcg(wide(kind, t));
                 __stcg((float2*)at, make_float2(x.x, x.y));
                 __stcg((float2*)(at + 8 * HID), make_float2(x.z, x.w));
             }
@@ -132,10 +134,10 @@ template <int NET> struct Weights {
 
     // Puts into memory what is near.
     __device__ __forceinline__ void put_away() const {
+        has_taken();
 #pragma unroll
-        for (int i = 0; i < 2 * WIDE_TILES; ++i)
-            __stcg(memory + (1 + i / WIDE_TILES) * quads + i % WIDE_TILES * GROUP_THREADS,
-                   near[i * GROUP_THREADS]);
+        for (int i = 0; i < (NEAR ? 2 * WIDE_TILES : 0); ++i)
+            __stcg(wide(1 + i / WIDE_TILES, i % WIDE_TILES), near[i * GROUP_THREADS]);
     }
     // Takes it from there, until has_taken(); the network gets the weights.
     __device__ __forceinline__ void take(const Memory& from, NetShared& net) {
@@ -143,13 +145,13 @@ template <int NET> struct Weights {
         Ahead ahead;
         fetch(ahead);
 #pragma unroll
-        for (int i = 0; i < 2 * WIDE_TILES; ++i)
+        for (int i = 0; i < (NEAR ? 2 * WIDE_TILES : 0); ++i)
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                              shared_address(near + i * GROUP_THREADS)),
-                         "l"(memory + (1 + i / WIDE_TILES) * quads + i % WIDE_TILES * GROUP_THREADS)
+                         "l"(wide(1 + i / WIDE_TILES, i % WIDE_TILES))
                          : "memory");
 #pragma unroll
-        for (int t = 0; t < WIDE_TILES; ++t) write_wide(net, t, ahead.wide[t]);
+        for (int t = 0; t < WIDE_TILES; ++t) write_wide(net, t, ahead.wide[0][t]);
 #pragma unroll
         for (int j = 0; j < own_small; ++j) write_small(net, j, ahead.small[0][j]);
     }
@@ -158,7 +160,10 @@ template <int NET> struct Weights {
 
     __device__ __forceinline__ void fetch(Ahead& ahead) const {
 #pragma unroll
-        for (int t = 0; t < WIDE_TILES; ++t) ahead.wide[t] = __ldcg(memory + t * GROUP_THREADS);
+        for (int kind = 0; kind < far_kinds; ++kind) {
+#pragma unroll
+            for (int t = 0; t < WIDE_TILES; ++t) ahead.wide[kind][t] = __ldcg(wide(kind, t));
+        }
 #pragma unroll
         for (int j = 0; j < own_small; ++j) {
 #pragma unroll
@@ -167,7 +172,7 @@ template <int NET> struct Weights {
         }
     }
     __device__ __forceinline__ void write_small(NetShared& net, int j, float w) const {
-        if (where[j] == NO_ROW) return;
+        if (where[j] >> 31) return;
         char* to = (char*)&net + (where[j] & 0x3fffu);
         if (where[j] & 1u << 14)
             *(float*)to = w;
@@ -197,31 +202,51 @@ template <int NET> struct Weights {
         return sum;
     }
 
+    // Moments of wide tile `t`.
+    __device__ __forceinline__ void moments(const Ahead& ahead, int t, float4& m, float4& v) const {
+        m = NEAR ? near[t * GROUP_THREADS] : ahead.wide[NEAR ? 0 : 1][t];
+        v = NEAR ? near[(WIDE_TILES + t) * GROUP_THREADS] : ahead.wide[NEAR ? 0 : 2][t];
+    }
+
     // A step of Adam along `scale` times the gradients; the network gets the new weights.
     __device__ __forceinline__ void step(NetShared& net, Stage& stage, Ahead& ahead, const OwnTiles& own,
                                          float scale, float step_size, float inverse_root) {
+        const float* raw = (const float*)stage.h(1);
+        float4 m, v, next_m, next_v;
+        moments(ahead, 0, m, v);
+#pragma unroll
+        for (int j = 0; j < own_small; ++j) {
+            float g = raw[where[j] >> 15 & 0xffffu] * scale;
+            adam_lean(g, step_size, inverse_root, ahead.small[0][j], ahead.small[1][j], ahead.small[2][j]);
+        }
 #pragma unroll
         for (int t = 0; t < WIDE_TILES; ++t) {
-            float4 w = ahead.wide[t], m = moments(1, t), v = moments(2, t);
+            // Asked for before anything is stored, as it might be the same place for all the compiler knows.
+            if (t + 1 < WIDE_TILES) moments(ahead, t + 1, next_m, next_v);
+            float4 w = ahead.wide[0][t];
             adam_lean(own[t][0] * scale, step_size, inverse_root, w.x, m.x, v.x);
             adam_lean(own[t][1] * scale, step_size, inverse_root, w.y, m.y, v.y);
             adam_lean(own[t][2] * scale, step_size, inverse_root, w.z, m.z, v.z);
             adam_lean(own[t][3] * scale, step_size, inverse_root, w.w, m.w, v.w);
-            moments(1, t) = m;
-            moments(2, t) = v;
-            __stcg(memory + t * GROUP_THREADS, w);
             write_wide(net, t, w);
+            __stcg(wide(0, t), w);
+            if (NEAR) {
+                near[t * GROUP_THREADS] = m;
+                near[(WIDE_TILES + t) * GROUP_THREADS] = v;
+            } else {
+                __stcg(wide(1, t), m);
+                __stcg(wide(2, t), v);
+            }
+            m = next_m;
+            v = next_v;
         }
-        const float* raw = (const float*)stage.h(1);
 #pragma unroll
         for (int j = 0; j < own_small; ++j) {
-            if (where[j] == NO_ROW) continue;
-            float w = ahead.small[0][j], m = ahead.small[1][j], v = ahead.small[2][j];
-            adam_lean(raw[where[j] >> 15] * scale, step_size, inverse_root, w, m, v);
-            __stcg(small(0) + j * GROUP_THREADS, w);
-            __stcg(small(1) + j * GROUP_THREADS, m);
-            __stcg(small(2) + j * GROUP_THREADS, v);
-            write_small(net, j, w);
+            if (where[j] >> 31) continue;
+#pragma unroll
+            for (int kind = 0; kind < 3; ++kind)
+                __stcg(small(kind) + j * GROUP_THREADS, ahead.small[kind][j]);
+            write_small(net, j, ahead.small[0][j]);
         }
     }
 
