@@ -2,8 +2,7 @@
 //! the host.
 
 use super::small::{SmallLearner, takes};
-use super::wide_foreign::MakeForeign;
-use super::wide_policy::WidePolicy;
+use super::wide::{MakeForeign, WidePolicy};
 use crate::burn::NamedTensor;
 use crate::config::{Algorithm, TrainConfig};
 use crate::error::{Error, Result};

@@ -8,14 +8,6 @@ mod fleet;
 mod gradients;
 mod small;
 mod wide;
-mod wide_arrays;
-mod wide_foreign;
-mod wide_gradients;
-mod wide_network;
-mod wide_normalise;
-mod wide_policy;
-mod wide_text;
-mod wide_update;
 
 use super::NativeLearner;
 use crate::config::{Precision, TrainConfig};
@@ -27,16 +19,15 @@ use crate::rollout::Rollout;
 use small::{PackedRuns, SmallLearner, SoloLearner, TeamLearner};
 use warp_func::VecEnv;
 use warp_func::cuda::CudaVecEnv;
-use wide::WideLearner;
-use wide_foreign::MakeForeign;
+use wide::{MakeForeign, WideLearner};
 
 pub use fleet::CudaFleet;
 pub use gradients::{CudaGradients, Products};
 pub use small::sources as small_sources;
-#[cfg(feature = "tch")]
-pub(crate) use wide_foreign::{ForeignNetwork, ForeignParts};
 #[doc(hidden)]
-pub use wide_text::sources as wide_sources;
+pub use wide::sources as wide_sources;
+#[cfg(feature = "tch")]
+pub(crate) use wide::{ForeignNetwork, ForeignParts};
 
 /// Perceptrons on an NVIDIA GPU, on environments that live there too.
 #[derive(Debug)]

@@ -4,14 +4,27 @@
 //! update another; the host waits once per iteration, for a block of figures. Networks whose weights
 //! fit into shared memory run as a whole on tensor cores, all others layer by layer.
 
-use super::wide_foreign::MakeForeign;
-use super::wide_policy::WidePolicy;
+mod arrays;
+mod foreign;
+mod gradients;
+mod network;
+mod normalise;
+mod policy;
+mod text;
+mod update;
+
 use crate::burn::PolicyTensors;
 use crate::config::TrainConfig;
 use crate::error::Result;
 use crate::learner::{Iterated, LearnerState, Progress};
 use warp_func::VecEnv;
 use warp_func::cuda::{CudaVecEnv, Graph, Kernels};
+
+pub(super) use foreign::MakeForeign;
+#[cfg(feature = "tch")]
+pub(crate) use foreign::{ForeignNetwork, ForeignParts};
+pub(super) use policy::WidePolicy;
+pub use text::sources;
 
 /// Policies on a GPU; see the module.
 #[derive(Debug)]

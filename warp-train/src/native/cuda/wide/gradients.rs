@@ -1,9 +1,9 @@
 //! The gradient that the wide kernels give for a minibatch that comes from the host.
 
-use super::gradients::{Given, half_bits};
-use super::wide_arrays::STATE_WORDS;
-use super::wide_policy::WidePolicy;
-use super::wide_update::SAMPLES;
+use super::super::gradients::{Given, half_bits};
+use super::arrays::STATE_WORDS;
+use super::policy::WidePolicy;
+use super::update::SAMPLES;
 use crate::actions::ActionsRef;
 use crate::burn::{NamedTensor, PolicyTensors};
 use crate::error::Result;
@@ -18,7 +18,7 @@ impl WidePolicy {
     ///
     /// # Errors
     /// Tensors that do not fit, or a gradient that is not finite.
-    pub(super) fn gradient_of(
+    pub(in super::super) fn gradient_of(
         &mut self,
         weights: &[NamedTensor],
         given: &Given<'_>,

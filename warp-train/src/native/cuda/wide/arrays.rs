@@ -1,8 +1,8 @@
 //! What a policy of the wide path keeps on the device: parameters, a rollout, and room to learn.
 
-use super::wide_foreign::rows_at_once;
-use super::wide_network::WideNetwork;
-use super::wide_text::{TILE_ROWS, TensorShape, truncation_slots};
+use super::foreign::rows_at_once;
+use super::network::WideNetwork;
+use super::text::{TILE_ROWS, TensorShape, truncation_slots};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::Result;
 use warp_core::DType::{self, F32, I32, U8, U32};

@@ -1,8 +1,8 @@
 //! How a policy of the wide path learns: advantages, minibatches, gradients, Adam; all as launches.
 
-use super::wide_arrays::SUM_BLOCKS;
-use super::wide_network::Layer;
-use super::wide_policy::{Rows, WidePolicy, all};
+use super::arrays::SUM_BLOCKS;
+use super::network::Layer;
+use super::policy::{Rows, WidePolicy, all};
 use crate::burn::of_policy;
 use crate::config::Algorithm;
 use crate::error::Result;

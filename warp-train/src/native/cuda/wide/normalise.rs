@@ -1,7 +1,7 @@
 //! Running normalisation of one policy's observations and rewards on the device.
 
-use super::wide_arrays::Sizes;
-use super::wide_policy::{Kit, WidePolicy, all};
+use super::arrays::Sizes;
+use super::policy::{Kit, WidePolicy, all};
 use crate::config::PolicyPlan;
 use crate::error::{Error, Result};
 use crate::normalise::Statistic;

@@ -2,11 +2,11 @@
 //!
 //! Everything here starts kernels and returns; nothing waits for the device but `tensors`.
 
-use super::wide_arrays::{Arrays, STATE_WORDS, Sizes};
-use super::wide_foreign::{ForeignNetwork, ForeignParts, MakeForeign};
-use super::wide_network::{Role, Tower, WideNetwork};
-use super::wide_normalise::WideNormaliser;
-use super::wide_text::{self, TensorShape};
+use super::arrays::{Arrays, STATE_WORDS, Sizes};
+use super::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
+use super::network::{Role, Tower, WideNetwork};
+use super::normalise::WideNormaliser;
+use super::text::{self, TensorShape};
 use crate::burn::{Activation, PolicyTensors, of_policy, perceptron};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
@@ -90,7 +90,7 @@ enum Stage {
 
 /// A policy on the device.
 #[derive(Debug)]
-pub(super) struct WidePolicy {
+pub(in super::super) struct WidePolicy {
     pub(super) plan: PolicyPlan,
     pub(super) network: WideNetwork,
     pub(super) sizes: Sizes,
@@ -109,7 +109,7 @@ pub(super) struct WidePolicy {
 impl WidePolicy {
     /// The policy number `index` of `config`, freshly initialised; `first_agent` numbers its agents'
     /// draws.
-    pub(super) fn new(
+    pub(in super::super) fn new(
         config: &TrainConfig,
         (index, first_agent): (usize, u32),
         (kernels, envs): (&Kernels, &CudaVecEnv),
@@ -135,7 +135,7 @@ impl WidePolicy {
         }
         // Networks that do not fit go layer by layer, on tensor cores that older GPUs have, too.
         let half = tensor_cores && shapes.is_empty() && info.capability.0 >= 8;
-        let source = wide_text::general(config, index, first_agent, (&network, half));
+        let source = text::general(config, index, first_agent, (&network, half));
         let module = kernels.compile(&source, Build::Parity)?;
         let kit = Kit::new(&module, &GENERAL)?;
         let device = kernels.device();
@@ -143,7 +143,7 @@ impl WidePolicy {
         let normaliser = WideNormaliser::new(device, &module, &plan, (width, &sizes))?;
         let arrays = Arrays::new(device, &plan, &network, (&sizes, &shapes))?;
         let tower = |shape: TensorShape| -> Result<TensorTower> {
-            let source = wide_text::tensor(config, index, first_agent, (&network, &shape));
+            let source = text::tensor(config, index, first_agent, (&network, &shape));
             let kit = Kit::new(&kernels.compile(&source, Build::Release)?, &TENSOR)?;
             let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
             let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
@@ -326,7 +326,7 @@ impl WidePolicy {
 
     /// As many blocks as there are multiprocessors, or fewer where rows are few.
     pub(super) fn two_tiles_a_block(&self, rows: usize, shared_bytes: usize) -> Launch {
-        let blocks = rows.div_ceil(2 * wide_text::TILE_ROWS) as u32;
+        let blocks = rows.div_ceil(2 * text::TILE_ROWS) as u32;
         let blocks = blocks.clamp(1, self.device.info().n_multiprocessors);
         Launch { blocks, threads: 256, shared_bytes: shared_bytes as u32, cooperative: false }
     }
@@ -360,7 +360,7 @@ impl WidePolicy {
     fn layer(
         &self,
         (x, at): (&DeviceArray, usize),
-        (layer, y, to, activation): (&super::wide_network::Layer, &DeviceArray, [Arg; 4], i32),
+        (layer, y, to, activation): (&super::network::Layer, &DeviceArray, [Arg; 4], i32),
         rows: &Rows<'_>,
     ) -> Result<()> {
         let [column, row, gap_at, gap] = to;
@@ -392,7 +392,7 @@ impl WidePolicy {
         let mut optimizer = self.network.named(&pull(&self.arrays.exp_avg)?, ".exp_avg");
         optimizer.extend(self.network.named(&pull(&self.arrays.exp_avg_sq)?, ".exp_avg_sq"));
         let weights = self.network.named(&pull(&self.arrays.parameters)?, "");
-        let n_steps = u64::from(self.arrays.state.pull::<u32>()?[super::wide_update::ADAM_STEPS]);
+        let n_steps = u64::from(self.arrays.state.pull::<u32>()?[super::update::ADAM_STEPS]);
         Ok(PolicyTensors { weights, optimizer, n_steps })
     }
 
@@ -414,7 +414,7 @@ impl WidePolicy {
         self.arrays.exp_avg.push(&exp_avg)?;
         self.arrays.exp_avg_sq.push(&exp_avg_sq)?;
         let mut state = vec![0u32; STATE_WORDS];
-        state[super::wide_update::ADAM_STEPS] = tensors.n_steps as u32;
+        state[super::update::ADAM_STEPS] = tensors.n_steps as u32;
         self.arrays.state.push(&state)?;
         self.pack()
     }

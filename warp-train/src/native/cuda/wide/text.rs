@@ -1,6 +1,6 @@
 //! The CUDA text of the wide path, made for one policy by constants.
 
-use super::wide_network::{Role, Tower, WideNetwork};
+use super::network::{Role, Tower, WideNetwork};
 use crate::burn::{Activation, of_policy, perceptron};
 use crate::config::{Algorithm, PolicyPlan, TrainConfig};
 use crate::error::Result;
@@ -9,17 +9,17 @@ use warp_core::{EnvSpec, LimitEnds};
 use warp_func::cuda::{Build, Source};
 use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
-const STATE: &str = include_str!("wide_state.cu");
-const ROWS: &str = include_str!("wide_rows.cu");
-const GEMM: &str = include_str!("wide_gemm.cu");
-const NORMALISE: &str = include_str!("wide_normalise.cu");
-const ROLLOUT: &str = include_str!("wide_rollout.cu");
-const UPDATE: &str = include_str!("wide_update.cu");
+const STATE: &str = include_str!("state.cu");
+const ROWS: &str = include_str!("rows.cu");
+const GEMM: &str = include_str!("gemm.cu");
+const NORMALISE: &str = include_str!("normalise.cu");
+const ROLLOUT: &str = include_str!("rollout.cu");
+const UPDATE: &str = include_str!("update.cu");
 const TENSOR: [&str; 4] = [
-    include_str!("wide_tensor.cu"),
-    include_str!("wide_tensor_act.cu"),
-    include_str!("wide_tensor_learn.cu"),
-    include_str!("wide_tensor_weights.cu"),
+    include_str!("tensor.cu"),
+    include_str!("tensor_act.cu"),
+    include_str!("tensor_learn.cu"),
+    include_str!("tensor_weights.cu"),
 ];
 
 /// How often one agent's episode can be cut by a time limit within a rollout.
@@ -310,7 +310,7 @@ fn products(widths: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wide_network::Layer;
+    use super::super::network::Layer;
     use super::*;
 
     fn tower(inputs: usize, hidden: &[usize], outputs: usize) -> Tower {
