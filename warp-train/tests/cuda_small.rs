@@ -21,7 +21,7 @@ use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
-const CASES: [Case; 10] = [
+const CASES: [Case; 11] = [
     (
         "ppo, truncations, several minibatches",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -55,6 +55,11 @@ const CASES: [Case; 10] = [
         "a block for a shared trunk",
         "env_id = \"acrobot\"\nnum_envs = 3\nnum_steps = 40\nhidden = [32, 32]\nshared_trunk = true\n\
          num_minibatches = 1\nupdate_epochs = 1",
+    ),
+    (
+        "a block per network, gaussian, a minibatch of several tiles",
+        "env_id = \"pendulum\"\nnum_envs = 7\nnum_steps = 50\nnum_minibatches = 1\nupdate_epochs = 1\n\
+         log_std_init = -0.5",
     ),
     (
         "16 replicas a warp",
@@ -143,13 +148,19 @@ fn fleet() -> Result<()> {
         })?;
         Ok(ends.into_inner().map_err(|e| e.to_string())?)
     };
-    let many = train(&[run(0, 5)?, run(1, 6)?, run(2, 7)?])?;
+    // More than there is room for at a time, two to a block.
+    let runs = (0..300).map(|i| run(i, 5 + i as u64)).collect::<Result<Vec<_>>>()?;
+    let many = train(&runs)?;
+    let few = train(&[run(0, 303)?, run(1, 304)?])?;
     let alone = train(&[run(0, 6)?])?;
     let config = run(0, 6)?.config;
     let mut envs = envs_on_gpu(&config)?;
     let mut learner = CudaLearner::new(&config, 1)?;
     learner.iterate(&mut *envs, progress(&config, 0), 10)?;
-    if many.len() != 3 || many.get(&1) != alone.get(&0) || alone.get(&0) != Some(&learner.state()) {
+    if many.len() != 300 || many.get(&298) != few.get(&0) || many.get(&299) != few.get(&1) {
+        return Err("a run of a large fleet differs from that of a small one".into());
+    }
+    if many.get(&1) != alone.get(&0) || alone.get(&0) != Some(&learner.state()) {
         return Err("a run of a fleet differs from the run by itself".into());
     }
     if many.get(&0) == many.get(&1) {

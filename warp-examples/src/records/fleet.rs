@@ -166,3 +166,30 @@ fn lines(curves: Vec<Points>, colour: usize, label: String, each: bool) -> Vec<L
     let behind = curves.into_iter().filter(|_| each).map(faint);
     behind.chain([mean]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_read_whole_whatever_the_parts() {
+        let folder = std::env::temp_dir().join(format!("warp-fleet-read-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (n_runs, n_lines) = (300, 40);
+        let line = |run: usize, i: usize| {
+            let y = run * n_lines + i;
+            format!("{{\"run\":{run},\"env_steps\":{i},\"policy\":{{\"a\":{{\"loss\":{y}}}}}}}\n")
+        };
+        let lines = (0..n_runs).flat_map(|run| (0..n_lines).map(move |i| line(run, i)));
+        let text: String = lines.collect::<String>() + "{\"run\":1,\"env_st";
+        std::fs::write(folder.join("metrics.jsonl"), text).unwrap();
+        let (runs, last) = read(&folder, &[vec!["policy", "a", "loss"], vec!["none"]]).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((runs.len(), &last["run"]), (n_runs, &Value::from(n_runs - 1)));
+        for (run, series) in &runs {
+            let wanted = (0..n_lines).map(|i| (i as f64, (run * n_lines + i) as f64));
+            assert_eq!(series[0], wanted.collect::<Points>());
+            assert!(series[1].is_empty());
+        }
+    }
+}

@@ -232,6 +232,8 @@ impl<'r, 'w> Reporter<'r, 'w> {
             return Ok(ControlFlow::Continue(()));
         };
         trained.store(&wave.runs[0].config.policies[0].name, &mut wave.states)?;
+        // Of runs of no iteration none is broken.
+        self.broken.resize_with(wave.runs.len(), || AtomicBool::new(false));
         Ok(self.each(|run| {
             (self.watch)(wave.runs[run].number, FleetEvent::Finished(&wave.states[run]))
         }))

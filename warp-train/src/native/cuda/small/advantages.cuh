@@ -17,8 +17,10 @@
 #define PHASE
 #endif
 
-// Loads the observations of 32 rows from `row` on, a unit or more per lane.
-#define VALUE_UNITS X_UNITS
+// Rows that a warp takes through the network together, in sixteens: one where registers are few.
+#define VALUE_ROWS (LEAN ? 1 : 2)
+// Loads the observations of a warp's rows from `row` on, up to so many units per lane.
+#define VALUE_UNITS ((VALUE_ROWS * X_UNITS + 1) / 2)
 __device__ __forceinline__ void load_observations(const u32* records, u32 row, u32 end,
                                                   uint4 (&parts)[VALUE_UNITS]) {
     int lane = threadIdx.x & 31;
@@ -26,7 +28,8 @@ __device__ __forceinline__ void load_observations(const u32* records, u32 row, u
     for (int i = 0; i < VALUE_UNITS; ++i) {
         u32 unit = lane + 32 * i, r = row + unit / X_UNITS;
         parts[i] = make_uint4(0u, 0u, 0u, 0u);
-        if (r < end) parts[i] = __ldcg(record_at(records, r) + unit % X_UNITS);
+        if (r < end && unit < 16 * VALUE_ROWS * X_UNITS)
+            parts[i] = __ldcg(record_at(records, r) + unit % X_UNITS);
     }
 }
 
@@ -38,37 +41,39 @@ __device__ PHASE void write_values(UpdateShared& shared, const NetShared& critic
     u32 first = SHARED_TRUNK ? N_STEPS * run.n_rows : 0u;
     u32 end = (N_STEPS + 1 + CUTS) * run.n_rows;
     unsigned short* rows = shared.value_rows.x + warp * 32 * LDX;
-    u32 stride = blocks.n * (GROUP_THREADS / 32) * 32;
-    u32 row = first + (blocks.own * (GROUP_THREADS / 32) + warp) * 32;
+    constexpr int R = VALUE_ROWS;
+    u32 stride = blocks.n * (GROUP_THREADS / 32) * 16 * R;
+    u32 row = first + (blocks.own * (GROUP_THREADS / 32) + warp) * 16 * R;
     uint4 parts[VALUE_UNITS];
     load_observations(records, row, end, parts);
     for (; row < end; row += stride) {
 #pragma unroll
         for (int i = 0; i < VALUE_UNITS; ++i) {
             int unit = lane + 32 * i;
+            if (unit >= 16 * R * X_UNITS) break;
             *(uint4*)(rows + unit / X_UNITS * LDX + unit % X_UNITS * 8) = parts[i];
         }
         load_observations(records, row + stride, end, parts);
         __syncwarp();
-        u32 x[2][KX / 16][4];
-        Hidden h1[2], h2[2];
-        float out[2][4];
-        load_inputs<2>(x, rows);
-        first_layer<2>(critic, x, h1);
-        second_layer<2>(critic, h1, h2);
-        last_layer<net, 2>(critic, h2, out);
-        // Lane by lane the four rows that it and its three neighbours share.
+        u32 x[R][KX / 16][4];
+        Hidden h1[R], h2[R];
+        float out[R][4];
+        load_inputs<R>(x, rows);
+        first_layer<R>(critic, x, h1);
+        second_layer<R>(critic, h1, h2);
+        last_layer<net, R>(critic, h2, out);
+        // Lane by lane the rows that it and its three neighbours share.
         float value = 0.0f;
         int j = lane & 3;
 #pragma unroll
-        for (int t = 0; t < 2; ++t) {
+        for (int t = 0; t < R; ++t) {
             float low[Role<net>::outputs], high[Role<net>::outputs];
             gather_outputs<net>(out[t], low, high);
             value = j == 2 * t ? low[Role<net>::value_column] : value;
             value = j == 2 * t + 1 ? high[Role<net>::value_column] : value;
         }
         u32 r = row + j * 8 + lane / 4;
-        if (r < end) __stcg((float*)rest_at(records, run.n_rows, r) + 2, value);
+        if (r < end && j < 2 * R) __stcg((float*)rest_at(records, run.n_rows, r) + 2, value);
         __syncwarp();
     }
 }

@@ -1,8 +1,7 @@
 // A whole rollout of few replicas in one launch, as fast as one of them can go: eight replicas per block.
 //
 // Everything is turned around: weights are the left operand and stay in registers, replicas are columns.
-// Each of HID / 16 warps has 16 features of both hidden layers (or half as many warps 32, which is less work
-// where others need the schedulers); the layers' outputs meet in shared memory,
+// Each of HID / 16 warps has 16 features of both hidden layers; the layers' outputs meet in shared memory,
 // and from there on every warp does the same: the last layer, the choice, the step. The four lanes of
 // column c have replica c. What an action is drawn with is drawn four steps ahead, a step a lane.
 //
@@ -10,11 +9,7 @@
 #pragma once
 #include "collect.cu"
 
-// Parts of 16 features of a hidden layer that a warp has.
-#ifndef FEW_PARTS
-#define FEW_PARTS 1
-#endif
-#define FEW_THREADS (HID * 2 / FEW_PARTS)
+#define FEW_THREADS (HID * 2)
 #define FEW_REPLICAS 8
 #define FEW_OUTPUTS Role<0>::outputs
 
@@ -31,24 +26,18 @@ __device__ __forceinline__ void few_wait() {
 
 // A warp's part of the acting network.
 struct FewNet {
-    u32 w1[FEW_PARTS][KX / 16][4], w2[FEW_PARTS][M_TILES][4], w3[M_TILES][2];
-    float b2[FEW_PARTS][2], b3;
+    u32 w1[KX / 16][4], w2[M_TILES][4], w3[M_TILES][2];
+    float b2[2], b3;
 
     __device__ __forceinline__ void load(const NetShared& net, int warp) {
         int lane = threadIdx.x & 31;
+        u32 one = shared_address(net.w1 + (warp * 16 + (lane & 15)) * LDX + (lane >> 4) * 8);
+        u32 two = shared_address(net.w2 + (warp * 16 + (lane & 15)) * LDH + (lane >> 4) * 8);
         u32 three = shared_address(net.w3 + (lane & 7) * LDH + (lane >> 3) * 8);
 #pragma unroll
-        for (int part = 0; part < FEW_PARTS; ++part) {
-            int first = (warp * FEW_PARTS + part) * 16;
-            u32 one = shared_address(net.w1 + (first + (lane & 15)) * LDX + (lane >> 4) * 8);
-            u32 two = shared_address(net.w2 + (first + (lane & 15)) * LDH + (lane >> 4) * 8);
+        for (int k = 0; k < KX / 16; ++k) load_4(w1[k], one + k * 32);
 #pragma unroll
-            for (int k = 0; k < KX / 16; ++k) load_4(w1[part][k], one + k * 32);
-#pragma unroll
-            for (int k = 0; k < M_TILES; ++k) load_4(w2[part][k], two + k * 32);
-            b2[part][0] = net.b2[first + lane / 4];
-            b2[part][1] = net.b2[first + lane / 4 + 8];
-        }
+        for (int k = 0; k < M_TILES; ++k) load_4(w2[k], two + k * 32);
 #pragma unroll
         for (int k = 0; k < M_TILES; k += 2) {
             u32 b[4];
@@ -58,22 +47,18 @@ struct FewNet {
             w3[k + 1][0] = b[2];
             w3[k + 1][1] = b[3];
         }
+        b2[0] = net.b2[warp * 16 + lane / 4];
+        b2[1] = net.b2[warp * 16 + lane / 4 + 8];
         b3 = net.b3[lane / 4];
     }
 
     // Puts this warp's features of all replicas into their rows.
-    static __device__ __forceinline__ void put(unsigned short* rows, int warp,
-                                               const float (&c)[FEW_PARTS][4]) {
+    static __device__ __forceinline__ void put(unsigned short* rows, int warp, const float (&c)[4]) {
         int lane = threadIdx.x & 31;
-        u32 part = (lane >> 3) % (2 * FEW_PARTS);
-        u32 to = shared_address(rows + (lane & 7) * LDH + (warp * FEW_PARTS * 2 + part) * 8);
-        u32 x[FEW_PARTS][2];
-#pragma unroll
-        for (int p = 0; p < FEW_PARTS; ++p) pack_active(c[p], x[p]);
-        if (FEW_PARTS == 1)
-            store_2_turned(to, x[0][0], x[0][1]);
-        else
-            store_4_turned(to, x[0][0], x[0][1], x[FEW_PARTS - 1][0], x[FEW_PARTS - 1][1]);
+        u32 x[2];
+        pack_active(c, x);
+        store_2_turned(
+            shared_address(rows + (lane & 7) * LDH + warp * 16 + ((lane >> 3) & 1) * 8), x[0], x[1]);
     }
     // All features of all replicas as right operands.
     static __device__ __forceinline__ void get(const unsigned short* rows, u32 (&b)[M_TILES][2]) {
@@ -99,55 +84,43 @@ struct FewNet {
     __device__ __forceinline__ void forward(const Seen& seen, FewShared& place, int warp,
                                             float (&z)[FEW_OUTPUTS]) {
         int lane = threadIdx.x & 31, j = lane & 3;
-        float c[FEW_PARTS][4] = {}, odd[FEW_PARTS][4] = {};
+        float c[4] = {}, odd[4] = {};
         u32 b[M_TILES][2];
 #pragma unroll
         for (int k = 0; k < KX / 16; ++k) {
-            u32 first = 2 * k < X_UNITS ? word(seen.units[2 * k < X_UNITS ? 2 * k : 0], j) : 0u;
             u32 second = 2 * k + 1 < X_UNITS ? word(seen.units[2 * k + 1 < X_UNITS ? 2 * k + 1 : 0], j) : 0u;
-#pragma unroll
-            for (int part = 0; part < FEW_PARTS; ++part) {
-                const u32(&w)[4] = w1[part][k];
-                mma16(c[part], w[0], w[1], w[2], w[3], first, second);
-            }
+            mma16(c, w1[k][0], w1[k][1], w1[k][2], w1[k][3],
+                  2 * k < X_UNITS ? word(seen.units[2 * k < X_UNITS ? 2 * k : 0], j) : 0u, second);
         }
         put(place.h1, warp, c);
         few_wait();
         get(place.h1, b);
-#pragma unroll
-        for (int part = 0; part < FEW_PARTS; ++part) {
-            c[part][0] = c[part][1] = b2[part][0];
-            c[part][2] = c[part][3] = b2[part][1];
-        }
+        c[0] = c[1] = b2[0];
+        c[2] = c[3] = b2[1];
 #pragma unroll
         for (int k = 0; k < M_TILES; k += 2) {
-#pragma unroll
-            for (int part = 0; part < FEW_PARTS; ++part) {
-                const u32(&w)[4] = w2[part][k], (&v)[4] = w2[part][k + 1];
-                mma16(c[part], w[0], w[1], w[2], w[3], b[k][0], b[k][1]);
-                mma16(odd[part], v[0], v[1], v[2], v[3], b[k + 1][0], b[k + 1][1]);
-            }
+            mma16(c, w2[k][0], w2[k][1], w2[k][2], w2[k][3], b[k][0], b[k][1]);
+            mma16(odd, w2[k + 1][0], w2[k + 1][1], w2[k + 1][2], w2[k + 1][3], b[k + 1][0],
+                  b[k + 1][1]);
         }
 #pragma unroll
-        for (int part = 0; part < FEW_PARTS; ++part) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) c[part][i] += odd[part][i];
-        }
+        for (int i = 0; i < 4; ++i) c[i] += odd[i];
         put(place.h2, warp, c);
         few_wait();
         get(place.h2, b);
-        float out[4] = {b3, b3, 0.0f, 0.0f}, other[4] = {};
+        c[0] = c[1] = b3;
+        c[2] = c[3] = odd[0] = odd[1] = odd[2] = odd[3] = 0.0f;
 #pragma unroll
         for (int k = 0; k < M_TILES; k += 2) {
-            mma16(out, w3[k][0], 0u, w3[k][1], 0u, b[k][0], b[k][1]);
-            mma16(other, w3[k + 1][0], 0u, w3[k + 1][1], 0u, b[k + 1][0], b[k + 1][1]);
+            mma16(c, w3[k][0], 0u, w3[k][1], 0u, b[k][0], b[k][1]);
+            mma16(odd, w3[k + 1][0], 0u, w3[k + 1][1], 0u, b[k + 1][0], b[k + 1][1]);
         }
         int column = lane / 4;
 #pragma unroll
         for (int o = 0; o < FEW_OUTPUTS; ++o) {
-            float low = __shfl_sync(0xffffffffu, out[0] + other[0], 4 * o + column / 2);
-            float high = __shfl_sync(0xffffffffu, out[1] + other[1], 4 * o + column / 2);
-            z[o] = column & 1 ? high : low;
+            float even = __shfl_sync(0xffffffffu, c[0] + odd[0], 4 * o + column / 2);
+            float other = __shfl_sync(0xffffffffu, c[1] + odd[1], 4 * o + column / 2);
+            z[o] = column & 1 ? other : even;
         }
     }
 };

@@ -226,7 +226,8 @@ template <int NET> struct Minibatches {
             if (N_STAGES == 1 && MOST_TILES != 1) group_wait();
             stage_rows(to, warp, loaded);
             u32 following = at + blocks.n * TILE_ROWS;
-            if (MOST_TILES != 1 && following < end) load_rows(records, order(u / MINIBATCHES), following + warp * WARP_ROWS, end, loaded);
+            if (MOST_TILES != 1 && following < end)
+                load_rows(records, order(u / MINIBATCHES), following + warp * WARP_ROWS, end, loaded);
             __syncwarp();
             add_tile<NET>(shared.net, to, warp, (int)(end - at) - warp * WARP_ROWS, k, one, sums, own);
             if (MOST_TILES == 1) break;

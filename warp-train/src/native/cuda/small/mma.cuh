@@ -120,12 +120,7 @@ __device__ __forceinline__ void store_4(u32 address, u32 a, u32 b, u32 c, u32 d)
                  : "memory");
 }
 
-// The same, each transposed.
-__device__ __forceinline__ void store_4_turned(u32 address, u32 a, u32 b, u32 c, u32 d) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address),
-                 "r"(a), "r"(b), "r"(c), "r"(d)
-                 : "memory");
-}
+// Two, each transposed; the addresses in lanes 0 to 15.
 __device__ __forceinline__ void store_2_turned(u32 address, u32 a, u32 b) {
     asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1,%2};" ::"r"(address), "r"(a),
                  "r"(b)

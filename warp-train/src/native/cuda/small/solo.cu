@@ -12,7 +12,6 @@
 //
 // Needs what collect_few.cu, advantages.cuh and descent.cuh need; MOST_TILES. For up to eight replicas a run.
 #define GROUPS N_NETS
-#define FEW_PARTS 2
 #include "collect_few.cu"
 #include "advantages.cuh"
 #include "weights.cuh"

@@ -343,9 +343,9 @@ impl Work {
     }
 }
 
-/// Threads of a block that collect: a warp for 32 features of a hidden layer.
+/// Threads of a block that collect: a warp for 16 features of a hidden layer.
 fn collectors(config: &TrainConfig) -> u32 {
-    config.policies[0].config.hidden[0] as u32
+    2 * config.policies[0].config.hidden[0] as u32
 }
 
 /// Calls `work` with each run's number and item, on as many threads as the machine has.

@@ -27,8 +27,9 @@ template <int NET> struct Weights {
     u32 where[own_small];  // bits 0 to 14: place in the network, 15 to 30: of the gradient, 31: none
     u32 real;              // a bit per element of the small tiles that is a parameter
 
-    // What is far away and needed after the next barrier.
+    // Of weights and both moments of the wide tiles so many are far away.
     static constexpr int far_kinds = NEAR ? 1 : 3;
+    // What is far away and needed after the next barrier.
     struct Ahead {
         float4 wide[far_kinds][WIDE_TILES];
         float small[3][own_small];
