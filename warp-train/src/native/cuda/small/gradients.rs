@@ -4,7 +4,7 @@
 //! target. Values and advantages are the kernels' own.
 
 use super::figures::policy_metrics;
-use super::{SmallLearner, text};
+use super::{SmallLearner, team, text};
 use crate::actions::ActionsRef;
 use crate::burn::NamedTensor;
 use crate::config::TrainConfig;
@@ -62,8 +62,9 @@ impl SmallLearner {
         self.load(&state)?;
         let plan = &config.policies[self.index];
         let width = config.spec.groups[plan.groups[0]].observation_width();
-        let records = records((width, &plan.layout), given);
-        self.arrays.records.push(&padded(records, self.arrays.records.len()))?;
+        let rows = records((width, &plan.layout), given);
+        let records = laid_out(rows, team::apart(config), self.arrays.records.len());
+        self.arrays.records.push(&records)?;
         let progress = Progress { iteration: 0, env_steps: 0, seed: 0 };
         self.begin(config, progress, 1)?;
         // As after a rollout.
@@ -82,16 +83,36 @@ fn padded<T: Clone + Default>(mut numbers: Vec<T>, n: usize) -> Vec<T> {
     numbers
 }
 
-/// The samples as a rollout stores them: observation and a one as halves, a `Row`, raw actions.
-fn records((width, layout): (usize, &ActionLayout), given: &Given<'_>) -> Vec<u32> {
+/// `records` of `n` words: of each row the observation and then the rest, or, if they are kept `apart`, all
+/// observations before the rest of any (see `rest_at` of order.cuh). Rows that are not given are zeros.
+fn laid_out((seen, rest): (Rows, Rows), apart: bool, n: usize) -> Vec<u32> {
+    if apart {
+        let n_rows = n / (seen.width + rest.width);
+        let mut words = padded(seen.words, n_rows * seen.width);
+        words.extend(rest.words);
+        return padded(words, n);
+    }
+    let rows = seen.words.chunks(seen.width).zip(rest.words.chunks(rest.width));
+    padded(rows.flat_map(|(seen, rest)| [seen, rest].concat()).collect(), n)
+}
+
+/// Rows of `width` words each.
+#[derive(Debug)]
+struct Rows {
+    words: Vec<u32>,
+    width: usize,
+}
+
+/// The samples as a rollout stores them: observations and a one as halves; of each a `Row` and raw actions.
+fn records((width, layout): (usize, &ActionLayout), given: &Given<'_>) -> (Rows, Rows) {
     let Minibatch { observations, log_probs, returns, values, .. } = given.minibatch;
     let (n_actions, n_mask) = (layout.action_width(), layout.mask_width());
-    let mut words = Vec::new();
+    let (mut all_seen, mut rest) = (Vec::new(), Vec::new());
     for row in given.order.iter().map(|row| *row as usize) {
         let seen = observations[row * width..(row + 1) * width].iter().chain(&[1.0]);
         let mut halves: Vec<u16> = seen.map(|x| half_bits(*x)).collect();
         halves.resize(halves.len().next_multiple_of(8), 0);
-        words.extend(halves.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(pair[1]) << 16));
+        all_seen.extend(halves.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(pair[1]) << 16));
         let mut what = ENDED;
         let mut raw = Vec::new();
         match given.minibatch.actions.rows(row..row + 1, n_actions) {
@@ -104,10 +125,27 @@ fn records((width, layout): (usize, &ActionLayout), given: &Given<'_>) -> Vec<u3
         let mask = given.minibatch.action_mask.map(|mask| &mask[row * n_mask..(row + 1) * n_mask]);
         let allowed = mask.unwrap_or(&[]).iter().enumerate().filter(|(_, allowed)| **allowed != 0);
         what |= allowed.fold(0, |all, (i, _)| all | 1 << (MASK_AT + i));
-        words.extend([what, log_probs[row].to_bits(), values[row].to_bits()]);
-        words.push(returns[row].to_bits());
+        rest.extend([what, log_probs[row].to_bits(), values[row].to_bits()]);
+        rest.push(returns[row].to_bits());
         let n_raw = raw.len().next_multiple_of(4);
-        words.extend(padded(raw, n_raw));
+        rest.extend(padded(raw, n_raw));
     }
-    words
+    let n = given.order.len().max(1);
+    let rows = |words: Vec<u32>| Rows { width: words.len() / n, words };
+    (rows(all_seen), rows(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_lie_whole_or_apart() {
+        let rows = || {
+            let seen = Rows { words: vec![1, 2, 3, 4], width: 2 };
+            (seen, Rows { words: vec![5, 6], width: 1 })
+        };
+        assert_eq!(laid_out(rows(), false, 9), [1, 2, 5, 3, 4, 6, 0, 0, 0]);
+        assert_eq!(laid_out(rows(), true, 9), [1, 2, 3, 4, 0, 0, 5, 6, 0]);
+    }
 }

@@ -248,6 +248,10 @@ impl TeamLearner {
 
     /// Waits for the totals over the episodes that ended in each of `n` iterations.
     fn episodes(&self, config: &TrainConfig, n: u64) -> Result<Vec<EpisodeTotals>> {
+        // Nothing was collected when a run is only prepared.
+        if n == 0 {
+            return Ok(Vec::new());
+        }
         let launch = Launch { blocks: n as u32, threads: 256, ..Launch::default() };
         let figures = Arg::array(&self.figures, self.figures.len());
         let totals = Arg::array(&self.totals, self.totals.len());
