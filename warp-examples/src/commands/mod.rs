@@ -1,11 +1,6 @@
 //! The commands, one file each, and what they share: choosing device, backend and threads.
 
 pub mod bench;
-#[cfg(feature = "cuda")]
-mod bench_cuda;
-mod bench_curves;
-mod bench_train;
-mod bench_until;
 pub mod config;
 mod device;
 pub mod envs;

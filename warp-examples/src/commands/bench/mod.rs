@@ -6,15 +6,19 @@
 //! what ended. With a policy: the default configuration's network acts, nothing is learned.
 
 #[cfg(feature = "cuda")]
-use super::bench_cuda;
-use super::bench_train::Place;
+mod cuda;
+mod curves;
+mod train;
+mod until;
+
 use super::progress::short;
-use super::{Device, bench_train, bench_until, learner, print_json, say, thread_count};
+use super::{Device, learner, print_json, say, thread_count};
 use crate::{Outcome, settings};
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+use train::Place;
 use warp_core::Space;
 use warp_func::{Registry, VecEnv, VecOptions};
 use warp_sample::{Bounding, CategoricalLayout, GaussianLayout, Rows};
@@ -97,8 +101,8 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
     if args.train {
         let place = Place::new(&device, args, registry);
         return match args.until {
-            Some(wanted) => bench_until::execute(args, wanted, &place, started),
-            None => bench_train::execute(args, &place),
+            Some(wanted) => until::execute(args, wanted, &place, started),
+            None => train::execute(args, &place),
         };
     }
     let threads = thread_count(args.threads);
@@ -112,7 +116,7 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
     warp_train::trainer::check_memory(&config, registry, "--envs")?;
     #[cfg(feature = "cuda")]
     if let Device::Cuda(kernels) = &device {
-        return bench_cuda::execute(args, &config, registry, (kernels, started));
+        return cuda::execute(args, &config, registry, (kernels, started));
     }
     let alone = measure_alone(&config, registry, threads, args.seconds)?;
     let with_policy = measure_with_policy(&config, registry, threads, args.seconds)?;

@@ -5,9 +5,9 @@
 //! all of them; the median of the rounds is reported. What happens once (building, compiling,
 //! allocating, the first iteration) is reported apart, and a warm-up is not counted.
 
-use super::bench::BenchArgs;
-use super::progress::short;
-use super::{Device, bench_curves, learner_on, print_json, say, thread_count};
+use super::{BenchArgs, curves};
+use crate::commands::progress::short;
+use crate::commands::{Device, learner_on, print_json, say, thread_count};
 use crate::records::learning::Curves;
 use crate::{Outcome, settings};
 use anyhow::Result;
@@ -152,7 +152,7 @@ pub(super) fn execute(args: &BenchArgs, place: &Place<'_>) -> Result<Outcome> {
     // The curves need the memory.
     drop(benches);
     for (config, found) in configs.iter().zip(&mut found) {
-        found.curves = bench_curves::measure(args, config, found, place)?;
+        found.curves = curves::measure(args, config, found, place)?;
     }
     report(args, &configs, &found, place)?;
     Ok(Outcome::Done)
@@ -260,7 +260,7 @@ fn report(
             "{:17}  once: start-up {:.3} s, first iteration {:.3} s",
             "", one.startup_seconds, one.first_iteration_seconds
         ))?;
-        one.curves.iter().try_for_each(bench_curves::print)?;
+        one.curves.iter().try_for_each(curves::print)?;
     }
     Ok(())
 }

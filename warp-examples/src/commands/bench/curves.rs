@@ -3,9 +3,9 @@
 //! Every seed trains afresh, with the configuration whose rate was measured; only kernels that were
 //! compiled are kept.
 
-use super::bench::BenchArgs;
-use super::bench_train::{Place, Throughput};
-use super::say;
+use super::BenchArgs;
+use super::train::{Place, Throughput};
+use crate::commands::say;
 use crate::records::learning::{Course, Curves};
 use anyhow::{Context, Result, ensure};
 use std::time::Instant;

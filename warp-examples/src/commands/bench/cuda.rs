@@ -5,10 +5,10 @@
 //! read, where the next overwrites them. With `--check` the state after the steps is compared with
 //! the CPU's, bit for bit, in the parity build.
 
-use super::bench::{BenchArgs, write_random_actions};
-use super::progress::short;
-use super::{print_json, say};
+use super::{BenchArgs, write_random_actions};
 use crate::Outcome;
+use crate::commands::progress::short;
+use crate::commands::{print_json, say};
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::time::Instant;

@@ -7,10 +7,10 @@
 //! allocating come before it and are reported apart. Then 100 greedy episodes are played on the
 //! processor, outside the time.
 
-use super::bench::BenchArgs;
-use super::bench_train::{Place, command_line, configurations, precision};
-use super::{learner, print_json, say};
+use super::BenchArgs;
+use super::train::{Place, command_line, configurations, precision};
 use crate::Outcome;
+use crate::commands::{learner, print_json, say};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::time::Instant;
