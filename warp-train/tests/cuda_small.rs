@@ -5,20 +5,18 @@
 
 mod cuda_cases;
 
-use cuda_cases::{
-    Case, Result, config, envs_on_gpu, no_compiler, no_device, on_cpu, on_gpu, progress,
-};
+use cuda_cases::small::{compiles, near, resumes};
+use cuda_cases::{Case, Result, config, envs_on_gpu, no_compiler, no_device, progress};
 use libtest_mimic::{Arguments, Trial};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use warp_func::cuda::{Build, Device, Kernels, compile, env_kernels};
+use warp_func::cuda::{Build, Device, Kernels};
 use warp_train::config::TrainConfig;
 use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet};
 use warp_train::learner::{Learner, LearnerState};
-use warp_train::native::NativeLearner;
-use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
+use warp_train::native::cuda::{CudaFleet, CudaLearner};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
 const CASES: [Case; 11] = [
@@ -86,44 +84,13 @@ fn main() -> ExitCode {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
             Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
         };
-        trials.push(trial("small_compiles", compiles, no_compiler.is_some()));
+        trials.push(trial("small_compiles", |keys| compiles(keys, 1), no_compiler.is_some()));
         trials.push(trial("cuda_small_is_near_the_cpus", near, no_device.is_some()));
         trials.push(trial("cuda_small_repeats_and_resumes", resumes, no_device.is_some()));
     }
     let fleet = Trial::test("cuda_small_fleet_of_one_is_a_run", fleet);
     trials.push(fleet.with_ignored_flag(no_device.is_some()));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-fn compiles(keys: &str) -> Result<()> {
-    let config = config(keys)?;
-    let registry = warp_envs::registry();
-    let env = env_kernels(&registry.get(&config.run.env_id)?.blueprint(&config.env)?)?;
-    let sources = small_sources(&config, &env);
-    if sources.is_empty() {
-        return Err("the small path does not take it".into());
-    }
-    for source in sources {
-        if !compile(&source, Build::Release, "sm_90a")?.starts_with(b"\x7fELF") {
-            return Err("no machine code came out".into());
-        }
-    }
-    Ok(())
-}
-
-/// One iteration has the figures and the gradient that it has on the CPU, but for half precision and the
-/// few actions that it changes.
-fn near(keys: &str) -> Result<()> {
-    let config = config(keys)?;
-    let found = on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 1)?;
-    let expected = on_cpu(&config, &mut NativeLearner::new(&config, 1)?, 0, 1)?;
-    let distance = cuda_cases::near(&found, &expected, (0.02, 0.03))?;
-    println!("{distance:.2e}: {}", keys.lines().next().unwrap_or_default());
-    Ok(())
-}
-
-fn resumes(keys: &str) -> Result<()> {
-    cuda_cases::resumes(&config(keys)?, CudaLearner::new)
 }
 
 /// A run's weights do not depend on how many others share its launch, nor on whether it is of a fleet.

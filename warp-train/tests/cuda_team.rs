@@ -6,17 +6,16 @@
 
 mod cuda_cases;
 
+use cuda_cases::small::{compiles, near, resumes};
 use cuda_cases::{
-    Case, Result, check, config, envs_on_gpu, no_compiler, no_device, on_cpu, on_gpu, progress,
-    registry,
+    Case, Result, check, config, envs_on_gpu, no_compiler, no_device, progress, registry,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
-use warp_func::cuda::{Build, compile, env_kernels};
 use warp_func::{EpisodeTotals, VecEnv};
 use warp_train::learner::Learner;
 use warp_train::native::NativeLearner;
-use warp_train::native::cuda::{CudaLearner, small_sources};
+use warp_train::native::cuda::CudaLearner;
 use warp_train::rollout::Rollout;
 
 /// Policies, networks, starts, and every number of replicas that a warp takes: a name and keys.
@@ -82,7 +81,7 @@ fn main() -> ExitCode {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
             Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
         };
-        trials.push(trial("team_compiles", compiles, no_compiler.is_some()));
+        trials.push(trial("team_compiles", |keys| compiles(keys, 2), no_compiler.is_some()));
         trials.push(trial("cuda_team_is_near_the_cpus", near, no_device.is_some()));
         trials.push(trial("cuda_team_repeats_and_resumes", resumes, no_device.is_some()));
         trials.push(trial("cuda_team_counts_episodes", episodes, no_device.is_some()));
@@ -90,37 +89,6 @@ fn main() -> ExitCode {
     let minibatches = Trial::test("cuda_team_repeats_minibatches", || resumes(MINIBATCHES));
     trials.push(minibatches.with_ignored_flag(no_device.is_some()));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-fn compiles(keys: &str) -> Result<()> {
-    let config = config(keys)?;
-    let registry = registry();
-    let env = env_kernels(&registry.get(&config.run.env_id)?.blueprint(&config.env)?)?;
-    let sources = small_sources(&config, &env);
-    if sources.len() != 1 + config.policies.len() {
-        return Err("the small path does not take it".into());
-    }
-    for source in sources {
-        if !compile(&source, Build::Release, "sm_90a")?.starts_with(b"\x7fELF") {
-            return Err("no machine code came out".into());
-        }
-    }
-    Ok(())
-}
-
-/// One iteration has the figures and the gradients that it has on the CPU, but for half precision and
-/// the few actions that it changes.
-fn near(keys: &str) -> Result<()> {
-    let config = config(keys)?;
-    let found = on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 1)?;
-    let expected = on_cpu(&config, &mut NativeLearner::new(&config, 1)?, 0, 1)?;
-    let distance = cuda_cases::near(&found, &expected, (0.02, 0.03))?;
-    println!("{distance:.2e}: {}", keys.lines().next().unwrap_or_default());
-    Ok(())
-}
-
-fn resumes(keys: &str) -> Result<()> {
-    cuda_cases::resumes(&config(keys)?, CudaLearner::new)
 }
 
 /// What is said of an iteration's episodes is near what the CPU says of them, and so is where it leaves

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod relay;
+pub(crate) mod small;
 
 use libtest_mimic::Failed;
 use warp_core::toml::Table;

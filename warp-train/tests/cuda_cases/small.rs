@@ -1,0 +1,38 @@
+//! What holds of every run that the small learner takes.
+
+use super::{Result, config, on_cpu, on_gpu, registry};
+use warp_func::cuda::{Build, compile, env_kernels};
+use warp_train::native::NativeLearner;
+use warp_train::native::cuda::{CudaLearner, small_sources};
+
+/// All texts of a run become machine code; there are `n_texts` of them at least.
+pub(crate) fn compiles(keys: &str, n_texts: usize) -> Result<()> {
+    let config = config(keys)?;
+    let registry = registry();
+    let env = env_kernels(&registry.get(&config.run.env_id)?.blueprint(&config.env)?)?;
+    let sources = small_sources(&config, &env);
+    if sources.len() < n_texts {
+        return Err("the small path does not take it".into());
+    }
+    for source in sources {
+        if !compile(&source, Build::Release, "sm_90a")?.starts_with(b"\x7fELF") {
+            return Err("no machine code came out".into());
+        }
+    }
+    Ok(())
+}
+
+/// One iteration has the figures and the gradients that it has on the CPU, but for half precision and
+/// the few actions that it changes.
+pub(crate) fn near(keys: &str) -> Result<()> {
+    let config = config(keys)?;
+    let found = on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 1)?;
+    let expected = on_cpu(&config, &mut NativeLearner::new(&config, 1)?, 0, 1)?;
+    let distance = super::near(&found, &expected, (0.02, 0.03))?;
+    println!("{distance:.2e}: {}", keys.lines().next().unwrap_or_default());
+    Ok(())
+}
+
+pub(crate) fn resumes(keys: &str) -> Result<()> {
+    super::resumes(&config(keys)?, CudaLearner::new)
+}
