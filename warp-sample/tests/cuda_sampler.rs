@@ -33,7 +33,7 @@ fn main() -> ExitCode {
             println!("ignored ({what}): {reason}");
         }
     }
-    let tests: [(&str, Test); 8] = [
+    let tests: [(&str, Test); 7] = [
         ("cuda_parity_build_draws_the_cpus_bits", parity),
         ("cuda_release_build_draws_nearly_all_alike", release),
         ("cuda_release_build_passes_chi_square", frequencies),
@@ -41,13 +41,15 @@ fn main() -> ExitCode {
         ("cuda_noise_has_the_cpus_bits_and_starts_anew", noise),
         ("cuda_shared_deviations_are_those_of_every_row", shared_deviations),
         ("cuda_faults_are_named", faults),
-        ("cuda_speed", speed),
     ];
     let trial = |(name, test): (&'static str, Test)| {
         let run = move || test(&Kernels::new(&Device::open(0)?));
         Trial::test(name, run).with_ignored_flag(no_device.is_some())
     };
     let mut trials: Vec<Trial> = tests.into_iter().map(trial).collect();
+    let no_bench = std::env::var_os("WARP_BENCH").is_none();
+    let speed = trial(("cuda_speed", speed));
+    trials.push(speed.with_ignored_flag(no_bench || no_device.is_some()));
     trials
         .push(Trial::test("cuda_text_compiles", compiles).with_ignored_flag(no_compiler.is_some()));
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -352,9 +354,6 @@ fn faults(kernels: &Kernels) -> Result<(), Failed> {
 
 /// 10,000 replicas of 105 agents with 21 logits each, and a row of small cases.
 fn speed(kernels: &Kernels) -> Result<(), Failed> {
-    if std::env::var_os("WARP_BENCH").is_none() {
-        return Ok(());
-    }
     for (sizes, n_agents, n_rows) in [
         (&[21][..], 105, 1_050_000),
         (&[21, 21], 105, 1_050_000),

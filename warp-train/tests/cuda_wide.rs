@@ -1,20 +1,19 @@
 //! The native learner on a GPU, wide path: against the learner on the CPU, repeated, resumed.
 //!
 //! Without a GPU (or NVRTC) the tests are reported as ignored, with the reason; that is why this
-//! binary has its own harness. With `WARP_BENCH` set, `cuda_wide_speed` prints how long iterations take.
+//! binary has its own harness.
 
 mod cuda_cases;
 
 use cuda_cases::{
-    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, check, envs_on_gpu,
-    no_compiler, no_device, on_cpu, on_gpu, progress,
+    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, check, no_compiler,
+    no_device, on_cpu, on_gpu,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
-use std::time::Instant;
 use warp_func::cuda::compile;
 use warp_train::config::TrainConfig;
-use warp_train::learner::{Learner, LearnerState};
+use warp_train::learner::LearnerState;
 use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaLearner, wide_sources};
 
@@ -78,7 +77,6 @@ fn main() -> ExitCode {
     }
     let shuffles = Trial::test("cuda_wide_minibatches_have_every_sample_once", shuffles);
     trials.push(shuffles.with_ignored_flag(ignored));
-    trials.push(Trial::test("cuda_wide_speed", speed).with_ignored_flag(ignored));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -155,35 +153,4 @@ fn shuffles() -> Result<()> {
 
 fn resumes(keys: &str) -> Result<()> {
     cuda_cases::resumes(&config(keys, "fp16")?, CudaLearner::new)
-}
-
-/// tag_continuous as WarpDrive's benchmark has it, by replicas, steps and what agents see; the last
-/// network does not fit into shared memory.
-fn speed() -> Result<()> {
-    if std::env::var_os("WARP_BENCH").is_none() {
-        return Ok(());
-    }
-    for (replicas, steps, full) in
-        [(60, 416, false), (500, 50, false), (2000, 50, false), (500, 50, true)]
-    {
-        let keys = format!(
-            "env_id = \"tag_continuous\"\nnum_envs = {replicas}\nnum_steps = {steps}\n\
-             hidden = [256, 256]\nalgorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true\n\
-             norm_adv = false\ngamma = 0.98\ngae_lambda = 1.0\nent_coef = 0.05\nvf_coef = 1.0\n\
-             learning_rate = 1e-3\n\
-             [env]\nuse_full_observation = {full}\nnum_taggers = 5\nnum_runners = 100\n\
-             num_other_agents_observed = 10"
-        );
-        let config = config(&keys, "fp16")?;
-        let mut envs = envs_on_gpu(&config)?;
-        let mut learner = CudaLearner::new(&config, 1)?;
-        learner.iterate(&mut *envs, progress(&config, 0), 2)?;
-        let (n, started) = (10, Instant::now());
-        learner.iterate(&mut *envs, progress(&config, 2), n)?;
-        let seconds = started.elapsed().as_secs_f64();
-        let rate = (n * config.steps_per_iteration()) as f64 / seconds;
-        let each = seconds * 1e3 / n as f64;
-        println!("{replicas} replicas, full {full}: {each:.2} ms an iteration, {rate:.3e} steps/s");
-    }
-    Ok(())
 }

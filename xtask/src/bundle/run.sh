@@ -190,7 +190,7 @@ part_sanitize() {
 }
 
 part_samplers() {
-    LINES_KEPT=400 gpu_tests '*sampl*'
+    WARP_BENCH=1 LINES_KEPT=400 gpu_tests '*sampl*'
 }
 
 # steps ENV REPLICAS [ARGUMENT]...: environment steps per second.
@@ -254,6 +254,24 @@ solved() {
         --set learning_rate=3e-3
 }
 
+# Training through LibTorch: its rate, and what three seeds reach there and on the processor.
+through_libtorch() {
+    local own=run_configs seed env tch=(--device cuda --backend burn)
+    try "A2C cartpole, LibTorch" bin/warp-tch bench $own/single_cartpole.yaml --train "${tch[@]}" \
+        --replicas 10000 --set num_steps=100 --json
+    try "A2C tag_continuous, LibTorch" bin/warp-tch bench $own/tag_continuous.yaml --train "${tch[@]}" \
+        --replicas 500 --set num_steps=50 --set env.num_taggers=5 --set env.num_acceleration_levels=10 \
+        --set env.num_turn_levels=10 --json
+    for env in cartpole tag_gridworld tag_continuous; do
+        for seed in 0 1 2; do
+            try "$env, seed $seed, LibTorch" bin/warp-tch train "$env" "${tch[@]}" --seed "$seed" \
+                --steps 500000 --out "$scratch/tch-$env-$seed"
+            try "$env, seed $seed, processor" bin/warp train "$env" --device cpu --seed "$seed" \
+                --steps 500000 --out "$scratch/cpu-$env-$seed"
+        done
+    done
+}
+
 part_train() {
     local n own=run_configs ppo=(cartpole --set num_steps=128 --set learning_rate=3e-3) tag
     solved --replicas 256 --set num_steps=64 --set learning_rate=0.0136 --set gamma=0.99 \
@@ -279,8 +297,7 @@ part_train() {
     wanted run || return 0
     try "cartpole to its score" bin/warp train cartpole --device cuda --out "$scratch/run"
     try "its evaluation" bin/warp eval "$scratch/run" --json
-    [ ! -x bin/warp-tch ] || try "cartpole through LibTorch" bin/warp-tch train cartpole \
-        --device cuda --backend burn --steps 400000 --out "$scratch/run-tch"
+    [ ! -x bin/warp-tch ] || through_libtorch
 }
 
 # profile NAME KERNELS SKIP COUNT COMMAND...: counters of COUNT launches after the first SKIP, of the
