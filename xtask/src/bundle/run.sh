@@ -15,7 +15,8 @@ usage: ./run.sh [PART]...    without a part: all of them
   sanitize  compute-sanitizer (memcheck, racecheck) over every environment's kernels
   samplers  GPU tests of the samplers, and their times
   bench     environment steps per second
-  train     training throughput with learning curves (report/curves), and runs to a score
+  train     training throughput with learning curves (report/curves), and a run to a score
+  libtorch  training through LibTorch: its rate, and its returns beside the processor's
   profile   Nsight Compute over the main kernels
 
 REPORT=DIR  where reports go (report)      LIMIT=SECONDS  of one part at most (460)
@@ -24,7 +25,7 @@ PRECISIONS=LIST  of train (fp16 fp32)
 TEXT
 }
 
-parts=(parity gradients replay sanitize samplers bench train profile)
+parts=(parity gradients replay sanitize samplers bench train libtorch profile)
 chosen=("$@")
 for argument in "$@"; do
     case " ${parts[*]} " in
@@ -126,12 +127,13 @@ try() {
     return "$code"
 }
 
-# missing PROGRAM: writes down that a program is not there.
+# missing PROGRAM PLACE: writes down that a program is not there.
 missing() {
-    try "$1" sh -c "echo '$1 is neither on the PATH nor in /usr/local/cuda/bin' >&2; exit 127"
+    try "$1" sh -c "echo '$1 is not $2' >&2; exit 127"
 }
 
 # tool PROGRAM: where it lies.
+tools="on the PATH or in /usr/local/cuda/bin"
 tool() {
     command -v "$1" || { [ -x "/usr/local/cuda/bin/$1" ] && echo "/usr/local/cuda/bin/$1"; }
 }
@@ -174,7 +176,7 @@ part_replay() {
 
 part_sanitize() {
     local env check sanitizer
-    sanitizer="$(tool compute-sanitizer)" || { missing compute-sanitizer; return; }
+    sanitizer="$(tool compute-sanitizer)" || { missing compute-sanitizer "$tools"; return; }
     for check in memcheck racecheck; do
         for env in $envs; do
             try "$env, $check" "$sanitizer" --tool "$check" --error-exitcode 9 \
@@ -254,24 +256,6 @@ solved() {
         --set learning_rate=3e-3
 }
 
-# Training through LibTorch: its rate, and what three seeds reach there and on the processor.
-through_libtorch() {
-    local own=run_configs seed env tch=(--device cuda --backend burn)
-    try "A2C cartpole, LibTorch" bin/warp-tch bench $own/single_cartpole.yaml --train "${tch[@]}" \
-        --replicas 10000 --set num_steps=100 --json
-    try "A2C tag_continuous, LibTorch" bin/warp-tch bench $own/tag_continuous.yaml --train "${tch[@]}" \
-        --replicas 500 --set num_steps=50 --set env.num_taggers=5 --set env.num_acceleration_levels=10 \
-        --set env.num_turn_levels=10 --json
-    for env in cartpole tag_gridworld tag_continuous; do
-        for seed in 0 1 2; do
-            try "$env, seed $seed, LibTorch" bin/warp-tch train "$env" "${tch[@]}" --seed "$seed" \
-                --steps 500000 --out "$scratch/tch-$env-$seed"
-            try "$env, seed $seed, processor" bin/warp train "$env" --device cpu --seed "$seed" \
-                --steps 500000 --out "$scratch/cpu-$env-$seed"
-        done
-    done
-}
-
 part_train() {
     local n own=run_configs ppo=(cartpole --set num_steps=128 --set learning_rate=3e-3) tag
     solved --replicas 256 --set num_steps=64 --set learning_rate=0.0136 --set gamma=0.99 \
@@ -297,7 +281,24 @@ part_train() {
     wanted run || return 0
     try "cartpole to its score" bin/warp train cartpole --device cuda --out "$scratch/run"
     try "its evaluation" bin/warp eval "$scratch/run" --json
-    [ ! -x bin/warp-tch ] || through_libtorch
+}
+
+part_libtorch() {
+    local own=run_configs seed env tch=(--device cuda --backend burn)
+    [ -x bin/warp-tch ] || { missing bin/warp-tch "in this bundle"; return; }
+    try "A2C cartpole" bin/warp-tch bench $own/single_cartpole.yaml --train "${tch[@]}" \
+        --replicas 10000 --set num_steps=100 --json
+    try "A2C tag_continuous" bin/warp-tch bench $own/tag_continuous.yaml --train "${tch[@]}" \
+        --replicas 500 --set num_steps=50 --set env.num_taggers=5 --set env.num_acceleration_levels=10 \
+        --set env.num_turn_levels=10 --json
+    for env in cartpole tag_gridworld tag_continuous; do
+        for seed in 0 1 2; do
+            try "$env, seed $seed" bin/warp-tch train "$env" "${tch[@]}" --seed "$seed" \
+                --steps 500000 --out "$scratch/tch-$env-$seed"
+            try "$env, seed $seed, processor" bin/warp train "$env" --device cpu --seed "$seed" \
+                --steps 500000 --out "$scratch/cpu-$env-$seed"
+        done
+    done
 }
 
 # profile NAME KERNELS SKIP COUNT COMMAND...: counters of COUNT launches after the first SKIP, of the
@@ -312,7 +313,7 @@ profile() {
 }
 
 part_profile() {
-    ncu="$(tool ncu)" || { missing ncu; return; }
+    ncu="$(tool ncu)" || { missing ncu "$tools"; return; }
     local bench=(bin/warp bench --device cuda --json)
     profile "steps of cartpole" warp_cycle 2 1 "${bench[@]}" cartpole --envs 1000000
     profile "steps of catalysis" warp_cycle 2 1 "${bench[@]}" catalysis --envs 1000000
