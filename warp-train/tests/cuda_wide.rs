@@ -18,7 +18,7 @@ use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaLearner, wide_sources};
 
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
-const CASES: [Case; 10] = [
+const CASES: [Case; 11] = [
     (
         "one agent, ppo, tanh, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 64]\nnum_minibatches = 1\n\
@@ -55,6 +55,11 @@ const CASES: [Case; 10] = [
          tagging_distance = 0.1\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
     ),
     NO_HIDDEN_LAYER,
+    (
+        "rows and samples that go through the layers in parts",
+        "env_id = \"cartpole\"\nnum_envs = 17000\nnum_steps = 6\nhidden = [512]\nalgorithm = \"a2c\"\n\
+         shared_trunk = true",
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -83,8 +88,10 @@ fn main() -> ExitCode {
 /// The text of some cases, for the H200's machine code; this needs no GPU.
 fn compiles() -> Result<()> {
     for (name, keys) in &CASES[1..5] {
-        for (source, build) in wide_sources(&config(keys, "fp16")?)? {
-            compile(&source, build, "sm_90a").map_err(|e| format!("{name}: {e}"))?;
+        for precision in ["fp16", "fp32"] {
+            for (source, build) in wide_sources(&config(keys, precision)?)? {
+                compile(&source, build, "sm_90a").map_err(|e| format!("{name}: {e}"))?;
+            }
         }
     }
     Ok(())

@@ -307,7 +307,9 @@ mod tests {
         let (help, wrong) = (run("--help"), run("nonsense"));
         assert!(help.status.success());
         let help = String::from_utf8(help.stdout).unwrap();
-        for part in ["parity", "replay", "sanitize", "samplers", "bench", "train", "libtorch", "profile"] {
+        for part in
+            ["parity", "replay", "sanitize", "samplers", "bench", "train", "libtorch", "profile"]
+        {
             assert!(help.contains(part), "{help}");
         }
         assert_eq!(wrong.status.code(), Some(2));

@@ -20,7 +20,7 @@ usage: ./run.sh [PART]...    without a part: all of them
   profile   Nsight Compute over the main kernels
 
 REPORT=DIR  where reports go (report)      LIMIT=SECONDS  of one part at most (460)
-ROWS=GLOB   rows of train, by name (*)     CURVE_SECONDS=SECONDS  of one curve at most (2.5)
+ROWS=GLOB   rows of train, by name (*)     CURVE_SECONDS=SECONDS  of one curve at most (1)
 PRECISIONS=LIST  of train (fp16 fp32)
 TEXT
 }
@@ -195,31 +195,28 @@ part_samplers() {
     WARP_BENCH=1 LINES_KEPT=400 gpu_tests '*sampl*'
 }
 
-# steps ENV REPLICAS [ARGUMENT]...: environment steps per second.
+# steps ENV REPLICAS STEPS [ARGUMENT]...: environment steps per second, so many steps a launch.
 steps() {
-    local env="$1" replicas="$2"
-    shift 2
+    local env="$1" replicas="$2" count="$3"
+    shift 3
     try "$env, $replicas replicas${*:+, $*}" bin/warp bench "$env" --device cuda \
-        --envs "$replicas" --seconds 2 --json "$@"
+        --envs "$replicas" --steps "$count" --json "$@"
 }
 
+# The rows of docs/benchmarks.md; states of the tag environments are compared with the processor's.
 part_bench() {
-    local env
-    for env in cartpole acrobot mountain_car continuous_mountain_car pendulum; do
-        steps "$env" 10000
-        steps "$env" 1000000
-    done
-    steps catalysis 1000000
-    steps tag_gridworld 2000 --set env.num_taggers=4
-    steps tag_gridworld 10000 --set env.num_taggers=4
-    for env in 60 500 2000; do
-        steps tag_continuous "$env" --set env.num_taggers=5 --set env.num_runners=100
-    done
-    steps tag_continuous 2000 --set env.num_taggers=5 --set env.num_runners=100 \
-        --set env.use_full_observation=true
-    steps tag_continuous 2000 --set env.num_taggers=100 --set env.num_runners=900
-    steps covid19 60
-    steps covid19 2000
+    local n env crowd tag=(--set env.episode_length=500 --set env.num_acceleration_levels=20
+        --set env.num_turn_levels=20) few=(--set env.num_taggers=5 --set env.num_runners=100)
+    for n in 10000 100000 1000000; do steps cartpole "$n" 1000; done
+    for env in acrobot mountain_car continuous_mountain_car pendulum; do steps "$env" 1000000 200; done
+    steps catalysis 1000000 1000
+    steps covid19 2000 100
+    for n in 60 2000 10000; do steps tag_gridworld "$n" 1000 --check; done
+    crowd=(--set env.num_taggers=999 --set env.grid_length=100 --set env.use_full_observation=false)
+    steps tag_gridworld 2000 100 "${crowd[@]}"
+    for n in 60 2000 10000; do steps tag_continuous "$n" 60 "${tag[@]}" "${few[@]}" --check; done
+    steps tag_continuous 2000 60 "${tag[@]}" "${few[@]}" --set env.use_full_observation=true
+    steps tag_continuous 2000 20 "${tag[@]}" --set env.num_taggers=50 --set env.num_runners=950
 }
 
 # wanted NAME: whether a row of train is to be measured.
@@ -236,7 +233,7 @@ row() {
     for precision in ${PRECISIONS:-fp16 fp32}; do
         KEEP="curves/$name-$precision.json" try "$name, $precision" bin/warp bench "$@" --train \
             --device cuda --replicas "$replicas" --seconds 1 --json --set "precision=$precision" \
-            --curve-steps "$steps" --curve-seconds "${CURVE_SECONDS:-2.5}"
+            --curve-steps "$steps" --curve-seconds "${CURVE_SECONDS:-1}"
     done
 }
 
@@ -314,12 +311,19 @@ profile() {
 
 part_profile() {
     ncu="$(tool ncu)" || { missing ncu "$tools"; return; }
-    local bench=(bin/warp bench --device cuda --json)
-    profile "steps of cartpole" warp_cycle 2 1 "${bench[@]}" cartpole --envs 1000000
-    profile "steps of catalysis" warp_cycle 2 1 "${bench[@]}" catalysis --envs 1000000
+    local env bench=(bin/warp bench --device cuda --json) tag
+    profile "steps of cartpole, 10,000" warp_cycle 2 1 "${bench[@]}" cartpole --envs 10000
+    for env in cartpole acrobot mountain_car continuous_mountain_car pendulum catalysis; do
+        profile "steps of $env" warp_cycle 2 1 "${bench[@]}" "$env" --envs 1000000
+    done
     profile "steps of tag_gridworld" warp_cycle 2 1 "${bench[@]}" tag_gridworld --envs 10000
-    profile "steps of tag_continuous" warp_cycle 2 1 "${bench[@]}" tag_continuous --envs 2000 \
-        --set env.num_taggers=5 --set env.num_runners=100
+    tag=(tag_continuous --set env.num_taggers=5 --set env.num_runners=100)
+    profile "steps of tag_continuous, 60" warp_cycle 2 1 "${bench[@]}" "${tag[@]}" --envs 60
+    profile "steps of tag_continuous" warp_cycle 2 1 "${bench[@]}" "${tag[@]}" --envs 2000
+    profile "steps of tag_continuous, all seen" warp_cycle 2 1 "${bench[@]}" "${tag[@]}" --envs 2000 \
+        --set env.use_full_observation=true
+    profile "steps of tag_continuous, a crowd" warp_cycle 2 1 "${bench[@]}" tag_continuous --envs 2000 \
+        --set env.num_taggers=50 --set env.num_runners=950
     profile "steps of covid19" warp_cycle 2 1 "${bench[@]}" covid19 --envs 2000
     profile "training on cartpole" . 12 6 "${bench[@]}" cartpole --train --replicas 16384
     profile "training on tag_continuous" . 300 24 "${bench[@]}" \

@@ -1,19 +1,22 @@
 //! What a policy of the wide path keeps on the device: parameters, a rollout, and room to learn.
 
 use super::foreign::rows_at_once;
-use super::network::WideNetwork;
+use super::layers::Product;
+use super::network::{Tower, WideNetwork};
 use super::text::{TILE_ROWS, TensorShape, truncation_slots};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::Result;
 use warp_core::DType::{self, F32, I32, U8, U32};
 use warp_data::cuda::{Device, DeviceArray};
 
-/// Rows that go through the layers at once, in fp32.
-const ROWS_AT_ONCE: usize = 16_384;
+/// Bytes of the numbers that rows which go through the layers at once have at most.
+const LAYERS_BYTES: usize = 512 << 20;
+/// Rows that go through the layers at once, at least.
+const FEWEST_ROWS: usize = 16_384;
 /// Bytes that the first pass on tensor cores may keep for the second at most.
 const KEPT_BYTES: usize = 4 << 30;
-/// Copies of the gradient that shares of the samples are summed into, in fp32.
-const SHARES: usize = 16;
+/// Samples of a share that is summed into a copy of the gradient, at least, where layers go one by one.
+const FEWEST_OF_SHARE: usize = 128;
 /// Blocks of sums over all samples.
 pub(super) const SUM_BLOCKS: usize = 256;
 /// 32-bit words of `WideSettings` and `WideState`.
@@ -48,7 +51,7 @@ impl Sizes {
     pub(super) fn new(
         config: &TrainConfig,
         plan: &PolicyPlan,
-        shapes: &[TensorShape],
+        (network, shapes, product): (&WideNetwork, &[TensorShape], Product),
         (multiprocessors, foreign): (usize, bool),
     ) -> Self {
         let (rows, steps) =
@@ -62,12 +65,15 @@ impl Sizes {
         let minibatch = cells.div_ceil(parts).max(1);
         let kept = shapes.iter().map(TensorShape::kept_bytes).max();
         let width = config.spec.groups[plan.groups[0]].observation_width();
-        let at_once = if foreign { rows_at_once(plan, width) } else { ROWS_AT_ONCE };
+        let at_once = if foreign { rows_at_once(plan, width) } else { rows_by_layer(network) };
         let chunk = kept.map_or(at_once, |bytes| KEPT_BYTES / bytes * TILE_ROWS);
         let chunk = chunk.min(minibatch).next_multiple_of(TILE_ROWS);
-        let jobs = shapes.iter().map(TensorShape::jobs).max();
-        let copies = jobs.map_or(SHARES, |jobs| (multiprocessors / jobs).max(1));
-        let copies = if foreign { 1 } else { copies };
+        let copies = match shapes.iter().map(TensorShape::jobs).max() {
+            _ if foreign => 1,
+            Some(jobs) => multiprocessors / jobs,
+            None => copies_by_layer(network, product, chunk, multiprocessors),
+        };
+        let copies = copies.max(1);
         let part = rows.clamp(1, at_once);
         let slots = truncation_slots(&config.spec, steps);
         let mask = config.spec.groups[plan.groups[0]].mask_width();
@@ -78,6 +84,26 @@ impl Sizes {
     pub(super) fn chunks(&self) -> usize {
         self.minibatch.div_ceil(self.chunk)
     }
+}
+
+/// Rows that go through the layers one by one, at once.
+fn rows_by_layer(network: &WideNetwork) -> usize {
+    let hidden = || network.towers.iter().flat_map(|tower| &tower.hidden).map(|layer| layer.n_out);
+    let gradients = 2 * hidden().max().unwrap_or(0);
+    let numbers = network.observation_width() + hidden().sum::<usize>() + gradients;
+    (LAYERS_BYTES / (4 * (numbers + network.n_outputs + 1))).max(FEWEST_ROWS)
+}
+
+/// Copies of the gradient, so that the weights of the largest layer give every multiprocessor two blocks.
+fn copies_by_layer(
+    network: &WideNetwork,
+    product: Product,
+    chunk: usize,
+    multiprocessors: usize,
+) -> usize {
+    let layers = network.towers.iter().flat_map(Tower::layers);
+    let tiles = layers.map(|layer| product.weight_tiles(layer)).max().unwrap_or(1);
+    (2 * multiprocessors / tiles).min(chunk / FEWEST_OF_SHARE)
 }
 
 /// The arrays; shapes are in [`Sizes`]' terms.

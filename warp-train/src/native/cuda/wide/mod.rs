@@ -7,6 +7,7 @@
 mod arrays;
 mod foreign;
 mod gradients;
+mod layers;
 mod network;
 mod normalise;
 mod policy;

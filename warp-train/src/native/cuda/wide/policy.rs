@@ -4,7 +4,8 @@
 
 use super::arrays::{Arrays, STATE_WORDS, Sizes};
 use super::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
-use super::network::{Role, Tower, WideNetwork};
+use super::layers::{Product, are_few};
+use super::network::{Role, WideNetwork};
 use super::normalise::WideNormaliser;
 use super::text::{self, TensorShape};
 use crate::burn::{Activation, PolicyTensors, of_policy, perceptron};
@@ -32,7 +33,7 @@ impl Kit {
     }
 }
 
-const GENERAL: [&str; 22] = [
+const GENERAL: [&str; 19] = [
     "wide_inputs",
     "wide_act",
     "wide_outcome",
@@ -52,10 +53,8 @@ const GENERAL: [&str; 22] = [
     "wide_reduce",
     "wide_factors",
     "wide_adam",
-    "wide_layer",
-    "wide_layer_inputs",
-    "wide_layer_weights",
 ];
+const LAYERS: [&str; 4] = ["wide_layer", "wide_layer_inputs", "wide_layer_weights", "wide_act_few"];
 const TENSOR: [&str; 4] =
     ["wide_pack", "wide_tensor_act", "wide_tensor_learn", "wide_tensor_weights"];
 
@@ -96,7 +95,11 @@ pub(in super::super) struct WidePolicy {
     pub(super) sizes: Sizes,
     pub(super) arrays: Arrays,
     pub(super) kit: Kit,
-    /// One per tower, or none: all in fp32.
+    /// How layers are multiplied where towers are not on tensor cores as a whole.
+    pub(super) product: Product,
+    /// Whether so few rows act that one launch takes them through all layers.
+    pub(super) few: bool,
+    /// One per tower, or none: layer by layer.
     pub(super) tensor: Vec<TensorTower>,
     pub(super) device: Device,
     pub(super) normaliser: WideNormaliser,
@@ -125,7 +128,10 @@ impl WidePolicy {
         // The products on tensor cores are those of this generation alone.
         let shapes = shapes.filter(|_| tensor_cores && info.capability.0 == 9).unwrap_or_default();
         let many = (info.n_multiprocessors as usize, make_foreign.is_some());
-        let sizes = Sizes::new(config, &plan, &shapes, many);
+        // Networks that do not fit go layer by layer, on tensor cores that older GPUs have, too.
+        let half = tensor_cores && shapes.is_empty() && info.capability.0 >= 8;
+        let product = if half { Product::Half } else { Product::Single };
+        let sizes = Sizes::new(config, &plan, (&network, &shapes, product), many);
         if sizes.cells > u32::MAX as usize {
             return Err(Error::Invalid(format!(
                 "policy \"{}\" has {} samples in a rollout, but they are numbered with 32 bits; lower \
@@ -133,11 +139,11 @@ impl WidePolicy {
                 plan.name, sizes.cells
             )));
         }
-        // Networks that do not fit go layer by layer, on tensor cores that older GPUs have, too.
-        let half = tensor_cores && shapes.is_empty() && info.capability.0 >= 8;
-        let source = text::general(config, index, first_agent, (&network, half));
+        let by_layer = shapes.is_empty().then_some(product);
+        let source = text::general(config, index, first_agent, (&network, by_layer));
         let module = kernels.compile(&source, Build::Parity)?;
-        let kit = Kit::new(&module, &GENERAL)?;
+        let layers = if shapes.is_empty() { &LAYERS[..] } else { &[] };
+        let kit = Kit::new(&module, &[&GENERAL, layers].concat())?;
         let device = kernels.device();
         let width = network.observation_width();
         let normaliser = WideNormaliser::new(device, &module, &plan, (width, &sizes))?;
@@ -155,7 +161,21 @@ impl WidePolicy {
         let parameters = &arrays.parameters;
         let parts = ForeignParts { config, index, places: network.places(), parameters };
         let foreign = make_foreign.map(|make| make(&parts)).transpose()?.map(RefCell::new);
-        Ok(Self { plan, network, sizes, arrays, kit, tensor, device, normaliser, places, foreign })
+        let few = foreign.is_none() && are_few(&network, sizes.rows, many.0);
+        Ok(Self {
+            plan,
+            network,
+            sizes,
+            arrays,
+            kit,
+            product,
+            few,
+            tensor,
+            device,
+            normaliser,
+            places,
+            foreign,
+        })
     }
 
     pub(super) fn activation(&self) -> i32 {
@@ -185,6 +205,9 @@ impl WidePolicy {
         self.normaliser.look(self)?;
         if !self.tensor.is_empty() {
             return self.tensor_act(Stage::Act, t, Some(envs));
+        }
+        if self.few {
+            return self.act_few(t, envs);
         }
         self.store_inputs(t)?;
         let (a, s) = (&self.arrays, &self.sizes);
@@ -329,61 +352,6 @@ impl WidePolicy {
         let blocks = rows.div_ceil(2 * text::TILE_ROWS) as u32;
         let blocks = blocks.clamp(1, self.device.info().n_multiprocessors);
         Launch { blocks, threads: 256, shared_bytes: shared_bytes as u32, cooperative: false }
-    }
-
-    /// Runs the network in fp32 on some rows; `outs` then has their outputs and values.
-    pub(super) fn layers(&self, rows: &Rows<'_>) -> Result<()> {
-        if let Some(foreign) = &self.foreign {
-            let (x, outs) = ((rows.x, rows.at), &self.arrays.outs);
-            return foreign.borrow_mut().forward(x, rows.rows, outs, rows.sampled);
-        }
-        for (t, tower) in self.network.towers.iter().enumerate() {
-            let (mut x, mut at) = (rows.x, rows.at);
-            for (layer, y) in tower.hidden.iter().zip(&self.arrays.hidden[t]) {
-                let to =
-                    [Arg::U32(0), Arg::U32(layer.n_out as u32), Arg::U32(u32::MAX), Arg::U32(0)];
-                let args = (layer, y, to, self.activation());
-                self.layer((x, at), args, rows)?;
-                (x, at) = (y, 0);
-            }
-            let to = self.columns(tower);
-            self.layer((x, at), (&tower.heads, &self.arrays.outs, to, 0), rows)?;
-        }
-        Ok(())
-    }
-
-    /// First column, columns per row, and the gap of a tower's outputs.
-    pub(super) fn columns(&self, tower: &Tower) -> [Arg; 4] {
-        [tower.column, self.out_row(), tower.gap_at, tower.gap].map(|n| Arg::U32(n as u32))
-    }
-
-    fn layer(
-        &self,
-        (x, at): (&DeviceArray, usize),
-        (layer, y, to, activation): (&super::network::Layer, &DeviceArray, [Arg; 4], i32),
-        rows: &Rows<'_>,
-    ) -> Result<()> {
-        let [column, row, gap_at, gap] = to;
-        let args = [
-            all(x),
-            Arg::U64(at as u64),
-            all(&self.arrays.parameters),
-            Arg::U32(layer.weight as u32),
-            Arg::U32(layer.n_in as u32),
-            Arg::U32(layer.n_out as u32),
-            all(y),
-            column,
-            row,
-            gap_at,
-            gap,
-            all(&self.arrays.state),
-            Arg::I32(i32::from(rows.sampled)),
-            Arg::U32(rows.first as u32),
-            Arg::U32(rows.rows as u32),
-            Arg::I32(activation),
-        ];
-        let blocks = rows.rows.div_ceil(64) * layer.n_out.div_ceil(64);
-        self.kit.launch("wide_layer", &Launch::over(blocks * 256, 256), &args)
     }
 
     /// Weights, optimiser state and step count.

@@ -1,26 +1,73 @@
 // Filling a rollout: what the agents see, what they do, what comes of it. A row is one agent of one
 // replica; rollout arrays are [steps, rows, ...].
 
+// Number `column` of what a row's agent sees before step t, which is stored; with the first one also
+// what it may do, and whether it is in the game.
+__device__ inline float wide_look(const WidePlaces* places, unsigned int t, unsigned int rows,
+                                  unsigned int row, unsigned int column, float* obs,
+                                  unsigned char* masks, unsigned char* weights,
+                                  const float* factors) {
+    WidePlace place = wide_place(places, row);
+    unsigned long long cell = (unsigned long long)t * rows + row;
+    float x = place.group->obs[place.row * P_WIDTH + column];
+    x = wide_normalised(x, column, factors);
+    obs[cell * P_WIDTH + column] = x;
+    if (column != 0) return x;
+    if (P_MORTAL) weights[cell] = place.group->alive ? place.group->alive[place.row] : 1;
+    for (int j = 0; j < P_MASK; ++j) {
+        masks[cell * P_MASK + j] = place.group->action_mask[place.row * P_MASK + j];
+    }
+    return x;
+}
+
 // What the agents see before step t, and who is in the game.
 extern "C" __global__ void wide_inputs(const WidePlaces* places, unsigned int t, unsigned int rows,
                                        float* obs, unsigned char* masks, unsigned char* weights,
                                        const float* factors) {
     unsigned long long at = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
     unsigned int row = (unsigned int)(at / P_WIDTH), column = (unsigned int)(at % P_WIDTH);
-    if (row >= rows) return;
+    if (row < rows) wide_look(places, t, rows, row, column, obs, masks, weights, factors);
+}
+
+// Where what was done in a rollout is stored.
+struct WideDone {
+    const unsigned char* masks;
+    int* actions;
+    float* raws;
+    float* log_probs;
+    float* values;
+};
+
+// Draws a row's action of step t from its outputs, P_OUT of them and the value; hands it to the
+// environment.
+__device__ inline void wide_decide(const WidePlaces* places, WideState* state,
+                                   unsigned long long seed, unsigned int first_replica,
+                                   unsigned int t, unsigned int rows, unsigned int row,
+                                   const float* out, const float* parameters, const WideDone& done) {
     WidePlace place = wide_place(places, row);
     unsigned long long cell = (unsigned long long)t * rows + row;
-    float x = place.group->obs[place.row * P_WIDTH + column];
-    obs[cell * P_WIDTH + column] = wide_normalised(x, column, factors);
-    if (column != 0) return;
-    if (P_MORTAL) weights[cell] = place.group->alive ? place.group->alive[place.row] : 1;
-    for (int j = 0; j < P_MASK; ++j) {
-        masks[cell * P_MASK + j] = place.group->action_mask[place.row * P_MASK + j];
+    WarpDraw draw = warp_draw(seed, first_replica + place.replica, *places->run_step,
+                              WARP_PURPOSE_ACTION);
+    draw = warp_draw_agent(&draw, P_FIRST_AGENT + place.agent);
+    const unsigned char* mask = P_MASK ? done.masks + cell * P_MASK : 0;
+    int action[P_ACTION];
+    float raw[P_ACTION], bounded[P_ACTION];
+    WarpSampled drawn = wide_sample(out, parameters, mask, draw, action, raw, bounded);
+    if (!drawn.sound || !(out[P_OUT] * 0.0f == 0.0f)) atomicOr(&state->fault, 1u);
+    done.log_probs[cell] = drawn.log_prob;
+    done.values[cell] = out[P_OUT];
+    for (int d = 0; d < P_ACTION; ++d) {
+        if (P_CONTINUOUS) {
+            done.raws[cell * P_ACTION + d] = raw[d];
+            ((float*)place.group->action)[place.row * P_ACTION + d] = bounded[d];
+        } else {
+            done.actions[cell * P_ACTION + d] = action[d];
+            ((int*)place.group->action)[place.row * P_ACTION + d] = action[d];
+        }
     }
 }
 
-// Draws the actions of step t from `outs`, f32 [rows of this part, P_OUT + 1], the last of which is
-// the value; hands them to the environment.
+// The same for `part` rows from `first` on, whose outputs lie in `outs`, f32 [part, P_OUT + 1].
 extern "C" __global__ void wide_act(const WidePlaces* places, WideState* state,
                                     unsigned long long seed, unsigned int first_replica,
                                     unsigned int t, unsigned int rows, unsigned int first,
@@ -29,29 +76,9 @@ extern "C" __global__ void wide_act(const WidePlaces* places, WideState* state,
                                     float* log_probs, float* values) {
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= part) return;
-    unsigned int row = first + i;
-    WidePlace place = wide_place(places, row);
-    unsigned long long cell = (unsigned long long)t * rows + row;
-    WarpDraw draw = warp_draw(seed, first_replica + place.replica, *places->run_step,
-                              WARP_PURPOSE_ACTION);
-    draw = warp_draw_agent(&draw, P_FIRST_AGENT + place.agent);
-    const float* out = outs + (unsigned long long)i * (P_OUT + 1);
-    const unsigned char* mask = P_MASK ? masks + cell * P_MASK : 0;
-    int action[P_ACTION];
-    float raw[P_ACTION], bounded[P_ACTION];
-    WarpSampled drawn = wide_sample(out, parameters, mask, draw, action, raw, bounded);
-    if (!drawn.sound || !(out[P_OUT] * 0.0f == 0.0f)) atomicOr(&state->fault, 1u);
-    log_probs[cell] = drawn.log_prob;
-    values[cell] = out[P_OUT];
-    for (int d = 0; d < P_ACTION; ++d) {
-        if (P_CONTINUOUS) {
-            raws[cell * P_ACTION + d] = raw[d];
-            ((float*)place.group->action)[place.row * P_ACTION + d] = bounded[d];
-        } else {
-            actions[cell * P_ACTION + d] = action[d];
-            ((int*)place.group->action)[place.row * P_ACTION + d] = action[d];
-        }
-    }
+    wide_decide(places, state, seed, first_replica, t, rows, first + i,
+                outs + (unsigned long long)i * (P_OUT + 1), parameters,
+                {masks, actions, raws, log_probs, values});
 }
 
 // What came of step t. Where a time limit cut an agent's episode, its last observation is kept in the

@@ -79,6 +79,16 @@ __device__ inline double wide_block_sum(double value) {
     return sum;
 }
 
+// How many of the `rows` rows from `first` on there are in the minibatch at hand; all of them where
+// rows are not sampled.
+__device__ inline unsigned int wide_present(const WideState* state, int sampled,
+                                            unsigned int first, unsigned int rows) {
+    if (!sampled) return rows;
+    unsigned int n = state->end - state->begin;
+    unsigned int left = n > first ? n - first : 0u;
+    return left < rows ? left : rows;
+}
+
 // A number of an observation as the network sees it. Factors are mean and 1 / deviation of every number,
 // and whether they count yet: f32 [2 P_WIDTH + 1].
 __device__ inline float wide_normalised(float x, unsigned int column, const float* factors) {

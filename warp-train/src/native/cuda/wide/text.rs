@@ -1,20 +1,25 @@
 //! The CUDA text of the wide path, made for one policy by constants.
 
+use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
 use crate::burn::{Activation, of_policy, perceptron};
-use crate::config::{Algorithm, PolicyPlan, TrainConfig};
+use crate::config::{Algorithm, PolicyPlan, Precision, TrainConfig};
 use crate::error::Result;
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
 use warp_func::cuda::{Build, Source};
 use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
-const STATE: &str = include_str!("state.cu");
-const ROWS: &str = include_str!("rows.cu");
+const GENERAL: [&str; 5] = [
+    include_str!("state.cu"),
+    include_str!("rows.cu"),
+    include_str!("normalise.cu"),
+    include_str!("rollout.cu"),
+    include_str!("update.cu"),
+];
+const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
 const GEMM: &str = include_str!("gemm.cu");
-const NORMALISE: &str = include_str!("normalise.cu");
-const ROLLOUT: &str = include_str!("rollout.cu");
-const UPDATE: &str = include_str!("update.cu");
+const ACT_FEW: &str = include_str!("act_few.cu");
 const TENSOR: [&str; 4] = [
     include_str!("tensor.cu"),
     include_str!("tensor_act.cu"),
@@ -44,9 +49,12 @@ pub fn sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
         let network = WideNetwork::from_tensors(&tensors.weights).map_err(of_policy(&plan.name))?;
         let shape = |tower| TensorShape::new(tower, SHARED_BYTES);
         let shapes: Vec<_> = network.towers.iter().filter_map(shape).collect();
-        let half = shapes.len() < network.towers.len();
-        sources.push((general(config, index, first_agent, (&network, half)), Build::Parity));
-        for shape in shapes.iter().filter(|_| !half) {
+        let by_layer = match plan.config.precision {
+            Precision::Single => Some(Product::Single),
+            Precision::Half => (shapes.len() < network.towers.len()).then_some(Product::Half),
+        };
+        sources.push((general(config, index, first_agent, (&network, by_layer)), Build::Parity));
+        for shape in shapes.iter().filter(|_| by_layer.is_none()) {
             let source = tensor(config, index, first_agent, (&network, shape));
             sources.push((source, Build::Release));
         }
@@ -55,16 +63,22 @@ pub fn sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
     Ok(sources)
 }
 
-/// The kernels that every network needs; `half`: with products of layers on tensor cores.
+/// The kernels that every network needs, and those of layers where they go one by one.
 pub(super) fn general(
     config: &TrainConfig,
     index: usize,
     first_agent: u32,
-    (network, half): (&WideNetwork, bool),
+    (network, by_layer): (&WideNetwork, Option<Product>),
 ) -> Source {
-    let text = [STATE, ROWS, GEMM, NORMALISE, ROLLOUT, UPDATE].join("\n");
-    let constants = constants(config, index, first_agent, network);
-    let text = format!("{constants}#define P_HALF {}\n{text}", u8::from(half));
+    let mut text = constants(config, index, first_agent, network);
+    text += &GENERAL.join("\n");
+    if let Some(product) = by_layer {
+        let half = product == Product::Half;
+        let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
+        text += &[PRODUCTS[usize::from(half)], GEMM].join("\n");
+        text += &layers::constants(network);
+        text += ACT_FEW;
+    }
     with_samplers("wide.cu", text)
 }
 
@@ -76,10 +90,9 @@ pub(super) fn tensor(
     (network, shape): (&WideNetwork, &TensorShape),
 ) -> Source {
     let mut text = constants(config, index, first_agent, network);
-    text.push_str("#define P_HALF 0\n");
     let tanh = config.policies[index].config.activation == Activation::Tanh;
     shape.constants(tanh, &mut text);
-    text += &[STATE, ROWS, GEMM, NORMALISE, ROLLOUT, UPDATE].join("\n");
+    text += &GENERAL.join("\n");
     text += &products(&shape.products());
     text += &TENSOR.join("\n");
     with_samplers("wide_tensor.cu", text)

@@ -127,6 +127,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_reduce(const WideState* s
     double own = 0.0;
     if (i < n_parameters) {
         float sum = 0.0f;
+        #pragma unroll 16
         for (unsigned int copy = 0; copy < copies; ++copy) {
             sum += partial[(unsigned long long)copy * n_parameters + i];
         }
