@@ -1,6 +1,7 @@
 //! Learning curves of several seeds: one report of `warp bench --train --curve-steps`.
 //!
-//! A curve is cut into at most [`POINTS`] equal parts of the run. A point is the mean return of all
+//! A run as long as was planned is cut into at most [`POINTS`] equal parts, and a curve has those that it
+//! came to the end of, so that runs which took too long can be compared with those that did not. A point is the mean return of all
 //! episodes that ended in its part, in the game as it was trained: actions are drawn, not the
 //! likeliest ones. All seeds have the same parts, so they are compared point by point.
 
@@ -74,33 +75,47 @@ pub struct GroupCurves {
 /// One seed's run as it goes: sums over the episodes that ended, by part and group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
+    /// What was planned.
     n_iterations: u64,
+    n_parts: u64,
     steps: Vec<u64>,
     episodes: Vec<u64>,
     returns: Vec<Vec<f64>>,
 }
 
 impl Course {
-    /// A run of `n_iterations` iterations, at least 1, of `config`.
+    /// A run of `config` that was planned for `n_iterations` iterations and has room for `most` of them,
+    /// at least 1 each. It ends with a part; only one that is shorter than the first part is cut anew.
     #[must_use]
-    pub fn new(config: &TrainConfig, n_iterations: u64) -> Self {
-        let n_iterations = n_iterations.max(1);
+    pub fn new(config: &TrainConfig, n_iterations: u64, most: u64) -> Self {
+        let most = most.max(1);
+        let planned = n_iterations.max(1);
+        let n_iterations = if most < planned.div_ceil(POINTS as u64) { most } else { planned };
         let n_parts = n_iterations.min(POINTS as u64);
         let iterations_at_end = |part: u64| ((part + 1) * n_iterations).div_ceil(n_parts);
-        let steps = (0..n_parts).map(|p| iterations_at_end(p) * config.steps_per_iteration());
+        let ends = (0..n_parts).map(iterations_at_end).take_while(|end| *end <= most);
+        let steps: Vec<u64> = ends.map(|end| end * config.steps_per_iteration()).collect();
+        let n = steps.len();
         Self {
             n_iterations,
-            steps: steps.collect(),
-            episodes: vec![0; n_parts as usize],
-            returns: vec![vec![0.0; n_parts as usize]; groups(config).len()],
+            n_parts,
+            steps,
+            episodes: vec![0; n],
+            returns: vec![vec![0.0; n]; groups(config).len()],
         }
+    }
+
+    /// Environment steps at its end, summed over replicas.
+    #[must_use]
+    pub fn env_steps(&self) -> u64 {
+        self.steps.last().copied().unwrap_or(0)
     }
 
     /// Adds an iteration.
     pub fn add(&mut self, config: &TrainConfig, metrics: &IterationMetrics) {
-        let n_parts = self.steps.len() as u64;
         let done = metrics.iteration.clamp(1, self.n_iterations) - 1;
-        let part = (done * n_parts / self.n_iterations) as usize;
+        let part = (done * self.n_parts / self.n_iterations) as usize;
+        let part = part.min(self.steps.len() - 1);
         let n = metrics.episodes.episodes;
         self.episodes[part] += n;
         for (sums, (_, group)) in self.returns.iter_mut().zip(groups(config)) {
@@ -236,7 +251,7 @@ mod tests {
     #[test]
     fn a_point_is_the_mean_over_the_episodes_of_its_part() {
         let config = config(&["num_envs=4", "num_steps=10"]);
-        let mut course = Course::new(&config, 120);
+        let mut course = Course::new(&config, 120, 120);
         assert_eq!((course.steps.len(), course.steps[0], course.steps[59]), (60, 80, 4800));
         for (number, n, mean) in [(1, 1, 10.0), (2, 3, 30.0), (3, 0, 0.0), (120, 2, 7.0)] {
             course.add(&config, &iteration(&config, number, n, mean));
@@ -249,7 +264,7 @@ mod tests {
     fn parts_end_where_their_iterations_do() {
         let config = config(&["num_envs=1", "num_steps=4"]);
         for n in [1, 7, 60, 61, 100, 119, 121] {
-            let course = Course::new(&config, n);
+            let course = Course::new(&config, n, n);
             for done in 0..n {
                 let part = (done * course.steps.len() as u64 / n) as usize;
                 let begin = part.checked_sub(1).map_or(0, |before| course.steps[before]);
@@ -259,6 +274,21 @@ mod tests {
                 );
             }
             assert_eq!(course.steps.last(), Some(&(n * 4)));
+        }
+    }
+
+    #[test]
+    fn a_run_that_ends_early_has_the_same_parts() {
+        let config = config(&["num_envs=1", "num_steps=4"]);
+        let whole = Course::new(&config, 120, 120);
+        let early = Course::new(&config, 120, 9);
+        assert_eq!((early.steps.as_slice(), early.env_steps()), (&whole.steps[..4], 32));
+        // Too short for one of them.
+        let cut_anew = Course::new(&config, 1000, 3);
+        assert_eq!(cut_anew.steps, [4, 8, 12]);
+        for (planned, most) in [(1, 1), (61, 2), (119, 1), (121, 3), (1000, 17)] {
+            let course = Course::new(&config, planned, most);
+            assert!((4..=4 * most).contains(&course.env_steps()), "{planned} {most}");
         }
     }
 

@@ -98,7 +98,7 @@ try() {
         outcome="out of time" code=-1
         : >"$out" >"$err"
     else
-        timeout -k 5 "$left" "$@" >"$out" 2>"$err" || code=$?
+        timeout -k 5 "$left" "$@" >"$out" 2>"$err" </dev/null || code=$?
         [ "$code" -eq 0 ] || outcome=failed
         # Tests that were all ignored, for want of a library, say, have shown nothing.
         ! grep -q '^test result: ok. 0 passed' "$out" || outcome="nothing ran" code=1
@@ -254,7 +254,7 @@ solved() {
 }
 
 part_train() {
-    local n own=run_configs ppo=(cartpole --set num_steps=128 --set learning_rate=3e-3) tag
+    local n steps own=run_configs ppo=(cartpole --set num_steps=128 --set learning_rate=3e-3) tag
     solved --replicas 256 --set num_steps=64 --set learning_rate=0.0136 --set gamma=0.99 \
         --set gae_lambda=0.95 --set clip_coef=0.3 --set max_grad_norm=2 --set vf_coef=0.5
     row ppo-cartpole 4 500000 cartpole --set num_steps=128 --set gamma=0.99 --set gae_lambda=0.95 \
@@ -263,12 +263,12 @@ part_train() {
     row ppo-cartpole-shared 4096 200000000 cartpole --set num_steps=32 --set update_epochs=1 \
         --set num_minibatches=1 --set shared_trunk=true \
         --set 'learning_rate=[[0,2e-3],[200000000,0]]'
-    for n in 100 1000 10000 100000; do
-        row a2c-cartpole "$n" $((n * 100 * 2000)) $own/single_cartpole.yaml --set num_steps=100
-        row a2c-acrobot "$n" $((n * 100 * 1000)) $own/single_acrobot.yaml --set num_steps=100
-    done
+    while read -r n steps; do
+        row a2c-cartpole "$n" "$steps" $own/single_cartpole.yaml --set num_steps=100
+        row a2c-acrobot "$n" $((steps / 2)) $own/single_acrobot.yaml --set num_steps=100
+    done <<<$'100 20000000\n1000 200000000\n10000 1200000000\n100000 8000000000'
     for n in 2000 10000; do
-        row a2c-tag_gridworld "$n" $((n * 100 * 1000)) $own/tag_gridworld.yaml --set num_steps=100
+        row a2c-tag_gridworld "$n" $((n * 100 * 300)) $own/tag_gridworld.yaml --set num_steps=100
     done
     tag=(20000000 $own/tag_continuous.yaml --set env.num_taggers=5 --set env.num_acceleration_levels=10
         --set env.num_turn_levels=10)

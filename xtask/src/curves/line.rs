@@ -12,8 +12,6 @@ pub(super) struct Measured<'a> {
     pub(super) row: &'static Row,
     half: Option<&'a Value>,
     single: Option<&'a Value>,
-    /// Whether the second is of the processor's fp32 instead of the GPU's: a curve, and no rate.
-    stands_in: bool,
 }
 
 impl<'a> Measured<'a> {
@@ -33,9 +31,7 @@ impl<'a> Measured<'a> {
             Ok(Some(trained))
         };
         let [half, single] = names(row);
-        let on_cpu = reports.get(&single).is_some_and(|report| report["device"] == "cpu");
-        let stands_in = on_cpu && !row.key.starts_with("cpu-");
-        Ok(Self { row, half: find(&half)?, single: find(&single)?, stands_in })
+        Ok(Self { row, half: find(&half)?, single: find(&single)? })
     }
 
     /// Whether it was measured at all.
@@ -46,21 +42,17 @@ impl<'a> Measured<'a> {
     /// What stands under the [`HEADER`].
     pub(super) fn cells(&self) -> [String; 9] {
         let (half, single) = (self.half, self.single);
-        let rated = single.filter(|_| !self.stands_in);
         let rate = |of: Option<&Value>| of.and_then(|v| v["env_steps_per_second"].as_f64());
         let replicas = self.row.key.rsplit('-').next().and_then(|n| n.parse().ok());
-        let best = rate(half).or(rate(rated));
+        let best = rate(half).or(rate(single));
         let ratio = best.zip(self.row.peer).map(|(own, peer)| own / peer);
         [
             self.row.work.to_owned(),
             replicas.map_or(String::new(), thousands),
             rate(half).map_or(String::new(), short),
-            rate(rated).map_or(String::new(), short),
+            rate(single).map_or(String::new(), short),
             half.map_or(String::new(), last),
-            single.map_or(String::new(), |of| match self.stands_in {
-                true => format!("{} (processor)", last(of)),
-                false => last(of),
-            }),
+            single.map_or(String::new(), last),
             half.zip(single).map_or(String::new(), |(a, b)| within(a, b)),
             self.row.peer.map_or(String::new(), short),
             ratio.map_or(String::new(), |r| {
@@ -200,17 +192,13 @@ mod tests {
             training
         };
         let (fast, slow, row) = (of(47e6), of(9.4e6), &GPU[1]);
-        let whole = Measured { row, half: Some(&fast), single: Some(&slow), stands_in: false };
+        let whole = Measured { row, half: Some(&fast), single: Some(&slow) };
         let end = "3.0 (2.0 to 4.5); 2.00 M steps";
         let wanted = ["256", "47.0 M", "9.40 M", end, end, "2 of 2", "4.70 M", "10"];
         assert_eq!(whole.cells()[1..], wanted);
-        let other = Measured { stands_in: true, ..whole };
-        let on_cpu = format!("{end} (processor)");
-        assert_eq!(other.cells()[2..6], ["47.0 M", "", end, &on_cpu]);
-        let empty = Measured { row, half: None, single: None, stands_in: false };
+        let empty = Measured { row, half: None, single: None };
         assert_eq!(empty.cells()[1..], ["256", "", "", "", "", "", "4.70 M", ""]);
-        let text =
-            table(&[empty, Measured { row, half: None, single: Some(&slow), stands_in: false }]);
+        let text = table(&[empty, Measured { row, half: None, single: Some(&slow) }]);
         let lines: Vec<&str> = text.lines().collect();
         let header = "| work | replicas | fp32, steps/s | fp32: return at the end | peer | ratio |";
         assert_eq!(lines[..2], [header, "|---|---|---|---|---|---|"]);

@@ -25,34 +25,39 @@ pub(super) fn measure(
     place: &Place<'_>,
 ) -> Result<Option<Curves>> {
     let Some(wanted) = args.curve_steps else { return Ok(None) };
-    let n = n_iterations(wanted, args.curve_seconds, found)?;
+    let length = n_iterations(wanted, args.curve_seconds, found)?;
     let (mut courses, mut seconds) = (Vec::new(), Vec::new());
     for seed in 0..args.seeds {
         let run = || format!("seed {seed} of {} replicas", config.run.num_envs);
-        let (course, time) = train(config, seed, n, place).with_context(run)?;
+        let (course, time) = train(config, seed, length, place).with_context(run)?;
         courses.push(course);
         seconds.push(time);
     }
     Ok(Some(Curves::new(config, &courses, seconds)))
 }
 
-/// Iterations of a curve: `steps` environment steps, or fewer that take `limit` seconds.
-fn n_iterations(steps: u64, limit: Option<f64>, found: &Throughput) -> Result<u64> {
+/// Iterations of a curve of `steps` environment steps, and how many of them take `limit` seconds.
+fn n_iterations(steps: u64, limit: Option<f64>, found: &Throughput) -> Result<(u64, u64)> {
     ensure!(steps > 0, "--curve-steps 0: at least 1 is needed");
     let n = steps.div_ceil(found.steps_per_iteration);
-    let Some(limit) = limit else { return Ok(n) };
+    let Some(limit) = limit else { return Ok((n, n)) };
     ensure!(limit > 0.0, "--curve-seconds {limit}: expected more than 0");
-    Ok(n.min((1e3 * limit / found.iteration_ms) as u64).max(1))
+    Ok((n, n.min((1e3 * limit / found.iteration_ms) as u64).max(1)))
 }
 
-/// Trains one seed for `n` iterations.
-fn train(config: &TrainConfig, seed: u64, n: u64, place: &Place<'_>) -> Result<(Course, f64)> {
+/// Trains one seed for as much as there is room for of the iterations that are planned.
+fn train(
+    config: &TrainConfig,
+    seed: u64,
+    (planned, most): (u64, u64),
+    place: &Place<'_>,
+) -> Result<(Course, f64)> {
     let mut config = config.clone();
     config.run.seed = seed;
     let (mut trainer, _) = place.trainer(config.clone())?;
     trainer.prepare()?;
-    let mut course = Course::new(&config, n);
-    let (steps, started) = (n * config.steps_per_iteration(), Instant::now());
+    let mut course = Course::new(&config, planned, most);
+    let (steps, started) = (course.env_steps(), Instant::now());
     while trainer.env_steps() < steps {
         for metrics in trainer.advance(steps)? {
             course.add(&config, &metrics);
@@ -95,12 +100,13 @@ mod tests {
     fn a_curve_ends_with_its_steps_or_its_seconds() {
         let found =
             Throughput { steps_per_iteration: 100, iteration_ms: 2.0, ..Throughput::default() };
-        let of = |steps, limit| n_iterations(steps, limit, &found).unwrap();
+        let of = |steps, limit| n_iterations(steps, limit, &found).unwrap().1;
         assert_eq!([of(1, None), of(100, None), of(101, None)], [1, 1, 2]);
         assert_eq!(
             [of(9_999, Some(0.02)), of(901, Some(0.02)), of(1_000, Some(1e-9))],
             [10, 10, 1]
         );
+        assert_eq!(n_iterations(9_999, Some(0.02), &found).unwrap().0, 100);
         assert!(n_iterations(0, None, &found).is_err());
         assert!(n_iterations(1, Some(0.0), &found).is_err());
     }
