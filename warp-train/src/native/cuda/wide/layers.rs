@@ -111,16 +111,20 @@ fn widest(network: &WideNetwork) -> usize {
     hidden.max().unwrap_or(1)
 }
 
-/// Whether so few rows act at a time that one launch for all layers is fastest, and has the memory.
-pub(super) fn are_few(network: &WideNetwork, rows: usize, multiprocessors: usize) -> bool {
-    let numbers = network.towers.len() * 2 * widest(network)
-        + network.observation_width()
-        + network.n_outputs
-        + 1;
-    rows <= 2 * FEW * multiprocessors && 4 * FEW * numbers <= 40 << 10
+/// Whether a block's shared memory has room for [`FEW`] rows between two layers of every tower.
+pub(super) fn few_fit(network: &WideNetwork) -> bool {
+    let hidden = network.towers.len() * 2 * widest(network);
+    let numbers = hidden + network.observation_width() + network.n_outputs + 1;
+    4 * FEW * numbers <= 40 << 10
 }
 
 impl WidePolicy {
+    /// Whether so few rows act at a time that one launch for all layers is fastest.
+    pub(super) fn acts_few(&self) -> bool {
+        let few = self.sizes.rows <= 2 * FEW * self.enough_blocks();
+        self.foreign.is_none() && few && few_fit(&self.network)
+    }
+
     /// Looks and acts at step `t`, where rows are few.
     pub(super) fn act_few(&self, t: usize, envs: &CudaVecEnv) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);

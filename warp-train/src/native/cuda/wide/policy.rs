@@ -4,7 +4,7 @@
 
 use super::arrays::{Arrays, STATE_WORDS, Sizes};
 use super::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
-use super::layers::{Product, are_few};
+use super::layers::{Product, few_fit};
 use super::network::{Role, WideNetwork};
 use super::normalise::WideNormaliser;
 use super::text::{self, TensorShape};
@@ -97,8 +97,6 @@ pub(in super::super) struct WidePolicy {
     pub(super) kit: Kit,
     /// How layers are multiplied where towers are not on tensor cores as a whole.
     pub(super) product: Product,
-    /// Whether so few rows act that one launch takes them through all layers.
-    pub(super) few: bool,
     /// One per tower, or none: layer by layer.
     pub(super) tensor: Vec<TensorTower>,
     pub(super) device: Device,
@@ -142,7 +140,11 @@ impl WidePolicy {
         let by_layer = shapes.is_empty().then_some(product);
         let source = text::general(config, index, first_agent, (&network, by_layer));
         let module = kernels.compile(&source, Build::Parity)?;
-        let layers = if shapes.is_empty() { &LAYERS[..] } else { &[] };
+        let layers = match shapes.is_empty() {
+            true if few_fit(&network) => &LAYERS[..],
+            true => &LAYERS[..3],
+            false => &[],
+        };
         let kit = Kit::new(&module, &[&GENERAL, layers].concat())?;
         let device = kernels.device();
         let width = network.observation_width();
@@ -161,7 +163,6 @@ impl WidePolicy {
         let parameters = &arrays.parameters;
         let parts = ForeignParts { config, index, places: network.places(), parameters };
         let foreign = make_foreign.map(|make| make(&parts)).transpose()?.map(RefCell::new);
-        let few = foreign.is_none() && are_few(&network, sizes.rows, many.0);
         Ok(Self {
             plan,
             network,
@@ -169,7 +170,6 @@ impl WidePolicy {
             arrays,
             kit,
             product,
-            few,
             tensor,
             device,
             normaliser,
@@ -206,7 +206,7 @@ impl WidePolicy {
         if !self.tensor.is_empty() {
             return self.tensor_act(Stage::Act, t, Some(envs));
         }
-        if self.few {
+        if self.acts_few() {
             return self.act_few(t, envs);
         }
         self.store_inputs(t)?;

@@ -60,13 +60,15 @@ template <int N, bool BY_P> struct WideSlab {
     }
 };
 
-// Adds one slab's products.
+// Adds one slab's products, of which `left` are more than zeros.
 template <int R, int C, bool ROW_SUMS>
-__device__ inline void wide_add_slab(const float* as, const float* bs, WideSums<R, C>& sums) {
+__device__ inline void wide_add_slab(unsigned int left, const float* as, const float* bs,
+                                     WideSums<R, C>& sums) {
     typedef WideSums<R, C> Sums;
     int x = threadIdx.x % 16, top = threadIdx.x / 16 * Sums::down;
     #pragma unroll
     for (int p = 0; p < SLAB; ++p) {
+        if (p > 0 && p % 4 == 0 && p >= left) break;
         float l[Sums::down], r[Sums::right];
         wide_read(l, as + p * (R + 4) + top);
         #pragma unroll
@@ -104,7 +106,7 @@ __device__ inline void wide_product(float* room, unsigned int k, A a, B b, WideS
             left.fetch(p0 + SLAB, k, a);
             right.fetch(p0 + SLAB, k, turned);
         }
-        wide_add_slab<R, C, ROW_SUMS>(now, now + SLAB * (R + 4), sums);
+        wide_add_slab<R, C, ROW_SUMS>(k - p0, now, now + SLAB * (R + 4), sums);
         if (more) {
             left.put(next);
             right.put(next + SLAB * (R + 4));

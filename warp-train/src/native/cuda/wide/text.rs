@@ -76,8 +76,10 @@ pub(super) fn general(
         let half = product == Product::Half;
         let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
         text += &[PRODUCTS[usize::from(half)], GEMM].join("\n");
-        text += &layers::constants(network);
-        text += ACT_FEW;
+        if layers::few_fit(network) {
+            text += &layers::constants(network);
+            text += ACT_FEW;
+        }
     }
     with_samplers("wide.cu", text)
 }
