@@ -12,8 +12,12 @@
 // Numbers that every row has of its own.
 constexpr int WIDTH = Policy::boxed && WARP_SAMPLE_SHARED_STD ? Policy::actions : Policy::width;
 constexpr bool TILED = WIDTH <= WARP_SAMPLE_TILED;
-// Odd, so that the threads' rows begin in different banks.
-constexpr int STRIDE = WIDTH | 1;
+// Rows lie as they do in memory, which is what copies are fastest into, unless too many of them would
+// begin in the same bank.
+constexpr int STRIDE = WIDTH % 8 == 0 && WIDTH > 24 ? WIDTH + 4 : WIDTH;
+// Blocks that a multiprocessor must have room for. Where they are few, a row's logits stay in registers;
+// without a number the compiler would read them twice. A box's elements are worked on one by one.
+constexpr int RESIDENT = Policy::boxed ? 10 : 4;
 
 struct WarpSampleArrays {
     const float* outputs;
@@ -59,17 +63,26 @@ __device__ inline void warp_fetch(float* to, const float* from) {
         asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address), "l"(from));
 }
 
-// Copies `words` numbers of whole rows into the warp's tile.
-__device__ inline void warp_fetch_tile(float* tile, const float* from, int words) {
-    int lane = (int)(threadIdx.x % 32u), done = 0;
-    if (STRIDE == WIDTH && ((unsigned long long)from & 15u) == 0u) {
-        done = words & ~3;
+// Where number `i` of a tile's rows lies in it.
+__device__ inline float* warp_place(float* tile, int i) {
+    return tile + (STRIDE == WIDTH ? i : i / WIDTH * STRIDE + i % WIDTH);
+}
+
+// Copies the numbers of `n_rows` rows, or of all 32 of a tile, into the warp's tile.
+template <bool whole>
+__device__ inline void warp_fetch_rows(float* tile, const float* from, unsigned int n_rows) {
+    int lane = (int)(threadIdx.x % 32u), words = (whole ? 32 : (int)n_rows) * WIDTH;
+    if (whole && ((unsigned long long)from & 15u) == 0u) {
+        // From a constant to a constant, so that it unrolls.
+#pragma unroll
+        for (int first = 0; first < 32 * WIDTH; first += 128) {
+            int i = first + 4 * lane;
+            if (i < 32 * WIDTH) warp_fetch<16>(warp_place(tile, i), from + i);
+        }
+    } else {
 #pragma unroll 4
-        for (int i = 4 * lane; i < done; i += 128) warp_fetch<16>(tile + i, from + i);
+        for (int i = lane; i < words; i += 32) warp_fetch<4>(warp_place(tile, i), from + i);
     }
-#pragma unroll 4
-    for (int i = done + lane; i < words; i += 32)
-        warp_fetch<4>(tile + i / WIDTH * STRIDE + i % WIDTH, from + i);
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncwarp();
 }
@@ -83,11 +96,10 @@ __device__ inline const float* warp_row(const WarpSampleArrays& a, const WarpSam
         unsigned int first = row & ~31u;
         unsigned int n = first < rows.n_rows ? rows.n_rows - first : 0u;
         const float* from = a.outputs + (unsigned long long)first * WIDTH;
-        // A whole tile has a constant length, and the loops then no end to check for.
         if (n >= 32u)
-            warp_fetch_tile(tile, from, 32 * WIDTH);
+            warp_fetch_rows<true>(tile, from, 32u);
         else
-            warp_fetch_tile(tile, from, (int)n * WIDTH);
+            warp_fetch_rows<false>(tile, from, n);
         return tile + row % 32u * STRIDE;
     } else {
         return a.outputs + (unsigned long long)row * WIDTH;
@@ -97,9 +109,10 @@ __device__ inline const float* warp_row(const WarpSampleArrays& a, const WarpSam
 template <bool greedy>
 __device__ inline void warp_sample_row(const WarpSampleArrays& a, const WarpSampleRows& rows) {
     unsigned int row = blockIdx.x * blockDim.x + threadIdx.x;
+    // The step is read while the tile comes.
+    WarpDraw draw = warp_row_draw(a, rows, row, WARP_PURPOSE_ACTION);
     const float* outputs = warp_row(a, rows, row);
     if (row >= rows.n_rows) return;
-    WarpDraw draw = warp_row_draw(a, rows, row, WARP_PURPOSE_ACTION);
     unsigned long long at = (unsigned long long)row * Policy::actions;
     WarpSampled sampled;
     if constexpr (Policy::boxed) {
@@ -116,7 +129,7 @@ __device__ inline void warp_sample_row(const WarpSampleArrays& a, const WarpSamp
     if (!sampled.sound) warp_fault(a, row);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
+extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT)
     warp_sample(WarpSampleArrays a, WarpSampleRows rows) {
     warp_sample_row<false>(a, rows);
 }

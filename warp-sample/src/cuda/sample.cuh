@@ -6,7 +6,7 @@
 #pragma once
 #include "draw.cuh"
 
-// Up to this many choices a head's weights are kept in registers, beyond they are computed again.
+// Up to this many choices a head's running sums are kept in registers, beyond they are computed again.
 __device__ constexpr bool warp_keeps(int size) { return size <= 32; }
 __device__ constexpr int warp_unrolled(int size) { return warp_keeps(size) ? size : 4; }
 
@@ -74,7 +74,8 @@ __device__ inline int warp_choose(const float* logits, const unsigned char* mask
                                   WarpSampled& row) {
     constexpr bool keeps = warp_keeps(size);
     constexpr int unrolled = warp_unrolled(size);
-    float weights[keeps ? size : 1];
+    // Running sums of the weights.
+    float sums[keeps ? size : 1];
     int largest;
     float max, sum = 0.0f, moment = 0.0f;
     bool sound = warp_largest<size, masked, greedy>(logits, mask, largest, max);
@@ -82,25 +83,26 @@ __device__ inline int warp_choose(const float* logits, const unsigned char* mask
     for (int i = 0; i < size; ++i) {
         float below = warp_logit<masked>(logits, mask, i) - max;
         float weight = warp_sample_exp(below);
-        if (keeps) weights[i] = weight;
         sum += weight;
-        // A weight of 0 may come with a logit of -inf, and their product is NaN.
-        moment += weight > 0.0f ? weight * below : 0.0f;
+        if (keeps) sums[i] = sum;
+        // Below -150 the weight is 0, and its product with a logit of -inf would be NaN.
+        moment += weight * warp_larger(-150.0f, below);
     }
     // The largest logit's weight is 1, unless something is not a number or nothing is allowed.
     sound = sound && sum >= 1.0f && sum < warp_infinity();
     int index = greedy ? largest : 0;
-    float chosen = greedy ? max : 0.0f;
+    float chosen = greedy ? max : logits[0];
     if (!greedy) {
+        // Less than the sum, also when rounded, as the uniform number is at most 1 - 2^-24. So the
+        // choice is the first whose running sum is above, and as the sum grew there, its weight is not 0.
         float threshold = uniform * sum, running = 0.0f;
 #pragma unroll unrolled
-        for (int i = 0; i < size; ++i) {
-            float weight = keeps ? weights[i]
-                                 : warp_sample_exp(warp_logit<masked>(logits, mask, i) - max);
-            bool takes = (running <= threshold) & (weight > 0.0f);
-            running += weight;
-            index = takes ? i : index;
-            if (!in_memory) chosen = takes ? logits[i] : chosen;
+        for (int i = 0; i < size - 1; ++i) {
+            running = keeps ? sums[i]
+                            : running + warp_sample_exp(warp_logit<masked>(logits, mask, i) - max);
+            bool passes = running <= threshold;
+            index = passes ? i + 1 : index;
+            if (!in_memory) chosen = passes ? logits[i + 1] : chosen;
         }
         if (in_memory) chosen = logits[index];
     }
