@@ -10,8 +10,8 @@ enum WideTile { WIDE_SQUARE, WIDE_LARGE, WIDE_NARROW, WIDE_FEW_ROWS, WIDE_FEW_CO
 // Outputs of a layer as columns of rows.
 struct WideColumns {
     unsigned int at, row, gap_at, gap;
-    __device__ inline unsigned long long of(unsigned int line, unsigned int output) const {
-        return (unsigned long long)line * row + at + output + (output < gap_at ? 0u : gap);
+    __device__ inline unsigned int of(unsigned int line, unsigned int output) const {
+        return line * row + at + output + (output < gap_at ? 0u : gap);
     }
 };
 
@@ -30,18 +30,16 @@ template <int R, int C> __device__ inline void wide_forward(const WideForward& o
     unsigned int i0 = blockIdx.x / across * R, j0 = blockIdx.x % across * C;
     if (i0 >= f.rows) return;
     WideSums<R, C> sums = {};
-    wide_product<true, true, false>(
-        room, f.n_in,
-        [=](int i, unsigned int p) {
-            return i0 + i < f.rows ? f.x[(unsigned long long)(i0 + i) * f.n_in + p] : 0.0f;
-        },
-        [=](unsigned int p, int j) { return j0 + j < f.n_out ? f.w[(j0 + j) * f.n_in + p] : 0.0f; },
-        sums);
+    auto x = wide_operand(f.x, f.rows - i0,
+                          [=](int i, unsigned int p) { return (i0 + i) * f.n_in + p; });
+    auto w = wide_operand(f.w, f.n_out - j0,
+                          [=](int j, unsigned int p) { return (j0 + j) * f.n_in + p; });
+    wide_product<true, true, false>(room, f.n_in, x, w, sums);
     // All that is read comes before all that is written, which the compiler must else keep in turn.
     const float* biases = f.w + f.n_out * f.n_in;
     float bias[sums.down][sums.right];
     sums.each([&](int i, int j, int, int c) {
-        bias[i][j] = j0 + c < f.n_out ? biases[j0 + c] : 0.0f;
+        bias[i][j] = biases[j0 + c < f.n_out ? j0 + c : 0u];
     });
     sums.each([&](int i, int j, int r, int c) {
         unsigned int row = i0 + r, column = j0 + c;
@@ -88,21 +86,21 @@ template <int R, int C> __device__ inline void wide_back(const WideBack& of, flo
     unsigned int i0 = blockIdx.x / across * R, j0 = blockIdx.x % across * C;
     if (i0 >= f.rows) return;
     WideSums<R, C> sums = {};
-    wide_product<true, false, false>(
-        room, f.n_out,
-        [=](int i, unsigned int p) { return i0 + i < f.rows ? f.dy[f.from.of(i0 + i, p)] : 0.0f; },
-        [=](unsigned int p, int j) { return j0 + j < f.n_in ? f.w[p * f.n_in + j0 + j] : 0.0f; },
-        sums);
+    auto dy = wide_operand(f.dy, f.rows - i0,
+                           [=](int i, unsigned int p) { return f.from.of(i0 + i, p); });
+    auto w = wide_operand(f.w, f.n_in - j0,
+                          [=](int j, unsigned int p) { return p * f.n_in + j0 + j; });
+    wide_product<true, false, false>(room, f.n_out, dy, w, sums);
     float out[sums.down][sums.right];
     sums.each([&](int i, int j, int r, int c) {
-        unsigned long long at = (unsigned long long)(i0 + r) * f.n_in + j0 + c;
-        out[i][j] = i0 + r < f.rows && j0 + c < f.n_in ? f.h[at] : 0.0f;
+        bool in = i0 + r < f.rows && j0 + c < f.n_in;
+        out[i][j] = f.h[in ? (i0 + r) * f.n_in + j0 + c : 0u];
     });
     sums.each([&](int i, int j, int r, int c) {
         float h = out[i][j];
         float slope = f.activation == 1 ? 1.0f - h * h : h > 0.0f ? 1.0f : 0.0f;
-        unsigned long long at = (unsigned long long)(i0 + r) * f.n_in + j0 + c;
-        if (i0 + r < f.rows && j0 + c < f.n_in) f.dx[at] = sums.at[i][j] * slope;
+        bool in = i0 + r < f.rows && j0 + c < f.n_in;
+        if (in) f.dx[(i0 + r) * f.n_in + j0 + c] = sums.at[i][j] * slope;
     });
 }
 
@@ -134,10 +132,10 @@ struct WideWeights {
     bool adds;
 };
 
-// Where the gradient of output `o` by input `in` goes, or that by its bias; none if there is no such.
-__device__ inline float* wide_gradient_at(const WideWeights& f, unsigned int o, unsigned int in) {
-    if (o >= f.n_out || in > f.n_in || (!WIDE_ONES && in == f.n_in)) return 0;
-    return f.to + (in < f.n_in ? o * f.n_in + in : f.n_out * f.n_in + o);
+// Where the gradient of output `o` by input `in` goes, or that by its bias; -1 if there is no such.
+__device__ inline int wide_gradient_at(const WideWeights& f, unsigned int o, unsigned int in) {
+    if (o >= f.n_out || in > f.n_in || (!WIDE_ONES && in == f.n_in)) return -1;
+    return (int)(in < f.n_in ? o * f.n_in + in : f.n_out * f.n_in + o);
 }
 
 template <int R, int C> __device__ inline void wide_weights(const WideWeights& of, float* room) {
@@ -146,29 +144,32 @@ template <int R, int C> __device__ inline void wide_weights(const WideWeights& o
     across = across > 0 ? across : 1;
     unsigned int i0 = f.tile / across * R, j0 = f.tile % across * C;
     WideSums<R, C> sums = {};
-    wide_product<false, false, !WIDE_ONES>(
-        room, f.end - f.begin,
-        [=](int i, unsigned int p) {
-            return i0 + i < f.n_out ? f.dy[f.of.of(f.begin + p, i0 + i)] : 0.0f;
-        },
-        [=](unsigned int p, int j) {
-            return j0 + j < f.n_in ? f.x[(unsigned long long)(f.begin + p) * f.n_in + j0 + j] : 1.0f;
-        },
-        sums);
+    auto dy = wide_operand(f.dy, f.n_out - i0,
+                           [=](int i, unsigned int p) { return f.of.of(f.begin + p, i0 + i); });
+    auto x = wide_operand(
+        f.x, f.n_in > j0 ? f.n_in - j0 : 0u,
+        [=](int j, unsigned int p) { return (f.begin + p) * f.n_in + j0 + j; }, 1.0f);
+    wide_product<false, false, !WIDE_ONES>(room, f.end - f.begin, dy, x, sums);
+    if (f.adds) {
+        float before[sums.down][sums.right];
+        sums.each([&](int i, int j, int r, int c) {
+            int at = wide_gradient_at(f, i0 + r, j0 + c);
+            before[i][j] = f.to[at < 0 ? 0 : at];
+        });
+        sums.each([&](int i, int j, int, int) { sums.at[i][j] += before[i][j]; });
+    }
     sums.each([&](int i, int j, int r, int c) {
-        const float* before = wide_gradient_at(f, i0 + r, j0 + c);
-        if (f.adds && before) sums.at[i][j] += *before;
+        int at = wide_gradient_at(f, i0 + r, j0 + c);
+        if (at >= 0) f.to[at] = sums.at[i][j];
     });
-    sums.each([&](int i, int j, int r, int c) {
-        float* to = wide_gradient_at(f, i0 + r, j0 + c);
-        if (to) *to = sums.at[i][j];
-    });
-    if (WIDE_ONES || j0 != 0 || threadIdx.x % 16 != 0) return;
-    #pragma unroll
-    for (int i = 0; i < sums.down; ++i) {
-        unsigned int o = i0 + sums.row(i, 0);
-        float* to = f.to + f.n_out * f.n_in + o;
-        if (o < f.n_out) *to = f.adds ? *to + sums.rows[i] : sums.rows[i];
+    if constexpr (!WIDE_ONES) {
+        #pragma unroll
+        for (int i = 0; i < sums.down; ++i) {
+            unsigned int o = i0 + sums.row(i, 0);
+            float* to = f.to + f.n_out * f.n_in + o;
+            if (j0 == 0 && threadIdx.x % 16 == 0 && o < f.n_out)
+                *to = f.adds ? *to + sums.rows[i] : sums.rows[i];
+        }
     }
 }
 

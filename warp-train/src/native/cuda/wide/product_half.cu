@@ -51,7 +51,7 @@ __device__ inline void wide_multiply(float (&sums)[4], const unsigned int (&a)[4
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Sum over p of a(i, p) b(p, j) for the block's tile, each warp 16 x 32 elements of it.
+// Sum over p of a(i, p) b(j, p) for the block's tile, each warp 16 x 32 elements of it.
 template <bool A_BY_P, bool B_BY_P, bool, class A, class B>
 __device__ inline void wide_product(float*, unsigned int k, A a, B b, WideSums<TILE, TILE>& sums) {
     __shared__ __align__(16) unsigned short as[TILE][SLAB + 8], bs[TILE][SLAB + 8];
@@ -66,7 +66,7 @@ __device__ inline void wide_product(float*, unsigned int k, A a, B b, WideSums<T
             x[part] = p0 + p < k ? a(i, p0 + p) : 0.0f;
             p = B_BY_P ? e % SLAB : e / TILE;
             i = B_BY_P ? e / SLAB : e % TILE;
-            y[part] = p0 + p < k ? b(p0 + p, i) : 0.0f;
+            y[part] = p0 + p < k ? b(i, p0 + p) : 0.0f;
         }
         #pragma unroll
         for (int part = 0; part < parts; ++part) {

@@ -36,26 +36,32 @@ template <int N> __device__ inline void wide_read(float (&to)[N], const float* f
     }
 }
 
-// A slab of an operand of N rows (or columns) on its way into shared memory, [SLAB, N + 4]. With BY_P
-// neighbouring threads take neighbouring places along the sum.
+// A slab of an operand of N lines on its way into shared memory, [SLAB, N + 4]. With BY_P neighbouring
+// threads take neighbouring places along the sum. What is beyond the operand is read from its beginning
+// and left out afterwards, since the compiler waits for loads behind conditions one by one.
 template <int N, bool BY_P> struct WideSlab {
     static constexpr int parts = N * SLAB / 256;
     float x[parts];
+    unsigned int exist;
     __device__ static inline int place(int e) { return BY_P ? e % SLAB : e / N; }
     __device__ static inline int line(int e) { return BY_P ? e / SLAB : e % N; }
 
-    template <class F> __device__ inline void fetch(unsigned int p0, unsigned int k, F element) {
+    template <class F>
+    __device__ inline void fetch(unsigned int p0, unsigned int k, const WideOperand<F>& operand) {
+        exist = 0u;
         #pragma unroll
         for (int part = 0; part < parts; ++part) {
-            int e = part * 256 + threadIdx.x;
-            x[part] = p0 + place(e) < k ? element(line(e), p0 + place(e)) : 0.0f;
+            int e = part * 256 + (int)threadIdx.x;
+            bool in = p0 + place(e) < k && line(e) < operand.lines;
+            exist |= in ? 1u << part : 0u;
+            x[part] = operand.from[in ? operand.at(line(e), p0 + place(e)) : 0u];
         }
     }
     __device__ inline void put(float* to) const {
         #pragma unroll
         for (int part = 0; part < parts; ++part) {
-            int e = part * 256 + threadIdx.x;
-            to[place(e) * (N + 4) + line(e)] = x[part];
+            int e = part * 256 + (int)threadIdx.x;
+            to[place(e) * (N + 4) + line(e)] = exist >> part & 1u ? x[part] : 0.0f;
         }
     }
 };
@@ -85,18 +91,18 @@ __device__ inline void wide_add_slab(unsigned int left, const float* as, const f
     }
 }
 
-// Sum over p of a(i, p) b(p, j) for the block's tile. The next slab is fetched while one is added. With
+// Sum over p of a(i, p) b(j, p) for the block's tile. The next slab is fetched while one is added. With
 // ROW_SUMS also the sums of a(i, p), in the first of 16 threads.
 template <bool A_BY_P, bool B_BY_P, bool ROW_SUMS, class A, class B, int R, int C>
-__device__ inline void wide_product(float* room, unsigned int k, A a, B b, WideSums<R, C>& sums) {
+__device__ inline void wide_product(float* room, unsigned int k, const WideOperand<A>& a,
+                                    const WideOperand<B>& b, WideSums<R, C>& sums) {
     constexpr int size = SLAB * (R + 4 + C + 4);
     static_assert(2 * size <= WIDE_ROOM, "a larger tile needs more room");
     WideSlab<R, A_BY_P> left;
     WideSlab<C, B_BY_P> right;
-    auto turned = [=](int j, unsigned int p) { return b(p, j); };
     float *now = room, *next = room + size;
     left.fetch(0, k, a);
-    right.fetch(0, k, turned);
+    right.fetch(0, k, b);
     left.put(now);
     right.put(now + SLAB * (R + 4));
     __syncthreads();
@@ -104,7 +110,7 @@ __device__ inline void wide_product(float* room, unsigned int k, A a, B b, WideS
         bool more = p0 + SLAB < k;
         if (more) {
             left.fetch(p0 + SLAB, k, a);
-            right.fetch(p0 + SLAB, k, turned);
+            right.fetch(p0 + SLAB, k, b);
         }
         wide_add_slab<R, C, ROW_SUMS>(k - p0, now, now + SLAB * (R + 4), sums);
         if (more) {

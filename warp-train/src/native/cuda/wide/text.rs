@@ -18,6 +18,7 @@ const GENERAL: [&str; 5] = [
     include_str!("update.cu"),
 ];
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
+const OPERAND: &str = include_str!("operand.cu");
 const GEMM: &str = include_str!("gemm.cu");
 const ACT_FEW: &str = include_str!("act_few.cu");
 const TENSOR: [&str; 4] = [
@@ -75,7 +76,7 @@ pub(super) fn general(
     if let Some(product) = by_layer {
         let half = product == Product::Half;
         let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
-        text += &[PRODUCTS[usize::from(half)], GEMM].join("\n");
+        text += &[OPERAND, PRODUCTS[usize::from(half)], GEMM].join("\n");
         if layers::few_fit(network) {
             text += &layers::constants(network);
             text += ACT_FEW;
