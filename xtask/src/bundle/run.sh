@@ -266,11 +266,11 @@ part_train() {
     while read -r n steps; do
         row a2c-cartpole "$n" "$steps" $own/single_cartpole.yaml --set num_steps=100
         row a2c-acrobot "$n" $((steps / 2)) $own/single_acrobot.yaml --set num_steps=100
-    done <<<$'100 20000000\n1000 200000000\n10000 1200000000\n100000 8000000000'
+    done <<<$'100 20000000\n1000 200000000\n10000 2000000000\n100000 8000000000'
     for n in 2000 10000; do
-        row a2c-tag_gridworld "$n" $((n * 100 * 300)) $own/tag_gridworld.yaml --set num_steps=100
+        row a2c-tag_gridworld "$n" $((n * 100 * 1000)) $own/tag_gridworld.yaml --set num_steps=100
     done
-    tag=(20000000 $own/tag_continuous.yaml --set env.num_taggers=5 --set env.num_acceleration_levels=10
+    tag=(6000000 $own/tag_continuous.yaml --set env.num_taggers=5 --set env.num_acceleration_levels=10
         --set env.num_turn_levels=10)
     row a2c-tag_continuous 60 "${tag[@]}" --set num_steps=416
     row a2c-tag_continuous 500 "${tag[@]}" --set num_steps=50
