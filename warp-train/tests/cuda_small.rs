@@ -19,7 +19,7 @@ use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::{CudaFleet, CudaLearner};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
-const CASES: [Case; 11] = [
+const CASES: [Case; 12] = [
     (
         "ppo, truncations, several minibatches",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -48,6 +48,11 @@ const CASES: [Case; 11] = [
     (
         "a block per network",
         "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 64\nnum_minibatches = 1\nupdate_epochs = 1",
+    ),
+    (
+        "a block per network, layers of 32",
+        "env_id = \"acrobot\"\nnum_envs = 5\nnum_steps = 40\nhidden = [32, 32]\nnum_minibatches = 1\n\
+         update_epochs = 1",
     ),
     (
         "a block for a shared trunk",

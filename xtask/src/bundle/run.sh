@@ -20,7 +20,7 @@ usage: ./run.sh [PART]...    without a part: all of them
   profile   Nsight Compute over the main kernels
 
 REPORT=DIR  where reports go (report)      LIMIT=SECONDS  of one part at most (460)
-ROWS=GLOB   rows of train, by name (*)     CURVE_SECONDS=SECONDS  of one curve at most (1)
+ROWS=GLOB   rows of train and profile, by name (*)     CURVE_SECONDS=SECONDS  of one curve at most (1)
 PRECISIONS=LIST  of train (fp16 fp32)
 TEXT
 }
@@ -219,7 +219,7 @@ part_bench() {
     steps tag_continuous 2000 20 "${tag[@]}" --set env.num_taggers=50 --set env.num_runners=950
 }
 
-# wanted NAME: whether a row of train is to be measured.
+# wanted NAME: whether a row is to be measured.
 wanted() {
     # shellcheck disable=SC2053
     [[ "$1" == ${ROWS:-*} ]]
@@ -303,6 +303,7 @@ part_libtorch() {
 profile() {
     local name="$1" kernels="$2" skip="$3" count="$4"
     shift 4
+    wanted "$name" || return 0
     LINES_KEPT=800 try "$name" "$ncu" --clock-control none --kernel-name "regex:$kernels" \
         --launch-skip "$skip" --launch-count "$count" --section SpeedOfLight \
         --section MemoryWorkloadAnalysis --section ComputeWorkloadAnalysis --section LaunchStats \

@@ -11,14 +11,14 @@
 #endif
 
 // Phases of a kernel that is short of registers are functions of their own.
-#if LEAN
+#if TIGHT
 #define PHASE __noinline__
 #else
 #define PHASE
 #endif
 
 // Rows that a warp takes through the network together, in sixteens: one where registers are few.
-#define VALUE_ROWS (LEAN ? 1 : 2)
+#define VALUE_ROWS (TIGHT ? 1 : 2)
 // Loads the observations of a warp's rows from `row` on, up to so many units per lane.
 #define VALUE_UNITS ((VALUE_ROWS * X_UNITS + 1) / 2)
 __device__ __forceinline__ void load_observations(const u32* records, u32 row, u32 end,

@@ -32,12 +32,12 @@ struct FewNet {
     __device__ __forceinline__ void load(const NetShared& net, int warp) {
         int lane = threadIdx.x & 31;
         u32 one = shared_address(net.w1 + (warp * 16 + (lane & 15)) * LDX + (lane >> 4) * 8);
-        u32 two = shared_address(net.w2 + (warp * 16 + (lane & 15)) * LDH + (lane >> 4) * 8);
+        u32 two = shared_address(net.w2) + unit_at(warp * 16 + (lane & 15), lane >> 4);
         u32 three = shared_address(net.w3 + (lane & 7) * LDH + (lane >> 3) * 8);
 #pragma unroll
         for (int k = 0; k < KX / 16; ++k) load_4(w1[k], one + k * 32);
 #pragma unroll
-        for (int k = 0; k < M_TILES; ++k) load_4(w2[k], two + k * 32);
+        for (int k = 0; k < M_TILES; ++k) load_4(w2[k], along_row(two, k * 32));
 #pragma unroll
         for (int k = 0; k < M_TILES; k += 2) {
             u32 b[4];

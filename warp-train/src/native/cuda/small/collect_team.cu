@@ -216,7 +216,7 @@ __device__ __forceinline__ void write_figures(const TeamReplica& replica, bool c
 extern "C" __global__ void __launch_bounds__(128, 3)
     small_collect_team(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
                        TeamPolicies policies, double* figures) {
-    extern __shared__ __align__(128) unsigned char memory[];
+    extern __shared__ __align__(1024) unsigned char memory[];
     NetShared* nets = (NetShared*)memory;
     TeamRows& rows = ((TeamRows*)(nets + N_POLICIES))[threadIdx.x / 32];
     int lane = threadIdx.x & 31;

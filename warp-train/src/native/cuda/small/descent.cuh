@@ -1,6 +1,6 @@
 // From minibatches to gradients, and from those to new weights.
 //
-// Needs, beside order.cuh's: BLEND_1, KEEP_2, BLEND_2, EPSILON, CLIP,
+// Needs, beside order.cuh's: BLEND_1, BLEND_2, EPSILON, CLIP,
 // MAX_GRAD_NORM.
 #pragma once
 #include "order.cuh"
@@ -34,21 +34,23 @@ __device__ __forceinline__ void write_place(NetShared& net, u32 place, float w) 
 
 // Four weights of wide tile `t` as the network has them.
 __device__ __forceinline__ void write_wide(NetShared& net, int t, float4 w) {
-    int lane = threadIdx.x & 31, number = group_warp() * WIDE_TILES + t;
-    u32* to = (u32*)(net.w2 + (number / N_TILES * 16 + lane / 4) * LDH + number % N_TILES * 8 +
-                     2 * (lane & 3));
+    int lane = threadIdx.x & 31;
+    WidePlace at = wide_place(group_warp(), t);
+    u32* to = (u32*)(net.w2 + at_w2(at.row + lane / 4, at.column + 2 * (lane & 3)));
     to[0] = pack_halves(w.x, w.y);
-    to[8 * LDH / 2] = pack_halves(w.z, w.w);
+    to[8 * LDM / 2] = pack_halves(w.z, w.w);
 }
 
-// One step of Adam on one parameter.
+// One step of Adam on one parameter, in as few instructions as possible. Subnormal numbers count as 0, as
+// they do beside EPSILON.
 __device__ __forceinline__ void adam(float g, float step_size, float inverse_root, float& w, float& m,
                                      float& v) {
-    float root;
-    m += (g - m) * BLEND_1;
-    v = v * KEEP_2 + g * g * BLEND_2;
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(v));
-    w -= step_size * __fdividef(m, root * inverse_root + EPSILON);
+    float root, inverse;
+    m = fmaf(g - m, BLEND_1, m);
+    v = fmaf(fmaf(g, g, -v), BLEND_2, v);
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(v));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(fmaf(root, inverse_root, EPSILON)));
+    w = fmaf(-step_size, m * inverse, w);
 }
 
 // Where a network's parameters lie in memory, and where its optimiser's state is kept while it learns,

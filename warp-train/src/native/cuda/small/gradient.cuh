@@ -5,12 +5,13 @@
 // into shared memory once per tile, and each warp then adds to those parts of the gradients that it
 // owns. A thread's accumulators are the gradients of parameters that only it updates.
 //
-// What a tile leaves takes four buffers, or, with LEAN, three of which one is used twice: first for the
+// What a tile leaves takes four buffers, or, with TIGHT, three of which one is used twice: first for the
 // derivatives at the second layer, then for those at the first.
 //
 // Needs, beside loss.cuh's: ROWS (16 rows of a warp: 1 or 2), LEAN, LOG_STD_FREE.
 #pragma once
 #include "loss.cuh"
+#include "four_warps.cuh"
 
 #define WARP_ROWS (16 * ROWS)
 #define TILE_ROWS (8 * WARP_ROWS)
@@ -19,6 +20,12 @@
 #ifndef GROUPS
 #define GROUPS 1
 #endif
+// Whether each network of a run has a block to itself.
+#ifndef SPREAD
+#define SPREAD 0
+#endif
+// Whether several networks share a multiprocessor's memory and registers.
+#define TIGHT (LEAN && !SPREAD)
 
 // Stored rows, in units of 16 bytes: the observation as halves and a one, a Row, raw actions.
 #define X_UNITS (X_HALVES / 8)
@@ -35,9 +42,9 @@
 typedef float OwnTiles[OWN_TILES][4];
 
 // What a tile leaves for the gradients of the weights.
-struct Stage {
-    unsigned short hidden[2][TILE_ROWS * LDH];
-    unsigned short slopes[LEAN ? 1 : 2][TILE_ROWS * LDH];
+struct __align__(MATRIX_BYTES) Stage {
+    unsigned short hidden[2][TILE_ROWS * LDM];
+    unsigned short slopes[TIGHT ? 1 : 2][TILE_ROWS * LDM];
     unsigned short x[TILE_ROWS * LDX];
     unsigned short out[TILE_ROWS * 8];
     // Beside the observations, as stored.
@@ -45,31 +52,43 @@ struct Stage {
 
     // Activations of a layer, and the loss's derivatives by what went into them.
     __device__ __forceinline__ unsigned short* h(int layer) { return hidden[layer - 1]; }
-    __device__ __forceinline__ unsigned short* d(int layer) { return slopes[LEAN ? 0 : layer - 1]; }
+    __device__ __forceinline__ unsigned short* d(int layer) { return slopes[TIGHT ? 0 : layer - 1]; }
 };
 
 // One of the small products: where its operands lie, and what its result is.
 struct Job {
-    const unsigned short *a, *b;
+    u32 a, b;  // this lane's addresses
     int a_width, b_width;
     bool exists;
     bool early;  // does without the derivatives at the first layer
 };
 
 __device__ __forceinline__ Job small_job(Stage& stage, int number) {
+    int lane = threadIdx.x & 31, row = (lane & 7) + (lane >> 4) * 8, unit = (lane >> 3) & 1;
     Job job;
     int m = number % M_TILES, kind = number / M_TILES;
     job.exists = number < N_JOBS;
     job.early = kind >= X_TILES;
     bool last = kind >= X_TILES + 2;
-    job.a = last ? stage.x + OBS / 16 * 16
-            : kind < X_TILES ? stage.d(1) + m * 16
-            : kind == X_TILES ? stage.d(2) + m * 16
-                              : stage.h(2) + m * 16;
-    job.a_width = last ? LDX : LDH;
-    job.b = kind < X_TILES ? stage.x + kind * 8 : kind == X_TILES ? stage.x + OBS / 8 * 8 : stage.out;
+    const unsigned short* rows = kind < X_TILES ? stage.d(1) : kind == X_TILES ? stage.d(2) : stage.h(2);
+    job.a = last ? shared_address(stage.x + row * LDX + (OBS / 16 * 2 + unit) * 8)
+                 : shared_address(rows) + unit_at(row, 2 * m + unit);
+    job.a_width = last ? LDX : LDM;
+    const unsigned short* right =
+        kind < X_TILES ? stage.x + kind * 8 : kind == X_TILES ? stage.x + OBS / 8 * 8 : stage.out;
     job.b_width = kind <= X_TILES ? LDX : 8;
+    job.b = shared_address(right + lane * job.b_width);
     return job;
+}
+
+// Where a wide tile of a warp begins in the second layer's matrix.
+struct WidePlace {
+    int row, column;
+};
+__device__ __forceinline__ WidePlace wide_place(int warp, int tile) {
+    if (FOUR_WARPS) return {warp % 4 * 16, (warp / 4 * 4 + tile) * 8};
+    int number = warp * WIDE_TILES + tile;
+    return {number / N_TILES * 16, number % N_TILES * 8};
 }
 
 // The place in memory of element `i` of own tile `tile`; negative if it is no parameter.
@@ -77,8 +96,8 @@ template <int NET>
 __device__ __forceinline__ int own_parameter(int warp, int lane, int tile, int i) {
     int row = lane / 4 + 8 * (i >> 1), column = 2 * (lane & 3) + (i & 1);
     if (tile < WIDE_TILES) {
-        int t = warp * WIDE_TILES + tile;
-        return AT_W2 + (t / N_TILES * 16 + row) * HID + t % N_TILES * 8 + column;
+        WidePlace at = wide_place(warp, tile);
+        return AT_W2 + (at.row + row) * HID + at.column + column;
     }
     int number = warp + 8 * (tile - WIDE_TILES);
     int m = number % M_TILES, kind = number / M_TILES;
@@ -113,23 +132,27 @@ __device__ __forceinline__ void group_wait() {
 // Writes the rows of a warp into the stage.
 __device__ __forceinline__ void stage_hidden(unsigned short* where, const Hidden (&h)[ROWS]) {
     int lane = threadIdx.x & 31;
-    u32 address = shared_address(where + (lane & 15) * LDH + (lane >> 4) * 8);
+    u32 address = shared_address(where) + unit_at(lane & 15, lane >> 4);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
 #pragma unroll
         for (int p = 0; p < M_TILES; ++p)
-            store_4(address + (r * 16 * LDH + p * 16) * 2, h[r][2 * p][0], h[r][2 * p][1],
+            store_4(along_row(address, p * 32) + r * 16 * LDM * 2, h[r][2 * p][0], h[r][2 * p][1],
                     h[r][2 * p + 1][0], h[r][2 * p + 1][1]);
     }
 }
 
-// d times the slope at h, as halves: half of the instructions that single precision would take.
-__device__ __forceinline__ void through_activation(const float (&d)[4], const u32 (&h)[2],
-                                                   u32 (&out)[2]) {
+// Takes the 16 rows of a warp from the stage.
+__device__ __forceinline__ void load_hidden(Hidden& h, const unsigned short* where) {
+    int lane = threadIdx.x & 31;
+    u32 address = shared_address(where) + unit_at(lane & 15, lane >> 4);
+    __syncwarp();
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        u32 packed = pack_halves(d[2 * i], d[2 * i + 1]);
-        out[i] = RELU ? where_positive(packed, h[i]) : times_tanh_slope(packed, h[i]);
+    for (int p = 0; p < M_TILES; ++p) {
+        u32 four[4];
+        load_4(four, along_row(address, p * 32));
+        h[2 * p][0] = four[0], h[2 * p][1] = four[1];
+        h[2 * p + 1][0] = four[2], h[2 * p + 1][1] = four[3];
     }
 }
 
@@ -156,6 +179,9 @@ __device__ __forceinline__ void back_to_second(const NetShared& net, const u32 (
 
 __device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden (&d2)[ROWS],
                                               const Hidden (&h1)[ROWS], Hidden (&d1)[ROWS]) {
+#if FOUR_WARPS
+    back_to_first_together(net, d2[0], h1[0], d1[0]);
+#else
     constexpr int n = pairs<ROWS>();
     int lane = threadIdx.x & 31;
     int row = (lane & 7) + ((lane >> 3) & 1) * 8, column = (lane >> 4) * 8;
@@ -183,10 +209,15 @@ __device__ __forceinline__ void back_to_first(const NetShared& net, const Hidden
                 through_activation(c[r][i], h1[r][2 * first + i], d1[r][2 * first + i]);
         }
     }
+#endif
 }
 
-// Adds the tile in the stage to this warp's part of the second layer's gradients.
+// Adds the tile in the stage to this warp's part of the second layer's gradients; they are there after
+// wide_is_added().
 __device__ __forceinline__ void add_wide(Stage& stage, int warp, OwnTiles& own) {
+#if FOUR_WARPS
+    add_wide_together(stage.d(2), stage.h(1), TILE_ROWS, warp, own);
+#else
     int lane = threadIdx.x & 31;
     int first = warp * WIDE_TILES, m = first / N_TILES, n = first % N_TILES;
     int low = lane & 7, bit3 = (lane >> 3) & 1, bit4 = lane >> 4;
@@ -207,23 +238,28 @@ __device__ __forceinline__ void add_wide(Stage& stage, int warp, OwnTiles& own) 
             if (t + 1 < WIDE_TILES) mma16(own[t + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
         }
     }
+#endif
 }
 
-// The same for the small products; with LEAN those that are `early`, or the others.
+__device__ __forceinline__ void wide_is_added(OwnTiles& own) {
+#if FOUR_WARPS
+    wait_for_products<0>();
+    settle(own);
+#endif
+}
+
+// The same for the small products; with TIGHT those that are `early`, or the others.
 __device__ __forceinline__ void add_small(Stage& stage, int warp, OwnTiles& own, bool early) {
-    int lane = threadIdx.x & 31, low = lane & 7, bit3 = (lane >> 3) & 1, bit4 = lane >> 4;
 #pragma unroll
     for (int s = 0; s < SMALL_TILES; ++s) {
         Job job = small_job(stage, warp + 8 * s);
-        if (!job.exists || (LEAN && job.early != early)) continue;
-        u32 a_at = shared_address(job.a + (low + bit4 * 8) * job.a_width + bit3 * 8);
-        u32 b_at = shared_address(job.b + lane * job.b_width);
+        if (!job.exists || (TIGHT && job.early != early)) continue;
 #pragma unroll
         for (int k = 0; k < TILE_ROWS / 16; k += 2) {
             u32 a[4], other[4], b[4];
-            load_4_turned(b, b_at + k * 16 * job.b_width * 2);
-            load_4_turned(a, a_at + k * 16 * job.a_width * 2);
-            load_4_turned(other, a_at + (k + 1) * 16 * job.a_width * 2);
+            load_4_turned(b, job.b + k * 16 * job.b_width * 2);
+            load_4_turned(a, job.a + k * 16 * job.a_width * 2);
+            load_4_turned(other, job.a + (k + 1) * 16 * job.a_width * 2);
             mma16(own[WIDE_TILES + s], a[0], a[1], a[2], a[3], b[0], b[1]);
             mma16(own[WIDE_TILES + s], other[0], other[1], other[2], other[3], b[2], b[3]);
         }
@@ -248,9 +284,11 @@ __device__ __forceinline__ void stage_rows(Stage& stage, int warp, const uint4 (
     }
 }
 
-// From so many outputs on, two of the four lanes that have all outputs of two rows take one row each:
-// its loss costs more than telling the others.
-#define SHARED_LOSS (OUT > 4)
+// Whether two of the four lanes that have all outputs of two rows take one row each: its loss costs more
+// than telling the others.
+template <int NET> __device__ __forceinline__ constexpr bool shares_loss() {
+    return OUT > 4 || (repeated<NET>() && Role<NET>::policy);
+}
 
 // Losses of rows `row` and `row` + 8 of this warp, which begin at row `first` of the stage; this lane's
 // columns of their derivatives, for it and for the stage.
@@ -274,10 +312,20 @@ __device__ __forceinline__ void shared_loss(Stage& stage, int first, int row, in
                   sums);
     u32 pairs[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < (repeated<NET>() ? 1 : 4); ++i)
         pairs[i] = counts && 2 * i < n ? pack_halves(d[2 * i < n ? 2 * i : 0],
                                                      2 * i + 1 < n ? d[2 * i + 1 < n ? 2 * i + 1 : 0] : 0.0f)
                                        : 0u;
+    if (repeated<NET>()) {
+        // Of each row's columns the first lane has those that are not 0.
+        u32 other = __shfl_xor_sync(0xffffffffu, pairs[0], 2);
+        packed[0] = lane & 3 ? 0u : pairs[0];
+        packed[1] = lane & 3 ? 0u : other;
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+            *(u32*)(stage.out + (first + row + 8 * half) * 8 + 2 * (lane & 3)) = packed[half];
+        return;
+    }
     // Of its row's four pairs a lane tells its first or second, and its third or fourth.
     u32 early = lane & 1 ? pairs[1] : pairs[0], late = lane & 1 ? pairs[3] : pairs[2];
 #pragma unroll
@@ -301,15 +349,19 @@ __device__ __forceinline__ void add_tile(const NetShared& net, Stage& stage, int
     float out[ROWS][4];
     load_inputs<ROWS>(x, stage.x + first * LDX);
     first_layer<ROWS>(net, x, h1);
-    stage_hidden(stage.h(1) + first * LDH, h1);
+    stage_hidden(stage.h(1) + first * LDM, h1);
+#if FOUR_WARPS
+    second_layer_together(net, h1[0], h2[0]);
+#else
     second_layer<ROWS>(net, h1, h2);
-    stage_hidden(stage.h(2) + first * LDH, h2);
+#endif
+    stage_hidden(stage.h(2) + first * LDM, h2);
     last_layer<NET, ROWS>(net, h2, out);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         float low[Role<NET>::outputs], high[Role<NET>::outputs];
         gather_outputs<NET>(out[r], low, high);
-        if (SHARED_LOSS) {
+        if (shares_loss<NET>()) {
             shared_loss<NET>(stage, first, r * 16 + lane / 4, rows_left, low, high, k, one, sums,
                              packed[r]);
             continue;
@@ -330,16 +382,21 @@ __device__ __forceinline__ void add_tile(const NetShared& net, Stage& stage, int
         }
     }
     back_to_second(net, packed, h2, d2);
-    stage_hidden(stage.d(2) + first * LDH, d2);
+    stage_hidden(stage.d(2) + first * LDM, d2);
+    if (BLOCKS > 1 && FOUR_WARPS) load_hidden(h1[0], stage.h(1) + first * LDM);
     back_to_first(net, d2, h1, d1);
-    if (LEAN) {
+    if (TIGHT) {
+        publish();
         group_wait(GROUPS == 1 ? 0 : NET);
         add_wide(stage, warp, own);
         add_small(stage, warp, own, true);
+        wide_is_added(own);
         group_wait(GROUPS == 1 ? 0 : NET);
     }
-    stage_hidden(stage.d(1) + first * LDH, d1);
+    stage_hidden(stage.d(1) + first * LDM, d1);
+    if (!TIGHT) publish();
     group_wait(GROUPS == 1 ? 0 : NET);
-    if (!LEAN) add_wide(stage, warp, own);
+    if (!TIGHT) add_wide(stage, warp, own);
     add_small(stage, warp, own, false);
+    if (!TIGHT) wide_is_added(own);
 }

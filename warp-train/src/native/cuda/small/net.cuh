@@ -5,7 +5,7 @@
 // an input that is 1 (column OBS). Weights lie in shared memory as halves, [outputs, inputs], rows
 // padded so that no two lanes of a matrix load meet in a bank.
 //
-// Needs: OBS, HID, OUT, SHARED_TRUNK, RELU.
+// Needs: OBS, HID, OUT, SHARED_TRUNK, RELU, FOUR_WARPS (see four_warps.cuh).
 #pragma once
 #include "mma.cuh"
 
@@ -37,10 +37,23 @@ static_assert(Role<0>::outputs <= 8, "more outputs than a tile has columns");
 #define AT_B3 (AT_W3 + 8 * HID)
 #define N_PARAMETERS (AT_B3 + 8)
 
+// Halves from one row to the next of a matrix that products may be made of together, and where they
+// begin: padded, or, for those, swizzled by 128 bytes.
+#define LDM (FOUR_WARPS ? HID : LDH)
+#define MATRIX_BYTES (FOUR_WARPS ? 1024 : 16)
+// Bytes from the matrix's beginning to unit `unit` of 16 bytes of a row.
+__device__ __forceinline__ u32 unit_at(int row, int unit) {
+    return row * LDM * 2 + (FOUR_WARPS ? unit ^ (row & 7) : unit) * 16;
+}
+// The place so many bytes further along a row than a unit in whose own place those bits are 0.
+__device__ __forceinline__ u32 along_row(u32 address, u32 bytes) {
+    return FOUR_WARPS ? address ^ bytes : address + bytes;
+}
+
 // A network in shared memory.
 struct NetShared {
+    __align__(MATRIX_BYTES) unsigned short w2[HID * LDM];
     unsigned short w1[HID * LDX];
-    unsigned short w2[HID * LDH];
     unsigned short w3[8 * LDH];
     float b2[HID];
     float b3[8];
@@ -66,6 +79,11 @@ __device__ __forceinline__ void place_four(unsigned short* to, float4 w) {
     *(uint2*)to = make_uint2(pack_halves(w.x, w.y), pack_halves(w.z, w.w));
 }
 
+// Where a weight of the second layer lies, in halves.
+__device__ __forceinline__ u32 at_w2(int row, int column) {
+    return unit_at(row, column / 8) / 2 + column % 8;
+}
+
 // Copies a network from memory; all `n_threads` threads call it and wait for each other afterwards.
 __device__ void load_net(NetShared& net, const float* parameters, int thread, int n_threads) {
     const float4* fours = (const float4*)parameters;
@@ -74,7 +92,7 @@ __device__ void load_net(NetShared& net, const float* parameters, int thread, in
         place_four(net.w1 + i / (KX / 4) * LDX + i % (KX / 4) * 4, __ldcg(fours + i));
 #pragma unroll 4
     for (int i = thread; i < HID * HID / 4; i += n_threads)
-        place_four(net.w2 + i / (HID / 4) * LDH + i % (HID / 4) * 4, __ldcg(fours + AT_W2 / 4 + i));
+        place_four(net.w2 + at_w2(i / (HID / 4), i % (HID / 4) * 4), __ldcg(fours + AT_W2 / 4 + i));
 #pragma unroll 4
     for (int i = thread; i < 8 * HID / 4; i += n_threads)
         place_four(net.w3 + i / (HID / 4) * LDH + i % (HID / 4) * 4, __ldcg(fours + AT_W3 / 4 + i));
@@ -88,6 +106,16 @@ __device__ __forceinline__ float activate(float x) {
 // The activation's slope, from its value.
 __device__ __forceinline__ float slope(float h) {
     return RELU ? (h > 0.0f ? 1.0f : 0.0f) : 1.0f - h * h;
+}
+
+// d times the slope at h, as halves: half of the instructions that single precision would take.
+__device__ __forceinline__ void through_activation(const float (&d)[4], const u32 (&h)[2],
+                                                   u32 (&out)[2]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        u32 packed = pack_halves(d[2 * i], d[2 * i + 1]);
+        out[i] = RELU ? where_positive(packed, h[i]) : times_tanh_slope(packed, h[i]);
+    }
 }
 
 // Activations of 16 rows: per 8 features a word for row lane / 4 and one for row lane / 4 + 8.
@@ -156,7 +184,7 @@ __device__ __forceinline__ void second_layer(const NetShared& net, const Hidden 
     constexpr int n = pairs<R>();
     int lane = threadIdx.x & 31;
     int row = (lane & 7) + ((lane >> 4) << 3), column = ((lane >> 3) & 1) * 8;
-    u32 address = shared_address(net.w2 + row * LDH + column);
+    u32 address = shared_address(net.w2) + unit_at(row, column / 8);
 #pragma unroll
     for (int first = 0; first < M_TILES; first += n) {
         float c[R][2 * n][4];
@@ -174,7 +202,7 @@ __device__ __forceinline__ void second_layer(const NetShared& net, const Hidden 
 #pragma unroll
             for (int p = 0; p < n; ++p) {
                 u32 b[4];
-                load_4(b, address + ((first + p) * 16 * LDH + k * 16) * 2);
+                load_4(b, along_row(address, k * 32) + (first + p) * 16 * LDM * 2);
 #pragma unroll
                 for (int r = 0; r < R; ++r) {
                     mma_hidden(c[r][2 * p], h1[r], k, b[0], b[1]);

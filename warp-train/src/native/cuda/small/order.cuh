@@ -31,7 +31,7 @@ struct SmallRun {
 
 // Whether two networks' moments have a place in shared memory, beside what their tiles leave.
 #define NEAR                                                                                         \
-    (LEAN && N_NETS * (sizeof(Stage) + sizeof(NetShared) + 2 * WIDE_TILES * GROUP_THREADS * 16) < 229000u)
+    (TIGHT && N_NETS * (sizeof(Stage) + sizeof(NetShared) + 2 * WIDE_TILES * GROUP_THREADS * 16) < 229000u)
 
 // Rows of observations of the eight warps that compute values.
 struct ValueRows {
@@ -56,6 +56,8 @@ struct UpdateShared {
     };
     // Moments of the wide tiles, by thread, where they have a place here.
     float4 wide[NEAR ? 2 * WIDE_TILES * GROUP_THREADS : 1];
+    // Gradients of the small tiles, where tiles leave no place for them.
+    float4 raw[SPREAD ? SMALL_TILES * GROUP_THREADS : 1];
     NetShared net;
     float norms[8];
     float pair[2][2];

@@ -10,24 +10,32 @@
 // are, nor on which of them shares its block. All that one iteration leaves to the next is in the run's
 // own arrays; the host is needed when the schedule ends.
 //
+// With SPREAD each of a run's two networks has a block and a multiprocessor to itself, for runs that are
+// few; the two tell each other sums of squares and that they are done, and all else is the same, to the
+// last bit.
+//
 // Needs what collect_few.cu, advantages.cuh and descent.cuh need; MOST_TILES. For up to eight replicas a run.
-#define GROUPS N_NETS
+#define GROUPS (SPREAD ? 1 : N_NETS)
 #include "collect_few.cu"
 #include "advantages.cuh"
+#include "fellow.cuh"
 #include "weights.cuh"
 
-#define SOLO_LEARNERS (N_NETS * GROUP_THREADS)
+#define SOLO_LEARNERS (GROUPS * GROUP_THREADS)
+// Blocks of a run.
+#define SOLO_BLOCKS (N_NETS / GROUPS)
 #define SOLO_THREADS (SOLO_LEARNERS + FEW_THREADS)
 
 struct SoloShared {
-    UpdateShared nets[N_NETS];
+    UpdateShared nets[GROUPS];
     FewShared place;
     WarpWords keys[EPOCHS];  // of the epochs' orders
     // Of gradients, by warp; two minibatches take turns.
-    float squares[2][SOLO_LEARNERS / 32];
+    float squares[2][N_NETS * GROUP_THREADS / 32];
+    Fellow fellow;
 };
 
-extern __shared__ __align__(128) unsigned char solo_shared[];
+extern __shared__ __align__(1024) unsigned char solo_shared[];
 
 // Which runs a launch takes, and how far.
 struct SoloRun {
@@ -62,9 +70,16 @@ struct SoloArrays {
     }
 };
 
-// The groups wait for each other; collectors don't take part.
-__device__ __forceinline__ void learners_wait() {
+// The groups of this block wait for each other.
+__device__ __forceinline__ void block_learners_wait() {
     asm volatile("bar.sync 4, %0;" ::"n"(SOLO_LEARNERS) : "memory");
+}
+// All groups of a run wait for each other; collectors don't take part.
+__device__ __forceinline__ void learners_wait() {
+    block_learners_wait();
+    if (!SPREAD) return;
+    if (threadIdx.x == 0) ((SoloShared*)solo_shared)->fellow.meet();
+    block_learners_wait();
 }
 // From when on the collectors have the policy's weights in registers.
 __device__ __forceinline__ void weights_are_taken() {
@@ -74,17 +89,27 @@ __device__ __forceinline__ void wait_until_weights_are_taken() {
     asm volatile("bar.sync 5, %0;" ::"n"(SOLO_THREADS) : "memory");
 }
 
+// The network of this thread's block, where each has one.
+__device__ __forceinline__ int own_net() { return (int)(blockIdx.x % SOLO_BLOCKS); }
+
 // The norm over all networks from this thread's sum of squares.
-__device__ __forceinline__ float run_norm(SoloShared& all, float squares, int turn) {
+__device__ __forceinline__ float run_norm(SoloShared& all, float squares, u32 turn) {
+    float(&of_warps)[N_NETS * 8] = all.squares[turn & 1u];
     squares = warp_sum(squares);
-    if ((threadIdx.x & 31) == 0) all.squares[turn][threadIdx.x / 32] = squares;
-    learners_wait();
+    if ((threadIdx.x & 31) == 0) {
+        float& place = of_warps[(SPREAD ? own_net() * 8 : 0) + threadIdx.x / 32];
+        place = squares;
+        if (threadIdx.x == 0) all.fellow.expect(turn, 8u);
+        all.fellow.tell(place, squares, turn);
+    }
+    block_learners_wait();
+    all.fellow.hear(turn);
     float sum = 0.0f;
 #pragma unroll
     for (int net = 0; net < N_NETS; ++net) {
         float of_net = 0.0f;
 #pragma unroll
-        for (int i = 0; i < GROUP_THREADS / 32; ++i) of_net += all.squares[turn][net * 8 + i];
+        for (int i = 0; i < GROUP_THREADS / 32; ++i) of_net += of_warps[net * 8 + i];
         sum += of_net;
     }
     return sqrtf(sum);
@@ -132,7 +157,7 @@ __device__ __forceinline__ void minibatch_moments(SoloShared& all, const u32* re
             squares += x * x;
         }
         double total = warp_sum((double)sum), total_squares = warp_sum((double)squares);
-        if ((threadIdx.x & 31) < N_NETS)
+        if ((threadIdx.x & 31) < GROUPS)
             write_moments(all.nets[threadIdx.x & 31], u, end - start, total, total_squares);
     }
 }
@@ -142,7 +167,7 @@ template <int NET>
 __device__ __forceinline__ void solo_update(SoloShared& all, const SoloRun& solo, const SoloArrays& runs,
                                             Weights<NET>& mine, u32 number, u32 index) {
     constexpr Fellows blocks = {NET, N_NETS};
-    UpdateShared& shared = all.nets[NET];
+    UpdateShared& shared = all.nets[SPREAD ? 0 : NET];
     SmallRun run = {runs.seeds[number], solo.n_envs, solo.n_envs, solo.iteration + index, 0u,
                     FIRST_AGENT, 0u, 0u, 0u};
     u32* records = runs.records_of(solo, number);
@@ -151,37 +176,43 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloRun& solo
     if (threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
     // Every network is in its place.
     learners_wait();
-    write_values(shared, all.nets[N_NETS - 1].net, records, run, blocks);
+    if (!SPREAD)
+        write_values(shared, all.nets[GROUPS - 1].net, records, run, blocks);
+    else if (NET == N_NETS - 1)
+        write_values(shared, shared.net, records, run, {0u, 1u});
     learners_wait();
     write_advantages(shared, records, runs.episodes + number * 7 * solo.n_envs, totals, run, blocks);
     learners_wait();
     if (NORM_ADV) minibatch_moments(all, records, run);
-    learners_wait();
+    block_learners_wait();
     const float* row = runs.schedule +
                        ((unsigned long long)number * solo.schedules + index) * SCHEDULE_WIDTH;
     Minibatches<NET> minibatches(run, records, {0u, 1u}, row, all.keys);
     float norms = 0.0f, broken = 0.0f;
     mine.has_taken();
+    float4* raw = SPREAD ? shared.raw : (float4*)shared.stage[0].h(1);
+    typename Weights<NET>::Ahead ahead;
+    if (SPREAD) mine.fetch(ahead);
 #pragma unroll 1
     for (int u = 0; u < N_UPDATES; ++u) {
         OwnTiles own = {};
         float one = minibatches.add(shared, u, own);
-        typename Weights<NET>::Ahead ahead;
-        mine.fetch(ahead);
+        if (!SPREAD) mine.fetch(ahead);
         float step_size = row[2 + 2 * u], inverse_root = row[3 + 2 * u];
-        float norm = one * run_norm(all, mine.squares(shared.stage[0], own), u & 1);
+        float norm = one * run_norm(all, mine.squares(raw, own), index * N_UPDATES + u);
         norms += norm;
         if (norm < 3.0e38f)
-            mine.step(shared.net, shared.stage[0], ahead, own, one * clip_of(norm), step_size,
-                      inverse_root);
+            mine.step(shared.net, raw, ahead, own, one * clip_of(norm), step_size, inverse_root);
         else
             broken = 1.0f;
+        publish();
         group_wait(NET);
     }
+    if (SPREAD) mine.keep(ahead);
     LossSums sums = minibatches.sums;
     write_losses(shared, sums, totals, blocks);
     learners_wait();
-    if (threadIdx.x < 32) {
+    if (NET == 0 && threadIdx.x < 32) {
         double* metrics = runs.metrics + ((unsigned long long)number * solo.n_metrics + index) * N_METRICS;
         write_metrics(totals, N_NETS, norms, broken, metrics);
     }
@@ -191,13 +222,14 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloRun& solo
 // what the turn before collected.
 template <int NET>
 __device__ __forceinline__ void solo_learn(SoloShared& all, const SoloRun& solo, const SoloArrays& runs) {
-    UpdateShared& shared = all.nets[NET];
+    UpdateShared& shared = all.nets[SPREAD ? 0 : NET];
     Weights<NET> mine(shared);
-    u32 own = blockIdx.x, other = own + gridDim.x, held = own;
+    u32 n_blocks = gridDim.x / SOLO_BLOCKS, own = blockIdx.x / SOLO_BLOCKS, other = own + n_blocks;
+    u32 held = own;
     clear_inputs(shared.stage[0].x, TILE_ROWS);
     load_net(shared.net, runs.memory_of(own, NET).parameters, group_thread(), GROUP_THREADS);
 #pragma unroll 1
-    for (u32 number = own; number < solo.n_runs; number += gridDim.x)
+    for (u32 number = own; number < solo.n_runs; number += n_blocks)
         mine.bring(runs.memory_of(number, NET));
     group_wait(NET);
     mine.take(runs.memory_of(own, NET), shared.net);
@@ -219,11 +251,17 @@ __device__ __forceinline__ void solo_learn(SoloShared& all, const SoloRun& solo,
     }
     mine.put_away();
 #pragma unroll 1
-    for (u32 number = own; number < solo.n_runs; number += gridDim.x)
+    for (u32 number = own; number < solo.n_runs; number += n_blocks)
         mine.give_back(runs.memory_of(number, NET));
 }
 
-extern "C" __global__ void __launch_bounds__(SOLO_THREADS, 1)
+#if SPREAD
+#define SOLO_CLUSTER __cluster_dims__(SOLO_BLOCKS, 1, 1)
+#else
+#define SOLO_CLUSTER
+#endif
+
+extern "C" __global__ void SOLO_CLUSTER __launch_bounds__(SOLO_THREADS, 1)
     small_solo(SoloRun solo, WarpRun world, WarpArrays arrays, WarpTables tables,
                const unsigned long long* seeds, float* parameters, float* exp_avg,
                float* exp_avg_sq, u32* records, const float* schedule, float* episodes,
@@ -231,13 +269,16 @@ extern "C" __global__ void __launch_bounds__(SOLO_THREADS, 1)
     SoloShared& all = *(SoloShared*)solo_shared;
     SoloArrays runs = {seeds,    parameters, exp_avg, exp_avg_sq, records,
                        schedule, episodes,   state,   totals,     metrics};
-    if (threadIdx.x < GROUP_THREADS) return solo_learn<0>(all, solo, runs);
-    if (threadIdx.x < SOLO_LEARNERS) return solo_learn<N_NETS - 1>(all, solo, runs);
+    if (SPREAD) all.fellow.begin();
+    if (threadIdx.x < SOLO_LEARNERS) {
+        if (SPREAD ? own_net() == 0 : threadIdx.x < GROUP_THREADS) return solo_learn<0>(all, solo, runs);
+        return solo_learn<N_NETS - 1>(all, solo, runs);
+    }
     __syncthreads();
 #pragma unroll 1
     for (u32 turn = 0; turn <= 2 * solo.n_iterations; ++turn) {
-        u32 number = blockIdx.x + (turn & 1) * gridDim.x;
-        bool collects = turn < 2 * solo.n_iterations && number < solo.n_runs;
+        u32 number = blockIdx.x / SOLO_BLOCKS + (turn & 1) * (gridDim.x / SOLO_BLOCKS);
+        bool collects = turn < 2 * solo.n_iterations && number < solo.n_runs && own_net() == 0;
         FewNet net;
         if (collects) net.load(all.nets[0].net, (threadIdx.x - SOLO_LEARNERS) / 32);
         weights_are_taken();

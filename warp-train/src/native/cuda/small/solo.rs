@@ -1,4 +1,5 @@
-//! Runs of few replicas: many iterations of many runs in one launch, one or two runs a block.
+//! Runs of few replicas: many iterations of many runs in one launch, one or two runs a block, or a block
+//! for each network of a run.
 
 use super::figures::as_doubles;
 use super::layout::{Places, pack_all, unpack_all};
@@ -21,6 +22,8 @@ pub(in super::super) struct SoloLearner {
     first_run: usize,
     kernel: Function,
     launch: Launch,
+    /// Blocks of a run, if it has them to itself.
+    blocks_per_run: usize,
     sizes: Sizes,
     parameters: [DeviceArray; 3],
     work: Work,
@@ -51,16 +54,19 @@ impl SoloLearner {
         (room, own_schedules): (usize, bool),
     ) -> Result<Self> {
         let gpu = envs.gpu();
-        let source = text::solo_source(config, envs.text());
+        let spread = text::spreads(config, room, gpu.info().n_multiprocessors);
+        let source = text::solo_source(config, envs.text(), spread);
         let module = envs.kernels().compile(&source, Build::Release)?;
         let sizes = sizes(gpu, &module.function("small_sizes")?)?;
         let places = Places::new(config);
         let parameters = |name| {
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::F32, &[room, places.total()])?)
         };
+        let blocks_per_run = if spread { places.n_nets() } else { 1 };
+        let groups = (places.n_nets() / blocks_per_run) as u32;
         let launch = Launch {
             blocks: 0,
-            threads: places.n_nets() as u32 * GROUP_THREADS + collectors(config),
+            threads: groups * GROUP_THREADS + collectors(config),
             shared_bytes: sizes.shared_bytes,
             cooperative: false,
         };
@@ -69,6 +75,7 @@ impl SoloLearner {
             first_run: 0,
             kernel: module.function("small_solo")?,
             launch,
+            blocks_per_run,
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
             work: Work::new(gpu, config, &sizes, (room, if own_schedules { room } else { 1 }))?,
             places,
@@ -101,7 +108,7 @@ impl SoloLearner {
         // Two runs share a block as soon as not every run has a multiprocessor to itself.
         let n = runs.configs.len();
         let alone = n <= self.work.seeds.device().info().n_multiprocessors as usize;
-        self.launch.blocks = if alone { n } else { n.div_ceil(2) } as u32;
+        self.launch.blocks = if alone { n * self.blocks_per_run } else { n.div_ceil(2) } as u32;
         (self.configs, self.n_steps, self.first_run) = (runs.configs, runs.n_steps, first_run);
         Ok(())
     }

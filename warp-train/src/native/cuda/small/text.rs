@@ -10,14 +10,16 @@ use warp_func::cuda::{EnvKernels, Source};
 use warp_sample::{ActionLayout, Bounding};
 
 /// Included files: names and texts.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 17] = [
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
     ("loss.cuh", include_str!("loss.cuh")),
+    ("four_warps.cuh", include_str!("four_warps.cuh")),
     ("gradient.cuh", include_str!("gradient.cuh")),
     ("order.cuh", include_str!("order.cuh")),
     ("advantages.cuh", include_str!("advantages.cuh")),
     ("descent.cuh", include_str!("descent.cuh")),
+    ("fellow.cuh", include_str!("fellow.cuh")),
     ("weights.cuh", include_str!("weights.cuh")),
     ("choice.cuh", include_str!("choice.cuh")),
     ("collect.cu", include_str!("collect.cu")),
@@ -124,7 +126,7 @@ pub(super) fn cuts(config: &TrainConfig) -> u32 {
 
 /// Samples of a minibatch from which on two blocks share a multiprocessor: their barriers and sums
 /// over blocks cost more, their tiles less.
-const LARGE_MINIBATCH: usize = 200_000;
+const LARGE_MINIBATCH: usize = 100_000;
 
 /// Rows of a rollout from which on each has a thread that computes its advantages, not a warp.
 const MANY_ROWS: usize = 4096;
@@ -163,14 +165,20 @@ pub(super) fn source(config: &TrainConfig, env: &EnvKernels) -> Source {
     source_of(&constants, env, (blocks_of(config, 0), 0), &["collect_few.cu", "update.cu"])
 }
 
-/// The same of whole runs.
-pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels) -> Source {
+/// Whether so many runs at most are few enough for a multiprocessor for each of their networks.
+pub(super) fn spreads(config: &TrainConfig, runs: usize, multiprocessors: u32) -> bool {
+    !config.policies[0].config.shared_trunk && 2 * runs <= multiprocessors as usize
+}
+
+/// The same of whole runs; with `spread` a block has one of a run's networks and not all.
+pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels, spread: bool) -> Source {
     let mut constants = constants(config, 0);
     let minibatch = samples(config, 0).div_ceil(updates(config).1);
     // 0: any number of tiles.
     let most_tiles = if minibatch <= TILE_ROWS { 1 } else { 0 };
     constants.push(("MOST_TILES", most_tiles.to_string()));
-    source_of(&constants, env, (2, 1), &["solo.cu"])
+    constants.push(("SPREAD", u32::from(spread).to_string()));
+    source_of(&constants, env, (if spread { 1 } else { 2 }, 1), &["solo.cu"])
 }
 
 /// The same of policy number `index`'s update alone.
@@ -193,7 +201,10 @@ pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
         return team::sources(config, env);
     }
     let mut sources = vec![source(config, env)];
-    sources.extend(is_solo(config).then(|| solo_source(config, env)));
+    if is_solo(config) {
+        let ways = [false, true].into_iter().filter(|spread| !spread || spreads(config, 1, 2));
+        sources.extend(ways.map(|spread| solo_source(config, env, spread)));
+    }
     sources
 }
 
@@ -254,11 +265,12 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("CLIP", number(keys.clip_coef)),
         ("MAX_GRAD_NORM", number(keys.max_grad_norm)),
         ("BLEND_1", number(1.0 - 0.9)),
-        ("KEEP_2", number(0.999)),
         ("BLEND_2", number(1.0 - 0.999)),
         ("EPSILON", number(keys.adam_eps)),
         ("FIRST_AGENT", "0".into()),
         ("ROWS", "1".into()),
+        // Four warps multiply matrices of this size together.
+        ("FOUR_WARPS", flag(keys.hidden[0] == 64)),
     ];
     match &plan.layout {
         ActionLayout::Discrete(_) => constants.push(("HEADS", format!("{{{}}}", heads.join(", ")))),

@@ -128,6 +128,7 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
             mine.step(shared.net, g, clip_of(norm), row[2 + 2 * u], row[3 + 2 * u]);
         else
             broken = 1.0f;
+        publish();
         __syncthreads();
     }
     if (blocks.own == 0) mine.store(memory);
@@ -139,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS)
     small_update(SmallRun run, float* parameters, float* exp_avg, float* exp_avg_sq, u32* records,
                  const float* schedule, const float* episodes, float* partials, float* reduced,
                  float* norms, float* state, double* totals, double* metrics, u32* barrier) {
-    extern __shared__ __align__(128) unsigned char memory[];
+    extern __shared__ __align__(1024) unsigned char memory[];
     UpdateShared& shared = *(UpdateShared*)memory;
     Fellows everybody = {blockIdx.x, gridDim.x};
     Exchange all = {(float4*)partials, (float4*)reduced, norms, totals, barrier, 0u};
@@ -165,6 +166,7 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS)
     double* out = metrics + (unsigned long long)run.index * N_METRICS;
     if (!actor) all.reduced += OWN_TILES * GROUP_THREADS;
     if (actor && !SHARED_TRUNK) load_net(shared.net, parameters, threadIdx.x, GROUP_THREADS);
+    publish();
     __syncthreads();
     if (actor)
         learn<0>(shared, run, records, blocks, first, own, row, all, out);

@@ -9,7 +9,7 @@
 
 // Where the gradients of the small tiles pass through: the first layer's activations are done with.
 #define RAW_FLOATS (SMALL_TILES * GROUP_THREADS * 4)
-static_assert(RAW_FLOATS * 4 <= TILE_ROWS * LDH * 2, "the stage is too small for the small gradients");
+static_assert(RAW_FLOATS * 4 <= TILE_ROWS * LDM * 2, "the stage is too small for the small gradients");
 
 // A parameter outside of the second layer's matrix.
 struct SmallParameter {
@@ -155,6 +155,7 @@ template <int NET> struct Weights {
         for (int t = 0; t < WIDE_TILES; ++t) write_wide(net, t, ahead.wide[0][t]);
 #pragma unroll
         for (int j = 0; j < own_small; ++j) write_small(net, j, ahead.small[0][j]);
+        publish();
     }
 
     static __device__ __forceinline__ void has_taken() { asm volatile("cp.async.wait_all;" ::: "memory"); }
@@ -172,6 +173,20 @@ template <int NET> struct Weights {
                 ahead.small[kind][j] = __ldcg(small(kind) + j * GROUP_THREADS);
         }
     }
+    // The reverse of fetch(), for those whom step() leaves everything.
+    __device__ __forceinline__ void keep(const Ahead& ahead) const {
+#pragma unroll
+        for (int kind = 0; kind < far_kinds; ++kind) {
+#pragma unroll
+            for (int t = 0; t < WIDE_TILES; ++t) __stcg(wide(kind, t), ahead.wide[kind][t]);
+        }
+#pragma unroll
+        for (int j = 0; j < own_small; ++j) {
+#pragma unroll
+            for (int kind = 0; kind < 3; ++kind)
+                __stcg(small(kind) + j * GROUP_THREADS, ahead.small[kind][j]);
+        }
+    }
     __device__ __forceinline__ void write_small(NetShared& net, int j, float w) const {
         if (where[j] >> 31) return;
         char* to = (char*)&net + (where[j] & 0x3fffu);
@@ -183,7 +198,7 @@ template <int NET> struct Weights {
 
     // The sum of squares of this thread's gradients; leaves those of the small tiles for whom they belong
     // to.
-    __device__ __forceinline__ float squares(Stage& stage, const OwnTiles& own) const {
+    __device__ __forceinline__ float squares(float4* raw, const OwnTiles& own) const {
         float sum = 0.0f;
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
@@ -194,7 +209,6 @@ template <int NET> struct Weights {
                 sum += x * x;
             }
         }
-        float4* raw = (float4*)stage.h(1);
 #pragma unroll
         for (int t = 0; t < SMALL_TILES; ++t) {
             const float(&x)[4] = own[WIDE_TILES + t];
@@ -210,31 +224,37 @@ template <int NET> struct Weights {
     }
 
     // A step of Adam along `scale` times the gradients; the network gets the new weights.
-    __device__ __forceinline__ void step(NetShared& net, Stage& stage, Ahead& ahead, const OwnTiles& own,
-                                         float scale, float step_size, float inverse_root) {
-        const float* raw = (const float*)stage.h(1);
+    __device__ __forceinline__ void step(NetShared& net, const float4* gradients, Ahead& ahead,
+                                         const OwnTiles& own, float scale, float step_size, float inverse_root) {
+        const float* raw = (const float*)gradients;
         float4 m, v, next_m, next_v;
         moments(ahead, 0, m, v);
 #pragma unroll
         for (int j = 0; j < own_small; ++j) {
             float g = raw[where[j] >> 15 & 0xffffu] * scale;
-            adam_lean(g, step_size, inverse_root, ahead.small[0][j], ahead.small[1][j], ahead.small[2][j]);
+            adam(g, step_size, inverse_root, ahead.small[0][j], ahead.small[1][j], ahead.small[2][j]);
         }
 #pragma unroll
         for (int t = 0; t < WIDE_TILES; ++t) {
             // Asked for before anything is stored, as it might be the same place for all the compiler knows.
             if (t + 1 < WIDE_TILES) moments(ahead, t + 1, next_m, next_v);
             float4 w = ahead.wide[0][t];
-            adam_lean(own[t][0] * scale, step_size, inverse_root, w.x, m.x, v.x);
-            adam_lean(own[t][1] * scale, step_size, inverse_root, w.y, m.y, v.y);
-            adam_lean(own[t][2] * scale, step_size, inverse_root, w.z, m.z, v.z);
-            adam_lean(own[t][3] * scale, step_size, inverse_root, w.w, m.w, v.w);
+            adam(own[t][0] * scale, step_size, inverse_root, w.x, m.x, v.x);
+            adam(own[t][1] * scale, step_size, inverse_root, w.y, m.y, v.y);
+            adam(own[t][2] * scale, step_size, inverse_root, w.z, m.z, v.z);
+            adam(own[t][3] * scale, step_size, inverse_root, w.w, m.w, v.w);
             write_wide(net, t, w);
-            __stcg(wide(0, t), w);
+            if (SPREAD) {
+                ahead.wide[0][t] = w;
+                ahead.wide[SPREAD][t] = m;
+                ahead.wide[2 * SPREAD][t] = v;
+            } else {
+                __stcg(wide(0, t), w);
+            }
             if (NEAR) {
                 near[t * GROUP_THREADS] = m;
                 near[(WIDE_TILES + t) * GROUP_THREADS] = v;
-            } else {
+            } else if (!SPREAD) {
                 __stcg(wide(1, t), m);
                 __stcg(wide(2, t), v);
             }
@@ -245,21 +265,9 @@ template <int NET> struct Weights {
         for (int j = 0; j < own_small; ++j) {
             if (where[j] >> 31) continue;
 #pragma unroll
-            for (int kind = 0; kind < 3; ++kind)
+            for (int kind = 0; kind < (SPREAD ? 0 : 3); ++kind)
                 __stcg(small(kind) + j * GROUP_THREADS, ahead.small[kind][j]);
             write_small(net, j, ahead.small[0][j]);
         }
-    }
-
-    // One step of Adam on one parameter: as adam(), in as few instructions as possible. Subnormal
-    // numbers count as 0, as they do beside EPSILON.
-    static __device__ __forceinline__ void adam_lean(float g, float step_size, float inverse_root, float& w,
-                                                     float& m, float& v) {
-        float root, inverse;
-        m = fmaf(g - m, BLEND_1, m);
-        v = fmaf(fmaf(g, g, -v), BLEND_2, v);
-        asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(v));
-        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(fmaf(root, inverse_root, EPSILON)));
-        w = fmaf(-step_size, m * inverse, w);
     }
 };
