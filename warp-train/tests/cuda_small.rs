@@ -19,7 +19,7 @@ use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::{CudaFleet, CudaLearner};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
-const CASES: [Case; 12] = [
+const CASES: [Case; 13] = [
     (
         "ppo, truncations, several minibatches",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -29,6 +29,11 @@ const CASES: [Case; 12] = [
         "a2c, relu, shared trunk",
         "env_id = \"cartpole\"\nnum_envs = 40\nnum_steps = 10\nalgorithm = \"a2c\"\nhidden = [32, 32]\n\
          activation = \"relu\"\nshared_trunk = true",
+    ),
+    (
+        "shared trunk, layers of 64",
+        "env_id = \"cartpole\"\nnum_envs = 40\nnum_steps = 10\nshared_trunk = true\nnum_minibatches = 1\n\
+         update_epochs = 1",
     ),
     (
         "three choices, layers of 128",
