@@ -174,20 +174,28 @@ part_replay() {
     done < <(find golden -name '*.npz' -printf '%h\n' | sort -u)
 }
 
-part_sanitize() {
-    local env check sanitizer
-    sanitizer="$(tool compute-sanitizer)" || { missing compute-sanitizer "$tools"; return; }
+# sanitized NAME COMMAND...: under both of compute-sanitizer's tools.
+sanitized() {
+    local name="$1" check
+    shift
     for check in memcheck racecheck; do
-        for env in $envs; do
-            try "$env, $check" "$sanitizer" --tool "$check" --error-exitcode 9 \
-                bin/warp parity "$env" --envs 65 --steps 20
-        done
+        try "$name, $check" "$sanitizer" --tool "$check" --error-exitcode 9 "$@"
     done
-    for check in memcheck racecheck; do
-        for binary in tests/*sample*; do
-            try "$(basename "$binary"), $check" "$sanitizer" --tool "$check" --error-exitcode 9 \
-                "$binary" cuda_ --test-threads=1
-        done
+}
+
+# Steps and resets as a learner calls them, of long episodes and of some that end inside a step; steps
+# that share a launch and draw their own actions; the samplers.
+part_sanitize() {
+    local env binary sanitizer
+    sanitizer="$(tool compute-sanitizer)" || { missing compute-sanitizer "$tools"; return; }
+    for env in $envs; do
+        sanitized "$env" bin/warp parity "$env" --envs 65 --steps 20
+        sanitized "$env, restarts" bin/warp parity "$env" --envs 65 --steps 20 --set episode_length=6
+        sanitized "$env, cycles" bin/warp bench "$env" --device cuda --envs 65 --steps 20 \
+            --set env.episode_length=6
+    done
+    for binary in tests/*sample*; do
+        sanitized "$(basename "$binary")" "$binary" cuda_ --test-threads=1
     done
 }
 

@@ -124,9 +124,9 @@ pub(super) fn cuts(config: &TrainConfig) -> u32 {
     }
 }
 
-/// Samples of a minibatch from which on two blocks share a multiprocessor: their barriers and sums
-/// over blocks cost more, their tiles less.
-const LARGE_MINIBATCH: usize = 100_000;
+/// Samples of a minibatch, for all networks together, from which on two blocks share a multiprocessor:
+/// their barriers and sums over blocks cost more, their tiles less.
+const LARGE_MINIBATCH: usize = 200_000;
 
 /// Rows of a rollout from which on each has a thread that computes its advantages, not a warp.
 const MANY_ROWS: usize = 4096;
@@ -134,8 +134,9 @@ const MANY_ROWS: usize = 4096;
 /// Blocks of an update of policy number `index` on one multiprocessor.
 pub(super) fn blocks_of(config: &TrainConfig, index: usize) -> u32 {
     let minibatch = samples(config, index) / updates_of(config, index).1;
-    let hidden = config.policies[index].config.hidden[0];
-    if minibatch >= LARGE_MINIBATCH && hidden <= 64 { 2 } else { 1 }
+    let keys = &config.policies[index].config;
+    let n_nets = if keys.shared_trunk { 1 } else { 2 };
+    if minibatch * n_nets >= LARGE_MINIBATCH && keys.hidden[0] <= 64 { 2 } else { 1 }
 }
 
 /// Samples of a policy in a rollout.
