@@ -6,17 +6,17 @@
 mod cuda_cases;
 
 use cuda_cases::small::{compiles, near, resumes};
-use cuda_cases::{Case, Result, config, envs_on_gpu, no_compiler, no_device, progress};
+use cuda_cases::{Case, Result, config, envs_on_gpu, no_compiler, no_device, progress, registry};
 use libtest_mimic::{Arguments, Trial};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use warp_func::cuda::{Build, Device, Kernels};
+use warp_func::cuda::{Build, Device, Kernels, Source, env_kernels};
 use warp_train::config::TrainConfig;
 use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet};
 use warp_train::learner::{Learner, LearnerState};
-use warp_train::native::cuda::{CudaFleet, CudaLearner};
+use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
 const CASES: [Case; 13] = [
@@ -98,16 +98,56 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_small_is_near_the_cpus", near, no_device.is_some()));
         trials.push(trial("cuda_small_repeats_and_resumes", resumes, no_device.is_some()));
     }
+    trials.push(Trial::test("small_kernels_serve_all_coefficients", one_text_for_all));
     let fleet = Trial::test("cuda_small_fleet_of_one_is_a_run", fleet);
     trials.push(fleet.with_ignored_flag(no_device.is_some()));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
+/// A sweep over what a schedule holds compiles nothing anew, unlike one over what decides loops.
+fn one_text_for_all() -> Result<()> {
+    let sources = |keys: &str| -> Result<Vec<Source>> {
+        let config = config(&format!("env_id = \"cartpole\"\nnum_envs = 4\n{keys}"))?;
+        let blueprint = registry().get(&config.run.env_id)?.blueprint(&config.env)?;
+        Ok(small_sources(&config, &env_kernels(&blueprint)?))
+    };
+    let plain = sources("")?;
+    for keys in ["gamma = 0.5", "gae_lambda = 0.5", "clip_coef = 0.5", "max_grad_norm = 0"]
+        .into_iter()
+        .chain([
+            "adam_eps = 1e-3",
+            "learning_rate = 1e-3",
+            "ent_coef = 0.5",
+            "vf_coef = 0.1",
+            "seed = 9",
+        ])
+    {
+        if plain.is_empty() || sources(keys)? != plain {
+            return Err(format!("{keys} changes the kernels' text").into());
+        }
+    }
+    if sources("num_minibatches = 2")? == plain {
+        return Err("minibatches do not change the kernels' text".into());
+    }
+    Ok(())
+}
+
 /// A run's weights do not depend on how many others share its launch, nor on whether it is of a fleet.
 fn fleet() -> Result<()> {
-    let keys = "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 32\ntotal_steps = 1280\nseed = ";
+    let keys = "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 32\ntotal_steps = 1280";
     let run = |number: usize, seed: u64| -> Result<FleetRun> {
-        Ok(FleetRun { number, swept: Vec::new(), config: config(&format!("{keys}{seed}"))? })
+        // All that a schedule holds differs from run to run.
+        let by = seed as f64;
+        let (gamma, lambda, clip) = (0.999 - 1e-4 * by, 0.99 - 1e-3 * by, 0.1 + 1e-3 * by);
+        let coefficients = format!(
+            "seed = {seed}\ngamma = {gamma}\ngae_lambda = {lambda}\nclip_coef = {clip}\n\
+             max_grad_norm = {}\nadam_eps = {}\nent_coef = {}",
+            0.1 * (by % 5.0),
+            1e-7 * (1.0 + by),
+            1e-4 * by,
+        );
+        let config = config(&format!("{keys}\n{coefficients}"))?;
+        Ok(FleetRun { number, swept: Vec::new(), config })
     };
     let kernels = Kernels::new(&Device::open(0)?);
     let registry = warp_envs::registry().on_gpu(&kernels, Build::Parity);

@@ -5,9 +5,11 @@ use super::compiler::{self, Build, Source};
 use super::launch::Function;
 use super::{cache, signature};
 use crate::error::{Error, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 use warp_data::cuda::Device;
 use warp_data::cuda::cudarc::driver::{DriverError, result, sys};
 
@@ -73,17 +75,38 @@ impl Kernels {
     /// # Errors
     /// No NVRTC, text that does not compile, or machine code that the driver refuses.
     pub fn compile(&self, source: &Source, build: Build) -> Result<Module> {
+        self.compile_all(std::slice::from_ref(source), build).map(|mut modules| modules.remove(0))
+    }
+
+    /// The modules of `sources`, in their order; those that have to be compiled are so side by side.
+    ///
+    /// # Errors
+    /// As [`Kernels::compile`], of the first one that fails.
+    pub fn compile_all(&self, sources: &[Source], build: Build) -> Result<Vec<Module>> {
         let arch = compiler::architecture(self.device.info().capability);
-        let key = cache::key(source, build, &arch)?;
+        let key = |source| cache::key(source, build, &arch);
+        let keys = sources.iter().map(key).collect::<Result<Vec<_>>>()?;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(module) = loaded.get(&key) {
-            return Ok(module.clone());
+        let mut missing: Vec<_> = keys.iter().zip(sources).collect();
+        let mut known = HashSet::new();
+        missing.retain(|(key, _)| !loaded.contains_key(*key) && known.insert(*key));
+        let codes = std::thread::scope(|scope| {
+            let arch = &arch;
+            let compile = |(_, source): &(_, _)| {
+                let source = *source;
+                scope.spawn(move || cache::machine_code(source, build, arch))
+            };
+            let compiling: Vec<_> = missing.iter().map(compile).collect();
+            compiling.into_iter().map(ScopedJoinHandle::join).collect::<Vec<_>>()
+        });
+        let mut longest: f64 = 0.0;
+        for ((key, source), code) in missing.into_iter().zip(codes) {
+            let (code, seconds) = code.unwrap_or_else(|panic| resume_unwind(panic))?;
+            longest = longest.max(seconds);
+            loaded.insert(key.clone(), self.load(source, &code)?);
         }
-        let (code, seconds) = cache::machine_code(source, build, &arch)?;
-        *self.compile_seconds.lock().unwrap_or_else(PoisonError::into_inner) += seconds;
-        let module = self.load(source, &code)?;
-        loaded.insert(key, module.clone());
-        Ok(module)
+        *self.compile_seconds.lock().unwrap_or_else(PoisonError::into_inner) += longest;
+        Ok(keys.iter().map(|key| loaded[key].clone()).collect())
     }
 
     fn load(&self, source: &Source, code: &[u8]) -> Result<Module> {

@@ -1,8 +1,9 @@
 //! Many runs of few replicas in one launch on a GPU.
 //!
-//! Runs that differ in their seeds and their schedules share a launch; whatever else they differ in is
-//! compiled into the kernels, so each such difference is a launch of its own. While the device works on
-//! some runs the host reports those before them and prepares those behind.
+//! Runs that differ in their seeds and in what their schedules hold (learning rate, coefficients, discount,
+//! clipping) share a launch; whatever else they differ in is compiled into the kernels, so each such
+//! difference is a launch of its own. While the device works on some runs the host reports those before them
+//! and prepares those behind.
 
 use super::small::{
     MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, Trained, compiled_in, is_solo, unsupported,

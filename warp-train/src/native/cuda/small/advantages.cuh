@@ -1,7 +1,7 @@
 // What an update needs to know before its first minibatch: values, advantages, and the moments by
 // which each minibatch's advantages are normalised.
 //
-// Needs, beside order.cuh's: GAMMA, LAMBDA, COMPAT.
+// Needs, beside order.cuh's: COMPAT.
 #pragma once
 #include "order.cuh"
 
@@ -132,8 +132,16 @@ __device__ __forceinline__ void add_to_minibatches(Moments& sums, const Orders& 
     }
 }
 
+// Factors from one step to the next: of values and of advantages.
+struct Discount {
+    float gamma, decay;
+
+    __device__ __forceinline__ Discount(const Schedule& now)
+        : gamma(now.gamma), decay(COMPAT ? now.gamma : now.gamma * now.gae_lambda) {}
+};
+
 // Generalised advantages of one row, by a warp whose lanes are steps.
-__device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run,
+__device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run, Discount discount,
                                                const Orders& orders, u32 row, Moments& sums) {
     int lane = threadIdx.x & 31;
     auto rest = [&](u32 t) { return rest_at(records, run.n_rows, t * run.n_rows + row); };
@@ -158,8 +166,8 @@ __device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run
                        ? __ldcg((const float*)rest(N_STEPS + 1 + (now.x >> 26)) + 2)
                        : 0.0f;
         bool stops = ended || !exists || (COMPAT && t == N_STEPS - 1);
-        float c = stops ? 0.0f : COMPAT ? GAMMA : GAMMA * LAMBDA;
-        float b = reward + GAMMA * next - value;
+        float c = stops ? 0.0f : discount.decay;
+        float b = reward + discount.gamma * next - value;
         if (COMPAT) b = !ended && t == N_STEPS - 1 ? value : reward;
         b = exists ? b : 0.0f;
 #pragma unroll
@@ -188,7 +196,7 @@ __device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run
 
 // The same of 32 rows from `first` on, by a thread each, from the last step to the first: where rows are
 // many, neighbours read what lies side by side.
-__device__ __forceinline__ void rows_advantages(u32* records, const SmallRun& run,
+__device__ __forceinline__ void rows_advantages(u32* records, const SmallRun& run, Discount discount,
                                                 const Orders& orders, u32 first, Moments& sums) {
     constexpr int ahead = N_STEPS < 8 ? N_STEPS : 8;
     u32 row = first + (threadIdx.x & 31);
@@ -212,9 +220,9 @@ __device__ __forceinline__ void rows_advantages(u32* records, const SmallRun& ru
                 next = now.x & ROW_TRUNCATED
                            ? __ldcg((const float*)rest(N_STEPS + 1 + (now.x >> 26)) + 2)
                            : 0.0f;
-            float b = reward + GAMMA * next - value;
+            float b = reward + discount.gamma * next - value;
             if (COMPAT) b = !ended && end ? value : reward;
-            carry = ended || end ? b : b + (COMPAT ? GAMMA : GAMMA * LAMBDA) * carry;
+            carry = ended || end ? b : b + discount.decay * carry;
             following = value;
             float advantage = COMPAT ? carry - value : carry;
             __stcg((float*)rest((u32)t) + 3, advantage);
@@ -267,8 +275,9 @@ __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* 
 
 // Advantages of all rows, and this block's part of all that is summed over samples and replicas.
 __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const float* episodes,
-                                 double* totals, const SmallRun& run, Fellows blocks) {
+                                 double* totals, const SmallRun& run, const Schedule& now, Fellows blocks) {
     int warp = group_warp();
+    Discount discount(now);
     WarpSums over{shared};
     add_episodes(over, episodes, run, blocks);
     Moments sums = {};
@@ -276,10 +285,10 @@ __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const
     // Without MANY_ROWS a warp has a row, else 32 of them, dealt out so that all blocks have as many.
     for (u32 row = blocks.own * (GROUP_THREADS / 32) + warp; row < run.n_rows && !MANY_ROWS;
          row += blocks.n * (GROUP_THREADS / 32))
-        row_advantages(records, run, orders, row, sums);
+        row_advantages(records, run, discount, orders, row, sums);
     for (u32 row = (warp * blocks.n + blocks.own) * 32; row < run.n_rows && MANY_ROWS;
          row += blocks.n * GROUP_THREADS)
-        rows_advantages(records, run, orders, row, sums);
+        rows_advantages(records, run, discount, orders, row, sums);
     over.add(0, sums.returns[0]);
     over.add(1, sums.returns[1]);
     over.add(2, sums.advantages[0]);

@@ -216,20 +216,11 @@ __device__ __forceinline__ void collect_block(const SmallRun& run, const WarpRun
     collect<TILES>(run, world, arrays, tables, net, x[threadIdx.x / 32], records, episodes);
 }
 
-#if !LEAN
-// One warp per 16 replicas. Blocks of up to 4 warps.
+#if TOGETHER >= 16
+// Blocks of up to 4 warps. With 32 replicas a warp no lane is idle in the body.
 extern "C" __global__ void __launch_bounds__(128)
-    small_collect_16(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
-                     const float* parameters, u32* records, float* episodes, u32* barrier) {
-    collect_block<1>(run, world, arrays, tables, parameters, records, episodes, barrier);
+    small_collect(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
+                  const float* parameters, u32* records, float* episodes, u32* barrier) {
+    collect_block<TOGETHER / 16>(run, world, arrays, tables, parameters, records, episodes, barrier);
 }
-
-#if HID <= 64
-// One warp per 32 replicas: no lane is idle in the body.
-extern "C" __global__ void __launch_bounds__(128)
-    small_collect_32(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
-                     const float* parameters, u32* records, float* episodes, u32* barrier) {
-    collect_block<2>(run, world, arrays, tables, parameters, records, episodes, barrier);
-}
-#endif
 #endif

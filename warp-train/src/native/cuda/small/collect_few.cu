@@ -165,11 +165,10 @@ __device__ __forceinline__ void collect_few(Replica& replica, const Env& env, co
     }
 }
 
-#if !LEAN
-// Eight replicas per block.
+#if TOGETHER == FEW_REPLICAS
 extern "C" __global__ void __launch_bounds__(FEW_THREADS)
-    small_collect_8(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
-                    const float* parameters, u32* records, float* episodes, u32* barrier) {
+    small_collect(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
+                  const float* parameters, u32* records, float* episodes, u32* barrier) {
     __shared__ NetShared net;
     __shared__ __align__(16) FewShared place;
     if (blockIdx.x == 0 && threadIdx.x == 0) *barrier = 0u;

@@ -1,7 +1,6 @@
 // From minibatches to gradients, and from those to new weights.
 //
-// Needs, beside order.cuh's: BLEND_1, BLEND_2, EPSILON, CLIP,
-// MAX_GRAD_NORM.
+// Needs, beside order.cuh's: BLEND_1, BLEND_2.
 #pragma once
 #include "order.cuh"
 
@@ -42,15 +41,14 @@ __device__ __forceinline__ void write_wide(NetShared& net, int t, float4 w) {
 }
 
 // One step of Adam on one parameter, in as few instructions as possible. Subnormal numbers count as 0, as
-// they do beside EPSILON.
-__device__ __forceinline__ void adam(float g, float step_size, float inverse_root, float& w, float& m,
-                                     float& v) {
+// they do beside epsilon.
+__device__ __forceinline__ void adam(float g, AdamStep step, float& w, float& m, float& v) {
     float root, inverse;
     m = fmaf(g - m, BLEND_1, m);
     v = fmaf(fmaf(g, g, -v), BLEND_2, v);
     asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(v));
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(fmaf(root, inverse_root, EPSILON)));
-    w = fmaf(-step_size, m * inverse, w);
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(fmaf(root, step.inverse_root, step.epsilon)));
+    w = fmaf(-step.size, m * inverse, w);
 }
 
 // Where a network's parameters lie in memory, and where its optimiser's state is kept while it learns,
@@ -138,15 +136,15 @@ template <int NET> struct Own {
 
     // A step of Adam along `g`; the network gets the new weights.
     __device__ __forceinline__ void step(NetShared& net, const float4 (&g)[OWN_TILES], float clip,
-                                         float step_size, float inverse_root) {
+                                         AdamStep along) {
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
             if (!exists(t)) continue;
             float4 w = get(0, t), m = get(1, t), v = get(2, t);
-            adam(g[t].x * clip, step_size, inverse_root, w.x, m.x, v.x);
-            adam(g[t].y * clip, step_size, inverse_root, w.y, m.y, v.y);
-            adam(g[t].z * clip, step_size, inverse_root, w.z, m.z, v.z);
-            adam(g[t].w * clip, step_size, inverse_root, w.w, m.w, v.w);
+            adam(g[t].x * clip, along, w.x, m.x, v.x);
+            adam(g[t].y * clip, along, w.y, m.y, v.y);
+            adam(g[t].z * clip, along, w.z, m.z, v.z);
+            adam(g[t].w * clip, along, w.w, m.w, v.w);
             put(0, t, w);
             put(1, t, m);
             put(2, t, v);
@@ -195,11 +193,11 @@ template <int NET> struct Minibatches {
     int stage;
 
     __device__ __forceinline__ Minibatches(const SmallRun& run, const u32* records, Fellows blocks,
-                                           const float* row, const WarpWords* keys = nullptr)
+                                           const Schedule& now, const WarpWords* keys = nullptr)
         : run(run), n(N_STEPS * run.n_rows), records(records), blocks(blocks), keys(keys), sums(), stage(0) {
-        k.clip = CLIP;
-        k.value = row[0];
-        k.entropy = row[1];
+        k.clip = now.clip_coef;
+        k.value = now.value_coef;
+        k.entropy = now.ent_coef;
         load_first(0);
     }
 
@@ -240,7 +238,7 @@ template <int NET> struct Minibatches {
     }
 };
 
-// Scale by which a gradient of this norm is cut to the largest allowed.
-__device__ __forceinline__ float clip_of(float norm) {
-    return MAX_GRAD_NORM > 0.0f ? fminf(MAX_GRAD_NORM / (norm + 1e-6f), 1.0f) : 1.0f;
+// Scale by which a gradient of this norm is cut to the largest allowed; 0 allows all.
+__device__ __forceinline__ float clip_of(float norm, float max_grad_norm) {
+    return max_grad_norm > 0.0f ? fminf(max_grad_norm / (norm + 1e-6f), 1.0f) : 1.0f;
 }

@@ -72,9 +72,13 @@ pub(super) fn schedule(
     schedule_of(config, 0, (done, n), at)
 }
 
-/// Coefficients of policy `index` in the `n` iterations from `at(0)` on, a row each: of the value loss,
-/// of the entropy, and per minibatch Adam's step size and the inverse root of its second correction.
-/// Adam has made `done` steps.
+/// Numbers of a `Schedule` of order.cuh with so many minibatches.
+pub(super) fn schedule_width(updates: usize) -> usize {
+    7 + 2 * updates
+}
+
+/// What policy `index` learns with in the `n` iterations from `at(0)` on, a `Schedule` each. Adam has made
+/// `done` steps.
 pub(super) fn schedule_of(
     config: &TrainConfig,
     index: usize,
@@ -83,10 +87,13 @@ pub(super) fn schedule_of(
 ) -> Vec<f32> {
     let keys = &config.policies[index].config;
     let (epochs, minibatches) = text::updates_of(config, index);
+    let constants =
+        [keys.gamma, keys.gae_lambda, keys.clip_coef, keys.max_grad_norm, keys.adam_eps];
     let (mut rows, mut step) = (Vec::new(), done);
     for i in 0..n {
         let learning_rate = keys.learning_rate.at(at(i));
-        rows.extend([keys.vf_coef.at(at(i)) as f32, keys.ent_coef.at(at(i)) as f32]);
+        rows.extend([keys.vf_coef.at(at(i)), keys.ent_coef.at(at(i))].map(|x| x as f32));
+        rows.extend(constants.map(|x| x as f32));
         for _ in 0..epochs * minibatches {
             step += 1;
             let t = step as f64;

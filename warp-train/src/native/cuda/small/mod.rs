@@ -25,7 +25,7 @@ pub(super) use text::{compiled_in, is_solo, takes, unsupported};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
-use figures::{doubles, iterated, schedule, schedule_of};
+use figures::{doubles, iterated, schedule, schedule_of, schedule_width};
 use layout::{Places, pack_all, unpack_all};
 use warp_core::DType;
 use warp_func::cuda::{Arg, Build, CudaVecEnv, Device, DeviceArray, Function, Launch, Module};
@@ -35,10 +35,6 @@ pub(super) const MOST_ITERATIONS: u64 = 256;
 /// Threads of an update's block, and samples of one of its tiles.
 const GROUP_THREADS: u32 = 256;
 const TILE_ROWS: usize = 128;
-/// Up to this many replicas a block takes eight of them, its warps sharing the network.
-const FEW: usize = 4096;
-/// From this many replicas on a warp takes 32 of them, below 16.
-const MANY: usize = 16_384;
 /// Numbers per replica about its ended episodes.
 const EPISODE_FIGURES: usize = 7;
 
@@ -103,10 +99,11 @@ impl SmallLearner {
         envs: &CudaVecEnv,
         state: &LearnerState,
     ) -> Result<Self> {
-        let module = envs.kernels().compile(&text::source(config, envs.text()), Build::Release)?;
-        let mut this = Self::of_policy(config, (0, 0), envs.gpu(), &module)?;
-        let (name, launch) = collecting(config, envs.gpu().info().n_multiprocessors);
-        this.collect = Some((module.function(&name)?, launch));
+        let sources = text::run_sources(config, envs.text());
+        let modules = envs.kernels().compile_all(&sources, Build::Release)?;
+        let mut this = Self::of_policy(config, (0, 0), envs.gpu(), &modules[1])?;
+        let launch = collecting(config, envs.gpu().info().n_multiprocessors);
+        this.collect = Some((modules[0].function("small_collect")?, launch));
         this.n_reported = config.run.num_envs;
         this.load(state)?;
         Ok(this)
@@ -291,21 +288,15 @@ fn small_run(seed: u64, numbers: [u32; 7]) -> Arg {
     Arg::Struct("SmallRun", bytes)
 }
 
-/// The kernel that collects, and how it is launched: one that takes few replicas at a time for as long as
-/// that fills the device better, spread over all multiprocessors.
-fn collecting(config: &TrainConfig, multiprocessors: u32) -> (String, Launch) {
-    let (n, hidden) = (config.run.num_envs, config.policies[0].config.hidden[0]);
-    let together = match n {
-        ..=FEW => 8,
-        MANY.. if hidden <= 64 => 32,
-        _ => 16,
-    };
-    let parts = n.div_ceil(together) as u32;
+/// How the kernel that collects is launched: spread over all multiprocessors.
+fn collecting(config: &TrainConfig, multiprocessors: u32) -> Launch {
+    let (together, hidden) = (text::together(config), config.policies[0].config.hidden[0]);
+    let parts = config.run.num_envs.div_ceil(together) as u32;
     let (blocks, threads) = match parts.div_ceil(multiprocessors).min(4) {
         _ if together == 8 => (parts, 2 * hidden as u32),
         warps => (parts.div_ceil(warps), 32 * warps),
     };
-    (format!("small_collect_{together}"), Launch { blocks, threads, ..Launch::default() })
+    Launch { blocks, threads, ..Launch::default() }
 }
 
 /// How many of the blocks take the policy's network, so that both networks are done at the same time.
@@ -353,7 +344,7 @@ impl Arrays {
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
             records: array("records", DType::U32, &[rows, n, 4 * sizes.record_units])?,
             episodes: array("episodes", DType::F32, &[EPISODE_FIGURES, n])?,
-            schedule: array("schedule", DType::F32, &[most, 2 + 2 * updates])?,
+            schedule: array("schedule", DType::F32, &[most, schedule_width(updates)])?,
             partials: array("partial gradients", DType::F32, &[blocks, sizes.own])?,
             reduced: array("gradients", DType::F32, &[2, sizes.own])?,
             norms: array("norms", DType::F32, &[blocks])?,

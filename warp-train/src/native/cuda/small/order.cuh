@@ -14,8 +14,21 @@
 // Doubles that a block reports: 16 sums, then two per minibatch.
 #define N_TOTALS (16 + 2 * N_UPDATES)
 #define N_METRICS 20
-// Coefficients of the value loss and the entropy; then two numbers per minibatch.
-#define SCHEDULE_WIDTH (2 + 2 * N_UPDATES)
+
+// What a step of Adam is made with.
+struct AdamStep {
+    float size, inverse_root, epsilon;
+};
+
+// What one iteration learns with, as the host wrote it (figures.rs). Nothing of it is compiled in, so
+// that runs that differ in it share their kernels and their launch.
+struct Schedule {
+    float value_coef, ent_coef, gamma, gae_lambda, clip_coef, max_grad_norm, adam_eps;
+    // Per minibatch: Adam's step size and the inverse root of its second correction.
+    float adam[N_UPDATES][2];
+
+    __device__ __forceinline__ AdamStep step(int u) const { return {adam[u][0], adam[u][1], adam_eps}; }
+};
 
 struct SmallRun {
     unsigned long long seed;

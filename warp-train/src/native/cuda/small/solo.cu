@@ -55,7 +55,7 @@ struct SoloArrays {
     const unsigned long long* seeds;
     float *parameters, *exp_avg, *exp_avg_sq;
     u32* records;
-    const float* schedule;
+    const Schedule* schedule;
     float *episodes, *state;
     double *totals, *metrics;
 
@@ -181,13 +181,12 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloRun& solo
     else if (NET == N_NETS - 1)
         write_values(shared, shared.net, records, run, {0u, 1u});
     learners_wait();
-    write_advantages(shared, records, runs.episodes + number * 7 * solo.n_envs, totals, run, blocks);
+    const Schedule& now = runs.schedule[number * solo.schedules + index];
+    write_advantages(shared, records, runs.episodes + number * 7 * solo.n_envs, totals, run, now, blocks);
     learners_wait();
     if (NORM_ADV) minibatch_moments(all, records, run);
     block_learners_wait();
-    const float* row = runs.schedule +
-                       ((unsigned long long)number * solo.schedules + index) * SCHEDULE_WIDTH;
-    Minibatches<NET> minibatches(run, records, {0u, 1u}, row, all.keys);
+    Minibatches<NET> minibatches(run, records, {0u, 1u}, now, all.keys);
     float norms = 0.0f, broken = 0.0f;
     mine.has_taken();
     float4* raw = SPREAD ? shared.raw : (float4*)shared.stage[0].h(1);
@@ -198,11 +197,11 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloRun& solo
         OwnTiles own = {};
         float one = minibatches.add(shared, u, own);
         if (!SPREAD) mine.fetch(ahead);
-        float step_size = row[2 + 2 * u], inverse_root = row[3 + 2 * u];
+        AdamStep along = now.step(u);
         float norm = one * run_norm(all, mine.squares(raw, own), index * N_UPDATES + u);
         norms += norm;
         if (norm < 3.0e38f)
-            mine.step(shared.net, raw, ahead, own, one * clip_of(norm), step_size, inverse_root);
+            mine.step(shared.net, raw, ahead, own, one * clip_of(norm, now.max_grad_norm), along);
         else
             broken = 1.0f;
         publish();
@@ -268,7 +267,7 @@ extern "C" __global__ void SOLO_CLUSTER __launch_bounds__(SOLO_THREADS, 1)
                float* state, double* totals, double* metrics) {
     SoloShared& all = *(SoloShared*)solo_shared;
     SoloArrays runs = {seeds,    parameters, exp_avg, exp_avg_sq, records,
-                       schedule, episodes,   state,   totals,     metrics};
+                       (const Schedule*)schedule, episodes, state, totals, metrics};
     if (SPREAD) all.fellow.begin();
     if (threadIdx.x < SOLO_LEARNERS) {
         if (SPREAD ? own_net() == 0 : threadIdx.x < GROUP_THREADS) return solo_learn<0>(all, solo, runs);

@@ -1,7 +1,7 @@
 //! Runs of few replicas: many iterations of many runs in one launch, one or two runs a block, or a block
 //! for each network of a run.
 
-use super::figures::as_doubles;
+use super::figures::{as_doubles, schedule_width};
 use super::layout::{Places, pack_all, unpack_all};
 use super::{EPISODE_FIGURES, GROUP_THREADS, Sizes, iterated, schedule, sizes, text};
 use crate::config::TrainConfig;
@@ -88,7 +88,9 @@ impl SoloLearner {
     pub(in super::super) fn share_schedule(one: &TrainConfig, other: &TrainConfig) -> bool {
         let keys = |config: &TrainConfig| {
             let keys = &config.policies[0].config;
-            (keys.learning_rate.clone(), keys.vf_coef.clone(), keys.ent_coef.clone())
+            let constants =
+                [keys.gamma, keys.gae_lambda, keys.clip_coef, keys.max_grad_norm, keys.adam_eps];
+            (keys.learning_rate.clone(), keys.vf_coef.clone(), keys.ent_coef.clone(), constants)
         };
         keys(one) == keys(other)
     }
@@ -337,7 +339,7 @@ impl Work {
         let (nets, replicas) = (Places::new(config).n_nets(), config.run.num_envs);
         let rows = config.run.num_steps + 1 + text::cuts(config) as usize;
         let (epochs, minibatches) = text::updates(config);
-        let (most, width) = (MOST_ITERATIONS as usize, 2 + 2 * epochs * minibatches);
+        let (most, width) = (MOST_ITERATIONS as usize, schedule_width(epochs * minibatches));
         Ok(Self {
             seeds: array("seeds", DType::U32, &[n, 2])?,
             records: array("records", DType::U32, &[n, rows, replicas, 4 * sizes.record_units])?,

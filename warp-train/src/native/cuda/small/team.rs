@@ -127,14 +127,13 @@ impl TeamLearner {
     ) -> Result<Self> {
         let (kernels, gpu) = (envs.kernels(), envs.gpu());
         let (mut policies, mut first_agent) = (Vec::new(), 0);
-        for (index, plan) in config.policies.iter().enumerate() {
-            let source = text::update_source(config, index, envs.text());
-            let module = kernels.compile(&source, Build::Release)?;
-            policies.push(SmallLearner::of_policy(config, (index, first_agent), gpu, &module)?);
+        let modules = kernels.compile_all(&sources(config, envs.text()), Build::Release)?;
+        let (module, updates) = (&modules[0], &modules[1..]);
+        for (index, (plan, update)) in config.policies.iter().zip(updates).enumerate() {
+            policies.push(SmallLearner::of_policy(config, (index, first_agent), gpu, update)?);
             first_agent += plan.n_agents(&config.spec) as u32;
         }
-        let module = kernels.compile(&collect_source(config, envs.text()), Build::Release)?;
-        let sizes = Sizes::of(gpu, &module)?;
+        let sizes = Sizes::of(gpu, module)?;
         let n_warps = config.run.num_envs.div_ceil(together(config)) as u32;
         let array = |name: &str, n: u32| {
             let shape = [MOST_ITERATIONS as usize, n as usize, 2 * sizes.n_figures];

@@ -160,10 +160,29 @@ pub(in super::super) fn is_solo(config: &TrainConfig) -> bool {
         && run.num_envs * run.num_steps / updates(config).1 <= SOLO_MINIBATCH
 }
 
-/// The translation unit for `config` on an environment with the text `env`: of a rollout and an update.
-pub(super) fn source(config: &TrainConfig, env: &EnvKernels) -> Source {
-    let constants = constants(config, 0);
-    source_of(&constants, env, (blocks_of(config, 0), 0), &["collect_few.cu", "update.cu"])
+/// Up to this many replicas a block takes eight of them, its warps sharing the network.
+const FEW: usize = 4096;
+/// From this many replicas on a warp takes 32 of them, below 16.
+const MANY: usize = 16_384;
+
+/// Replicas of a run of one agent that are taken through a rollout together: few at a time for as long as
+/// that fills the device better.
+pub(super) fn together(config: &TrainConfig) -> usize {
+    match config.run.num_envs {
+        ..=FEW => 8,
+        MANY.. if config.policies[0].config.hidden[0] <= 64 => 32,
+        _ => 16,
+    }
+}
+
+/// The translation units for `config` on an environment with the text `env`: of a rollout, of an update.
+pub(super) fn run_sources(config: &TrainConfig, env: &EnvKernels) -> [Source; 2] {
+    let mut constants = constants(config, 0);
+    let together = together(config);
+    constants.push(("TOGETHER", together.to_string()));
+    let collect = if together == 8 { "collect_few.cu" } else { "collect.cu" };
+    let blocks = blocks_of(config, 0);
+    [collect, "update.cu"].map(|file| source_of(&constants, env, (blocks, 0), &[file]))
 }
 
 /// Whether so many runs at most are few enough for a multiprocessor for each of their networks.
@@ -201,7 +220,7 @@ pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
     if env.team > 1 {
         return team::sources(config, env);
     }
-    let mut sources = vec![source(config, env)];
+    let mut sources = run_sources(config, env).to_vec();
     if is_solo(config) {
         let ways = [false, true].into_iter().filter(|spread| !spread || spreads(config, 1, 2));
         sources.extend(ways.map(|spread| solo_source(config, env, spread)));
@@ -261,13 +280,8 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("CUTS", cuts(config).to_string()),
         ("MINIBATCHES", minibatches.to_string()),
         ("EPOCHS", epochs.to_string()),
-        ("GAMMA", number(keys.gamma)),
-        ("LAMBDA", number(keys.gae_lambda)),
-        ("CLIP", number(keys.clip_coef)),
-        ("MAX_GRAD_NORM", number(keys.max_grad_norm)),
         ("BLEND_1", number(1.0 - 0.9)),
         ("BLEND_2", number(1.0 - 0.999)),
-        ("EPSILON", number(keys.adam_eps)),
         ("FIRST_AGENT", "0".into()),
         ("ROWS", "1".into()),
         // Four warps multiply matrices of this size together.

@@ -90,11 +90,11 @@ struct Exchange {
 
 template <int NET>
 __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* records, Fellows blocks,
-                      u32 first_block, const Memory& memory, const float* row, Exchange& all,
+                      u32 first_block, const Memory& memory, const Schedule& now, Exchange& all,
                       double* metrics) {
     Own<NET> mine;
     mine.load(shared, memory);
-    Minibatches<NET> minibatches(run, records, blocks, row);
+    Minibatches<NET> minibatches(run, records, blocks, now);
     float norms = 0.0f, broken = 0.0f;
 #pragma unroll 1
     for (int u = 0; u < N_UPDATES; ++u) {
@@ -125,7 +125,7 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
         float norm = whole_norm(all.norms);
         norms += norm;
         if (norm < 3.0e38f)
-            mine.step(shared.net, g, clip_of(norm), row[2 + 2 * u], row[3 + 2 * u]);
+            mine.step(shared.net, g, clip_of(norm, now.max_grad_norm), now.step(u));
         else
             broken = 1.0f;
         publish();
@@ -143,6 +143,7 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS)
     extern __shared__ __align__(1024) unsigned char memory[];
     UpdateShared& shared = *(UpdateShared*)memory;
     Fellows everybody = {blockIdx.x, gridDim.x};
+    const Schedule& now = ((const Schedule*)schedule)[run.index];
     Exchange all = {(float4*)partials, (float4*)reduced, norms, totals, barrier, 0u};
     constexpr int value_net = SHARED_TRUNK ? 0 : 1;
     clear_inputs(shared.value_rows.x, 8 * 32);
@@ -150,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS)
     __syncthreads();
     write_values(shared, shared.net, records, run, everybody);
     grid_wait(barrier, all.target);
-    write_advantages(shared, records, episodes, totals, run, everybody);
+    write_advantages(shared, records, episodes, totals, run, now, everybody);
     grid_wait(barrier, all.target);
     if (NORM_ADV) read_moments(shared, totals, run, gridDim.x);
     __syncthreads();
@@ -162,16 +163,15 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS)
                                                        : gridDim.x - run.actor_blocks};
     Memory own = {parameters + offset, exp_avg + offset, exp_avg_sq + offset,
                   (float4*)state + (unsigned long long)blockIdx.x * 3 * OWN_TILES * GROUP_THREADS};
-    const float* row = schedule + (unsigned long long)run.index * SCHEDULE_WIDTH;
     double* out = metrics + (unsigned long long)run.index * N_METRICS;
     if (!actor) all.reduced += OWN_TILES * GROUP_THREADS;
     if (actor && !SHARED_TRUNK) load_net(shared.net, parameters, threadIdx.x, GROUP_THREADS);
     publish();
     __syncthreads();
     if (actor)
-        learn<0>(shared, run, records, blocks, first, own, row, all, out);
+        learn<0>(shared, run, records, blocks, first, own, now, all, out);
     else
-        learn<value_net>(shared, run, records, blocks, first, own, row, all, out);
+        learn<value_net>(shared, run, records, blocks, first, own, now, all, out);
 }
 
 extern "C" __global__ void small_sizes(u32* sizes) { write_sizes(sizes, sizeof(UpdateShared)); }
