@@ -75,7 +75,7 @@ impl WideNormaliser {
             })
         };
         Ok(Self {
-            kit: Kit::new(module, &KERNELS)?,
+            kit: Kit::new(&[(module, &KERNELS)])?,
             learns: keys.to_train,
             width,
             shares,

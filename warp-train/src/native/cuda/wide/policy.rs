@@ -23,9 +23,11 @@ use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Module}
 pub(super) struct Kit(HashMap<&'static str, Function>);
 
 impl Kit {
-    pub(super) fn new(module: &Module, names: &[&'static str]) -> Result<Self> {
-        let load = |name: &&'static str| Ok((*name, module.function(name)?));
-        Ok(Self(names.iter().map(load).collect::<Result<_>>()?))
+    pub(super) fn new(parts: &[(&Module, &[&'static str])]) -> Result<Self> {
+        let all =
+            parts.iter().flat_map(|(module, names)| names.iter().map(|name| (*module, *name)));
+        let load = |(module, name): (&Module, _)| Ok((name, module.function(name)?));
+        Ok(Self(all.map(load).collect::<Result<_>>()?))
     }
 
     pub(super) fn launch(&self, name: &str, launch: &Launch, args: &[Arg]) -> Result<()> {
@@ -55,8 +57,9 @@ const GENERAL: [&str; 19] = [
     "wide_adam",
 ];
 const LAYERS: [&str; 4] = ["wide_layer", "wide_layer_inputs", "wide_layer_weights", "wide_act_few"];
-const TENSOR: [&str; 4] =
-    ["wide_pack", "wide_tensor_act", "wide_tensor_learn", "wide_tensor_weights"];
+/// By unit.
+const TENSOR: [&[&str]; 3] =
+    [&["wide_pack", "wide_tensor_act"], &["wide_tensor_learn"], &["wide_tensor_weights"]];
 
 /// A tower on tensor cores: its kernels, its weights as halves, its biases.
 #[derive(Debug)]
@@ -145,14 +148,16 @@ impl WidePolicy {
             true => &LAYERS[..3],
             false => &[],
         };
-        let kit = Kit::new(&module, &[&GENERAL, layers].concat())?;
+        let kit = Kit::new(&[(&module, &GENERAL), (&module, layers)])?;
         let device = kernels.device();
         let width = network.observation_width();
         let normaliser = WideNormaliser::new(device, &module, &plan, (width, &sizes))?;
         let arrays = Arrays::new(device, &plan, &network, (&sizes, &shapes))?;
         let tower = |shape: TensorShape| -> Result<TensorTower> {
-            let source = text::tensor(config, index, first_agent, (&network, &shape));
-            let kit = Kit::new(&kernels.compile(&source, Build::Release)?, &TENSOR)?;
+            let units = text::tensor(config, index, first_agent, (&network, &shape));
+            let modules = kernels.compile_all(&units, Build::Release)?;
+            let parts: Vec<_> = modules.iter().zip(TENSOR).collect();
+            let kit = Kit::new(&parts)?;
             let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
             let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
             Ok(TensorTower { shape, kit, image, biases })

@@ -202,6 +202,17 @@ __device__ inline void wide_gradient(float* out, const float* parameters, const 
 
 #endif
 
+// What the loss reads of samples.
+struct WideSamples {
+    const unsigned char* masks;
+    const int* actions;
+    const float* raws;
+    const float* log_probs;
+    const float* values;
+    const float* advantages;
+    const float* returns;
+};
+
 // What an algorithm says of one row.
 struct WideLoss {
     float policy_loss, d_log_prob, value_loss, d_value, approx_kl, clipped;

@@ -47,52 +47,21 @@ __host__ __device__ constexpr int t_bias_at(int l) { return l == 0 ? 0 : t_bias_
 #define T_IMAGE t_image_at(T_DEPTH + 1)
 #define T_BIASES t_bias_at(T_DEPTH + 1)
 
+// What is kept of 64 rows between the two passes of an update lies together, per array in blocks of 64
+// columns, [64 rows, 128 bytes], swizzled as a product wants them. Within 32 columns of a hidden layer
+// the order is that in which a thread holds them, 8 in 16 bytes.
+__host__ __device__ constexpr int t_blocks(int columns) { return (columns + 63) / 64; }
+// Inputs of layer l (0: observations) and gradients of its outputs, within what is kept of 64 rows.
+__host__ __device__ constexpr unsigned int t_inputs_at(int l) {
+    return l == 0 ? 0 : t_inputs_at(l - 1) + t_blocks(t_in(l - 1)) * 8192;
+}
+__host__ __device__ constexpr unsigned int t_outputs_at(int l) {
+    return l == 0 ? t_inputs_at(T_DEPTH + 1) : t_outputs_at(l - 1) + t_blocks(t_out(l - 1)) * 8192;
+}
+#define T_KEPT t_outputs_at(T_DEPTH + 1)
+
 // Column of the outputs that row r of the output layer's weights stands for.
 __device__ inline int t_column(int r) { return r < T_GAP_AT ? r : r + T_GAP; }
-
-// Biases [T_BIASES] and the image of the weights, from the parameters; one thread per 2 bytes.
-extern "C" __global__ void wide_pack(const float* parameters, unsigned short* image, float* biases) {
-    unsigned int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < T_BIASES) biases[at] = 0.0f;
-    #pragma unroll
-    for (int l = 0; l <= T_DEPTH; ++l) {
-        int i = (int)at - t_bias_at(l);
-        if (l < T_DEPTH && i >= 0 && i < t_out(l)) {
-            biases[at] = parameters[t_weights(l) + t_real_out(l) * t_real_in(l) + i];
-        }
-    }
-    int o = (int)at - t_bias_at(T_DEPTH);
-    int r = o < T_GAP_AT ? o : o - T_GAP;
-    if (o >= 0 && o < T_N && r < T_OUTS && (o < T_GAP_AT || r >= T_GAP_AT)) {
-        biases[at] = parameters[t_weights(T_DEPTH) + T_OUTS * t_real_in(T_DEPTH) + r];
-    }
-    if (at * 2 >= T_IMAGE) return;
-    #pragma unroll
-    for (int l = 0; l <= T_DEPTH; ++l) {
-        if (at * 2 < t_image_at(l) || at * 2 >= t_image_at(l) + t_image(l)) continue;
-        unsigned int byte = at * 2 - t_image_at(l);
-        unsigned int whole = t_in(l) / 64 * t_out(l) * 128;
-        int row, column;
-        if (byte < whole) {
-            unsigned int block = byte / (t_out(l) * 128), inner = byte % (t_out(l) * 128);
-            row = inner / 128;
-            column = block * 64 + ((inner / 16 % 8) ^ (row % 8)) * 8 + inner % 16 / 2;
-        } else {
-            unsigned int block = (byte - whole) / (t_out(l) * 32);
-            unsigned int inner = (byte - whole) % (t_out(l) * 32);
-            row = inner / 32;
-            column = t_in(l) / 64 * 64 + block * 16 + ((inner / 16 % 2) ^ (row / 4 % 2)) * 8 +
-                     inner % 16 / 2;
-        }
-        int from = l < T_DEPTH || row < T_GAP_AT ? row : row - T_GAP;
-        bool real = from < t_real_out(l) && column < t_real_in(l) &&
-                    (l < T_DEPTH || row < T_GAP_AT || from >= T_GAP_AT);
-        float w = real ? parameters[t_weights(l) + from * t_real_in(l) + column] : 0.0f;
-        unsigned short h;
-        asm("cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(h) : "f"(w));
-        image[at] = h;
-    }
-}
 
 // Two floats as halves, the first in the lower bits; beyond the range of halves the largest of them.
 __device__ inline unsigned int t_halves(float low, float high) {

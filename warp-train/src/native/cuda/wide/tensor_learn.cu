@@ -1,20 +1,6 @@
 // Loss and gradients of a minibatch on tensor cores, in two passes: the first goes through the
 // network and back, 64 rows at a time, and keeps inputs and gradients of every layer as halves; the
 // second multiplies these into gradients of the weights.
-//
-// What is kept of 64 rows lies together, per array in blocks of 64 columns, [64 rows, 128 bytes],
-// swizzled as a product wants them. Within 32 columns of a hidden layer the order is that in which
-// a thread holds them, 8 in 16 bytes.
-
-__host__ __device__ constexpr int t_blocks(int columns) { return (columns + 63) / 64; }
-// Inputs of layer l (0: observations) and gradients of its outputs, within what is kept of 64 rows.
-__host__ __device__ constexpr unsigned int t_inputs_at(int l) {
-    return l == 0 ? 0 : t_inputs_at(l - 1) + t_blocks(t_in(l - 1)) * 8192;
-}
-__host__ __device__ constexpr unsigned int t_outputs_at(int l) {
-    return l == 0 ? t_inputs_at(T_DEPTH + 1) : t_outputs_at(l - 1) + t_blocks(t_out(l - 1)) * 8192;
-}
-#define T_KEPT t_outputs_at(T_DEPTH + 1)
 
 // What this thread holds of its two rows, 16 bytes at a time.
 template <int K>

@@ -10,22 +10,20 @@ use warp_core::{EnvSpec, LimitEnds};
 use warp_func::cuda::{Build, Source};
 use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
-const GENERAL: [&str; 5] = [
-    include_str!("state.cu"),
-    include_str!("rows.cu"),
-    include_str!("normalise.cu"),
-    include_str!("rollout.cu"),
-    include_str!("update.cu"),
-];
+/// What every text begins with.
+const ROWS: [&str; 2] = [include_str!("state.cu"), include_str!("rows.cu")];
+const GENERAL: [&str; 3] =
+    [include_str!("normalise.cu"), include_str!("rollout.cu"), include_str!("update.cu")];
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
 const OPERAND: &str = include_str!("operand.cu");
 const GEMM: &str = include_str!("gemm.cu");
 const ACT_FEW: &str = include_str!("act_few.cu");
-const TENSOR: [&str; 4] = [
-    include_str!("tensor.cu"),
-    include_str!("tensor_act.cu"),
-    include_str!("tensor_learn.cu"),
-    include_str!("tensor_weights.cu"),
+const TENSOR: &str = include_str!("tensor.cu");
+/// Texts that take long to compile, so each is a unit of its own.
+const TENSOR_UNITS: [&[&str]; 3] = [
+    &[include_str!("tensor_pack.cu"), include_str!("tensor_act.cu")],
+    &[include_str!("tensor_learn.cu")],
+    &[include_str!("tensor_weights.cu")],
 ];
 
 /// How often one agent's episode can be cut by a time limit within a rollout.
@@ -56,8 +54,8 @@ pub fn sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
         };
         sources.push((general(config, index, first_agent, (&network, by_layer)), Build::Parity));
         for shape in shapes.iter().filter(|_| by_layer.is_none()) {
-            let source = tensor(config, index, first_agent, (&network, shape));
-            sources.push((source, Build::Release));
+            let units = tensor(config, index, first_agent, (&network, shape));
+            sources.extend(units.map(|unit| (unit, Build::Release)));
         }
         first_agent += plan.n_agents(&config.spec) as u32;
     }
@@ -72,6 +70,7 @@ pub(super) fn general(
     (network, by_layer): (&WideNetwork, Option<Product>),
 ) -> Source {
     let mut text = constants(config, index, first_agent, network);
+    text += &ROWS.join("\n");
     text += &GENERAL.join("\n");
     if let Some(product) = by_layer {
         let half = product == Product::Half;
@@ -85,20 +84,20 @@ pub(super) fn general(
     with_samplers("wide.cu", text)
 }
 
-/// The kernels of one tower on tensor cores.
+/// The kernels of one tower on tensor cores, in several units.
 pub(super) fn tensor(
     config: &TrainConfig,
     index: usize,
     first_agent: u32,
     (network, shape): (&WideNetwork, &TensorShape),
-) -> Source {
+) -> [Source; 3] {
     let mut text = constants(config, index, first_agent, network);
     let tanh = config.policies[index].config.activation == Activation::Tanh;
     shape.constants(tanh, &mut text);
-    text += &GENERAL.join("\n");
+    text += &ROWS.join("\n");
     text += &products(&shape.products());
-    text += &TENSOR.join("\n");
-    with_samplers("wide_tensor.cu", text)
+    text += TENSOR;
+    TENSOR_UNITS.map(|unit| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n"))))
 }
 
 fn with_samplers(name: &str, text: String) -> Source {

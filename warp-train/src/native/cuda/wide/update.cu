@@ -59,17 +59,6 @@ extern "C" __global__ void wide_gather(const WideState* state, const unsigned in
     gathered[at] = obs[(unsigned long long)order[state->begin + first + i] * P_WIDTH + column];
 }
 
-// What the loss reads of a sample, and its figures.
-struct WideSamples {
-    const unsigned char* masks;
-    const int* actions;
-    const float* raws;
-    const float* log_probs;
-    const float* values;
-    const float* advantages;
-    const float* returns;
-};
-
 // Turns a sample's outputs, P_OUT of them and the value, into their gradient (times the number of
 // samples), in place; adds to the sums.
 __device__ inline void wide_sample_loss(const WideSamples& from, const WideSettings* settings,
