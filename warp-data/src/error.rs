@@ -65,10 +65,22 @@ pub enum Error {
         steps: usize,
     },
     /// No NVIDIA driver is installed.
-    #[error("there is no NVIDIA driver: {searched} can't be opened; --device cpu needs none")]
+    #[error("there is no NVIDIA driver: {searched}")]
     NoDriver {
-        /// The file names that were looked for.
+        /// The file names that were looked for, and where.
         searched: String,
+    },
+    /// A library that is too old, or none at all.
+    #[error(
+        "{library} has no function {function}, which came with CUDA {since}: it is older, or no such library"
+    )]
+    OldLibrary {
+        /// The library.
+        library: String,
+        /// What it lacks.
+        function: String,
+        /// The version of CUDA that brought it.
+        since: String,
     },
     /// No GPU has this number.
     #[error("there is no GPU {ordinal}: the driver finds {count}")]
@@ -87,7 +99,10 @@ pub enum Error {
         reason: String,
     },
     /// More memory is needed than is free.
-    #[error("{what} would need {}, but {} are free: lower {lower}", human(*.needed), human(u128::from(*.free)))]
+    #[error(
+        "{what} would need {}, but {} are free, so {} are missing: lower {lower}",
+        human(*.needed), human(u128::from(*.free)), human(.needed.saturating_sub(u128::from(*.free)))
+    )]
     OutOfMemory {
         /// What is to be stored.
         what: String,

@@ -153,12 +153,12 @@ fn more_than_memory_holds_is_refused_before_it_is_taken() {
     let folder = Folder::new("memory");
     let words = "4000000000 replicas of cartpole";
     refused(&folder, &["train", "cartpole", "--envs", "4000000000"], words);
-    refused(&folder, &["bench", "cartpole", "--envs", "4000000000"], "free: lower --envs");
+    refused(&folder, &["bench", "cartpole", "--envs", "4000000000"], "missing: lower --envs");
     let many = ["train", "tag_continuous", "--set", "env.num_runners=100000", "--envs", "100000"];
     refused(&folder, &many, "100000 replicas of tag_continuous");
     assert!(!folder.path("runs").exists());
     folder.train(&["--steps", "0", "--out", "run"]);
-    refused(&folder, &["eval", "run", "--episodes", "4000000000"], "free: lower");
+    refused(&folder, &["eval", "run", "--episodes", "4000000000"], "missing: lower");
     refused(
         &folder,
         &["eval", "run", "--episodes", "18446744073709551615"],

@@ -59,9 +59,12 @@ pub enum Error {
     },
     /// NVRTC, which compiles CUDA text, is not installed.
     #[error(
-        "NVRTC is not installed: libnvrtc.so (.so.13, .so.12) can't be opened; put its folder into LD_LIBRARY_PATH, or use --device cpu"
+        "NVRTC is not installed: {searched}; put its folder into LD_LIBRARY_PATH, or use --device cpu"
     )]
-    NoNvrtc,
+    NoNvrtc {
+        /// The file names that were looked for, and where.
+        searched: String,
+    },
     /// CUDA text that does not compile.
     #[error("{name} does not compile:\n{log}")]
     Compile {

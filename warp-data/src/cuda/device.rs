@@ -1,12 +1,16 @@
 //! A GPU: its context, the one stream on which all work is ordered, and what it is.
 #![expect(unsafe_code, reason = "asks whether the driver can be opened before anything calls it")]
 
+use super::library::{incomplete, searched};
 use crate::error::{Error, Result};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use warp_core::DType;
+
+/// Functions of the driver that came last, of all that are called.
+const NEEDED: [(&str, &str); 2] = [("cuInit", "1.0"), ("cuFuncGetParamInfo", "12.4")];
 
 /// A GPU; cloning it clones the handle.
 #[derive(Debug, Clone)]
@@ -65,6 +69,9 @@ impl Device {
         if !driver_is_present() {
             return Err(Error::NoDriver { searched: searched("cuda") });
         }
+        if let Some(error) = incomplete("libcuda.so", &NEEDED, driver_has) {
+            return Err(error);
+        }
         let fail = |e| device_error(&format!("opening GPU {ordinal}"), e);
         let count = {
             cudarc::driver::result::init().map_err(fail)?;
@@ -84,6 +91,7 @@ impl Device {
     #[must_use]
     pub fn is_available() -> bool {
         driver_is_present()
+            && incomplete("libcuda.so", &NEEDED, driver_has).is_none()
             && cudarc::driver::result::init().is_ok()
             && CudaContext::device_count().is_ok_and(|count| count > 0)
     }
@@ -178,11 +186,10 @@ fn driver_is_present() -> bool {
     unsafe { sys::is_culib_present() }
 }
 
-/// The file names under which the loader looks for a library.
-pub(crate) fn searched(library: &str) -> String {
-    let names = cudarc::get_lib_name_candidates(library);
-    let kept: Vec<_> = names.iter().filter(|name| !name.contains("64")).take(3).cloned().collect();
-    kept.join(", ")
+/// Whether the driver, which is present, has a function of this name, which ends with a zero.
+fn driver_has(name: &[u8]) -> bool {
+    // SAFETY: the library is present; the address is only looked up.
+    unsafe { sys::culib().get::<*const ()>(name) }.is_ok()
 }
 
 fn driver_version() -> std::result::Result<(u32, u32), DriverError> {

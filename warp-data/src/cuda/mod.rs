@@ -5,6 +5,7 @@
 
 mod array;
 mod device;
+pub mod library;
 mod log;
 mod store;
 

@@ -2,10 +2,12 @@
 
 #[cfg(feature = "cuda")]
 use anyhow::Context;
-use anyhow::{Result, bail};
-use warp_func::Registry;
+use anyhow::{Result, anyhow, bail};
+#[cfg(feature = "cuda")]
+use warp_data::Error;
 #[cfg(feature = "cuda")]
 use warp_func::cuda::{Build, Kernels};
+use warp_func::{Entry, Registry};
 
 /// Where a command runs.
 #[derive(Debug, Clone)]
@@ -36,16 +38,21 @@ impl Device {
         }
     }
 
-    /// As [`Device::choose`], for training: `auto` is a GPU if there is one that `backend` can use.
-    /// The sentence says which it is and why; it is empty if the user chose.
+    /// As [`Device::choose`], for training in the environment `entry`: `auto` is a GPU if there is one that
+    /// `backend` can use and the environment has a body for. The sentence says which it is and why; it is
+    /// empty if the user chose.
     ///
     /// # Errors
     /// As [`Device::choose`].
-    pub fn for_training(name: &str, backend: &str) -> Result<(Self, String)> {
+    pub fn for_training(name: &str, backend: &str, entry: &Entry) -> Result<(Self, String)> {
         if name != "auto" {
             return Ok((Self::choose(name)?, String::new()));
         }
-        Ok(Self::found(backend)
+        let found = match entry.kernel {
+            Some(_) => Self::found(backend),
+            None => Err(anyhow!("\"{}\" has no CUDA body", entry.name)),
+        };
+        Ok(found
             .unwrap_or_else(|reason| (Device::Cpu, format!("training on the processor: {reason}"))))
     }
 
@@ -67,7 +74,11 @@ impl Device {
     /// The first GPU, if `backend` can train on it; else why not.
     #[cfg(feature = "cuda")]
     fn found(backend: &str) -> Result<(Self, String)> {
-        let gpu = warp_func::cuda::Device::open(0)?;
+        let gpu = warp_func::cuda::Device::open(0).map_err(|error| match error {
+            // Most machines have none: where it was looked for would be a line of folders.
+            Error::NoDriver { .. } => anyhow!("there is no NVIDIA driver (see warp info)"),
+            other => other.into(),
+        })?;
         warp_func::cuda::nvrtc_version()?;
         if backend == "burn" && !cfg!(feature = "tch") {
             bail!("burn needs the feature tch for a GPU, which this build does not have");
@@ -133,5 +144,20 @@ impl Device {
             #[cfg(feature = "cuda")]
             Device::Cuda(kernels) => registry.on_gpu(kernels, Build::Parity),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_environment_without_a_cuda_body_trains_on_the_processor() {
+        let registry = warp_envs::registry();
+        let mut entry = registry.get("cartpole").unwrap().clone();
+        entry.kernel = None;
+        let (device, why) = Device::for_training("auto", "auto", &entry).unwrap();
+        assert_eq!(device.name(), "cpu");
+        assert_eq!(why, "training on the processor: \"cartpole\" has no CUDA body");
     }
 }

@@ -29,13 +29,13 @@ pub(super) fn is_asked_for(args: &TrainArgs) -> bool {
 
 /// Trains a fleet.
 pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
-    let (device, why) = Device::for_training(&args.device, &args.backend)?;
     let runs = plan(args, registry)?;
     let first = &runs.first().context("a fleet has at least one run")?.config;
+    let entry = registry.get(&first.run.env_id)?;
+    let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
     let launches = launches(&runs);
     let on_device = device.registry(registry);
     let mut learner = learner(args, first, &device, &on_device)?;
-    let entry = registry.get(&first.run.env_id)?;
     super::train::tell_notice(entry);
     let folder = args.out.clone().unwrap_or_else(|| free_folder(first));
     if !why.is_empty() {

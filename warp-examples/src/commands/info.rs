@@ -102,7 +102,7 @@ fn look(info: &mut Info) {
             let version = format!("{major}.{minor}");
             info.nvrtc = Some(Library { version, path: loaded_from("libnvrtc.so") });
         }
-        Err(error) => info.missing.push(format!("{error}; {}", searched())),
+        Err(error) => info.missing.push(error.to_string()),
     }
     match cache_folder() {
         Some(folder) => info.cache = Some(measure(folder)),
@@ -136,22 +136,8 @@ fn find_gpus(info: &mut Info) {
             }
             // All of them were seen.
             Err(Error::NoDevice { count, .. }) if count > 0 => return,
-            Err(error @ Error::NoDriver { .. }) => {
-                return info.missing.push(format!("{error}; {}", searched()));
-            }
             Err(error) => return info.missing.push(error.to_string()),
         }
-    }
-}
-
-/// Where the loader looks for libraries.
-#[cfg(feature = "cuda")]
-fn searched() -> String {
-    match std::env::var("LD_LIBRARY_PATH") {
-        Ok(path) if !path.is_empty() => {
-            format!("LD_LIBRARY_PATH ({path}) and the system's library folders were searched")
-        }
-        _ => "the system's library folders were searched, and LD_LIBRARY_PATH is not set".into(),
     }
 }
 

@@ -33,7 +33,7 @@ pub struct ParityArgs {
     /// Compare the release build, with bounds, instead of the parity build, bit for bit.
     #[arg(long)]
     pub release: bool,
-    /// Changes a key of the environment's configuration.
+    /// Changes a key of the environment's configuration; it may begin with env.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// One JSON object on standard output.
@@ -46,14 +46,14 @@ pub struct ParityArgs {
 /// # Errors
 /// No GPU, an unknown environment, or a CUDA body that does not compile.
 pub fn execute(args: &ParityArgs, registry: &Registry) -> Result<Outcome> {
-    let Device::Cuda(kernels) = Device::choose(&args.device)? else {
-        bail!("--device {}: parity compares with a GPU, so cuda or cuda:N", args.device)
-    };
     let named = args.envs_named.iter().map(|name| registry.get(name));
     let mut entries = named.collect::<Result<Vec<_>, _>>()?;
     if entries.is_empty() {
         entries = registry.entries().filter(|entry| entry.kernel.is_some()).collect();
     }
+    let Device::Cuda(kernels) = Device::choose(&args.device)? else {
+        bail!("--device {}: parity compares with a GPU, so cuda or cuda:N", args.device)
+    };
     let mut reports = Vec::new();
     let mut all_hold = true;
     for entry in entries {
@@ -71,7 +71,8 @@ pub fn execute(args: &ParityArgs, registry: &Registry) -> Result<Outcome> {
 }
 
 fn one(args: &ParityArgs, entry: &Entry, registry: &Registry, kernels: &Kernels) -> Result<Parity> {
-    let sets: Vec<String> = args.set.iter().map(|set| format!("env.{set}")).collect();
+    let sets: Vec<String> =
+        args.set.iter().map(|set| format!("env.{}", set.trim_start_matches("env."))).collect();
     let config = settings::configure(entry.name, &sets, registry)?;
     let (_, spec) = entry.describe(&config.env)?;
     let build = if args.release { Build::Release } else { Build::Parity };

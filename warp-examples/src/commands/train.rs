@@ -53,7 +53,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "RUN")]
     pub out: Option<PathBuf>,
     /// Print the memory plan first: every array, with the total and what is left.
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["seeds", "sweep"])]
     pub verbose: bool,
 }
 
@@ -75,17 +75,19 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if fleet::is_asked_for(args) {
         return fleet::train(args, registry);
     }
-    let (device, why) = Device::for_training(&args.device, &args.backend)?;
+    let config = match &args.resume {
+        Some(folder) => read_config(folder, registry)?,
+        None => configure(args, registry)?,
+    };
+    let entry = registry.get(&config.run.env_id)?;
+    let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
     let (registry, place) = (&device.registry(registry), (&device, thread_count(args.threads)));
     let (mut trainer, mut run) = match &args.resume {
-        Some(folder) => resume(folder, args, registry, place)?,
-        None => begin(args, registry, place)?,
+        Some(folder) => resume(folder, config, args, registry, place)?,
+        None => begin(config, args, registry, place)?,
     };
     if !why.is_empty() {
         eprintln!("{why}");
-    }
-    if args.verbose {
-        memory::tell(&trainer, &device)?;
     }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
@@ -99,21 +101,41 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     Ok(if finished { Outcome::Done } else { Outcome::Interrupted })
 }
 
-fn begin(args: &TrainArgs, registry: &Registry, place: (&Device, usize)) -> Result<(Trainer, Run)> {
+/// The configuration of a new run.
+fn configure(args: &TrainArgs, registry: &Registry) -> Result<TrainConfig> {
     let target = args.target.as_deref().context("an environment or a file is needed")?;
     let mut sets = args.set.clone();
     sets.extend(args.overrides());
-    let config = settings::configure(target, &sets, registry)?;
+    settings::configure(target, &sets, registry)
+}
+
+fn begin(
+    config: TrainConfig,
+    args: &TrainArgs,
+    registry: &Registry,
+    place: (&Device, usize),
+) -> Result<(Trainer, Run)> {
     let (env, algorithm, seed) = (&config.run.env_id, config.algorithm(), config.run.seed);
     let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(env, &algorithm, seed));
     let entry = registry.get(env)?;
     let text = config.to_toml(entry.fields);
     tell_notice(entry);
-    let trainer = trainer(config, args, registry, place)?;
+    let mut trainer = trainer(config, args, registry, place)?;
+    prepare(&mut trainer, args, place.0)?;
     let run = Run::create(&folder, &text)?;
     // From the first moment on there is something to resume.
     run.checkpoint(&trainer)?;
     Ok((trainer, run))
+}
+
+/// Lets the learner take all memory it needs, so that too little of it is known before anything is written;
+/// prints the plan if it is asked for.
+fn prepare(trainer: &mut Trainer, args: &TrainArgs, device: &Device) -> Result<()> {
+    let prepared = trainer.prepare();
+    if args.verbose {
+        memory::tell(trainer, device)?;
+    }
+    Ok(prepared?)
 }
 
 /// Says what should be known of an environment before training in it.
@@ -125,11 +147,11 @@ pub(super) fn tell_notice(entry: &Entry) {
 
 fn resume(
     folder: &Path,
+    mut config: TrainConfig,
     args: &TrainArgs,
     registry: &Registry,
     place: (&Device, usize),
 ) -> Result<(Trainer, Run)> {
-    let mut config = read_config(folder, registry)?;
     pool_file::attach(&mut config)?;
     if let Some(steps) = args.steps {
         config.run.total_steps = steps;
@@ -142,6 +164,7 @@ fn resume(
     }
     let mut trainer = trainer(config, args, registry, place)?;
     trainer.restore(&checkpoint)?;
+    prepare(&mut trainer, args, place.0)?;
     let run = Run::reopen(folder, &text, &checkpoint)?;
     Ok((trainer, run))
 }

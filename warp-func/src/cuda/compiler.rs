@@ -7,6 +7,10 @@
 use crate::error::{Error, Result};
 use std::ffi::{CString, c_char};
 use warp_data::cuda::cudarc::nvrtc::sys;
+use warp_data::cuda::library;
+
+/// Functions of NVRTC that came last, of all that are called.
+const NEEDED: [(&str, &str); 2] = [("nvrtcVersion", "7.0"), ("nvrtcGetCUBIN", "11.1")];
 
 /// One translation unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +85,12 @@ pub(super) fn architecture((major, minor): (u32, u32)) -> String {
 pub fn nvrtc_version() -> Result<(u32, u32)> {
     // SAFETY: tries to open the library, whose initialisers are NVIDIA's own.
     if !unsafe { sys::is_culib_present() } {
-        return Err(Error::NoNvrtc);
+        return Err(Error::NoNvrtc { searched: library::searched("nvrtc") });
+    }
+    // SAFETY: the library is present; the address is only looked up.
+    let has = |name: &[u8]| unsafe { sys::culib().get::<*const ()>(name) }.is_ok();
+    if let Some(error) = library::incomplete("libnvrtc.so", &NEEDED, has) {
+        return Err(error.into());
     }
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the library is present, and the call writes two integers.

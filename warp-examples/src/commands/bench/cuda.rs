@@ -16,6 +16,8 @@ use warp_func::cuda::{Build, CudaVecEnv, Kernels, parity};
 use warp_func::{Registry, VecEnv, VecOptions};
 use warp_train::TrainConfig;
 
+/// Steps that share a launch, if nothing else is asked for.
+const STEPS: u32 = 100;
 /// Launches whose median is reported.
 const SAMPLES: usize = 9;
 
@@ -36,19 +38,20 @@ pub(super) fn execute(
     cuda.cycle(1)?;
     cuda.gpu().synchronize()?;
     let first_step = started.elapsed().as_secs_f64();
-    let seconds = time_cycles(cuda, args.steps)?;
-    let steps = u64::from(args.steps) * config.run.num_envs as u64;
+    let steps_per_launch = args.steps.unwrap_or(STEPS);
+    let seconds = time_cycles(cuda, steps_per_launch)?;
+    let steps = u64::from(steps_per_launch) * config.run.num_envs as u64;
     let rate = steps as f64 / seconds;
     if args.check {
-        check(args, config, registry, kernels)?;
+        check(steps_per_launch, config, registry, kernels)?;
     }
     let report = json!({
         "env": config.run.env_id,
         "device": "cuda",
         "gpu": cuda.gpu().info().name,
         "envs": config.run.num_envs,
-        "steps_per_launch": args.steps,
-        "launches_per_step": 1.0 / f64::from(args.steps),
+        "steps_per_launch": steps_per_launch,
+        "launches_per_step": 1.0 / f64::from(steps_per_launch),
         "observations_written": true,
         "env_steps_per_second": rate,
         "launch_seconds": seconds,
@@ -61,7 +64,10 @@ pub(super) fn execute(
         print_json(&report)?;
     } else {
         let (env, n) = (&config.run.env_id, config.run.num_envs);
-        say(&format!("{env}, {n} replicas, {} steps a launch, observations written", args.steps))?;
+        say(&format!(
+            "{env}, {n} replicas, {} steps a launch, observations written",
+            steps_per_launch
+        ))?;
         say(&format!("random actions, step, restart   {}steps/s", short(rate)))?;
         say(&format!(
             "start to first step {first_step:.2} s, of which compiling {:.2} s",
@@ -96,30 +102,21 @@ fn time_cycles(cuda: &mut CudaVecEnv, steps: u32) -> Result<f64> {
 }
 
 /// The state after the steps, on both devices.
-fn check(
-    args: &BenchArgs,
-    config: &TrainConfig,
-    registry: &Registry,
-    kernels: &Kernels,
-) -> Result<()> {
+fn check(steps: u32, config: &TrainConfig, registry: &Registry, kernels: &Kernels) -> Result<()> {
     let entry = registry.get(&config.run.env_id)?;
     let options = VecOptions { threads: 0, ..config.vec_options() };
     let mut on_cpu = entry.make(&config.env, &options)?;
-    for step in 0..args.steps {
+    for step in 0..steps {
         write_random_actions(&mut *on_cpu, step)?;
         on_cpu.step()?;
     }
     let mut on_gpu = entry.make_cuda(&config.env, &options, (kernels, Build::Parity))?;
-    gpu(&mut *on_gpu)?.cycle(args.steps)?;
+    gpu(&mut *on_gpu)?.cycle(steps)?;
     on_gpu.sync()?;
     for id in on_cpu.ids().persistent() {
         let name = on_cpu.store().array(id).name().to_string();
         let equal = parity::equal(&*on_cpu, &*on_gpu, id);
-        anyhow::ensure!(
-            equal,
-            "after {} steps array \"{name}\" differs from the CPU's",
-            args.steps
-        );
+        anyhow::ensure!(equal, "after {steps} steps array \"{name}\" differs from the CPU's");
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ mod until;
 use super::progress::short;
 use super::{Device, learner, print_json, say, thread_count};
 use crate::{Outcome, settings};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -72,11 +72,12 @@ pub struct BenchArgs {
     /// Measuring time of each part, without warm-up.
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     pub seconds: f64,
-    /// On a GPU: steps that share a launch.
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    pub steps: u32,
+    /// On a GPU: steps that share a launch (100).
+    #[arg(long, value_name = "N", conflicts_with = "train")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub steps: Option<u32>,
     /// On a GPU: compare the state after the steps with the CPU's.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "train")]
     pub check: bool,
     /// Changes a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -92,27 +93,38 @@ pub struct BenchArgs {
 /// A configuration that does not fit, or too little memory.
 pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
     let started = Instant::now();
-    let device = Device::choose(&args.device)?;
     anyhow::ensure!(
         args.seconds > 0.0 && args.seconds <= 3600.0,
         "--seconds {}: expected more than 0 and at most 3600",
         args.seconds
     );
     if args.train {
+        let config = settings::configure(&args.target, &args.set, registry)?;
+        let entry = registry.get(&config.run.env_id)?;
+        let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
+        if !why.is_empty() {
+            eprintln!("{why}");
+        }
         let place = Place::new(&device, args, registry);
         return match args.until {
             Some(wanted) => until::execute(args, wanted, &place, started),
             None => train::execute(args, &place),
         };
     }
+    let device = Device::choose(&args.device)?;
+    if matches!(device, Device::Cpu) {
+        let cuda_only = [(args.check, "--check"), (args.steps.is_some(), "--steps")];
+        if let Some((_, option)) = cuda_only.into_iter().find(|(given, _)| *given) {
+            bail!("{option}: only on a GPU, that is, with --device cuda");
+        }
+    }
     let threads = thread_count(args.threads);
     let mut sets = args.set.clone();
-    sets.extend([
-        format!("num_envs={}", args.envs),
-        "num_steps=1".into(),
-        "num_minibatches=1".into(),
-    ]);
-    let config = settings::configure(&args.target, &sets, registry)?;
+    sets.push(format!("num_envs={}", args.envs));
+    let mut config = settings::configure(&args.target, &sets, registry)?;
+    // A policy acts, but nothing is learned.
+    config.run.num_steps = 1;
+    config.policies.iter_mut().for_each(|plan| plan.config.num_minibatches = 1);
     warp_train::trainer::check_memory(&config, registry, "--envs")?;
     #[cfg(feature = "cuda")]
     if let Device::Cuda(kernels) = &device {
