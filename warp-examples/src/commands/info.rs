@@ -29,6 +29,7 @@ struct Info {
     /// What the program was built with.
     features: Vec<&'static str>,
     gpus: Vec<Gpu>,
+    driver: Option<Library>,
     nvrtc: Option<Library>,
     cache: Option<Cache>,
     /// A sentence for everything that a GPU run needs and that is not there.
@@ -97,6 +98,11 @@ fn look(info: &mut Info) {
     use warp_func::cuda::{cache_folder, nvrtc_version};
     info.features.push("cuda");
     find_gpus(info);
+    if !info.gpus.is_empty() {
+        let about = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+        let version = release(&about).unwrap_or("unknown").into();
+        info.driver = Some(Library { version, path: loaded_from("libcuda.so") });
+    }
     match nvrtc_version() {
         Ok((major, minor)) => {
             let version = format!("{major}.{minor}");
@@ -141,6 +147,13 @@ fn find_gpus(info: &mut Info) {
     }
 }
 
+/// The driver's release in what it says of itself: the first word that begins with a digit.
+#[cfg(feature = "cuda")]
+fn release(about: &str) -> Option<&str> {
+    let line = about.lines().find(|line| line.starts_with("NVRM version"))?;
+    line.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// The file that this process has loaded the library called `name` from, where the system tells.
 #[cfg(feature = "cuda")]
 fn loaded_from(name: &str) -> Option<PathBuf> {
@@ -168,9 +181,10 @@ fn print(info: &Info) -> Result<()> {
              multiprocessors, {free} of {total} free; its driver speaks CUDA {driver}"
         ))?;
     }
-    if let Some(Library { version, path }) = &info.nvrtc {
+    for (name, library) in [("NVIDIA driver", &info.driver), ("NVRTC", &info.nvrtc)] {
+        let Some(Library { version, path }) = library else { continue };
         let path = path.as_ref().map_or(String::new(), |path| format!(": {}", path.display()));
-        say(&format!("NVRTC {version}{path}"))?;
+        say(&format!("{name} {version}{path}"))?;
     }
     if let Some(Cache { folder, entries, size }) = &info.cache {
         let (folder, size) = (folder.display(), bytes(*size));
@@ -184,4 +198,19 @@ fn print(info: &Info) -> Result<()> {
 
 fn bytes(bytes: u64) -> String {
     warp_data::memory::human(u128::from(bytes))
+}
+
+#[cfg(all(test, feature = "cuda"))]
+mod tests {
+    use super::release;
+
+    #[test]
+    fn the_drivers_release_is_found_in_both_forms() {
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5";
+        let open =
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build";
+        assert_eq!(release(closed), Some("550.54.15"));
+        assert_eq!(release(&format!("{open}\nGCC version: gcc 12")), Some("580.95.05"));
+        assert_eq!(release(""), None);
+    }
 }

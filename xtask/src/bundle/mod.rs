@@ -58,8 +58,9 @@ impl Options {
                 _ => bail!("`{name}`: expected --out DIR, --golden DIR or --data DIR"),
             }
         }
-        for folder in options.golden.iter().chain(&options.data) {
-            ensure!(folder.is_dir(), "{} is no folder", folder.display());
+        for (name, folder) in [("--golden", &options.golden), ("--data", &options.data)] {
+            let Some(folder) = folder else { continue };
+            ensure!(folder.is_dir(), "{name} {}: that is no folder", folder.display());
         }
         Ok(options)
     }
@@ -275,7 +276,8 @@ mod tests {
         assert_eq!(options.golden.as_deref(), Some(Path::new("/")));
         assert_eq!(options.out, Path::new("/nowhere/b"));
         let refused = |arguments: &[&str]| parse(arguments).unwrap_err().to_string();
-        assert_eq!(refused(&["--golden", "/none"]), "/none is no folder");
+        assert_eq!(refused(&["--golden", "/none"]), "--golden /none: that is no folder");
+        assert_eq!(refused(&["--data", "/none"]), "--data /none: that is no folder");
         assert_eq!(refused(&["--data"]), "--data needs a folder");
         assert!(refused(&["--gold", "x"]).starts_with("`--gold`: expected"));
     }
@@ -307,9 +309,8 @@ mod tests {
         let (help, wrong) = (run("--help"), run("nonsense"));
         assert!(help.status.success());
         let help = String::from_utf8(help.stdout).unwrap();
-        for part in
-            ["parity", "replay", "sanitize", "samplers", "bench", "train", "libtorch", "profile"]
-        {
+        let parts = "parity gradients replay sanitize samplers bench train libtorch profile";
+        for part in parts.split(' ') {
             assert!(help.contains(part), "{help}");
         }
         assert_eq!(wrong.status.code(), Some(2));

@@ -149,12 +149,21 @@ gpu_tests() {
     done
 }
 
+# Two whole episodes of few replicas; many replicas, in short episodes, so that some end and begin
+# anew meanwhile; crowds of agents, which share more of a block than a few do.
 part_parity() {
-    local env
+    local env taggers runners
     gpu_tests '*' 4
     for env in $envs; do
         try "$env" bin/warp parity "$env" --json
+        try "$env, 10,000 replicas" bin/warp parity "$env" --envs 10000 --steps 60 \
+            --set episode_length=25 --json
     done
+    while read -r taggers runners; do
+        try "tag_continuous, $((taggers + runners)) agents" bin/warp parity tag_continuous --envs 8 \
+            --steps 3 --set "num_taggers=$taggers" --set "num_runners=$runners" \
+            --set episode_length=2 --json
+    done <<<$'50 950\n250 4750'
 }
 
 part_gradients() {
@@ -211,11 +220,13 @@ steps() {
         --envs "$replicas" --steps "$count" --json "$@"
 }
 
-# The rows of docs/benchmarks.md; states of the tag environments are compared with the processor's.
+# The rows of docs/benchmarks.md; where it takes no long time on a processor, the state after the
+# steps is compared with the processor's.
 part_bench() {
     local n env crowd tag=(--set env.episode_length=500 --set env.num_acceleration_levels=20
         --set env.num_turn_levels=20) few=(--set env.num_taggers=5 --set env.num_runners=100)
-    for n in 10000 100000 1000000; do steps cartpole "$n" 1000; done
+    steps cartpole 10000 1000 --check
+    for n in 100000 1000000; do steps cartpole "$n" 1000; done
     for env in acrobot mountain_car continuous_mountain_car pendulum; do steps "$env" 1000000 200; done
     steps catalysis 1000000 1000
     steps covid19 2000 100
@@ -320,7 +331,7 @@ profile() {
 
 part_profile() {
     ncu="$(tool ncu)" || { missing ncu "$tools"; return; }
-    local env bench=(bin/warp bench --device cuda --json) tag
+    local env n bench=(bin/warp bench --device cuda --json) tag
     profile "steps of cartpole, 10,000" warp_cycle 2 1 "${bench[@]}" cartpole --envs 10000
     for env in cartpole acrobot mountain_car continuous_mountain_car pendulum catalysis; do
         profile "steps of $env" warp_cycle 2 1 "${bench[@]}" "$env" --envs 1000000
@@ -334,10 +345,24 @@ part_profile() {
     profile "steps of tag_continuous, a crowd" warp_cycle 2 1 "${bench[@]}" tag_continuous --envs 2000 \
         --set env.num_taggers=50 --set env.num_runners=950
     profile "steps of covid19" warp_cycle 2 1 "${bench[@]}" covid19 --envs 2000
-    profile "training on cartpole" . 12 6 "${bench[@]}" cartpole --train --replicas 16384
-    profile "training on tag_continuous" . 300 24 "${bench[@]}" \
-        run_configs/tag_continuous.yaml --train --replicas 500 --set env.num_taggers=5 \
-        --set env.num_acceleration_levels=10 --set env.num_turn_levels=10
+    profile "resets of cartpole" warp_reset 2 1 "${bench[@]}" cartpole --envs 1000000
+    profile "resets of tag_continuous" warp_reset 2 1 "${bench[@]}" "${tag[@]}" --envs 2000
+    profile "training on cartpole, 4" small_solo 1 1 "${bench[@]}" cartpole --train \
+        --replicas 4 --set num_steps=128
+    for n in 256 16384 65536; do
+        profile "training on cartpole, $n" 'small_(collect|update)' 4 2 "${bench[@]}" cartpole \
+            --train --replicas "$n" --set num_steps=128
+    done
+    for n in 2000 10000; do
+        profile "training on tag_gridworld, $n" 'small_(collect|update)' 4 2 "${bench[@]}" \
+            run_configs/tag_gridworld.yaml --train --replicas "$n" --set num_steps=100
+    done
+    tag=(run_configs/tag_continuous.yaml --train --replicas 500 --set num_steps=50
+        --set env.num_taggers=5 --set env.num_acceleration_levels=10 --set env.num_turn_levels=10)
+    # Kernels of two policies, one after the other.
+    profile "acting on tag_continuous" 'wide_tensor_act|warp_step' 30 3 "${bench[@]}" "${tag[@]}"
+    profile "learning on tag_continuous" 'wide_tensor_(learn|weights)|wide_reduce' 6 6 \
+        "${bench[@]}" "${tag[@]}"
 }
 
 find_libraries
