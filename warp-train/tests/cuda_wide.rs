@@ -62,6 +62,26 @@ const CASES: [Case; 11] = [
     ),
 ];
 
+/// Networks that run as whole towers in fp32: several tiles of rows and of samples a block, some of them
+/// not full, layers of several widths, a box.
+const WHOLE: [Case; 3] = [
+    (
+        "whole towers, three layers",
+        "env_id = \"cartpole\"\nnum_envs = 2900\nnum_steps = 13\nhidden = [64, 32, 64]\n\
+         num_minibatches = 1\nupdate_epochs = 1\n[env]\nepisode_length = 9",
+    ),
+    (
+        "whole towers, shared, relu",
+        "env_id = \"tag_gridworld\"\nnum_envs = 900\nnum_steps = 11\nhidden = [96, 32]\n\
+         algorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true",
+    ),
+    (
+        "whole towers, a shared box",
+        "env_id = \"pendulum\"\nnum_envs = 2300\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
+         shared_trunk = true\nupdate_epochs = 1\nnorm_obs = true\n[env]\nepisode_length = 7",
+    ),
+];
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let (no_compiler, no_device) = (no_compiler(), no_device());
@@ -71,7 +91,7 @@ fn main() -> ExitCode {
     let ignored = no_device.is_some();
     let compiles = Trial::test("cuda_wide_text_compiles", compiles);
     let mut trials = vec![compiles.with_ignored_flag(no_compiler.is_some())];
-    for (name, keys) in CASES {
+    for (name, keys) in CASES.into_iter().chain(WHOLE) {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
                 .with_ignored_flag(ignored)
@@ -79,6 +99,9 @@ fn main() -> ExitCode {
         trials.push(trial("fp32_is_the_cpus", exact));
         trials.push(trial("fp16_is_near", near));
         trials.push(trial("repeats_and_resumes", resumes));
+        if WHOLE.iter().any(|case| case.0 == name) {
+            trials.push(trial("fp32_repeats_and_resumes", resumes_exactly));
+        }
     }
     let shuffles = Trial::test("cuda_wide_minibatches_have_every_sample_once", shuffles);
     trials.push(shuffles.with_ignored_flag(ignored));
@@ -88,7 +111,7 @@ fn main() -> ExitCode {
 /// The text of some cases, for the H200's machine code; this needs no GPU.
 fn compiles() -> Result<()> {
     let very_wide = ("very wide", "env_id = \"cartpole\"\nhidden = [1024, 1024]");
-    for (name, keys) in CASES[1..5].iter().chain([&very_wide]) {
+    for (name, keys) in CASES[1..5].iter().chain(&WHOLE).chain([&very_wide]) {
         for precision in ["fp16", "fp32"] {
             for (source, build) in wide_sources(&config(keys, precision)?)? {
                 compile(&source, build, "sm_90a").map_err(|e| format!("{name}: {e}"))?;
@@ -161,4 +184,8 @@ fn shuffles() -> Result<()> {
 
 fn resumes(keys: &str) -> Result<()> {
     cuda_cases::resumes(&config(keys, "fp16")?, CudaLearner::new)
+}
+
+fn resumes_exactly(keys: &str) -> Result<()> {
+    cuda_cases::resumes(&config(keys, "fp32")?, CudaLearner::new)
 }

@@ -3,7 +3,7 @@
 use super::foreign::rows_at_once;
 use super::layers::Product;
 use super::network::{Tower, WideNetwork};
-use super::text::{TILE_ROWS, TensorShape, truncation_slots};
+use super::text::{TILE_ROWS, TensorShape, Way, truncation_slots};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::Result;
 use warp_core::DType::{self, F32, I32, U8, U32};
@@ -45,13 +45,15 @@ pub(super) struct Sizes {
     pub(super) mask: usize,
     /// Whether a tensor library runs the network, and needs no room for its layers here.
     pub(super) foreign: bool,
+    /// Whether whole towers run in fp32, and nothing is kept between their layers.
+    pub(super) fused: bool,
 }
 
 impl Sizes {
     pub(super) fn new(
         config: &TrainConfig,
         plan: &PolicyPlan,
-        (network, shapes, product): (&WideNetwork, &[TensorShape], Product),
+        (network, shapes, way): (&WideNetwork, &[TensorShape], Way),
         (multiprocessors, foreign): (usize, bool),
     ) -> Self {
         let (rows, steps) =
@@ -66,18 +68,25 @@ impl Sizes {
         let kept = shapes.iter().map(TensorShape::kept_bytes).max();
         let width = config.spec.groups[plan.groups[0]].observation_width();
         let at_once = if foreign { rows_at_once(plan, width) } else { rows_by_layer(network) };
-        let chunk = kept.map_or(at_once, |bytes| KEPT_BYTES / bytes * TILE_ROWS);
+        let fused = matches!(way, Way::Fused(_));
+        let chunk = match kept {
+            _ if fused => minibatch,
+            kept => kept.map_or(at_once, |bytes| KEPT_BYTES / bytes * TILE_ROWS),
+        };
         let chunk = chunk.min(minibatch).next_multiple_of(TILE_ROWS);
-        let copies = match shapes.iter().map(TensorShape::jobs).max() {
+        let copies = match way {
             _ if foreign => 1,
-            Some(jobs) => multiprocessors / jobs,
-            None => copies_by_layer(network, product, chunk, multiprocessors),
+            Way::Layers(product) => copies_by_layer(network, product, chunk, multiprocessors),
+            Way::Fused(shape) => shape.copies(minibatch, multiprocessors),
+            Way::Tensor => {
+                multiprocessors / shapes.iter().map(TensorShape::jobs).max().unwrap_or(1)
+            }
         };
         let copies = copies.max(1);
         let part = rows.clamp(1, at_once);
         let slots = truncation_slots(&config.spec, steps);
         let mask = config.spec.groups[plan.groups[0]].mask_width();
-        Self { rows, steps, cells, minibatch, chunk, part, copies, slots, mask, foreign }
+        Self { rows, steps, cells, minibatch, chunk, part, copies, slots, mask, foreign, fused }
     }
 
     /// Chunks of a minibatch.
@@ -147,8 +156,8 @@ pub(super) struct Arrays {
     pub(super) squares: DeviceArray,
     /// Rows at once: outputs f32 `[rows, n_outputs + 1]`.
     pub(super) outs: DeviceArray,
-    /// Rows at once: gathered observations, and per tower and layer activations and gradients; in
-    /// fp32 only.
+    /// Rows at once: gathered observations, and per tower and layer activations and gradients; layer by
+    /// layer only.
     pub(super) gathered: DeviceArray,
     pub(super) hidden: Vec<Vec<DeviceArray>>,
     pub(super) d_hidden: [DeviceArray; 2],
@@ -176,7 +185,11 @@ impl Arrays {
             None => make("obs", F32, (cells + rows) * width)?,
         };
         // Activations in fp32: of chunks that are learned from, or of a few rows that act.
-        let at_once = if shapes.is_empty() { chunk.max(part) } else { part };
+        let at_once = match shapes.is_empty() {
+            _ if sizes.fused => 0,
+            true => chunk.max(part),
+            false => part,
+        };
         let widest = network.towers.iter().flat_map(|t| &t.hidden).map(|l| l.n_out).max();
         let hidden = |t: usize| {
             let layers = network.towers[t].hidden.iter();
@@ -184,11 +197,13 @@ impl Arrays {
             layers.map(|layer| make("hidden", F32, rows * layer.n_out)).collect()
         };
         let d_hidden = || {
-            let rows = if shapes.is_empty() && !sizes.foreign { chunk } else { 0 };
+            let by_layer = shapes.is_empty() && !sizes.foreign && !sizes.fused;
+            let rows = if by_layer { chunk } else { 0 };
             make("d_hidden", F32, rows * widest.unwrap_or(0))
         };
         let kept = shapes.iter().map(TensorShape::kept_bytes).max().unwrap_or(0);
-        let blocks = (device.info().n_multiprocessors as usize).max(chunk.div_ceil(256));
+        let blocks =
+            (device.info().n_multiprocessors as usize).max(chunk.div_ceil(256)).max(copies);
         Ok(Self {
             settings: make("settings", U32, SETTINGS_WORDS)?,
             state: make("state", U32, STATE_WORDS)?,

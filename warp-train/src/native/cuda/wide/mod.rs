@@ -2,10 +2,11 @@
 //!
 //! A rollout is one recorded graph of launches (per step: look, network, draw, environment, keep), an
 //! update another; the host waits once per iteration, for a block of figures. Networks whose weights
-//! fit into shared memory run as a whole on tensor cores, all others layer by layer.
+//! fit into shared memory run as a whole, on tensor cores or in fp32, all others layer by layer.
 
 mod arrays;
 mod foreign;
+mod fused;
 mod gradients;
 mod layers;
 mod network;

@@ -138,6 +138,12 @@ impl WideNetwork {
         Ok(this)
     }
 
+    /// A network of these towers, without names.
+    #[cfg(test)]
+    pub(super) fn of_towers(towers: Vec<Tower>, n_outputs: usize) -> Self {
+        Self { towers, log_std: None, n_parameters: 0, n_outputs, places: Vec::new() }
+    }
+
     fn add(
         &mut self,
         role: Role,

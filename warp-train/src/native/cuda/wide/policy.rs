@@ -4,10 +4,11 @@
 
 use super::arrays::{Arrays, STATE_WORDS, Sizes};
 use super::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
+use super::fused::{FusedShape, SharedMemory};
 use super::layers::{Product, few_fit};
 use super::network::{Role, WideNetwork};
 use super::normalise::WideNormaliser;
-use super::text::{self, TensorShape};
+use super::text::{self, TensorShape, Way};
 use crate::burn::{Activation, PolicyTensors, of_policy, perceptron};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
@@ -28,6 +29,19 @@ impl Kit {
             parts.iter().flat_map(|(module, names)| names.iter().map(|name| (*module, *name)));
         let load = |(module, name): (&Module, _)| Ok((name, module.function(name)?));
         Ok(Self(all.map(load).collect::<Result<_>>()?))
+    }
+
+    /// The kernels of the units that `text::general` gives.
+    fn general(modules: &[Module], network: &WideNetwork, way: Way) -> Result<Self> {
+        let own = match way {
+            Way::Layers(_) if few_fit(network) => &LAYERS[..],
+            Way::Layers(_) => &LAYERS[..3],
+            Way::Fused(_) => &["wide_fused_act"],
+            Way::Tensor => &[],
+        };
+        let mut parts = vec![(&modules[0], &GENERAL[..]), (&modules[0], own)];
+        parts.extend(modules[1..].iter().map(|module| (module, &["wide_fused_learn"][..])));
+        Self::new(&parts)
     }
 
     pub(super) fn launch(&self, name: &str, launch: &Launch, args: &[Arg]) -> Result<()> {
@@ -84,7 +98,7 @@ pub(super) struct Rows<'a> {
 
 /// What a kernel that acts is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     Act = 0,
     LastValues = 1,
     CutValues = 2,
@@ -98,9 +112,11 @@ pub(in super::super) struct WidePolicy {
     pub(super) sizes: Sizes,
     pub(super) arrays: Arrays,
     pub(super) kit: Kit,
-    /// How layers are multiplied where towers are not on tensor cores as a whole.
+    /// How layers are multiplied where towers do not run as a whole.
     pub(super) product: Product,
-    /// One per tower, or none: layer by layer.
+    /// Whole towers in fp32.
+    pub(super) fused: Option<FusedShape>,
+    /// One per tower, or none: in fp32 or layer by layer.
     pub(super) tensor: Vec<TensorTower>,
     pub(super) device: Device,
     pub(super) normaliser: WideNormaliser,
@@ -132,7 +148,16 @@ impl WidePolicy {
         // Networks that do not fit go layer by layer, on tensor cores that older GPUs have, too.
         let half = tensor_cores && shapes.is_empty() && info.capability.0 >= 8;
         let product = if half { Product::Half } else { Product::Single };
-        let sizes = Sizes::new(config, &plan, (&network, &shapes, product), many);
+        let rows = config.run.num_envs * plan.n_agents(&config.spec);
+        let fused = FusedShape::new(&network, rows, SharedMemory::of(info));
+        let way = match fused {
+            _ if !shapes.is_empty() => Way::Tensor,
+            Some(shape) if product == Product::Single && make_foreign.is_none() => {
+                Way::Fused(shape)
+            }
+            _ => Way::Layers(product),
+        };
+        let sizes = Sizes::new(config, &plan, (&network, &shapes, way), many);
         if sizes.cells > u32::MAX as usize {
             return Err(Error::Invalid(format!(
                 "policy \"{}\" has {} samples in a rollout, but they are numbered with 32 bits; lower \
@@ -140,18 +165,13 @@ impl WidePolicy {
                 plan.name, sizes.cells
             )));
         }
-        let by_layer = shapes.is_empty().then_some(product);
-        let source = text::general(config, index, first_agent, (&network, by_layer));
-        let module = kernels.compile(&source, Build::Parity)?;
-        let layers = match shapes.is_empty() {
-            true if few_fit(&network) => &LAYERS[..],
-            true => &LAYERS[..3],
-            false => &[],
-        };
-        let kit = Kit::new(&[(&module, &GENERAL), (&module, layers)])?;
+        let units = text::general(config, index, first_agent, (&network, way));
+        let modules = kernels.compile_all(&units, Build::Parity)?;
+        let module = &modules[0];
+        let kit = Kit::general(&modules, &network, way)?;
         let device = kernels.device();
         let width = network.observation_width();
-        let normaliser = WideNormaliser::new(device, &module, &plan, (width, &sizes))?;
+        let normaliser = WideNormaliser::new(device, module, &plan, (width, &sizes))?;
         let arrays = Arrays::new(device, &plan, &network, (&sizes, &shapes))?;
         let tower = |shape: TensorShape| -> Result<TensorTower> {
             let units = text::tensor(config, index, first_agent, (&network, &shape));
@@ -175,6 +195,7 @@ impl WidePolicy {
             arrays,
             kit,
             product,
+            fused: fused.filter(|shape| way == Way::Fused(*shape)),
             tensor,
             device,
             normaliser,
@@ -210,6 +231,9 @@ impl WidePolicy {
         self.normaliser.look(self)?;
         if !self.tensor.is_empty() {
             return self.tensor_act(Stage::Act, t, Some(envs));
+        }
+        if let Some(shape) = &self.fused {
+            return self.fused_act(shape, Stage::Act, t, Some(envs));
         }
         if self.acts_few() {
             return self.act_few(t, envs);
@@ -283,7 +307,12 @@ impl WidePolicy {
     pub(super) fn finish_rollout(&self) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
         let cut = s.slots * s.rows;
-        if self.tensor.is_empty() {
+        if let Some(shape) = &self.fused {
+            self.fused_act(shape, Stage::LastValues, s.steps, None)?;
+            if cut > 0 {
+                self.fused_act(shape, Stage::CutValues, 0, None)?;
+            }
+        } else if self.tensor.is_empty() {
             self.store_inputs(s.steps)?;
             for first in (0..s.rows).step_by(s.part) {
                 let rows = s.part.min(s.rows - first);

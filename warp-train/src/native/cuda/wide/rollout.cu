@@ -38,8 +38,9 @@ struct WideDone {
     float* values;
 };
 
-// Draws a row's action of step t from its outputs, P_OUT of them and the value; hands it to the
-// environment.
+// Draws a row's action of step t from its outputs, P_OUT of them and, if the tower VALUES, the value; hands
+// it to the environment.
+template <bool VALUES = true>
 __device__ inline void wide_decide(const WidePlaces* places, WideState* state,
                                    unsigned long long seed, unsigned int first_replica,
                                    unsigned int t, unsigned int rows, unsigned int row,
@@ -53,9 +54,10 @@ __device__ inline void wide_decide(const WidePlaces* places, WideState* state,
     int action[P_ACTION];
     float raw[P_ACTION], bounded[P_ACTION];
     WarpSampled drawn = wide_sample(out, parameters, mask, draw, action, raw, bounded);
-    if (!drawn.sound || !(out[P_OUT] * 0.0f == 0.0f)) atomicOr(&state->fault, 1u);
+    float value = VALUES ? out[P_OUT] : 0.0f;
+    if (!drawn.sound || !(value * 0.0f == 0.0f)) atomicOr(&state->fault, 1u);
     done.log_probs[cell] = drawn.log_prob;
-    done.values[cell] = out[P_OUT];
+    if (VALUES) done.values[cell] = value;
     for (int d = 0; d < P_ACTION; ++d) {
         if (P_CONTINUOUS) {
             done.raws[cell * P_ACTION + d] = raw[d];

@@ -260,3 +260,43 @@ __device__ inline WideLoss wide_ppo(const WideRow& row) {
 __device__ inline WideLoss wide_loss(const WideRow& row) {
     return P_PPO ? wide_ppo(row) : wide_a2c(row);
 }
+
+// What the rollout knows of a sample.
+struct WideKnown {
+    float log_prob, value, advantage, target;
+};
+
+__device__ inline WideKnown wide_known(const WideSamples& from, const WideState* state,
+                                       unsigned int cell) {
+    double advantage = ((double)from.advantages[cell] - state->adv_mean) * state->adv_scale;
+    WideKnown known = {from.log_probs[cell], from.values[cell], (float)advantage, from.returns[cell]};
+    return known;
+}
+
+// Turns a sample's outputs into their gradient (times the number of samples), in place; adds to the
+// sums. A tower that ACTS has P_OUT of them, one that VALUES a value behind them.
+template <bool ACTS, bool VALUES>
+__device__ inline void wide_sample_loss(const WideSamples& from, const WideSettings* settings,
+                                        const WideKnown& known, unsigned int cell, float* out,
+                                        const float* parameters, double (&sums)[5]) {
+    constexpr int value_at = ACTS ? P_OUT : 0;
+    const unsigned char* mask = P_MASK ? from.masks + (unsigned long long)cell * P_MASK : 0;
+    const int* actions = from.actions + (unsigned long long)cell * P_ACTION;
+    const float* raws = from.raws + (unsigned long long)cell * P_ACTION;
+    WideDistribution now = {0.0f, 0.0f};
+    if (ACTS) now = wide_evaluate(out, parameters, mask, actions, raws);
+    WideRow row = {now.log_prob, known.log_prob, VALUES ? out[value_at] : 0.0f, known.value,
+                   known.advantage, known.target};
+    WideLoss loss = wide_loss(row);
+    if (ACTS) {
+        sums[0] += loss.policy_loss;
+        sums[2] += now.entropy;
+        sums[3] += loss.approx_kl;
+        sums[4] += loss.clipped;
+        wide_gradient(out, parameters, mask, actions, raws, loss.d_log_prob, -settings->ent_coef);
+    }
+    if (VALUES) {
+        sums[1] += loss.value_loss;
+        out[value_at] = settings->vf_coef * loss.d_value;
+    }
+}

@@ -1,5 +1,6 @@
 //! The CUDA text of the wide path, made for one policy by constants.
 
+use super::fused::{FusedShape, SharedMemory};
 use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
 use crate::burn::{Activation, of_policy, perceptron};
@@ -18,6 +19,9 @@ const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("pr
 const OPERAND: &str = include_str!("operand.cu");
 const GEMM: &str = include_str!("gemm.cu");
 const ACT_FEW: &str = include_str!("act_few.cu");
+const FUSED: &str = include_str!("fused.cu");
+const FUSED_ACT: &str = include_str!("fused_act.cu");
+const FUSED_LEARN: &str = include_str!("fused_learn.cu");
 const TENSOR: &str = include_str!("tensor.cu");
 /// Texts that take long to compile, so each is a unit of its own.
 const TENSOR_UNITS: [&[&str]; 3] = [
@@ -34,8 +38,16 @@ pub(super) fn truncation_slots(spec: &EnvSpec, n_steps: usize) -> usize {
     }
 }
 
-/// Shared memory that a block can have on the GPUs whose tensor cores run whole towers.
-const SHARED_BYTES: usize = 232_448;
+/// How a policy's network runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Layer by layer.
+    Layers(Product),
+    /// Whole towers in fp32.
+    Fused(FusedShape),
+    /// Whole towers on tensor cores, whose text is apart.
+    Tensor,
+}
 
 /// The translation units that `config` has compiled, for a GPU with tensor cores for whole towers.
 ///
@@ -46,14 +58,20 @@ pub fn sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
     for (index, plan) in config.policies.iter().enumerate() {
         let tensors = perceptron(config, index)?.tensors();
         let network = WideNetwork::from_tensors(&tensors.weights).map_err(of_policy(&plan.name))?;
-        let shape = |tower| TensorShape::new(tower, SHARED_BYTES);
+        let shape = |tower| TensorShape::new(tower, SharedMemory::H200.per_block);
         let shapes: Vec<_> = network.towers.iter().filter_map(shape).collect();
-        let by_layer = match plan.config.precision {
-            Precision::Single => Some(Product::Single),
-            Precision::Half => (shapes.len() < network.towers.len()).then_some(Product::Half),
+        let way = match plan.config.precision {
+            Precision::Single => {
+                let rows = config.run.num_envs * plan.n_agents(&config.spec);
+                let shape = FusedShape::new(&network, rows, SharedMemory::H200);
+                shape.map_or(Way::Layers(Product::Single), Way::Fused)
+            }
+            Precision::Half if shapes.len() == network.towers.len() => Way::Tensor,
+            Precision::Half => Way::Layers(Product::Half),
         };
-        sources.push((general(config, index, first_agent, (&network, by_layer)), Build::Parity));
-        for shape in shapes.iter().filter(|_| by_layer.is_none()) {
+        let units = general(config, index, first_agent, (&network, way));
+        sources.extend(units.into_iter().map(|unit| (unit, Build::Parity)));
+        for shape in shapes.iter().filter(|_| way == Way::Tensor) {
             let units = tensor(config, index, first_agent, (&network, shape));
             sources.extend(units.map(|unit| (unit, Build::Release)));
         }
@@ -62,26 +80,36 @@ pub fn sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
     Ok(sources)
 }
 
-/// The kernels that every network needs, and those of layers where they go one by one.
+/// The kernels that every network needs, and those that run it unless tensor cores do; in fp32 a unit of
+/// their own for those that whole towers learn with.
 pub(super) fn general(
     config: &TrainConfig,
     index: usize,
     first_agent: u32,
-    (network, by_layer): (&WideNetwork, Option<Product>),
-) -> Source {
-    let mut text = constants(config, index, first_agent, network);
-    text += &ROWS.join("\n");
-    text += &GENERAL.join("\n");
-    if let Some(product) = by_layer {
-        let half = product == Product::Half;
-        let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
-        text += &[OPERAND, PRODUCTS[usize::from(half)], GEMM].join("\n");
-        if layers::few_fit(network) {
-            text += &layers::constants(network);
-            text += ACT_FEW;
+    (network, way): (&WideNetwork, Way),
+) -> Vec<Source> {
+    let rows = constants(config, index, first_agent, network) + &ROWS.join("\n");
+    let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
+    match way {
+        Way::Layers(product) => {
+            let half = product == Product::Half;
+            let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
+            text += &[OPERAND, PRODUCTS[usize::from(half)], GEMM].join("\n");
+            if layers::few_fit(network) {
+                text += &layers::constants(network);
+                text += ACT_FEW;
+            }
         }
+        Way::Fused(shape) => {
+            let tanh = config.policies[index].config.activation == Activation::Tanh;
+            let mut fused = shape.constants(network, tanh);
+            fused += FUSED;
+            text = format!("{text}{fused}{FUSED_ACT}");
+            learns = Some(with_samplers("wide_fused.cu", format!("{rows}{fused}{FUSED_LEARN}")));
+        }
+        Way::Tensor => {}
     }
-    with_samplers("wide.cu", text)
+    [with_samplers("wide.cu", text)].into_iter().chain(learns).collect()
 }
 
 /// The kernels of one tower on tensor cores, in several units.

@@ -59,28 +59,6 @@ extern "C" __global__ void wide_gather(const WideState* state, const unsigned in
     gathered[at] = obs[(unsigned long long)order[state->begin + first + i] * P_WIDTH + column];
 }
 
-// Turns a sample's outputs, P_OUT of them and the value, into their gradient (times the number of
-// samples), in place; adds to the sums.
-__device__ inline void wide_sample_loss(const WideSamples& from, const WideSettings* settings,
-                                        const WideState* state, unsigned int cell, float* out,
-                                        const float* parameters, double (&sums)[5]) {
-    const unsigned char* mask = P_MASK ? from.masks + (unsigned long long)cell * P_MASK : 0;
-    const int* actions = from.actions + (unsigned long long)cell * P_ACTION;
-    const float* raws = from.raws + (unsigned long long)cell * P_ACTION;
-    WideDistribution now = wide_evaluate(out, parameters, mask, actions, raws);
-    double advantage = ((double)from.advantages[cell] - state->adv_mean) * state->adv_scale;
-    WideRow row = {now.log_prob, from.log_probs[cell], out[P_OUT], from.values[cell],
-                   (float)advantage, from.returns[cell]};
-    WideLoss loss = wide_loss(row);
-    sums[0] += loss.policy_loss;
-    sums[1] += loss.value_loss;
-    sums[2] += now.entropy;
-    sums[3] += loss.approx_kl;
-    sums[4] += loss.clipped;
-    wide_gradient(out, parameters, mask, actions, raws, loss.d_log_prob, -settings->ent_coef);
-    out[P_OUT] = settings->vf_coef * loss.d_value;
-}
-
 // Gradients of the outputs of samples `first`.., in place, and the blocks' sums from `parts_at` on.
 extern "C" __global__ __launch_bounds__(256) void wide_losses(
     const WideSettings* settings, const WideState* state, const unsigned int* order,
@@ -94,7 +72,8 @@ extern "C" __global__ __launch_bounds__(256) void wide_losses(
     if (i < wide_present(state, 1, first, rows)) {
         unsigned int cell = order[state->begin + first + i];
         float* out = outs + (unsigned long long)i * (P_OUT + 1);
-        wide_sample_loss(from, settings, state, cell, out, parameters, sums);
+        WideKnown known = wide_known(from, state, cell);
+        wide_sample_loss<true, true>(from, settings, known, cell, out, parameters, sums);
     } else if (i < rows) {
         // A tensor library takes all rows.
         for (int o = 0; o <= P_OUT; ++o) outs[(unsigned long long)i * (P_OUT + 1) + o] = 0.0f;

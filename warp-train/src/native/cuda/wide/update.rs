@@ -118,9 +118,10 @@ impl WidePolicy {
         self.kit.launch("wide_begin_minibatch", &ONE_BLOCK, &args)?;
         let mut loss_blocks = 0;
         for first in (0..s.chunks()).map(|chunk| chunk * s.chunk) {
-            loss_blocks += match self.tensor.is_empty() {
-                true => self.gradients(first, order, loss_blocks)?,
-                false => self.tensor_gradients(first, order, loss_blocks)?,
+            loss_blocks += match &self.fused {
+                Some(shape) => self.fused_gradients(shape, order)?,
+                None if self.tensor.is_empty() => self.gradients(first, order, loss_blocks)?,
+                None => self.tensor_gradients(first, order, loss_blocks)?,
             };
         }
         let n = self.network.n_parameters;
@@ -158,7 +159,7 @@ impl WidePolicy {
     }
 
     /// What the loss reads of samples, as arguments.
-    fn samples(&self) -> [Arg; 7] {
+    pub(super) fn samples(&self) -> [Arg; 7] {
         let a = &self.arrays;
         [&a.masks, &a.actions, &a.raws, &a.log_probs, &a.values, &a.advantages, &a.returns].map(all)
     }
