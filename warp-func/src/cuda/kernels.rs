@@ -75,32 +75,33 @@ impl Kernels {
     /// # Errors
     /// No NVRTC, text that does not compile, or machine code that the driver refuses.
     pub fn compile(&self, source: &Source, build: Build) -> Result<Module> {
-        self.compile_all(std::slice::from_ref(source), build).map(|mut modules| modules.remove(0))
+        self.compile_all(&[(source, build)]).map(|mut modules| modules.remove(0))
     }
 
-    /// The modules of `sources`, in their order; those that have to be compiled are so side by side.
+    /// The modules of `units`, in their order; those that have to be compiled are so side by side.
     ///
     /// # Errors
     /// As [`Kernels::compile`], of the first one that fails.
-    pub fn compile_all(&self, sources: &[Source], build: Build) -> Result<Vec<Module>> {
-        let arch = compiler::architecture(self.device.info().capability);
-        let key = |source| cache::key(source, build, &arch);
-        let keys = sources.iter().map(key).collect::<Result<Vec<_>>>()?;
+    pub fn compile_all(&self, units: &[(&Source, Build)]) -> Result<Vec<Module>> {
+        let arch = &compiler::architecture(self.device.info().capability);
+        let key = |(source, build): &(&Source, Build)| cache::key(source, *build, arch);
+        let keys = units.iter().map(key).collect::<Result<Vec<_>>>()?;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut missing: Vec<_> = keys.iter().zip(sources).collect();
-        let mut known = HashSet::new();
-        missing.retain(|(key, _)| !loaded.contains_key(*key) && known.insert(*key));
+        let (mut known, mut missing) = (HashSet::new(), Vec::new());
+        for (key, (source, build)) in keys.iter().zip(units) {
+            if !loaded.contains_key(key) && known.insert(key) {
+                missing.push((key, *source, *build));
+            }
+        }
         let codes = std::thread::scope(|scope| {
-            let arch = &arch;
-            let compile = |(_, source): &(_, _)| {
-                let source = *source;
-                scope.spawn(move || cache::machine_code(source, build, arch))
-            };
-            let compiling: Vec<_> = missing.iter().map(compile).collect();
+            let mut compiling = Vec::new();
+            for (_, source, build) in missing.iter().copied() {
+                compiling.push(scope.spawn(move || cache::machine_code(source, build, arch)));
+            }
             compiling.into_iter().map(ScopedJoinHandle::join).collect::<Vec<_>>()
         });
         let mut longest: f64 = 0.0;
-        for ((key, source), code) in missing.into_iter().zip(codes) {
+        for ((key, source, _), code) in missing.into_iter().zip(codes) {
             let (code, seconds) = code.unwrap_or_else(|panic| resume_unwind(panic))?;
             longest = longest.max(seconds);
             loaded.insert(key.clone(), self.load(source, &code)?);

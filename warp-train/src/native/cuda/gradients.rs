@@ -2,7 +2,7 @@
 //! the host.
 
 use super::small::{SmallLearner, takes};
-use super::wide::{MakeForeign, WidePolicy};
+use super::wide::{Machine, MakeForeign, WidePolicy, WideText};
 use crate::burn::NamedTensor;
 use crate::config::{Algorithm, TrainConfig};
 use crate::error::{Error, Result};
@@ -127,8 +127,9 @@ impl CudaGradients {
             return small.gradient_of(&config, weights, given);
         }
         let kernels = envs.kernels().clone();
-        let how = (self.products == Products::Half, self.foreign);
-        let mut policy = WidePolicy::new(&config, (policy, 0), (&kernels, envs), how)?;
+        let how = (self.products == Products::Half, self.foreign.is_some());
+        let text = WideText::new(&config, (policy, 0), Machine::of(envs.gpu().info()), how)?;
+        let mut policy = WidePolicy::new(&config, policy, text, (&kernels, envs), self.foreign)?;
         policy.gradient_of(weights, given)
     }
 }

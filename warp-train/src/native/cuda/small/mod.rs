@@ -100,7 +100,8 @@ impl SmallLearner {
         state: &LearnerState,
     ) -> Result<Self> {
         let sources = text::run_sources(config, envs.text());
-        let modules = envs.kernels().compile_all(&sources, Build::Release)?;
+        let units = sources.each_ref().map(|unit| (unit, Build::Release));
+        let modules = envs.kernels().compile_all(&units)?;
         let mut this = Self::of_policy(config, (0, 0), envs.gpu(), &modules[1])?;
         let launch = collecting(config, envs.gpu().info().n_multiprocessors);
         this.collect = Some((modules[0].function("small_collect")?, launch));

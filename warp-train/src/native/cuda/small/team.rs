@@ -127,7 +127,9 @@ impl TeamLearner {
     ) -> Result<Self> {
         let (kernels, gpu) = (envs.kernels(), envs.gpu());
         let (mut policies, mut first_agent) = (Vec::new(), 0);
-        let modules = kernels.compile_all(&sources(config, envs.text()), Build::Release)?;
+        let sources = sources(config, envs.text());
+        let units: Vec<_> = sources.iter().map(|unit| (unit, Build::Release)).collect();
+        let modules = kernels.compile_all(&units)?;
         let (module, updates) = (&modules[0], &modules[1..]);
         for (index, (plan, update)) in config.policies.iter().zip(updates).enumerate() {
             policies.push(SmallLearner::of_policy(config, (index, first_agent), gpu, update)?);

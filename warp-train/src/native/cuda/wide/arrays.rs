@@ -3,7 +3,8 @@
 use super::foreign::rows_at_once;
 use super::layers::Product;
 use super::network::{Tower, WideNetwork};
-use super::text::{TILE_ROWS, TensorShape, Way, truncation_slots};
+use super::text::{TILE_ROWS, TensorShape, truncation_slots};
+use super::way::Way;
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::Result;
 use warp_core::DType::{self, F32, I32, U8, U32};
@@ -53,9 +54,11 @@ impl Sizes {
     pub(super) fn new(
         config: &TrainConfig,
         plan: &PolicyPlan,
-        (network, shapes, way): (&WideNetwork, &[TensorShape], Way),
-        (multiprocessors, foreign): (usize, bool),
+        (network, way): (&WideNetwork, &Way),
+        multiprocessors: usize,
     ) -> Self {
+        let (foreign, fused) = (*way == Way::Foreign, matches!(way, Way::Fused(_)));
+        let shapes = way.shapes();
         let (rows, steps) =
             (config.run.num_envs * plan.n_agents(&config.spec), config.run.num_steps);
         let cells = rows * steps;
@@ -68,17 +71,16 @@ impl Sizes {
         let kept = shapes.iter().map(TensorShape::kept_bytes).max();
         let width = config.spec.groups[plan.groups[0]].observation_width();
         let at_once = if foreign { rows_at_once(plan, width) } else { rows_by_layer(network) };
-        let fused = matches!(way, Way::Fused(_));
         let chunk = match kept {
             _ if fused => minibatch,
             kept => kept.map_or(at_once, |bytes| KEPT_BYTES / bytes * TILE_ROWS),
         };
         let chunk = chunk.min(minibatch).next_multiple_of(TILE_ROWS);
         let copies = match way {
-            _ if foreign => 1,
-            Way::Layers(product) => copies_by_layer(network, product, chunk, multiprocessors),
+            Way::Foreign => 1,
+            Way::Layers(product) => copies_by_layer(network, *product, chunk, multiprocessors),
             Way::Fused(shape) => shape.copies(minibatch, multiprocessors),
-            Way::Tensor => {
+            Way::Tensor(shapes) => {
                 multiprocessors / shapes.iter().map(TensorShape::jobs).max().unwrap_or(1)
             }
         };

@@ -14,6 +14,7 @@ mod normalise;
 mod policy;
 mod text;
 mod update;
+mod way;
 
 use crate::burn::PolicyTensors;
 use crate::config::TrainConfig;
@@ -26,7 +27,8 @@ pub(super) use foreign::MakeForeign;
 #[cfg(feature = "tch")]
 pub(crate) use foreign::{ForeignNetwork, ForeignParts};
 pub(super) use policy::WidePolicy;
-pub use text::sources;
+pub use way::sources;
+pub(super) use way::{Machine, WideText};
 
 /// Policies on a GPU; see the module.
 #[derive(Debug)]
@@ -54,13 +56,12 @@ impl WideLearner {
         (tensor_cores, foreign): (bool, Option<MakeForeign>),
     ) -> Result<Self> {
         let kernels = envs.kernels();
-        let mut first_agent = 0;
-        let policy = |index: usize| {
-            let numbers = (index, first_agent);
-            first_agent += config.policies[index].n_agents(&config.spec) as u32;
-            WidePolicy::new(config, numbers, (kernels, envs), (tensor_cores, foreign))
-        };
-        let policies = (0..config.policies.len()).map(policy).collect::<Result<_>>()?;
+        let machine = Machine::of(envs.gpu().info());
+        let texts = WideText::of_all(config, machine, (tensor_cores, foreign.is_some()))?;
+        // All at once, which policies would else have done one after the other.
+        kernels.compile_all(&texts.iter().flat_map(WideText::units).collect::<Vec<_>>())?;
+        let policy = |(index, text)| WidePolicy::new(config, index, text, (kernels, envs), foreign);
+        let policies = texts.into_iter().enumerate().map(policy).collect::<Result<_>>()?;
         let (kernels, n_steps) = (kernels.clone(), config.run.num_steps);
         let recorded = foreign.is_none();
         let (collecting, learning) = (None, None);

@@ -4,12 +4,13 @@
 
 use super::arrays::{Arrays, STATE_WORDS, Sizes};
 use super::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
-use super::fused::{FusedShape, SharedMemory};
+use super::fused::FusedShape;
 use super::layers::{Product, few_fit};
 use super::network::{Role, WideNetwork};
 use super::normalise::WideNormaliser;
-use super::text::{self, TensorShape, Way};
-use crate::burn::{Activation, PolicyTensors, of_policy, perceptron};
+use super::text::{self, TensorShape};
+use super::way::{Way, WideText};
+use crate::burn::{Activation, PolicyTensors, of_policy};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use std::cell::RefCell;
@@ -17,7 +18,7 @@ use std::collections::HashMap;
 use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::VecEnv;
-use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Module};
+use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Module, Source};
 
 /// Kernels by name.
 #[derive(Debug)]
@@ -32,12 +33,12 @@ impl Kit {
     }
 
     /// The kernels of the units that `text::general` gives.
-    fn general(modules: &[Module], network: &WideNetwork, way: Way) -> Result<Self> {
+    fn general(modules: &[Module], network: &WideNetwork, way: &Way) -> Result<Self> {
         let own = match way {
             Way::Layers(_) if few_fit(network) => &LAYERS[..],
             Way::Layers(_) => &LAYERS[..3],
             Way::Fused(_) => &["wide_fused_act"],
-            Way::Tensor => &[],
+            Way::Tensor(_) | Way::Foreign => &[],
         };
         let mut parts = vec![(&modules[0], &GENERAL[..]), (&modules[0], own)];
         parts.extend(modules[1..].iter().map(|module| (module, &["wide_fused_learn"][..])));
@@ -127,37 +128,18 @@ pub(in super::super) struct WidePolicy {
 }
 
 impl WidePolicy {
-    /// The policy number `index` of `config`, freshly initialised; `first_agent` numbers its agents'
-    /// draws.
+    /// The policy number `index` of `config`, freshly initialised, with kernels of `text`.
     pub(in super::super) fn new(
         config: &TrainConfig,
-        (index, first_agent): (usize, u32),
+        index: usize,
+        text: WideText,
         (kernels, envs): (&Kernels, &CudaVecEnv),
-        (tensor_cores, make_foreign): (bool, Option<MakeForeign>),
+        make_foreign: Option<MakeForeign>,
     ) -> Result<Self> {
         let plan = config.policies[index].clone();
-        let tensors = perceptron(config, index)?.tensors();
-        let network = WideNetwork::from_tensors(&tensors.weights).map_err(of_policy(&plan.name))?;
-        let info = kernels.device().info();
-        let shared = info.shared_per_block as usize;
-        let shapes: Option<Vec<_>> =
-            network.towers.iter().map(|tower| TensorShape::new(tower, shared)).collect();
-        // The products on tensor cores are those of this generation alone.
-        let shapes = shapes.filter(|_| tensor_cores && info.capability.0 == 9).unwrap_or_default();
-        let many = (info.n_multiprocessors as usize, make_foreign.is_some());
-        // Networks that do not fit go layer by layer, on tensor cores that older GPUs have, too.
-        let half = tensor_cores && shapes.is_empty() && info.capability.0 >= 8;
-        let product = if half { Product::Half } else { Product::Single };
-        let rows = config.run.num_envs * plan.n_agents(&config.spec);
-        let fused = FusedShape::new(&network, rows, SharedMemory::of(info));
-        let way = match fused {
-            _ if !shapes.is_empty() => Way::Tensor,
-            Some(shape) if product == Product::Single && make_foreign.is_none() => {
-                Way::Fused(shape)
-            }
-            _ => Way::Layers(product),
-        };
-        let sizes = Sizes::new(config, &plan, (&network, &shapes, way), many);
+        let WideText { network, way, general, towers } = text;
+        let multiprocessors = kernels.device().info().n_multiprocessors as usize;
+        let sizes = Sizes::new(config, &plan, (&network, &way), multiprocessors);
         if sizes.cells > u32::MAX as usize {
             return Err(Error::Invalid(format!(
                 "policy \"{}\" has {} samples in a rollout, but they are numbered with 32 bits; lower \
@@ -165,24 +147,26 @@ impl WidePolicy {
                 plan.name, sizes.cells
             )));
         }
-        let units = text::general(config, index, first_agent, (&network, way));
-        let modules = kernels.compile_all(&units, Build::Parity)?;
+        let compile = |units: &[Source], build| {
+            let units: Vec<_> = units.iter().map(|unit| (unit, build)).collect();
+            kernels.compile_all(&units)
+        };
+        let modules = compile(&general, Build::Parity)?;
         let module = &modules[0];
-        let kit = Kit::general(&modules, &network, way)?;
+        let kit = Kit::general(&modules, &network, &way)?;
         let device = kernels.device();
         let width = network.observation_width();
         let normaliser = WideNormaliser::new(device, module, &plan, (width, &sizes))?;
-        let arrays = Arrays::new(device, &plan, &network, (&sizes, &shapes))?;
-        let tower = |shape: TensorShape| -> Result<TensorTower> {
-            let units = text::tensor(config, index, first_agent, (&network, &shape));
-            let modules = kernels.compile_all(&units, Build::Release)?;
+        let arrays = Arrays::new(device, &plan, &network, (&sizes, way.shapes()))?;
+        let tower = |(shape, units): (&TensorShape, &[Source; 3])| -> Result<TensorTower> {
+            let modules = compile(units, Build::Release)?;
             let parts: Vec<_> = modules.iter().zip(TENSOR).collect();
             let kit = Kit::new(&parts)?;
             let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
             let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
-            Ok(TensorTower { shape, kit, image, biases })
+            Ok(TensorTower { shape: shape.clone(), kit, image, biases })
         };
-        let tensor = shapes.into_iter().map(tower).collect::<Result<_>>()?;
+        let tensor = way.shapes().iter().zip(&towers).map(tower).collect::<Result<_>>()?;
         let places = places(&plan, envs)?;
         let device = device.clone();
         let parameters = &arrays.parameters;
@@ -194,8 +178,8 @@ impl WidePolicy {
             sizes,
             arrays,
             kit,
-            product,
-            fused: fused.filter(|shape| way == Way::Fused(*shape)),
+            product: if let Way::Layers(product) = way { product } else { Product::Single },
+            fused: if let Way::Fused(shape) = way { Some(shape) } else { None },
             tensor,
             device,
             normaliser,

@@ -1,14 +1,13 @@
 //! The CUDA text of the wide path, made for one policy by constants.
 
-use super::fused::{FusedShape, SharedMemory};
 use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
-use crate::burn::{Activation, of_policy, perceptron};
-use crate::config::{Algorithm, PolicyPlan, Precision, TrainConfig};
-use crate::error::Result;
+use super::way::Way;
+use crate::burn::Activation;
+use crate::config::{Algorithm, PolicyPlan, TrainConfig};
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
-use warp_func::cuda::{Build, Source};
+use warp_func::cuda::Source;
 use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
 /// What every text begins with.
@@ -38,61 +37,19 @@ pub(super) fn truncation_slots(spec: &EnvSpec, n_steps: usize) -> usize {
     }
 }
 
-/// How a policy's network runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// Layer by layer.
-    Layers(Product),
-    /// Whole towers in fp32.
-    Fused(FusedShape),
-    /// Whole towers on tensor cores, whose text is apart.
-    Tensor,
-}
-
-/// The translation units that `config` has compiled, for a GPU with tensor cores for whole towers.
-///
-/// # Errors
-/// A network that can't be built.
-pub fn sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
-    let (mut sources, mut first_agent) = (Vec::new(), 0);
-    for (index, plan) in config.policies.iter().enumerate() {
-        let tensors = perceptron(config, index)?.tensors();
-        let network = WideNetwork::from_tensors(&tensors.weights).map_err(of_policy(&plan.name))?;
-        let shape = |tower| TensorShape::new(tower, SharedMemory::H200.per_block);
-        let shapes: Vec<_> = network.towers.iter().filter_map(shape).collect();
-        let way = match plan.config.precision {
-            Precision::Single => {
-                let rows = config.run.num_envs * plan.n_agents(&config.spec);
-                let shape = FusedShape::new(&network, rows, SharedMemory::H200);
-                shape.map_or(Way::Layers(Product::Single), Way::Fused)
-            }
-            Precision::Half if shapes.len() == network.towers.len() => Way::Tensor,
-            Precision::Half => Way::Layers(Product::Half),
-        };
-        let units = general(config, index, first_agent, (&network, way));
-        sources.extend(units.into_iter().map(|unit| (unit, Build::Parity)));
-        for shape in shapes.iter().filter(|_| way == Way::Tensor) {
-            let units = tensor(config, index, first_agent, (&network, shape));
-            sources.extend(units.map(|unit| (unit, Build::Release)));
-        }
-        first_agent += plan.n_agents(&config.spec) as u32;
-    }
-    Ok(sources)
-}
-
 /// The kernels that every network needs, and those that run it unless tensor cores do; in fp32 a unit of
 /// their own for those that whole towers learn with.
 pub(super) fn general(
     config: &TrainConfig,
     index: usize,
     first_agent: u32,
-    (network, way): (&WideNetwork, Way),
+    (network, way): (&WideNetwork, &Way),
 ) -> Vec<Source> {
     let rows = constants(config, index, first_agent, network) + &ROWS.join("\n");
     let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
     match way {
         Way::Layers(product) => {
-            let half = product == Product::Half;
+            let half = *product == Product::Half;
             let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
             text += &[OPERAND, PRODUCTS[usize::from(half)], GEMM].join("\n");
             if layers::few_fit(network) {
@@ -107,7 +64,7 @@ pub(super) fn general(
             text = format!("{text}{fused}{FUSED_ACT}");
             learns = Some(with_samplers("wide_fused.cu", format!("{rows}{fused}{FUSED_LEARN}")));
         }
-        Way::Tensor => {}
+        Way::Tensor(_) | Way::Foreign => {}
     }
     [with_samplers("wide.cu", text)].into_iter().chain(learns).collect()
 }
