@@ -1,18 +1,23 @@
 //! Burn's learner on a GPU through LibTorch: against the learner on the CPU, repeated, resumed.
 //!
 //! Without a GPU, NVRTC or LibTorch's CUDA libraries the tests are reported as ignored, with the
-//! reason; that is why this binary has its own harness. A launch that did not wait for another
-//! stream's would show as other numbers than the CPU's, or as others from run to run.
+//! reason; that is why this binary has its own harness. That LibTorch's stream and the device's wait for
+//! each other is tried with one of them held up: what does not wait has then worked with old numbers.
 
 mod cuda_cases;
 
+use cuda_cases::hold::Hold;
 use cuda_cases::{
     Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, config, no_device, on_cpu,
     on_gpu,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
-use warp_train::burn::{BurnLearner, TorchLearner};
+use std::sync::{PoisonError, RwLock};
+use warp_core::DType;
+use warp_data::cuda::cudarc::driver::CudaStream;
+use warp_func::cuda::{Device, DeviceArray};
+use warp_train::burn::{BurnLearner, TorchLearner, TorchPass};
 
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
 const CASES: [Case; 8] = [
@@ -45,6 +50,25 @@ const CASES: [Case; 8] = [
     NO_HIDDEN_LAYER,
 ];
 
+/// Which stream is held up, and whether it is the way back that has to wait, or be waited for.
+const WAITS: [(&str, Side, bool); 4] = [
+    ("LibTorch's forward pass waits for the device", Side::Device, false),
+    ("the device waits for LibTorch's forward pass", Side::Torch, false),
+    ("LibTorch's way back waits for the device", Side::Device, true),
+    ("the device waits for LibTorch's way back", Side::Torch, true),
+];
+/// Observations in a pass.
+const ROWS: usize = 64;
+
+/// All of LibTorch works on one stream of the process: written while it is held up.
+static STREAMS: RwLock<()> = RwLock::new(());
+
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    Device,
+    Torch,
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let missing = missing();
@@ -55,11 +79,22 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for (name, keys) in CASES {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
-            Trial::test(format!("cuda_tch_{test}: {name}"), move || run(keys))
-                .with_ignored_flag(ignored)
+            let run = move || {
+                let _others = STREAMS.read().unwrap_or_else(PoisonError::into_inner);
+                run(keys)
+            };
+            Trial::test(format!("cuda_tch_{test}: {name}"), run).with_ignored_flag(ignored)
         };
         trials.push(trial("is_the_cpus", equal));
         trials.push(trial("repeats_and_resumes", resumes));
+    }
+    for (name, held, back) in WAITS {
+        let run = move || {
+            let _alone = STREAMS.write().unwrap_or_else(PoisonError::into_inner);
+            waits(held, back)
+        };
+        let trial = Trial::test(format!("cuda_tch_streams: {name}"), run);
+        trials.push(trial.with_ignored_flag(ignored));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -83,4 +118,86 @@ fn equal(keys: &str) -> Result<()> {
 
 fn resumes(keys: &str) -> Result<()> {
     cuda_cases::resumes(&config(keys)?, TorchLearner::new)
+}
+
+/// With either stream held up, a pass over other numbers gives what it gives when nothing is held up.
+fn waits(held: Side, back: bool) -> Result<()> {
+    let gpu = Device::open(0)?;
+    let stream = match held {
+        Side::Device => gpu.stream().clone(),
+        Side::Torch => gpu.context().default_stream(),
+    };
+    let mut pass = Pass::new(&gpu)?;
+    let n = if back { pass.d_outs.len() } else { pass.x.len() };
+    let (old, new) = (numbers(&gpu, "old", (n, 5))?, numbers(&gpu, "new", (n, 7))?);
+    let hold = Hold::new()?;
+    let before = pass.run(&old, back, None)?;
+    let expected = pass.run(&new, back, None)?;
+    if before == expected || pass.run(&old, back, None)? != before {
+        return Err("results do not say what they come from".into());
+    }
+    // Everywhere on the device now lies what belongs to the old numbers.
+    let found = pass.run(&new, back, Some((&hold, &stream)))?;
+    if found == before {
+        return Err("old numbers were read: somebody did not wait".into());
+    }
+    if found == expected { Ok(()) } else { Err("neither old numbers nor new".into()) }
+}
+
+/// An array of `n` numbers between -1 and 1, others for every `by`.
+fn numbers(gpu: &Device, name: &str, (n, by): (usize, usize)) -> Result<DeviceArray> {
+    let numbers: Vec<_> = (0..n).map(|i| (i * by % 17) as f32 / 8.0 - 1.0).collect();
+    Ok(DeviceArray::from_slice(gpu, name, &[n], &numbers)?)
+}
+
+/// A network of LibTorch's between arrays of the device's.
+struct Pass {
+    network: TorchPass,
+    x: DeviceArray,
+    outs: DeviceArray,
+    d_outs: DeviceArray,
+    gradient: DeviceArray,
+}
+
+impl Pass {
+    fn new(gpu: &Device) -> Result<Self> {
+        let config = config("env_id = \"cartpole\"\nhidden = [64, 64]")?;
+        let network = TorchPass::new(&config, 0, gpu)?;
+        let zeros = |name, n| DeviceArray::zeros(gpu, name, DType::F32, &[n]);
+        let x = numbers(gpu, "x", (ROWS * config.spec.groups[0].observation_width(), 3))?;
+        let n_outs = ROWS * (config.policies[0].layout.output_width() + 1);
+        let (outs, d_outs) = (zeros("outs", n_outs)?, zeros("d_outs", n_outs)?);
+        let gradient = zeros("gradient", network.n_parameters())?;
+        Ok(Self { network, x, outs, d_outs, gradient })
+    }
+
+    /// What comes of `numbers` as observations, or `back` as gradients by the outputs: given on the
+    /// device's stream and read there, while a stream may be held up.
+    fn run(
+        &mut self,
+        numbers: &DeviceArray,
+        back: bool,
+        held: Option<(&Hold, &CudaStream)>,
+    ) -> Result<Vec<f32>> {
+        if back {
+            self.network.forward(&self.x, ROWS, &self.outs, true)?;
+            self.outs.device().synchronize()?;
+        }
+        let (given, comes) =
+            if back { (&self.d_outs, &self.gradient) } else { (&self.x, &self.outs) };
+        let seen = DeviceArray::zeros(comes.device(), "seen", DType::F32, comes.shape())?;
+        if let Some((hold, stream)) = held {
+            hold.stop(stream)?;
+        }
+        given.copy_from(numbers)?;
+        match back {
+            true => self.network.backward(&self.d_outs, &self.gradient)?,
+            false => self.network.forward(&self.x, ROWS, &self.outs, false)?,
+        }
+        seen.copy_from(comes)?;
+        if let Some((hold, _)) = held {
+            hold.release()?;
+        }
+        Ok(seen.pull()?)
+    }
 }

@@ -203,6 +203,7 @@ impl DeviceArray {
         self.check_against(from.dtype, from.len())?;
         let bytes = self.len() * self.dtype.size();
         let stream = self.device().stream().cu_stream();
+        self.device().bind()?;
         // SAFETY: both arrays have `bytes` bytes.
         unsafe { result::memcpy_dtod_async(self.ptr(), from.ptr(), bytes, stream) }
             .map_err(|e| device_error(&format!("copying array \"{}\"", self.name), e))

@@ -33,5 +33,5 @@ pub(crate) use learner::{of_policy, perceptron};
 pub use network::{ActorCritic, NetworkConfig, PolicyNetwork};
 pub use policy::BurnPolicy;
 #[cfg(feature = "tch")]
-pub use tch::TorchLearner;
+pub use tch::{TorchLearner, TorchPass};
 pub use tensors::{NamedTensor, PolicyTensors};

@@ -13,7 +13,7 @@
     reason = "burn-tch: there is no other way to an NVIDIA GPU that builds offline"
 )]
 
-use super::learner::network_config;
+use super::learner::{network_config, perceptron};
 use super::network::{ActorCritic, PolicyNetwork};
 use super::parameters::{ParameterSpec, read};
 use crate::config::TrainConfig;
@@ -119,6 +119,67 @@ impl Learner for TorchLearner {
 
     fn load_state(&mut self, state: &LearnerState) -> Result<()> {
         self.0.load_state(state)
+    }
+}
+
+/// One policy's network by itself, given arrays as the device's learner gives them: for tests of what
+/// waits for what.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct TorchPass {
+    network: Box<dyn ForeignNetwork>,
+    n_parameters: usize,
+    /// What a way back still reads.
+    x: Option<DeviceArray>,
+}
+
+impl TorchPass {
+    /// The network of policy number `index` of `config`, initialised from its seed.
+    ///
+    /// # Errors
+    /// A LibTorch that finds no GPU, or no memory there.
+    pub fn new(config: &TrainConfig, index: usize, gpu: &Gpu) -> Result<Self> {
+        find_gpu()?;
+        let tensors = perceptron(config, index)?.tensors();
+        let (mut all, mut places) = (Vec::new(), Vec::new());
+        for tensor in &tensors.weights {
+            places.push((tensor.name.as_str(), all.len()..all.len() + tensor.data.len()));
+            all.extend_from_slice(&tensor.data);
+        }
+        let n_parameters = all.len();
+        let parameters = &DeviceArray::from_slice(gpu, "parameters", &[n_parameters], &all)?;
+        let network = make(&ForeignParts { config, index, places, parameters })?;
+        Ok(Self { network, n_parameters, x: None })
+    }
+
+    /// Elements of a gradient.
+    #[must_use]
+    pub fn n_parameters(&self) -> usize {
+        self.n_parameters
+    }
+
+    /// Starts the network on `rows` observations.
+    ///
+    /// # Errors
+    /// Arrays that are too short, or whatever LibTorch says.
+    pub fn forward(
+        &mut self,
+        x: &DeviceArray,
+        rows: usize,
+        outs: &DeviceArray,
+        learns: bool,
+    ) -> Result<()> {
+        self.network.forward((x, 0), rows, outs, learns)?;
+        self.x = Some(x.clone());
+        Ok(())
+    }
+
+    /// Starts the way back of the last forward pass that learned; `gradient` is written.
+    ///
+    /// # Errors
+    /// As [`TorchPass::forward`].
+    pub fn backward(&mut self, d_outs: &DeviceArray, gradient: &DeviceArray) -> Result<()> {
+        self.network.backward(d_outs, gradient, false)
     }
 }
 
