@@ -353,6 +353,10 @@ part_profile() {
         profile "training on cartpole, $n" 'small_(collect|update)' 4 2 "${bench[@]}" cartpole \
             --train --replicas "$n" --set num_steps=128
     done
+    for n in act learn; do
+        profile "training on cartpole, 65536, fp32, $n" "wide_fused_$n" 4 1 "${bench[@]}" cartpole \
+            --train --replicas 65536 --set num_steps=128 --set precision=fp32
+    done
     for n in 2000 10000; do
         profile "training on tag_gridworld, $n" 'small_(collect|update)' 4 2 "${bench[@]}" \
             run_configs/tag_gridworld.yaml --train --replicas "$n" --set num_steps=100
