@@ -89,6 +89,11 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if !why.is_empty() {
         eprintln!("{why}");
     }
+    // A wait that the user should not wonder about.
+    if device.compile_seconds() >= 1.0 {
+        let seconds = device.compile_seconds();
+        eprintln!("compiled kernels for {seconds:.1} s; they are kept for the next run");
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     // A handler that is there already (the command run twice in one process) serves as well.
