@@ -92,7 +92,7 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     // A wait that the user should not wonder about.
     if device.compile_seconds() >= 1.0 {
         let seconds = device.compile_seconds();
-        eprintln!("compiled kernels for {seconds:.1} s; they are kept for the next run");
+        eprintln!("compiling kernels took {seconds:.1} s, this first time");
     }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
