@@ -63,16 +63,25 @@ impl Run {
     /// # Errors
     /// A folder that holds a run already or can't be written.
     pub fn create(folder: &Path, config_toml: &str) -> Result<Self> {
-        let parts = ["config.toml", "metrics.jsonl", "summary.json", "checkpoints", "tensorboard"];
-        if let Some(part) = parts.iter().find(|part| folder.join(part).exists()) {
-            let reason = format!("it holds a run already ({part}); continue it with --resume");
-            return Err(Error::file("cannot start a run in", folder, reason));
-        }
+        Self::check_free(folder)?;
         let checkpoints = folder.join("checkpoints");
         std::fs::create_dir_all(&checkpoints)
             .map_err(|e| Error::file("cannot create", &checkpoints, e))?;
         write_whole(&folder.join("config.toml"), config_toml)?;
         Self::open_metrics(folder)
+    }
+
+    /// Checks that no run is in `folder`.
+    ///
+    /// # Errors
+    /// What of a run lies there.
+    pub fn check_free(folder: &Path) -> Result<()> {
+        let parts = ["config.toml", "metrics.jsonl", "summary.json", "checkpoints", "tensorboard"];
+        let Some(part) = parts.iter().find(|part| folder.join(part).exists()) else {
+            return Ok(());
+        };
+        let reason = format!("it holds a run already ({part}); continue it with --resume");
+        Err(Error::file("cannot start a run in", folder, reason))
     }
 
     /// Opens the folder of a run that is to be continued from `checkpoint`; what it logged after

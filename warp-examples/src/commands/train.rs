@@ -125,6 +125,8 @@ fn begin(
     let entry = registry.get(env)?;
     let text = config.to_toml(entry.fields);
     tell_notice(entry);
+    // Before anything that takes long.
+    Run::check_free(&folder)?;
     let mut trainer = trainer(config, args, registry, place)?;
     prepare(&mut trainer, args, place.0)?;
     let run = Run::create(&folder, &text)?;

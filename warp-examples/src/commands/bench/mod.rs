@@ -99,16 +99,16 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
         args.seconds
     );
     if args.train {
-        let config = settings::configure(&args.target, &args.set, registry)?;
-        let entry = registry.get(&config.run.env_id)?;
+        let configs = train::configurations(args, registry)?;
+        let entry = registry.get(&configs[0].run.env_id)?;
         let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
         if !why.is_empty() {
             eprintln!("{why}");
         }
         let place = Place::new(&device, args, registry);
         return match args.until {
-            Some(wanted) => until::execute(args, wanted, &place, started),
-            None => train::execute(args, &place),
+            Some(wanted) => until::execute(args, &configs, wanted, (&place, started)),
+            None => train::execute(args, configs, &place),
         };
     }
     let device = Device::choose(&args.device)?;

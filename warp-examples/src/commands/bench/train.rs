@@ -108,7 +108,7 @@ pub(super) fn command_line() -> String {
     std::iter::once("warp".to_string()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// One configuration per number of replicas.
+/// One configuration per number of replicas, at least one.
 pub(super) fn configurations(args: &BenchArgs, registry: &Registry) -> Result<Vec<TrainConfig>> {
     // Nothing is saved, so nothing has to end where it would be.
     let mut sets = vec!["checkpoint_steps=0".to_string()];
@@ -133,9 +133,13 @@ pub(super) fn precision(device: &Device, backend: &str, config: &TrainConfig) ->
 }
 
 /// Runs `warp bench --train`.
-pub(super) fn execute(args: &BenchArgs, place: &Place<'_>) -> Result<Outcome> {
+pub(super) fn execute(
+    args: &BenchArgs,
+    configs: Vec<TrainConfig>,
+    place: &Place<'_>,
+) -> Result<Outcome> {
     let mut benches = Vec::new();
-    for config in configurations(args, place.plain)? {
+    for config in configs {
         let (trainer, startup) = place.trainer(config)?;
         benches.push(Bench { trainer, startup, first_iteration: 0.0, rounds: Vec::new() });
     }

@@ -8,7 +8,7 @@
 //! processor, outside the time.
 
 use super::BenchArgs;
-use super::train::{Place, command_line, configurations, precision};
+use super::train::{Place, command_line, precision};
 use crate::Outcome;
 use crate::commands::{learner, print_json, say};
 use anyhow::{Context, Result};
@@ -62,13 +62,12 @@ struct Found {
 /// Runs `warp bench --train --until`; the command began at `started`.
 pub(super) fn execute(
     args: &BenchArgs,
+    configs: &[TrainConfig],
     wanted: f64,
-    place: &Place<'_>,
-    started: Instant,
+    (place, started): (&Place<'_>, Instant),
 ) -> Result<Outcome> {
-    let configs = configurations(args, place.plain)?;
     let (mut all, mut first_reached) = (Vec::new(), None);
-    for config in &configs {
+    for config in configs {
         let mut seeds = Vec::new();
         for seed in 0..args.seeds {
             let mut config = config.clone();
