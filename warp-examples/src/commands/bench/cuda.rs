@@ -65,8 +65,7 @@ pub(super) fn execute(
     } else {
         let (env, n) = (&config.run.env_id, config.run.num_envs);
         say(&format!(
-            "{env}, {n} replicas, {} steps a launch, observations written",
-            steps_per_launch
+            "{env}, {n} replicas, {steps_per_launch} steps a launch, observations written"
         ))?;
         say(&format!("random actions, step, restart   {}steps/s", short(rate)))?;
         say(&format!(

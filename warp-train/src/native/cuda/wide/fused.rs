@@ -4,11 +4,11 @@
 //! memory, and whose gradients lie in its registers; all others go layer by layer.
 
 use super::network::{Role, Tower, WideNetwork};
-use super::policy::{Stage, WidePolicy, all};
+use super::policy::{WidePolicy, all};
+use super::rollout::Stage;
 use crate::error::Result;
 use std::fmt::Write;
 use warp_data::cuda::{DeviceArray, DeviceInfo};
-use warp_func::VecEnv;
 use warp_func::cuda::{Arg, CudaVecEnv, Launch};
 
 /// Threads of a block, and rows of a tile when it learns.
@@ -204,32 +204,11 @@ impl WidePolicy {
         t: usize,
         envs: Option<&CudaVecEnv>,
     ) -> Result<()> {
-        let (a, s) = (&self.arrays, &self.sizes);
-        let rows = if stage == Stage::CutValues { s.slots * s.rows } else { s.rows };
-        let values = if stage == Stage::CutValues { &a.cut_values } else { &a.values };
-        let options = envs.map(VecEnv::options);
-        let args = [
-            all(&self.places),
-            all(&a.state),
-            Arg::U64(options.map_or(0, |o| o.seed)),
-            Arg::U32(options.map_or(0, |o| o.first_replica)),
-            Arg::U32(t as u32),
-            Arg::U32(rows as u32),
-            Arg::I32(stage as i32),
-            all(&a.cut_obs),
-            all(&a.parameters),
-            all(&a.obs),
-            all(&a.masks),
-            all(&a.weights),
-            all(&a.actions),
-            all(&a.raws),
-            all(&a.log_probs),
-            all(values),
-            all(&self.normaliser.factors),
-        ];
+        let (rows, before, after) = self.tower_args(stage, t, envs);
         let towers = if stage == Stage::Act { shape.towers } else { 1 };
         let multiprocessors = self.device.info().n_multiprocessors as usize;
         let blocks = towers * shape.acts.of_tower(rows, towers, multiprocessors);
+        let args = [&before[..], &after].concat();
         self.kit.launch("wide_fused_act", &shape.acts.launch(blocks), &args)
     }
 }

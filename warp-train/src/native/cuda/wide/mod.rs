@@ -12,6 +12,7 @@ mod layers;
 mod network;
 mod normalise;
 mod policy;
+mod rollout;
 mod text;
 mod update;
 mod way;
