@@ -14,6 +14,7 @@ pub mod single;
 pub mod space;
 pub mod spec;
 pub mod state;
+pub mod team;
 
 pub use check::check_env;
 pub use config::{Config, ConfigField, ConfigValue};
