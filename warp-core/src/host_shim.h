@@ -24,6 +24,13 @@ static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned in
 #define fmaf __builtin_fmaf
 #define fminf __builtin_fminf
 #define fmaxf __builtin_fmaxf
+#define fabsf __builtin_fabsf
+#define floorf __builtin_floorf
+#define ceilf __builtin_ceilf
+#define truncf __builtin_truncf
+#define roundf __builtin_roundf
+#define fmodf __builtin_fmodf
+#define copysignf __builtin_copysignf
 
 #if defined(WARP_TEAM) && WARP_TEAM > 32
 #error "teams of more than 32 threads need CUDA"

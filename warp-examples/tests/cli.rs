@@ -298,3 +298,17 @@ fn the_path_of_a_policy_is_compared_with_the_best() {
     let other = folder.done(&["eval", "other", "--episodes=1", "--json"]).json();
     assert!(other.get("pathway").is_none(), "{other}");
 }
+
+#[test]
+#[cfg(feature = "cuda")]
+fn both_bodies_are_compared_on_the_host() {
+    if warp_func::host::Compiler::find().is_none() {
+        eprintln!("skipped: no C++ compiler");
+        return;
+    }
+    let folder = Folder::new("parity");
+    let said = folder.done(&["parity", "cartpole", "--host", "--envs", "5", "--steps", "60"]);
+    assert!(said.stdout.contains("cartpole: bit-equal (5 replicas, 60 steps"), "{said:?}");
+    let both = folder.warp(&["parity", "cartpole", "--host", "--device", "cuda"]);
+    assert!(both.code != Some(0) && both.stderr.contains("--host"), "{both:?}");
+}

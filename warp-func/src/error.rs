@@ -87,6 +87,14 @@ pub enum Error {
         /// Its name.
         env: String,
     },
+    /// A CUDA body that can't be run on the host.
+    #[error("environment \"{env}\" on the host: {reason}")]
+    Host {
+        /// The environment's name.
+        env: String,
+        /// What went wrong.
+        reason: String,
+    },
     /// An executor that breaks the contract, found by [`crate::check_vec_env`].
     #[error("environment \"{env}\" breaks the contract: {reason}")]
     NonConforming {

@@ -9,6 +9,8 @@ pub mod cuda;
 pub mod episodes;
 pub mod error;
 pub mod executor;
+pub mod host;
+pub mod parity;
 pub mod pool;
 pub mod registry;
 pub mod vec_env;
@@ -19,6 +21,7 @@ pub use crew::Crew;
 pub use episodes::{EpisodeTotals, Spread};
 pub use error::{Error, Result};
 pub use executor::CpuVecEnv;
+pub use parity::Parity;
 pub use pool::{PoolSource, ResetPool, StateField};
 pub use registry::{Entry, Registry};
 

@@ -66,6 +66,16 @@ impl Entry {
         self.kind.make_cuda(config, options, (kernels, build))
     }
 
+    /// The same environment, made on the host.
+    #[must_use]
+    pub(crate) fn on_host(&self) -> Self {
+        Self {
+            #[cfg(feature = "cuda")]
+            gpu: None,
+            ..self.clone()
+        }
+    }
+
     /// The complete configuration that `config` leads to, and what the environment looks like then.
     ///
     /// # Errors

@@ -1,18 +1,18 @@
-//! `warp parity`: the Rust and the CUDA body of environments side by side.
+//! `warp parity`: the Rust and the CUDA body of environments side by side, on a GPU or on the host.
 
 use super::{Device, print_json, say};
 use crate::{Outcome, settings};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
-use warp_func::cuda::parity::{Parity, compare};
-use warp_func::cuda::{Build, Kernels};
-use warp_func::{Entry, Registry, VecOptions};
+use warp_func::cuda::{self, Build, Kernels};
+use warp_func::host::{self, Compiler, HostBuild};
+use warp_func::{Entry, Parity, Registry, VecOptions};
 
 /// Largest error of a float in the release build, relative to max(1, |value|).
 const RELEASE_BOUND: f64 = 1e-3;
 
-/// Compare environments on the CPU and on the GPU, bit for bit.
+/// Compare the Rust and the CUDA bodies of environments bit for bit, on a GPU or with --host.
 #[derive(Debug, Clone, Args)]
 pub struct ParityArgs {
     /// Environments; all that have a CUDA body, if none is named.
@@ -30,6 +30,10 @@ pub struct ParityArgs {
     /// Seed of starts and actions.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// Compile the CUDA bodies with this machine's C++ compiler ($CXX, c++, g++, clang++) and
+    /// compare them on the processor: needs no GPU.
+    #[arg(long, conflicts_with_all = ["device", "release"])]
+    pub host: bool,
     /// Compare the release build, with bounds, instead of the parity build, bit for bit.
     #[arg(long)]
     pub release: bool,
@@ -51,13 +55,11 @@ pub fn execute(args: &ParityArgs, registry: &Registry) -> Result<Outcome> {
     if entries.is_empty() {
         entries = registry.entries().filter(|entry| entry.kernel.is_some()).collect();
     }
-    let Device::Cuda(kernels) = Device::choose(&args.device)? else {
-        bail!("--device {}: parity compares with a GPU, so cuda or cuda:N", args.device)
-    };
+    let twin = Twin::find(args)?;
     let mut reports = Vec::new();
     let mut all_hold = true;
     for entry in entries {
-        let parity = one(args, entry, registry, &kernels)?;
+        let parity = one(args, entry, registry, &twin)?;
         all_hold &= parity.holds();
         if !args.json {
             tell(args, entry, &parity)?;
@@ -70,16 +72,48 @@ pub fn execute(args: &ParityArgs, registry: &Registry) -> Result<Outcome> {
     Ok(if all_hold { Outcome::Done } else { Outcome::Failed })
 }
 
-fn one(args: &ParityArgs, entry: &Entry, registry: &Registry, kernels: &Kernels) -> Result<Parity> {
+/// What runs the CUDA bodies.
+enum Twin {
+    Gpu(Kernels),
+    Host(Compiler),
+}
+
+impl Twin {
+    fn find(args: &ParityArgs) -> Result<Self> {
+        if args.host {
+            let none = "--host: no C++ compiler was found ($CXX, c++, g++, clang++)";
+            return Ok(Self::Host(Compiler::find().context(none)?));
+        }
+        match Device::choose(&args.device)? {
+            Device::Cuda(kernels) => Ok(Self::Gpu(kernels)),
+            _ => bail!(
+                "--device {}: parity compares with a GPU, so cuda or cuda:N, or --host",
+                args.device
+            ),
+        }
+    }
+}
+
+fn one(args: &ParityArgs, entry: &Entry, registry: &Registry, twin: &Twin) -> Result<Parity> {
     let sets: Vec<String> =
         args.set.iter().map(|set| format!("env.{}", set.trim_start_matches("env."))).collect();
     let config = settings::configure(entry.name, &sets, registry)?;
     let (_, spec) = entry.describe(&config.env)?;
-    let build = if args.release { Build::Release } else { Build::Parity };
     let options =
         VecOptions { n_envs: args.envs, seed: args.seed, threads: 0, ..VecOptions::default() };
     let steps = if args.steps > 0 { args.steps } else { 2 * spec.time_limit.steps + 1 };
-    Ok(compare(entry, &config.env, &options, (kernels, build), (steps, RELEASE_BOUND))?)
+    match twin {
+        Twin::Gpu(kernels) => {
+            let build = if args.release { Build::Release } else { Build::Parity };
+            let on = (kernels, build);
+            Ok(cuda::parity::compare(entry, &config.env, &options, on, (steps, RELEASE_BOUND))?)
+        }
+        Twin::Host(compiler) => {
+            let folder = tempfile::tempdir()?;
+            let build = HostBuild { compiler, team: 1, folder: folder.path() };
+            Ok(host::compare(entry, &config.env, &options, &build, steps)?)
+        }
+    }
 }
 
 fn tell(args: &ParityArgs, entry: &Entry, parity: &Parity) -> Result<()> {
@@ -112,7 +146,7 @@ fn report(args: &ParityArgs, entry: &Entry, parity: &Parity) -> Value {
         .collect();
     json!({
         "env": entry.name,
-        "build": if args.release { "release" } else { "parity" },
+        "build": if args.host { "host" } else if args.release { "release" } else { "parity" },
         "envs": args.envs,
         "steps": parity.steps,
         "episodes": parity.episodes,
