@@ -165,7 +165,7 @@ impl<E: Env> Kind for Of<E> {
         let pool_rows = starts::pool_rows(&env, options)?;
         let (plan, ids) = plan::plan(&env, &blueprint.spec, options.n_envs, pool_rows)?;
         let mut host = plan.allocate()?;
-        starts::fill_pool(&env, options, &mut host, &ids);
+        starts::fill_pool(&env, options, host.edit(), &ids);
         let made = (&plan, host, ids);
         Ok(Box::new(crate::cuda::CudaVecEnv::new(
             kernels,
