@@ -35,6 +35,11 @@ pub fn default_table(env: &str, algorithm: Option<&str>) -> anyhow::Result<Table
     }
 }
 
+/// The algorithms for which `env` has a default configuration, its default first.
+pub fn algorithms(env: &str) -> impl Iterator<Item = &'static str> {
+    DEFAULTS.iter().filter(move |entry| entry.0 == env).map(|entry| entry.1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +56,50 @@ mod tests {
             let again =
                 warp_train::TrainConfig::resolve(&text.parse().unwrap(), &registry).unwrap();
             assert_eq!(again.to_toml(registry.get(env).unwrap().fields), text);
+        }
+    }
+
+    /// Checks the points of `key` of the policies whose names begin with `policy`.
+    fn check(target: (&str, &str), sets: &[&str], policy: &str, key: &str, points: &[(u64, f64)]) {
+        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        let sets = [&sets[..], &[format!("algorithm={}", target.1)]].concat();
+        let config = crate::settings::configure(target.0, &sets, &warp_envs::registry()).unwrap();
+        let wanted = warp_train::Schedule::points(points.to_vec()).unwrap();
+        let mut found =
+            config.policies.iter().filter(|plan| plan.name.starts_with(policy)).peekable();
+        assert!(found.peek().is_some());
+        for plan in found {
+            let schedules = plan.config.schedules();
+            assert!(schedules.contains(&(key, &wanted)), "{target:?} {key}: {schedules:?}");
+        }
+    }
+
+    #[test]
+    fn shares_come_to_the_steps_that_the_documented_results_had() {
+        let rate = "learning_rate";
+        for (env, algorithm, first, end, last) in [
+            ("cartpole", "ppo", 2.5e-3, 500_000, 0.0),
+            ("cartpole", "a2c", 3e-3, 500_000, 0.0),
+            ("acrobot", "ppo", 1e-3, 500_000, 0.0),
+            ("mountain_car", "ppo", 1e-3, 1_000_000, 0.0),
+            ("continuous_mountain_car", "ppo", 1e-3, 500_000, 0.0),
+            ("pendulum", "ppo", 1e-3, 300_000, 0.0),
+            ("catalysis", "ppo", 2e-3, 2_000_000, 0.0),
+            ("catalysis_two_atoms", "ppo", 2e-3, 2_000_000, 0.0),
+            ("covid19", "ppo", 2e-3, 162_000, 2e-4),
+            ("tag_gridworld", "ppo", 3e-3, 640_000, 3e-4),
+            ("tag_gridworld", "a2c", 2e-3, 1_280_000, 1e-4),
+        ] {
+            check((env, algorithm), &[], "", rate, &[(0, first), (end, last)]);
+        }
+        check(("catalysis", "ppo"), &[], "", "ent_coef", &[(0, 1.0), (1_600_000, 0.0)]);
+        for algorithm in ["ppo", "a2c"] {
+            let tag = ("tag_continuous", algorithm);
+            let late = [(0, 0.0), (240_000, 0.0), (240_001, 3e-3), (400_000, 3e-4)];
+            check(tag, &[], "tagger", rate, &late);
+            check(tag, &[], "runner", rate, &[(0, 3e-3), (240_000, 3e-4), (240_001, 0.0)]);
+            let short = [(0, 3e-3), (36_000, 3e-4), (36_001, 0.0)];
+            check(tag, &["total_steps=60000"], "runner", rate, &short);
         }
     }
 }

@@ -25,6 +25,7 @@ mod plan;
 pub mod policies;
 mod policy_error;
 pub mod ppo;
+pub mod resumption;
 pub mod rollout;
 pub mod run;
 pub mod schedule;

@@ -10,12 +10,14 @@ mod fleet;
 pub mod gradcheck;
 pub mod info;
 mod memory;
+mod notes;
 #[cfg(feature = "cuda")]
 pub mod parity;
 pub mod play;
 pub mod plot;
 mod progress;
 pub mod render;
+mod resumption;
 pub mod train;
 pub mod watch;
 

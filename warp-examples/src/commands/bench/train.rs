@@ -112,6 +112,8 @@ pub(super) fn command_line() -> String {
 pub(super) fn configurations(args: &BenchArgs, registry: &Registry) -> Result<Vec<TrainConfig>> {
     // Nothing is saved, so nothing has to end where it would be.
     let mut sets = vec!["checkpoint_steps=0".to_string()];
+    // A curve is a run of so many steps: shares in schedules are shares of them.
+    sets.extend(args.curve_steps.map(|n| format!("total_steps={n}")));
     sets.extend_from_slice(&args.set);
     let one = |count: Option<usize>| {
         let mut sets = sets.clone();
