@@ -1,7 +1,6 @@
 //! The whole `warp` command as a library.
 #![doc = include_str!("../README.md")]
 
-pub mod basis;
 mod cli;
 pub mod commands;
 pub mod defaults;

@@ -55,6 +55,7 @@ pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<T
     table.insert("env_id".into(), env.into());
     let mut config = TrainConfig::resolve(&table, registry)?;
     crate::pool_file::attach(&mut config)?;
+    warp_train::begin::read(&mut config)?;
     Ok(config)
 }
 
