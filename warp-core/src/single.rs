@@ -313,7 +313,7 @@ fn with_view<E: Env>(fields: &mut [FieldData], work: impl FnOnce(&mut crate::Vie
     }
 }
 
-/// Hands out the fields in order, which is how `State::view` asks for them.
+/// Hands out the fields in order.
 struct FieldIter<'a>(std::slice::IterMut<'a, FieldData>);
 
 impl<'a> FieldIter<'a> {
@@ -329,7 +329,7 @@ impl<'a> FieldIter<'a> {
 }
 
 impl<'a> FieldSource<'a> for FieldIter<'a> {
-    fn bits(&mut self, _field: usize) -> u32 {
+    fn bits(&mut self) -> u32 {
         match self.0.next() {
             Some(FieldData::F32(v)) => v[0].bits(),
             Some(FieldData::I32(v)) => v[0].bits(),
@@ -337,10 +337,10 @@ impl<'a> FieldSource<'a> for FieldIter<'a> {
             None => 0,
         }
     }
-    fn scalar<T: Bits>(&mut self, _field: usize) -> &'a mut T {
+    fn scalar<T: Bits>(&mut self) -> &'a mut T {
         &mut self.next_as()[0]
     }
-    fn row<T: Bits>(&mut self, _field: usize) -> &'a mut [T] {
+    fn row<T: Bits>(&mut self) -> &'a mut [T] {
         self.next_as()
     }
 }

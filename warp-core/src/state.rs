@@ -49,14 +49,36 @@ impl std::fmt::Display for DType {
     }
 }
 
-/// A four-byte element of a state or of parameters.
-pub trait Bits: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
+/// A four-byte element of a state or of parameters: f32, i32 or u32. Sealed, since executors keep
+/// elements as 32 bits of which every pattern is a value:
+///
+/// ```compile_fail
+/// #[derive(Debug, Clone, Copy, Default)]
+/// struct Wide([u64; 4]);
+/// impl warp_core::Bits for Wide {
+///     const DTYPE: warp_core::DType = warp_core::DType::F32;
+///     fn from_bits(_: u32) -> Self {
+///         Self::default()
+///     }
+///     fn bits(self) -> u32 {
+///         0
+///     }
+/// }
+/// ```
+pub trait Bits: Copy + Default + Send + Sync + std::fmt::Debug + 'static + sealed::Sealed {
     /// Its dtype.
     const DTYPE: DType;
     /// The value with these bits.
     fn from_bits(bits: u32) -> Self;
     /// The value's bits.
     fn bits(self) -> u32;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for i32 {}
+    impl Sealed for u32 {}
 }
 
 impl Bits for f32 {
@@ -122,19 +144,22 @@ pub trait Scalars: Record {
 
 /// Where the fields of one replica come from; implemented by whatever stores them.
 ///
-/// A body's view is built by asking for every field once, in the order of declaration.
+/// Every call yields the next field in the order of declaration, so that no field can be asked for
+/// twice. A source panics if there is none left, if the field is of another type, or if a state by
+/// value asks for a place.
 pub trait FieldSource<'a> {
-    /// The bits of scalar field `field`.
-    fn bits(&mut self, field: usize) -> u32;
-    /// The place of scalar field `field`.
-    fn scalar<T: Bits>(&mut self, field: usize) -> &'a mut T;
-    /// The elements of row field `field`, flat.
-    fn row<T: Bits>(&mut self, field: usize) -> &'a mut [T];
+    /// The bits of the next field, a scalar.
+    fn bits(&mut self) -> u32;
+    /// The place of the next field, a scalar.
+    fn scalar<T: Bits>(&mut self) -> &'a mut T;
+    /// The elements of the next field, flat.
+    fn row<T: Bits>(&mut self) -> &'a mut [T];
 }
 
 /// The state of one replica of an environment; made by [`state!`](macro@crate::state).
 pub trait State: Record + 'static {
-    /// Whether all fields are scalars, so that the state is passed by value.
+    /// Whether all fields are scalars, so that the state is passed by value: its view is then built
+    /// from bits alone, and only then saved.
     const SCALARS: bool;
     /// What bodies work on: the struct itself, or references into the replica's rows.
     type View<'a>;
@@ -176,11 +201,7 @@ macro_rules! state {
 
             #[inline(always)]
             fn view<'a>(source: &mut impl $crate::FieldSource<'a>) -> $name {
-                let mut field = 0..;
-                $name { $($field: {
-                    let bits = source.bits(field.next().unwrap_or(0));
-                    <$ty as $crate::Bits>::from_bits(bits)
-                },)* }
+                $name { $($field: <$ty as $crate::Bits>::from_bits(source.bits()),)* }
             }
 
             #[inline(always)]
@@ -209,8 +230,7 @@ macro_rules! state {
 
             #[inline(always)]
             fn view<'a>(source: &mut impl $crate::FieldSource<'a>) -> $name<'a> {
-                let mut field = 0..;
-                $name { $($field: $crate::__view_of!(source, field.next().unwrap_or(0), $ty),)* }
+                $name { $($field: $crate::__view_of!(source, $ty),)* }
             }
 
             #[inline(always)]
@@ -271,10 +291,10 @@ macro_rules! __view_type {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __view_of {
-    ($source:ident, $index:expr, [$ty:ident; $($dim:ident),+]) => {
-        $source.row::<$ty>($index)
+    ($source:ident, [$ty:ident; $($dim:ident),+]) => {
+        $source.row::<$ty>()
     };
-    ($source:ident, $index:expr, $ty:ident) => {
-        $source.scalar::<$ty>($index)
+    ($source:ident, $ty:ident) => {
+        $source.scalar::<$ty>()
     };
 }

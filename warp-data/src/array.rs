@@ -1,6 +1,7 @@
 //! One array: a typed, shaped, reference-counted block of host memory whose address never changes.
 #![expect(unsafe_code, reason = "owns raw memory, so that executors and tensor libraries share it")]
 
+use crate::store::bytes_of;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -35,19 +36,17 @@ pub struct Array {
     name: Arc<str>,
     dtype: DType,
     shape: Arc<[usize]>,
+    /// Number of elements: the shape's product, which is known to fit.
+    len: usize,
     memory: Arc<Memory>,
 }
 
 impl Array {
-    /// Zeros of `shape`.
+    /// Zeros of `shape`, whose size the plan has found to be free.
     pub(crate) fn zeros(name: &str, dtype: DType, shape: &[usize]) -> Self {
-        let bytes = shape.iter().product::<usize>() * dtype.size();
-        Self {
-            name: name.into(),
-            dtype,
-            shape: shape.into(),
-            memory: Arc::new(Memory::zeros(bytes)),
-        }
+        let bytes = usize::try_from(bytes_of(dtype, shape)).unwrap_or(usize::MAX);
+        let memory = Arc::new(Memory::zeros(bytes));
+        Self { name: name.into(), dtype, shape: shape.into(), len: bytes / dtype.size(), memory }
     }
 
     /// Its name.
@@ -71,7 +70,7 @@ impl Array {
     /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        self.len
     }
 
     /// Whether it has no elements.
@@ -83,7 +82,8 @@ impl Array {
     /// Number of elements in one entry of the first dimension.
     #[must_use]
     pub fn row_len(&self) -> usize {
-        self.shape.iter().skip(1).product()
+        // It fits, unless there is no entry at all.
+        self.shape.iter().skip(1).fold(1, |n, size| n.saturating_mul(*size))
     }
 
     /// Where it lies: valid as long as any handle lives, and never moved. Reading or writing
@@ -99,7 +99,7 @@ impl Array {
         // SAFETY: the memory is aligned to 64, holds `len` elements of T's dtype, was initialised
         // with zeros and lives as long as `self`. The store hands out `&` only from `&Store` and
         // `&mut` only from `&mut Store`; executors write through `as_ptr` only while they hold the
-        // store mutably.
+        // store mutably, and lend no `&mut Store`, through which another could take its place.
         unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), self.len()) }
     }
 

@@ -12,5 +12,5 @@ pub mod store;
 pub use array::{Array, Element};
 pub use error::{Error, Result};
 pub use log::Log;
-pub use store::{ArrayId, Plan, Store};
+pub use store::{ArrayId, Plan, Store, StoreMut};
 pub use warp_core::DType;

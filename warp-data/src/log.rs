@@ -126,7 +126,8 @@ impl Log {
 
     fn copy<T: Element>(&mut self, from: &Store, source: ArrayId, target: ArrayId) {
         let (row_len, source) = (from.array(source).row_len(), from.slice::<T>(source));
-        let target = self.store.slice_mut::<T>(target);
+        let mut store = self.store.edit();
+        let target = store.slice_mut::<T>(target);
         for (at, elements) in self.plan.copies(self.recorded, row_len) {
             target[at..at + elements.len()].copy_from_slice(&source[elements]);
         }
@@ -171,8 +172,8 @@ mod tests {
         let mut log = Log::new(&store, &["x", "done"], &[2, 3, 0], 2).unwrap();
         for step in 0..2u8 {
             let x = |i: usize| f32::from(step) * 10.0 + i as f32;
-            store.push("x", &(0..8).map(x).collect::<Vec<_>>()).unwrap();
-            store.push("done", &[0, 1, 2 + step, 3]).unwrap();
+            store.edit().push("x", &(0..8).map(x).collect::<Vec<_>>()).unwrap();
+            store.edit().push("done", &[0, 1, 2 + step, 3]).unwrap();
             assert_eq!(log.recorded(), usize::from(step));
             log.record(&store).unwrap();
         }

@@ -57,13 +57,11 @@ impl Plan {
         &self.arrays
     }
 
-    /// Bytes of all arrays together.
+    /// Bytes of all arrays together; `u128::MAX` for more than that.
     #[must_use]
     pub fn bytes(&self) -> u128 {
-        let size = |(_, dtype, shape): &(String, DType, Vec<usize>)| {
-            shape.iter().map(|n| *n as u128).product::<u128>() * dtype.size() as u128
-        };
-        self.arrays.iter().map(size).sum()
+        let size = |(_, dtype, shape): &(String, DType, Vec<usize>)| bytes_of(*dtype, shape);
+        self.arrays.iter().map(size).fold(0, u128::saturating_add)
     }
 
     /// Allocates the arrays, all zeros.
@@ -76,6 +74,14 @@ impl Plan {
             |(name, dtype, shape): &(String, DType, Vec<usize>)| Array::zeros(name, *dtype, shape);
         Ok(Store { arrays: self.arrays.iter().map(array).collect() })
     }
+}
+
+/// Bytes of an array; `u128::MAX` for more than that.
+pub(crate) fn bytes_of(dtype: DType, shape: &[usize]) -> u128 {
+    if shape.contains(&0) {
+        return 0;
+    }
+    shape.iter().fold(dtype.size() as u128, |bytes, n| bytes.saturating_mul(*n as u128))
 }
 
 /// Named arrays on the host.
@@ -123,6 +129,60 @@ impl Store {
         Ok(self.slice(id))
     }
 
+    /// The elements of an array by number, row-major.
+    ///
+    /// # Panics
+    /// If `T` is not its element type: who holds an [`ArrayId`] knows what it declared.
+    #[must_use]
+    pub fn slice<T: Element>(&self, id: ArrayId) -> &[T] {
+        self.arrays[id.0].elements()
+    }
+
+    /// The numbers, to be changed.
+    pub fn edit(&mut self) -> StoreMut<'_> {
+        StoreMut(self)
+    }
+
+    fn check_type<T: Element>(&self, id: ArrayId) -> Result<()> {
+        let array = self.array(id);
+        if array.dtype() == T::DTYPE {
+            return Ok(());
+        }
+        Err(Error::WrongType {
+            name: array.name().into(),
+            shape: array.shape().to_vec(),
+            held: array.dtype(),
+            asked: T::DTYPE,
+        })
+    }
+}
+
+/// The numbers of a store, to be changed; the arrays themselves can't be, so whoever has pointers
+/// into them may lend this out. Everything that [`Store`] reads is there too.
+///
+/// Two stores are never exchanged through it:
+///
+/// ```
+/// use warp_data::{DType, Plan};
+/// let mut plan = Plan::new();
+/// let x = plan.add("x", DType::I32, &[2])?;
+/// let (mut one, mut two) = (plan.allocate()?, plan.allocate()?);
+/// std::mem::swap(&mut one.edit(), &mut two.edit());
+/// one.edit().slice_mut::<i32>(x).fill(1);
+/// assert_eq!((one.slice::<i32>(x), two.slice::<i32>(x)), (&[1, 1][..], &[0, 0][..]));
+/// # Ok::<(), warp_data::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StoreMut<'a>(&'a mut Store);
+
+impl std::ops::Deref for StoreMut<'_> {
+    type Target = Store;
+    fn deref(&self) -> &Store {
+        self.0
+    }
+}
+
+impl StoreMut<'_> {
     /// The elements of an array by name, to be changed.
     ///
     /// # Errors
@@ -152,34 +212,12 @@ impl Store {
         })
     }
 
-    /// The elements of an array by number, row-major.
-    ///
-    /// # Panics
-    /// If `T` is not its element type: who holds an [`ArrayId`] knows what it declared.
-    #[must_use]
-    pub fn slice<T: Element>(&self, id: ArrayId) -> &[T] {
-        self.arrays[id.0].elements()
-    }
-
     /// The elements of an array by number, to be changed.
     ///
     /// # Panics
     /// As [`Store::slice`].
     pub fn slice_mut<T: Element>(&mut self, id: ArrayId) -> &mut [T] {
-        self.arrays[id.0].elements_mut()
-    }
-
-    fn check_type<T: Element>(&self, id: ArrayId) -> Result<()> {
-        let array = self.array(id);
-        if array.dtype() == T::DTYPE {
-            return Ok(());
-        }
-        Err(Error::WrongType {
-            name: array.name().into(),
-            shape: array.shape().to_vec(),
-            held: array.dtype(),
-            asked: T::DTYPE,
-        })
+        self.0.arrays[id.0].elements_mut()
     }
 }
 
@@ -198,8 +236,8 @@ mod tests {
     fn arrays_are_updated_in_place_and_never_move() {
         let mut store = two_arrays().allocate().unwrap();
         let before = store.array(store.id("x").unwrap()).as_ptr();
-        store.push("x", &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
-        store.get_mut::<u8>("flag").unwrap()[2] = 1;
+        store.edit().push("x", &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        store.edit().get_mut::<u8>("flag").unwrap()[2] = 1;
         assert_eq!(store.get::<f32>("x").unwrap()[5], 6.0);
         assert_eq!(store.get::<u8>("flag").unwrap(), [0, 0, 1]);
         assert_eq!(store.array(store.id("x").unwrap()).as_ptr(), before);
@@ -209,7 +247,7 @@ mod tests {
     #[test]
     fn a_handle_keeps_the_memory_alive() {
         let mut store = two_arrays().allocate().unwrap();
-        store.push("flag", &[7u8, 8, 9]).unwrap();
+        store.edit().push("flag", &[7u8, 8, 9]).unwrap();
         let handle = store.array(store.id("flag").unwrap()).clone();
         drop(store);
         assert_eq!(handle.elements::<u8>(), [7, 8, 9]);
@@ -228,7 +266,7 @@ mod tests {
             "there is no array \"y\"; there are x, flag"
         );
         assert_eq!(
-            store.push("x", &[0.0f32]).unwrap_err().to_string(),
+            store.edit().push("x", &[0.0f32]).unwrap_err().to_string(),
             "array \"x\" of shape [3, 2] has 6 elements, but 1 were given"
         );
     }
@@ -239,5 +277,22 @@ mod tests {
         plan.add("huge", DType::F32, &[usize::MAX / 8, 16]).unwrap();
         let error = plan.allocate().unwrap_err().to_string();
         assert!(error.contains("lower num_envs"), "{error}");
+    }
+
+    #[test]
+    fn sizes_that_no_number_holds_are_refused_too() {
+        // Together 2^128 bytes, which is nothing at all if the sum wraps.
+        let mut plan = Plan::new();
+        plan.add("one", DType::F32, &[1 << 62]).unwrap();
+        plan.add("rest", DType::F32, &[1 << 62, usize::MAX]).unwrap();
+        assert_eq!(plan.bytes(), u128::MAX);
+        assert!(plan.allocate().is_err());
+        let mut plan = Plan::new();
+        plan.add("huge", DType::U8, &[1 << 43, 1 << 43, 1 << 42]).unwrap();
+        assert!(plan.allocate().is_err());
+        // Nothing of anything is nothing.
+        let mut plan = Plan::new();
+        let none = plan.add("none", DType::F32, &[usize::MAX, usize::MAX, 0]).unwrap();
+        assert!(plan.allocate().unwrap().slice::<f32>(none).is_empty());
     }
 }

@@ -1,9 +1,6 @@
 //! Default configurations, embedded: what `warp train ENV` does when nothing else is said.
 
-use crate::settings;
-use anyhow::Context;
-use warp_core::toml::{Table, Value};
-use warp_func::Entry;
+use warp_core::toml::Table;
 
 /// By environment and, where it matters, algorithm. The first one of an environment is its default.
 const DEFAULTS: [(&str, &str, &str); 13] = [
@@ -22,29 +19,25 @@ const DEFAULTS: [(&str, &str, &str); 13] = [
     ("tag_continuous", "a2c", include_str!("../configs/tag_continuous-a2c.toml")),
 ];
 
-/// The default configuration of the environment `entry`, for `algorithm` if one is named: what the
-/// registry has for it, else what is embedded here.
+/// The default configuration of `env`, for `algorithm` if one is named.
 ///
-/// An environment without one gets its name and the trainer's defaults.
+/// An environment without one (a user's own) gets its name and the trainer's defaults.
 ///
 /// # Errors
-/// A text that is not TOML; a test rules it out for those that are embedded.
-pub fn default_table(entry: &Entry, algorithm: Option<&str>) -> anyhow::Result<Table> {
-    for text in &entry.training {
-        let table = settings::parse(text)
-            .with_context(|| format!("the default configuration of {}", entry.name))?;
-        let own = table.get("algorithm").and_then(Value::as_str).unwrap_or("ppo");
-        if algorithm.is_none_or(|algorithm| algorithm == own) {
-            return Ok(table);
-        }
-    }
-    let fits = |known: &&(&str, &str, &str)| {
-        known.0 == entry.name && algorithm.is_none_or(|algorithm| algorithm == known.1)
+/// An embedded file that is not TOML, which a test rules out.
+pub fn default_table(env: &str, algorithm: Option<&str>) -> anyhow::Result<Table> {
+    let fits = |entry: &&(&str, &str, &str)| {
+        entry.0 == env && algorithm.is_none_or(|algorithm| algorithm == entry.1)
     };
     match DEFAULTS.iter().find(fits) {
         Some((_, _, text)) => Ok(text.parse()?),
-        None => Ok([("env_id".to_string(), entry.name.into())].into_iter().collect()),
+        None => Ok([("env_id".to_string(), env.into())].into_iter().collect()),
     }
+}
+
+/// The algorithms for which `env` has a default configuration, its default first.
+pub fn algorithms(env: &str) -> impl Iterator<Item = &'static str> {
+    DEFAULTS.iter().filter(move |entry| entry.0 == env).map(|entry| entry.1)
 }
 
 #[cfg(test)]
@@ -55,8 +48,7 @@ mod tests {
     fn every_default_is_a_complete_configuration() {
         let registry = warp_envs::registry();
         for (env, algorithm, _) in DEFAULTS {
-            let entry = registry.get(env).unwrap();
-            let table = default_table(entry, Some(algorithm)).unwrap();
+            let table = default_table(env, Some(algorithm)).unwrap();
             let config = warp_train::TrainConfig::resolve(&table, &registry).unwrap();
             assert_eq!((config.run.env_id.as_str(), config.algorithm().as_str()), (env, algorithm));
             // What is written down reads back as the same.
@@ -64,6 +56,50 @@ mod tests {
             let again =
                 warp_train::TrainConfig::resolve(&text.parse().unwrap(), &registry).unwrap();
             assert_eq!(again.to_toml(registry.get(env).unwrap().fields), text);
+        }
+    }
+
+    /// Checks the points of `key` of the policies whose names begin with `policy`.
+    fn check(target: (&str, &str), sets: &[&str], policy: &str, key: &str, points: &[(u64, f64)]) {
+        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        let sets = [&sets[..], &[format!("algorithm={}", target.1)]].concat();
+        let config = crate::settings::configure(target.0, &sets, &warp_envs::registry()).unwrap();
+        let wanted = warp_train::Schedule::points(points.to_vec()).unwrap();
+        let mut found =
+            config.policies.iter().filter(|plan| plan.name.starts_with(policy)).peekable();
+        assert!(found.peek().is_some());
+        for plan in found {
+            let schedules = plan.config.schedules();
+            assert!(schedules.contains(&(key, &wanted)), "{target:?} {key}: {schedules:?}");
+        }
+    }
+
+    #[test]
+    fn shares_come_to_the_steps_that_the_documented_results_had() {
+        let rate = "learning_rate";
+        for (env, algorithm, first, end, last) in [
+            ("cartpole", "ppo", 2.5e-3, 500_000, 0.0),
+            ("cartpole", "a2c", 3e-3, 500_000, 0.0),
+            ("acrobot", "ppo", 1e-3, 500_000, 0.0),
+            ("mountain_car", "ppo", 1e-3, 1_000_000, 0.0),
+            ("continuous_mountain_car", "ppo", 1e-3, 500_000, 0.0),
+            ("pendulum", "ppo", 1e-3, 300_000, 0.0),
+            ("catalysis", "ppo", 2e-3, 2_000_000, 0.0),
+            ("catalysis_two_atoms", "ppo", 2e-3, 2_000_000, 0.0),
+            ("covid19", "ppo", 2e-3, 162_000, 2e-4),
+            ("tag_gridworld", "ppo", 3e-3, 640_000, 3e-4),
+            ("tag_gridworld", "a2c", 2e-3, 1_280_000, 1e-4),
+        ] {
+            check((env, algorithm), &[], "", rate, &[(0, first), (end, last)]);
+        }
+        check(("catalysis", "ppo"), &[], "", "ent_coef", &[(0, 1.0), (1_600_000, 0.0)]);
+        for algorithm in ["ppo", "a2c"] {
+            let tag = ("tag_continuous", algorithm);
+            let late = [(0, 0.0), (240_000, 0.0), (240_001, 3e-3), (400_000, 3e-4)];
+            check(tag, &[], "tagger", rate, &late);
+            check(tag, &[], "runner", rate, &[(0, 3e-3), (240_000, 3e-4), (240_001, 0.0)]);
+            let short = [(0, 3e-3), (36_000, 3e-4), (36_001, 0.0)];
+            check(tag, &["total_steps=60000"], "runner", rate, &short);
         }
     }
 }

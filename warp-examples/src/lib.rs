@@ -1,6 +1,7 @@
 //! The whole `warp` command as a library.
 #![doc = include_str!("../README.md")]
 
+pub mod basis;
 mod cli;
 pub mod commands;
 pub mod defaults;

@@ -1,5 +1,6 @@
 //! From the command line to a configuration: defaults, then a file, then `--set`.
 
+use crate::basis::Basis;
 use crate::yaml;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -15,6 +16,18 @@ use warp_train::TrainConfig;
 /// # Errors
 /// A name, file, key or value that does not fit.
 pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<TrainConfig> {
+    Ok(configure_with_basis(target, sets, registry)?.0)
+}
+
+/// The same, with what the configuration stands on.
+///
+/// # Errors
+/// As [`configure`].
+pub fn configure_with_basis(
+    target: &str,
+    sets: &[String],
+    registry: &Registry,
+) -> Result<(TrainConfig, Basis)> {
     let is_yaml = yaml::is_yaml(target);
     let is_file = is_yaml || target.ends_with(".toml");
     let given = match target {
@@ -39,24 +52,30 @@ pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<T
         }
         target.to_string()
     };
-    let entry = registry.get(&env)?;
+    registry.get(&env)?;
+    let algorithm = text("algorithm");
     // What a file of the original leaves out has the original's defaults.
     let mut table = if is_yaml {
         Table::new()
     } else {
-        crate::defaults::default_table(entry, text("algorithm").as_deref())?
+        crate::defaults::default_table(&env, algorithm.as_deref())?
     };
     if given.contains_key("policy") {
         // A file that lists policies lists all of them.
         table.remove("policy");
     }
+    let basis = if is_yaml {
+        Basis::Original { file: target.into() }
+    } else {
+        let file = is_file.then_some(target);
+        Basis::of(file, (&env, algorithm.as_deref()), &table, [&given, &overrides])
+    };
     merge(&mut table, given);
     merge(&mut table, overrides);
     table.insert("env_id".into(), env.into());
     let mut config = TrainConfig::resolve(&table, registry)?;
     crate::pool_file::attach(&mut config)?;
-    warp_train::begin::read(&mut config)?;
-    Ok(config)
+    Ok((config, basis))
 }
 
 fn read_yaml(path: &str, registry: &Registry) -> Result<Table> {
@@ -86,22 +105,44 @@ pub fn parse(text: &str) -> Result<Table> {
 }
 
 /// Puts `key=value` into `table`; a value that is not TOML is a text.
-fn set_key(table: &mut Table, set: &str) -> Result<()> {
+///
+/// # Errors
+/// As [`split`] and [`insert`].
+pub fn set_key(table: &mut Table, set: &str) -> Result<()> {
+    let (key, value) = split(set)?;
+    insert(table, key, parse_value(value)).with_context(|| format!("--set {set}"))
+}
+
+/// The key and the value of `key=value`.
+///
+/// # Errors
+/// A text without `=`.
+pub fn split(set: &str) -> Result<(&str, &str)> {
     let Some((key, value)) = set.split_once('=') else {
         bail!("--set {set}: expected key=value");
     };
-    insert(table, key.trim(), parse_value(value)).with_context(|| format!("--set {set}"))
+    Ok((key.trim(), value))
 }
 
-/// A value as the command line has it: TOML, or else a text.
+/// A value as the command line has it: TOML, or else a text. Shares such as `60%` need no quotes,
+/// which a shell takes away.
 #[must_use]
 pub fn parse_value(text: &str) -> Value {
     let text = text.trim();
-    let parsed = format!("value = {text}").parse::<Table>();
-    match parsed.ok().and_then(|mut table| table.remove("value")) {
-        Some(parsed) => parsed,
-        None => Value::String(text.into()),
-    }
+    let parse = |text: &str| format!("value = {text}").parse::<Table>().ok()?.remove("value");
+    let parsed = parse(text).or_else(|| parse(&quote_shares(text)));
+    parsed.unwrap_or_else(|| Value::String(text.into()))
+}
+
+/// `[[0%, 1.0]]` as `[["0%", 1.0]]`.
+fn quote_shares(text: &str) -> String {
+    let part = |part: &str| match part.trim_start_matches(['[', ' ']) {
+        share if share.ends_with('%') => {
+            format!("{}\"{share}\"", &part[..part.len() - share.len()])
+        }
+        _ => part.into(),
+    };
+    text.split(',').map(part).collect::<Vec<String>>().join(",")
 }
 
 /// Puts `value` into `table`; the key may have dots.
@@ -163,27 +204,16 @@ mod tests {
     }
 
     #[test]
-    fn defaults_of_the_registry_come_before_those_that_are_embedded() {
-        let text = "num_envs = 7\ngamma = 0.5";
-        let a2c = "algorithm = \"a2c\"\nnum_envs = 9";
-        let registry = warp_envs::registry()
-            .with_defaults::<warp_envs::cartpole::CartPole>(text)
-            .with_defaults::<warp_envs::cartpole::CartPole>(a2c);
-        let config = |sets: &[&str]| {
-            let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
-            configure("cartpole", &sets, &registry).map(|config| config.run.num_envs)
-        };
-        assert_eq!(config(&[]).unwrap(), 7);
-        assert_eq!(config(&["algorithm=a2c"]).unwrap(), 9);
-        assert_eq!(config(&["algorithm=a2c", "num_envs=3"]).unwrap(), 3);
-        let broken =
-            warp_envs::registry().with_defaults::<warp_envs::cartpole::CartPole>("gamma = = 1");
-        let error = format!("{:#}", configure("cartpole", &[], &broken).unwrap_err());
-        assert!(error.starts_with("the default configuration of cartpole: line 1: "), "{error}");
+    fn a_broken_file_is_refused_with_its_line() {
+        assert!(format!("{:#}", parse("a = 1\nb = = 2\n").unwrap_err()).starts_with("line 2: "));
     }
 
     #[test]
-    fn a_broken_file_is_refused_with_its_line() {
-        assert!(format!("{:#}", parse("a = 1\nb = = 2\n").unwrap_err()).starts_with("line 2: "));
+    fn shares_need_no_quotes_on_the_command_line() {
+        let quoted = parse_value(r#"[["0%", 1e-3], ["60 %", 0.5],["100%", 0]]"#);
+        assert_eq!(parse_value("[[0%, 1e-3], [60 %, 0.5],[100%, 0]]"), quoted);
+        assert_eq!(quoted[1][0].as_str(), Some("60 %"));
+        assert_eq!(parse_value("50%"), Value::from("50%"));
+        assert_eq!(parse_value("a, 50%]"), Value::from("a, 50%]"));
     }
 }

@@ -56,6 +56,10 @@ fn every_stop_on_the_way_changes_nothing() {
             "num_minibatches=1",
             "--set",
             "checkpoint_steps=100",
+            "--set",
+            "policy.tagger.learning_rate=0.003",
+            "--set",
+            "policy.runner.learning_rate=[[0, 3e-3], [500, 1e-3]]",
             "--steps",
             steps,
             "--out",
@@ -140,9 +144,22 @@ fn what_comes_from_the_run_is_not_accepted_again() {
     let folder = Folder::new("conflicts");
     folder.train(&["--steps", "128", "--out", "run"]);
     let before = folder.files("run");
-    for more in [&["cartpole"][..], &["--seed", "1"], &["--envs", "4"], &["--set", "gamma=0.5"]] {
+    for (more, words) in [
+        (&["cartpole"][..], "cannot be used with"),
+        (&["--seed", "1"], "cannot be used with"),
+        (&["--envs", "4"], "cannot be used with"),
+        (&["--set", "num_envs=4"], "--set num_envs=4: num_envs can't change when a run goes on"),
+        (&["--set", "hidden=[9]"], "hidden can't change"),
+        (&["--set", "env.episode_length=9"], "env.episode_length can't change"),
+        (&["--set", "policy.pole.groups=[]"], "policy.pole.groups can't change"),
+        (&["--set", "gama=0.5"], "the nearest known key is \"gamma\""),
+        (&["--set", "gamma=2"], "gamma = 2"),
+        (&["--set", "gamma"], "expected key=value"),
+        (&["--set", "total_steps=100"], "--steps 100: the run in \"run\" has done 128 already"),
+    ] {
         let said = folder.warp(&[&["train", "--resume", "run"], more].concat());
         assert_eq!(said.code, Some(2), "{more:?}: {said:?}");
+        assert!(said.stderr.contains(words), "{more:?}: {said:?}");
     }
     assert!(folder.files("run") == before);
 }

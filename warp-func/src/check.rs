@@ -127,7 +127,8 @@ pub(crate) fn random_actions(envs: &mut dyn VecEnv, seed: u64, step: u32) {
                 let row = replica * group.n_agents + agent;
                 let width = group.action.action_width();
                 if let Space::Box { low, high, .. } = &group.action {
-                    let out = envs.store_mut().slice_mut::<f32>(ids.action[g]);
+                    let mut store = envs.store_mut();
+                    let out = store.slice_mut::<f32>(ids.action[g]);
                     for (d, value) in out[row * width..][..width].iter_mut().enumerate() {
                         *value = draw.uniform_in(low[d].max(-10.0), high[d].min(10.0));
                     }
@@ -140,8 +141,8 @@ pub(crate) fn random_actions(envs: &mut dyn VecEnv, seed: u64, step: u32) {
                     while mask.as_ref().is_some_and(|mask| mask[offset + pick] == 0) {
                         pick = (pick + 1) % size;
                     }
-                    let out = envs.store_mut().slice_mut::<i32>(ids.action[g]);
-                    out[row * width + head] = pick as i32;
+                    let mut store = envs.store_mut();
+                    store.slice_mut::<i32>(ids.action[g])[row * width + head] = pick as i32;
                     offset += size;
                 }
             }

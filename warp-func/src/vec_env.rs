@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::pool::PoolSource;
 use std::ops::Range;
 use warp_core::EnvSpec;
-use warp_data::{ArrayId, Store};
+use warp_data::{ArrayId, Store, StoreMut};
 
 /// How replicas are run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,8 +140,8 @@ pub trait VecEnv: Send {
     fn options(&self) -> &VecOptions;
     /// All arrays.
     fn store(&self) -> &Store;
-    /// All arrays, to be changed.
-    fn store_mut(&mut self) -> &mut Store;
+    /// The numbers of all arrays, to be changed. The arrays themselves stay the executor's.
+    fn store_mut(&mut self) -> StoreMut<'_>;
     /// The numbers of the common arrays.
     fn ids(&self) -> &ArrayIds;
 

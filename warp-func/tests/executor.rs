@@ -357,7 +357,7 @@ fn goes_on_from_its_arrays<E: Env>(config: &E::Config) {
     );
     run(&mut second, 5);
     for id in first.ids().persistent().collect::<Vec<_>>() {
-        let (from, to) = (first.store(), second.store_mut());
+        let (from, mut to) = (first.store(), second.store_mut());
         match from.array(id).dtype() {
             DType::F32 => to.slice_mut::<f32>(id).copy_from_slice(from.slice(id)),
             DType::I32 => to.slice_mut::<i32>(id).copy_from_slice(from.slice(id)),

@@ -84,7 +84,8 @@ fn steps(envs: &mut dyn VecEnv, sizes: &[Vec<i32>], n: i32) -> usize {
                 envs.store_mut().slice_mut::<f32>(id).fill(push);
                 continue;
             }
-            let actions = envs.store_mut().slice_mut::<i32>(id).iter_mut();
+            let mut store = envs.store_mut();
+            let actions = store.slice_mut::<i32>(id).iter_mut();
             for (i, (action, size)) in actions.zip(sizes.iter().cycle()).enumerate() {
                 *action = (i as i32 + step) / 3 % size;
             }

@@ -173,7 +173,7 @@ fn goes_on<E: Env>(config: &E::Config, pool: &PoolSource) {
     run(&mut second, 5);
     for id in first.ids().persistent().collect::<Vec<_>>() {
         assert!(!first.store().array(id).name().starts_with("pool."), "it is made anew");
-        let (from, to) = (first.store(), second.store_mut());
+        let (from, mut to) = (first.store(), second.store_mut());
         match from.array(id).dtype() {
             DType::F32 => to.slice_mut::<f32>(id).copy_from_slice(from.slice(id)),
             DType::I32 => to.slice_mut::<i32>(id).copy_from_slice(from.slice(id)),

@@ -263,7 +263,7 @@ impl Checkpoint {
             let bytes = view.data();
             let words =
                 || bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-            let store = envs.store_mut();
+            let mut store = envs.store_mut();
             match array.dtype() {
                 DType::F32 => fill(store.slice_mut(id), words().map(f32::from_bits)),
                 DType::I32 => fill(store.slice_mut(id), words().map(|w| w as i32)),

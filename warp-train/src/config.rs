@@ -2,13 +2,13 @@
 //! policy's own under `policy.<name>.`.
 //!
 //! Names are CleanRL's. A key of [`PolicyConfig`] at the top level holds for every policy that does
-//! not set it itself. Nothing depends on `total_steps`: schedules carry their own steps, so a run
-//! that is continued equals a longer one.
+//! not set it itself. Schedules may be given over shares of the run, which are resolved to steps
+//! first, by `total_steps`; nothing else depends on it, so a run that is continued equals a longer one
+//! with the same steps in its schedules.
 
 use crate::burn::Activation;
 pub use crate::choices::{ActionDistribution, Algorithm, Init, LogStd, Precision};
 use crate::error::{Error, Result};
-use crate::learner::LearnerState;
 pub use crate::plan::PolicyPlan;
 use crate::plan::{check_policy, plan_policies};
 use crate::schedule::Schedule;
@@ -30,7 +30,7 @@ warp_core::config! {
         /// Steps of every replica in one iteration, between two updates.
         pub num_steps: usize = 64,
         /// Environment steps, summed over replicas, after which the run ends (rounded up to whole
-        /// iterations). Nothing else depends on it.
+        /// iterations). Shares in schedules are shares of it; nothing else depends on it.
         pub total_steps: u64 = 1_000_000,
         /// Where episodes start: "fresh" draws anew for every replica and episode, "fixed" starts
         /// all of them alike, "pool" takes a row of a reset pool, drawn for every replica and episode.
@@ -58,12 +58,8 @@ warp_core::config! {
         pub algorithm: Algorithm = Algorithm::Ppo,
         /// Whether the policy learns; one that does not acts and is kept as it is.
         pub to_train: bool = true,
-        /// Run that the policy's weights start from, and what it normalises by, but not the state of
-        /// Adam: a run's folder, for its newest checkpoint, or one of its checkpoints. There the policy
-        /// has the same name, or is the only one. With to_train = false the policy stays as it was.
-        pub init_from: Option<String> = None,
-        /// Step size of Adam, which A2C has, too (Stable-Baselines3's has RMSProp): a number, or points
-        /// [step, value] joined by straight lines.
+        /// Step size of Adam: a number, or points [step, value] joined by straight lines. A step may be
+        /// a share of the run: [["0%", 0.001], ["100%", 0.0]]. Two points at one share are a jump.
         pub learning_rate: Schedule = Schedule::constant(2.5e-4),
         /// Discount per step.
         pub gamma: f64 = 0.99,
@@ -79,11 +75,9 @@ warp_core::config! {
         pub clip_coef: f64 = 0.2,
         /// PPO: whether the value may move only as far, too.
         pub clip_vloss: bool = true,
-        /// Weight of the entropy bonus: a number or points [step, value].
+        /// Weight of the entropy bonus: a number or points, as for learning_rate.
         pub ent_coef: Schedule = Schedule::constant(0.01),
-        /// Weight of the value loss: a number or points [step, value]. The loss is half the squared
-        /// error in PPO, as in CleanRL, and the whole squared error in A2C, as in WarpDrive and
-        /// Stable-Baselines3, so that one number weighs twice as much in A2C.
+        /// Weight of the value loss: a number or points, as for learning_rate.
         pub vf_coef: Schedule = Schedule::constant(0.5),
         /// Largest norm of the whole gradient; 0: not clipped.
         pub max_grad_norm: f64 = 0.5,
@@ -116,17 +110,45 @@ warp_core::config! {
         /// Continuous actions: the highest logarithm of the standard deviation.
         pub log_std_max: f64 = 2.0,
         /// Whether observations are brought to mean 0 and deviation 1, each number by itself, and cut
-        /// off at 10; by what rollouts before this one held, in the first one by the observations
-        /// that the environments begin with.
+        /// off at 10; by what rollouts before this one held.
         pub norm_obs: bool = false,
-        /// Whether rewards are divided by the standard deviation of the discounted return and cut off
-        /// at 10, as Stable-Baselines3 does it: the return takes in the last reward of an episode and
-        /// then starts from 0, terminated or truncated. (Gymnasium 1.x drops what came before the last
-        /// reward, and goes on where an episode is truncated.) Figures of episodes stay as they are.
+        /// Whether rewards are divided by the standard deviation of the discounted return (as in
+        /// Gymnasium's NormalizeReward) and cut off at 10. Figures of episodes stay as they are.
         pub norm_reward: bool = false,
         /// A2C, for comparison with WarpDrive: the last step of a rollout uses the value of its own
         /// observation as the return and ignores its reward, as the original does.
         pub compat_last_step: bool = false,
+    }
+}
+
+impl PolicyConfig {
+    /// The keys that may change over a run, by name.
+    #[must_use]
+    pub fn schedules(&self) -> [(&'static str, &Schedule); 3] {
+        [
+            ("learning_rate", &self.learning_rate),
+            ("ent_coef", &self.ent_coef),
+            ("vf_coef", &self.vf_coef),
+        ]
+    }
+
+    /// The same with the keys of `table`, for a run of `total_steps`.
+    pub(crate) fn with(mut self, table: &Table, total_steps: u64) -> warp_core::Result<Self> {
+        for (key, value) in table {
+            let schedule = match key.as_str() {
+                "learning_rate" => &mut self.learning_rate,
+                "ent_coef" => &mut self.ent_coef,
+                "vf_coef" => &mut self.vf_coef,
+                _ => {
+                    self.set(key, value)?;
+                    continue;
+                }
+            };
+            *schedule = Schedule::of_run(value, total_steps).map_err(|expected| {
+                warp_core::Error::WrongType { key: key.clone(), value: value.to_string(), expected }
+            })?;
+        }
+        Ok(self)
     }
 }
 
@@ -143,11 +165,10 @@ pub struct TrainConfig {
     pub spec: EnvSpec,
     /// The reset pool in `pool_file`, once it has been read; whoever opens files puts it here.
     pub pool: Option<Arc<ResetPool>>,
-    /// Weights and statistics of policies with `init_from`, once their runs have been read
-    /// ([`crate::begin::read`]).
-    pub begun: Option<Arc<LearnerState>>,
     base: PolicyConfig,
     own: Vec<(String, Table)>,
+    /// The policies' keys at the top level, as they were given: with shares in schedules.
+    given: Table,
 }
 
 impl TrainConfig {
@@ -156,8 +177,8 @@ impl TrainConfig {
     /// # Errors
     /// The first key that is unknown, of the wrong type, out of range or in conflict.
     pub fn resolve(table: &Table, registry: &Registry) -> Result<Self> {
-        let (mut run, mut base) = (RunConfig::default(), PolicyConfig::default());
-        let (mut env, mut own) = (Table::new(), Vec::new());
+        let mut run = RunConfig::default();
+        let (mut env, mut own, mut given) = (Table::new(), Vec::new(), Table::new());
         for (key, value) in table {
             match (key.as_str(), value) {
                 ("env", Value::Table(keys)) => env = keys.clone(),
@@ -168,15 +189,18 @@ impl TrainConfig {
                     )));
                 }
                 _ if is_field(RunConfig::fields(), key) => run.set(key, value)?,
-                _ if is_field(PolicyConfig::fields(), key) => base.set(key, value)?,
+                _ if is_field(PolicyConfig::fields(), key) => {
+                    given.insert(key.clone(), value.clone());
+                }
                 _ => return Err(warp_core::config::unknown_key(key, known_keys()).into()),
             }
         }
         check_run(&run)?;
+        let base = PolicyConfig::default().with(&given, run.total_steps)?;
         let (env, spec) = registry.get(&run.env_id)?.describe(&env)?;
-        let policies = plan_policies(&base, &own, &spec)?;
+        let policies = plan_policies(&base, &own, &spec, run.total_steps)?;
         policies.iter().try_for_each(|plan| check_policy(plan, &spec, &run))?;
-        Ok(Self { run, policies, env, spec, pool: None, begun: None, base, own })
+        Ok(Self { run, policies, env, spec, pool: None, base, own, given })
     }
 
     /// The algorithms in use, joined by `+` where policies differ.
@@ -221,24 +245,53 @@ impl TrainConfig {
         every > 0 && step > 0 && step.saturating_sub(before) / every != step / every
     }
 
-    /// As TOML, complete, with a comment before each key.
+    /// As TOML, complete, with a comment before each key; points of schedules lie at steps.
     #[must_use]
     pub fn to_toml(&self, env_fields: &[ConfigField]) -> String {
+        let own = |plan: &PolicyPlan, key: &str| plan.config.get(key);
+        self.write(env_fields, |key| self.base.get(key), own)
+    }
+
+    /// The same with schedules as they were given: over shares of a run that may still become longer.
+    #[must_use]
+    pub fn to_toml_as_given(&self, env_fields: &[ConfigField]) -> String {
+        let is_schedule = |key: &str| self.base.schedules().iter().any(|(name, _)| *name == key);
+        let given = |table: Option<&Table>, key: &str| {
+            table.filter(|_| is_schedule(key)).and_then(|table| table.get(key).cloned())
+        };
+        let base = |key: &str| given(Some(&self.given), key).or_else(|| self.base.get(key));
+        let own = |plan: &PolicyPlan, key: &str| {
+            given(self.own_keys(&plan.name), key).or_else(|| plan.config.get(key))
+        };
+        self.write(env_fields, base, own)
+    }
+
+    /// The keys that a policy sets itself, as they were given.
+    pub(crate) fn own_keys(&self, policy: &str) -> Option<&Table> {
+        self.own.iter().find(|(name, _)| name == policy).map(|(_, keys)| keys)
+    }
+
+    fn write(
+        &self,
+        env_fields: &[ConfigField],
+        base: impl Fn(&str) -> Option<Value>,
+        own: impl Fn(&PolicyPlan, &str) -> Option<Value>,
+    ) -> String {
         let mut text = String::new();
         write_keys(&mut text, RunConfig::fields(), |key| self.run.get(key));
         let shared = |f: &&ConfigField| f.name != "groups";
         let fields: Vec<_> = PolicyConfig::fields().iter().filter(shared).copied().collect();
-        write_keys(&mut text, &fields, |key| self.base.get(key));
+        write_keys(&mut text, &fields, base);
         let _ = writeln!(text, "[env]");
         write_keys(&mut text, env_fields, |key| self.env.get(key).cloned());
         for plan in &self.policies {
             let _ = writeln!(text, "[policy.{}]", plan.name);
-            let own = self.own.iter().find(|(name, _)| *name == plan.name);
+            let keys = self.own_keys(&plan.name);
             let is_own = |f: &&ConfigField| {
-                f.name == "groups" || own.is_some_and(|o| o.1.contains_key(f.name))
+                f.name == "groups" || keys.is_some_and(|keys| keys.contains_key(f.name))
             };
             let fields: Vec<_> = PolicyConfig::fields().iter().filter(is_own).copied().collect();
-            write_keys(&mut text, &fields, |key| plan.config.get(key));
+            write_keys(&mut text, &fields, |key| own(plan, key));
         }
         text.truncate(text.trim_end().len());
         text + "\n"

@@ -3,7 +3,7 @@
 use crate::config::{ActionDistribution, PolicyConfig, RunConfig};
 use crate::error::{Error, Result};
 use warp_core::toml::Table;
-use warp_core::{Config, EnvSpec, GroupSpec, Space};
+use warp_core::{EnvSpec, GroupSpec, Space};
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
 
 /// A policy and the groups it acts for.
@@ -49,6 +49,7 @@ pub(crate) fn plan_policies(
     base: &PolicyConfig,
     own: &[(String, Table)],
     spec: &EnvSpec,
+    total_steps: u64,
 ) -> Result<Vec<PolicyPlan>> {
     let mut by_group: Vec<(String, Table)> =
         spec.groups.iter().map(|group| (group.name.clone(), Table::new())).collect();
@@ -59,10 +60,8 @@ pub(crate) fn plan_policies(
     let mut taken = vec![None::<&str>; spec.groups.len()];
     let mut plans = Vec::new();
     for (name, keys) in own {
-        let mut config = base.clone();
-        for (key, value) in keys {
-            config.set(key, value).map_err(|e| e.under(&format!("policy.{name}.")))?;
-        }
+        let config = base.clone().with(keys, total_steps);
+        let mut config = config.map_err(|e| e.under(&format!("policy.{name}.")))?;
         if config.groups.is_empty() {
             // A policy that names no groups acts for the one of its own name.
             config.groups = vec![name.clone()];

@@ -16,6 +16,8 @@ pub struct Run {
     folder: PathBuf,
     metrics: File,
     started: Instant,
+    /// Environment steps done before this process.
+    first_step: u64,
     recent: RecentReturn,
 }
 
@@ -36,7 +38,10 @@ pub struct Summary {
     pub env_steps: u64,
     /// Agent steps done.
     pub agent_steps: u64,
-    /// Wall time of the process that ended the run, from its first iteration on.
+    /// Environment steps that the process that ended the run did itself; fewer than `env_steps` if it
+    /// continued one.
+    pub part_env_steps: u64,
+    /// Wall time of that process, from its first iteration on: what `part_env_steps` took.
     pub seconds: f64,
     /// Environment steps per second in that process, its first iteration excluded.
     pub env_steps_per_second: f64,
@@ -101,6 +106,7 @@ impl Run {
         write_whole(&path, &kept)?;
         write_whole(&folder.join("config.toml"), config_toml)?;
         let mut run = Self::open_metrics(folder)?;
+        run.first_step = checkpoint.manifest.env_steps;
         // The mean return goes on over the episodes before the interruption.
         for line in kept.lines() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
@@ -119,6 +125,7 @@ impl Run {
             folder: folder.into(),
             metrics: metrics.map_err(|e| Error::file("cannot write", &path, e))?,
             started: Instant::now(),
+            first_step: 0,
             recent: RecentReturn::default(),
         })
     }
@@ -130,6 +137,17 @@ impl Run {
     pub fn config(folder: &Path) -> Result<String> {
         let path = folder.join("config.toml");
         std::fs::read_to_string(&path).map_err(|e| Error::file("cannot read a run's", &path, e))
+    }
+
+    /// Keeps the configuration of the run in `folder` as `config-<12-digit step>.toml`: what held until
+    /// then, before another takes its place.
+    ///
+    /// # Errors
+    /// A folder that can't be written.
+    pub fn keep_config(folder: &Path, env_steps: u64) -> Result<()> {
+        let path = folder.join(format!("config-{env_steps:012}.toml"));
+        // There already: the run was continued from this step before, and did not get further.
+        if path.exists() { Ok(()) } else { write_whole(&path, &Self::config(folder)?) }
     }
 
     /// The folder.
@@ -200,6 +218,7 @@ impl Run {
             seed: trainer.config().run.seed,
             env_steps: trainer.env_steps(),
             agent_steps: trainer.agent_steps(),
+            part_env_steps: trainer.env_steps() - self.first_step,
             seconds: self.seconds(),
             env_steps_per_second: rates.total,
             steps_per_second: rates,

@@ -111,7 +111,7 @@ fn groups_that_share_a_policy_train_one_set_of_weights() {
 }
 
 #[test]
-fn schedules_follow_the_absolute_step_and_nothing_follows_total_steps() {
+fn schedules_follow_the_step_and_only_their_shares_follow_total_steps() {
     let keys = |total: u32| {
         format!(
             "learning_rate = [[0, 1e-2], [2000, 1e-3]]\nent_coef = [[0, 0.1], [1500, 0.0]]\n\
@@ -130,6 +130,16 @@ fn schedules_follow_the_absolute_step_and_nothing_follows_total_steps() {
     let mut other = trainer(&long, 1);
     iterate(&mut other, 5);
     assert_eq!(bits(&one.learner().state()), bits(&other.learner().state()));
+    // Shares come to the same steps, if the run is as long as they are shares of.
+    let shares = "learning_rate = [[\"0%\", 1e-2], [\"100%\", 1e-3]]\nent_coef = [[0, 0.1], [\"75%\", 0.0]]\n\
+                  vf_coef = [[\"0%\", 1.0], [\"50 %\", 0.5]]\ntotal_steps = ";
+    let of_length = |total: u32| {
+        let mut run = trainer(&config(CARTPOLE, &format!("{shares}{total}"), ""), 1);
+        iterate(&mut run, 5);
+        bits(&run.learner().state())
+    };
+    assert_eq!(of_length(2000), bits(&one.learner().state()));
+    assert_ne!(of_length(4000), bits(&one.learner().state()));
     // A schedule that ends elsewhere, or another coefficient, does make a difference.
     for changed in ["ent_coef = [[0, 0.1], [3000, 0.0]]", "vf_coef = [[0, 1.0], [1000, 0.4]]"] {
         let key = changed.split(' ').next().unwrap();

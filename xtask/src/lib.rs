@@ -6,5 +6,6 @@ pub mod bench;
 pub mod bundle;
 pub mod ci;
 pub mod curves;
+pub mod models;
 pub mod tidy;
 pub mod workspace;

@@ -1,12 +1,14 @@
 //! `cargo xtask COMMAND`: picks the command, prints its error, sets the exit code.
 use std::process::ExitCode;
 
-use xtask::{bench, bundle, ci, curves, tidy};
+use xtask::{bench, bundle, ci, curves, models, tidy};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
   tidy           check the rules that the compiler does not know; lists every violation
   ci [CRATE]...  build, test and document each library crate alone, per feature, and package them
+  miri           run the tests of unsafe code under nightly's Miri, if it is installed
+  loom           try every order in which threads can hand over a job
   bench [N]      measure the table of docs/benchmarks.md in N rounds (5) with the release binary
   curves DIR...  training tables and learning curves of docs from a bundle's report/curves
   bundle [--out DIR] [--golden DIR] [--data DIR]
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
     let outcome = match command {
         "tidy" => tidy::run(),
         "ci" => ci::run(rest),
+        "miri" => models::miri(),
+        "loom" => models::loom(),
         "bench" => bench::run(rest),
         "curves" => curves::run(rest),
         "bundle" => bundle::run(rest),

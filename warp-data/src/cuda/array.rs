@@ -4,6 +4,7 @@
 use super::device::{Device, Held, device_error};
 use crate::array::Element;
 use crate::error::{Error, Result};
+use crate::store::bytes_of;
 use cudarc::driver::result;
 use std::any::Any;
 use std::fmt;
@@ -18,6 +19,8 @@ pub struct DeviceArray {
     dtype: DType,
     shape: Arc<[usize]>,
     memory: Arc<Memory>,
+    /// Arrays whose addresses are the elements, if they are addresses.
+    _targets: Arc<[DeviceArray]>,
 }
 
 /// Device memory, its own or somebody else's.
@@ -60,7 +63,7 @@ impl DeviceArray {
     /// # Errors
     /// Not enough free memory on the device.
     pub fn zeros(device: &Device, name: &str, dtype: DType, shape: &[usize]) -> Result<Self> {
-        let bytes = shape.iter().map(|n| *n as u128).product::<u128>() * dtype.size() as u128;
+        let bytes = bytes_of(dtype, shape);
         let free = device.free_bytes()?;
         let what = || format!("array \"{name}\" of shape {shape:?} on the GPU");
         if bytes > u128::from(free) {
@@ -71,16 +74,19 @@ impl DeviceArray {
         // At least one cache line, since a zero-sized allocation has no address.
         let bytes = (bytes as usize).max(64);
         let fail = |e| device_error(&format!("allocating {}", what()), e);
+        let turn = device.turn();
+        turn.refuse_recording(&format!("allocating {}", what()))?;
         // SAFETY: the size is not zero; the memory belongs to `Memory`, which frees it.
         let address = unsafe { result::malloc_sync(bytes) }.map_err(fail)?;
         let memory = Memory { device: device.clone(), address, owner: Owner::Us };
         // SAFETY: the whole of the block that was just allocated.
         unsafe { result::memset_d8_async(address, 0, bytes, device.stream().cu_stream()) }
             .map_err(fail)?;
+        drop(turn);
         let (name, shape, bytes) = (Arc::from(name), Arc::from(shape), bytes as u64);
         let held = Held { name: Arc::clone(&name), dtype, shape: Arc::clone(&shape), bytes };
         device.holdings().insert(address, held);
-        Ok(Self { name, dtype, shape, memory: Arc::new(memory) })
+        Ok(Self { name, dtype, shape, memory: Arc::new(memory), _targets: Arc::default() })
     }
 
     /// `data` on the device.
@@ -98,6 +104,20 @@ impl DeviceArray {
         Ok(array)
     }
 
+    /// Where other arrays lie, as addresses of two words, u32 `[2 n]`; 0 for none. They stay alive as
+    /// long as this array.
+    ///
+    /// # Errors
+    /// As [`DeviceArray::zeros`].
+    pub fn addresses(device: &Device, name: &str, of: &[Option<&DeviceArray>]) -> Result<Self> {
+        let address = |array: &Option<&DeviceArray>| array.map_or(0, DeviceArray::ptr);
+        let words = of.iter().map(address).flat_map(|a| [a as u32, (a >> 32) as u32]);
+        let words: Vec<u32> = words.collect();
+        let array = Self::from_slice(device, name, &[words.len()], &words)?;
+        let targets = of.iter().flatten().map(|array| (*array).clone()).collect();
+        Ok(Self { _targets: targets, ..array })
+    }
+
     /// Memory of another library (a tensor's, say), seen as an array without a copy. `keep` is what
     /// keeps it alive.
     ///
@@ -112,7 +132,8 @@ impl DeviceArray {
         keep: Box<dyn Any + Send + Sync>,
     ) -> Self {
         let memory = Memory { device: device.clone(), address, owner: Owner::Other(keep) };
-        Self { name: name.into(), dtype, shape: shape.into(), memory: Arc::new(memory) }
+        let (name, shape, memory) = (name.into(), shape.into(), Arc::new(memory));
+        Self { name, dtype, shape, memory, _targets: Arc::default() }
     }
 
     /// Its name.
@@ -165,10 +186,13 @@ impl DeviceArray {
     pub fn push<T: Element>(&self, data: &[T]) -> Result<()> {
         self.check::<T>(data.len())?;
         self.device().bind()?;
+        let doing = || format!("copying array \"{}\" to the GPU", self.name);
+        let turn = self.device().turn();
+        turn.refuse_recording(&doing())?;
         // SAFETY: the array has as many elements of this type; pageable host memory is copied from
-        // before the call returns.
+        // before the call returns, unless it is recorded.
         unsafe { result::memcpy_htod_async(self.ptr(), data, self.device().stream().cu_stream()) }
-            .map_err(|e| device_error(&format!("copying array \"{}\" to the GPU", self.name), e))
+            .map_err(|e| device_error(&doing(), e))
     }
 
     /// Copies the array into `data` and waits until everything before that has finished.
@@ -178,10 +202,14 @@ impl DeviceArray {
     pub fn pull_into<T: Element>(&self, data: &mut [T]) -> Result<()> {
         self.check::<T>(data.len())?;
         self.device().bind()?;
-        let fail = |e| device_error(&format!("copying array \"{}\" from the GPU", self.name), e);
-        // SAFETY: the array has as many elements of this type, all bit patterns of which are valid.
+        let doing = || format!("copying array \"{}\" from the GPU", self.name);
+        let turn = self.device().turn();
+        turn.refuse_recording(&doing())?;
+        // SAFETY: the array has as many elements of this type, all bit patterns of which are valid,
+        // and `data` is borrowed until they are there.
         unsafe { result::memcpy_dtoh_async(data, self.ptr(), self.device().stream().cu_stream()) }
-            .map_err(fail)?;
+            .map_err(|e| device_error(&doing(), e))?;
+        drop(turn);
         self.device().synchronize()
     }
 
@@ -204,6 +232,8 @@ impl DeviceArray {
         let bytes = self.len() * self.dtype.size();
         let stream = self.device().stream().cu_stream();
         self.device().bind()?;
+        let mut turn = self.device().turn();
+        turn.keep(|| [self.clone(), from.clone()]);
         // SAFETY: both arrays have `bytes` bytes.
         unsafe { result::memcpy_dtod_async(self.ptr(), from.ptr(), bytes, stream) }
             .map_err(|e| device_error(&format!("copying array \"{}\"", self.name), e))
@@ -229,6 +259,8 @@ impl DeviceArray {
             return Ok(());
         }
         self.device().bind()?;
+        let mut turn = self.device().turn();
+        turn.keep(|| [self.clone(), from.clone()]);
         // SAFETY: both arrays have these bytes, as checked above.
         unsafe { result::memcpy_dtod_async(to, source, bytes, stream) }
             .map_err(|e| device_error(&format!("copying array \"{}\"", self.name), e))

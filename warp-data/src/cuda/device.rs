@@ -5,6 +5,7 @@ use super::library::{incomplete, searched};
 use crate::error::{Error, Result};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use warp_core::DType;
@@ -22,6 +23,41 @@ struct Inner {
     info: DeviceInfo,
     /// What is allocated, by address.
     held: Mutex<BTreeMap<u64, Held>>,
+    /// What the launches that are being recorded work on; none while nothing is recorded.
+    recorded: Mutex<Option<Kept>>,
+}
+
+/// What recorded launches work on: arrays and machine code.
+pub(super) type Kept = Vec<Box<dyn Any + Send>>;
+
+/// The turn of one thread to put work on the device's stream, or to begin or end to record it.
+#[derive(Debug)]
+pub struct Turn<'a>(MutexGuard<'a, Option<Kept>>);
+
+impl Turn<'_> {
+    /// If work is being recorded, keeps what it needs as long as it can be replayed.
+    pub fn keep<T: Send + 'static>(&mut self, what: impl FnOnce() -> T) {
+        if let Some(kept) = &mut *self.0 {
+            kept.push(Box::new(what()));
+        }
+    }
+
+    /// Refuses what would be replayed with memory of the host that is gone by then, or not at all.
+    pub(super) fn refuse_recording(&self, doing: &str) -> Result<()> {
+        if self.0.is_none() {
+            return Ok(());
+        }
+        let reason = "launches are being recorded, and this can't be".into();
+        Err(Error::Cuda { doing: doing.into(), reason })
+    }
+
+    pub(super) fn begin_recording(&mut self) {
+        *self.0 = Some(Kept::new());
+    }
+
+    pub(super) fn end_recording(&mut self) -> Kept {
+        self.0.take().unwrap_or_default()
+    }
 }
 
 /// An array that lies in a GPU's memory.
@@ -84,7 +120,12 @@ impl Device {
         let info = DeviceInfo::read(&context, ordinal).map_err(fail)?;
         // A stream that does not wait for the legacy default stream: order with others is explicit.
         let stream = context.new_stream().map_err(fail)?;
-        Ok(Self(Arc::new(Inner { stream, info, held: Mutex::default() })))
+        Ok(Self(Arc::new(Inner {
+            stream,
+            info,
+            held: Mutex::default(),
+            recorded: Mutex::default(),
+        })))
     }
 
     /// Whether a driver is installed and finds a GPU.
@@ -140,6 +181,13 @@ impl Device {
     /// What is allocated, by address.
     pub(super) fn holdings(&self) -> MutexGuard<'_, BTreeMap<u64, Held>> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The calling thread's turn to put work on the stream: whatever does so holds it meanwhile,
+    /// and says what the work needs.
+    #[must_use]
+    pub fn turn(&self) -> Turn<'_> {
+        Turn(self.0.recorded.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits until everything that was started has finished.

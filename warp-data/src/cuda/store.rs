@@ -66,10 +66,10 @@ impl DeviceStore {
     pub fn pull(&self, id: ArrayId, to: &mut Store) -> Result<()> {
         let array = self.array(id);
         match array.dtype() {
-            DType::F32 => array.pull_into(to.slice_mut::<f32>(id)),
-            DType::I32 => array.pull_into(to.slice_mut::<i32>(id)),
-            DType::U32 => array.pull_into(to.slice_mut::<u32>(id)),
-            DType::U8 => array.pull_into(to.slice_mut::<u8>(id)),
+            DType::F32 => array.pull_into(to.edit().slice_mut::<f32>(id)),
+            DType::I32 => array.pull_into(to.edit().slice_mut::<i32>(id)),
+            DType::U32 => array.pull_into(to.edit().slice_mut::<u32>(id)),
+            DType::U8 => array.pull_into(to.edit().slice_mut::<u8>(id)),
         }
     }
 }

@@ -253,8 +253,7 @@ fn the_executor_and_a_single_replica_agree_bit_for_bit() {
         play(&mut one, &actions);
         let (taggers, runners) = actions.split_at(3);
         for (name, heads) in [("action.tagger", taggers), ("action.runner", runners)] {
-            let to = envs.store_mut().get_mut::<i32>(name).unwrap();
-            to.copy_from_slice(heads.as_flattened());
+            envs.store_mut().push(name, heads.as_flattened()).unwrap();
         }
         envs.step().unwrap();
         for (group, name) in ["obs.tagger", "obs.runner"].into_iter().enumerate() {

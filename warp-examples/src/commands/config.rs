@@ -23,6 +23,6 @@ pub struct ConfigArgs {
 /// A configuration that does not fit.
 pub fn execute(args: &ConfigArgs, registry: &Registry) -> Result<Outcome> {
     let config = settings::configure(&args.target, &args.set, registry)?;
-    say(config.to_toml(registry.get(&config.run.env_id)?.fields).trim_end())?;
+    say(config.to_toml_as_given(registry.get(&config.run.env_id)?.fields).trim_end())?;
     Ok(Outcome::Done)
 }

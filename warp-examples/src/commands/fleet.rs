@@ -2,7 +2,8 @@
 
 use super::progress::{Progress, short};
 use super::train::TrainArgs;
-use super::{Device, learner_on, say, thread_count};
+use super::{Device, learner_on, notes, say, thread_count};
+use crate::basis::Basis;
 use crate::records::fleet::{draw, label};
 use crate::{Outcome, settings};
 use anyhow::{Context, Result, bail};
@@ -13,11 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use warp_core::toml::{Table, Value};
 use warp_func::Registry;
+use warp_train::TrainConfig;
 use warp_train::fleet::{
     Fleet, FleetLearner, FleetRun, FleetSummary, Listed, Returns, ThreadFleet, check_sweepable,
     launches,
 };
-use warp_train::{TrainConfig, half};
 
 /// Runs in one fleet, at most: what their numbers in file names have room for.
 const MAX_RUNS: usize = 100_000;
@@ -29,7 +30,7 @@ pub(super) fn is_asked_for(args: &TrainArgs) -> bool {
 
 /// Trains a fleet.
 pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
-    let runs = plan(args, registry)?;
+    let (runs, bases) = plan(args, registry)?;
     let first = &runs.first().context("a fleet has at least one run")?.config;
     let entry = registry.get(&first.run.env_id)?;
     let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
@@ -41,10 +42,9 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if !why.is_empty() {
         eprintln!("{why}");
     }
-    if device.precision(&learner.backend(), first) == "fp16" {
-        half::by_bounds(first).iter().for_each(|warning| eprintln!("warning: {warning}"));
-    }
     let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs)?;
+    let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
+    notes::tell(bases.iter().map(ToString::to_string).chain(of_runs));
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     // A handler that is there already (the command run twice in one process) serves as well.
@@ -88,8 +88,8 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     })
 }
 
-/// All runs: every combination of swept values with every seed.
-fn plan(args: &TrainArgs, registry: &Registry) -> Result<Vec<FleetRun>> {
+/// All runs: every combination of swept values with every seed; and what the combinations stand on.
+fn plan(args: &TrainArgs, registry: &Registry) -> Result<(Vec<FleetRun>, Vec<Basis>)> {
     let target = args.target.as_deref().context("an environment or a file is needed")?;
     let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
     for sweep in &args.sweep {
@@ -106,12 +106,13 @@ fn plan(args: &TrainArgs, registry: &Registry) -> Result<Vec<FleetRun>> {
         combinations = combinations.iter().flat_map(with).collect();
     }
     let seeds = args.seeds.as_deref().map(parse_seeds).transpose()?;
-    let mut runs = Vec::new();
+    let (mut runs, mut bases) = (Vec::new(), Vec::new());
     for combination in combinations {
         let mut sets = args.set.clone();
         sets.extend(args.overrides());
         sets.extend(combination.iter().map(|(key, value)| format!("{key}={value}")));
-        let config = settings::configure(target, &sets, registry)?;
+        let (config, basis) = settings::configure_with_basis(target, &sets, registry)?;
+        bases.push(basis);
         let seeds = seeds.clone().unwrap_or(config.run.seed..config.run.seed.saturating_add(1));
         if runs.len() as u64 + (seeds.end - seeds.start) > MAX_RUNS as u64 {
             bail!("a fleet has at most {MAX_RUNS} runs, but more are asked for");
@@ -126,7 +127,7 @@ fn plan(args: &TrainArgs, registry: &Registry) -> Result<Vec<FleetRun>> {
             runs.push(FleetRun { number: runs.len(), swept: swept.clone(), config });
         }
     }
-    Ok(runs)
+    Ok((runs, bases))
 }
 
 /// `A..B` without B, or one seed.

@@ -8,15 +8,16 @@ pub mod eval;
 mod eval_fleet;
 mod fleet;
 pub mod gradcheck;
-mod halves;
 pub mod info;
 mod memory;
+mod notes;
 #[cfg(feature = "cuda")]
 pub mod parity;
 pub mod play;
 pub mod plot;
 mod progress;
 pub mod render;
+mod resumption;
 pub mod train;
 pub mod watch;
 

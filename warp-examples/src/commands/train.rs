@@ -1,8 +1,8 @@
 //! `warp train`: a new run, or one that goes on.
 
-use super::halves::HalfWatch;
 use super::progress::{Progress, short};
-use super::{Device, fleet, learner_on, memory, say, thread_count};
+use super::{Device, fleet, learner_on, memory, notes, resumption, say, thread_count};
+use crate::basis::Basis;
 use crate::records::{Records, curves};
 use crate::{Outcome, pool_file, settings};
 use anyhow::{Context, Result, bail};
@@ -20,8 +20,9 @@ pub struct TrainArgs {
     /// An environment's name, or a configuration file.
     #[arg(value_name = "ENV | FILE.toml | FILE.yaml", required_unless_present = "resume")]
     pub target: Option<String>,
-    /// Continue the run in this folder; environment and configuration come from it.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["target", "envs", "seed", "set", "out"])]
+    /// Continue the run in this folder; environment and configuration come from it, and --set changes
+    /// what may change: the run's length, learning rates, coefficients and the like.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["target", "envs", "seed", "out"])]
     pub resume: Option<PathBuf>,
     /// auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
@@ -76,9 +77,9 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if fleet::is_asked_for(args) {
         return fleet::train(args, registry);
     }
-    let config = match &args.resume {
-        Some(folder) => read_config(folder, registry)?,
-        None => configure(args, registry)?,
+    let (config, basis) = match &args.resume {
+        Some(folder) => (resumption::configure(folder, args, registry)?, None),
+        None => configure(args, registry).map(|(config, basis)| (config, Some(basis)))?,
     };
     let entry = registry.get(&config.run.env_id)?;
     let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
@@ -90,18 +91,19 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if !why.is_empty() {
         eprintln!("{why}");
     }
+    let based = basis.map(|basis| basis.to_string());
+    notes::tell(based.into_iter().chain(notes::of_run(trainer.config(), trainer.env_steps())));
     // A wait that the user should not wonder about.
     if device.compile_seconds() >= 1.0 {
         let seconds = device.compile_seconds();
         eprintln!("compiling kernels took {seconds:.1} s, this first time");
     }
-    let mut halves = HalfWatch::new(&device, &trainer);
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     // A handler that is there already (the command run twice in one process) serves as well.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
     let mut records = Records::open(run.folder(), &trainer, &Run::config(run.folder())?)?;
-    let finished = work(&mut trainer, (&mut run, &mut records, &mut halves), &stop)?;
+    let finished = work(&mut trainer, &mut run, &mut records, &stop)?;
     let summary = run.summarise(&trainer, device.name())?;
     curves::draw(run.folder(), trainer.config())?;
     report(&summary, run.folder(), finished)?;
@@ -109,11 +111,11 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
 }
 
 /// The configuration of a new run.
-fn configure(args: &TrainArgs, registry: &Registry) -> Result<TrainConfig> {
+fn configure(args: &TrainArgs, registry: &Registry) -> Result<(TrainConfig, Basis)> {
     let target = args.target.as_deref().context("an environment or a file is needed")?;
     let mut sets = args.set.clone();
     sets.extend(args.overrides());
-    settings::configure(target, &sets, registry)
+    settings::configure_with_basis(target, &sets, registry)
 }
 
 fn begin(
@@ -162,18 +164,19 @@ fn resume(
     place: (&Device, usize),
 ) -> Result<(Trainer, Run)> {
     pool_file::attach(&mut config)?;
-    if let Some(steps) = args.steps {
-        config.run.total_steps = steps;
-    }
     let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
     let checkpoint = Checkpoint::newest(&Run::checkpoints(folder))?;
     let done = checkpoint.manifest.env_steps;
-    if let Some(steps) = args.steps.filter(|steps| *steps < done) {
+    let steps = config.run.total_steps;
+    if resumption::gives_length(args) && steps < done {
         bail!("--steps {steps}: the run in \"{}\" has done {done} already", folder.display());
     }
     let mut trainer = trainer(config, args, registry, place)?;
     trainer.restore(&checkpoint)?;
     prepare(&mut trainer, args, place.0)?;
+    if !args.set.is_empty() {
+        Run::keep_config(folder, done)?;
+    }
     let run = Run::reopen(folder, &text, &checkpoint)?;
     Ok((trainer, run))
 }
@@ -199,7 +202,8 @@ fn trainer(
 /// Iterates until the run is done (true) or `stop` is set (false); saves on the way and at the end.
 fn work(
     trainer: &mut Trainer,
-    (run, records, halves): (&mut Run, &mut Records, &mut HalfWatch),
+    run: &mut Run,
+    records: &mut Records,
     stop: &AtomicBool,
 ) -> Result<bool> {
     let total = trainer.config().run.total_steps;
@@ -215,7 +219,6 @@ fn work(
         if trainer.config().is_checkpoint_step(trainer.env_steps()) {
             trainer.sync()?;
             run.checkpoint(trainer)?;
-            halves.look(trainer);
             saved = Some(trainer.env_steps());
         }
     }
@@ -242,11 +245,15 @@ fn report(summary: &Summary, folder: &Path, finished: bool) -> Result<()> {
         _ => String::new(),
     };
     let how = if finished { "reached" } else { "stopped early; reached so far:" };
+    let in_all = match summary.env_steps {
+        steps if steps > summary.part_env_steps => format!(", {steps} in all"),
+        _ => String::new(),
+    };
     say(&format!(
-        "{} with {}: {how} {reached}, {} steps in {:.1} s{rate}; the run is in {}",
+        "{} with {}: {how} {reached}, {} steps in {:.1} s{rate}{in_all}; the run is in {}",
         summary.env,
         summary.algorithm,
-        summary.env_steps,
+        summary.part_env_steps,
         summary.seconds,
         folder.display()
     ))

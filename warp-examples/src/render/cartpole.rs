@@ -1,6 +1,7 @@
 //! Cart and pole, with the push of the last step.
 
-use warp_func::drawing::{Scene, View, colours};
+use super::scene::{Scene, colours};
+use super::view::View;
 
 /// Where the cart leaves the track, m.
 const X_LIMIT: f32 = 2.4;

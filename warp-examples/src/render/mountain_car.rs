@@ -1,6 +1,7 @@
 //! The car on the hill, with the push of the last step. Both mountain cars are drawn alike.
 
-use warp_func::drawing::{Point, Scene, View, colours, placed};
+use super::scene::{Point, Scene, colours, placed};
+use super::view::View;
 
 /// The ends of the track.
 const ENDS: (f32, f32) = (-1.2, 0.6);

@@ -1,6 +1,7 @@
 //! The pendulum, with the torque of the last step as an arc around its joint.
 
-use warp_func::drawing::{Scene, View, colours};
+use super::scene::{Scene, colours};
+use super::view::View;
 
 pub(super) fn draw(view: &View<'_>) -> Option<Scene> {
     let theta = view.number("theta")?;

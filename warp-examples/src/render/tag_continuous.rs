@@ -1,6 +1,7 @@
 //! The plane with taggers, runners and tagged runners, each pointing where it heads.
 
-use warp_func::drawing::{Colour, Scene, View, colours, placed};
+use super::scene::{Colour, Scene, colours, placed};
+use super::view::View;
 
 pub(super) fn draw(view: &View<'_>) -> Option<Scene> {
     let (xs, ys) = (view.array::<f32>("loc_x")?, view.array::<f32>("loc_y")?);

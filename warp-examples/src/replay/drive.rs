@@ -4,7 +4,7 @@ use super::compare::{Mode, Tallies};
 use super::plan::{Check, Place, Plan, Seen, Track, Treatment};
 use anyhow::{Result, ensure};
 use warp_core::DType;
-use warp_data::{ArrayId, Element, Store};
+use warp_data::{ArrayId, Element, Store, StoreMut};
 use warp_func::VecEnv;
 
 /// Compares the arrays that do not change with what follows from the configuration.
@@ -75,8 +75,7 @@ fn load(env: &mut dyn VecEnv, plan: &Plan, rows: &[usize]) -> Result<()> {
         write(env.store_mut(), track, rows)?;
     }
     let length = env.ids().episode_length;
-    let lengths = env.store_mut().slice_mut::<u32>(length);
-    for (length, row) in lengths.iter_mut().zip(rows) {
+    for (length, row) in env.store_mut().slice_mut::<u32>(length).iter_mut().zip(rows) {
         *length = plan.timesteps[*row];
     }
     env.observe();
@@ -91,26 +90,26 @@ fn act(env: &mut dyn VecEnv, plan: &Plan, rows: &[usize]) -> Result<()> {
     Ok(env.step()?)
 }
 
-fn write(store: &mut Store, track: &Track, rows: &[usize]) -> Result<()> {
+fn write(mut store: StoreMut<'_>, track: &Track, rows: &[usize]) -> Result<()> {
     let array = store.array(track.array);
     let (dtype, name) = (array.dtype(), array.name().to_string());
     let values = rows.iter().flat_map(|row| track.row(*row)).copied();
     match dtype {
-        DType::F32 => fill(store, (track.array, &name), values, |v| Some(v as f32)),
-        DType::I32 => fill(store, (track.array, &name), values, |v| {
+        DType::F32 => fill(&mut store, (track.array, &name), values, |v| Some(v as f32)),
+        DType::I32 => fill(&mut store, (track.array, &name), values, |v| {
             (f64::from(v as i32) == v).then_some(v as i32)
         }),
-        DType::U32 => fill(store, (track.array, &name), values, |v| {
+        DType::U32 => fill(&mut store, (track.array, &name), values, |v| {
             (f64::from(v as u32) == v).then_some(v as u32)
         }),
-        DType::U8 => fill(store, (track.array, &name), values, |v| {
+        DType::U8 => fill(&mut store, (track.array, &name), values, |v| {
             (f64::from(v as u8) == v).then_some(v as u8)
         }),
     }
 }
 
 fn fill<T: Element>(
-    store: &mut Store,
+    store: &mut StoreMut<'_>,
     (array, name): (ArrayId, &str),
     values: impl Iterator<Item = f64>,
     convert: impl Fn(f64) -> Option<T>,

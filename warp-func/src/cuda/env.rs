@@ -4,10 +4,11 @@
 //! [`CudaVecEnv::cycle`] start kernels and return. As a [`VecEnv`] it also keeps the host's arrays in
 //! step, copying back and forth around every call: for replay, evaluation and parity, not for speed.
 
+use super::arg::Arg;
 use super::compiler::Build;
 use super::env_kernels::{EnvKernels, env_kernels};
 use super::kernels::{Kernels, Module};
-use super::launch::{Arg, Function, Launch};
+use super::launch::{Function, Launch};
 use super::pointers::{self, Counters};
 use crate::blueprint::Blueprint;
 use crate::episodes::{EpisodeTotals, Spread};
@@ -16,7 +17,7 @@ use crate::executor::actions;
 use crate::vec_env::{ArrayIds, Shard, Start, VecEnv, VecOptions};
 use warp_core::{DType, EnvSpec};
 use warp_data::cuda::{Device, DeviceArray, DeviceStore};
-use warp_data::{Plan, Store};
+use warp_data::{Plan, Store, StoreMut};
 
 /// Blocks of the first stage of the totals at most.
 const TOTALS_BLOCKS: usize = 256;
@@ -329,11 +330,11 @@ impl VecEnv for CudaVecEnv {
         &self.host
     }
 
-    fn store_mut(&mut self) -> &mut Store {
+    fn store_mut(&mut self) -> StoreMut<'_> {
         let synced = self.sync();
         self.note(synced);
         self.host_was_changed = true;
-        &mut self.host
+        self.host.edit()
     }
 
     fn ids(&self) -> &ArrayIds {

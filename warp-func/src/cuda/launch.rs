@@ -1,14 +1,14 @@
 //! Launching a kernel: everything that can be checked is, before the one unsafe call.
 #![expect(unsafe_code, reason = "launches kernels")]
 
+use super::arg::Arg;
 use super::kernels::Module;
 use super::signature::Parameter;
 use crate::error::{Error, Result};
 use std::ffi::c_void;
 use std::sync::Arc;
-use warp_core::DType;
+use warp_data::cuda::Device;
 use warp_data::cuda::cudarc::driver::{result, sys};
-use warp_data::cuda::{Device, DeviceArray};
 
 /// A kernel that can be launched.
 #[derive(Debug, Clone)]
@@ -51,83 +51,6 @@ impl Launch {
     }
 }
 
-/// An argument of a kernel.
-#[derive(Debug, Clone)]
-pub enum Arg {
-    /// An array; the kernel gets a pointer to its first element.
-    Array {
-        /// Where it lies.
-        address: u64,
-        /// Its type.
-        dtype: DType,
-        /// Its name and number of elements, and how many the kernel needs.
-        fits: Option<(String, usize, usize)>,
-        /// Keeps the memory alive until the launch is recorded.
-        keep: DeviceArray,
-    },
-    /// A number.
-    U32(u32),
-    /// A number.
-    I32(i32),
-    /// A number.
-    U64(u64),
-    /// A number.
-    F32(f32),
-    /// A struct of this C name, by value.
-    Struct(&'static str, Vec<u8>),
-}
-
-impl Arg {
-    /// An array of which the kernel touches at most the first `needed` elements.
-    #[must_use]
-    pub fn array(array: &DeviceArray, needed: usize) -> Self {
-        let fits = (needed > array.len()).then(|| (array.name().into(), array.len(), needed));
-        Self::Array { address: array.ptr(), dtype: array.dtype(), fits, keep: array.clone() }
-    }
-
-    fn address(&self) -> *mut c_void {
-        let address: *const c_void = match self {
-            Arg::Array { address, .. } | Arg::U64(address) => std::ptr::from_ref(address).cast(),
-            Arg::U32(value) => std::ptr::from_ref(value).cast(),
-            Arg::I32(value) => std::ptr::from_ref(value).cast(),
-            Arg::F32(value) => std::ptr::from_ref(value).cast(),
-            Arg::Struct(_, bytes) => bytes.as_ptr().cast(),
-        };
-        address.cast_mut()
-    }
-
-    fn size(&self) -> usize {
-        match self {
-            Arg::Array { .. } | Arg::U64(_) => 8,
-            Arg::U32(_) | Arg::I32(_) | Arg::F32(_) => 4,
-            Arg::Struct(_, bytes) => bytes.len(),
-        }
-    }
-
-    /// What is wrong with this argument for `parameter`.
-    fn mismatch(&self, parameter: &Parameter) -> Option<String> {
-        let value = |c_type: &str| match parameter {
-            Parameter::Value(wanted) if wanted == c_type => None,
-            other => Some(format!("is {c_type}, but the kernel expects {other:?}")),
-        };
-        match self {
-            Arg::Array { fits: Some((name, len, needed)), .. } => {
-                Some(format!("is array \"{name}\" of {len} elements, but {needed} are needed"))
-            }
-            Arg::Array { dtype, .. } => match parameter {
-                Parameter::Pointer(None) => None,
-                Parameter::Pointer(Some(wanted)) if wanted == dtype => None,
-                other => Some(format!("is an array of {dtype}, but the kernel expects {other:?}")),
-            },
-            Arg::U32(_) => value("unsigned int"),
-            Arg::I32(_) => value("int"),
-            Arg::U64(_) => value("unsigned long long"),
-            Arg::F32(_) => value("float"),
-            Arg::Struct(name, _) => value(name),
-        }
-    }
-}
-
 impl Function {
     /// The kernel's name.
     #[must_use]
@@ -146,10 +69,12 @@ impl Function {
         let mut pointers: Vec<*mut c_void> = args.iter().map(Arg::address).collect();
         let (grid, block) = ((launch.blocks, 1, 1), (launch.threads, 1, 1));
         let (shared, stream) = (launch.shared_bytes, self.device.stream().cu_stream());
-        // SAFETY: the function is loaded as long as `_module` lives. Number, sizes and pointer types
-        // of the arguments are the kernel's, as checked above; arrays are at least as long as the
-        // caller says that the kernel needs, and stay allocated until the stream has passed them,
-        // since freeing waits for the stream.
+        let mut turn = self.device.turn();
+        turn.keep(|| (self.clone(), args.to_vec()));
+        // SAFETY: the function is loaded as long as `_module` lives. Number, sizes and kinds of the
+        // arguments are the kernel's, as checked above, and every address is one of a living array;
+        // arrays are at least as long as the caller says that the kernel needs, and stay allocated
+        // until the stream has passed them: freeing waits for the stream, and a graph keeps them.
         let launched = unsafe {
             if launch.cooperative {
                 result::launch_cooperative_kernel(

@@ -1,25 +1,25 @@
 //! Running on an NVIDIA GPU: CUDA text is compiled at run time, cached on disk and launched safely.
 //!
 //! `compiler` turns text into machine code, `cache` keeps it, `kernels` is the registry that hands
-//! out loaded functions, `launch` checks arguments, `graph` records and replays launches.
+//! out loaded functions, `arg` is what they are passed, `launch` checks it.
 //! `env_kernels` is the text around an environment's body; [`CudaVecEnv`] runs it.
 
+mod arg;
 mod cache;
 mod compiler;
 mod env;
 mod env_kernels;
-mod graph;
 mod kernels;
 mod launch;
 pub mod parity;
 mod pointers;
 mod signature;
 
+pub use arg::{Arg, Pointer, PointerStruct, WholeArray};
 pub use cache::{folder as cache_folder, machine_code};
 pub use compiler::{Build, Source, compile, nvrtc_version};
 pub use env::CudaVecEnv;
 pub use env_kernels::{EnvKernels, env_kernels};
-pub use graph::Graph;
 pub use kernels::{Kernels, Module};
-pub use launch::{Arg, Function, Launch};
-pub use warp_data::cuda::{Device, DeviceArray, DeviceInfo, DeviceStore};
+pub use launch::{Function, Launch};
+pub use warp_data::cuda::{Device, DeviceArray, DeviceInfo, DeviceStore, Graph};

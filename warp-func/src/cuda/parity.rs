@@ -51,7 +51,7 @@ pub fn compare(
 /// Gives the GPU the CPU's state.
 fn teach(from: &dyn VecEnv, to: &mut dyn VecEnv) {
     let ids: Vec<ArrayId> = from.ids().persistent().collect();
-    let store = to.store_mut();
+    let mut store = to.store_mut();
     for id in ids {
         match from.store().array(id).dtype() {
             DType::F32 => store.slice_mut::<f32>(id).copy_from_slice(from.store().slice(id)),

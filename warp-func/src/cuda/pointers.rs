@@ -1,7 +1,7 @@
 //! The structs of pointers that kernels are passed, in the order of their C declarations.
 
+use super::arg::{Arg, Pointer};
 use super::env::start_number;
-use super::launch::Arg;
 use crate::blueprint::SharedTable;
 use crate::error::Result;
 use crate::vec_env::{ArrayIds, VecOptions};
@@ -58,67 +58,63 @@ pub(super) fn table(device: &Device, table: &SharedTable) -> Result<DeviceArray>
 
 /// `WarpTables`.
 pub(super) fn tables(tables: &[DeviceArray]) -> Arg {
-    let mut bytes = Vec::new();
-    tables.iter().for_each(|table| put(&mut bytes, table.ptr()));
-    put(&mut bytes, 0);
-    Arg::Struct("WarpTables", bytes)
+    Arg::pointers("WarpTables", tables.iter().map(Pointer::from).chain([Pointer::default()]))
 }
 
 /// `WarpArrays`.
-pub(super) fn arrays(
+pub(super) fn arrays<'a>(
     spec: &EnvSpec,
     ids: &ArrayIds,
-    store: &DeviceStore,
-    counters: &Counters,
+    store: &'a DeviceStore,
+    counters: &'a Counters,
 ) -> Arg {
-    let mut bytes = Vec::new();
-    let at = |id: ArrayId| store.array(id).ptr();
-    let maybe = |id: Option<ArrayId>| id.map_or(0, at);
-    ids.state.iter().for_each(|id| put(&mut bytes, at(*id)));
+    let mut pointers = Vec::new();
+    let at = |id: ArrayId| Pointer::from(store.array(id));
+    let maybe = |id: Option<ArrayId>| id.map_or(Pointer::default(), at);
+    ids.state.iter().for_each(|id| pointers.push(at(*id)));
     // Without a pool there is nothing to point to.
     for i in 0..ids.state.len() {
-        put(&mut bytes, maybe(ids.pool.get(i).copied()));
+        pointers.push(maybe(ids.pool.get(i).copied()));
     }
     let boxed = |g: usize| matches!(spec.groups[g].action, Space::Box { .. });
-    let mut grouped = |of: &dyn Fn(usize) -> u64| {
-        (0..spec.groups.len()).for_each(|g| put(&mut bytes, of(g)));
+    let mut grouped = |of: &dyn Fn(usize) -> Pointer<'a>| {
+        (0..spec.groups.len()).for_each(|g| pointers.push(of(g)));
     };
     grouped(&|g| at(ids.obs[g]));
     grouped(&|g| at(ids.final_obs[g]));
     grouped(&|g| maybe(ids.action_mask[g]));
-    grouped(&|g| if boxed(g) { 0 } else { at(ids.action[g]) });
-    grouped(&|g| if boxed(g) { at(ids.action[g]) } else { 0 });
+    grouped(&|g| maybe((!boxed(g)).then_some(ids.action[g])));
+    grouped(&|g| maybe(boxed(g).then_some(ids.action[g])));
     grouped(&|g| at(ids.reward[g]));
     grouped(&|g| maybe(ids.alive[g]));
     grouped(&|g| maybe(ids.agent_terminated[g]));
     grouped(&|g| at(ids.episode_return[g]));
     for i in 0..3 {
-        grouped(&|g| counters.ended_return[g][i].ptr());
+        grouped(&|g| Pointer::from(&counters.ended_return[g][i]));
     }
-    for address in [
+    pointers.extend([
         at(ids.terminated),
         at(ids.truncated),
         at(ids.episode_length),
         maybe(ids.statistic),
         maybe(ids.final_statistic),
         maybe(ids.global_obs),
-        counters.run_step.ptr(),
-        counters.ended.ptr(),
-        counters.ended_length[0].ptr(),
-        counters.ended_length[1].ptr(),
-        counters.ended_length[2].ptr(),
-        counters.ended_statistic.ptr(),
-    ] {
-        put(&mut bytes, address);
-    }
-    Arg::Struct("WarpArrays", bytes)
+        Pointer::from(&counters.run_step),
+        Pointer::from(&counters.ended),
+        Pointer::from(&counters.ended_length[0]),
+        Pointer::from(&counters.ended_length[1]),
+        Pointer::from(&counters.ended_length[2]),
+        Pointer::from(&counters.ended_statistic),
+    ]);
+    Arg::pointers("WarpArrays", pointers)
 }
 
 /// `WarpRun`.
 pub(super) fn run(options: &VecOptions) -> Arg {
     let mut bytes = Vec::new();
-    put(&mut bytes, options.seed);
-    put(&mut bytes, options.start_seed.unwrap_or(options.seed));
+    for seed in [options.seed, options.start_seed.unwrap_or(options.seed)] {
+        bytes.extend(seed.to_le_bytes());
+    }
     for number in [
         options.first_replica,
         options.n_envs as u32,
@@ -130,8 +126,4 @@ pub(super) fn run(options: &VecOptions) -> Arg {
         bytes.extend(number.to_le_bytes());
     }
     Arg::Struct("WarpRun", bytes)
-}
-
-fn put(bytes: &mut Vec<u8>, address: u64) {
-    bytes.extend(address.to_le_bytes());
 }

@@ -5,9 +5,10 @@ use super::shard::ShardRunner;
 use crate::crew::Crew;
 use crate::vec_env::{ArrayIds, VecOptions};
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
-use warp_core::{Bits, Env, EnvSpec, FieldSource};
+use warp_core::{Bits, DType, Env, EnvSpec, FieldSource, State};
 use warp_data::{Array, ArrayId, Element, Store};
 
 /// Replicas per shard at least: a multiple of the vector path's chunk.
@@ -18,11 +19,11 @@ const MAX_SHARDS: usize = 16;
 /// One array cut into equal rows, one per replica; a shard touches the rows of its replicas only.
 #[derive(Debug, Clone)]
 pub(super) struct Column<T> {
-    // Keeps the memory alive, so that the pointer stays good.
-    _array: Array,
     first: *mut T,
     row: usize,
     rows: usize,
+    // Keeps the memory alive, so that the pointer stays good.
+    _array: Array,
 }
 
 impl<T: Element> Column<T> {
@@ -36,10 +37,10 @@ impl<T: Element> Column<T> {
     /// Rows `replicas`.
     #[inline(always)]
     pub(super) fn rows(&self, replicas: Range<usize>) -> &[T] {
-        debug_assert!(replicas.start <= replicas.end && replicas.end <= self.rows);
-        // SAFETY: the range lies within the array (shards cover 0..n_envs). Nobody writes these
-        // rows meanwhile: they belong to the shard whose runner holds this column, and the store
-        // is borrowed mutably by the executor while shards run.
+        assert!(replicas.start <= replicas.end && replicas.end <= self.rows, "rows of the array");
+        // SAFETY: the range lies within the array, as was just checked. Nobody writes these rows
+        // meanwhile: they belong to the shard whose runner holds this column, and the executor,
+        // which never lends its store to be replaced, is borrowed mutably while shards run.
         unsafe {
             let start = self.first.add(replicas.start * self.row);
             std::slice::from_raw_parts(start, replicas.len() * self.row)
@@ -50,7 +51,7 @@ impl<T: Element> Column<T> {
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "rows are disjoint between shards, columns are not")]
     pub(super) fn rows_mut(&self, replicas: Range<usize>) -> &mut [T] {
-        debug_assert!(replicas.start <= replicas.end && replicas.end <= self.rows);
+        assert!(replicas.start <= replicas.end && replicas.end <= self.rows, "rows of the array");
         // SAFETY: as for `rows`; a shard's runner asks for one row of one column at a time, or for
         // rows of different columns, never twice for the same one.
         unsafe {
@@ -72,67 +73,95 @@ unsafe impl<T: Element> Send for Column<T> {}
 /// A state field of any type, as bits.
 #[derive(Debug, Clone)]
 pub(super) struct FieldColumn {
-    _array: Array,
-    first: *mut u32,
-    row: usize,
+    bits: Column<u32>,
+    dtype: DType,
 }
 
 impl FieldColumn {
     pub(super) fn new(store: &Store, id: ArrayId) -> Self {
         let array = store.array(id).clone();
         assert_eq!(array.dtype().size(), 4, "state fields have four bytes");
-        Self { first: array.as_ptr().cast(), row: array.row_len(), _array: array }
+        let (row, rows, dtype) = (array.row_len(), array.shape()[0], array.dtype());
+        let bits = Column { first: array.as_ptr().cast(), row, rows, _array: array };
+        Self { bits, dtype }
     }
 
-    /// Elements of row `row`, as bits. For arrays that nobody writes while shards run.
-    pub(super) fn bits(&self, row: usize) -> &[u32] {
-        let range = row * self.row..(row + 1) * self.row;
-        assert!(range.end <= self._array.len(), "a row of the array");
-        // SAFETY: the range was just checked, all state types are four bytes of plain bits, and
-        // only a reset pool is read so: it is written before the first shard exists, and after that
-        // through the store alone, which is borrowed mutably by the executor while shards run.
-        unsafe { std::slice::from_raw_parts(self.first.add(range.start), range.len()) }
+    /// Rows `rows`, as bits.
+    #[inline(always)]
+    pub(super) fn bits(&self, rows: Range<usize>) -> &[u32] {
+        self.bits.rows(rows)
     }
 
-    /// Elements of field rows `replicas`, as bits.
+    /// Rows `rows`, as bits, to be changed.
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "as for Column::rows_mut")]
-    pub(super) fn bits_mut(&self, replicas: Range<usize>) -> &mut [u32] {
-        // SAFETY: as for `Column::rows_mut`; all state types are four bytes of plain bits.
-        unsafe {
-            let start = self.first.add(replicas.start * self.row);
-            std::slice::from_raw_parts_mut(start, replicas.len() * self.row)
-        }
+    pub(super) fn bits_mut(&self, rows: Range<usize>) -> &mut [u32] {
+        self.bits.rows_mut(rows)
     }
 }
 
-// SAFETY: as for `Column`.
-unsafe impl Send for FieldColumn {}
-
-/// The state of one replica, field by field.
-pub(super) struct RowSource<'a> {
-    pub(super) fields: &'a [FieldColumn],
-    pub(super) replica: usize,
+/// Lets `work` change the state of one replica.
+#[inline(always)]
+pub(super) fn change<S: State>(
+    fields: &[FieldColumn],
+    replica: usize,
+    work: impl FnOnce(&mut S::View<'_>),
+) {
+    let mut view = S::view(&mut RowSource::<S>::new(fields, replica));
+    work(&mut view);
+    // A view of references has written in place, and still holds the rows.
+    if S::SCALARS {
+        S::save(&view, |field, bits| fields[field].bits_mut(replica..replica + 1)[0] = bits);
+    }
 }
 
-impl<'a> FieldSource<'a> for RowSource<'a> {
+/// Lets `work` look at the state of one replica.
+#[inline(always)]
+pub(super) fn look<S: State>(
+    fields: &[FieldColumn],
+    replica: usize,
+    work: impl FnOnce(&S::View<'_>),
+) {
+    work(&S::view(&mut RowSource::<S>::new(fields, replica)));
+}
+
+/// The fields of one replica's state, in order: each is given out once.
+struct RowSource<'a, S> {
+    fields: std::slice::Iter<'a, FieldColumn>,
+    replica: usize,
+    state: PhantomData<S>,
+}
+
+impl<'a, S: State> RowSource<'a, S> {
     #[inline(always)]
-    fn bits(&mut self, field: usize) -> u32 {
-        self.fields[field].bits_mut(self.replica..self.replica + 1)[0]
+    fn new(fields: &'a [FieldColumn], replica: usize) -> Self {
+        Self { fields: fields.iter(), replica, state: PhantomData }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> &'a FieldColumn {
+        self.fields.next().expect("a view has no more fields than its state")
+    }
+}
+
+impl<'a, S: State> FieldSource<'a> for RowSource<'a, S> {
+    #[inline(always)]
+    fn bits(&mut self) -> u32 {
+        self.next().bits(self.replica..self.replica + 1)[0]
     }
     #[inline(always)]
-    fn scalar<T: Bits>(&mut self, field: usize) -> &'a mut T {
-        &mut self.row(field)[0]
+    fn scalar<T: Bits>(&mut self) -> &'a mut T {
+        &mut self.row()[0]
     }
     #[inline(always)]
-    fn row<T: Bits>(&mut self, field: usize) -> &'a mut [T] {
-        let column = &self.fields[field];
-        // SAFETY: `T` is the field's type, since the array was planned from the same declaration
-        // that asks here. A view asks for each field once, and a shard makes one view at a time.
-        unsafe {
-            let start = column.first.add(self.replica * column.row).cast();
-            std::slice::from_raw_parts_mut(start, column.row)
-        }
+    fn row<T: Bits>(&mut self) -> &'a mut [T] {
+        assert!(!S::SCALARS, "a state of scalars is built from bits");
+        let field = self.next();
+        assert_eq!(field.dtype, T::DTYPE, "a view has the types of its state");
+        let row = field.bits.row_mut(self.replica);
+        // SAFETY: `T` is the array's own type, as was just checked, and sealed: f32, i32 or u32.
+        // Each field is given out once, and `change` and `look` make one view at a time.
+        unsafe { std::slice::from_raw_parts_mut(row.as_mut_ptr().cast(), row.len()) }
     }
 }
 

@@ -96,21 +96,25 @@ struct Tile {
     obs: [[f32; LANES]; MAX_WIDTH],
 }
 
+/// The fields of one lane, in order.
 struct Lane<'t> {
     fields: &'t [[u32; LANES]; MAX_FIELDS],
     lane: usize,
+    next: usize,
 }
 
 impl<'a> FieldSource<'a> for Lane<'_> {
     #[inline(always)]
-    fn bits(&mut self, field: usize) -> u32 {
-        self.fields[field][self.lane]
+    fn bits(&mut self) -> u32 {
+        let bits = self.fields[self.next][self.lane];
+        self.next += 1;
+        bits
     }
-    fn scalar<T: warp_core::Bits>(&mut self, _field: usize) -> &'a mut T {
-        unreachable!("a state of scalars is read by its bits")
+    fn scalar<T: warp_core::Bits>(&mut self) -> &'a mut T {
+        panic!("a state of scalars is built from bits")
     }
-    fn row<T: warp_core::Bits>(&mut self, _field: usize) -> &'a mut [T] {
-        unreachable!("a state of scalars has no rows")
+    fn row<T: warp_core::Bits>(&mut self) -> &'a mut [T] {
+        panic!("a state of scalars has no rows")
     }
 }
 
@@ -130,7 +134,7 @@ fn step_tiles<E: Env, const DISCRETE: bool>(shard: &mut ShardRunner<E>) {
         let n = LANES.min(shard.replicas.end - first);
         let rows = first..first + n;
         for (lanes, column) in tile.fields.iter_mut().zip(&shard.fields) {
-            lanes[..n].copy_from_slice(column.bits_mut(rows.clone()));
+            lanes[..n].copy_from_slice(column.bits(rows.clone()));
         }
         if let (true, Some(column)) = (DISCRETE, &group.discrete) {
             tile.discrete[..n].copy_from_slice(column.rows(rows.clone()));
@@ -162,7 +166,7 @@ fn step_tiles<E: Env, const DISCRETE: bool>(shard: &mut ShardRunner<E>) {
 fn step_lanes<E: Env, const DISCRETE: bool>(shard: &ShardRunner<E>, tile: &mut Tile, first: usize) {
     let env = &*shard.env;
     for lane in 0..LANES {
-        let mut view = E::State::view(&mut Lane { fields: &tile.fields, lane });
+        let mut view = E::State::view(&mut Lane { fields: &tile.fields, lane, next: 0 });
         let (discrete, continuous) = ([tile.discrete[lane]], [tile.continuous[lane]]);
         let mut actions = Actions::default();
         if DISCRETE {

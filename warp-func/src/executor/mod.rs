@@ -19,7 +19,7 @@ use crate::vec_env::{ArrayIds, Shard, VecEnv, VecOptions};
 use shard::ShardRunner;
 use std::sync::Arc;
 use warp_core::{Env, EnvSpec};
-use warp_data::Store;
+use warp_data::{Store, StoreMut};
 
 /// Replicas of one environment on the host.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl<E: Env> CpuVecEnv<E> {
         let pool_rows = starts::pool_rows(&env, &options)?;
         let (plan, ids) = plan::plan(&env, &spec, options.n_envs, pool_rows)?;
         let mut store = plan.allocate()?;
-        starts::fill_pool(&env, &options, &mut store, &ids);
+        starts::fill_pool(&env, &options, store.edit(), &ids);
         let totals = EpisodeTotals::new(spec.groups.len(), spec.statistics.len());
         let shards = columns::Shards::new(&Arc::new(env), &spec, &options, &store, &ids);
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -76,8 +76,8 @@ impl<E: Env> VecEnv for CpuVecEnv<E> {
     fn store(&self) -> &Store {
         &self.store
     }
-    fn store_mut(&mut self) -> &mut Store {
-        &mut self.store
+    fn store_mut(&mut self) -> StoreMut<'_> {
+        self.store.edit()
     }
     fn ids(&self) -> &ArrayIds {
         &self.ids

@@ -1,6 +1,6 @@
 //! One shard: steps its replicas, restarts those that ended, keeps count of episodes.
 
-use super::columns::{Column, FieldColumn, RowSource};
+use super::columns::{Column, FieldColumn, change, look};
 use super::group::GroupColumns;
 use super::lanes;
 use super::starts::{Starts, copy_row};
@@ -9,8 +9,8 @@ use crate::vec_env::{ArrayIds, Shard, VecOptions};
 use std::ops::Range;
 use std::sync::Arc;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Groups, LimitEnds, MAX_GROUPS, Observation, Purpose, State,
-    StepOut, TimeLimit, View,
+    Actions, Draw, Env, EnvSpec, Groups, LimitEnds, MAX_GROUPS, Observation, Purpose, StepOut,
+    TimeLimit,
 };
 use warp_data::{Element, Store};
 
@@ -90,16 +90,6 @@ impl<E: Env> ShardRunner<E> {
         Draw::new(self.seed, self.first_replica + replica as u32, self.run_step, purpose)
     }
 
-    fn view(&self, replica: usize) -> View<'_, E> {
-        E::State::view(&mut RowSource { fields: &self.fields, replica })
-    }
-
-    fn save(&self, view: &View<'_, E>, replica: usize) {
-        E::State::save(view, |field, bits| {
-            self.fields[field].bits_mut(replica..replica + 1)[0] = bits;
-        });
-    }
-
     fn begin_state(&self, replica: usize) {
         let mut draw = self.draw(replica, Purpose::Reset);
         match &self.starts {
@@ -109,9 +99,7 @@ impl<E: Env> ShardRunner<E> {
                 return copy_row(fields, draw.below(*rows), &self.fields, replica);
             }
         }
-        let mut view = self.view(replica);
-        self.env.reset(&mut view, &mut draw);
-        self.save(&view, replica);
+        change::<E::State>(&self.fields, replica, |state| self.env.reset(state, &mut draw));
     }
 
     fn reset_replica(&self, replica: usize) {
@@ -137,7 +125,7 @@ impl<E: Env> ShardRunner<E> {
             action_mask: self.each_group(|group| optional_row(&group.action_mask, replica)),
             global: optional_row(&self.global_obs, replica),
         };
-        self.env.observe(&self.view(replica), &mut out);
+        look::<E::State>(&self.fields, replica, |state| self.env.observe(state, &mut out));
     }
 
     #[inline(always)]
@@ -177,10 +165,10 @@ impl<E: Env> ShardRunner<E> {
             statistics: optional_row(&self.statistic, replica),
         };
         let mut draw = self.draw(replica, Purpose::Step);
-        let mut view = self.view(replica);
-        self.env.step(&mut view, &actions, &mut draw, &mut out);
+        change::<E::State>(&self.fields, replica, |state| {
+            self.env.step(state, &actions, &mut draw, &mut out);
+        });
         let terminated = out.terminated;
-        self.save(&view, replica);
         self.terminated.row_mut(replica)[0] = u8::from(terminated);
         self.episode_length.row_mut(replica)[0] += 1;
         for group in &self.groups {

@@ -1,11 +1,11 @@
 //! Where episodes start: a fresh draw, one and the same state, or a row of a pool.
 
-use super::columns::{FieldColumn, RowSource};
+use super::columns::{FieldColumn, change};
 use crate::error::{Error, Result};
 use crate::pool::{PoolSource, StateField};
 use crate::vec_env::{ArrayIds, Start, VecOptions};
-use warp_core::{DType, Draw, Env, Purpose, State};
-use warp_data::Store;
+use warp_core::{DType, Draw, Env, Purpose};
+use warp_data::{Store, StoreMut};
 
 /// Rows of a pool are drawn as of this step of the run, which no run reaches: they share no draw
 /// with a replica's.
@@ -38,8 +38,9 @@ impl Starts {
 
 /// Copies row `row` of a pool into the state of `replica`.
 pub(super) fn copy_row(pool: &[FieldColumn], row: u32, fields: &[FieldColumn], replica: usize) {
+    let row = row as usize;
     for (from, to) in pool.iter().zip(fields) {
-        to.bits_mut(replica..replica + 1).copy_from_slice(from.bits(row as usize));
+        to.bits_mut(replica..replica + 1).copy_from_slice(from.bits(row..row + 1));
     }
 }
 
@@ -90,7 +91,12 @@ pub(crate) fn fields<E: Env>(env: &E) -> Result<Vec<StateField>> {
 }
 
 /// Puts the rows into the pool's arrays.
-pub(crate) fn fill_pool<E: Env>(env: &E, options: &VecOptions, store: &mut Store, ids: &ArrayIds) {
+pub(crate) fn fill_pool<E: Env>(
+    env: &E,
+    options: &VecOptions,
+    mut store: StoreMut<'_>,
+    ids: &ArrayIds,
+) {
     if let PoolSource::Given(pool) = &options.pool {
         for id in &ids.pool {
             let array = store.array(*id);
@@ -105,13 +111,11 @@ pub(crate) fn fill_pool<E: Env>(env: &E, options: &VecOptions, store: &mut Store
         }
         return;
     }
-    let fields = pool_columns(store, ids);
+    let fields = pool_columns(&store, ids);
     let rows = if fields.is_empty() { 0 } else { options.pool.rows() };
     for row in 0..rows {
         let mut draw = Draw::new(seed(options), row as u32, BEFORE_THE_RUN, Purpose::Reset);
-        let mut view = E::State::view(&mut RowSource { fields: &fields, replica: row });
-        env.reset(&mut view, &mut draw);
-        E::State::save(&view, |field, bits| fields[field].bits_mut(row..row + 1)[0] = bits);
+        change::<E::State>(&fields, row, |state| env.reset(state, &mut draw));
     }
 }
 

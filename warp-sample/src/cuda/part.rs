@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use warp_core::DType;
-use warp_func::cuda::DeviceArray;
+use warp_func::cuda::{DeviceArray, Pointer};
 
 /// The elements of an array from `first` on.
 #[derive(Debug, Clone, Copy)]
@@ -19,12 +19,12 @@ impl<'a> From<&'a DeviceArray> for Part<'a> {
     }
 }
 
-impl Part<'_> {
-    /// The address of `needed` elements of `dtype`.
+impl<'a> Part<'a> {
+    /// A pointer to `needed` elements of `dtype`.
     ///
     /// # Errors
     /// An array of another type, or one that ends before.
-    pub fn address(&self, dtype: DType, needed: usize) -> Result<u64> {
+    pub fn pointer(&self, dtype: DType, needed: usize) -> Result<Pointer<'a>> {
         let (name, shape) = (self.array.name().to_string(), self.array.shape().to_vec());
         let held = self.array.dtype();
         let refused = |error: warp_data::Error| Err(warp_func::Error::from(error).into());
@@ -35,6 +35,6 @@ impl Part<'_> {
         if given < expected {
             return refused(warp_data::Error::WrongLength { name, shape, expected, given });
         }
-        Ok(self.array.ptr() + (self.first * dtype.size()) as u64)
+        Ok(Pointer::to(self.array, self.first))
     }
 }

@@ -7,7 +7,7 @@ use crate::kernel_text::{SAMPLE_CUH, layout_text};
 use crate::layout::ActionLayout;
 use crate::ou::OrnsteinUhlenbeck;
 use warp_core::DType;
-use warp_func::cuda::{Arg, Build, DeviceArray, Function, Kernels, Launch, Source};
+use warp_func::cuda::{Arg, Build, DeviceArray, Function, Kernels, Launch, Pointer, Source};
 
 /// Threads of a block, as `sample.cu` has them.
 const BLOCK: u32 = 128;
@@ -82,24 +82,24 @@ pub enum DeviceActions<'a> {
 
 /// `WarpSampleArrays`, field by field.
 #[derive(Debug, Default)]
-struct Addresses {
-    outputs: u64,
-    log_std: u64,
-    mask: u64,
-    run_step: u64,
-    discrete: u64,
-    raw: u64,
-    bounded: u64,
-    log_probs: u64,
-    entropies: u64,
-    fault: u64,
-    noise: u64,
-    terminated: u64,
-    truncated: u64,
+struct Arrays<'a> {
+    outputs: Pointer<'a>,
+    log_std: Pointer<'a>,
+    mask: Pointer<'a>,
+    run_step: Pointer<'a>,
+    discrete: Pointer<'a>,
+    raw: Pointer<'a>,
+    bounded: Pointer<'a>,
+    log_probs: Pointer<'a>,
+    entropies: Pointer<'a>,
+    fault: Pointer<'a>,
+    noise: Pointer<'a>,
+    terminated: Pointer<'a>,
+    truncated: Pointer<'a>,
 }
 
-impl Addresses {
-    fn arg(&self) -> Arg {
+impl Arrays<'_> {
+    fn arg(self) -> Arg {
         let all = [
             self.outputs,
             self.log_std,
@@ -115,7 +115,7 @@ impl Addresses {
             self.terminated,
             self.truncated,
         ];
-        Arg::Struct("WarpSampleArrays", all.into_iter().flat_map(u64::to_le_bytes).collect())
+        Arg::pointers("WarpSampleArrays", all)
     }
 }
 
@@ -174,15 +174,15 @@ impl DeviceSampler {
         let mut at = self.actions(actions, n)?;
         let shared = self.made.shared_log_std && matches!(self.layout, ActionLayout::Continuous(_));
         let width = if shared { self.layout.action_width() } else { self.layout.output_width() };
-        at.outputs = inputs.outputs.address(DType::F32, n * width)?;
+        at.outputs = inputs.outputs.pointer(DType::F32, n * width)?;
         match (inputs.log_std, shared) {
-            (Some(log_std), true) => at.log_std = log_std.address(DType::F32, width)?,
+            (Some(log_std), true) => at.log_std = log_std.pointer(DType::F32, width)?,
             (None, false) => {}
             (given, _) => return Err(unfit(given.is_some(), "shared log-deviations")),
         }
         at.mask = self.mask(inputs.mask, n)?;
-        at.log_probs = log_probs.address(DType::F32, n)?;
-        at.entropies = entropies.address(DType::F32, n)?;
+        at.log_probs = log_probs.pointer(DType::F32, n)?;
+        at.entropies = entropies.pointer(DType::F32, n)?;
         let function = if mode == Mode::Greedy { &self.greedy } else { &self.sample };
         self.launch(function, at, rows, None)
     }
@@ -220,13 +220,13 @@ impl DeviceSampler {
         let function = self.noisy.as_ref().ok_or(Error::OtherKind)?;
         let n = rows.n_rows * self.layout.action_width();
         let n_replicas = rows.n_rows.div_ceil(self.made.n_agents as usize);
-        let at = Addresses {
-            outputs: means.address(DType::F32, n)?,
-            noise: noise.address(DType::F32, n)?,
-            bounded: actions.address(DType::F32, n)?,
-            terminated: terminated.address(DType::U8, n_replicas)?,
-            truncated: truncated.address(DType::U8, n_replicas)?,
-            ..Addresses::default()
+        let at = Arrays {
+            outputs: means.pointer(DType::F32, n)?,
+            noise: noise.pointer(DType::F32, n)?,
+            bounded: actions.pointer(DType::F32, n)?,
+            terminated: terminated.pointer(DType::U8, n_replicas)?,
+            truncated: truncated.pointer(DType::U8, n_replicas)?,
+            ..Arrays::default()
         };
         let bytes = by.coefficients().into_iter().flat_map(f32::to_le_bytes).collect();
         self.launch(function, at, rows, Some(Arg::Struct("WarpNoise", bytes)))
@@ -258,41 +258,41 @@ impl DeviceSampler {
         Self::judge(fault)
     }
 
-    fn actions(&self, actions: DeviceActions<'_>, n: usize) -> Result<Addresses> {
+    fn actions<'a>(&self, actions: DeviceActions<'a>, n: usize) -> Result<Arrays<'a>> {
         let n = n * self.layout.action_width();
-        let none = Addresses::default();
+        let none = Arrays::default();
         match (&self.layout, actions) {
             (ActionLayout::Discrete(_), DeviceActions::Discrete(discrete)) => {
-                Ok(Addresses { discrete: discrete.address(DType::I32, n)?, ..none })
+                Ok(Arrays { discrete: discrete.pointer(DType::I32, n)?, ..none })
             }
             (ActionLayout::Continuous(_), DeviceActions::Continuous { raw, bounded }) => {
-                let raw = raw.address(DType::F32, n)?;
-                Ok(Addresses { raw, bounded: bounded.address(DType::F32, n)?, ..none })
+                let raw = raw.pointer(DType::F32, n)?;
+                Ok(Arrays { raw, bounded: bounded.pointer(DType::F32, n)?, ..none })
             }
             _ => Err(Error::OtherKind),
         }
     }
 
-    fn mask(&self, mask: Option<Part<'_>>, n: usize) -> Result<u64> {
+    fn mask<'a>(&self, mask: Option<Part<'a>>, n: usize) -> Result<Pointer<'a>> {
         match (mask, self.made.masked) {
-            (Some(mask), true) => mask.address(DType::U8, n * self.layout.mask_width()),
-            (None, false) => Ok(0),
+            (Some(mask), true) => mask.pointer(DType::U8, n * self.layout.mask_width()),
+            (None, false) => Ok(Pointer::default()),
             (given, _) => Err(unfit(given.is_some(), "an action mask")),
         }
     }
 
-    fn launch(
-        &self,
+    fn launch<'a>(
+        &'a self,
         function: &Function,
-        mut at: Addresses,
-        rows: &DeviceRows<'_>,
+        mut at: Arrays<'a>,
+        rows: &DeviceRows<'a>,
         further: Option<Arg>,
     ) -> Result<()> {
         if rows.n_rows == 0 {
             return Ok(());
         }
-        at.run_step = Part::from(rows.run_step).address(DType::U32, 1)?;
-        at.fault = self.fault.ptr();
+        at.run_step = Part::from(rows.run_step).pointer(DType::U32, 1)?;
+        at.fault = Pointer::from(&self.fault);
         let mut bytes = rows.seed.to_le_bytes().to_vec();
         let numbers = [rows.first_replica, rows.first_agent, rows.n_rows as u32, rows.step_offset];
         bytes.extend(numbers.into_iter().flat_map(u32::to_le_bytes));

@@ -265,8 +265,8 @@ pub(super) fn write_random_actions(envs: &mut dyn VecEnv, step: u32) -> Result<(
             }
             action => {
                 let heads = CategoricalLayout::new(&action.head_sizes())?;
-                let actions = envs.store_mut().slice_mut(ids.action[g]);
-                heads.random_actions(mask.as_deref(), &rows, actions)?;
+                let mut store = envs.store_mut();
+                heads.random_actions(mask.as_deref(), &rows, store.slice_mut(ids.action[g]))?;
             }
         }
     }

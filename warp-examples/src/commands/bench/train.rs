@@ -14,6 +14,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::time::Instant;
 use warp_func::Registry;
+use warp_train::config::{PolicyPlan, Precision};
 use warp_train::metrics::PhaseSeconds;
 use warp_train::{TrainConfig, Trainer};
 
@@ -111,6 +112,8 @@ pub(super) fn command_line() -> String {
 pub(super) fn configurations(args: &BenchArgs, registry: &Registry) -> Result<Vec<TrainConfig>> {
     // Nothing is saved, so nothing has to end where it would be.
     let mut sets = vec!["checkpoint_steps=0".to_string()];
+    // A curve is a run of so many steps: shares in schedules are shares of them.
+    sets.extend(args.curve_steps.map(|n| format!("total_steps={n}")));
     sets.extend_from_slice(&args.set);
     let one = |count: Option<usize>| {
         let mut sets = sets.clone();
@@ -121,6 +124,14 @@ pub(super) fn configurations(args: &BenchArgs, registry: &Registry) -> Result<Ve
         [] => Ok(vec![one(None)?]),
         counts => counts.iter().map(|n| one(Some(*n))).collect(),
     }
+}
+
+/// What products of matrices are computed in; only the native learner on a GPU has a choice, and there
+/// one policy in fp32 makes all of them so.
+pub(super) fn precision(device: &Device, backend: &str, config: &TrainConfig) -> &'static str {
+    let is_half = |plan: &PolicyPlan| plan.config.precision == Precision::Half;
+    let halves = device.halves_products() && backend == "native";
+    if halves && config.policies.iter().all(is_half) { "fp16" } else { "fp32" }
 }
 
 /// Runs `warp bench --train`.
@@ -221,7 +232,7 @@ fn report(
     let Some(config) = configs.first() else { return Ok(()) };
     let (env, algorithm) = (&config.run.env_id, config.algorithm());
     let (device, backend, threads) = (place.device.name(), place.backend, place.threads);
-    let precision = place.device.precision(backend, config);
+    let precision = precision(place.device, backend, config);
     if args.json {
         return print_json(&serde_json::json!({
             "command": command_line(),

@@ -8,7 +8,7 @@
 //! processor, outside the time.
 
 use super::BenchArgs;
-use super::train::{Place, command_line};
+use super::train::{Place, command_line, precision};
 use crate::Outcome;
 use crate::commands::{learner, print_json, say};
 use anyhow::{Context, Result};
@@ -88,7 +88,7 @@ pub(super) fn execute(
             "algorithm": config.algorithm(),
             "device": place.device.name(),
             "backend": place.backend,
-            "precision": place.device.precision(place.backend, config),
+            "precision": precision(place.device, place.backend, config),
             "threads": place.threads,
             "until": wanted,
             "compile_seconds": place.device.compile_seconds(),
@@ -212,7 +212,7 @@ fn print(
         "{env} with {algorithm} on {} ({}, {}), until a mean return of {wanted}",
         place.device.name(),
         place.backend,
-        place.device.precision(place.backend, config)
+        precision(place.device, place.backend, config)
     ))?;
     for found in all {
         let ms = |seconds: Option<f64>| seconds.map_or("-".into(), |s| format!("{:.2}", 1e3 * s));

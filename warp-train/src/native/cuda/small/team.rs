@@ -13,7 +13,7 @@ use crate::learner::{Iterated, LearnerState, Progress};
 use warp_core::DType;
 use warp_func::EpisodeTotals;
 use warp_func::cuda::{Arg, Build, CudaVecEnv, Device, DeviceArray, EnvKernels, Function, Launch};
-use warp_func::cuda::{Module, Source};
+use warp_func::cuda::{Module, Pointer, Source};
 use warp_sample::ActionLayout;
 
 /// Agents of a replica at most: a thread has the state and the actions of all of them.
@@ -227,21 +227,17 @@ impl TeamLearner {
         let n = config.run.num_envs as u32;
         let before = (index * config.run.num_steps as u64) as u32;
         let run = small_run(seed, [n, n, 0, index as u32, 0, 0, before]);
-        let mut policies = Vec::new();
-        let arrays_of = [
-            |policy: &SmallLearner| policy.arrays.parameters[0].ptr(),
-            |policy: &SmallLearner| policy.arrays.records.ptr(),
-            |policy: &SmallLearner| policy.arrays.barrier.ptr(),
-        ];
-        for address in arrays_of {
-            policies.extend(self.policies.iter().flat_map(|policy| address(policy).to_le_bytes()));
-        }
+        let of_policies = || self.policies.iter().map(|policy| &policy.arrays);
+        let policies = of_policies()
+            .map(|arrays| &arrays.parameters[0])
+            .chain(of_policies().map(|arrays| &arrays.records))
+            .chain(of_policies().map(|arrays| &arrays.barrier));
         let args = [
             run,
             world,
             arrays,
             tables,
-            Arg::Struct("TeamPolicies", policies),
+            Arg::pointers("TeamPolicies", policies.map(Pointer::from)),
             Arg::array(&self.figures, self.figures.len()),
         ];
         Ok(self.collect.0.launch(&self.collect.1, &args)?)

@@ -137,7 +137,8 @@ impl WideLearner {
         if !self.recorded {
             return collect(policies, n_steps, envs);
         }
-        let mut graph = record(&self.kernels, || collect(policies, n_steps, envs))?;
+        let device = self.kernels.device();
+        let mut graph = Graph::capture(device, || collect(policies, n_steps, envs))?;
         graph.launch()?;
         self.collecting = Some(graph);
         Ok(())
@@ -152,25 +153,12 @@ impl WideLearner {
         }
         if self.learning.is_none() && !policies.iter().all(WidePolicy::learns_nothing) {
             let learn = || policies.iter().try_for_each(WidePolicy::learn);
-            self.learning = Some(record(&self.kernels, learn)?);
+            self.learning = Some(Graph::capture(self.kernels.device(), learn)?);
         }
         match &mut self.learning {
             Some(graph) => Ok(graph.launch()?),
             None => Ok(()),
         }
-    }
-}
-
-/// Records launches; what `work` returns as an error comes back as it is.
-fn record(kernels: &Kernels, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
-    let mut failed = None;
-    let graph = Graph::capture(kernels.device(), || {
-        failed = work().err();
-        Ok(())
-    });
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(graph?),
     }
 }
 

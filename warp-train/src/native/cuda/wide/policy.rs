@@ -246,23 +246,21 @@ impl WidePolicy {
 /// `WidePlaces`: where the arrays of the policy's groups lie, as addresses of two words.
 fn places(plan: &PolicyPlan, envs: &CudaVecEnv) -> Result<DeviceArray> {
     let (ids, arrays) = (envs.ids(), envs.arrays());
-    let address = |id| arrays.array(id).ptr();
-    let mut addresses = Vec::new();
+    let place = |id| Some(arrays.array(id));
+    let mut places = Vec::new();
     for g in &plan.groups {
-        addresses.extend([
-            address(ids.obs[*g]),
-            ids.action_mask[*g].map_or(0, address),
-            address(ids.action[*g]),
-            address(ids.reward[*g]),
-            ids.alive[*g].map_or(0, address),
-            ids.agent_terminated[*g].map_or(0, address),
-            address(ids.final_obs[*g]),
+        places.extend([
+            place(ids.obs[*g]),
+            ids.action_mask[*g].and_then(place),
+            place(ids.action[*g]),
+            place(ids.reward[*g]),
+            ids.alive[*g].and_then(place),
+            ids.agent_terminated[*g].and_then(place),
+            place(ids.final_obs[*g]),
         ]);
     }
-    addresses.extend([address(ids.terminated), address(ids.truncated)]);
-    addresses.push(envs.run_step_array().ptr());
-    let words: Vec<u32> = addresses.iter().flat_map(|a| [*a as u32, (*a >> 32) as u32]).collect();
-    Ok(DeviceArray::from_slice(envs.gpu(), "places", &[words.len()], &words)?)
+    places.extend([place(ids.terminated), place(ids.truncated), Some(envs.run_step_array())]);
+    Ok(DeviceArray::addresses(envs.gpu(), "places", &places)?)
 }
 
 /// An array of which a kernel may touch everything.

@@ -2,16 +2,18 @@
 //! without an allocation, because a step of a thousand small environments takes microseconds.
 //!
 //! Tasks are claimed one by one, so a thread that the system has put aside delays nobody: the
-//! others do its share, and only claimed tasks are waited for.
+//! others do its share, and only claimed tasks are waited for. `model.rs` has loom try every order in
+//! which two threads can go through a round.
 #![expect(unsafe_code, reason = "lends a borrowed closure to threads that outlive the borrow")]
 
-use std::cell::UnsafeCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::{JoinHandle, Thread};
+#[cfg(all(test, loom))]
+mod model;
+mod sync;
 
-/// Rounds of waiting in a loop before a thread goes to sleep.
-const SPINS: u32 = 4_000;
+use sync::{
+    Arc, AtomicBool, AtomicU64, AtomicUsize, Builder, JoinHandle, Ordering, SPINS, Thread,
+    UnsafeCell, park, yield_now,
+};
 
 type Job = *const (dyn Fn(usize) + Sync);
 
@@ -59,13 +61,16 @@ impl Shared {
         while let Some(task) = self.claim() {
             // SAFETY: a claimed task keeps the owner in `run`, so the job is the one that the task
             // belongs to and still lives; the Acquire in `claim` makes its write visible.
-            let job = unsafe { (*self.job.get()).map(|job| &*job) };
+            let job = self.job.with(|job| unsafe { (*job).map(|job| &*job) });
             let run = || {
                 if let Some(job) = job {
                     job(task)
                 }
             };
-            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+            if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+                // The payload is somebody's type, which may panic when it is dropped; nobody may
+                // leave here before the task counts as finished.
+                std::mem::forget(payload);
                 self.panicked.store(true, Ordering::Relaxed);
             }
             self.finished.fetch_add(1, Ordering::Release);
@@ -99,7 +104,7 @@ impl Crew {
         for index in 1..size.max(1) {
             let shared = Arc::clone(&shared);
             let name = format!("warp-{index}");
-            match std::thread::Builder::new().name(name).spawn(move || serve(&shared)) {
+            match Builder::new().name(name).spawn(move || serve(&shared)) {
                 Ok(handle) => workers.push((handle.thread().clone(), Some(handle))),
                 Err(_) => break,
             }
@@ -123,7 +128,7 @@ impl Crew {
             std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(job)
         };
         // SAFETY: all tasks of the last round are finished, so nobody reads the cell.
-        unsafe { *self.shared.job.get() = Some(erased) };
+        self.shared.job.with_mut(|job| unsafe { *job = Some(erased) });
         self.shared.finished.store(0, Ordering::Relaxed);
         let round = (self.shared.claims.load(Ordering::Relaxed) >> 32).wrapping_add(1);
         self.shared.claims.store(round << 32 | n_tasks as u64, Ordering::Release);
@@ -134,7 +139,7 @@ impl Crew {
         let mut spins = 0;
         while self.shared.finished.load(Ordering::Acquire) != n_tasks {
             spins += 1;
-            if spins < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
+            if spins < SPINS { std::hint::spin_loop() } else { yield_now() }
         }
         assert!(!self.shared.panicked.load(Ordering::Relaxed), "a task panicked");
     }
@@ -166,7 +171,7 @@ fn serve(shared: &Shared) {
             }
             spins += 1;
             // An `unpark` that comes before `park` is kept, so no round is slept through.
-            if spins < SPINS { std::hint::spin_loop() } else { std::thread::park() }
+            if spins < SPINS { std::hint::spin_loop() } else { park() }
         };
         seen = round;
         if shared.stop.load(Ordering::Relaxed) {
@@ -176,10 +181,9 @@ fn serve(shared: &Shared) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn every_task_of_every_round_runs_once() {
@@ -206,5 +210,29 @@ mod tests {
             crew.run(2, &|task| assert_eq!(task, 0, "only the first is fine"));
         }));
         assert!(bad.is_err());
+    }
+    #[test]
+    fn all_tasks_finish_even_if_a_panic_can_not_be_dropped() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("nobody drops this");
+            }
+        }
+        let mut crew = Crew::new(3);
+        let finished = AtomicUsize::new(0);
+        let bad = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            crew.run(8, &|task| {
+                if task % 2 == 0 {
+                    std::panic::panic_any(Bomb);
+                }
+                std::thread::sleep(std::time::Duration::from_millis(30));
+                finished.fetch_add(1, Ordering::Relaxed);
+            });
+        }));
+        // Nobody may use `finished` once `run` has let go of it.
+        assert_eq!(finished.load(Ordering::Relaxed), 4);
+        let said = bad.unwrap_err();
+        assert_eq!(said.downcast_ref::<&str>(), Some(&"a task panicked"));
     }
 }

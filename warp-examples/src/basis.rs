@@ -1,0 +1,106 @@
+//! What a run's configuration stands on: the defaults under what the user gave.
+
+use crate::defaults;
+use std::fmt;
+use warp_core::toml::{Table, Value};
+
+/// What lies under a configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Basis {
+    /// The embedded default configuration.
+    Default {
+        /// The environment's name.
+        env: String,
+        /// The algorithm.
+        algorithm: String,
+        /// The file over it, if there is one, with the keys it leaves to the default, `key = value`.
+        file: Option<(String, Vec<String>)>,
+    },
+    /// The trainer's general defaults, since there is no default configuration.
+    General {
+        /// The environment's name.
+        env: String,
+        /// The algorithm.
+        algorithm: String,
+        /// Algorithms for which there is one.
+        others: Vec<&'static str>,
+    },
+    /// The original's defaults, under a configuration of the original.
+    Original {
+        /// The file.
+        file: String,
+    },
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Basis::Default { env, algorithm, file: None } => {
+                write!(f, "based on the default configuration of {env} for {algorithm}")
+            }
+            Basis::Default { file: Some((file, left)), .. } if left.is_empty() => {
+                write!(f, "based on \"{file}\" alone")
+            }
+            Basis::Default { env, algorithm, file: Some((file, left)) } => write!(
+                f,
+                "based on \"{file}\", which leaves to the default configuration of {env} for \
+                 {algorithm}: {}",
+                left.join(", ")
+            ),
+            Basis::General { env, algorithm, others } if !others.is_empty() => write!(
+                f,
+                "warning: {env} has a default configuration for {}, but none for {algorithm}: what is \
+                 not set has general defaults, with which it may learn nothing",
+                others.join(" and ")
+            ),
+            Basis::General { env, .. } => write!(
+                f,
+                "{env} has no default configuration: what is not set has general defaults"
+            ),
+            Basis::Original { file } => {
+                write!(f, "based on \"{file}\" and, for what it leaves out, WarpDrive's defaults")
+            }
+        }
+    }
+}
+
+impl Basis {
+    /// What `file` (none: only a name was given) stands on, which sets the keys of `given`.
+    pub(crate) fn of(
+        file: Option<&str>,
+        (env, algorithm): (&str, Option<&str>),
+        default: &Table,
+        given: [&Table; 2],
+    ) -> Self {
+        let env = env.to_string();
+        let mut others = defaults::algorithms(&env);
+        let first = others.next();
+        let algorithm = algorithm.or(first).unwrap_or("ppo").to_string();
+        let others: Vec<_> = first.into_iter().chain(others).collect();
+        if !others.contains(&algorithm.as_str()) {
+            return Self::General { env, algorithm, others };
+        }
+        let file = file.map(|file| {
+            let mut left = Vec::new();
+            list_left("", default, &given.map(Some), &mut left);
+            (file.to_string(), left)
+        });
+        Self::Default { env, algorithm, file }
+    }
+}
+
+/// The keys of `default` that none of the tables `given` sets.
+fn list_left(prefix: &str, default: &Table, given: &[Option<&Table>; 2], left: &mut Vec<String>) {
+    for (key, value) in default {
+        let inner = given.map(|table| table.and_then(|table| table.get(key)));
+        match value {
+            Value::Table(table) => {
+                let inner = inner.map(|value| value.and_then(Value::as_table));
+                list_left(&format!("{prefix}{key}."), table, &inner, left);
+            }
+            _ if inner.iter().any(Option::is_some) => {}
+            _ if prefix.is_empty() && ["env_id", "algorithm"].contains(&key.as_str()) => {}
+            _ => left.push(format!("{prefix}{key} = {value}")),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What is said before training: what the run is based on, how long it becomes, and where it does not
+//! learn.
+
+use warp_train::TrainConfig;
+
+/// Says each of `notes` once.
+pub(super) fn tell(notes: impl IntoIterator<Item = String>) {
+    let mut said = Vec::new();
+    for note in notes {
+        if !said.contains(&note) {
+            // One line, whatever the names in it hold.
+            eprintln!("{}", note.replace(char::is_control, " "));
+            said.push(note);
+        }
+    }
+}
+
+/// What should be known of a run that has done `done` steps and goes on.
+pub(super) fn of_run(config: &TrainConfig, done: u64) -> Vec<String> {
+    whole_iterations(config, done).into_iter().chain(without_learning(config, done)).collect()
+}
+
+/// That whole iterations make a run longer than it was to be, where they do by a tenth or more.
+fn whole_iterations(config: &TrainConfig, done: u64) -> Option<String> {
+    let (total, each) = (config.run.total_steps, config.steps_per_iteration().max(1));
+    let n = total.saturating_sub(done).div_ceil(each);
+    let end = done.saturating_add(n.saturating_mul(each));
+    let wanted = total.checked_sub(done).filter(|steps| *steps > 0)?;
+    ((end - total).saturating_mul(10) >= wanted).then(|| {
+        let iterations = if n == 1 { "one iteration".into() } else { format!("{n} iterations") };
+        format!(
+            "total_steps = {total}: the run does {iterations} of {each} steps ({} replicas x {} steps) \
+             and ends after {end}",
+            config.run.num_envs, config.run.num_steps
+        )
+    })
+}
+
+/// Where policies that are to learn have a learning rate of 0.
+fn without_learning(config: &TrainConfig, done: u64) -> Vec<String> {
+    let (total, each) = (config.run.total_steps, config.steps_per_iteration().max(1));
+    let mut found = Vec::new();
+    for plan in config.policies.iter().filter(|plan| plan.config.to_train) {
+        for zero in plan.config.learning_rate.zeros(done..total) {
+            let begins = (zero.start - done).checked_next_multiple_of(each);
+            // No iteration begins there.
+            if begins.is_none_or(|steps| steps >= zero.end - done) {
+                continue;
+            }
+            let percent = 100.0 * (zero.end - zero.start) as f64 / (total - done) as f64;
+            let place = match (zero.start == done, zero.end == total) {
+                (true, true) => "throughout".into(),
+                (true, false) => format!("up to step {}, {percent:.0} % of the run", zero.end - 1),
+                (false, true) => format!("from step {} on, {percent:.0} % of the run", zero.start),
+                (false, false) => format!("from step {} to step {}", zero.start, zero.end - 1),
+            };
+            found.push(format!(
+                "policy \"{}\" learns nothing {place}: its learning_rate is 0 there",
+                plan.name
+            ));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notes(target: &str, sets: &[&str], done: u64) -> Vec<String> {
+        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        let registry = warp_envs::registry();
+        of_run(&crate::settings::configure(target, &sets, &registry).unwrap(), done)
+    }
+
+    #[test]
+    fn defaults_learn_from_beginning_to_end_at_any_length() {
+        for total in ["total_steps=60000", "total_steps=500000", "total_steps=2000000"] {
+            assert_eq!(notes("cartpole", &[total], 0), [""; 0]);
+        }
+        let both = |taggers, runners| {
+            [
+                format!(
+                    "policy \"runner\" learns nothing from step {runners} on, 40 % of the run: its \
+                     learning_rate is 0 there"
+                ),
+                format!(
+                    "policy \"tagger\" learns nothing up to step {taggers}, 60 % of the run: its \
+                     learning_rate is 0 there"
+                ),
+            ]
+        };
+        assert_eq!(notes("tag_continuous", &[], 0), both(240_000, 240_001));
+        assert_eq!(notes("tag_continuous", &["total_steps=60000"], 0), both(36_000, 36_001));
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_said() {
+        let rate = "learning_rate=[[0, 1e-3], [500000, 0]]";
+        let said = notes("cartpole", &[rate, "total_steps=2000000"], 0);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("from step 500000 on, 75 % of the run"), "{said:?}");
+        // Behind it no iteration of 4,096 steps begins.
+        assert_eq!(notes("cartpole", &[rate, "total_steps=502000"], 0), [""; 0]);
+        let said = notes("cartpole", &[rate, "total_steps=2000000"], 1_000_000);
+        assert!(said[0].contains("learns nothing throughout"), "{said:?}");
+        let said = notes("cartpole", &["learning_rate=0"], 0);
+        assert!(said[0].contains("learns nothing throughout"), "{said:?}");
+        assert_eq!(notes("cartpole", &["learning_rate=0", "to_train=false"], 0), [""; 0]);
+    }
+
+    #[test]
+    fn a_run_that_becomes_longer_says_so() {
+        let big = ["num_envs=256", "num_steps=100"];
+        let said = notes("cartpole", &[&big[..], &["total_steps=2000"]].concat(), 0);
+        let words = "one iteration of 25600 steps (256 replicas x 100 steps) and ends after 25600";
+        assert!(said[0].starts_with("total_steps = 2000: ") && said[0].contains(words), "{said:?}");
+        let said = notes("cartpole", &[&big[..], &["total_steps=30000"]].concat(), 25_600);
+        assert!(said[0].contains("one iteration") && said[0].contains("after 51200"), "{said:?}");
+        for total in ["total_steps=25600", "total_steps=1000000", "total_steps=0"] {
+            assert_eq!(notes("cartpole", &[&big[..], &[total]].concat(), 0), [""; 0], "{total}");
+        }
+    }
+}

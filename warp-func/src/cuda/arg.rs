@@ -1,0 +1,149 @@
+//! What a kernel is passed. An address is always one of an array that the argument keeps alive, so
+//! that code without `unsafe` can't make one up.
+
+use super::signature::Parameter;
+use std::ffi::c_void;
+use std::sync::Arc;
+use warp_data::cuda::DeviceArray;
+
+/// An argument of a kernel.
+#[derive(Debug, Clone)]
+pub enum Arg {
+    /// An array: [`Arg::array`].
+    Array(WholeArray),
+    /// A number.
+    U32(u32),
+    /// A number.
+    I32(i32),
+    /// A number.
+    U64(u64),
+    /// A number.
+    F32(f32),
+    /// A struct of this C name, by value, that holds numbers alone.
+    Struct(&'static str, Vec<u8>),
+    /// A struct of pointers, by value: [`Arg::pointers`].
+    Pointers(PointerStruct),
+}
+
+/// An array as an argument; the kernel gets a pointer to its first element.
+#[derive(Debug, Clone)]
+pub struct WholeArray {
+    address: u64,
+    array: DeviceArray,
+    needed: usize,
+}
+
+/// A struct of pointers as an argument.
+#[derive(Debug, Clone)]
+pub struct PointerStruct {
+    name: &'static str,
+    addresses: Arc<[u64]>,
+    /// Keeps alive what the pointers point to.
+    _arrays: Arc<[DeviceArray]>,
+}
+
+/// A pointer to an element of an array, or to nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Pointer<'a>(Option<(&'a DeviceArray, usize)>);
+
+impl<'a> Pointer<'a> {
+    /// A pointer to element `element`.
+    ///
+    /// # Panics
+    /// If the array ends before it.
+    #[must_use]
+    pub fn to(array: &'a DeviceArray, element: usize) -> Self {
+        assert!(element <= array.len(), "array \"{}\" has no element {element}", array.name());
+        Self(Some((array, element)))
+    }
+
+    fn address(&self) -> u64 {
+        self.0.map_or(0, |(array, element)| array.ptr() + (element * array.dtype().size()) as u64)
+    }
+}
+
+impl<'a> From<&'a DeviceArray> for Pointer<'a> {
+    fn from(array: &'a DeviceArray) -> Self {
+        Self(Some((array, 0)))
+    }
+}
+
+impl Arg {
+    /// An array of which the kernel touches at most the first `needed` elements.
+    #[must_use]
+    pub fn array(array: &DeviceArray, needed: usize) -> Self {
+        Self::Array(WholeArray { address: array.ptr(), array: array.clone(), needed })
+    }
+
+    /// The struct `name` of these pointers, in the order of its fields.
+    #[must_use]
+    pub fn pointers<'a>(
+        name: &'static str,
+        pointers: impl IntoIterator<Item = Pointer<'a>>,
+    ) -> Self {
+        let pointers: Vec<_> = pointers.into_iter().collect();
+        let _arrays = pointers.iter().filter_map(|pointer| Some(pointer.0?.0.clone())).collect();
+        let addresses = pointers.iter().map(Pointer::address).collect();
+        Self::Pointers(PointerStruct { name, addresses, _arrays })
+    }
+
+    pub(super) fn address(&self) -> *mut c_void {
+        let address: *const c_void = match self {
+            Arg::Array(WholeArray { address, .. }) | Arg::U64(address) => {
+                std::ptr::from_ref(address).cast()
+            }
+            Arg::U32(value) => std::ptr::from_ref(value).cast(),
+            Arg::I32(value) => std::ptr::from_ref(value).cast(),
+            Arg::F32(value) => std::ptr::from_ref(value).cast(),
+            Arg::Struct(_, bytes) => bytes.as_ptr().cast(),
+            Arg::Pointers(PointerStruct { addresses, .. }) => addresses.as_ptr().cast(),
+        };
+        address.cast_mut()
+    }
+
+    /// Bytes.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Arg::Array(_) | Arg::U64(_) => 8,
+            Arg::U32(_) | Arg::I32(_) | Arg::F32(_) => 4,
+            Arg::Struct(_, bytes) => bytes.len(),
+            Arg::Pointers(PointerStruct { addresses, .. }) => 8 * addresses.len(),
+        }
+    }
+
+    /// What is wrong with this argument for `parameter`.
+    pub(super) fn mismatch(&self, parameter: &Parameter) -> Option<String> {
+        let expects = |what: &str, fits: bool| {
+            (!fits).then(|| format!("is {what}, but the kernel expects {parameter:?}"))
+        };
+        let value = |c_type: &str| {
+            expects(c_type, matches!(parameter, Parameter::Value(wanted) if wanted == c_type))
+        };
+        match self {
+            Arg::Array(WholeArray { array, needed, .. }) if *needed > array.len() => {
+                let (name, len) = (array.name(), array.len());
+                Some(format!("is array \"{name}\" of {len} elements, but {needed} are needed"))
+            }
+            Arg::Array(WholeArray { array, .. }) => {
+                let dtype = array.dtype();
+                let fits = matches!(parameter, Parameter::Pointer(wanted)
+                    if wanted.is_none_or(|wanted| wanted == dtype));
+                expects(&format!("an array of {dtype}"), fits)
+            }
+            Arg::U32(_) => value("unsigned int"),
+            Arg::I32(_) => value("int"),
+            Arg::U64(_) => value("unsigned long long"),
+            Arg::F32(_) => value("float"),
+            Arg::Struct(name, _) => expects(
+                &format!("{name}, a struct of numbers"),
+                matches!(parameter, Parameter::Numbers(wanted) if wanted == name),
+            ),
+            // Addresses may be passed as numbers, but not the other way round.
+            Arg::Pointers(PointerStruct { name, .. }) => expects(
+                &format!("{name}, a struct of pointers"),
+                matches!(parameter, Parameter::Numbers(wanted) | Parameter::Pointers(wanted)
+                    if wanted == name),
+            ),
+        }
+    }
+}
