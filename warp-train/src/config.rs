@@ -236,6 +236,14 @@ impl TrainConfig {
         self.run.num_envs as u64 * self.run.num_steps as u64
     }
 
+    /// Environment steps at the end of a run that has done `done` of them: iterations are whole.
+    #[must_use]
+    pub fn end_after(&self, done: u64) -> u64 {
+        let each = self.steps_per_iteration().max(1);
+        let iterations = self.run.total_steps.saturating_sub(done).div_ceil(each);
+        done.saturating_add(iterations.saturating_mul(each))
+    }
+
     /// Whether a checkpoint is due after `step` environment steps, a whole number of iterations.
     #[must_use]
     pub fn is_checkpoint_step(&self, step: u64) -> bool {

@@ -49,9 +49,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     let flag = Arc::clone(&stop);
     // A handler that is there already (the command run twice in one process) serves as well.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
-    let steps = |run: &FleetRun| {
-        run.config.run.total_steps.next_multiple_of(run.config.steps_per_iteration().max(1))
-    };
+    let steps = |run: &FleetRun| run.config.end_after(0);
     let watcher = Watcher::new(runs.iter().map(steps).sum(), runs.len());
     for launch in &launches {
         let runs: Vec<FleetRun> = launch.iter().map(|at| runs[*at].clone()).collect();

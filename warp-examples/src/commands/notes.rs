@@ -23,10 +23,9 @@ pub(super) fn of_run(config: &TrainConfig, done: u64) -> Vec<String> {
 /// That whole iterations make a run longer than it was to be, where they do by a tenth or more.
 fn whole_iterations(config: &TrainConfig, done: u64) -> Option<String> {
     let (total, each) = (config.run.total_steps, config.steps_per_iteration().max(1));
-    let n = total.saturating_sub(done).div_ceil(each);
-    let end = done.saturating_add(n.saturating_mul(each));
-    let wanted = total.checked_sub(done).filter(|steps| *steps > 0)?;
+    let (end, wanted) = (config.end_after(done), total.checked_sub(done).filter(|n| *n > 0)?);
     ((end - total).saturating_mul(10) >= wanted).then(|| {
+        let n = (end - done) / each;
         let iterations = if n == 1 { "one iteration".into() } else { format!("{n} iterations") };
         format!(
             "total_steps = {total}: the run does {iterations} of {each} steps ({} replicas x {} steps) \

@@ -207,7 +207,8 @@ fn work(
     stop: &AtomicBool,
 ) -> Result<bool> {
     let total = trainer.config().run.total_steps;
-    let mut progress = Progress::new(trainer.env_steps(), total);
+    let end = trainer.config().end_after(trainer.env_steps());
+    let mut progress = Progress::new(trainer.env_steps(), end);
     // Both a new run and one that is continued begin at a checkpoint.
     let mut saved = Some(trainer.env_steps());
     while trainer.env_steps() < total && !stop.load(Ordering::Relaxed) {
