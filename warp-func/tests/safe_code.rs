@@ -1,6 +1,10 @@
 //! What code without `unsafe` may try: states written by hand instead of by `state!`, and stores
 //! exchanged behind an executor. It meets a panic or nothing at all, and never memory of others.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
 
 mod worlds;
 
@@ -159,7 +163,8 @@ fn a_view_is_gone_before_the_next_one_is_made_and_rows_are_not_saved() {
 fn an_executor_keeps_its_store() {
     let config = CrowdConfig::default();
     let (mut one, mut two) = (make::<Crowd>(&config, 70, 2), make::<Crowd>(&config, 70, 2));
-    std::mem::swap(&mut one.store_mut(), &mut two.store_mut());
+    let (mut of_one, mut of_two) = (one.store_mut(), two.store_mut());
+    std::mem::swap(&mut of_one, &mut of_two);
     let untouched = two.store();
     let length = two.ids().episode_length;
     let before: &[u32] = untouched.slice(length);

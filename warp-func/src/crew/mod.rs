@@ -136,9 +136,10 @@ impl Crew {
             thread.unpark();
         }
         self.shared.work();
-        let mut spins = 0;
+        let mut spins = 0_u32;
         while self.shared.finished.load(Ordering::Acquire) != n_tasks {
-            spins += 1;
+            // Saturating, since a panic here would leave workers with a job that is gone.
+            spins = spins.saturating_add(1);
             if spins < SPINS { std::hint::spin_loop() } else { yield_now() }
         }
         assert!(!self.shared.panicked.load(Ordering::Relaxed), "a task panicked");
@@ -163,13 +164,13 @@ impl Drop for Crew {
 fn serve(shared: &Shared) {
     let mut seen = 0;
     loop {
-        let mut spins = 0;
+        let mut spins = 0_u32;
         let round = loop {
             let round = shared.claims.load(Ordering::Acquire) >> 32;
             if round != seen {
                 break round;
             }
-            spins += 1;
+            spins = spins.saturating_add(1);
             // An `unpark` that comes before `park` is kept, so no round is slept through.
             if spins < SPINS { std::hint::spin_loop() } else { park() }
         };

@@ -94,7 +94,6 @@ impl FieldColumn {
 
     /// Rows `rows`, as bits, to be changed.
     #[inline(always)]
-    #[expect(clippy::mut_from_ref, reason = "as for Column::rows_mut")]
     pub(super) fn bits_mut(&self, rows: Range<usize>) -> &mut [u32] {
         self.bits.rows_mut(rows)
     }

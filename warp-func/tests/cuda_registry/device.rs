@@ -3,20 +3,26 @@
 
 use super::add;
 use super::herd::Herd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use warp_core::DType;
 use warp_core::toml::Table;
 use warp_data::Log;
 use warp_data::cuda::DeviceLog;
 use warp_func::cuda::parity::compare;
-use warp_func::cuda::{Arg, Build, Device, DeviceArray, Function, Graph, Kernels, Launch};
+use warp_func::cuda::{
+    Arg, Build, Device, DeviceArray, Function, Graph, Kernels, Launch, Pointer, Source,
+};
 use warp_func::{Registry, VecOptions};
 
-pub(crate) const TESTS: [(&str, fn()); 10] = [
+pub(crate) const TESTS: [(&str, fn()); 13] = [
     ("cuda_kernels_are_compiled_once", compiled_once),
     ("cuda_wrong_arguments_are_refused", wrong_arguments),
     ("cuda_launches_are_recorded_and_replayed", graph),
     ("cuda_what_cannot_be_recorded_is_refused", unrecordable),
+    ("cuda_a_graph_keeps_what_it_works_on", graph_keeps),
+    ("cuda_a_panic_ends_a_recording", panic_in_recording),
+    ("cuda_an_address_can_not_be_made_up", made_up),
     ("cuda_arrays_are_pushed_and_pulled", push_and_pull),
     ("cuda_memory_is_borrowed_and_kept_alive", borrow),
     ("cuda_too_much_is_refused_before_it_is_allocated", out_of_memory),
@@ -79,9 +85,12 @@ fn wrong_arguments() {
 }
 
 fn graph() {
-    let (a, b) = (array("a", &[1.0, 2.0]), array("b", &[0.0; 2]));
-    let (add, launch) = (function(), Launch::over(2, 32));
-    let mut graph = Graph::capture(gpu().device(), || {
+    let gpu = another();
+    let array = |data: &[f32]| DeviceArray::from_slice(gpu.device(), "a", &[2], data).unwrap();
+    let (a, b) = (array(&[1.0, 2.0]), array(&[0.0; 2]));
+    let add = gpu.compile(&add("0.5f"), Build::Parity).unwrap().function("add").unwrap();
+    let launch = Launch::over(2, 32);
+    let mut graph = Graph::capture(gpu.device(), || {
         add.launch(&launch, &args(&a, &b, 2))?;
         add.launch(&launch, &args(&b, &a, 2))
     })
@@ -94,12 +103,80 @@ fn graph() {
     assert_eq!(b.pull::<f32>().unwrap(), [3.5, 4.5]);
 }
 
+/// A device of its own, since a device's stream either records or runs, whoever puts work on it.
+fn another() -> Kernels {
+    Kernels::new(&Device::open(0).unwrap())
+}
+
+fn graph_keeps() {
+    let gpu = another();
+    let named = |name: &str, data: &[f32]| {
+        DeviceArray::from_slice(gpu.device(), name, &[data.len()], data).unwrap()
+    };
+    let out = named("out", &[0.0; 2]);
+    let seen = DeviceArray::zeros(gpu.device(), "seen", DType::U32, &[4]).unwrap();
+    let held = |name: &str| gpu.device().held().iter().filter(|held| &*held.name == name).count();
+    let mut graph = {
+        let add = gpu.compile(&add("0.5f"), Build::Parity).unwrap().function("add").unwrap();
+        let (a, b, places) =
+            (named("kept a", &[1.0, 2.0]), named("kept b", &[0.0; 2]), named("kept c", &[7.0]));
+        let places =
+            DeviceArray::addresses(gpu.device(), "places", &[Some(&places), None]).unwrap();
+        Graph::capture(gpu.device(), || {
+            add.launch(&Launch::over(2, 32), &args(&a, &b, 2))?;
+            // What the addresses lead to is kept with them.
+            seen.copy_from(&places)?;
+            Ok::<_, warp_func::Error>(out.copy_from(&b)?)
+        })
+        .unwrap()
+    };
+    assert_eq!(["kept a", "kept b", "kept c", "places"].map(held), [1; 4]);
+    graph.launch().unwrap();
+    assert_eq!(out.pull::<f32>().unwrap(), [1.5, 2.5]);
+    drop(graph);
+    assert_eq!(["kept a", "kept b", "kept c", "places"].map(held), [0; 4]);
+}
+
+fn panic_in_recording() {
+    let gpu = another();
+    let a = DeviceArray::from_slice(gpu.device(), "a", &[1], &[2.0f32]).unwrap();
+    let work = || -> warp_data::Result<()> { panic!("in the middle of it") };
+    let recorded = || drop(Graph::capture(gpu.device(), work));
+    assert!(catch_unwind(AssertUnwindSafe(recorded)).is_err());
+    // The stream runs what it is given, and forgets what was kept.
+    a.push(&[3.0f32]).unwrap();
+    assert_eq!(a.pull::<f32>().unwrap(), [3.0]);
+}
+
+fn made_up() {
+    let text = "struct Places { float* out; unsigned int n; };\n\
+        struct Sizes { unsigned long long n; }; // no pointer * here\n\
+        extern \"C\" __global__ void fill(Places places, Sizes sizes) {\n\
+        if (threadIdx.x < sizes.n) places.out[threadIdx.x] = 1.0f;\n}\n";
+    let fill = gpu().compile(&Source::new("fill.cu", text), Build::Parity).unwrap();
+    let fill = fill.function("fill").unwrap();
+    let (out, launch) = (array("out", &[0.0; 4]), Launch::over(4, 32));
+    let sizes = || Arg::Struct("Sizes", 4u64.to_le_bytes().to_vec());
+    let address: Vec<u8> = out.ptr().to_le_bytes().into_iter().chain([0; 8]).collect();
+    let refused = fill.launch(&launch, &[Arg::Struct("Places", address), sizes()]).unwrap_err();
+    assert!(refused.to_string().contains("argument 0 is Places, a struct of numbers"), "{refused}");
+    let places = Arg::pointers("Places", [Pointer::from(&out), Pointer::default()]);
+    fill.launch(&launch, &[places, sizes()]).unwrap();
+    assert_eq!(out.pull::<f32>().unwrap(), [1.0; 4]);
+}
+
 fn unrecordable() {
-    let gpu = Kernels::new(&Device::open(0).unwrap());
+    let gpu = another();
     let refused = Graph::capture(gpu.device(), || gpu.device().synchronize());
     assert!(refused.unwrap_err().to_string().contains("waiting for the GPU failed"));
     // The stream is as good as before.
     let a = DeviceArray::from_slice(gpu.device(), "a", &[1], &[2.0f32]).unwrap();
+    assert_eq!(a.pull::<f32>().unwrap(), [2.0]);
+    // A replay would read and write memory of the host that is gone by then.
+    let refused = Graph::capture(gpu.device(), || a.push(&[3.0f32])).unwrap_err().to_string();
+    assert!(refused.contains("copying array \"a\" to the GPU"), "{refused}");
+    let refused = Graph::capture(gpu.device(), || a.pull::<f32>().map(drop)).unwrap_err();
+    assert!(refused.to_string().contains("launches are being recorded"), "{refused}");
     assert_eq!(a.pull::<f32>().unwrap(), [2.0]);
 }
 

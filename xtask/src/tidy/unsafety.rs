@@ -1,4 +1,5 @@
-//! `unsafe` stands only in the files that ARCHITECTURE.md lists, and in each of those.
+//! `unsafe` stands only in the files that ARCHITECTURE.md lists, and in each of those; and what makes
+//! each of them sound stands in a row of docs/soundness.md.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +8,7 @@ use super::{TextFile, Tree, Violation};
 
 const LIST: &str = "ARCHITECTURE.md";
 const HEADING: &str = "Files with unsafe code";
+const TABLE: &str = "docs/soundness.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let Some(page) = tree.text(LIST) else {
@@ -27,7 +29,21 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let unused = listed.iter().filter(|(path, _)| !used.contains_key(*path)).map(|(path, line)| {
         Violation::new(LIST, *line, format!("`{path}` is listed and holds no `unsafe`"))
     });
-    unlisted.chain(unused).collect()
+    let reviewed: Vec<&str> = tree.text(TABLE).map_or_else(Vec::new, rows);
+    let unreviewed = listed.iter().filter(|(path, _)| !reviewed.contains(*path));
+    let unreviewed = unreviewed.map(|(path, line)| {
+        Violation::new(LIST, *line, format!("`{path}` is listed and has no row in {TABLE}"))
+    });
+    let stale = reviewed.iter().filter(|path| !listed.contains_key(*path)).map(|path| {
+        Violation::new(TABLE, 1, format!("`{path}` has a row and is not listed in {LIST}"))
+    });
+    unlisted.chain(unused).chain(unreviewed).chain(stale).collect()
+}
+
+/// The path in backticks with which a row of a table begins.
+fn rows(page: &TextFile) -> Vec<&str> {
+    let rows = page.lines().filter_map(|(_, line)| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split('`').next()).collect()
 }
 
 /// The first path in backticks of every list item of the section, with its line.
@@ -147,7 +163,11 @@ mod tests {
         "# Map\n\n## Files with unsafe code\n\n- `a.rs`: views.\n\n## More\n\n- `b.rs`\n";
 
     fn found(page: &str, source: &str) -> Vec<String> {
-        let tree = Tree::of(&[(LIST, page), ("a.rs", source)]);
+        found_with(page, source, "| file |\n|---|\n| `a.rs` |\n| |\n")
+    }
+
+    fn found_with(page: &str, source: &str, table: &str) -> Vec<String> {
+        let tree = Tree::of(&[(LIST, page), ("a.rs", source), (TABLE, table)]);
         check(&tree).iter().map(ToString::to_string).collect()
     }
 
@@ -162,6 +182,15 @@ mod tests {
         assert_eq!(found(PAGE, "//! A.\n#![deny(unsafe_code)]\n"), unused);
         let empty = "## Files with unsafe code\n\nNone.\n";
         assert!(found(empty, "//! A.\n\nunsafe fn a() {}\n")[0].starts_with("a.rs:3: `unsafe`"));
+    }
+
+    #[test]
+    fn every_listed_file_has_a_row() {
+        let with = |table| found_with(PAGE, "//! A.\nunsafe fn a() {}\n", table);
+        let missing = ["ARCHITECTURE.md:5: `a.rs` is listed and has no row in docs/soundness.md"];
+        assert_eq!(with("| file |\n"), missing);
+        let stale = "docs/soundness.md:1: `b.rs` has a row and is not listed in ARCHITECTURE.md";
+        assert_eq!(with("| `a.rs` |\n| `b.rs` |\n"), [stale]);
     }
 
     #[test]
