@@ -410,13 +410,8 @@ fn speed(kernels: &Kernels) -> Result<(), Failed> {
 fn launch_times(device: &Device, sampler: &DeviceSampler, case: &Case) -> Result<Vec<f64>, Failed> {
     // Several copies, so that the second-level cache does not hold the input.
     let copies = (0..6).map(|_| Batch::new(device, case)).collect::<Result<Vec<_>, _>>()?;
-    let mut launched = Ok(());
-    let mut graph = Graph::capture(device, || {
-        let mut launch = |step: usize| copies[step % 6].launch(sampler, step as u32, Mode::Sample);
-        launched = (0..60).try_for_each(&mut launch);
-        Ok(())
-    })?;
-    launched?;
+    let launch = |step: usize| copies[step % 6].launch(sampler, step as u32, Mode::Sample);
+    let mut graph = Graph::capture(device, || (0..60).try_for_each(launch))?;
     let mut times = Vec::new();
     for _ in 0..21 {
         device.synchronize()?;
