@@ -54,12 +54,13 @@ pub fn unknown_key<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> E
     Error::UnknownKey { key: key.into(), nearest: nearest(key, known) }
 }
 
-/// The one of `known` that is spelled most like `word`, if any is close.
+/// The one of `known` that `word` may be a slip for: no more than a third of its letters are added,
+/// left out, changed or swapped with their neighbour.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let scored = known.into_iter().map(|k| (strsim::jaro_winkler(word, k), k));
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best.0 > 0.6).then(|| best.1.to_string())
+    let slips = |known: &str| strsim::osa_distance(word, known);
+    let near = |known: &&str| slips(known) * 3 <= known.chars().count();
+    known.into_iter().filter(near).min_by_key(|known| slips(known)).map(String::from)
 }
 
 /// A type that can be the value of a key.

@@ -80,6 +80,8 @@ pub enum TableData<'a> {
 pub trait Env: Send + Sync + Sized + 'static {
     /// The name it is registered under.
     const NAME: &'static str;
+    /// Other names that it answers to, such as Gymnasium's for the same rules.
+    const ALIASES: &'static [&'static str] = &[];
     /// What whoever trains in it should know first, in a line; `warp train` prints it once.
     const NOTICE: Option<&'static str> = None;
     /// For a state of scalars with one group of one agent: the width of its observation, which lets

@@ -5,6 +5,7 @@ pub mod array;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod error;
+pub mod file;
 pub mod log;
 pub mod memory;
 pub mod store;

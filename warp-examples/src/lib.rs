@@ -1,22 +1,25 @@
 //! The whole `warp` command as a library.
 #![doc = include_str!("../README.md")]
+// What goes to the terminal goes through `output`, which makes it harmless.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod basis;
 mod cli;
 pub mod commands;
 pub mod defaults;
+pub mod output;
 pub mod pathway;
 pub mod pool_file;
 pub mod records;
 pub mod render;
 pub mod replay;
 pub mod settings;
+mod usage;
 pub mod yaml;
 
 /// The environments that the `warp` binary brings.
 pub use warp_envs;
 
-use clap::Parser;
 use std::process::ExitCode;
 use warp_func::Registry;
 
@@ -38,14 +41,17 @@ pub enum Outcome {
 /// user can put right, and 130 after Ctrl-C.
 #[must_use]
 pub fn run(registry: Registry) -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match usage::parse(&registry) {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     match cli.command.execute(&registry) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Failed) => ExitCode::from(1),
         Ok(Outcome::Interrupted) => ExitCode::from(130),
         Err(error) => {
             // One line, whatever the names in it hold.
-            eprintln!("error: {}", format!("{error:#}").replace(char::is_control, " "));
+            output::tell(&format!("error: {}", output::one_line(&format!("{error:#}"))));
             ExitCode::from(if is_users(&error) { 2 } else { 1 })
         }
     }

@@ -7,12 +7,11 @@
 use crate::replay::npz::{self, Numeric, Recorded};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use sha2::{Digest, Sha256};
+use std::path::Path;
 use std::sync::Arc;
+use warp_data::file;
 use warp_func::{ResetPool, Start};
 use warp_train::TrainConfig;
-
-/// Bytes of memory that reading takes per byte of a file, at most.
-const BYTES_PER_BYTE: u128 = 8;
 
 /// Reads the `pool_file` of `config`, if its episodes start from one, into `config.pool`.
 ///
@@ -25,7 +24,8 @@ pub fn attach(config: &mut TrainConfig) -> Result<()> {
         return Ok(());
     }
     let place = || format!("pool_file \"{path}\"");
-    let bytes = read(&path).with_context(place)?;
+    let bytes = file::read(Path::new(&path), file::ARRAYS);
+    let bytes = bytes.map_err(|e| anyhow!("it cannot be read: {e}")).with_context(place)?;
     let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     if let Some(known) = config.run.pool_digest.as_ref().filter(|known| **known != digest) {
         bail!(
@@ -37,13 +37,6 @@ pub fn attach(config: &mut TrainConfig) -> Result<()> {
     config.run.pool_digest = Some(digest);
     config.pool = Some(Arc::new(pool));
     Ok(())
-}
-
-fn read(path: &str) -> Result<Vec<u8>> {
-    let size = std::fs::metadata(path).map_err(|e| anyhow!("it cannot be read: {e}"))?.len();
-    let needed = u128::from(size) * BYTES_PER_BYTE;
-    warp_data::memory::check("reading it", needed, "the number of its rows")?;
-    std::fs::read(path).map_err(|e| anyhow!("it cannot be read: {e}"))
 }
 
 /// The arrays of an `.npz` file as a pool.

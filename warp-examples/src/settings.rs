@@ -1,10 +1,12 @@
 //! From the command line to a configuration: defaults, then a file, then `--set`.
 
 use crate::basis::Basis;
+use crate::output::tell;
 use crate::yaml;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use warp_core::toml::{Table, Value};
+use warp_data::file;
 use warp_func::Registry;
 use warp_train::TrainConfig;
 
@@ -46,19 +48,20 @@ pub fn configure_with_basis(
     let env = if is_file {
         text("env_id").with_context(|| format!("file \"{target}\" has no key env_id"))?
     } else {
-        let other = text("env_id").filter(|id| id != target);
+        let known = |id: &str| registry.get(id).map(|entry| entry.name).ok();
+        let other = text("env_id").filter(|id| known(id).is_none() || known(id) != known(target));
         if let Some(id) = other {
             bail!("--set env_id={id}: the environment is {target}, as the command says");
         }
         target.to_string()
     };
-    registry.get(&env)?;
+    let env = registry.get(&env)?.name;
     let algorithm = text("algorithm");
     // What a file of the original leaves out has the original's defaults.
     let mut table = if is_yaml {
         Table::new()
     } else {
-        crate::defaults::default_table(&env, algorithm.as_deref())?
+        crate::defaults::default_table(env, algorithm.as_deref())?
     };
     if given.contains_key("policy") {
         // A file that lists policies lists all of them.
@@ -68,7 +71,7 @@ pub fn configure_with_basis(
         Basis::Original { file: target.into() }
     } else {
         let file = is_file.then_some(target);
-        Basis::of(file, (&env, algorithm.as_deref()), &table, [&given, &overrides])
+        Basis::of(file, (env, algorithm.as_deref()), &table, [&given, &overrides])
     };
     merge(&mut table, given);
     merge(&mut table, overrides);
@@ -81,13 +84,13 @@ pub fn configure_with_basis(
 fn read_yaml(path: &str, registry: &Registry) -> Result<Table> {
     let yaml::Translated { table, without_effect } = yaml::read(path, registry)?;
     if !without_effect.is_empty() {
-        eprintln!("accepted without effect: {}", without_effect.join(", "));
+        tell(&format!("accepted without effect: {}", without_effect.join(", ")));
     }
     Ok(table)
 }
 
 fn read_file(path: &str) -> Result<Table> {
-    let text = std::fs::read_to_string(Path::new(path))
+    let text = file::read_text(Path::new(path), file::CONFIGURATION)
         .map_err(|e| anyhow::anyhow!("cannot read the configuration \"{path}\": {e}"))?;
     parse(&text).with_context(|| format!("configuration \"{path}\""))
 }

@@ -23,7 +23,7 @@ fn refused(folder: &Folder, args: &[&str], words: &str) -> Said {
 }
 
 /// Arguments and what the sentence must hold; `--set` values for cartpole.
-const SETTINGS: [(&str, &str); 52] = [
+const SETTINGS: [(&str, &str); 58] = [
     ("gama=0.9", "\"gamma\""),
     ("env.episode_lenght=5", "\"env.episode_length\""),
     ("policy.pole.gama=0.9", "\"policy.pole.gamma\""),
@@ -44,7 +44,8 @@ const SETTINGS: [(&str, &str); 52] = [
     ("num_envs.x=3", "num_envs"),
     ("num_steps=0", "num_steps = 0"),
     ("num_steps=1000000000000000000", "1000000000000000000 steps"),
-    ("num_steps=9223372036854775807", "free"),
+    ("num_steps=9223372036854775807", "more than can be counted"),
+    ("num_steps=100000000000000000", "free"),
     ("num_steps=1e18", "num_steps"),
     ("num_steps=1e15", "1000000000000000 steps"),
     ("total_steps=-5", "total_steps = -5"),
@@ -59,6 +60,7 @@ const SETTINGS: [(&str, &str); 52] = [
     ("gae_lambda=-0.1", "gae_lambda = -0.1"),
     ("learning_rate=-1", "learning_rate = -1"),
     ("learning_rate=inf", "learning_rate = inf"),
+    ("learning_rate=1e300", "does not fit in an f32"),
     ("learning_rate=[[5, 1], [3, 1]]", "increasing"),
     ("num_minibatches=0", "num_minibatches = 0"),
     ("num_minibatches=1000000000000", "num_minibatches = 1000000000000"),
@@ -69,11 +71,15 @@ const SETTINGS: [(&str, &str); 52] = [
     ("vf_coef=1e300", "vf_coef = 1"),
     ("ent_coef=-1e300", "ent_coef = 1"),
     ("max_grad_norm=-1", "max_grad_norm = -1"),
+    ("max_grad_norm=1e300", "does not fit in an f32"),
     ("adam_eps=-1", "adam_eps = -1"),
+    ("adam_eps=nan", "adam_eps = nan"),
+    ("adam_eps=1e300", "does not fit in an f32"),
     ("hidden=[0]", "hidden = [0]"),
     ("hidden=8", "list"),
     ("hidden=[1000000000]", "lower hidden"),
     ("hidden=[9223372036854775807, 9223372036854775807, 9]", "lower hidden"),
+    ("hidden=[1e300]", "hidden = [1"),
     ("activation=gelu", "\"tanh\""),
     ("env.episode_length=0", "env.episode_length = 0"),
 ];
@@ -125,6 +131,130 @@ fn bad_names_and_options() {
         (&["replay", "--json", "folder.toml"], "folder.toml"),
     ] {
         refused(&folder, args, words);
+    }
+}
+
+/// What a terminal would obey is shown, wherever it comes from.
+#[test]
+fn escape_characters_are_shown_and_never_obeyed() {
+    let folder = Folder::new("escapes");
+    let evil = "\x1b]0;owned\x07\x1b[2J\u{9b}31m";
+    let harmless = |text: &str| !text.contains(|c: char| c.is_control() && c != '\n' && c != '\t');
+    std::fs::write(folder.path("evil.toml"), "env_id = \"\\u001b[2Jcartpole\"\n").unwrap();
+    std::fs::write(folder.path(&format!("{evil}.toml")), "[").unwrap();
+    let keyed = format!("{evil}=1");
+    let value = format!("env.{evil}=1");
+    for args in [
+        &["train", evil][..],
+        &["train", "evil.toml"],
+        &["train", &format!("{evil}.toml")],
+        &["train", "cartpole", "--set", &keyed],
+        &["train", "cartpole", "--set", &value],
+        &["train", "cartpole", "--device", evil],
+        &["train", "cartpole", "--steps", evil],
+        &["train", "cartpole", evil],
+        &["train", "cartpole", &format!("--{evil}")],
+        &[evil],
+        &["eval", evil],
+        &["plot", evil, "-o", "x.png"],
+        &["replay", evil],
+    ] {
+        let said = folder.warp(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {said:?}");
+        assert!(harmless(&said.stderr), "{args:?}: {said:?}");
+        assert!(said.stderr.contains("\\u001b"), "{args:?}: {said:?}");
+    }
+    // A name that is good for a folder is none for a terminal.
+    let said = folder.train(&["--steps", "0", "--out", evil]);
+    assert!(harmless(&said.stdout) && said.stdout.contains("\\u001b]0;owned"), "{said:?}");
+    let said = folder.done(&["config", "cartpole", "--set", &format!("pool_file={evil}")]);
+    assert!(harmless(&said.stdout), "{said:?}");
+}
+
+/// A pipe would be waited for, a device read without end.
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_refused_before_it_is_read() {
+    let folder = Folder::new("no-files");
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, folder.path(name)).unwrap();
+    for kind in ["toml", "yaml", "npz", "json"] {
+        let pipe = folder.path(&format!("pipe.{kind}"));
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+        link("/dev/zero", &format!("zero.{kind}"));
+        std::fs::create_dir(folder.path(&format!("folder.{kind}"))).unwrap();
+        let large = std::fs::File::create(folder.path(&format!("large.{kind}"))).unwrap();
+        large.set_len(1 << 40).unwrap();
+    }
+    let pool = |name: &str| {
+        let file = format!("pool_file={name}.npz");
+        let sets = ["--set", "start=pool", "--set", &file];
+        [&["train", "cartpole"], &sets[..]].concat().into_iter().map(String::from).collect()
+    };
+    let named = |command: &str, file: String| vec![command.to_string(), file];
+    let grid = |name: &str| {
+        let set = format!("env.grid={name}.npz");
+        ["train", "catalysis", "--set", &set].map(String::from).to_vec()
+    };
+    for (name, words) in [
+        ("pipe", "a pipe, not a file"),
+        ("zero", "a device, not a file"),
+        ("folder", "a folder, not a file"),
+        ("large", "1099511627776 bytes"),
+    ] {
+        let lines: [Vec<String>; 6] = [
+            named("train", format!("{name}.toml")),
+            named("config", format!("{name}.yaml")),
+            named("replay", format!("{name}.npz")),
+            [named("plot", format!("{name}.json")), named("-o", "x.png".into())].concat(),
+            pool(name),
+            grid(name),
+        ];
+        for args in &lines {
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            refused(&folder, &args, words);
+        }
+    }
+}
+
+/// The limit of a shell is a limit of memory, too.
+#[cfg(target_os = "linux")]
+#[test]
+fn limits_of_the_shell_are_known_before_memory_is_taken() {
+    let folder = Folder::new("ulimit");
+    let script = format!(
+        "ulimit -v 4000000; exec {} train cartpole --envs 40000000",
+        env!("CARGO_BIN_EXE_warp")
+    );
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder.path(""))
+        .output()
+        .unwrap();
+    let said = Said::from(output);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("missing: lower"), "{said:?}");
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let folder = Folder::new("range");
+    let layers = format!("hidden=[{}]", "4,".repeat(8000));
+    refused(&folder, &["train", "cartpole", "--set", &layers], "8000 layers: at most 64");
+    for (args, words) in [
+        (&["train", "cartpole", "--threads", "100000"][..], "from 0 to 1024"),
+        (&["eval", "run", "--threads", "1025"], "from 0 to 1024"),
+        (&["bench", "cartpole", "--threads=-1"], "from 0 to 1024"),
+        (&["bench", "cartpole", "--train", "--until", "nan"], "a finite number"),
+        (&["bench", "cartpole", "--train", "--until=-inf"], "a finite number"),
+        (&["bench", "cartpole", "--train", "--replicas", "8,0"], "from 1"),
+        (
+            &["bench", "cartpole", "--train", "--curve-steps", "9", "--curve-seconds", "nan"],
+            "more than 0",
+        ),
+    ] {
+        let said = folder.warp(args);
+        assert_eq!(said.code, Some(2), "{args:?}: {said:?}");
+        assert!(said.stderr.starts_with("error: ") && said.stderr.contains(words), "{said:?}");
     }
 }
 

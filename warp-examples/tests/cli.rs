@@ -222,6 +222,22 @@ fn environments_are_listed() {
         // Each has a default configuration that is complete.
         assert!(folder.done(&["config", name]).stdout.contains("[env]"));
     }
+    for (alias, name) in [
+        ("CartPole-v1", "cartpole"),
+        ("Acrobot-v1", "acrobot"),
+        ("MountainCar-v0", "mountain_car"),
+        ("MountainCarContinuous-v0", "continuous_mountain_car"),
+        ("Pendulum-v1", "pendulum"),
+    ] {
+        let env = envs.iter().find(|env| env["name"] == name).unwrap();
+        assert_eq!(env["aliases"][0], alias);
+        assert!(table.contains(&format!("{alias} is {name}")), "{table}");
+        let alike = |args: &[&str]| folder.done(&[&["config"], args].concat()).stdout;
+        assert_eq!(alike(&[alias]), alike(&[name]));
+        assert_eq!(alike(&[name, "--set", &format!("env_id={alias}")]), alike(&[name]));
+    }
+    std::fs::write(folder.path("alias.toml"), "env_id = \"CartPole-v1\"\n").unwrap();
+    assert!(folder.done(&["config", "alias.toml"]).stdout.contains("env_id = \"cartpole\""));
     let cartpole = envs.iter().find(|env| env["name"] == "cartpole").unwrap();
     assert_eq!((&cartpole["n_agents"], &cartpole["step_limit"]), (&1.into(), &500.into()));
 }

@@ -18,6 +18,8 @@ use warp_core::{Config, ConfigField, Env, EnvSpec, Kernel};
 pub struct Entry {
     /// Its name.
     pub name: &'static str,
+    /// Other names that it answers to.
+    pub aliases: &'static [&'static str],
     /// The keys of its configuration.
     pub fields: &'static [ConfigField],
     /// The default configuration.
@@ -221,6 +223,7 @@ impl Registry {
         self.entries.retain(|other| other.name != E::NAME);
         self.entries.push(Entry {
             name: E::NAME,
+            aliases: E::ALIASES,
             fields: E::Config::fields(),
             defaults: E::Config::default().to_table(),
             notice: E::NOTICE,
@@ -246,16 +249,19 @@ impl Registry {
         self.entries.iter()
     }
 
-    /// The environment called `name`.
+    /// The environment called `name`, or else the one with that alias.
     ///
     /// # Errors
     /// No such environment; the message lists those that exist.
     pub fn get(&self, name: &str) -> Result<&Entry> {
         let names = || self.entries.iter().map(|entry| entry.name);
-        self.entries.iter().find(|entry| entry.name == name).ok_or_else(|| Error::UnknownEnv {
+        let aliases = || self.entries.iter().flat_map(|entry| entry.aliases.iter().copied());
+        let called = self.entries.iter().find(|entry| entry.name == name);
+        let known = || self.entries.iter().find(|entry| entry.aliases.contains(&name));
+        called.or_else(known).ok_or_else(|| Error::UnknownEnv {
             name: name.into(),
             known: names().collect::<Vec<_>>().join(", "),
-            nearest: warp_core::config::nearest(name, names()),
+            nearest: warp_core::config::nearest(name, names().chain(aliases())),
         })
     }
 }

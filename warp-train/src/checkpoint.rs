@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use warp_core::DType;
+use warp_data::file;
 use warp_func::VecEnv;
 
 /// Version of the layout described above.
@@ -198,8 +199,9 @@ impl Checkpoint {
     /// A file that is missing, cut or changed.
     pub fn open(path: &Path) -> Result<Self> {
         let read = |name: &str| {
-            let file = path.join(name);
-            std::fs::read(&file).map_err(|e| Error::damaged(path, format!("{name}: {e}")))
+            let most = if name == MANIFEST { file::CONFIGURATION } else { file::TENSORS };
+            file::read(&path.join(name), most)
+                .map_err(|e| Error::damaged(path, format!("{name}: {e}")))
         };
         let text = read(MANIFEST)?;
         let manifest: Manifest = serde_json::from_slice(&text)

@@ -197,7 +197,9 @@ impl TrainConfig {
         }
         check_run(&run)?;
         let base = PolicyConfig::default().with(&given, run.total_steps)?;
-        let (env, spec) = registry.get(&run.env_id)?.describe(&env)?;
+        let entry = registry.get(&run.env_id)?;
+        run.env_id = entry.name.into();
+        let (env, spec) = entry.describe(&env)?;
         let policies = plan_policies(&base, &own, &spec, run.total_steps)?;
         policies.iter().try_for_each(|plan| check_policy(plan, &spec, &run))?;
         Ok(Self { run, policies, env, spec, pool: None, base, own, given })
@@ -310,7 +312,8 @@ fn is_field(fields: &[ConfigField], key: &str) -> bool {
     fields.iter().any(|field| field.name == key)
 }
 
-fn known_keys() -> impl Iterator<Item = &'static str> {
+/// The keys at the top level: the run's, a policy's, and the tables of both.
+pub fn known_keys() -> impl Iterator<Item = &'static str> {
     let fields = RunConfig::fields().iter().chain(PolicyConfig::fields());
     fields.map(|field| field.name).chain(["env", "policy"])
 }
@@ -349,6 +352,15 @@ fn check_run(run: &RunConfig) -> Result<()> {
     if run.num_envs > u32::MAX as usize {
         let reason = "replicas are numbered with 32 bits";
         return Err(warp_core::Error::invalid("num_envs", run.num_envs, reason).into());
+    }
+    // Totals of steps are counted with 64 bits, and no run ends before a whole iteration.
+    let steps = run.num_envs as u128 * run.num_steps as u128;
+    if steps > i64::MAX as u128 {
+        let reason = format!(
+            "an iteration of {} replicas with {} steps each is more than can be counted",
+            run.num_envs, run.num_steps
+        );
+        return Err(warp_core::Error::invalid("num_steps", run.num_steps, reason).into());
     }
     Ok(())
 }

@@ -6,6 +6,9 @@ use warp_core::toml::Table;
 use warp_core::{EnvSpec, GroupSpec, Space};
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
 
+/// Hidden layers at most: far more than learn anything without shortcuts between them.
+const MOST_LAYERS: usize = 64;
+
 /// A policy and the groups it acts for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyPlan {
@@ -123,7 +126,10 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
         }
     }
     for (key, value) in [
+        ("learning_rate", config.learning_rate.largest()),
         ("clip_coef", config.clip_coef),
+        ("max_grad_norm", config.max_grad_norm),
+        ("adam_eps", config.adam_eps),
         ("vf_coef", config.vf_coef.largest()),
         ("ent_coef", config.ent_coef.largest()),
     ] {
@@ -133,6 +139,10 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
     }
     if config.hidden.contains(&0) {
         return invalid("hidden", format!("{:?}", config.hidden), "each width must be at least 1");
+    }
+    if config.hidden.len() > MOST_LAYERS {
+        let reason = format!("at most {MOST_LAYERS} layers are possible");
+        return invalid("hidden", format!("{} layers", config.hidden.len()), &reason);
     }
     if config.update_epochs == 0 {
         return invalid("update_epochs", "0".into(), "must be at least 1");

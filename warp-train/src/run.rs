@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use warp_data::file;
 
 /// An open run folder.
 #[derive(Debug)]
@@ -136,7 +137,8 @@ impl Run {
     /// No such folder, or one without a run.
     pub fn config(folder: &Path) -> Result<String> {
         let path = folder.join("config.toml");
-        std::fs::read_to_string(&path).map_err(|e| Error::file("cannot read a run's", &path, e))
+        file::read_text(&path, file::CONFIGURATION)
+            .map_err(|e| Error::file("cannot read a run's", &path, e))
     }
 
     /// Keeps the configuration of the run in `folder` as `config-<12-digit step>.toml`: what held until

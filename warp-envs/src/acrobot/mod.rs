@@ -60,6 +60,7 @@ pub struct Acrobot {
 
 impl Env for Acrobot {
     const NAME: &'static str = "acrobot";
+    const ALIASES: &'static [&'static str] = &["Acrobot-v1"];
     const OBSERVATION_WIDTH: usize = 6;
     type Config = AcrobotConfig;
     type Params = AcrobotParams;

@@ -61,6 +61,7 @@ pub struct CartPole {
 
 impl Env for CartPole {
     const NAME: &'static str = "cartpole";
+    const ALIASES: &'static [&'static str] = &["CartPole-v1"];
     const OBSERVATION_WIDTH: usize = 4;
     type Config = CartPoleConfig;
     type Params = CartPoleParams;

@@ -6,6 +6,7 @@ use super::surface;
 use crate::numpy::{Numeric, read_npy};
 use std::path::{Path, PathBuf};
 use warp_core::{Error, Result};
+use warp_func::file;
 
 /// Cells of a grid at most.
 pub(super) const MOST_CELLS: usize = 1 << 20;
@@ -125,14 +126,15 @@ fn built_in(setting: &Setting, shape: &[usize]) -> Result<Vec<f64>> {
     Ok((0..shape.iter().product()).map(energy).collect())
 }
 
-/// Reads the energies of a grid of `shape` from `path`, a file or the folder in which it is `file`.
-fn read(path: &str, file: Option<&str>, shape: &[usize]) -> Result<Vec<f64>> {
-    let file = match file {
-        Some(file) if Path::new(path).is_dir() => Path::new(path).join(file),
+/// Reads the energies of a grid of `shape` from `path`, a file or the folder in which it is `name`.
+fn read(path: &str, name: Option<&str>, shape: &[usize]) -> Result<Vec<f64>> {
+    let path = match name {
+        Some(name) if Path::new(path).is_dir() => Path::new(path).join(name),
         _ => PathBuf::from(path),
     };
-    let refuse = |reason: String| Error::invalid("grid", file.display(), reason);
-    let bytes = std::fs::read(&file).map_err(|e| refuse(format!("cannot be read: {e}")))?;
+    let refuse = |reason: String| Error::invalid("grid", path.display(), reason);
+    let bytes =
+        file::read(&path, file::ARRAYS).map_err(|e| refuse(format!("cannot be read: {e}")))?;
     let array = read_npy(&bytes).map_err(|e| refuse(format!("is no array: {e}")))?;
     if !matches!(array.dtype, Numeric::F32 | Numeric::F64) {
         return Err(refuse(format!("holds {}, but energies are float32 or float64", array.dtype)));

@@ -63,6 +63,7 @@ pub struct ContinuousMountainCar {
 
 impl Env for ContinuousMountainCar {
     const NAME: &'static str = "continuous_mountain_car";
+    const ALIASES: &'static [&'static str] = &["MountainCarContinuous-v0"];
     const OBSERVATION_WIDTH: usize = 2;
     type Config = ContinuousMountainCarConfig;
     type Params = ContinuousMountainCarParams;

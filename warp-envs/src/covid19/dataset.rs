@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 use warp_core::{Error, Result};
+use warp_func::file;
 
 const CONSTANTS: &str = "model_constants.json";
 const FITTED: &str = "fitted_params.json";
@@ -36,9 +37,9 @@ fn refused(data: &str, file: &str, reason: &str) -> Error {
     Error::invalid("data", format!("\"{data}\""), format!("{file}: {reason}"))
 }
 
-fn bytes(data: &str, file: &str) -> Result<Vec<u8>> {
-    std::fs::read(Path::new(data).join(file))
-        .map_err(|e| refused(data, file, &format!("it cannot be read: {e}")))
+fn bytes(data: &str, name: &str) -> Result<Vec<u8>> {
+    file::read(&Path::new(data).join(name), file::DESCRIPTION)
+        .map_err(|e| refused(data, name, &format!("it cannot be read: {e}")))
 }
 
 /// One of the JSON files.

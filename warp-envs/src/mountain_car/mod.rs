@@ -61,6 +61,7 @@ pub struct MountainCar {
 
 impl Env for MountainCar {
     const NAME: &'static str = "mountain_car";
+    const ALIASES: &'static [&'static str] = &["MountainCar-v0"];
     const OBSERVATION_WIDTH: usize = 2;
     type Config = MountainCarConfig;
     type Params = MountainCarParams;

@@ -12,6 +12,7 @@ pub use error::{Error, Result};
 use error::{bail, ensure, unfit};
 use npyz::{DType, NpyFile, Order, TypeChar};
 use std::collections::BTreeMap;
+use warp_func::memory;
 
 /// Integers up to this size are exact in f64.
 const EXACT: i64 = 1 << 53;
@@ -143,9 +144,21 @@ pub fn read_npy(bytes: &[u8]) -> Result<Recorded> {
         len.checked_mul(dtype.size()) == Some(held),
         "{dtype} {shape:?} does not fit into its {held} bytes"
     );
+    check_memory(len, held)?;
     let data = elements(file, dtype)?;
     let data = if order == Order::C { data } else { row_major(&data, &shape, &strides) };
     Ok(Recorded { dtype, shape, data })
+}
+
+/// Checks that an array of `len` elements in `held` bytes can be widened; small ones always can.
+fn check_memory(len: usize, held: usize) -> Result<()> {
+    // Its elements as they are stored, as f64, and those again in row-major order.
+    let needed = held as u128 + 2 * (len as u128 * size_of::<f64>() as u128);
+    if needed > 1 << 24 {
+        memory::check("reading it", needed, "the number of its elements")
+            .map_err(|e| unfit!("{e}"))?;
+    }
+    Ok(())
 }
 
 /// Lets through headers such as NumPy writes: short, one tuple in one dictionary, and so few digits

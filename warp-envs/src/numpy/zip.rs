@@ -1,9 +1,12 @@
 //! Members of an uncompressed ZIP archive, which is what an `.npz` file is.
 //!
 //! Only what NumPy's `savez` writes is understood, everything else is refused in a sentence. Every
-//! offset is checked and every member's CRC-32 too, so that no damage gets past this file.
+//! offset is checked and every member's CRC-32 too, so that no damage gets past this file; and no
+//! byte belongs to two members, so that they hold no more together than the archive does.
 
 use super::error::{Result, bail, ensure, unfit};
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Marks the end record, which says where the list of members begins.
 const END: &[u8] = b"PK\x05\x06";
@@ -27,21 +30,68 @@ pub(super) struct Member<'a> {
     pub(super) bytes: &'a [u8],
 }
 
+/// An entry of an archive's list.
+struct Entry {
+    name: String,
+    /// Where the member lies with its header.
+    place: Range<usize>,
+    /// Where its bytes begin.
+    begin: usize,
+    crc32: u32,
+}
+
 /// The members of `archive`, in the order of its list.
 pub(super) fn members(archive: &[u8]) -> Result<Vec<Member<'_>>> {
     let end = find_end(archive)?;
     let count = usize::from(u16_at(archive, end + 10)?);
-    let mut at = u32_at(archive, end + 16)? as usize;
-    let mut members: Vec<Member<'_>> = Vec::new();
+    let list = u32_at(archive, end + 16)? as usize;
+    let (mut at, mut entries, mut names) = (list, Vec::new(), BTreeSet::new());
     for _ in 0..count {
-        let (member, next) = entry(archive, at)?;
-        let twice = members.iter().any(|other| other.name == member.name);
-        ensure!(!twice, "the archive holds \"{}\" twice", member.name);
-        members.push(member);
+        let (entry, next) = entry(archive, at)?;
+        ensure!(names.insert(entry.name.clone()), "the archive holds \"{}\" twice", entry.name);
+        entries.push(entry);
         at = next;
     }
     ensure!(at <= end, "the archive's list of members runs past byte {end}, where it ends");
-    Ok(members)
+    check_apart(&entries, list)?;
+    entries.into_iter().map(|entry| member(archive, entry)).collect()
+}
+
+/// Refuses members that share bytes with each other or with the list, which begins at `list`.
+fn check_apart(entries: &[Entry], list: usize) -> Result<()> {
+    let mut sorted: Vec<&Entry> = entries.iter().collect();
+    sorted.sort_by_key(|entry| entry.place.start);
+    for pair in sorted.windows(2) {
+        let (first, second) = (pair[0], pair[1]);
+        ensure!(
+            first.place.end <= second.place.start,
+            "members \"{}\" and \"{}\" of the archive overlap at byte {}",
+            first.name,
+            second.name,
+            second.place.start
+        );
+    }
+    match sorted.last() {
+        Some(last) if last.place.end > list => {
+            bail!(
+                "member \"{}\" runs past byte {list}, where the list of members begins",
+                last.name
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The bytes of an entry, if they are what its checksum says.
+fn member(archive: &[u8], entry: Entry) -> Result<Member<'_>> {
+    let Entry { name, place, begin, crc32: expected } = entry;
+    let bytes = &archive[begin..place.end];
+    let seen = crc32(bytes);
+    ensure!(
+        expected == seen,
+        "member \"{name}\" is damaged: its CRC-32 is {seen:08x}, but should be {expected:08x}"
+    );
+    Ok(Member { name, bytes })
 }
 
 /// Where the end record begins: the last place where one fits with its comment.
@@ -58,8 +108,8 @@ fn find_end(archive: &[u8]) -> Result<usize> {
     found.ok_or_else(|| unfit!("it is not a ZIP archive, or its end is missing ({size} bytes)"))
 }
 
-/// The member whose entry lies at `at`, and where the next entry lies.
-fn entry(archive: &[u8], at: usize) -> Result<(Member<'_>, usize)> {
+/// The entry that lies at `at`, its member within the archive, and where the next entry lies.
+fn entry(archive: &[u8], at: usize) -> Result<(Entry, usize)> {
     ensure!(
         slice(archive, at, 4)? == ENTRY,
         "the archive's list of members is damaged at byte {at}"
@@ -87,13 +137,10 @@ fn entry(archive: &[u8], at: usize) -> Result<(Member<'_>, usize)> {
     ensure!(slice(archive, local, 4)? == LOCAL, "member \"{name}\" does not begin at byte {local}");
     let skipped =
         usize::from(u16_at(archive, local + 26)?) + usize::from(u16_at(archive, local + 28)?);
-    let bytes = slice(archive, local + LOCAL_SIZE + skipped, size as usize)?;
-    let (expected, seen) = (long(16)?, crc32(bytes));
-    ensure!(
-        expected == seen,
-        "member \"{name}\" is damaged: its CRC-32 is {seen:08x}, but should be {expected:08x}"
-    );
-    Ok((Member { name, bytes }, at + ENTRY_SIZE + name_len + extra_len + comment_len))
+    let begin = local + LOCAL_SIZE + skipped;
+    let end = begin + slice(archive, begin, size as usize)?.len();
+    let entry = Entry { name, place: local..end, begin, crc32: long(16)? };
+    Ok((entry, at + ENTRY_SIZE + name_len + extra_len + comment_len))
 }
 
 fn slice(bytes: &[u8], at: usize, len: usize) -> Result<&[u8]> {
@@ -166,6 +213,31 @@ pub(super) mod tests {
     #[test]
     fn the_checksum_is_zips() {
         assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
+    }
+
+    /// Where the header of each entry of the list lies.
+    fn list(archive: &[u8]) -> Vec<usize> {
+        (0..archive.len() - 4).filter(|at| archive[*at..].starts_with(ENTRY)).collect()
+    }
+
+    #[test]
+    fn members_that_share_bytes_are_refused() {
+        let member = |name: &str| (name.to_string(), vec![7; 100]);
+        let sound = archive(&[member("a"), member("b")]);
+        assert_eq!(members(&sound).unwrap().len(), 2);
+        let at = list(&sound);
+        let changed = |offset: usize, value: &[u8]| {
+            let mut bytes = sound.clone();
+            bytes[offset..offset + value.len()].copy_from_slice(value);
+            members(&bytes).unwrap_err().to_string()
+        };
+        // The second entry names the first one's bytes.
+        let first = sound[at[0] + 42..at[0] + 46].to_vec();
+        assert!(changed(at[1] + 42, &first).contains("\"a\" and \"b\" of the archive overlap"));
+        // The last member reaches into the list.
+        let longer = 110_u32.to_le_bytes();
+        let reached = changed(at[1] + 20, &[longer, longer].concat());
+        assert!(reached.contains("\"b\" runs past byte"), "{reached}");
     }
 
     #[test]

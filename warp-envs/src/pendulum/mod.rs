@@ -59,6 +59,7 @@ pub struct Pendulum {
 
 impl Env for Pendulum {
     const NAME: &'static str = "pendulum";
+    const ALIASES: &'static [&'static str] = &["Pendulum-v1"];
     const OBSERVATION_WIDTH: usize = 3;
     type Config = PendulumConfig;
     type Params = PendulumParams;

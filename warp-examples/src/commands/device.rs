@@ -135,6 +135,13 @@ impl Device {
         }
     }
 
+    /// What to say of a wait for the compiler of kernels, if there was one that was noticed.
+    #[must_use]
+    pub fn compile_notice(&self) -> Option<String> {
+        let seconds = Some(self.compile_seconds()).filter(|seconds| *seconds >= 1.0)?;
+        Some(format!("compiling kernels took {seconds:.1} s; {}", kept()))
+    }
+
     /// The environments of `registry`, made on this device by whoever makes them by name; on a GPU
     /// in the build that is bit-equal to the CPU's.
     #[must_use]
@@ -145,6 +152,20 @@ impl Device {
             Device::Cuda(kernels) => registry.on_gpu(kernels, Build::Parity),
         }
     }
+}
+
+/// Where compiled kernels are kept, or why they are not.
+#[cfg(feature = "cuda")]
+fn kept() -> String {
+    match (warp_func::cuda::cache_folder(), warp_func::cuda::cache_problem()) {
+        (Some(folder), None) => format!("they are kept in {} for later runs", folder.display()),
+        (_, problem) => format!("they are not kept: {}", problem.unwrap_or_default()),
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn kept() -> String {
+    String::new()
 }
 
 #[cfg(test)]

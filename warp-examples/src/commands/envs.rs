@@ -24,7 +24,8 @@ pub struct EnvsArgs {
 pub fn execute(args: &EnvsArgs, registry: &Registry) -> Result<Outcome> {
     let specs = registry.entries().map(spec).collect::<Result<Vec<_>>>()?;
     if args.json {
-        print_json(&json!({ "envs": specs.iter().map(describe).collect::<Vec<_>>() }))?;
+        let envs: Vec<_> = registry.entries().zip(&specs).map(describe).collect();
+        print_json(&json!({ "envs": envs }))?;
         return Ok(Outcome::Done);
     }
     say(&format!(
@@ -44,6 +45,14 @@ pub fn execute(args: &EnvsArgs, registry: &Registry) -> Result<Outcome> {
             ))?;
         }
     }
+    let alias = |entry: &Entry| {
+        let name = entry.name;
+        entry.aliases.iter().map(|alias| format!("{alias} is {name}")).collect::<Vec<_>>()
+    };
+    let aliases: Vec<String> = registry.entries().flat_map(alias).collect();
+    if !aliases.is_empty() {
+        say(&format!("\nOther names: {}.", aliases.join(", ")))?;
+    }
     say("\nAgents and limits are those of the default configurations; see `warp config ENV`.")?;
     Ok(Outcome::Done)
 }
@@ -55,7 +64,7 @@ fn spec(entry: &Entry) -> Result<EnvSpec> {
     Ok(entry.describe(&env)?.1)
 }
 
-fn describe(spec: &EnvSpec) -> Value {
+fn describe((entry, spec): (&Entry, &EnvSpec)) -> Value {
     let group = |group: &warp_core::GroupSpec| {
         json!({
             "name": group.name,
@@ -69,6 +78,7 @@ fn describe(spec: &EnvSpec) -> Value {
     };
     json!({
         "name": spec.name,
+        "aliases": entry.aliases,
         "n_agents": spec.n_agents(),
         "groups": spec.groups.iter().map(group).collect::<Vec<_>>(),
         "step_limit": spec.time_limit.steps,

@@ -1,6 +1,8 @@
 //! `warp eval`: how good the policies of a run are.
 
-use super::{Device, eval_fleet, learner, print_json, say, thread_count, train::read_config};
+use super::{
+    Device, eval_fleet, learner, options, print_json, say, thread_count, train::read_config,
+};
 use crate::Outcome;
 use crate::pathway::Pathway;
 use anyhow::Result;
@@ -38,7 +40,7 @@ pub struct EvalArgs {
     #[arg(long, default_value = "auto")]
     pub backend: String,
     /// Threads; 0: one per core.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,
     /// One JSON object on standard output.
     #[arg(long)]

@@ -2,7 +2,7 @@
 
 use super::progress::{Progress, short};
 use super::train::TrainArgs;
-use super::{Device, learner_on, notes, say, thread_count};
+use super::{Device, learner_on, notes, say, tell, thread_count};
 use crate::basis::Basis;
 use crate::records::fleet::{draw, label};
 use crate::{Outcome, settings};
@@ -40,7 +40,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     super::train::tell_notice(entry);
     let folder = args.out.clone().unwrap_or_else(|| free_folder(first));
     if !why.is_empty() {
-        eprintln!("{why}");
+        tell(&why);
     }
     let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs)?;
     let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
@@ -50,7 +50,8 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     // A handler that is there already (the command run twice in one process) serves as well.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
     let steps = |run: &FleetRun| run.config.end_after(0);
-    let watcher = Watcher::new(runs.iter().map(steps).sum(), runs.len());
+    let all_steps = runs.iter().map(steps).fold(0, u64::saturating_add);
+    let watcher = Watcher::new(all_steps, runs.len());
     for launch in &launches {
         let runs: Vec<FleetRun> = launch.iter().map(|at| runs[*at].clone()).collect();
         learner.launch(&runs, &|run, event| {
@@ -67,6 +68,9 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         }
     }
     watcher.finish();
+    if let Some(notice) = device.compile_notice() {
+        tell(&notice);
+    }
     let about = FleetSummary {
         env: first.run.env_id.clone(),
         algorithm: first.algorithm(),

@@ -5,7 +5,7 @@
 //! compared as well: in f32 beside the processor's, and in half precision by themselves, within a
 //! looser bound.
 
-use super::{Device, print_json, say};
+use super::{Device, print_json, say, tell};
 use crate::{Outcome, settings};
 use anyhow::Result;
 use clap::Args;
@@ -55,7 +55,7 @@ struct Table {
 pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
     let (device, why) = Device::beside_processor(&args.device)?;
     if !why.is_empty() {
-        eprintln!("{why}");
+        tell(&why);
     }
     let targets: Vec<String> = match &args.target {
         Some(target) => vec![target.clone()],

@@ -95,7 +95,7 @@ fn look(info: &mut Info) {
 
 #[cfg(feature = "cuda")]
 fn look(info: &mut Info) {
-    use warp_func::cuda::{cache_folder, nvrtc_version};
+    use warp_func::cuda::{cache_folder, cache_problem, nvrtc_version};
     info.features.push("cuda");
     find_gpus(info);
     if !info.gpus.is_empty() {
@@ -110,12 +110,9 @@ fn look(info: &mut Info) {
         }
         Err(error) => info.missing.push(error.to_string()),
     }
-    match cache_folder() {
-        Some(folder) => info.cache = Some(measure(folder)),
-        None => info.missing.push(
-            "there is no folder for compiled kernels: WARP_CACHE, XDG_CACHE_HOME and HOME are unset"
-                .into(),
-        ),
+    info.cache = cache_folder().map(measure);
+    if let Some(problem) = cache_problem() {
+        info.missing.push(format!("compiled kernels are not kept: {problem}"));
     }
 }
 

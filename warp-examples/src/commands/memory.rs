@@ -1,6 +1,6 @@
 //! `warp train -v`: the memory plan, every array that a run holds, before its first step.
 
-use super::Device;
+use super::{Device, tell};
 use anyhow::Result;
 use warp_data::memory::{available, human};
 use warp_train::Trainer;
@@ -13,7 +13,7 @@ type Line = (String, String, u128);
 ///
 /// # Errors
 /// A GPU's driver that refuses.
-pub(super) fn tell(trainer: &Trainer, device: &Device) -> Result<()> {
+pub(super) fn show(trainer: &Trainer, device: &Device) -> Result<()> {
     let store = trainer.envs().store();
     let mut lines: Vec<Line> =
         store.arrays().map(|a| line(a.name(), a.dtype(), a.shape())).collect();
@@ -25,7 +25,7 @@ pub(super) fn tell(trainer: &Trainer, device: &Device) -> Result<()> {
             .zip(&trainer.config().policies)
             .flat_map(|(rollout, plan)| rollout_lines(trainer.rollout(), rollout, &plan.name)),
     );
-    eprint!("{}", table("host", &lines, available().map(u128::from)));
+    tell(&table("host", &lines, available().map(u128::from)));
     match device {
         Device::Cpu => {}
         #[cfg(feature = "cuda")]
@@ -36,7 +36,7 @@ pub(super) fn tell(trainer: &Trainer, device: &Device) -> Result<()> {
                 .iter()
                 .map(|h| (h.name.to_string(), kind(h.dtype, &h.shape), u128::from(h.bytes)))
                 .collect();
-            eprint!("{}", table("GPU", &lines, Some(u128::from(gpu.free_bytes()?))));
+            tell(&table("GPU", &lines, Some(u128::from(gpu.free_bytes()?))));
         }
     }
     Ok(())
@@ -85,7 +85,7 @@ fn table(place: &str, lines: &[Line], free: Option<u128>) -> String {
     }
     let total = human(lines.iter().map(|(.., bytes)| bytes).sum());
     let free = free.map_or("unknown".into(), human);
-    text + &format!("{total:>12}  in all; {free} are left\n")
+    text + &format!("{total:>12}  in all; {free} are left")
 }
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ mod tests {
     fn the_largest_array_comes_first_and_the_sum_last() {
         let lines = [line("a", DType::U8, &[3]), line("b", DType::F32, &[512, 2])];
         let wanted = "memory plan of the host\n     4.0 KiB  b                                f32 [512, 2]\n     \
-                      3 bytes  a                                u8 [3]\n     4.0 KiB  in all; 1.0 MiB are left\n";
+                      3 bytes  a                                u8 [3]\n     4.0 KiB  in all; 1.0 MiB are left";
         assert_eq!(table("host", &lines, Some(1 << 20)), wanted);
     }
 }

@@ -9,8 +9,11 @@ mod eval_fleet;
 mod fleet;
 pub mod gradcheck;
 pub mod info;
+#[cfg(unix)]
+mod keys;
 mod memory;
 mod notes;
+mod options;
 #[cfg(feature = "cuda")]
 pub mod parity;
 pub mod play;
@@ -21,9 +24,9 @@ mod resumption;
 pub mod train;
 pub mod watch;
 
+use crate::output::{say, tell};
 use anyhow::{Result, bail};
 pub use device::Device;
-use std::io::Write;
 use warp_train::burn::BurnLearner;
 use warp_train::native::NativeLearner;
 use warp_train::{Learner, TrainConfig};
@@ -72,21 +75,10 @@ pub fn learner_on(
 #[must_use]
 pub fn thread_count(threads: usize) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    if threads == 0 { cores() } else { threads.min(1024) }
+    if threads == 0 { cores() } else { threads }
 }
 
 /// Prints one JSON object.
 fn print_json(value: &impl serde::Serialize) -> Result<()> {
     say(&serde_json::to_string_pretty(value)?)
-}
-
-/// Prints a line, or several. A reader that has left (`| head`) is no error.
-fn say(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            bail!("cannot write to standard output: {e}")
-        }
-        _ => Ok(()),
-    }
 }

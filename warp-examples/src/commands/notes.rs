@@ -1,6 +1,7 @@
 //! What is said before training: what the run is based on, how long it becomes, and where it does not
 //! learn.
 
+use crate::output;
 use warp_train::TrainConfig;
 
 /// Says each of `notes` once.
@@ -9,7 +10,7 @@ pub(super) fn tell(notes: impl IntoIterator<Item = String>) {
     for note in notes {
         if !said.contains(&note) {
             // One line, whatever the names in it hold.
-            eprintln!("{}", note.replace(char::is_control, " "));
+            output::tell(&output::one_line(&note));
             said.push(note);
         }
     }

@@ -1,5 +1,6 @@
 //! How a run is going: a bar on a terminal, a line now and then elsewhere.
 
+use crate::output::{plain, tell};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -45,11 +46,11 @@ impl Progress {
         let message = format!("{text}  {}steps/s", short(rate));
         if let Some(bar) = &self.bar {
             bar.set_position(steps.min(self.total));
-            bar.set_message(message);
+            bar.set_message(plain(&message).into_owned());
         } else if self.last_line.elapsed() > LINE_EVERY {
             self.last_line = Instant::now();
             let left = (self.total.saturating_sub(steps)) as f64 / rate.max(1e-9);
-            eprintln!("{steps} of {} steps  {message}  {left:.0} s left", self.total);
+            tell(&format!("{steps} of {} steps  {message}  {left:.0} s left", self.total));
         }
     }
 

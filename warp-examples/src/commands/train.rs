@@ -1,7 +1,9 @@
 //! `warp train`: a new run, or one that goes on.
 
 use super::progress::{Progress, short};
-use super::{Device, fleet, learner_on, memory, notes, resumption, say, thread_count};
+use super::{
+    Device, fleet, learner_on, memory, notes, options, resumption, say, tell, thread_count,
+};
 use crate::basis::Basis;
 use crate::records::{Records, curves};
 use crate::{Outcome, pool_file, settings};
@@ -46,7 +48,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "KEY=V,V,...", conflicts_with = "resume")]
     pub sweep: Vec<String>,
     /// Threads; 0: one per core. Results do not depend on it.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,
     /// Changes a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -89,14 +91,13 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         None => begin(config, args, registry, place)?,
     };
     if !why.is_empty() {
-        eprintln!("{why}");
+        tell(&why);
     }
     let based = basis.map(|basis| basis.to_string());
     notes::tell(based.into_iter().chain(notes::of_run(trainer.config(), trainer.env_steps())));
     // A wait that the user should not wonder about.
-    if device.compile_seconds() >= 1.0 {
-        let seconds = device.compile_seconds();
-        eprintln!("compiling kernels took {seconds:.1} s, this first time");
+    if let Some(notice) = device.compile_notice() {
+        tell(&notice);
     }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
@@ -144,7 +145,7 @@ fn begin(
 fn prepare(trainer: &mut Trainer, args: &TrainArgs, device: &Device) -> Result<()> {
     let prepared = trainer.prepare();
     if args.verbose {
-        memory::tell(trainer, device)?;
+        memory::show(trainer, device)?;
     }
     Ok(prepared?)
 }
@@ -152,7 +153,7 @@ fn prepare(trainer: &mut Trainer, args: &TrainArgs, device: &Device) -> Result<(
 /// Says what should be known of an environment before training in it.
 pub(super) fn tell_notice(entry: &Entry) {
     if let Some(notice) = entry.notice {
-        eprintln!("{notice}");
+        tell(notice);
     }
 }
 

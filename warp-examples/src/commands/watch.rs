@@ -1,7 +1,10 @@
-//! `warp watch`: an episode, live in the terminal.
+//! `warp watch`: an episode, live in the terminal, until it ends or `q` is pressed.
 
+#[cfg(unix)]
+use super::keys::Keys;
 use super::play::{PlayArgs, play};
 use crate::Outcome;
+use crate::output::one_line;
 use crate::render::terminal::{Depth, draw};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -24,14 +27,41 @@ pub struct WatchArgs {
     pub play: PlayArgs,
 }
 
-/// Hides the cursor, and shows it again however the command ends.
-struct Stage;
+/// What the last row says.
+const LEAVE: &str = if cfg!(unix) { "q leaves" } else { "Ctrl-C leaves" };
+
+/// How often keys are looked at while a moment is shown.
+const LISTEN_EVERY: Duration = Duration::from_millis(50);
+
+/// Hides the cursor and hears of keys; all is as it was however the command ends.
+struct Stage {
+    #[cfg(unix)]
+    keys: Keys,
+}
 
 impl Stage {
     fn open() -> Result<Self> {
-        let stage = Self;
+        let stage = Self {
+            #[cfg(unix)]
+            keys: Keys::open(),
+        };
         show("\x1b[?25l")?;
         Ok(stage)
+    }
+
+    /// Waits until `next`; true if it is time to leave, because of a key or of `stop`.
+    fn wait(&self, next: Instant, stop: &AtomicBool) -> bool {
+        loop {
+            #[cfg(unix)]
+            if self.keys.quit() {
+                return true;
+            }
+            let left = next.saturating_duration_since(Instant::now());
+            if stop.load(Ordering::Relaxed) || left.is_zero() {
+                return stop.load(Ordering::Relaxed);
+            }
+            std::thread::sleep(left.min(LISTEN_EVERY));
+        }
     }
 }
 
@@ -63,14 +93,17 @@ pub fn execute(args: &WatchArgs, registry: &Registry) -> Result<Outcome> {
     let flag = Arc::clone(&stop);
     // A handler that is there already (the command run twice in one process) serves as well.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
-    let (mut stage, mut last_size) = (None, None);
+    let (mut stage, mut last_size) = (None::<Stage>, None);
     let (mut next, pause) = (Instant::now(), Duration::from_secs(1) / args.play.fps);
     play(&args.play, registry, &mut |moment| {
-        if stage.is_none() {
-            // Not before the run is known to be there.
-            stage = Some(Stage::open()?);
-            next = Instant::now();
-        }
+        // Not before the run is known to be there.
+        let stage = match &mut stage {
+            Some(stage) => stage,
+            none => {
+                next = Instant::now();
+                none.insert(Stage::open()?)
+            }
+        };
         let (rows, columns) = Term::stdout().size_checked().unwrap_or((24, 80));
         if rows < SMALLEST.0 || columns < SMALLEST.1 {
             let (rows, columns) = SMALLEST;
@@ -79,16 +112,16 @@ pub fn execute(args: &WatchArgs, registry: &Registry) -> Result<Outcome> {
         if last_size.replace((rows, columns)) != Some((rows, columns)) {
             show("\x1b[2J")?;
         }
-        let line = format!("{}   {}", moment.heading.name, moment.summary());
-        let line: String = line.chars().take(usize::from(columns)).collect();
-        // One row for the heading, one for the cursor.
+        let line = one_line(&format!("{}   {}", moment.heading.name, moment.summary()));
+        let cut = |line: &str| line.chars().take(usize::from(columns)).collect::<String>();
+        let (line, leave) = (cut(&line), cut(LEAVE));
+        // One row for the heading, one for how to leave.
         let size = (usize::from(columns), usize::from(rows) - 2);
         let picture = draw(&moment.scene, size, depth)?;
-        show(&format!("\x1b[H{line}\x1b[K\r\n{picture}"))?;
+        show(&format!("\x1b[H{line}\x1b[K\r\n{picture}{leave}\x1b[K"))?;
         next += pause;
-        std::thread::sleep(next.saturating_duration_since(Instant::now()));
-        let stopped = stop.load(Ordering::Relaxed);
-        Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        let leave = stage.wait(next, &stop);
+        Ok(if leave { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     drop(stage);
     let stopped = stop.load(Ordering::Relaxed);

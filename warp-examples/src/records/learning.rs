@@ -9,6 +9,7 @@ use super::history::Points;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use warp_data::file;
 use warp_train::TrainConfig;
 use warp_train::metrics::IterationMetrics;
 
@@ -149,7 +150,7 @@ impl Report {
     /// A file that can't be read, or that is no such report with curves.
     pub fn read(path: &Path) -> Result<Self> {
         let context = || format!("cannot read the report \"{}\"", path.display());
-        let text = std::fs::read_to_string(path).with_context(context)?;
+        let text = file::read_text(path, file::DESCRIPTION).with_context(context)?;
         let report: Self = serde_json::from_str(&text).with_context(context)?;
         let name = path.display();
         let found: Vec<_> = report.curves().map(|(_, curves)| curves).collect();

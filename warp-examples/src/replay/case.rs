@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Table;
+use warp_data::file;
 
 /// The `env` under which the five environments of classic control are recorded together.
 const CLASSIC_CONTROL: &str = "classic_control";
@@ -42,24 +43,24 @@ impl Case {
     pub(super) fn open(path: &Path) -> Result<Case> {
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         let path = &if is_json { path.with_extension("npz") } else { path.to_path_buf() };
-        let file = path.display().to_string();
-        let read = |path: &Path| {
-            std::fs::read(path).map_err(|e| anyhow!("{} cannot be read: {e}", path.display()))
+        let shown = path.display().to_string();
+        let read = |path: &Path, most| {
+            file::read(path, most).map_err(|e| anyhow!("{} cannot be read: {e}", path.display()))
         };
-        let bytes = read(path)?;
+        let bytes = read(path, file::ARRAYS)?;
         let beside = path.with_extension("json");
         if !beside.exists() {
-            bail!("{file} cannot be replayed, because {} beside it is missing", beside.display());
+            bail!("{shown} cannot be replayed, because {} beside it is missing", beside.display());
         }
-        let text = read(&beside)?;
+        let text = read(&beside, file::DESCRIPTION)?;
         let described: Value = serde_json::from_slice(&text)
             .map_err(|e| anyhow!("{} is not valid JSON: {e}", beside.display()))?;
         let described = described.as_object().cloned();
         let described =
             described.ok_or_else(|| anyhow!("{} holds no JSON object", beside.display()))?;
-        check_digest(&described, &bytes).map_err(|e| anyhow!("{file} is refused: {e}"))?;
+        check_digest(&described, &bytes).map_err(|e| anyhow!("{shown} is refused: {e}"))?;
         let build = || Case::build(path, &described, &bytes);
-        build().map_err(|e| anyhow!("{file} cannot be replayed: {e}"))
+        build().map_err(|e| anyhow!("{shown} cannot be replayed: {e}"))
     }
 
     fn build(path: &Path, described: &Map<String, Value>, bytes: &[u8]) -> Result<Case> {

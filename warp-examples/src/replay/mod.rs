@@ -21,11 +21,12 @@ mod tag_gridworld;
 /// The reader of recordings.
 pub use warp_envs::numpy as npz;
 
+use crate::output::{say_to, tell};
 use anyhow::{Result, anyhow, ensure};
 use case::Case;
 use compare::Tallies;
 use report::FileReport;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use warp_func::{Registry, VecOptions};
 
@@ -65,16 +66,16 @@ pub fn run_to(
     for file in files {
         let report = replay(registry, file, data)?;
         if !json {
-            print(out, &report.text())?;
+            say_to(out, report.text().trim_end())?;
         }
         reports.push(report);
     }
     let passed = reports.iter().filter(|report| report.passed()).count();
     let last = match json {
-        true => format!("{}\n", report::to_json(&reports)),
-        false => format!("{passed} of {} cases are within their tolerances\n", reports.len()),
+        true => report::to_json(&reports).to_string(),
+        false => format!("{passed} of {} cases are within their tolerances", reports.len()),
     };
-    print(out, &last)?;
+    say_to(out, &last)?;
     Ok(passed == reports.len())
 }
 
@@ -126,16 +127,6 @@ fn tell_unused(case: &Case, plan: &plan::Plan) {
     let used = |name: &str| checked(name) || constant(name) || plan.used.iter().any(|u| u == name);
     let unused: Vec<&str> = case.array_names().filter(|name| !used(name)).collect();
     if !unused.is_empty() {
-        eprintln!("{}: not compared: {}", case.file, unused.join(", "));
-    }
-}
-
-/// Writes `text`; a reader that has gone away is no error.
-fn print(out: &mut dyn Write, text: &str) -> Result<()> {
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
-            Err(anyhow!("the result cannot be written: {e}"))
-        }
-        _ => Ok(()),
+        tell(&format!("{}: not compared: {}", case.file, unused.join(", ")));
     }
 }

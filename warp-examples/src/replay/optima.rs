@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use std::path::Path;
 use toml::Table;
 use warp_core::{Config, ConfigValue};
+use warp_data::file;
 use warp_envs::catalysis::{CatalysisConfig, Landscape, Preset};
 
 /// What tells such a file from the description of a recording.
@@ -19,17 +20,17 @@ const GAMMA: f64 = 0.99;
 /// Both sides add in another order.
 const CLOSE: Tolerance = Tolerance::scaled(1e-9);
 
-/// Compares the optima in `file`; `None` if it holds none.
+/// Compares the optima in `path`; `None` if it holds none.
 ///
 /// # Errors
 /// A landscape that is unknown or whose energies are not in `data`.
-pub(super) fn compare(file: &Path, data: Option<&Path>) -> Result<Option<FileReport>> {
-    let text = std::fs::read(file).unwrap_or_default();
+pub(super) fn compare(path: &Path, data: Option<&Path>) -> Result<Option<FileReport>> {
+    let text = file::read(path, file::DESCRIPTION).unwrap_or_default();
     let Ok(Value::Object(known)) = serde_json::from_slice(&text) else { return Ok(None) };
     if known.is_empty() || !known.values().all(|entry| entry.get(MARK).is_some()) {
         return Ok(None);
     }
-    let refuse = |e: anyhow::Error| anyhow!("{} cannot be compared: {e}", file.display());
+    let refuse = |e: anyhow::Error| anyhow!("{} cannot be compared: {e}", path.display());
     let data = data.ok_or_else(|| anyhow!("name the folder of the energies with --data DIR"));
     let data = data.map_err(refuse)?;
     let mut tallies = Tallies::default();
@@ -37,9 +38,9 @@ pub(super) fn compare(file: &Path, data: Option<&Path>) -> Result<Option<FileRep
         let entry = entry.as_object().cloned().unwrap_or_default();
         landscape(&mut tallies, (name, &entry), data).map_err(refuse)?;
     }
-    let case = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let case = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Ok(Some(FileReport {
-        file: file.display().to_string(),
+        file: path.display().to_string(),
         env: "catalysis".into(),
         case: case.unwrap_or_default(),
         arrays: tallies.into_vec(),

@@ -17,12 +17,11 @@ mod section;
 mod tree;
 mod world;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
+use std::path::Path;
 use warp_core::toml::Table;
+use warp_data::file;
 use warp_func::Registry;
-
-/// Bytes of a file at most: run configurations have a few thousand.
-const MAX_BYTES: u64 = 1 << 20;
 
 /// What a run configuration of the original comes to.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,13 +45,8 @@ pub fn is_yaml(target: &str) -> bool {
 /// is not built yet; with its line.
 pub fn read(path: &str, registry: &Registry) -> Result<Translated> {
     let place = || format!("configuration \"{path}\"");
-    let unread = |e: std::io::Error| anyhow!("cannot read the configuration \"{path}\": {e}");
-    let size = std::fs::metadata(path).map_err(unread)?.len();
-    ensure!(
-        size <= MAX_BYTES,
-        "configuration \"{path}\" has {size} bytes; at most {MAX_BYTES} are read"
-    );
-    let text = std::fs::read_to_string(path).map_err(unread)?;
+    let text = file::read_text(Path::new(path), file::CONFIGURATION)
+        .map_err(|e| anyhow!("cannot read the configuration \"{path}\": {e}"))?;
     translate(&text, registry).with_context(place)
 }
 

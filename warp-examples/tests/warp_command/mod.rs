@@ -66,7 +66,7 @@ impl Folder {
         self.0.join(inner)
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warp"));
         // The same tests on every machine: `--device auto` must not find a GPU.
         command.env("CUDA_VISIBLE_DEVICES", "");

@@ -2,13 +2,13 @@
 //!
 //! An entry's name is the digest of everything that it depends on. It is written under another name
 //! and renamed, and carries the digest of its contents: whatever is damaged is compiled anew, never
-//! loaded. A folder that can't be written costs time and nothing else.
+//! loaded. A folder that can't be written, or that others can write to, costs time and nothing else.
 
+use super::cache_folder::CacheFolder;
 use super::compiler::{self, Build, Source};
 use crate::error::Result;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
-use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -26,6 +26,16 @@ pub fn folder() -> Option<PathBuf> {
     let base = set("XDG_CACHE_HOME").map(PathBuf::from);
     let base = base.or_else(|| Some(PathBuf::from(set("HOME")?).join(".cache")))?;
     Some(base.join("warp").join("kernels"))
+}
+
+/// Why machine code is not kept from run to run, in a sentence; `None` where it is.
+#[must_use]
+pub fn problem() -> Option<String> {
+    let Some(folder) = folder() else {
+        return Some("WARP_CACHE, XDG_CACHE_HOME and HOME are unset".into());
+    };
+    let error = CacheFolder(folder.clone()).check().err()?;
+    Some(format!("the folder \"{}\" is not used: {error}", folder.display()))
 }
 
 /// Machine code of `source` for `arch` (`sm_90a`), kept from before or compiled now and kept; and the
@@ -67,7 +77,7 @@ pub(super) fn key(source: &Source, build: Build, arch: &str) -> Result<String> {
 
 /// The machine code of an entry, if there is a sound one.
 fn read(key: &str) -> Option<Vec<u8>> {
-    let entry = fs::read(folder()?.join(key)).ok()?;
+    let entry = CacheFolder(folder()?).read(key)?;
     let (digest, code) = entry.split_at_checked(32)?;
     (Sha256::digest(code).as_slice() == digest).then(|| code.to_vec())
 }
@@ -75,14 +85,7 @@ fn read(key: &str) -> Option<Vec<u8>> {
 /// Keeps the machine code of an entry, if it can be kept.
 fn write(key: &str, code: &[u8]) {
     let Some(folder) = folder() else { return };
-    let entry = [Sha256::digest(code).as_slice(), code].concat();
-    let unfinished = folder.join(format!("{key}.{}", std::process::id()));
-    let written = fs::create_dir_all(&folder)
-        .and_then(|()| fs::write(&unfinished, entry))
-        .and_then(|()| fs::rename(&unfinished, folder.join(key)));
-    if written.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
+    let _ = CacheFolder(folder).write(key, &[Sha256::digest(code).as_slice(), code]);
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,11 +1,12 @@
 //! Running on an NVIDIA GPU: CUDA text is compiled at run time, cached on disk and launched safely.
 //!
-//! `compiler` turns text into machine code, `cache` keeps it, `kernels` is the registry that hands
-//! out loaded functions, `arg` is what they are passed, `launch` checks it.
+//! `compiler` turns text into machine code, `cache` keeps it in a `cache_folder`, `kernels` is the
+//! registry that hands out loaded functions, `arg` is what they are passed, `launch` checks it.
 //! `env_kernels` is the text around an environment's body; [`CudaVecEnv`] runs it.
 
 mod arg;
 mod cache;
+mod cache_folder;
 mod compiler;
 mod env;
 mod env_kernels;
@@ -16,7 +17,7 @@ mod pointers;
 mod signature;
 
 pub use arg::{Arg, Pointer, PointerStruct, WholeArray};
-pub use cache::{folder as cache_folder, machine_code};
+pub use cache::{folder as cache_folder, machine_code, problem as cache_problem};
 pub use compiler::{Build, Source, compile, nvrtc_version};
 pub use env::CudaVecEnv;
 pub use env_kernels::{EnvKernels, env_kernels};

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use warp_core::toml::Table;
+use warp_data::file;
 
 /// Version of the layout described above.
 const FORMAT: u32 = 1;
@@ -151,7 +152,7 @@ impl Fleet {
     pub fn list(folder: &Path) -> Result<Vec<Listed>> {
         let path = folder.join(LIST);
         let wrong = |e: &dyn std::fmt::Display| Error::file("cannot read a fleet's", &path, e);
-        let text = std::fs::read_to_string(&path).map_err(|e| wrong(&e))?;
+        let text = file::read_text(&path, file::DESCRIPTION).map_err(|e| wrong(&e))?;
         let list: List = serde_json::from_str(&text).map_err(|e| wrong(&e))?;
         if list.format == FORMAT {
             return Ok(list.runs);
@@ -168,7 +169,7 @@ impl Fleet {
         run: usize,
     ) -> Result<Option<(Vec<NamedTensor>, Vec<Statistic>)>> {
         let path = weights_path(folder, run);
-        match std::fs::read(&path) {
+        match file::read(&path, file::TENSORS) {
             Ok(bytes) => decode(&bytes).map(Some).map_err(|e| Error::file("cannot read", &path, e)),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(Error::file("cannot read", &path, e)),

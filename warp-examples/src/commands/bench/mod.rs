@@ -12,7 +12,7 @@ mod train;
 mod until;
 
 use super::progress::short;
-use super::{Device, learner, print_json, say, thread_count};
+use super::{Device, learner, options, print_json, say, tell, thread_count};
 use crate::{Outcome, settings};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -44,17 +44,18 @@ pub struct BenchArgs {
     pub train: bool,
     /// With --train: numbers of replicas, measured in turn; by default the configuration's own.
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', requires = "train")]
+    #[arg(value_parser = options::count)]
     pub replicas: Vec<usize>,
     /// With --train: learning curves beside the rate, each of so many environment steps.
     #[arg(long, value_name = "N", requires = "train")]
     pub curve_steps: Option<u64>,
     /// Shorter curves where one would take more seconds than this, by the rate measured before.
-    #[arg(long, value_name = "S", requires = "curve_steps")]
+    #[arg(long, value_name = "S", requires = "curve_steps", value_parser = options::seconds)]
     pub curve_seconds: Option<f64>,
     /// With --train: instead of the rate, the time until the episodes that ended in an iteration had
     /// at least this mean return, or total_steps are done.
     #[arg(long, value_name = "RETURN", requires = "train", conflicts_with = "curve_steps")]
-    #[arg(allow_negative_numbers = true)]
+    #[arg(allow_negative_numbers = true, value_parser = options::finite)]
     pub until: Option<f64>,
     /// Runs for each curve, or to the return: seeds 0 to N - 1.
     #[arg(long, value_name = "N", default_value_t = 5, requires = "train")]
@@ -67,7 +68,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub envs: usize,
     /// Threads; 0: one per core.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,
     /// Measuring time of each part, without warm-up.
     #[arg(long, value_name = "S", default_value_t = 3.0)]
@@ -103,7 +104,7 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
         let entry = registry.get(&configs[0].run.env_id)?;
         let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
         if !why.is_empty() {
-            eprintln!("{why}");
+            tell(&why);
         }
         let place = Place::new(&device, args, registry);
         return match args.until {

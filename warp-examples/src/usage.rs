@@ -1,0 +1,154 @@
+//! What is said of a command line that can't be understood: one sentence, with what was meant if
+//! that can be guessed.
+
+use crate::cli::Cli;
+use crate::output::{one_line, plain, tell};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, Parser};
+use std::ffi::OsString;
+use std::process::ExitCode;
+use warp_core::config::nearest;
+use warp_func::Registry;
+use warp_train::config::known_keys;
+
+/// The command line of this process; or the exit code, and everything is said.
+pub(crate) fn parse(registry: &Registry) -> Result<Cli, ExitCode> {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let error = match Cli::try_parse_from(&args) {
+        Ok(cli) => return Ok(cli),
+        Err(error) => error,
+    };
+    if !error.use_stderr() {
+        // Help and versions hold no words of the user's. A reader that has left is no error.
+        let _ = error.print();
+        return Err(ExitCode::SUCCESS);
+    }
+    // Once more, with arguments that may be shown.
+    let args: Vec<String> = args.iter().map(|arg| one_line(&arg.to_string_lossy())).collect();
+    let error = Cli::try_parse_from(&args).err().unwrap_or(error);
+    match explain(&error, &args, registry) {
+        Some(sentence) => tell(&format!("error: {sentence}")),
+        None => tell(plain(&error.to_string()).trim_end()),
+    }
+    Err(ExitCode::from(2))
+}
+
+/// A better sentence than clap's, where there is one.
+fn explain(error: &clap::Error, args: &[String], registry: &Registry) -> Option<String> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let commands = Cli::command();
+    let chosen = args.iter().skip(1).find_map(|arg| commands.find_subcommand(arg));
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let word = context(ContextKind::InvalidSubcommand)?;
+            let names: Vec<&str> = commands.get_subcommands().map(Command::get_name).collect();
+            let meant = match nearest(word, names.iter().copied()) {
+                Some(name) => format!("did you mean {name}?"),
+                None => format!("there are {}", names.join(", ")),
+            };
+            Some(format!("there is no command {word:?}; {meant}"))
+        }
+        ErrorKind::UnknownArgument => {
+            let word = context(ContextKind::InvalidArg)?;
+            let name = chosen.map_or("", Command::get_name);
+            let help = format!("see warp {name} --help").replace("  ", " ");
+            let Some(option) = word.strip_prefix("--") else {
+                if word.starts_with('-') {
+                    return Some(format!("there is no option {word}; {help}"));
+                }
+                return Some(format!("{word:?} is one argument too many; {help}"));
+            };
+            let option = option.split('=').next().unwrap_or(option);
+            let meant = meant(option, chosen?, args, registry).unwrap_or(help);
+            Some(format!("there is no option --{option}; {meant}"))
+        }
+        _ => None,
+    }
+}
+
+/// What `--option` was meant to be: a key of the configuration, or another option of `command`.
+fn meant(option: &str, command: &Command, args: &[String], registry: &Registry) -> Option<String> {
+    let options: Vec<&str> =
+        command.get_arguments().filter_map(clap::Arg::get_long).filter(|o| *o != "set").collect();
+    let other = || Some(format!("did you mean --{}?", nearest(option, options.iter().copied())?));
+    if !command.get_arguments().any(|arg| arg.get_long() == Some("set")) {
+        return other();
+    }
+    let env = args.iter().find_map(|arg| registry.get(arg).ok());
+    let env_keys = env.into_iter().flat_map(|entry| entry.fields).map(|field| field.name);
+    let keys: Vec<(&str, String)> = known_keys()
+        .map(|key| (key, key.to_string()))
+        .chain(env_keys.map(|key| (key, format!("env.{key}"))))
+        .collect();
+    let as_key = |word: &str| {
+        let (_, key) = keys.iter().find(|(name, _)| *name == word)?;
+        Some(format!("--set {key}={}", value(option, args)))
+    };
+    let word = option.replace('-', "_");
+    match as_key(&word) {
+        Some(set) => Some(format!("it is a key of the configuration: {set}")),
+        None => other().or_else(|| {
+            let near = nearest(&word, keys.iter().map(|(name, _)| *name))?;
+            Some(format!("did you mean {}?", as_key(&near)?))
+        }),
+    }
+}
+
+/// What was given to `--option`.
+fn value<'a>(option: &str, args: &'a [String]) -> &'a str {
+    let of = |at: usize| {
+        let rest = args[at].strip_prefix("--")?.strip_prefix(option)?;
+        match rest.strip_prefix('=') {
+            Some(value) => Some(value),
+            None if rest.is_empty() => args.get(at + 1).map(String::as_str),
+            None => None,
+        }
+    };
+    let value = (0..args.len()).find_map(of).filter(|value| !value.starts_with("--"));
+    value.unwrap_or("VALUE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(line: &str) -> String {
+        let args: Vec<String> = line.split(' ').map(String::from).collect();
+        let error = Cli::try_parse_from(&args).unwrap_err();
+        explain(&error, &args, &warp_envs::registry()).unwrap_or_else(|| error.to_string())
+    }
+
+    #[test]
+    fn an_option_that_is_a_key_is_shown_as_one() {
+        for (line, wanted) in [
+            (
+                "warp train cartpole --learning-rate 0.1",
+                "there is no option --learning-rate; it is a key of the configuration: --set learning_rate=0.1",
+            ),
+            (
+                "warp bench cartpole --gamma=0.5 --train",
+                "there is no option --gamma; it is a key of the configuration: --set gamma=0.5",
+            ),
+            (
+                "warp train cartpole --episode-length --seed 3",
+                "there is no option --episode-length; it is a key of the configuration: --set env.episode_length=VALUE",
+            ),
+            (
+                "warp train cartpole --learning-rat 0.1",
+                "there is no option --learning-rat; did you mean --set learning_rate=0.1?",
+            ),
+            ("warp train cartpole --step 5", "there is no option --step; did you mean --steps?"),
+            ("warp eval run --gamma 1", "there is no option --gamma; see warp eval --help"),
+            ("warp train cartpole --zebra", "there is no option --zebra; see warp train --help"),
+            ("warp trian cartpole", "there is no command \"trian\"; did you mean train?"),
+            ("warp eval run -5", "there is no option -5; see warp eval --help"),
+            ("warp envs now", "\"now\" is one argument too many; see warp envs --help"),
+        ] {
+            assert_eq!(said(line), wanted);
+        }
+        assert!(said("warp fly").starts_with("there is no command \"fly\"; there are train, eval"));
+    }
+}
