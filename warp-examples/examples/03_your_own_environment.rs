@@ -9,6 +9,7 @@ use warp_core::{
     Actions, Draw, Env, EnvSpec, Error, GroupSpec, LimitEnds, Observation, Result, Space, StepOut,
     TimeLimit,
 };
+use warp_examples::render::{Scene, View, colours};
 
 warp_core::config! {
     /// The configuration of [`Hike`].
@@ -95,8 +96,25 @@ impl Env for Hike {
     }
 }
 
+/// What `warp train hike` starts with, in the keys of `warp config hike`; optional.
+const DEFAULTS: &str = "num_envs = 32\ntotal_steps = 200_000\nlearning_rate = 1e-3\ngamma = 0.9";
+
+/// What `warp render` and `warp watch` show; without it, the observations as bars.
+fn draw(view: &View<'_>) -> Option<Scene> {
+    let (position, top) = (view.array::<i32>("position")?[0], view.array::<i32>("top")?[0]);
+    let (position, top) = (position as f32, top as f32);
+    let height = |x: f32| 0.4 * (top - (x - top).abs());
+    let mut scene = Scene::new(-6.0..top + 6.0, -3.0..0.4 * top + 2.0);
+    let ridge = [-6.0, top, top + 6.0].map(|x| (x, height(x)));
+    scene.line(&ridge, 0.2, colours::GROUND);
+    scene.disc((position, height(position) + 0.5), 0.4, colours::RED);
+    scene.legend = vec![(colours::RED, "hiker".into())];
+    Some(scene)
+}
+
 fn main() -> ExitCode {
-    warp_examples::run(warp_envs::registry().with::<Hike>())
+    let registry = warp_envs::registry().with::<Hike>();
+    warp_examples::run(registry.with_drawing::<Hike>(draw).with_defaults::<Hike>(DEFAULTS))
 }
 
 #[cfg(test)]

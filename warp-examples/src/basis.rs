@@ -3,6 +3,7 @@
 use crate::defaults;
 use std::fmt;
 use warp_core::toml::{Table, Value};
+use warp_func::Entry;
 
 /// What lies under a configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +24,7 @@ pub enum Basis {
         /// The algorithm.
         algorithm: String,
         /// Algorithms for which there is one.
-        others: Vec<&'static str>,
+        others: Vec<String>,
     },
     /// The original's defaults, under a configuration of the original.
     Original {
@@ -68,16 +69,14 @@ impl Basis {
     /// What `file` (none: only a name was given) stands on, which sets the keys of `given`.
     pub(crate) fn of(
         file: Option<&str>,
-        (env, algorithm): (&str, Option<&str>),
+        (entry, algorithm): (&Entry, Option<&str>),
         default: &Table,
         given: [&Table; 2],
     ) -> Self {
-        let env = env.to_string();
-        let mut others = defaults::algorithms(&env);
-        let first = others.next();
+        let (env, others) = (entry.name.to_string(), defaults::algorithms(entry));
+        let first = others.first().map(String::as_str);
         let algorithm = algorithm.or(first).unwrap_or("ppo").to_string();
-        let others: Vec<_> = first.into_iter().chain(others).collect();
-        if !others.contains(&algorithm.as_str()) {
+        if !others.contains(&algorithm) {
             return Self::General { env, algorithm, others };
         }
         let file = file.map(|file| {

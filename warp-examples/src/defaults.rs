@@ -1,6 +1,9 @@
 //! Default configurations, embedded: what `warp train ENV` does when nothing else is said.
 
-use warp_core::toml::Table;
+use crate::settings;
+use anyhow::Context;
+use warp_core::toml::{Table, Value};
+use warp_func::Entry;
 
 /// By environment and, where it matters, algorithm. The first one of an environment is its default.
 const DEFAULTS: [(&str, &str, &str); 13] = [
@@ -19,25 +22,43 @@ const DEFAULTS: [(&str, &str, &str); 13] = [
     ("tag_continuous", "a2c", include_str!("../configs/tag_continuous-a2c.toml")),
 ];
 
-/// The default configuration of `env`, for `algorithm` if one is named.
+/// The default configuration of the environment `entry`, for `algorithm` if one is named: what the
+/// registry has for it, else what is embedded here.
 ///
-/// An environment without one (a user's own) gets its name and the trainer's defaults.
+/// An environment without one gets its name and the trainer's defaults.
 ///
 /// # Errors
-/// An embedded file that is not TOML, which a test rules out.
-pub fn default_table(env: &str, algorithm: Option<&str>) -> anyhow::Result<Table> {
-    let fits = |entry: &&(&str, &str, &str)| {
-        entry.0 == env && algorithm.is_none_or(|algorithm| algorithm == entry.1)
+/// A text that is not TOML; a test rules it out for those that are embedded.
+pub fn default_table(entry: &Entry, algorithm: Option<&str>) -> anyhow::Result<Table> {
+    for text in &entry.training {
+        let table = settings::parse(text)
+            .with_context(|| format!("the default configuration of {}", entry.name))?;
+        if algorithm.is_none_or(|algorithm| algorithm == algorithm_of(&table)) {
+            return Ok(table);
+        }
+    }
+    let fits = |known: &&(&str, &str, &str)| {
+        known.0 == entry.name && algorithm.is_none_or(|algorithm| algorithm == known.1)
     };
     match DEFAULTS.iter().find(fits) {
         Some((_, _, text)) => Ok(text.parse()?),
-        None => Ok([("env_id".to_string(), env.into())].into_iter().collect()),
+        None => Ok([("env_id".to_string(), entry.name.into())].into_iter().collect()),
     }
 }
 
-/// The algorithms for which `env` has a default configuration, its default first.
-pub fn algorithms(env: &str) -> impl Iterator<Item = &'static str> {
-    DEFAULTS.iter().filter(move |entry| entry.0 == env).map(|entry| entry.1)
+/// The algorithms for which there is a default configuration of `entry`, its default first.
+pub fn algorithms(entry: &Entry) -> Vec<String> {
+    let own = entry.training.iter().filter_map(|text| Some(algorithm_of(&text.parse().ok()?)));
+    let embedded = DEFAULTS.iter().filter(|known| known.0 == entry.name);
+    let mut all: Vec<String> = own.chain(embedded.map(|known| known.1.into())).collect();
+    let mut known = std::collections::HashSet::new();
+    all.retain(|algorithm| known.insert(algorithm.clone()));
+    all
+}
+
+/// The algorithm of a configuration.
+fn algorithm_of(table: &Table) -> String {
+    table.get("algorithm").and_then(Value::as_str).unwrap_or("ppo").into()
 }
 
 #[cfg(test)]
@@ -48,7 +69,8 @@ mod tests {
     fn every_default_is_a_complete_configuration() {
         let registry = warp_envs::registry();
         for (env, algorithm, _) in DEFAULTS {
-            let table = default_table(env, Some(algorithm)).unwrap();
+            let entry = registry.get(env).unwrap();
+            let table = default_table(entry, Some(algorithm)).unwrap();
             let config = warp_train::TrainConfig::resolve(&table, &registry).unwrap();
             assert_eq!((config.run.env_id.as_str(), config.algorithm().as_str()), (env, algorithm));
             // What is written down reads back as the same.
@@ -63,7 +85,7 @@ mod tests {
     fn check(target: (&str, &str), sets: &[&str], policy: &str, key: &str, points: &[(u64, f64)]) {
         let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
         let sets = [&sets[..], &[format!("algorithm={}", target.1)]].concat();
-        let config = crate::settings::configure(target.0, &sets, &warp_envs::registry()).unwrap();
+        let config = settings::configure(target.0, &sets, &warp_envs::registry()).unwrap();
         let wanted = warp_train::Schedule::points(points.to_vec()).unwrap();
         let mut found =
             config.policies.iter().filter(|plan| plan.name.starts_with(policy)).peekable();

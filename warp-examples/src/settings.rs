@@ -55,13 +55,13 @@ pub fn configure_with_basis(
         }
         target.to_string()
     };
-    let env = registry.get(&env)?.name;
+    let entry = registry.get(&env)?;
     let algorithm = text("algorithm");
     // What a file of the original leaves out has the original's defaults.
     let mut table = if is_yaml {
         Table::new()
     } else {
-        crate::defaults::default_table(env, algorithm.as_deref())?
+        crate::defaults::default_table(entry, algorithm.as_deref())?
     };
     if given.contains_key("policy") {
         // A file that lists policies lists all of them.
@@ -71,13 +71,14 @@ pub fn configure_with_basis(
         Basis::Original { file: target.into() }
     } else {
         let file = is_file.then_some(target);
-        Basis::of(file, (env, algorithm.as_deref()), &table, [&given, &overrides])
+        Basis::of(file, (entry, algorithm.as_deref()), &table, [&given, &overrides])
     };
     merge(&mut table, given);
     merge(&mut table, overrides);
     table.insert("env_id".into(), env.into());
     let mut config = TrainConfig::resolve(&table, registry)?;
     crate::pool_file::attach(&mut config)?;
+    warp_train::begin::read(&mut config)?;
     Ok((config, basis))
 }
 
@@ -204,6 +205,26 @@ mod tests {
         assert!(refused("cartpole", &["policy.pole.gama=1"]).contains("policy.pole.gamma"));
         assert!(refused("cartpole", &["policy.ghost.gamma=1"]).contains("\"ghost\""));
         assert!(refused("nowhere.toml", &[]).contains("nowhere.toml"));
+    }
+
+    #[test]
+    fn defaults_of_the_registry_come_before_those_that_are_embedded() {
+        let text = "num_envs = 7\ngamma = 0.5";
+        let a2c = "algorithm = \"a2c\"\nnum_envs = 9";
+        let registry = warp_envs::registry()
+            .with_defaults::<warp_envs::cartpole::CartPole>(text)
+            .with_defaults::<warp_envs::cartpole::CartPole>(a2c);
+        let config = |sets: &[&str]| {
+            let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+            configure("cartpole", &sets, &registry).map(|config| config.run.num_envs)
+        };
+        assert_eq!(config(&[]).unwrap(), 7);
+        assert_eq!(config(&["algorithm=a2c"]).unwrap(), 9);
+        assert_eq!(config(&["algorithm=a2c", "num_envs=3"]).unwrap(), 3);
+        let broken =
+            warp_envs::registry().with_defaults::<warp_envs::cartpole::CartPole>("gamma = = 1");
+        let error = format!("{:#}", configure("cartpole", &[], &broken).unwrap_err());
+        assert!(error.starts_with("the default configuration of cartpole: line 1: "), "{error}");
     }
 
     #[test]

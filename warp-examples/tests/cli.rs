@@ -75,6 +75,9 @@ fn a_run_leaves_its_folder_complete() {
         has_keys(policy, &["explained_variance", "grad_norm", "learning_rate"]);
         has_keys(&line["steps_per_second"], &["total", "policy", "sample", "step", "learn"]);
     }
+    let seconds: Vec<f64> = lines.iter().map(|line| line["seconds"].as_f64().unwrap()).collect();
+    assert!(seconds[0] > 0.0 && seconds.is_sorted(), "{seconds:?}");
+    assert!(seconds.last().unwrap() <= &summary["seconds"].as_f64().unwrap());
     assert!(lines.iter().any(|line| line["episode_return"]["max"].as_f64().is_some()));
 }
 
@@ -148,7 +151,10 @@ fn evaluation_is_greedy_unless_told_and_repeats_itself() {
     assert_eq!(greedy["mean_episode_return"], greedy["mean_episode_length"]);
     let of = |key: &str| greedy[key].as_f64().unwrap();
     assert!(of("min") >= 8.0 && of("min") <= of("mean_episode_return"), "{greedy}");
-    assert!(of("mean_episode_return") <= of("max") && of("std") >= 0.0, "{greedy}");
+    assert!(
+        of("mean_episode_return") <= of("max") && of("std") >= 0.0 && of("confidence") >= 0.0,
+        "{greedy}"
+    );
     assert_eq!(eval(&["--greedy", "--threads", "1"]), greedy);
     assert_eq!(eval(&["--threads", "3"]), greedy);
     let stochastic = eval(&["--stochastic"]);
@@ -282,6 +288,37 @@ fn the_printed_configuration_has_a_comment_before_each_key() {
         std::fs::write(folder.path("again.toml"), &text).unwrap();
         assert_eq!(folder.done(&["config", "again.toml"]).stdout, text);
     }
+}
+
+#[test]
+fn several_runs_are_evaluated_and_summed_up_by_setting() {
+    let folder = Folder::new("eval-several");
+    for (seed, rate, out) in [("0", "0.01", "a0"), ("1", "0.01", "a1"), ("0", "0.001", "b")] {
+        let rate = format!("learning_rate={rate}");
+        folder.train(&["--steps", "128", "--seed", seed, "--set", &rate, "--out", out]);
+    }
+    let alone = |run: &str| folder.done(&["eval", run, "--episodes", "5", "--json"]).json();
+    let args = ["eval", "a0", "a1", "b", "--episodes", "5"];
+    let all = folder.done(&[&args[..], &["--json"]].concat()).json();
+    for (at, run) in ["a0", "a1", "b"].into_iter().enumerate() {
+        let mut wanted = alone(run);
+        wanted["folder"] = run.into();
+        assert_eq!(all["runs"][at], wanted);
+    }
+    let setting = |at: usize| &all["settings"][at];
+    assert_eq!(setting(0)["setting"], "cartpole, PPO, learning_rate = 0.01");
+    let mean = |at: usize| all["runs"][at]["mean_episode_return"].as_f64().unwrap();
+    let (sum, apart) = (mean(0) + mean(1), (mean(0) - mean(1)).abs());
+    let returns = |at: usize, key: &str| setting(at)["returns"][key].as_f64();
+    assert!((returns(0, "mean").unwrap() - sum / 2.0).abs() < 1e-9);
+    // Student's t for one degree of freedom: 12.706 std / sqrt(2), and std is the difference / sqrt(2).
+    assert!((returns(0, "confidence").unwrap() - 12.706 * apart / 2.0).abs() < 1e-3 * apart + 1e-9);
+    // One run has none.
+    assert_eq!((returns(1, "n"), returns(1, "confidence")), (Some(1.0), None));
+    let said = folder.done(&args).stdout;
+    assert!(said.contains("(95 %, Student's t, 2 runs)") && said.contains("+- - (95 %"), "{said}");
+    let one = folder.done(&["eval", "b", "--episodes", "1"]).stdout;
+    assert!(one.contains("+- - (95 %, Student's t over episodes)  std -"), "{one}");
 }
 
 #[test]

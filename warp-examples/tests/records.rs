@@ -46,6 +46,12 @@ fn main() {
         test("events_are_whole_frames", events_are_whole_frames),
         test("a_torn_file_is_continued", a_torn_file_is_continued),
         test("plots_are_drawn", plots_are_drawn),
+        test("large_metrics_take_little_memory", large_metrics_take_little_memory),
+        test("seeds_of_one_configuration_are_one_curve", seeds_of_one_configuration_are_one_curve),
+        test(
+            "groups_of_agents_have_panels_of_their_own",
+            groups_of_agents_have_panels_of_their_own,
+        ),
         test("what_can_not_be_plotted_is_refused", what_can_not_be_plotted_is_refused),
     ];
     let found = python(&["-c", "import tensorboard"]).is_some();
@@ -123,10 +129,13 @@ fn interrupted(folder: &Folder) {
 fn a_torn_file_is_continued() {
     let folder = Folder::new("torn");
     interrupted(&folder);
+    let torn = events(&folder, "run", 0);
     folder.done(&["train", "--resume", "run", "--steps", "768"]);
     let (first, second) = (events(&folder, "run", 0), events(&folder, "run", 1));
     let steps = |data: &[u8]| read_frames(data).iter().map(|f| step(f)).collect::<Vec<u64>>();
-    assert_eq!(steps(&first), [0, 0, 128, 256, 384, 512]);
+    // The first file is as it was, torn last event and all.
+    assert_eq!(steps(&first), [0, 0, 128, 256, 384, 512, 640, 768, 896, 1024]);
+    assert!(first == torn);
     // The version, "what comes from step 513 on counts no more", what the run is, two iterations, the
     // end.
     assert_eq!(steps(&second), [512, 513, 512, 640, 768, 768]);
@@ -210,9 +219,104 @@ fn plots_are_drawn() {
     let more = ["-o", "plot.svg", "--band", "std", "--metric", "policy.pole.entropy"];
     folder.done(&[&runs[..], &more].concat());
     let svg = folder.read("plot.svg");
-    for wanted in ["<svg", "</svg>", "PPO, mean of 2 runs", "A2C", "policy.pole.entropy"] {
+    let title = "policy.pole.entropy: mean, one standard deviation either way";
+    for wanted in ["<svg", "</svg>", "PPO, mean of 2 runs", "A2C", title] {
         assert!(svg.contains(wanted), "{wanted}");
     }
+}
+
+/// The texts of a drawing.
+fn texts(svg: &str) -> Vec<&str> {
+    let parts = svg.split("<text").skip(1).filter_map(|part| part.split_once('>'));
+    parts.filter_map(|(_, text)| Some(text.split_once('<')?.0.trim())).collect()
+}
+
+fn seeds_of_one_configuration_are_one_curve() {
+    let folder = Folder::new("settings");
+    for (steps, seed, rate, out) in [
+        ("1280", "0", "0.01", "a0"),
+        ("2560", "1", "0.01", "a1"),
+        ("1280", "0", "0.001", "b0"),
+        ("1280", "1", "0.001", "b1"),
+    ] {
+        let rate = format!("learning_rate={rate}");
+        folder.train(&["--steps", steps, "--seed", seed, "--set", &rate, "--out", out]);
+    }
+    let plot = |more: &[&str]| {
+        let all = ["plot", "a0", "a1", "b0", "b1", "-o", "plot.svg"];
+        folder.done(&[&all[..], more].concat());
+        folder.read("plot.svg")
+    };
+    let svg = plot(&["--band", "confidence"]);
+    let found = texts(&svg);
+    for wanted in [
+        "PPO, learning_rate = 0.01, mean of 2 runs (1 at the end)",
+        "PPO, learning_rate = 0.001, mean of 2 runs",
+        "Episode return: mean, 95 % confidence interval of the mean, Student&apos;s t",
+        "environment steps",
+    ] {
+        assert!(found.contains(&wanted), "{wanted}: {found:?}");
+    }
+    // The longer of two runs goes on alone: the axis ends where it does.
+    assert!(found.contains(&"2500"), "{found:?}");
+    assert!(texts(&plot(&["--x", "seconds"])).contains(&"seconds"));
+    assert!(texts(&plot(&["--x", "episodes"])).contains(&"episodes"));
+}
+
+fn groups_of_agents_have_panels_of_their_own() {
+    let folder = Folder::new("sides");
+    let small =
+        ["--envs", "20", "--set=num_steps=16", "--set=num_minibatches=1", "--steps", "6400"];
+    let train = |more: &[&str]| {
+        let tag = ["train", "tag_gridworld", "--set=hidden=[8]", "--set=env.episode_length=20"];
+        folder.done(&[&tag[..], &small, more].concat())
+    };
+    let said = train(&["--out", "run"]);
+    let last = said.stdout.lines().last().unwrap();
+    assert!(last.contains("(runner), ") && last.contains("(tagger) over the last"), "{last}");
+    let said = train(&["--seeds", "0..2", "--out", "fleet"]).stdout;
+    for group in ["runner", "tagger"] {
+        let line = format!("all runs: mean return over the last episodes of {group} ");
+        assert!(said.contains(&line), "{said}");
+    }
+    let summary: Value = serde_json::from_str(&folder.read("fleet/summary.json")).unwrap();
+    assert_eq!(summary["group_returns"]["tagger"]["n"], 2);
+    assert!(summary["runs"][0]["mean_group_return"]["runner"].is_number());
+    folder.done(&["plot", "run", "fleet", "-o", "plot.svg"]);
+    let svg = folder.read("plot.svg");
+    for wanted in ["tag_gridworld, runner", "tag_gridworld, tagger", "mean of 3 runs"] {
+        assert!(svg.contains(wanted), "{wanted}: {:?}", texts(&svg));
+    }
+    let said = folder.warp(&["plot", "fleet", "-o", "plot.svg", "--x", "seconds"]);
+    assert!(said.code == Some(2) && said.stderr.contains("share their launches"), "{said:?}");
+}
+
+/// Metrics of 40 MB are read with 120 MB for everything; whole, they would take several times as much.
+fn large_metrics_take_little_memory() {
+    let folder = Folder::new("large");
+    folder.train(&["--steps", "128", "--out", "run"]);
+    let path = folder.path("run/metrics.jsonl");
+    let line = folder.metrics("run").pop().unwrap();
+    let n = 40_000_000 / line.to_string().len() as u64;
+    let mut text = String::new();
+    for i in 1..=n {
+        let mut line = line.clone();
+        (line["iteration"], line["env_steps"]) = (i.into(), (i * ITERATION).into());
+        text += &(line.to_string() + "\n");
+    }
+    std::fs::write(&path, text).unwrap();
+    let within = |arguments: &[&str]| {
+        let limited = ["-c", "ulimit -d 120000 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_warp")];
+        let mut command = Command::new("sh");
+        command.args(limited).args(arguments).current_dir(folder.path(""));
+        let output = command.env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    within(&["plot", "run", "-o", "plot.svg"]);
+    within(&["train", "--resume", "run", "--threads", "1"]);
+    assert_eq!(folder.metrics("run").len(), 1);
+    let aside = std::fs::read_to_string(folder.path("run/metrics.superseded.jsonl")).unwrap();
+    assert_eq!(aside.lines().count() as u64, n - 1);
 }
 
 fn what_can_not_be_plotted_is_refused() {

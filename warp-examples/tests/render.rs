@@ -15,8 +15,8 @@ use warp_core::{
     TimeLimit,
 };
 use warp_envs::{Registry, VecOptions};
-use warp_examples::render::scene::Shape;
-use warp_examples::render::{Moment, Past, Scene, View};
+use warp_examples::render::{Moment, Past, Scene, View, colours};
+use warp_func::drawing::Shape;
 
 /// The steps that a command says it has drawn.
 fn steps(said: &Said) -> usize {
@@ -208,7 +208,7 @@ fn scene(registry: &Registry, env: &str) -> (Scene, bool) {
     let (config, spec) = entry.describe(&Table::new()).unwrap();
     let (view, mut past) = (View::new(&*envs, &config), Past::default());
     past.record(&view);
-    let moment = Moment::of(&view.with_past(&past));
+    let moment = Moment::of(&view, &past, entry.drawing);
     assert!(moment.summary().starts_with("step 1, "), "{}", moment.summary());
     assert!(moment.picture(200).unwrap().pixels.len() > 200 * 60 * 3);
     let group = &spec.groups[0].name;
@@ -229,4 +229,22 @@ fn an_environment_without_a_drawing_shows_its_observations() {
     assert!(is_bars);
     // A label, a bar for each number, a base line.
     assert_eq!(scene.shapes.len(), 5);
+}
+
+#[test]
+fn a_drawing_in_the_registry_comes_first() {
+    fn circle(view: &View<'_>) -> Option<Scene> {
+        let count = view.array::<i32>("count")?[0];
+        let mut scene = Scene::new(0.0..1.0, 0.0..1.0);
+        scene.disc((0.5, 0.5), 0.1 * count as f32, colours::RED);
+        Some(scene)
+    }
+    let registry = Registry::new().with_drawing::<Impostor>(circle);
+    let (drawn, is_bars) = scene(&registry, "cartpole");
+    assert!(!is_bars);
+    let disc = Shape::Disc { centre: (0.5, 0.5), radius: 0.1, fill: colours::RED };
+    assert_eq!(drawn.shapes, [disc]);
+    // One that does not know the arrays leaves the bars, and never draws another's picture.
+    let (_, is_bars) = scene(&Registry::new().with_drawing::<Impostor>(|_| None), "cartpole");
+    assert!(is_bars);
 }

@@ -195,3 +195,51 @@ fn killed_at_any_moment_a_run_loses_only_the_work_since_its_last_checkpoint() {
     folder.train(&whole);
     same_run(&folder, "run", "whole");
 }
+
+/// Trains to 6,400 steps, 50 lines, with checkpoints at 5,120 and at the end.
+fn fifty_lines(folder: &Folder) -> Vec<u8> {
+    let keep = ["--set=checkpoint_steps=5120", "--set=keep_checkpoints=9"];
+    folder.train(&[&keep[..], &["--steps", "6400", "--out", "run"]].concat());
+    std::fs::read(folder.path("run/metrics.jsonl")).unwrap()
+}
+
+#[test]
+fn damaged_metrics_are_kept_and_said() {
+    let folder = Folder::new("damaged-metrics");
+    let mut metrics = fifty_lines(&folder);
+    let event_file = folder.path("run/tensorboard/events.out.tfevents.0000.warp");
+    let mut events = std::fs::read(&event_file).unwrap();
+    for bytes in [&mut metrics, &mut events] {
+        let early = bytes.len() / 20;
+        bytes[early] = 0xff;
+    }
+    std::fs::write(folder.path("run/metrics.jsonl"), &metrics).unwrap();
+    std::fs::write(&event_file, &events).unwrap();
+    let said = folder.done(&["train", "--resume", "run", "--steps", "6528"]);
+    assert!(said.stderr.contains("1 line can't be read, line 3 first"), "{said:?}");
+    assert!(std::fs::read(&event_file).unwrap() == events);
+    let after = std::fs::read(folder.path("run/metrics.jsonl")).unwrap();
+    assert!(after.starts_with(&metrics));
+    assert_eq!(after.iter().filter(|byte| **byte == b'\n').count(), 51);
+}
+
+#[test]
+fn what_a_run_does_anew_is_set_aside() {
+    let folder = Folder::new("anew");
+    let before = fifty_lines(&folder);
+    std::fs::remove_dir_all(folder.path("run/checkpoints/000000006400")).unwrap();
+    let said = folder.done(&["train", "--resume", "run"]);
+    let words = "10 lines behind the checkpoint's step 5120 moved to metrics.superseded.jsonl";
+    assert!(said.stderr.contains(words), "{said:?}");
+    let aside = std::fs::read(folder.path("run/metrics.superseded.jsonl")).unwrap();
+    assert!(before.ends_with(&aside) && aside.iter().filter(|b| **b == b'\n').count() == 10);
+    folder.train(&[
+        "--set=checkpoint_steps=5120",
+        "--set=keep_checkpoints=9",
+        "--steps",
+        "6400",
+        "--out",
+        "whole",
+    ]);
+    assert_eq!(folder.timeless_metrics("run"), folder.timeless_metrics("whole"));
+}

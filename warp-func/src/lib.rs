@@ -6,6 +6,7 @@ pub mod check;
 pub mod crew;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub mod drawing;
 pub mod episodes;
 pub mod error;
 pub mod executor;

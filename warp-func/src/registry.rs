@@ -4,6 +4,7 @@
 //! own program has every command for its own environments.
 
 use crate::blueprint::Blueprint;
+use crate::drawing::Drawing;
 use crate::error::{Error, Result};
 use crate::executor::CpuVecEnv;
 use crate::pool::StateField;
@@ -26,6 +27,11 @@ pub struct Entry {
     pub defaults: Table,
     /// What whoever trains in it should know first, in a line.
     pub notice: Option<&'static str>,
+    /// How it is drawn, if somebody has said so.
+    pub drawing: Option<Drawing>,
+    /// Its default training configurations in TOML; the first one is the default where no algorithm is
+    /// named.
+    pub training: Vec<&'static str>,
     /// Its CUDA body, if it has one.
     pub kernel: Option<Kernel>,
     kind: Arc<dyn Kind>,
@@ -41,6 +47,22 @@ impl std::fmt::Debug for Entry {
 }
 
 impl Entry {
+    fn of<E: Env>() -> Self {
+        Self {
+            name: E::NAME,
+            aliases: E::ALIASES,
+            fields: E::Config::fields(),
+            defaults: E::Config::default().to_table(),
+            notice: E::NOTICE,
+            drawing: None,
+            training: Vec::new(),
+            kernel: E::kernel(),
+            kind: Arc::new(Of::<E>(PhantomData)),
+            #[cfg(feature = "cuda")]
+            gpu: None,
+        }
+    }
+
     /// Builds the environment with `config` over its defaults: on the host, or on the GPU of
     /// `Registry::on_gpu`.
     ///
@@ -221,17 +243,32 @@ impl Registry {
     #[must_use]
     pub fn with<E: Env>(mut self) -> Self {
         self.entries.retain(|other| other.name != E::NAME);
-        self.entries.push(Entry {
-            name: E::NAME,
-            aliases: E::ALIASES,
-            fields: E::Config::fields(),
-            defaults: E::Config::default().to_table(),
-            notice: E::NOTICE,
-            kernel: E::kernel(),
-            kind: Arc::new(Of::<E>(PhantomData)),
-            #[cfg(feature = "cuda")]
-            gpu: None,
-        });
+        self.entries.push(Entry::of::<E>());
+        self
+    }
+
+    /// Has an environment drawn in this way, by all commands that show one; adds it, if it is not there.
+    #[must_use]
+    pub fn with_drawing<E: Env>(self, drawing: Drawing) -> Self {
+        self.changed::<E>(|entry| entry.drawing = Some(drawing))
+    }
+
+    /// Gives an environment a default training configuration, the text of a TOML file; one for each
+    /// algorithm may be given, the default first. Adds the environment, if it is not there.
+    #[must_use]
+    pub fn with_defaults<E: Env>(self, toml: &'static str) -> Self {
+        self.changed::<E>(|entry| entry.training.push(toml))
+    }
+
+    fn changed<E: Env>(mut self, change: impl FnOnce(&mut Entry)) -> Self {
+        match self.entries.iter_mut().find(|entry| entry.name == E::NAME) {
+            Some(entry) => change(entry),
+            None => {
+                let mut entry = Entry::of::<E>();
+                change(&mut entry);
+                self.entries.push(entry);
+            }
+        }
         self
     }
 

@@ -9,6 +9,7 @@
 use crate::burn::Activation;
 pub use crate::choices::{ActionDistribution, Algorithm, Init, LogStd, Precision};
 use crate::error::{Error, Result};
+use crate::learner::LearnerState;
 pub use crate::plan::PolicyPlan;
 use crate::plan::{check_policy, plan_policies};
 use crate::schedule::Schedule;
@@ -58,8 +59,13 @@ warp_core::config! {
         pub algorithm: Algorithm = Algorithm::Ppo,
         /// Whether the policy learns; one that does not acts and is kept as it is.
         pub to_train: bool = true,
-        /// Step size of Adam: a number, or points [step, value] joined by straight lines. A step may be
-        /// a share of the run: [["0%", 0.001], ["100%", 0.0]]. Two points at one share are a jump.
+        /// Run that the policy's weights start from, and what it normalises by, but not the state of
+        /// Adam: a run's folder, for its newest checkpoint, or one of its checkpoints. There the policy
+        /// has the same name, or is the only one. With to_train = false the policy stays as it was.
+        pub init_from: Option<String> = None,
+        /// Step size of Adam, which A2C has, too (Stable-Baselines3's has RMSProp): a number, or points
+        /// [step, value] joined by straight lines. A step may be a share of the run:
+        /// [["0%", 0.001], ["100%", 0.0]]. Two points at one share are a jump.
         pub learning_rate: Schedule = Schedule::constant(2.5e-4),
         /// Discount per step.
         pub gamma: f64 = 0.99,
@@ -77,7 +83,9 @@ warp_core::config! {
         pub clip_vloss: bool = true,
         /// Weight of the entropy bonus: a number or points, as for learning_rate.
         pub ent_coef: Schedule = Schedule::constant(0.01),
-        /// Weight of the value loss: a number or points, as for learning_rate.
+        /// Weight of the value loss: a number or points, as for learning_rate. The loss is half the
+        /// squared error in PPO, as in CleanRL, and the whole squared error in A2C, as in WarpDrive and
+        /// Stable-Baselines3, so that one number weighs twice as much in A2C.
         pub vf_coef: Schedule = Schedule::constant(0.5),
         /// Largest norm of the whole gradient; 0: not clipped.
         pub max_grad_norm: f64 = 0.5,
@@ -110,10 +118,13 @@ warp_core::config! {
         /// Continuous actions: the highest logarithm of the standard deviation.
         pub log_std_max: f64 = 2.0,
         /// Whether observations are brought to mean 0 and deviation 1, each number by itself, and cut
-        /// off at 10; by what rollouts before this one held.
+        /// off at 10; by what rollouts before this one held, in the first one by the observations
+        /// that the environments begin with.
         pub norm_obs: bool = false,
-        /// Whether rewards are divided by the standard deviation of the discounted return (as in
-        /// Gymnasium's NormalizeReward) and cut off at 10. Figures of episodes stay as they are.
+        /// Whether rewards are divided by the standard deviation of the discounted return and cut off
+        /// at 10, as Stable-Baselines3 does it: the return takes in the last reward of an episode and
+        /// then starts from 0, terminated or truncated. (Gymnasium 1.x drops what came before the last
+        /// reward, and goes on where an episode is truncated.) Figures of episodes stay as they are.
         pub norm_reward: bool = false,
         /// A2C, for comparison with WarpDrive: the last step of a rollout uses the value of its own
         /// observation as the return and ignores its reward, as the original does.
@@ -165,6 +176,9 @@ pub struct TrainConfig {
     pub spec: EnvSpec,
     /// The reset pool in `pool_file`, once it has been read; whoever opens files puts it here.
     pub pool: Option<Arc<ResetPool>>,
+    /// Weights and statistics of policies with `init_from`, once their runs have been read
+    /// ([`crate::begin::read`]).
+    pub begun: Option<Arc<LearnerState>>,
     base: PolicyConfig,
     own: Vec<(String, Table)>,
     /// The policies' keys at the top level, as they were given: with shares in schedules.
@@ -202,7 +216,7 @@ impl TrainConfig {
         let (env, spec) = entry.describe(&env)?;
         let policies = plan_policies(&base, &own, &spec, run.total_steps)?;
         policies.iter().try_for_each(|plan| check_policy(plan, &spec, &run))?;
-        Ok(Self { run, policies, env, spec, pool: None, base, own, given })
+        Ok(Self { run, policies, env, spec, pool: None, begun: None, base, own, given })
     }
 
     /// The algorithms in use, joined by `+` where policies differ.

@@ -5,6 +5,7 @@
 
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
+use crate::interval::{Estimate, INTERVAL};
 use crate::learner::{Acted, Learner, Scene};
 use crate::rollout::{PolicyRollout, Rollout};
 use serde::Serialize;
@@ -39,8 +40,12 @@ pub struct Evaluation {
     pub episodes: usize,
     /// Mean return: rewards of all agents of trained policies, summed over an episode.
     pub mean_episode_return: f64,
-    /// Standard deviation of the return over episodes.
-    pub std: f64,
+    /// Standard deviation of the return over episodes (n - 1); `None` for a lone one.
+    pub std: Option<f64>,
+    /// Half the width of the interval of the mean return over episodes; `None` for a lone one.
+    pub confidence: Option<f64>,
+    /// What that interval is.
+    pub interval: &'static str,
     /// Smallest return.
     pub min: f64,
     /// Largest return.
@@ -270,14 +275,16 @@ impl Scores {
             groups.iter().zip(&self.trained).filter(|(_, t)| **t).map(|(sum, _)| sum).sum()
         };
         let returns: Vec<f64> = self.group_returns.iter().map(of_trained).collect();
-        let mean = returns.iter().sum::<f64>() / n;
-        let variance = returns.iter().map(|r| (r - mean) * (r - mean)).sum::<f64>() / n;
+        // There is at least one episode.
+        let found = Estimate::of(&returns);
         let group = |g: usize| self.group_returns.iter().map(|r| r[g]).sum::<f64>() / n;
         let spec = &config.spec;
         Evaluation {
             episodes: self.done.len(),
-            mean_episode_return: mean,
-            std: variance.sqrt(),
+            mean_episode_return: found.map_or(f64::NAN, |found| found.mean),
+            std: found.and_then(|found| found.std),
+            confidence: found.and_then(|found| found.confidence),
+            interval: INTERVAL,
             min: returns.iter().copied().fold(f64::INFINITY, f64::min),
             max: returns.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             mean_episode_length: self.lengths.iter().map(|l| f64::from(*l)).sum::<f64>() / n,

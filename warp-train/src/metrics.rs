@@ -8,16 +8,56 @@ use warp_func::{EpisodeTotals, Spread};
 /// Episodes over which a run's mean return is taken, at least.
 const WINDOW: u64 = 100;
 
-/// Mean return of the last 100 or more episodes.
+/// Mean returns of the last 100 or more episodes, of all trained groups together and of each group.
 #[derive(Debug, Clone, Default)]
-pub struct RecentReturn {
+pub struct RecentReturns {
+    together: Recent,
+    groups: BTreeMap<String, Recent>,
+}
+
+impl RecentReturns {
+    /// Takes in `n` ended episodes with their mean returns.
+    pub(crate) fn add<'a>(
+        &mut self,
+        n: u64,
+        together: Option<f64>,
+        groups: impl IntoIterator<Item = (&'a String, f64)>,
+    ) {
+        together.into_iter().for_each(|mean| self.together.add(n, mean));
+        for (group, mean) in groups {
+            self.groups.entry(group.clone()).or_default().add(n, mean);
+        }
+    }
+
+    /// Takes in what ended in an iteration.
+    pub fn add_iteration(&mut self, ended: &EpisodeMetrics) {
+        let groups = ended.group_return.iter().map(|(group, spread)| (group, spread.mean));
+        self.add(ended.episodes, ended.episode_return.map(|spread| spread.mean), groups);
+    }
+
+    /// Mean return of all trained groups together; `None` if no episode has ended.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        self.together.mean()
+    }
+
+    /// Mean return of each group; empty if no episode has ended.
+    #[must_use]
+    pub fn groups(&self) -> BTreeMap<String, f64> {
+        let mean = |(group, recent): (&String, &Recent)| Some((group.clone(), recent.mean()?));
+        self.groups.iter().filter_map(mean).collect()
+    }
+}
+
+/// A mean over the last 100 or more episodes.
+#[derive(Debug, Clone, Default)]
+struct Recent {
     /// Episodes and sum of returns of the last iterations.
     recent: VecDeque<(u64, f64)>,
 }
 
-impl RecentReturn {
-    /// Takes in `n` ended episodes with their mean return.
-    pub fn add(&mut self, n: u64, mean: f64) {
+impl Recent {
+    fn add(&mut self, n: u64, mean: f64) {
         self.recent.push_back((n, mean * n as f64));
         let count = |recent: &VecDeque<(u64, f64)>| recent.iter().map(|r| r.0).sum::<u64>();
         while self.recent.len() > 1 && count(&self.recent) - self.recent[0].0 >= WINDOW {
@@ -25,9 +65,7 @@ impl RecentReturn {
         }
     }
 
-    /// Their mean return; `None` if none has ended.
-    #[must_use]
-    pub fn mean(&self) -> Option<f64> {
+    fn mean(&self) -> Option<f64> {
         let (n, sum) = self.recent.iter().fold((0, 0.0), |(n, sum), r| (n + r.0, sum + r.1));
         (n > 0).then(|| sum / n as f64)
     }

@@ -4,7 +4,8 @@
 //! seen through the same numbers, so a kernel may take them as constants, and old and new
 //! log-probabilities are of the same inputs), and at once for rewards, which are only looked at when
 //! the rollout is full. Batches are combined by Chan's formula, step by step in order, so nothing
-//! depends on threads. Before the first rollout has been learned from, observations are as they are.
+//! depends on threads. The first rollout is seen through the observations that the environments begin
+//! with (`begin.rs`), which count for next to nothing: the rollout holds them once more.
 
 use crate::config::{PolicyConfig, PolicyPlan};
 use crate::error::{Error, Result};
@@ -14,6 +15,8 @@ use crate::rollout::PolicyRollout;
 pub const CLIP: f32 = 10.0;
 /// Added to a variance before its root is taken.
 pub const EPSILON: f64 = 1e-8;
+/// How many samples the observations before the first rollout count for.
+pub const BEGINNING: f64 = 1e-4;
 
 /// A named array of f64, part of a learner's state.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +87,17 @@ impl RunningMoments {
         self.count = total;
     }
 
-    fn save(&self, prefix: &str, into: &mut Vec<Statistic>) {
+    /// The same as what the first rollout is seen through: a number that is the same in all samples
+    /// has the deviation 1, since nothing is known of it, and the samples count for [`BEGINNING`].
+    #[must_use]
+    pub fn as_beginning(mut self) -> Self {
+        self.count = if self.count > 0.0 { BEGINNING } else { 0.0 };
+        self.var.iter_mut().filter(|var| **var == 0.0).for_each(|var| *var = 1.0);
+        self
+    }
+
+    /// Count, mean and variance as `<prefix>_count`, `<prefix>_mean` and `<prefix>_var`.
+    pub(crate) fn save(&self, prefix: &str, into: &mut Vec<Statistic>) {
         let width = vec![self.mean.len()];
         let parts =
             [("count", vec![1], vec![self.count]), ("mean", width.clone(), self.mean.clone())];

@@ -1,12 +1,15 @@
 //! A run's folder: `config.toml`, `metrics.jsonl`, `summary.json`, `checkpoints/`.
+//!
+//! One process at a time trains in it: it holds the lock of `metrics.jsonl`.
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::error::{Error, Result};
-use crate::metrics::{IterationMetrics, RecentReturn, StepRates};
+use crate::journal::{Journal, METRICS};
+use crate::metrics::{IterationMetrics, RecentReturns, StepRates};
+use crate::new_folder;
 use crate::trainer::Trainer;
 use serde::Serialize;
-use std::fs::File;
-use std::io::Write;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use warp_data::file;
@@ -15,11 +18,32 @@ use warp_data::file;
 #[derive(Debug)]
 pub struct Run {
     folder: PathBuf,
-    metrics: File,
+    journal: Journal,
     started: Instant,
     /// Environment steps done before this process.
     first_step: u64,
-    recent: RecentReturn,
+    /// Seconds of the run before it was continued.
+    before: f64,
+    /// Seconds of the run at its last line.
+    logged: f64,
+    recent: RecentReturns,
+    notes: Vec<String>,
+}
+
+/// A line of `metrics.jsonl`.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    metrics: &'a IterationMetrics,
+    /// Wall time since the run began, without the time between an end and a resume.
+    seconds: f64,
+}
+
+/// A run's folder that no other process trains in as long as this lives.
+#[derive(Debug)]
+pub struct Locked {
+    folder: PathBuf,
+    journal: Journal,
 }
 
 /// `summary.json`.
@@ -44,14 +68,24 @@ pub struct Summary {
     pub part_env_steps: u64,
     /// Wall time of that process, from its first iteration on: what `part_env_steps` took.
     pub seconds: f64,
-    /// Environment steps per second in that process, its first iteration excluded.
+    /// Environment steps per second in the process that ended the run, its first iteration excluded.
     pub env_steps_per_second: f64,
     /// The same for each phase alone.
     pub steps_per_second: StepRates,
     /// Mean return of the last 100 or more episodes; `None` if none has ended.
     pub mean_episode_return: Option<f64>,
+    /// The same for each group of agents.
+    pub mean_group_return: BTreeMap<String, f64>,
     /// Version of the crate.
     pub version: String,
+}
+
+impl Locked {
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
 }
 
 impl Run {
@@ -64,17 +98,18 @@ impl Run {
         all.find(|folder| !folder.exists()).unwrap_or(base)
     }
 
-    /// Makes the folder of a new run.
+    /// Makes the folder of a new run, with a first checkpoint: from the first moment on there is
+    /// something to resume.
     ///
     /// # Errors
     /// A folder that holds a run already or can't be written.
-    pub fn create(folder: &Path, config_toml: &str) -> Result<Self> {
+    pub fn create(folder: &Path, config_toml: &str, trainer: &Trainer) -> Result<Self> {
         Self::check_free(folder)?;
-        let checkpoints = folder.join("checkpoints");
-        std::fs::create_dir_all(&checkpoints)
-            .map_err(|e| Error::file("cannot create", &checkpoints, e))?;
-        write_whole(&folder.join("config.toml"), config_toml)?;
-        Self::open_metrics(folder)
+        let journal = new_folder::create(folder, |staging| {
+            save(&Self::checkpoints(staging), trainer)?;
+            write_whole(&staging.join("config.toml"), config_toml)
+        })?;
+        Ok(Self::open(Locked { folder: folder.into(), journal }))
     }
 
     /// Checks that no run is in `folder`.
@@ -82,7 +117,8 @@ impl Run {
     /// # Errors
     /// What of a run lies there.
     pub fn check_free(folder: &Path) -> Result<()> {
-        let parts = ["config.toml", "metrics.jsonl", "summary.json", "checkpoints", "tensorboard"];
+        new_folder::settle(folder)?;
+        let parts = ["config.toml", METRICS, "summary.json", "checkpoints", "tensorboard"];
         let Some(part) = parts.iter().find(|part| folder.join(part).exists()) else {
             return Ok(());
         };
@@ -90,45 +126,52 @@ impl Run {
         Err(Error::file("cannot start a run in", folder, reason))
     }
 
-    /// Opens the folder of a run that is to be continued from `checkpoint`; what it logged after
-    /// that is removed.
+    /// Keeps other processes from training in `folder`; to be called before anything of the run is
+    /// read.
     ///
     /// # Errors
-    /// A folder that can't be written.
-    pub fn reopen(folder: &Path, config_toml: &str, checkpoint: &Checkpoint) -> Result<Self> {
-        let path = folder.join("metrics.jsonl");
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let done = |line: &&str| {
-            let value: Option<serde_json::Value> = serde_json::from_str(line).ok();
-            let step = value.as_ref().and_then(|v| v.get("env_steps")?.as_u64());
-            step.is_some_and(|step| step <= checkpoint.manifest.env_steps)
-        };
-        let kept: String = text.lines().filter(done).flat_map(|line| [line, "\n"]).collect();
-        write_whole(&path, &kept)?;
-        write_whole(&folder.join("config.toml"), config_toml)?;
-        let mut run = Self::open_metrics(folder)?;
-        run.first_step = checkpoint.manifest.env_steps;
-        // The mean return goes on over the episodes before the interruption.
-        for line in kept.lines() {
-            let line: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
-            let mean = line["episode_return"]["mean"].as_f64();
-            if let (Some(n), Some(mean)) = (line["episodes"].as_u64(), mean) {
-                run.recent.add(n, mean);
-            }
-        }
-        Ok(run)
+    /// No such run, or another process that is at work there.
+    pub fn lock(folder: &Path) -> Result<Locked> {
+        new_folder::settle(folder)?;
+        Self::config(folder)?;
+        Ok(Locked { folder: folder.into(), journal: Journal::open(folder)? })
     }
 
-    fn open_metrics(folder: &Path) -> Result<Self> {
-        let path = folder.join("metrics.jsonl");
-        let metrics = File::options().create(true).append(true).open(&path);
-        Ok(Self {
-            folder: folder.into(),
-            metrics: metrics.map_err(|e| Error::file("cannot write", &path, e))?,
+    /// Goes on with a run from `checkpoint`; what it logged after that is set aside ([`Self::notes`]).
+    ///
+    /// # Errors
+    /// Metrics of which it is not clear which are later, or a folder that can't be written.
+    pub fn reopen(mut locked: Locked, config_toml: &str, checkpoint: &Checkpoint) -> Result<Self> {
+        // Mean returns and seconds go on where the run was interrupted.
+        let (mut recent, mut before) = (RecentReturns::default(), 0.0);
+        let notes = locked.journal.go_on_after(checkpoint.manifest.env_steps, |line| {
+            let groups = line.group_return.iter().map(|(group, spread)| (group, spread.mean));
+            recent.add(line.episodes, line.episode_return.as_ref().map(|s| s.mean), groups);
+            before = line.seconds.unwrap_or(before);
+        })?;
+        write_whole(&locked.folder.join("config.toml"), config_toml)?;
+        let first_step = checkpoint.manifest.env_steps;
+        Ok(Self { first_step, before, logged: before, recent, notes, ..Self::open(locked) })
+    }
+
+    fn open(locked: Locked) -> Self {
+        let Locked { folder, journal } = locked;
+        Self {
+            folder,
+            journal,
             started: Instant::now(),
             first_step: 0,
-            recent: RecentReturn::default(),
-        })
+            before: 0.0,
+            logged: 0.0,
+            recent: RecentReturns::default(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// What became of the metrics when the run was reopened, a sentence each; mostly none.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The configuration of the run in `folder`.
@@ -164,25 +207,31 @@ impl Run {
         folder.join("checkpoints")
     }
 
-    /// Appends a line to `metrics.jsonl`.
+    /// Appends a line for each of some iterations to `metrics.jsonl`. They were done since the last
+    /// call, and each is taken to have lasted as long as the others.
     ///
     /// # Errors
     /// A file that can't be written.
-    pub fn log(&mut self, metrics: &IterationMetrics) -> Result<()> {
-        if let Some(spread) = metrics.episodes.episode_return {
-            self.recent.add(metrics.episodes.episodes, spread.mean);
+    pub fn log(&mut self, done: &[IterationMetrics]) -> Result<()> {
+        let (from, now) = (self.logged, self.before + self.seconds());
+        let mut lines = String::new();
+        for (n, metrics) in (1..).zip(done) {
+            self.recent.add_iteration(&metrics.episodes);
+            let seconds = from + (now - from) * f64::from(n) / done.len() as f64;
+            let line = Line { metrics, seconds: (seconds * 1e6).round() / 1e6 };
+            let path = || self.folder.join(METRICS);
+            lines += &serde_json::to_string(&line)
+                .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
+            lines.push('\n');
         }
-        let path = || self.folder.join("metrics.jsonl");
-        let line = serde_json::to_string(metrics)
-            .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
-        let written = self.metrics.write_all((line + "\n").as_bytes());
-        written.map_err(|e| Error::file("cannot write", &path(), e))
+        self.logged = now;
+        self.journal.append(&lines)
     }
 
-    /// Mean return of the last 100 or more episodes; `None` if none has ended.
+    /// Mean returns of the last 100 or more episodes.
     #[must_use]
-    pub fn recent_return(&self) -> Option<f64> {
-        self.recent.mean()
+    pub fn recent_returns(&self) -> &RecentReturns {
+        &self.recent
     }
 
     /// Seconds since the run was created or continued.
@@ -197,8 +246,9 @@ impl Run {
     /// A folder that can't be written.
     pub fn checkpoint(&self, trainer: &Trainer) -> Result<PathBuf> {
         let folder = Self::checkpoints(&self.folder);
-        let state = trainer.learner().state();
-        let path = checkpoint::save(&folder, &trainer.counters(), &state, trainer.envs())?;
+        // What led to a checkpoint is never missing beside it.
+        self.journal.sync()?;
+        let path = save(&folder, trainer)?;
         let config = trainer.config();
         let is_regular = |step: u64| config.is_checkpoint_step(step);
         checkpoint::prune(&folder, config.run.keep_checkpoints, is_regular)?;
@@ -224,7 +274,8 @@ impl Run {
             seconds: self.seconds(),
             env_steps_per_second: rates.total,
             steps_per_second: rates,
-            mean_episode_return: self.recent_return(),
+            mean_episode_return: self.recent.mean(),
+            mean_group_return: self.recent.groups(),
             version: env!("CARGO_PKG_VERSION").into(),
         };
         let path = self.folder.join("summary.json");
@@ -233,6 +284,11 @@ impl Run {
         write_whole(&path, &(text + "\n"))?;
         Ok(summary)
     }
+}
+
+fn save(folder: &Path, trainer: &Trainer) -> Result<PathBuf> {
+    let state = trainer.learner().state();
+    checkpoint::save(folder, &trainer.counters(), &state, trainer.envs())
 }
 
 /// Writes a file under another name and renames it, so that it is never seen half-written.

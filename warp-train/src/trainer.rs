@@ -1,5 +1,6 @@
 //! A run in memory: environments, learner and rollout, one iteration at a time.
 
+use crate::begin;
 use crate::checkpoint::{Checkpoint, Counters};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
@@ -36,7 +37,7 @@ impl Trainer {
     pub fn new(
         config: TrainConfig,
         registry: &Registry,
-        learner: Box<dyn Learner>,
+        mut learner: Box<dyn Learner>,
         threads: usize,
     ) -> Result<Self> {
         let on_host = learner.iterates().is_none();
@@ -46,6 +47,7 @@ impl Trainer {
         let options = VecOptions { threads, ..config.vec_options() };
         let mut envs = registry.get(&config.run.env_id)?.make(&config.env, &options)?;
         envs.sync()?;
+        begin::begin(&config, &*envs, &mut *learner)?;
         let rollout = if on_host { Rollout::new(&config) } else { Rollout::elsewhere(&config) };
         Ok(Self {
             config,

@@ -8,6 +8,8 @@ use warp_data::Error;
 #[cfg(feature = "cuda")]
 use warp_func::cuda::{Build, Kernels};
 use warp_func::{Entry, Registry};
+use warp_train::TrainConfig;
+use warp_train::config::{PolicyPlan, Precision};
 
 /// Where a command runs.
 #[derive(Debug, Clone)]
@@ -123,6 +125,15 @@ impl Device {
             #[cfg(feature = "cuda")]
             Device::Cuda(kernels) => kernels.device().info().capability.0 >= 8,
         }
+    }
+
+    /// What products of matrices are computed in; only the native learner on a GPU has a choice, and there
+    /// one policy in fp32 makes all of them so.
+    #[must_use]
+    pub fn precision(&self, backend: &str, config: &TrainConfig) -> &'static str {
+        let is_half = |plan: &PolicyPlan| plan.config.precision == Precision::Half;
+        let halves = self.halves_products() && backend == "native";
+        if halves && config.policies.iter().all(is_half) { "fp16" } else { "fp32" }
     }
 
     /// Seconds spent in the compiler of kernels so far.

@@ -59,7 +59,7 @@ pub fn execute(args: &EnvsArgs, registry: &Registry) -> Result<Outcome> {
 
 /// The environment that `warp train` would train in.
 fn spec(entry: &Entry) -> Result<EnvSpec> {
-    let table = defaults::default_table(entry.name, None)?;
+    let table = defaults::default_table(entry, None)?;
     let env = table.get("env").and_then(Toml::as_table).cloned().unwrap_or_else(Table::new);
     Ok(entry.describe(&env)?.1)
 }

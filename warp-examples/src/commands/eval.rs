@@ -1,26 +1,30 @@
-//! `warp eval`: how good the policies of a run are.
+//! `warp eval`: how good the policies of a run are, or of several.
 
+use super::fleet::returns_lines;
 use super::{
     Device, eval_fleet, learner, options, print_json, say, thread_count, train::read_config,
 };
 use crate::Outcome;
 use crate::pathway::Pathway;
-use anyhow::Result;
+use crate::records::setting::Setting;
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use std::path::PathBuf;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use warp_func::Registry;
 use warp_sample::Mode;
 use warp_train::evaluate::{EpisodeOptions, EvalOptions, Evaluation, evaluate};
-use warp_train::fleet::Fleet;
+use warp_train::fleet::{Fleet, GroupedReturns};
 use warp_train::{Checkpoint, Run};
 
-/// Evaluate the policies of a run.
+/// Evaluate the policies of runs.
 #[derive(Debug, Clone, Args)]
 pub struct EvalArgs {
-    /// The run's folder, or a fleet's.
-    #[arg(value_name = "RUN")]
-    pub run: PathBuf,
+    /// The runs' folders, or fleets'. Of several runs those that differ in seed and length alone are
+    /// summed up together.
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
     /// Episodes.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub episodes: usize,
@@ -47,63 +51,150 @@ pub struct EvalArgs {
     pub json: bool,
 }
 
+/// What there is to say of a run or a fleet.
+pub(super) struct Findings {
+    pub(super) lines: Vec<String>,
+    pub(super) json: Value,
+}
+
+/// One run, evaluated.
+struct Evaluated {
+    setting: Setting,
+    evaluation: Evaluation,
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// A run or checkpoint that can't be opened, or options that do not fit it.
 pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
     let registry = &Device::choose(&args.device)?.registry(registry);
-    let threads = thread_count(args.threads);
     let options = EvalOptions {
         episodes: args.episodes,
         mode: if args.stochastic { Mode::Sample } else { Mode::Greedy },
         random: args.random.clone(),
-        threads,
+        threads: thread_count(args.threads),
     };
-    if Fleet::is_in(&args.run) {
-        return eval_fleet::execute(args, &options, registry);
+    let (mut found, mut evaluated) = (Vec::new(), Vec::new());
+    let several = args.runs.len() > 1;
+    for folder in &args.runs {
+        let findings = if Fleet::is_in(folder) {
+            eval_fleet::findings(args, folder, &options, registry)
+        } else {
+            run(args, folder, &options, registry).map(|(findings, run)| {
+                evaluated.push(run);
+                findings
+            })
+        };
+        let findings = match several {
+            true => {
+                findings.with_context(|| format!("cannot evaluate \"{}\"", folder.display()))?
+            }
+            false => findings?,
+        };
+        if !args.json {
+            if several {
+                say(&format!("{}:", folder.display()))?;
+            }
+            let indent = if several { "  " } else { "" };
+            findings.lines.iter().try_for_each(|line| say(&format!("{indent}{line}")))?;
+        }
+        found.push((folder, findings.json));
     }
-    let mut config = read_config(&args.run, registry)?;
-    crate::pool_file::attach(&mut config)?;
-    let checkpoint = Checkpoint::newest(&Run::checkpoints(&args.run))?;
-    let mut learner = learner(&args.backend, &config, threads)?;
-    learner.load_state(&checkpoint.learner)?;
-    let evaluation = evaluate(&mut *learner, &config, registry, &options)?;
-    let episode = EpisodeOptions { seed: None, mode: options.mode, random: options.random };
-    let pathway = Pathway::walk(&mut *learner, &config, registry, &episode)?;
+    let settings = if several { by_setting(&evaluated) } else { Vec::new() };
     if args.json {
-        print_json(&Report { evaluation, pathway })?;
-    } else {
-        print(&evaluation, checkpoint.manifest.env_steps)?;
-        pathway.iter().flat_map(Pathway::lines).try_for_each(|line| say(&line))?;
+        print_json(&as_json(found, &settings))?;
+        return Ok(Outcome::Done);
+    }
+    for (label, returns) in &settings {
+        returns_lines(label, returns, "mean return").iter().try_for_each(|line| say(line))?;
     }
     Ok(Outcome::Done)
 }
 
-/// What `--json` prints.
+/// One run's own object, or all of them with their folders and what they come to together.
+fn as_json(mut found: Vec<(&PathBuf, Value)>, settings: &[(String, GroupedReturns)]) -> Value {
+    if let [(_, one)] = &mut found[..] {
+        return one.take();
+    }
+    let run = |(folder, mut json): (&PathBuf, Value)| {
+        json["folder"] = folder.display().to_string().into();
+        json
+    };
+    let setting = |(label, returns): &(String, GroupedReturns)| json!({ "setting": label, "returns": returns.together, "group_returns": returns.groups });
+    json!({
+        "runs": found.into_iter().map(run).collect::<Vec<_>>(),
+        "settings": settings.iter().map(setting).collect::<Vec<_>>(),
+    })
+}
+
+/// Runs that are seeds of one configuration, by what they are called.
+fn by_setting(evaluated: &[Evaluated]) -> Vec<(String, GroupedReturns)> {
+    let mut settings: Vec<&Setting> = Vec::new();
+    for one in evaluated {
+        if !settings.contains(&&one.setting) {
+            settings.push(&one.setting);
+        }
+    }
+    let returns = |setting: &&Setting| {
+        let own = evaluated.iter().filter(|one| one.setting == **setting);
+        let returns =
+            own.map(|one| (Some(one.evaluation.mean_episode_return), &one.evaluation.group_return));
+        let label = setting.label(settings.iter().copied());
+        (format!("{}, {label}", setting.env), GroupedReturns::of(returns))
+    };
+    settings.iter().map(returns).collect()
+}
+
+fn run(
+    args: &EvalArgs,
+    folder: &Path,
+    options: &EvalOptions,
+    registry: &Registry,
+) -> Result<(Findings, Evaluated)> {
+    let mut config = read_config(folder, registry)?;
+    crate::pool_file::attach(&mut config)?;
+    let checkpoint = Checkpoint::newest(&Run::checkpoints(folder))?;
+    let mut learner = learner(&args.backend, &config, options.threads)?;
+    learner.load_state(&checkpoint.learner)?;
+    let evaluation = evaluate(&mut *learner, &config, registry, options)?;
+    let random = options.random.clone();
+    let episode = EpisodeOptions { seed: None, mode: options.mode, random };
+    let pathway = Pathway::walk(&mut *learner, &config, registry, &episode)?;
+    let mut lines = lines(&evaluation, checkpoint.manifest.env_steps);
+    lines.extend(pathway.iter().flat_map(Pathway::lines));
+    let json = serde_json::to_value(Report { evaluation: &evaluation, pathway })?;
+    let setting = Setting::new(&config, registry)?;
+    Ok((Findings { lines, json }, Evaluated { setting, evaluation }))
+}
+
+/// What `--json` prints of a run.
 #[derive(Serialize)]
-struct Report {
+struct Report<'a> {
     #[serde(flatten)]
-    evaluation: Evaluation,
+    evaluation: &'a Evaluation,
     #[serde(skip_serializing_if = "Option::is_none")]
     pathway: Option<Pathway>,
 }
 
-fn print(evaluation: &Evaluation, env_steps: u64) -> Result<()> {
-    let Evaluation { episodes, mean_episode_return, std, min, max, mean_episode_length, .. } =
+fn lines(evaluation: &Evaluation, env_steps: u64) -> Vec<String> {
+    let Evaluation { episodes, mean_episode_return, min, max, mean_episode_length, .. } =
         evaluation;
-    say(&format!("{episodes} episodes after {env_steps} steps of training"))?;
-    say(&format!(
-        "return  mean {mean_episode_return:.2}  std {std:.2}  min {min:.2}  max {max:.2}"
-    ))?;
-    say(&format!("length  mean {mean_episode_length:.1}"))?;
+    let number = |x: Option<f64>| x.map_or("-".into(), |x| format!("{x:.2}"));
+    let (half, std) = (number(evaluation.confidence), number(evaluation.std));
+    let mut lines = vec![
+        format!("{episodes} episodes after {env_steps} steps of training"),
+        format!(
+            "return  mean {mean_episode_return:.2} +- {half} (95 %, Student's t over episodes)  \
+             std {std}  min {min:.2}  max {max:.2}"
+        ),
+        format!("length  mean {mean_episode_length:.1}"),
+    ];
     if evaluation.group_return.len() > 1 {
-        for (group, mean) in &evaluation.group_return {
-            say(&format!("return of {group}  mean {mean:.2}"))?;
-        }
+        let group = |(group, mean): (&String, &f64)| format!("return of {group}  mean {mean:.2}");
+        lines.extend(evaluation.group_return.iter().map(group));
     }
-    for (name, mean) in &evaluation.statistics {
-        say(&format!("{name}  mean {mean:.2}"))?;
-    }
-    Ok(())
+    lines
+        .extend(evaluation.statistics.iter().map(|(name, mean)| format!("{name}  mean {mean:.2}")));
+    lines
 }

@@ -1,31 +1,34 @@
 //! `warp eval FLEET`: every finished run of a fleet, and all of them together.
 
-use super::eval::EvalArgs;
-use super::fleet::{config_of, print_returns};
-use super::{learner, print_json, say, thread_count};
+use super::eval::{EvalArgs, Findings};
+use super::fleet::{config_of, returns_lines};
+use super::learner;
 use crate::records::fleet::{combinations, label};
-use crate::{Outcome, settings};
+use crate::settings;
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::path::Path;
+use warp_core::toml::Table;
 use warp_func::Registry;
 use warp_train::Run;
 use warp_train::evaluate::{EvalOptions, Evaluation, evaluate};
-use warp_train::fleet::{Fleet, Listed, Returns};
+use warp_train::fleet::{Fleet, GroupedReturns, Listed};
 
-/// Evaluates a fleet.
-pub(super) fn execute(
+/// Evaluates the fleet in `folder`.
+pub(super) fn findings(
     args: &EvalArgs,
+    folder: &Path,
     options: &EvalOptions,
     registry: &Registry,
-) -> Result<Outcome> {
-    let shared = settings::parse(&Run::config(&args.run)?)?;
-    let listed = Fleet::list(&args.run)?;
+) -> Result<Findings> {
+    let shared = settings::parse(&Run::config(folder)?)?;
+    let listed = Fleet::list(folder)?;
     let mut found: BTreeMap<usize, Evaluation> = BTreeMap::new();
     for one in &listed {
-        let Some((weights, statistics)) = Fleet::weights(&args.run, one.run)? else { continue };
+        let Some((weights, statistics)) = Fleet::weights(folder, one.run)? else { continue };
         let config = config_of(&shared, one, registry)?;
-        let mut learner = learner(&args.backend, &config, thread_count(args.threads))?;
+        let mut learner = learner(&args.backend, &config, options.threads)?;
         // Optimiser state is not kept; a fresh one fits.
         let mut state = learner.state();
         (state.weights, state.statistics) = (weights, statistics);
@@ -33,40 +36,41 @@ pub(super) fn execute(
         found.insert(one.run, evaluate(&mut *learner, &config, registry, options)?);
     }
     if found.is_empty() {
-        bail!("no run of the fleet in \"{}\" has finished", args.run.display());
+        bail!("no run of the fleet in \"{}\" has finished", folder.display());
     }
     let returns = |runs: &[usize]| {
-        Returns::of(runs.iter().filter_map(|run| Some(found.get(run)?.mean_episode_return)))
+        let runs = runs.iter().filter_map(|run| found.get(run));
+        GroupedReturns::of(runs.map(|run| (Some(run.mean_episode_return), &run.group_return)))
     };
-    let all: Vec<usize> = found.keys().copied().collect();
+    let all = returns(&found.keys().copied().collect::<Vec<_>>());
     let groups: Vec<_> = combinations(&listed)
         .into_iter()
         .filter(|(swept, _)| !swept.is_empty())
         .map(|(swept, runs)| (swept, returns(&runs)))
         .collect();
-    if args.json {
-        let run = |listed: &Listed| {
-            let Listed { run, seed, swept } = listed;
-            found
-                .get(run)
-                .map(|e| json!({"run": run, "seed": seed, "swept": swept, "evaluation": e}))
-        };
-        let group = |(swept, returns): &(_, _)| json!({ "swept": swept, "returns": returns });
-        print_json(&json!({
-            "episodes_per_run": options.episodes,
-            "returns": returns(&all),
-            "swept": groups.iter().map(group).collect::<Vec<_>>(),
-            "runs": listed.iter().filter_map(run).collect::<Vec<_>>(),
-        }))?;
-        return Ok(Outcome::Done);
-    }
-    say(&format!(
+    let all = if groups.len() > 1 { all.across() } else { all };
+    let run = |listed: &Listed| {
+        let Listed { run, seed, swept } = listed;
+        let evaluation = found.get(run)?;
+        Some(json!({"run": run, "seed": seed, "swept": swept, "evaluation": evaluation}))
+    };
+    let group = |(swept, returns): &(&Table, GroupedReturns)| json!({ "swept": swept, "returns": returns.together, "group_returns": returns.groups });
+    let json = json!({
+        "episodes_per_run": options.episodes,
+        "returns": all.together,
+        "group_returns": all.groups,
+        "swept": groups.iter().map(group).collect::<Vec<_>>(),
+        "runs": listed.iter().filter_map(run).collect::<Vec<_>>(),
+    });
+    let mut lines = vec![format!(
         "{} of {} runs have finished; {} episodes of each",
         found.len(),
         listed.len(),
         options.episodes
-    ))?;
-    let groups = groups.into_iter().map(|(swept, returns)| (label(swept), returns));
-    print_returns(groups.chain([("all runs".to_string(), returns(&all))]), "mean return")?;
-    Ok(Outcome::Done)
+    )];
+    for (swept, returns) in &groups {
+        lines.extend(returns_lines(&label(swept), returns, "mean return"));
+    }
+    lines.extend(returns_lines("all runs", &all, "mean return"));
+    Ok(Findings { lines, json })
 }

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use warp_core::toml::{Table, Value};
 use warp_func::Registry;
-use warp_train::TrainConfig;
 use warp_train::fleet::{
-    Fleet, FleetLearner, FleetRun, FleetSummary, Listed, Returns, ThreadFleet, check_sweepable,
-    launches,
+    Fleet, FleetLearner, FleetRun, FleetSummary, GroupedReturns, Listed, Returns, ThreadFleet,
+    check_sweepable, launches,
 };
+use warp_train::{TrainConfig, half};
 
 /// Runs in one fleet, at most: what their numbers in file names have room for.
 const MAX_RUNS: usize = 100_000;
@@ -41,6 +41,9 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     let folder = args.out.clone().unwrap_or_else(|| free_folder(first));
     if !why.is_empty() {
         tell(&why);
+    }
+    if device.precision(&learner.backend(), first) == "fp16" {
+        half::by_bounds(first).iter().for_each(|warning| tell(&format!("warning: {warning}")));
     }
     let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs)?;
     let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
@@ -243,8 +246,19 @@ impl Watcher {
     }
 }
 
-/// The configuration of one run of the fleet whose shared configuration is `shared`.
+/// The configuration of one run of the fleet whose shared configuration is `shared`, with its pool.
 pub(super) fn config_of(
+    shared: &Table,
+    listed: &Listed,
+    registry: &Registry,
+) -> Result<TrainConfig> {
+    let mut config = resolve_listed(shared, listed, registry)?;
+    crate::pool_file::attach(&mut config)?;
+    Ok(config)
+}
+
+/// The same without the rows of its `pool_file`.
+pub(super) fn resolve_listed(
     shared: &Table,
     listed: &Listed,
     registry: &Registry,
@@ -256,9 +270,7 @@ pub(super) fn config_of(
     let seed =
         i64::try_from(listed.seed).map_or_else(|_| listed.seed.to_string().into(), Value::from);
     table.insert("seed".into(), seed);
-    let mut config = TrainConfig::resolve(&table, registry)?;
-    crate::pool_file::attach(&mut config)?;
-    Ok(config)
+    Ok(TrainConfig::resolve(&table, registry)?)
 }
 
 fn report(summary: &FleetSummary, folder: &std::path::Path) -> Result<()> {
@@ -276,27 +288,38 @@ fn report(summary: &FleetSummary, folder: &std::path::Path) -> Result<()> {
         let error = run.error.as_deref().unwrap_or_default();
         say(&format!("the first that broke is run {} with seed {}: {error}", run.run, run.seed))?;
     }
-    let swept = summary.swept.iter().map(|one| (label(&one.swept), one.returns));
-    let all = [("all runs".to_string(), summary.returns)];
-    print_returns(swept.chain(all), "mean return over the last episodes")
-}
-
-/// A line per group of runs.
-pub(super) fn print_returns(
-    groups: impl IntoIterator<Item = (String, Option<Returns>)>,
-    what: &str,
-) -> Result<()> {
-    for (name, returns) in groups {
-        say(&match returns {
-            Some(r) => format!(
-                "{name}: {what} {:.2} +- {:.2} (95 %, {} runs), std {:.2}, min {:.2}, median {:.2}, \
-                 max {:.2}",
-                r.mean, r.confidence, r.n, r.std, r.min, r.median, r.max
-            ),
-            None => format!("{name}: no episode ended"),
-        })?;
+    let swept = summary.swept.iter().map(|one| (label(&one.swept), &one.returns));
+    for (name, returns) in swept.chain([("all runs".to_string(), &summary.returns)]) {
+        let lines = returns_lines(&name, returns, "mean return over the last episodes");
+        lines.iter().try_for_each(|line| say(line))?;
     }
     Ok(())
+}
+
+/// What some runs came to, in a line; where they have several groups of agents, in a line for each.
+pub(super) fn returns_lines(name: &str, returns: &GroupedReturns, what: &str) -> Vec<String> {
+    if returns.groups.len() < 2 {
+        return vec![format!("{name}: {}", line(returns.together.as_ref(), what))];
+    }
+    let group = |(group, returns): (&String, &Returns)| {
+        format!("{name}: {}", line(Some(returns), &format!("{what} of {group}")))
+    };
+    returns.groups.iter().map(group).collect()
+}
+
+fn line(returns: Option<&Returns>, what: &str) -> String {
+    let Some(r) = returns else { return "no episode ended".into() };
+    let number = |x: Option<f64>| x.map_or("-".into(), |x| format!("{x:.2}"));
+    let runs = if r.n == 1 { "1 run".to_string() } else { format!("{} runs", r.n) };
+    format!(
+        "{what} {:.2} +- {} (95 %, Student's t, {runs}), std {}, min {:.2}, median {:.2}, max {:.2}",
+        r.mean,
+        number(r.confidence),
+        number(r.std),
+        r.min,
+        r.median,
+        r.max
+    )
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod eval;
 mod eval_fleet;
 mod fleet;
 pub mod gradcheck;
+mod halves;
 pub mod info;
 #[cfg(unix)]
 mod keys;

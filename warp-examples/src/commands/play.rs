@@ -54,12 +54,12 @@ pub(super) fn play(
         mode: if args.stochastic { Mode::Sample } else { Mode::Greedy },
         random: args.random.clone(),
     };
-    let mut past = Past::default();
+    let (mut past, drawing) = (Past::default(), registry.get(&config.run.env_id)?.drawing);
     play_episode(&mut *learner, &config, registry, &options, &mut |envs| {
         let view = View::new(envs, &config.env);
         let enough = args.steps.is_some_and(|steps| view.step() >= steps);
         past.record(&view);
-        let flow = look(Moment::of(&view.with_past(&past)))?;
+        let flow = look(Moment::of(&view, &past, drawing))?;
         Ok::<_, anyhow::Error>(if enough { ControlFlow::Break(()) } else { flow })
     })
 }

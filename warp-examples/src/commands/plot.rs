@@ -1,41 +1,52 @@
-//! `warp plot`: the curves of several runs, those that differ in the seed alone as one with a band;
-//! runs in folders, or those that `warp bench --train --curve-steps` reported.
+//! `warp plot`: the curves of several runs, seeds of one configuration as one curve with a band; runs in
+//! folders, or those that `warp bench --train --curve-steps` reported.
 
+use super::fleet::resolve_listed;
 use super::say;
 use super::train::read_config;
-use crate::Outcome;
 use crate::records::bands::{Band, together};
 use crate::records::charts::{Chart, Format, Line, Panel};
 use crate::records::curves::WINDOW;
 use crate::records::fleet;
-use crate::records::history::{History, Points, figures};
+use crate::records::history::{Axis, History, Points, figures, is_of_episodes};
 use crate::records::learning::Report;
+use crate::records::setting::Setting;
+use crate::{Outcome, settings};
 use anyhow::{Result, bail};
 use clap::Args;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use warp_func::Registry;
-use warp_train::fleet::Fleet;
-
-/// The figure that every run and report has.
-const RETURN: &str = "episode_return.mean";
+use warp_train::fleet::{Fleet, Listed};
+use warp_train::{Run, TrainConfig};
 
 /// Draw the curves of runs.
 #[derive(Debug, Clone, Args)]
 pub struct PlotArgs {
-    /// The runs' or fleets' folders. Runs of the same environment and algorithm are drawn as one curve;
-    /// in fleets, those with the same swept values. Or reports of warp bench --train --curve-steps.
+    /// The runs' or fleets' folders. Runs that differ in seed and length alone are drawn as one curve, the
+    /// others are named by the keys in which they differ. Or reports of warp bench --train --curve-steps.
     #[arg(value_name = "RUN | REPORT.json", required = true)]
     pub runs: Vec<PathBuf>,
     /// The picture, PNG or SVG.
     #[arg(short, long, value_name = "FILE.png | FILE.svg")]
     pub out: PathBuf,
-    /// The figure, as its keys in metrics.jsonl joined by dots.
-    #[arg(long, value_name = "KEY", default_value = RETURN)]
-    pub metric: String,
+    /// The figure, as its keys in metrics.jsonl joined by dots; by default the return, where there are
+    /// several groups of agents that of each group.
+    #[arg(long, value_name = "KEY")]
+    pub metric: Option<String>,
+    /// What the curves are drawn over.
+    #[arg(long, value_name = "AXIS", default_value = "steps")]
+    pub x: Axis,
     /// What the band around the mean of several runs shows.
     #[arg(long, value_name = "KIND", default_value = "range")]
     pub band: Band,
+}
+
+/// One run's curve in one panel.
+struct Member {
+    panel: String,
+    setting: Setting,
+    curve: Points,
 }
 
 /// Runs that are drawn as one curve.
@@ -52,112 +63,217 @@ struct Group {
 /// A run that can't be read, a figure that none of them has, or a file that can't be written.
 pub fn execute(args: &PlotArgs, registry: &Registry) -> Result<Outcome> {
     Format::of(&args.out)?;
-    let groups = read(args, registry)?;
+    let mut reader = Reader {
+        args,
+        registry,
+        members: Vec::new(),
+        groups: Vec::new(),
+        known: Vec::new(),
+        n_runs: 0,
+    };
+    let mut seen = HashSet::new();
+    for path in &args.runs {
+        // `runs/*` and one of them again: still one run.
+        if seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
+            reader.read(path)?;
+        }
+    }
+    let n = reader.n_runs;
+    let groups = reader.groups()?;
     let mut panels: Vec<Panel> = Vec::new();
     for group in &groups {
         let at = panels.iter().position(|panel| panel.title == group.panel).unwrap_or_else(|| {
-            panels.push(Panel { title: group.panel.clone(), ..Panel::default() });
+            let (title, axis) = (group.panel.clone(), args.x);
+            panels.push(Panel { title, axis, ..Panel::default() });
             panels.len() - 1
         });
         let colour = panels[at].lines.len();
         panels[at].lines.push(group.line(colour, args.band));
     }
-    let title = match args.metric.as_str() {
-        RETURN => "Episode return",
-        "episode_length.mean" => "Episode length",
-        other => other,
+    let mut title = match args.metric.as_deref() {
+        None | Some("episode_return.mean") => "Episode return".to_string(),
+        Some("episode_length.mean") => "Episode length".to_string(),
+        Some(other) => other.to_string(),
     };
-    Chart { title: title.into(), panels }.save(&args.out)?;
-    let n: usize = groups.iter().map(|group| group.curves.len()).sum();
+    if groups.iter().any(|group| group.curves.len() > 1) {
+        title += &format!(": mean, {}", args.band.title());
+    }
+    Chart { title, panels }.save(&args.out)?;
     let runs = if n == 1 { "run is" } else { "runs are" };
     say(&format!("{n} {runs} drawn in {}", args.out.display()))?;
     Ok(Outcome::Done)
 }
 
-fn read(args: &PlotArgs, registry: &Registry) -> Result<Vec<Group>> {
-    let keys: Vec<&str> = args.metric.split('.').collect();
-    let mut groups: Vec<Group> = Vec::new();
-    let mut known = Vec::new();
-    let mut seen = HashSet::new();
-    for folder in &args.runs {
-        // `runs/*` and one of them again: still one run.
-        if !seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
-            continue;
-        }
-        if folder.extension().is_some_and(|ending| ending == "json") {
-            groups.extend(read_report(folder, &args.metric)?);
-            known.push(RETURN.into());
-            continue;
-        }
-        let config = read_config(folder, registry)?;
-        let (env, algorithm) = (config.run.env_id.clone(), config.algorithm());
-        let mut add = |swept: String, curves: Vec<Points>| {
-            let mut name = algorithm.to_uppercase();
-            if !swept.is_empty() {
-                name += &format!(", {swept}");
-            }
-            match groups.iter_mut().find(|group| (&group.panel, &group.name) == (&env, &name)) {
-                Some(group) => group.curves.extend(curves),
-                None => groups.push(Group { panel: env.clone(), name, curves }),
-            }
-        };
-        if Fleet::is_in(folder) {
-            let (runs, last) = fleet::read(folder, std::slice::from_ref(&keys))?;
-            for (swept, members) in fleet::combinations(&Fleet::list(folder)?) {
-                let curve = |run: &usize| runs.get(run).map(|series| series[0].clone());
-                add(fleet::label(swept), members.iter().filter_map(curve).collect());
-            }
-            known.extend(figures([&last]));
-            continue;
-        }
-        let history = History::read(folder)?;
-        // Means over episodes are smoothed; a figure of the iteration is shown as it is.
-        let of_episodes = !matches!(keys[0], "policy" | "steps_per_second");
-        let points =
-            if of_episodes { history.smoothed(&keys, WINDOW) } else { history.series(&keys) };
-        known.extend(history.figures());
-        add(String::new(), vec![points]);
-    }
-    if groups.iter().flat_map(|group| &group.curves).all(Vec::is_empty) {
-        known.sort();
-        known.dedup();
-        bail!("--metric {}: no run has it; there are {}", args.metric, known.join(", "));
-    }
-    Ok(groups)
+/// What has been read so far.
+struct Reader<'a> {
+    args: &'a PlotArgs,
+    registry: &'a Registry,
+    members: Vec<Member>,
+    /// Curves of reports.
+    groups: Vec<Group>,
+    /// All figures that a run has.
+    known: Vec<String>,
+    n_runs: usize,
 }
 
-/// The curves of a report: a group per number of replicas and group of agents.
-fn read_report(path: &Path, metric: &str) -> Result<Vec<Group>> {
-    let report = Report::read(path)?;
-    if metric != RETURN {
-        bail!("--metric {metric}: the report \"{}\" has {RETURN} alone", path.display());
+impl Reader<'_> {
+    fn read(&mut self, path: &Path) -> Result<()> {
+        if path.extension().is_some_and(|ending| ending == "json") {
+            return self.read_report(path);
+        }
+        let config = read_config(path, self.registry)?;
+        if Fleet::is_in(path) {
+            return self.read_fleet(path, &config);
+        }
+        let figures = self.figures(&config);
+        let keys: Vec<Vec<&str>> = figures.iter().map(Figure::keys).collect();
+        let history = History::read(path, self.args.x, &keys)?;
+        if history.n_damaged > 0 {
+            let n = history.n_damaged;
+            eprintln!("\"{}\": lines that can't be read are left out: {n}", path.display());
+        }
+        let setting = Setting::new(&config, self.registry)?;
+        for ((figure, keys), series) in figures.iter().zip(&keys).zip(&history.series) {
+            // Means over episodes are smoothed; a figure of the iteration is shown as it is.
+            let window = if is_of_episodes(keys) { WINDOW } else { 0.0 };
+            let (panel, setting) = (figure.panel.clone(), setting.clone());
+            self.members.push(Member { panel, setting, curve: series.smoothed(window) });
+        }
+        self.known.extend(history.names);
+        self.n_runs += 1;
+        Ok(())
     }
-    let mut groups = Vec::new();
-    for (trained, curves) in report.curves() {
-        for group in &curves.groups {
-            let algorithm = report.algorithm.to_uppercase();
-            let mut panel = format!("{}, {algorithm}, {} replicas", report.env, trained.replicas);
-            if curves.groups.len() > 1 {
-                panel += &format!(", {}", group.group);
+
+    fn read_fleet(&mut self, path: &Path, config: &TrainConfig) -> Result<()> {
+        let wanted = self.figures(config);
+        let keys: Vec<Vec<&str>> = wanted.iter().map(Figure::keys).collect();
+        let (runs, last) = fleet::read(path, self.args.x, &keys)?;
+        let shared = settings::parse(&Run::config(path)?)?;
+        for (swept, members) in fleet::combinations(&Fleet::list(path)?) {
+            let one = Listed { run: 0, seed: config.run.seed, swept: swept.clone() };
+            let setting =
+                Setting::new(&resolve_listed(&shared, &one, self.registry)?, self.registry)?;
+            for series in members.iter().filter_map(|run| runs.get(run)) {
+                self.n_runs += 1;
+                for (figure, curve) in wanted.iter().zip(series) {
+                    let (panel, setting) = (figure.panel.clone(), setting.clone());
+                    self.members.push(Member { panel, setting, curve: curve.clone() });
+                }
             }
-            let name = format!("{} on {}", report.precision, report.device);
-            let curves = group.seeds.iter().map(|seed| curves.points(seed)).collect();
-            groups.push(Group { panel, name, curves });
+        }
+        self.known.extend(figures([&last]));
+        Ok(())
+    }
+
+    /// The curves of a report: a group per number of replicas and group of agents.
+    fn read_report(&mut self, path: &Path) -> Result<()> {
+        let (report, shown) = (Report::read(path)?, path.display());
+        if let Some(metric) = self.args.metric.as_ref().filter(|key| *key != RETURN) {
+            bail!("--metric {metric}: the report \"{shown}\" has {RETURN} alone");
+        }
+        if self.args.x != Axis::Steps {
+            bail!("--x: the report \"{shown}\" has curves over steps alone");
+        }
+        self.known.push(RETURN.into());
+        for (trained, curves) in report.curves() {
+            for group in &curves.groups {
+                let algorithm = report.algorithm.to_uppercase();
+                let mut panel =
+                    format!("{}, {algorithm}, {} replicas", report.env, trained.replicas);
+                if curves.groups.len() > 1 {
+                    panel += &format!(", {}", group.group);
+                }
+                let name = format!("{} on {}", report.precision, report.device);
+                let curves: Vec<_> = group.seeds.iter().map(|seed| curves.points(seed)).collect();
+                self.n_runs += curves.len();
+                self.groups.push(Group { panel, name, curves });
+            }
+        }
+        Ok(())
+    }
+
+    /// What is drawn of a run.
+    fn figures(&self, config: &TrainConfig) -> Vec<Figure> {
+        let (env, groups) = (&config.run.env_id, &config.spec.groups);
+        match &self.args.metric {
+            None if groups.len() > 1 => {
+                let one = |name: &String| Figure {
+                    panel: format!("{env}, {name}"),
+                    keys: vec!["group_return".into(), name.clone(), "mean".into()],
+                };
+                groups.iter().map(|group| one(&group.name)).collect()
+            }
+            metric => {
+                let keys = metric.as_deref().unwrap_or(RETURN).split('.');
+                vec![Figure { panel: env.clone(), keys: keys.map(Into::into).collect() }]
+            }
         }
     }
-    Ok(groups)
+
+    /// The curves of what has been read, seeds of one configuration together.
+    fn groups(mut self) -> Result<Vec<Group>> {
+        let curves = self.groups.iter().flat_map(|group| &group.curves);
+        if curves.chain(self.members.iter().map(|member| &member.curve)).all(Vec::is_empty) {
+            self.known.sort();
+            self.known.dedup();
+            let metric = self.args.metric.as_deref().unwrap_or(RETURN);
+            bail!("--metric {metric}: no run has it; there are {}", self.known.join(", "));
+        }
+        let mut settings: Vec<Setting> = Vec::new();
+        for member in &self.members {
+            if !settings.contains(&member.setting) {
+                settings.push(member.setting.clone());
+            }
+        }
+        let labels: Vec<String> = settings.iter().map(|one| one.label(&settings)).collect();
+        // Labels may leave keys out, so they do not say what belongs together.
+        let mut found: Vec<(usize, Group)> = Vec::new();
+        for Member { panel, setting, curve } in self.members {
+            let at = settings.iter().position(|one| *one == setting).unwrap_or(0);
+            match found.iter_mut().find(|(own, group)| (*own, &group.panel) == (at, &panel)) {
+                Some((_, group)) => group.curves.push(curve),
+                None => {
+                    let name = labels[at].clone();
+                    found.push((at, Group { panel, name, curves: vec![curve] }));
+                }
+            }
+        }
+        let found = found.into_iter().map(|(_, group)| group);
+        Ok(self.groups.into_iter().chain(found).collect())
+    }
+}
+
+/// The figure that every run and report has.
+const RETURN: &str = "episode_return.mean";
+
+/// What is drawn of a run, and where.
+struct Figure {
+    panel: String,
+    keys: Vec<String>,
+}
+
+impl Figure {
+    fn keys(&self) -> Vec<&str> {
+        self.keys.iter().map(String::as_str).collect()
+    }
 }
 
 impl Group {
-    /// The mean over the runs as far as all of them go, with a band.
+    /// The mean over the runs as far as any of them goes, with a band.
     fn line(&self, colour: usize, band: Band) -> Line {
         let n = self.curves.len();
-        let name = &self.name;
+        let mut label = self.name.clone();
         let [curve] = &self.curves[..] else {
             let (points, band) = together(&self.curves, band);
-            let label = format!("{name}, mean of {n} runs");
+            label += &format!(", mean of {n} runs");
+            let ends = self.curves.iter().map(|curve| curve.last().map_or(0.0, |last| last.0));
+            let end = ends.clone().fold(0.0, f64::max);
+            let n_there = ends.filter(|x| *x >= 0.99 * end).count();
+            if n_there < n {
+                label += &format!(" ({n_there} at the end)");
+            }
             return Line { label, colour, points, band, ..Line::default() };
         };
-        Line { label: name.clone(), colour, points: curve.clone(), ..Line::default() }
+        Line { label, colour, points: curve.clone(), ..Line::default() }
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::output::{plain, tell};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
-use warp_train::metrics::IterationMetrics;
+use warp_train::metrics::RecentReturns;
 
 /// Seconds between lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -34,9 +35,9 @@ impl Progress {
         Self { bar, total, first, started: now, last_line: now }
     }
 
-    pub(super) fn show(&mut self, metrics: &IterationMetrics, recent_return: Option<f64>) {
-        let shown = recent_return.map_or("-".into(), |r| format!("{r:.1}"));
-        self.show_text(metrics.env_steps, &format!("return {shown}"));
+    pub(super) fn show(&mut self, env_steps: u64, recent: &RecentReturns) {
+        let shown = recent.mean().map_or("-".into(), |mean| by_group(mean, &recent.groups()));
+        self.show_text(env_steps, &format!("return {shown}"));
     }
 
     /// Shows that `steps` are done, with a few words.
@@ -59,6 +60,16 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// A mean return; group by group where there are several, whose sum would say little if they play
+/// against each other.
+pub(super) fn by_group(mean: f64, groups: &BTreeMap<String, f64>) -> String {
+    if groups.len() < 2 {
+        return format!("{mean:.1}");
+    }
+    let means: Vec<_> = groups.iter().map(|(group, mean)| format!("{mean:.1} ({group})")).collect();
+    means.join(", ")
 }
 
 /// A number with three digits, a letter and a space.

@@ -1,6 +1,7 @@
 //! `warp train`: a new run, or one that goes on.
 
-use super::progress::{Progress, short};
+use super::halves::HalfWatch;
+use super::progress::{Progress, by_group, short};
 use super::{
     Device, fleet, learner_on, memory, notes, options, resumption, say, tell, thread_count,
 };
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use warp_func::{Entry, Registry};
-use warp_train::run::Summary;
+use warp_train::run::{Locked, Summary};
 use warp_train::{Checkpoint, Run, TrainConfig, Trainer};
 
 /// Train policies.
@@ -79,6 +80,8 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if fleet::is_asked_for(args) {
         return fleet::train(args, registry);
     }
+    // Before anything is read that another process might be about to change.
+    let locked = args.resume.as_deref().map(Run::lock).transpose()?;
     let (config, basis) = match &args.resume {
         Some(folder) => (resumption::configure(folder, args, registry)?, None),
         None => configure(args, registry).map(|(config, basis)| (config, Some(basis)))?,
@@ -86,25 +89,27 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     let entry = registry.get(&config.run.env_id)?;
     let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
     let (registry, place) = (&device.registry(registry), (&device, thread_count(args.threads)));
-    let (mut trainer, mut run) = match &args.resume {
-        Some(folder) => resume(folder, config, args, registry, place)?,
+    let (mut trainer, mut run) = match locked {
+        Some(locked) => resume(locked, config, args, registry, place)?,
         None => begin(config, args, registry, place)?,
     };
     if !why.is_empty() {
         tell(&why);
     }
     let based = basis.map(|basis| basis.to_string());
-    notes::tell(based.into_iter().chain(notes::of_run(trainer.config(), trainer.env_steps())));
+    let of_run = notes::of_run(trainer.config(), trainer.env_steps());
+    notes::tell(based.into_iter().chain(of_run).chain(run.notes().iter().cloned()));
     // A wait that the user should not wonder about.
     if let Some(notice) = device.compile_notice() {
         tell(&notice);
     }
+    let mut halves = HalfWatch::new(&device, &trainer);
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     // A handler that is there already (the command run twice in one process) serves as well.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
     let mut records = Records::open(run.folder(), &trainer, &Run::config(run.folder())?)?;
-    let finished = work(&mut trainer, &mut run, &mut records, &stop)?;
+    let finished = work(&mut trainer, (&mut run, &mut records, &mut halves), &stop)?;
     let summary = run.summarise(&trainer, device.name())?;
     curves::draw(run.folder(), trainer.config())?;
     report(&summary, run.folder(), finished)?;
@@ -134,9 +139,7 @@ fn begin(
     Run::check_free(&folder)?;
     let mut trainer = trainer(config, args, registry, place)?;
     prepare(&mut trainer, args, place.0)?;
-    let run = Run::create(&folder, &text)?;
-    // From the first moment on there is something to resume.
-    run.checkpoint(&trainer)?;
+    let run = Run::create(&folder, &text, &trainer)?;
     Ok((trainer, run))
 }
 
@@ -158,7 +161,7 @@ pub(super) fn tell_notice(entry: &Entry) {
 }
 
 fn resume(
-    folder: &Path,
+    locked: Locked,
     mut config: TrainConfig,
     args: &TrainArgs,
     registry: &Registry,
@@ -166,6 +169,7 @@ fn resume(
 ) -> Result<(Trainer, Run)> {
     pool_file::attach(&mut config)?;
     let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
+    let folder = locked.folder();
     let checkpoint = Checkpoint::newest(&Run::checkpoints(folder))?;
     let done = checkpoint.manifest.env_steps;
     let steps = config.run.total_steps;
@@ -178,7 +182,7 @@ fn resume(
     if !args.set.is_empty() {
         Run::keep_config(folder, done)?;
     }
-    let run = Run::reopen(folder, &text, &checkpoint)?;
+    let run = Run::reopen(locked, &text, &checkpoint)?;
     Ok((trainer, run))
 }
 
@@ -203,8 +207,7 @@ fn trainer(
 /// Iterates until the run is done (true) or `stop` is set (false); saves on the way and at the end.
 fn work(
     trainer: &mut Trainer,
-    run: &mut Run,
-    records: &mut Records,
+    (run, records, halves): (&mut Run, &mut Records, &mut HalfWatch),
     stop: &AtomicBool,
 ) -> Result<bool> {
     let total = trainer.config().run.total_steps;
@@ -213,14 +216,14 @@ fn work(
     // Both a new run and one that is continued begin at a checkpoint.
     let mut saved = Some(trainer.env_steps());
     while trainer.env_steps() < total && !stop.load(Ordering::Relaxed) {
-        for metrics in trainer.advance(total)? {
-            run.log(&metrics)?;
-            records.log(&metrics, trainer)?;
-            progress.show(&metrics, run.recent_return());
-        }
+        let done = trainer.advance(total)?;
+        run.log(&done)?;
+        done.iter().try_for_each(|metrics| records.log(metrics, trainer))?;
+        progress.show(trainer.env_steps(), run.recent_returns());
         if trainer.config().is_checkpoint_step(trainer.env_steps()) {
             trainer.sync()?;
             run.checkpoint(trainer)?;
+            halves.look(trainer);
             saved = Some(trainer.env_steps());
         }
     }
@@ -238,7 +241,10 @@ fn work(
 
 fn report(summary: &Summary, folder: &Path, finished: bool) -> Result<()> {
     let reached = match summary.mean_episode_return {
-        Some(mean) => format!("a mean return of {mean:.1} over the last episodes"),
+        Some(mean) => {
+            let means = by_group(mean, &summary.mean_group_return);
+            format!("a mean return of {means} over the last episodes")
+        }
         None => "the end of no episode".into(),
     };
     // Of a single iteration, which is not counted, there is no rate.

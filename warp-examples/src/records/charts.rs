@@ -1,5 +1,6 @@
-//! Curves over environment steps, as PNG or SVG: panels of lines with bands around them.
+//! Curves over environment steps or another axis, as PNG or SVG: panels of lines with bands around them.
 
+use super::history::Axis;
 use super::ticks::{thinned, tick};
 use crate::render::png::write_png;
 use anyhow::{Context, Result, anyhow, bail};
@@ -45,8 +46,10 @@ pub struct Panel {
     pub title: String,
     /// The curves; the first ones lie below the others.
     pub lines: Vec<Line>,
-    /// The axis goes at least so far, environment steps.
+    /// The axis goes at least so far.
     pub until: f64,
+    /// What the axis is.
+    pub axis: Axis,
 }
 
 /// A curve.
@@ -58,9 +61,9 @@ pub struct Line {
     pub colour: usize,
     /// Thin and pale, behind a smooth one.
     pub faint: bool,
-    /// Environment steps and figures.
+    /// Where it stands on the axis, and figures.
     pub points: Vec<(f64, f64)>,
-    /// Environment steps, lower and upper bound.
+    /// Where it stands on the axis, lower and upper bound.
     pub band: Vec<(f64, f64, f64)>,
 }
 
@@ -191,7 +194,7 @@ impl Panel {
             .axis_desc_style(text(15))
             .x_labels(7)
             .y_labels(7)
-            .x_desc("environment steps")
+            .x_desc(self.axis.title())
             .x_label_formatter(&x_tick)
             .y_label_formatter(&y_tick);
         mesh.draw().map_err(broken)?;

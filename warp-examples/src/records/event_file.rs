@@ -2,16 +2,14 @@
 //!
 //! A frame is the length (u64), its masked CRC-32C (u32), that many bytes, and their masked CRC-32C;
 //! all little-endian. A frame is written at once, so that a process that is killed leaves at most one
-//! incomplete frame at the end, which readers take for "not yet complete".
+//! incomplete frame at the end, which readers take for "not yet complete". A file of an earlier process
+//! is never touched again: where a run goes on, its next file begins with an event that takes back what
+//! came after the checkpoint.
 
-use super::message;
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-
-/// Number of the field `step` of an event.
-const STEP: u32 = 2;
 
 /// The remainder of each byte, by the polynomial of Castagnoli, reflected.
 const TABLE: [u32; 256] = table();
@@ -81,19 +79,13 @@ pub(super) struct EventFile {
 }
 
 impl EventFile {
-    /// Begins the next file in `folder`. Those that are there are cut behind `last_step`: a run that
-    /// is continued from a checkpoint does what came after it anew.
-    ///
-    /// A file per process, since a reader that has a file open never looks back in it.
-    pub(super) fn create(folder: &Path, last_step: u64) -> Result<Self> {
+    /// Begins the next file in `folder`: one per process, since a reader that has a file open never
+    /// looks back in it.
+    pub(super) fn create(folder: &Path) -> Result<Self> {
         let shown = folder.display();
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create \"{shown}\""))?;
-        let mut number = 0;
-        while folder.join(name(number)).exists() {
-            cut(&folder.join(name(number)), last_step)?;
-            number += 1;
-        }
-        let path = folder.join(name(number));
+        let mut paths = (0..).map(|number| folder.join(name(number)));
+        let path = paths.find(|path| !path.exists()).unwrap_or_default();
         let file = File::options().create_new(true).append(true).open(&path);
         let file = file.with_context(|| format!("cannot write \"{}\"", path.display()))?;
         Ok(Self { path, file })
@@ -112,23 +104,8 @@ fn name(number: usize) -> String {
     format!("events.out.tfevents.{number:04}.warp")
 }
 
-/// Cuts a file before its first event later than `last_step`, or its first damaged one.
-fn cut(path: &Path, last_step: u64) -> Result<()> {
-    let shown = || format!("cannot continue \"{}\"", path.display());
-    let data = std::fs::read(path).with_context(shown)?;
-    let early =
-        |bytes: &&&[u8]| message::read_int(bytes, STEP).is_some_and(|step| step <= last_step);
-    let kept: usize = read_frames(&data).iter().take_while(early).map(|b| b.len() + 16).sum();
-    if kept < data.len() {
-        let file = File::options().write(true).open(path).with_context(shown)?;
-        file.set_len(kept as u64).with_context(shown)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::message::Message;
     use super::*;
 
     #[test]
@@ -153,19 +130,17 @@ mod tests {
     }
 
     #[test]
-    fn a_continued_file_is_cut_behind_the_checkpoint() {
+    fn files_of_earlier_processes_are_left_alone() {
         let folder = std::env::temp_dir().join(format!("warp-events-{}", std::process::id()));
-        let event = |step| Message::new().double(1, 1.5).int(2, step);
-        let mut first = EventFile::create(&folder, 0).unwrap();
-        for step in [0, 10, 20, 30] {
-            first.write([event(step).bytes()].into_iter()).unwrap();
-        }
-        // A frame that was not finished.
-        first.file.write_all(&[7; 5]).unwrap();
-        let second = EventFile::create(&folder, 20).unwrap();
-        let data = std::fs::read(&first.path).unwrap();
-        assert_eq!(read_frames(&data).len(), 3);
-        assert_eq!(data.len(), read_frames(&data).iter().map(|b| b.len() + 16).sum::<usize>());
+        let mut first = EventFile::create(&folder).unwrap();
+        first.write([&b"one"[..], b"two"].into_iter()).unwrap();
+        // A damaged byte, and a frame that was not finished.
+        let mut data = std::fs::read(&first.path).unwrap();
+        data[3] ^= 1;
+        data.extend([7; 5]);
+        std::fs::write(&first.path, &data).unwrap();
+        let second = EventFile::create(&folder).unwrap();
+        assert!(std::fs::read(&first.path).unwrap() == data);
         assert!(second.path.ends_with("events.out.tfevents.0001.warp"));
         std::fs::remove_dir_all(&folder).unwrap();
     }

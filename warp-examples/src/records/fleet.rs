@@ -2,8 +2,8 @@
 
 use super::bands::{Band, together};
 use super::charts::{Chart, Line, Panel};
-use super::history::Points;
-use anyhow::{Context, Result};
+use super::history::{Axis, Keys, Points};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,8 +25,16 @@ pub type RunSeries = BTreeMap<usize, Vec<Points>>;
 /// second result is the last line, for whoever wants to know what figures there are.
 ///
 /// # Errors
-/// No such folder, or one without metrics.
-pub fn read(folder: &Path, figures: &[Vec<&str>]) -> Result<(RunSeries, Value)> {
+/// No such folder, or one without metrics; seconds, since runs share their launches.
+pub fn read(folder: &Path, axis: Axis, figures: &[Keys<'_>]) -> Result<(RunSeries, Value)> {
+    let x = match axis {
+        Axis::Steps => "env_steps",
+        Axis::Episodes => "episodes",
+        Axis::Seconds => bail!(
+            "--x seconds: the fleet in \"{}\" has none, since its runs share their launches",
+            folder.display()
+        ),
+    };
     let path = folder.join("metrics.jsonl");
     let about = || format!("cannot read a fleet's \"{}\"", path.display());
     let mut file = File::open(&path).with_context(about)?;
@@ -40,7 +48,7 @@ pub fn read(folder: &Path, figures: &[Vec<&str>]) -> Result<(RunSeries, Value)> 
             _ if read > 0 => continue,
             _ => begun.len(),
         };
-        for (found, line) in parts(&begun[..whole], figures) {
+        for (found, line) in parts(&begun[..whole], x, figures) {
             for (run, series) in found {
                 let own = runs.entry(run).or_insert_with(|| vec![Vec::new(); figures.len()]);
                 own.iter_mut().zip(series).for_each(|(own, points)| own.extend(points));
@@ -49,16 +57,27 @@ pub fn read(folder: &Path, figures: &[Vec<&str>]) -> Result<(RunSeries, Value)> 
         }
         begun.drain(..whole);
         if read == 0 {
-            return Ok((runs, last));
+            break;
         }
     }
+    if axis == Axis::Episodes {
+        // A record says how many ended since the one before.
+        for points in runs.values_mut().flatten() {
+            let mut sum = 0.0;
+            points.iter_mut().for_each(|point| {
+                sum += point.0;
+                point.0 = sum;
+            });
+        }
+    }
+    Ok((runs, last))
 }
 
 /// Bytes of a file that are read at once.
 const PIECE: u64 = 1 << 26;
 
 /// What [`read`] finds in some lines, part by part, each read by a thread.
-fn parts(lines: &[u8], figures: &[Vec<&str>]) -> Vec<(RunSeries, Value)> {
+fn parts(lines: &[u8], x: &str, figures: &[Keys<'_>]) -> Vec<(RunSeries, Value)> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (mut parts, mut rest) = (Vec::new(), lines);
     while !rest.is_empty() {
@@ -69,24 +88,26 @@ fn parts(lines: &[u8], figures: &[Vec<&str>]) -> Vec<(RunSeries, Value)> {
         rest = behind;
     }
     std::thread::scope(|scope| {
-        let workers: Vec<_> =
-            parts.into_iter().map(|part| scope.spawn(move || read_lines(part, figures))).collect();
+        let workers: Vec<_> = parts
+            .into_iter()
+            .map(|part| scope.spawn(move || read_lines(part, x, figures)))
+            .collect();
         workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
     })
 }
 
-fn read_lines(lines: &[u8], figures: &[Vec<&str>]) -> (RunSeries, Value) {
+fn read_lines(lines: &[u8], x: &str, figures: &[Keys<'_>]) -> (RunSeries, Value) {
     let (mut runs, mut last) = (RunSeries::new(), Value::Null);
     for line in lines.split(|byte| *byte == b'\n') {
         // An incomplete last line: the fleet goes on as we read.
         let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
         let number = |key: &str| line.get(key)?.as_f64();
-        let (Some(run), Some(step)) = (number("run"), number("env_steps")) else { continue };
+        let (Some(run), Some(x)) = (number("run"), number(x)) else { continue };
         let series = runs.entry(run as usize).or_insert_with(|| vec![Vec::new(); figures.len()]);
         for (points, keys) in series.iter_mut().zip(figures) {
             let found = keys.iter().try_fold(&line, |value, key| value.get(key));
             if let Some(y) = found.and_then(Value::as_f64).filter(|y| y.is_finite()) {
-                points.push((step, y));
+                points.push((x, y));
             }
         }
         last = line;
@@ -120,10 +141,20 @@ pub fn combinations(listed: &[Listed]) -> Vec<(&Table, Vec<usize>)> {
 /// A fleet without metrics, or a file that can't be written.
 pub fn draw(folder: &Path, config: &TrainConfig) -> Result<PathBuf> {
     let listed = Fleet::list(folder)?;
-    let mut figures = vec![
-        ("Episode return".to_string(), vec!["episode_return", "mean"]),
-        ("Episode length".to_string(), vec!["episode_length", "mean"]),
-    ];
+    let mut figures: Vec<_> = config
+        .spec
+        .groups
+        .iter()
+        .map(|group| {
+            let title = format!("Episode return, {}", group.name);
+            (title, vec!["group_return", group.name.as_str(), "mean"])
+        })
+        .collect();
+    if figures.len() < 2 {
+        // What one group gets is all there is.
+        figures = vec![("Episode return".to_string(), vec!["episode_return", "mean"])];
+    }
+    figures.push(("Episode length".to_string(), vec!["episode_length", "mean"]));
     let several = config.policies.len() > 1;
     for (title, key) in [
         ("Policy entropy (nats)", "entropy"),
@@ -137,7 +168,7 @@ pub fn draw(folder: &Path, config: &TrainConfig) -> Result<PathBuf> {
         }
     }
     let keys: Vec<Vec<&str>> = figures.iter().map(|(_, keys)| keys.clone()).collect();
-    let (runs, _) = read(folder, &keys)?;
+    let (runs, _) = read(folder, Axis::Steps, &keys)?;
     let combinations = combinations(&listed);
     let panel = |(i, (title, _)): (usize, &(String, Vec<&str>))| {
         let lines = combinations.iter().enumerate().flat_map(|(colour, (swept, members))| {
@@ -152,7 +183,7 @@ pub fn draw(folder: &Path, config: &TrainConfig) -> Result<PathBuf> {
     let panels = figures.iter().enumerate().map(panel).collect();
     let (env, algorithm) = (&config.run.env_id, config.algorithm().to_uppercase());
     let n = listed.len();
-    let title = format!("{env}, {algorithm}, {n} runs, mean and its 95 % confidence interval");
+    let title = format!("{env}, {algorithm}, {n} runs: mean, {}", Band::Confidence.title());
     let path = folder.join("curves.png");
     Chart { title, panels }.save(&path)?;
     Ok(path)
@@ -183,7 +214,8 @@ mod tests {
         let lines = (0..n_runs).flat_map(|run| (0..n_lines).map(move |i| line(run, i)));
         let text: String = lines.collect::<String>() + "{\"run\":1,\"env_st";
         std::fs::write(folder.join("metrics.jsonl"), text).unwrap();
-        let (runs, last) = read(&folder, &[vec!["policy", "a", "loss"], vec!["none"]]).unwrap();
+        let (runs, last) =
+            read(&folder, Axis::Steps, &[vec!["policy", "a", "loss"], vec!["none"]]).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!((runs.len(), &last["run"]), (n_runs, &Value::from(n_runs - 1)));
         for (run, series) in &runs {

@@ -83,44 +83,6 @@ impl Message {
     }
 }
 
-/// The number in a varint field of an encoded message, 0 where there is none; `None` for bytes that
-/// are no message.
-pub(super) fn read_int(mut bytes: &[u8], wanted: u32) -> Option<u64> {
-    let mut found = 0;
-    while !bytes.is_empty() {
-        let key = read_varint(&mut bytes)?;
-        match key & 7 {
-            0 => {
-                let value = read_varint(&mut bytes)?;
-                if key >> 3 == u64::from(wanted) {
-                    found = value;
-                }
-            }
-            1 => bytes = bytes.get(8..)?,
-            2 => {
-                let length = usize::try_from(read_varint(&mut bytes)?).ok()?;
-                bytes = bytes.get(length..)?;
-            }
-            5 => bytes = bytes.get(4..)?,
-            _ => return None,
-        }
-    }
-    Some(found)
-}
-
-fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let (first, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(first & 0x7f) << shift;
-        if first & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,14 +95,5 @@ mod tests {
         assert!(Message::new().int(1, 0).bytes().is_empty());
         let inner = Message::new().int(1, 150);
         assert_eq!(Message::new().message(3, &inner).bytes(), [0x1a, 3, 8, 0x96, 1]);
-    }
-
-    #[test]
-    fn a_number_is_found_again() {
-        let message = Message::new().double(1, 0.5).int(2, 1 << 40).text(5, "x").float(6, 1.0);
-        assert_eq!(read_int(message.bytes(), 2), Some(1 << 40));
-        assert_eq!(read_int(message.bytes(), 9), Some(0));
-        assert_eq!(read_int(&message.bytes()[..5], 2), None);
-        assert_eq!(read_int(&[0xff; 12], 2), None);
     }
 }

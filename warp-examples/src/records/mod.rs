@@ -14,6 +14,7 @@ pub mod fleet;
 pub mod history;
 pub mod learning;
 mod message;
+pub mod setting;
 mod ticks;
 
 pub use event_file::{crc32c, read_frames};
@@ -41,7 +42,7 @@ impl Records {
     /// A folder that can't be written.
     pub fn open(run: &Path, trainer: &Trainer, config_toml: &str) -> Result<Self> {
         let at = trainer.env_steps();
-        let mut events = EventFile::create(&run.join("tensorboard"), at)?;
+        let mut events = EventFile::create(&run.join("tensorboard"))?;
         let now = When::now(at);
         let table = config_toml.parse::<Table>().unwrap_or_default();
         let about = now.summary(&[

@@ -1,7 +1,6 @@
 //! The two-link arm below the bar that its tip must reach.
 
-use super::scene::{Scene, colours};
-use super::view::View;
+use warp_func::drawing::{Scene, View, colours};
 
 /// Height of the bar above the joint, m; each link is 1 m long.
 const BAR: f32 = 1.0;

@@ -1,8 +1,7 @@
 //! An environment without a drawing of its own: what its agents observe, as bars.
 
-use super::scene::{Scene, colours};
-use super::view::View;
 use warp_core::{GroupSpec, Space};
+use warp_func::drawing::{Scene, View, colours};
 
 /// Agents of a group that are shown.
 const AGENTS: usize = 4;

@@ -1,13 +1,13 @@
 //! From shapes to pixels, edges smoothed; with a line of text above the picture.
 
 use super::fonts::{BOLD, REGULAR};
-use super::scene::{Colour, Point, Scene, Shape, colours};
 use ab_glyph::{Font, FontRef, PxScale, ScaleFont, point};
 use anyhow::{Context, Result};
 use tiny_skia::{
     Color, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, PremultipliedColorU8,
     Stroke, Transform,
 };
+use warp_func::drawing::{Colour, Point, Scene, Shape, colours};
 
 /// Pixels, three bytes (red, green, blue) each, row by row.
 #[derive(Debug, Clone, PartialEq, Eq)]

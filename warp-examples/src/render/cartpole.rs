@@ -1,7 +1,6 @@
 //! Cart and pole, with the push of the last step.
 
-use super::scene::{Scene, colours};
-use super::view::View;
+use warp_func::drawing::{Scene, View, colours};
 
 /// Where the cart leaves the track, m.
 const X_LIMIT: f32 = 2.4;

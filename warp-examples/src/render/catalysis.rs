@@ -3,9 +3,9 @@
 //! Above, a cell has the colour of the lowest energy in its column; with two atoms, of what the first
 //! one finds while the second is where it is now. Below, the energy from step to step.
 
-use super::scene::{Colour, Point, Scene, colours};
-use super::view::View;
+use super::past::Past;
 use warp_envs::catalysis::Landscape;
+use warp_func::drawing::{Colour, Point, Scene, View, colours};
 
 /// Height of the profile, as a share of the map's width.
 const PROFILE: f32 = 0.42;
@@ -16,8 +16,7 @@ const LOW: [f32; 3] = [38.0, 70.0, 120.0];
 const MIDDLE: [f32; 3] = [130.0, 180.0, 190.0];
 const HIGH: [f32; 3] = [246.0, 240.0, 226.0];
 
-pub(super) fn draw(view: &View<'_>) -> Option<Scene> {
-    let past = view.past()?;
+pub(super) fn draw(view: &View<'_>, past: &Past) -> Option<Scene> {
     let backdrop = past.backdrop(view)?;
     let (landscape, states) = (&backdrop.landscape, past.states());
     let now = states.last()?;

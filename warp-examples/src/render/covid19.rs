@@ -4,9 +4,8 @@
 //! their names. Darker is more.
 
 use super::past::Past;
-use super::scene::{Colour, Scene, colours};
-use super::view::View;
 use std::ops::Range;
+use warp_func::drawing::{Colour, Scene, View, colours};
 
 /// What the panels show, and the shade of the most.
 const PANELS: [(&str, [f32; 3]); QUANTITIES] = [
@@ -60,8 +59,8 @@ pub(super) fn day(view: &View<'_>) -> Option<Day> {
     ])
 }
 
-pub(super) fn draw(view: &View<'_>) -> Option<Scene> {
-    let days = view.past().map(Past::days).filter(|days| !days.is_empty())?;
+pub(super) fn draw(view: &View<'_>, past: &Past) -> Option<Scene> {
+    let days = Some(past.days()).filter(|days| !days.is_empty())?;
     let length = view.spec().time_limit.steps as usize;
     let mut scene = Scene::new(-0.04..STEP.0 + SIZE.0 + 0.04, -STEP.1..STEP.1);
     for (n, (name, most)) in PANELS.iter().enumerate() {

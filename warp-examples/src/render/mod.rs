@@ -1,7 +1,7 @@
 //! Pictures of environments: a scene of shapes for each, its pixels, and the files made of them.
 //!
-//! A drawing is a function from what is in the arrays to a [`Scene`]. An environment that has none, a
-//! user's own, shows its observations as bars.
+//! A drawing is a function from what is in the arrays to a [`Scene`]. One in the registry comes first, then
+//! the one that is built in; an environment that has neither shows its observations as bars.
 
 mod acrobot;
 mod bars;
@@ -16,33 +16,31 @@ mod palette;
 mod past;
 mod pendulum;
 pub(crate) mod png;
-pub mod scene;
 pub mod strip;
 mod tag_continuous;
 mod tag_gridworld;
 pub mod terminal;
-mod view;
 
 pub use canvas::{Frame, Heading, fitted, picture};
 pub use past::Past;
-pub use scene::{Colour, Scene, colours};
-pub use view::View;
+use warp_func::drawing::Drawing;
+pub use warp_func::drawing::{Colour, Scene, View, colours};
 
-/// Draws an environment; `None` where its arrays are not those that the drawing knows.
-type Drawing = fn(&View<'_>) -> Option<Scene>;
+/// As a [`Drawing`], with what the episode has been so far.
+type DrawingWithPast = fn(&View<'_>, &Past) -> Option<Scene>;
 
 /// By environment.
-const DRAWINGS: [(&str, Drawing); 10] = [
-    ("acrobot", acrobot::draw),
-    ("cartpole", cartpole::draw),
+const DRAWINGS: [(&str, DrawingWithPast); 10] = [
+    ("acrobot", |view, _| acrobot::draw(view)),
+    ("cartpole", |view, _| cartpole::draw(view)),
     ("catalysis", catalysis::draw),
     ("catalysis_two_atoms", catalysis::draw),
-    ("continuous_mountain_car", mountain_car::draw_continuous),
+    ("continuous_mountain_car", |view, _| mountain_car::draw_continuous(view)),
     ("covid19", covid19::draw),
-    ("mountain_car", mountain_car::draw),
-    ("pendulum", pendulum::draw),
-    ("tag_continuous", tag_continuous::draw),
-    ("tag_gridworld", tag_gridworld::draw),
+    ("mountain_car", |view, _| mountain_car::draw(view)),
+    ("pendulum", |view, _| pendulum::draw(view)),
+    ("tag_continuous", |view, _| tag_continuous::draw(view)),
+    ("tag_gridworld", |view, _| tag_gridworld::draw(view)),
 ];
 
 /// A moment of an episode: what is to be seen, and what is written above it.
@@ -55,13 +53,17 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The first replica as it is now.
+    /// The first replica as it is now, after `past`, which includes it; drawn by `drawing`, if there is
+    /// one, else as this crate knows it.
     #[must_use]
-    pub fn of(view: &View<'_>) -> Self {
+    pub fn of(view: &View<'_>, past: &Past, drawing: Option<Drawing>) -> Self {
         let spec = view.spec();
-        let drawing = DRAWINGS.iter().find(|(name, _)| *name == spec.name);
-        let mut scene =
-            drawing.and_then(|(_, draw)| draw(view)).unwrap_or_else(|| bars::draw(view));
+        let built_in = || {
+            let (_, draw) = DRAWINGS.iter().find(|(name, _)| *name == spec.name)?;
+            draw(view, past)
+        };
+        let scene = drawing.map_or_else(built_in, |draw| draw(view));
+        let mut scene = scene.unwrap_or_else(|| bars::draw(view));
         let step = view.step();
         let status = if spec.groups.len() == 1 {
             format!("step {step}   return {}", tenths(view.group_return(0)))

@@ -1,7 +1,6 @@
 //! The car on the hill, with the push of the last step. Both mountain cars are drawn alike.
 
-use super::scene::{Point, Scene, colours, placed};
-use super::view::View;
+use warp_func::drawing::{Point, Scene, View, colours, placed};
 
 /// The ends of the track.
 const ENDS: (f32, f32) = (-1.2, 0.6);

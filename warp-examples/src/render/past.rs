@@ -1,10 +1,10 @@
 //! What an episode has been so far, for drawings that show how it came to be.
 
 use super::covid19::{self, Day};
-use super::view::View;
 use crate::pathway;
 use std::cell::OnceCell;
 use warp_envs::catalysis::{Landscape, Optimum};
+use warp_func::drawing::View;
 
 /// The moments of an episode, the present one included.
 #[derive(Debug, Default)]

@@ -1,7 +1,6 @@
 //! The pendulum, with the torque of the last step as an arc around its joint.
 
-use super::scene::{Scene, colours};
-use super::view::View;
+use warp_func::drawing::{Scene, View, colours};
 
 pub(super) fn draw(view: &View<'_>) -> Option<Scene> {
     let theta = view.number("theta")?;

@@ -1,7 +1,6 @@
 //! The plane with taggers, runners and tagged runners, each pointing where it heads.
 
-use super::scene::{Colour, Scene, colours, placed};
-use super::view::View;
+use warp_func::drawing::{Colour, Scene, View, colours, placed};
 
 pub(super) fn draw(view: &View<'_>) -> Option<Scene> {
     let (xs, ys) = (view.array::<f32>("loc_x")?, view.array::<f32>("loc_y")?);

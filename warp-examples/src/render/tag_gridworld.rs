@@ -1,8 +1,7 @@
 //! The grid with its taggers and the runner.
 
-use super::scene::{Scene, colours};
-use super::view::View;
 use std::collections::HashMap;
+use warp_func::drawing::{Scene, View, colours};
 
 pub(super) fn draw(view: &View<'_>) -> Option<Scene> {
     let (xs, ys) = (view.array::<i32>("loc_x")?, view.array::<i32>("loc_y")?);

@@ -1,9 +1,9 @@
 //! A scene as text: two pixels to a character, one above the other.
 
 use super::canvas::{Frame, fitted};
-use super::scene::Scene;
 use anyhow::Result;
 use std::fmt::Write;
+use warp_func::drawing::Scene;
 
 /// Pixels are drawn this much larger and then reduced.
 const DETAIL: usize = 4;
@@ -64,8 +64,8 @@ fn code([red, green, blue]: [u8; 3], depth: Depth) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scene::colours;
     use super::*;
+    use warp_func::drawing::colours;
 
     #[test]
     fn a_scene_fills_its_characters() {

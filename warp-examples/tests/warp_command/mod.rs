@@ -129,7 +129,9 @@ impl Folder {
     pub(crate) fn timeless_metrics(&self, run: &str) -> Vec<Value> {
         let mut lines = self.metrics(run);
         for line in &mut lines {
-            line.as_object_mut().unwrap().remove("steps_per_second").unwrap();
+            for key in ["steps_per_second", "seconds"] {
+                line.as_object_mut().unwrap().remove(key).unwrap();
+            }
         }
         lines
     }

@@ -7,14 +7,14 @@ use super::{FleetEvent, FleetRun};
 use crate::burn::NamedTensor;
 use crate::encoding::{decode, encode};
 use crate::error::{Error, Result};
+use crate::journal::{Journal, METRICS};
 use crate::learner::LearnerState;
-use crate::metrics::{IterationMetrics, RecentReturn};
+use crate::metrics::{IterationMetrics, RecentReturns};
+use crate::new_folder;
 use crate::normalise::Statistic;
 use crate::run::write_whole;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -66,7 +66,7 @@ pub struct Fleet {
 struct Open {
     thinner: Thinner,
     lines: String,
-    recent: RecentReturn,
+    recent: RecentReturns,
     env_steps: u64,
     ended: bool,
 }
@@ -74,7 +74,7 @@ struct Open {
 /// What has been written of ended runs.
 #[derive(Debug)]
 struct Ends {
-    metrics: File,
+    journal: Journal,
     /// Records of ended runs that wait for a run of a lower number.
     waiting: BTreeMap<usize, String>,
     next: usize,
@@ -88,41 +88,36 @@ impl Fleet {
     /// seeds and swept keys.
     ///
     /// # Errors
-    /// A folder that holds a run already or can't be written.
+    /// A folder that holds a run already, or that another process makes, or that can't be written.
     pub fn create(folder: &Path, config_toml: &str, runs: &[FleetRun]) -> Result<Self> {
-        let parts =
-            ["config.toml", LIST, "metrics.jsonl", "summary.json", "weights", "checkpoints"];
-        if let Some(part) = parts.iter().find(|part| folder.join(part).exists()) {
-            let reason = format!("it holds a run already ({part})");
-            return Err(Error::file("cannot start a fleet in", folder, reason));
-        }
-        let weights = folder.join("weights");
-        std::fs::create_dir_all(&weights).map_err(|e| Error::file("cannot create", &weights, e))?;
-        write_whole(&folder.join("config.toml"), config_toml)?;
+        Self::check_free(folder)?;
         let list = |run: &FleetRun| Listed {
             run: run.number,
             seed: run.config.run.seed,
             swept: run.swept.iter().cloned().collect(),
         };
         let listed: Vec<Listed> = runs.iter().map(list).collect();
-        let path = folder.join(LIST);
-        let text = serde_json::to_string(&List { format: FORMAT, runs: listed.clone() })
-            .map_err(|e| Error::file("cannot encode", &path, e))?;
-        write_whole(&path, &(text.replace("{\"run\"", "\n{\"run\"") + "\n"))?;
-        let path = folder.join("metrics.jsonl");
-        let metrics = File::create(&path).map_err(|e| Error::file("cannot write", &path, e))?;
+        let journal = new_folder::create(folder, |staging| {
+            let weights = staging.join("weights");
+            std::fs::create_dir(&weights).map_err(|e| Error::file("cannot create", &weights, e))?;
+            let path = staging.join(LIST);
+            let text = serde_json::to_string(&List { format: FORMAT, runs: listed.clone() })
+                .map_err(|e| Error::file("cannot encode", &path, e))?;
+            write_whole(&path, &(text.replace("{\"run\"", "\n{\"run\"") + "\n"))?;
+            write_whole(&staging.join("config.toml"), config_toml)
+        })?;
         let iterations = |run: &FleetRun| {
             run.config.run.total_steps.div_ceil(run.config.steps_per_iteration().max(1))
         };
         let open = |run: &FleetRun| Open {
             thinner: Thinner::new(run.number, run.config.run.seed, iterations(run)),
             lines: String::new(),
-            recent: RecentReturn::default(),
+            recent: RecentReturns::default(),
             env_steps: 0,
             ended: false,
         };
         let ends = Ends {
-            metrics,
+            journal,
             waiting: BTreeMap::new(),
             next: 0,
             ended: BTreeMap::new(),
@@ -137,6 +132,16 @@ impl Fleet {
             env_steps: AtomicU64::new(0),
             n_ended: AtomicUsize::new(0),
         })
+    }
+
+    fn check_free(folder: &Path) -> Result<()> {
+        new_folder::settle(folder)?;
+        let parts = ["config.toml", LIST, METRICS, "summary.json", "weights", "checkpoints"];
+        let Some(part) = parts.iter().find(|part| folder.join(part).exists()) else {
+            return Ok(());
+        };
+        let reason = format!("it holds a run already ({part})");
+        Err(Error::file("cannot start a fleet in", folder, reason))
     }
 
     /// Whether `folder` is that of a fleet.
@@ -204,11 +209,9 @@ impl Fleet {
     fn iteration(&self, open: &mut Open, metrics: &IterationMetrics) -> Result<()> {
         self.env_steps.fetch_add(metrics.env_steps - open.env_steps, Ordering::Relaxed);
         open.env_steps = metrics.env_steps;
-        if let Some(spread) = metrics.episodes.episode_return {
-            open.recent.add(metrics.episodes.episodes, spread.mean);
-        }
+        open.recent.add_iteration(&metrics.episodes);
         if let Some(record) = open.thinner.add(metrics) {
-            let path = || self.folder.join("metrics.jsonl");
+            let path = || self.folder.join(METRICS);
             open.lines += &serde_json::to_string(&record)
                 .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
             open.lines.push('\n');
@@ -236,6 +239,7 @@ impl Fleet {
             swept: listed.map_or_else(Table::new, |listed| listed.swept.clone()),
             env_steps: open.env_steps,
             mean_episode_return: open.recent.mean(),
+            mean_group_return: open.recent.groups(),
             error,
         };
         let mut ends = self.ends();
@@ -244,15 +248,10 @@ impl Fleet {
         ends.waiting.insert(run, std::mem::take(&mut open.lines));
         // In the order of the runs, whichever ends first.
         while let Some(lines) = ends.waiting.remove(&ends.next) {
-            self.write(&mut ends.metrics, &lines)?;
+            ends.journal.append(&lines)?;
             ends.next += 1;
         }
         Ok(())
-    }
-
-    fn write(&self, metrics: &mut File, lines: &str) -> Result<()> {
-        let written = metrics.write_all(lines.as_bytes());
-        written.map_err(|e| Error::file("cannot write", &self.folder.join("metrics.jsonl"), e))
     }
 
     /// The folder.
@@ -278,7 +277,7 @@ impl Fleet {
             return Err(failure);
         }
         for lines in std::mem::take(&mut ends.waiting).into_values() {
-            self.write(&mut ends.metrics, &lines)?;
+            ends.journal.append(&lines)?;
         }
         let seconds = self.started.elapsed().as_secs_f64();
         let runs = std::mem::take(&mut ends.ended).into_values().collect();

@@ -13,7 +13,7 @@ mod threads;
 pub use folder::{Fleet, Listed};
 pub use plan::{FleetRun, check_sweepable, launches};
 pub use record::{FleetRecord, RECORDS};
-pub use summary::{FleetSummary, Returns, RunSummary, SweptReturns};
+pub use summary::{FleetSummary, GroupedReturns, Returns, RunSummary, SweptReturns};
 pub use threads::ThreadFleet;
 
 use crate::error::{Error, Result};

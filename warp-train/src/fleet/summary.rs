@@ -1,6 +1,8 @@
 //! What came of a fleet: every run's return, their mean and spread, value by value of a sweep.
 
+use crate::interval::{Estimate, INTERVAL};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use warp_core::toml::Table;
 
 /// `summary.json` of a fleet.
@@ -30,8 +32,9 @@ pub struct FleetSummary {
     pub seconds: f64,
     /// Environment steps per second, all runs together.
     pub env_steps_per_second: f64,
-    /// Over the finished runs; `None` if in none of them an episode ended.
-    pub returns: Option<Returns>,
+    /// Over the finished runs; of a sweep without an interval.
+    #[serde(flatten)]
+    pub returns: GroupedReturns,
     /// The same for each combination of swept values, in the order of the runs; empty without a sweep.
     pub swept: Vec<SweptReturns>,
     /// The runs that have ended.
@@ -51,8 +54,16 @@ pub struct RunSummary {
     pub env_steps: u64,
     /// Mean return of its last 100 or more episodes; `None` if none has ended.
     pub mean_episode_return: Option<f64>,
+    /// The same for each group of agents.
+    pub mean_group_return: BTreeMap<String, f64>,
     /// Why it broke; `None` if it did not.
     pub error: Option<String>,
+}
+
+impl RunSummary {
+    fn returns(&self) -> (Option<f64>, &BTreeMap<String, f64>) {
+        (self.mean_episode_return, &self.mean_group_return)
+    }
 }
 
 /// Returns of several runs, each the mean of the run's last episodes.
@@ -62,10 +73,12 @@ pub struct Returns {
     pub n: usize,
     /// Mean over runs.
     pub mean: f64,
-    /// Standard deviation over runs (n - 1); 0 for a lone one.
-    pub std: f64,
-    /// Half the width of the 95 % confidence interval of the mean: 1.96 std / sqrt(n).
-    pub confidence: f64,
+    /// Standard deviation over runs (n - 1); `None` for a lone one, and across a sweep.
+    pub std: Option<f64>,
+    /// Half the width of the interval of the mean; `None` for a lone run, and across a sweep.
+    pub confidence: Option<f64>,
+    /// What that interval is.
+    pub interval: &'static str,
     /// The worst run.
     pub min: f64,
     /// The run in the middle.
@@ -74,13 +87,25 @@ pub struct Returns {
     pub max: f64,
 }
 
+/// Returns of several runs, of all trained groups together and group by group.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct GroupedReturns {
+    /// Together; `None` if in none of the runs an episode ended.
+    #[serde(rename = "returns")]
+    pub together: Option<Returns>,
+    /// By group of agents.
+    #[serde(rename = "group_returns")]
+    pub groups: BTreeMap<String, Returns>,
+}
+
 /// What runs with the same swept values came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SweptReturns {
     /// The values.
     pub swept: Table,
-    /// Their returns; `None` if there are none.
-    pub returns: Option<Returns>,
+    /// Their returns.
+    #[serde(flatten)]
+    pub returns: GroupedReturns,
 }
 
 impl Returns {
@@ -90,12 +115,41 @@ impl Returns {
         let mut sorted: Vec<f64> = returns.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let (n, (min, max)) = (sorted.len(), (*sorted.first()?, *sorted.last()?));
-        let mean = sorted.iter().sum::<f64>() / n as f64;
-        let squares: f64 = sorted.iter().map(|x| (x - mean) * (x - mean)).sum();
-        let std = if n > 1 { (squares / (n - 1) as f64).sqrt() } else { 0.0 };
-        let confidence = 1.96 * std / (n as f64).sqrt();
+        let Estimate { mean, std, confidence } = Estimate::of(&sorted)?;
         let median = f64::midpoint(sorted[(n - 1) / 2], sorted[n / 2]);
-        Some(Self { n, mean, std, confidence, min, median, max })
+        Some(Self { n, mean, std, confidence, interval: INTERVAL, min, median, max })
+    }
+
+    /// The same for runs of different values: their mean is one over whatever was swept, and has no
+    /// deviation or interval to speak of.
+    #[must_use]
+    pub fn across(self) -> Self {
+        Self { std: None, confidence: None, ..self }
+    }
+}
+
+impl GroupedReturns {
+    /// Of some runs, each with its return and those of its groups.
+    #[must_use]
+    pub fn of<'a>(
+        runs: impl Iterator<Item = (Option<f64>, &'a BTreeMap<String, f64>)> + Clone,
+    ) -> Self {
+        let names: Vec<&String> = runs.clone().flat_map(|(_, groups)| groups.keys()).collect();
+        let group = |name: &&'a String| {
+            let returns = runs.clone().filter_map(|(_, groups)| groups.get(*name).copied());
+            Some(((*name).clone(), Returns::of(returns)?))
+        };
+        Self {
+            together: Returns::of(runs.clone().filter_map(|(together, _)| together)),
+            groups: names.iter().filter_map(group).collect(),
+        }
+    }
+
+    /// The same for runs of different values: [`Returns::across`].
+    #[must_use]
+    pub fn across(self) -> Self {
+        let groups = self.groups.into_iter().map(|(name, returns)| (name, returns.across()));
+        Self { together: self.together.map(Returns::across), groups: groups.collect() }
     }
 }
 
@@ -116,10 +170,11 @@ impl FleetSummary {
         }
         let of_values = |swept: &&Table| SweptReturns {
             swept: (*swept).clone(),
-            returns: Returns::of(
-                finished().filter(|r| r.swept == **swept).filter_map(|r| r.mean_episode_return),
+            returns: GroupedReturns::of(
+                finished().filter(|run| run.swept == **swept).map(RunSummary::returns),
             ),
         };
+        let all = GroupedReturns::of(finished().map(RunSummary::returns));
         Self {
             n_runs,
             n_finished: finished().count(),
@@ -127,7 +182,7 @@ impl FleetSummary {
             env_steps,
             seconds,
             env_steps_per_second: env_steps as f64 / seconds.max(1e-9),
-            returns: Returns::of(finished().filter_map(|run| run.mean_episode_return)),
+            returns: if values.len() > 1 { all.across() } else { all },
             swept: values.iter().map(of_values).collect(),
             version: env!("CARGO_PKG_VERSION").into(),
             runs,
@@ -144,10 +199,11 @@ mod tests {
     fn returns_are_summed_up() {
         let found = Returns::of([4.0, 1.0, 1.0, 2.0]).unwrap();
         assert_eq!((found.n, found.mean, found.median), (4, 2.0, 1.5));
-        assert!((found.std - 2f64.sqrt()).abs() < 1e-12);
-        assert!((found.confidence - 1.96 * 2f64.sqrt() / 2.0).abs() < 1e-12);
+        assert!((found.std.unwrap() - 2f64.sqrt()).abs() < 1e-12);
+        // Student's t for three degrees of freedom: 3.182.
+        assert!((found.confidence.unwrap() - 3.182 * 2f64.sqrt() / 2.0).abs() < 1e-3);
         assert_eq!((found.min, found.max), (1.0, 4.0));
-        assert_eq!(Returns::of([3.0]).unwrap().confidence, 0.0);
+        assert_eq!(Returns::of([3.0]).unwrap().confidence, None);
         assert_eq!(Returns::of([]), None);
     }
 
@@ -159,6 +215,7 @@ mod tests {
             swept: [("gamma".to_string(), gamma.into())].into_iter().collect(),
             env_steps: 10,
             mean_episode_return: mean,
+            mean_group_return: mean.map(|mean| ("a".to_string(), -mean)).into_iter().collect(),
             error: error.map(Into::into),
         };
         let runs = vec![
@@ -170,8 +227,14 @@ mod tests {
         let summary = FleetSummary::default().of_runs(runs, 6, (40, 2.0));
         assert_eq!((summary.n_runs, summary.n_finished, summary.n_broken), (6, 3, 1));
         assert_eq!(summary.env_steps_per_second, 20.0);
-        let means: Vec<_> = summary.swept.iter().map(|s| s.returns.unwrap().mean).collect();
+        let together = |of: &SweptReturns| of.returns.together.unwrap();
+        let means: Vec<_> = summary.swept.iter().map(|s| together(s).mean).collect();
         assert_eq!(means, [2.0, 5.0]);
-        assert_eq!(summary.returns.unwrap().mean, 3.0);
+        assert_eq!(summary.swept[0].returns.groups["a"].mean, -2.0);
+        assert!(together(&summary.swept[0]).confidence.is_some());
+        assert_eq!(together(&summary.swept[1]).confidence, None);
+        // Over values that were swept there is no interval.
+        let all = summary.returns.together.unwrap();
+        assert_eq!((all.mean, all.n, all.confidence, all.std), (3.0, 3, None, None));
     }
 }

@@ -40,12 +40,16 @@ impl<'a> Measured<'a> {
     }
 
     /// What stands under the [`HEADER`].
-    pub(super) fn cells(&self) -> [String; 9] {
+    pub(super) fn cells(&self) -> [String; 10] {
         let (half, single) = (self.half, self.single);
         let rate = |of: Option<&Value>| of.and_then(|v| v["env_steps_per_second"].as_f64());
         let replicas = self.row.key.rsplit('-').next().and_then(|n| n.parse().ok());
-        let best = rate(half).or(rate(single));
-        let ratio = best.zip(self.row.peer).map(|(own, peer)| own / peer);
+        let ratio = |own: Option<f64>| {
+            let ratio = own.zip(self.row.peer).map(|(own, peer)| own / peer);
+            ratio.map_or(String::new(), |r| {
+                if r < 10.0 { format!("{r:.1}") } else { thousands(r as u64) }
+            })
+        };
         [
             self.row.work.to_owned(),
             replicas.map_or(String::new(), thousands),
@@ -55,14 +59,13 @@ impl<'a> Measured<'a> {
             single.map_or(String::new(), last),
             half.zip(single).map_or(String::new(), |(a, b)| within(a, b)),
             self.row.peer.map_or(String::new(), short),
-            ratio.map_or(String::new(), |r| {
-                if r < 10.0 { format!("{r:.1}") } else { thousands(r as u64) }
-            }),
+            ratio(rate(half)),
+            ratio(rate(single)),
         ]
     }
 }
 
-const HEADER: [&str; 9] = [
+const HEADER: [&str; 10] = [
     "work",
     "replicas",
     "fp16, steps/s",
@@ -71,7 +74,8 @@ const HEADER: [&str; 9] = [
     "fp32: return at the end",
     "points of fp16 within fp32's seeds",
     "peer",
-    "ratio",
+    "ratio, fp16",
+    "ratio, fp32",
 ];
 
 /// The rows as Markdown, without columns that are empty in all of them.
@@ -194,13 +198,14 @@ mod tests {
         let (fast, slow, row) = (of(47e6), of(9.4e6), &GPU[1]);
         let whole = Measured { row, half: Some(&fast), single: Some(&slow) };
         let end = "3.0 (2.0 to 4.5); 2.00 M steps";
-        let wanted = ["256", "47.0 M", "9.40 M", end, end, "2 of 2", "4.70 M", "10"];
+        let wanted = ["256", "47.0 M", "9.40 M", end, end, "2 of 2", "4.70 M", "10", "2.0"];
         assert_eq!(whole.cells()[1..], wanted);
         let empty = Measured { row, half: None, single: None };
-        assert_eq!(empty.cells()[1..], ["256", "", "", "", "", "", "4.70 M", ""]);
+        assert_eq!(empty.cells()[1..], ["256", "", "", "", "", "", "4.70 M", "", ""]);
         let text = table(&[empty, Measured { row, half: None, single: Some(&slow) }]);
         let lines: Vec<&str> = text.lines().collect();
-        let header = "| work | replicas | fp32, steps/s | fp32: return at the end | peer | ratio |";
+        let header =
+            "| work | replicas | fp32, steps/s | fp32: return at the end | peer | ratio, fp32 |";
         assert_eq!(lines[..2], [header, "|---|---|---|---|---|---|"]);
         assert!(lines[3].ends_with(&format!("| 256 | 9.40 M | {end} | 4.70 M | 2.0 |")), "{text}");
     }

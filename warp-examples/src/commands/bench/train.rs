@@ -14,7 +14,6 @@ use anyhow::Result;
 use serde::Serialize;
 use std::time::Instant;
 use warp_func::Registry;
-use warp_train::config::{PolicyPlan, Precision};
 use warp_train::metrics::PhaseSeconds;
 use warp_train::{TrainConfig, Trainer};
 
@@ -126,14 +125,6 @@ pub(super) fn configurations(args: &BenchArgs, registry: &Registry) -> Result<Ve
     }
 }
 
-/// What products of matrices are computed in; only the native learner on a GPU has a choice, and there
-/// one policy in fp32 makes all of them so.
-pub(super) fn precision(device: &Device, backend: &str, config: &TrainConfig) -> &'static str {
-    let is_half = |plan: &PolicyPlan| plan.config.precision == Precision::Half;
-    let halves = device.halves_products() && backend == "native";
-    if halves && config.policies.iter().all(is_half) { "fp16" } else { "fp32" }
-}
-
 /// Runs `warp bench --train`.
 pub(super) fn execute(
     args: &BenchArgs,
@@ -232,7 +223,7 @@ fn report(
     let Some(config) = configs.first() else { return Ok(()) };
     let (env, algorithm) = (&config.run.env_id, config.algorithm());
     let (device, backend, threads) = (place.device.name(), place.backend, place.threads);
-    let precision = precision(place.device, backend, config);
+    let precision = place.device.precision(backend, config);
     if args.json {
         return print_json(&serde_json::json!({
             "command": command_line(),
@@ -253,7 +244,7 @@ fn report(
     ))?;
     for one in found {
         say(&format!(
-            "{:>8} replicas  {}steps/s ({} to {})  iteration {:.3} ms: collect {:.3}, update {:.3}",
+            "{:>8} replicas  {}steps/s (rounds: {} to {})  iteration {:.3} ms: collect {:.3}, update {:.3}",
             one.replicas,
             short(one.env_steps_per_second),
             short(one.lowest).trim_end(),

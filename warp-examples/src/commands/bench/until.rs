@@ -8,7 +8,7 @@
 //! processor, outside the time.
 
 use super::BenchArgs;
-use super::train::{Place, command_line, precision};
+use super::train::{Place, command_line};
 use crate::Outcome;
 use crate::commands::{learner, print_json, say};
 use anyhow::{Context, Result};
@@ -88,7 +88,7 @@ pub(super) fn execute(
             "algorithm": config.algorithm(),
             "device": place.device.name(),
             "backend": place.backend,
-            "precision": precision(place.device, place.backend, config),
+            "precision": place.device.precision(place.backend, config),
             "threads": place.threads,
             "until": wanted,
             "compile_seconds": place.device.compile_seconds(),
@@ -212,7 +212,7 @@ fn print(
         "{env} with {algorithm} on {} ({}, {}), until a mean return of {wanted}",
         place.device.name(),
         place.backend,
-        precision(place.device, place.backend, config)
+        place.device.precision(place.backend, config)
     ))?;
     for found in all {
         let ms = |seconds: Option<f64>| seconds.map_or("-".into(), |s| format!("{:.2}", 1e3 * s));
@@ -238,7 +238,7 @@ impl Attempt {
         let mean = self.episode_return.map_or("none".into(), |mean| format!("{mean:.1}"));
         format!(
             "{:>12} {}  {} iterations, {} steps, return {mean}, {:.2} ms, {:.2} at once{}; \
-             start-up {:.3} s; greedy {:.1} ({:.0} to {:.0})",
+             start-up {:.3} s; greedy mean {:.1} (episodes: {:.0} to {:.0})",
             "seed",
             self.seed,
             self.iterations,

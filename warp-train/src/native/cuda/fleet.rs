@@ -8,6 +8,7 @@
 use super::small::{
     MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, Trained, compiled_in, is_solo, unsupported,
 };
+use crate::begin;
 use crate::config::{Precision, TrainConfig};
 use crate::error::{Error, Result};
 use crate::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
@@ -145,7 +146,7 @@ impl CudaFleet<'_> {
             loop {
                 let run = next.fetch_add(1, Ordering::Relaxed);
                 let Some(FleetRun { config, .. }) = runs.get(run) else { return made };
-                made.push((run, NativeLearner::new(config, 1).map(|learner| learner.state())));
+                made.push((run, beginning(config)));
             }
         };
         let mut made = std::thread::scope(|scope| {
@@ -282,6 +283,13 @@ impl<'r, 'w> Reporter<'r, 'w> {
             ControlFlow::Continue(())
         })
     }
+}
+
+/// What a run begins with.
+fn beginning(config: &TrainConfig) -> Result<LearnerState> {
+    let mut state = NativeLearner::new(config, 1)?.state();
+    begin::take_over(config, &mut state)?;
+    Ok(state)
 }
 
 /// What there is to say of a run's iteration; nothing of time, which all runs share.

@@ -1,17 +1,15 @@
 //! What a drawing may look at: the first replica of an environment, by names.
 
-use super::past::Past;
+use crate::vec_env::VecEnv;
 use warp_core::EnvSpec;
 use warp_core::toml::{Table, Value};
 use warp_data::Element;
-use warp_func::VecEnv;
 
 /// The first replica and its configuration.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     envs: &'a dyn VecEnv,
     config: &'a Table,
-    past: Option<&'a Past>,
 }
 
 impl std::fmt::Debug for View<'_> {
@@ -24,19 +22,7 @@ impl<'a> View<'a> {
     /// The first replica of `envs`, made with the complete configuration `config`.
     #[must_use]
     pub fn new(envs: &'a dyn VecEnv, config: &'a Table) -> Self {
-        Self { envs, config, past: None }
-    }
-
-    /// The same with what the episode has been so far.
-    #[must_use]
-    pub fn with_past(self, past: &'a Past) -> Self {
-        Self { past: Some(past), ..self }
-    }
-
-    /// What the episode has been so far, where somebody has kept it.
-    #[must_use]
-    pub fn past(&self) -> Option<&'a Past> {
-        self.past
+        Self { envs, config }
     }
 
     /// The environment's complete configuration.

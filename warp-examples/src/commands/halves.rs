@@ -1,0 +1,37 @@
+//! Says what half precision loses of observations, where a learner on a GPU stores them in it.
+
+use super::Device;
+use warp_train::{Trainer, half};
+
+/// Looks at observations whenever the host has them, until there was something to say.
+pub(super) struct HalfWatch {
+    looks: bool,
+}
+
+impl HalfWatch {
+    /// For a run that has not begun, or goes on: says what its bounds let expect, and what is to be seen.
+    pub(super) fn new(device: &Device, trainer: &Trainer) -> Self {
+        let config = trainer.config();
+        let backend = trainer.learner().backend();
+        let mut watch = Self { looks: device.precision(backend, config) == "fp16" };
+        if watch.looks {
+            watch.say(half::by_bounds(config));
+            watch.look(trainer);
+        }
+        watch
+    }
+
+    /// Looks at what the agents see now, which the host must know.
+    pub(super) fn look(&mut self, trainer: &Trainer) {
+        if self.looks {
+            self.say(half::by_data(trainer.config(), trainer.envs()));
+        }
+    }
+
+    fn say(&mut self, warnings: Vec<String>) {
+        self.looks &= warnings.is_empty();
+        for warning in warnings {
+            eprintln!("warning: {warning}");
+        }
+    }
+}
