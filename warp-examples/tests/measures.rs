@@ -156,7 +156,7 @@ fn what_makes_no_sense_for_a_curve_is_refused() {
         ("--train --curve-seconds 1", "--curve-steps"),
         ("--train --curve-steps 10 --until 3", "cannot be used with"),
         ("--train --seconds 0.01 --curve-steps 0", "--curve-steps 0"),
-        ("--train --seconds 0.01 --curve-steps 9 --curve-seconds 0", "--curve-seconds 0"),
+        ("--train --seconds 0.01 --curve-steps 9 --curve-seconds 0", "--curve-seconds"),
         ("--train --curve-steps 10 --seeds 0", "--seeds"),
         ("--train --until much", "--until"),
     ] {
