@@ -160,7 +160,7 @@ impl Store {
 /// The numbers of a store, to be changed; the arrays themselves can't be, so whoever has pointers
 /// into them may lend this out. Everything that [`Store`] reads is there too.
 ///
-/// Two stores are never exchanged through it:
+/// Two of these may be exchanged:
 ///
 /// ```
 /// use warp_data::{DType, Plan};
@@ -171,6 +171,14 @@ impl Store {
 /// one.edit().slice_mut::<i32>(x).fill(1);
 /// assert_eq!((one.slice::<i32>(x), two.slice::<i32>(x)), (&[1, 1][..], &[0, 0][..]));
 /// # Ok::<(), warp_data::Error>(())
+/// ```
+///
+/// and neither are the stores behind them:
+///
+/// ```compile_fail
+/// fn exchange(one: &mut warp_data::StoreMut<'_>, two: &mut warp_data::StoreMut<'_>) {
+///     std::mem::swap::<warp_data::Store>(one, two);
+/// }
 /// ```
 #[derive(Debug)]
 pub struct StoreMut<'a>(&'a mut Store);

@@ -25,7 +25,14 @@ pub enum Arg {
     Pointers(PointerStruct),
 }
 
-/// An array as an argument; the kernel gets a pointer to its first element.
+/// An array as an argument; the kernel gets a pointer to its first element, which nobody can make up:
+///
+/// ```compile_fail
+/// use warp_func::cuda::{Arg, DeviceArray, WholeArray};
+/// fn forge(array: DeviceArray) -> Arg {
+///     Arg::Array(WholeArray { address: 64, array, needed: 1 })
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct WholeArray {
     address: u64,
