@@ -137,9 +137,8 @@ mod tests {
         let obs = envs.ids().obs[0];
         let set = |envs: &mut dyn VecEnv, value: &dyn Fn(usize) -> f32| {
             let mut store = envs.store_mut();
-            let numbers = store.slice_mut::<f32>(obs);
-            numbers.chunks_exact_mut(3).enumerate().for_each(|(row, x)| x[1] = value(row));
-            drop(store);
+            let rows = store.slice_mut::<f32>(obs).chunks_exact_mut(3);
+            rows.enumerate().for_each(|(row, x)| x[1] = value(row));
             by_data(&config, &*envs).join("\n")
         };
         let found = set(&mut *envs, &|row| if row == 7 { 1e5 } else { 0.0 });

@@ -1,6 +1,6 @@
 //! Says what half precision loses of observations, where a learner on a GPU stores them in it.
 
-use super::Device;
+use super::{Device, tell};
 use warp_train::{Trainer, half};
 
 /// Looks at observations whenever the host has them, until there was something to say.
@@ -31,7 +31,7 @@ impl HalfWatch {
     fn say(&mut self, warnings: Vec<String>) {
         self.looks &= warnings.is_empty();
         for warning in warnings {
-            eprintln!("warning: {warning}");
+            tell(&format!("warning: {warning}"));
         }
     }
 }

@@ -2,8 +2,8 @@
 //! folders, or those that `warp bench --train --curve-steps` reported.
 
 use super::fleet::resolve_listed;
-use super::say;
 use super::train::read_config;
+use super::{say, tell};
 use crate::records::bands::{Band, together};
 use crate::records::charts::{Chart, Format, Line, Panel};
 use crate::records::curves::WINDOW;
@@ -130,7 +130,7 @@ impl Reader<'_> {
         let history = History::read(path, self.args.x, &keys)?;
         if history.n_damaged > 0 {
             let n = history.n_damaged;
-            eprintln!("\"{}\": lines that can't be read are left out: {n}", path.display());
+            tell(&format!("\"{}\": lines that can't be read are left out: {n}", path.display()));
         }
         let setting = Setting::new(&config, self.registry)?;
         for ((figure, keys), series) in figures.iter().zip(&keys).zip(&history.series) {
