@@ -132,12 +132,12 @@ fn as_json(mut found: Vec<(&PathBuf, Value)>, settings: &[(String, GroupedReturn
 fn by_setting(evaluated: &[Evaluated]) -> Vec<(String, GroupedReturns)> {
     let mut settings: Vec<&Setting> = Vec::new();
     for one in evaluated {
-        if !settings.contains(&&one.setting) {
+        if !settings.iter().any(|setting| setting.is_same(&one.setting)) {
             settings.push(&one.setting);
         }
     }
     let returns = |setting: &&Setting| {
-        let own = evaluated.iter().filter(|one| one.setting == **setting);
+        let own = evaluated.iter().filter(|one| setting.is_same(&one.setting));
         let returns =
             own.map(|one| (Some(one.evaluation.mean_episode_return), &one.evaluation.group_return));
         let label = setting.label(settings.iter().copied());

@@ -221,7 +221,7 @@ impl Reader<'_> {
         }
         let mut settings: Vec<Setting> = Vec::new();
         for member in &self.members {
-            if !settings.contains(&member.setting) {
+            if !settings.iter().any(|one| one.is_same(&member.setting)) {
                 settings.push(member.setting.clone());
             }
         }
@@ -229,7 +229,7 @@ impl Reader<'_> {
         // Labels may leave keys out, so they do not say what belongs together.
         let mut found: Vec<(usize, Group)> = Vec::new();
         for Member { panel, setting, curve } in self.members {
-            let at = settings.iter().position(|one| *one == setting).unwrap_or(0);
+            let at = settings.iter().position(|one| one.is_same(&setting)).unwrap_or(0);
             match found.iter_mut().find(|(own, group)| (*own, &group.panel) == (at, &panel)) {
                 Some((_, group)) => group.curves.push(curve),
                 None => {

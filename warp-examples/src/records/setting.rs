@@ -13,15 +13,19 @@ const OTHER: [&str; 5] =
 /// Keys in a label, at most.
 const SHOWN: usize = 6;
 
+/// Keys whose points a configuration may place at shares of the run; written down they are steps.
+const SCHEDULES: [&str; 3] = ["learning_rate", "ent_coef", "vf_coef"];
+
 /// What all seeds of a run have in common.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Setting {
     /// The environment's name.
     pub env: String,
     /// The algorithm in capitals.
     pub algorithm: String,
-    /// The other keys with their values, as TOML; inner ones joined by dots.
-    keys: BTreeMap<String, String>,
+    total_steps: u64,
+    /// The other keys with their values; inner ones joined by dots.
+    keys: BTreeMap<String, Value>,
 }
 
 impl Setting {
@@ -35,7 +39,49 @@ impl Setting {
         flatten("", &table, &mut keys);
         keys.retain(|key, _| !OTHER.contains(&key.as_str()));
         let algorithm = config.algorithm().to_uppercase();
-        Ok(Self { env: config.run.env_id.clone(), algorithm, keys })
+        let (env, total_steps) = (config.run.env_id.clone(), config.run.total_steps);
+        Ok(Self { env, algorithm, total_steps, keys })
+    }
+
+    /// Whether runs of both are seeds of one configuration.
+    #[must_use]
+    pub fn is_same(&self, other: &Setting) -> bool {
+        self.is_comparable(other) && self.differing(other).next().is_none()
+    }
+
+    fn is_comparable(&self, other: &Setting) -> bool {
+        (&self.env, &self.algorithm) == (&other.env, &other.algorithm)
+    }
+
+    /// The keys in which both differ.
+    fn differing<'a>(&'a self, other: &'a Setting) -> impl Iterator<Item = &'a String> {
+        let all: BTreeSet<&String> = self.keys.keys().chain(other.keys.keys()).collect();
+        all.into_iter().filter(|key| {
+            let values = (self.keys.get(*key), other.keys.get(*key));
+            let is_schedule = SCHEDULES.contains(&key.rsplit('.').next().unwrap_or_default());
+            let at_shares = |(a, b)| is_schedule && self.has_points_at_shares(a, other, b);
+            values.0 != values.1 && !matches!(values, (Some(a), Some(b)) if at_shares((a, b)))
+        })
+    }
+
+    /// Whether `a` and `b` of `other` are schedules with the same values at the same shares of their
+    /// runs, up to the rounding to whole steps.
+    fn has_points_at_shares(&self, a: &Value, other: &Setting, b: &Value) -> bool {
+        let number = |value: &Value| value.as_float().or(value.as_integer().map(|n| n as f64));
+        let points = |value: &Value| -> Option<Vec<(f64, f64)>> {
+            let point = |point: &Value| match point.as_array()?.as_slice() {
+                [step, value] => Some((number(step)?, number(value)?)),
+                _ => None,
+            };
+            value.as_array()?.iter().map(point).collect()
+        };
+        let (Some(a), Some(b)) = (points(a), points(b)) else { return false };
+        let (own, others) = (self.total_steps.max(1) as f64, other.total_steps.max(1) as f64);
+        let step = 1.5 / own.min(others);
+        let near = |(a, b): (&(f64, f64), &(f64, f64))| {
+            a.1 == b.1 && (a.0 / own - b.0 / others).abs() <= step
+        };
+        a.len() == b.len() && a.iter().zip(&b).all(near)
     }
 
     /// What it is called beside `others`: the algorithm, and the keys in which those with the same
@@ -43,15 +89,12 @@ impl Setting {
     #[must_use]
     pub fn label<'a>(&self, others: impl IntoIterator<Item = &'a Setting>) -> String {
         let mut differ = BTreeSet::new();
-        let same =
-            |other: &&Setting| (&other.env, &other.algorithm) == (&self.env, &self.algorithm);
-        for other in others.into_iter().filter(same) {
-            let all = self.keys.keys().chain(other.keys.keys());
-            differ.extend(all.filter(|key| self.keys.get(*key) != other.keys.get(*key)).cloned());
+        for other in others.into_iter().filter(|other| self.is_comparable(other)) {
+            differ.extend(self.differing(other));
         }
         let mut label = self.algorithm.clone();
         for key in differ.iter().take(SHOWN) {
-            let value = self.keys.get(key).map_or("-", String::as_str);
+            let value = self.keys.get(*key).map_or("-".into(), Value::to_string);
             label += &format!(", {key} = {value}");
         }
         if differ.len() > SHOWN {
@@ -61,12 +104,12 @@ impl Setting {
     }
 }
 
-fn flatten(before: &str, table: &Table, keys: &mut BTreeMap<String, String>) {
+fn flatten(before: &str, table: &Table, keys: &mut BTreeMap<String, Value>) {
     for (key, value) in table {
         let key = if before.is_empty() { key.clone() } else { format!("{before}.{key}") };
         match value {
             Value::Table(inner) => flatten(&key, inner, keys),
-            other => drop(keys.insert(key, other.to_string())),
+            other => drop(keys.insert(key, other.clone())),
         }
     }
 }
@@ -86,9 +129,24 @@ mod tests {
     fn seeds_and_lengths_are_one_setting() {
         let plain = setting(&["learning_rate=1e-3"]);
         let other = ["learning_rate=0.001", "seed=7", "total_steps=5", "checkpoint_steps=0"];
-        assert_eq!(plain, setting(&other));
-        assert_ne!(plain, setting(&["learning_rate=1e-4"]));
-        assert_ne!(plain, setting(&["learning_rate=1e-3", "env.episode_length=400"]));
+        assert!(plain.is_same(&setting(&other)));
+        assert!(!plain.is_same(&setting(&["learning_rate=1e-4"])));
+        assert!(!plain.is_same(&setting(&["learning_rate=1e-3", "env.episode_length=400"])));
+    }
+
+    #[test]
+    fn schedules_are_the_same_by_steps_or_by_shares() {
+        let runs = |rate: &str| {
+            let rate = format!("learning_rate={rate}");
+            ["total_steps=1000", "total_steps=3001"].map(|steps| setting(&[&rate, steps]))
+        };
+        let jump = r#"[["0%", 1e-3], ["60%", 1e-4], ["60%", 0.0]]"#;
+        for same in [r#"[["0%", 1e-3], ["100%", 0.0]]"#, jump, "[[0, 1e-3], [500, 0.0]]"] {
+            let [short, long] = runs(same);
+            assert!(short.is_same(&long), "{same}");
+        }
+        let other = runs("[[0, 1e-3], [400, 0.0]]");
+        assert!(runs("[[0, 1e-3], [500, 0.0]]").iter().all(|one| !one.is_same(&other[0])));
     }
 
     #[test]
