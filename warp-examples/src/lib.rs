@@ -8,6 +8,8 @@ mod cli;
 pub mod commands;
 pub mod defaults;
 pub mod output;
+#[doc(hidden)]
+pub mod parsers;
 pub mod pathway;
 pub mod pool_file;
 pub mod records;

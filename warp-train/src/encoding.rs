@@ -77,9 +77,11 @@ pub(crate) fn encode(tensors: &[NamedTensor], statistics: &[Statistic]) -> Resul
     serialize(views, None).map_err(|e| Error::Invalid(e.to_string()))
 }
 
-pub(crate) fn decode(
-    bytes: &[u8],
-) -> std::result::Result<(Vec<NamedTensor>, Vec<Statistic>), String> {
+/// The tensors and statistics in a checkpoint's file.
+///
+/// # Errors
+/// What is damaged, in a sentence.
+pub fn decode(bytes: &[u8]) -> std::result::Result<(Vec<NamedTensor>, Vec<Statistic>), String> {
     let tensors = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
     let (mut f32s, mut f64s) = (Vec::new(), Vec::new());
     for (name, view) in tensors.tensors() {

@@ -41,6 +41,8 @@ pub use checkpoint::Checkpoint;
 pub use config::{
     ActionDistribution, Algorithm, Init, LogStd, PolicyConfig, RunConfig, TrainConfig,
 };
+#[doc(hidden)]
+pub use encoding::decode;
 pub use error::{Error, Result};
 pub use learner::Learner;
 pub use policy_error::PolicyError;

@@ -6,6 +6,8 @@ pub mod bench;
 pub mod bundle;
 pub mod ci;
 pub mod curves;
+pub mod deny;
+pub mod fuzz;
 pub mod models;
 pub mod tidy;
 pub mod workspace;

@@ -1,7 +1,7 @@
 //! `cargo xtask COMMAND`: picks the command, prints its error, sets the exit code.
 use std::process::ExitCode;
 
-use xtask::{bench, bundle, ci, curves, models, tidy};
+use xtask::{bench, bundle, ci, curves, deny, fuzz, models, tidy};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
@@ -9,6 +9,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   ci [CRATE]...  build, test and document each library crate alone, per feature, and package them
   miri           run the tests of unsafe code under nightly's Miri, if it is installed
   loom           try every order in which threads can hand over a job
+  fuzz [SECONDS] [TARGET]...
+                 look for bytes that break a parser, with nightly's cargo-fuzz
+  deny           licences, sources and known vulnerabilities of what is depended on
   bench [N]      measure the table of docs/benchmarks.md in N rounds (5) with the release binary
   curves DIR...  training tables and learning curves of docs from a bundle's report/curves
   bundle [--out DIR] [--golden DIR] [--data DIR]
@@ -25,6 +28,8 @@ fn main() -> ExitCode {
         "ci" => ci::run(rest),
         "miri" => models::miri(),
         "loom" => models::loom(),
+        "fuzz" => fuzz::run(rest),
+        "deny" => deny::run(),
         "bench" => bench::run(rest),
         "curves" => curves::run(rest),
         "bundle" => bundle::run(rest),
