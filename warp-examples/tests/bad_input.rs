@@ -214,6 +214,27 @@ fn what_is_no_file_is_refused_before_it_is_read() {
             refused(&folder, &args, words);
         }
     }
+    // The files of a run, which may be another's.
+    folder.train(&["--steps", "128", "--out", "run"]);
+    let step = "checkpoints/000000000128";
+    for (file, commands) in [
+        ("config.toml", &[&["eval", "run"][..], &["train", "--resume", "run"]][..]),
+        ("metrics.jsonl", &[&["plot", "run", "-o", "x.png"], &["train", "--resume", "run"]]),
+        (&format!("{step}/manifest.json"), &[&["eval", "run"], &["train", "--resume", "run"]]),
+        (&format!("{step}/weights.safetensors"), &[&["eval", "run"]]),
+    ] {
+        let (path, aside) = (folder.path(&format!("run/{file}")), folder.path("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        for (name, words) in [("pipe.npz", "a pipe, not a file"), ("zero.npz", "a device, not")] {
+            std::os::unix::fs::symlink(folder.path(name), &path).unwrap();
+            for args in commands {
+                refused(&folder, args, words);
+            }
+            std::fs::remove_file(&path).unwrap();
+        }
+        std::fs::rename(&aside, &path).unwrap();
+    }
+    folder.done(&["eval", "run", "--episodes", "2"]);
 }
 
 /// The limit of a shell is a limit of memory, too.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use warp_data::file;
 
 /// What the file is called.
 pub const METRICS: &str = "metrics.jsonl";
@@ -35,7 +36,7 @@ pub struct Line<'a> {
 /// # Errors
 /// A file that can't be read.
 pub fn each_line(path: &Path, mut look: impl FnMut(&Line<'_>)) -> std::io::Result<()> {
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(path)?);
+    let mut reader = BufReader::with_capacity(1 << 16, file::open(path)?);
     let (mut bytes, mut start) = (Vec::new(), 0);
     for number in 1.. {
         bytes.clear();
@@ -88,10 +89,11 @@ impl Journal {
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(METRICS);
         let failed = |e| Error::file("cannot write", &path, e);
-        let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
-        if !file.metadata().map_err(failed)?.is_file() {
-            return Err(Error::file("cannot write", &path, "it is no regular file"));
+        // Before it is opened: a pipe would be waited for.
+        if path.exists() {
+            file::open(&path).map_err(failed)?;
         }
+        let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(Self { path, file }),
             Err(TryLockError::WouldBlock) => {
@@ -152,7 +154,7 @@ impl Journal {
     fn set_aside(&mut self, end: u64) -> Result<()> {
         let other = self.path.with_file_name(SUPERSEDED);
         let copy = || {
-            let mut from = File::open(&self.path)?;
+            let mut from = file::open(&self.path)?;
             from.seek(SeekFrom::Start(end))?;
             let mut to = File::options().create(true).append(true).open(&other)?;
             std::io::copy(&mut from, &mut to)?;

@@ -6,10 +6,10 @@ use super::history::{Axis, Keys, Points};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use warp_core::toml::Table;
+use warp_data::file;
 use warp_train::TrainConfig;
 use warp_train::fleet::{Fleet, Listed};
 
@@ -37,7 +37,7 @@ pub fn read(folder: &Path, axis: Axis, figures: &[Keys<'_>]) -> Result<(RunSerie
     };
     let path = folder.join("metrics.jsonl");
     let about = || format!("cannot read a fleet's \"{}\"", path.display());
-    let mut file = File::open(&path).with_context(about)?;
+    let mut file = file::open(&path).with_context(about)?;
     let (mut runs, mut last) = (RunSeries::new(), Value::Null);
     let mut begun = Vec::new();
     loop {
