@@ -32,15 +32,18 @@ pub enum Outcome {
     Done,
     /// A comparison failed.
     Failed,
-    /// Ctrl-C; the work so far is saved.
-    Interrupted,
+    /// A signal asked to stop (Ctrl-C, `kill`, the end of the terminal); the work so far is saved.
+    Interrupted {
+        /// Its number.
+        signal: u8,
+    },
 }
 
 /// Runs the command line of this process over `registry`: give it your own environments, and they
 /// have every command.
 ///
 /// The exit code is 0 when all went well, 1 when a comparison failed or a run broke, 2 for what the
-/// user can put right, and 130 after Ctrl-C.
+/// user can put right, and 128 and the signal's number (130 after Ctrl-C) for what a signal stopped.
 #[must_use]
 pub fn run(registry: Registry) -> ExitCode {
     let cli = match usage::parse(&registry) {
@@ -50,7 +53,7 @@ pub fn run(registry: Registry) -> ExitCode {
     match cli.command.execute(&registry) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Failed) => ExitCode::from(1),
-        Ok(Outcome::Interrupted) => ExitCode::from(130),
+        Ok(Outcome::Interrupted { signal }) => ExitCode::from(128_u8.saturating_add(signal)),
         Err(error) => {
             // One line, whatever the names in it hold.
             output::tell(&format!("error: {}", output::one_line(&format!("{error:#}"))));

@@ -2,8 +2,10 @@
 //!
 //! `<12-digit step>/{weights,optimizer,state}.safetensors` and `manifest.json`, which holds a digest
 //! of each file and of itself. Nothing in them depends on the clock, a path or a random order: same run, same
-//! bytes. A folder is written under another name and renamed when it is complete.
+//! bytes. A folder is written under another name and renamed when it is complete, and renamed again before it is
+//! deleted. What holds a number that is not finite is neither saved nor opened.
 
+use crate::durable;
 use crate::encoding::{decode, dtype, encode, env_arrays};
 use crate::error::{Error, Result};
 use crate::learner::LearnerState;
@@ -87,13 +89,14 @@ pub struct Counters {
 /// Writes a checkpoint into `folder` (the run's `checkpoints`) and returns its path.
 ///
 /// # Errors
-/// A folder that can't be written.
+/// A learner that diverged, of which nothing is written; a folder that can't be written.
 pub fn save(
     folder: &Path,
     counters: &Counters,
     learner: &LearnerState,
     envs: &dyn VecEnv,
 ) -> Result<PathBuf> {
+    learner.check_finite().map_err(|reason| Error::diverged(counters.env_steps, reason))?;
     let state = env_arrays(envs);
     let state: Vec<_> = state.iter().map(|(name, view)| (name.as_str(), view)).collect();
     let contents = [
@@ -113,23 +116,23 @@ pub fn save(
         files: contents.iter().map(|(name, bytes)| ((*name).into(), digest(bytes))).collect(),
         digest: String::new(),
     };
-    let manifest = manifest.sealed().map_err(broken(counters))?;
     let target = folder.join(format!("{:012}", counters.env_steps));
-    let partial = folder.join(format!(".{:012}.partial", counters.env_steps));
-    let remove = |path: &Path| match std::fs::remove_dir_all(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::file("cannot replace", path, e))
-        }
-        _ => Ok(()),
-    };
-    remove(&partial)?;
+    let manifest = manifest.sealed().map_err(broken(counters))?;
+    let same = |found: Checkpoint| found.manifest.sealed().is_ok_and(|text| text == manifest);
+    if Checkpoint::open(&target).is_ok_and(same) {
+        // To replace it by itself would leave a moment without it.
+        return Ok(target);
+    }
+    let partial = durable::partial(&target);
+    durable::delete(&partial)?;
     std::fs::create_dir_all(&partial).map_err(|e| Error::file("cannot create", &partial, e))?;
     for (name, bytes) in &contents {
-        write_synced(&partial.join(name), bytes)?;
+        durable::write_synced(&partial.join(name), bytes)?;
     }
-    write_synced(&partial.join(MANIFEST), manifest.as_bytes())?;
-    remove(&target)?;
-    std::fs::rename(&partial, &target).map_err(|e| Error::file("cannot create", &target, e))?;
+    durable::write_synced(&partial.join(MANIFEST), manifest.as_bytes())?;
+    durable::sync_folder(&partial)?;
+    durable::remove_folder(&target)?;
+    durable::rename(&partial, &target)?;
     Ok(target)
 }
 
@@ -141,20 +144,13 @@ pub fn save(
 /// # Errors
 /// A folder that can't be deleted.
 pub fn prune(folder: &Path, keep: usize, is_regular: impl Fn(u64) -> bool) -> Result<()> {
-    let remove = |path: &Path| {
-        std::fs::remove_dir_all(path).map_err(|e| Error::file("cannot delete", path, e))
-    };
-    for entry in entries(folder)? {
-        if entry.file_name().is_some_and(|n| n.to_string_lossy().ends_with(".partial")) {
-            remove(&entry)?;
-        }
-    }
+    durable::sweep(folder)?;
     let all = list(folder)?;
     let mut older = all.iter().rev().skip(1);
     let mut kept = 1;
     older.try_for_each(|(step, path)| {
         kept += usize::from(is_regular(*step));
-        if is_regular(*step) && kept <= keep { Ok(()) } else { remove(path) }
+        if is_regular(*step) && kept <= keep { Ok(()) } else { durable::remove_folder(path) }
     })
 }
 
@@ -191,6 +187,21 @@ impl Checkpoint {
             Some((_, path)) => Self::open(&path),
             None => Err(Error::file("cannot open a checkpoint in", folder, "there is none")),
         }
+    }
+
+    /// Reads and verifies the checkpoint of `step` in `folder`.
+    ///
+    /// # Errors
+    /// There is none, or it is damaged.
+    pub fn at(folder: &Path, step: u64) -> Result<Self> {
+        let all = list(folder)?;
+        if let Some((_, path)) = all.iter().find(|(at, _)| *at == step) {
+            return Self::open(path);
+        }
+        let steps: Vec<String> = all.iter().map(|(at, _)| at.to_string()).collect();
+        let steps = if steps.is_empty() { "none".into() } else { steps.join(", ") };
+        let reason = format!("there is none of step {step}; those that are there: {steps}");
+        Err(Error::file("cannot open a checkpoint in", folder, reason))
     }
 
     /// Reads and verifies the checkpoint `path`, all files first.
@@ -234,6 +245,7 @@ impl Checkpoint {
             statistics,
             optimizer_steps: manifest.optimizer_steps.clone().into_iter().collect(),
         };
+        learner.check_finite().map_err(|reason| Error::damaged(path, reason))?;
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
         if name != Some(format!("{:012}", manifest.env_steps)) {
             let reason = format!("its manifest is of step {}", manifest.env_steps);
@@ -289,17 +301,64 @@ fn broken<E: std::fmt::Display>(counters: &Counters) -> impl FnOnce(E) -> Error 
 }
 
 /// SHA-256 in hexadecimal.
-fn digest(bytes: &[u8]) -> String {
+pub(crate) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes a file and makes sure that it is on the disk before it is relied upon.
-pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
-    use std::io::Write;
-    let write = || {
-        let mut file = std::fs::File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|e| Error::file("cannot write", path, e))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::burn::NamedTensor;
+    use crate::normalise::Statistic;
+
+    /// A checkpoint whose digests fit, with these weights, moments and statistics.
+    fn written(folder: &Path, [weight, moment, mean]: [f64; 3]) -> PathBuf {
+        let tensor = |x: f64| {
+            [NamedTensor {
+                name: "a.actor.0.bias".into(),
+                shape: vec![2],
+                data: vec![1.0, x as f32],
+            }]
+        };
+        let statistic = Statistic { name: "a.obs_mean".into(), shape: vec![1], data: vec![mean] };
+        let path = folder.join("000000000007");
+        std::fs::create_dir_all(&path).unwrap();
+        let contents = [
+            (WEIGHTS, encode(&tensor(weight), &[statistic]).unwrap()),
+            (OPTIMIZER, encode(&tensor(moment), &[]).unwrap()),
+            (STATE, encode(&[], &[]).unwrap()),
+        ];
+        let manifest = Manifest {
+            format: FORMAT,
+            version: "0".into(),
+            env_id: "none".into(),
+            seed: 0,
+            iteration: 1,
+            env_steps: 7,
+            run_step: 1,
+            optimizer_steps: BTreeMap::new(),
+            files: contents.iter().map(|(name, bytes)| ((*name).into(), digest(bytes))).collect(),
+            digest: String::new(),
+        };
+        for (name, bytes) in &contents {
+            std::fs::write(path.join(name), bytes).unwrap();
+        }
+        std::fs::write(path.join(MANIFEST), manifest.sealed().unwrap()).unwrap();
+        path
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_not_opened() {
+        let folder = std::env::temp_dir().join(format!("warp-finite-{}", std::process::id()));
+        Checkpoint::open(&written(&folder, [0.5, 0.0, -3.0])).unwrap();
+        for (numbers, words) in [
+            ([f64::NAN, 0.0, 0.0], "\"a.actor.0.bias\" holds NaN as its element 1"),
+            ([0.0, f64::INFINITY, 0.0], "holds inf"),
+            ([0.0, 0.0, f64::NEG_INFINITY], "\"a.obs_mean\" holds -inf as its element 0"),
+        ] {
+            let error = Checkpoint::open(&written(&folder, numbers)).unwrap_err();
+            assert!(error.is_users() && error.to_string().contains(words), "{error}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -74,6 +74,11 @@ impl Error {
         Error::Damaged { path: path.display().to_string(), reason: reason.into() }
     }
 
+    /// An [`Error::Broken`] by numbers that are not finite.
+    pub fn diverged(step: u64, reason: impl std::fmt::Display) -> Self {
+        Error::Broken { step, reason: format!("the policy diverged: {reason}") }
+    }
+
     /// Whether the user can put it right.
     #[must_use]
     pub fn is_users(&self) -> bool {

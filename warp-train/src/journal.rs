@@ -1,6 +1,7 @@
 //! `metrics.jsonl`: lines are appended and never changed. Whoever appends holds the file's lock, which
 //! the system takes back when the process ends, however it ends.
 
+use crate::durable;
 use crate::error::{Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -79,6 +80,8 @@ pub(crate) struct Mean {
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
+    /// What was at `path` before it was replaced: still locked, for those who wait for it.
+    replaced: Vec<File>,
 }
 
 impl Journal {
@@ -95,7 +98,7 @@ impl Journal {
         }
         let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { path, file }),
+            Ok(()) => Ok(Self { path, file, replaced: Vec::new() }),
             Err(TryLockError::WouldBlock) => {
                 let reason = "another process is at work in this folder";
                 Err(Error::file("cannot lock", &path, reason))
@@ -106,7 +109,32 @@ impl Journal {
 
     /// The same file after its folder was given another name.
     pub(crate) fn moved_to(self, folder: &Path) -> Self {
-        Self { path: folder.join(METRICS), file: self.file }
+        Self { path: folder.join(METRICS), ..self }
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts another file in the place of this one, locked before it is there; `write` fills it.
+    pub(crate) fn replace(
+        &mut self,
+        write: impl FnOnce(&mut File) -> std::io::Result<()>,
+    ) -> Result<()> {
+        let partial = durable::partial(&self.path);
+        durable::delete(&partial)?;
+        let fill = || -> std::io::Result<File> {
+            let mut file = File::options().create_new(true).append(true).open(&partial)?;
+            file.lock()?;
+            write(&mut file)?;
+            file.sync_all()?;
+            Ok(file)
+        };
+        let file = fill().map_err(|e| Error::file("cannot write", &partial, e))?;
+        durable::rename(&partial, &self.path)?;
+        self.replaced.push(std::mem::replace(&mut self.file, file));
+        Ok(())
     }
 
     /// Appends whole lines, each with its line break.

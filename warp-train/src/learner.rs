@@ -53,6 +53,28 @@ impl LearnerState {
         self.statistics.extend(statistics.into_iter().map(under));
     }
 
+    /// Checks that all weights, moments and statistics are finite. That a policy still acts says nothing:
+    /// relu turns what is not a number into 0.
+    ///
+    /// # Errors
+    /// The first number that is not, in words.
+    pub fn check_finite(&self) -> std::result::Result<(), String> {
+        let wrong = |name: &str, at: usize, x: f64| {
+            Err(format!("tensor \"{name}\" holds {x} as its element {at}"))
+        };
+        for NamedTensor { name, data, .. } in self.weights.iter().chain(&self.optimizer) {
+            if let Some(at) = data.iter().position(|x| !x.is_finite()) {
+                return wrong(name, at, data[at].into());
+            }
+        }
+        for Statistic { name, data, .. } in &self.statistics {
+            if let Some(at) = data.iter().position(|x| !x.is_finite()) {
+                return wrong(name, at, data[at]);
+            }
+        }
+        Ok(())
+    }
+
     /// The statistics of a policy, without its name.
     #[must_use]
     pub fn statistics_of_policy(&self, policy: &str) -> Vec<Statistic> {

@@ -4,12 +4,14 @@
 pub mod a2c;
 pub mod actions;
 pub mod adam;
+mod aside;
 pub mod batch;
 pub mod begin;
 pub mod burn;
 pub mod checkpoint;
 mod choices;
 pub mod config;
+mod durable;
 mod encoding;
 pub mod error;
 pub mod evaluate;

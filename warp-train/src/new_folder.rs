@@ -1,11 +1,10 @@
 //! The folder of a new run or fleet: made under another name and renamed when it is complete, so that
 //! a process that is killed at any moment leaves none that is half made.
 
+use crate::durable;
 use crate::error::{Error, Result};
 use crate::journal::{Journal, METRICS};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What is complete and on its way into a folder that was there before.
@@ -25,16 +24,15 @@ pub(crate) fn create(target: &Path, build: impl FnOnce(&Path) -> Result<()>) -> 
     let journal = Journal::open(&staging)?;
     clear(&staging).map_err(failed)?;
     let publish = || {
-        sync_folder(&staging)?;
+        durable::sync_folder(&staging)?;
         if !is_there {
-            std::fs::rename(&staging, target)?;
-            return sync_folder(parent(target));
+            return durable::rename(&staging, target);
         }
         let ready = target.join(READY);
-        std::fs::rename(&staging, &ready)?;
+        durable::rename(&staging, &ready)?;
         move_parts(&ready, target)
     };
-    match build(&staging).and_then(|()| publish().map_err(failed)) {
+    match build(&staging).and_then(|()| publish()) {
         Ok(()) => Ok(journal.moved_to(target)),
         Err(error) => {
             let _ = std::fs::remove_dir_all(&staging);
@@ -55,20 +53,20 @@ pub(crate) fn settle(folder: &Path) -> Result<()> {
     }
     // Moved last, and with it the lock.
     let _lock = ready.join(METRICS).exists().then(|| Journal::open(&ready)).transpose()?;
-    move_parts(&ready, folder).map_err(|e| Error::file("cannot create", folder, e))
+    move_parts(&ready, folder)
 }
 
-fn move_parts(from: &Path, to: &Path) -> std::io::Result<()> {
+fn move_parts(from: &Path, to: &Path) -> Result<()> {
+    let unreadable = |e| Error::file("cannot read", from, e);
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(from)? {
-        names.push(entry?.file_name());
+    for entry in std::fs::read_dir(from).map_err(unreadable)? {
+        names.push(entry.map_err(unreadable)?.file_name());
     }
     names.sort_by_key(|name| name == METRICS);
     for name in names {
-        std::fs::rename(from.join(&name), to.join(&name))?;
+        durable::rename(&from.join(&name), &to.join(&name))?;
     }
-    std::fs::remove_dir(from)?;
-    sync_folder(to)
+    durable::delete(from)
 }
 
 /// Where a folder that is not there yet is made.
@@ -93,20 +91,6 @@ fn clear(staging: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Makes sure that the names in a folder are on the disk, where the system can do that.
-fn sync_folder(folder: &Path) -> std::io::Result<()> {
-    match File::open(folder).and_then(|folder| folder.sync_all()) {
-        Err(e) if !matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
-            Err(e)
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

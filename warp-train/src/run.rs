@@ -2,7 +2,10 @@
 //!
 //! One process at a time trains in it: it holds the lock of `metrics.jsonl`.
 
+use crate::aside::set_aside;
 use crate::checkpoint::{self, Checkpoint};
+use crate::config::TrainConfig;
+use crate::durable::{self, write_whole};
 use crate::error::{Error, Result};
 use crate::journal::{Journal, METRICS};
 use crate::metrics::{IterationMetrics, RecentReturns, StepRates};
@@ -137,21 +140,28 @@ impl Run {
         Ok(Locked { folder: folder.into(), journal: Journal::open(folder)? })
     }
 
-    /// Goes on with a run from `checkpoint`; what it logged after that is set aside ([`Self::notes`]).
+    /// Goes on with a run from `checkpoint`. Later checkpoints are set aside with a copy of all records, and
+    /// what was logged after it too ([`Self::notes`]).
     ///
     /// # Errors
     /// Metrics of which it is not clear which are later, or a folder that can't be written.
     pub fn reopen(mut locked: Locked, config_toml: &str, checkpoint: &Checkpoint) -> Result<Self> {
+        let step = checkpoint.manifest.env_steps;
+        durable::sweep(&locked.folder)?;
+        let aside = set_aside(&locked.folder, step)?.map(|aside| {
+            let aside = aside.display();
+            format!("what the run did after step {step} is kept as a run of its own in {aside}")
+        });
         // Mean returns and seconds go on where the run was interrupted.
         let (mut recent, mut before) = (RecentReturns::default(), 0.0);
-        let notes = locked.journal.go_on_after(checkpoint.manifest.env_steps, |line| {
+        let logged = locked.journal.go_on_after(step, |line| {
             let groups = line.group_return.iter().map(|(group, spread)| (group, spread.mean));
             recent.add(line.episodes, line.episode_return.as_ref().map(|s| s.mean), groups);
             before = line.seconds.unwrap_or(before);
         })?;
         write_whole(&locked.folder.join("config.toml"), config_toml)?;
-        let first_step = checkpoint.manifest.env_steps;
-        Ok(Self { first_step, before, logged: before, recent, notes, ..Self::open(locked) })
+        let notes = aside.into_iter().chain(logged).collect();
+        Ok(Self { first_step: step, before, logged: before, recent, notes, ..Self::open(locked) })
     }
 
     fn open(locked: Locked) -> Self {
@@ -168,7 +178,7 @@ impl Run {
         }
     }
 
-    /// What became of the metrics when the run was reopened, a sentence each; mostly none.
+    /// What became of checkpoints and metrics when the run was reopened, a sentence each; mostly none.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -243,16 +253,24 @@ impl Run {
     /// Writes a checkpoint and deletes the oldest ones.
     ///
     /// # Errors
-    /// A folder that can't be written.
+    /// A learner that diverged: the checkpoints stay as they are. A folder that can't be written.
     pub fn checkpoint(&self, trainer: &Trainer) -> Result<PathBuf> {
         let folder = Self::checkpoints(&self.folder);
         // What led to a checkpoint is never missing beside it.
         self.journal.sync()?;
         let path = save(&folder, trainer)?;
-        let config = trainer.config();
-        let is_regular = |step: u64| config.is_checkpoint_step(step);
-        checkpoint::prune(&folder, config.run.keep_checkpoints, is_regular)?;
+        self.prune(trainer.config())?;
         Ok(path)
+    }
+
+    /// Deletes the oldest checkpoints, and what a process that was killed on the way left of them.
+    ///
+    /// # Errors
+    /// A folder that can't be written.
+    pub fn prune(&self, config: &TrainConfig) -> Result<()> {
+        let is_regular = |step: u64| config.is_checkpoint_step(step);
+        let folder = Self::checkpoints(&self.folder);
+        checkpoint::prune(&folder, config.run.keep_checkpoints, is_regular)
     }
 
     /// Writes `summary.json`.
@@ -289,11 +307,4 @@ impl Run {
 fn save(folder: &Path, trainer: &Trainer) -> Result<PathBuf> {
     let state = trainer.learner().state();
     checkpoint::save(folder, &trainer.counters(), &state, trainer.envs())
-}
-
-/// Writes a file under another name and renames it, so that it is never seen half-written.
-pub(crate) fn write_whole(path: &Path, text: &str) -> Result<()> {
-    let partial = path.with_extension("partial");
-    checkpoint::write_synced(&partial, text.as_bytes())?;
-    std::fs::rename(&partial, path).map_err(|e| Error::file("cannot write", path, e))
 }

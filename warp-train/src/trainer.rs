@@ -264,7 +264,7 @@ impl Trainer {
 /// A policy's error as the run's.
 fn diverged(error: Error, step: u64) -> Error {
     match error {
-        Error::Sample(e) => Error::Broken { step, reason: format!("the policy diverged: {e}") },
+        Error::Sample(e) => Error::diverged(step, e),
         Error::Policy { policy, source } => {
             Error::Broken { step, reason: format!("policy \"{policy}\": {source}") }
         }

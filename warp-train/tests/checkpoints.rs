@@ -132,6 +132,38 @@ fn a_half_written_checkpoint_is_neither_used_nor_kept() {
     assert!(!partial.exists() && !first.exists() && second.exists());
 }
 
+#[test]
+fn a_learner_that_diverged_is_not_saved_and_the_last_good_checkpoint_stays() {
+    let folder = Folder::new("diverged");
+    let config = config(CARTPOLE, "num_envs = 4\nnorm_obs = true", "");
+    for learner in [0, 1] {
+        let learner: Box<dyn Learner> = match learner {
+            0 => Box::new(BurnLearner::new(&config, 1).unwrap()),
+            _ => Box::new(warp_train::native::NativeLearner::new(&config, 1).unwrap()),
+        };
+        let registry = warp_envs::registry();
+        let mut run = Trainer::new(config.clone(), &registry, learner, 1).unwrap();
+        iterate(&mut run, 1);
+        let good = saved(folder.path(), &run, &run.learner().state());
+        iterate(&mut run, 1);
+        let state = run.learner().state();
+        for part in 0..3 {
+            let mut bad = state.clone();
+            match part {
+                0 => bad.weights[1].data[0] = f32::NAN,
+                1 => bad.optimizer[0].data[2] = f32::INFINITY,
+                _ => bad.statistics[1].data[1] = f64::NAN,
+            }
+            let refused = checkpoint::save(folder.path(), &run.counters(), &bad, run.envs());
+            let error = refused.unwrap_err();
+            assert!(matches!(error, Error::Broken { .. }), "{error:?}");
+            assert!(error.to_string().contains("the policy diverged: tensor "), "{error}");
+            assert_eq!(Checkpoint::newest(folder.path()).unwrap().path, good);
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
+}
+
 /// Saves a run's state after `change`, opens it (its digests fit) and expects a learner to refuse it.
 fn learner_refuses(change: impl FnOnce(&mut LearnerState), words: &str) {
     let folder = Folder::new(&words.replace(|c: char| !c.is_ascii_alphanumeric(), "-"));

@@ -7,6 +7,7 @@ pub mod bundle;
 pub mod ci;
 pub mod curves;
 pub mod deny;
+pub mod faults;
 pub mod fuzz;
 pub mod models;
 pub mod tidy;

@@ -1,7 +1,7 @@
 //! `cargo xtask COMMAND`: picks the command, prints its error, sets the exit code.
 use std::process::ExitCode;
 
-use xtask::{bench, bundle, ci, curves, deny, fuzz, models, tidy};
+use xtask::{bench, bundle, ci, curves, deny, faults, fuzz, models, tidy};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
@@ -12,6 +12,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   fuzz [SECONDS] [TARGET]...
                  look for bytes that break a parser, with nightly's cargo-fuzz
   deny           licences, sources and known vulnerabilities of what is depended on
+  faults         let every write, fsync, rename and unlink of small runs fail or kill them; nightly
   bench [N]      measure the table of docs/benchmarks.md in N rounds (5) with the release binary
   curves DIR...  training tables and learning curves of docs from a bundle's report/curves
   bundle [--out DIR] [--golden DIR] [--data DIR]
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         "loom" => models::loom(),
         "fuzz" => fuzz::run(rest),
         "deny" => deny::run(),
+        "faults" => faults::run(),
         "bench" => bench::run(rest),
         "curves" => curves::run(rest),
         "bundle" => bundle::run(rest),

@@ -1,6 +1,7 @@
 //! `warp train --seeds A..B --sweep KEY=A,B,C`: many runs at once.
 
 use super::progress::{Progress, short};
+use super::stop::Stop;
 use super::train::TrainArgs;
 use super::{Device, learner_on, notes, say, tell, thread_count};
 use crate::basis::Basis;
@@ -8,69 +9,59 @@ use crate::records::fleet::{draw, label};
 use crate::{Outcome, settings};
 use anyhow::{Context, Result, bail};
 use std::ops::{ControlFlow, Range};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warp_core::toml::{Table, Value};
 use warp_func::Registry;
 use warp_train::fleet::{
-    Fleet, FleetLearner, FleetRun, FleetSummary, GroupedReturns, Listed, Returns, ThreadFleet,
-    check_sweepable, launches,
+    Fleet, FleetEvent, FleetLearner, FleetRun, FleetSummary, GroupedReturns, Listed, Returns,
+    ThreadFleet, check_sweepable, launches,
 };
-use warp_train::{TrainConfig, half};
+use warp_train::{Run, TrainConfig, half};
 
 /// Runs in one fleet, at most: what their numbers in file names have room for.
 const MAX_RUNS: usize = 100_000;
 
 /// Whether a fleet is asked for.
 pub(super) fn is_asked_for(args: &TrainArgs) -> bool {
-    args.seeds.is_some() || !args.sweep.is_empty()
+    let resumed = args.resume.as_deref().is_some_and(Fleet::is_in);
+    resumed || args.seeds.is_some() || !args.sweep.is_empty()
 }
 
-/// Trains a fleet.
+/// Trains a fleet, or completes the one that is to be resumed.
 pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
-    let (runs, bases) = plan(args, registry)?;
+    let (runs, bases) = match &args.resume {
+        Some(folder) => (planned(folder, args, registry)?, Vec::new()),
+        None => plan(args, registry)?,
+    };
+    if let Some(folder) = args.resume.as_deref().filter(|folder| Fleet::is_complete(folder)) {
+        say(&format!("all runs of the fleet in {} have ended", folder.display()))?;
+        return Ok(Outcome::Done);
+    }
     let first = &runs.first().context("a fleet has at least one run")?.config;
     let entry = registry.get(&first.run.env_id)?;
     let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
-    let launches = launches(&runs);
     let on_device = device.registry(registry);
     let mut learner = learner(args, first, &device, &on_device)?;
-    super::train::tell_notice(entry);
-    let folder = args.out.clone().unwrap_or_else(|| free_folder(first));
     if !why.is_empty() {
         tell(&why);
     }
     if device.precision(&learner.backend(), first) == "fp16" {
         half::by_bounds(first).iter().for_each(|warning| tell(&format!("warning: {warning}")));
     }
-    let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs)?;
-    let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
-    notes::tell(bases.iter().map(ToString::to_string).chain(of_runs));
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // A handler that is there already (the command run twice in one process) serves as well.
-    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
-    let steps = |run: &FleetRun| run.config.end_after(0);
-    let all_steps = runs.iter().map(steps).fold(0, u64::saturating_add);
-    let watcher = Watcher::new(all_steps, runs.len());
-    for launch in &launches {
-        let runs: Vec<FleetRun> = launch.iter().map(|at| runs[*at].clone()).collect();
-        learner.launch(&runs, &|run, event| {
-            fleet.take(run, event)?;
-            watcher.look(&fleet);
-            if stop.load(Ordering::Relaxed) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
-        if stop.load(Ordering::Relaxed) {
-            break;
+    let (folder, fleet) = match &args.resume {
+        Some(folder) => (folder.clone(), Fleet::reopen(folder, &runs)?),
+        None => {
+            super::train::tell_notice(entry);
+            let folder = args.out.clone().unwrap_or_else(|| free_folder(first));
+            let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs)?;
+            let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
+            notes::tell(bases.iter().map(ToString::to_string).chain(of_runs));
+            (folder, fleet)
         }
-    }
-    watcher.finish();
+    };
+    let stop = Stop::listen()?;
+    let launches = work(&runs, &fleet, &mut *learner, &stop)?;
     if let Some(notice) = device.compile_notice() {
         tell(&notice);
     }
@@ -79,18 +70,66 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         algorithm: first.algorithm(),
         device: device.name().into(),
         backend: learner.backend(),
-        launches: launches.len(),
+        launches,
         ..FleetSummary::default()
     };
     let summary = fleet.finish(about)?;
     draw(&folder, first)?;
-    report(&summary, &folder)?;
+    let told = report(&summary, &folder);
     let complete = summary.n_finished + summary.n_broken == summary.n_runs;
-    Ok(match (complete, summary.n_finished) {
-        (false, _) => Outcome::Interrupted,
-        (true, 0) => Outcome::Failed,
-        _ => Outcome::Done,
-    })
+    match stop.asked_by() {
+        // The terminal may be gone.
+        Some(signal) if !complete => Ok(Outcome::Interrupted { signal }),
+        _ if complete && summary.n_finished > 0 => told.map(|()| Outcome::Done),
+        _ => told.map(|()| Outcome::Failed),
+    }
+}
+
+/// Trains the runs that have not ended, launch by launch, until all have or `stop` is asked. Returns how many
+/// launches there are.
+fn work(
+    runs: &[FleetRun],
+    fleet: &Fleet,
+    learner: &mut dyn FleetLearner,
+    stop: &Stop,
+) -> Result<usize> {
+    let left: Vec<FleetRun> =
+        runs.iter().filter(|run| !fleet.has_ended(run.number)).cloned().collect();
+    let done = fleet.progress().0;
+    let steps = left.iter().map(|run| run.config.end_after(0));
+    let watcher = Watcher::new(done, steps.fold(done, u64::saturating_add), runs.len());
+    let launches = launches(&left);
+    for launch in &launches {
+        let runs: Vec<FleetRun> = launch.iter().map(|at| left[*at].clone()).collect();
+        learner.launch(&runs, &|run, event| {
+            // A run at its end is kept, whoever asks.
+            let goes_on = matches!(event, FleetEvent::Finished(_)) || !stop.is_asked();
+            fleet.take(run, event)?;
+            watcher.look(fleet);
+            if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        if stop.is_asked() {
+            break;
+        }
+    }
+    watcher.finish();
+    Ok(launches.len())
+}
+
+/// All runs of the fleet in `folder`, as they were planned.
+fn planned(folder: &Path, args: &TrainArgs, registry: &Registry) -> Result<Vec<FleetRun>> {
+    if let Some(steps) = args.steps {
+        bail!("--steps {steps}: the runs of a fleet are as long as they were planned");
+    }
+    if let Some(set) = args.set.first() {
+        bail!("--set {set}: the runs of a fleet are as they were planned");
+    }
+    let shared = settings::parse(&Run::config(folder)?)?;
+    let run = |listed: Listed| {
+        let config = config_of(&shared, &listed, registry)?;
+        Ok(FleetRun { number: listed.run, swept: listed.swept.into_iter().collect(), config })
+    };
+    Fleet::list(folder)?.into_iter().map(run).collect()
 }
 
 /// All runs: every combination of swept values with every seed; and what the combinations stand on.
@@ -223,8 +262,8 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(total_steps: u64, n_runs: usize) -> Self {
-        let progress = std::sync::Mutex::new((Progress::new(0, total_steps), Instant::now()));
+    fn new(done: u64, total_steps: u64, n_runs: usize) -> Self {
+        let progress = std::sync::Mutex::new((Progress::new(done, total_steps), Instant::now()));
         Self { progress, n_runs }
     }
 
@@ -273,7 +312,7 @@ pub(super) fn resolve_listed(
     Ok(TrainConfig::resolve(&table, registry)?)
 }
 
-fn report(summary: &FleetSummary, folder: &std::path::Path) -> Result<()> {
+fn report(summary: &FleetSummary, folder: &Path) -> Result<()> {
     let FleetSummary { env, algorithm, n_runs, n_finished, n_broken, .. } = summary;
     let broken = if *n_broken > 0 { format!(", {n_broken} broke") } else { String::new() };
     say(&format!(
@@ -284,6 +323,14 @@ fn report(summary: &FleetSummary, folder: &std::path::Path) -> Result<()> {
         short(summary.env_steps_per_second),
         folder.display()
     ))?;
+    if n_finished + n_broken < *n_runs {
+        let left = n_runs - n_finished - n_broken;
+        let folder = folder.display();
+        say(&format!(
+            "stopped early: {left} runs are left, which --resume {folder} trains; those that were under way \
+             begin anew"
+        ))?;
+    }
     if let Some(run) = summary.runs.iter().find(|run| run.error.is_some()) {
         let error = run.error.as_deref().unwrap_or_default();
         say(&format!("the first that broke is run {} with seed {}: {error}", run.run, run.seed))?;

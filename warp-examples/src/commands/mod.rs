@@ -22,6 +22,7 @@ pub mod plot;
 mod progress;
 pub mod render;
 mod resumption;
+mod stop;
 pub mod train;
 pub mod watch;
 

@@ -2,6 +2,7 @@
 
 use super::halves::HalfWatch;
 use super::progress::{Progress, by_group, short};
+use super::stop::Stop;
 use super::{
     Device, fleet, learner_on, memory, notes, options, resumption, say, tell, thread_count,
 };
@@ -11,8 +12,6 @@ use crate::{Outcome, pool_file, settings};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use warp_func::{Entry, Registry};
 use warp_train::run::{Locked, Summary};
 use warp_train::{Checkpoint, Run, TrainConfig, Trainer};
@@ -23,9 +22,10 @@ pub struct TrainArgs {
     /// An environment's name, or a configuration file.
     #[arg(value_name = "ENV | FILE.toml | FILE.yaml", required_unless_present = "resume")]
     pub target: Option<String>,
-    /// Continue the run in this folder; environment and configuration come from it, and --set changes
-    /// what may change: the run's length, learning rates, coefficients and the like.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["target", "envs", "seed", "out"])]
+    /// Continue the run in this folder, from its newest checkpoint or that of a step; environment and
+    /// configuration come from it, and --set changes what may change: the run's length, learning rates,
+    /// coefficients and the like. Or complete the fleet there.
+    #[arg(long, value_name = "RUN[@STEP] | FLEET", conflicts_with_all = ["target", "envs", "seed", "out"])]
     pub resume: Option<PathBuf>,
     /// auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
@@ -80,17 +80,18 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if fleet::is_asked_for(args) {
         return fleet::train(args, registry);
     }
+    let from = args.resume.as_deref().map(Place::parse);
     // Before anything is read that another process might be about to change.
-    let locked = args.resume.as_deref().map(Run::lock).transpose()?;
-    let (config, basis) = match &args.resume {
-        Some(folder) => (resumption::configure(folder, args, registry)?, None),
+    let locked = from.as_ref().map(|from| Run::lock(&from.folder)).transpose()?;
+    let (config, basis) = match &from {
+        Some(from) => (resumption::configure(&from.folder, args, registry)?, None),
         None => configure(args, registry).map(|(config, basis)| (config, Some(basis)))?,
     };
     let entry = registry.get(&config.run.env_id)?;
     let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
     let (registry, place) = (&device.registry(registry), (&device, thread_count(args.threads)));
-    let (mut trainer, mut run) = match locked {
-        Some(locked) => resume(locked, config, args, registry, place)?,
+    let (mut trainer, mut run) = match from.zip(locked) {
+        Some((from, locked)) => resume(from.checkpoint()?, locked, config, args, registry, place)?,
         None => begin(config, args, registry, place)?,
     };
     if !why.is_empty() {
@@ -104,16 +105,63 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         tell(&notice);
     }
     let mut halves = HalfWatch::new(&device, &trainer);
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // A handler that is there already (the command run twice in one process) serves as well.
-    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    let stop = Stop::listen()?;
     let mut records = Records::open(run.folder(), &trainer, &Run::config(run.folder())?)?;
-    let finished = work(&mut trainer, (&mut run, &mut records, &mut halves), &stop)?;
+    let finished = work(&mut trainer, (&mut run, &mut records, &mut halves), &stop)
+        .map_err(|error| with_last_good(error, run.folder()))?;
     let summary = run.summarise(&trainer, device.name())?;
     curves::draw(run.folder(), trainer.config())?;
-    report(&summary, run.folder(), finished)?;
-    Ok(if finished { Outcome::Done } else { Outcome::Interrupted })
+    let told = report(&summary, run.folder(), finished);
+    match stop.asked_by() {
+        // The terminal may be gone.
+        Some(signal) if !finished => Ok(Outcome::Interrupted { signal }),
+        _ => told.map(|()| Outcome::Done),
+    }
+}
+
+/// A run, and the step from which it goes on if that is not its newest checkpoint.
+struct Place {
+    folder: PathBuf,
+    step: Option<u64>,
+}
+
+impl Place {
+    /// RUN or RUN@STEP; a folder that is called so is a run.
+    fn parse(given: &Path) -> Self {
+        let parts =
+            given.to_str().filter(|_| !given.exists()).and_then(|text| text.rsplit_once('@'));
+        let step = parts.and_then(|(folder, step)| Some((folder, step.parse().ok()?)));
+        match step {
+            Some((folder, step)) => Self { folder: folder.into(), step: Some(step) },
+            None => Self { folder: given.into(), step: None },
+        }
+    }
+
+    fn checkpoint(&self) -> Result<Checkpoint> {
+        let checkpoints = Run::checkpoints(&self.folder);
+        let Some(step) = self.step else {
+            let hint = || format!("older checkpoints: --resume {}@STEP", self.folder.display());
+            return Checkpoint::newest(&checkpoints).with_context(hint);
+        };
+        Ok(Checkpoint::at(&checkpoints, step)?)
+    }
+}
+
+/// Adds to the error of a run that broke what is left of it.
+fn with_last_good(error: anyhow::Error, folder: &Path) -> anyhow::Error {
+    match error.downcast() {
+        Ok(warp_train::Error::Broken { step, reason }) => {
+            let last = warp_train::checkpoint::list(&Run::checkpoints(folder)).unwrap_or_default();
+            let last = last.last().map_or(0, |(step, _)| *step);
+            let folder = folder.display();
+            let reason = format!(
+                "{reason}; its last good checkpoint is that of step {last}, which --resume {folder} goes on from"
+            );
+            warp_train::Error::Broken { step, reason }.into()
+        }
+        Ok(other) => other.into(),
+        Err(error) => error,
+    }
 }
 
 /// The configuration of a new run.
@@ -161,6 +209,7 @@ pub(super) fn tell_notice(entry: &Entry) {
 }
 
 fn resume(
+    checkpoint: Checkpoint,
     locked: Locked,
     mut config: TrainConfig,
     args: &TrainArgs,
@@ -170,7 +219,6 @@ fn resume(
     pool_file::attach(&mut config)?;
     let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
     let folder = locked.folder();
-    let checkpoint = Checkpoint::newest(&Run::checkpoints(folder))?;
     let done = checkpoint.manifest.env_steps;
     let steps = config.run.total_steps;
     if resumption::gives_length(args) && steps < done {
@@ -208,14 +256,14 @@ fn trainer(
 fn work(
     trainer: &mut Trainer,
     (run, records, halves): (&mut Run, &mut Records, &mut HalfWatch),
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<bool> {
     let total = trainer.config().run.total_steps;
     let end = trainer.config().end_after(trainer.env_steps());
     let mut progress = Progress::new(trainer.env_steps(), end);
     // Both a new run and one that is continued begin at a checkpoint.
     let mut saved = Some(trainer.env_steps());
-    while trainer.env_steps() < total && !stop.load(Ordering::Relaxed) {
+    while trainer.env_steps() < total && !stop.is_asked() {
         let done = trainer.advance(total)?;
         run.log(&done)?;
         done.iter().try_for_each(|metrics| records.log(metrics, trainer))?;
@@ -231,6 +279,9 @@ fn work(
     if saved != Some(trainer.env_steps()) {
         trainer.sync()?;
         run.checkpoint(trainer)?;
+    } else {
+        // Where there is nothing to do, it may be what was killed between a save and this.
+        run.prune(trainer.config())?;
     }
     let finished = trainer.env_steps() >= total;
     if finished {

@@ -3,6 +3,7 @@
 #[cfg(unix)]
 use super::keys::Keys;
 use super::play::{PlayArgs, play};
+use super::stop::Stop;
 use crate::Outcome;
 use crate::output::one_line;
 use crate::render::terminal::{Depth, draw};
@@ -11,8 +12,6 @@ use clap::Args;
 use console::Term;
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use warp_func::Registry;
 
@@ -50,15 +49,15 @@ impl Stage {
     }
 
     /// Waits until `next`; true if it is time to leave, because of a key or of `stop`.
-    fn wait(&self, next: Instant, stop: &AtomicBool) -> bool {
+    fn wait(&self, next: Instant, stop: &Stop) -> bool {
         loop {
             #[cfg(unix)]
             if self.keys.quit() {
                 return true;
             }
             let left = next.saturating_duration_since(Instant::now());
-            if stop.load(Ordering::Relaxed) || left.is_zero() {
-                return stop.load(Ordering::Relaxed);
+            if stop.is_asked() || left.is_zero() {
+                return stop.is_asked();
             }
             std::thread::sleep(left.min(LISTEN_EVERY));
         }
@@ -89,10 +88,7 @@ pub fn execute(args: &WatchArgs, registry: &Registry) -> Result<Outcome> {
         Ok(value) if value == "truecolor" || value == "24bit" => Depth::True,
         _ => Depth::Xterm,
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // A handler that is there already (the command run twice in one process) serves as well.
-    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    let stop = Stop::listen()?;
     let (mut stage, mut last_size) = (None::<Stage>, None);
     let (mut next, pause) = (Instant::now(), Duration::from_secs(1) / args.play.fps);
     play(&args.play, registry, &mut |moment| {
@@ -124,6 +120,5 @@ pub fn execute(args: &WatchArgs, registry: &Registry) -> Result<Outcome> {
         Ok(if leave { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     drop(stage);
-    let stopped = stop.load(Ordering::Relaxed);
-    Ok(if stopped { Outcome::Interrupted } else { Outcome::Done })
+    Ok(stop.asked_by().map_or(Outcome::Done, |signal| Outcome::Interrupted { signal }))
 }

@@ -56,7 +56,10 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")), name)
+    }
+
+    pub(crate) fn within(path: &Path, name: &str) -> Self {
         let path = path.join(format!("warp-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)

@@ -1,10 +1,15 @@
 //! A fleet's folder: `config.toml`, `fleet.json` (which runs there are), `metrics.jsonl` (records of all
-//! runs), `weights/` (a file per finished run) and `summary.json`.
+//! runs), `weights/` (a file per finished run) and `summary.json`; `ended.jsonl` until all have ended.
 
+use super::ends::EndsFile;
+use super::list::{self, LIST, Listed};
 use super::record::Thinner;
+use super::records;
 use super::summary::{FleetSummary, RunSummary};
 use super::{FleetEvent, FleetRun};
 use crate::burn::NamedTensor;
+use crate::checkpoint::digest;
+use crate::durable::{self, write_whole};
 use crate::encoding::{decode, encode};
 use crate::error::{Error, Result};
 use crate::journal::{Journal, METRICS};
@@ -12,9 +17,8 @@ use crate::learner::LearnerState;
 use crate::metrics::{IterationMetrics, RecentReturns};
 use crate::new_folder;
 use crate::normalise::Statistic;
-use crate::run::write_whole;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,29 +26,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use warp_core::toml::Table;
 use warp_data::file;
-
-/// Version of the layout described above.
-const FORMAT: u32 = 1;
-const LIST: &str = "fleet.json";
-
-/// One run, as `fleet.json` has it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Listed {
-    /// Its number.
-    pub run: usize,
-    /// Its seed.
-    pub seed: u64,
-    /// The swept keys with its values; empty without a sweep.
-    pub swept: Table,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct List {
-    format: u32,
-    runs: Vec<Listed>,
-}
 
 /// A fleet that is being trained, and its folder.
 ///
@@ -58,6 +39,8 @@ pub struct Fleet {
     runs: BTreeMap<usize, Mutex<Open>>,
     ends: Mutex<Ends>,
     env_steps: AtomicU64,
+    /// Those that were done before this process.
+    first_steps: u64,
     n_ended: AtomicUsize,
 }
 
@@ -66,6 +49,7 @@ pub struct Fleet {
 struct Open {
     thinner: Thinner,
     lines: String,
+    n_lines: usize,
     recent: RecentReturns,
     env_steps: u64,
     ended: bool,
@@ -75,9 +59,7 @@ struct Open {
 #[derive(Debug)]
 struct Ends {
     journal: Journal,
-    /// Records of ended runs that wait for a run of a lower number.
-    waiting: BTreeMap<usize, String>,
-    next: usize,
+    ends_file: EndsFile,
     ended: BTreeMap<usize, RunSummary>,
     /// The first thing that could not be written.
     failure: Option<Error>,
@@ -91,47 +73,15 @@ impl Fleet {
     /// A folder that holds a run already, or that another process makes, or that can't be written.
     pub fn create(folder: &Path, config_toml: &str, runs: &[FleetRun]) -> Result<Self> {
         Self::check_free(folder)?;
-        let list = |run: &FleetRun| Listed {
-            run: run.number,
-            seed: run.config.run.seed,
-            swept: run.swept.iter().cloned().collect(),
-        };
-        let listed: Vec<Listed> = runs.iter().map(list).collect();
+        let mut listed = Vec::new();
         let journal = new_folder::create(folder, |staging| {
             let weights = staging.join("weights");
             std::fs::create_dir(&weights).map_err(|e| Error::file("cannot create", &weights, e))?;
-            let path = staging.join(LIST);
-            let text = serde_json::to_string(&List { format: FORMAT, runs: listed.clone() })
-                .map_err(|e| Error::file("cannot encode", &path, e))?;
-            write_whole(&path, &(text.replace("{\"run\"", "\n{\"run\"") + "\n"))?;
+            EndsFile::create(staging)?;
+            listed = list::write(staging, runs)?;
             write_whole(&staging.join("config.toml"), config_toml)
         })?;
-        let iterations = |run: &FleetRun| {
-            run.config.run.total_steps.div_ceil(run.config.steps_per_iteration().max(1))
-        };
-        let open = |run: &FleetRun| Open {
-            thinner: Thinner::new(run.number, run.config.run.seed, iterations(run)),
-            lines: String::new(),
-            recent: RecentReturns::default(),
-            env_steps: 0,
-            ended: false,
-        };
-        let ends = Ends {
-            journal,
-            waiting: BTreeMap::new(),
-            next: 0,
-            ended: BTreeMap::new(),
-            failure: None,
-        };
-        Ok(Self {
-            folder: folder.into(),
-            listed,
-            started: Instant::now(),
-            runs: runs.iter().map(|run| (run.number, Mutex::new(open(run)))).collect(),
-            ends: Mutex::new(ends),
-            env_steps: AtomicU64::new(0),
-            n_ended: AtomicUsize::new(0),
-        })
+        Self::open(folder, listed, runs, (journal, BTreeMap::new()))
     }
 
     fn check_free(folder: &Path) -> Result<()> {
@@ -144,10 +94,69 @@ impl Fleet {
         Err(Error::file("cannot start a fleet in", folder, reason))
     }
 
+    /// Opens the folder of a fleet that is to be completed: `runs` are all of its runs, in the order of their
+    /// numbers. Runs that have not ended begin anew.
+    ///
+    /// # Errors
+    /// Another process that is at work there, or a folder that can't be read or written.
+    pub fn reopen(folder: &Path, runs: &[FleetRun]) -> Result<Self> {
+        let mut journal = Journal::open(folder)?;
+        durable::sweep(folder)?;
+        durable::sweep(&folder.join("weights"))?;
+        let listed = list::read_exactly(folder)?;
+        let ended = EndsFile::read(folder, runs)?;
+        records::sort(&mut journal, |run| ended.contains_key(&run))?;
+        Self::open(folder, listed, runs, (journal, ended))
+    }
+
+    fn open(
+        folder: &Path,
+        listed: Vec<Listed>,
+        runs: &[FleetRun],
+        (journal, ended): (Journal, BTreeMap<usize, RunSummary>),
+    ) -> Result<Self> {
+        let ends_file = EndsFile::open(folder)?;
+        let iterations = |run: &FleetRun| {
+            run.config.run.total_steps.div_ceil(run.config.steps_per_iteration().max(1))
+        };
+        let open = |run: &FleetRun| Open {
+            thinner: Thinner::new(run.number, run.config.run.seed, iterations(run)),
+            lines: String::new(),
+            n_lines: 0,
+            recent: RecentReturns::default(),
+            env_steps: 0,
+            ended: ended.contains_key(&run.number),
+        };
+        let runs = runs.iter().map(|run| (run.number, Mutex::new(open(run)))).collect();
+        let (n_ended, first_steps) = (ended.len(), ended.values().map(|run| run.env_steps).sum());
+        Ok(Self {
+            folder: folder.into(),
+            listed,
+            started: Instant::now(),
+            runs,
+            ends: Mutex::new(Ends { journal, ends_file, ended, failure: None }),
+            env_steps: AtomicU64::new(first_steps),
+            first_steps,
+            n_ended: AtomicUsize::new(n_ended),
+        })
+    }
+
+    /// Whether a run has ended.
+    #[must_use]
+    pub fn has_ended(&self, run: usize) -> bool {
+        self.ends().ended.contains_key(&run)
+    }
+
     /// Whether `folder` is that of a fleet.
     #[must_use]
     pub fn is_in(folder: &Path) -> bool {
         folder.join(LIST).exists()
+    }
+
+    /// Whether all runs of the fleet in `folder` have ended.
+    #[must_use]
+    pub fn is_complete(folder: &Path) -> bool {
+        Self::is_in(folder) && !EndsFile::is_in(folder)
     }
 
     /// The runs of the fleet in `folder`, those that have not finished included.
@@ -155,14 +164,7 @@ impl Fleet {
     /// # Errors
     /// A list that can't be read.
     pub fn list(folder: &Path) -> Result<Vec<Listed>> {
-        let path = folder.join(LIST);
-        let wrong = |e: &dyn std::fmt::Display| Error::file("cannot read a fleet's", &path, e);
-        let text = file::read_text(&path, file::DESCRIPTION).map_err(|e| wrong(&e))?;
-        let list: List = serde_json::from_str(&text).map_err(|e| wrong(&e))?;
-        if list.format == FORMAT {
-            return Ok(list.runs);
-        }
-        Err(wrong(&format!("it has format {}, this build reads {FORMAT}", list.format)))
+        list::read(folder)
     }
 
     /// The last weights of a run, if it has finished.
@@ -175,7 +177,13 @@ impl Fleet {
     ) -> Result<Option<(Vec<NamedTensor>, Vec<Statistic>)>> {
         let path = weights_path(folder, run);
         match file::read(&path, file::TENSORS) {
-            Ok(bytes) => decode(&bytes).map(Some).map_err(|e| Error::file("cannot read", &path, e)),
+            Ok(bytes) => {
+                let unreadable = |e| Error::file("cannot read", &path, e);
+                let (weights, statistics) = decode(&bytes).map_err(unreadable)?;
+                let state = LearnerState { weights, statistics, ..LearnerState::default() };
+                state.check_finite().map_err(unreadable)?;
+                Ok(Some((state.weights, state.statistics)))
+            }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(Error::file("cannot read", &path, e)),
         }
@@ -191,7 +199,7 @@ impl Fleet {
         let taken = match event {
             FleetEvent::Iteration(metrics) => self.iteration(&mut open, metrics),
             FleetEvent::Finished(learner) => self.finished(&mut open, run, learner),
-            FleetEvent::Broken(error) => self.end(&mut open, run, Some(error.to_string())),
+            FleetEvent::Broken(error) => self.end(&mut open, run, Err(error.to_string())),
         };
         match taken {
             Ok(()) => ControlFlow::Continue(()),
@@ -215,24 +223,36 @@ impl Fleet {
             open.lines += &serde_json::to_string(&record)
                 .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
             open.lines.push('\n');
+            open.n_lines += 1;
         }
         Ok(())
     }
 
     fn finished(&self, open: &mut Open, run: usize, learner: &LearnerState) -> Result<()> {
+        if let Err(reason) = learner.check_finite() {
+            let error = Error::diverged(open.env_steps, reason).to_string();
+            return self.end(open, run, Err(error));
+        }
         let path = weights_path(&self.folder, run);
         let bytes = encode(&learner.weights, &learner.statistics)?;
-        let partial = path.with_extension("partial");
-        std::fs::write(&partial, bytes)
+        let partial = durable::partial(&path);
+        // The disk is waited for once, when the fleet is at its end.
+        std::fs::write(&partial, &bytes)
             .and_then(|()| std::fs::rename(&partial, &path))
             .map_err(|e| Error::file("cannot write", &path, e))?;
-        self.end(open, run, None)
+        self.end(open, run, Ok(digest(&bytes)))
     }
 
-    fn end(&self, open: &mut Open, run: usize, error: Option<String>) -> Result<()> {
+    /// Notes the end of a run, with the digest of its weights or with what broke it.
+    fn end(
+        &self,
+        open: &mut Open,
+        run: usize,
+        weights: std::result::Result<String, String>,
+    ) -> Result<()> {
         open.ended = true;
         self.n_ended.fetch_add(1, Ordering::Relaxed);
-        let listed = self.listed.iter().find(|listed| listed.run == run);
+        let listed = self.listed.get(run);
         let summary = RunSummary {
             run,
             seed: listed.map_or(0, |listed| listed.seed),
@@ -240,17 +260,13 @@ impl Fleet {
             env_steps: open.env_steps,
             mean_episode_return: open.recent.mean(),
             mean_group_return: open.recent.groups(),
-            error,
+            error: weights.as_ref().err().cloned(),
         };
+        let lines = std::mem::take(&mut open.lines);
         let mut ends = self.ends();
-        let ends = &mut *ends;
+        ends.journal.append(&lines)?;
+        ends.ends_file.add(&summary, open.n_lines, weights.ok())?;
         ends.ended.insert(run, summary);
-        ends.waiting.insert(run, std::mem::take(&mut open.lines));
-        // In the order of the runs, whichever ends first.
-        while let Some(lines) = ends.waiting.remove(&ends.next) {
-            ends.journal.append(&lines)?;
-            ends.next += 1;
-        }
         Ok(())
     }
 
@@ -266,31 +282,49 @@ impl Fleet {
         (self.env_steps.load(Ordering::Relaxed), self.n_ended.load(Ordering::Relaxed))
     }
 
-    /// Writes what is left, with `summary.json`. `about` is its beginning: environment, backend and so
-    /// on; the rest is filled in.
+    /// Brings everything to the disk and writes `summary.json`. `about` is its beginning: environment,
+    /// backend and so on; the rest is filled in. If all runs have ended, their records are sorted.
     ///
     /// # Errors
     /// A file that couldn't be written, now or before.
     pub fn finish(self, about: FleetSummary) -> Result<FleetSummary> {
-        let mut ends = self.ends();
-        if let Some(failure) = ends.failure.take() {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let Ends { mut journal, ends_file, ended, failure } =
+            self.ends.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failure) = failure {
             return Err(failure);
         }
-        for lines in std::mem::take(&mut ends.waiting).into_values() {
-            ends.journal.append(&lines)?;
+        sync_weights(&self.folder, &ended)?;
+        journal.sync()?;
+        ends_file.sync()?;
+        let is_complete = ended.len() == self.listed.len();
+        if is_complete {
+            records::sort(&mut journal, |_| true)?;
         }
-        let seconds = self.started.elapsed().as_secs_f64();
-        let runs = std::mem::take(&mut ends.ended).into_values().collect();
-        let env_steps = self.env_steps.load(Ordering::Relaxed);
-        let summary = about.of_runs(runs, self.listed.len(), (env_steps, seconds));
+        let env_steps = self.env_steps.into_inner();
+        let work = (env_steps, env_steps - self.first_steps, seconds);
+        let summary = about.of_runs(ended.into_values().collect(), self.listed.len(), work);
         let path = self.folder.join("summary.json");
         let text = serde_json::to_string_pretty(&summary)
             .map_err(|e| Error::file("cannot encode", &path, e))?;
         write_whole(&path, &(text + "\n"))?;
+        if is_complete {
+            ends_file.delete()?;
+        }
         Ok(summary)
     }
 }
 
-fn weights_path(folder: &Path, run: usize) -> PathBuf {
+/// Makes sure that the weights of all finished runs are on the disk.
+fn sync_weights(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result<()> {
+    for (run, _) in ended.iter().filter(|(_, run)| run.error.is_none()) {
+        let path = weights_path(folder, *run);
+        let synced = File::open(&path).and_then(|file| file.sync_all());
+        synced.map_err(|e| Error::file("cannot write", &path, e))?;
+    }
+    durable::sync_folder(&folder.join("weights"))
+}
+
+pub(super) fn weights_path(folder: &Path, run: usize) -> PathBuf {
     folder.join("weights").join(format!("{run:05}.safetensors"))
 }

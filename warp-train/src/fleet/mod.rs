@@ -4,13 +4,17 @@
 //! those, `record` thins out what they report, and `folder` is what a fleet leaves on the disk. A run of
 //! a fleet is the run that its seed and keys describe: how many others there are changes nothing.
 
+mod ends;
 mod folder;
+mod list;
 mod plan;
 mod record;
+mod records;
 mod summary;
 mod threads;
 
-pub use folder::{Fleet, Listed};
+pub use folder::Fleet;
+pub use list::Listed;
 pub use plan::{FleetRun, check_sweepable, launches};
 pub use record::{FleetRecord, RECORDS};
 pub use summary::{FleetSummary, GroupedReturns, Returns, RunSummary, SweptReturns};

@@ -28,9 +28,9 @@ pub struct FleetSummary {
     pub n_broken: usize,
     /// Environment steps done, all runs together.
     pub env_steps: u64,
-    /// Wall time of all runs together.
+    /// Wall time of all runs together, in the process that ended the fleet.
     pub seconds: f64,
-    /// Environment steps per second, all runs together.
+    /// Environment steps per second in that process, all runs together.
     pub env_steps_per_second: f64,
     /// Over the finished runs; of a sweep without an interval.
     #[serde(flatten)]
@@ -154,12 +154,12 @@ impl GroupedReturns {
 }
 
 impl FleetSummary {
-    /// Fills in what is known of the runs.
+    /// Fills in what is known of the runs; steps done in all, and in the `seconds` of this process.
     pub(super) fn of_runs(
         self,
         runs: Vec<RunSummary>,
         n_runs: usize,
-        (env_steps, seconds): (u64, f64),
+        (env_steps, own_steps, seconds): (u64, u64, f64),
     ) -> Self {
         let finished = || runs.iter().filter(|run| run.error.is_none());
         let mut values: Vec<&Table> = Vec::new();
@@ -181,7 +181,7 @@ impl FleetSummary {
             n_broken: runs.len() - finished().count(),
             env_steps,
             seconds,
-            env_steps_per_second: env_steps as f64 / seconds.max(1e-9),
+            env_steps_per_second: own_steps as f64 / seconds.max(1e-9),
             returns: if values.len() > 1 { all.across() } else { all },
             swept: values.iter().map(of_values).collect(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -224,7 +224,7 @@ mod tests {
             run(2, 0.8, Some(5.0), None),
             run(3, 0.9, Some(3.0), None),
         ];
-        let summary = FleetSummary::default().of_runs(runs, 6, (40, 2.0));
+        let summary = FleetSummary::default().of_runs(runs, 6, (40, 40, 2.0));
         assert_eq!((summary.n_runs, summary.n_finished, summary.n_broken), (6, 3, 1));
         assert_eq!(summary.env_steps_per_second, 20.0);
         let together = |of: &SweptReturns| of.returns.together.unwrap();

@@ -1,0 +1,73 @@
+//! Signals that ask a command to stop: the first is a request, the second ends the process at once.
+
+use anyhow::{Context, Result};
+use signal_hook::consts::signal::{SIGINT, SIGTERM};
+use signal_hook::flag::{register_conditional_default, register_usize};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+#[cfg(unix)]
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, signal_hook::consts::signal::SIGHUP];
+#[cfg(not(unix))]
+const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
+
+/// The signal that asked to stop; 0: none has.
+static ASKED_BY: AtomicUsize = AtomicUsize::new(0);
+/// Whether the next signal does what it would do without us.
+static AT_ONCE: AtomicBool = AtomicBool::new(true);
+/// Set when the handlers are in place.
+static LISTENING: OnceLock<()> = OnceLock::new();
+
+/// A command that stops in order when it is asked to: by Ctrl-C, `kill`, or the end of its terminal.
+///
+/// While it is alive one signal is taken as a request; after that, and without it, signals end the process.
+#[derive(Debug)]
+pub(super) struct Stop(());
+
+impl Stop {
+    /// Begins to listen. A signal that was ignored when the process began stays so, as with `nohup`.
+    pub(super) fn listen() -> Result<Self> {
+        if LISTENING.get().is_none() {
+            let ignored = ignored();
+            for signal in SIGNALS.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
+                listen_to(signal).with_context(|| format!("cannot listen to signal {signal}"))?;
+            }
+            let _ = LISTENING.set(());
+        }
+        ASKED_BY.store(0, Ordering::SeqCst);
+        AT_ONCE.store(false, Ordering::SeqCst);
+        Ok(Self(()))
+    }
+
+    /// The signal that asked to stop, if one has.
+    pub(super) fn asked_by(&self) -> Option<u8> {
+        u8::try_from(ASKED_BY.load(Ordering::Relaxed)).ok().filter(|signal| *signal > 0)
+    }
+
+    /// Whether the command is asked to stop.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked_by().is_some()
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        AT_ONCE.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The handlers of a signal, called in this order: the first one ends the process if one came before.
+fn listen_to(signal: i32) -> std::io::Result<()> {
+    register_conditional_default(signal, &AT_ONCE)?;
+    register_usize(signal, &ASKED_BY, usize::try_from(signal).unwrap_or(0))?;
+    signal_hook::flag::register(signal, &AT_ONCE)?;
+    Ok(())
+}
+
+/// The signals that this process ignores, a bit each, the lowest for signal 1; none where there is no
+/// /proc to tell.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
