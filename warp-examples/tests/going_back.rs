@@ -10,15 +10,17 @@ mod warp_command;
 use warp_command::{Folder, ITERATION};
 
 const EVERY: [&str; 2] = ["--set=checkpoint_steps=128", "--set=keep_checkpoints=3"];
+/// One step of the optimiser per iteration, so that one can be far too large.
+const WILD: [&str; 3] =
+    ["--set=activation=relu", "--set=num_minibatches=1", "--set=update_epochs=1"];
 
 #[test]
 fn a_run_that_diverges_keeps_its_last_good_checkpoint_and_says_so() {
     let folder = Folder::new("diverges");
-    // One step of the optimiser per iteration: good at first, then not finite behind a relu.
-    let wild = ["--set=activation=relu", "--set=num_minibatches=1", "--set=update_epochs=1"];
-    let rate = "--set=learning_rate=[[0, 1e-3], [384, 1e-3], [385, 1e39]]";
+    // Good at first, then not finite behind a relu.
+    let rate = "--set=learning_rate=[[0, 1e-3], [384, 1e-3], [385, 3.4e38]]";
     for backend in ["native", "burn"] {
-        let more = [&EVERY[..], &wild, &[rate, "--steps", "5000", "--backend", backend]].concat();
+        let more = [&EVERY[..], &WILD, &[rate, "--steps", "5000", "--backend", backend]].concat();
         let args = [&["train"], &warp_command::SMALL[..], &more, &["--out", backend]].concat();
         let said = folder.warp(&args);
         assert_eq!(said.code, Some(1), "{said:?}");
@@ -33,6 +35,19 @@ fn a_run_that_diverges_keeps_its_last_good_checkpoint_and_says_so() {
         let names = std::fs::read_dir(folder.path(&format!("{backend}/checkpoints"))).unwrap();
         assert_eq!(names.count(), 3);
     }
+}
+
+#[test]
+fn a_checkpoint_that_a_run_breaks_from_is_not_called_good() {
+    let folder = Folder::new("breaks");
+    // Weights of 1e38 are finite; what the network makes of them is not.
+    let rate = "--set=learning_rate=[[0, 1e-3], [384, 1e-3], [385, 1e38]]";
+    let more = [&EVERY[..], &WILD, &[rate, "--steps", "5000", "--out", "run"]].concat();
+    let said = folder.warp(&[&["train"], &warp_command::SMALL[..], &more].concat());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert_eq!(folder.checkpoint("run"), Some(640), "{said:?}");
+    assert!(said.stderr.contains("--resume run@512 goes back"), "{said:?}");
+    folder.done(&["train", "--resume", "run@512", "--set=learning_rate=1e-3", "--steps", "768"]);
 }
 
 #[test]

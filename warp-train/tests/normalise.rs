@@ -213,7 +213,6 @@ fn statistics_that_do_not_fit_are_refused() {
         s[6].shape = vec![39];
     };
     refused(&normed, &shorter, "discounted_return\" has 39 numbers, expected 40");
-    refused(&normed, &|s| s[1].data[0] = f64::NAN, "expected 3 finite ones");
     refused(&normed, &|s| s[0].name = "ghost.obs_count".into(), "\"ghost.obs_count\"");
     refused(
         &config(PENDULUM, "norm_obs = true", ""),
@@ -221,4 +220,12 @@ fn statistics_that_do_not_fit_are_refused() {
         "statistic \"discounted_return\" is given",
     );
     refused(&config(PENDULUM, "", ""), &|_| (), "is given, but the configuration");
+    // Neither written nor read.
+    let mut state = run.learner().state();
+    state.statistics[1].data[0] = f64::NAN;
+    let error = checkpoint::save(folder.path(), &run.counters(), &state, run.envs()).unwrap_err();
+    assert!(error.to_string().contains("obs_mean\" holds NaN"), "{error}");
+    let mut learner = BurnLearner::new(&normed, 1).unwrap();
+    let error = learner.load_state(&state).unwrap_err();
+    assert!(error.to_string().contains("expected 3 finite ones"), "{error}");
 }

@@ -151,12 +151,20 @@ impl Place {
 fn with_last_good(error: anyhow::Error, folder: &Path) -> anyhow::Error {
     match error.downcast() {
         Ok(warp_train::Error::Broken { step, reason }) => {
-            let last = warp_train::checkpoint::list(&Run::checkpoints(folder)).unwrap_or_default();
-            let last = last.last().map_or(0, |(step, _)| *step);
+            let saved = warp_train::checkpoint::list(&Run::checkpoints(folder)).unwrap_or_default();
+            let saved: Vec<u64> = saved.into_iter().map(|(step, _)| step).collect();
             let folder = folder.display();
-            let reason = format!(
-                "{reason}; its last good checkpoint is that of step {last}, which --resume {folder} goes on from"
-            );
+            // Numbers can be finite and still be too large to go on with.
+            let left = match *saved {
+                [.., older, newest] if newest == step => format!(
+                    "it broke from its newest checkpoint on; --resume {folder}@{older} goes back to the one before"
+                ),
+                [.., newest] => format!(
+                    "its last good checkpoint is that of step {newest}, which --resume {folder} goes on from"
+                ),
+                [] => "it has no checkpoint".into(),
+            };
+            let reason = format!("{reason}; {left}");
             warp_train::Error::Broken { step, reason }.into()
         }
         Ok(other) => other.into(),

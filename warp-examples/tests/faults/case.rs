@@ -125,11 +125,14 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// The checkpoints and weights that some calls completed.
+/// The checkpoints and weights that some calls completed. What lies in a new folder counts when that
+/// gets its name: until then there is no run.
 fn completed(calls: &[Call]) -> BTreeSet<String> {
     let renamed = calls.iter().filter(|call| call.kind == "rename");
-    let of_run =
-        renamed.filter(|call| call.path.contains("checkpoints/") || call.path.contains("weights/"));
+    let is_there = renamed.clone().any(|call| call.path == "run");
+    let of_run = renamed
+        .filter(|call| call.path.contains("checkpoints/") || call.path.contains("weights/"))
+        .filter(|call| is_there || !call.path.starts_with(".run.new/"));
     let names = of_run.map(|call| name(Path::new(&call.path)));
     names.filter(|name| !name.starts_with('.')).collect()
 }
