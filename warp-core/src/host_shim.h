@@ -21,6 +21,13 @@ static inline float __int_as_float(int bits) {
 static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned int)x); }
 
 #define sqrtf __builtin_sqrtf
+#define fabsf __builtin_fabsf
+#define floorf __builtin_floorf
+#define ceilf __builtin_ceilf
+#define truncf __builtin_truncf
+#define roundf __builtin_roundf
+#define copysignf __builtin_copysignf
+#define fmodf __builtin_fmodf
 #define fmaf __builtin_fmaf
 #define fminf __builtin_fminf
 #define fmaxf __builtin_fmaxf
@@ -61,10 +68,10 @@ static int __reduce_add_sync(unsigned int lanes, int value) {
     static int values[WARP_TEAM];
     values[threadIdx.x] = value;
     __syncwarp(lanes);
-    int sum = 0;
-    for (int i = 0; i < WARP_TEAM; ++i) sum += values[i];
+    unsigned int sum = 0;
+    for (int i = 0; i < WARP_TEAM; ++i) sum += (unsigned int)values[i];
     __syncwarp(lanes);
-    return sum;
+    return (int)sum;
 }
 
 static int __any_sync(unsigned int lanes, int value) {

@@ -1,10 +1,10 @@
 //! The C text that surrounds a CUDA body: everything it may name, made from the Rust declarations.
 //!
 //! [`kernel_text`] is the whole of it, in order: dimensions, parameters, state, tables, groups, the
-//! body itself, and the constants with which the framework's kernels call it. Parameters are
-//! written as constants, so that a compiled body is made for its configuration.
+//! constants of the spec, and the body itself. Parameters are written as constants, so that a
+//! compiled body is made for its configuration.
 
-use crate::env::{Env, TableData};
+use crate::env::{Env, Table, TableData};
 use crate::kernel::{Kernel, declare};
 use crate::space::Space;
 use crate::spec::{EnvSpec, LimitEnds};
@@ -14,12 +14,16 @@ use std::fmt::Write;
 /// The text of `team.cuh`.
 pub const TEAM_CUH: &str = include_str!("team.cuh");
 
+/// The text of `translated.cuh`: what text that is made from Rust calls.
+pub const TRANSLATED_CUH: &str = include_str!("translated.cuh");
+
 /// The headers that a body's text includes: name and text.
-pub const HEADERS: [(&str, &str); 4] = [
+pub const HEADERS: [(&str, &str); 5] = [
     ("math.cuh", crate::math::MATH_CUH),
     ("philox.cuh", crate::philox::PHILOX_CUH),
     ("draw.cuh", crate::draw::DRAW_CUH),
     ("team.cuh", TEAM_CUH),
+    ("translated.cuh", TRANSLATED_CUH),
 ];
 
 /// What stands for CUDA when a host's C++ compiler builds the same text, for tests; to be included
@@ -30,7 +34,7 @@ pub const HOST_SHIM: &str = include_str!("host_shim.h");
 #[must_use]
 pub fn kernel_text<E: Env>(env: &E, kernel: &Kernel) -> String {
     let spec = env.spec();
-    let mut text = String::from("#include \"draw.cuh\"\n#include \"team.cuh\"\n\n");
+    let mut text = String::from(INCLUDES);
     text += &declare::<E::Params, E::State>(&env.dims());
     let _ = writeln!(text, "typedef {} Params;", <E::Params as Record>::NAME);
     let _ = writeln!(text, "typedef {} State;", <E::State as Record>::NAME);
@@ -38,12 +42,16 @@ pub fn kernel_text<E: Env>(env: &E, kernel: &Kernel) -> String {
     let tables = env.tables().iter().map(|t| (t.name, c_type(&t.data))).collect::<Vec<_>>();
     table_structs(&mut text, &tables);
     text += GROUP_STRUCTS;
+    constants(&mut text, &spec, <E::State as State>::SCALARS);
+    lengths(&mut text, &spec, &env.tables());
     let _ = writeln!(text, "#line 1 \"{}\"\n{}", kernel.file, kernel.text);
     text += "#line 1 \"environment.cuh\"\n";
     baked_env(&mut text, &env.params().to_bits(), <E::Params as Record>::FIELDS, &tables);
-    constants(&mut text, &spec, <E::State as State>::SCALARS);
     text
 }
+
+const INCLUDES: &str =
+    "#include \"draw.cuh\"\n#include \"team.cuh\"\n#include \"translated.cuh\"\n\n";
 
 /// What a body gets and fills, one entry per group.
 const GROUP_STRUCTS: &str = "\
@@ -123,6 +131,33 @@ fn constants(text: &mut String, spec: &EnvSpec, scalars: bool) {
     let _ = writeln!(text, "#define WARP_GLOBAL_WIDTH {global}");
     for (g, group) in spec.groups.iter().enumerate() {
         box_bounds(text, g, &group.action);
+    }
+}
+
+/// The lengths of what a body gets and fills, by field and group, and of the tables.
+fn lengths(text: &mut String, spec: &EnvSpec, tables: &[Table<'_>]) {
+    for (g, group) in spec.groups.iter().enumerate() {
+        let n = group.n_agents;
+        let actions = n * group.action.action_width();
+        let boxed = matches!(group.action, Space::Box { .. });
+        let lengths = [
+            ("obs", n * group.observation_width()),
+            ("action_mask", n * group.mask_width()),
+            ("reward", n),
+            ("alive", if group.mortal { n } else { 0 }),
+            ("discrete", if boxed { 0 } else { actions }),
+            ("continuous", if boxed { actions } else { 0 }),
+        ];
+        for (field, len) in lengths {
+            let _ = writeln!(text, "#define WARP_LEN_{field}_{g} {len}u");
+        }
+    }
+    for table in tables {
+        let len = match table.data {
+            TableData::F32(data) => data.len(),
+            TableData::I32(data) => data.len(),
+        };
+        let _ = writeln!(text, "#define WARP_TABLE_LEN_{} {len}u", table.name);
     }
 }
 

@@ -14,6 +14,9 @@ __device__ inline float warp_flip(float value, unsigned int sign) {
     return warp_float(warp_bits(value) ^ sign);
 }
 
+__device__ inline float warp_min(float a, float b) { return a < b ? a : b; }
+__device__ inline float warp_max(float a, float b) { return a > b ? a : b; }
+
 __device__ inline float warp_clamp(float x, float bound) {
     x = x > bound ? bound : x;
     return x < -bound ? -bound : x;

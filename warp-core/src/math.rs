@@ -67,6 +67,22 @@ fn clamp(x: f32, bound: f32) -> f32 {
     if x < -bound { -bound } else { x }
 }
 
+/// The smaller of two numbers; `b` where they are equal, as zeros of either sign are, and where one
+/// is a NaN.
+///
+/// `f32::min` leaves the sign of a zero open, and with it a bit of the result.
+#[inline(always)]
+pub fn min(a: f32, b: f32) -> f32 {
+    if a < b { a } else { b }
+}
+
+/// The larger of two numbers; `b` where they are equal, as zeros of either sign are, and where one is
+/// a NaN.
+#[inline(always)]
+pub fn max(a: f32, b: f32) -> f32 {
+    if a > b { a } else { b }
+}
+
 /// Takes multiples of pi / 2 from `a >= 0`: what is left, and the multiple's two low bits.
 #[inline(always)]
 fn quadrant(a: f32) -> (f32, u32) {

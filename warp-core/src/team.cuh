@@ -23,7 +23,7 @@ __device__ inline bool warp_team_any(bool value) { return value; }
 // Nobody else adds, and what a thread has to itself is no place for an atomic addition.
 __device__ inline int warp_atomic_add(int* place, int value) {
     int before = *place;
-    *place = before + value;
+    *place = (int)((unsigned int)before + (unsigned int)value);
     return before;
 }
 #ifdef WARP_HOST
@@ -53,8 +53,15 @@ __device__ inline unsigned int warp_lanes() {
     return all << ((threadIdx.x % 32u) / WARP_TEAM * WARP_TEAM);
 }
 __device__ inline void warp_sync() { __syncwarp(warp_lanes()); }
-__device__ inline int warp_team_sum(int value) { return __reduce_add_sync(warp_lanes(), value); }
-__device__ inline bool warp_team_any(bool value) { return __any_sync(warp_lanes(), value); }
+// Whoever is told has waited for all, and sees what they have written before.
+__device__ inline int warp_team_sum(int value) {
+    warp_sync();
+    return __reduce_add_sync(warp_lanes(), value);
+}
+__device__ inline bool warp_team_any(bool value) {
+    warp_sync();
+    return __any_sync(warp_lanes(), value);
+}
 
 #else
 

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::commands::{
-    Device, bench, config, envs, eval, gradcheck, info, plot, render, train, watch,
+    Device, bench, config, envs, eval, gradcheck, info, plot, render, train, translate, watch,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Gradcheck(gradcheck::GradcheckArgs),
     /// Replay recorded trajectories and compare.
     Replay(ReplayArgs),
+    /// Make the CUDA text of environments from their Rust bodies.
+    Translate(translate::TranslateArgs),
     /// Compare environments on the CPU and on the GPU, bit for bit.
     #[cfg(feature = "cuda")]
     Parity(crate::commands::parity::ParityArgs),
@@ -72,6 +74,7 @@ impl Command {
             Command::Watch(args) => watch::execute(&args, registry),
             Command::Bench(args) => bench::execute(&args, registry),
             Command::Gradcheck(args) => gradcheck::execute(&args, registry),
+            Command::Translate(args) => translate::execute(&args),
             Command::Info(args) => info::execute(&args),
             #[cfg(feature = "cuda")]
             Command::Parity(args) => crate::commands::parity::execute(&args, registry),

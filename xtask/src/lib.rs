@@ -10,5 +10,6 @@ pub mod deny;
 pub mod faults;
 pub mod fuzz;
 pub mod models;
+pub mod nightly;
 pub mod tidy;
 pub mod workspace;

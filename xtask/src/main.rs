@@ -1,7 +1,7 @@
 //! `cargo xtask COMMAND`: picks the command, prints its error, sets the exit code.
 use std::process::ExitCode;
 
-use xtask::{bench, bundle, ci, curves, deny, faults, fuzz, models, tidy};
+use xtask::{bench, bundle, ci, curves, deny, faults, fuzz, models, nightly, tidy};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
@@ -15,6 +15,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   faults         let every write, fsync, rename and unlink of small runs fail or kill them; nightly
   bench [N]      measure the table of docs/benchmarks.md in N rounds (5) with the release binary
   curves DIR...  training tables and learning curves of docs from a bundle's report/curves
+  nightly [N]    N random bodies (2000) in Rust and C++, teams under ThreadSanitizer
   bundle [--out DIR] [--golden DIR] [--data DIR]
                  everything that a machine with a GPU and no Rust needs, in one folder (bundle/)";
 
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(rest),
         "curves" => curves::run(rest),
         "bundle" => bundle::run(rest),
+        "nightly" => nightly::run(rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -6,13 +6,14 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// The published crates, each after the ones it depends on: also the order of a release.
-pub const LIBRARIES: [&str; 7] = [
+pub const LIBRARIES: [&str; 8] = [
     "warp-core",
     "warp-data",
     "warp-func",
     "warp-sample",
     "warp-envs",
     "warp-train",
+    "warp-translate",
     "warp-examples",
 ];
 
@@ -37,7 +38,7 @@ pub fn read_toml(path: &Path) -> Result<toml::Table> {
 #[derive(Debug, Clone, Default)]
 pub struct CommandLine {
     /// Environment variables, name and value.
-    pub variables: Vec<(&'static str, &'static str)>,
+    pub variables: Vec<(&'static str, String)>,
     /// Program and arguments.
     pub words: Vec<String>,
 }
@@ -51,8 +52,8 @@ impl CommandLine {
 
     /// Adds an environment variable.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: &'static str) -> Self {
-        self.variables.push((name, value));
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.variables.push((name, value.into()));
         self
     }
 
@@ -88,7 +89,8 @@ impl CommandLine {
     fn command(&self) -> Result<Command> {
         let (program, arguments) = self.words.split_first().context("an empty command")?;
         let mut command = Command::new(program);
-        command.args(arguments).envs(self.variables.iter().copied()).current_dir(root());
+        let variables = self.variables.iter().map(|(name, value)| (name, value));
+        command.args(arguments).envs(variables).current_dir(root());
         Ok(command)
     }
 }

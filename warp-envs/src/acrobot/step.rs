@@ -61,7 +61,11 @@ pub(super) fn step(state: &mut AcrobotState, actions: &Actions<'_>, out: &mut St
 
 #[inline(always)]
 fn moved(links: Links, rate: Links, time: f32) -> Links {
-    [0, 1, 2, 3].map(|i| links[i] + time * rate[i])
+    let mut to = links;
+    for i in 0..4 {
+        to[i] = links[i] + time * rate[i];
+    }
+    to
 }
 
 /// How fast the links turn and speed up: the equations of Sutton and Barto's book (1998, 11.3),

@@ -1,17 +1,20 @@
-// CartPole's body: the twin of step.rs, operation by operation.
+// Made from cartpole/step.rs by warp translate; change that file.
+// CartPole's body: explicit Euler over 0.02 s. Branch-free, so that many replicas share a vector.
 
-static constexpr float GRAVITY = 9.8f;
-static constexpr float POLE_MASS = 0.1f;
-static constexpr float TOTAL_MASS = 1.1f;
-static constexpr float LENGTH = 0.5f;
-static constexpr float POLE_MASS_LENGTH = POLE_MASS * LENGTH;
-static constexpr float FORCE = 10.0f;
-static constexpr float TAU = 0.02f;
-static constexpr float X_LIMIT = 2.4f;
+static constexpr float X_LIMIT = 2.4f; // Where the cart leaves the track, m.
+// Where the pole counts as fallen, rad: 12 degrees.
 static constexpr float THETA_LIMIT = 0.20943951f;
+static constexpr float GRAVITY = 9.8f; // m/s^2.
+static constexpr float POLE_MASS = 0.1f; // kg.
+static constexpr float TOTAL_MASS = 1.1f; // Cart and pole together, kg.
+static constexpr float LENGTH = 0.5f; // Half the pole's length, m.
+static constexpr float POLE_MASS_LENGTH = POLE_MASS * LENGTH; // kg m.
+static constexpr float FORCE = 10.0f; // N.
+static constexpr float TAU = 0.02f; // s.
 
 __device__ inline void reset(const Env& env, State& state, WarpDraw& draw) {
-    float range = env.params.start_range;
+    const Params& params = env.params;
+    float range = params.start_range;
     state.x = warp_draw_uniform_in(&draw, -range, range);
     state.x_dot = warp_draw_uniform_in(&draw, -range, range);
     state.theta = warp_draw_uniform_in(&draw, -range, range);
@@ -19,11 +22,10 @@ __device__ inline void reset(const Env& env, State& state, WarpDraw& draw) {
 }
 
 __device__ inline void observe(const Env&, const State& state, Observation& out) {
-    float* obs = out.obs[0];
-    obs[0] = state.x;
-    obs[1] = state.x_dot;
-    obs[2] = state.theta;
-    obs[3] = state.theta_dot;
+    out.obs[0][0] = state.x;
+    out.obs[0][1] = state.x_dot;
+    out.obs[0][2] = state.theta;
+    out.obs[0][3] = state.theta_dot;
 }
 
 __device__ inline void step(const Env&, State& state, const Actions& actions, WarpDraw&,
@@ -41,7 +43,6 @@ __device__ inline void step(const Env&, State& state, const Actions& actions, Wa
     state.theta += TAU * state.theta_dot;
     state.theta_dot += TAU * theta_acc;
     out.reward[0][0] = 1.0f;
-    bool off_track = state.x > X_LIMIT || state.x < -X_LIMIT;
-    bool fallen = state.theta > THETA_LIMIT || state.theta < -THETA_LIMIT;
-    out.terminated = off_track || fallen;
+    // `|` and not `||`: a branch would keep the compiler from stepping many replicas at once.
+    out.terminated = (fabsf(state.x) > X_LIMIT) | (fabsf(state.theta) > THETA_LIMIT);
 }

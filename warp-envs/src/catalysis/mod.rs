@@ -47,7 +47,7 @@ pub use landscape::Landscape;
 pub use optimum::Optimum;
 pub use two_atoms::{CatalysisTwoAtoms, CatalysisTwoAtomsParams, CatalysisTwoAtomsState};
 
-use rewards::Rewards;
+use rewards::{Rewards, Tables};
 use warp_core::{
     Actions, Draw, Env, EnvSpec, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result, Space,
     StepOut, Table, TableData, TimeLimit,
@@ -68,8 +68,6 @@ warp_core::params! {
         z_upper: i32,
         /// Layers of the slab.
         layers: i32,
-        /// The number of the last cell of the slab.
-        last_cell: u32,
         /// 1: a move out of the slab is undone.
         holds_back: i32,
         /// Start.
@@ -118,7 +116,7 @@ warp_core::state! {
 pub struct Catalysis {
     episode_length: u32,
     params: CatalysisParams,
-    rewards: Rewards,
+    tables: Tables,
 }
 
 impl Env for Catalysis {
@@ -141,7 +139,6 @@ impl Env for Catalysis {
             z_lower,
             z_upper,
             layers: z_upper - z_lower,
-            last_cell: landscape.energies.len() as u32 - 1,
             holds_back: i32::from(setting.holds_back()),
             start_x,
             start_y,
@@ -157,8 +154,8 @@ impl Env for Catalysis {
             scale_z: 1.0 / nz as f32,
             start_distance: start_distance(setting, 0),
         };
-        let rewards = Rewards::of(&landscape);
-        Ok(Self { episode_length: setting.episode_length, params, rewards })
+        let tables = Tables { rewards: Rewards::of(&landscape) };
+        Ok(Self { episode_length: setting.episode_length, params, tables })
     }
 
     fn spec(&self) -> EnvSpec {
@@ -170,7 +167,7 @@ impl Env for Catalysis {
     }
 
     fn tables(&self) -> Vec<Table<'_>> {
-        vec![table(&self.rewards)]
+        vec![table(&self.tables.rewards)]
     }
 
     fn kernel() -> Option<Kernel> {
@@ -199,7 +196,7 @@ impl Env for Catalysis {
         _draw: &mut Draw,
         out: &mut StepOut<'_>,
     ) {
-        step::step(&self.params, &self.rewards, state, actions, out);
+        step::step(&self.params, &self.tables, state, actions, out);
     }
 }
 

@@ -1,18 +1,24 @@
-//! The reward of every cell as a table that a body can read without a bounds check.
+//! The reward of every cell as a table that a body reads without a bounds check.
 
 use super::landscape::{Landscape, MOST_CELLS};
+
+/// What a body reads and all replicas share.
+#[derive(Debug, Clone)]
+pub(super) struct Tables {
+    pub(super) rewards: Rewards,
+}
 
 /// Reward of a step into each cell of the slab, f32 `[n_cells]`, the goal's own reward not included.
 #[derive(Clone)]
 pub(super) struct Rewards {
     /// Longer than the grid, so that a masked index is always within it.
     padded: Box<[f32; MOST_CELLS]>,
-    n_cells: usize,
+    last_cell: u32,
 }
 
 impl std::fmt::Debug for Rewards {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rewards").field("n_cells", &self.n_cells).finish_non_exhaustive()
+        f.debug_struct("Rewards").field("last_cell", &self.last_cell).finish_non_exhaustive()
     }
 }
 
@@ -25,17 +31,19 @@ impl Rewards {
             *place = reward as f32;
         }
         let Ok(padded) = padded.try_into() else { unreachable!("it was made as long") };
-        Self { padded, n_cells }
+        Self { padded, last_cell: n_cells as u32 - 1 }
     }
 
     /// The table itself.
     pub(super) fn cells(&self) -> &[f32] {
-        &self.padded[..self.n_cells]
+        &self.padded[..=self.last_cell as usize]
     }
 
-    /// The reward of cell `number`, at most the last one.
+    /// The reward of cell `number`, of numbers beyond the last cell that of the last.
     #[inline(always)]
-    pub(super) fn get(&self, number: u32) -> f32 {
+    pub(super) fn get_clamped(&self, number: usize) -> f32 {
+        // Numbers come from 32 bits, of which a vector holds more than of 64.
+        let number = (number as u32).min(self.last_cell);
         self.padded[number as usize & (MOST_CELLS - 1)]
     }
 }

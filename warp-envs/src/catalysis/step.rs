@@ -1,6 +1,6 @@
 //! One atom: the body. Branch-free, so that many replicas share a vector.
 
-use super::rewards::Rewards;
+use super::rewards::Tables;
 use super::{CatalysisParams, CatalysisState};
 use warp_core::{Actions, Draw, Observation, StepOut, math};
 
@@ -19,7 +19,7 @@ pub(super) fn reset(params: &CatalysisParams, state: &mut CatalysisState, draw: 
 #[inline(always)]
 pub(super) fn step(
     params: &CatalysisParams,
-    rewards: &Rewards,
+    tables: &Tables,
     state: &mut CatalysisState,
     actions: &Actions<'_>,
     out: &mut StepOut<'_>,
@@ -33,7 +33,7 @@ pub(super) fn step(
     let plane = x.wrapping_mul(params.ny).wrapping_add(y);
     let cell = plane.wrapping_mul(params.layers).wrapping_add(z.wrapping_sub(params.z_lower));
     // Outside the slab the number means nothing, and the reward is not used.
-    let inside_reward = rewards.get((cell as u32).min(params.last_cell));
+    let inside_reward = tables.rewards.get_clamped(cell as u32 as usize);
     let reward = if outside { params.outside_reward } else { inside_reward };
     state.x = x;
     state.y = y;

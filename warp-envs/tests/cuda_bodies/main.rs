@@ -29,7 +29,10 @@ const SEED: u64 = 0x1234_5678_9abc_def1;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let found = Compiler::find();
+    // `WARP_HOST_FLAGS` asks for more of the compiler, a sanitizer say (`cargo xtask nightly`).
+    let flags = std::env::var("WARP_HOST_FLAGS").unwrap_or_default();
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    let found = Compiler::find().map(|compiler| compiler.with_flags(&flags));
     if found.is_none() {
         println!("ignored: no C++ compiler found ($CXX, c++, g++, clang++)");
     }

@@ -24,6 +24,7 @@ pub mod render;
 mod resumption;
 mod stop;
 pub mod train;
+pub mod translate;
 pub mod watch;
 
 use crate::output::{say, tell};

@@ -46,11 +46,20 @@ const TABLE: [Row; 9] = [
     },
     Row {
         name: "warp-examples",
-        may: &["warp-core", "warp-data", "warp-func", "warp-sample", "warp-envs", "warp-train"],
+        may: &[
+            "warp-core",
+            "warp-data",
+            "warp-func",
+            "warp-sample",
+            "warp-envs",
+            "warp-train",
+            "warp-translate",
+        ],
         burn: true,
         ..NOTHING
     },
-    Row { name: "xtask", ..NOTHING },
+    Row { name: "warp-translate", ..NOTHING },
+    Row { name: "xtask", may: &["warp-translate"], ..NOTHING },
     // The targets of cargo-fuzz.
     Row { name: "warp-fuzz", may: &["warp-examples"], ..NOTHING },
 ];

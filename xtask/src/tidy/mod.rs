@@ -8,6 +8,7 @@ mod manifest;
 mod markdown;
 mod metadata;
 mod text;
+mod translated;
 mod tree;
 mod unsafety;
 
@@ -60,7 +61,14 @@ pub fn run() -> Result<()> {
 /// Every violation in the tree, sorted by path and line.
 #[must_use]
 pub fn violations(tree: &Tree) -> Vec<Violation> {
-    let checks = [text::check, crates::check, metadata::check, unsafety::check, markdown::check];
+    let checks = [
+        text::check,
+        crates::check,
+        metadata::check,
+        unsafety::check,
+        markdown::check,
+        translated::check,
+    ];
     let mut found: Vec<Violation> = checks.iter().flat_map(|check| check(tree)).collect();
     found.sort();
     found.dedup();

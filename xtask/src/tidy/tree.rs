@@ -40,6 +40,8 @@ impl TextFile {
 /// All files of the workspace.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
+    /// Where it was read.
+    pub root: std::path::PathBuf,
     /// Every file and folder, binary ones included; the root is the empty path.
     pub paths: BTreeSet<String>,
     /// The files whose text is checked.
@@ -55,7 +57,11 @@ impl Tree {
         let ignored = std::fs::read_to_string(root.join(".gitignore")).unwrap_or_default();
         let mut ignored: Vec<&str> = ignored.lines().filter_map(|l| l.strip_prefix('/')).collect();
         ignored.push(".git");
-        let mut tree = Self { paths: BTreeSet::from([String::new()]), texts: Vec::new() };
+        let mut tree = Self {
+            root: root.to_path_buf(),
+            paths: BTreeSet::from([String::new()]),
+            texts: Vec::new(),
+        };
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
             let shown = root.join(&folder);
@@ -98,7 +104,11 @@ impl Tree {
     /// A tree in memory, for the tests of the checks.
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
-        let mut tree = Self { paths: BTreeSet::from([String::new()]), texts: Vec::new() };
+        let mut tree = Self {
+            root: "/nowhere".into(),
+            paths: BTreeSet::from([String::new()]),
+            texts: Vec::new(),
+        };
         for (path, text) in files {
             let folders = path.match_indices('/').map(|(at, _)| path[..at].to_owned());
             tree.paths.extend(folders.chain([(*path).to_owned()]));

@@ -2,7 +2,7 @@
 
 mod step;
 
-use super::rewards::Rewards;
+use super::rewards::{Rewards, Tables};
 use super::{CatalysisConfig, Landscape, cell, spec, start_distance, table};
 use warp_core::{
     Actions, Draw, Env, EnvSpec, Kernel, Layout, Observation, Result, Space, StepOut, Table,
@@ -23,8 +23,6 @@ warp_core::params! {
         z_upper: i32,
         /// Layers of the slab.
         layers: i32,
-        /// The number of the last cell of the grid.
-        last_cell: u32,
         /// Start of the first atom.
         start_x1: i32,
         /// Start of the first atom.
@@ -91,7 +89,7 @@ warp_core::state! {
 pub struct CatalysisTwoAtoms {
     episode_length: u32,
     params: CatalysisTwoAtomsParams,
-    rewards: Rewards,
+    tables: Tables,
 }
 
 impl Env for CatalysisTwoAtoms {
@@ -116,7 +114,6 @@ impl Env for CatalysisTwoAtoms {
             z_lower,
             z_upper,
             layers: z_upper - z_lower,
-            last_cell: landscape.energies.len() as u32 - 1,
             start_x1,
             start_y1,
             start_z1,
@@ -138,8 +135,8 @@ impl Env for CatalysisTwoAtoms {
             start_distance1: start_distance(setting, 0),
             start_distance2: start_distance(setting, 1),
         };
-        let rewards = Rewards::of(&landscape);
-        Ok(Self { episode_length: setting.episode_length, params, rewards })
+        let tables = Tables { rewards: Rewards::of(&landscape) };
+        Ok(Self { episode_length: setting.episode_length, params, tables })
     }
 
     fn spec(&self) -> EnvSpec {
@@ -152,7 +149,7 @@ impl Env for CatalysisTwoAtoms {
     }
 
     fn tables(&self) -> Vec<Table<'_>> {
-        vec![table(&self.rewards)]
+        vec![table(&self.tables.rewards)]
     }
 
     fn kernel() -> Option<Kernel> {
@@ -181,6 +178,6 @@ impl Env for CatalysisTwoAtoms {
         _draw: &mut Draw,
         out: &mut StepOut<'_>,
     ) {
-        step::step(&self.params, &self.rewards, state, actions, out);
+        step::step(&self.params, &self.tables, state, actions, out);
     }
 }

@@ -1,6 +1,6 @@
 //! Two atoms: the body. Branch-free.
 
-use super::{CatalysisTwoAtomsParams, CatalysisTwoAtomsState, Rewards};
+use super::{CatalysisTwoAtomsParams, CatalysisTwoAtomsState, Tables};
 use crate::catalysis::step::{distance, moved};
 use warp_core::{Actions, Draw, Observation, StepOut};
 
@@ -32,7 +32,7 @@ pub(super) fn reset(
 #[inline(always)]
 pub(super) fn step(
     params: &CatalysisTwoAtomsParams,
-    rewards: &Rewards,
+    tables: &Tables,
     state: &mut CatalysisTwoAtomsState,
     actions: &Actions<'_>,
     out: &mut StepOut<'_>,
@@ -53,7 +53,7 @@ pub(super) fn step(
     let one = number(params, 0, state.x1, state.y1, z1);
     let cell = number(params, one, state.x2, state.y2, z2);
     // Outside the slab the number means nothing, and the reward is not used.
-    let inside_reward = rewards.get(cell.min(params.last_cell));
+    let inside_reward = tables.rewards.get_clamped(cell as usize);
     let reward = if outside { params.outside_reward } else { inside_reward };
     state.z1 = if outside { state.z1 } else { z1 };
     state.z2 = if outside { state.z2 } else { z2 };

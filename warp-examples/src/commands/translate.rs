@@ -1,0 +1,80 @@
+//! `warp translate`: the CUDA text of an environment from its Rust body.
+
+use super::say;
+use crate::Outcome;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::path::PathBuf;
+use warp_translate::{Diagnostic, translate};
+
+/// Make the CUDA text of environments from their Rust bodies.
+#[derive(Debug, Clone, Args)]
+pub struct TranslateArgs {
+    /// Files with `impl Env for ...`; what they use is read from the files beside them.
+    #[arg(required = true, value_name = "FILE.rs")]
+    files: Vec<PathBuf>,
+    /// Where to write, `-` for standard output; without it the file that `include_str!` names.
+    #[arg(short, long, value_name = "FILE.cu")]
+    output: Option<PathBuf>,
+    /// Write nothing: say whether the text that is there is fresh.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// What has no place in a body, by file and line; a file that cannot be read or written.
+pub fn execute(args: &TranslateArgs) -> Result<Outcome> {
+    if args.output.is_some() && args.files.len() > 1 {
+        bail!("-o names one file, but {} are to be translated", args.files.len());
+    }
+    let mut outcome = Outcome::Done;
+    for file in &args.files {
+        let made = match translate(file) {
+            Ok(made) => made,
+            Err(diagnostics) => {
+                bail!(report(&diagnostics));
+            }
+        };
+        let Some(to) = args.output.clone().or(made.included) else {
+            bail!(
+                "{}: no `include_str!(\"....cu\")` says where the text goes; name it with -o",
+                file.display()
+            );
+        };
+        if to.as_os_str() == "-" {
+            say(made.text.trim_end())?;
+            continue;
+        }
+        if args.check {
+            let there = std::fs::read_to_string(&to).unwrap_or_default();
+            if there == made.text {
+                say(&format!("{}: fresh", to.display()))?;
+            } else {
+                say(&format!(
+                    "{}: stale; `warp translate {}` makes it anew",
+                    to.display(),
+                    file.display()
+                ))?;
+                outcome = Outcome::Failed;
+            }
+            continue;
+        }
+        std::fs::write(&to, &made.text)
+            .with_context(|| format!("cannot write {}", to.display()))?;
+        say(&format!("{}: {} lines", to.display(), made.text.lines().count()))?;
+    }
+    Ok(outcome)
+}
+
+/// All that is wrong, the last of it as the error, the others before it.
+fn report(diagnostics: &[Diagnostic]) -> String {
+    let Some((last, others)) = diagnostics.split_last() else {
+        return "nothing was made".into();
+    };
+    for other in others {
+        eprintln!("{other}");
+    }
+    last.to_string()
+}

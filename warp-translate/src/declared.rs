@@ -1,0 +1,141 @@
+//! What an item declares, as far as a body can use it.
+
+use crate::diagnostic::Result;
+use crate::modules::{docs_of, syntax};
+use syn::parse::{Parse, ParseStream};
+
+/// A declaration.
+pub(crate) enum Declared {
+    Const(Box<syn::ItemConst>),
+    Fn(Box<syn::ItemFn>),
+    Alias(Box<syn::Type>),
+    Struct(Vec<FieldOf>),
+    Enum(Vec<Variant>),
+    /// `state!`.
+    State(Vec<FieldOf>),
+    /// `params!`.
+    Params(Vec<FieldOf>),
+    /// `impl Env for ...`.
+    World(Box<syn::ItemImpl>),
+}
+
+/// A field of a struct.
+#[derive(Clone)]
+pub(crate) struct FieldOf {
+    pub(crate) name: String,
+    pub(crate) docs: Vec<String>,
+    pub(crate) ty: FieldType,
+}
+
+/// The type of a field.
+#[derive(Clone)]
+pub(crate) enum FieldType {
+    Plain(Box<syn::Type>),
+    /// `[f32; n_agents, k]` of `state!`: element and dimensions.
+    Rows(Box<syn::Type>, Vec<String>),
+}
+
+/// A variant of an enum without fields.
+#[derive(Clone)]
+pub(crate) struct Variant {
+    pub(crate) name: String,
+    pub(crate) docs: Vec<String>,
+    /// What is written behind `=`.
+    pub(crate) value: Option<syn::Expr>,
+}
+
+type Named = (String, Vec<String>, Declared);
+
+/// What an item declares: name, documentation and declaration. What no body can use is left out.
+pub(crate) fn declared_in(item: &syn::Item, file: usize) -> Result<Vec<Named>> {
+    let one = |name: &syn::Ident, attributes: &[syn::Attribute], what: Declared| {
+        Ok(vec![(name.to_string(), docs_of(attributes), what)])
+    };
+    match item {
+        syn::Item::Const(item) => {
+            one(&item.ident, &item.attrs, Declared::Const(Box::new(item.clone())))
+        }
+        syn::Item::Fn(item) => {
+            one(&item.sig.ident, &item.attrs, Declared::Fn(Box::new(item.clone())))
+        }
+        syn::Item::Type(item) => one(&item.ident, &item.attrs, Declared::Alias(item.ty.clone())),
+        syn::Item::Struct(item) => one(&item.ident, &item.attrs, structure(item)),
+        syn::Item::Enum(item) => {
+            let variant = |variant: &syn::Variant| Variant {
+                name: variant.ident.to_string(),
+                docs: docs_of(&variant.attrs),
+                value: variant.discriminant.as_ref().map(|(_, value)| value.clone()),
+            };
+            // One with fields is an error where it is used.
+            if item.variants.iter().any(|variant| !variant.fields.is_empty()) {
+                return Ok(Vec::new());
+            }
+            let variants = item.variants.iter().map(variant).collect();
+            one(&item.ident, &item.attrs, Declared::Enum(variants))
+        }
+        syn::Item::Macro(item) => {
+            let name = item.mac.path.segments.last().map(|segment| segment.ident.to_string());
+            let what = match name.as_deref() {
+                Some("state") => Declared::State,
+                Some("params") => Declared::Params,
+                _ => return Ok(Vec::new()),
+            };
+            let record: Record = item.mac.parse_body().map_err(|error| syntax(file, &error))?;
+            Ok(vec![(record.name, record.docs, what(record.fields))])
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn structure(item: &syn::ItemStruct) -> Declared {
+    let field = |(i, field): (usize, &syn::Field)| FieldOf {
+        name: field.ident.as_ref().map_or_else(|| format!("_{i}"), ToString::to_string),
+        docs: docs_of(&field.attrs),
+        ty: FieldType::Plain(Box::new(field.ty.clone())),
+    };
+    Declared::Struct(item.fields.iter().enumerate().map(field).collect())
+}
+
+/// The body of `state!` or `params!`.
+struct Record {
+    docs: Vec<String>,
+    name: String,
+    fields: Vec<FieldOf>,
+}
+
+impl Parse for Record {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let docs = docs_of(&input.call(syn::Attribute::parse_outer)?);
+        input.parse::<syn::Visibility>()?;
+        input.parse::<syn::Token![struct]>()?;
+        let name = input.parse::<syn::Ident>()?.to_string();
+        let content;
+        syn::braced!(content in input);
+        let fields = content.parse_terminated(FieldOf::parse, syn::Token![,])?;
+        Ok(Self { docs, name, fields: fields.into_iter().collect() })
+    }
+}
+
+impl Parse for FieldOf {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let docs = docs_of(&input.call(syn::Attribute::parse_outer)?);
+        input.parse::<syn::Visibility>()?;
+        let name = input.parse::<syn::Ident>()?.to_string();
+        input.parse::<syn::Token![:]>()?;
+        if !input.peek(syn::token::Bracket) {
+            return Ok(Self { name, docs, ty: FieldType::Plain(input.parse()?) });
+        }
+        let content;
+        syn::bracketed!(content in input);
+        let element: syn::Type = content.parse()?;
+        content.parse::<syn::Token![;]>()?;
+        if content.peek(syn::LitInt) {
+            let len: syn::LitInt = content.parse()?;
+            let ty = syn::parse_quote!([#element; #len]);
+            return Ok(Self { name, docs, ty: FieldType::Plain(Box::new(ty)) });
+        }
+        let dims = content.parse_terminated(syn::Ident::parse, syn::Token![,])?;
+        let dims = dims.iter().map(ToString::to_string).collect();
+        Ok(Self { name, docs, ty: FieldType::Rows(Box::new(element), dims) })
+    }
+}

@@ -1,0 +1,138 @@
+//! What has no place in a body is said with its line and the better form.
+
+use std::path::Path;
+use warp_translate::{Diagnostic, translate, translate_functions};
+
+/// Writes a file and translates its function `f`.
+fn of(name: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("errors");
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    let file = folder.join(format!("{name}.rs"));
+    std::fs::write(&file, text).expect("the file can be written");
+    translate_functions(&file, &["f"])
+}
+
+/// Line, part of the sentence, and a body that gets it.
+const CATALOGUE: &[(usize, &str, &str)] = &[
+    (1, "f64 has no place", "fn f(x: f64) -> f32 { 0.0 }"),
+    (1, "`u16` has no place", "fn f(x: u16) -> f32 { 0.0 }"),
+    (2, "`math::min`", "fn f(x: f32) -> f32 {\n    x.min(1.0)\n}"),
+    (2, "`math::sin`", "fn f(x: f32) -> f32 {\n    x.sin()\n}"),
+    (2, "`math::modulo`", "fn f(x: f32) -> f32 {\n    x.rem_euclid(2.0)\n}"),
+    (2, "`a * b + c`", "fn f(x: f32) -> f32 {\n    x.mul_add(2.0, 1.0)\n}"),
+    (2, "`for i in 0..x.len()`", "fn f(x: &[f32]) -> f32 {\n    x.iter().sum()\n}"),
+    (
+        3,
+        "`for i in 0..x.len()`",
+        "fn f(x: &[f32]) -> f32 {\n    let mut s = 0.0;\n    for y in x { s += y; }\n    s\n}",
+    ),
+    (2, "compare first", "fn f(x: i32) -> i32 {\n    x.checked_add(1).unwrap()\n}"),
+    (2, "`if` or `match`", "fn f(x: i32) -> i32 {\n    if let 3 = x { 1 } else { 2 }\n}"),
+    (2, "labels are left out", "fn f(x: i32) {\n    'a: loop { break 'a; }\n}"),
+    (2, "`println!` has no place", "fn f(x: i32) {\n    println!(\"{x}\");\n}"),
+    (2, "numbers and booleans", "fn f() {\n    let a = \"text\";\n}"),
+    (1, "is generic", "fn f<T>(x: T) {}"),
+    (1, "returns a reference", "fn f(x: &[f32]) -> &[f32] { x }"),
+    (2, "calls itself", "fn f(x: i32) -> i32 {\n    if x > 0 { f(x - 1) } else { 0 }\n}"),
+    (2, "cast to u32 first", "fn f(x: u64) -> usize {\n    x as usize\n}"),
+    (2, "usize has 32 bits", "fn f(x: usize) -> u32 {\n    x.count_ones()\n}"),
+    (2, "differs on a GPU", "fn f() -> usize {\n    usize::MAX\n}"),
+    (2, "too large for usize", "fn f() -> usize {\n    5_000_000_000\n}"),
+    (2, "is not known to a body", "fn f() -> f32 {\n    rand::random()\n}"),
+    (2, "only constants are declared", "fn f() {\n    fn g() {}\n}"),
+    (2, "both ends", "fn f() {\n    for i in 0.. {}\n}"),
+    (2, "count in u32", "fn f() {\n    for i in 0..=7_u8 {}\n}"),
+    (1, "this is no Rust", "fn f( {"),
+    (2, "compared part by part", "fn f(a: [i32; 2], b: [i32; 2]) -> bool {\n    a == b\n}"),
+    (2, "name all 3 elements", "fn f(a: [i32; 3]) {\n    let [x, ..] = a;\n}"),
+    (2, "gets a name", "fn f(x: i32) -> i32 {\n    (|| 3)()\n}"),
+];
+
+#[test]
+fn every_form_outside_of_the_subset_is_named_with_its_line() {
+    for (i, (line, part, text)) in CATALOGUE.iter().enumerate() {
+        let found = of(&format!("case_{i}"), text);
+        let Err(diagnostics) = found else { panic!("{text}\nwas translated:\n{}", found.unwrap()) };
+        let fits = |d: &&Diagnostic| d.line == *line && d.sentence.contains(part);
+        // Where a call has no name yet there is another sentence for the same.
+        let fits = diagnostics.iter().find(fits).is_some()
+            || (*part == "gets a name" && diagnostics[0].sentence.contains("by their name"));
+        assert!(fits, "{text}\nline {line}: {part}\n{diagnostics:?}");
+    }
+}
+
+/// The same for teams, whose rules are about who runs what.
+const TEAMS: &[(usize, &str, &str)] = &[
+    (3, "writes local variables only", "team::each(x.len(), |i| x[i] = 0.0);\nx[0] = 1.0;"),
+    (
+        3,
+        "variable of its own",
+        "let mut near = false;\nteam::each(x.len(), |i| near |= x[i] > 0.0);",
+    ),
+    (2, "calls no `team`", "team::each(x.len(), |i| team::once(|| x[i] = 0.0));"),
+    (3, "leave a loop", "team::each(x.len(), |i| {\nfor k in 0..3 { if k > 1 { return; } }\n});"),
+    (2, "no place in `team::once`", "team::once(|| return);"),
+    (2, "write the number of parts", "let a = team::sum_parts(x.len(), |i| x[i]);"),
+];
+
+#[test]
+fn rules_of_teams_are_kept() {
+    for (i, (line, part, body)) in TEAMS.iter().enumerate() {
+        let text = format!("use warp_core::team; fn f(x: &mut [f32]) {{\n{body}\n}}");
+        let found = of(&format!("team_{i}"), &text);
+        let Err(diagnostics) = found else { panic!("{text}\nwas translated:\n{}", found.unwrap()) };
+        let fits = diagnostics.iter().any(|d| d.line == *line && d.sentence.contains(part));
+        assert!(fits, "{text}\nline {line}: {part}\n{diagnostics:?}");
+    }
+}
+
+#[test]
+fn a_team_waits_exactly_where_another_thread_has_been() {
+    let waits = |body: &str| {
+        let head = "use warp_core::team;\nfn f(x: &mut [f32], y: &mut [f32])";
+        let text = of("waits", &format!("{head} {{\nlet n = x.len();\n{body}\n}}")).unwrap();
+        text.matches("warp_sync();").count()
+    };
+    let own = "team::each(n, |i| x[i] = 1.0);";
+    // The same thread has the same index again.
+    assert_eq!(waits(&format!("{own}\nteam::each(n, |i| y[i] = x[i]);")), 0);
+    // A neighbour's element, one thread after all, all after one.
+    assert_eq!(waits(&format!("{own}\nteam::each(n, |i| y[i] = x[(i + 1) % n]);")), 1);
+    assert_eq!(waits(&format!("{own}\nteam::once(|| y[0] = x[3]);")), 1);
+    assert_eq!(waits("team::once(|| x[0] = 1.0);\nteam::each(n, |i| y[i] = x[i]);"), 1);
+    // Reading after reading is free; writing after reading is not.
+    assert_eq!(waits("team::each(n, |i| y[i] = x[0]);\nteam::each(n, |i| y[i] = x[1]);"), 0);
+    assert_eq!(waits("team::each(n, |i| y[i] = x[0]);\nteam::each(n, |i| x[i] = 1.0);"), 1);
+    // What all threads read after one has written.
+    assert_eq!(waits("team::once(|| x[0] = 1.0);\nlet a = x[0];\nteam::once(|| y[0] = a);"), 1);
+    // The end of a round meets the beginning of the next.
+    let round = "team::each(n, |i| y[i] = x[(i + 1) % n]);\nteam::each(n, |i| x[i] = y[i]);";
+    assert_eq!(waits(round), 1);
+    assert_eq!(waits(&format!("for _ in 0..3 {{\n{round}\n}}")), 2);
+    // Adding is no conflict with adding.
+    let add = "team::each(n, |i| { let _ = i; });";
+    assert_eq!(waits(add), 0);
+}
+
+#[test]
+fn an_environment_says_what_a_body_cannot_see() {
+    let text = "use warp_core::*;\nwarp_core::params! { pub struct P { g: f32 } }\n\
+        warp_core::state! { pub struct S { x: f32 } }\npub struct W { params: P, limit: u32 }\n\
+        impl Env for W {\n    type Params = P;\n    type State = S;\n\
+        fn reset(&self, state: &mut S, draw: &mut Draw) {\n        state.x = self.limit as f32;\n    }\n\
+        fn observe(&self, state: &S, out: &mut Observation<'_>) {\n        out.obs[0][0] = state.x;\n    }\n\
+        fn step(&self, state: &mut S, actions: &Actions<'_>, draw: &mut Draw, out: &mut StepOut<'_>) {\n\
+        state.x += self.params.g;\n        out.terminated = state.y > 1.0;\n    }\n}\n";
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("world.rs");
+    std::fs::write(&file, text).unwrap();
+    let diagnostics = translate(&file).unwrap_err();
+    assert_eq!(diagnostics.len(), 2, "{diagnostics:?}");
+    assert_eq!(diagnostics[0].line, 9);
+    assert!(diagnostics[0].sentence.contains("but not `limit`"), "{diagnostics:?}");
+    assert!(diagnostics[1].sentence.contains("no field `y`"), "{diagnostics:?}");
+    let fixed = text.replace("self.limit as f32", "2.0").replace("state.y", "state.x");
+    std::fs::write(&file, fixed).unwrap();
+    let made = translate(&file).unwrap();
+    assert!(made.text.contains("state.x += env.params.g;"), "{}", made.text);
+    assert_eq!(made.included, None);
+}
