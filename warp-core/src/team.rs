@@ -62,6 +62,16 @@ pub fn sum(n: usize, mut f: impl FnMut(usize) -> i32) -> i32 {
     total
 }
 
+/// The least of `f` over `0..n`; `i64::MAX` for no index.
+#[inline(always)]
+pub fn least(n: usize, mut f: impl FnMut(usize) -> i64) -> i64 {
+    let mut least = i64::MAX;
+    for i in 0..n {
+        least = least.min(f(i));
+    }
+    least
+}
+
 /// The sum of `f` over `0..n` in `P` parts: part p adds the indices p, p + `P`, p + 2 `P` and so on
 /// to 0, and the parts are added in their order, to 0. `P` is at least 1.
 #[inline(always)]
@@ -119,8 +129,7 @@ pub fn add<T: Count>(counts: &mut [T], index: usize, value: T) {
 #[inline(always)]
 pub fn fill<T>(out: &mut [T], rows: usize, width: usize, mut f: impl FnMut(usize, usize) -> T) {
     assert!(out.len() == rows * width, "{} elements are not {rows} x {width}", out.len());
-    for row in 0..rows {
-        let own = &mut out[row * width..(row + 1) * width];
+    for (row, own) in out.chunks_exact_mut(width.max(1)).enumerate() {
         for (column, place) in own.iter_mut().enumerate() {
             *place = f(row, column);
         }
@@ -234,6 +243,8 @@ mod tests {
             i == 1
         });
         assert!(all && visited == 5 && !any(5, |i| i > 4) && !any(0, |_| true));
+        let keys = [7, -3, 9];
+        assert_eq!((least(3, |i| keys[i]), least(0, |_| 0)), (-3, i64::MAX));
     }
 
     #[test]
@@ -271,6 +282,7 @@ mod tests {
         let mut out = [0; 6];
         fill(&mut out, 2, 3, |row, column| 10 * row + column);
         assert_eq!(out, [0, 1, 2, 10, 11, 12]);
+        fill(&mut [], 2, 0, |_, _| 0);
     }
 
     #[test]

@@ -80,10 +80,11 @@ __device__ inline WarpSlice<T> warp_part(WarpSlice<T> slice, unsigned int low, u
     return {slice.at + low, high - low};
 }
 
-// The element with this number, of numbers beyond the end the last.
+// The element with this number; the first of numbers below 0, the last of those beyond the end.
 template <class T>
-__device__ inline T warp_clamped(WarpSlice<T> slice, unsigned int i) {
-    return slice.at[i < slice.len ? i : slice.len - 1u];
+__device__ inline T warp_clamped(WarpSlice<T> slice, int i) {
+    unsigned int at = i < 0 ? 0u : (unsigned int)i;
+    return slice.at[at < slice.len ? at : slice.len - 1u];
 }
 
 template <class A, class B>
@@ -304,6 +305,28 @@ __device__ inline T warp_rotate_right(T a, unsigned int n) {
 template <class T>
 __device__ inline void warp_team_add(T* place, T value) {
     warp_atomic_add((int*)place, (int)value);
+}
+
+// The least of what the threads bring.
+__device__ inline long long warp_team_least(long long own) {
+    WARP_SHARED(long long, least_of, WARP_TEAM);
+    int me = warp_first();
+    least_of[me] = own;
+    for (int left = WARP_TEAM; left > 1;) {
+        int half = (left + 1) / 2;
+        warp_sync();
+        if (me + half < left) {
+            long long other = least_of[me + half];
+            own = other < own ? other : own;
+            least_of[me] = own;
+        }
+        left = half;
+    }
+    warp_sync();
+    long long least = least_of[0];
+    // The next call writes the same places.
+    warp_sync();
+    return least;
 }
 
 // Elements that are written together: 16 bytes.

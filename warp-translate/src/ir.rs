@@ -197,6 +197,7 @@ pub(crate) enum TeamCall {
     Once,
     Any,
     Sum,
+    Least,
     /// With the number of parts.
     SumParts(u64),
     Fill,

@@ -109,6 +109,9 @@ impl Emitter<'_> {
                 let text = format!("{name} = warp_wrapping_add({name}, {});", val.text);
                 self.run(&text, val.effects);
             }
+            Target::Fold(name, "least") => {
+                self.run(&format!("{name} = warp_min({name}, {});", val.text), val.effects);
+            }
             Target::Fold(name, sign) => {
                 self.run(&format!("{name} {sign}= {};", val.text), val.effects);
             }

@@ -44,6 +44,12 @@ impl Emitter<'_> {
                 self.strided(closure, &n, Target::Fold(name.clone(), "wrapping"))?;
                 Ok(Val::atom(format!("warp_team_sum({name})")).with(ORDERED))
             }
+            TeamCall::Least => {
+                let name = self.unique("least", None);
+                self.line(format!("long long {name} = 0x7fffffffffffffffll;"));
+                self.strided(closure, &n, Target::Fold(name.clone(), "least"))?;
+                Ok(Val::atom(format!("warp_team_least({name})")).with(ORDERED))
+            }
             TeamCall::SumParts(parts) => self.sum_parts(closure, &n, *parts),
             TeamCall::Fill => self.fill(team, closure),
             TeamCall::Scratch(_) => fault(expr.span, "scratch has no closure"),

@@ -86,7 +86,7 @@ impl Infer<'_> {
                 };
                 let index = self.expr(index)?;
                 let index = self.value(index);
-                let index = self.fit(index, &Ty::Usize)?;
+                let index = self.fit(index, &Ty::I32)?;
                 let receiver = match self.types.shallow(&receiver.ty) {
                     Ty::Slice(..) => receiver,
                     _ => {

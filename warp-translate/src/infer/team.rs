@@ -18,6 +18,7 @@ impl Infer<'_> {
             "once" => (TeamCall::Once, 0, vec![], Ty::Unit),
             "any" => (TeamCall::Any, 1, vec![Ty::Usize], Ty::Bool),
             "sum" => (TeamCall::Sum, 1, vec![Ty::Usize], Ty::I32),
+            "least" => (TeamCall::Least, 1, vec![Ty::Usize], Ty::I64),
             "fill" => {
                 let element = self.any();
                 (TeamCall::Fill, 3, vec![Ty::Usize, Ty::Usize], element)

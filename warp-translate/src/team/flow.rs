@@ -163,13 +163,16 @@ impl Analysis<'_> {
         self.closure(
             closure,
             frame,
-            matches!(team.call, TeamCall::Each | TeamCall::Any | TeamCall::Sum),
+            matches!(
+                team.call,
+                TeamCall::Each | TeamCall::Any | TeamCall::Sum | TeamCall::Least
+            ),
         );
         self.mode = Mode::Uniform;
         self.end_phase(span);
         match team.call {
             // They wait before they tell.
-            TeamCall::Any | TeamCall::Sum => self.pending.clear(),
+            TeamCall::Any | TeamCall::Sum | TeamCall::Least => self.pending.clear(),
             TeamCall::SumParts(_) => {
                 let parts = Object {
                     name: format!("parts at {}:{}:{}", span.file, span.line, span.column),

@@ -82,7 +82,7 @@ impl Body {
 
     fn float(&mut self, depth: usize) -> String {
         let x = self.expr(F32, depth);
-        match self.random.below(16) {
+        match self.random.below(17) {
             0 => format!("tame({x} + {})", self.expr(F32, depth)),
             1 => format!("tame(({x}) * ({}) - {})", self.expr(F32, depth), self.expr(F32, depth)),
             2 => format!("tame(({x}) / ({}))", self.expr(F32, depth)),
@@ -116,6 +116,7 @@ impl Body {
             12 => format!("-({x})"),
             13 => format!("tame(f32::from_bits(({}) & 0x7fff_ffff))", self.expr(U32, depth)),
             14 => format!("floats[({}) & 3]", self.expr(Usize, depth)).pipe_tame(),
+            15 => format!("tame(floats.get_clamped({}))", self.expr(I32, depth)),
             _ => format!("both.grown({x})"),
         }
     }

@@ -5,7 +5,7 @@ pub(crate) const PRELUDE: &str = "\
 //! Generated bodies.
 
 use warp_core::math;
-use warp_core::team;
+use warp_core::team::{self, GetClamped};
 
 const SMALL: [i32; 4] = [3, -7, 0x11, 2];
 const HALF: f32 = 0.5;

@@ -129,9 +129,15 @@ impl Team {
     /// A value that all threads get from all.
     fn tell(&mut self) {
         let (name, value) = (self.fresh(), self.read(""));
-        match self.random.below(3) {
+        match self.random.below(4) {
             0 => self.line(&format!("let {name} = i32::from(team::any(n, |i| ({value}) > 0.75));")),
             1 => self.line(&format!("let {name} = team::sum(n, |i| y[i] & 0xff);")),
+            2 => {
+                let key = format!("(i64::from(({value}) as i32) << 32) - i as i64");
+                let bits = "(least ^ (least >> 31)) as i32";
+                self.line(&format!("let least = team::least(n, |i| {key});"));
+                self.line(&format!("let {name} = {bits};"));
+            }
             _ => {
                 let parts = self.random.pick(&[1, 3, 4, 8]);
                 let sum = format!("team::sum_parts::<{parts}>(n, |i| {value})");

@@ -24,7 +24,7 @@ const NOTHING: Row =
     Row { name: "", may: &[], with_cuda: &[], in_tests: &[], burn: false, cudarc: false };
 
 /// The arrows between the crates.
-const TABLE: [Row; 9] = [
+const TABLE: [Row; 10] = [
     Row { name: "warp-core", ..NOTHING },
     Row { name: "warp-data", may: &["warp-core"], cudarc: true, ..NOTHING },
     Row { name: "warp-func", may: &["warp-core", "warp-data"], cudarc: true, ..NOTHING },
