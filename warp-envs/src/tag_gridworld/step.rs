@@ -126,9 +126,14 @@ fn observe_all(
     team::fill(out.obs[TAGGER], n - 1, width, |agent, column| {
         if column == 3 * n + agent { 1.0 } else { row[column] }
     });
-    team::fill(out.obs[RUNNER], 1, width, |_, column| {
-        if column == 4 * n - 1 { 1.0 } else { row[column] }
-    });
+    team::fill(
+        out.obs[RUNNER],
+        1,
+        width,
+        |_, column| {
+            if column == 4 * n - 1 { 1.0 } else { row[column] }
+        },
+    );
 }
 
 #[inline(always)]
@@ -156,7 +161,7 @@ fn observe_one(
         let (dx, dy) = (i64::from(x[agent] - runner.0), i64::from(y[agent] - runner.1));
         ((dx * dx + dy * dy) << NUMBER_BITS) | agent as i64
     });
-    let nearest = (nearest & ((1 << NUMBER_BITS) - 1)) as usize;
+    let nearest = (nearest as u32 & ((1 << NUMBER_BITS) - 1)) as usize;
     team::fill(out.obs[RUNNER], 1, PARTIAL, |_, column| match column {
         0 => seen.0,
         1 => seen.1,

@@ -277,12 +277,13 @@ impl Emitter<'_> {
     }
 
     /// Something whose parts can be named: a place, or a variable that holds the value.
-    fn as_place(&mut self, init: &Expr) -> Result<Expr> {
+    pub(super) fn as_place(&mut self, init: &Expr) -> Result<Expr> {
         if let Kind::Var(_) = init.bare().kind {
             return Ok(init.bare().clone());
         }
         let name = match &init.bare().kind {
             Kind::Call(item, _) => format!("{}_of", self.modules.items[*item].name),
+            _ if *init.ty.behind() == Ty::Draw => "own".into(),
             _ => "parts".into(),
         };
         let val = self.val(init)?;

@@ -62,7 +62,12 @@ impl Emitter<'_> {
                 Ok(Val::atom(format!("{name}{ty}({})", texts.join(", "))).with(effects))
             }
             Form::Draws | Form::Stream => {
-                let mut parts = vec![(&args[0], How::Place)];
+                // A stream that has no name yet gets one, since it changes.
+                let stream = match &args[0].bare().kind {
+                    Kind::Builtin(..) => &self.as_place(&args[0])?,
+                    _ => &args[0],
+                };
+                let mut parts = vec![(stream, How::Place)];
                 parts.extend(args[1..].iter().map(|arg| (arg, How::Value)));
                 let vals = self.operands(&parts)?;
                 let mut effects =

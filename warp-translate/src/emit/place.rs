@@ -206,7 +206,7 @@ impl Emitter<'_> {
                 };
                 let high = match high {
                     Some(high) => self.val(high)?,
-                    None => Val::atom(format!("{}.len", whole.at(prec::ATOM))),
+                    None => self.len(base)?,
                 };
                 let text = format!("warp_part({}, {}, {})", whole.text, low.text, high.text);
                 let effects = whole.effects.with(low.effects).with(high.effects);

@@ -79,15 +79,15 @@ impl Infer<'_> {
     pub(super) fn reference(&mut self, reference: &syn::ExprReference, span: Span) -> Result<Expr> {
         let inner = self.expr(&reference.expr)?;
         let ty = self.types.shallow(&inner.ty);
+        let mutable = reference.mutability.is_some();
         // `&x[a..b]`, `&mut *row`: slices are references already.
-        if matches!(ty, Ty::Slice(..)) {
-            return Ok(inner);
+        if let Ty::Slice(element, _) = ty {
+            return Ok(Expr { ty: Ty::Slice(element, mutable), ..inner });
         }
         // `&mut *place`.
         if let Kind::Deref(place) = inner.kind {
             return Ok(Expr { span, ..*place });
         }
-        let mutable = reference.mutability.is_some();
         let ty = Ty::Ref(Box::new(ty), mutable);
         Ok(Expr { kind: Kind::Ref(Box::new(inner)), ty, span })
     }

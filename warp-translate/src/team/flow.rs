@@ -163,10 +163,7 @@ impl Analysis<'_> {
         self.closure(
             closure,
             frame,
-            matches!(
-                team.call,
-                TeamCall::Each | TeamCall::Any | TeamCall::Sum | TeamCall::Least
-            ),
+            matches!(team.call, TeamCall::Each | TeamCall::Any | TeamCall::Sum | TeamCall::Least),
         );
         self.mode = Mode::Uniform;
         self.end_phase(span);
