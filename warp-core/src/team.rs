@@ -129,7 +129,8 @@ pub fn add<T: Count>(counts: &mut [T], index: usize, value: T) {
 #[inline(always)]
 pub fn fill<T>(out: &mut [T], rows: usize, width: usize, mut f: impl FnMut(usize, usize) -> T) {
     assert!(out.len() == rows * width, "{} elements are not {rows} x {width}", out.len());
-    for (row, own) in out.chunks_exact_mut(width.max(1)).enumerate() {
+    for row in 0..rows {
+        let own = &mut out[row * width..][..width];
         for (column, place) in own.iter_mut().enumerate() {
             *place = f(row, column);
         }

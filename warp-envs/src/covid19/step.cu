@@ -58,6 +58,15 @@ __device__ inline unsigned int shift_of(int day) {
     return (unsigned int)day % LEVELS_PER_WORD * LEVEL_BITS;
 }
 
+// The level of a day, counted from the start; `day` may be before it, but not after today. The
+// start itself is read from the table, as its word may have been overwritten.
+__device__ inline int level_of(const Env& env, const State& state, int day, unsigned int i) {
+    if (day <= 0) {
+        return env.past_stringency[(unsigned int)-day * N_STATES + i];
+    }
+    return (int)((state.past_levels[word_of(state, day, i)] >> shift_of(day)) & 15u);
+}
+
 // Sets the level of stringency and returns by how much it changed.
 __device__ inline float change_stringency(const Env& env, State& state,
                                           WarpSlice<const int> actions, int t, unsigned int i) {
@@ -102,25 +111,15 @@ __device__ inline float replay(const Env& env, State& state, int t, unsigned int
     return deaths;
 }
 
-// The level of a day, counted from the start; `day` may be before it, but not after today. The
-// start itself is read from the table, as its word may have been overwritten.
-__device__ inline int level_of(const Env& env, const State& state, int day, unsigned int i) {
-    if (day <= 0) {
-        return env.past_stringency[(unsigned int)-day * N_STATES + i];
-    }
-    return (int)((state.past_levels[word_of(state, day, i)] >> shift_of(day)) & 15u);
-}
-
 __device__ inline float positive(float x) {
     return x < 0.0f ? 0.0f : x;
 }
 
-// Lets the epidemic go on for a day; returns the new deaths.
-__device__ inline float epidemic(const Env& env, State& state, int t, unsigned int i) {
+// Lets the epidemic go on for a day, on which vaccine `arrives` or not; returns the new deaths.
+__device__ inline float epidemic(const Env& env, State& state, int lagged, bool arrives,
+                                 unsigned int i) {
     const Params& params = env.params;
     const Env& tables = env;
-    int lagged = level_of(env, state, t - params.stringency_lag, i);
-    bool arrives = (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
     float susceptible = state.susceptible[i];
     float infected = state.infected[i];
     float doses = arrives ? (float)tables.vaccines_per_delivery[i] : 0.0f;
@@ -143,13 +142,11 @@ __device__ inline float epidemic(const Env& env, State& state, int t, unsigned i
     return deaths;
 }
 
-// Filters today's change of stringency, forgets the one that leaves the window, and says who is
+// Filters today's change of stringency, forgets the one that has left the window, and says who is
 // without work.
-__device__ inline void unemployment(const Env& env, State& state, float change, int t,
+__device__ inline void unemployment(const Env& env, State& state, float change, int left,
                                     unsigned int i) {
     const Env& tables = env;
-    int oldest = t - env.params.filter_length;
-    int left = level_of(env, state, oldest, i) - level_of(env, state, oldest - 1, i);
     float signal = 0.0f;
     for (unsigned int filter = 0u; filter < N_FILTERS; ++filter) {
         unsigned int at = filter * N_STATES + i;
@@ -225,49 +222,91 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
         changed_subsidy(env, state, warp_slice(actions.discrete[PLANNER], WARP_LEN_discrete_1), t -
                         1);
     float level = (float)subsidy / (float)params.num_subsidy_levels;
-    // Deaths, then incomes, of all states.
-    WARP_SHARED(float, by_state, 102u);
+    // Today's change of stringency, the change that leaves the filters, and the level that acts.
+    WARP_SHARED(float, change, 51u);
+    WARP_SHARED(int, left, 51u);
+    WARP_SHARED(int, lagged, 51u);
+    WARP_SHARED(float, deaths, 51u);
+    WARP_SHARED(float, incomes, 51u);
     for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-        float change =
+        change[i] =
             change_stringency(env, state, warp_slice(actions.discrete[GOVERNOR],
                                                      WARP_LEN_discrete_0), t, i);
-        float deaths;
-        if (params.use_real_world_data == 1) {
-            deaths = replay(env, state, t, i);
-        } else {
-            unemployment(env, state, change, t, i);
-            deaths = epidemic(env, state, t, i);
+    }
+    if (params.use_real_world_data == 1) {
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            deaths[i] = replay(env, state, t, i);
         }
-        float income = production(env, state, level, i);
-        state.postsubsidy_productivity[i] = income;
-        out.reward[GOVERNOR][i] = governor_reward(env, income, deaths, i);
-        by_state[i] = deaths;
-        by_state[N_STATES + i] = income;
+    } else {
+        int oldest = t - params.filter_length;
+        warp_sync();
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            left[i] = level_of(env, state, oldest, i);
+        }
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            left[i] -= level_of(env, state, oldest - 1, i);
+        }
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            unemployment(env, state, change[i], left[i], i);
+        }
+        int acts = t - params.stringency_lag;
+        bool arrives = (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            lagged[i] = level_of(env, state, acts, i);
+        }
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            deaths[i] = epidemic(env, state, lagged[i], arrives, i);
+        }
+    }
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        incomes[i] = production(env, state, level, i);
+        state.postsubsidy_productivity[i] = incomes[i];
+    }
+    WarpSlice<float> rewards = warp_part(warp_slice(out.reward[GOVERNOR], WARP_LEN_reward_0), 0u,
+                                         N_STATES);
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        rewards[i] = governor_reward(env, incomes[i], deaths[i], i);
     }
     // What both add up to, in parts, so that any number of threads keeps the order.
     WARP_SHARED(float, parts, 16u);
     warp_sync();
     for (unsigned int part = warp_first(); part < 2u * PARTS; part += warp_stride()) {
-        WarpSlice<const float> values = warp_part(warp_slice(by_state, 102u), part / PARTS *
-                                                  N_STATES, 102u);
         float sum = 0.0f;
         for (unsigned int i = part % PARTS; i < N_STATES; i += PARTS) {
-            sum += values[i];
+            sum += part < PARTS ? deaths[i] : incomes[i];
         }
         parts[part] = sum;
     }
     warp_sync();
     if (warp_first() == 0) {
-        float deaths = 0.0f;
+        float deaths_2 = 0.0f;
         float income = 0.0f;
         for (unsigned int part = 0u; part < PARTS; ++part) {
-            deaths += parts[part];
+            deaths_2 += parts[part];
             income += parts[PARTS + part];
         }
         *state.timestep = t;
         *state.subsidy_level = subsidy;
-        reward_planner(params, deaths, income - level * params.max_subsidy_cost, out);
+        reward_planner(params, deaths_2, income - level * params.max_subsidy_cost, out);
     }
+}
+
+// Governors see their stringency, the `n` numbers that all see, their number one-hot, and the rest.
+__device__ inline void governors(WarpSlice<const float> seen, unsigned int n,
+                                 WarpSlice<float> out) {
+    unsigned int rest = 1u + n + N_STATES;
+    auto element = [&](unsigned int i, unsigned int column) -> float {
+        if (column == 0u) {
+            return seen[i];
+        } else if (column <= n) {
+            return seen[N_STATES + column - 1u];
+        } else if (column < rest) {
+            return column - 1u - n == i ? 1.0f : 0.0f;
+        } else {
+            return seen[(column - rest + 1u) * N_STATES + n + i];
+        }
+    };
+    warp_team_fill(out.at, N_STATES, rest + OWN - 1u, element);
 }
 
 // What everyone sees, in the order of the keys.
@@ -293,20 +332,22 @@ __device__ inline void common_numbers(const Params& params, const State& state,
     seen[at + 1u] = (float)t / (float)params.episode_length;
 }
 
-// What is seen of one state, a row of all states for each number.
-__device__ inline void own_numbers(const Env& env, const State& state, WarpSlice<float> own,
-                                   unsigned int i) {
+// What is seen of one state, a row of all states for each number; `n` others stand behind the
+// first.
+__device__ inline void own_numbers(const Env& env, const State& state, WarpSlice<float> seen,
+                                   unsigned int n, unsigned int i) {
     float inverse = env.inverse_population[i];
     int lagged = level_of(env, state, *state.timestep - env.params.stringency_lag + 1, i);
-    own[i] = (float)state.stringency_level[i] / (float)N_LEVELS;
-    own[N_STATES + i] = state.postsubsidy_productivity[i] * env.inverse_max_production[i];
-    own[2u * N_STATES + i] = state.susceptible[i] * inverse;
-    own[3u * N_STATES + i] = state.infected[i] * inverse;
-    own[4u * N_STATES + i] = state.recovered[i] * inverse;
-    own[5u * N_STATES + i] = state.deaths[i] * inverse;
-    own[6u * N_STATES + i] = state.vaccinated[i] * inverse;
-    own[7u * N_STATES + i] = state.unemployed[i] * inverse;
-    own[8u * N_STATES + i] = (float)lagged / (float)N_LEVELS;
+    unsigned int at = n + i;
+    seen[i] = (float)state.stringency_level[i] / (float)N_LEVELS;
+    seen[N_STATES + at] = state.postsubsidy_productivity[i] * env.inverse_max_production[i];
+    seen[2u * N_STATES + at] = state.susceptible[i] * inverse;
+    seen[3u * N_STATES + at] = state.infected[i] * inverse;
+    seen[4u * N_STATES + at] = state.recovered[i] * inverse;
+    seen[5u * N_STATES + at] = state.deaths[i] * inverse;
+    seen[6u * N_STATES + at] = state.vaccinated[i] * inverse;
+    seen[7u * N_STATES + at] = state.unemployed[i] * inverse;
+    seen[8u * N_STATES + at] = (float)lagged / (float)N_LEVELS;
 }
 
 // Doing nothing is always allowed; anything else when the time has come, or when data decide
@@ -328,25 +369,20 @@ __device__ inline void masks(const Params& params, const State& state, Observati
 
 __device__ inline void observe(const Env& env, const State& state, Observation& out) {
     unsigned int n = env.params.observe_rate == 1 ? COMMON : COMMON - 1u;
-    WARP_SHARED(float, own, 459u);
-    WARP_SHARED(float, common, 5u);
+    // As the planner sees it: all levels of stringency, what all see, the rest of all states.
+    WARP_SHARED(float, seen, 464u);
     if (warp_first() == 0) {
-        common_numbers(env.params, state, warp_slice(common, 5u));
+        common_numbers(env.params, state, warp_part(warp_slice(seen, 464u), N_STATES, 464u));
     }
+    warp_sync();
     for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-        own_numbers(env, state, warp_slice(own, 459u), i);
+        own_numbers(env, state, warp_slice(seen, 464u), n, i);
     }
     masks(env.params, state, out);
-    // Stringency, what all see, the own number one-hot, and the rest.
-    unsigned int rest = 1u + n + N_STATES;
     warp_sync();
-    auto element = [&](unsigned int i, unsigned int column) -> float {
-        return column == 0u ? own[i] : column <= n ? common[column - 1u] : column < rest ?
-            (column - 1u - n == i ? 1.0f : 0.0f) : own[(column - rest + 1u) * N_STATES + i];
+    auto element = [&](unsigned int unused, unsigned int at) -> float {
+        return seen[at];
     };
-    warp_team_fill(out.obs[GOVERNOR], N_STATES, rest + OWN - 1u, element);
-    auto element_2 = [&](unsigned int unused, unsigned int at) -> float {
-        return at < N_STATES ? own[at] : at < N_STATES + n ? common[at - N_STATES] : own[at - n];
-    };
-    warp_team_fill(out.obs[PLANNER], 1u, OWN * N_STATES + n, element_2);
+    warp_team_fill(out.obs[PLANNER], 1u, OWN * N_STATES + n, element);
+    governors(warp_slice(seen, 464u), n, warp_slice(out.obs[GOVERNOR], WARP_LEN_obs_0));
 }

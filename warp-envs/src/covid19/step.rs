@@ -54,29 +54,39 @@ pub(super) fn step(
     let t = *state.timestep + 1;
     let subsidy = changed_subsidy(env, state, actions.discrete[PLANNER], t - 1);
     let level = subsidy as f32 / params.num_subsidy_levels as f32;
-    // Deaths, then incomes, of all states.
-    let mut by_state = team::shared::<f32, { 2 * N_STATES }>();
+    // Today's change of stringency, the change that leaves the filters, and the level that acts.
+    let mut change = team::shared::<f32, N_STATES>();
+    let mut left = team::shared::<i32, N_STATES>();
+    let mut lagged = team::shared::<i32, N_STATES>();
+    let mut deaths = team::shared::<f32, N_STATES>();
+    let mut incomes = team::shared::<f32, N_STATES>();
     team::each(N_STATES, |i| {
-        let change = change_stringency(env, state, actions.discrete[GOVERNOR], t, i);
-        let deaths = if params.use_real_world_data == 1 {
-            replay(env, state, t, i)
-        } else {
-            unemployment(env, state, change, t, i);
-            epidemic(env, state, t, i)
-        };
-        let income = production(env, state, level, i);
-        state.postsubsidy_productivity[i] = income;
-        out.reward[GOVERNOR][i] = governor_reward(env, income, deaths, i);
-        by_state[i] = deaths;
-        by_state[N_STATES + i] = income;
+        change[i] = change_stringency(env, state, actions.discrete[GOVERNOR], t, i);
     });
+    if params.use_real_world_data == 1 {
+        team::each(N_STATES, |i| deaths[i] = replay(env, state, t, i));
+    } else {
+        let oldest = t - params.filter_length;
+        team::each(N_STATES, |i| left[i] = level_of(env, state, oldest, i));
+        team::each(N_STATES, |i| left[i] -= level_of(env, state, oldest - 1, i));
+        team::each(N_STATES, |i| unemployment(env, state, change[i], left[i], i));
+        let acts = t - params.stringency_lag;
+        let arrives = (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
+        team::each(N_STATES, |i| lagged[i] = level_of(env, state, acts, i));
+        team::each(N_STATES, |i| deaths[i] = epidemic(env, state, lagged[i], arrives, i));
+    }
+    team::each(N_STATES, |i| {
+        incomes[i] = production(env, state, level, i);
+        state.postsubsidy_productivity[i] = incomes[i];
+    });
+    let rewards = &mut out.reward[GOVERNOR][..N_STATES];
+    team::each(N_STATES, |i| rewards[i] = governor_reward(env, incomes[i], deaths[i], i));
     // What both add up to, in parts, so that any number of threads keeps the order.
     let mut parts = team::shared::<f32, { 2 * PARTS }>();
     team::each(2 * PARTS, |part| {
-        let values = &by_state[part / PARTS * N_STATES..];
         let mut sum = 0.0;
         for i in (part % PARTS..N_STATES).step_by(PARTS) {
-            sum += values[i];
+            sum += if part < PARTS { deaths[i] } else { incomes[i] };
         }
         parts[part] = sum;
     });
@@ -166,12 +176,16 @@ fn replay(env: &Covid19, state: &mut Covid19State<'_>, t: i32, i: usize) -> f32 
     deaths
 }
 
-/// Lets the epidemic go on for a day; returns the new deaths.
+/// Lets the epidemic go on for a day, on which vaccine `arrives` or not; returns the new deaths.
 #[inline(always)]
-fn epidemic(env: &Covid19, state: &mut Covid19State<'_>, t: i32, i: usize) -> f32 {
+fn epidemic(
+    env: &Covid19,
+    state: &mut Covid19State<'_>,
+    lagged: i32,
+    arrives: bool,
+    i: usize,
+) -> f32 {
     let (params, tables) = (&env.params, &env.tables);
-    let lagged = level_of(env, state, t - params.stringency_lag, i);
-    let arrives = (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
     let (susceptible, infected) = (state.susceptible[i], state.infected[i]);
     let doses = if arrives { tables.vaccines_per_delivery[i] as f32 } else { 0.0 };
     let part = doses / (susceptible + TINY);
@@ -198,13 +212,11 @@ fn positive(x: f32) -> f32 {
     if x < 0.0 { 0.0 } else { x }
 }
 
-/// Filters today's change of stringency, forgets the one that leaves the window, and says who is
+/// Filters today's change of stringency, forgets the one that has left the window, and says who is
 /// without work.
 #[inline(always)]
-fn unemployment(env: &Covid19, state: &mut Covid19State<'_>, change: f32, t: i32, i: usize) {
+fn unemployment(env: &Covid19, state: &mut Covid19State<'_>, change: f32, left: i32, i: usize) {
     let tables = &env.tables;
-    let oldest = t - env.params.filter_length;
-    let left = level_of(env, state, oldest, i) - level_of(env, state, oldest - 1, i);
     let mut signal = 0.0;
     for filter in 0..N_FILTERS {
         let at = filter * N_STATES + i;

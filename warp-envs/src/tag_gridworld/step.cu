@@ -60,9 +60,13 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
                           actions.discrete[RUNNER][0]);
     WarpSlice<int> x = warp_part(warp_slice(state.loc_x, n_agents), 0u, last);
     WarpSlice<int> y = warp_part(warp_slice(state.loc_y, n_agents), 0u, last);
+    WarpSlice<const int> moves =
+        warp_part(warp_slice(actions.discrete[TAGGER], WARP_LEN_discrete_0), 0u, last);
+    WarpSlice<float> rewards = warp_part(warp_slice(out.reward[TAGGER], WARP_LEN_reward_0), 0u,
+                                         last);
     bool found = false;
     for (unsigned int agent = warp_first(); agent < last; agent += warp_stride()) {
-        Place place = walked(params, x[agent], y[agent], actions.discrete[TAGGER][agent]);
+        Place place = walked(params, x[agent], y[agent], moves[agent]);
         found |= (place.x == runner.x) & (place.y == runner.y);
     }
     bool caught = warp_team_any(found);
@@ -70,10 +74,10 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     float wall = -params.wall_hit_penalty;
     float reward = caught ? params.tag_reward_for_tagger : -cost;
     for (unsigned int agent = warp_first(); agent < last; agent += warp_stride()) {
-        Place place = walked(params, x[agent], y[agent], actions.discrete[TAGGER][agent]);
+        Place place = walked(params, x[agent], y[agent], moves[agent]);
         x[agent] = place.x;
         y[agent] = place.y;
-        out.reward[TAGGER][agent] = (place.hit ? wall : 0.0f) + reward;
+        rewards[agent] = (place.hit ? wall : 0.0f) + reward;
     }
     warp_sync();
     if (warp_first() == 0) {
@@ -107,11 +111,13 @@ __device__ inline void observe_all(const Params& params, const State& state, flo
     WarpSlice<const float> row_2 = warp_part(warp_slice(row, width), 0u, width);
     warp_sync();
     auto element = [&](unsigned int agent, unsigned int column) -> float {
-        return column == 3u * n + agent ? 1.0f : row_2[column];
+        float seen = row_2[column];
+        return column == (3u * n + agent) ? 1.0f : seen;
     };
     warp_team_fill(out.obs[TAGGER], n - 1u, width, element);
     auto element_2 = [&](unsigned int unused, unsigned int column) -> float {
-        return column == 4u * n - 1u ? 1.0f : row_2[column];
+        float seen = row_2[column];
+        return column == (4u * n - 1u) ? 1.0f : seen;
     };
     warp_team_fill(out.obs[RUNNER], 1u, width, element_2);
 }

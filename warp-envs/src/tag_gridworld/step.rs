@@ -62,18 +62,19 @@ pub(super) fn step(
     let last = state.loc_x.len() - 1;
     let runner = walked(params, state.loc_x[last], state.loc_y[last], actions.discrete[RUNNER][0]);
     let (x, y) = (&mut state.loc_x[..last], &mut state.loc_y[..last]);
+    let (moves, rewards) = (&actions.discrete[TAGGER][..last], &mut out.reward[TAGGER][..last]);
     let caught = team::any(last, |agent| {
-        let place = walked(params, x[agent], y[agent], actions.discrete[TAGGER][agent]);
+        let place = walked(params, x[agent], y[agent], moves[agent]);
         (place.x == runner.x) & (place.y == runner.y)
     });
     let cost = params.step_cost_for_tagger;
     let wall = -params.wall_hit_penalty;
     let reward = if caught { params.tag_reward_for_tagger } else { -cost };
     team::each(last, |agent| {
-        let place = walked(params, x[agent], y[agent], actions.discrete[TAGGER][agent]);
+        let place = walked(params, x[agent], y[agent], moves[agent]);
         x[agent] = place.x;
         y[agent] = place.y;
-        out.reward[TAGGER][agent] = (if place.hit { wall } else { 0.0 }) + reward;
+        rewards[agent] = (if place.hit { wall } else { 0.0 }) + reward;
     });
     team::once(|| {
         state.loc_x[last] = runner.x;
@@ -124,16 +125,13 @@ fn observe_all(
     });
     let row = &row[..width];
     team::fill(out.obs[TAGGER], n - 1, width, |agent, column| {
-        if column == 3 * n + agent { 1.0 } else { row[column] }
+        let seen = row[column];
+        if column as u32 == (3 * n + agent) as u32 { 1.0 } else { seen }
     });
-    team::fill(
-        out.obs[RUNNER],
-        1,
-        width,
-        |_, column| {
-            if column == 4 * n - 1 { 1.0 } else { row[column] }
-        },
-    );
+    team::fill(out.obs[RUNNER], 1, width, |_, column| {
+        let seen = row[column];
+        if column as u32 == (4 * n - 1) as u32 { 1.0 } else { seen }
+    });
 }
 
 #[inline(always)]
