@@ -82,9 +82,12 @@ __device__ inline WarpSlice<T> warp_part(WarpSlice<T> slice, unsigned int low, u
 
 // The element with this number; the first of numbers below 0, the last of those beyond the end.
 template <class T>
+__device__ inline T warp_clamped(WarpSlice<T> slice, unsigned int i) {
+    return slice.at[i < slice.len ? i : slice.len - 1u];
+}
+template <class T>
 __device__ inline T warp_clamped(WarpSlice<T> slice, int i) {
-    unsigned int at = i < 0 ? 0u : (unsigned int)i;
-    return slice.at[at < slice.len ? at : slice.len - 1u];
+    return warp_clamped(slice, i < 0 ? 0u : (unsigned int)i);
 }
 
 template <class A, class B>

@@ -86,7 +86,11 @@ impl Infer<'_> {
                 };
                 let index = self.expr(index)?;
                 let index = self.value(index);
-                let index = self.fit(index, &Ty::I32)?;
+                // An environment's own table may count its cells without a sign.
+                let index = match self.types.shallow(&index.ty) {
+                    Ty::Usize => index,
+                    _ => self.fit(index, &Ty::I32)?,
+                };
                 let receiver = match self.types.shallow(&receiver.ty) {
                     Ty::Slice(..) => receiver,
                     _ => {

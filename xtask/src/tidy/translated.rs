@@ -3,7 +3,7 @@
 use super::{Tree, Violation};
 
 /// How the first line of such a text begins.
-const MADE: &str = "// Made from ";
+pub(super) const MADE: &str = "// Made from ";
 
 /// Translates every environment whose committed text says that it was made.
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
