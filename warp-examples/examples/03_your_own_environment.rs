@@ -2,12 +2,14 @@
 //!
 //! `cargo run --release -p warp-examples --example 03_your_own_environment -- train hike`
 //!
+//! `warp translate` has made its CUDA text from this file, so that it runs on a GPU as well.
+//!
 //! A hiker on a ridge of random length wants to stand on the top when the whistle blows.
 
 use std::process::ExitCode;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, LimitEnds, Observation, Result, Space, StepOut,
-    TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result,
+    Space, StepOut, TimeLimit,
 };
 use warp_examples::render::{Scene, View, colours};
 
@@ -81,9 +83,15 @@ impl Env for Hike {
         &self.params
     }
 
+    fn kernel() -> Option<Kernel> {
+        // `warp translate` has made it from this file; with it, `--device cuda` works.
+        let text = include_str!("03_your_own_environment.cu");
+        Some(Kernel { file: "hike.cu", text, layout: Layout::ThreadPerReplica })
+    }
+
     fn reset(&self, state: &mut HikeState, draw: &mut Draw) {
-        let top = 1 + draw.below(self.params.ridge);
-        *state = HikeState { position: 0, top: top as i32 };
+        state.position = 0;
+        state.top = 1 + draw.below(self.params.ridge) as i32;
     }
 
     fn observe(&self, state: &HikeState, out: &mut Observation<'_>) {
