@@ -67,6 +67,20 @@ pub struct Table<'a> {
     pub data: TableData<'a>,
 }
 
+impl<'a> Table<'a> {
+    /// A row of floats.
+    #[must_use]
+    pub fn f32(name: &'static str, data: &'a [f32]) -> Self {
+        Table { name, shape: vec![data.len()], data: TableData::F32(data) }
+    }
+
+    /// A row of integers.
+    #[must_use]
+    pub fn i32(name: &'static str, data: &'a [i32]) -> Self {
+        Table { name, shape: vec![data.len()], data: TableData::I32(data) }
+    }
+}
+
 /// The elements of a [`Table`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TableData<'a> {

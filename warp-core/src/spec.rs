@@ -52,7 +52,28 @@ pub enum LimitEnds {
     Terminated,
 }
 
+impl TimeLimit {
+    /// No limit: an episode goes on until it is over, or for 2^31 - 1 steps.
+    pub const UNLIMITED: TimeLimit =
+        TimeLimit { steps: i32::MAX as u32, ends: LimitEnds::Truncated };
+}
+
 impl EnvSpec {
+    /// One agent, the group `group`, without statistics.
+    #[must_use]
+    pub fn one_agent(
+        (name, group): (&str, &str),
+        observation: Space,
+        action: Space,
+        time_limit: TimeLimit,
+    ) -> Self {
+        let name = name.to_string();
+        let group =
+            GroupSpec { name: group.into(), n_agents: 1, observation, action, mortal: false };
+        let (groups, statistics) = (vec![group], Vec::new());
+        EnvSpec { name, groups, time_limit, statistics, global_observation: None }
+    }
+
     /// The index of the group called `name`.
     #[must_use]
     pub fn group_index(&self, name: &str) -> Option<usize> {

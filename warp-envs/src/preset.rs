@@ -30,3 +30,16 @@ impl Preset {
         Ok(TimeLimit { steps: episode_length, ends })
     }
 }
+
+/// The limit after `episode_length` steps, which truncates; none: there is no limit.
+pub(crate) fn limit_of(episode_length: Option<u32>) -> Result<TimeLimit> {
+    episode_length.map_or(Ok(TimeLimit::UNLIMITED), |steps| Preset::Gymnasium.time_limit(steps))
+}
+
+/// `value`, if it may be a probability.
+pub(crate) fn probability(key: &str, value: f64) -> Result<f64> {
+    match (0.0..=1.0).contains(&value) {
+        true => Ok(value),
+        false => Err(Error::invalid(key, value, "must lie between 0 and 1")),
+    }
+}

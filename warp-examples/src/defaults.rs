@@ -6,7 +6,13 @@ use warp_core::toml::{Table, Value};
 use warp_func::Entry;
 
 /// By environment and, where it matters, algorithm. The first one of an environment is its default.
-const DEFAULTS: [(&str, &str, &str); 13] = [
+const DEFAULTS: [(&str, &str, &str); 20] = [
+    ("blackjack", "ppo", include_str!("../configs/blackjack.toml")),
+    ("catch", "ppo", include_str!("../configs/catch.toml")),
+    ("cliff_walking", "ppo", include_str!("../configs/cliff_walking.toml")),
+    ("frozen_lake", "ppo", include_str!("../configs/frozen_lake.toml")),
+    ("nchain", "ppo", include_str!("../configs/nchain.toml")),
+    ("taxi", "ppo", include_str!("../configs/taxi.toml")),
     ("cartpole", "ppo", include_str!("../configs/cartpole.toml")),
     ("cartpole", "a2c", include_str!("../configs/cartpole-a2c.toml")),
     ("catalysis", "ppo", include_str!("../configs/catalysis.toml")),
@@ -16,6 +22,7 @@ const DEFAULTS: [(&str, &str, &str); 13] = [
     ("continuous_mountain_car", "ppo", include_str!("../configs/continuous_mountain_car.toml")),
     ("covid19", "ppo", include_str!("../configs/covid19.toml")),
     ("pendulum", "ppo", include_str!("../configs/pendulum.toml")),
+    ("rice_n", "ppo", include_str!("../configs/rice_n.toml")),
     ("tag_gridworld", "ppo", include_str!("../configs/tag_gridworld.toml")),
     ("tag_gridworld", "a2c", include_str!("../configs/tag_gridworld-a2c.toml")),
     ("tag_continuous", "ppo", include_str!("../configs/tag_continuous.toml")),

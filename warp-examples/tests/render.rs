@@ -70,17 +70,19 @@ fn every_environment_has_a_film_and_a_strip() {
         let film = format!("{env}.gif");
         let part = ["--steps", "30", "--size", "200", "--stochastic"];
         let said = folder.done(&[&["render", &run, "-o", &film], &part[..]].concat());
-        let steps = steps(&said);
+        let drawn = steps(&said);
         let frames = frames(&std::fs::read(folder.path(&film)).unwrap());
-        assert!(steps > 0 && frames.len() == steps + 1, "{env}: {steps} {}", frames.len());
+        assert!(drawn > 0 && frames.len() == drawn + 1, "{env}: {drawn} {}", frames.len());
         // The step is written in, so no two frames are alike.
         let distinct: HashSet<&Vec<u8>> = frames.iter().collect();
         assert_eq!(distinct.len(), frames.len(), "{env}");
         let strip = format!("{env}.png");
         let part = ["--steps", "30", "--size", "120", "--frames", "6"];
-        folder.done(&[&["render", &run, "-o", &strip], &part[..]].concat());
+        let said = folder.done(&[&["render", &run, "-o", &strip], &part[..]].concat());
+        // A game of cards may be over after a step or two.
+        let shown = 4.min(steps(&said) as u32 + 1);
         let (width, height, pixels) = png(&std::fs::read(folder.path(&strip)).unwrap());
-        assert!(width >= 4 * 120 && height > 60, "{env}: {width} {height}");
+        assert!(width >= shown * 120 && height > 60, "{env}: {width} {height}");
         let colours: HashSet<&[u8]> = pixels.chunks(3).collect();
         assert!(colours.len() > 20, "{env}: {} colours", colours.len());
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 use warp_core::toml::{Table, Value as Toml};
-use warp_core::{EnvSpec, LimitEnds};
+use warp_core::{EnvSpec, LimitEnds, TimeLimit};
 use warp_func::{Entry, Registry};
 
 /// List the environments.
@@ -35,7 +35,7 @@ pub fn execute(args: &EnvsArgs, registry: &Registry) -> Result<Outcome> {
     for spec in &specs {
         for (g, group) in spec.groups.iter().enumerate() {
             let (name, limit) = match g {
-                0 => (spec.name.as_str(), spec.time_limit.steps.to_string()),
+                0 => (spec.name.as_str(), limit(spec)),
                 _ => ("", String::new()),
             };
             let (seen, done) = (group.observation.to_string(), group.action.to_string());
@@ -64,6 +64,14 @@ fn spec(entry: &Entry) -> Result<EnvSpec> {
     Ok(entry.describe(&env)?.1)
 }
 
+/// Steps in an episode at most, in a word.
+fn limit(spec: &EnvSpec) -> String {
+    match spec.time_limit {
+        TimeLimit::UNLIMITED => "none".into(),
+        limit => limit.steps.to_string(),
+    }
+}
+
 fn describe((entry, spec): (&Entry, &EnvSpec)) -> Value {
     let group = |group: &warp_core::GroupSpec| {
         json!({
@@ -81,7 +89,7 @@ fn describe((entry, spec): (&Entry, &EnvSpec)) -> Value {
         "aliases": entry.aliases,
         "n_agents": spec.n_agents(),
         "groups": spec.groups.iter().map(group).collect::<Vec<_>>(),
-        "step_limit": spec.time_limit.steps,
+        "step_limit": (spec.time_limit != TimeLimit::UNLIMITED).then_some(spec.time_limit.steps),
         "limit_truncates": spec.time_limit.ends == LimitEnds::Truncated,
         "statistics": spec.statistics,
     })

@@ -5,6 +5,7 @@ use crate::{Outcome, settings};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
+use warp_core::TimeLimit;
 use warp_func::cuda::{self, Build, Kernels};
 use warp_func::host::{self, Compiler, HostBuild};
 use warp_func::{Entry, Parity, Registry, VecOptions};
@@ -101,7 +102,12 @@ fn one(args: &ParityArgs, entry: &Entry, registry: &Registry, twin: &Twin) -> Re
     let (_, spec) = entry.describe(&config.env)?;
     let options =
         VecOptions { n_envs: args.envs, seed: args.seed, threads: 0, ..VecOptions::default() };
-    let steps = if args.steps > 0 { args.steps } else { 2 * spec.time_limit.steps + 1 };
+    // Two episodes and a step; where episodes have no limit, enough for many.
+    let whole = match spec.time_limit {
+        TimeLimit::UNLIMITED => 1_000,
+        limit => limit.steps.saturating_mul(2).saturating_add(1),
+    };
+    let steps = if args.steps > 0 { args.steps } else { whole };
     match twin {
         Twin::Gpu(kernels) => {
             let build = if args.release { Build::Release } else { Build::Parity };

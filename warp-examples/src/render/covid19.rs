@@ -29,8 +29,8 @@ const MOST_UNEMPLOYED: f32 = 0.2;
 /// Rewards from light to dark.
 const REWARDS: Range<f32> = 0.0..1.25;
 /// A panel, and the distance to the next.
-const SIZE: (f32, f32) = (1.0, 0.72);
-const STEP: (f32, f32) = (1.06, 0.88);
+pub(super) const SIZE: (f32, f32) = (1.0, 0.72);
+pub(super) const STEP: (f32, f32) = (1.06, 0.88);
 
 /// A day of all states: per quantity how dark each state is, 0 to 1.
 pub(super) type Day = [Vec<f32>; QUANTITIES];
@@ -78,7 +78,7 @@ pub(super) fn draw(view: &View<'_>, past: &Past) -> Option<Scene> {
 }
 
 /// One state's strip, its equal parts in one piece each.
-fn strip(
+pub(super) fn strip(
     scene: &mut Scene,
     days: &[Day],
     (quantity, state, length): (usize, usize, usize),

@@ -16,10 +16,12 @@ mod palette;
 mod past;
 mod pendulum;
 pub(crate) mod png;
+mod rice_n;
 pub mod strip;
 mod tag_continuous;
 mod tag_gridworld;
 pub mod terminal;
+mod toy_text;
 
 pub use canvas::{Frame, Heading, fitted, picture};
 pub use past::Past;
@@ -30,17 +32,24 @@ pub use warp_func::drawing::{Colour, Scene, View, colours};
 type DrawingWithPast = fn(&View<'_>, &Past) -> Option<Scene>;
 
 /// By environment.
-const DRAWINGS: [(&str, DrawingWithPast); 10] = [
+const DRAWINGS: [(&str, DrawingWithPast); 17] = [
     ("acrobot", |view, _| acrobot::draw(view)),
+    ("blackjack", |view, _| toy_text::blackjack(view)),
     ("cartpole", |view, _| cartpole::draw(view)),
     ("catalysis", catalysis::draw),
     ("catalysis_two_atoms", catalysis::draw),
+    ("catch", |view, _| toy_text::catch(view)),
+    ("cliff_walking", |view, _| toy_text::cliff_walking(view)),
     ("continuous_mountain_car", |view, _| mountain_car::draw_continuous(view)),
     ("covid19", covid19::draw),
+    ("frozen_lake", |view, _| toy_text::frozen_lake(view)),
     ("mountain_car", |view, _| mountain_car::draw(view)),
+    ("nchain", |view, _| toy_text::nchain(view)),
     ("pendulum", |view, _| pendulum::draw(view)),
+    ("rice_n", rice_n::draw),
     ("tag_continuous", |view, _| tag_continuous::draw(view)),
     ("tag_gridworld", |view, _| tag_gridworld::draw(view)),
+    ("taxi", |view, _| toy_text::taxi(view)),
 ];
 
 /// A moment of an episode: what is to be seen, and what is written above it.

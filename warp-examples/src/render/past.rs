@@ -1,6 +1,7 @@
 //! What an episode has been so far, for drawings that show how it came to be.
 
 use super::covid19::{self, Day};
+use super::rice_n;
 use crate::pathway;
 use std::cell::OnceCell;
 use warp_envs::catalysis::{Landscape, Optimum};
@@ -11,7 +12,7 @@ use warp_func::drawing::View;
 pub struct Past {
     /// The state of catalysis at each moment, x, y, z of each atom.
     states: Vec<Vec<i32>>,
-    /// The days of covid19.
+    /// The days of covid19, or the steps of rice_n.
     days: Vec<Day>,
     backdrop: OnceCell<Option<Backdrop>>,
 }
@@ -26,7 +27,7 @@ pub(super) struct Backdrop {
 impl Past {
     /// Adds the moment that `view` shows.
     pub fn record(&mut self, view: &View<'_>) {
-        self.days.extend(covid19::day(view));
+        self.days.extend(covid19::day(view).or_else(|| rice_n::day(view)));
         let Some(names) = pathway::coordinates(&view.spec().name) else { return };
         let coordinate = |name: &&str| view.array::<i32>(name)?.first().copied();
         self.states.extend(names.iter().map(coordinate).collect::<Option<Vec<i32>>>());
@@ -38,7 +39,7 @@ impl Past {
         &self.states
     }
 
-    /// The recorded days of covid19, the oldest first.
+    /// The recorded days of covid19 or steps of rice_n, the oldest first.
     pub(super) fn days(&self) -> &[Day] {
         &self.days
     }

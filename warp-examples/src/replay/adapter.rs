@@ -6,7 +6,7 @@
 use super::case::Case;
 use super::npz::Recorded;
 use super::plan::{Check, Origin, Plan, Rule, Seen, Tolerance, Track};
-use super::{catalysis, classic_control, covid19, recorded, tag_continuous, tag_gridworld};
+use super::{catalysis, classic_control, covid19, recorded, rice_n, tag_continuous, tag_gridworld};
 use anyhow::{Result, anyhow, ensure};
 use toml::Table;
 use warp_core::EnvSpec;
@@ -29,6 +29,7 @@ pub(super) fn of(case: &Case) -> Adapter {
         _ if case.classic => classic_control::ADAPTER,
         "catalysis" | "catalysis_two_atoms" => catalysis::ADAPTER,
         "covid19" => covid19::ADAPTER,
+        "rice_n" => rice_n::ADAPTER,
         "tag_gridworld" => tag_gridworld::ADAPTER,
         "tag_continuous" => tag_continuous::ADAPTER,
         _ => recorded::ADAPTER,

@@ -1,7 +1,7 @@
 //! One recorded case: an `.npz` file and the `.json` beside it, opened and checked.
 
-use super::catalysis;
 use super::npz::{Recorded, read_npz};
+use super::{catalysis, toy_text};
 use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -27,6 +27,8 @@ pub(super) struct Case {
     pub(super) env: String,
     /// Whether it was recorded from one of the original's classic control environments.
     pub(super) classic: bool,
+    /// Whether it was recorded from one of the tasks of toy text.
+    pub(super) toy_text: bool,
     /// The configuration as recorded, without the keys that mean nothing here.
     pub(super) config: Table,
     /// Recorded steps, as the description says.
@@ -81,6 +83,7 @@ impl Case {
         let env = if classic { name.split("__").next().unwrap_or(name) } else { env };
         let steps = described.get("steps").and_then(Value::as_u64);
         let steps = steps.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+        let steps = if toy_text::is_table(described) { Some(0) } else { steps };
         let steps = steps.ok_or_else(|| match described.get("steps") {
             Some(other) => anyhow!("its key \"steps\" is {other}, not a number of steps"),
             None => anyhow!("its description has no key \"steps\""),
@@ -89,11 +92,16 @@ impl Case {
         if let Some(length) = described.get("episode_length").filter(|v| !v.is_null()) {
             config.insert("episode_length".into(), to_toml("episode_length", length)?);
         }
+        let toy_text = env == toy_text::TOY_TEXT;
+        let (env, config) = match toy_text {
+            true => toy_text::environment(described, config)?,
+            false => (catalysis::environment(env, &config), config),
+        };
         let arrays = read_npz(bytes)?;
         check_shapes(described, &arrays)?;
-        let (name, env) = (name.into(), catalysis::environment(env, &config).into());
+        let (name, env) = (name.into(), env.into());
         let (described, data) = (described.clone(), None);
-        Ok(Case { file, name, env, classic, config, steps, described, data, arrays })
+        Ok(Case { file, name, env, classic, toy_text, config, steps, described, data, arrays })
     }
 
     /// The published file `name`: in the folder that was named, or in one called `folder` in it.

@@ -15,8 +15,10 @@ mod optima;
 mod plan;
 mod recorded;
 mod report;
+mod rice_n;
 mod tag_continuous;
 mod tag_gridworld;
+mod toy_text;
 
 /// The reader of recordings.
 pub use warp_envs::numpy as npz;
@@ -100,6 +102,9 @@ fn replay(registry: &Registry, file: &Path, data: Option<&Path>) -> Result<FileR
 }
 
 fn replay_case(registry: &Registry, case: &Case) -> Result<Tallies> {
+    if let Some(tallies) = toy_text::replay(registry, case)? {
+        return Ok(tallies);
+    }
     let entry = registry.get(&case.env)?;
     let adapter = adapter::of(case);
     let config = (adapter.config)(case)?;

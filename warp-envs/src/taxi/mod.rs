@@ -1,0 +1,122 @@
+//! Taxi: a driver fetches a passenger from one of four places and brings the passenger to another.
+//!
+//! Rules of Gymnasium's `Taxi-v4` (version 1.4; Dietterich, 2000); dry, `Taxi-v3` is the same.
+//!
+//! **World**: 5 x 5 cells, places 0 red (0, 0), 1 green (0, 4), 2 yellow (4, 0), 3 blue (4, 3), walls east of
+//! column 1 in rows 0 and 1 and of columns 0 and 2 in rows 3 and 4. State ((row x 5 + column) x 5 +
+//! passenger) x 4 + destination, passenger 4 in the taxi. A start is any with the passenger elsewhere.
+//!
+//! **Actions**, `Discrete(6)`: 0 south, 1 north, 2 east, 3 west, 4 pick up, 5 drop off. A move into a wall
+//! or off the board stays. The mask allows what changes the state; it is advice: other actions take place.
+//! In the rain a move that is possible may go to the left or the right of its heading, as often to either,
+//! and stays at a wall. A fickle passenger chooses another destination when the taxi first moves with it.
+//!
+//! **Reward**: -1 a step; 20 for the passenger dropped at the destination, where the episode ends; -10 for
+//! picking up nobody or dropping off where that cannot be. Episodes are truncated after `episode_length`.
+//!
+//! **Observation**: the state, one-hot, f32 `[500]`.
+
+mod step;
+#[cfg(test)]
+mod tests;
+
+use crate::preset::{limit_of, probability};
+use warp_core::{Actions, Draw, Env, EnvSpec, Observation, Result, Space, StepOut, TimeLimit};
+
+/// States.
+const N_STATES: usize = 500;
+
+warp_core::config! {
+    /// The configuration of [`Taxi`].
+    pub struct TaxiConfig {
+        /// Whether moves may go astray.
+        pub is_rainy: bool = false,
+        /// How often a move goes where it should in the rain, 0 to 1.
+        pub rainy_probability: f64 = 0.8,
+        /// Whether passengers may choose another destination on the way.
+        pub fickle_passenger: bool = false,
+        /// How many of them do, 0 to 1.
+        pub fickle_probability: f64 = 0.3,
+        /// Steps in an episode at most.
+        pub episode_length: u32 = 200,
+    }
+}
+
+warp_core::params! {
+    /// What all replicas share.
+    pub struct TaxiParams {
+        /// Below it a draw lets a move go where it should.
+        first: f32,
+        /// Below it, and not below `first`, a move goes to the left; above, to the right.
+        second: f32,
+        /// How many passengers are fickle.
+        fickle: f32,
+    }
+}
+
+warp_core::state! {
+    /// Taxi and passenger.
+    pub struct TaxiState {
+        /// Cell, passenger and destination in one number.
+        state: i32,
+        /// 1: the passenger will choose another destination.
+        fickle_armed: i32,
+    }
+}
+
+/// The environment.
+#[derive(Debug, Clone)]
+pub struct Taxi {
+    limit: TimeLimit,
+    params: TaxiParams,
+}
+
+impl Env for Taxi {
+    const NAME: &'static str = "taxi";
+    type Config = TaxiConfig;
+    type Params = TaxiParams;
+    type State = TaxiState;
+
+    fn new(config: &TaxiConfig) -> Result<Self> {
+        let rain = probability("rainy_probability", config.rainy_probability)?;
+        let fickle = probability("fickle_probability", config.fickle_probability)?;
+        let first = if config.is_rainy { rain } else { 1.0 };
+        let params = TaxiParams {
+            first: first as f32,
+            second: (first + (1.0 - first) / 2.0) as f32,
+            fickle: if config.fickle_passenger { fickle as f32 } else { 0.0 },
+        };
+        Ok(Self { limit: limit_of(Some(config.episode_length))?, params })
+    }
+
+    fn spec(&self) -> EnvSpec {
+        let observation = Space::Dict(vec![
+            (warp_core::space::ACTION_MASK.into(), Space::boxed(0.0, 1.0, &[6])),
+            ("state".into(), Space::Discrete { n: N_STATES }),
+        ]);
+        let action = Space::Discrete { n: 6 };
+        EnvSpec::one_agent((Self::NAME, "driver"), observation, action, self.limit)
+    }
+
+    fn params(&self) -> &TaxiParams {
+        &self.params
+    }
+
+    fn reset(&self, state: &mut TaxiState, draw: &mut Draw) {
+        step::reset(&self.params, state, draw);
+    }
+
+    fn observe(&self, state: &TaxiState, out: &mut Observation<'_>) {
+        step::observe(state, out);
+    }
+
+    fn step(
+        &self,
+        state: &mut TaxiState,
+        actions: &Actions<'_>,
+        draw: &mut Draw,
+        out: &mut StepOut<'_>,
+    ) {
+        step::step(&self.params, state, actions, draw, out);
+    }
+}

@@ -1,0 +1,79 @@
+//! RICE-N: arrays called `state_*` are the original's own, one row per time.
+
+use super::adapter::{AS_RECORDED, Adapter, Draft};
+use super::case::Case;
+use super::plan::{Check, Origin, Plan, Rule, Tolerance, Track, Treatment};
+use anyhow::{Result, anyhow, ensure};
+use toml::Table;
+use warp_data::ArrayId;
+use warp_func::VecEnv;
+
+/// The adapter.
+pub(super) const ADAPTER: Adapter = Adapter { config: |case| Ok(case.config.clone()), plan };
+
+/// After one step, and running free.
+const BOUNDS: (Tolerance, Tolerance) = (Tolerance::scaled(2e-4), Tolerance::scaled(1e-2));
+
+fn plan(case: &Case, config: &Table, env: &dyn VecEnv) -> Result<Plan> {
+    let mut draft = Draft::new(case, env, case.steps, true)?;
+    let negotiates = config.get("negotiation_on").and_then(toml::Value::as_bool).unwrap_or(false);
+    for (name, id) in draft.fields() {
+        let deals = ["promised_mitigation_rate", "requested_mitigation_rate", "proposal_decisions"];
+        if !negotiates && deals.contains(&name.as_str()) {
+            continue;
+        }
+        field(&mut draft, &name, id)?;
+    }
+    draft.actions()?;
+    draft.observations(true, AS_RECORDED, (BOUNDS.0, Some(BOUNDS.1)), (&[], 0.0), plain)?;
+    draft.rewards((BOUNDS.0, Some(BOUNDS.1)), plain)?;
+    draft.done("done", true, plain())?;
+    if case.find("action_mask").is_some() {
+        mask(&mut draft, env)?;
+    }
+    draft.used("actions_nvec");
+    draft.used("state_stage");
+    draft.plan.free_transitions = case.steps;
+    Ok(draft.plan)
+}
+
+/// Loads and compares a state field. Of what is alike for all regions here, the first is taken.
+fn field(draft: &mut Draft<'_>, name: &str, id: ArrayId) -> Result<()> {
+    let names = [format!("state_{name}"), format!("state_{name}_all_regions")];
+    let recorded = names.iter().find(|name| draft.case.find(name).is_some());
+    let recorded = recorded.ok_or_else(|| anyhow!("it lacks the array \"{}\"", names[0]))?;
+    let array = draft.case.rows(recorded, draft.plan.transitions + 1)?;
+    let len = draft.store.array(id).row_len();
+    ensure!(
+        len == array.row_len() || len == 1,
+        "array \"{recorded}\" of shape {:?} has {} elements per row, but {len} are needed",
+        array.shape,
+        array.row_len()
+    );
+    let origin = (0..len).map(|i| Origin { flat: i, agent: 0, element: i }).collect();
+    let track = Track::gather(recorded, array, (draft.store, id), origin)?;
+    draft.plan.loads.push(track.clone());
+    let whole = draft.store.array(id).dtype() != warp_core::DType::F32;
+    let bounds = if whole { (Tolerance::EXACT, Tolerance::EXACT) } else { BOUNDS };
+    let check = Check::new(recorded, track, bounds.0, Some(bounds.1));
+    draft.plan.checks.push(Check { after: 1, rule: plain(), ..check });
+    Ok(())
+}
+
+/// Compares the masks before and after every step.
+fn mask(draft: &mut Draft<'_>, env: &dyn VecEnv) -> Result<()> {
+    let id = env.ids().action_mask[0];
+    let id = id.ok_or_else(|| anyhow!("the environment has no action mask"))?;
+    let recorded = draft.case.rows("action_mask", draft.plan.transitions + 1)?;
+    let len = draft.store.array(id).row_len();
+    super::adapter::expect_row_len("action_mask", recorded, len)?;
+    let origin = (0..len).map(|i| Origin { flat: i, agent: 0, element: i }).collect();
+    let track = Track::gather("action_mask", recorded, (draft.store, id), origin)?;
+    let check = Check::new("action_mask", track, Tolerance::EXACT, Some(Tolerance::EXACT));
+    draft.plan.checks.push(Check { after: 1, observed: true, ..check });
+    Ok(())
+}
+
+fn plain() -> Rule {
+    Box::new(|_| Treatment::Plain)
+}
