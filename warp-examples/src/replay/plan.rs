@@ -67,6 +67,8 @@ pub(super) struct Check {
     pub(super) teacher: Tolerance,
     /// How close it must stay when it runs free; `None`: not compared.
     pub(super) free: Option<Tolerance>,
+    /// Transitions after which it is not compared any more when it runs free.
+    pub(super) free_until: usize,
     /// How each element is compared.
     pub(super) rule: Rule,
     /// Elements of an agent that have another bound after one step, and that bound.
@@ -89,6 +91,7 @@ impl Check {
             observed: false,
             teacher,
             free,
+            free_until: usize::MAX,
             rule: Box::new(|_| Treatment::Plain),
             loose: (&[], 0.0),
         }

@@ -1,4 +1,9 @@
 //! RICE-N: arrays called `state_*` are the original's own, one row per time.
+//!
+//! What debts decide, which is trade and all that is made of it, is compared over the first activity steps
+//! only when it runs free: a debt counts ten times over a region's first capital, some tens of billions, so
+//! that the last bit of a number is an import more or less ten steps later. Climate and growth do not depend
+//! on it, and are compared to the end.
 
 use super::adapter::{AS_RECORDED, Adapter, Draft};
 use super::case::Case;
@@ -9,10 +14,30 @@ use warp_data::ArrayId;
 use warp_func::VecEnv;
 
 /// The adapter.
-pub(super) const ADAPTER: Adapter = Adapter { config: |case| Ok(case.config.clone()), plan };
+pub(super) const ADAPTER: Adapter = Adapter { config, plan };
 
 /// After one step, and running free.
 const BOUNDS: (Tolerance, Tolerance) = (Tolerance::scaled(2e-4), Tolerance::scaled(1e-2));
+
+/// The recorded configuration. The length of an episode, which was recorded beside it, follows from it.
+fn config(case: &Case) -> Result<Table> {
+    let mut config = case.config.clone();
+    config.remove("episode_length");
+    Ok(config)
+}
+
+/// Activity steps over which trade is compared when it runs free.
+const FREE_ACTIVITIES: usize = 4;
+/// What trade decides.
+const OF_TRADE: [&str; 7] = [
+    "state_current_balance_all_regions",
+    "state_consumption_all_regions",
+    "state_utility_all_regions",
+    "state_social_welfare_all_regions",
+    "state_reward_all_regions",
+    "observations",
+    "rewards",
+];
 
 fn plan(case: &Case, config: &Table, env: &dyn VecEnv) -> Result<Plan> {
     let mut draft = Draft::new(case, env, case.steps, true)?;
@@ -34,6 +59,9 @@ fn plan(case: &Case, config: &Table, env: &dyn VecEnv) -> Result<Plan> {
     draft.used("actions_nvec");
     draft.used("state_stage");
     draft.plan.free_transitions = case.steps;
+    let steps = FREE_ACTIVITIES * if negotiates { 3 } else { 1 };
+    let of_trade = |check: &&mut Check| OF_TRADE.contains(&check.name.as_str());
+    draft.plan.checks.iter_mut().filter(of_trade).for_each(|check| check.free_until = steps);
     Ok(draft.plan)
 }
 

@@ -41,18 +41,17 @@ impl Chance {
         Ok(self.tallies)
     }
 
-    /// Goes to a step of the run whose draws for `purpose` are `wanted`.
-    fn seek(&mut self, purpose: Purpose, wanted: impl Fn(Draw) -> bool) -> Result<()> {
+    /// A step of the run whose draws for `purpose` are `wanted`; the first is 1.
+    fn seek(&self, purpose: Purpose, wanted: impl Fn(Draw) -> bool) -> Result<u32> {
         let seed = self.env.options().seed;
-        let found = (0..STEPS).find(|step| wanted(Draw::new(seed, 0, *step, purpose)));
-        let step = found.ok_or_else(|| anyhow!("no step of a run draws what was recorded"))?;
-        self.env.set_run_step(step);
-        Ok(())
+        let found = (1..STEPS).find(|step| wanted(Draw::new(seed, 0, *step, purpose)));
+        found.ok_or_else(|| anyhow!("no step of a run draws what was recorded"))
     }
 
     /// Starts an episode with draws that are `wanted`.
     pub(super) fn start(&mut self, wanted: impl Fn(Draw) -> bool) -> Result<()> {
-        self.seek(Purpose::Reset, wanted)?;
+        let step = self.seek(Purpose::Reset, wanted)?;
+        self.env.set_run_step(step);
         self.env.reset();
         Ok(())
     }
@@ -72,7 +71,9 @@ impl Chance {
 
     /// Does something in the present state, with draws that are `wanted`.
     pub(super) fn act(&mut self, action: i32, wanted: impl Fn(Draw) -> bool) -> Result<()> {
-        self.seek(Purpose::Step, wanted)?;
+        // A step is counted before it is taken.
+        let step = self.seek(Purpose::Step, wanted)?;
+        self.env.set_run_step(step - 1);
         let id = self.env.ids().action[0];
         self.env.store_mut().slice_mut::<i32>(id)[0] = action;
         Ok(self.env.step()?)
