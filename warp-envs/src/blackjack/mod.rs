@@ -23,7 +23,9 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-use warp_core::{Actions, Draw, Env, EnvSpec, Observation, Result, Space, StepOut, TimeLimit};
+use warp_core::{
+    Actions, Draw, Env, EnvSpec, Kernel, Layout, Observation, Result, Space, StepOut, TimeLimit,
+};
 
 warp_core::config! {
     /// The configuration of [`Blackjack`].
@@ -90,6 +92,11 @@ impl Env for Blackjack {
 
     fn params(&self) -> &BlackjackParams {
         &self.params
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "blackjack/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
     #[inline(always)]

@@ -18,7 +18,8 @@ mod step;
 mod tests;
 
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, Observation, Result, Space, StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, Kernel, Layout, Observation, Result, Space, StepOut,
+    TimeLimit,
 };
 
 /// Cells of a side at most; more would be a slip.
@@ -88,6 +89,11 @@ impl Env for Catch {
 
     fn params(&self) -> &CatchParams {
         &self.params
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "catch/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
     #[inline(always)]

@@ -20,7 +20,9 @@ mod step;
 mod tests;
 
 use crate::preset::limit_of;
-use warp_core::{Actions, Draw, Env, EnvSpec, Observation, Result, Space, StepOut, TimeLimit};
+use warp_core::{
+    Actions, Draw, Env, EnvSpec, Kernel, Layout, Observation, Result, Space, StepOut, TimeLimit,
+};
 
 /// Rows of the board.
 const ROWS: i32 = 4;
@@ -87,6 +89,11 @@ impl Env for CliffWalking {
 
     fn params(&self) -> &CliffWalkingParams {
         &self.params
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "cliff_walking/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
     #[inline(always)]

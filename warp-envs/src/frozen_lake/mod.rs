@@ -25,7 +25,8 @@ pub use map::MapName;
 
 use crate::preset::{limit_of, probability};
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, Observation, Result, Space, StepOut, Table, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Error, Kernel, Layout, Observation, Result, Space, StepOut, Table,
+    TimeLimit,
 };
 
 warp_core::config! {
@@ -128,6 +129,11 @@ impl Env for FrozenLake {
         let Tables { tiles, starts, rewards } = &self.tables;
         let rewards = Table::f32("rewards", rewards);
         vec![Table::i32("tiles", tiles), Table::i32("starts", starts), rewards]
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "frozen_lake/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
     fn reset(&self, state: &mut FrozenLakeState, draw: &mut Draw) {

@@ -16,7 +16,9 @@ mod step;
 mod tests;
 
 use crate::preset::limit_of;
-use warp_core::{Actions, Draw, Env, EnvSpec, Observation, Result, Space, StepOut, TimeLimit};
+use warp_core::{
+    Actions, Draw, Env, EnvSpec, Kernel, Layout, Observation, Result, Space, StepOut, TimeLimit,
+};
 
 /// States.
 const N_STATES: usize = 5;
@@ -69,6 +71,11 @@ impl Env for NChain {
 
     fn params(&self) -> &NChainParams {
         &self.params
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "nchain/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
     #[inline(always)]

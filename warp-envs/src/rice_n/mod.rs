@@ -62,8 +62,8 @@ mod tests;
 
 use tables::Tables;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, LimitEnds, Observation, Result, Space, StepOut,
-    Table, TimeLimit, View,
+    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result,
+    Space, StepOut, Table, TimeLimit, View,
 };
 
 /// Regions.
@@ -251,6 +251,11 @@ impl Env for RiceN {
             ("n_regions", N_REGIONS),
             ("n_negotiators", negotiators),
         ]
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "rice_n/step.cu", text, layout: Layout::TeamPerReplica })
     }
 
     #[inline(always)]

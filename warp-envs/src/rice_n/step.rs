@@ -31,8 +31,8 @@ const DEBT: f32 = 10.0;
 const FOREIGN: f32 = 0.5 / 26.0;
 /// 1 - elasticity of utility.
 const UTILITY_EXPONENT: f32 = -0.45;
-/// Climate: forcing per e-fold of carbon (3.6813 per doubling), the carbon before industry, and warming per
-/// forcing.
+/// Climate: forcing per e-fold of carbon (3.6813 per doubling), the carbon before industry, and
+/// warming per forcing.
 const FORCING: f32 = 5.310_993;
 const FIRST_CARBON: f32 = 588.0;
 const WARMING: f32 = 0.1005;

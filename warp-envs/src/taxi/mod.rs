@@ -21,7 +21,9 @@ mod step;
 mod tests;
 
 use crate::preset::{limit_of, probability};
-use warp_core::{Actions, Draw, Env, EnvSpec, Observation, Result, Space, StepOut, TimeLimit};
+use warp_core::{
+    Actions, Draw, Env, EnvSpec, Kernel, Layout, Observation, Result, Space, StepOut, TimeLimit,
+};
 
 /// States.
 const N_STATES: usize = 500;
@@ -100,6 +102,11 @@ impl Env for Taxi {
 
     fn params(&self) -> &TaxiParams {
         &self.params
+    }
+
+    fn kernel() -> Option<Kernel> {
+        let text = include_str!("step.cu");
+        Some(Kernel { file: "taxi/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
     fn reset(&self, state: &mut TaxiState, draw: &mut Draw) {

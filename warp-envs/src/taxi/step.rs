@@ -9,8 +9,12 @@ const IN_TAXI: i32 = 4;
 const PICK_UP: i32 = 4;
 /// What leads away from a cell, by direction.
 const AWAY: [i32; 4] = [5, -5, 1, -1];
-/// To the left of each direction; the opposite is to the right.
+/// To the left of each direction; with its last bit turned, to the right.
 const LEFT: [i32; 4] = [2, 3, 1, 0];
+/// The number of the place at each cell; -1: there is none.
+const PLACE: [i32; 25] = [
+    0, -1, -1, -1, 1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 2, -1, -1, 3, -1,
+];
 
 pub(super) fn reset(params: &TaxiParams, state: &mut TaxiState, draw: &mut Draw) {
     // Of the 300 states with the passenger at a place that is not the destination, in their order.
@@ -32,13 +36,12 @@ pub(super) fn step(
     let u = draw.uniform();
     let (mut cell, passenger) = (state.state / 20, state.state / 4 % 5);
     let mut destination = state.state % 4;
-    let place = place_at(cell);
+    let place = PLACE[cell as usize];
     let wanted = if action == PICK_UP { place } else { IN_TAXI };
     let fails = action >= PICK_UP && (passenger != wanted || place < 0);
     if action < PICK_UP {
-        let left = LEFT[action as usize];
-        let side = if u < params.second { left } else { left ^ 1 };
-        let way = if u < params.first { action } else { side };
+        let turn = i32::from(u >= params.second);
+        let way = if u < params.first { action } else { LEFT[action as usize] ^ turn };
         let to = if moved(cell, action) != cell { moved(cell, way) } else { cell };
         if state.fickle_armed == 1 && passenger == IN_TAXI && to != cell {
             let other = draw.below(3) as i32;
@@ -54,17 +57,6 @@ pub(super) fn step(
     let cost = if fails { -10.0 } else { -1.0 };
     out.reward[0][0] = if out.terminated { 20.0 } else { cost };
     state.state = (cell * 5 + passenger) * 4 + destination;
-}
-
-/// The number of the place at `cell`; -1: there is none.
-fn place_at(cell: i32) -> i32 {
-    match cell {
-        0 => 0,
-        4 => 1,
-        20 => 2,
-        23 => 3,
-        _ => -1,
-    }
 }
 
 /// The cell next to `cell`, or itself where a wall or the border is in the way.
@@ -89,7 +81,7 @@ pub(super) fn observe(state: &TaxiState, out: &mut Observation<'_>) {
         out.obs[0][i] = if i as i32 == state.state { 1.0 } else { 0.0 };
     }
     let (cell, passenger) = (state.state / 20, state.state / 4 % 5);
-    let place = place_at(cell);
+    let place = PLACE[cell as usize];
     for way in 0..4 {
         out.action_mask[0][way as usize] = u8::from(moved(cell, way) != cell);
     }

@@ -1,0 +1,37 @@
+// Made from frozen_lake/step.rs by warp translate; change that file.
+// FrozenLake's body: one draw a step, which way the ice lets the elf go.
+
+__device__ inline void reset(const Env& env, State& state, WarpDraw& draw) {
+    const Env& tables = env;
+    state.state = tables.starts[warp_draw_below(&draw, WARP_TABLE_LEN_starts)];
+}
+
+// The cell to the left of `cell` (0), below it (1), to its right (2) or above it (3); itself at the
+// border.
+__device__ inline int moved(const Params& params, int cell, int direction) {
+    int row = cell / params.columns + (int)(direction == 1) - (int)(direction == 3);
+    int column = cell % params.columns + (int)(direction == 2) - (int)(direction == 0);
+    row = warp_clamp(row, 0, params.rows - 1);
+    column = warp_clamp(column, 0, params.columns - 1);
+    return row * params.columns + column;
+}
+
+__device__ inline void step(const Env& env, State& state, const Actions& actions, WarpDraw& draw,
+                            StepOut& out) {
+    const Params& params = env.params;
+    const Env& tables = env;
+    float u = warp_draw_uniform(&draw);
+    int turn = u < params.first ? 3 : u < params.second ? 0 : 1;
+    int cell = moved(params, state.state, (actions.discrete[0][0] + turn) % 4);
+    int tile = tables.tiles[(unsigned int)cell];
+    state.state = cell;
+    out.reward[0][0] = tables.rewards[(unsigned int)tile];
+    out.terminated = tile != 0;
+}
+
+__device__ inline void observe(const Env& env, const State& state, Observation& out) {
+    const Params& params = env.params;
+    for (int cell = 0; cell < params.rows * params.columns; ++cell) {
+        out.obs[0][(unsigned int)cell] = cell == state.state ? 1.0f : 0.0f;
+    }
+}
