@@ -46,13 +46,27 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
             ("near", "final_state = [0, 1, 4, 0, 4, 4]\nepisode_length = 30"),
             ("anywhere", "exploring_starts = 0.7\nepisode_length = 40"),
         ],
+        "blackjack" => &[("natural", "sab = false\nnatural = true")],
+        "catch" => &[("wide", "height = 7\nwidth = 9"), ("narrow", "height = 2\nwidth = 1")],
+        "cliff_walking" => &[("slippery", "is_slippery = true\nepisode_length = 60")],
         "covid19" => &[("other_keys", COVID19), ("logarithm", "economic_reward_crra_eta = 1")],
+        "frozen_lake" => &[
+            ("large", "map_name = \"8x8\"\nsuccess_rate = 0.6"),
+            ("dry", "map_name = \"random\"\nis_slippery = false"),
+            ("own", "desc = [\"SFS\", \"HFG\"]\nreward_schedule = [2, -1, -0.1]"),
+        ],
+        "nchain" => &[("short", "episode_length = 13")],
         "pendulum" => &[("warpdrive", "preset = \"warpdrive\"")],
+        "rice_n" => &[
+            ("negotiation", "negotiation_on = true"),
+            ("hundred_levels", "num_discrete_action_levels = 100"),
+        ],
         "tag_gridworld" => &[
             ("partial", "use_full_observation = false\nnum_taggers = 4\ngrid_length = 6"),
             ("crowd", "use_full_observation = false\nnum_taggers = 70\ngrid_length = 300"),
             ("original", "placement = \"original\"\nnum_taggers = 5\nepisode_length = 50"),
         ],
+        "taxi" => &[("rain", "is_rainy = true\nfickle_passenger = true")],
         "tag_continuous" => &[
             (
                 "partial",

@@ -12,7 +12,7 @@ use cases::Case;
 use libtest_mimic::{Arguments, Trial};
 use std::path::Path;
 use std::process::ExitCode;
-use warp_core::Layout;
+use warp_core::{Layout, TimeLimit};
 use warp_envs::VecOptions;
 use warp_func::Entry;
 use warp_func::host::{Compiler, HostBuild, compare};
@@ -23,6 +23,8 @@ const REPLICAS: usize = 65;
 const REPLICAS_OF_TEAMS: usize = 3;
 /// Agents of all replicas at most, as each may look at all others.
 const AGENTS: usize = 5_000;
+/// Steps where episodes have no limit; enough for many.
+const STEPS: usize = 1_000;
 /// Numbers in all arrays that are compared in a case, at most: cuts replicas, then steps.
 const NUMBERS: usize = 60_000_000;
 const SEED: u64 = 0x1234_5678_9abc_def1;
@@ -66,7 +68,10 @@ fn hold(entry: &Entry, case: &Case, team: usize, compiler: &Compiler) -> Result<
     let (_, spec) = entry.describe(&config).map_err(|error| error.to_string())?;
     let per_replica =
         entry.bytes_per_replica(&config).map_err(|error| error.to_string())? as usize / 4;
-    let steps = 2 * spec.time_limit.steps as usize + 1;
+    let steps = match spec.time_limit {
+        TimeLimit::UNLIMITED => STEPS,
+        limit => 2 * limit.steps as usize + 1,
+    };
     let wanted = if team == 1 { REPLICAS } else { REPLICAS_OF_TEAMS };
     let wanted = wanted.min(AGENTS / spec.n_agents());
     let n_envs = wanted.min(NUMBERS / per_replica / steps).max(2);
