@@ -50,8 +50,9 @@
 //! **Deviations**: all numbers are f32. The debt of the original's GPU program, B / 10 x capital, is a slip, and not
 //! repeated.
 //!
-//! **A yardstick**: a constant policy that saves 3 / 10, mitigates nothing, exports up to 3 / 10, sets no tariffs and
-//! wants 1 / 10 from each partner (`warp eval` prints the utility of a trained one beside it; see docs/results.md).
+//! **A yardstick**: the constant policy that saves 3 / 10, mitigates nothing, exports up to 3 / 10, sets no
+//! tariffs and wants 1 / 10 from each partner has a `utility` of 150.8 over an episode; random play has about
+//! 107. Greedy policies after training stand beside them in docs/results.md.
 
 mod observe;
 mod regions;

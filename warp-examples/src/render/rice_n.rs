@@ -6,10 +6,10 @@ use super::covid19::{Day, SIZE, STEP, strip};
 use super::past::Past;
 use warp_func::drawing::{Colour, Scene, View, colours};
 
-/// Panels with a curve: what is shown, from where to where, its unit and its colour.
-const CURVES: [(&str, f32, f32, &str, Colour); 2] = [
-    ("warming", 0.0, 8.0, "K", colours::RED),
-    ("carbon in the air", 600.0, 3_000.0, "Gt", colours::INK),
+/// Panels with a curve: what is shown, from where to where, its unit, its decimals and its colour.
+const CURVES: [(&str, f32, f32, (&str, usize), Colour); 2] = [
+    ("warming", 0.0, 8.0, ("K", 1), colours::RED),
+    ("carbon in the air", 600.0, 5_000.0, ("Gt", 0), colours::INK),
 ];
 /// Panels with strips, and the shade of the most.
 const STRIPS: [(&str, [f32; 3]); 2] =
@@ -44,7 +44,7 @@ pub(super) fn draw(view: &View<'_>, past: &Past) -> Option<Scene> {
             (STEP.0 * (panel % 2) as f32, if panel < 2 { 0.02 } else { 0.02 - STEP.1 });
         scene.rectangle((left, bottom), (left + SIZE.0, bottom + SIZE.1), colours::GRID);
         let name = match CURVES.get(panel) {
-            Some((name, low, high, unit, colour)) => {
+            Some((name, low, high, (unit, decimals), colour)) => {
                 let point = |(t, day): (usize, &Day)| {
                     let height = day[panel][0].clamp(0.0, 1.0);
                     (left + SIZE.0 * t as f32 / length as f32, bottom + SIZE.1 * height)
@@ -52,7 +52,7 @@ pub(super) fn draw(view: &View<'_>, past: &Past) -> Option<Scene> {
                 let points: Vec<_> = days.iter().enumerate().map(point).collect();
                 scene.line(&points, 0.015, *colour);
                 let now = days.last().map_or(0.0, |day| low + (high - low) * day[panel][0]);
-                format!("{name}: {now:.1} {unit}")
+                format!("{name}: {now:.decimals$} {unit}")
             }
             None => {
                 let (name, most) = STRIPS[panel - 2];
