@@ -149,6 +149,14 @@ gpu_tests() {
     done
 }
 
+# short ENV STEPS [PREFIX]: what ends episodes after so many steps, where that can be asked for.
+short() {
+    case "$1" in
+        blackjack | catch | rice_n) ;;
+        *) echo "--set ${3:-}episode_length=$2" ;;
+    esac
+}
+
 # Two whole episodes of few replicas; many replicas, in short episodes, so that some end and begin
 # anew meanwhile; crowds of agents, which share more of a block than a few do.
 part_parity() {
@@ -156,8 +164,9 @@ part_parity() {
     gpu_tests '*' 4
     for env in $envs; do
         try "$env" bin/warp parity "$env" --json
+        # shellcheck disable=SC2046
         try "$env, 10,000 replicas" bin/warp parity "$env" --envs 10000 --steps 60 \
-            --set episode_length=25 --json
+            $(short "$env" 25) --json
     done
     while read -r taggers runners; do
         try "tag_continuous, $((taggers + runners)) agents" bin/warp parity tag_continuous --envs 8 \
@@ -199,9 +208,11 @@ part_sanitize() {
     sanitizer="$(tool compute-sanitizer)" || { missing compute-sanitizer "$tools"; return; }
     for env in $envs; do
         sanitized "$env" bin/warp parity "$env" --envs 65 --steps 20
-        sanitized "$env, restarts" bin/warp parity "$env" --envs 65 --steps 20 --set episode_length=6
+        # shellcheck disable=SC2046
+        sanitized "$env, restarts" bin/warp parity "$env" --envs 65 --steps 20 $(short "$env" 6)
+        # shellcheck disable=SC2046
         sanitized "$env, cycles" bin/warp bench "$env" --device cuda --envs 65 --steps 20 \
-            --set env.episode_length=6
+            $(short "$env" 6 env.)
     done
     for binary in tests/*sample*; do
         sanitized "$(basename "$binary")" "$binary" cuda_ --test-threads=1
