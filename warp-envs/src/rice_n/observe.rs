@@ -92,7 +92,7 @@ fn seen(row: usize, column: usize, n_shared: usize, shared: &[f32], private: &[f
 fn deal(state: &RiceNState<'_>, row: usize, column: usize) -> f32 {
     let kind = column / N_REGIONS;
     let other = column % N_REGIONS;
-    let pair = if kind % 2 == 0 { row * N_REGIONS + other } else { other * N_REGIONS + row };
+    let pair = if kind % 2 == 1 { other * N_REGIONS + row } else { row * N_REGIONS + other };
     if kind < 2 {
         state.promised_mitigation_rate[pair]
     } else if kind < 4 {

@@ -379,7 +379,7 @@ __device__ inline float seen(unsigned int row, unsigned int column, unsigned int
 __device__ inline float deal(const State& state, unsigned int row, unsigned int column) {
     unsigned int kind = column / N_REGIONS;
     unsigned int other = column % N_REGIONS;
-    unsigned int pair = kind % 2u == 0u ? row * N_REGIONS + other : other * N_REGIONS + row;
+    unsigned int pair = kind % 2u == 1u ? other * N_REGIONS + row : row * N_REGIONS + other;
     return kind < 2u ? state.promised_mitigation_rate[pair] : kind < 4u ?
         state.requested_mitigation_rate[pair] : state.proposal_decisions[pair];
 }

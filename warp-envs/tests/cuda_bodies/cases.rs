@@ -31,6 +31,23 @@ fn standing(close: u32) -> String {
     )
 }
 
+/// What is compared of a toy text besides the defaults: names and configurations.
+fn toy_text(env: &str) -> &'static [(&'static str, &'static str)] {
+    match env {
+        "blackjack" => &[("natural", "sab = false\nnatural = true")],
+        "catch" => &[("wide", "height = 7\nwidth = 9"), ("narrow", "height = 2\nwidth = 1")],
+        "cliff_walking" => &[("slippery", "is_slippery = true\nepisode_length = 60")],
+        "frozen_lake" => &[
+            ("large", "map_name = \"8x8\"\nsuccess_rate = 0.6"),
+            ("dry", "map_name = \"random\"\nis_slippery = false"),
+            ("own", "desc = [\"SFS\", \"HFG\"]\nreward_schedule = [2, -1, -0.1]"),
+        ],
+        "nchain" => &[("short", "episode_length = 13")],
+        "taxi" => &[("rain", "is_rainy = true\nfickle_passenger = true")],
+        _ => &[],
+    }
+}
+
 /// The configurations of environment `env`; of one that is not named here the default.
 pub(crate) fn of(env: &str) -> Vec<Case> {
     let named: &[(&str, &str)] = match env {
@@ -46,16 +63,7 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
             ("near", "final_state = [0, 1, 4, 0, 4, 4]\nepisode_length = 30"),
             ("anywhere", "exploring_starts = 0.7\nepisode_length = 40"),
         ],
-        "blackjack" => &[("natural", "sab = false\nnatural = true")],
-        "catch" => &[("wide", "height = 7\nwidth = 9"), ("narrow", "height = 2\nwidth = 1")],
-        "cliff_walking" => &[("slippery", "is_slippery = true\nepisode_length = 60")],
         "covid19" => &[("other_keys", COVID19), ("logarithm", "economic_reward_crra_eta = 1")],
-        "frozen_lake" => &[
-            ("large", "map_name = \"8x8\"\nsuccess_rate = 0.6"),
-            ("dry", "map_name = \"random\"\nis_slippery = false"),
-            ("own", "desc = [\"SFS\", \"HFG\"]\nreward_schedule = [2, -1, -0.1]"),
-        ],
-        "nchain" => &[("short", "episode_length = 13")],
         "pendulum" => &[("warpdrive", "preset = \"warpdrive\"")],
         "rice_n" => &[
             ("negotiation", "negotiation_on = true"),
@@ -66,7 +74,6 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
             ("crowd", "use_full_observation = false\nnum_taggers = 70\ngrid_length = 300"),
             ("original", "placement = \"original\"\nnum_taggers = 5\nepisode_length = 50"),
         ],
-        "taxi" => &[("rain", "is_rainy = true\nfickle_passenger = true")],
         "tag_continuous" => &[
             (
                 "partial",
@@ -102,7 +109,7 @@ pub(crate) fn of(env: &str) -> Vec<Case> {
                  num_other_agents_observed = 10\ntagging_distance = 0.001\nepisode_length = 2",
             ),
         ],
-        _ => &[],
+        _ => toy_text(env),
     };
     let case = |(name, config): &(&'static str, &str)| Case { name, config: (*config).into() };
     let mut cases: Vec<Case> = [("default", "")].iter().chain(named).map(case).collect();

@@ -1,7 +1,7 @@
 //! `warp translate`: the CUDA text of an environment from its Rust body.
 
 use super::say;
-use crate::Outcome;
+use crate::{Outcome, output::tell};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ fn report(diagnostics: &[Diagnostic]) -> String {
         return "nothing was made".into();
     };
     for other in others {
-        eprintln!("{other}");
+        tell(&other.to_string());
     }
     last.to_string()
 }

@@ -6,10 +6,26 @@ use super::covid19::{Day, SIZE, STEP, strip};
 use super::past::Past;
 use warp_func::drawing::{Colour, Scene, View, colours};
 
-/// Panels with a curve: what is shown, from where to where, its unit, its decimals and its colour.
-const CURVES: [(&str, f32, f32, (&str, usize), Colour); 2] = [
-    ("warming", 0.0, 8.0, ("K", 1), colours::RED),
-    ("carbon in the air", 600.0, 5_000.0, ("Gt", 0), colours::INK),
+/// A panel with a curve: what is shown, from where to where, and how its last number is written.
+struct Curve {
+    name: &'static str,
+    low: f32,
+    high: f32,
+    unit: &'static str,
+    decimals: usize,
+    colour: Colour,
+}
+
+const CURVES: [Curve; 2] = [
+    Curve { name: "warming", low: 0.0, high: 8.0, unit: "K", decimals: 1, colour: colours::RED },
+    Curve {
+        name: "carbon in the air",
+        low: 600.0,
+        high: 5_000.0,
+        unit: "Gt",
+        decimals: 0,
+        colour: colours::INK,
+    },
 ];
 /// Panels with strips, and the shade of the most.
 const STRIPS: [(&str, [f32; 3]); 2] =
@@ -23,7 +39,7 @@ pub(super) fn day(view: &View<'_>) -> Option<Day> {
         return None;
     }
     let part = |name: &str, curve: usize| {
-        let (_, low, high, ..) = CURVES[curve];
+        let Curve { low, high, .. } = CURVES[curve];
         Some(vec![(view.number(name)? - low) / (high - low)])
     };
     let output = view.array::<f32>("gross_output")?;
@@ -44,7 +60,7 @@ pub(super) fn draw(view: &View<'_>, past: &Past) -> Option<Scene> {
             (STEP.0 * (panel % 2) as f32, if panel < 2 { 0.02 } else { 0.02 - STEP.1 });
         scene.rectangle((left, bottom), (left + SIZE.0, bottom + SIZE.1), colours::GRID);
         let name = match CURVES.get(panel) {
-            Some((name, low, high, (unit, decimals), colour)) => {
+            Some(Curve { name, low, high, unit, decimals, colour }) => {
                 let point = |(t, day): (usize, &Day)| {
                     let height = day[panel][0].clamp(0.0, 1.0);
                     (left + SIZE.0 * t as f32 / length as f32, bottom + SIZE.1 * height)
