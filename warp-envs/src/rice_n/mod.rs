@@ -51,7 +51,7 @@
 //! repeated.
 //!
 //! **A yardstick**: the constant policy that saves 3 / 10, mitigates nothing, exports up to 3 / 10, sets no
-//! tariffs and wants 1 / 10 from each partner has a `utility` of 150.8 over an episode; random play has about
+//! tariffs and wants 1 / 10 from each partner has a `utility` of 151.0 over an episode; random play has about
 //! 107. Greedy policies after training stand beside them in docs/results.md.
 
 mod observe;
