@@ -4,7 +4,12 @@
 #include "math.cuh"
 #include "team.cuh"
 
+// NVRTC lacks the built-in infinity, older host compilers the cast of bits.
+#ifdef WARP_HOST
 #define WARP_INFINITY __builtin_huge_valf()
+#else
+#define WARP_INFINITY __builtin_bit_cast(float, 0x7f800000u)
+#endif
 
 // Indices are checked but in the GPU's release build: one that is too large stops the program.
 #ifdef WARP_RELEASE
