@@ -111,6 +111,9 @@ fn tariffs_act_a_step_later() {
 fn the_yardstick_is_what_the_documentation_says() {
     let (utility, warmth) = episode([3, 0, 3, 0, 1]);
     assert!((utility - 151.0).abs() < 0.05 && (warmth - 6.5).abs() < 0.05, "{utility} {warmth}");
+    // Nobody trades, which is better than to let others buy everything.
+    let (utility, warmth) = episode([3, 0, 0, 0, 0]);
+    assert!((utility - 166.3).abs() < 0.05, "{utility} {warmth}");
 }
 
 #[test]
