@@ -37,8 +37,8 @@ impl<T: Element> Column<T> {
     /// Rows `replicas`.
     #[inline(always)]
     pub(super) fn rows(&self, replicas: Range<usize>) -> &[T] {
-        assert!(replicas.start <= replicas.end && replicas.end <= self.rows, "rows of the array");
-        // SAFETY: the range lies within the array, as was just checked. Nobody writes these rows
+        debug_assert!(replicas.start <= replicas.end && replicas.end <= self.rows);
+        // SAFETY: the range lies within the array, as shards cover 0..n_envs. Nobody writes these rows
         // meanwhile: they belong to the shard whose runner holds this column, and the executor,
         // which never lends its store to be replaced, is borrowed mutably while shards run.
         unsafe {
@@ -51,7 +51,7 @@ impl<T: Element> Column<T> {
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "rows are disjoint between shards, columns are not")]
     pub(super) fn rows_mut(&self, replicas: Range<usize>) -> &mut [T] {
-        assert!(replicas.start <= replicas.end && replicas.end <= self.rows, "rows of the array");
+        debug_assert!(replicas.start <= replicas.end && replicas.end <= self.rows);
         // SAFETY: as for `rows`; a shard's runner asks for one row of one column at a time, or for
         // rows of different columns, never twice for the same one.
         unsafe {
@@ -74,18 +74,22 @@ unsafe impl<T: Element> Send for Column<T> {}
 #[derive(Debug, Clone)]
 pub(super) struct FieldColumn {
     bits: Column<u32>,
-    dtype: DType,
+}
+
+/// The columns of a state: as many as it has fields, and of their types.
+pub(super) fn field_columns<S: State>(store: &Store, ids: &[ArrayId]) -> Vec<FieldColumn> {
+    let column = |id: &ArrayId| {
+        let array = store.array(*id).clone();
+        let (row, rows) = (array.row_len(), array.shape()[0]);
+        FieldColumn { bits: Column { first: array.as_ptr().cast(), row, rows, _array: array } }
+    };
+    let declared = S::FIELDS.iter().map(|field| field.dtype);
+    let planned = ids.iter().map(|id| store.array(*id).dtype());
+    assert!(planned.eq(declared), "a state's arrays are planned from its declaration");
+    ids.iter().map(column).collect()
 }
 
 impl FieldColumn {
-    pub(super) fn new(store: &Store, id: ArrayId) -> Self {
-        let array = store.array(id).clone();
-        assert_eq!(array.dtype().size(), 4, "state fields have four bytes");
-        let (row, rows, dtype) = (array.row_len(), array.shape()[0], array.dtype());
-        let bits = Column { first: array.as_ptr().cast(), row, rows, _array: array };
-        Self { bits, dtype }
-    }
-
     /// Rows `rows`, as bits.
     #[inline(always)]
     pub(super) fn bits(&self, rows: Range<usize>) -> &[u32] {
@@ -99,34 +103,28 @@ impl FieldColumn {
     }
 }
 
-/// Lets `work` change the state of one replica.
+/// The state of one replica: numbers, which [`put`] takes back, or its rows in place. A shard lets go of
+/// one before it asks for the next. No closure stands between it and the bodies: that would keep them from
+/// being compiled for the caller's vectors.
 #[inline(always)]
-pub(super) fn change<S: State>(
-    fields: &[FieldColumn],
-    replica: usize,
-    work: impl FnOnce(&mut S::View<'_>),
-) {
-    let mut view = S::view(&mut RowSource::<S>::new(fields, replica));
-    work(&mut view);
-    // A view of references has written in place, and still holds the rows.
+pub(super) fn view<S: State>(fields: &[FieldColumn], replica: usize) -> S::View<'_> {
+    S::view(&mut RowSource::<S>::new(fields, replica))
+}
+
+/// Takes a view back: numbers are put into the columns; one of rows has written in place, and still holds
+/// them. Whatever it is, it is gone before the next one is made.
+#[inline(always)]
+pub(super) fn put<S: State>(fields: &[FieldColumn], replica: usize, view: S::View<'_>) {
     if S::SCALARS {
         S::save(&view, |field, bits| fields[field].bits_mut(replica..replica + 1)[0] = bits);
     }
 }
 
-/// Lets `work` look at the state of one replica.
-#[inline(always)]
-pub(super) fn look<S: State>(
-    fields: &[FieldColumn],
-    replica: usize,
-    work: impl FnOnce(&S::View<'_>),
-) {
-    work(&S::view(&mut RowSource::<S>::new(fields, replica)));
-}
-
-/// The fields of one replica's state, in order: each is given out once.
+/// The fields of one replica's state, in order: each is given out once. Their number and their types are
+/// constants, so that in the compiled body nothing is left of the checks.
 struct RowSource<'a, S> {
-    fields: std::slice::Iter<'a, FieldColumn>,
+    fields: &'a [FieldColumn],
+    next: usize,
     replica: usize,
     state: PhantomData<S>,
 }
@@ -134,19 +132,25 @@ struct RowSource<'a, S> {
 impl<'a, S: State> RowSource<'a, S> {
     #[inline(always)]
     fn new(fields: &'a [FieldColumn], replica: usize) -> Self {
-        Self { fields: fields.iter(), replica, state: PhantomData }
+        Self { fields: &fields[..S::FIELDS.len()], next: 0, replica, state: PhantomData }
     }
 
     #[inline(always)]
-    fn next(&mut self) -> &'a FieldColumn {
-        self.fields.next().expect("a view has no more fields than its state")
+    fn next(&mut self, dtype: Option<DType>) -> &'a FieldColumn {
+        let declared = S::FIELDS.get(self.next).expect("a view has no more fields than its state");
+        let fits = dtype.is_none_or(|dtype| dtype == declared.dtype);
+        assert!(fits, "a view has the types of its state");
+        let field = &self.fields[self.next];
+        self.next += 1;
+        field
     }
 }
 
 impl<'a, S: State> FieldSource<'a> for RowSource<'a, S> {
     #[inline(always)]
     fn bits(&mut self) -> u32 {
-        self.next().bits(self.replica..self.replica + 1)[0]
+        let replica = self.replica;
+        self.next(None).bits(replica..replica + 1)[0]
     }
     #[inline(always)]
     fn scalar<T: Bits>(&mut self) -> &'a mut T {
@@ -155,11 +159,10 @@ impl<'a, S: State> FieldSource<'a> for RowSource<'a, S> {
     #[inline(always)]
     fn row<T: Bits>(&mut self) -> &'a mut [T] {
         assert!(!S::SCALARS, "a state of scalars is built from bits");
-        let field = self.next();
-        assert_eq!(field.dtype, T::DTYPE, "a view has the types of its state");
-        let row = field.bits.row_mut(self.replica);
-        // SAFETY: `T` is the array's own type, as was just checked, and sealed: f32, i32 or u32.
-        // Each field is given out once, and `change` and `look` make one view at a time.
+        let row = self.next(Some(T::DTYPE)).bits.row_mut(self.replica);
+        // SAFETY: `T` is the array's own type, since it is the field's, as was just checked, and the
+        // array's is, too (`field_columns`); it is sealed: f32, i32 or u32. Each field is given out once,
+        // and nobody holds two views of a replica (`view`).
         unsafe { std::slice::from_raw_parts_mut(row.as_mut_ptr().cast(), row.len()) }
     }
 }

@@ -1,10 +1,10 @@
 //! Where episodes start: a fresh draw, one and the same state, or a row of a pool.
 
-use super::columns::{FieldColumn, change};
+use super::columns::{FieldColumn, field_columns, put, view};
 use crate::error::{Error, Result};
 use crate::pool::{PoolSource, StateField};
 use crate::vec_env::{ArrayIds, Start, VecOptions};
-use warp_core::{DType, Draw, Env, Purpose};
+use warp_core::{DType, Draw, Env, Purpose, State};
 use warp_data::{Store, StoreMut};
 
 /// Rows of a pool are drawn as of this step of the run, which no run reaches: they share no draw
@@ -23,12 +23,12 @@ pub(super) enum Starts {
 }
 
 impl Starts {
-    pub(super) fn new(options: &VecOptions, store: &Store, ids: &ArrayIds) -> Self {
+    pub(super) fn new<S: State>(options: &VecOptions, store: &Store, ids: &ArrayIds) -> Self {
         match options.start {
             Start::Fresh => Starts::Fresh,
             Start::Fixed => Starts::Fixed(seed(options)),
             Start::Pool => Starts::Pool {
-                fields: pool_columns(store, ids),
+                fields: field_columns::<S>(store, &ids.pool),
                 // Checked when the executor was built.
                 rows: options.pool.rows() as u32,
             },
@@ -46,10 +46,6 @@ pub(super) fn copy_row(pool: &[FieldColumn], row: u32, fields: &[FieldColumn], r
 
 fn seed(options: &VecOptions) -> u64 {
     options.start_seed.unwrap_or(options.seed)
-}
-
-fn pool_columns(store: &Store, ids: &ArrayIds) -> Vec<FieldColumn> {
-    ids.pool.iter().map(|id| FieldColumn::new(store, *id)).collect()
 }
 
 /// How many rows of a pool the arrays of an environment must have room for; 0 without a pool.
@@ -111,11 +107,15 @@ pub(crate) fn fill_pool<E: Env>(
         }
         return;
     }
-    let fields = pool_columns(&store, ids);
-    let rows = if fields.is_empty() { 0 } else { options.pool.rows() };
-    for row in 0..rows {
+    if ids.pool.is_empty() {
+        return;
+    }
+    let fields = field_columns::<E::State>(&store, &ids.pool);
+    for row in 0..options.pool.rows() {
         let mut draw = Draw::new(seed(options), row as u32, BEFORE_THE_RUN, Purpose::Reset);
-        change::<E::State>(&fields, row, |state| env.reset(state, &mut draw));
+        let mut state = view::<E::State>(&fields, row);
+        env.reset(&mut state, &mut draw);
+        put::<E::State>(&fields, row, state);
     }
 }
 
