@@ -60,6 +60,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
             (folder, fleet)
         }
     };
+    notes::tell(fleet.note().map(ToString::to_string));
     let stop = Stop::listen()?;
     let launches = work(&runs, &fleet, &mut *learner, &stop)?;
     if let Some(notice) = device.compile_notice() {

@@ -5,7 +5,7 @@ use super::ends::EndsFile;
 use super::list::{self, LIST, Listed};
 use super::record::Thinner;
 use super::records;
-use super::summary::{FleetSummary, RunSummary};
+use super::summary::{FleetSummary, RunSummary, Work};
 use super::{FleetEvent, FleetRun};
 use crate::burn::NamedTensor;
 use crate::checkpoint::digest;
@@ -42,6 +42,7 @@ pub struct Fleet {
     /// Those that were done before this process.
     first_steps: u64,
     n_ended: AtomicUsize,
+    note: Option<String>,
 }
 
 /// A run in training.
@@ -105,8 +106,8 @@ impl Fleet {
         durable::sweep(&folder.join("weights"))?;
         let listed = list::read_exactly(folder)?;
         let ended = EndsFile::read(folder, runs)?;
-        records::sort(&mut journal, |run| ended.contains_key(&run))?;
-        Self::open(folder, listed, runs, (journal, ended))
+        let note = records::sort(&mut journal, |run| ended.contains_key(&run))?;
+        Ok(Self { note, ..Self::open(folder, listed, runs, (journal, ended))? })
     }
 
     fn open(
@@ -138,7 +139,14 @@ impl Fleet {
             env_steps: AtomicU64::new(first_steps),
             first_steps,
             n_ended: AtomicUsize::new(n_ended),
+            note: None,
         })
+    }
+
+    /// What became of damaged records when the fleet was reopened, in a sentence; mostly none.
+    #[must_use]
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// Whether a run has ended.
@@ -302,8 +310,8 @@ impl Fleet {
             records::sort(&mut journal, |_| true)?;
         }
         let env_steps = self.env_steps.into_inner();
-        let work = (env_steps, env_steps - self.first_steps, seconds);
-        let summary = about.of_runs(ended.into_values().collect(), self.listed.len(), work);
+        let work = Work { env_steps, own_steps: env_steps - self.first_steps, seconds };
+        let summary = about.of_runs(ended.into_values().collect(), self.listed.len(), &work);
         let path = self.folder.join("summary.json");
         let text = serde_json::to_string_pretty(&summary)
             .map_err(|e| Error::file("cannot encode", &path, e))?;

@@ -153,14 +153,19 @@ impl GroupedReturns {
     }
 }
 
+/// What was done for a fleet.
+pub(super) struct Work {
+    /// Environment steps in all.
+    pub(super) env_steps: u64,
+    /// Those of this process.
+    pub(super) own_steps: u64,
+    /// Wall time of this process.
+    pub(super) seconds: f64,
+}
+
 impl FleetSummary {
-    /// Fills in what is known of the runs; steps done in all, and in the `seconds` of this process.
-    pub(super) fn of_runs(
-        self,
-        runs: Vec<RunSummary>,
-        n_runs: usize,
-        (env_steps, own_steps, seconds): (u64, u64, f64),
-    ) -> Self {
+    /// Fills in what is known of the runs.
+    pub(super) fn of_runs(self, runs: Vec<RunSummary>, n_runs: usize, work: &Work) -> Self {
         let finished = || runs.iter().filter(|run| run.error.is_none());
         let mut values: Vec<&Table> = Vec::new();
         for run in runs.iter().filter(|run| !run.swept.is_empty()) {
@@ -179,9 +184,9 @@ impl FleetSummary {
             n_runs,
             n_finished: finished().count(),
             n_broken: runs.len() - finished().count(),
-            env_steps,
-            seconds,
-            env_steps_per_second: own_steps as f64 / seconds.max(1e-9),
+            env_steps: work.env_steps,
+            seconds: work.seconds,
+            env_steps_per_second: work.own_steps as f64 / work.seconds.max(1e-9),
             returns: if values.len() > 1 { all.across() } else { all },
             swept: values.iter().map(of_values).collect(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -224,7 +229,11 @@ mod tests {
             run(2, 0.8, Some(5.0), None),
             run(3, 0.9, Some(3.0), None),
         ];
-        let summary = FleetSummary::default().of_runs(runs, 6, (40, 40, 2.0));
+        let summary = FleetSummary::default().of_runs(
+            runs,
+            6,
+            &Work { env_steps: 60, own_steps: 40, seconds: 2.0 },
+        );
         assert_eq!((summary.n_runs, summary.n_finished, summary.n_broken), (6, 3, 1));
         assert_eq!(summary.env_steps_per_second, 20.0);
         let together = |of: &SweptReturns| of.returns.together.unwrap();
