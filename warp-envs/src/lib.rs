@@ -16,6 +16,7 @@ pub mod numpy;
 pub mod pendulum;
 mod preset;
 pub mod rice_n;
+mod slippery;
 pub mod tag_continuous;
 pub mod tag_gridworld;
 pub mod taxi;

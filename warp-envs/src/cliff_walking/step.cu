@@ -10,11 +10,16 @@ __device__ inline void reset(const Env&, State& state, WarpDraw&) {
     state.state = START;
 }
 
+// Quarter turns from the direction that was meant: 3 for a draw `u` below `first`, 0 below
+// `second`, else 1.
+__device__ inline int slip(float u, float first, float second) {
+    return u < first ? 3 : u < second ? 0 : 1;
+}
+
 __device__ inline void step(const Env& env, State& state, const Actions& actions, WarpDraw& draw,
                             StepOut& out) {
     const Params& params = env.params;
-    float u = warp_draw_uniform(&draw);
-    int turn = u < params.first ? 3 : u < params.second ? 0 : 1;
+    int turn = slip(warp_draw_uniform(&draw), params.first, params.second);
     int direction = (actions.discrete[0][0] + turn) % 4;
     int row = state.state / COLUMNS + (int)(direction == 2) - (int)(direction == 0);
     int column = state.state % COLUMNS + (int)(direction == 1) - (int)(direction == 3);

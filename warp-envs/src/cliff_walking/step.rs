@@ -1,6 +1,7 @@
 //! CliffWalking's body: one draw a step, which way the walker slips.
 
 use super::{COLUMNS, CliffWalkingParams, CliffWalkingState, GOAL, ROWS, START};
+use crate::slippery::slip;
 use warp_core::{Actions, Draw, Observation, StepOut};
 
 #[inline(always)]
@@ -16,14 +17,7 @@ pub(super) fn step(
     draw: &mut Draw,
     out: &mut StepOut<'_>,
 ) {
-    let u = draw.uniform();
-    let turn = if u < params.first {
-        3
-    } else if u < params.second {
-        0
-    } else {
-        1
-    };
+    let turn = slip(draw.uniform(), params.first, params.second);
     let direction = (actions.discrete[0][0] + turn) % 4;
     let row = state.state / COLUMNS + i32::from(direction == 2) - i32::from(direction == 0);
     let column = state.state % COLUMNS + i32::from(direction == 1) - i32::from(direction == 3);

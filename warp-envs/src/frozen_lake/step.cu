@@ -16,12 +16,17 @@ __device__ inline int moved(const Params& params, int cell, int direction) {
     return row * params.columns + column;
 }
 
+// Quarter turns from the direction that was meant: 3 for a draw `u` below `first`, 0 below
+// `second`, else 1.
+__device__ inline int slip(float u, float first, float second) {
+    return u < first ? 3 : u < second ? 0 : 1;
+}
+
 __device__ inline void step(const Env& env, State& state, const Actions& actions, WarpDraw& draw,
                             StepOut& out) {
     const Params& params = env.params;
     const Env& tables = env;
-    float u = warp_draw_uniform(&draw);
-    int turn = u < params.first ? 3 : u < params.second ? 0 : 1;
+    int turn = slip(warp_draw_uniform(&draw), params.first, params.second);
     int cell = moved(params, state.state, (actions.discrete[0][0] + turn) % 4);
     int tile = tables.tiles[(unsigned int)cell];
     state.state = cell;

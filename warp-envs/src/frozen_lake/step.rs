@@ -1,6 +1,7 @@
 //! FrozenLake's body: one draw a step, which way the ice lets the elf go.
 
 use super::{FrozenLakeParams, FrozenLakeState, Tables};
+use crate::slippery::slip;
 use warp_core::{Actions, Draw, Observation, StepOut};
 
 pub(super) fn reset(tables: &Tables, state: &mut FrozenLakeState, draw: &mut Draw) {
@@ -15,14 +16,7 @@ pub(super) fn step(
     draw: &mut Draw,
     out: &mut StepOut<'_>,
 ) {
-    let u = draw.uniform();
-    let turn = if u < params.first {
-        3
-    } else if u < params.second {
-        0
-    } else {
-        1
-    };
+    let turn = slip(draw.uniform(), params.first, params.second);
     let cell = moved(params, state.state, (actions.discrete[0][0] + turn) % 4);
     let tile = tables.tiles[cell as usize];
     state.state = cell;
