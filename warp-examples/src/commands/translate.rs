@@ -2,9 +2,9 @@
 
 use super::say;
 use crate::{Outcome, output::tell};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use warp_translate::{Diagnostic, translate};
 
 /// Make the CUDA text of environments from their Rust bodies.
@@ -29,43 +29,42 @@ pub fn execute(args: &TranslateArgs) -> Result<Outcome> {
     if args.output.is_some() && args.files.len() > 1 {
         bail!("-o names one file, but {} are to be translated", args.files.len());
     }
-    let mut outcome = Outcome::Done;
+    let mut all_fresh = true;
     for file in &args.files {
-        let made = match translate(file) {
-            Ok(made) => made,
-            Err(diagnostics) => {
-                bail!(report(&diagnostics));
-            }
-        };
+        let made = translate(file).map_err(|diagnostics| anyhow!(report(&diagnostics)))?;
         let Some(to) = args.output.clone().or(made.included) else {
             bail!(
                 "{}: no `include_str!(\"....cu\")` says where the text goes; name it with -o",
                 file.display()
             );
         };
-        if to.as_os_str() == "-" {
-            say(made.text.trim_end())?;
-            continue;
-        }
         if args.check {
-            let there = std::fs::read_to_string(&to).unwrap_or_default();
-            if there == made.text {
-                say(&format!("{}: fresh", to.display()))?;
-            } else {
-                say(&format!(
-                    "{}: stale; `warp translate {}` makes it anew",
-                    to.display(),
-                    file.display()
-                ))?;
-                outcome = Outcome::Failed;
-            }
-            continue;
+            all_fresh &= check(file, &to, &made.text)?;
+        } else {
+            write(&to, &made.text)?;
         }
-        std::fs::write(&to, &made.text)
-            .with_context(|| format!("cannot write {}", to.display()))?;
-        say(&format!("{}: {} lines", to.display(), made.text.lines().count()))?;
     }
-    Ok(outcome)
+    Ok(if all_fresh { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Says whether `to` holds the text made from `file`.
+fn check(file: &Path, to: &Path, text: &str) -> Result<bool> {
+    let is_fresh = std::fs::read_to_string(to).is_ok_and(|there| there == text);
+    let (file, to) = (file.display(), to.display());
+    if is_fresh {
+        say(&format!("{to}: fresh"))?;
+    } else {
+        say(&format!("{to}: stale; `warp translate {file}` makes it anew"))?;
+    }
+    Ok(is_fresh)
+}
+
+fn write(to: &Path, text: &str) -> Result<()> {
+    if to.as_os_str() == "-" {
+        return say(text.trim_end());
+    }
+    std::fs::write(to, text).with_context(|| format!("cannot write {}", to.display()))?;
+    say(&format!("{}: {} lines", to.display(), text.lines().count()))
 }
 
 /// All that is wrong, the last of it as the error, the others before it.
