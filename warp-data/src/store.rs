@@ -160,7 +160,7 @@ impl Store {
 /// The numbers of a store, to be changed; the arrays themselves can't be, so whoever has pointers
 /// into them may lend this out. Everything that [`Store`] reads is there too.
 ///
-/// Two of these may be exchanged:
+/// To exchange two of these exchanges no arrays:
 ///
 /// ```
 /// use warp_data::{DType, Plan};
@@ -173,7 +173,7 @@ impl Store {
 /// # Ok::<(), warp_data::Error>(())
 /// ```
 ///
-/// and neither are the stores behind them:
+/// The stores behind them can't be exchanged:
 ///
 /// ```compile_fail
 /// fn exchange(one: &mut warp_data::StoreMut<'_>, two: &mut warp_data::StoreMut<'_>) {
