@@ -98,10 +98,11 @@ fn a_run_killed_as_it_begins_can_begin_or_go_on() {
         // From 1 ms, when nothing can have begun, to 2 s.
         std::thread::sleep(Duration::from_millis(1 << (round / 2)));
         end(child);
-        let is_there = folder.path(&format!("{out}/config.toml")).exists();
-        if is_there {
+        // Complete runs on their way into a folder that was there count: the next process ends the move.
+        let is_there = |name: &str| folder.path(out).join(name).exists();
+        if is_there("config.toml") || is_there(".ready") {
             begun += 1;
-            let steps = (folder.checkpoint(out).unwrap() + ITERATION).to_string();
+            let steps = (folder.checkpoint(out).unwrap_or(0) + ITERATION).to_string();
             folder.done(&["train", "--resume", out, "--steps", &steps]);
         } else {
             not_there += 1;
