@@ -1,6 +1,6 @@
 //! Health and economy under COVID-19: what governors and the planner see, and what they may do.
 
-use super::step::level_of;
+use super::step::{level_of, word_of};
 use super::{Covid19, Covid19Params, Covid19State, GOVERNOR, N_LEVELS, N_STATES, PLANNER};
 use warp_core::{Observation, team};
 
@@ -15,7 +15,12 @@ pub(super) fn observe(env: &Covid19, state: &Covid19State<'_>, out: &mut Observa
     // As the planner sees it: all levels of stringency, what all see, the rest of all states.
     let mut seen = team::shared::<f32, { OWN * N_STATES + COMMON }>();
     team::once(|| common_numbers(&env.params, state, &mut seen[N_STATES..]));
-    team::each(N_STATES, |i| own_numbers(env, state, &mut seen, n, i));
+    let day = *state.timestep - env.params.stringency_lag + 1;
+    let word = word_of(state, day);
+    for i in team::each(N_STATES) {
+        let lagged = level_of(env, state, day, word, i);
+        own_numbers(env, state, &mut seen, (n, lagged), i);
+    }
     masks(&env.params, state, out);
     team::fill(out.obs[PLANNER], 1, OWN * N_STATES + n, |_, at| seen[at]);
     governors_by_row(&seen, n, out.obs[GOVERNOR]);
@@ -44,7 +49,9 @@ fn governors_by_row(seen: &[f32], n: usize, out: &mut [f32]) {
     let rest = 1 + n + N_STATES;
     for (i, row) in out.chunks_exact_mut(rest + OWN - 1).enumerate() {
         row[0] = seen[i];
-        row[1..=n].copy_from_slice(&seen[N_STATES..N_STATES + n]);
+        // One more than the least: no call for a length that only the program knows.
+        row[1..COMMON].copy_from_slice(&seen[N_STATES..N_STATES + COMMON - 1]);
+        row[n] = seen[N_STATES + n - 1];
         row[1 + n..rest].fill(0.0);
         row[1 + n + i] = 1.0;
         for (k, to) in row[rest..].iter_mut().enumerate() {
@@ -76,9 +83,14 @@ fn common_numbers(params: &Covid19Params, state: &Covid19State<'_>, seen: &mut [
 
 /// What is seen of one state, a row of all states for each number; `n` others stand behind the first.
 #[inline(always)]
-fn own_numbers(env: &Covid19, state: &Covid19State<'_>, seen: &mut [f32], n: usize, i: usize) {
+fn own_numbers(
+    env: &Covid19,
+    state: &Covid19State<'_>,
+    seen: &mut [f32],
+    (n, lagged): (usize, i32),
+    i: usize,
+) {
     let inverse = env.tables.inverse_population[i];
-    let lagged = level_of(env, state, *state.timestep - env.params.stringency_lag + 1, i);
     let at = n + i;
     seen[i] = state.stringency_level[i] as f32 / N_LEVELS as f32;
     seen[N_STATES + at] = state.postsubsidy_productivity[i] * env.tables.inverse_max_production[i];

@@ -47,10 +47,10 @@ __device__ inline void reset(const Env& env, State& state, WarpDraw&) {
     }
 }
 
-// Where the level of a day lies: its word.
-__device__ inline unsigned int word_of(const State& state, int day, unsigned int i) {
+// Where the levels of a day lie: the first of their words.
+__device__ inline unsigned int word_of(const State& state, int day) {
     constexpr unsigned int n_words_2 = n_words * n_states / N_STATES;
-    return (unsigned int)day / LEVELS_PER_WORD % n_words_2 * N_STATES + i;
+    return (unsigned int)day / LEVELS_PER_WORD % n_words_2 * N_STATES;
 }
 
 // And its place in the word.
@@ -58,18 +58,26 @@ __device__ inline unsigned int shift_of(int day) {
     return (unsigned int)day % LEVELS_PER_WORD * LEVEL_BITS;
 }
 
-// The level of a day, counted from the start; `day` may be before it, but not after today. The
-// start itself is read from the table, as its word may have been overwritten.
-__device__ inline int level_of(const Env& env, const State& state, int day, unsigned int i) {
+// The level of a day, whose words begin at `word`; days are counted from the start, and `day` may
+// be
+// before it, but not after today. The start itself is read from the table, as its word may have
+// been overwritten.
+__device__ inline int level_of(const Env& env, const State& state, int day, unsigned int word,
+                               unsigned int i) {
     if (day <= 0) {
         return env.past_stringency[(unsigned int)-day * N_STATES + i];
     }
-    return (int)((state.past_levels[word_of(state, day, i)] >> shift_of(day)) & 15u);
+    WarpSlice<const unsigned int> words =
+        warp_part(warp_slice(state.past_levels, n_words * n_states), word, word + N_STATES);
+    return (int)((words[i] >> shift_of(day)) & 15u);
 }
 
 // Sets the level of stringency and returns by how much it changed.
 __device__ inline float change_stringency(const Env& env, State& state,
-                                          WarpSlice<const int> actions, int t, unsigned int i) {
+                                          WarpSlice<const int> actions, WarpTuple2<int,
+                                          unsigned int> parts, unsigned int i) {
+    int t = parts._0;
+    unsigned int word = parts._1;
     int action = env.params.use_real_world_policies == 1 ?
         env.real_stringency[(unsigned int)(t - 1) * N_STATES + i] : actions[i];
     int before = state.stringency_level[i];
@@ -79,10 +87,9 @@ __device__ inline float change_stringency(const Env& env, State& state,
     state.action_in_cooldown_until[i] = t == until + 1 ? until + wait : until;
     state.stringency_level[i] = level;
     // Levels of later days in this word are those of a round ago.
-    unsigned int word = word_of(state, t, i);
     unsigned int shift = shift_of(t);
-    unsigned int earlier = state.past_levels[word] & ((1u << shift) - 1u);
-    state.past_levels[word] = earlier | ((unsigned int)level << shift);
+    unsigned int earlier = state.past_levels[word + i] & ((1u << shift) - 1u);
+    state.past_levels[word + i] = earlier | ((unsigned int)level << shift);
     return (float)(level - before);
 }
 
@@ -142,10 +149,10 @@ __device__ inline float epidemic(const Env& env, State& state, int lagged, bool 
     return deaths;
 }
 
-// Filters today's change of stringency, forgets the one that has left the window, and says who is
-// without work.
-__device__ inline void unemployment(const Env& env, State& state, float change, int left,
-                                    unsigned int i) {
+// Filters today's change of stringency, forgets the one that has left the window, and returns what
+// all filters let through.
+__device__ inline float filtered(const Env& env, State& state, float change, int left,
+                                 unsigned int i) {
     const Env& tables = env;
     float signal = 0.0f;
     for (unsigned int filter = 0u; filter < N_FILTERS; ++filter) {
@@ -153,13 +160,23 @@ __device__ inline void unemployment(const Env& env, State& state, float change, 
         float leaves = tables.forgotten[filter] * (float)left;
         float before = state.filtered[at];
         // Less than one minus a fading part: that would round it to a few digits.
-        float filtered = (before - before * tables.fading[filter]) + (change - leaves);
-        state.filtered[at] = filtered;
-        signal += tables.unemployment_weight[at] * filtered;
+        float filtered_2 = (before - before * tables.fading[filter]) + (change - leaves);
+        state.filtered[at] = filtered_2;
+        signal += tables.unemployment_weight[at] * filtered_2;
     }
-    float excess = signal > LINEAR ? signal : warp_ln(1.0f + warp_exp(signal));
-    float rate = excess + tables.unemployment_bias[i];
-    state.unemployed[i] = rate * tables.population[i] / 100.0f;
+    return signal;
+}
+
+// ln(1 + e^signal): how many more are without work than ever.
+__device__ inline float excess(float signal) {
+    float soft = warp_ln(1.0f + warp_exp(signal));
+    return signal > LINEAR ? signal : soft;
+}
+
+// Says who is without work.
+__device__ inline void unemployment(const Env& env, State& state, float excess_2, unsigned int i) {
+    float rate = excess_2 + env.unemployment_bias[i];
+    state.unemployed[i] = rate * env.population[i] / 100.0f;
 }
 
 // What a state produces, with its subsidy.
@@ -185,13 +202,12 @@ __device__ inline float value_of(const Params& params, float income) {
     return (1.0f + utility) / YEAR;
 }
 
-__device__ inline float governor_reward(const Env& env, float income, float deaths,
+__device__ inline float governor_reward(const Env& env, float economic, float deaths,
                                         unsigned int i) {
     const Params& params = env.params;
     const Env& tables = env;
     float annual = tables.state_annual_production[i];
     float health = -deaths * params.value_of_life / annual;
-    float economic = value_of(params, income / annual);
     health = (health - tables.min_health[i]) / tables.health_span[i];
     economic = (economic - tables.min_economic[i]) / tables.economic_span[i];
     float weight = tables.health_weight[i];
@@ -222,16 +238,20 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
         changed_subsidy(env, state, warp_slice(actions.discrete[PLANNER], WARP_LEN_discrete_1), t -
                         1);
     float level = (float)subsidy / (float)params.num_subsidy_levels;
-    // Today's change of stringency, the change that leaves the filters, and the level that acts.
+    // Today's change of stringency, the change that leaves the filters, what passes
+    // them, and the level that acts.
     WARP_SHARED(float, change, 51u);
     WARP_SHARED(int, left, 51u);
+    WARP_SHARED(float, signal, 51u);
     WARP_SHARED(int, lagged, 51u);
     WARP_SHARED(float, deaths, 51u);
     WARP_SHARED(float, incomes, 51u);
+    unsigned int word = word_of(state, t);
     for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
         change[i] =
             change_stringency(env, state, warp_slice(actions.discrete[GOVERNOR],
-                                                     WARP_LEN_discrete_0), t, i);
+                                                     WARP_LEN_discrete_0), WarpTuple2<int,
+                                                     unsigned int>{t, word}, i);
     }
     if (params.use_real_world_data == 1) {
         for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
@@ -239,20 +259,29 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
         }
     } else {
         int oldest = t - params.filter_length;
+        unsigned int word_2 = word_of(state, oldest);
         warp_sync();
         for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            left[i] = level_of(env, state, oldest, i);
+            left[i] = level_of(env, state, oldest, word_2, i);
+        }
+        unsigned int word_3 = word_of(state, oldest - 1);
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            left[i] -= level_of(env, state, oldest - 1, word_3, i);
         }
         for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            left[i] -= level_of(env, state, oldest - 1, i);
+            signal[i] = filtered(env, state, change[i], left[i], i);
         }
         for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            unemployment(env, state, change[i], left[i], i);
+            signal[i] = excess(signal[i]);
+        }
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            unemployment(env, state, signal[i], i);
         }
         int acts = t - params.stringency_lag;
+        unsigned int word_4 = word_of(state, acts);
         bool arrives = (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
         for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            lagged[i] = level_of(env, state, acts, i);
+            lagged[i] = level_of(env, state, acts, word_4, i);
         }
         for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
             deaths[i] = epidemic(env, state, lagged[i], arrives, i);
@@ -262,10 +291,19 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
         incomes[i] = production(env, state, level, i);
         state.postsubsidy_productivity[i] = incomes[i];
     }
+    // Exponentials and logarithms have loops of their own, in which nothing else keeps a compiler
+    // from taking many states at once.
+    WARP_SHARED(float, worth, 51u);
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        worth[i] = incomes[i] / env.state_annual_production[i];
+    }
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        worth[i] = value_of(params, worth[i]);
+    }
     WarpSlice<float> rewards = warp_part(warp_slice(out.reward[GOVERNOR], WARP_LEN_reward_0), 0u,
                                          N_STATES);
     for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-        rewards[i] = governor_reward(env, incomes[i], deaths[i], i);
+        rewards[i] = governor_reward(env, worth[i], deaths[i], i);
     }
     // What both add up to, in parts, so that any number of threads keeps the order.
     WARP_SHARED(float, parts, 16u);
@@ -335,9 +373,10 @@ __device__ inline void common_numbers(const Params& params, const State& state,
 // What is seen of one state, a row of all states for each number; `n` others stand behind the
 // first.
 __device__ inline void own_numbers(const Env& env, const State& state, WarpSlice<float> seen,
-                                   unsigned int n, unsigned int i) {
+                                   WarpTuple2<unsigned int, int> parts, unsigned int i) {
+    unsigned int n = parts._0;
+    int lagged = parts._1;
     float inverse = env.inverse_population[i];
-    int lagged = level_of(env, state, *state.timestep - env.params.stringency_lag + 1, i);
     unsigned int at = n + i;
     seen[i] = (float)state.stringency_level[i] / (float)N_LEVELS;
     seen[N_STATES + at] = state.postsubsidy_productivity[i] * env.inverse_max_production[i];
@@ -374,9 +413,13 @@ __device__ inline void observe(const Env& env, const State& state, Observation& 
     if (warp_first() == 0) {
         common_numbers(env.params, state, warp_part(warp_slice(seen, 464u), N_STATES, 464u));
     }
+    int day = *state.timestep - env.params.stringency_lag + 1;
+    unsigned int word = word_of(state, day);
     warp_sync();
     for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-        own_numbers(env, state, warp_slice(seen, 464u), n, i);
+        int lagged = level_of(env, state, day, word, i);
+        own_numbers(env, state, warp_slice(seen, 464u), WarpTuple2<unsigned int, int>{n, lagged},
+                    i);
     }
     masks(env.params, state, out);
     warp_sync();

@@ -22,7 +22,7 @@ const TINY: f32 = 1e-10;
 #[inline(always)]
 pub(super) fn reset(env: &Covid19, state: &mut Covid19State<'_>) {
     let tables = &env.tables;
-    team::each(N_STATES, |i| {
+    for i in team::each(N_STATES) {
         state.susceptible[i] = tables.start_susceptible[i];
         state.infected[i] = tables.start_infected[i];
         state.recovered[i] = tables.start_recovered[i];
@@ -32,11 +32,13 @@ pub(super) fn reset(env: &Covid19, state: &mut Covid19State<'_>) {
         state.postsubsidy_productivity[i] = 0.0;
         state.stringency_level[i] = tables.past_stringency[i];
         state.action_in_cooldown_until[i] = 0;
-    });
-    team::each(N_FILTERS * N_STATES, |at| state.filtered[at] = tables.start_filtered[at]);
-    team::each(state.past_levels.len(), |at| {
+    }
+    for at in team::each(N_FILTERS * N_STATES) {
+        state.filtered[at] = tables.start_filtered[at];
+    }
+    for at in team::each(state.past_levels.len()) {
         state.past_levels[at] = if at < N_STATES { tables.past_stringency[at] as u32 } else { 0 };
-    });
+    }
     team::once(|| {
         *state.subsidy_level = 0;
         *state.timestep = 0;
@@ -54,42 +56,77 @@ pub(super) fn step(
     let t = *state.timestep + 1;
     let subsidy = changed_subsidy(env, state, actions.discrete[PLANNER], t - 1);
     let level = subsidy as f32 / params.num_subsidy_levels as f32;
-    // Today's change of stringency, the change that leaves the filters, and the level that acts.
+    // Today's change of stringency, the change that leaves the filters, what passes
+    // them, and the level that acts.
     let mut change = team::shared::<f32, N_STATES>();
     let mut left = team::shared::<i32, N_STATES>();
+    let mut signal = team::shared::<f32, N_STATES>();
     let mut lagged = team::shared::<i32, N_STATES>();
     let mut deaths = team::shared::<f32, N_STATES>();
     let mut incomes = team::shared::<f32, N_STATES>();
-    team::each(N_STATES, |i| {
-        change[i] = change_stringency(env, state, actions.discrete[GOVERNOR], t, i);
-    });
+    let word = word_of(state, t);
+    for i in team::each(N_STATES) {
+        change[i] = change_stringency(env, state, actions.discrete[GOVERNOR], (t, word), i);
+    }
     if params.use_real_world_data == 1 {
-        team::each(N_STATES, |i| deaths[i] = replay(env, state, t, i));
+        for i in team::each(N_STATES) {
+            deaths[i] = replay(env, state, t, i);
+        }
     } else {
         let oldest = t - params.filter_length;
-        team::each(N_STATES, |i| left[i] = level_of(env, state, oldest, i));
-        team::each(N_STATES, |i| left[i] -= level_of(env, state, oldest - 1, i));
-        team::each(N_STATES, |i| unemployment(env, state, change[i], left[i], i));
+        let word = word_of(state, oldest);
+        for i in team::each(N_STATES) {
+            left[i] = level_of(env, state, oldest, word, i);
+        }
+        let word = word_of(state, oldest - 1);
+        for i in team::each(N_STATES) {
+            left[i] -= level_of(env, state, oldest - 1, word, i);
+        }
+        for i in team::each(N_STATES) {
+            signal[i] = filtered(env, state, change[i], left[i], i);
+        }
+        for i in team::each(N_STATES) {
+            signal[i] = excess(signal[i]);
+        }
+        for i in team::each(N_STATES) {
+            unemployment(env, state, signal[i], i);
+        }
         let acts = t - params.stringency_lag;
+        let word = word_of(state, acts);
         let arrives = (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
-        team::each(N_STATES, |i| lagged[i] = level_of(env, state, acts, i));
-        team::each(N_STATES, |i| deaths[i] = epidemic(env, state, lagged[i], arrives, i));
+        for i in team::each(N_STATES) {
+            lagged[i] = level_of(env, state, acts, word, i);
+        }
+        for i in team::each(N_STATES) {
+            deaths[i] = epidemic(env, state, lagged[i], arrives, i);
+        }
     }
-    team::each(N_STATES, |i| {
+    for i in team::each(N_STATES) {
         incomes[i] = production(env, state, level, i);
         state.postsubsidy_productivity[i] = incomes[i];
-    });
+    }
+    // Exponentials and logarithms have loops of their own, in which nothing else keeps a compiler
+    // from taking many states at once.
+    let mut worth = team::shared::<f32, N_STATES>();
+    for i in team::each(N_STATES) {
+        worth[i] = incomes[i] / env.tables.state_annual_production[i];
+    }
+    for i in team::each(N_STATES) {
+        worth[i] = value_of(params, worth[i]);
+    }
     let rewards = &mut out.reward[GOVERNOR][..N_STATES];
-    team::each(N_STATES, |i| rewards[i] = governor_reward(env, incomes[i], deaths[i], i));
+    for i in team::each(N_STATES) {
+        rewards[i] = governor_reward(env, worth[i], deaths[i], i);
+    }
     // What both add up to, in parts, so that any number of threads keeps the order.
     let mut parts = team::shared::<f32, { 2 * PARTS }>();
-    team::each(2 * PARTS, |part| {
+    for part in team::each(2 * PARTS) {
         let mut sum = 0.0;
         for i in (part % PARTS..N_STATES).step_by(PARTS) {
             sum += if part < PARTS { deaths[i] } else { incomes[i] };
         }
         parts[part] = sum;
-    });
+    }
     team::once(|| {
         let (mut deaths, mut income) = (0.0, 0.0);
         for part in 0..PARTS {
@@ -102,11 +139,11 @@ pub(super) fn step(
     });
 }
 
-/// Where the level of a day lies: its word.
+/// Where the levels of a day lie: the first of their words.
 #[inline(always)]
-fn word_of(state: &Covid19State<'_>, day: i32, i: usize) -> usize {
+pub(super) fn word_of(state: &Covid19State<'_>, day: i32) -> usize {
     let n_words = state.past_levels.len() / N_STATES;
-    day as usize / LEVELS_PER_WORD % n_words * N_STATES + i
+    day as usize / LEVELS_PER_WORD % n_words * N_STATES
 }
 
 /// And its place in the word.
@@ -115,14 +152,21 @@ fn shift_of(day: i32) -> usize {
     day as usize % LEVELS_PER_WORD * LEVEL_BITS
 }
 
-/// The level of a day, counted from the start; `day` may be before it, but not after today. The
-/// start itself is read from the table, as its word may have been overwritten.
+/// The level of a day, whose words begin at `word`; days are counted from the start, and `day` may be
+/// before it, but not after today. The start itself is read from the table, as its word may have been overwritten.
 #[inline(always)]
-pub(super) fn level_of(env: &Covid19, state: &Covid19State<'_>, day: i32, i: usize) -> i32 {
+pub(super) fn level_of(
+    env: &Covid19,
+    state: &Covid19State<'_>,
+    day: i32,
+    word: usize,
+    i: usize,
+) -> i32 {
     if day <= 0 {
         return env.tables.past_stringency[-day as usize * N_STATES + i];
     }
-    ((state.past_levels[word_of(state, day, i)] >> shift_of(day)) & 15) as i32
+    let words = &state.past_levels[word..word + N_STATES];
+    ((words[i] >> shift_of(day)) & 15) as i32
 }
 
 /// Sets the level of stringency and returns by how much it changed.
@@ -131,7 +175,7 @@ fn change_stringency(
     env: &Covid19,
     state: &mut Covid19State<'_>,
     actions: &[i32],
-    t: i32,
+    (t, word): (i32, usize),
     i: usize,
 ) -> f32 {
     let action = if env.params.use_real_world_policies == 1 {
@@ -146,9 +190,9 @@ fn change_stringency(
     state.action_in_cooldown_until[i] = if t == until + 1 { until + wait } else { until };
     state.stringency_level[i] = level;
     // Levels of later days in this word are those of a round ago.
-    let (word, shift) = (word_of(state, t, i), shift_of(t));
-    let earlier = state.past_levels[word] & ((1 << shift) - 1);
-    state.past_levels[word] = earlier | ((level as u32) << shift);
+    let shift = shift_of(t);
+    let earlier = state.past_levels[word + i] & ((1 << shift) - 1);
+    state.past_levels[word + i] = earlier | ((level as u32) << shift);
     (level - before) as f32
 }
 
@@ -212,10 +256,10 @@ fn positive(x: f32) -> f32 {
     if x < 0.0 { 0.0 } else { x }
 }
 
-/// Filters today's change of stringency, forgets the one that has left the window, and says who is
-/// without work.
+/// Filters today's change of stringency, forgets the one that has left the window, and returns what
+/// all filters let through.
 #[inline(always)]
-fn unemployment(env: &Covid19, state: &mut Covid19State<'_>, change: f32, left: i32, i: usize) {
+fn filtered(env: &Covid19, state: &mut Covid19State<'_>, change: f32, left: i32, i: usize) -> f32 {
     let tables = &env.tables;
     let mut signal = 0.0;
     for filter in 0..N_FILTERS {
@@ -227,9 +271,21 @@ fn unemployment(env: &Covid19, state: &mut Covid19State<'_>, change: f32, left: 
         state.filtered[at] = filtered;
         signal += tables.unemployment_weight[at] * filtered;
     }
-    let excess = if signal > LINEAR { signal } else { math::ln(1.0 + math::exp(signal)) };
-    let rate = excess + tables.unemployment_bias[i];
-    state.unemployed[i] = rate * tables.population[i] / 100.0;
+    signal
+}
+
+/// ln(1 + e^signal): how many more are without work than ever.
+#[inline(always)]
+fn excess(signal: f32) -> f32 {
+    let soft = math::ln(1.0 + math::exp(signal));
+    if signal > LINEAR { signal } else { soft }
+}
+
+/// Says who is without work.
+#[inline(always)]
+fn unemployment(env: &Covid19, state: &mut Covid19State<'_>, excess: f32, i: usize) {
+    let rate = excess + env.tables.unemployment_bias[i];
+    state.unemployed[i] = rate * env.tables.population[i] / 100.0;
 }
 
 /// What a state produces, with its subsidy.
@@ -261,11 +317,10 @@ pub(super) fn value_of(params: &Covid19Params, income: f32) -> f32 {
 }
 
 #[inline(always)]
-fn governor_reward(env: &Covid19, income: f32, deaths: f32, i: usize) -> f32 {
+fn governor_reward(env: &Covid19, economic: f32, deaths: f32, i: usize) -> f32 {
     let (params, tables) = (&env.params, &env.tables);
     let annual = tables.state_annual_production[i];
     let health = -deaths * params.value_of_life / annual;
-    let economic = value_of(params, income / annual);
     let health = (health - tables.min_health[i]) / tables.health_span[i];
     let economic = (economic - tables.min_economic[i]) / tables.economic_span[i];
     let weight = tables.health_weight[i];

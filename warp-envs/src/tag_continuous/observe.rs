@@ -55,7 +55,7 @@ fn observe_all(
 ) {
     let (n, n_taggers) = (state.loc_x.len(), params.n_taggers as usize);
     let width = FEATURES * (n - 1) + 1;
-    team::each(n - 1, |slot| {
+    for slot in team::each(n - 1) {
         // By whether the agent's own number leaves the slot to itself or to the next.
         let (low, high) = (look(state, slot), look(state, slot + 1));
         for agent in 0..n_taggers {
@@ -72,15 +72,15 @@ fn observe_all(
             let to = &mut out.obs[RUNNER][(agent - n_taggers) * width + slot..];
             show(params, own, seen, to, n - 1, other < n_taggers);
         }
-    });
-    team::each(n_taggers, |agent| {
+    }
+    for agent in team::each(n_taggers) {
         let in_game = state.was_in_the_game[agent] != 0;
         out.obs[TAGGER][(agent + 1) * width - 1] = if in_game { time } else { 0.0 };
-    });
-    team::each(n - n_taggers, |runner| {
+    }
+    for runner in team::each(n - n_taggers) {
         let in_game = state.was_in_the_game[n_taggers + runner] != 0;
         out.obs[RUNNER][(runner + 1) * width - 1] = if in_game { time } else { 0.0 };
-    });
+    }
 }
 
 /// Writes what `own` sees of another into the first of the blocks, which lie `apart`.

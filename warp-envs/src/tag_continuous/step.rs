@@ -10,7 +10,7 @@ use warp_core::{Actions, Draw, StepOut, math, team};
 #[inline(always)]
 pub(super) fn reset(env: &TagContinuous, state: &mut TagContinuousState<'_>, draw: &mut Draw) {
     let (params, tables) = (&env.params, &env.tables);
-    team::each(state.loc_x.len(), |agent| {
+    for agent in team::each(state.loc_x.len()) {
         let mut own = draw.agent(agent as u32);
         let x = params.grid_length * own.uniform();
         let y = params.grid_length * own.uniform();
@@ -27,7 +27,7 @@ pub(super) fn reset(env: &TagContinuous, state: &mut TagContinuousState<'_>, dra
         state.still_in_the_game[agent] = 1;
         state.was_in_the_game[agent] = 1;
         state.edge_hit_reward_penalty[agent] = 0.0;
-    });
+    }
     team::once(|| {
         *state.num_runners = params.n_runners;
         *state.timestep = 0;
@@ -45,16 +45,18 @@ pub(super) fn step(
     let n_taggers = out.reward[TAGGER].len();
     // Runners that each tagger has tagged in this step.
     let mut tags_of = team::scratch::<i32>(n_taggers);
-    team::each(n_taggers, |tagger| tags_of[tagger] = 0);
+    for tagger in team::each(n_taggers) {
+        tags_of[tagger] = 0;
+    }
     travel_in_tiles(env, state, actions);
     let timestep = *state.timestep + 1;
     let last = timestep >= params.episode_length;
     let end = if last { params.end_of_game_reward_for_runner } else { 0.0 };
     let tags = tag_in_tiles(env, state, &mut tags_of, end, out);
-    team::each(n_taggers, |tagger| {
+    for tagger in team::each(n_taggers) {
         let tagged = tags_of[tagger] as f32 * params.tag_reward_for_tagger;
         out.reward[TAGGER][tagger] = reward(env, state, tagger, tagged, 0.0);
-    });
+    }
     team::once(|| {
         let exits = params.runner_exits_game_after_tagged == 1;
         *state.num_runners -= if exits { tags } else { 0 };
@@ -115,7 +117,7 @@ pub(super) fn travel(
     actions: &Actions<'_>,
 ) {
     let n_taggers = env.params.n_taggers as usize;
-    team::each(state.loc_x.len(), |agent| {
+    for agent in team::each(state.loc_x.len()) {
         let (push, turn) = if agent < n_taggers {
             let own = actions.discrete[TAGGER];
             (own[2 * agent], own[2 * agent + 1])
@@ -141,7 +143,7 @@ pub(super) fn travel(
         state.acceleration[agent] = to.acceleration;
         state.edge_hit_reward_penalty[agent] = to.edge;
         state.was_in_the_game[agent] = in_game;
-    });
+    }
 }
 
 /// Lets taggers tag, counts for each how often it did, gives runners their rewards and returns the

@@ -44,8 +44,8 @@ __device__ inline Place walked(const Params& params, int x, int y, int action) {
     int high = params.grid_length;
     int to_x = x + (int)(action == 1) - (int)(action == 2);
     int to_y = y + (int)(action == 3) - (int)(action == 4);
-    int x_2 = warp_clamp(to_x, 0, high);
-    int y_2 = warp_clamp(to_y, 0, high);
+    int x_2 = warp_min(warp_max(to_x, 0), high);
+    int y_2 = warp_min(warp_max(to_y, 0), high);
     return Place{x_2, y_2, (bool)((x_2 != to_x) | (y_2 != to_y))};
 }
 
@@ -91,6 +91,17 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     }
 }
 
+// The row of nobody for `agents`, with the one-hot of the first at `own`.
+__device__ inline void spread(WarpSlice<const float> row, unsigned int own, unsigned int agents,
+                              WarpSlice<float> out) {
+    warp_sync();
+    auto element = [&](unsigned int agent, unsigned int column) -> float {
+        float seen = row[column];
+        return column == (own + agent) ? 1.0f : seen;
+    };
+    warp_team_fill(out.at, agents, row.len, element);
+}
+
 // Everyone sees the same but for the one-hot of the own number: that row is made once, as that of
 // nobody, with one division per place.
 __device__ inline void observe_all(const Params& params, const State& state, float time,
@@ -109,17 +120,8 @@ __device__ inline void observe_all(const Params& params, const State& state, flo
         }
     }
     WarpSlice<const float> row_2 = warp_part(warp_slice(row, width), 0u, width);
-    warp_sync();
-    auto element = [&](unsigned int agent, unsigned int column) -> float {
-        float seen = row_2[column];
-        return column == (3u * n + agent) ? 1.0f : seen;
-    };
-    warp_team_fill(out.obs[TAGGER], n - 1u, width, element);
-    auto element_2 = [&](unsigned int unused, unsigned int column) -> float {
-        float seen = row_2[column];
-        return column == (4u * n - 1u) ? 1.0f : seen;
-    };
-    warp_team_fill(out.obs[RUNNER], 1u, width, element_2);
+    spread(row_2, 3u * n, n - 1u, warp_slice(out.obs[TAGGER], WARP_LEN_obs_0));
+    spread(row_2, 4u * n - 1u, 1u, warp_slice(out.obs[RUNNER], WARP_LEN_obs_1));
 }
 
 __device__ inline void observe_one(const Params& params, const State& state, float time,

@@ -15,21 +15,21 @@ pub(super) fn reset(env: &TagGridworld, state: &mut TagGridworldState<'_>, draw:
     let n = state.loc_x.len();
     team::once(|| *state.timestep = 0);
     if env.params.fixed_start == 1 {
-        team::each(n, |agent| {
+        for agent in team::each(n) {
             state.loc_x[agent] = env.tables.start_x[agent];
             state.loc_y[agent] = env.tables.start_y[agent];
-        });
+        }
         return;
     }
     let side = env.params.grid_length as u32 + 1;
     let runner = draw.agent(n as u32 - 1).below(side * side);
-    team::each(n, |agent| {
+    for agent in team::each(n) {
         let other = draw.agent(agent as u32).below(side * side - 1);
         let tagger = other + u32::from(other >= runner);
         let cell = if agent == n - 1 { runner } else { tagger };
         state.loc_x[agent] = (cell % side) as i32;
         state.loc_y[agent] = (cell / side) as i32;
-    });
+    }
 }
 
 /// Where an action leads to, and whether a wall was in the way.
@@ -45,7 +45,7 @@ fn walked(params: &TagGridworldParams, x: i32, y: i32, action: i32) -> Place {
     let high = params.grid_length;
     let to_x = x + i32::from(action == 1) - i32::from(action == 2);
     let to_y = y + i32::from(action == 3) - i32::from(action == 4);
-    let (x, y) = (to_x.clamp(0, high), to_y.clamp(0, high));
+    let (x, y) = (to_x.max(0).min(high), to_y.max(0).min(high));
     Place { x, y, hit: (x != to_x) | (y != to_y) }
 }
 
@@ -70,12 +70,12 @@ pub(super) fn step(
     let cost = params.step_cost_for_tagger;
     let wall = -params.wall_hit_penalty;
     let reward = if caught { params.tag_reward_for_tagger } else { -cost };
-    team::each(last, |agent| {
+    for agent in team::each(last) {
         let place = walked(params, x[agent], y[agent], moves[agent]);
         x[agent] = place.x;
         y[agent] = place.y;
         rewards[agent] = (if place.hit { wall } else { 0.0 }) + reward;
-    });
+    }
     team::once(|| {
         state.loc_x[last] = runner.x;
         state.loc_y[last] = runner.y;
@@ -114,7 +114,7 @@ fn observe_all(
     let width = 4 * n + 1;
     let mut row = team::scratch::<f32>(width);
     let high = params.grid_length as f32;
-    team::each(n, |agent| {
+    for agent in team::each(n) {
         row[agent] = state.loc_x[agent] as f32 / high;
         row[n + agent] = state.loc_y[agent] as f32 / high;
         row[2 * n + agent] = if agent == n - 1 { 1.0 } else { 0.0 };
@@ -122,16 +122,28 @@ fn observe_all(
         if agent == 0 {
             row[4 * n] = time;
         }
-    });
+    }
     let row = &row[..width];
-    team::fill(out.obs[TAGGER], n - 1, width, |agent, column| {
+    copy_rows(row, 3 * n, n - 1, out.obs[TAGGER]);
+    copy_rows(row, 4 * n - 1, 1, out.obs[RUNNER]);
+}
+
+/// The row of nobody for `agents`, with the one-hot of the first at `own`.
+#[expect(dead_code, reason = "the CPU runs its twin")]
+fn spread(row: &[f32], own: usize, agents: usize, out: &mut [f32]) {
+    team::fill(out, agents, row.len(), |agent, column| {
         let seen = row[column];
-        if column as u32 == (3 * n + agent) as u32 { 1.0 } else { seen }
+        if column as u32 == (own + agent) as u32 { 1.0 } else { seen }
     });
-    team::fill(out.obs[RUNNER], 1, width, |_, column| {
-        let seen = row[column];
-        if column as u32 == (4 * n - 1) as u32 { 1.0 } else { seen }
-    });
+}
+
+/// Twin of [`spread`] for the CPU.
+#[inline(always)]
+fn copy_rows(row: &[f32], own: usize, agents: usize, out: &mut [f32]) {
+    for (agent, to) in out.chunks_exact_mut(row.len()).enumerate().take(agents) {
+        to.copy_from_slice(row);
+        to[own + agent] = 1.0;
+    }
 }
 
 #[inline(always)]

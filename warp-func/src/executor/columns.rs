@@ -99,29 +99,19 @@ impl FieldColumn {
     }
 }
 
-/// Lets `work` change the state of one replica.
+/// The state of one replica: numbers, which [`put`] takes back, or its rows in place. No closure stands
+/// between it and the bodies, which would keep them from being compiled for the caller's vectors.
 #[inline(always)]
-pub(super) fn change<S: State>(
-    fields: &[FieldColumn],
-    replica: usize,
-    work: impl FnOnce(&mut S::View<'_>),
-) {
-    let mut view = S::view(&mut RowSource::<S>::new(fields, replica));
-    work(&mut view);
-    // A view of references has written in place, and still holds the rows.
-    if S::SCALARS {
-        S::save(&view, |field, bits| fields[field].bits_mut(replica..replica + 1)[0] = bits);
-    }
+pub(super) fn view<S: State>(fields: &[FieldColumn], replica: usize) -> S::View<'_> {
+    S::view(&mut RowSource::<S>::new(fields, replica))
 }
 
-/// Lets `work` look at the state of one replica.
+/// Puts a view of numbers back; one of rows has written in place, and still holds them.
 #[inline(always)]
-pub(super) fn look<S: State>(
-    fields: &[FieldColumn],
-    replica: usize,
-    work: impl FnOnce(&S::View<'_>),
-) {
-    work(&S::view(&mut RowSource::<S>::new(fields, replica)));
+pub(super) fn put<S: State>(fields: &[FieldColumn], replica: usize, view: &S::View<'_>) {
+    if S::SCALARS {
+        S::save(view, |field, bits| fields[field].bits_mut(replica..replica + 1)[0] = bits);
+    }
 }
 
 /// The fields of one replica's state, in order: each is given out once.

@@ -1,6 +1,6 @@
 //! One shard: steps its replicas, restarts those that ended, keeps count of episodes.
 
-use super::columns::{Column, FieldColumn, change, look};
+use super::columns::{Column, FieldColumn, put, view};
 use super::group::GroupColumns;
 use super::lanes;
 use super::starts::{Starts, copy_row};
@@ -99,7 +99,9 @@ impl<E: Env> ShardRunner<E> {
                 return copy_row(fields, draw.below(*rows), &self.fields, replica);
             }
         }
-        change::<E::State>(&self.fields, replica, |state| self.env.reset(state, &mut draw));
+        let mut state = view::<E::State>(&self.fields, replica);
+        self.env.reset(&mut state, &mut draw);
+        put::<E::State>(&self.fields, replica, &state);
     }
 
     fn reset_replica(&self, replica: usize) {
@@ -125,7 +127,7 @@ impl<E: Env> ShardRunner<E> {
             action_mask: self.each_group(|group| optional_row(&group.action_mask, replica)),
             global: optional_row(&self.global_obs, replica),
         };
-        look::<E::State>(&self.fields, replica, |state| self.env.observe(state, &mut out));
+        self.env.observe(&view::<E::State>(&self.fields, replica), &mut out);
     }
 
     #[inline(always)]
@@ -165,9 +167,9 @@ impl<E: Env> ShardRunner<E> {
             statistics: optional_row(&self.statistic, replica),
         };
         let mut draw = self.draw(replica, Purpose::Step);
-        change::<E::State>(&self.fields, replica, |state| {
-            self.env.step(state, &actions, &mut draw, &mut out);
-        });
+        let mut state = view::<E::State>(&self.fields, replica);
+        self.env.step(&mut state, &actions, &mut draw, &mut out);
+        put::<E::State>(&self.fields, replica, &state);
         let terminated = out.terminated;
         self.terminated.row_mut(replica)[0] = u8::from(terminated);
         self.episode_length.row_mut(replica)[0] += 1;

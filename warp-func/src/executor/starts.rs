@@ -1,6 +1,6 @@
 //! Where episodes start: a fresh draw, one and the same state, or a row of a pool.
 
-use super::columns::{FieldColumn, change};
+use super::columns::{FieldColumn, put, view};
 use crate::error::{Error, Result};
 use crate::pool::{PoolSource, StateField};
 use crate::vec_env::{ArrayIds, Start, VecOptions};
@@ -115,7 +115,9 @@ pub(crate) fn fill_pool<E: Env>(
     let rows = if fields.is_empty() { 0 } else { options.pool.rows() };
     for row in 0..rows {
         let mut draw = Draw::new(seed(options), row as u32, BEFORE_THE_RUN, Purpose::Reset);
-        change::<E::State>(&fields, row, |state| env.reset(state, &mut draw));
+        let mut state = view::<E::State>(&fields, row);
+        env.reset(&mut state, &mut draw);
+        put::<E::State>(&fields, row, &state);
     }
 }
 
