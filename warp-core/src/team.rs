@@ -7,13 +7,15 @@
 //!
 //! # Rules
 //!
-//! - Code outside of the closures is run by all threads alike: it computes local variables, reads, and
-//!   calls these functions. It writes neither state nor outputs nor scratch.
+//! - Code outside of the loops over [`each`] and of the closures is run by all threads alike: it
+//!   computes local variables, reads, and calls these functions. It writes neither state nor outputs
+//!   nor scratch.
 //! - [`each`] gives every index to one thread. Two indices never write the same element, except by
-//!   [`add`], and nothing that one index writes is read by another in the same call. What is random
-//!   comes from `draw.agent(i)`.
+//!   [`add`], and nothing that one index writes is read by another in the same loop. What is random
+//!   comes from `draw.agent(i)`. `continue` ends the work of an index; the loop itself always goes
+//!   through all of them.
 //! - [`once`] is one thread. It alone writes scalars of the state, `out.terminated` and statistics.
-//! - These functions are never called inside a closure of each other, nor where threads may
+//! - These functions are never called inside a loop or a closure of each other, nor where threads may
 //!   disagree whether to call: a condition around a call depends on nothing that differs by thread.
 //! - No result depends on the number of threads: sums are of integers, or have a fixed number of parts.
 //!
@@ -21,19 +23,24 @@
 //! use warp_core::team;
 //! let (speed, mut place) = ([0.5_f32, -1.0, 2.0], [0.0_f32; 3]);
 //! let n = place.len();
-//! team::each(n, |i| place[i] += speed[i]);
+//! for i in team::each(n) {
+//!     place[i] += speed[i];
+//! }
 //! let backwards = team::sum(n, |i| i32::from(speed[i] < 0.0));
 //! let distance = team::sum_parts::<4>(n, |i| place[i].abs());
 //! assert_eq!((backwards, distance), (1, 3.5));
 //! ```
 
 use std::cell::RefCell;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
-/// Calls `f` with every index in `0..n`, in order.
+/// The indices `0..n`: on the CPU all of them in order, on a GPU a thread's share of them. It stands
+/// behind `for i in` and nowhere else; a loop, and no closure, so that its body is compiled for the
+/// vectors of whoever calls it.
 #[inline(always)]
-pub fn each(n: usize, f: impl FnMut(usize)) {
-    (0..n).for_each(f);
+#[must_use]
+pub fn each(n: usize) -> Range<usize> {
+    0..n
 }
 
 /// Calls `f` one time, whatever the number of threads.
@@ -234,9 +241,13 @@ mod tests {
     #[test]
     fn every_index_is_visited_in_order() {
         let mut seen = Vec::new();
-        each(4, |i| seen.push(i));
+        for i in each(4) {
+            seen.push(i);
+        }
         once(|| seen.push(9));
-        each(0, |i| seen.push(i));
+        for i in each(0) {
+            seen.push(i);
+        }
         assert_eq!(seen, [0, 1, 2, 3, 9]);
         let mut visited = 0;
         let all = any(5, |i| {
@@ -253,10 +264,14 @@ mod tests {
         assert_eq!(sum(5, |i| i as i32), 10);
         assert_eq!(sum(2, |_| i32::MAX), -2);
         let mut counts = [1_u32, u32::MAX];
-        each(6, |i| add(&mut counts, i % 2, 2));
+        for i in each(6) {
+            add(&mut counts, i % 2, 2);
+        }
         assert_eq!(counts, [7, 5]);
         let mut counts = [0_i32];
-        each(3, |_| add(&mut counts, 0, i32::MAX));
+        for _ in each(3) {
+            add(&mut counts, 0, i32::MAX);
+        }
         assert_eq!(counts, [i32::MAX - 2]);
     }
 

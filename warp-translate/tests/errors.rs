@@ -63,14 +63,22 @@ fn every_form_outside_of_the_subset_is_named_with_its_line() {
 
 /// The same for teams, whose rules are about who runs what.
 const TEAMS: &[(usize, &str, &str)] = &[
-    (3, "writes local variables only", "team::each(x.len(), |i| x[i] = 0.0);\nx[0] = 1.0;"),
+    (3, "writes local variables only", "for i in team::each(x.len()) { x[i] = 0.0; }\nx[0] = 1.0;"),
     (
         3,
         "variable of its own",
-        "let mut near = false;\nteam::each(x.len(), |i| near |= x[i] > 0.0);",
+        "let mut near = false;\nfor i in team::each(x.len()) { near |= x[i] > 0.0; }",
     ),
-    (2, "calls no `team`", "team::each(x.len(), |i| team::once(|| x[i] = 0.0));"),
-    (3, "leave a loop", "team::each(x.len(), |i| {\nfor k in 0..3 { if k > 1 { return; } }\n});"),
+    (2, "calls no `team`", "for i in team::each(x.len()) { team::once(|| x[i] = 0.0); }"),
+    (3, "goes through all", "for i in team::each(x.len()) {\nif x[i] > 1.0 { return; }\n}"),
+    (3, "goes through all", "for i in team::each(x.len()) {\nif x[i] > 1.0 { break; }\n}"),
+    (2, "behind `for ... in`", "team::each(x.len(), |i| x[i] = 0.0);"),
+    (2, "go over ranges", "for i in team::each(x.len()).rev() { x[i] = 0.0; }"),
+    (
+        3,
+        "leave a loop",
+        "let a = team::any(x.len(), |i| {\nfor k in 0..3 { if k > 1 { return true; } }\nx[i] > 0.0 });",
+    ),
     (2, "no place in `team::once`", "team::once(|| return);"),
     (2, "write the number of parts", "let a = team::sum_parts(x.len(), |i| x[i]);"),
 ];
@@ -93,24 +101,31 @@ fn a_team_waits_exactly_where_another_thread_has_been() {
         let text = of("waits", &format!("{head} {{\nlet n = x.len();\n{body}\n}}")).unwrap();
         text.matches("warp_sync();").count()
     };
-    let own = "team::each(n, |i| x[i] = 1.0);";
+    let own = "for i in team::each(n) { x[i] = 1.0; }";
     // The same thread has the same index again.
-    assert_eq!(waits(&format!("{own}\nteam::each(n, |i| y[i] = x[i]);")), 0);
+    assert_eq!(waits(&format!("{own}\nfor i in team::each(n) {{ y[i] = x[i]; }}")), 0);
     // A neighbour's element, one thread after all, all after one.
-    assert_eq!(waits(&format!("{own}\nteam::each(n, |i| y[i] = x[(i + 1) % n]);")), 1);
+    assert_eq!(waits(&format!("{own}\nfor i in team::each(n) {{ y[i] = x[(i + 1) % n]; }}")), 1);
     assert_eq!(waits(&format!("{own}\nteam::once(|| y[0] = x[3]);")), 1);
-    assert_eq!(waits("team::once(|| x[0] = 1.0);\nteam::each(n, |i| y[i] = x[i]);"), 1);
+    assert_eq!(waits("team::once(|| x[0] = 1.0);\nfor i in team::each(n) { y[i] = x[i]; }"), 1);
     // Reading after reading is free; writing after reading is not.
-    assert_eq!(waits("team::each(n, |i| y[i] = x[0]);\nteam::each(n, |i| y[i] = x[1]);"), 0);
-    assert_eq!(waits("team::each(n, |i| y[i] = x[0]);\nteam::each(n, |i| x[i] = 1.0);"), 1);
+    assert_eq!(
+        waits("for i in team::each(n) { y[i] = x[0]; }\nfor i in team::each(n) { y[i] = x[1]; }"),
+        0
+    );
+    assert_eq!(
+        waits("for i in team::each(n) { y[i] = x[0]; }\nfor i in team::each(n) { x[i] = 1.0; }"),
+        1
+    );
     // What all threads read after one has written.
     assert_eq!(waits("team::once(|| x[0] = 1.0);\nlet a = x[0];\nteam::once(|| y[0] = a);"), 1);
     // The end of a round meets the beginning of the next.
-    let round = "team::each(n, |i| y[i] = x[(i + 1) % n]);\nteam::each(n, |i| x[i] = y[i]);";
+    let round = "for i in team::each(n) { y[i] = x[(i + 1) % n]; }\n\
+        for i in team::each(n) { x[i] = y[i]; }";
     assert_eq!(waits(round), 1);
     assert_eq!(waits(&format!("for _ in 0..3 {{\n{round}\n}}")), 2);
     // Adding is no conflict with adding.
-    let add = "team::each(n, |i| { let _ = i; });";
+    let add = "for i in team::each(n) { let _ = i; }";
     assert_eq!(waits(add), 0);
 }
 

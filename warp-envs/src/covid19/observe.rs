@@ -1,126 +1,106 @@
 //! Health and economy under COVID-19: what governors and the planner see, and what they may do.
 
-use super::step::levels_of;
+use super::step::{level_of, word_of};
 use super::{Covid19, Covid19Params, Covid19State, GOVERNOR, N_LEVELS, N_STATES, PLANNER};
-use warp_core::Observation;
+use warp_core::{Observation, team};
 
-/// What everyone sees.
-struct Shared {
-    subsidy: f32,
-    until_subsidy: f32,
-    rate: f32,
-    until_vaccines: f32,
-    time: f32,
-}
-
-impl Shared {
-    #[inline(always)]
-    fn new(params: &Covid19Params, state: &Covid19State<'_>) -> Self {
-        let t = *state.timestep;
-        let interval = params.subsidy_interval;
-        let (next, first) = (t + 1, params.first_delivery);
-        let period = params.delivery_interval as f32;
-        let days = if next <= first {
-            let days = (first - next) as f32 / period;
-            if days < 1.0 { days } else { 1.0 }
-        } else {
-            (params.delivery_interval - next % params.delivery_interval) as f32
-        };
-        Shared {
-            subsidy: *state.subsidy_level as f32 / params.num_subsidy_levels as f32,
-            until_subsidy: (interval - t % interval) as f32 / interval as f32,
-            rate: if next < first { 0.0 } else { params.vaccination_rate },
-            until_vaccines: days / period,
-            time: t as f32 / params.episode_length as f32,
-        }
-    }
-
-    /// Writes them to the front of `row`, in the order of their keys, and returns how many they are.
-    #[inline(always)]
-    fn write(&self, params: &Covid19Params, row: &mut [f32]) -> usize {
-        row[0] = self.subsidy;
-        row[1] = self.until_subsidy;
-        let n = if params.observe_rate == 1 {
-            row[2] = self.rate;
-            3
-        } else {
-            2
-        };
-        row[n] = self.until_vaccines;
-        row[n + 1] = self.time;
-        n + 2
-    }
-}
+/// Numbers of a state that are seen: stringency, production, six kinds of people, lagged stringency.
+const OWN: usize = 9;
+/// Numbers that all see, at most.
+const COMMON: usize = 5;
 
 #[inline(always)]
 pub(super) fn observe(env: &Covid19, state: &Covid19State<'_>, out: &mut Observation<'_>) {
-    let params = &env.params;
-    let shared = Shared::new(params, state);
-    let lagged = levels_of(env, state, *state.timestep - params.stringency_lag + 1);
-    let governors = &mut *out.obs[GOVERNOR];
-    let width = governors.len() / N_STATES;
-    for (i, row) in governors.chunks_exact_mut(width).enumerate() {
-        row[0] = tenths(state.stringency_level[i]);
-        let n = 1 + shared.write(params, &mut row[1..]);
-        row[n..n + N_STATES].fill(0.0);
-        row[n + i] = 1.0;
-        let rest = &mut row[n + N_STATES..];
-        let inverse = env.tables.inverse_population[i];
-        rest[0] = state.postsubsidy_productivity[i] * env.tables.inverse_max_production[i];
-        for (to, people) in rest[1..7].iter_mut().zip(people(state)) {
-            *to = people[i] * inverse;
-        }
-        rest[7] = tenths(lagged[i]);
+    let n = if env.params.observe_rate == 1 { COMMON } else { COMMON - 1 };
+    // As the planner sees it: all levels of stringency, what all see, the rest of all states.
+    let mut seen = team::shared::<f32, { OWN * N_STATES + COMMON }>();
+    team::once(|| common_numbers(&env.params, state, &mut seen[N_STATES..]));
+    let day = *state.timestep - env.params.stringency_lag + 1;
+    let word = word_of(state, day);
+    for i in team::each(N_STATES) {
+        let lagged = level_of(env, state, day, word, i);
+        own_numbers(env, state, &mut seen, (n, lagged), i);
     }
-    observe_all(env, state, (&shared, &lagged), &mut *out.obs[PLANNER]);
-    masks(params, state, out);
+    masks(&env.params, state, out);
+    team::fill(out.obs[PLANNER], 1, OWN * N_STATES + n, |_, at| seen[at]);
+    governors_by_row(&seen, n, out.obs[GOVERNOR]);
 }
 
-/// A level as a part of the highest.
-#[inline(always)]
-fn tenths(level: i32) -> f32 {
-    level as f32 / N_LEVELS as f32
+/// Governors see their stringency, the `n` numbers that all see, their number one-hot, and the rest.
+#[expect(dead_code, reason = "the CPU runs its twin")]
+fn governors(seen: &[f32], n: usize, out: &mut [f32]) {
+    let rest = 1 + n + N_STATES;
+    team::fill(out, N_STATES, rest + OWN - 1, |i, column| {
+        if column == 0 {
+            seen[i]
+        } else if column <= n {
+            seen[N_STATES + column - 1]
+        } else if column < rest {
+            if column - 1 - n == i { 1.0 } else { 0.0 }
+        } else {
+            seen[(column - rest + 1) * N_STATES + n + i]
+        }
+    });
 }
 
-/// The numbers of people, in the order in which they are seen.
+/// Twin of [`governors`] for the CPU.
 #[inline(always)]
-fn people<'s>(state: &'s Covid19State<'_>) -> [&'s [f32]; 6] {
-    [
-        &*state.susceptible,
-        &*state.infected,
-        &*state.recovered,
-        &*state.deaths,
-        &*state.vaccinated,
-        &*state.unemployed,
-    ]
+fn governors_by_row(seen: &[f32], n: usize, out: &mut [f32]) {
+    let rest = 1 + n + N_STATES;
+    for (i, row) in out.chunks_exact_mut(rest + OWN - 1).enumerate() {
+        row[0] = seen[i];
+        // One more than the least: no call for a length that only the program knows.
+        row[1..COMMON].copy_from_slice(&seen[N_STATES..N_STATES + COMMON - 1]);
+        row[n] = seen[N_STATES + n - 1];
+        row[1 + n..rest].fill(0.0);
+        row[1 + n + i] = 1.0;
+        for (k, to) in row[rest..].iter_mut().enumerate() {
+            *to = seen[(k + 1) * N_STATES + n + i];
+        }
+    }
 }
 
-/// What the planner sees.
+/// What everyone sees, in the order of the keys.
 #[inline(always)]
-fn observe_all(
+fn common_numbers(params: &Covid19Params, state: &Covid19State<'_>, seen: &mut [f32]) {
+    let t = *state.timestep;
+    let interval = params.subsidy_interval;
+    let (next, first) = (t + 1, params.first_delivery);
+    let period = params.delivery_interval as f32;
+    let days = if next <= first {
+        let days = (first - next) as f32 / period;
+        if days < 1.0 { days } else { 1.0 }
+    } else {
+        (params.delivery_interval - next % params.delivery_interval) as f32
+    };
+    seen[0] = *state.subsidy_level as f32 / params.num_subsidy_levels as f32;
+    seen[1] = (interval - t % interval) as f32 / interval as f32;
+    seen[2] = if next < first { 0.0 } else { params.vaccination_rate };
+    let at = if params.observe_rate == 1 { 3 } else { 2 };
+    seen[at] = days / period;
+    seen[at + 1] = t as f32 / params.episode_length as f32;
+}
+
+/// What is seen of one state, a row of all states for each number; `n` others stand behind the first.
+#[inline(always)]
+fn own_numbers(
     env: &Covid19,
     state: &Covid19State<'_>,
-    (shared, lagged): (&Shared, &[i32; N_STATES]),
-    row: &mut [f32],
+    seen: &mut [f32],
+    (n, lagged): (usize, i32),
+    i: usize,
 ) {
-    for (to, level) in row.iter_mut().zip(&*state.stringency_level) {
-        *to = tenths(*level);
-    }
-    let n = N_STATES + shared.write(&env.params, &mut row[N_STATES..]);
-    let row = &mut row[n..];
-    let inverse = &env.tables.inverse_max_production;
-    for i in 0..N_STATES {
-        row[i] = state.postsubsidy_productivity[i] * inverse[i];
-    }
-    let inverse = &env.tables.inverse_population;
-    for (to, people) in row[N_STATES..].chunks_exact_mut(N_STATES).zip(people(state)) {
-        for i in 0..N_STATES {
-            to[i] = people[i] * inverse[i];
-        }
-    }
-    for (to, level) in row[7 * N_STATES..].iter_mut().zip(lagged) {
-        *to = tenths(*level);
-    }
+    let inverse = env.tables.inverse_population[i];
+    let at = n + i;
+    seen[i] = state.stringency_level[i] as f32 / N_LEVELS as f32;
+    seen[N_STATES + at] = state.postsubsidy_productivity[i] * env.tables.inverse_max_production[i];
+    seen[2 * N_STATES + at] = state.susceptible[i] * inverse;
+    seen[3 * N_STATES + at] = state.infected[i] * inverse;
+    seen[4 * N_STATES + at] = state.recovered[i] * inverse;
+    seen[5 * N_STATES + at] = state.deaths[i] * inverse;
+    seen[6 * N_STATES + at] = state.vaccinated[i] * inverse;
+    seen[7 * N_STATES + at] = state.unemployed[i] * inverse;
+    seen[8 * N_STATES + at] = lagged as f32 / N_LEVELS as f32;
 }
 
 /// Doing nothing is always allowed; anything else when the time has come, or when data decide anyway.
@@ -128,12 +108,10 @@ fn observe_all(
 fn masks(params: &Covid19Params, state: &Covid19State<'_>, out: &mut Observation<'_>) {
     let t = *state.timestep;
     let all = params.use_real_world_policies == 1;
-    let governors = out.action_mask[GOVERNOR].chunks_exact_mut(N_LEVELS + 1);
-    for (mask, until) in governors.zip(&*state.action_in_cooldown_until) {
-        mask.fill(u8::from(all | (t >= *until)));
-        mask[0] = 1;
-    }
-    let planner = &mut *out.action_mask[PLANNER];
-    planner.fill(u8::from(all | (t % params.subsidy_interval == 0)));
-    planner[0] = 1;
+    team::fill(out.action_mask[GOVERNOR], N_STATES, N_LEVELS + 1, |i, action| {
+        u8::from(all | (t >= state.action_in_cooldown_until[i]) | (action == 0))
+    });
+    let turn = all | (t % params.subsidy_interval == 0);
+    let n = params.num_subsidy_levels as usize + 1;
+    team::fill(out.action_mask[PLANNER], 1, n, |_, action| u8::from(turn | (action == 0)));
 }

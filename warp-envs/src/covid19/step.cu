@@ -1,35 +1,45 @@
-// Health and economy under COVID-19: the twin of step.rs and observe.rs, with the states strided over
-// the team; sums over states are made of eight parts, as there.
+// Made from covid19/step.rs and covid19/observe.rs by warp translate; change those files.
+// Health and economy under COVID-19: start and step, from which `step.cu` is made.
+// Health and economy under COVID-19: what governors and the planner see, and what they may do.
 
-static constexpr int GOVERNOR = 0;
-static constexpr int PLANNER = 1;
-static constexpr int N_LEVELS = 10;
-static constexpr int LEVELS_PER_WORD = 8;
-static constexpr int LEVEL_BITS = 4;
-static constexpr int PARTS = 8;
-static constexpr float YEAR = 365.0f;
+static constexpr unsigned int N_STATES = 51u; // States and the District of Columbia.
+static constexpr unsigned int N_FILTERS = 5u; // Filters over the changes of stringency.
+static constexpr unsigned int N_LEVELS = 10u; // Levels of stringency.
+static constexpr unsigned int GOVERNOR = 0u; // Number of the group of governors.
+static constexpr unsigned int PLANNER = 1u; // Number of the group of the planner.
+// Levels of stringency in one word of the state, four bits each.
+static constexpr unsigned int LEVELS_PER_WORD = 8u;
+static constexpr unsigned int LEVEL_BITS = 4u; // Bits of a level in a word.
+// Partial sums over states; partial sum l adds states l, l + 8 and so on.
+static constexpr unsigned int PARTS = 8u;
+static constexpr float YEAR = 365.0f; // Days of a year.
+// The value of money is flat below and above these parts of what is usual.
 static constexpr float LEAST = 0.1f;
 static constexpr float MOST = 3.0f;
-static constexpr float LINEAR = 20.0f;
-static constexpr float TINY = 1e-10f;
+static constexpr float LINEAR = 20.0f; // Above it ln(1 + e^x) is x.
+static constexpr float TINY = 1e-10f; // Keeps a quotient by the susceptible finite.
+// Numbers of a state that are seen: stringency, production, six kinds of people, lagged stringency.
+static constexpr unsigned int OWN = 9u;
+static constexpr unsigned int COMMON = 5u; // Numbers that all see, at most.
 
 __device__ inline void reset(const Env& env, State& state, WarpDraw&) {
-    for (int i = warp_first(); i < n_states; i += warp_stride()) {
-        state.susceptible[i] = env.start_susceptible[i];
-        state.infected[i] = env.start_infected[i];
-        state.recovered[i] = env.start_recovered[i];
-        state.deaths[i] = env.start_deaths[i];
-        state.vaccinated[i] = env.start_vaccinated[i];
-        state.unemployed[i] = env.start_unemployed[i];
+    const Env& tables = env;
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        state.susceptible[i] = tables.start_susceptible[i];
+        state.infected[i] = tables.start_infected[i];
+        state.recovered[i] = tables.start_recovered[i];
+        state.deaths[i] = tables.start_deaths[i];
+        state.vaccinated[i] = tables.start_vaccinated[i];
+        state.unemployed[i] = tables.start_unemployed[i];
         state.postsubsidy_productivity[i] = 0.0f;
-        state.stringency_level[i] = env.past_stringency[i];
+        state.stringency_level[i] = tables.past_stringency[i];
         state.action_in_cooldown_until[i] = 0;
     }
-    for (int at = warp_first(); at < n_filters * n_states; at += warp_stride()) {
-        state.filtered[at] = env.start_filtered[at];
+    for (unsigned int at = warp_first(); at < N_FILTERS * N_STATES; at += warp_stride()) {
+        state.filtered[at] = tables.start_filtered[at];
     }
-    for (int at = warp_first(); at < n_words * n_states; at += warp_stride()) {
-        state.past_levels[at] = at < n_states ? (unsigned int)env.past_stringency[at] : 0u;
+    for (unsigned int at = warp_first(); at < n_words * n_states; at += warp_stride()) {
+        state.past_levels[at] = at < N_STATES ? (unsigned int)tables.past_stringency[at] : 0u;
     }
     if (warp_first() == 0) {
         *state.subsidy_level = 0;
@@ -37,68 +47,94 @@ __device__ inline void reset(const Env& env, State& state, WarpDraw&) {
     }
 }
 
-// Where the level of a day lies: its word, and its place in it.
-__device__ inline int word_of(int day, int i) {
-    return day / LEVELS_PER_WORD % n_words * n_states + i;
-}
-__device__ inline int shift_of(int day) { return day % LEVELS_PER_WORD * LEVEL_BITS; }
-
-__device__ inline int level_of(const Env& env, const State& state, int day, int i) {
-    if (day <= 0) return env.past_stringency[-day * n_states + i];
-    return (int)((state.past_levels[word_of(day, i)] >> shift_of(day)) & 15u);
+// Where the levels of a day lie: the first of their words.
+__device__ inline unsigned int word_of(const State& state, int day) {
+    constexpr unsigned int n_words_2 = n_words * n_states / N_STATES;
+    return (unsigned int)day / LEVELS_PER_WORD % n_words_2 * N_STATES;
 }
 
-__device__ inline float positive(float x) { return x < 0.0f ? 0.0f : x; }
+// And its place in the word.
+__device__ inline unsigned int shift_of(int day) {
+    return (unsigned int)day % LEVELS_PER_WORD * LEVEL_BITS;
+}
+
+// The level of a day, whose words begin at `word`; days are counted from the start, and `day` may
+// be
+// before it, but not after today. The start itself is read from the table, as its word may have
+// been overwritten.
+__device__ inline int level_of(const Env& env, const State& state, int day, unsigned int word,
+                               unsigned int i) {
+    if (day <= 0) {
+        return env.past_stringency[(unsigned int)-day * N_STATES + i];
+    }
+    WarpSlice<const unsigned int> words =
+        warp_part(warp_slice(state.past_levels, n_words * n_states), word, word + N_STATES);
+    return (int)((words[i] >> shift_of(day)) & 15u);
+}
 
 // Sets the level of stringency and returns by how much it changed.
-__device__ inline float change_stringency(const Env& env, State& state, const int* actions, int t,
-                                          int i) {
-    bool real = env.params.use_real_world_policies == 1;
-    int action = real ? env.real_stringency[(t - 1) * n_states + i] : actions[i];
+__device__ inline float change_stringency(const Env& env, State& state,
+                                          WarpSlice<const int> actions, WarpTuple2<int,
+                                          unsigned int> parts, unsigned int i) {
+    int t = parts._0;
+    unsigned int word = parts._1;
+    int action = env.params.use_real_world_policies == 1 ?
+        env.real_stringency[(unsigned int)(t - 1) * N_STATES + i] : actions[i];
     int before = state.stringency_level[i];
     int level = action != 0 ? action : before;
     int until = state.action_in_cooldown_until[i];
     int wait = action != 0 ? env.params.action_cooldown_period : 1;
-    if (t == until + 1) state.action_in_cooldown_until[i] = until + wait;
+    state.action_in_cooldown_until[i] = t == until + 1 ? until + wait : until;
     state.stringency_level[i] = level;
-    int word = word_of(t, i), shift = shift_of(t);
-    unsigned int earlier = state.past_levels[word] & ((1u << shift) - 1u);
-    state.past_levels[word] = earlier | ((unsigned int)level << shift);
+    // Levels of later days in this word are those of a round ago.
+    unsigned int shift = shift_of(t);
+    unsigned int earlier = state.past_levels[word + i] & ((1u << shift) - 1u);
+    state.past_levels[word + i] = earlier | ((unsigned int)level << shift);
     return (float)(level - before);
 }
 
-__device__ inline int changed_subsidy(const Env& env, const State& state, const int* actions,
-                                      int past) {
-    if (env.params.use_real_world_policies == 1) return env.real_subsidy_level[past];
+// The level of subsidy after `past` days.
+__device__ inline int changed_subsidy(const Env& env, const State& state,
+                                      WarpSlice<const int> actions, int past) {
+    if (env.params.use_real_world_policies == 1) {
+        return env.real_subsidy_level[(unsigned int)past];
+    }
     return past % env.params.subsidy_interval == 0 ? actions[0] : *state.subsidy_level;
 }
 
 // Takes epidemic and unemployment from the data; returns the new deaths.
-__device__ inline float replay(const Env& env, State& state, int t, int i) {
-    const float* day = env.real_data + (t - 1) * 6 * n_states + i;
-    float after = day[3 * n_states];
+__device__ inline float replay(const Env& env, State& state, int t, unsigned int i) {
+    WarpSlice<const float> day = warp_part(warp_slice(env.real_data, WARP_TABLE_LEN_real_data),
+                                           (unsigned int)(t - 1) * 6u * N_STATES,
+                                           WARP_TABLE_LEN_real_data);
+    float after = day[3u * N_STATES + i];
     float deaths = after - state.deaths[i];
-    state.susceptible[i] = day[0];
-    state.infected[i] = day[n_states];
-    state.recovered[i] = day[2 * n_states];
+    state.susceptible[i] = day[i];
+    state.infected[i] = day[N_STATES + i];
+    state.recovered[i] = day[2u * N_STATES + i];
     state.deaths[i] = after;
-    state.vaccinated[i] = day[4 * n_states];
-    state.unemployed[i] = day[5 * n_states];
+    state.vaccinated[i] = day[4u * N_STATES + i];
+    state.unemployed[i] = day[5u * N_STATES + i];
     return deaths;
 }
 
-// Lets the epidemic go on for a day; returns the new deaths.
-__device__ inline float epidemic(const Env& env, State& state, int t, int i) {
+__device__ inline float positive(float x) {
+    return x < 0.0f ? 0.0f : x;
+}
+
+// Lets the epidemic go on for a day, on which vaccine `arrives` or not; returns the new deaths.
+__device__ inline float epidemic(const Env& env, State& state, int lagged, bool arrives,
+                                 unsigned int i) {
     const Params& params = env.params;
-    int lagged = level_of(env, state, t - params.stringency_lag, i);
-    bool arrives = t >= params.first_vaccine_step && t % params.delivery_interval == 0;
-    float susceptible = state.susceptible[i], infected = state.infected[i];
-    float doses = arrives ? (float)env.vaccines_per_delivery[i] : 0.0f;
+    const Env& tables = env;
+    float susceptible = state.susceptible[i];
+    float infected = state.infected[i];
+    float doses = arrives ? (float)tables.vaccines_per_delivery[i] : 0.0f;
     float part = doses / (susceptible + TINY);
     part = part < 1.0f ? part : 1.0f;
     float vaccinated = doses < susceptible ? doses : susceptible;
-    float rate = env.intercept[i] + env.slope[i] * (float)lagged;
-    float met = susceptible / env.population[i] * infected;
+    float rate = tables.intercept[i] + tables.slope[i] * (float)lagged;
+    float met = susceptible / tables.population[i] * infected;
     float newly = rate * met * (1.0f - part);
     float recovered = infected / params.infectious_days;
     state.susceptible[i] = positive(susceptible - (newly + vaccinated));
@@ -113,33 +149,46 @@ __device__ inline float epidemic(const Env& env, State& state, int t, int i) {
     return deaths;
 }
 
-// Filters today's change of stringency, forgets the one that leaves the window.
-__device__ inline void unemployment(const Env& env, State& state, float change, int t, int i) {
-    int oldest = t - env.params.filter_length;
-    int left = level_of(env, state, oldest, i), before = level_of(env, state, oldest - 1, i);
+// Filters today's change of stringency, forgets the one that has left the window, and returns what
+// all filters let through.
+__device__ inline float filtered(const Env& env, State& state, float change, int left,
+                                 unsigned int i) {
+    const Env& tables = env;
     float signal = 0.0f;
-#pragma unroll
-    for (int filter = 0; filter < n_filters; ++filter) {
-        int at = filter * n_states + i;
-        float leaves = env.forgotten[filter] * (float)(left - before);
-        float filtered = state.filtered[at];
-        filtered = (filtered - filtered * env.fading[filter]) + (change - leaves);
-        state.filtered[at] = filtered;
-        signal += env.unemployment_weight[at] * filtered;
+    for (unsigned int filter = 0u; filter < N_FILTERS; ++filter) {
+        unsigned int at = filter * N_STATES + i;
+        float leaves = tables.forgotten[filter] * (float)left;
+        float before = state.filtered[at];
+        // Less than one minus a fading part: that would round it to a few digits.
+        float filtered_2 = (before - before * tables.fading[filter]) + (change - leaves);
+        state.filtered[at] = filtered_2;
+        signal += tables.unemployment_weight[at] * filtered_2;
     }
-    float excess = signal > LINEAR ? signal : warp_ln(1.0f + warp_exp(signal));
-    float rate = excess + env.unemployment_bias[i];
+    return signal;
+}
+
+// ln(1 + e^signal): how many more are without work than ever.
+__device__ inline float excess(float signal) {
+    float soft = warp_ln(1.0f + warp_exp(signal));
+    return signal > LINEAR ? signal : soft;
+}
+
+// Says who is without work.
+__device__ inline void unemployment(const Env& env, State& state, float excess_2, unsigned int i) {
+    float rate = excess_2 + env.unemployment_bias[i];
     state.unemployed[i] = rate * env.population[i] / 100.0f;
 }
 
 // What a state produces, with its subsidy.
-__device__ inline float production(const Env& env, const State& state, float level, int i) {
+__device__ inline float production(const Env& env, const State& state, float level,
+                                   unsigned int i) {
     const Params& params = env.params;
+    const Env& tables = env;
     float incapable = params.too_sick * state.infected[i] + state.deaths[i];
     float idle = params.working_age * incapable + state.unemployed[i];
-    float workers = positive(params.working_age * env.population[i] - idle);
-    float produced = workers * params.worker_production;
-    return produced + level * env.max_daily_subsidy[i];
+    float workers = positive(params.working_age * tables.population[i] - idle);
+    float production_2 = workers * params.worker_production;
+    return production_2 + level * tables.max_daily_subsidy[i];
 }
 
 // The value of a day's income, as a part of a year's, in parts of a year.
@@ -148,28 +197,25 @@ __device__ inline float value_of(const Params& params, float income) {
     y = y < LEAST ? LEAST : y;
     y = y > MOST ? MOST : y;
     float power = params.crra_power;
-    float utility;
-    if (power == -1.0f) {
-        utility = 1.0f - 1.0f / y;
-    } else if (power == 0.0f) {
-        utility = warp_ln(y);
-    } else {
-        utility = (warp_exp(power * warp_ln(y)) - 1.0f) / power;
-    }
+    float utility = power == -1.0f ? 1.0f - 1.0f / y : power == 0.0f ? warp_ln(y) :
+        (warp_exp(power * warp_ln(y)) - 1.0f) / power;
     return (1.0f + utility) / YEAR;
 }
 
-__device__ inline float governor_reward(const Env& env, float income, float deaths, int i) {
-    float annual = env.state_annual_production[i];
-    float health = -deaths * env.params.value_of_life / annual;
-    float economic = value_of(env.params, income / annual);
-    health = (health - env.min_health[i]) / env.health_span[i];
-    economic = (economic - env.min_economic[i]) / env.economic_span[i];
-    float weight = env.health_weight[i];
+__device__ inline float governor_reward(const Env& env, float economic, float deaths,
+                                        unsigned int i) {
+    const Params& params = env.params;
+    const Env& tables = env;
+    float annual = tables.state_annual_production[i];
+    float health = -deaths * params.value_of_life / annual;
+    health = (health - tables.min_health[i]) / tables.health_span[i];
+    economic = (economic - tables.min_economic[i]) / tables.economic_span[i];
+    float weight = tables.health_weight[i];
     float sum = weight * health + (1.0f - weight) * economic;
-    return sum / env.params.reward_normalization_factor;
+    return sum / params.reward_normalization_factor;
 }
 
+// The planner's reward for all deaths and all income.
 __device__ inline void reward_planner(const Params& params, float deaths, float income,
                                       StepOut& out) {
     float health = -deaths * params.value_of_life / params.annual_production;
@@ -186,135 +232,200 @@ __device__ inline void reward_planner(const Params& params, float deaths, float 
 
 __device__ inline void step(const Env& env, State& state, const Actions& actions, WarpDraw&,
                             StepOut& out) {
-    // Deaths, then incomes, of all states; and what they add up to in parts.
-    WARP_SHARED(float, by_state, 2 * n_states);
-    WARP_SHARED(float, parts, 2 * PARTS);
     const Params& params = env.params;
     int t = *state.timestep + 1;
-    int subsidy = changed_subsidy(env, state, actions.discrete[PLANNER], t - 1);
+    int subsidy =
+        changed_subsidy(env, state, warp_slice(actions.discrete[PLANNER], WARP_LEN_discrete_1), t -
+                        1);
     float level = (float)subsidy / (float)params.num_subsidy_levels;
-    for (int i = warp_first(); i < n_states; i += warp_stride()) {
-        float change = change_stringency(env, state, actions.discrete[GOVERNOR], t, i);
-        float deaths;
-        if (params.use_real_world_data == 1) {
-            deaths = replay(env, state, t, i);
-        } else {
-            unemployment(env, state, change, t, i);
-            deaths = epidemic(env, state, t, i);
-        }
-        float income = production(env, state, level, i);
-        state.postsubsidy_productivity[i] = income;
-        out.reward[GOVERNOR][i] = governor_reward(env, income, deaths, i);
-        by_state[i] = deaths;
-        by_state[n_states + i] = income;
+    // Today's change of stringency, the change that leaves the filters, what passes
+    // them, and the level that acts.
+    WARP_SHARED(float, change, 51u);
+    WARP_SHARED(int, left, 51u);
+    WARP_SHARED(float, signal, 51u);
+    WARP_SHARED(int, lagged, 51u);
+    WARP_SHARED(float, deaths, 51u);
+    WARP_SHARED(float, incomes, 51u);
+    unsigned int word = word_of(state, t);
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        change[i] =
+            change_stringency(env, state, warp_slice(actions.discrete[GOVERNOR],
+                                                     WARP_LEN_discrete_0), WarpTuple2<int,
+                                                     unsigned int>{t, word}, i);
     }
+    if (params.use_real_world_data == 1) {
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            deaths[i] = replay(env, state, t, i);
+        }
+    } else {
+        int oldest = t - params.filter_length;
+        unsigned int word_2 = word_of(state, oldest);
+        warp_sync();
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            left[i] = level_of(env, state, oldest, word_2, i);
+        }
+        unsigned int word_3 = word_of(state, oldest - 1);
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            left[i] -= level_of(env, state, oldest - 1, word_3, i);
+        }
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            signal[i] = filtered(env, state, change[i], left[i], i);
+        }
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            signal[i] = excess(signal[i]);
+        }
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            unemployment(env, state, signal[i], i);
+        }
+        int acts = t - params.stringency_lag;
+        unsigned int word_4 = word_of(state, acts);
+        bool arrives = (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            lagged[i] = level_of(env, state, acts, word_4, i);
+        }
+        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+            deaths[i] = epidemic(env, state, lagged[i], arrives, i);
+        }
+    }
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        incomes[i] = production(env, state, level, i);
+        state.postsubsidy_productivity[i] = incomes[i];
+    }
+    // Exponentials and logarithms have loops of their own, in which nothing else keeps a compiler
+    // from taking many states at once.
+    WARP_SHARED(float, worth, 51u);
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        worth[i] = incomes[i] / env.state_annual_production[i];
+    }
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        worth[i] = value_of(params, worth[i]);
+    }
+    WarpSlice<float> rewards = warp_part(warp_slice(out.reward[GOVERNOR], WARP_LEN_reward_0), 0u,
+                                         N_STATES);
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        rewards[i] = governor_reward(env, worth[i], deaths[i], i);
+    }
+    // What both add up to, in parts, so that any number of threads keeps the order.
+    WARP_SHARED(float, parts, 16u);
     warp_sync();
-    for (int part = warp_first(); part < 2 * PARTS; part += warp_stride()) {
-        const float* values = by_state + part / PARTS * n_states;
+    for (unsigned int part = warp_first(); part < 2u * PARTS; part += warp_stride()) {
         float sum = 0.0f;
-        for (int i = part % PARTS; i < n_states; i += PARTS) sum += values[i];
+        for (unsigned int i = part % PARTS; i < N_STATES; i += PARTS) {
+            sum += part < PARTS ? deaths[i] : incomes[i];
+        }
         parts[part] = sum;
     }
     warp_sync();
     if (warp_first() == 0) {
-        float deaths = 0.0f, income = 0.0f;
-        for (int part = 0; part < PARTS; ++part) deaths += parts[part];
-        for (int part = 0; part < PARTS; ++part) income += parts[PARTS + part];
+        float deaths_2 = 0.0f;
+        float income = 0.0f;
+        for (unsigned int part = 0u; part < PARTS; ++part) {
+            deaths_2 += parts[part];
+            income += parts[PARTS + part];
+        }
         *state.timestep = t;
         *state.subsidy_level = subsidy;
-        reward_planner(params, deaths, income - level * params.max_subsidy_cost, out);
+        reward_planner(params, deaths_2, income - level * params.max_subsidy_cost, out);
     }
 }
 
-// What everyone sees, in the order of the keys; returns how many numbers it is.
-__device__ inline int shared_numbers(const Params& params, const State& state, float* seen) {
+// Governors see their stringency, the `n` numbers that all see, their number one-hot, and the rest.
+__device__ inline void governors(WarpSlice<const float> seen, unsigned int n,
+                                 WarpSlice<float> out) {
+    unsigned int rest = 1u + n + N_STATES;
+    auto element = [&](unsigned int i, unsigned int column) -> float {
+        if (column == 0u) {
+            return seen[i];
+        } else if (column <= n) {
+            return seen[N_STATES + column - 1u];
+        } else if (column < rest) {
+            return column - 1u - n == i ? 1.0f : 0.0f;
+        } else {
+            return seen[(column - rest + 1u) * N_STATES + n + i];
+        }
+    };
+    warp_team_fill(out.at, N_STATES, rest + OWN - 1u, element);
+}
+
+// What everyone sees, in the order of the keys.
+__device__ inline void common_numbers(const Params& params, const State& state,
+                                      WarpSlice<float> seen) {
     int t = *state.timestep;
     int interval = params.subsidy_interval;
-    int next = t + 1, first = params.first_delivery;
+    int next = t + 1;
+    int first = params.first_delivery;
     float period = (float)params.delivery_interval;
     float days;
     if (next <= first) {
-        days = (float)(first - next) / period;
-        days = days < 1.0f ? days : 1.0f;
+        float days_2 = (float)(first - next) / period;
+        days = days_2 < 1.0f ? days_2 : 1.0f;
     } else {
         days = (float)(params.delivery_interval - next % params.delivery_interval);
     }
-    int n = 0;
-    seen[n++] = (float)*state.subsidy_level / (float)params.num_subsidy_levels;
-    seen[n++] = (float)(interval - t % interval) / (float)interval;
-    if (params.observe_rate == 1) seen[n++] = next < first ? 0.0f : params.vaccination_rate;
-    seen[n++] = days / period;
-    seen[n++] = (float)t / (float)params.episode_length;
-    return n;
+    seen[0] = (float)*state.subsidy_level / (float)params.num_subsidy_levels;
+    seen[1] = (float)(interval - t % interval) / (float)interval;
+    seen[2] = next < first ? 0.0f : params.vaccination_rate;
+    unsigned int at = params.observe_rate == 1 ? 3u : 2u;
+    seen[at] = days / period;
+    seen[at + 1u] = (float)t / (float)params.episode_length;
 }
 
-// Numbers of a state that are seen: stringency, production, six kinds of people, lagged stringency.
-static constexpr int OWN = 9;
-
-__device__ inline void own_numbers(const Env& env, const State& state, float* own, int i) {
+// What is seen of one state, a row of all states for each number; `n` others stand behind the
+// first.
+__device__ inline void own_numbers(const Env& env, const State& state, WarpSlice<float> seen,
+                                   WarpTuple2<unsigned int, int> parts, unsigned int i) {
+    unsigned int n = parts._0;
+    int lagged = parts._1;
     float inverse = env.inverse_population[i];
-    int lagged = level_of(env, state, *state.timestep - env.params.stringency_lag + 1, i);
-    own[i] = (float)state.stringency_level[i] / (float)N_LEVELS;
-    own[n_states + i] = state.postsubsidy_productivity[i] * env.inverse_max_production[i];
-    own[2 * n_states + i] = state.susceptible[i] * inverse;
-    own[3 * n_states + i] = state.infected[i] * inverse;
-    own[4 * n_states + i] = state.recovered[i] * inverse;
-    own[5 * n_states + i] = state.deaths[i] * inverse;
-    own[6 * n_states + i] = state.vaccinated[i] * inverse;
-    own[7 * n_states + i] = state.unemployed[i] * inverse;
-    own[8 * n_states + i] = (float)lagged / (float)N_LEVELS;
+    unsigned int at = n + i;
+    seen[i] = (float)state.stringency_level[i] / (float)N_LEVELS;
+    seen[N_STATES + at] = state.postsubsidy_productivity[i] * env.inverse_max_production[i];
+    seen[2u * N_STATES + at] = state.susceptible[i] * inverse;
+    seen[3u * N_STATES + at] = state.infected[i] * inverse;
+    seen[4u * N_STATES + at] = state.recovered[i] * inverse;
+    seen[5u * N_STATES + at] = state.deaths[i] * inverse;
+    seen[6u * N_STATES + at] = state.vaccinated[i] * inverse;
+    seen[7u * N_STATES + at] = state.unemployed[i] * inverse;
+    seen[8u * N_STATES + at] = (float)lagged / (float)N_LEVELS;
 }
 
-// A governor's row: stringency, what all see, the own number one-hot, and the rest.
-__device__ inline float governor_sees(const float* own, const float* common, int n, int i,
-                                      int column) {
-    int rest = 1 + n + n_states;
-    if (column == 0) return own[i];
-    if (column <= n) return common[column - 1];
-    if (column < rest) return column - 1 - n == i ? 1.0f : 0.0f;
-    return own[(column - rest + 1) * n_states + i];
-}
-
+// Doing nothing is always allowed; anything else when the time has come, or when data decide
+// anyway.
 __device__ inline void masks(const Params& params, const State& state, Observation& out) {
     int t = *state.timestep;
     bool all = params.use_real_world_policies == 1;
-    constexpr int width = N_LEVELS + 1;
-    for (int at = warp_first(); at < n_states * width; at += warp_stride()) {
-        bool free = all || t >= state.action_in_cooldown_until[at / width];
-        out.action_mask[GOVERNOR][at] = free || at % width == 0;
-    }
-    bool turn = all || t % params.subsidy_interval == 0;
-    for (int at = warp_first(); at <= params.num_subsidy_levels; at += warp_stride()) {
-        out.action_mask[PLANNER][at] = turn || at == 0;
-    }
+    auto element = [&](unsigned int i, unsigned int action) -> unsigned char {
+        return (unsigned char)(all | (t >= state.action_in_cooldown_until[i]) | (action == 0u));
+    };
+    warp_team_fill(out.action_mask[GOVERNOR], N_STATES, N_LEVELS + 1u, element);
+    bool turn = all | (t % params.subsidy_interval == 0);
+    unsigned int n = (unsigned int)params.num_subsidy_levels + 1u;
+    auto element_2 = [&](unsigned int unused, unsigned int action) -> unsigned char {
+        return (unsigned char)(turn | (action == 0u));
+    };
+    warp_team_fill(out.action_mask[PLANNER], 1u, n, element_2);
 }
 
 __device__ inline void observe(const Env& env, const State& state, Observation& out) {
-    WARP_SHARED(float, own, OWN * n_states);
-    WARP_SHARED(float, common, 5);
-    int n = env.params.observe_rate == 1 ? 5 : 4;
-    if (warp_first() == 0) shared_numbers(env.params, state, common);
-    for (int i = warp_first(); i < n_states; i += warp_stride()) own_numbers(env, state, own, i);
+    unsigned int n = env.params.observe_rate == 1 ? COMMON : COMMON - 1u;
+    // As the planner sees it: all levels of stringency, what all see, the rest of all states.
+    WARP_SHARED(float, seen, 464u);
+    if (warp_first() == 0) {
+        common_numbers(env.params, state, warp_part(warp_slice(seen, 464u), N_STATES, 464u));
+    }
+    int day = *state.timestep - env.params.stringency_lag + 1;
+    unsigned int word = word_of(state, day);
+    warp_sync();
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        int lagged = level_of(env, state, day, word, i);
+        own_numbers(env, state, warp_slice(seen, 464u), WarpTuple2<unsigned int, int>{n, lagged},
+                    i);
+    }
     masks(env.params, state, out);
     warp_sync();
-    // Neighbouring threads write neighbouring places, four at a time where rows allow it.
-    int width = n + n_states + OWN;
-    if (width % 4 == 0) {
-        for (int at = 4 * warp_first(); at < n_states * width; at += 4 * warp_stride()) {
-            int i = at / width, column = at % width;
-            float4 four = {governor_sees(own, common, n, i, column),
-                           governor_sees(own, common, n, i, column + 1),
-                           governor_sees(own, common, n, i, column + 2),
-                           governor_sees(own, common, n, i, column + 3)};
-            *(float4*)(out.obs[GOVERNOR] + at) = four;
-        }
-    } else {
-        for (int at = warp_first(); at < n_states * width; at += warp_stride())
-            out.obs[GOVERNOR][at] = governor_sees(own, common, n, at / width, at % width);
-    }
-    int planner = OWN * n_states + n;
-    for (int at = warp_first(); at < planner; at += warp_stride()) {
-        bool shared = at >= n_states && at < n_states + n;
-        out.obs[PLANNER][at] = shared ? common[at - n_states] : own[at < n_states ? at : at - n];
-    }
+    auto element = [&](unsigned int unused, unsigned int at) -> float {
+        return seen[at];
+    };
+    warp_team_fill(out.obs[PLANNER], 1u, OWN * N_STATES + n, element);
+    governors(warp_slice(seen, 464u), n, warp_slice(out.obs[GOVERNOR], WARP_LEN_obs_0));
 }

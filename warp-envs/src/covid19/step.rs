@@ -1,9 +1,9 @@
-//! Health and economy under COVID-19: start and step. `step.cu` repeats it operation by operation.
+//! Health and economy under COVID-19: start and step, from which `step.cu` is made.
 
 use super::{
     Covid19, Covid19Params, Covid19State, GOVERNOR, LEVELS_PER_WORD, N_FILTERS, N_STATES, PLANNER,
 };
-use warp_core::{Actions, StepOut, math};
+use warp_core::{Actions, StepOut, math, team};
 
 /// Bits of a level in a word.
 const LEVEL_BITS: usize = 4;
@@ -19,28 +19,30 @@ const LINEAR: f32 = 20.0;
 /// Keeps a quotient by the susceptible finite.
 const TINY: f32 = 1e-10;
 
-/// One number per state.
-type States = [f32; N_STATES];
-
 #[inline(always)]
 pub(super) fn reset(env: &Covid19, state: &mut Covid19State<'_>) {
     let tables = &env.tables;
-    state.susceptible.copy_from_slice(&tables.start_susceptible);
-    state.infected.copy_from_slice(&tables.start_infected);
-    state.recovered.copy_from_slice(&tables.start_recovered);
-    state.deaths.copy_from_slice(&tables.start_deaths);
-    state.vaccinated.copy_from_slice(&tables.start_vaccinated);
-    state.unemployed.copy_from_slice(&tables.start_unemployed);
-    state.filtered.copy_from_slice(&tables.start_filtered);
-    state.postsubsidy_productivity.fill(0.0);
-    state.stringency_level.copy_from_slice(&tables.past_stringency[..N_STATES]);
-    state.action_in_cooldown_until.fill(0);
-    state.past_levels.fill(0);
-    for (word, level) in state.past_levels.iter_mut().zip(&*state.stringency_level) {
-        *word = *level as u32;
+    for i in team::each(N_STATES) {
+        state.susceptible[i] = tables.start_susceptible[i];
+        state.infected[i] = tables.start_infected[i];
+        state.recovered[i] = tables.start_recovered[i];
+        state.deaths[i] = tables.start_deaths[i];
+        state.vaccinated[i] = tables.start_vaccinated[i];
+        state.unemployed[i] = tables.start_unemployed[i];
+        state.postsubsidy_productivity[i] = 0.0;
+        state.stringency_level[i] = tables.past_stringency[i];
+        state.action_in_cooldown_until[i] = 0;
     }
-    *state.subsidy_level = 0;
-    *state.timestep = 0;
+    for at in team::each(N_FILTERS * N_STATES) {
+        state.filtered[at] = tables.start_filtered[at];
+    }
+    for at in team::each(state.past_levels.len()) {
+        state.past_levels[at] = if at < N_STATES { tables.past_stringency[at] as u32 } else { 0 };
+    }
+    team::once(|| {
+        *state.subsidy_level = 0;
+        *state.timestep = 0;
+    });
 }
 
 #[inline(always)]
@@ -50,130 +52,202 @@ pub(super) fn step(
     actions: &Actions<'_>,
     out: &mut StepOut<'_>,
 ) {
-    *state.timestep += 1;
-    let change = change_stringency(env, state, actions.discrete[GOVERNOR]);
-    change_subsidy(env, state, actions.discrete[PLANNER]);
-    let deaths = if env.params.use_real_world_data == 1 {
-        replay(env, state)
+    let params = &env.params;
+    let t = *state.timestep + 1;
+    let subsidy = changed_subsidy(env, state, actions.discrete[PLANNER], t - 1);
+    let level = subsidy as f32 / params.num_subsidy_levels as f32;
+    // Today's change of stringency, the change that leaves the filters, what passes
+    // them, and the level that acts.
+    let mut change = team::shared::<f32, N_STATES>();
+    let mut left = team::shared::<i32, N_STATES>();
+    let mut signal = team::shared::<f32, N_STATES>();
+    let mut lagged = team::shared::<i32, N_STATES>();
+    let mut deaths = team::shared::<f32, N_STATES>();
+    let mut incomes = team::shared::<f32, N_STATES>();
+    let word = word_of(state, t);
+    for i in team::each(N_STATES) {
+        change[i] = change_stringency(env, state, actions.discrete[GOVERNOR], (t, word), i);
+    }
+    if params.use_real_world_data == 1 {
+        for i in team::each(N_STATES) {
+            deaths[i] = replay(env, state, t, i);
+        }
     } else {
-        unemployment(env, state, &change);
-        epidemic(env, state)
-    };
-    production(env, state);
-    reward_governors(env, state, &deaths, out);
-    reward_planner(&env.params, state, &deaths, out);
-}
-
-/// Where the level of a day lies: the first element of its row of words, and its place in a word.
-#[inline(always)]
-fn place(state: &Covid19State<'_>, day: i32) -> (usize, usize) {
-    let n_words = state.past_levels.len() / N_STATES;
-    let day = day as usize;
-    let word = day / LEVELS_PER_WORD % n_words;
-    (word * N_STATES, day % LEVELS_PER_WORD * LEVEL_BITS)
-}
-
-/// The levels of a day, counted from the start; `day` may be before it, but not after today. The start
-/// itself is read from the table, as its word may have been overwritten.
-#[inline(always)]
-pub(super) fn levels_of(env: &Covid19, state: &Covid19State<'_>, day: i32) -> [i32; N_STATES] {
-    let mut levels = [0; N_STATES];
-    if day <= 0 {
-        let first = -day as usize * N_STATES;
-        levels.copy_from_slice(&env.tables.past_stringency[first..first + N_STATES]);
-    } else {
-        let (first, shift) = place(state, day);
-        let words = &state.past_levels[first..first + N_STATES];
-        for (level, word) in levels.iter_mut().zip(words) {
-            *level = ((word >> shift) & 15) as i32;
+        let oldest = t - params.filter_length;
+        let word = word_of(state, oldest);
+        for i in team::each(N_STATES) {
+            left[i] = level_of(env, state, oldest, word, i);
+        }
+        let word = word_of(state, oldest - 1);
+        for i in team::each(N_STATES) {
+            left[i] -= level_of(env, state, oldest - 1, word, i);
+        }
+        for i in team::each(N_STATES) {
+            signal[i] = filtered(env, state, change[i], left[i], i);
+        }
+        for i in team::each(N_STATES) {
+            signal[i] = excess(signal[i]);
+        }
+        for i in team::each(N_STATES) {
+            unemployment(env, state, signal[i], i);
+        }
+        let acts = t - params.stringency_lag;
+        let word = word_of(state, acts);
+        let arrives = (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
+        for i in team::each(N_STATES) {
+            lagged[i] = level_of(env, state, acts, word, i);
+        }
+        for i in team::each(N_STATES) {
+            deaths[i] = epidemic(env, state, lagged[i], arrives, i);
         }
     }
-    levels
+    for i in team::each(N_STATES) {
+        incomes[i] = production(env, state, level, i);
+        state.postsubsidy_productivity[i] = incomes[i];
+    }
+    // Exponentials and logarithms have loops of their own, in which nothing else keeps a compiler
+    // from taking many states at once.
+    let mut worth = team::shared::<f32, N_STATES>();
+    for i in team::each(N_STATES) {
+        worth[i] = incomes[i] / env.tables.state_annual_production[i];
+    }
+    for i in team::each(N_STATES) {
+        worth[i] = value_of(params, worth[i]);
+    }
+    let rewards = &mut out.reward[GOVERNOR][..N_STATES];
+    for i in team::each(N_STATES) {
+        rewards[i] = governor_reward(env, worth[i], deaths[i], i);
+    }
+    // What both add up to, in parts, so that any number of threads keeps the order.
+    let mut parts = team::shared::<f32, { 2 * PARTS }>();
+    for part in team::each(2 * PARTS) {
+        let mut sum = 0.0;
+        for i in (part % PARTS..N_STATES).step_by(PARTS) {
+            sum += if part < PARTS { deaths[i] } else { incomes[i] };
+        }
+        parts[part] = sum;
+    }
+    team::once(|| {
+        let (mut deaths, mut income) = (0.0, 0.0);
+        for part in 0..PARTS {
+            deaths += parts[part];
+            income += parts[PARTS + part];
+        }
+        *state.timestep = t;
+        *state.subsidy_level = subsidy;
+        reward_planner(params, deaths, income - level * params.max_subsidy_cost, out);
+    });
 }
 
-/// Sets the levels of stringency and returns by how much they changed.
+/// Where the levels of a day lie: the first of their words.
 #[inline(always)]
-fn change_stringency(env: &Covid19, state: &mut Covid19State<'_>, actions: &[i32]) -> States {
-    let params = &env.params;
-    let t = *state.timestep;
-    let actions = match params.use_real_world_policies {
-        1 => &env.tables.real_stringency[(t - 1) as usize * N_STATES..],
-        _ => actions,
+pub(super) fn word_of(state: &Covid19State<'_>, day: i32) -> usize {
+    let n_words = state.past_levels.len() / N_STATES;
+    day as usize / LEVELS_PER_WORD % n_words * N_STATES
+}
+
+/// And its place in the word.
+#[inline(always)]
+fn shift_of(day: i32) -> usize {
+    day as usize % LEVELS_PER_WORD * LEVEL_BITS
+}
+
+/// The level of a day, whose words begin at `word`; days are counted from the start, and `day` may be
+/// before it, but not after today. The start itself is read from the table, as its word may have been overwritten.
+#[inline(always)]
+pub(super) fn level_of(
+    env: &Covid19,
+    state: &Covid19State<'_>,
+    day: i32,
+    word: usize,
+    i: usize,
+) -> i32 {
+    if day <= 0 {
+        return env.tables.past_stringency[-day as usize * N_STATES + i];
+    }
+    let words = &state.past_levels[word..word + N_STATES];
+    ((words[i] >> shift_of(day)) & 15) as i32
+}
+
+/// Sets the level of stringency and returns by how much it changed.
+#[inline(always)]
+fn change_stringency(
+    env: &Covid19,
+    state: &mut Covid19State<'_>,
+    actions: &[i32],
+    (t, word): (i32, usize),
+    i: usize,
+) -> f32 {
+    let action = if env.params.use_real_world_policies == 1 {
+        env.tables.real_stringency[(t - 1) as usize * N_STATES + i]
+    } else {
+        actions[i]
     };
-    let (first, shift) = place(state, t);
-    let words = &mut state.past_levels[first..first + N_STATES];
-    let mut change = [0.0; N_STATES];
-    for i in 0..N_STATES {
-        let (action, before) = (actions[i], state.stringency_level[i]);
-        let level = if action != 0 { action } else { before };
-        let until = state.action_in_cooldown_until[i];
-        let wait = if action != 0 { params.action_cooldown_period } else { 1 };
-        state.action_in_cooldown_until[i] = if t == until + 1 { until + wait } else { until };
-        state.stringency_level[i] = level;
-        // Levels of later days in this word are those of a round ago.
-        let earlier = words[i] & ((1 << shift) - 1);
-        words[i] = earlier | ((level as u32) << shift);
-        change[i] = (level - before) as f32;
-    }
-    change
+    let before = state.stringency_level[i];
+    let level = if action != 0 { action } else { before };
+    let until = state.action_in_cooldown_until[i];
+    let wait = if action != 0 { env.params.action_cooldown_period } else { 1 };
+    state.action_in_cooldown_until[i] = if t == until + 1 { until + wait } else { until };
+    state.stringency_level[i] = level;
+    // Levels of later days in this word are those of a round ago.
+    let shift = shift_of(t);
+    let earlier = state.past_levels[word + i] & ((1 << shift) - 1);
+    state.past_levels[word + i] = earlier | ((level as u32) << shift);
+    (level - before) as f32
 }
 
+/// The level of subsidy after `past` days.
 #[inline(always)]
-fn change_subsidy(env: &Covid19, state: &mut Covid19State<'_>, actions: &[i32]) {
-    let params = &env.params;
-    let past = *state.timestep - 1;
-    if params.use_real_world_policies == 1 {
-        *state.subsidy_level = env.tables.real_subsidy_level[past as usize];
-    } else if past % params.subsidy_interval == 0 {
-        *state.subsidy_level = actions[0];
+fn changed_subsidy(env: &Covid19, state: &Covid19State<'_>, actions: &[i32], past: i32) -> i32 {
+    if env.params.use_real_world_policies == 1 {
+        return env.tables.real_subsidy_level[past as usize];
     }
+    if past % env.params.subsidy_interval == 0 { actions[0] } else { *state.subsidy_level }
 }
 
 /// Takes epidemic and unemployment from the data; returns the new deaths.
 #[inline(always)]
-fn replay(env: &Covid19, state: &mut Covid19State<'_>) -> States {
-    let first = (*state.timestep - 1) as usize * 6 * N_STATES;
-    let day = &env.tables.real_data[first..first + 6 * N_STATES];
-    let series = |n: usize| &day[n * N_STATES..(n + 1) * N_STATES];
-    let mut deaths = [0.0; N_STATES];
-    for (i, after) in series(3).iter().enumerate() {
-        deaths[i] = after - state.deaths[i];
-    }
-    state.susceptible.copy_from_slice(series(0));
-    state.infected.copy_from_slice(series(1));
-    state.recovered.copy_from_slice(series(2));
-    state.deaths.copy_from_slice(series(3));
-    state.vaccinated.copy_from_slice(series(4));
-    state.unemployed.copy_from_slice(series(5));
+fn replay(env: &Covid19, state: &mut Covid19State<'_>, t: i32, i: usize) -> f32 {
+    let day = &env.tables.real_data[(t - 1) as usize * 6 * N_STATES..];
+    let after = day[3 * N_STATES + i];
+    let deaths = after - state.deaths[i];
+    state.susceptible[i] = day[i];
+    state.infected[i] = day[N_STATES + i];
+    state.recovered[i] = day[2 * N_STATES + i];
+    state.deaths[i] = after;
+    state.vaccinated[i] = day[4 * N_STATES + i];
+    state.unemployed[i] = day[5 * N_STATES + i];
     deaths
 }
 
-/// Lets the epidemic go on for a day; returns the new deaths.
+/// Lets the epidemic go on for a day, on which vaccine `arrives` or not; returns the new deaths.
 #[inline(always)]
-fn epidemic(env: &Covid19, state: &mut Covid19State<'_>) -> States {
+fn epidemic(
+    env: &Covid19,
+    state: &mut Covid19State<'_>,
+    lagged: i32,
+    arrives: bool,
+    i: usize,
+) -> f32 {
     let (params, tables) = (&env.params, &env.tables);
-    let t = *state.timestep;
-    let lagged = levels_of(env, state, t - params.stringency_lag);
-    let arrives = (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
-    let mut deaths = [0.0; N_STATES];
-    for i in 0..N_STATES {
-        let (susceptible, infected) = (state.susceptible[i], state.infected[i]);
-        let doses = if arrives { tables.vaccines_per_delivery[i] as f32 } else { 0.0 };
-        let part = doses / (susceptible + TINY);
-        let part = if part < 1.0 { part } else { 1.0 };
-        let vaccinated = if doses < susceptible { doses } else { susceptible };
-        let rate = tables.intercept[i] + tables.slope[i] * lagged[i] as f32;
-        let met = susceptible / tables.population[i] * infected;
-        let newly = rate * met * (1.0 - part);
-        let recovered = infected / params.infectious_days;
-        state.susceptible[i] = positive(susceptible - (newly + vaccinated));
-        state.infected[i] = positive(infected + (newly - recovered));
-        state.recovered[i] = positive(state.recovered[i] + (recovered + vaccinated));
-        state.vaccinated[i] += vaccinated;
-        let after = (state.recovered[i] - state.vaccinated[i]) / params.recovered_per_death;
-        deaths[i] = after - state.deaths[i];
-        state.deaths[i] = after;
-    }
+    let (susceptible, infected) = (state.susceptible[i], state.infected[i]);
+    let doses = if arrives { tables.vaccines_per_delivery[i] as f32 } else { 0.0 };
+    let part = doses / (susceptible + TINY);
+    let part = if part < 1.0 { part } else { 1.0 };
+    let vaccinated = if doses < susceptible { doses } else { susceptible };
+    let rate = tables.intercept[i] + tables.slope[i] * lagged as f32;
+    let met = susceptible / tables.population[i] * infected;
+    let newly = rate * met * (1.0 - part);
+    let recovered = infected / params.infectious_days;
+    state.susceptible[i] = positive(susceptible - (newly + vaccinated));
+    state.infected[i] = positive(infected + (newly - recovered));
+    let all_recovered = positive(state.recovered[i] + (recovered + vaccinated));
+    let all_vaccinated = state.vaccinated[i] + vaccinated;
+    let after = (all_recovered - all_vaccinated) / params.recovered_per_death;
+    let deaths = after - state.deaths[i];
+    state.recovered[i] = all_recovered;
+    state.vaccinated[i] = all_vaccinated;
+    state.deaths[i] = after;
     deaths
 }
 
@@ -182,45 +256,47 @@ fn positive(x: f32) -> f32 {
     if x < 0.0 { 0.0 } else { x }
 }
 
-/// Filters today's change of stringency, forgets the one that leaves the window, and says who is
-/// without work.
+/// Filters today's change of stringency, forgets the one that has left the window, and returns what
+/// all filters let through.
 #[inline(always)]
-fn unemployment(env: &Covid19, state: &mut Covid19State<'_>, change: &States) {
-    let (params, tables) = (&env.params, &env.tables);
-    let oldest = *state.timestep - params.filter_length;
-    let left = levels_of(env, state, oldest);
-    let before = levels_of(env, state, oldest - 1);
-    let mut signal = [0.0; N_STATES];
+fn filtered(env: &Covid19, state: &mut Covid19State<'_>, change: f32, left: i32, i: usize) -> f32 {
+    let tables = &env.tables;
+    let mut signal = 0.0;
     for filter in 0..N_FILTERS {
-        let (fading, forgotten) = (tables.fading[filter], tables.forgotten[filter]);
-        let row = filter * N_STATES..(filter + 1) * N_STATES;
-        let weights = &tables.unemployment_weight[row.clone()];
-        let filtered = &mut state.filtered[row];
-        for i in 0..N_STATES {
-            let leaves = forgotten * (left[i] - before[i]) as f32;
-            // Less than one minus a fading part: that would round it to a few digits.
-            filtered[i] = (filtered[i] - filtered[i] * fading) + (change[i] - leaves);
-            signal[i] += weights[i] * filtered[i];
-        }
+        let at = filter * N_STATES + i;
+        let leaves = tables.forgotten[filter] * left as f32;
+        let before = state.filtered[at];
+        // Less than one minus a fading part: that would round it to a few digits.
+        let filtered = (before - before * tables.fading[filter]) + (change - leaves);
+        state.filtered[at] = filtered;
+        signal += tables.unemployment_weight[at] * filtered;
     }
-    for (i, x) in signal.into_iter().enumerate() {
-        let excess = if x > LINEAR { x } else { math::ln(1.0 + math::exp(x)) };
-        let rate = excess + tables.unemployment_bias[i];
-        state.unemployed[i] = rate * tables.population[i] / 100.0;
-    }
+    signal
 }
 
+/// ln(1 + e^signal): how many more are without work than ever.
 #[inline(always)]
-fn production(env: &Covid19, state: &mut Covid19State<'_>) {
+fn excess(signal: f32) -> f32 {
+    let soft = math::ln(1.0 + math::exp(signal));
+    if signal > LINEAR { signal } else { soft }
+}
+
+/// Says who is without work.
+#[inline(always)]
+fn unemployment(env: &Covid19, state: &mut Covid19State<'_>, excess: f32, i: usize) {
+    let rate = excess + env.tables.unemployment_bias[i];
+    state.unemployed[i] = rate * env.tables.population[i] / 100.0;
+}
+
+/// What a state produces, with its subsidy.
+#[inline(always)]
+fn production(env: &Covid19, state: &Covid19State<'_>, level: f32, i: usize) -> f32 {
     let (params, tables) = (&env.params, &env.tables);
-    let level = *state.subsidy_level as f32 / params.num_subsidy_levels as f32;
-    for i in 0..N_STATES {
-        let incapable = params.too_sick * state.infected[i] + state.deaths[i];
-        let idle = params.working_age * incapable + state.unemployed[i];
-        let workers = positive(params.working_age * tables.population[i] - idle);
-        let production = workers * params.worker_production;
-        state.postsubsidy_productivity[i] = production + level * tables.max_daily_subsidy[i];
-    }
+    let incapable = params.too_sick * state.infected[i] + state.deaths[i];
+    let idle = params.working_age * incapable + state.unemployed[i];
+    let workers = positive(params.working_age * tables.population[i] - idle);
+    let production = workers * params.worker_production;
+    production + level * tables.max_daily_subsidy[i]
 }
 
 /// The value of a day's income, as a part of a year's, in parts of a year.
@@ -241,51 +317,20 @@ pub(super) fn value_of(params: &Covid19Params, income: f32) -> f32 {
 }
 
 #[inline(always)]
-fn reward_governors(
-    env: &Covid19,
-    state: &Covid19State<'_>,
-    deaths: &States,
-    out: &mut StepOut<'_>,
-) {
+fn governor_reward(env: &Covid19, economic: f32, deaths: f32, i: usize) -> f32 {
     let (params, tables) = (&env.params, &env.tables);
-    for (i, reward) in out.reward[GOVERNOR].iter_mut().enumerate().take(N_STATES) {
-        let annual = tables.state_annual_production[i];
-        let health = -deaths[i] * params.value_of_life / annual;
-        let economic = value_of(params, state.postsubsidy_productivity[i] / annual);
-        let health = (health - tables.min_health[i]) / tables.health_span[i];
-        let economic = (economic - tables.min_economic[i]) / tables.economic_span[i];
-        let weight = tables.health_weight[i];
-        let sum = weight * health + (1.0 - weight) * economic;
-        *reward = sum / params.reward_normalization_factor;
-    }
+    let annual = tables.state_annual_production[i];
+    let health = -deaths * params.value_of_life / annual;
+    let health = (health - tables.min_health[i]) / tables.health_span[i];
+    let economic = (economic - tables.min_economic[i]) / tables.economic_span[i];
+    let weight = tables.health_weight[i];
+    let sum = weight * health + (1.0 - weight) * economic;
+    sum / params.reward_normalization_factor
 }
 
-/// The sum over states in an order that any number of threads can keep.
+/// The planner's reward for all deaths and all income.
 #[inline(always)]
-fn sum(values: &[f32]) -> f32 {
-    let mut parts = [0.0; PARTS];
-    for eight in values.chunks(PARTS) {
-        for (part, value) in parts.iter_mut().zip(eight) {
-            *part += value;
-        }
-    }
-    let mut total = 0.0;
-    for part in parts {
-        total += part;
-    }
-    total
-}
-
-#[inline(always)]
-fn reward_planner(
-    params: &Covid19Params,
-    state: &Covid19State<'_>,
-    deaths: &States,
-    out: &mut StepOut<'_>,
-) {
-    let deaths = sum(deaths);
-    let level = *state.subsidy_level as f32 / params.num_subsidy_levels as f32;
-    let income = sum(state.postsubsidy_productivity) - level * params.max_subsidy_cost;
+fn reward_planner(params: &Covid19Params, deaths: f32, income: f32, out: &mut StepOut<'_>) {
     let health = -deaths * params.value_of_life / params.annual_production;
     let economic = value_of(params, income / params.annual_production);
     let health = (health - params.planner_min_health) / params.planner_health_span;

@@ -31,7 +31,7 @@ pub(super) fn observe(params: &RiceNParams, state: &RiceNState<'_>, out: &mut Ob
             shared[8] = stage_of(params, *state.timestep) as f32;
         }
     });
-    team::each(N_REGIONS, |i| {
+    for i in team::each(N_REGIONS) {
         let first = N_WORLD + negotiation + i;
         shared[first] = state.capital[i] / 10_000.0;
         shared[first + N_REGIONS] = *state.capital_depreciation;
@@ -54,9 +54,11 @@ pub(super) fn observe(params: &RiceNParams, state: &RiceNState<'_>, out: &mut Ob
         private[own + 7] = state.social_welfare[i];
         private[own + 8] = state.reward[i];
         private[own + 9] = state.minimum_mitigation_rate[i];
-    });
+    }
     let first = N_WORLD + negotiation + N_PUBLIC_ROWS * N_REGIONS;
-    team::each(N_PAIRS, |pair| shared[first + pair] = state.tariffs[pair] / 100.0);
+    for pair in team::each(N_PAIRS) {
+        shared[first + pair] = state.tariffs[pair] / 100.0;
+    }
 
     // Two calls, so that each has a width that is known when kernels are compiled.
     if params.negotiation == 1 {
@@ -107,9 +109,9 @@ fn deal(state: &RiceNState<'_>, row: usize, column: usize) -> f32 {
 fn masks(params: &RiceNParams, state: &RiceNState<'_>, out: &mut Observation<'_>) {
     let levels = params.levels;
     let mut least = team::shared::<i32, N_REGIONS>();
-    team::each(N_REGIONS, |i| {
+    for i in team::each(N_REGIONS) {
         least[i] = (state.minimum_mitigation_rate[i] * levels as f32 + 0.5) as i32;
-    });
+    }
     let own = N_HEADS * levels as usize;
     let negotiated = 2 * N_REGIONS * levels as usize + 2 * N_REGIONS;
     let width = if params.negotiation == 1 { own + negotiated } else { own };

@@ -44,7 +44,7 @@ const CARBON_FLOW: [f32; 9] = [0.88, 0.196, 0.0, 0.12, 0.797, 0.001_465, 0.0, 0.
 
 #[inline(always)]
 pub(super) fn reset(tables: &Tables, state: &mut RiceNState<'_>) {
-    team::each(N_REGIONS, |i| {
+    for i in team::each(N_REGIONS) {
         state.capital[i] = tables.start_capital[i];
         state.labor[i] = tables.start_labor[i];
         state.production_factor[i] = tables.start_technology[i];
@@ -63,13 +63,15 @@ pub(super) fn reset(tables: &Tables, state: &mut RiceNState<'_>) {
         state.social_welfare[i] = 0.0;
         state.reward[i] = 0.0;
         state.minimum_mitigation_rate[i] = 0.0;
-    });
-    team::each(N_PAIRS, |pair| state.tariffs[pair] = 0.0);
-    team::each(state.promised_mitigation_rate.len(), |pair| {
+    }
+    for pair in team::each(N_PAIRS) {
+        state.tariffs[pair] = 0.0;
+    }
+    for pair in team::each(state.promised_mitigation_rate.len()) {
         state.promised_mitigation_rate[pair] = 0.0;
         state.requested_mitigation_rate[pair] = 0.0;
         state.proposal_decisions[pair] = 0.0;
-    });
+    }
     team::once(|| {
         state.global_temperature[0] = 0.85;
         state.global_temperature[1] = 0.0068;
@@ -125,25 +127,27 @@ pub(super) fn step(
 
 #[inline(always)]
 fn propose(params: &RiceNParams, state: &mut RiceNState<'_>, actions: &[i32]) {
-    team::each(N_PAIRS, |pair| {
+    for pair in team::each(N_PAIRS) {
         let i = pair / N_REGIONS;
         let head = PROPOSALS + 2 * (pair % N_REGIONS);
         state.promised_mitigation_rate[pair] = chosen(params, actions, i, head);
         state.requested_mitigation_rate[pair] = chosen(params, actions, i, head + 1);
-    });
-    team::each(N_REGIONS, |i| state.reward[i] = 0.0);
+    }
+    for i in team::each(N_REGIONS) {
+        state.reward[i] = 0.0;
+    }
 }
 
 #[inline(always)]
 fn evaluate(params: &RiceNParams, state: &mut RiceNState<'_>, actions: &[i32]) {
     let heads = heads(params);
-    team::each(N_PAIRS, |pair| {
+    for pair in team::each(N_PAIRS) {
         let i = pair / N_REGIONS;
         let j = pair % N_REGIONS;
         let answer = actions[i * heads + ANSWERS + j] as f32;
         state.proposal_decisions[pair] = if i == j { 0.0 } else { answer };
-    });
-    team::each(N_REGIONS, |i| {
+    }
+    for i in team::each(N_REGIONS) {
         let mut most = 0.0;
         for j in 0..N_REGIONS {
             let (given, taken) = (i * N_REGIONS + j, j * N_REGIONS + i);
@@ -154,7 +158,7 @@ fn evaluate(params: &RiceNParams, state: &mut RiceNState<'_>, actions: &[i32]) {
         }
         state.minimum_mitigation_rate[i] = most;
         state.reward[i] = 0.0;
-    });
+    }
 }
 
 /// `x` to the power `exponent`; 0 for 0 where the exponent is positive.
@@ -184,14 +188,14 @@ fn act(
     let mut roots = team::shared::<f32, N_PAIRS>();
     let mut exports = team::shared::<f32, N_REGIONS>();
     trade(params, tables, state, actions, &mut imports, &mut exports);
-    team::each(N_PAIRS, |pair| {
+    for pair in team::each(N_PAIRS) {
         roots[pair] = math::sqrt(imports[pair] * (1.0 - state.tariffs[pair]));
         let head = TARIFFS + pair % N_REGIONS;
         state.tariffs[pair] = chosen(params, actions, pair / N_REGIONS, head);
-    });
+    }
 
     let mut emissions = team::shared::<f32, N_REGIONS>();
-    team::each(N_REGIONS, |i| {
+    for i in team::each(N_REGIONS) {
         let mut imported = 0.0;
         let mut foreign = 0.0;
         for j in 0..N_REGIONS {
@@ -212,7 +216,7 @@ fn act(
         out.reward[0][i] = utility;
         state.current_balance[i] += YEARS * (exports[i] - imported);
         emissions[i] = state.intensity[i] * (1.0 - state.mitigation_rate[i]) * state.production[i];
-    });
+    }
     grow(tables, state, t);
     let emitted = team::sum_parts::<9>(N_REGIONS, |i| emissions[i] + tables.land_emissions[t]);
     let utility = team::sum_parts::<9>(N_REGIONS, |i| state.utility[i]);
@@ -237,7 +241,7 @@ fn produce(
     t: usize,
     damages: f32,
 ) {
-    team::each(N_REGIONS, |i| {
+    for i in team::each(N_REGIONS) {
         let savings = chosen(params, actions, i, SAVINGS);
         let mitigation = chosen(params, actions, i, MITIGATION);
         let capital = power(state.capital[i], CAPITAL_SHARE);
@@ -255,7 +259,7 @@ fn produce(
         state.gross_output[i] = output;
         state.investment[i] = savings * output;
         state.current_balance[i] *= INTEREST;
-    });
+    }
 }
 
 /// Who imports how much from whom, and what each region exports in all.
@@ -268,15 +272,15 @@ fn trade(
     imports: &mut [f32],
     exports: &mut [f32],
 ) {
-    team::each(N_PAIRS, |pair| {
+    for pair in team::each(N_PAIRS) {
         let i = pair / N_REGIONS;
         let j = pair % N_REGIONS;
         let wanted = chosen(params, actions, i, IMPORTS + j) * state.gross_output[i];
         imports[pair] = if i == j { 0.0 } else { wanted };
-    });
+    }
     // The part of its wishes that a region can pay for.
     let mut paid = team::shared::<f32, N_REGIONS>();
-    team::each(N_REGIONS, |i| {
+    for i in team::each(N_REGIONS) {
         let mut total = 0.0;
         for j in 0..N_REGIONS {
             total += imports[i * N_REGIONS + j];
@@ -287,10 +291,10 @@ fn trade(
         let debt = if debt < -1.0 { -1.0 } else { debt };
         let debt = if debt > 0.0 { 0.0 } else { debt };
         paid[i] = scale * (1.0 + debt);
-    });
+    }
     // The part of what is wanted from a region that it can deliver.
     let mut delivered = team::shared::<f32, N_REGIONS>();
-    team::each(N_REGIONS, |j| {
+    for j in team::each(N_REGIONS) {
         let mut total = 0.0;
         for i in 0..N_REGIONS {
             total += imports[i * N_REGIONS + j] * paid[i];
@@ -302,23 +306,23 @@ fn trade(
         let scale = if total > most { most / total } else { 1.0 };
         delivered[j] = scale;
         exports[j] = total * scale;
-    });
-    team::each(N_PAIRS, |pair| {
+    }
+    for pair in team::each(N_PAIRS) {
         imports[pair] = imports[pair] * paid[pair / N_REGIONS] * delivered[pair % N_REGIONS];
-    });
+    }
 }
 
 /// Capital, labour, technology and intensity of the next step.
 #[inline(always)]
 fn grow(tables: &Tables, state: &mut RiceNState<'_>, t: usize) {
-    team::each(N_REGIONS, |i| {
+    for i in team::each(N_REGIONS) {
         state.capital[i] = REMAINS * state.capital[i] + YEARS * state.investment[i];
         let labor = state.labor[i];
         let pull = (1.0 + tables.labor_limit[i]) / (1.0 + labor);
         state.labor[i] = labor * power(pull, tables.labor_growth[i]);
         state.production_factor[i] *= tables.technology_factor[t * N_REGIONS + i];
         state.intensity[i] *= tables.intensity_factor[t];
-    });
+    }
 }
 
 /// Moves warmth and carbon by a step; for one thread.

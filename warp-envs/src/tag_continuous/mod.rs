@@ -52,6 +52,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod tiles;
 
 pub use config::TagContinuousConfig;
 
@@ -237,7 +238,7 @@ impl Env for TagContinuous {
             1 => 0,
             _ => self.n_shown(),
         };
-        // All but the first for the CUDA body, whose loops over them are unrolled.
+        // All but the first for nearest.cu, whose loops over them are unrolled.
         vec![
             ("n_agents", self.n_agents()),
             ("n_taggers", self.params.n_taggers as usize),
@@ -247,13 +248,7 @@ impl Env for TagContinuous {
     }
 
     fn kernel() -> Option<Kernel> {
-        let text = concat!(
-            include_str!("step.cu"),
-            "\n#line 1 \"tag_continuous/nearest.cu\"\n",
-            include_str!("nearest.cu"),
-            "\n#line 1 \"tag_continuous/observe.cu\"\n",
-            include_str!("observe.cu"),
-        );
+        let text = include_str!("step.cu");
         Some(Kernel { file: "tag_continuous/step.cu", text, layout: Layout::TeamPerReplica })
     }
 

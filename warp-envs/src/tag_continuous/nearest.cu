@@ -1,5 +1,5 @@
-// The nearest agents: what nearest.rs finds, in the same order, found in another way. Each thread
-// searches for one agent.
+// What agents see of the nearest: what nearest.rs finds, in the same order, found in another way. Each
+// thread searches for one agent; what was found is written by all of them.
 
 // Agents found in one pass at most.
 static constexpr int PASS = n_nearest == 0 ? 1 : n_nearest < 15 ? n_nearest : 10;
@@ -82,8 +82,8 @@ struct Places {
 // As a part of the square of grid_length: 64 times the half of a float's last bit.
 static constexpr float SLACK = 3.8146973e-6f;
 
-__device__ inline void enter(const Env& env, const State& state, int tile, const Places& places) {
-    float middle = 0.5f * env.params.grid_length;
+__device__ inline void enter(const Params& params, const State& state, int tile, const Places& places) {
+    float middle = 0.5f * params.grid_length;
     for (int i = warp_first(); i < TILE; i += warp_stride()) {
         int agent = tile + i;
         bool in_game = agent < n_agents && state.was_in_the_game[agent < n_agents ? agent : 0] != 0;
@@ -91,7 +91,7 @@ __device__ inline void enter(const Env& env, const State& state, int tile, const
         float y = in_game ? state.loc_y[agent] - middle : 0.0f;
         places.x[i / 4].at[i % 4] = x;
         places.y[i / 4].at[i % 4] = y;
-        places.square[i / 4].at[i % 4] = in_game ? x * x + y * y : infinity();
+        places.square[i / 4].at[i % 4] = in_game ? x * x + y * y : WARP_INFINITY;
     }
 }
 
@@ -252,19 +252,19 @@ __device__ inline int collect(const Searcher& from, const Places& places, int fo
 
 // The PASS agents nearest to `agent`, whose thread calls this if it is `searching`; all threads of
 // the team call it together.
-__device__ inline void search(const Env& env, const State& state, int agent, bool searching,
+__device__ inline void search(const Params& params, const State& state, int agent, bool searching,
                               const Places& places, const Candidates& candidates,
                               Nearest& nearest) {
     constexpr int fours = CLASSES / 4, rest = (n_agents % CLASSES + 3) / 4;
-    float middle = 0.5f * env.params.grid_length;
+    float middle = 0.5f * params.grid_length;
     Searcher from = {searching ? -2.0f * (state.loc_x[agent] - middle) : 0.0f,
                      searching ? -2.0f * (state.loc_y[agent] - middle) : 0.0f};
     float least[CLASSES];
 #pragma unroll
-    for (int i = 0; i < CLASSES; ++i) least[i] = infinity();
+    for (int i = 0; i < CLASSES; ++i) least[i] = WARP_INFINITY;
     for (int tile = 0; tile < n_agents; tile += TILE) {
         warp_sync();
-        enter(env, state, tile, places);
+        enter(params, state, tile, places);
         warp_sync();
         if (!searching) continue;
         bool last = tile + TILE >= n_agents;
@@ -272,14 +272,14 @@ __device__ inline void search(const Env& env, const State& state, int agent, boo
         for (int i = 0; i < blocks; ++i) lower<fours>(least, from, places, i * fours);
         if (last) lower<rest>(least, from, places, blocks * fours);
     }
-    float slack = SLACK * (env.params.grid_length * env.params.grid_length);
+    float slack = SLACK * (params.grid_length * params.grid_length);
     // The lesser, since fewer agents than wanted leave it infinite, as who is out of the game.
     float limit = lesser(bound(least), 3.0e38f) + slack;
     int count = searching ? 0 : SLOTS + 1;
     for (int tile = 0; tile < n_agents; tile += TILE) {
         if (n_agents > TILE) {
             warp_sync();
-            enter(env, state, tile, places);
+            enter(params, state, tile, places);
             warp_sync();
         }
         bool last = tile + TILE >= n_agents;
@@ -296,4 +296,78 @@ __device__ inline void search(const Env& env, const State& state, int agent, boo
     if (!searching) return;
     bool chosen = count <= SLOTS && choose(state, agent, candidates, count, nearest);
     if (!chosen) search_all(state, agent, 0, nearest);
+}
+
+// Numbers in one agent's observation.
+static constexpr int WIDTH = 7 * n_shown + 1;
+
+// The observation of an agent.
+__device__ inline float* row_of(const Observation& out, int agent) {
+    bool tagger = agent < n_taggers;
+    return tagger ? out.obs[TAGGER] + agent * WIDTH : out.obs[RUNNER] + (agent - n_taggers) * WIDTH;
+}
+
+// What is seen of an agent as a difference; all of it is read before any of it is written.
+struct Seen {
+    float x, y, speed, acceleration, direction;
+};
+
+__device__ inline Seen seen_of(const State& state, int agent) {
+    return {state.loc_x[agent], state.loc_y[agent], state.speed[agent], state.acceleration[agent],
+            state.direction[agent]};
+}
+
+// What each of some agents sees of the PASS agents found for it, from rank `slot` on.
+__device__ inline void show_found(const Params& params, const State& state, int first, int slot,
+                                  const Index* found, const Observation& out) {
+    int count = n_agents - first < SEARCHERS ? n_agents - first : SEARCHERS;
+    for (int i = warp_first(); i < count * PASS; i += warp_stride()) {
+        int agent = first + i / PASS, rank = slot + i % PASS;
+        if (rank >= n_nearest) continue;
+        // An agent that found nobody has found itself.
+        int other = found[i];
+        bool found_one = other != agent;
+        Seen seen = seen_of(state, other), own = seen_of(state, agent);
+        float* to = row_of(out, agent) + rank;
+        to[0] = (seen.x - own.x) * params.location_scale;
+        to[n_shown] = (seen.y - own.y) * params.location_scale;
+        to[2 * n_shown] = (seen.speed - own.speed) * params.speed_scale;
+        to[3 * n_shown] = (seen.acceleration - own.acceleration) * params.speed_scale;
+        to[4 * n_shown] = (seen.direction - own.direction) * ANGLE_SCALE;
+        to[5 * n_shown] = found_one && other < n_taggers ? 1.0f : 0.0f;
+        to[6 * n_shown] = found_one ? 1.0f : 0.0f;
+    }
+}
+
+__device__ inline void observe_nearest(const Params& params, const State& state, float time,
+                                       Observation& out) {
+    WARP_SHARED(Four, x, TILE / 4);
+    WARP_SHARED(Four, y, TILE / 4);
+    WARP_SHARED(Four, square, TILE / 4);
+    WARP_SHARED(Index, candidates, SEARCHERS * SLOTS);
+    for (int first = 0; first < n_agents; first += SEARCHERS) {
+        int agent = first + warp_first();
+        bool mine = warp_first() < SEARCHERS && agent < n_agents;
+        bool searching = mine && state.was_in_the_game[agent] != 0;
+        Neighbour next = 0;
+        for (int slot = 0; slot < n_nearest; slot += PASS) {
+            Nearest nearest;
+            if (n_nearest == PASS) {
+                search(params, state, agent, searching, {x, y, square}, {candidates}, nearest);
+            } else if (searching) {
+                next = search_all(state, agent, next, nearest);
+            }
+            // What was found takes the place of the candidates.
+            warp_sync();
+#pragma unroll
+            for (int i = 0; i < PASS; ++i) {
+                int other = searching ? nearest.agent[i] : agent;
+                if (mine) candidates[warp_first() * PASS + i] = (Index)other;
+            }
+            warp_sync();
+            show_found(params, state, first, slot, candidates, out);
+            warp_sync();
+        }
+        if (mine) row_of(out, agent)[WIDTH - 1] = searching ? time : 0.0f;
+    }
 }

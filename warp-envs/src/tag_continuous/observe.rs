@@ -3,7 +3,7 @@
 use super::nearest::{Crowd, Nearest, Neighbour, PASS};
 use super::tile::LANES;
 use super::{FEATURES, RUNNER, TAGGER, TagContinuousParams, TagContinuousState};
-use warp_core::Observation;
+use warp_core::{Observation, team};
 
 /// 1 / 2 pi.
 const ANGLE_SCALE: f32 = 0.159_154_94;
@@ -14,11 +14,96 @@ pub(super) fn observe(
     state: &TagContinuousState<'_>,
     out: &mut Observation<'_>,
 ) {
+    let time = *state.timestep as f32 / params.episode_length as f32;
     if params.use_full_observation == 1 {
-        observe_all(params, state, out);
+        observe_rows(params, state, time, out);
     } else {
-        observe_nearest(params, state, out);
+        observe_nearest(params, state, time, out);
     }
+}
+
+/// What is seen of an agent.
+#[derive(Clone, Copy)]
+struct Look {
+    x: f32,
+    y: f32,
+    speed: f32,
+    acceleration: f32,
+    direction: f32,
+    in_game: i32,
+}
+
+#[inline(always)]
+fn look(state: &TagContinuousState<'_>, agent: usize) -> Look {
+    Look {
+        x: state.loc_x[agent],
+        y: state.loc_y[agent],
+        speed: state.speed[agent],
+        acceleration: state.acceleration[agent],
+        direction: state.direction[agent],
+        in_game: state.was_in_the_game[agent],
+    }
+}
+
+/// Everyone sees everyone. Neighbouring threads write neighbouring places of the same row.
+#[expect(dead_code, reason = "the CPU runs its twin")]
+fn observe_all(
+    params: &TagContinuousParams,
+    state: &TagContinuousState<'_>,
+    time: f32,
+    out: &mut Observation<'_>,
+) {
+    let (n, n_taggers) = (state.loc_x.len(), params.n_taggers as usize);
+    let width = FEATURES * (n - 1) + 1;
+    for slot in team::each(n - 1) {
+        // By whether the agent's own number leaves the slot to itself or to the next.
+        let (low, high) = (look(state, slot), look(state, slot + 1));
+        for agent in 0..n_taggers {
+            let own = look(state, agent);
+            let seen = if slot < agent { low } else { high };
+            let other = if slot < agent { slot } else { slot + 1 };
+            let to = &mut out.obs[TAGGER][agent * width + slot..];
+            show(params, own, seen, to, n - 1, other < n_taggers);
+        }
+        for agent in n_taggers..n {
+            let own = look(state, agent);
+            let seen = if slot < agent { low } else { high };
+            let other = if slot < agent { slot } else { slot + 1 };
+            let to = &mut out.obs[RUNNER][(agent - n_taggers) * width + slot..];
+            show(params, own, seen, to, n - 1, other < n_taggers);
+        }
+    }
+    for agent in team::each(n_taggers) {
+        let in_game = state.was_in_the_game[agent] != 0;
+        out.obs[TAGGER][(agent + 1) * width - 1] = if in_game { time } else { 0.0 };
+    }
+    for runner in team::each(n - n_taggers) {
+        let in_game = state.was_in_the_game[n_taggers + runner] != 0;
+        out.obs[RUNNER][(runner + 1) * width - 1] = if in_game { time } else { 0.0 };
+    }
+}
+
+/// Writes what `own` sees of another into the first of the blocks, which lie `apart`.
+#[inline(always)]
+fn show(
+    params: &TagContinuousParams,
+    own: Look,
+    seen: Look,
+    to: &mut [f32],
+    apart: usize,
+    is_tagger: bool,
+) {
+    let plays = own.in_game != 0;
+    let place = if plays { params.location_scale } else { 0.0 };
+    let motion = if plays { params.speed_scale } else { 0.0 };
+    let angle = if plays { ANGLE_SCALE } else { 0.0 };
+    to[0] = (seen.x - own.x) * place;
+    to[apart] = (seen.y - own.y) * place;
+    to[2 * apart] = (seen.speed - own.speed) * motion;
+    to[3 * apart] = (seen.acceleration - own.acceleration) * motion;
+    to[4 * apart] = (seen.direction - own.direction) * angle;
+    to[5 * apart] = if is_tagger { 1.0 } else { 0.0 };
+    to[6 * apart] = seen.in_game as f32;
 }
 
 /// The blocks that are differences, with their factors.
@@ -36,22 +121,17 @@ fn relative<'a>(
     ]
 }
 
-/// Time / `episode_length`.
+/// Twin of [`observe_all`] for the CPU.
 #[inline(always)]
-fn time(params: &TagContinuousParams, state: &TagContinuousState<'_>) -> f32 {
-    *state.timestep as f32 / params.episode_length as f32
-}
-
-#[inline(always)]
-fn observe_all(
+fn observe_rows(
     params: &TagContinuousParams,
     state: &TagContinuousState<'_>,
+    time: f32,
     out: &mut Observation<'_>,
 ) {
     let (n, n_taggers) = (state.loc_x.len(), params.n_taggers as usize);
     let others = n - 1;
     let width = FEATURES * others + 1;
-    let time = time(params, state);
     let relative = relative(params, state);
     for (group, first) in [(TAGGER, 0), (RUNNER, n_taggers)] {
         let rows = out.obs[group].chunks_exact_mut(width);
@@ -88,16 +168,19 @@ fn as_numbers(to: &mut [f32], from: &[i32]) {
     }
 }
 
+/// Everyone sees the nearest.
+///
+/// Twin in CUDA: nearest.cu
 #[inline(always)]
 fn observe_nearest(
     params: &TagContinuousParams,
     state: &TagContinuousState<'_>,
+    time: f32,
     out: &mut Observation<'_>,
 ) {
     let (n, n_taggers) = (state.loc_x.len(), params.n_taggers as usize);
     let shown = params.num_other_agents_observed as usize;
     let width = FEATURES * shown + 1;
-    let time = time(params, state);
     let crowd = Crowd { x: state.loc_x, y: state.loc_y, in_game: state.was_in_the_game };
     let mut nearest = Nearest::new();
     let [taggers, runners, ..] = &mut out.obs;
@@ -112,7 +195,7 @@ fn observe_nearest(
             last = found[wanted - 1];
             for l in 0..LANES.min(n - first) {
                 let row = row_of(taggers, runners, first + l, (n_taggers, width));
-                show(params, state, (first + l, l), (row, slot), found);
+                show_found(params, state, (first + l, l), (row, slot), found);
             }
         }
         for agent in first..n.min(first + LANES) {
@@ -140,7 +223,7 @@ fn row_of<'a>(
 
 /// Writes what `agent`, searcher `l`, sees of `found` into its row from `slot` on.
 #[inline(always)]
-fn show(
+fn show_found(
     params: &TagContinuousParams,
     state: &TagContinuousState<'_>,
     (agent, l): (usize, usize),

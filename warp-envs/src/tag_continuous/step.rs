@@ -1,37 +1,37 @@
-//! Tag on a plane: start and step. Agents are moved in tiles of [`LANES`] on the stack, which alias
-//! nothing and therefore vectorise; tags, which are rare, are dealt with one by one.
+//! Tag on a plane: start and step, from which `step.cu` is made. What most time goes to has a twin for
+//! the CPU in `tiles.rs`.
 
-use super::tile::{LANES, load, store};
+use super::tiles::{tag_in_tiles, travel_in_tiles};
 use super::{RUNNER, TAGGER, TagContinuous, TagContinuousParams, TagContinuousState};
 use std::f32::consts::{FRAC_PI_2, PI, TAU};
-use warp_core::{Actions, Draw, StepOut, math};
-
-/// Headings at the start, rad.
-const DIRECTIONS: [f32; 4] = [0.0, FRAC_PI_2, PI, PI + FRAC_PI_2];
+use warp_core::{Actions, Draw, StepOut, math, team};
 
 /// Every agent draws from its own stream: x, y, heading.
 #[inline(always)]
 pub(super) fn reset(env: &TagContinuous, state: &mut TagContinuousState<'_>, draw: &mut Draw) {
     let (params, tables) = (&env.params, &env.tables);
-    let n = state.loc_x.len();
-    for agent in 0..n {
-        let mut draw = draw.agent(agent as u32);
-        let x = params.grid_length * draw.uniform();
-        let y = params.grid_length * draw.uniform();
-        let direction = DIRECTIONS[draw.below(4) as usize & 3];
+    for agent in team::each(state.loc_x.len()) {
+        let mut own = draw.agent(agent as u32);
+        let x = params.grid_length * own.uniform();
+        let y = params.grid_length * own.uniform();
+        let quarter = own.below(4);
+        let direction = if quarter & 1 != 0 { FRAC_PI_2 } else { 0.0 };
+        let direction = if quarter & 2 != 0 { PI + direction } else { direction };
         let fixed = params.fixed_location == 1;
         state.loc_x[agent] = if fixed { tables.start_x[agent] } else { x };
         state.loc_y[agent] = if fixed { tables.start_y[agent] } else { y };
         let fixed = params.fixed_direction == 1;
         state.direction[agent] = if fixed { tables.start_direction[agent] } else { direction };
+        state.speed[agent] = 0.0;
+        state.acceleration[agent] = 0.0;
+        state.still_in_the_game[agent] = 1;
+        state.was_in_the_game[agent] = 1;
+        state.edge_hit_reward_penalty[agent] = 0.0;
     }
-    state.speed.fill(0.0);
-    state.acceleration.fill(0.0);
-    state.still_in_the_game.fill(1);
-    state.was_in_the_game.fill(1);
-    state.edge_hit_reward_penalty.fill(0.0);
-    *state.num_runners = params.n_runners;
-    *state.timestep = 0;
+    team::once(|| {
+        *state.num_runners = params.n_runners;
+        *state.timestep = 0;
+    });
 }
 
 #[inline(always)]
@@ -42,79 +42,64 @@ pub(super) fn step(
     out: &mut StepOut<'_>,
 ) {
     let params = &env.params;
-    let (n, n_taggers) = (state.loc_x.len(), params.n_taggers as usize);
-    *state.timestep += 1;
-    steer(env, state, actions.discrete[TAGGER], 0);
-    steer(env, state, actions.discrete[RUNNER], n_taggers);
-    for first in (0..n).step_by(LANES) {
-        travel(env, state, first);
+    let n_taggers = out.reward[TAGGER].len();
+    // Runners that each tagger has tagged in this step.
+    let mut tags_of = team::scratch::<i32>(n_taggers);
+    for tagger in team::each(n_taggers) {
+        tags_of[tagger] = 0;
     }
-    state.was_in_the_game.copy_from_slice(state.still_in_the_game);
-
-    let mut first = n_taggers;
-    while first < n {
-        let (tagged, nearest) = nearest_tagger(params, state, first);
-        if tagged.iter().any(|tagged| *tagged) {
-            tag(params, state, (first, tagged, nearest), out);
-        }
-        first += LANES;
+    travel_in_tiles(env, state, actions);
+    let timestep = *state.timestep + 1;
+    let last = timestep >= params.episode_length;
+    let end = if last { params.end_of_game_reward_for_runner } else { 0.0 };
+    let tags = tag_in_tiles(env, state, &mut tags_of, end, out);
+    for tagger in team::each(n_taggers) {
+        let tagged = tags_of[tagger] as f32 * params.tag_reward_for_tagger;
+        out.reward[TAGGER][tagger] = reward(env, state, tagger, tagged, 0.0);
     }
-    reward(env, state, out);
-    out.terminated = (*state.timestep >= params.episode_length) | (*state.num_runners == 0);
+    team::once(|| {
+        let exits = params.runner_exits_game_after_tagged == 1;
+        *state.num_runners -= if exits { tags } else { 0 };
+        *state.timestep = timestep;
+        out.statistics[0] += tags as f32;
+        out.terminated = last | (*state.num_runners == 0);
+    });
 }
 
-/// Adds what the actions of one group mean to acceleration and direction. Out of the game the
-/// acceleration changes as well, for a moment: a speed of 0 makes it 0.
-#[inline(always)]
-fn steer(
-    env: &TagContinuous,
-    state: &mut TagContinuousState<'_>,
-    actions: &[i32],
-    first_agent: usize,
-) {
-    let (pushes, turns) = (&env.tables.acceleration_actions, &env.tables.turn_actions);
-    let acceleration = state.acceleration[first_agent..].iter_mut();
-    let motion = acceleration.zip(&mut state.direction[first_agent..]);
-    for (action, (acceleration, direction)) in actions.chunks_exact(2).zip(motion) {
-        *acceleration += pushes[action[0] as usize];
-        *direction += turns[action[1] as usize];
-    }
+/// An agent's motion, and what the edges gave.
+#[derive(Clone, Copy)]
+pub(super) struct Motion {
+    pub(super) x: f32,
+    pub(super) y: f32,
+    pub(super) speed: f32,
+    pub(super) direction: f32,
+    pub(super) acceleration: f32,
+    pub(super) edge: f32,
 }
 
-/// Moves the agents of one tile.
+/// Moves an agent that its action has steered. Out of the game its speed is 0, which makes its
+/// acceleration 0 as well.
 #[inline(always)]
-fn travel(env: &TagContinuous, state: &mut TagContinuousState<'_>, first: usize) {
-    let params = &env.params;
-    let in_game = load(state.still_in_the_game, first);
-    let skill = load(&env.tables.skill_levels, first);
-    let mut acceleration = load(state.acceleration, first);
-    let mut direction = load(state.direction, first);
-    let mut speed = load(state.speed, first);
-    let mut x = load(state.loc_x, first);
-    let mut y = load(state.loc_y, first);
-    let mut edge = [0.0; LANES];
-    for l in 0..LANES {
-        let in_game = in_game[l] as f32;
-        let limit = params.max_speed * skill[l];
-        direction[l] = math::modulo(direction[l], TAU) * in_game;
-        let faster = speed[l] + acceleration[l];
-        let faster = if faster > 0.0 { faster } else { 0.0 };
-        speed[l] = (if faster < limit { faster } else { limit }) * in_game;
-        let cruising = (speed[l] > 0.0) & (speed[l] < limit);
-        acceleration[l] = if cruising { acceleration[l] } else { 0.0 };
-        let (sin, cos) = math::sin_cos(direction[l]);
-        let (to_x, to_y) = (x[l] + speed[l] * cos, y[l] + speed[l] * sin);
-        x[l] = within(to_x, params.grid_length);
-        y[l] = within(to_y, params.grid_length);
-        let crossed = (x[l] != to_x) | (y[l] != to_y);
-        edge[l] = if crossed { params.edge_hit_penalty } else { 0.0 };
-    }
-    store(state.acceleration, first, &acceleration);
-    store(state.direction, first, &direction);
-    store(state.speed, first, &speed);
-    store(state.loc_x, first, &x);
-    store(state.loc_y, first, &y);
-    store(state.edge_hit_reward_penalty, first, &edge);
+pub(super) fn moved(
+    params: &TagContinuousParams,
+    from: Motion,
+    skill: f32,
+    in_game: i32,
+) -> Motion {
+    let in_game = in_game as f32;
+    let limit = params.max_speed * skill;
+    let direction = math::modulo(from.direction, TAU) * in_game;
+    let faster = from.speed + from.acceleration;
+    let faster = if faster > 0.0 { faster } else { 0.0 };
+    let speed = (if faster < limit { faster } else { limit }) * in_game;
+    let cruising = (speed > 0.0) & (speed < limit);
+    let acceleration = if cruising { from.acceleration } else { 0.0 };
+    let (sin, cos) = math::sin_cos(direction);
+    let (to_x, to_y) = (from.x + speed * cos, from.y + speed * sin);
+    let (x, y) = (within(to_x, params.grid_length), within(to_y, params.grid_length));
+    let crossed = (x != to_x) | (y != to_y);
+    let edge = if crossed { params.edge_hit_penalty } else { 0.0 };
+    Motion { x, y, speed, direction, acceleration, edge }
 }
 
 /// `place` inside `[0, high]`.
@@ -124,81 +109,99 @@ fn within(place: f32, high: f32) -> f32 {
     if place > high { high } else { place }
 }
 
-/// For the runners of one tile: who is tagged, and which tagger is nearest.
-#[inline(always)]
-fn nearest_tagger(
-    params: &TagContinuousParams,
-    state: &TagContinuousState<'_>,
-    first: usize,
-) -> ([bool; LANES], [u32; LANES]) {
-    let n_taggers = params.n_taggers as usize;
-    // Lanes beyond the last runner are out of the game.
-    let in_game = load(state.still_in_the_game, first);
-    let (x, y) = (load(state.loc_x, first), load(state.loc_y, first));
-    let mut shortest = [f32::INFINITY; LANES];
-    let mut nearest = [0; LANES];
-    let taggers = state.loc_x[..n_taggers].iter().zip(&state.loc_y[..n_taggers]);
-    for (tagger, (tagger_x, tagger_y)) in (0..).zip(taggers) {
-        for l in 0..LANES {
-            let (dx, dy) = (x[l] - tagger_x, y[l] - tagger_y);
-            let distance = dx * dx + dy * dy;
-            let nearer = distance < shortest[l];
-            shortest[l] = if nearer { distance } else { shortest[l] };
-            nearest[l] = if nearer { tagger } else { nearest[l] };
-        }
-    }
-    let mut tagged = [false; LANES];
-    for l in 0..LANES {
-        let near = math::sqrt(shortest[l]) < params.distance_margin_for_reward;
-        tagged[l] = near & (in_game[l] != 0);
-    }
-    (tagged, nearest)
-}
-
-/// Counts the tags of one tile in the rewards of both sides, where [`reward`] turns counts, which
-/// add up to the same in any order, into rewards.
-#[inline(always)]
-fn tag(
-    params: &TagContinuousParams,
+/// Steers and moves everyone.
+#[expect(dead_code, reason = "the CPU runs its twin")]
+pub(super) fn travel(
+    env: &TagContinuous,
     state: &mut TagContinuousState<'_>,
-    (first, tagged, nearest): (usize, [bool; LANES], [u32; LANES]),
-    out: &mut StepOut<'_>,
+    actions: &Actions<'_>,
 ) {
-    let n_taggers = params.n_taggers as usize;
-    for l in (0..LANES).filter(|l| tagged[*l]) {
-        let runner = first + l - n_taggers;
-        out.reward[TAGGER][nearest[l] as usize] += 1.0;
-        out.reward[RUNNER][runner] += 1.0;
-        out.statistics[0] += 1.0;
-        if params.runner_exits_game_after_tagged == 1 {
-            state.still_in_the_game[first + l] = 0;
-            *state.num_runners -= 1;
-            out.alive[RUNNER][runner] = 0;
-        }
+    let n_taggers = env.params.n_taggers as usize;
+    for agent in team::each(state.loc_x.len()) {
+        let (push, turn) = if agent < n_taggers {
+            let own = actions.discrete[TAGGER];
+            (own[2 * agent], own[2 * agent + 1])
+        } else {
+            let (own, runner) = (actions.discrete[RUNNER], agent - n_taggers);
+            (own[2 * runner], own[2 * runner + 1])
+        };
+        let from = Motion {
+            x: state.loc_x[agent],
+            y: state.loc_y[agent],
+            speed: state.speed[agent],
+            direction: state.direction[agent] + env.tables.turn_actions[turn as usize],
+            acceleration: state.acceleration[agent]
+                + env.tables.acceleration_actions[push as usize],
+            edge: 0.0,
+        };
+        let in_game = state.still_in_the_game[agent];
+        let to = moved(&env.params, from, env.tables.skill_levels[agent], in_game);
+        state.loc_x[agent] = to.x;
+        state.loc_y[agent] = to.y;
+        state.speed[agent] = to.speed;
+        state.direction[agent] = to.direction;
+        state.acceleration[agent] = to.acceleration;
+        state.edge_hit_reward_penalty[agent] = to.edge;
+        state.was_in_the_game[agent] = in_game;
     }
 }
 
-/// Rewards of everyone, from the numbers of tags that [`tag`] left in their places.
-#[inline(always)]
-fn reward(env: &TagContinuous, state: &TagContinuousState<'_>, out: &mut StepOut<'_>) {
+/// Lets taggers tag, counts for each how often it did, gives runners their rewards and returns the
+/// number of all tags.
+#[expect(dead_code, reason = "the CPU runs its twin")]
+pub(super) fn tag(
+    env: &TagContinuous,
+    state: &mut TagContinuousState<'_>,
+    tags_of: &mut [i32],
+    end: f32,
+    out: &mut StepOut<'_>,
+) -> i32 {
     let params = &env.params;
-    let last = *state.timestep >= params.episode_length;
-    let end = if last { params.end_of_game_reward_for_runner } else { 0.0 };
-    for (group, first, per_tag, end) in [
-        (TAGGER, 0, params.tag_reward_for_tagger, 0.0),
-        (RUNNER, params.n_taggers as usize, params.tag_penalty_for_runner, end),
-    ] {
-        let rewards = out.reward[group].iter_mut();
-        let per_step = env.tables.step_rewards[first..].iter();
-        let edges = state.edge_hit_reward_penalty[first..].iter();
-        let was = state.was_in_the_game[first..].iter();
-        let still = state.still_in_the_game[first..].iter();
-        for ((((reward, per_step), edge), was), still) in
-            rewards.zip(per_step).zip(edges).zip(was).zip(still)
-        {
-            let played = if *was != 0 { edge + per_step } else { 0.0 };
-            let stayed = if *still != 0 { end } else { 0.0 };
-            *reward = played + *reward * per_tag + stayed;
+    team::sum(out.reward[RUNNER].len(), |runner| {
+        let agent = tags_of.len() + runner;
+        let by = tagged_by(params, state, agent);
+        if by >= 0 {
+            team::add(tags_of, by as usize, 1);
+            if params.runner_exits_game_after_tagged == 1 {
+                state.still_in_the_game[agent] = 0;
+                out.alive[RUNNER][runner] = 0;
+            }
         }
+        let tagged = if by >= 0 { 1.0 } else { 0.0 };
+        let tagged = tagged * params.tag_penalty_for_runner;
+        out.reward[RUNNER][runner] = reward(env, state, agent, tagged, end);
+        i32::from(by >= 0)
+    })
+}
+
+/// The tagger by whom a runner is tagged, or -1.
+#[inline(always)]
+fn tagged_by(params: &TagContinuousParams, state: &TagContinuousState<'_>, runner: usize) -> i32 {
+    let (x, y) = (state.loc_x[runner], state.loc_y[runner]);
+    let mut shortest = f32::INFINITY;
+    let mut nearest = 0;
+    for tagger in 0..params.n_taggers as usize {
+        let (dx, dy) = (x - state.loc_x[tagger], y - state.loc_y[tagger]);
+        let distance = dx * dx + dy * dy;
+        let nearer = distance < shortest;
+        shortest = if nearer { distance } else { shortest };
+        nearest = if nearer { tagger as i32 } else { nearest };
     }
+    let near = math::sqrt(shortest) < params.distance_margin_for_reward;
+    if near & (state.still_in_the_game[runner] != 0) { nearest } else { -1 }
+}
+
+/// The reward of one agent: for the step, for its tags, and for who is left at the end.
+#[inline(always)]
+pub(super) fn reward(
+    env: &TagContinuous,
+    state: &TagContinuousState<'_>,
+    agent: usize,
+    tagged: f32,
+    end: f32,
+) -> f32 {
+    let step = state.edge_hit_reward_penalty[agent] + env.tables.step_rewards[agent];
+    let played = if state.was_in_the_game[agent] != 0 { step } else { 0.0 };
+    let stayed = if state.still_in_the_game[agent] != 0 { end } else { 0.0 };
+    played + tagged + stayed
 }

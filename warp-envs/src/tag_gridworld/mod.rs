@@ -130,7 +130,12 @@ warp_core::state! {
 #[derive(Debug, Clone)]
 pub struct TagGridworld {
     params: TagGridworldParams,
-    /// Start of every agent, i32 `[n_agents]`; zeros if starts are drawn.
+    tables: Tables,
+}
+
+/// Start of every agent, i32 `[n_agents]`; zeros if starts are drawn.
+#[derive(Debug, Clone)]
+struct Tables {
     start_x: Vec<i32>,
     start_y: Vec<i32>,
 }
@@ -207,7 +212,7 @@ impl Env for TagGridworld {
         };
         let drawn = || vec![0; config.num_taggers as usize + 1];
         let (start_x, start_y) = (start_x.unwrap_or_else(drawn), start_y.unwrap_or_else(drawn));
-        Ok(Self { params, start_x, start_y })
+        Ok(Self { params, tables: Tables { start_x, start_y } })
     }
 
     fn spec(&self) -> EnvSpec {
@@ -238,7 +243,8 @@ impl Env for TagGridworld {
     fn tables(&self) -> Vec<Table<'_>> {
         let table =
             |name, data| Table { name, shape: vec![self.n_agents()], data: TableData::I32(data) };
-        vec![table("start_x", &self.start_x), table("start_y", &self.start_y)]
+        let Tables { start_x, start_y } = &self.tables;
+        vec![table("start_x", start_x), table("start_y", start_y)]
     }
 
     fn dims(&self) -> Vec<(&'static str, usize)> {

@@ -1,168 +1,177 @@
-// Tag on a grid: the twin of step.rs, with the agents strided over the team. The last agent is the
-// runner.
+// Made from tag_gridworld/step.rs by warp translate; change that file.
+// Tag on a grid: the body, from which `step.cu` is made.
 
-static constexpr int N_TAGGERS = n_agents - 1;
-static constexpr int TAGGER = 0;
-static constexpr int RUNNER = 1;
+static constexpr unsigned int TAGGER = 0u; // Number of the group of taggers.
+static constexpr unsigned int RUNNER = 1u; // Number of the runner's group.
+static constexpr unsigned int PARTIAL = 6u; // Numbers of an agent's row in a partial observation.
+static constexpr unsigned int NUMBER_BITS = 20u; // Bits for an agent's number below a distance.
 
+// Where an action leads to, and whether a wall was in the way.
+struct Place {
+    int x;
+    int y;
+    bool hit;
+};
+
+// The runner's cell is drawn from all, a tagger's from all others, each agent from its own stream:
+// the same distribution as drawing everyone again until no tagger stands on the runner's cell.
 __device__ inline void reset(const Env& env, State& state, WarpDraw& draw) {
-    if (warp_first() == 0) *state.timestep = 0;
-    bool fixed = env.params.fixed_start == 1;
-    unsigned int side = (unsigned int)env.params.grid_length + 1u;
-    unsigned int runner = 0u;
-    if (!fixed) {
-        WarpDraw of_runner = warp_draw_agent(&draw, N_TAGGERS);
-        runner = warp_draw_below(&of_runner, side * side);
+    constexpr unsigned int n = n_agents;
+    if (warp_first() == 0) {
+        *state.timestep = 0;
     }
-    for (int agent = warp_first(); agent < n_agents; agent += warp_stride()) {
-        if (fixed) {
+    if (env.params.fixed_start == 1) {
+        for (unsigned int agent = warp_first(); agent < n; agent += warp_stride()) {
             state.loc_x[agent] = env.start_x[agent];
             state.loc_y[agent] = env.start_y[agent];
-            continue;
         }
-        WarpDraw own = warp_draw_agent(&draw, (unsigned int)agent);
-        unsigned int other = warp_draw_below(&own, side * side - 1u);
-        unsigned int cell = agent == N_TAGGERS ? runner : other + (other >= runner ? 1u : 0u);
+        return;
+    }
+    unsigned int side = (unsigned int)env.params.grid_length + 1u;
+    WarpDraw own = warp_draw_agent(&draw, n - 1u);
+    unsigned int runner = warp_draw_below(&own, side * side);
+    for (unsigned int agent = warp_first(); agent < n; agent += warp_stride()) {
+        WarpDraw own_2 = warp_draw_agent(&draw, agent);
+        unsigned int other = warp_draw_below(&own_2, side * side - 1u);
+        unsigned int tagger = other + (unsigned int)(other >= runner);
+        unsigned int cell = agent == n - 1u ? runner : tagger;
         state.loc_x[agent] = (int)(cell % side);
         state.loc_y[agent] = (int)(cell / side);
     }
 }
 
-struct Place {
-    int x, y;
-    bool hit;
-};
-
-// Where an action leads to, and whether a wall was in the way.
-__device__ inline Place walked(const Env& env, const State& state, int agent, int action) {
-    int high = env.params.grid_length;
-    int to_x = state.loc_x[agent] + (action == 1) - (action == 2);
-    int to_y = state.loc_y[agent] + (action == 3) - (action == 4);
-    int x = to_x < 0 ? 0 : to_x > high ? high : to_x;
-    int y = to_y < 0 ? 0 : to_y > high ? high : to_y;
-    return {x, y, x != to_x || y != to_y};
+__device__ inline Place walked(const Params& params, int x, int y, int action) {
+    int high = params.grid_length;
+    int to_x = x + (int)(action == 1) - (int)(action == 2);
+    int to_y = y + (int)(action == 3) - (int)(action == 4);
+    int x_2 = warp_min(warp_max(to_x, 0), high);
+    int y_2 = warp_min(warp_max(to_y, 0), high);
+    return Place{x_2, y_2, (bool)((x_2 != to_x) | (y_2 != to_y))};
 }
 
 // Taggers walk twice, at first only to see whether one catches the runner: then nobody waits for
 // what another has written, and rewards are written once.
 __device__ inline void step(const Env& env, State& state, const Actions& actions, WarpDraw&,
                             StepOut& out) {
-    Place runner = walked(env, state, N_TAGGERS, actions.discrete[RUNNER][0]);
-    bool near = false;
-    for (int agent = warp_first(); agent < N_TAGGERS; agent += warp_stride()) {
-        Place place = walked(env, state, agent, actions.discrete[TAGGER][agent]);
-        near |= place.x == runner.x && place.y == runner.y;
+    const Params& params = env.params;
+    // The last agent is the runner.
+    constexpr unsigned int last = n_agents - 1u;
+    Place runner = walked(params, state.loc_x[last], state.loc_y[last],
+                          actions.discrete[RUNNER][0]);
+    WarpSlice<int> x = warp_part(warp_slice(state.loc_x, n_agents), 0u, last);
+    WarpSlice<int> y = warp_part(warp_slice(state.loc_y, n_agents), 0u, last);
+    WarpSlice<const int> moves =
+        warp_part(warp_slice(actions.discrete[TAGGER], WARP_LEN_discrete_0), 0u, last);
+    WarpSlice<float> rewards = warp_part(warp_slice(out.reward[TAGGER], WARP_LEN_reward_0), 0u,
+                                         last);
+    bool found = false;
+    for (unsigned int agent = warp_first(); agent < last; agent += warp_stride()) {
+        Place place = walked(params, x[agent], y[agent], moves[agent]);
+        found |= (place.x == runner.x) & (place.y == runner.y);
     }
-    bool caught = warp_team_any(near);
-    float cost = env.params.step_cost_for_tagger;
-    float wall = -env.params.wall_hit_penalty;
-    float team = caught ? env.params.tag_reward_for_tagger : -cost;
-    for (int agent = warp_first(); agent < N_TAGGERS; agent += warp_stride()) {
-        Place place = walked(env, state, agent, actions.discrete[TAGGER][agent]);
-        state.loc_x[agent] = place.x;
-        state.loc_y[agent] = place.y;
-        out.reward[TAGGER][agent] = (place.hit ? wall : 0.0f) + team;
+    bool caught = warp_team_any(found);
+    float cost = params.step_cost_for_tagger;
+    float wall = -params.wall_hit_penalty;
+    float reward = caught ? params.tag_reward_for_tagger : -cost;
+    for (unsigned int agent = warp_first(); agent < last; agent += warp_stride()) {
+        Place place = walked(params, x[agent], y[agent], moves[agent]);
+        x[agent] = place.x;
+        y[agent] = place.y;
+        rewards[agent] = (place.hit ? wall : 0.0f) + reward;
     }
+    warp_sync();
     if (warp_first() == 0) {
-        state.loc_x[N_TAGGERS] = runner.x;
-        state.loc_y[N_TAGGERS] = runner.y;
-        float own = caught ? -env.params.tag_penalty_for_runner : cost;
-        out.reward[RUNNER][0] = (runner.hit ? wall : 0.0f) + own;
-        int timestep = *state.timestep + 1;
-        *state.timestep = timestep;
-        out.terminated = caught || timestep >= env.params.episode_length;
+        state.loc_x[last] = runner.x;
+        state.loc_y[last] = runner.y;
+        float reward_2 = caught ? -params.tag_penalty_for_runner : cost;
+        out.reward[RUNNER][0] = (runner.hit ? wall : 0.0f) + reward_2;
+        *state.timestep += 1;
+        out.terminated = caught | (*state.timestep >= params.episode_length);
         out.statistics[0] = caught ? 1.0f : 0.0f;
     }
 }
 
-// The row that all agents share is made once, with one division per place; then neighbouring
-// threads write neighbouring elements, four at a time where rows allow it. Rows differ in the one-hot
-// of the own number; behind the shared row stands its beginning again, where the next agent's goes on.
-__device__ inline void observe_all(const Env& env, const State& state, float time,
-                                   Observation& out) {
-    constexpr int width = 4 * n_agents + 1;
-    constexpr int n_seen = N_TAGGERS * width;
-    WARP_SHARED(float, row, width + 3);
-    float high = (float)env.params.grid_length;
-    for (int column = warp_first(); column < width; column += warp_stride()) {
-        float seen = 0.0f;
-        if (column < 2 * n_agents) {
-            int place = column < n_agents ? state.loc_x[column] : state.loc_y[column - n_agents];
-            seen = (float)place / high;
-        }
-        seen = column == 3 * n_agents - 1 ? 1.0f : seen;
-        seen = column == width - 1 ? time : seen;
-        row[column] = seen;
-        if (column < 3) row[width + column] = seen;
-        out.obs[RUNNER][column] = column == width - 2 ? 1.0f : seen;
-    }
+// The row of nobody for `agents`, with the one-hot of the first at `own`.
+__device__ inline void spread(WarpSlice<const float> row, unsigned int own, unsigned int agents,
+                              WarpSlice<float> out) {
     warp_sync();
-    constexpr int together = n_seen % 4 == 0 ? 4 : 1;
-    for (int i = together * warp_first(); i < n_seen; i += together * warp_stride()) {
-        int agent = i / width, column = i - agent * width, own = 3 * n_agents + agent - column;
-        if (together == 4) {
-            float4 four = {own == 0 ? 1.0f : row[column], own == 1 ? 1.0f : row[column + 1],
-                           own == 2 ? 1.0f : row[column + 2], own == 3 ? 1.0f : row[column + 3]};
-            *(float4*)(out.obs[TAGGER] + i) = four;
-        } else {
-            out.obs[TAGGER][i] = own == 0 ? 1.0f : row[column];
-        }
-    }
+    auto element = [&](unsigned int agent, unsigned int column) -> float {
+        float seen = row[column];
+        return column == (own + agent) ? 1.0f : seen;
+    };
+    warp_team_fill(out.at, agents, row.len, element);
 }
 
-// The number of the tagger nearest to the runner, of several the lowest; for the first thread only.
-__device__ inline int nearest_tagger(const State& state) {
-    // Distance and below it the number: the least is the nearest.
-    WARP_SHARED(long long, nearest_of, WARP_TEAM);
-    long long nearest = 0x7fffffffffffffffll;
-    for (int agent = warp_first(); agent < N_TAGGERS; agent += warp_stride()) {
-        long long dx = state.loc_x[agent] - state.loc_x[N_TAGGERS];
-        long long dy = state.loc_y[agent] - state.loc_y[N_TAGGERS];
-        long long key = ((dx * dx + dy * dy) << 20) | agent;
-        nearest = key < nearest ? key : nearest;
-    }
-    nearest_of[warp_first()] = nearest;
-    for (int left = WARP_TEAM; left > 1;) {
-        int half = (left + 1) / 2;
-        warp_sync();
-        if (warp_first() + half < left) {
-            long long other = nearest_of[warp_first() + half];
-            nearest = other < nearest ? other : nearest;
-            nearest_of[warp_first()] = nearest;
-        }
-        left = half;
-    }
-    return (int)(nearest & 0xfffff);
-}
-
-__device__ inline void observe_one(const Env& env, const State& state, float time,
+// Everyone sees the same but for the one-hot of the own number: that row is made once, as that of
+// nobody, with one division per place.
+__device__ inline void observe_all(const Params& params, const State& state, float time,
                                    Observation& out) {
-    float high = (float)env.params.grid_length;
-    float runner_x = (float)state.loc_x[N_TAGGERS] / high;
-    float runner_y = (float)state.loc_y[N_TAGGERS] / high;
-    for (int i = warp_first(); i < 6 * N_TAGGERS; i += warp_stride()) {
-        int agent = i / 6, column = i % 6;
-        int own = column == 0 ? state.loc_x[agent] : state.loc_y[agent];
-        float seen = column == 2 ? runner_x : column == 3 ? runner_y : column == 4 ? 0.0f : time;
-        out.obs[TAGGER][i] = column < 2 ? (float)own / high : seen;
+    constexpr unsigned int n = n_agents;
+    constexpr unsigned int width = 4u * n + 1u;
+    WARP_SHARED(float, row, width);
+    float high = (float)params.grid_length;
+    for (unsigned int agent = warp_first(); agent < n; agent += warp_stride()) {
+        row[agent] = (float)state.loc_x[agent] / high;
+        row[n + agent] = (float)state.loc_y[agent] / high;
+        row[2u * n + agent] = agent == n - 1u ? 1.0f : 0.0f;
+        row[3u * n + agent] = 0.0f;
+        if (agent == 0u) {
+            row[4u * n] = time;
+        }
     }
-    int nearest = nearest_tagger(state);
-    if (warp_first() == 0) {
-        float* obs = out.obs[RUNNER];
-        obs[0] = runner_x;
-        obs[1] = runner_y;
-        obs[2] = (float)state.loc_x[nearest] / high;
-        obs[3] = (float)state.loc_y[nearest] / high;
-        obs[4] = 1.0f;
-        obs[5] = time;
+    WarpSlice<const float> row_2 = warp_part(warp_slice(row, width), 0u, width);
+    spread(row_2, 3u * n, n - 1u, warp_slice(out.obs[TAGGER], WARP_LEN_obs_0));
+    spread(row_2, 4u * n - 1u, 1u, warp_slice(out.obs[RUNNER], WARP_LEN_obs_1));
+}
+
+__device__ inline void observe_one(const Params& params, const State& state, float time,
+                                   Observation& out) {
+    constexpr unsigned int last = n_agents - 1u;
+    WarpSlice<const int> x = warp_part(warp_slice(state.loc_x, n_agents), 0u, last);
+    WarpSlice<const int> y = warp_part(warp_slice(state.loc_y, n_agents), 0u, last);
+    float high = (float)params.grid_length;
+    WarpTuple2<int, int> runner = {state.loc_x[last], state.loc_y[last]};
+    WarpTuple2<float, float> seen = {(float)runner._0 / high, (float)runner._1 / high};
+    auto element = [&](unsigned int agent, unsigned int column) -> float {
+        return column == 0u ? (float)x[agent] / high : column == 1u ? (float)y[agent] / high :
+            column == 2u ? seen._0 : column == 3u ? seen._1 : column == 4u ? 0.0f : time;
+    };
+    warp_team_fill(out.obs[TAGGER], last, PARTIAL, element);
+    // Distance and below it the number: the least is the nearest, of several the lowest.
+    long long least = 0x7fffffffffffffffll;
+    for (unsigned int agent = warp_first(); agent < last; agent += warp_stride()) {
+        long long dx = (long long)(x[agent] - runner._0);
+        long long dy = (long long)(y[agent] - runner._1);
+        least = warp_min(least,
+                         (long long)((unsigned long long)(dx * dx + dy * dy) << NUMBER_BITS) |
+                         (long long)agent);
     }
+    long long nearest = warp_team_least(least);
+    unsigned int nearest_2 = ((unsigned int)nearest & ((1u << NUMBER_BITS) - 1u));
+    auto element_2 = [&](unsigned int unused, unsigned int column) -> float {
+        if (column == 0u) {
+            return seen._0;
+        } else if (column == 1u) {
+            return seen._1;
+        } else if (column == 2u) {
+            return (float)x[nearest_2] / high;
+        } else if (column == 3u) {
+            return (float)y[nearest_2] / high;
+        } else if (column == 4u) {
+            return 1.0f;
+        } else {
+            return time;
+        }
+    };
+    warp_team_fill(out.obs[RUNNER], 1u, PARTIAL, element_2);
 }
 
 __device__ inline void observe(const Env& env, const State& state, Observation& out) {
-    float time = (float)*state.timestep / (float)env.params.episode_length;
-    if (env.params.use_full_observation == 1) {
-        observe_all(env, state, time, out);
+    const Params& params = env.params;
+    float time = (float)*state.timestep / (float)params.episode_length;
+    if (params.use_full_observation == 1) {
+        observe_all(params, state, time, out);
     } else {
-        observe_one(env, state, time, out);
+        observe_one(params, state, time, out);
     }
 }

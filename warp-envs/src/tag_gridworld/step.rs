@@ -1,31 +1,56 @@
-//! Tag on a grid: the body. Loops over agents are free of branches, so that they vectorise.
+//! Tag on a grid: the body, from which `step.cu` is made.
 
 use super::{RUNNER, TAGGER, TagGridworld, TagGridworldParams, TagGridworldState};
-use warp_core::{Actions, Draw, Observation, StepOut};
+use warp_core::{Actions, Draw, Observation, StepOut, team};
+
+/// Numbers of an agent's row in a partial observation.
+const PARTIAL: usize = 6;
+/// Bits for an agent's number below a distance.
+const NUMBER_BITS: u32 = 20;
 
 /// The runner's cell is drawn from all, a tagger's from all others, each agent from its own stream:
 /// the same distribution as drawing everyone again until no tagger stands on the runner's cell.
 #[inline(always)]
 pub(super) fn reset(env: &TagGridworld, state: &mut TagGridworldState<'_>, draw: &mut Draw) {
-    *state.timestep = 0;
+    let n = state.loc_x.len();
+    team::once(|| *state.timestep = 0);
     if env.params.fixed_start == 1 {
-        state.loc_x.copy_from_slice(&env.start_x);
-        state.loc_y.copy_from_slice(&env.start_y);
+        for agent in team::each(n) {
+            state.loc_x[agent] = env.tables.start_x[agent];
+            state.loc_y[agent] = env.tables.start_y[agent];
+        }
         return;
     }
     let side = env.params.grid_length as u32 + 1;
-    let n_taggers = env.params.n_taggers as u32;
-    let runner = draw.agent(n_taggers).below(side * side);
-    let places = state.loc_x.iter_mut().zip(state.loc_y.iter_mut());
-    for (agent, (x, y)) in (0..).zip(places) {
-        let other = draw.agent(agent).below(side * side - 1);
+    let runner = draw.agent(n as u32 - 1).below(side * side);
+    for agent in team::each(n) {
+        let other = draw.agent(agent as u32).below(side * side - 1);
         let tagger = other + u32::from(other >= runner);
-        let cell = if agent == n_taggers { runner } else { tagger };
-        *x = (cell % side) as i32;
-        *y = (cell / side) as i32;
+        let cell = if agent == n - 1 { runner } else { tagger };
+        state.loc_x[agent] = (cell % side) as i32;
+        state.loc_y[agent] = (cell / side) as i32;
     }
 }
 
+/// Where an action leads to, and whether a wall was in the way.
+#[derive(Clone, Copy)]
+struct Place {
+    x: i32,
+    y: i32,
+    hit: bool,
+}
+
+#[inline(always)]
+fn walked(params: &TagGridworldParams, x: i32, y: i32, action: i32) -> Place {
+    let high = params.grid_length;
+    let to_x = x + i32::from(action == 1) - i32::from(action == 2);
+    let to_y = y + i32::from(action == 3) - i32::from(action == 4);
+    let (x, y) = (to_x.max(0).min(high), to_y.max(0).min(high));
+    Place { x, y, hit: (x != to_x) | (y != to_y) }
+}
+
+/// Taggers walk twice, at first only to see whether one catches the runner: then nobody waits for
+/// what another has written, and rewards are written once.
 #[inline(always)]
 pub(super) fn step(
     params: &TagGridworldParams,
@@ -33,45 +58,33 @@ pub(super) fn step(
     actions: &Actions<'_>,
     out: &mut StepOut<'_>,
 ) {
-    *state.timestep += 1;
-    let n_taggers = params.n_taggers as usize;
-    let (x, runner_x) = state.loc_x.split_at_mut(n_taggers);
-    let (y, runner_y) = state.loc_y.split_at_mut(n_taggers);
-    let [tagger_reward, runner_reward, ..] = &mut out.reward;
-    walk(params, x, y, actions.discrete[TAGGER], tagger_reward);
-    walk(params, runner_x, runner_y, actions.discrete[RUNNER], runner_reward);
-
-    let on_runner = |(x, y): (&i32, &i32)| (*x == runner_x[0]) & (*y == runner_y[0]);
-    let tags = x.iter().zip(y.iter()).map(|place| i32::from(on_runner(place))).sum::<i32>();
-    let caught = tags > 0;
+    // The last agent is the runner.
+    let last = state.loc_x.len() - 1;
+    let runner = walked(params, state.loc_x[last], state.loc_y[last], actions.discrete[RUNNER][0]);
+    let (x, y) = (&mut state.loc_x[..last], &mut state.loc_y[..last]);
+    let (moves, rewards) = (&actions.discrete[TAGGER][..last], &mut out.reward[TAGGER][..last]);
+    let caught = team::any(last, |agent| {
+        let place = walked(params, x[agent], y[agent], moves[agent]);
+        (place.x == runner.x) & (place.y == runner.y)
+    });
     let cost = params.step_cost_for_tagger;
-    let team = if caught { params.tag_reward_for_tagger } else { -cost };
-    tagger_reward.iter_mut().for_each(|reward| *reward += team);
-    runner_reward[0] += if caught { -params.tag_penalty_for_runner } else { cost };
-    out.terminated = caught | (*state.timestep >= params.episode_length);
-    out.statistics[0] = if caught { 1.0 } else { 0.0 };
-}
-
-/// Moves agents by one cell each; `reward` becomes what the walls cost.
-#[inline(always)]
-fn walk(
-    params: &TagGridworldParams,
-    x: &mut [i32],
-    y: &mut [i32],
-    actions: &[i32],
-    reward: &mut [f32],
-) {
-    let high = params.grid_length;
-    let places = x.iter_mut().zip(y.iter_mut());
-    for (((x, y), action), reward) in places.zip(actions).zip(reward.iter_mut()) {
-        let to_x = *x + i32::from(*action == 1) - i32::from(*action == 2);
-        let to_y = *y + i32::from(*action == 3) - i32::from(*action == 4);
-        *x = to_x.clamp(0, high);
-        *y = to_y.clamp(0, high);
-        // One action can hit one wall only.
-        let hit = (*x != to_x) | (*y != to_y);
-        *reward = if hit { -params.wall_hit_penalty } else { 0.0 };
+    let wall = -params.wall_hit_penalty;
+    let reward = if caught { params.tag_reward_for_tagger } else { -cost };
+    for agent in team::each(last) {
+        let place = walked(params, x[agent], y[agent], moves[agent]);
+        x[agent] = place.x;
+        y[agent] = place.y;
+        rewards[agent] = (if place.hit { wall } else { 0.0 }) + reward;
     }
+    team::once(|| {
+        state.loc_x[last] = runner.x;
+        state.loc_y[last] = runner.y;
+        let reward = if caught { -params.tag_penalty_for_runner } else { cost };
+        out.reward[RUNNER][0] = (if runner.hit { wall } else { 0.0 }) + reward;
+        *state.timestep += 1;
+        out.terminated = caught | (*state.timestep >= params.episode_length);
+        out.statistics[0] = if caught { 1.0 } else { 0.0 };
+    });
 }
 
 #[inline(always)]
@@ -88,7 +101,8 @@ pub(super) fn observe(
     }
 }
 
-/// Everyone sees the same but for the one-hot of the own number: the runner's row is the pattern.
+/// Everyone sees the same but for the one-hot of the own number: that row is made once, as that of
+/// nobody, with one division per place.
 #[inline(always)]
 fn observe_all(
     params: &TagGridworldParams,
@@ -97,25 +111,38 @@ fn observe_all(
     out: &mut Observation<'_>,
 ) {
     let n = state.loc_x.len();
-    let high = params.grid_length as f32;
-    let [taggers, pattern, ..] = &mut out.obs;
-    let (xs, rest) = pattern.split_at_mut(n);
-    let (ys, rest) = rest.split_at_mut(n);
-    for (seen, x) in xs.iter_mut().zip(state.loc_x.iter()) {
-        *seen = *x as f32 / high;
-    }
-    for (seen, y) in ys.iter_mut().zip(state.loc_y.iter()) {
-        *seen = *y as f32 / high;
-    }
-    rest.fill(0.0);
-    rest[n - 1] = 1.0;
-    rest[2 * n - 1] = 1.0;
-    rest[2 * n] = time;
     let width = 4 * n + 1;
-    for (agent, row) in taggers.chunks_exact_mut(width).enumerate() {
-        row.copy_from_slice(pattern);
-        row[4 * n - 1] = 0.0;
-        row[3 * n + agent] = 1.0;
+    let mut row = team::scratch::<f32>(width);
+    let high = params.grid_length as f32;
+    for agent in team::each(n) {
+        row[agent] = state.loc_x[agent] as f32 / high;
+        row[n + agent] = state.loc_y[agent] as f32 / high;
+        row[2 * n + agent] = if agent == n - 1 { 1.0 } else { 0.0 };
+        row[3 * n + agent] = 0.0;
+        if agent == 0 {
+            row[4 * n] = time;
+        }
+    }
+    let row = &row[..width];
+    copy_rows(row, 3 * n, n - 1, out.obs[TAGGER]);
+    copy_rows(row, 4 * n - 1, 1, out.obs[RUNNER]);
+}
+
+/// The row of nobody for `agents`, with the one-hot of the first at `own`.
+#[expect(dead_code, reason = "the CPU runs its twin")]
+fn spread(row: &[f32], own: usize, agents: usize, out: &mut [f32]) {
+    team::fill(out, agents, row.len(), |agent, column| {
+        let seen = row[column];
+        if column as u32 == (own + agent) as u32 { 1.0 } else { seen }
+    });
+}
+
+/// Twin of [`spread`] for the CPU.
+#[inline(always)]
+fn copy_rows(row: &[f32], own: usize, agents: usize, out: &mut [f32]) {
+    for (agent, to) in out.chunks_exact_mut(row.len()).enumerate().take(agents) {
+        to.copy_from_slice(row);
+        to[own + agent] = 1.0;
     }
 }
 
@@ -126,22 +153,31 @@ fn observe_one(
     time: f32,
     out: &mut Observation<'_>,
 ) {
+    let last = state.loc_x.len() - 1;
+    let (x, y) = (&state.loc_x[..last], &state.loc_y[..last]);
     let high = params.grid_length as f32;
-    let n_taggers = params.n_taggers as usize;
-    let (xs, ys) = (&*state.loc_x, &*state.loc_y);
-    let (runner_x, runner_y) = (xs[n_taggers], ys[n_taggers]);
-    let (seen_x, seen_y) = (runner_x as f32 / high, runner_y as f32 / high);
-    let (mut nearest, mut shortest) = (0, i64::MAX);
-    let rows = out.obs[TAGGER].chunks_exact_mut(6);
-    for (agent, ((row, x), y)) in rows.zip(xs).zip(ys).enumerate() {
-        let (dx, dy) = (i64::from(*x - runner_x), i64::from(*y - runner_y));
-        let distance = dx * dx + dy * dy;
-        let nearer = distance < shortest;
-        nearest = if nearer { agent } else { nearest };
-        shortest = if nearer { distance } else { shortest };
-        let own = [*x as f32 / high, *y as f32 / high];
-        row.copy_from_slice(&[own[0], own[1], seen_x, seen_y, 0.0, time]);
-    }
-    let other = [xs[nearest] as f32 / high, ys[nearest] as f32 / high];
-    out.obs[RUNNER].copy_from_slice(&[seen_x, seen_y, other[0], other[1], 1.0, time]);
+    let runner = (state.loc_x[last], state.loc_y[last]);
+    let seen = (runner.0 as f32 / high, runner.1 as f32 / high);
+    team::fill(out.obs[TAGGER], last, PARTIAL, |agent, column| match column {
+        0 => x[agent] as f32 / high,
+        1 => y[agent] as f32 / high,
+        2 => seen.0,
+        3 => seen.1,
+        4 => 0.0,
+        _ => time,
+    });
+    // Distance and below it the number: the least is the nearest, of several the lowest.
+    let nearest = team::least(last, |agent| {
+        let (dx, dy) = (i64::from(x[agent] - runner.0), i64::from(y[agent] - runner.1));
+        ((dx * dx + dy * dy) << NUMBER_BITS) | agent as i64
+    });
+    let nearest = (nearest as u32 & ((1 << NUMBER_BITS) - 1)) as usize;
+    team::fill(out.obs[RUNNER], 1, PARTIAL, |_, column| match column {
+        0 => seen.0,
+        1 => seen.1,
+        2 => x[nearest] as f32 / high,
+        3 => y[nearest] as f32 / high,
+        4 => 1.0,
+        _ => time,
+    });
 }

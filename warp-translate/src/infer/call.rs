@@ -50,6 +50,9 @@ impl Infer<'_> {
 
     fn outside_call(&mut self, path: &[String], call: &syn::ExprCall, span: Span) -> Result<Expr> {
         let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+        if let ["warp_core", "team", "each"] = &parts[..] {
+            return fault(span, "`team::each` stands behind `for ... in`");
+        }
         if let ["warp_core", "team", name] = &parts[..] {
             return self.team_call(name, call, span);
         }
@@ -155,12 +158,13 @@ impl Infer<'_> {
         }
         let (outer_from, outer_output) = (self.closure_from, self.output.clone());
         let loops = std::mem::take(&mut self.loops);
+        let shares = std::mem::take(&mut self.shares);
         self.closure_from = Some(outer_from.unwrap_or(self.vars.len()));
         self.output = self.any();
         self.scopes.push(HashMap::new());
         let result = self.closure_body(closure, params);
         self.scopes.pop();
-        self.loops = loops;
+        (self.loops, self.shares) = (loops, shares);
         self.output = outer_output;
         self.closure_from = outer_from;
         result

@@ -279,6 +279,9 @@ impl Infer<'_> {
             }
             syn::Expr::ForLoop(inner) => {
                 self.no_label(inner.label.as_ref(), span)?;
+                if let Some(n) = self.shared_indices(&inner.expr)? {
+                    return self.each(inner, n, span);
+                }
                 Kind::For(Box::new(self.for_loop(inner)?))
             }
             _ => return fault(span, "this is no loop"),
@@ -345,6 +348,8 @@ impl Infer<'_> {
     }
 
     fn leave(&mut self, expr: &syn::Expr, span: Span) -> Result<Expr> {
+        const ALL: &str = "a loop over `team::each` goes through all indices; leave one out by \
+            `continue`, or put what ends early into a function";
         const LABEL: &str = "labels are left out; put the inner loop into a function and `return`";
         let kind = match expr {
             syn::Expr::Break(inner) if inner.label.is_some() => return fault(span, LABEL),
@@ -357,11 +362,15 @@ impl Infer<'_> {
                 };
                 let given = value.as_ref().map_or(Ty::Unit, |value| value.ty.clone());
                 let Some(wanted) = self.loops.last().cloned() else {
+                    if self.shares {
+                        return fault(span, ALL);
+                    }
                     return fault(span, "`break` stands in no loop");
                 };
                 self.same(wanted, &given, span)?;
                 Kind::Break(value.map(Box::new))
             }
+            syn::Expr::Return(_) if self.shares => return fault(span, ALL),
             syn::Expr::Return(inner) => {
                 let value = match &inner.expr {
                     Some(value) => {

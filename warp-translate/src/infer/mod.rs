@@ -53,6 +53,8 @@ pub(crate) struct Infer<'m> {
     closures: Vec<ClosureType>,
     /// First variable of the closure that is being read.
     closure_from: Option<VarId>,
+    /// Whether the function that is left by `return` is left from a loop over `team::each`.
+    shares: bool,
 }
 
 /// A signature: the types of the parameters and of the value.
@@ -199,6 +201,7 @@ impl<'m> Infer<'m> {
             loops: Vec::new(),
             closures: Vec::new(),
             closure_from: None,
+            shares: false,
         }
     }
 

@@ -2,8 +2,10 @@
 
 use crate::diagnostic::{Result, Span, fault};
 use crate::infer::Infer;
-use crate::ir::{Builtin, Expr, Form, Kind, Team, TeamCall};
+use crate::ir::{Builtin, Closure, Expr, Form, Kind, Pattern, Team, TeamCall};
+use crate::modules::Found;
 use crate::types::Ty;
+use std::collections::HashMap;
 
 impl Infer<'_> {
     pub(super) fn team_call(
@@ -14,7 +16,6 @@ impl Infer<'_> {
     ) -> Result<Expr> {
         let generics = generics(&call.func);
         let (call_kind, n, params, value) = match name {
-            "each" => (TeamCall::Each, 1, vec![Ty::Usize], Ty::Unit),
             "once" => (TeamCall::Once, 0, vec![], Ty::Unit),
             "any" => (TeamCall::Any, 1, vec![Ty::Usize], Ty::Bool),
             "sum" => (TeamCall::Sum, 1, vec![Ty::Usize], Ty::I32),
@@ -53,11 +54,67 @@ impl Infer<'_> {
         let closure = self.closure(closure, &params)?;
         let given = closure.body.ty.clone();
         let ty = if name == "fill" { Ty::Unit } else { value.clone() };
-        if name != "each" && name != "once" {
+        if name != "once" {
             self.same(value, &given, span)?;
         }
         let team = Team { call: call_kind, args, closure: Some(closure) };
         Ok(Expr { kind: Kind::Team(Box::new(team)), ty, span })
+    }
+
+    /// The `n` of `team::each(n)`, if that is what a loop goes over.
+    pub(super) fn shared_indices<'e>(
+        &mut self,
+        of: &'e syn::Expr,
+    ) -> Result<Option<&'e syn::Expr>> {
+        let syn::Expr::Call(call) = of else { return Ok(None) };
+        let syn::Expr::Path(path) = &*call.func else { return Ok(None) };
+        let span = self.span(of);
+        let names: Vec<String> = path.path.segments.iter().map(|s| s.ident.to_string()).collect();
+        match self.modules.resolve(self.module, &names, span)? {
+            Found::Outside(path) if path == ["warp_core", "team", "each"] => {}
+            _ => return Ok(None),
+        }
+        match call.args.first() {
+            Some(n) if call.args.len() == 1 => Ok(Some(n)),
+            _ => fault(span, "`team::each` takes the number of indices"),
+        }
+    }
+
+    /// `for i in team::each(n) { ... }`: the body is run for a thread's share of the indices, so it is
+    /// a function of the index, which only `continue` leaves.
+    pub(super) fn each(
+        &mut self,
+        of: &syn::ExprForLoop,
+        n: &syn::Expr,
+        span: Span,
+    ) -> Result<Expr> {
+        let n = self.expr(n)?;
+        let n = self.value(n);
+        let n = self.fit(n, &Ty::Usize)?;
+        let (outer_from, loops) = (self.closure_from, std::mem::take(&mut self.loops));
+        let shares = std::mem::replace(&mut self.shares, true);
+        self.closure_from = Some(outer_from.unwrap_or(self.vars.len()));
+        self.scopes.push(HashMap::new());
+        let closure = self.round(of);
+        self.scopes.pop();
+        (self.closure_from, self.loops, self.shares) = (outer_from, loops, shares);
+        let team = Team { call: TeamCall::Each, args: vec![n], closure: Some(closure?) };
+        Ok(Expr { kind: Kind::Team(Box::new(team)), ty: Ty::Unit, span })
+    }
+
+    /// What is done for one index.
+    fn round(&mut self, of: &syn::ExprForLoop) -> Result<Closure> {
+        let span = self.span(&of.pat);
+        let var = match self.pattern(&of.pat, &Ty::Usize)? {
+            Pattern::Bind(var) => var,
+            Pattern::Any => self.declare(String::new(), Ty::Usize, false, span),
+            _ => return fault(span, "the variable of a loop is a plain name"),
+        };
+        self.vars[var].param = true;
+        let span = self.span(&of.body);
+        let body = self.block(&of.body)?;
+        let body = Expr { kind: Kind::Block(Box::new(body)), ty: Ty::Unit, span };
+        Ok(Closure { params: vec![var], body })
     }
 
     fn team_add(&mut self, call: &syn::ExprCall, span: Span) -> Result<Expr> {

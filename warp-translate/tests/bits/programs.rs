@@ -321,7 +321,9 @@ pub(crate) fn races(compiler: &str, n: usize, seed: u64) -> Result<(), String> {
     let planted = "
 fn t_0(x: &mut [f32], z: &mut [f32], y: &mut [i32], p: i32) {
     let n = x.len();
-    team::each(n, |i| x[(i + 1) % n] = tame(x[i] + z[i]));
+    for i in team::each(n) {
+        x[(i + 1) % n] = tame(x[i] + z[i]);
+    }
 }
 ";
     match raced(compiler, "planted", planted, &["t_0".to_string()]) {

@@ -23,7 +23,7 @@ pub(crate) fn function(k: usize, seed: u64) -> String {
     let mut team = Team { random, text: String::new(), indent: 1, count: 0, alike };
     team.line(&format!("let mut own = team::shared::<f32, {LEN}>();"));
     team.line("let n = x.len();");
-    team.line("team::each(n, |i| own[i] = tame(x[i] * 0.5));");
+    team.line("for i in team::each(n) { own[i] = tame(x[i] * 0.5); }");
     let n = 3 + team.random.below(5);
     for _ in 0..n {
         team.phase(0);
@@ -72,10 +72,16 @@ impl Team {
             0 | 1 => {
                 let to = self.random.pick(&["x", "z", "own"]);
                 let (a, b) = (self.read(to), self.read(to));
-                self.line("team::each(n, |i| {");
+                self.line("for i in team::each(n) {");
+                if self.random.chance(30) {
+                    let left_out = self.random.below(4);
+                    self.line(&format!("    if y[i] & 3 == {left_out} {{"));
+                    self.line("        continue;");
+                    self.line("    }");
+                }
                 self.line(&format!("    let other = {a};"));
                 self.line(&format!("    {to}[i] = tame(other + ({b}));"));
-                self.line("});");
+                self.line("}");
             }
             2 => {
                 let (from, at) = (self.random.pick(&FLOATS), self.random.below(LEN));
@@ -88,10 +94,10 @@ impl Team {
             3 => {
                 let value = self.read("");
                 let by = 1 + self.random.below(5);
-                self.line("team::each(n, |i| {");
+                self.line("for i in team::each(n) {");
                 self.line(&format!("    let value = {value};"));
                 self.line(&format!("    team::add(y, i * {by} % n, value as i32);"));
-                self.line("});");
+                self.line("}");
             }
             4..=6 => self.tell(),
             7 => {
