@@ -78,6 +78,15 @@ static int __any_sync(unsigned int lanes, int value) {
     return __reduce_add_sync(lanes, value != 0) != 0;
 }
 
+static long long __shfl_xor_sync(unsigned int lanes, long long value, int apart) {
+    static long long values[WARP_TEAM];
+    values[threadIdx.x] = value;
+    __syncwarp(lanes);
+    long long other = values[threadIdx.x ^ (unsigned int)apart];
+    __syncwarp(lanes);
+    return other;
+}
+
 static int atomicAdd(int* place, int value) {
     return __atomic_fetch_add(place, value, __ATOMIC_RELAXED);
 }

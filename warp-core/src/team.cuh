@@ -18,6 +18,7 @@ __device__ inline int warp_stride() { return WARP_TEAM; }
 
 __device__ inline int warp_first() { return 0; }
 __device__ inline void warp_sync() {}
+__device__ inline void warp_settle() {}
 __device__ inline int warp_team_sum(int value) { return value; }
 __device__ inline bool warp_team_any(bool value) { return value; }
 // Nobody else adds, and what a thread has to itself is no place for an atomic addition.
@@ -53,28 +54,35 @@ __device__ inline unsigned int warp_lanes() {
     return all << ((threadIdx.x % 32u) / WARP_TEAM * WARP_TEAM);
 }
 __device__ inline void warp_sync() { __syncwarp(warp_lanes()); }
-// Whoever is told has waited for all, and sees what they have written before.
+// Keeps the compiler from reading later what stands before.
+__device__ inline void warp_read() { asm volatile("" ::: "memory"); }
+// Called before a vote or a sum, it lets those who are told see what was written. Without it they have
+// waited for all, who then read nothing any more that they read before.
+__device__ inline void warp_settle() { warp_sync(); }
 __device__ inline int warp_team_sum(int value) {
-    warp_sync();
+    warp_read();
     return __reduce_add_sync(warp_lanes(), value);
 }
 __device__ inline bool warp_team_any(bool value) {
-    warp_sync();
+    warp_read();
     return __any_sync(warp_lanes(), value);
 }
 
 #else
 
 __device__ inline void warp_sync() { __syncthreads(); }
+// Votes and sums of a block wait as `warp_sync` does.
+__device__ inline void warp_settle() {}
 __device__ inline int warp_team_sum(int value) {
-    __shared__ int total;
-    if (threadIdx.x == 0) total = 0;
+    __shared__ int sum_of[WARP_TEAM / 32];
+    value = __reduce_add_sync(0xffffffffu, value);
+    // Those who still read what the last call brought come first.
     __syncthreads();
-    int part = __reduce_add_sync(0xffffffffu, value);
-    if (threadIdx.x % 32 == 0) atomicAdd(&total, part);
+    if (threadIdx.x % 32 == 0) sum_of[threadIdx.x / 32] = value;
     __syncthreads();
-    int sum = total;
-    __syncthreads();
+    int sum = 0;
+#pragma unroll
+    for (int i = 0; i < WARP_TEAM / 32; ++i) sum += sum_of[i];
     return sum;
 }
 __device__ inline bool warp_team_any(bool value) { return __syncthreads_or(value) != 0; }

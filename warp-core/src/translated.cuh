@@ -316,26 +316,36 @@ __device__ inline void warp_team_add(T* place, T value) {
 }
 
 // The least of what the threads bring.
-__device__ inline long long warp_team_least(long long own) {
-    WARP_SHARED(long long, least_of, WARP_TEAM);
-    int me = warp_first();
-    least_of[me] = own;
-    for (int left = WARP_TEAM; left > 1;) {
-        int half = (left + 1) / 2;
-        warp_sync();
-        if (me + half < left) {
-            long long other = least_of[me + half];
-            own = other < own ? other : own;
-            least_of[me] = own;
-        }
-        left = half;
+#if WARP_TEAM == 1
+__device__ inline long long warp_team_least(long long own) { return own; }
+#else
+// The least of the lanes that differ in their lowest bits alone, `lanes` of them.
+__device__ inline long long warp_lanes_least(unsigned int mask, int lanes, long long own) {
+    for (int apart = lanes / 2; apart > 0; apart /= 2) {
+        long long other = __shfl_xor_sync(mask, own, apart);
+        own = other < own ? other : own;
     }
-    warp_sync();
-    long long least = least_of[0];
-    // The next call writes the same places.
-    warp_sync();
-    return least;
+    return own;
 }
+#if WARP_TEAM <= 32
+__device__ inline long long warp_team_least(long long own) {
+    warp_read();
+    return warp_lanes_least(warp_lanes(), WARP_TEAM, own);
+}
+#else
+__device__ inline long long warp_team_least(long long own) {
+    __shared__ long long least_of[WARP_TEAM / 32];
+    own = warp_lanes_least(0xffffffffu, 32, own);
+    // Those who still read what the last call brought come first.
+    __syncthreads();
+    if (threadIdx.x % 32u == 0u) least_of[threadIdx.x / 32u] = own;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < WARP_TEAM / 32; ++i) own = least_of[i] < own ? least_of[i] : own;
+    return own;
+}
+#endif
+#endif
 
 // Elements that are written together: 16 bytes.
 template <class T>
@@ -347,28 +357,27 @@ struct alignas(16) WarpFour {
 // and 16 bytes at a time where rows allow it.
 template <class T, class Element>
 __device__ inline void warp_team_fill(T* out, unsigned int rows, unsigned int width, Element element) {
-    constexpr unsigned int together = 16u / (unsigned int)sizeof(T);
-    unsigned int n = rows * width;
-    bool aligned = n % together == 0u && ((unsigned long long)out & 15ull) == 0ull;
-    if (aligned && WARP_TEAM > 1) {
-        for (unsigned int i = together * warp_first(); i < n; i += together * warp_stride()) {
-            unsigned int row = i / width, column = i - row * width;
+    constexpr int together = 16 / (int)sizeof(T);
+    // With a sign, so that the compiler knows that places do not wrap around.
+    int n = (int)(rows * width), w = (int)width;
+    bool aligned = n % together == 0 && ((unsigned long long)out & 15ull) == 0ull;
+    if (WARP_TEAM > 1 && w >= together && aligned) {
+        for (int i = together * warp_first(); i < n; i += together * warp_stride()) {
+            int row = i / w, first = i - row * w;
             WarpFour<T> four;
 #pragma unroll
-            for (unsigned int k = 0u; k < together; ++k) {
-                four.at[k] = element(row, column);
-                column += 1u;
-                if (column == width) {
-                    column = 0u;
-                    row += 1u;
-                }
+            for (int k = 0; k < together; ++k) {
+                int column = first + k;
+                // No four lie in two rows if rows are made of fours.
+                bool next = w % together != 0 && column >= w;
+                four.at[k] = element(next ? row + 1 : row, next ? column - w : column);
             }
             *(WarpFour<T>*)(out + i) = four;
         }
     } else {
-        for (unsigned int i = warp_first(); i < n; i += warp_stride()) {
-            unsigned int row = i / width;
-            out[i] = element(row, i - row * width);
+        for (int i = warp_first(); i < n; i += warp_stride()) {
+            int row = i / w;
+            out[i] = element(row, i - row * w);
         }
     }
 }

@@ -124,9 +124,32 @@ fn a_team_waits_exactly_where_another_thread_has_been() {
         for i in team::each(n) { x[i] = y[i]; }";
     assert_eq!(waits(round), 1);
     assert_eq!(waits(&format!("for _ in 0..3 {{\n{round}\n}}")), 2);
+    // A part and the element behind it are apart, unless the number may have changed in between.
+    let part = "let last = n - 1;\nlet head = &mut x[..last];\n\
+        for i in team::each(last) { head[i] = 1.0; }\n";
+    assert_eq!(waits(&format!("{part}team::once(|| x[last] = 2.0);")), 0);
+    assert_eq!(waits(&format!("{part}team::once(|| x[last - 1] = 2.0);")), 1);
+    assert_eq!(waits(&format!("{part}let last = n - 2;\nteam::once(|| x[last] = 2.0);")), 1);
+    let round = "let last = n - k;\nlet head = &mut x[..last];\n\
+        for i in team::each(last) { head[i] = 1.0; }\nteam::once(|| x[last] = 2.0);";
+    assert_eq!(waits(&format!("for k in 1..3 {{\n{round}\n}}")), 2);
     // Adding is no conflict with adding.
     let add = "for i in team::each(n) { let _ = i; }";
     assert_eq!(waits(add), 0);
+}
+
+#[test]
+fn a_vote_shows_what_was_written_and_ends_what_was_read() {
+    let settles = |body: &str| {
+        let head = "use warp_core::team;\nfn f(x: &mut [f32], y: &mut [f32])";
+        let text = of("votes", &format!("{head} {{\nlet n = x.len();\n{body}\n}}")).unwrap();
+        (text.matches("warp_settle();").count(), text.matches("warp_sync();").count())
+    };
+    let vote = "let a = team::any(n, |i| x[i] > y[0]);\n";
+    let write = "for i in team::each(n) { x[i] = 1.0; }\n";
+    // What was read before may be written after it.
+    assert_eq!(settles(&format!("{vote}team::once(|| y[0] = 1.0);")), (0, 0));
+    assert_eq!(settles(&format!("{write}{vote}team::once(|| y[0] = x[1]);")), (1, 0));
 }
 
 #[test]

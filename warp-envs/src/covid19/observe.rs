@@ -12,50 +12,75 @@ const COMMON: usize = 5;
 #[inline(always)]
 pub(super) fn observe(env: &Covid19, state: &Covid19State<'_>, out: &mut Observation<'_>) {
     let n = if env.params.observe_rate == 1 { COMMON } else { COMMON - 1 };
-    // As the planner sees it: all levels of stringency, what all see, the rest of all states.
-    let mut seen = team::shared::<f32, { OWN * N_STATES + COMMON }>();
-    team::once(|| common_numbers(&env.params, state, &mut seen[N_STATES..]));
+    let mut own = team::shared::<f32, { OWN * N_STATES }>();
+    let mut common = team::shared::<f32, COMMON>();
+    team::once(|| common_numbers(&env.params, state, &mut common));
     let day = *state.timestep - env.params.stringency_lag + 1;
     let word = word_of(state, day);
     for i in team::each(N_STATES) {
         let lagged = level_of(env, state, day, word, i);
-        own_numbers(env, state, &mut seen, (n, lagged), i);
+        own_numbers(env, state, &mut own, lagged, i);
     }
     masks(&env.params, state, out);
-    team::fill(out.obs[PLANNER], 1, OWN * N_STATES + n, |_, at| seen[at]);
-    governors_by_row(&seen, n, out.obs[GOVERNOR]);
+    governors_by_row(&own, &common[..n], out.obs[GOVERNOR]);
+    planner_by_part(&own, &common[..n], out.obs[PLANNER]);
 }
 
-/// Governors see their stringency, the `n` numbers that all see, their number one-hot, and the rest.
+/// The planner sees all levels of stringency, what all see, and the rest of all states.
 #[expect(dead_code, reason = "the CPU runs its twin")]
-fn governors(seen: &[f32], n: usize, out: &mut [f32]) {
+fn planner(own: &[f32], common: &[f32], out: &mut [f32]) {
+    let n = common.len();
+    team::fill(out, 1, OWN * N_STATES + n, |_, at| {
+        if (at >= N_STATES) & (at < N_STATES + n) {
+            common[at - N_STATES]
+        } else {
+            own[if at < N_STATES { at } else { at - n }]
+        }
+    });
+}
+
+/// Twin of [`planner`] for the CPU.
+#[inline(always)]
+fn planner_by_part(own: &[f32], common: &[f32], out: &mut [f32]) {
+    let (levels, rest) = out.split_at_mut(N_STATES);
+    levels.copy_from_slice(&own[..N_STATES]);
+    let (all, rest) = rest.split_at_mut(common.len());
+    all.copy_from_slice(common);
+    rest.copy_from_slice(&own[N_STATES..]);
+}
+
+/// Governors see their stringency, what all see, their number one-hot, and the rest.
+#[expect(dead_code, reason = "the CPU runs its twin")]
+fn governors(own: &[f32], common: &[f32], out: &mut [f32]) {
+    let n = common.len();
     let rest = 1 + n + N_STATES;
     team::fill(out, N_STATES, rest + OWN - 1, |i, column| {
         if column == 0 {
-            seen[i]
+            own[i]
         } else if column <= n {
-            seen[N_STATES + column - 1]
+            common[column - 1]
         } else if column < rest {
             if column - 1 - n == i { 1.0 } else { 0.0 }
         } else {
-            seen[(column - rest + 1) * N_STATES + n + i]
+            own[(column - rest + 1) * N_STATES + i]
         }
     });
 }
 
 /// Twin of [`governors`] for the CPU.
 #[inline(always)]
-fn governors_by_row(seen: &[f32], n: usize, out: &mut [f32]) {
+fn governors_by_row(own: &[f32], common: &[f32], out: &mut [f32]) {
+    let n = common.len();
     let rest = 1 + n + N_STATES;
     for (i, row) in out.chunks_exact_mut(rest + OWN - 1).enumerate() {
-        row[0] = seen[i];
+        row[0] = own[i];
         // One more than the least: no call for a length that only the program knows.
-        row[1..COMMON].copy_from_slice(&seen[N_STATES..N_STATES + COMMON - 1]);
-        row[n] = seen[N_STATES + n - 1];
+        row[1..COMMON].copy_from_slice(&common[..COMMON - 1]);
+        row[n] = common[n - 1];
         row[1 + n..rest].fill(0.0);
         row[1 + n + i] = 1.0;
         for (k, to) in row[rest..].iter_mut().enumerate() {
-            *to = seen[(k + 1) * N_STATES + n + i];
+            *to = own[(k + 1) * N_STATES + i];
         }
     }
 }
@@ -81,26 +106,19 @@ fn common_numbers(params: &Covid19Params, state: &Covid19State<'_>, seen: &mut [
     seen[at + 1] = t as f32 / params.episode_length as f32;
 }
 
-/// What is seen of one state, a row of all states for each number; `n` others stand behind the first.
+/// What is seen of one state: a row of all states for each number.
 #[inline(always)]
-fn own_numbers(
-    env: &Covid19,
-    state: &Covid19State<'_>,
-    seen: &mut [f32],
-    (n, lagged): (usize, i32),
-    i: usize,
-) {
+fn own_numbers(env: &Covid19, state: &Covid19State<'_>, own: &mut [f32], lagged: i32, i: usize) {
     let inverse = env.tables.inverse_population[i];
-    let at = n + i;
-    seen[i] = state.stringency_level[i] as f32 / N_LEVELS as f32;
-    seen[N_STATES + at] = state.postsubsidy_productivity[i] * env.tables.inverse_max_production[i];
-    seen[2 * N_STATES + at] = state.susceptible[i] * inverse;
-    seen[3 * N_STATES + at] = state.infected[i] * inverse;
-    seen[4 * N_STATES + at] = state.recovered[i] * inverse;
-    seen[5 * N_STATES + at] = state.deaths[i] * inverse;
-    seen[6 * N_STATES + at] = state.vaccinated[i] * inverse;
-    seen[7 * N_STATES + at] = state.unemployed[i] * inverse;
-    seen[8 * N_STATES + at] = lagged as f32 / N_LEVELS as f32;
+    own[i] = state.stringency_level[i] as f32 / N_LEVELS as f32;
+    own[N_STATES + i] = state.postsubsidy_productivity[i] * env.tables.inverse_max_production[i];
+    own[2 * N_STATES + i] = state.susceptible[i] * inverse;
+    own[3 * N_STATES + i] = state.infected[i] * inverse;
+    own[4 * N_STATES + i] = state.recovered[i] * inverse;
+    own[5 * N_STATES + i] = state.deaths[i] * inverse;
+    own[6 * N_STATES + i] = state.vaccinated[i] * inverse;
+    own[7 * N_STATES + i] = state.unemployed[i] * inverse;
+    own[8 * N_STATES + i] = lagged as f32 / N_LEVELS as f32;
 }
 
 /// Doing nothing is always allowed; anything else when the time has come, or when data decide anyway.

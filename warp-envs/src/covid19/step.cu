@@ -18,6 +18,13 @@ static constexpr float LEAST = 0.1f;
 static constexpr float MOST = 3.0f;
 static constexpr float LINEAR = 20.0f; // Above it ln(1 + e^x) is x.
 static constexpr float TINY = 1e-10f; // Keeps a quotient by the susceptible finite.
+
+// A day, counted from 1, and its level of subsidy, from 0 to 1.
+struct Day {
+    int t;
+    float level;
+};
+
 // Numbers of a state that are seen: stringency, production, six kinds of people, lagged stringency.
 static constexpr unsigned int OWN = 9u;
 static constexpr unsigned int COMMON = 5u; // Numbers that all see, at most.
@@ -47,6 +54,11 @@ __device__ inline void reset(const Env& env, State& state, WarpDraw&) {
     }
 }
 
+// Whether vaccine is delivered on a day.
+__device__ inline bool arrives(const Params& params, int t) {
+    return (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
+}
+
 // Where the levels of a day lie: the first of their words.
 __device__ inline unsigned int word_of(const State& state, int day) {
     constexpr unsigned int n_words_2 = n_words * n_states / N_STATES;
@@ -58,18 +70,12 @@ __device__ inline unsigned int shift_of(int day) {
     return (unsigned int)day % LEVELS_PER_WORD * LEVEL_BITS;
 }
 
-// The level of a day, whose words begin at `word`; days are counted from the start, and `day` may
-// be
-// before it, but not after today. The start itself is read from the table, as its word may have
-// been overwritten.
-__device__ inline int level_of(const Env& env, const State& state, int day, unsigned int word,
-                               unsigned int i) {
+// The level of a day, wherever it lies.
+__device__ inline int level_on(const Env& env, const State& state, int day, unsigned int i) {
     if (day <= 0) {
         return env.past_stringency[(unsigned int)-day * N_STATES + i];
     }
-    WarpSlice<const unsigned int> words =
-        warp_part(warp_slice(state.past_levels, n_words * n_states), word, word + N_STATES);
-    return (int)((words[i] >> shift_of(day)) & 15u);
+    return (int)((state.past_levels[word_of(state, day) + i] >> shift_of(day)) & 15u);
 }
 
 // Sets the level of stringency and returns by how much it changed.
@@ -93,15 +99,6 @@ __device__ inline float change_stringency(const Env& env, State& state,
     return (float)(level - before);
 }
 
-// The level of subsidy after `past` days.
-__device__ inline int changed_subsidy(const Env& env, const State& state,
-                                      WarpSlice<const int> actions, int past) {
-    if (env.params.use_real_world_policies == 1) {
-        return env.real_subsidy_level[(unsigned int)past];
-    }
-    return past % env.params.subsidy_interval == 0 ? actions[0] : *state.subsidy_level;
-}
-
 // Takes epidemic and unemployment from the data; returns the new deaths.
 __device__ inline float replay(const Env& env, State& state, int t, unsigned int i) {
     WarpSlice<const float> day = warp_part(warp_slice(env.real_data, WARP_TABLE_LEN_real_data),
@@ -123,13 +120,13 @@ __device__ inline float positive(float x) {
 }
 
 // Lets the epidemic go on for a day, on which vaccine `arrives` or not; returns the new deaths.
-__device__ inline float epidemic(const Env& env, State& state, int lagged, bool arrives,
+__device__ inline float epidemic(const Env& env, State& state, int lagged, bool arrives_2,
                                  unsigned int i) {
     const Params& params = env.params;
     const Env& tables = env;
     float susceptible = state.susceptible[i];
     float infected = state.infected[i];
-    float doses = arrives ? (float)tables.vaccines_per_delivery[i] : 0.0f;
+    float doses = arrives_2 ? (float)tables.vaccines_per_delivery[i] : 0.0f;
     float part = doses / (susceptible + TINY);
     part = part < 1.0f ? part : 1.0f;
     float vaccinated = doses < susceptible ? doses : susceptible;
@@ -215,6 +212,45 @@ __device__ inline float governor_reward(const Env& env, float economic, float de
     return sum / params.reward_normalization_factor;
 }
 
+// What happens in each state on a day: levels, people, work; fills in deaths, incomes and rewards.
+__device__ inline void live(const Env& env, State& state, WarpSlice<const int> actions, Day day,
+                            WarpSlice<float> deaths, WarpSlice<float> incomes,
+                            WarpSlice<float> rewards) {
+    const Params& params = env.params;
+    int t = day.t;
+    int oldest = t - params.filter_length;
+    unsigned int word = word_of(state, t);
+    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
+        float change = change_stringency(env, state, actions, WarpTuple2<int,
+                                         unsigned int>{t, word}, i);
+        float died;
+        if (params.use_real_world_data == 1) {
+            died = replay(env, state, t, i);
+        } else {
+            int left = level_on(env, state, oldest, i) - level_on(env, state, oldest - 1, i);
+            float signal = filtered(env, state, change, left, i);
+            unemployment(env, state, excess(signal), i);
+            int lagged = level_on(env, state, t - params.stringency_lag, i);
+            died = epidemic(env, state, lagged, arrives(params, t), i);
+        }
+        float income = production(env, state, day.level, i);
+        state.postsubsidy_productivity[i] = income;
+        float worth = value_of(params, income / env.state_annual_production[i]);
+        rewards[i] = governor_reward(env, worth, died, i);
+        deaths[i] = died;
+        incomes[i] = income;
+    }
+}
+
+// The level of subsidy after `past` days.
+__device__ inline int changed_subsidy(const Env& env, const State& state,
+                                      WarpSlice<const int> actions, int past) {
+    if (env.params.use_real_world_policies == 1) {
+        return env.real_subsidy_level[(unsigned int)past];
+    }
+    return past % env.params.subsidy_interval == 0 ? actions[0] : *state.subsidy_level;
+}
+
 // The planner's reward for all deaths and all income.
 __device__ inline void reward_planner(const Params& params, float deaths, float income,
                                       StepOut& out) {
@@ -238,73 +274,12 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
         changed_subsidy(env, state, warp_slice(actions.discrete[PLANNER], WARP_LEN_discrete_1), t -
                         1);
     float level = (float)subsidy / (float)params.num_subsidy_levels;
-    // Today's change of stringency, the change that leaves the filters, what passes
-    // them, and the level that acts.
-    WARP_SHARED(float, change, 51u);
-    WARP_SHARED(int, left, 51u);
-    WARP_SHARED(float, signal, 51u);
-    WARP_SHARED(int, lagged, 51u);
     WARP_SHARED(float, deaths, 51u);
     WARP_SHARED(float, incomes, 51u);
-    unsigned int word = word_of(state, t);
-    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-        change[i] =
-            change_stringency(env, state, warp_slice(actions.discrete[GOVERNOR],
-                                                     WARP_LEN_discrete_0), WarpTuple2<int,
-                                                     unsigned int>{t, word}, i);
-    }
-    if (params.use_real_world_data == 1) {
-        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            deaths[i] = replay(env, state, t, i);
-        }
-    } else {
-        int oldest = t - params.filter_length;
-        unsigned int word_2 = word_of(state, oldest);
-        warp_sync();
-        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            left[i] = level_of(env, state, oldest, word_2, i);
-        }
-        unsigned int word_3 = word_of(state, oldest - 1);
-        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            left[i] -= level_of(env, state, oldest - 1, word_3, i);
-        }
-        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            signal[i] = filtered(env, state, change[i], left[i], i);
-        }
-        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            signal[i] = excess(signal[i]);
-        }
-        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            unemployment(env, state, signal[i], i);
-        }
-        int acts = t - params.stringency_lag;
-        unsigned int word_4 = word_of(state, acts);
-        bool arrives = (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
-        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            lagged[i] = level_of(env, state, acts, word_4, i);
-        }
-        for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-            deaths[i] = epidemic(env, state, lagged[i], arrives, i);
-        }
-    }
-    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-        incomes[i] = production(env, state, level, i);
-        state.postsubsidy_productivity[i] = incomes[i];
-    }
-    // Exponentials and logarithms have loops of their own, in which nothing else keeps a compiler
-    // from taking many states at once.
-    WARP_SHARED(float, worth, 51u);
-    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-        worth[i] = incomes[i] / env.state_annual_production[i];
-    }
-    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-        worth[i] = value_of(params, worth[i]);
-    }
-    WarpSlice<float> rewards = warp_part(warp_slice(out.reward[GOVERNOR], WARP_LEN_reward_0), 0u,
-                                         N_STATES);
-    for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
-        rewards[i] = governor_reward(env, worth[i], deaths[i], i);
-    }
+    Day day = {t, level};
+    live(env, state, warp_slice(actions.discrete[GOVERNOR], WARP_LEN_discrete_0), day,
+         warp_slice(deaths, 51u), warp_slice(incomes, 51u),
+         warp_slice(out.reward[GOVERNOR], WARP_LEN_reward_0));
     // What both add up to, in parts, so that any number of threads keeps the order.
     WARP_SHARED(float, parts, 16u);
     warp_sync();
@@ -329,20 +304,40 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     }
 }
 
-// Governors see their stringency, the `n` numbers that all see, their number one-hot, and the rest.
-__device__ inline void governors(WarpSlice<const float> seen, unsigned int n,
+// The level of a day, whose words begin at `word`; days are counted from the start, and `day` may
+// be
+// before it, but not after today. The start itself is read from the table, as its word may have
+// been overwritten.
+__device__ inline int level_of(const Env& env, const State& state, int day, unsigned int word,
+                               unsigned int i) {
+    if (day <= 0) {
+        return env.past_stringency[(unsigned int)-day * N_STATES + i];
+    }
+    WarpSlice<const unsigned int> words =
+        warp_part(warp_slice(state.past_levels, n_words * n_states), word, word + N_STATES);
+    return (int)((words[i] >> shift_of(day)) & 15u);
+}
+
+// The planner sees all levels of stringency, what all see, and the rest of all states.
+__device__ inline void planner(WarpSlice<const float> own, WarpSlice<const float> common,
+                               WarpSlice<float> out) {
+    unsigned int n = common.len;
+    auto element = [&](unsigned int unused, unsigned int at) -> float {
+        return (at >= N_STATES) & (at < N_STATES + n) ? common[at - N_STATES] :
+            own[at < N_STATES ? at : at - n];
+    };
+    warp_team_fill(out.at, 1u, OWN * N_STATES + n, element);
+}
+
+// Governors see their stringency, what all see, their number one-hot, and the rest.
+__device__ inline void governors(WarpSlice<const float> own, WarpSlice<const float> common,
                                  WarpSlice<float> out) {
+    unsigned int n = common.len;
     unsigned int rest = 1u + n + N_STATES;
+    warp_sync();
     auto element = [&](unsigned int i, unsigned int column) -> float {
-        if (column == 0u) {
-            return seen[i];
-        } else if (column <= n) {
-            return seen[N_STATES + column - 1u];
-        } else if (column < rest) {
-            return column - 1u - n == i ? 1.0f : 0.0f;
-        } else {
-            return seen[(column - rest + 1u) * N_STATES + n + i];
-        }
+        return column == 0u ? own[i] : column <= n ? common[column - 1u] : column < rest ?
+            (column - 1u - n == i ? 1.0f : 0.0f) : own[(column - rest + 1u) * N_STATES + i];
     };
     warp_team_fill(out.at, N_STATES, rest + OWN - 1u, element);
 }
@@ -370,23 +365,19 @@ __device__ inline void common_numbers(const Params& params, const State& state,
     seen[at + 1u] = (float)t / (float)params.episode_length;
 }
 
-// What is seen of one state, a row of all states for each number; `n` others stand behind the
-// first.
-__device__ inline void own_numbers(const Env& env, const State& state, WarpSlice<float> seen,
-                                   WarpTuple2<unsigned int, int> parts, unsigned int i) {
-    unsigned int n = parts._0;
-    int lagged = parts._1;
+// What is seen of one state: a row of all states for each number.
+__device__ inline void own_numbers(const Env& env, const State& state, WarpSlice<float> own,
+                                   int lagged, unsigned int i) {
     float inverse = env.inverse_population[i];
-    unsigned int at = n + i;
-    seen[i] = (float)state.stringency_level[i] / (float)N_LEVELS;
-    seen[N_STATES + at] = state.postsubsidy_productivity[i] * env.inverse_max_production[i];
-    seen[2u * N_STATES + at] = state.susceptible[i] * inverse;
-    seen[3u * N_STATES + at] = state.infected[i] * inverse;
-    seen[4u * N_STATES + at] = state.recovered[i] * inverse;
-    seen[5u * N_STATES + at] = state.deaths[i] * inverse;
-    seen[6u * N_STATES + at] = state.vaccinated[i] * inverse;
-    seen[7u * N_STATES + at] = state.unemployed[i] * inverse;
-    seen[8u * N_STATES + at] = (float)lagged / (float)N_LEVELS;
+    own[i] = (float)state.stringency_level[i] / (float)N_LEVELS;
+    own[N_STATES + i] = state.postsubsidy_productivity[i] * env.inverse_max_production[i];
+    own[2u * N_STATES + i] = state.susceptible[i] * inverse;
+    own[3u * N_STATES + i] = state.infected[i] * inverse;
+    own[4u * N_STATES + i] = state.recovered[i] * inverse;
+    own[5u * N_STATES + i] = state.deaths[i] * inverse;
+    own[6u * N_STATES + i] = state.vaccinated[i] * inverse;
+    own[7u * N_STATES + i] = state.unemployed[i] * inverse;
+    own[8u * N_STATES + i] = (float)lagged / (float)N_LEVELS;
 }
 
 // Doing nothing is always allowed; anything else when the time has come, or when data decide
@@ -408,24 +399,20 @@ __device__ inline void masks(const Params& params, const State& state, Observati
 
 __device__ inline void observe(const Env& env, const State& state, Observation& out) {
     unsigned int n = env.params.observe_rate == 1 ? COMMON : COMMON - 1u;
-    // As the planner sees it: all levels of stringency, what all see, the rest of all states.
-    WARP_SHARED(float, seen, 464u);
+    WARP_SHARED(float, own, 459u);
+    WARP_SHARED(float, common, 5u);
     if (warp_first() == 0) {
-        common_numbers(env.params, state, warp_part(warp_slice(seen, 464u), N_STATES, 464u));
+        common_numbers(env.params, state, warp_slice(common, 5u));
     }
     int day = *state.timestep - env.params.stringency_lag + 1;
     unsigned int word = word_of(state, day);
-    warp_sync();
     for (unsigned int i = warp_first(); i < N_STATES; i += warp_stride()) {
         int lagged = level_of(env, state, day, word, i);
-        own_numbers(env, state, warp_slice(seen, 464u), WarpTuple2<unsigned int, int>{n, lagged},
-                    i);
+        own_numbers(env, state, warp_slice(own, 459u), lagged, i);
     }
     masks(env.params, state, out);
-    warp_sync();
-    auto element = [&](unsigned int unused, unsigned int at) -> float {
-        return seen[at];
-    };
-    warp_team_fill(out.obs[PLANNER], 1u, OWN * N_STATES + n, element);
-    governors(warp_slice(seen, 464u), n, warp_slice(out.obs[GOVERNOR], WARP_LEN_obs_0));
+    governors(warp_slice(own, 459u), warp_part(warp_slice(common, 5u), 0u, n),
+              warp_slice(out.obs[GOVERNOR], WARP_LEN_obs_0));
+    planner(warp_slice(own, 459u), warp_part(warp_slice(common, 5u), 0u, n),
+            warp_slice(out.obs[PLANNER], WARP_LEN_obs_1));
 }

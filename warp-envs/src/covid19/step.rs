@@ -56,68 +56,10 @@ pub(super) fn step(
     let t = *state.timestep + 1;
     let subsidy = changed_subsidy(env, state, actions.discrete[PLANNER], t - 1);
     let level = subsidy as f32 / params.num_subsidy_levels as f32;
-    // Today's change of stringency, the change that leaves the filters, what passes
-    // them, and the level that acts.
-    let mut change = team::shared::<f32, N_STATES>();
-    let mut left = team::shared::<i32, N_STATES>();
-    let mut signal = team::shared::<f32, N_STATES>();
-    let mut lagged = team::shared::<i32, N_STATES>();
     let mut deaths = team::shared::<f32, N_STATES>();
     let mut incomes = team::shared::<f32, N_STATES>();
-    let word = word_of(state, t);
-    for i in team::each(N_STATES) {
-        change[i] = change_stringency(env, state, actions.discrete[GOVERNOR], (t, word), i);
-    }
-    if params.use_real_world_data == 1 {
-        for i in team::each(N_STATES) {
-            deaths[i] = replay(env, state, t, i);
-        }
-    } else {
-        let oldest = t - params.filter_length;
-        let word = word_of(state, oldest);
-        for i in team::each(N_STATES) {
-            left[i] = level_of(env, state, oldest, word, i);
-        }
-        let word = word_of(state, oldest - 1);
-        for i in team::each(N_STATES) {
-            left[i] -= level_of(env, state, oldest - 1, word, i);
-        }
-        for i in team::each(N_STATES) {
-            signal[i] = filtered(env, state, change[i], left[i], i);
-        }
-        for i in team::each(N_STATES) {
-            signal[i] = excess(signal[i]);
-        }
-        for i in team::each(N_STATES) {
-            unemployment(env, state, signal[i], i);
-        }
-        let acts = t - params.stringency_lag;
-        let word = word_of(state, acts);
-        let arrives = (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0);
-        for i in team::each(N_STATES) {
-            lagged[i] = level_of(env, state, acts, word, i);
-        }
-        for i in team::each(N_STATES) {
-            deaths[i] = epidemic(env, state, lagged[i], arrives, i);
-        }
-    }
-    for i in team::each(N_STATES) {
-        incomes[i] = production(env, state, level, i);
-        state.postsubsidy_productivity[i] = incomes[i];
-    }
-    // Exponentials and logarithms have loops of their own, in which nothing else keeps a compiler
-    // from taking many states at once.
-    let mut worth = team::shared::<f32, N_STATES>();
-    for i in team::each(N_STATES) {
-        worth[i] = incomes[i] / env.tables.state_annual_production[i];
-    }
-    for i in team::each(N_STATES) {
-        worth[i] = value_of(params, worth[i]);
-    }
-    let rewards = &mut out.reward[GOVERNOR][..N_STATES];
-    for i in team::each(N_STATES) {
-        rewards[i] = governor_reward(env, worth[i], deaths[i], i);
-    }
+    let (day, actions) = (Day { t, level }, actions.discrete[GOVERNOR]);
+    live_by_part(env, state, actions, day, &mut deaths, &mut incomes, out.reward[GOVERNOR]);
     // What both add up to, in parts, so that any number of threads keeps the order.
     let mut parts = team::shared::<f32, { 2 * PARTS }>();
     for part in team::each(2 * PARTS) {
@@ -137,6 +79,125 @@ pub(super) fn step(
         *state.subsidy_level = subsidy;
         reward_planner(params, deaths, income - level * params.max_subsidy_cost, out);
     });
+}
+
+/// A day, counted from 1, and its level of subsidy, from 0 to 1.
+#[derive(Clone, Copy)]
+struct Day {
+    t: i32,
+    level: f32,
+}
+
+/// What happens in each state on a day: levels, people, work; fills in deaths, incomes and rewards.
+#[expect(dead_code, reason = "the CPU runs its twin")]
+fn live(
+    env: &Covid19,
+    state: &mut Covid19State<'_>,
+    actions: &[i32],
+    day: Day,
+    deaths: &mut [f32],
+    incomes: &mut [f32],
+    rewards: &mut [f32],
+) {
+    let (params, t) = (&env.params, day.t);
+    let oldest = t - params.filter_length;
+    let word = word_of(state, t);
+    for i in team::each(N_STATES) {
+        let change = change_stringency(env, state, actions, (t, word), i);
+        let died = if params.use_real_world_data == 1 {
+            replay(env, state, t, i)
+        } else {
+            let left = level_on(env, state, oldest, i) - level_on(env, state, oldest - 1, i);
+            let signal = filtered(env, state, change, left, i);
+            unemployment(env, state, excess(signal), i);
+            let lagged = level_on(env, state, t - params.stringency_lag, i);
+            epidemic(env, state, lagged, arrives(params, t), i)
+        };
+        let income = production(env, state, day.level, i);
+        state.postsubsidy_productivity[i] = income;
+        let worth = value_of(params, income / env.tables.state_annual_production[i]);
+        rewards[i] = governor_reward(env, worth, died, i);
+        deaths[i] = died;
+        incomes[i] = income;
+    }
+}
+
+/// Twin of [`live`] for the CPU: short loops, which are compiled for many states at once.
+#[inline(always)]
+fn live_by_part(
+    env: &Covid19,
+    state: &mut Covid19State<'_>,
+    actions: &[i32],
+    day: Day,
+    deaths: &mut [f32],
+    incomes: &mut [f32],
+    rewards: &mut [f32],
+) {
+    let (params, t) = (&env.params, day.t);
+    let mut change = [0.0; N_STATES];
+    let word = word_of(state, t);
+    for i in 0..N_STATES {
+        change[i] = change_stringency(env, state, actions, (t, word), i);
+    }
+    if params.use_real_world_data == 1 {
+        for i in 0..N_STATES {
+            deaths[i] = replay(env, state, t, i);
+        }
+    } else {
+        let oldest = t - params.filter_length;
+        let (leaves, stays) = (levels_of(env, state, oldest), levels_of(env, state, oldest - 1));
+        let mut signal = [0.0; N_STATES];
+        for i in 0..N_STATES {
+            signal[i] = filtered(env, state, change[i], leaves[i] - stays[i], i);
+        }
+        signal = signal.map(excess);
+        for i in 0..N_STATES {
+            unemployment(env, state, signal[i], i);
+        }
+        let lagged = levels_of(env, state, t - params.stringency_lag);
+        let arrives = arrives(params, t);
+        for i in 0..N_STATES {
+            deaths[i] = epidemic(env, state, lagged[i], arrives, i);
+        }
+    }
+    for i in 0..N_STATES {
+        incomes[i] = production(env, state, day.level, i);
+        state.postsubsidy_productivity[i] = incomes[i];
+    }
+    reward_governors(env, deaths, incomes, &mut rewards[..N_STATES]);
+}
+
+/// The governors' rewards: exponentials and logarithms have a loop of their own, in which nothing else
+/// keeps a compiler from taking many states at once.
+#[inline(always)]
+fn reward_governors(env: &Covid19, deaths: &[f32], incomes: &[f32], rewards: &mut [f32]) {
+    let mut worth = [0.0; N_STATES];
+    for i in 0..N_STATES {
+        worth[i] = incomes[i] / env.tables.state_annual_production[i];
+    }
+    for i in 0..N_STATES {
+        worth[i] = value_of(&env.params, worth[i]);
+    }
+    for i in 0..N_STATES {
+        rewards[i] = governor_reward(env, worth[i], deaths[i], i);
+    }
+}
+
+/// The levels of a day in all states.
+#[inline(always)]
+fn levels_of(env: &Covid19, state: &Covid19State<'_>, day: i32) -> [i32; N_STATES] {
+    let word = word_of(state, day);
+    let mut levels = [0; N_STATES];
+    for i in 0..N_STATES {
+        levels[i] = level_of(env, state, day, word, i);
+    }
+    levels
+}
+
+/// Whether vaccine is delivered on a day.
+#[inline(always)]
+fn arrives(params: &Covid19Params, t: i32) -> bool {
+    (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0)
 }
 
 /// Where the levels of a day lie: the first of their words.
@@ -167,6 +228,15 @@ pub(super) fn level_of(
     }
     let words = &state.past_levels[word..word + N_STATES];
     ((words[i] >> shift_of(day)) & 15) as i32
+}
+
+/// The level of a day, wherever it lies.
+#[inline(always)]
+pub(super) fn level_on(env: &Covid19, state: &Covid19State<'_>, day: i32, i: usize) -> i32 {
+    if day <= 0 {
+        return env.tables.past_stringency[-day as usize * N_STATES + i];
+    }
+    ((state.past_levels[word_of(state, day) + i] >> shift_of(day)) & 15) as i32
 }
 
 /// Sets the level of stringency and returns by how much it changed.

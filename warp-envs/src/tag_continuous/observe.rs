@@ -55,7 +55,16 @@ fn observe_all(
 ) {
     let (n, n_taggers) = (state.loc_x.len(), params.n_taggers as usize);
     let width = FEATURES * (n - 1) + 1;
-    for slot in team::each(n - 1) {
+    for slot in team::each(n) {
+        let clock = if state.was_in_the_game[slot] != 0 { time } else { 0.0 };
+        if slot < n_taggers {
+            out.obs[TAGGER][(slot + 1) * width - 1] = clock;
+        } else {
+            out.obs[RUNNER][(slot - n_taggers + 1) * width - 1] = clock;
+        }
+        if slot == n - 1 {
+            continue;
+        }
         // By whether the agent's own number leaves the slot to itself or to the next.
         let (low, high) = (look(state, slot), look(state, slot + 1));
         for agent in 0..n_taggers {
@@ -72,14 +81,6 @@ fn observe_all(
             let to = &mut out.obs[RUNNER][(agent - n_taggers) * width + slot..];
             show(params, own, seen, to, n - 1, other < n_taggers);
         }
-    }
-    for agent in team::each(n_taggers) {
-        let in_game = state.was_in_the_game[agent] != 0;
-        out.obs[TAGGER][(agent + 1) * width - 1] = if in_game { time } else { 0.0 };
-    }
-    for runner in team::each(n - n_taggers) {
-        let in_game = state.was_in_the_game[n_taggers + runner] != 0;
-        out.obs[RUNNER][(runner + 1) * width - 1] = if in_game { time } else { 0.0 };
     }
 }
 

@@ -165,6 +165,7 @@ __device__ inline int tag(const Env& env, State& state, WarpSlice<int> tags_of, 
         out.reward[RUNNER][runner] = reward(env, state, agent, tagged, end);
         share = warp_wrapping_add(share, (int)(by >= 0));
     }
+    warp_settle();
     return warp_team_sum(share);
 }
 
@@ -222,7 +223,16 @@ __device__ inline void observe_all(const Params& params, const State& state, flo
     constexpr unsigned int n = n_agents;
     unsigned int n_taggers = (unsigned int)params.n_taggers;
     constexpr unsigned int width = FEATURES * (n - 1u) + 1u;
-    for (unsigned int slot = warp_first(); slot < n - 1u; slot += warp_stride()) {
+    for (unsigned int slot = warp_first(); slot < n; slot += warp_stride()) {
+        float clock = state.was_in_the_game[slot] != 0 ? time : 0.0f;
+        if (slot < n_taggers) {
+            out.obs[TAGGER][(slot + 1u) * width - 1u] = clock;
+        } else {
+            out.obs[RUNNER][(slot - n_taggers + 1u) * width - 1u] = clock;
+        }
+        if (slot == n - 1u) {
+            continue;
+        }
         // By whether the agent's own number leaves the slot to itself or to the next.
         Look low = look(state, slot);
         Look high = look(state, slot + 1u);
@@ -252,15 +262,6 @@ __device__ inline void observe_all(const Params& params, const State& state, flo
                                             (agent - n_taggers) * width + slot, WARP_LEN_obs_1);
             show(params, own, seen, to, n - 1u, other < n_taggers);
         }
-    }
-    warp_sync();
-    for (unsigned int agent = warp_first(); agent < n_taggers; agent += warp_stride()) {
-        bool in_game = state.was_in_the_game[agent] != 0;
-        out.obs[TAGGER][(agent + 1u) * width - 1u] = in_game ? time : 0.0f;
-    }
-    for (unsigned int runner = warp_first(); runner < n - n_taggers; runner += warp_stride()) {
-        bool in_game = state.was_in_the_game[n_taggers + runner] != 0;
-        out.obs[RUNNER][(runner + 1u) * width - 1u] = in_game ? time : 0.0f;
     }
 }
 

@@ -79,7 +79,6 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
         y[agent] = place.y;
         rewards[agent] = (place.hit ? wall : 0.0f) + reward;
     }
-    warp_sync();
     if (warp_first() == 0) {
         state.loc_x[last] = runner.x;
         state.loc_y[last] = runner.y;
@@ -91,15 +90,20 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     }
 }
 
-// The row of nobody for `agents`, with the one-hot of the first at `own`.
-__device__ inline void spread(WarpSlice<const float> row, unsigned int own, unsigned int agents,
-                              WarpSlice<float> out) {
+// The row of nobody for each of the `taggers` and the runner, with the one-hot of its number.
+__device__ inline void spread(WarpSlice<const float> row, unsigned int taggers, Observation& out) {
+    unsigned int first = 3u * (taggers + 1u);
     warp_sync();
-    auto element = [&](unsigned int agent, unsigned int column) -> float {
+    auto element = [&](unsigned int tagger, unsigned int column) -> float {
         float seen = row[column];
-        return column == (own + agent) ? 1.0f : seen;
+        return column == (first + tagger) ? 1.0f : seen;
     };
-    warp_team_fill(out.at, agents, row.len, element);
+    warp_team_fill(out.obs[TAGGER], taggers, row.len, element);
+    auto element_2 = [&](unsigned int unused, unsigned int column) -> float {
+        float seen = row[column];
+        return column == (first + taggers) ? 1.0f : seen;
+    };
+    warp_team_fill(out.obs[RUNNER], 1u, row.len, element_2);
 }
 
 // Everyone sees the same but for the one-hot of the own number: that row is made once, as that of
@@ -120,8 +124,13 @@ __device__ inline void observe_all(const Params& params, const State& state, flo
         }
     }
     WarpSlice<const float> row_2 = warp_part(warp_slice(row, width), 0u, width);
-    spread(row_2, 3u * n, n - 1u, warp_slice(out.obs[TAGGER], WARP_LEN_obs_0));
-    spread(row_2, 4u * n - 1u, 1u, warp_slice(out.obs[RUNNER], WARP_LEN_obs_1));
+    spread(row_2, n - 1u, out);
+}
+
+// What a tagger sees beside its own place: the runner's, that it is none, and the time.
+__device__ inline float tagger_sees(unsigned int column, float runner_x, float runner_y,
+                                    float time) {
+    return column == 2u ? runner_x : column == 3u ? runner_y : column == 4u ? 0.0f : time;
 }
 
 __device__ inline void observe_one(const Params& params, const State& state, float time,
@@ -132,11 +141,6 @@ __device__ inline void observe_one(const Params& params, const State& state, flo
     float high = (float)params.grid_length;
     WarpTuple2<int, int> runner = {state.loc_x[last], state.loc_y[last]};
     WarpTuple2<float, float> seen = {(float)runner._0 / high, (float)runner._1 / high};
-    auto element = [&](unsigned int agent, unsigned int column) -> float {
-        return column == 0u ? (float)x[agent] / high : column == 1u ? (float)y[agent] / high :
-            column == 2u ? seen._0 : column == 3u ? seen._1 : column == 4u ? 0.0f : time;
-    };
-    warp_team_fill(out.obs[TAGGER], last, PARTIAL, element);
     // Distance and below it the number: the least is the nearest, of several the lowest.
     long long least = 0x7fffffffffffffffll;
     for (unsigned int agent = warp_first(); agent < last; agent += warp_stride()) {
@@ -148,6 +152,14 @@ __device__ inline void observe_one(const Params& params, const State& state, flo
     }
     long long nearest = warp_team_least(least);
     unsigned int nearest_2 = ((unsigned int)nearest & ((1u << NUMBER_BITS) - 1u));
+    auto element = [&](unsigned int agent, unsigned int column) -> float {
+        int own_x = x[agent];
+        int own_y = y[agent];
+        int place = column == 0u ? own_x : own_y;
+        float common = tagger_sees(column, seen._0, seen._1, time);
+        return column < 2u ? (float)place / high : common;
+    };
+    warp_team_fill(out.obs[TAGGER], last, PARTIAL, element);
     auto element_2 = [&](unsigned int unused, unsigned int column) -> float {
         if (column == 0u) {
             return seen._0;

@@ -124,26 +124,34 @@ fn observe_all(
         }
     }
     let row = &row[..width];
-    copy_rows(row, 3 * n, n - 1, out.obs[TAGGER]);
-    copy_rows(row, 4 * n - 1, 1, out.obs[RUNNER]);
+    copy_rows(row, n - 1, out);
 }
 
-/// The row of nobody for `agents`, with the one-hot of the first at `own`.
+/// The row of nobody for each of the `taggers` and the runner, with the one-hot of its number.
 #[expect(dead_code, reason = "the CPU runs its twin")]
-fn spread(row: &[f32], own: usize, agents: usize, out: &mut [f32]) {
-    team::fill(out, agents, row.len(), |agent, column| {
+fn spread(row: &[f32], taggers: usize, out: &mut Observation<'_>) {
+    let first = 3 * (taggers + 1);
+    team::fill(out.obs[TAGGER], taggers, row.len(), |tagger, column| {
         let seen = row[column];
-        if column as u32 == (own + agent) as u32 { 1.0 } else { seen }
+        if column as u32 == (first + tagger) as u32 { 1.0 } else { seen }
+    });
+    team::fill(out.obs[RUNNER], 1, row.len(), |_, column| {
+        let seen = row[column];
+        if column as u32 == (first + taggers) as u32 { 1.0 } else { seen }
     });
 }
 
 /// Twin of [`spread`] for the CPU.
 #[inline(always)]
-fn copy_rows(row: &[f32], own: usize, agents: usize, out: &mut [f32]) {
-    for (agent, to) in out.chunks_exact_mut(row.len()).enumerate().take(agents) {
+fn copy_rows(row: &[f32], taggers: usize, out: &mut Observation<'_>) {
+    let first = 3 * (taggers + 1);
+    for (tagger, to) in out.obs[TAGGER].chunks_exact_mut(row.len()).enumerate().take(taggers) {
         to.copy_from_slice(row);
-        to[own + agent] = 1.0;
+        to[first + tagger] = 1.0;
     }
+    let to = &mut out.obs[RUNNER][..row.len()];
+    to.copy_from_slice(row);
+    to[first + taggers] = 1.0;
 }
 
 #[inline(always)]
@@ -158,20 +166,18 @@ fn observe_one(
     let high = params.grid_length as f32;
     let runner = (state.loc_x[last], state.loc_y[last]);
     let seen = (runner.0 as f32 / high, runner.1 as f32 / high);
-    team::fill(out.obs[TAGGER], last, PARTIAL, |agent, column| match column {
-        0 => x[agent] as f32 / high,
-        1 => y[agent] as f32 / high,
-        2 => seen.0,
-        3 => seen.1,
-        4 => 0.0,
-        _ => time,
-    });
     // Distance and below it the number: the least is the nearest, of several the lowest.
     let nearest = team::least(last, |agent| {
         let (dx, dy) = (i64::from(x[agent] - runner.0), i64::from(y[agent] - runner.1));
         ((dx * dx + dy * dy) << NUMBER_BITS) | agent as i64
     });
     let nearest = (nearest as u32 & ((1 << NUMBER_BITS) - 1)) as usize;
+    team::fill(out.obs[TAGGER], last, PARTIAL, |agent, column| {
+        let (own_x, own_y) = (x[agent], y[agent]);
+        let place = if column == 0 { own_x } else { own_y };
+        let common = tagger_sees(column, seen.0, seen.1, time);
+        if column < 2 { place as f32 / high } else { common }
+    });
     team::fill(out.obs[RUNNER], 1, PARTIAL, |_, column| match column {
         0 => seen.0,
         1 => seen.1,
@@ -180,4 +186,15 @@ fn observe_one(
         4 => 1.0,
         _ => time,
     });
+}
+
+/// What a tagger sees beside its own place: the runner's, that it is none, and the time.
+#[inline(always)]
+fn tagger_sees(column: usize, runner_x: f32, runner_y: f32, time: f32) -> f32 {
+    match column {
+        2 => runner_x,
+        3 => runner_y,
+        4 => 0.0,
+        _ => time,
+    }
 }

@@ -21,6 +21,8 @@ const BLOCK: u32 = 128;
 const SMALL_TEAMS_BLOCK: u32 = 32;
 /// Threads of a team at most; more agents are strided over them.
 const LARGEST_TEAM: usize = 128;
+/// Numbers that a thread writes per observation; where agents see more, each has several threads.
+const WRITTEN_BY_THREAD: usize = 64;
 
 /// An environment's text, ready for kernels of one's own to follow, and how to launch its kernels.
 #[derive(Debug, Clone)]
@@ -70,7 +72,7 @@ pub fn env_kernels(blueprint: &Blueprint) -> Result<EnvKernels> {
     let body =
         blueprint.body.as_ref().ok_or_else(|| Error::NoBody { env: blueprint.name.into() })?;
     let words = state_words(&blueprint.fields);
-    let (team, teams) = team_of(body, blueprint.spec.n_agents());
+    let (team, teams) = team_of(body, &blueprint.spec);
     let shared = if body.layout == Layout::TeamPerReplica { 4 * words * teams as usize } else { 0 };
     let in_shared = shared > 0 && shared <= SHARED_STATE;
     let mut text = body.text.clone();
@@ -95,20 +97,21 @@ pub fn env_kernels(blueprint: &Blueprint) -> Result<EnvKernels> {
 }
 
 /// Threads per team and teams per block.
-fn team_of(body: &Body, n_agents: usize) -> (u32, u32) {
-    match (body.layout, n_agents) {
-        (Layout::ThreadPerReplica, _) => (1, BLOCK),
-        (Layout::TeamPerReplica, ..=16) => {
-            // At least two, since a team of one has no place in shared memory.
-            let team = n_agents.next_power_of_two().max(2) as u32;
-            (team, SMALL_TEAMS_BLOCK / team)
-        }
-        (Layout::TeamPerReplica, _) => {
-            // Crowds fill shared memory with few blocks: more threads in each keep the GPU busy.
-            let most = if n_agents < 512 { LARGEST_TEAM } else { 2 * LARGEST_TEAM };
-            (n_agents.next_multiple_of(32).min(most) as u32, 1)
-        }
+fn team_of(body: &Body, spec: &EnvSpec) -> (u32, u32) {
+    if body.layout == Layout::ThreadPerReplica {
+        return (1, BLOCK);
     }
+    let n_agents = spec.n_agents();
+    let seen = spec.groups.iter().map(|group| group.n_agents * group.observation_width());
+    let threads = n_agents.max(seen.sum::<usize>() / WRITTEN_BY_THREAD);
+    if threads <= 16 {
+        // At least two, since a team of one has no place in shared memory.
+        let team = threads.next_power_of_two().max(2) as u32;
+        return (team, SMALL_TEAMS_BLOCK / team);
+    }
+    // Crowds fill shared memory with few blocks: more threads in each keep the GPU busy.
+    let most = if n_agents < 512 { LARGEST_TEAM } else { 2 * LARGEST_TEAM };
+    (threads.next_multiple_of(32).min(most) as u32, 1)
 }
 
 fn field_words(field: &StateField) -> usize {

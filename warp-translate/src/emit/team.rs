@@ -1,6 +1,6 @@
 //! Calls of `warp_core::team` as loops over the threads of a team.
 
-use crate::diagnostic::{Result, fault};
+use crate::diagnostic::{Result, Span, fault};
 use crate::emit::value::prec;
 use crate::emit::{Effects, Emitter, Leave, Target, Val};
 use crate::ir::{Closure, Expr, Team, TeamCall};
@@ -36,23 +36,33 @@ impl Emitter<'_> {
                 let name = self.unique("found", None);
                 self.line(format!("bool {name} = false;"));
                 self.strided(closure, &n, Target::Fold(name.clone(), "|"))?;
+                self.settle(expr.span);
                 Ok(Val::atom(format!("warp_team_any({name})")).with(ORDERED))
             }
             TeamCall::Sum => {
                 let name = self.unique("share", None);
                 self.line(format!("int {name} = 0;"));
                 self.strided(closure, &n, Target::Fold(name.clone(), "wrapping"))?;
+                self.settle(expr.span);
                 Ok(Val::atom(format!("warp_team_sum({name})")).with(ORDERED))
             }
             TeamCall::Least => {
                 let name = self.unique("least", None);
                 self.line(format!("long long {name} = 0x7fffffffffffffffll;"));
                 self.strided(closure, &n, Target::Fold(name.clone(), "least"))?;
+                self.settle(expr.span);
                 Ok(Val::atom(format!("warp_team_least({name})")).with(ORDERED))
             }
             TeamCall::SumParts(parts) => self.sum_parts(closure, &n, *parts),
             TeamCall::Fill => self.fill(team, closure),
             TeamCall::Scratch(_) => fault(expr.span, "scratch has no closure"),
+        }
+    }
+
+    /// Before a vote or a sum: what was written is seen by whoever it tells.
+    fn settle(&mut self, span: Span) {
+        if self.barriers.before_vote(span) {
+            self.line("warp_settle();");
         }
     }
 

@@ -1,9 +1,10 @@
 //! What all threads run alike: statements in their order, with their branches and loops.
 
 use crate::diagnostic::Span;
-use crate::ir::{Block, Closure, Expr, Kind, Pattern, StmtKind, Team, TeamCall};
+use crate::ir::{Block, Closure, Expr, Kind, Pattern, StmtKind, Team, TeamCall, VarId};
 use crate::team::access::{Access, Object, What, Who};
 use crate::team::{Analysis, Frame, Known, Mode, has_phases};
+use crate::types::Ty;
 
 impl Analysis<'_> {
     /// The statements of a block. Only a function with calls of `team` may wait before one of its own.
@@ -108,7 +109,8 @@ impl Analysis<'_> {
     }
 
     /// A loop, until going round once more changes nothing.
-    fn repeat(&mut self, condition: Option<&Expr>, body: &Block, frame: &mut Frame, waits: bool) {
+    fn repeat(&mut self, condition: Option<&Expr>, body: &Block, frame: &Frame, waits: bool) {
+        let frame = &mut Frame { once: false, ..frame.clone() };
         let stmt = self.stmt;
         for round in 0..16 {
             let before = (self.pending.clone(), self.barriers.clone());
@@ -147,7 +149,7 @@ impl Analysis<'_> {
         // What stands before the closure is read after the barrier.
         self.mode = Mode::Each;
         team.args.iter().for_each(|arg| {
-            if !matches!(arg.ty, crate::types::Ty::Slice(..)) {
+            if !matches!(arg.ty, Ty::Slice(..)) {
                 self.visit(arg, frame);
             }
         });
@@ -168,14 +170,17 @@ impl Analysis<'_> {
         self.mode = Mode::Uniform;
         self.end_phase(span);
         match team.call {
-            // They wait before they tell.
-            TeamCall::Any | TeamCall::Sum | TeamCall::Least => self.pending.clear(),
+            // They wait for all before they tell, so that nothing is read any more; whether what was
+            // written is seen is another matter.
+            TeamCall::Any | TeamCall::Sum | TeamCall::Least => {
+                if self.pending.iter().any(Access::writes) {
+                    self.barriers.votes.insert(super::key(span));
+                }
+                self.pending.clear();
+            }
             TeamCall::SumParts(_) => {
-                let parts = Object {
-                    name: format!("parts at {}:{}:{}", span.file, span.line, span.column),
-                    group: None,
-                    scalar: false,
-                };
+                let at = format!("{}:{}:{}", span.file, span.line, span.column);
+                let parts = Object::row(format!("parts at {at}"));
                 let write = Access { object: parts.clone(), what: What::Write, who: Who::Other };
                 if self.pending.iter().any(|old| old.meets(&write)) {
                     self.barriers.calls.insert(super::key(span));
@@ -189,7 +194,7 @@ impl Analysis<'_> {
 
     /// The body of a closure; `strided` says that its parameter is the thread's own index.
     fn closure(&mut self, closure: &Closure, frame: &Frame, strided: bool) {
-        let mut inner = frame.clone();
+        let mut inner = Frame { once: false, ..frame.clone() };
         if let (true, Some(i)) = (strided, closure.params.first()) {
             inner.known.insert(*i, Known::Own);
         }
@@ -203,7 +208,8 @@ impl Analysis<'_> {
     pub(super) fn bind(&mut self, pattern: &Pattern, init: &Expr, frame: &mut Frame) {
         match (pattern, &init.bare().kind) {
             (Pattern::Bind(var), _) => {
-                if let Some(known) = self.known(init, frame) {
+                let known = self.known(init, frame);
+                if let Some(known) = known.or_else(|| self.lasting(*var, frame)) {
                     frame.known.insert(*var, known);
                 }
             }
@@ -214,6 +220,14 @@ impl Analysis<'_> {
             }
             _ => {}
         }
+    }
+}
+
+impl Analysis<'_> {
+    /// A number that never changes: of a variable of the contract's function that is set once.
+    fn lasting(&self, var: VarId, frame: &Frame) -> Option<Known> {
+        let declared = self.entry.filter(|_| frame.once)?.vars.get(var)?;
+        (declared.ty == Ty::Usize && !declared.mutable).then_some(Known::Number(var))
     }
 }
 

@@ -23,6 +23,7 @@ type Place = (usize, usize, usize);
 pub(crate) struct Barriers {
     calls: HashSet<Place>,
     stmts: HashSet<Place>,
+    votes: HashSet<Place>,
 }
 
 fn key(span: Span) -> Place {
@@ -33,6 +34,11 @@ impl Barriers {
     /// Whether the team waits before the call of `warp_core::team` at `span`.
     pub(crate) fn before_call(&self, span: Span) -> bool {
         self.calls.contains(&key(span))
+    }
+
+    /// Whether what was written before has to be seen by those whom the vote or sum at `span` tells.
+    pub(crate) fn before_vote(&self, span: Span) -> bool {
+        self.votes.contains(&key(span))
     }
 
     /// Whether it waits before the statement at `span`.
@@ -57,6 +63,8 @@ enum Mode {
 enum Known {
     /// Exactly the index of the strided loop.
     Own,
+    /// The number that this variable of the contract's function has for good.
+    Number(VarId),
     /// A row or part of it; the flag says whether its elements have the row's numbers.
     Row(Object, bool),
     /// A reference to an element, and whether that is the thread's own.
@@ -73,6 +81,8 @@ struct Frame {
     /// Variables that the closure around declares; None outside of closures, and in functions that
     /// are called from one, whose variables are all the thread's own.
     own: Option<HashSet<VarId>>,
+    /// Whether what is gone through runs once, as the contract's function outside of its loops does.
+    once: bool,
 }
 
 /// The analysis of one function of the contract.
@@ -92,6 +102,8 @@ pub(crate) struct Analysis<'f> {
     /// Accesses of the closure that is being looked at.
     phase: Vec<Access>,
     mode: Mode,
+    /// The function of the contract.
+    entry: Option<&'f Function>,
     drew_once: Option<Span>,
     drew_alike: Option<Span>,
 }
@@ -121,6 +133,7 @@ impl<'f> Analysis<'f> {
             phase_in_stmt: false,
             phase: Vec::new(),
             mode: Mode::Uniform,
+            entry: None,
             drew_once: None,
             drew_alike: None,
         }
@@ -129,7 +142,8 @@ impl<'f> Analysis<'f> {
     /// Goes through a function of the contract, with barriers before and after it.
     pub(crate) fn entry(&mut self, item: ItemId) {
         let Some(function) = self.functions.get(&item) else { return };
-        let mut frame = Frame::default();
+        self.entry = Some(function);
+        let mut frame = Frame { once: true, ..Frame::default() };
         for param in &function.params {
             let var = &function.vars[param.var];
             let known = match var.ty.behind() {
@@ -137,7 +151,7 @@ impl<'f> Analysis<'f> {
                 // Of a kernel's function rows are shared, too.
                 Ty::Slice(..) => {
                     let name = format!("row {}", var.name);
-                    Known::Row(Object { name, group: None, scalar: false }, true)
+                    Known::Row(Object::row(name), true)
                 }
                 _ => continue,
             };

@@ -1,8 +1,8 @@
 //! What one thread does: every access in an expression, whatever the order.
 
 use crate::diagnostic::Span;
-use crate::ir::{Expr, Form, Kind, StmtKind, TeamCall};
-use crate::team::access::{Access, Object, What, Who};
+use crate::ir::{Expr, Form, Kind, StmtKind, TeamCall, VarId};
+use crate::team::access::{Access, Object, Part, What, Who};
 use crate::team::{Analysis, Frame, Known, Mode};
 use crate::types::{ItemId, Ty};
 use crate::walk;
@@ -147,7 +147,7 @@ impl Analysis<'_> {
             && let TeamCall::Scratch(_) = team.call
         {
             let name = format!("scratch at {}:{}", expr.span.line, expr.span.column);
-            return Some(Known::Row(Object { name, group: None, scalar: false }, true));
+            return Some(Known::Row(Object::row(name), true));
         }
         match &expr.ty {
             Ty::Slice(..) => {
@@ -157,9 +157,12 @@ impl Analysis<'_> {
                 let (object, own) = self.target(expr, frame)?;
                 Some(Known::Element(object, own))
             }
-            Ty::Usize => match self.is_own(expr, frame) {
-                true => Some(Known::Own),
-                false => None,
+            Ty::Usize => match &expr.bare().kind {
+                Kind::Var(var) => match frame.known.get(var) {
+                    Some(known @ (Known::Own | Known::Number(_))) => Some(known.clone()),
+                    _ => None,
+                },
+                _ => None,
             },
             ty if *ty.behind() == Ty::Draw => match root(expr) {
                 Some(var) => match frame.known.get(&var) {
@@ -172,15 +175,16 @@ impl Analysis<'_> {
         }
     }
 
-    fn is_own(&self, expr: &Expr, frame: &Frame) -> bool {
-        match &expr.bare().kind {
-            Kind::Var(var) => matches!(frame.known.get(var), Some(Known::Own)),
-            _ => false,
+    /// The variable whose number an expression has for good.
+    fn number(&mut self, expr: &Expr, frame: &Frame) -> Option<VarId> {
+        match self.known(expr, frame) {
+            Some(Known::Number(var)) => Some(var),
+            _ => None,
         }
     }
 
     /// The row that a slice is, and whether its elements have the row's numbers.
-    pub(super) fn object(&self, expr: &Expr, frame: &Frame) -> Option<(Object, bool)> {
+    pub(super) fn object(&mut self, expr: &Expr, frame: &Frame) -> Option<(Object, bool)> {
         match &expr.kind {
             Kind::Var(var) => match frame.known.get(var) {
                 Some(Known::Row(object, exact)) => Some((object.clone(), *exact)),
@@ -190,9 +194,12 @@ impl Analysis<'_> {
             Kind::Paren(inner) | Kind::Ref(inner) | Kind::Deref(inner) | Kind::AsSlice(inner) => {
                 self.object(inner, frame)
             }
-            Kind::Part(inner, low, _) => {
+            Kind::Part(inner, low, high) => {
                 let (object, exact) = self.object(inner, frame)?;
-                Some((object, exact && low.is_none()))
+                let exact = exact && low.is_none();
+                let end = high.as_ref().and_then(|high| self.number(high, frame));
+                let part = end.filter(|_| exact).map_or(object.part, Part::Below);
+                Some((Object { part, ..object }, exact))
             }
             Kind::Index(base, group) if matches!(base.ty.behind(), Ty::Groups(_)) => {
                 let (object, exact) = self.object(base, frame)?;
@@ -211,14 +218,14 @@ impl Analysis<'_> {
                     _ => return None,
                 };
                 let scalar = !matches!(expr.ty, Ty::Slice(..) | Ty::Groups(_));
-                Some((Object { name: format!("{of}.{name}"), group: None, scalar }, true))
+                Some((Object { scalar, ..Object::row(format!("{of}.{name}")) }, true))
             }
             _ => None,
         }
     }
 
     /// The shared object that a place lies in, and whether it is the thread's own element of it.
-    fn target(&self, place: &Expr, frame: &Frame) -> Option<(Object, bool)> {
+    fn target(&mut self, place: &Expr, frame: &Frame) -> Option<(Object, bool)> {
         match &place.kind {
             Kind::Paren(inner) | Kind::Ref(inner) | Kind::Deref(inner) => self.target(inner, frame),
             Kind::Var(var) => match frame.known.get(var) {
@@ -227,7 +234,12 @@ impl Analysis<'_> {
             },
             Kind::Index(base, index) if !matches!(base.ty.behind(), Ty::Groups(_)) => {
                 let (object, exact) = self.object(base, frame)?;
-                Some((object, exact && self.is_own(index, frame)))
+                let known = self.known(index, frame).filter(|_| exact);
+                Some(match known {
+                    Some(Known::Own) => (object, true),
+                    Some(Known::Number(n)) => (Object { part: Part::At(n), ..object }, false),
+                    _ => (object, false),
+                })
             }
             Kind::Field(base, _) => match self.object(place, frame) {
                 Some((object, _)) if object.scalar => Some((object, false)),

@@ -23,6 +23,7 @@ pub(crate) fn function(k: usize, seed: u64) -> String {
     let mut team = Team { random, text: String::new(), indent: 1, count: 0, alike };
     team.line(&format!("let mut own = team::shared::<f32, {LEN}>();"));
     team.line("let n = x.len();");
+    team.line("let last = n - 1;");
     team.line("for i in team::each(n) { own[i] = tame(x[i] * 0.5); }");
     let n = 3 + team.random.below(5);
     for _ in 0..n {
@@ -68,7 +69,7 @@ impl Team {
     }
 
     fn phase(&mut self, depth: usize) {
-        match self.random.below(if depth > 1 { 8 } else { 11 }) {
+        match self.random.below(if depth > 1 { 9 } else { 12 }) {
             0 | 1 => {
                 let to = self.random.pick(&["x", "z", "own"]);
                 let (a, b) = (self.read(to), self.read(to));
@@ -110,6 +111,14 @@ impl Team {
                 self.line("});");
             }
             8 => {
+                let (to, part) = (self.random.pick(&FLOATS), self.fresh());
+                self.line(&format!("let {part} = &mut {to}[..last];"));
+                self.line(&format!(
+                    "for i in team::each(last) {{ {part}[i] = tame({part}[i] + 0.5); }}"
+                ));
+                self.line(&format!("team::once(|| {to}[last] = tame(own[3] - {to}[last]));"));
+            }
+            9 => {
                 let alike = self.random.pick(&self.alike.clone());
                 self.line(&format!("if {alike} & 1 == 0 {{"));
                 self.nested(depth);
@@ -117,7 +126,7 @@ impl Team {
                 self.nested(depth);
                 self.line("}");
             }
-            9 => {
+            10 => {
                 let rounds = 2 + self.random.below(2);
                 self.line(&format!("for _ in 0..{rounds} {{"));
                 self.nested(depth);
