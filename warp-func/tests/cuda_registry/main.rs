@@ -5,9 +5,15 @@
 
 #![expect(clippy::unwrap_used, reason = "clippy knows tests by their attribute, which these lack")]
 
+#[path = "../worlds/board.rs"]
+mod board;
 mod device;
+#[path = "../worlds/drone.rs"]
+mod drone;
 mod herd;
 mod nvrtc;
+#[path = "../worlds/swarm.rs"]
+mod swarm;
 
 use libtest_mimic::{Arguments, Trial};
 use std::path::PathBuf;
