@@ -50,7 +50,7 @@ __device__ inline bool outside(WarpSlice<const float> position, float room) {
 __device__ inline void step(const Env& env, State& state, const Actions& actions, WarpDraw& draw,
                             StepOut& out) {
     unsigned int action = (unsigned int)actions.discrete[0][0];
-    push(state.velocity, action / 2u, action % 2u == 0u ? THRUST : -THRUST);
+    push(state.velocity, action / 2u, (action & 1u) == 0u ? THRUST : -THRUST);
     if (warp_draw_uniform(&draw) < 0.1f) {
         state.gusts += 1u;
         state.velocity = gust(state.velocity, warp_draw_uniform_in(&draw, 0.9f, 1.2f));

@@ -91,7 +91,7 @@ impl Env for Drone {
         out: &mut StepOut<'_>,
     ) {
         let action = actions.discrete[0][0] as usize;
-        push(&mut state.velocity, action / 2, if action % 2 == 0 { THRUST } else { -THRUST });
+        push(&mut state.velocity, action / 2, if action & 1 == 0 { THRUST } else { -THRUST });
         if draw.uniform() < 0.1 {
             state.gusts += 1;
             state.velocity = gust(state.velocity, draw.uniform_in(0.9, 1.2));

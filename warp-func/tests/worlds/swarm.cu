@@ -37,7 +37,7 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     constexpr unsigned int n = n_agents * 3u / 3u;
     for (unsigned int i = warp_first(); i < n; i += warp_stride()) {
         unsigned int action = (unsigned int)actions.discrete[0][i];
-        float by = action % 2u == 0u ? stride : -stride;
+        float by = (action & 1u) == 0u ? stride : -stride;
         state.place[3u * i + action / 2u] += by;
         out.reward[0][i] = -distance(warp_part(warp_slice(state.place, n_agents * 3u), 3u * i, 3u *
                                                i + 3u), warp_slice(state.goal, 3u));

@@ -109,7 +109,7 @@ impl Env for Swarm {
         let n = state.place.len() / 3;
         team::each(n, |i| {
             let action = actions.discrete[0][i] as usize;
-            let by = if action % 2 == 0 { stride } else { -stride };
+            let by = if action & 1 == 0 { stride } else { -stride };
             state.place[3 * i + action / 2] += by;
             out.reward[0][i] = -distance(&state.place[3 * i..3 * i + 3], state.goal);
         });
