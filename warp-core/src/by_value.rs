@@ -12,6 +12,9 @@ pub const MAX_ELEMENTS: usize = 128;
 
 /// What a field of a state by value is: a number, or an array of a fixed length.
 #[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a state by value is made of f32, i32 and u32 and of arrays of them, but not of `{Self}`"
+)]
 pub trait Value: Copy {
     /// Type of one element.
     const DTYPE: DType;
