@@ -10,7 +10,7 @@ use crate::draw::Draw;
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::spec::EnvSpec;
-use crate::state::{Scalars, State};
+use crate::state::{Scalars, State, dim_number};
 
 /// Groups of agents that one environment may have at most.
 pub const MAX_GROUPS: usize = 8;
@@ -157,16 +157,21 @@ pub trait Env: Send + Sync + Sized + 'static {
 /// A symbolic dimension that [`Env::dims`] does not name.
 pub fn field_len<E: Env>(env: &E, field: &crate::Field) -> Result<usize> {
     let dims = env.dims();
-    let size = |dim: &&str| {
-        dims.iter().find(|(name, _)| name == dim).map(|(_, size)| *size).ok_or_else(|| {
-            crate::Error::InvalidSpec {
-                env: E::NAME.into(),
-                reason: format!(
-                    "state field \"{}\" has the unknown dimension \"{dim}\"",
-                    field.name
-                ),
-            }
-        })
-    };
-    field.dims.iter().map(size).product()
+    field
+        .dims
+        .iter()
+        .map(|dim| dim_size(&dims, dim).ok_or_else(|| unknown_dim::<E>(field, dim)))
+        .product()
+}
+
+/// The size of a dimension of a row: its own if it is a number, else the one that `dims` has for it.
+#[must_use]
+pub fn dim_size(dims: &[(&'static str, usize)], dim: &str) -> Option<usize> {
+    let named = || dims.iter().find(|(name, _)| *name == dim).map(|(_, size)| *size);
+    dim_number(dim).or_else(named)
+}
+
+fn unknown_dim<E: Env>(field: &crate::Field, dim: &str) -> crate::Error {
+    let reason = format!("state field \"{}\" has the unknown dimension \"{dim}\"", field.name);
+    crate::Error::InvalidSpec { env: E::NAME.into(), reason }
 }

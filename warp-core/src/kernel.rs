@@ -33,6 +33,7 @@
 //! order, whatever the size of the team, and are never float atomics; counts may be
 //! `warp_atomic_add(int*, int)`.
 
+use crate::by_value::declared;
 use crate::error::{Error, Result};
 use crate::state::{Field, Record, State};
 use std::fmt::Write;
@@ -96,7 +97,8 @@ impl Kernel {
 /// The C text that declares an environment's dimensions, parameters and state.
 ///
 /// `dims` are the symbolic dimensions with their sizes. A state of scalars becomes a plain struct
-/// of the same layout as the Rust one; a state with rows becomes a struct of pointers.
+/// of the same layout as the Rust one, its arrays values of `translated.cuh`; a state with rows becomes a
+/// struct of pointers.
 #[must_use]
 pub fn declare<P: Record, S: State>(dims: &[(&'static str, usize)]) -> String {
     let mut text = String::from(OFFSET);
@@ -123,23 +125,27 @@ const OFFSET: &str = "\
 
 fn plain_struct(text: &mut String, name: &str, fields: &[Field]) {
     let _ = writeln!(text, "struct {name} {{");
-    for field in fields {
-        let _ = writeln!(text, "    {} {};", field.dtype.c_name(), field.name);
+    let mut at = 0;
+    let mut asserts = String::new();
+    for (member, len) in declared(fields.iter().map(|field| field.name)) {
+        let c_type = fields[at].dtype.c_name();
+        let _ = match len {
+            None => writeln!(text, "    {c_type} {member};"),
+            Some(len) => writeln!(text, "    WarpArray<{c_type}, {len}> {member};"),
+        };
+        let _ = writeln!(
+            asserts,
+            "static_assert(WARP_OFFSET({name}, {member}) == {}, \"{name}.{member} moved\");",
+            4 * at,
+        );
+        at += len.unwrap_or(1);
     }
     let _ = writeln!(text, "}};");
     // C++ gives an empty struct one byte; there is nothing in it whose place could be wrong.
     if fields.is_empty() {
         return;
     }
-    for (i, field) in fields.iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "static_assert(WARP_OFFSET({name}, {}) == {}, \"{name}.{} moved\");",
-            field.name,
-            4 * i,
-            field.name
-        );
-    }
+    text.push_str(&asserts);
     let size = 4 * fields.len();
     let _ = writeln!(text, "static_assert(sizeof({name}) == {size}, \"{name} changed its size\");");
 }
@@ -163,6 +169,7 @@ mod tests {
     use super::*;
 
     crate::state! { struct Flat { x: f32, n: i32 } }
+    crate::state! { struct Board { left: i32, cells: [u32; 4], x: f32 } }
     crate::state! { struct Rows { loc: [f32; n_agents], pairs: [i32; n_agents, k], left: i32 } }
     crate::params! { struct Params { g: f32, levels: u32 } }
 
@@ -174,6 +181,13 @@ mod tests {
         assert!(text.contains("static_assert(WARP_OFFSET(Flat, n) == 4"));
         assert_eq!(std::mem::offset_of!(Flat, n), 4);
         assert_eq!(size_of::<Flat>(), 8);
+        let text = declare::<Params, Board>(&[]);
+        assert!(
+            text.contains("    int left;\n    WarpArray<unsigned int, 4> cells;\n    float x;\n")
+        );
+        assert!(text.contains("static_assert(WARP_OFFSET(Board, cells) == 4"));
+        assert!(text.contains("static_assert(WARP_OFFSET(Board, x) == 20"));
+        assert_eq!((std::mem::offset_of!(Board, x), size_of::<Board>()), (20, 24));
         let (mut loc, mut pairs, mut left) = ([0.5; 5], [7; 10], 3);
         let rows = Rows { loc: &mut loc, pairs: &mut pairs, left: &mut left };
         assert_eq!((rows.loc[4], rows.pairs[9], *rows.left), (0.5, 7, 3));

@@ -1,6 +1,7 @@
 //! What an environment is.
 #![doc = include_str!("../README.md")]
 
+pub mod by_value;
 pub mod check;
 pub mod config;
 pub mod draw;

@@ -2,9 +2,9 @@
 //!
 //! [`state!`](macro@crate::state) yields, from one declaration, the Rust type that bodies work on, a table
 //! of fields (name, dtype, symbolic dimensions), and through the table the arrays of the store and
-//! the C text. There are two forms. *Scalars only*: a `Copy` struct, which the executor loads from
-//! columns, steps by value and writes back. *With rows*: a view, one `&mut` per field into the
-//! replica's part of the arrays.
+//! the C text. There are two forms. *Scalars only*, and small arrays of them: a `Copy` struct, which the
+//! executor loads from columns, steps by value and writes back. *With rows*: a view, one `&mut` per field
+//! into the replica's part of the arrays.
 
 /// The type of a state or parameter element; four bytes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -120,12 +120,56 @@ impl Bits for u32 {
 /// One field of a state or of parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Its name; also the name of its array in the store.
+    /// Its name; also the name of its array in the store. An element of an array in a state by value is a
+    /// field of its own, called `position[0]`.
     pub name: &'static str,
     /// Type of one element.
     pub dtype: DType,
-    /// Symbolic dimensions per replica, empty for a scalar; resolved by `Env::dims`.
+    /// Dimensions per replica, empty for a scalar: numbers, and names that `Env::dims` resolves.
     pub dims: &'static [&'static str],
+}
+
+/// The size of a dimension that is a number, written as Rust writes it; `None` for a name.
+#[must_use]
+pub const fn dim_number(dim: &str) -> Option<usize> {
+    let bytes = dim.as_bytes();
+    let (mut number, mut i) = (0_usize, 0);
+    while i < bytes.len() {
+        match bytes[i] {
+            digit @ b'0'..=b'9' if number <= MAX_DIM => {
+                number = 10 * number + (digit - b'0') as usize;
+            }
+            b'_' if i > 0 => {}
+            _ => return None,
+        }
+        i += 1;
+    }
+    if bytes.is_empty() { None } else { Some(number) }
+}
+
+/// What a dimension that is written as a number is at most.
+const MAX_DIM: usize = 1 << 20;
+
+/// Whether the dimensions of rows that are numbers can be sizes; the compiler asks.
+#[doc(hidden)]
+pub const fn check_dims(fields: &[Field]) {
+    let mut field = 0;
+    while field < fields.len() {
+        let mut at = 0;
+        while at < fields[field].dims.len() {
+            let dim = fields[field].dims[at];
+            if dim.as_bytes()[0].is_ascii_digit() {
+                let fits = matches!(dim_number(dim), Some(1..=MAX_DIM));
+                assert!(
+                    fits,
+                    "a dimension of a row is a name that `Env::dims` gives a size, or a number from 1 to \
+                     1048576"
+                );
+            }
+            at += 1;
+        }
+        field += 1;
+    }
 }
 
 /// A struct whose fields are known as data.
@@ -185,6 +229,44 @@ pub trait State: Record + 'static {
 /// assert!(PendulumState::SCALARS && !CrowdState::SCALARS);
 /// assert_eq!(CrowdState::FIELDS[0].dims, ["n_agents"]);
 /// ```
+///
+/// A state of scalars may have small arrays, too. Their lengths are numbers, or constants in braces, since a
+/// bare name is a dimension and makes a row. Bodies get them by value, as `[f32; 3]`; outside, each element
+/// is a field of its own. A length of 0, or more than 128 elements together, is an error of the compiler.
+///
+/// ```
+/// const CELLS: usize = 9;
+/// warp_core::state! {
+///     /// A board and a point.
+///     pub struct BoardState { board: [i32; { CELLS }], point: [f32; 3], n_moves: i32 }
+/// }
+/// use warp_core::{Record, State};
+/// assert!(BoardState::SCALARS);
+/// assert_eq!(BoardState::FIELDS.len(), 13);
+/// assert_eq!(BoardState::FIELDS[10].name, "point[1]");
+/// ```
+///
+/// ```compile_fail
+/// warp_core::state! { pub struct Empty { point: [f32; 0] } }
+/// ```
+///
+/// ```compile_fail
+/// warp_core::state! { pub struct Large { field: [f32; 100], other: [f32; 29] } }
+/// ```
+///
+/// In a state with rows a number is a dimension like any other, and an array a row.
+///
+/// ```
+/// warp_core::state! {
+///     /// Agents in space.
+///     pub struct SwarmState { loc: [f32; n_agents, 3], goal: [f32; 3] }
+/// }
+/// assert_eq!(<SwarmState as warp_core::Record>::FIELDS[0].dims, ["n_agents", "3"]);
+/// ```
+///
+/// ```compile_fail
+/// warp_core::state! { pub struct Flat { loc: [f32; n_agents, 0] } }
+/// ```
 #[macro_export]
 macro_rules! state {
     (
@@ -213,6 +295,51 @@ macro_rules! state {
     };
     (
         $(#[doc = $about:expr])*
+        $vis:vis struct $name:ident {
+            $($(#[doc = $doc:expr])* $field:ident :
+                $($ty:ident)? $([$of:ident; $($len:literal)? $($constant:block)?])?),* $(,)?
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        #[repr(C)]
+        $vis struct $name {
+            $($(#[doc = $doc])* pub $field: $($ty)? $([$of; $($len)? $($constant)?])?,)*
+        }
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($field: $crate::by_value::Value::zero(),)* }
+            }
+        }
+        impl $crate::Record for $name {
+            const NAME: &'static str = stringify!($name);
+            const FIELDS: &'static [$crate::Field] = {
+                const PARTS: &[&[$crate::Field]] = &[$($crate::__value_fields!(
+                    $field, $($ty)? $([$of; $($len)? $($constant)?])?
+                )),*];
+                &$crate::by_value::flat::<{ $crate::by_value::count(PARTS) }>(PARTS)
+            };
+        }
+        impl $crate::State for $name {
+            const SCALARS: bool = true;
+            type View<'a> = $name;
+
+            #[inline(always)]
+            fn view<'a>(source: &mut impl $crate::FieldSource<'a>) -> $name {
+                $name { $($field: $crate::by_value::Value::load(source),)* }
+            }
+
+            #[inline(always)]
+            fn save(view: &$name, mut put: impl FnMut(usize, u32)) {
+                let field = 0;
+                $(let field = $crate::by_value::Value::save(view.$field, field, &mut put);)*
+                let _ = field;
+            }
+        }
+        const _: &[$crate::Field] = <$name as $crate::Record>::FIELDS;
+    };
+    (
+        $(#[doc = $about:expr])*
         $vis:vis struct $name:ident { $($(#[doc = $doc:expr])* $field:ident : $ty:tt),* $(,)? }
     ) => {
         $(#[doc = $about])*
@@ -236,6 +363,7 @@ macro_rules! state {
             #[inline(always)]
             fn save(_view: &$name<'_>, _put: impl FnMut(usize, u32)) {}
         }
+        const _: () = $crate::state::check_dims(<$name<'static> as $crate::Record>::FIELDS);
     };
 }
 
@@ -265,7 +393,7 @@ macro_rules! params {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __field {
-    ($field:ident, [$ty:ident; $($dim:ident),+]) => {
+    ($field:ident, [$ty:ident; $($dim:tt),+]) => {
         $crate::Field {
             name: stringify!($field),
             dtype: <$ty as $crate::Bits>::DTYPE,
@@ -284,14 +412,14 @@ macro_rules! __field {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __view_type {
-    ($life:lifetime, [$ty:ident; $($dim:ident),+]) => { &$life mut [$ty] };
+    ($life:lifetime, [$ty:ident; $($dim:tt),+]) => { &$life mut [$ty] };
     ($life:lifetime, $ty:ident) => { &$life mut $ty };
 }
 
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __view_of {
-    ($source:ident, [$ty:ident; $($dim:ident),+]) => {
+    ($source:ident, [$ty:ident; $($dim:tt),+]) => {
         $source.row::<$ty>()
     };
     ($source:ident, $ty:ident) => {

@@ -6,6 +6,9 @@
 
 #![expect(clippy::unwrap_used, reason = "clippy knows tests by their attribute, which these lack")]
 
+#[path = "replay/array_pole.rs"]
+mod array_pole;
+
 use libtest_mimic::{Arguments, Failed, Trial};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -33,7 +36,7 @@ fn main() {
             Trial::test("larger cases (WARP_GOLDEN is not set)", || Ok(())).with_ignored_flag(true),
         ),
     }
-    let tests: [(&str, fn()); 16] = [
+    let tests: [(&str, fn()); 17] = [
         ("a_flipped_byte_is_refused_with_both_digests", flipped_byte),
         ("a_file_without_its_json_is_refused", missing_json),
         ("an_altered_action_fails_the_comparison", altered_action),
@@ -49,6 +52,7 @@ fn main() {
         ("fragile_tags_and_neighbours_are_skipped", fragile_tags_and_neighbours),
         ("agents_are_permuted_to_taggers_first", permuted_agents),
         ("any_environment_is_replayed_by_the_names_of_its_arrays", by_names),
+        ("an_array_of_a_state_is_one_array_of_a_recording", array_of_a_state),
         ("catalysis_is_replayed_on_the_energies_that_are_named", catalysis),
     ];
     trials.extend(tests.map(|(name, test)| {
@@ -149,7 +153,8 @@ impl Copy {
 }
 
 fn outcome(file: &Path) -> Result<bool, String> {
-    let (mut out, registry) = (Vec::new(), warp_envs::registry());
+    let registry = warp_envs::registry().with::<array_pole::ArrayPole>();
+    let mut out = Vec::new();
     let files = [file.to_path_buf()];
     let outcome = run_to(&mut out, &registry, (&files, None), true).map_err(|e| e.to_string())?;
     let printed: Value = serde_json::from_slice(&out).unwrap();
@@ -435,6 +440,16 @@ fn by_names() {
     assert_eq!(copy.outcome(), Ok(false));
     copy.arrays.remove("theta");
     assert!(copy.outcome().unwrap_err().contains("lacks the array \"theta\""));
+}
+
+fn array_of_a_state() {
+    let mut copy = Copy::of(CARTPOLE, "arrays");
+    let state = copy.arrays.remove("state").unwrap();
+    copy.arrays.insert("pole".into(), state);
+    copy.description["env"] = "array_pole".into();
+    assert_eq!(copy.outcome(), Ok(true));
+    copy.array("pole").data[6] += 1e-3;
+    assert_eq!(copy.outcome(), Ok(false));
 }
 
 /// Two steps on a grid of 3 x 2 cells and two layers, worked out by hand.

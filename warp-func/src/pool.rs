@@ -6,6 +6,7 @@
 
 use crate::error::{Error, Result};
 use std::sync::Arc;
+use warp_core::by_value::{declared, element_of};
 use warp_core::{Bits, DType};
 
 /// Rows of a pool that is not described further.
@@ -40,7 +41,8 @@ impl PoolSource {
     }
 }
 
-/// Start states: an array of `[rows, dims...]` for every field of an environment's state.
+/// Start states: an array of `[rows, dims...]` for every field of an environment's state, `[rows, 3]` for
+/// `position: [f32; 3]`.
 ///
 /// Values are taken as they are: rows must be states in which an episode can begin.
 ///
@@ -141,8 +143,10 @@ impl ResetPool {
         self.arrays.first().map_or(0, |array| array.shape[0])
     }
 
-    /// Whether there is one array for each of `fields`, and no other.
+    /// Whether there is one array for each of `fields`, and no other. The elements of an array in a state
+    /// by value are given together.
     pub(crate) fn check(&self, env: &str, fields: &[StateField]) -> Result<()> {
+        let fields = &together(fields)[..];
         let refuse = |reason: String| Err(Error::InvalidPool { reason });
         let known = || fields.iter().map(|field| field.name);
         let list = || {
@@ -172,11 +176,32 @@ impl ResetPool {
         Ok(())
     }
 
-    /// The elements of array `name`, as bits.
-    pub(crate) fn bits(&self, name: &str) -> &[u32] {
+    /// The elements of state field `name`, as bits: an array, or the column of one that `position[1]` names.
+    pub(crate) fn bits<'p>(&'p self, name: &str) -> impl Iterator<Item = u32> + use<'p> {
+        let (name, element) = element_of(name);
         let array = self.arrays.iter().find(|array| array.name == name);
-        array.map_or(&[], |array| &array.bits)
+        let (bits, columns) = array.map_or((&[][..], 1), |array| (&array.bits, array.columns()));
+        let step = if element.is_some() { columns } else { 1 };
+        bits.iter().skip(element.unwrap_or(0)).step_by(step).copied()
     }
+}
+
+impl PoolArray {
+    /// Elements of a row, at least 1.
+    fn columns(&self) -> usize {
+        self.shape[1..].iter().product::<usize>().max(1)
+    }
+}
+
+/// State fields with the elements of each array as one field.
+fn together(fields: &[StateField]) -> Vec<StateField> {
+    let mut at = 0;
+    let field = |(name, len): (&'static str, Option<usize>)| {
+        let StateField { dtype, dims, .. } = fields[at].clone();
+        at += len.unwrap_or(1);
+        StateField { name, dtype, dims: len.map_or(dims, |len| vec![len]) }
+    };
+    declared(fields.iter().map(|field| field.name)).into_iter().map(field).collect()
 }
 
 #[cfg(test)]

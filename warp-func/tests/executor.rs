@@ -12,8 +12,11 @@ use warp_core::single::{Ended, GroupAction};
 use warp_core::{DType, Env, Single, Space};
 use warp_data::{ArrayId, Element};
 use warp_func::{CpuVecEnv, Shard, Start, VecEnv, VecOptions};
+use worlds::board::{Board, BoardConfig};
 use worlds::crowd::{Crowd, CrowdConfig, HUNTER, PREY};
+use worlds::drone::{Drone, DroneConfig};
 use worlds::scalars::{Cart, Glide, RoadConfig, Slip};
+use worlds::swarm::{Swarm, SwarmConfig};
 use worlds::{SEED, act, choose, make, make_with, run};
 
 /// Not a multiple of any shard or vector.
@@ -149,10 +152,26 @@ fn replicas_among_others_do_what_each_does_alone() {
         together_and_alone::<Cart>(&road, 60),
         together_and_alone::<Slip>(&road, 60),
         together_and_alone::<Glide>(&road, 60),
+        together_and_alone::<Drone>(&DroneConfig { room: 4.0 }, 90),
         together_and_alone::<Crowd>(&CrowdConfig::default(), 60),
     ] {
         assert!(terminated > 20 && truncated > 20, "{terminated} and {truncated}");
     }
+    assert!(together_and_alone::<Board>(&BoardConfig::default(), 90).0 > 100);
+    assert!(together_and_alone::<Swarm>(&SwarmConfig::default(), 60).1 > 100);
+}
+
+#[test]
+fn every_element_of_an_array_is_a_column() {
+    let envs = make::<Drone>(&DroneConfig::default(), 70, 1);
+    let names: Vec<&str> =
+        envs.ids().state.iter().map(|id| envs.store().array(*id).name()).collect();
+    let [a, b, c] = ["velocity[0]", "velocity[1]", "velocity[2]"];
+    assert_eq!(names, ["position[0]", "position[1]", "position[2]", "gusts", a, b, c]);
+    let (seen, y) = (envs.store().slice::<f32>(envs.ids().obs[0]), envs.ids().state[1]);
+    assert_eq!(envs.store().array(y).shape(), [70]);
+    let column = envs.store().slice::<f32>(y);
+    assert!(column.iter().zip(seen.chunks(7)).all(|(y, seen)| *y == seen[1] && *y != 0.0));
 }
 
 #[test]
@@ -257,6 +276,8 @@ fn threads_change_no_bit() {
     any_number_of_threads::<Cart>(&RoadConfig::default());
     any_number_of_threads::<Slip>(&RoadConfig::default());
     any_number_of_threads::<Glide>(&RoadConfig::default());
+    any_number_of_threads::<Drone>(&DroneConfig::default());
+    any_number_of_threads::<Board>(&BoardConfig::default());
     any_number_of_threads::<Crowd>(&CrowdConfig::default());
 }
 
@@ -387,6 +408,9 @@ fn a_restored_run_goes_on_with_the_same_bits() {
     goes_on_from_its_arrays::<Cart>(&RoadConfig::default());
     goes_on_from_its_arrays::<Slip>(&RoadConfig::default());
     goes_on_from_its_arrays::<Glide>(&RoadConfig::default());
+    goes_on_from_its_arrays::<Drone>(&DroneConfig::default());
+    goes_on_from_its_arrays::<Board>(&BoardConfig::default());
+    goes_on_from_its_arrays::<Swarm>(&SwarmConfig::default());
     goes_on_from_its_arrays::<Crowd>(&CrowdConfig::default());
 }
 
@@ -457,5 +481,8 @@ fn the_public_check_passes() {
     warp_func::check_vec_env::<Slip>(&RoadConfig::default(), 3).unwrap();
     warp_func::check_vec_env::<Glide>(&RoadConfig::default(), 3).unwrap();
     warp_func::check_vec_env::<Crowd>(&CrowdConfig::default(), 3).unwrap();
+    warp_func::check_vec_env::<Drone>(&DroneConfig::default(), 3).unwrap();
+    warp_func::check_vec_env::<Board>(&BoardConfig::default(), 3).unwrap();
+    warp_func::check_vec_env::<Swarm>(&SwarmConfig::default(), 3).unwrap();
     warp_core::check_env::<Crowd>(&CrowdConfig::default(), 3).unwrap();
 }

@@ -9,6 +9,7 @@ mod worlds;
 use warp_core::Env;
 use warp_func::{CpuVecEnv, ResetPool, Start, VecEnv, VecOptions};
 use worlds::crowd::{Crowd, CrowdConfig};
+use worlds::drone::{Drone, DroneConfig};
 use worlds::pooled::{crowds, ended, generated, given, row, rows_as_bits};
 use worlds::scalars::{Cart, RoadConfig};
 use worlds::{SEED, make_with, run};
@@ -107,4 +108,47 @@ fn sizes_out_of_range_are_refused_before_anything_is_allocated() {
     // A pool that is not used is not looked at.
     let unused = VecOptions { start: Start::Fresh, ..generated(5, 0) };
     make_with::<Cart>(&RoadConfig::default(), unused);
+}
+
+/// Drones at (row, row + 0.1, row + 0.2) hundredths.
+fn drones(rows: usize) -> ResetPool {
+    let at = |row: usize| (0..3).map(move |axis| (row as f32 + 0.1 * axis as f32) / 100.0);
+    let position: Vec<f32> = (0..rows).flat_map(at).collect();
+    let pool = ResetPool::new().with("position", &[rows, 3], &position).unwrap();
+    let velocity: Vec<f32> = position.iter().map(|x| -x).collect();
+    let pool = pool.with("velocity", &[rows, 3], &velocity).unwrap();
+    pool.with("gusts", &[rows], &(0..rows as u32).collect::<Vec<_>>()).unwrap()
+}
+
+#[test]
+fn an_array_of_a_state_is_one_array_of_a_pool() {
+    let mut envs = make_with::<Drone>(&DroneConfig::default(), given(70, drones(11)));
+    let (mut seen, mut restarts) = ([false; 11], 0);
+    let whole_row = |envs: &CpuVecEnv<Drone>, replica: usize| {
+        let drawn = row::<u32>(envs, "gusts", replica)[0];
+        for axis in 0..3 {
+            let x = (drawn as f32 + 0.1 * axis as f32) / 100.0;
+            assert_eq!(row::<f32>(envs, &format!("position[{axis}]"), replica), [x]);
+            assert_eq!(row::<f32>(envs, &format!("velocity[{axis}]"), replica), [-x]);
+        }
+        drawn as usize
+    };
+    (0..70).for_each(|replica| seen[whole_row(&envs, replica)] = true);
+    for _ in 0..60 {
+        run(&mut envs, 1);
+        for (replica, _) in ended(&envs).iter().enumerate().filter(|(_, ended)| **ended) {
+            seen[whole_row(&envs, replica)] = true;
+            restarts += 1;
+        }
+    }
+    assert!(restarts > 70 && seen.iter().all(|seen| *seen), "{restarts} {seen:?}");
+    let refused = |pool: ResetPool| {
+        let env = Drone::new(&DroneConfig::default()).unwrap();
+        CpuVecEnv::new(env, given(3, pool)).unwrap_err().to_string()
+    };
+    let wide = ResetPool::new().with("position", &[2, 4], &[0.0_f32; 8]).unwrap();
+    let error = refused(wide);
+    assert!(error.contains("f32 [2, 4], but drone needs f32 [rows, 3]"), "{error}");
+    let error = refused(ResetPool::new());
+    assert!(error.contains("position f32 [rows, 3], gusts u32 [rows], velocity"), "{error}");
 }

@@ -31,7 +31,7 @@ pub(crate) struct FieldOf {
 #[derive(Clone)]
 pub(crate) enum FieldType {
     Plain(Box<syn::Type>),
-    /// `[f32; n_agents, k]` of `state!`: element and dimensions.
+    /// `[f32; n_agents, 3]` of `state!`: element and dimensions.
     Rows(Box<syn::Type>, Vec<String>),
 }
 
@@ -129,13 +129,24 @@ impl Parse for FieldOf {
         syn::bracketed!(content in input);
         let element: syn::Type = content.parse()?;
         content.parse::<syn::Token![;]>()?;
-        if content.peek(syn::LitInt) {
-            let len: syn::LitInt = content.parse()?;
+        // A constant stands in braces, since a bare name is a dimension.
+        if content.peek(syn::token::Brace)
+            || (content.peek(syn::LitInt) && !content.peek2(syn::Token![,]))
+        {
+            let len: syn::Expr = content.parse()?;
             let ty = syn::parse_quote!([#element; #len]);
             return Ok(Self { name, docs, ty: FieldType::Plain(Box::new(ty)) });
         }
-        let dims = content.parse_terminated(syn::Ident::parse, syn::Token![,])?;
-        let dims = dims.iter().map(ToString::to_string).collect();
-        Ok(Self { name, docs, ty: FieldType::Rows(Box::new(element), dims) })
+        let dims = content.parse_terminated(dimension, syn::Token![,])?;
+        Ok(Self { name, docs, ty: FieldType::Rows(Box::new(element), dims.into_iter().collect()) })
     }
+}
+
+/// A dimension of a row, as C++ has it: a name, or a number of type `usize`.
+fn dimension(input: ParseStream<'_>) -> syn::Result<String> {
+    if input.peek(syn::LitInt) {
+        let number: syn::LitInt = input.parse()?;
+        return Ok(format!("{}u", number.base10_digits()));
+    }
+    Ok(input.parse::<syn::Ident>()?.to_string())
 }

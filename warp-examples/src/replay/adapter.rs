@@ -10,6 +10,7 @@ use super::{catalysis, classic_control, covid19, recorded, rice_n, tag_continuou
 use anyhow::{Result, anyhow, ensure};
 use toml::Table;
 use warp_core::EnvSpec;
+use warp_core::by_value::element_of;
 use warp_data::{ArrayId, Store};
 use warp_func::VecEnv;
 
@@ -105,11 +106,17 @@ impl<'a> Draft<'a> {
         (teacher, free): (Tolerance, Tolerance),
         rule: Rule,
     ) -> Result<()> {
+        // Arrays in a state by value have a field per element and are recorded as one array.
+        let (name, element) = element_of(name);
         let recorded = self.case.rows(name, self.plan.transitions + 1)?;
         let len = self.store.array(id).row_len();
-        expect_row_len(name, recorded, len)?;
+        match element {
+            Some(_) => expect_row_len(name, recorded, self.elements(name))?,
+            None => expect_row_len(name, recorded, len)?,
+        }
         let agents = per_agent && len == self.order.len();
         let place = |i: usize| match agents {
+            _ if let Some(flat) = element => Origin { flat, agent: 0, element: flat },
             true => Origin { flat: self.order[i], agent: self.order[i], element: 0 },
             false => Origin { flat: i, agent: 0, element: i },
         };
@@ -119,6 +126,11 @@ impl<'a> Draft<'a> {
         let check = Check::new(name, track, teacher, Some(free));
         self.plan.checks.push(Check { after: 1, rule, ..check });
         Ok(())
+    }
+
+    /// How many elements the array `name` of a state by value has.
+    fn elements(&self, name: &str) -> usize {
+        self.fields().iter().filter(|(field, _)| element_of(field).0 == name).count()
     }
 
     /// The tracks of a recorded array that has a part per group: either one array for all agents,

@@ -6,6 +6,7 @@ use crate::cuda::compiler::Source;
 use crate::error::{Error, Result};
 use crate::pool::StateField;
 use std::fmt::Write;
+use warp_core::by_value::declared;
 use warp_core::{DType, EnvSpec, GroupSpec, Layout, Space};
 
 const SHARED: &str = include_str!("env_shared.cuh");
@@ -126,8 +127,15 @@ fn state_words(fields: &[StateField]) -> usize {
 /// `WarpStateArrays`, `WarpArrays` and `WarpRun`; `env.rs` fills them in this order.
 fn array_structs(text: &mut String, fields: &[StateField]) {
     text.push_str("struct WarpStateArrays {\n");
-    for field in fields {
-        let _ = writeln!(text, "    {}* {};", field.dtype.c_name(), field.name);
+    let mut at = 0;
+    for (name, len) in declared(fields.iter().map(|field| field.name)) {
+        let c_type = fields[at].dtype.c_name();
+        let _ = match len {
+            None => writeln!(text, "    {c_type}* {name};"),
+            // Each element has a column of its own, so that neighbouring threads load neighbours.
+            Some(len) => writeln!(text, "    {c_type}* {name}[{len}];"),
+        };
+        at += len.unwrap_or(1);
     }
     text.push_str("};\n");
     text.push_str(ARRAYS);

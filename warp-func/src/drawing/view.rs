@@ -37,7 +37,8 @@ impl<'a> View<'a> {
         self.envs.spec()
     }
 
-    /// The replica's part of an array; `None` where there is none of that name and type.
+    /// The replica's part of an array; `None` where there is none of that name and type. Elements of a small
+    /// array in the state are arrays of their own, such as `position[0]`.
     #[must_use]
     pub fn array<T: Element>(&self, name: &str) -> Option<&'a [T]> {
         let all = self.envs.store().get::<T>(name).ok()?;

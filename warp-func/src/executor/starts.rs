@@ -77,7 +77,7 @@ pub(crate) fn pool_rows<E: Env>(env: &E, options: &VecOptions) -> Result<usize> 
 /// The fields of an environment's state, their dimensions resolved.
 pub(crate) fn fields<E: Env>(env: &E) -> Result<Vec<StateField>> {
     let dims = env.dims();
-    let size = |dim: &&str| dims.iter().find(|(name, _)| name == dim).map_or(0, |(_, size)| *size);
+    let size = |dim: &&str| warp_core::env::dim_size(&dims, dim).unwrap_or(0);
     let field = |field: &warp_core::Field| {
         warp_core::env::field_len(env, field)?;
         let dims = field.dims.iter().map(size).collect();
@@ -97,7 +97,7 @@ pub(crate) fn fill_pool<E: Env>(
         for id in &ids.pool {
             let array = store.array(*id);
             let name = array.name().strip_prefix("pool.").unwrap_or_default();
-            let bits = pool.bits(name).iter().copied();
+            let bits = pool.bits(name);
             match array.dtype() {
                 DType::F32 => write(store.slice_mut(*id), bits.map(f32::from_bits)),
                 DType::I32 => write(store.slice_mut(*id), bits.map(|bits| bits as i32)),

@@ -2,7 +2,10 @@
 #![expect(unsafe_code, reason = "borrows an array's memory as another library would lend its own")]
 
 use super::add;
+use super::board::Board;
+use super::drone::Drone;
 use super::herd::Herd;
+use super::swarm::Swarm;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use warp_core::DType;
@@ -13,9 +16,9 @@ use warp_func::cuda::parity::compare;
 use warp_func::cuda::{
     Arg, Build, Device, DeviceArray, Function, Graph, Kernels, Launch, Pointer, Source,
 };
-use warp_func::{Registry, VecOptions};
+use warp_func::{Registry, Start, VecOptions};
 
-pub(crate) const TESTS: [(&str, fn()); 13] = [
+pub(crate) const TESTS: [(&str, fn()); 14] = [
     ("cuda_kernels_are_compiled_once", compiled_once),
     ("cuda_wrong_arguments_are_refused", wrong_arguments),
     ("cuda_launches_are_recorded_and_replayed", graph),
@@ -29,6 +32,7 @@ pub(crate) const TESTS: [(&str, fn()); 13] = [
     ("cuda_chosen_replicas_are_logged", log),
     ("cuda_any_number_of_agents_is_bit_equal", sizes),
     ("cuda_the_release_build_is_close", release),
+    ("cuda_arrays_of_a_state_are_bit_equal", arrays),
 ];
 
 fn gpu() -> &'static Kernels {
@@ -252,6 +256,20 @@ fn log() {
 fn sizes() {
     for agents in [2, 5, 16, 33, 1500] {
         same(agents, Build::Parity, 0.0);
+    }
+}
+
+/// Fresh and pooled starts, over many episodes.
+fn arrays() {
+    let registry = Registry::new().with::<Drone>().with::<Board>().with::<Swarm>();
+    for start in [Start::Fresh, Start::Pool] {
+        for name in ["drone", "board", "swarm"] {
+            let options = VecOptions { n_envs: 300, seed: 9, start, ..VecOptions::default() };
+            let (entry, build) = (registry.get(name).unwrap(), (gpu(), Build::Parity));
+            let parity = compare(entry, &Table::new(), &options, build, (200, 0.0)).unwrap();
+            assert!(parity.first.is_none(), "{}", parity.first.unwrap());
+            assert!(parity.episodes > 1000, "{} episodes", parity.episodes);
+        }
     }
 }
 

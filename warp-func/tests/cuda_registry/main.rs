@@ -1,13 +1,21 @@
 //! The kernel registry, the device's arrays and environments on a GPU.
 //!
-//! What needs a GPU is named `cuda_*`, what needs NVRTC alone `nvrtc_*`; where there is none, it is
-//! reported as ignored, with the reason, which is why this binary has its own harness.
+//! What needs a GPU is named `cuda_*`, what needs NVRTC alone `nvrtc_*`, and what needs a C++ compiler
+//! `host_*`; where there is none, it is reported as ignored, with the reason, which is why this binary has
+//! its own harness.
 
 #![expect(clippy::unwrap_used, reason = "clippy knows tests by their attribute, which these lack")]
 
+#[path = "../worlds/board.rs"]
+mod board;
 mod device;
+#[path = "../worlds/drone.rs"]
+mod drone;
 mod herd;
+mod host_pool;
 mod nvrtc;
+#[path = "../worlds/swarm.rs"]
+mod swarm;
 
 use libtest_mimic::{Arguments, Trial};
 use std::path::PathBuf;
@@ -38,6 +46,8 @@ fn main() -> ExitCode {
         Trial::test(name, run).with_ignored_flag(missing.is_some())
     };
     let mut trials: Vec<Trial> = nvrtc::TESTS.map(|test| trial(test, &no_nvrtc)).into();
+    let no_compiler = host_pool::compiler().is_none().then(|| "no C++ compiler".to_string());
+    trials.extend(host_pool::TESTS.map(|test| trial(test, &no_compiler)));
     trials.extend(device::TESTS.map(|test| trial(test, &no_gpu)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -1,15 +1,19 @@
 //! The compiler and the cache on disk; no GPU.
 
+use super::board::Board;
+use super::drone::Drone;
 use super::herd::Herd;
+use super::swarm::Swarm;
 use super::{add, cache};
 use warp_core::toml::Table;
 use warp_func::cuda::{Build, Source, env_kernels, machine_code};
 use warp_func::{Error, Registry};
 
-pub(crate) const TESTS: [(&str, fn()); 4] = [
+pub(crate) const TESTS: [(&str, fn()); 5] = [
     ("nvrtc_machine_code_is_kept", kept),
     ("nvrtc_a_damaged_entry_is_compiled_anew", damaged),
     ("nvrtc_an_environment_compiles_for_any_number_of_agents", sizes),
+    ("nvrtc_arrays_of_a_state_compile", arrays),
     ("nvrtc_text_that_does_not_compile_is_refused_with_its_line", refused),
 ];
 
@@ -64,5 +68,17 @@ fn sizes() {
         let source = text.source("empty.cu", "extern \"C\" __global__ void f(WarpArrays a) {\n\
             State state = warp_view(a, 0u);\n    if (warp_first() == 0) *state.strayed = n_agents;\n}\n");
         assert!(machine_code(&source, Build::Parity, ARCH).unwrap().0.starts_with(b"\x7fELF"));
+    }
+}
+
+fn arrays() {
+    let registry = Registry::new().with::<Drone>().with::<Board>().with::<Swarm>();
+    for name in ["drone", "board", "swarm"] {
+        let blueprint = registry.get(name).unwrap().blueprint(&Table::new()).unwrap();
+        let source = env_kernels(&blueprint).unwrap().executor();
+        for build in [Build::Parity, Build::Release] {
+            let (code, _) = machine_code(&source, build, ARCH).unwrap();
+            assert!(code.starts_with(b"\x7fELF"));
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! Small environments for the executor's tests, one per path through it: scalars with discrete and
-//! with continuous actions, chance inside a step, and rows with two groups, masks and death.
+//! with continuous actions, chance inside a step, small arrays, and rows with two groups, masks and death.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod board;
 pub(crate) mod crowd;
+pub(crate) mod drone;
 pub(crate) mod pooled;
 pub(crate) mod scalars;
+pub(crate) mod swarm;
 
 use warp_core::{Draw, Env, Purpose, Space};
 use warp_func::{CpuVecEnv, VecEnv, VecOptions};

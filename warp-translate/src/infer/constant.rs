@@ -17,6 +17,10 @@ pub(crate) fn evaluate(modules: &mut Modules, module: ModuleId, expr: &syn::Expr
         }
         syn::Expr::Paren(inner) => evaluate(modules, module, &inner.expr),
         syn::Expr::Group(inner) => evaluate(modules, module, &inner.expr),
+        syn::Expr::Block(inner) => match &inner.block.stmts[..] {
+            [syn::Stmt::Expr(value, None)] => evaluate(modules, module, value),
+            _ => unknown(),
+        },
         syn::Expr::Cast(inner) => evaluate(modules, module, &inner.expr),
         syn::Expr::Unary(syn::ExprUnary { op: syn::UnOp::Neg(_), expr, .. }) => {
             Ok(-evaluate(modules, module, expr)?)

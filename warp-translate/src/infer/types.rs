@@ -237,8 +237,14 @@ fn field_of_item(
         }
         FieldType::Plain(ty) => {
             let ty = type_of(modules, world, module, None, &ty)?;
-            let ty = if by_reference { Ty::Ref(Box::new(ty), true) } else { ty };
-            Ok(Field { ty, dims: None })
+            Ok(match ty {
+                // Beside rows an array is one, too.
+                Ty::Array(element, n) if by_reference => {
+                    Field { ty: Ty::Slice(element, true), dims: Some(vec![format!("{n}u")]) }
+                }
+                ty if by_reference => Field { ty: Ty::Ref(Box::new(ty), true), dims: None },
+                ty => Field { ty, dims: None },
+            })
         }
     }
 }
