@@ -12,6 +12,12 @@
 #define WARP_TEAMS 1
 #endif
 
+#ifdef WARP_HOST
+#define WARP_ASSUME(holds) ((void)0)
+#else
+#define WARP_ASSUME(holds) __builtin_assume(holds)
+#endif
+
 __device__ inline int warp_stride() { return WARP_TEAM; }
 
 #if WARP_TEAM == 1
@@ -36,9 +42,12 @@ __device__ inline int warp_atomic_add(int* place, int value) {
 #else
 
 __device__ inline int warp_atomic_add(int* place, int value) { return atomicAdd(place, value); }
-// Of a block with one team the compiler need not know how many threads it has.
+// Of a block with one team the compiler need not know how many threads it has. Told so, it makes loops
+// over no more indices than there are threads into plain code: half of the instructions go.
 __device__ inline int warp_first() {
-    return (int)(WARP_TEAMS == 1 ? threadIdx.x : threadIdx.x % WARP_TEAM);
+    unsigned int thread = WARP_TEAMS == 1 ? threadIdx.x : threadIdx.x % WARP_TEAM;
+    WARP_ASSUME(thread < WARP_TEAM);
+    return (int)thread;
 }
 __device__ inline int warp_team() { return WARP_TEAMS == 1 ? 0 : (int)(threadIdx.x / WARP_TEAM); }
 // One array per team of the block.
