@@ -78,12 +78,12 @@ impl Env for Swarm {
     }
 
     fn reset(&self, state: &mut SwarmState<'_>, draw: &mut Draw) {
-        team::each(state.place.len() / 3, |i| {
+        for i in team::each(state.place.len() / 3) {
             let mut own = draw.agent(i as u32);
             for axis in 0..3 {
                 state.place[3 * i + axis] = own.uniform_in(-1.0, 1.0);
             }
-        });
+        }
         team::once(|| {
             for axis in 0..state.goal.len() {
                 state.goal[axis] = draw.uniform_in(-0.5, 0.5);
@@ -93,9 +93,9 @@ impl Env for Swarm {
     }
 
     fn observe(&self, state: &SwarmState<'_>, out: &mut Observation<'_>) {
-        team::each(state.place.len(), |i| {
+        for i in team::each(state.place.len()) {
             out.obs[0][i] = state.goal[i % 3] - state.place[i];
-        });
+        }
     }
 
     fn step(
@@ -107,12 +107,12 @@ impl Env for Swarm {
     ) {
         let stride = self.params.stride;
         let n = state.place.len() / 3;
-        team::each(n, |i| {
+        for i in team::each(n) {
             let action = actions.discrete[0][i] as usize;
             let by = if action & 1 == 0 { stride } else { -stride };
             state.place[3 * i + action / 2] += by;
             out.reward[0][i] = -distance(&state.place[3 * i..3 * i + 3], state.goal);
-        });
+        }
         let arrived = team::sum(n, |i| {
             i32::from(distance(&state.place[3 * i..3 * i + 3], state.goal) < stride)
         });
