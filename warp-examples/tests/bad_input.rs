@@ -119,6 +119,8 @@ fn bad_names_and_options() {
         (&["train", "cartpole", "--device", "tpu"], "--device tpu"),
         (&["train", "cartpole", "--backend", "nativ"], "--backend nativ"),
         (&["train", "cartpole", "--backend", "torch"], "--backend torch"),
+        #[cfg(not(feature = "burn"))]
+        (&["train", "cartpole", "--backend", "burn"], "needs the feature burn"),
         (&["bench", "cartpole", "--device", "cuda"], "--device cuda"),
         (&["bench", "cartpole", "--envs", "0"], "num_envs = 0"),
         (&["bench", "cartpole", "--seconds", "0"], "--seconds 0"),

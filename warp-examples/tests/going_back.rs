@@ -19,7 +19,12 @@ fn a_run_that_diverges_keeps_its_last_good_checkpoint_and_says_so() {
     let folder = Folder::new("diverges");
     // Good at first, then not finite behind a relu.
     let rate = "--set=learning_rate=[[0, 1e-3], [384, 1e-3], [385, 3.4e38]]";
-    for backend in ["native", "burn"] {
+    let backends = [
+        "native",
+        #[cfg(feature = "burn")]
+        "burn",
+    ];
+    for backend in backends {
         let more = [&EVERY[..], &WILD, &[rate, "--steps", "5000", "--backend", backend]].concat();
         let args = [&["train"], &warp_command::SMALL[..], &more, &["--out", backend]].concat();
         let said = folder.warp(&args);

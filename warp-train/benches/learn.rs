@@ -1,7 +1,7 @@
 //! One iteration of PPO and A2C on CartPole: 32 replicas, 128 steps, two networks of 64-64.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use warp_train::burn::BurnLearner;
+use warp_train::native::NativeLearner;
 use warp_train::{TrainConfig, Trainer};
 
 fn iterate(c: &mut Criterion) {
@@ -13,7 +13,7 @@ fn iterate(c: &mut Criterion) {
         let table = keys.parse().expect("keys are TOML");
         let config = TrainConfig::resolve(&table, &registry).expect("a known environment");
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let learner = BurnLearner::new(&config, threads).expect("a small network");
+        let learner = NativeLearner::new(&config, threads).expect("a small network");
         let mut trainer = Trainer::new(config, &registry, Box::new(learner), threads)
             .expect("a small environment");
         group.bench_function(algorithm, |b| b.iter(|| trainer.iterate().expect("it learns")));

@@ -1,12 +1,14 @@
-//! What a run begins with: weights of other runs, and moments of the first observations.
+//! What a run begins with: weights that are drawn or another run's, and moments of the first observations.
 //!
-//! Both are put into the learner through its [`LearnerState`], so that every backend and device begins
-//! alike. A run that goes on takes its own checkpoint instead.
+//! Every learner is made of the weights that are drawn; what else there is is put into it through its
+//! [`LearnerState`]. So every backend and device begins alike. A run that goes on takes its own
+//! checkpoint instead.
 
 use crate::checkpoint::Checkpoint;
 use crate::config::{PolicyPlan, TrainConfig};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, of_policy};
 use crate::learner::{Learner, LearnerState};
+use crate::model::NamedTensor;
 use crate::normalise::RunningMoments;
 use crate::run::Run;
 use std::path::Path;
@@ -16,6 +18,20 @@ use warp_func::VecEnv;
 
 /// Keys that say what a network's weights and outputs mean, though not how many there are.
 const MEANING: [(&str, &str); 2] = [("activation", "tanh"), ("action_distribution", "gaussian")];
+
+/// The weights that policy number `index` of `config` starts from, drawn from the run's seed.
+///
+/// # Errors
+/// A network that can't be built, or not into memory.
+pub(crate) fn initial_weights(config: &TrainConfig, index: usize) -> Result<Vec<NamedTensor>> {
+    let plan = &config.policies[index];
+    let network = plan.network(&config.spec);
+    let what = format!("the network of policy \"{}\"", plan.name);
+    warp_data::memory::check(&what, network.bytes(), "hidden")?;
+    // Policies of one run start from different weights.
+    let seed = config.run.seed.wrapping_add((index as u64) << 32);
+    network.initial(seed).map_err(of_policy(&plan.name))
+}
 
 /// Reads what `init_from` names, for all policies of `config`, into `config.begun`.
 ///

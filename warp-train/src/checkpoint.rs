@@ -308,7 +308,7 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::burn::NamedTensor;
+    use crate::model::NamedTensor;
     use crate::normalise::Statistic;
 
     /// A checkpoint whose digests fit, with these weights, moments and statistics.

@@ -1,8 +1,4 @@
-//! The choices that a policy's configuration has: algorithm, distribution, initialisation, activation.
-
-use crate::burn::Activation;
-use warp_core::ConfigValue;
-use warp_core::toml::Value;
+//! The choices that a policy's configuration has beside its network's: algorithm, distribution, precision.
 
 warp_core::choices! {
     /// How a policy learns.
@@ -36,46 +32,11 @@ warp_core::choices! {
 }
 
 warp_core::choices! {
-    /// What the standard deviation of a continuous action depends on.
-    pub enum LogStd {
-        /// On nothing: one learned number per element, the parameter `log_std`.
-        StateIndependent = "state_independent",
-        /// On the observation: a linear layer of its own, `log_std_head`.
-        StateDependent = "state_dependent",
-    }
-}
-
-warp_core::choices! {
-    /// How weights start, in the terms of `torch.nn.init`.
-    pub enum Init {
-        /// `orthogonal_`; biases 0.
-        Orthogonal = "orthogonal",
-        /// `xavier_uniform_` with gain 1; biases 0.
-        Xavier = "xavier",
-        /// `kaiming_uniform_` with a = sqrt 5, and biases as `torch.nn.Linear` draws them.
-        Kaiming = "kaiming",
-    }
-}
-
-warp_core::choices! {
     /// How exact a GPU's products of matrices are.
     pub enum Precision {
         /// Half-precision operands and f32 sums, on tensor cores, where the network suits them.
         Half = "fp16",
         /// f32 throughout.
         Single = "fp32",
-    }
-}
-
-impl ConfigValue for Activation {
-    fn to_value(&self) -> Option<Value> {
-        Some(if *self == Activation::Tanh { "tanh" } else { "relu" }.into())
-    }
-    fn from_value(value: &Value) -> Result<Self, String> {
-        match value.as_str() {
-            Some("tanh") => Ok(Activation::Tanh),
-            Some("relu") => Ok(Activation::Relu),
-            _ => Err("one of \"tanh\", \"relu\"".into()),
-        }
     }
 }

@@ -6,10 +6,10 @@
 //! first, by `total_steps`; nothing else depends on it, so a run that is continued equals a longer one
 //! with the same steps in its schedules.
 
-use crate::burn::Activation;
-pub use crate::choices::{ActionDistribution, Algorithm, Init, LogStd, Precision};
+pub use crate::choices::{ActionDistribution, Algorithm, Precision};
 use crate::error::{Error, Result};
 use crate::learner::LearnerState;
+pub use crate::model::{Activation, Init, LogStd};
 pub use crate::plan::PolicyPlan;
 use crate::plan::{check_policy, plan_policies};
 use crate::schedule::Schedule;

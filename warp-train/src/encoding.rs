@@ -1,7 +1,7 @@
 //! Arrays as safetensors, bit by bit: a learner's tensors and an environment's arrays.
 
-use crate::burn::NamedTensor;
 use crate::error::{Error, Result};
+use crate::model::NamedTensor;
 use crate::normalise::Statistic;
 use safetensors::tensor::Dtype;
 use safetensors::{SafeTensors, serialize};

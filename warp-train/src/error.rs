@@ -3,6 +3,7 @@
 //! [`Error::is_users`] tells what the user can put right (a key, a file, a device) from what can't be
 //! (a run that broke), since the command's exit code says which.
 
+use crate::policy_error::PolicyError;
 use std::path::Path;
 
 /// The crate's result.
@@ -30,7 +31,7 @@ pub enum Error {
         /// The policy's name.
         policy: String,
         /// What is wrong with it.
-        source: crate::policy_error::PolicyError,
+        source: PolicyError,
     },
     /// A configuration that contradicts itself or the environment.
     #[error("{0}")]
@@ -61,6 +62,11 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+}
+
+/// Names the policy that an error is of.
+pub(crate) fn of_policy(name: &str) -> impl FnOnce(PolicyError) -> Error {
+    move |source| Error::Policy { policy: name.into(), source }
 }
 
 impl Error {

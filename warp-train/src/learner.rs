@@ -4,9 +4,9 @@
 //! rollout (a fused kernel, one thread per shard) replaces it. `update` learns from a rollout,
 //! `act` is for evaluation, `state` is what a checkpoint holds.
 
-use crate::burn::NamedTensor;
 use crate::error::Result;
 use crate::metrics::{PhaseSeconds, PolicyMetrics};
+use crate::model::NamedTensor;
 use crate::normalise::{Normaliser, Statistic};
 use crate::rollout::{PolicyRollout, Rollout};
 use std::time::Instant;
@@ -150,10 +150,12 @@ pub trait Learner: Send {
         Err(crate::error::Error::Invalid(reason))
     }
 
-    /// What each policy normalises by, in order; empty if none does.
-    fn normalisers(&mut self) -> &mut [Normaliser] {
-        &mut []
-    }
+    /// What each policy normalises by, in order. Without a default, so that no learner acts on what its
+    /// policies have never seen.
+    ///
+    /// # Errors
+    /// A state on a device that can't be brought here.
+    fn normalisers(&mut self) -> Result<&mut [Normaliser]>;
 
     /// Chooses an action for every row: normaliser (which learns nothing), network, sampler.
     ///
@@ -161,7 +163,7 @@ pub trait Learner: Send {
     /// As [`Learner::forward`]; or logits that are not finite, that is, a policy that diverged.
     fn act(&mut self, policy: usize, scene: &Scene<'_>, out: &mut Acted<'_>) -> Result<()> {
         let n_rows = out.values.len();
-        match self.normalisers().get(policy).filter(|normaliser| normaliser.changes_obs()) {
+        match self.normalisers()?.get(policy).filter(|normaliser| normaliser.changes_obs()) {
             Some(normaliser) => {
                 let mut obs = scene.obs.to_vec();
                 normaliser.apply(&mut obs);
@@ -285,7 +287,7 @@ fn collect<L: Learner + ?Sized>(
         let last = t == rollout.n_steps;
         for (index, policy) in rollout.policies.iter_mut().enumerate() {
             policy.store_inputs(t, envs);
-            if let Some(normaliser) = learner.normalisers().get_mut(index) {
+            if let Some(normaliser) = learner.normalisers()?.get_mut(index) {
                 let (obs, weights) = policy.inputs_mut(t);
                 // What follows the last step is the next rollout's first.
                 if last { normaliser.apply(obs) } else { normaliser.observe(obs, weights) }
@@ -320,7 +322,7 @@ fn collect<L: Learner + ?Sized>(
             lap(&mut phases.step);
         }
     }
-    for (normaliser, policy) in learner.normalisers().iter().zip(&mut rollout.policies) {
+    for (normaliser, policy) in learner.normalisers()?.iter().zip(&mut rollout.policies) {
         normaliser.apply(&mut policy.truncated.obs);
     }
     Ok(phases)

@@ -3,10 +3,10 @@
 
 pub mod a2c;
 pub mod actions;
-pub mod adam;
 mod aside;
 pub mod batch;
 pub mod begin;
+#[cfg(feature = "burn")]
 pub mod burn;
 pub mod checkpoint;
 mod choices;
@@ -25,9 +25,11 @@ pub mod journal;
 pub mod learner;
 pub mod loss;
 pub mod metrics;
+pub mod model;
 pub mod native;
 mod new_folder;
 pub mod normalise;
+pub mod optimiser;
 mod plan;
 pub mod policies;
 mod policy_error;
@@ -37,6 +39,7 @@ pub mod rollout;
 pub mod run;
 pub mod schedule;
 pub mod trainer;
+mod vectors;
 
 pub use actions::{Actions, ActionsRef};
 pub use checkpoint::Checkpoint;

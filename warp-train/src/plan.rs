@@ -2,6 +2,8 @@
 
 use crate::config::{ActionDistribution, PolicyConfig, RunConfig};
 use crate::error::{Error, Result};
+use crate::model::NetworkConfig;
+use crate::optimiser::AdamConfig;
 use warp_core::toml::Table;
 use warp_core::{EnvSpec, GroupSpec, Space};
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
@@ -27,6 +29,27 @@ impl PolicyPlan {
     #[must_use]
     pub fn n_agents(&self, spec: &EnvSpec) -> usize {
         self.groups.iter().map(|group| spec.groups[*group].n_agents).sum()
+    }
+
+    /// The network that the keys declare, for an environment of this `spec`.
+    #[must_use]
+    pub fn network(&self, spec: &EnvSpec) -> NetworkConfig {
+        NetworkConfig {
+            observation_width: spec.groups[self.groups[0]].observation_width(),
+            layout: self.layout.clone(),
+            hidden: self.config.hidden.clone(),
+            activation: self.config.activation,
+            shared_trunk: self.config.shared_trunk,
+            init: self.config.init,
+            log_std: self.config.log_std,
+            log_std_init: self.config.log_std_init as f32,
+        }
+    }
+
+    /// Adam as the keys describe it.
+    #[must_use]
+    pub fn adam(&self) -> AdamConfig {
+        AdamConfig { epsilon: self.config.adam_eps, ..AdamConfig::default() }
     }
 }
 

@@ -4,11 +4,11 @@
 //! same for all.
 
 use crate::batch::{Samples, TrainablePolicy};
-use crate::burn::PolicyTensors;
 use crate::config::{Algorithm, PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::{Learner, LearnerState, Progress};
 use crate::metrics::PolicyMetrics;
+use crate::model::PolicyTensors;
 use crate::normalise::Normaliser;
 use crate::rollout::{PolicyRollout, Rollout};
 use crate::{a2c, ppo};
@@ -111,8 +111,8 @@ impl<P: Policy> Learner for PolicyLearner<P> {
         self.policies[policy].policy.values(obs, values)
     }
 
-    fn normalisers(&mut self) -> &mut [Normaliser] {
-        &mut self.normalisers
+    fn normalisers(&mut self) -> Result<&mut [Normaliser]> {
+        Ok(&mut self.normalisers)
     }
 
     fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyMetrics>> {

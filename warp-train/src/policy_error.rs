@@ -128,3 +128,18 @@ pub enum PolicyError {
         reason: String,
     },
 }
+
+/// An error unless `found == n_rows * columns`.
+pub(crate) fn check_length(
+    array: &'static str,
+    found: usize,
+    n_rows: usize,
+    columns: usize,
+) -> Result<(), PolicyError> {
+    let expected = n_rows.saturating_mul(columns);
+    if found == expected {
+        return Ok(());
+    }
+    let shape = format!("{n_rows} rows of {columns}");
+    Err(PolicyError::WrongLength { array, found, expected, shape })
+}

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use warp_func::Registry;
 use warp_func::cuda::{Build, Device, Kernels};
+#[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;
 use warp_train::config::TrainConfig;
 use warp_train::gradcheck::{GradientSource, Scene, SceneOptions, compare};
@@ -128,14 +129,38 @@ fn gradients(keys: &str) -> Result<()> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Native,
+    #[cfg(feature = "burn")]
     Burn,
     Gpu,
+}
+
+impl Side {
+    /// Those that the build has, with whom each run begins.
+    const ALL: &[Self] = &[
+        Self::Gpu,
+        Self::Native,
+        #[cfg(feature = "burn")]
+        Self::Burn,
+    ];
+    /// In the order of comparison: all that follow against the first.
+    const NEXT: &[Self] = &[
+        Self::Native,
+        #[cfg(feature = "burn")]
+        Self::Burn,
+        Self::Gpu,
+    ];
+
+    /// Whether it computes on the processor, in f32.
+    fn is_exact(self) -> bool {
+        self != Self::Gpu
+    }
 }
 
 fn trainer(config: &TrainConfig, side: Side, gpu: &Registry) -> Result<Trainer> {
     let cpu = warp_envs::registry();
     let (registry, learner): (_, Box<dyn Learner>) = match side {
         Side::Native => (&cpu, Box::new(NativeLearner::new(config, 1)?)),
+        #[cfg(feature = "burn")]
         Side::Burn => (&cpu, Box::new(BurnLearner::new(config, 1)?)),
         Side::Gpu => (gpu, Box::new(CudaLearner::new(config, 1)?)),
     };
@@ -160,7 +185,7 @@ fn changes_sides(keys: &str) -> Result<()> {
     // Half precision moves an action now and then, and with it everything behind it.
     let exact = keys.contains("fp32");
     let bounds = if exact { (1e-4, 1e-4) } else { (0.02, 0.03) };
-    for began in [Side::Gpu, Side::Native, Side::Burn] {
+    for &began in Side::ALL {
         let folder = Folder::new(&format!("{began:?}"))?;
         let mut first = trainer(&config, began, &gpu)?;
         first.iterate_times(3)?;
@@ -169,7 +194,7 @@ fn changes_sides(keys: &str) -> Result<()> {
         let path = checkpoint::save(&folder.0, &first.counters(), &state, first.envs())?;
         let kept = Checkpoint::open(&path)?;
         let mut expected = None;
-        for side in [Side::Native, Side::Burn, Side::Gpu] {
+        for &side in Side::NEXT {
             let mut next = trainer(&config, side, &gpu)?;
             next.restore(&kept)?;
             if sorted(next.learner().state()) != sorted(kept.learner.clone()) {
@@ -178,8 +203,7 @@ fn changes_sides(keys: &str) -> Result<()> {
             let metrics = next.iterate_times(1)?.remove(0);
             let seen = metrics.policy.values().copied().collect();
             let done = Done { seen, state: next.learner().state() };
-            // Burn's is on the CPU, in f32.
-            let bounds = if side == Side::Burn { (1e-4, 1e-4) } else { bounds };
+            let bounds = if side.is_exact() { (1e-4, 1e-4) } else { bounds };
             let Some(expected) = &expected else {
                 expected = Some(done);
                 continue;

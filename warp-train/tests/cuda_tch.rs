@@ -17,7 +17,8 @@ use std::sync::{PoisonError, RwLock};
 use warp_core::DType;
 use warp_data::cuda::cudarc::driver::CudaStream;
 use warp_func::cuda::{Device, DeviceArray};
-use warp_train::burn::{BurnLearner, TorchLearner, TorchPass};
+use warp_train::burn::BurnLearner;
+use warp_train::burn::tch::{self, TorchPass};
 
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
 const CASES: [Case; 8] = [
@@ -103,21 +104,21 @@ fn main() -> ExitCode {
 fn missing() -> Option<String> {
     let no_torch = || {
         let config = config(CASES[0].1).ok()?;
-        TorchLearner::new(&config, 1).err().map(|error| error.to_string())
+        tch::learner(&config, 1).err().map(|error| error.to_string())
     };
     no_device().or_else(no_torch)
 }
 
 fn equal(keys: &str) -> Result<()> {
     let config = config(keys)?;
-    let found = on_gpu(&config, &mut TorchLearner::new(&config, 1)?, 0, 1)?;
+    let found = on_gpu(&config, &mut tch::learner(&config, 1)?, 0, 1)?;
     let expected = on_cpu(&config, &mut BurnLearner::new(&config, 1)?, 0, 1)?;
     cuda_cases::near(&found, &expected, (1e-4, 1e-4))?;
     Ok(())
 }
 
 fn resumes(keys: &str) -> Result<()> {
-    cuda_cases::resumes(&config(keys)?, TorchLearner::new)
+    cuda_cases::resumes(&config(keys)?, tch::learner)
 }
 
 /// With either stream held up, a pass over other numbers gives what it gives when nothing is held up.

@@ -5,9 +5,8 @@
 mod runs;
 
 use proptest::prelude::*;
-use runs::{CARTPOLE, Folder, PENDULUM, TAG, config, iterate, trainer};
+use runs::{AnyLearner, CARTPOLE, Folder, PENDULUM, TAG, config, iterate, trainer};
 use warp_func::{VecEnv, VecOptions};
-use warp_train::burn::BurnLearner;
 use warp_train::evaluate::{EvalOptions, evaluate};
 use warp_train::learner::Progress;
 use warp_train::normalise::{EPSILON, RunningMoments, Statistic};
@@ -74,11 +73,11 @@ fn observations_are_seen_through_what_earlier_rollouts_held() {
     for base in [PENDULUM, TAG] {
         let plain = config(base, "", "");
         let normed = config(base, "norm_obs = true", "");
-        let mut learner = BurnLearner::new(&normed, 1).unwrap();
+        let mut learner = AnyLearner::new(&normed, 1).unwrap();
         let (mut envs, mut rollout) = (environments(&normed), Rollout::new(&normed));
         learner.collect(&mut *envs, &mut rollout).unwrap();
         // Nothing is known before: as the environment wrote them.
-        let mut bare = BurnLearner::new(&plain, 1).unwrap();
+        let mut bare = AnyLearner::new(&plain, 1).unwrap();
         let (mut other_envs, mut other) = (environments(&plain), Rollout::new(&plain));
         bare.collect(&mut *other_envs, &mut other).unwrap();
         assert_eq!(rollout.policies[0].obs, other.policies[0].obs);
@@ -118,7 +117,7 @@ fn observations_are_seen_through_what_earlier_rollouts_held() {
 fn rewards_are_divided_by_the_deviation_of_the_discounted_return() {
     let keys = "norm_reward = true\ngamma = 0.8";
     let config = config(PENDULUM, keys, "[env]\nepisode_length = 7");
-    let mut learner = BurnLearner::new(&config, 1).unwrap();
+    let mut learner = AnyLearner::new(&config, 1).unwrap();
     let (mut envs, mut rollout) = (environments(&config), Rollout::new(&config));
     let n = config.run.num_envs;
     let (mut returns, mut all) = (vec![0.0; n], Vec::new());
@@ -172,7 +171,7 @@ fn evaluation_uses_the_moments_and_leaves_them() {
     let score = |change: &dyn Fn(&mut Statistic)| {
         let mut state = state.clone();
         state.statistics.iter_mut().for_each(change);
-        let mut learner = BurnLearner::new(&config, 1).unwrap();
+        let mut learner = AnyLearner::new(&config, 1).unwrap();
         learner.load_state(&state).unwrap();
         let options = EvalOptions {
             episodes: 3,
@@ -203,7 +202,7 @@ fn statistics_that_do_not_fit_are_refused() {
         change(&mut state.statistics);
         let path = checkpoint::save(folder.path(), &run.counters(), &state, run.envs()).unwrap();
         let checkpoint = Checkpoint::open(&path).unwrap();
-        let mut learner = BurnLearner::new(config, 1).unwrap();
+        let mut learner = AnyLearner::new(config, 1).unwrap();
         let error = learner.load_state(&checkpoint.learner).unwrap_err();
         assert!(error.is_users() && error.to_string().contains(words), "{error}");
     };
@@ -225,7 +224,7 @@ fn statistics_that_do_not_fit_are_refused() {
     state.statistics[1].data[0] = f64::NAN;
     let error = checkpoint::save(folder.path(), &run.counters(), &state, run.envs()).unwrap_err();
     assert!(error.to_string().contains("obs_mean\" holds NaN"), "{error}");
-    let mut learner = BurnLearner::new(&normed, 1).unwrap();
+    let mut learner = AnyLearner::new(&normed, 1).unwrap();
     let error = learner.load_state(&state).unwrap_err();
     assert!(error.to_string().contains("expected 3 finite ones"), "{error}");
 }

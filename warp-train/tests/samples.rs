@@ -7,10 +7,9 @@
 
 mod runs;
 
-use runs::{CARTPOLE, TAG, bits, config};
+use runs::{AnyLearner, CARTPOLE, TAG, bits, config};
 use warp_func::{VecEnv, VecOptions};
 use warp_train::batch::{Samples, TrainablePolicy};
-use warp_train::burn::BurnLearner;
 use warp_train::learner::Progress;
 use warp_train::loss::{LossConfig, LossMetrics, Minibatch};
 use warp_train::rollout::{PolicyRollout, Rollout};
@@ -33,7 +32,7 @@ fn learned_after(
     config: &TrainConfig,
     change: impl FnOnce(&mut PolicyRollout),
 ) -> Vec<(String, Vec<u32>)> {
-    let mut learner = BurnLearner::new(config, 1).unwrap();
+    let mut learner = AnyLearner::new(config, 1).unwrap();
     let (mut envs, mut rollout) = (environments(config), Rollout::new(config));
     learner.collect(&mut *envs, &mut rollout).unwrap();
     change(&mut rollout.policies[RUNNER]);
@@ -80,7 +79,7 @@ fn what_is_recorded_of_the_dead_changes_nothing() {
 #[test]
 fn a_death_ends_the_agents_recursion_and_the_others_go_on() {
     let config = config(TAG, "", "");
-    let mut learner = BurnLearner::new(&config, 1).unwrap();
+    let mut learner = AnyLearner::new(&config, 1).unwrap();
     let (mut envs, mut rollout) = (environments(&config), Rollout::new(&config));
     learner.collect(&mut *envs, &mut rollout).unwrap();
     assert!(rollout.policies[TAGGER].weights.is_empty(), "taggers can't leave");
@@ -185,7 +184,7 @@ fn the_originals_last_step_is_behind_its_option() {
 #[test]
 fn collecting_keeps_the_last_observation_of_cut_episodes_only() {
     let gymnasium = config(CARTPOLE, "", "[env]\nepisode_length = 5");
-    let mut learner = BurnLearner::new(&gymnasium, 2).unwrap();
+    let mut learner = AnyLearner::new(&gymnasium, 2).unwrap();
     let (mut envs, mut rollout) = (environments(&gymnasium), Rollout::new(&gymnasium));
     learner.collect(&mut *envs, &mut rollout).unwrap();
     let part = &rollout.policies[0];

@@ -126,7 +126,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     ensure!(n_rounds > 0, "bench needs at least one round");
     // Before minutes of measuring, not after them.
     let page = Page::read()?;
-    CommandLine::new("cargo build --locked --release -p warp-examples").run()?;
+    CommandLine::new("cargo build --locked --release -p warp-examples --features burn").run()?;
     let mut table: Vec<Measured> =
         ROWS.iter().map(|row| Measured { row, rounds: Vec::new() }).collect();
     for round in 1..=n_rounds {

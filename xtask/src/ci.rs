@@ -39,8 +39,8 @@ fn commands(crates: &[String]) -> Result<Vec<CommandLine>> {
     }
     if all {
         // In one call, since the crates are found among themselves and not on a registry.
-        let package =
-            "cargo package --locked --workspace --exclude xtask --no-verify --allow-dirty";
+        let package = "cargo package --locked --workspace --exclude xtask --exclude warp-burn-tests \
+             --no-verify --allow-dirty";
         commands.push(CommandLine::new(package));
     }
     Ok(commands)

@@ -40,7 +40,7 @@ pub struct EvalArgs {
     /// auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// auto, burn or native.
+    /// auto, native, or burn in a build with that feature.
     #[arg(long, default_value = "auto")]
     pub backend: String,
     /// Threads; 0: one per core.

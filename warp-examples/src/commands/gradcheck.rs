@@ -1,8 +1,8 @@
 //! `warp gradcheck`: whether gradients are right, every parameter against finite differences.
 //!
 //! The networks are those of the default configurations; observations and actions come from a short
-//! rollout, and losses are PPO's and A2C's. Where there is a GPU, the gradients of its kernels are
-//! compared as well: in f32 beside the processor's, and in half precision by themselves, within a
+//! rollout, and losses are PPO's and A2C's. The native learner's are always compared, burn's where the
+//! build has it. Where there is a GPU, the gradients of its kernels are compared as well: in f32 beside the processor's, and in half precision by themselves, within a
 //! looser bound.
 
 use super::{Device, print_json, say, tell};
@@ -12,9 +12,8 @@ use clap::Args;
 use serde_json::json;
 use warp_func::Registry;
 use warp_train::TrainConfig;
+#[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;
-#[cfg(feature = "tch")]
-use warp_train::burn::TorchLearner;
 use warp_train::gradcheck::{
     BOUND, Comparison, GradientSource, HALF_BOUND, Scene, SceneOptions, compare,
 };
@@ -106,8 +105,11 @@ fn check(
     let mut native = NativeLearner::new(config, 1)?;
     let options = SceneOptions { rows, seed: config.run.seed };
     let scenes = Scene::collect(config, registry, &mut native, options)?;
+    let mut sources: Vec<&mut dyn GradientSource> = vec![&mut native];
+    #[cfg(feature = "burn")]
     let mut burn = BurnLearner::new(config, 1)?;
-    let mut sources: Vec<&mut dyn GradientSource> = vec![&mut native, &mut burn];
+    #[cfg(feature = "burn")]
+    sources.push(&mut burn);
     match device {
         Device::Cpu => {
             let found = compare(config, &scenes, &mut sources)?;
@@ -119,7 +121,7 @@ fn check(
             let mut single = on_gpu(Products::Single)?;
             sources.extend(single.as_mut().map(|gpu| gpu as &mut dyn GradientSource));
             #[cfg(feature = "tch")]
-            let mut torch = TorchLearner::gradients(config, registry, kernels)?;
+            let mut torch = warp_train::burn::tch::gradients(config, registry, kernels)?;
             #[cfg(feature = "tch")]
             sources.extend(torch.as_mut().map(|gpu| gpu as &mut dyn GradientSource));
             let found = compare(config, &scenes, &mut sources)?;

@@ -30,6 +30,7 @@ pub mod watch;
 use crate::output::{say, tell};
 use anyhow::{Result, bail};
 pub use device::Device;
+#[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;
 use warp_train::native::NativeLearner;
 use warp_train::{Learner, TrainConfig};
@@ -42,7 +43,12 @@ pub fn learner(backend: &str, config: &TrainConfig, threads: usize) -> Result<Bo
     match backend {
         // Every network that a configuration can describe is one that the native learner has.
         "auto" | "native" => Ok(Box::new(NativeLearner::new(config, threads)?)),
+        #[cfg(feature = "burn")]
         "burn" => Ok(Box::new(BurnLearner::new(config, threads)?)),
+        #[cfg(not(feature = "burn"))]
+        "burn" => bail!(
+            "--backend burn needs the feature burn, which this build does not have; use --backend native"
+        ),
         _ => bail!("--backend {backend}: expected auto, burn or native"),
     }
 }
@@ -63,9 +69,7 @@ pub fn learner_on(
             Ok(Box::new(warp_train::native::cuda::CudaLearner::new(config, threads)?))
         }
         #[cfg(feature = "tch")]
-        (Device::Cuda(_), "burn") => {
-            Ok(Box::new(warp_train::burn::TorchLearner::new(config, threads)?))
-        }
+        (Device::Cuda(_), "burn") => Ok(Box::new(warp_train::burn::tch::learner(config, threads)?)),
         #[cfg(all(feature = "cuda", not(feature = "tch")))]
         (Device::Cuda(_), "burn") => bail!(
             "--backend burn on a GPU needs the feature tch, which this build does not have; use --backend native"

@@ -33,7 +33,7 @@ pub struct PlayArgs {
     /// Steps per second.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub fps: u32,
-    /// auto, burn or native.
+    /// auto, native, or burn in a build with that feature.
     #[arg(long, default_value = "auto")]
     pub backend: String,
 }

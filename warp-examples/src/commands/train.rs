@@ -30,7 +30,7 @@ pub struct TrainArgs {
     /// auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// auto, burn or native.
+    /// auto, native, or burn in a build with that feature.
     #[arg(long, default_value = "auto")]
     pub backend: String,
     /// Environment replicas; short for --set num_envs=N.

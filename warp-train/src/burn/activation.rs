@@ -1,25 +1,15 @@
-//! Hidden-layer activations, with a fast `tanh` for tensors on the CPU.
+//! Hidden-layer activations of tensors, with a fast `tanh` for tensors on the CPU.
 //!
 //! burn-flex calls libm's scalar `tanh` for each element, and again in the backward pass: half of a
 //! small network's training time. Here the values are taken out of the tensor, go through a
 //! polynomial that the compiler vectorises, and come back; the derivative enters the graph as a
 //! constant factor.
 
+use crate::model::Activation;
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// The function between hidden layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Activation {
-    /// Hyperbolic tangent (CleanRL's choice for vector observations).
-    #[default]
-    Tanh,
-    /// `max(x, 0)`.
-    Relu,
-}
-
 impl Activation {
-    /// The activation of each element of `x`, f32 `[rows, width]`.
+    /// The activation of each element of `x`, a tensor of burn's, f32 `[rows, width]`.
     #[must_use]
     pub fn apply(self, x: Tensor<2>) -> Tensor<2> {
         match self {

@@ -1,13 +1,15 @@
 //! The learner over burn: one [`BurnPolicy`] per policy of the run.
 
-use super::{ActorCritic, BurnPolicy, NetworkConfig, PolicyNetwork, PolicyTensors};
-use crate::adam::AdamConfig;
+use super::{ActorCritic, BurnPolicy, PolicyNetwork};
 use crate::batch::TrainablePolicy;
+use crate::begin::initial_weights;
 use crate::config::{PolicyPlan, TrainConfig};
-use crate::error::{Error, Result};
+use crate::error::{Result, of_policy};
 use crate::loss::{LossConfig, LossMetrics, Minibatch};
+use crate::model::PolicyTensors;
+use crate::optimiser::limit;
 use crate::policies::{Policy, PolicyLearner};
-use crate::policy_error::PolicyError;
+use burn::tensor::Device;
 
 /// Policies on burn tensors; networks of the user's own through [`BurnLearner::of_networks`].
 pub type BurnLearner<N = ActorCritic> = PolicyLearner<NamedPolicy<N>>;
@@ -47,41 +49,16 @@ impl<N: PolicyNetwork> PolicyLearner<NamedPolicy<N>> {
     }
 }
 
-/// The shape of policy `index`'s perceptron.
-pub(super) fn network_config(config: &TrainConfig, index: usize) -> NetworkConfig {
-    let plan = &config.policies[index];
-    let group = &config.spec.groups[plan.groups[0]];
-    NetworkConfig {
-        observation_width: group.observation_width(),
-        layout: plan.layout.clone(),
-        hidden: plan.config.hidden.clone(),
-        activation: plan.config.activation,
-        shared_trunk: plan.config.shared_trunk,
-        init: plan.config.init,
-        log_std: plan.config.log_std,
-        log_std_init: plan.config.log_std_init as f32,
-    }
-}
-
-/// The freshly initialised perceptron of policy `index`; every backend starts from its weights.
-pub(crate) fn perceptron(config: &TrainConfig, index: usize) -> Result<BurnPolicy> {
-    let (plan, network) = (&config.policies[index], network_config(config, index));
-    let what = format!("the network of policy \"{}\"", plan.name);
-    warp_data::memory::check(&what, network.bytes(), "hidden")?;
-    // Policies of one run start from different weights.
-    let seed = config.run.seed.wrapping_add((index as u64) << 32);
-    BurnPolicy::new(&network, adam(plan), seed).map_err(of_policy(&plan.name))
-}
-
-/// Adam as a policy's keys describe it.
-#[must_use]
-pub fn adam(plan: &PolicyPlan) -> AdamConfig {
-    AdamConfig { epsilon: plan.config.adam_eps, ..AdamConfig::default() }
-}
-
-/// Names the policy that an error is of.
-pub(crate) fn of_policy(name: &str) -> impl FnOnce(PolicyError) -> Error {
-    move |source| Error::Policy { policy: name.into(), source }
+/// The freshly initialised perceptron of policy `index`.
+fn perceptron(config: &TrainConfig, index: usize) -> Result<BurnPolicy> {
+    let (plan, device) = (&config.policies[index], Device::flex());
+    let weights = initial_weights(config, index)?;
+    let width = config.spec.groups[plan.groups[0]].observation_width();
+    ActorCritic::from_tensors(&weights, plan.config.activation, &device)
+        .and_then(|network| {
+            BurnPolicy::from_network(network, width, plan.layout.clone(), plan.adam(), &device)
+        })
+        .map_err(of_policy(&plan.name))
 }
 
 impl<N: PolicyNetwork> TrainablePolicy for NamedPolicy<N> {
@@ -99,8 +76,7 @@ impl<N: PolicyNetwork> TrainablePolicy for NamedPolicy<N> {
     }
 
     fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64> {
-        let limit = if max_grad_norm > 0.0 { max_grad_norm } else { f64::INFINITY };
-        self.policy.step(learning_rate, limit).map_err(of_policy(&self.name))
+        self.policy.step(learning_rate, limit(max_grad_norm)).map_err(of_policy(&self.name))
     }
 }
 

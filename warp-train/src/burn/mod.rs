@@ -3,7 +3,7 @@
 //! [`BurnPolicy`] owns a [`PolicyNetwork`] (our [`ActorCritic`] or any `burn::module::Module` of the
 //! user's own) and has three verbs: `forward`, `gradients` and `step`. burn only carries tensors
 //! through the network and back; the losses ([`crate::loss`]) are plain Rust over
-//! slices that give the gradient with respect to the network's outputs, and [`crate::adam::Adam`] works on one
+//! slices that give the gradient with respect to the network's outputs, and [`crate::optimiser::Adam`] works on one
 //! flat `Vec<f32>`.
 //!
 //! Between `gradients` and `step` lies one hook: [`BurnPolicy::gradient_buffer_mut`], the flat
@@ -16,22 +16,16 @@
 mod activation;
 mod backward;
 mod chunks;
-mod init;
 mod learner;
 mod network;
 mod parameters;
 mod policy;
 #[cfg(feature = "tch")]
-mod tch;
+pub mod tch;
 mod tensors;
 #[cfg(test)]
 mod tests;
 
-pub use activation::Activation;
-pub use learner::{BurnLearner, NamedPolicy, adam};
-pub(crate) use learner::{of_policy, perceptron};
-pub use network::{ActorCritic, NetworkConfig, PolicyNetwork};
+pub use learner::{BurnLearner, NamedPolicy};
+pub use network::{ActorCritic, PolicyNetwork};
 pub use policy::BurnPolicy;
-#[cfg(feature = "tch")]
-pub use tch::{TorchLearner, TorchPass};
-pub use tensors::{NamedTensor, PolicyTensors};

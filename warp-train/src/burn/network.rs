@@ -1,15 +1,10 @@
-//! Networks that a policy can be made of: the trait, and multilayer perceptrons of any widths.
+//! Networks that a policy can be made of: the trait, and the actor-critic that [`crate::model`] declares.
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, TensorData};
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use warp_sample::ActionLayout;
 
-use super::Activation;
-use super::init::layer;
-use crate::config::{Init, LogStd};
+use crate::model::{Activation, NamedTensor, NetworkConfig, transpose};
 use crate::policy_error::PolicyError;
 
 /// A burn module that maps observations to policy outputs and values.
@@ -24,75 +19,7 @@ pub trait PolicyNetwork: Module + Sync {
     fn forward(&self, observations: Tensor<2>) -> (Tensor<2>, Tensor<2>);
 }
 
-/// The shape of an [`ActorCritic`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct NetworkConfig {
-    /// Numbers per observation, at least 1.
-    pub observation_width: usize,
-    /// What the outputs mean.
-    pub layout: ActionLayout,
-    /// Widths of the hidden layers; may be empty.
-    pub hidden: Vec<usize>,
-    /// The function after each hidden layer.
-    pub activation: Activation,
-    /// Whether policy and value share their hidden layers.
-    pub shared_trunk: bool,
-    /// How weights and biases start.
-    pub init: Init,
-    /// What the deviation of a continuous action depends on.
-    pub log_std: LogStd,
-    /// Where its logarithm starts.
-    pub log_std_init: f32,
-}
-
-impl NetworkConfig {
-    /// Outputs of the policy's last layer: logits or means.
-    fn head_width(&self) -> usize {
-        match &self.layout {
-            ActionLayout::Discrete(heads) => heads.width(),
-            ActionLayout::Continuous(elements) => elements.dim(),
-        }
-    }
-
-    /// Bytes that a policy with this network takes, about: parameters, gradients and Adam's moments
-    /// in f32, a part of the gradients again for each chunk, and the initialisation in f64.
-    #[must_use]
-    pub fn bytes(&self) -> u128 {
-        let layer =
-            |inputs: usize, outputs: usize| (inputs as u128 + 1).saturating_mul(outputs as u128);
-        let widths = [&[self.observation_width], self.hidden.as_slice()].concat();
-        let layers = widths.windows(2).map(|pair| layer(pair[0], pair[1]));
-        let trunk = layers.fold(0, u128::saturating_add);
-        let trunks = trunk.saturating_mul(if self.shared_trunk { 1 } else { 2 });
-        let heads = layer(widths[widths.len() - 1], self.layout.output_width() + 1);
-        trunks.saturating_add(heads).saturating_mul(48)
-    }
-
-    fn check(&self) -> Result<(), PolicyError> {
-        check_width(self.observation_width)?;
-        if self.hidden.contains(&0) {
-            return Err(PolicyError::InvalidConfig(format!(
-                "hidden layers need widths of at least 1, but hidden is {:?}",
-                self.hidden
-            )));
-        }
-        Ok(())
-    }
-}
-
-/// An error unless there are observations.
-pub(super) fn check_width(observation_width: usize) -> Result<(), PolicyError> {
-    if observation_width == 0 {
-        return Err(PolicyError::InvalidConfig(
-            "a policy needs an observation width of at least 1, but observation_width is 0".into(),
-        ));
-    }
-    Ok(())
-}
-
-/// Actor and critic as perceptrons, with hidden layers shared (`trunk`) or separate (`actor` and
-/// `critic`), and linear heads. A continuous policy has a parameter `log_std` `[dim]` or a layer
-/// `log_std_head` besides.
+/// The actor-critic of a [`NetworkConfig`]; the names of its fields are those of its parameters.
 #[derive(Module, Debug)]
 pub struct ActorCritic {
     trunk: Vec<Linear>,
@@ -107,57 +34,53 @@ pub struct ActorCritic {
 }
 
 impl ActorCritic {
-    /// A network whose weights start as `config.init` says (see [`Init`]); `seed` alone decides the
-    /// draws. Orthogonal weights have gain sqrt 2 in hidden layers, 0.01 in policy heads and 1 in the
-    /// value head. Log-deviations start at, or `log_std_head`'s bias adds, `log_std_init`.
+    /// The network of `config` as it starts, with the draws of `seed`.
     ///
     /// # Errors
     /// [`PolicyError::InvalidConfig`] if a width is zero.
     pub fn new(config: &NetworkConfig, seed: u64, device: &Device) -> Result<Self, PolicyError> {
-        config.check()?;
-        let mut rng = StdRng::seed_from_u64(seed);
-        let mut linear = |inputs: usize, outputs: usize, gain: f64, shift: f32| {
-            let (weight, mut bias) = layer(config.init, inputs, outputs, gain, &mut rng);
-            bias.iter_mut().for_each(|x| *x += shift);
-            let weight = TensorData::new(weight, [inputs, outputs]);
-            let bias = TensorData::new(bias, [outputs]);
-            Linear {
-                weight: Param::from_tensor(Tensor::from_data(weight, device)),
-                bias: Some(Param::from_tensor(Tensor::from_data(bias, device))),
-            }
+        Self::from_tensors(&config.initial(seed)?, config.activation, device)
+    }
+
+    /// The network whose parameters are `tensors`.
+    ///
+    /// # Errors
+    /// [`PolicyError::MissingTensor`] if a head is missing.
+    pub fn from_tensors(
+        tensors: &[NamedTensor],
+        activation: Activation,
+        device: &Device,
+    ) -> Result<Self, PolicyError> {
+        let find = |name: &str| tensors.iter().find(|tensor| tensor.name == name);
+        let vector = |tensor: &NamedTensor| {
+            let data = TensorData::new(tensor.data.clone(), [tensor.data.len()]);
+            Param::from_tensor(Tensor::from_data(data, device))
         };
-        let mut stack = |wanted: bool| {
-            let mut inputs = config.observation_width;
-            let hidden = if wanted { config.hidden.as_slice() } else { &[] };
-            let mut layers = Vec::with_capacity(hidden.len());
-            for &outputs in hidden {
-                layers.push(linear(inputs, outputs, std::f64::consts::SQRT_2, 0.0));
-                inputs = outputs;
-            }
-            layers
+        let linear = |name: &str| {
+            let weight = find(&format!("{name}.weight"))?;
+            let [outputs, inputs] = weight.shape[..] else { return None };
+            let turned = transpose(&weight.data, outputs, inputs);
+            let turned = Tensor::from_data(TensorData::new(turned, [inputs, outputs]), device);
+            let bias = find(&format!("{name}.bias")).map(vector);
+            Some(Linear { weight: Param::from_tensor(turned), bias })
         };
-        let trunk = stack(config.shared_trunk);
-        let actor = stack(!config.shared_trunk);
-        let critic = stack(!config.shared_trunk);
-        let features = config.hidden.last().copied().unwrap_or(config.observation_width);
-        let width = config.head_width();
-        let policy_head = linear(features, width, 0.01, 0.0);
-        let value_head = linear(features, 1, 1.0, 0.0);
-        let start = config.log_std_init;
-        let continuous = matches!(config.layout, ActionLayout::Continuous(_));
-        let log_std = continuous.then_some(config.log_std);
-        let learned = || TensorData::new(vec![start; width], [width]);
+        let stack = |name: &str| (0..).map_while(|i| linear(&format!("{name}.{i}"))).collect();
+        let head = |name: &str| {
+            linear(name).ok_or_else(|| PolicyError::MissingTensor {
+                name: format!("{name}.weight"),
+                shape: Vec::new(),
+                n_found: tensors.len(),
+            })
+        };
         Ok(Self {
-            trunk,
-            actor,
-            critic,
-            policy_head,
-            value_head,
-            log_std: (log_std == Some(LogStd::StateIndependent))
-                .then(|| Param::from_tensor(Tensor::from_data(learned(), device))),
-            log_std_head: (log_std == Some(LogStd::StateDependent))
-                .then(|| linear(features, width, 0.01, start)),
-            activation: config.activation,
+            trunk: stack("trunk"),
+            actor: stack("actor"),
+            critic: stack("critic"),
+            policy_head: head("policy_head")?,
+            value_head: head("value_head")?,
+            log_std: find("log_std").map(vector),
+            log_std_head: linear("log_std_head"),
+            activation,
         })
     }
 

@@ -4,13 +4,13 @@ use burn::tensor::Device;
 
 use super::backward::{Work, check_shapes};
 use super::chunks::{chunk_rows, for_each};
-use super::network::check_width;
 use super::parameters::{self, ParameterSpec, floats, matrix};
-use super::tensors::{self, NamedTensor, PolicyTensors};
-use super::{ActorCritic, NetworkConfig, PolicyNetwork};
-use crate::adam::{Adam, AdamConfig};
-use crate::loss::{LossConfig, LossMetrics, LossSums, Minibatch, check_length};
-use crate::policy_error::PolicyError;
+use super::tensors;
+use super::{ActorCritic, PolicyNetwork};
+use crate::loss::{LossConfig, LossMetrics, LossSums, Minibatch};
+use crate::model::{NamedTensor, NetworkConfig, PolicyTensors, check_width};
+use crate::optimiser::{Adam, AdamConfig};
+use crate::policy_error::{PolicyError, check_length};
 use warp_sample::ActionLayout;
 
 /// A trainable policy on burn; see the module's page for how results stay independent of `threads`.

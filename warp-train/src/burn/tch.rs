@@ -1,6 +1,7 @@
 //! Burn's networks on an NVIDIA GPU: the only file that knows LibTorch.
 //!
-//! [`TorchLearner`] is the device's learner with burn's networks in it. Observations, outputs,
+//! [`learner`] is the device's own learner with burn's networks in it: normalisers, losses, Adam and
+//! checkpoints are the same object's, so none of them can be left out here. Observations, outputs,
 //! parameters and gradients are the project's own arrays, which burn's tensors see without a copy.
 //!
 //! LibTorch works on the legacy default stream, everything else on the device's own, which does not
@@ -13,15 +14,12 @@
     reason = "burn-tch: there is no other way to an NVIDIA GPU that builds offline"
 )]
 
-use super::learner::{network_config, perceptron};
 use super::network::{ActorCritic, PolicyNetwork};
 use super::parameters::{ParameterSpec, read};
+use crate::begin::initial_weights;
 use crate::config::TrainConfig;
-use crate::error::{Error, Result};
-use crate::learner::{Iterated, Learner, LearnerState, Progress};
-use crate::metrics::PolicyMetrics;
+use crate::error::{Error, Result, of_policy};
 use crate::native::cuda::{CudaGradients, CudaLearner, ForeignNetwork, ForeignParts};
-use crate::rollout::Rollout;
 use burn::backend::LibTorch;
 use burn::backend::libtorch::TchTensor;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
@@ -30,40 +28,35 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use warp_data::cuda::cudarc::driver::{CudaEvent, CudaStream, DriverError};
 use warp_data::cuda::{Device as Gpu, DeviceArray};
+use warp_func::Registry;
 use warp_func::cuda::Kernels;
-use warp_func::{Registry, VecEnv};
 
 unsafe extern "C" {
     /// Of burn-tch: names something in LibTorch's CUDA library, so that the linker keeps it.
     fn dummy_cuda_dependency();
 }
 
-/// Burn's perceptrons through LibTorch, on environments that live on the GPU.
-#[derive(Debug)]
-pub struct TorchLearner(CudaLearner);
+/// The device's learner of the policies of `config`, whose networks are burn's perceptrons through
+/// LibTorch; initialised from the seed as every learner's.
+///
+/// # Errors
+/// A LibTorch that finds no GPU, or a key that learners on a GPU do not know.
+pub fn learner(config: &TrainConfig, threads: usize) -> Result<CudaLearner> {
+    find_gpu()?;
+    CudaLearner::of_networks(config, threads, make)
+}
 
-impl TorchLearner {
-    /// The policies of `config`, initialised from its seed as every learner's.
-    ///
-    /// # Errors
-    /// A LibTorch that finds no GPU, or a key that learners on a GPU do not know.
-    pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
-        find_gpu()?;
-        Ok(Self(CudaLearner::of_networks(config, threads, make)?))
-    }
-
-    /// The gradients of the same networks, for `gradcheck`.
-    ///
-    /// # Errors
-    /// As [`TorchLearner::new`], or an environment that can't be made on the GPU.
-    pub fn gradients(
-        config: &TrainConfig,
-        registry: &Registry,
-        kernels: &Kernels,
-    ) -> Result<Option<CudaGradients>> {
-        find_gpu()?;
-        CudaGradients::of_networks(config, registry, kernels, make)
-    }
+/// The gradients of the same networks, for `gradcheck`.
+///
+/// # Errors
+/// As [`learner`], or an environment that can't be made on the GPU.
+pub fn gradients(
+    config: &TrainConfig,
+    registry: &Registry,
+    kernels: &Kernels,
+) -> Result<Option<CudaGradients>> {
+    find_gpu()?;
+    CudaGradients::of_networks(config, registry, kernels, make)
 }
 
 /// An error if LibTorch has no GPU.
@@ -78,48 +71,6 @@ fn find_gpu() -> Result<()> {
          loader's path (LD_LIBRARY_PATH)"
             .into(),
     ))
-}
-
-impl Learner for TorchLearner {
-    fn backend(&self) -> &'static str {
-        "burn-tch"
-    }
-
-    fn forward(
-        &mut self,
-        policy: usize,
-        obs: &[f32],
-        n_rows: usize,
-        outputs: &mut [f32],
-        values: &mut [f32],
-    ) -> Result<()> {
-        self.0.forward(policy, obs, n_rows, outputs, values)
-    }
-
-    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyMetrics>> {
-        self.0.update(rollout, progress)
-    }
-
-    fn iterates(&self) -> Option<u64> {
-        self.0.iterates()
-    }
-
-    fn iterate(
-        &mut self,
-        envs: &mut dyn VecEnv,
-        progress: Progress,
-        n: u64,
-    ) -> Result<Vec<Iterated>> {
-        self.0.iterate(envs, progress, n)
-    }
-
-    fn state(&self) -> LearnerState {
-        self.0.state()
-    }
-
-    fn load_state(&mut self, state: &LearnerState) -> Result<()> {
-        self.0.load_state(state)
-    }
 }
 
 /// One policy's network by itself, given arrays as the device's learner gives them: for tests of what
@@ -140,9 +91,9 @@ impl TorchPass {
     /// A LibTorch that finds no GPU, or no memory there.
     pub fn new(config: &TrainConfig, index: usize, gpu: &Gpu) -> Result<Self> {
         find_gpu()?;
-        let tensors = perceptron(config, index)?.tensors();
+        let weights = initial_weights(config, index)?;
         let (mut all, mut places) = (Vec::new(), Vec::new());
-        for tensor in &tensors.weights {
+        for tensor in &weights {
             places.push((tensor.name.as_str(), all.len()..all.len() + tensor.data.len()));
             all.extend_from_slice(&tensor.data);
         }
@@ -186,11 +137,11 @@ impl TorchPass {
 /// The network of one policy, whose parameters are views of the device's.
 fn make(parts: &ForeignParts<'_>) -> Result<Box<dyn ForeignNetwork>> {
     let plan = &parts.config.policies[parts.index];
-    let invalid = |e| Error::Policy { policy: plan.name.clone(), source: e };
-    let config = network_config(parts.config, parts.index);
+    let config = plan.network(&parts.config.spec);
     let n_outputs = config.layout.output_width();
-    let network = ActorCritic::new(&config, 0, &Device::flex()).map_err(invalid)?.valid();
-    let (specs, _) = read(&network).map_err(invalid)?;
+    let network = ActorCritic::new(&config, 0, &Device::flex()).map_err(of_policy(&plan.name))?;
+    let network = network.valid();
+    let (specs, _) = read(&network).map_err(of_policy(&plan.name))?;
     let gpu = parts.parameters.device().clone();
     let streams = Streams::new(&gpu)?;
     let place = |spec: &ParameterSpec| {

@@ -1,33 +1,9 @@
-//! A policy's state as named tensors, for checkpoints; bit-exact out and in.
-//!
-//! Linear weights come out in torch's layout, `[outputs, inputs]`, so that a state dict of the same
-//! network in torch has the same names, shapes and values.
+//! A flat vector of a module's parameters as named tensors; bit-exact out and in.
 
 use super::parameters::ParameterSpec;
-use crate::adam::Adam;
+use crate::model::{NamedTensor, transpose};
+use crate::optimiser::Adam;
 use crate::policy_error::PolicyError;
-
-/// A tensor with its name.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NamedTensor {
-    /// Path of the parameter, such as `actor.0.weight`.
-    pub name: String,
-    /// Its shape.
-    pub shape: Vec<usize>,
-    /// Its values, row-major.
-    pub data: Vec<f32>,
-}
-
-/// All that a policy needs to continue exactly where it was.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct PolicyTensors {
-    /// Weights and biases by name.
-    pub weights: Vec<NamedTensor>,
-    /// Adam's moments, `<name>.exp_avg` and `<name>.exp_avg_sq`.
-    pub optimizer: Vec<NamedTensor>,
-    /// Adam's steps made.
-    pub n_steps: u64,
-}
 
 /// The flat vector `values` as tensors named `<name><suffix>`.
 pub(super) fn to_named(specs: &[ParameterSpec], values: &[f32], suffix: &str) -> Vec<NamedTensor> {
@@ -100,10 +76,4 @@ fn outer_shape(spec: &ParameterSpec) -> Vec<usize> {
         shape.reverse();
     }
     shape
-}
-
-/// `[rows, columns]` to `[columns, rows]`.
-fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    let element = |i: usize| values[(i % rows) * columns + i / rows];
-    (0..rows * columns).map(element).collect()
 }

@@ -14,10 +14,10 @@ mod tests;
 pub use scene::{Scene, SceneOptions};
 
 use crate::a2c::A2cConfig;
-use crate::burn::{NamedTensor, PolicyTensors};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::loss::{LossConfig, LossMetrics, Minibatch};
+use crate::model::{NamedTensor, PolicyTensors};
 use crate::policies::{Policy, PolicyLearner};
 use crate::ppo::PpoConfig;
 use reference::Reference;

@@ -5,10 +5,10 @@
 
 use super::formulas::{Row, RowLoss, row_loss};
 use super::scene::Scene;
-use crate::burn::{Activation, NamedTensor};
 use crate::config::PolicyPlan;
 use crate::error::{Error, Result};
 use crate::loss::{LossConfig, Minibatch};
+use crate::model::{Activation, NamedTensor};
 
 /// How far a parameter is moved, either way.
 const STEP: f64 = 1e-5;

@@ -4,11 +4,11 @@
 use super::reference::Reference;
 use crate::a2c::A2cConfig;
 use crate::actions::{Actions, pick_rows};
-use crate::burn::NamedTensor;
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::Learner;
 use crate::loss::LossConfig;
+use crate::model::NamedTensor;
 use crate::rollout::{PolicyRollout, Rollout};
 use warp_core::{Draw, Purpose};
 use warp_func::Registry;

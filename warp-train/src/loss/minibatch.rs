@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::LossConfig;
 use crate::actions::ActionsRef;
-use crate::policy_error::PolicyError;
+use crate::policy_error::{PolicyError, check_length};
 use warp_sample::ActionLayout;
 
 /// `n` rows of experience; all arrays are row-major and contiguous.
@@ -144,19 +144,4 @@ impl<'a> Minibatch<'a> {
         let width: usize = head_sizes.iter().sum();
         self.action_mask.map(|mask| &mask[row * width..][..width])
     }
-}
-
-/// An error unless `found == n_rows * columns`.
-pub(crate) fn check_length(
-    array: &'static str,
-    found: usize,
-    n_rows: usize,
-    columns: usize,
-) -> Result<(), PolicyError> {
-    let expected = n_rows.saturating_mul(columns);
-    if found == expected {
-        return Ok(());
-    }
-    let shape = format!("{n_rows} rows of {columns}");
-    Err(PolicyError::WrongLength { array, found, expected, shape })
 }

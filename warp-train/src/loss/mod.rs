@@ -11,7 +11,6 @@ mod gaussian;
 mod minibatch;
 
 pub use minibatch::Minibatch;
-pub(crate) use minibatch::check_length;
 
 use crate::a2c::A2cConfig;
 use crate::policy_error::PolicyError;
@@ -217,8 +216,8 @@ pub(crate) enum LossPart {
 /// Computes one chunk's part of a minibatch's loss and the gradient with respect to its outputs.
 ///
 /// `rows` holds the chunk's rows, `total_weight` the weight of the whole minibatch, by which the
-/// gradient is divided. Actions must be in range and allowed ([`crate::burn::BurnPolicy`] checks
-/// that before it calls this). Rows of weight 0 get gradient 0.
+/// gradient is divided. Actions must be in range and allowed ([`Minibatch`]s of learners are
+/// checked before they come here). Rows of weight 0 get gradient 0.
 #[must_use]
 pub fn chunk_loss(
     loss: &LossConfig,

@@ -1,8 +1,8 @@
 //! The native learner on the CPU: multilayer perceptrons without a tensor library.
 //!
 //! `gemm` multiplies, `perceptron` goes forward and back through layers, `network` knows which layers
-//! there are, `policy` trains them. It starts from the same weights as burn's learner, and both read
-//! each other's checkpoints.
+//! there are, `policy` trains them. Burn's learner, where it is built in, starts
+//! from the same weights, and both read each other's checkpoints.
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -13,10 +13,12 @@ mod policy;
 pub(crate) mod wide;
 
 use crate::batch::TrainablePolicy;
-use crate::burn::{PolicyTensors, adam, of_policy, perceptron as initial};
+use crate::begin::initial_weights;
 use crate::config::{PolicyPlan, TrainConfig};
-use crate::error::Result;
+use crate::error::{Result, of_policy};
 use crate::loss::{LossConfig, LossMetrics, Minibatch};
+use crate::model::PolicyTensors;
+use crate::optimiser::limit;
 use crate::policies::{Policy, PolicyLearner};
 use network::Wanted;
 use policy::NativePolicy;
@@ -41,9 +43,9 @@ impl PolicyLearner<NamedPolicy> {
     /// A network that can't be built.
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
         let make = |(index, plan): (usize, &PolicyPlan)| {
-            let tensors = initial(config, index)?.tensors();
+            let weights = initial_weights(config, index)?;
             let (activation, layout) = (plan.config.activation, plan.layout.clone());
-            let policy = NativePolicy::new(&tensors, activation, layout, adam(plan), threads);
+            let policy = NativePolicy::new(weights, activation, layout, plan.adam(), threads);
             Ok(NamedPolicy {
                 name: plan.name.clone(),
                 policy: policy.map_err(of_policy(&plan.name))?,
@@ -73,9 +75,8 @@ impl TrainablePolicy for NamedPolicy {
     }
 
     fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64> {
-        let limit = if max_grad_norm > 0.0 { max_grad_norm } else { f64::INFINITY };
         let Self { name, policy, crew } = self;
-        policy.step(learning_rate, limit, crew).map_err(of_policy(name))
+        policy.step(learning_rate, limit(max_grad_norm), crew).map_err(of_policy(name))
     }
 }
 

@@ -5,8 +5,8 @@
 //! network that the checkpoint holds.
 
 use super::perceptron::{Activations, Dense, Tower, Weights};
-use crate::burn::{Activation, NamedTensor};
 use crate::loss::LossPart;
+use crate::model::{Activation, NamedTensor};
 use crate::policy_error::PolicyError;
 use std::ops::Range;
 

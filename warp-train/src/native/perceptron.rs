@@ -1,12 +1,11 @@
 //! Actor-critic multilayer perceptrons over one flat vector of parameters: forward and backward.
 //!
-//! Names, shapes and order of the parameters are those of the burn network, so checkpoints are the
-//! same. Wide layers keep their weights `[inputs, outputs]`, narrow ones (the output layers)
+//! Names and shapes of the parameters are those that [`crate::model`] declares. Wide layers keep their weights `[inputs, outputs]`, narrow ones (the output layers)
 //! `[outputs, inputs]`: each the way its products run fastest.
 
 use super::gemm::{Left, Onto, Shape, dots, multiply};
 use super::wide;
-use crate::burn::Activation;
+use crate::model::Activation;
 use std::ops::Range;
 
 /// Layers with fewer outputs are computed by scalar products.

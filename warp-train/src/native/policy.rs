@@ -8,11 +8,11 @@
 use super::network::{Network, Scratch, Wanted};
 use super::perceptron::{Dense, Weights};
 use super::wide::{add_rows, turn};
-use crate::adam::{self, Adam, AdamConfig};
-use crate::burn::{Activation, NamedTensor, PolicyTensors};
 use crate::loss::{LossConfig, LossMetrics, LossPart, LossSums, Minibatch};
-use crate::loss::{OutputGradients, Outputs, check_length, part_of_loss};
-use crate::policy_error::PolicyError;
+use crate::loss::{OutputGradients, Outputs, part_of_loss};
+use crate::model::{Activation, NamedTensor, PolicyTensors};
+use crate::optimiser::{self, Adam, AdamConfig};
+use crate::policy_error::{PolicyError, check_length};
 use std::ops::Range;
 use std::sync::Mutex;
 use warp_func::Crew;
@@ -80,15 +80,15 @@ struct Tile {
 }
 
 impl NativePolicy {
-    /// The policy whose parameters are `tensors`, worked on by a crew of `threads`.
+    /// The policy that starts from `weights`, worked on by a crew of `threads`.
     pub(super) fn new(
-        tensors: &PolicyTensors,
+        weights: Vec<NamedTensor>,
         activation: Activation,
         layout: ActionLayout,
         adam: AdamConfig,
         threads: usize,
     ) -> Result<Self, PolicyError> {
-        let network = Network::from_tensors(&tensors.weights, activation)?;
+        let network = Network::from_tensors(&weights, activation)?;
         let (n, parts) = (network.n_parameters, network.parts());
         let mut policy = Self {
             network,
@@ -102,7 +102,7 @@ impl NativePolicy {
             chunks: Vec::new(),
             tiles: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
         };
-        policy.load(tensors)?;
+        policy.load(&PolicyTensors { weights, ..PolicyTensors::default() })?;
         Ok(policy)
     }
 
@@ -229,7 +229,7 @@ impl NativePolicy {
                 let gradients = &chunk.gradients[parts[part].1.clone()];
                 if i == 0 { sums.copy_from_slice(gradients) } else { add_rows(sums, gradients) }
             }
-            **squares = adam::squares(sums);
+            **squares = optimiser::squares(sums);
         });
     }
 

@@ -4,9 +4,15 @@
 
 use std::path::{Path, PathBuf};
 use warp_core::toml::Table;
-use warp_train::burn::BurnLearner;
 use warp_train::learner::LearnerState;
 use warp_train::{TrainConfig, Trainer};
+
+/// What the tests learn with where any learner will do: burn's in builds that have it, so that both are held
+/// to the same.
+#[cfg(feature = "burn")]
+pub(crate) type AnyLearner = warp_train::burn::BurnLearner;
+#[cfg(not(feature = "burn"))]
+pub(crate) type AnyLearner = warp_train::native::NativeLearner;
 
 /// Pole balancing; two minibatches of more than one chunk each.
 pub(crate) const CARTPOLE: &str = r#"
@@ -57,7 +63,7 @@ pub(crate) fn config(base: &str, keys: &str, tables: &str) -> TrainConfig {
 }
 
 pub(crate) fn trainer(config: &TrainConfig, threads: usize) -> Trainer {
-    let learner = Box::new(BurnLearner::new(config, threads).unwrap());
+    let learner = Box::new(AnyLearner::new(config, threads).unwrap());
     Trainer::new(config.clone(), &warp_envs::registry(), learner, threads).unwrap()
 }
 

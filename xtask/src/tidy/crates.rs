@@ -14,7 +14,7 @@ struct Row {
     with_cuda: &'static [&'static str],
     /// Further ones, for its tests and benches only.
     in_tests: &'static [&'static str],
-    /// Whether it may import burn.
+    /// Whether it may import burn, as an optional dependency behind its feature `burn`.
     burn: bool,
     /// Whether it may import cudarc, as an optional dependency behind its feature `cuda`.
     cudarc: bool,
@@ -24,7 +24,7 @@ const NOTHING: Row =
     Row { name: "", may: &[], with_cuda: &[], in_tests: &[], burn: false, cudarc: false };
 
 /// The arrows between the crates.
-const TABLE: [Row; 10] = [
+const TABLE: [Row; 11] = [
     Row { name: "warp-core", ..NOTHING },
     Row { name: "warp-data", may: &["warp-core"], cudarc: true, ..NOTHING },
     Row { name: "warp-func", may: &["warp-core", "warp-data"], cudarc: true, ..NOTHING },
@@ -55,9 +55,10 @@ const TABLE: [Row; 10] = [
             "warp-train",
             "warp-translate",
         ],
-        burn: true,
         ..NOTHING
     },
+    // Asks for the feature `burn`, for tests alone.
+    Row { name: "warp-burn-tests", may: &["warp-envs", "warp-train", "warp-examples"], ..NOTHING },
     Row { name: "warp-translate", ..NOTHING },
     Row { name: "xtask", may: &["warp-translate"], ..NOTHING },
     // The targets of cargo-fuzz.
@@ -76,6 +77,7 @@ fn arrows(manifest: &Manifest<'_>) -> Vec<Violation> {
         return vec![manifest.violation("name", sentence)];
     };
     let mut found = Vec::new();
+    found.extend(default_burn(manifest));
     for dependency in manifest.dependencies() {
         if let Some(fault) = fault(row, &dependency, &manifest.table) {
             let sentence = format!("`{}`: {name} {fault}", dependency.name);
@@ -91,7 +93,7 @@ fn fault(row: &Row, dependency: &Dependency<'_>, manifest: &Table) -> Option<&'s
     if TABLE.iter().any(|row| row.name == name) {
         warp_fault(row, dependency)
     } else if name == "burn" || name.starts_with("burn-") {
-        (!row.burn).then_some("must never import it")
+        burn_fault(row, dependency, manifest)
     } else if name == "cudarc" {
         cudarc_fault(row, dependency, manifest)
     } else {
@@ -113,10 +115,33 @@ fn warp_fault(row: &Row, dependency: &Dependency<'_>) -> Option<&'static str> {
     }
 }
 
+/// A default feature that brings burn: the first command of a new user would build it.
+fn default_burn(manifest: &Manifest<'_>) -> Option<Violation> {
+    let default = feature(&manifest.table, "default");
+    let brings = |name: &str| ["burn", "tch"].contains(&name.rsplit('/').next().unwrap_or(name));
+    let sentence = "a default build never brings burn";
+    default.into_iter().any(brings).then(|| manifest.violation("default", sentence))
+}
+
+fn burn_fault(row: &Row, dependency: &Dependency<'_>, manifest: &Table) -> Option<&'static str> {
+    let behind_burn = dependency.optional && feature(manifest, "burn").contains(&"dep:burn");
+    if !row.burn {
+        Some("must never import it")
+    } else if !behind_burn {
+        Some("may import it only as `dep:burn` of its feature `burn`, optional")
+    } else {
+        None
+    }
+}
+
+/// What a feature of a manifest turns on.
+fn feature<'m>(manifest: &'m Table, name: &str) -> Vec<&'m str> {
+    let feature = manifest.get("features").and_then(|features| features.get(name));
+    feature.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
 fn cudarc_fault(row: &Row, dependency: &Dependency<'_>, manifest: &Table) -> Option<&'static str> {
-    let feature = manifest.get("features").and_then(|features| features.get("cuda"));
-    let names = feature.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    let behind_cuda = dependency.optional && names.into_iter().any(|name| name == "dep:cudarc");
+    let behind_cuda = dependency.optional && feature(manifest, "cuda").contains(&"dep:cudarc");
     if !row.cudarc {
         Some("must never import it")
     } else if !behind_cuda {
@@ -143,7 +168,6 @@ mod tests {
     fn an_arrow_of_the_table_passes() {
         assert_eq!(found("warp-data", "[dependencies]\nwarp-core.workspace = true"), [""; 0]);
         assert_eq!(found("warp-train", "[dev-dependencies]\nwarp-envs = '1'"), [""; 0]);
-        assert_eq!(found("warp-train", "[dependencies]\nburn = '1'"), [""; 0]);
     }
 
     #[test]
@@ -166,6 +190,19 @@ mod tests {
         for name in ["warp-core", "warp-data", "warp-func", "warp-sample", "warp-envs", "xtask"] {
             assert_eq!(found(name, "[dev-dependencies]\nburn-flex = '1'").len(), 1, "{name}");
             assert_eq!(found(name, "[dependencies]\nfire.workspace = true").len(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn burn_is_optional_and_never_a_default() {
+        let burn = "[dependencies]\nburn = { version = '1', optional = true }\n[features]\n";
+        assert_eq!(found("warp-train", &format!("{burn}burn = ['dep:burn']")), [""; 0]);
+        assert_eq!(found("warp-train", &format!("{burn}tch = ['dep:burn']")).len(), 1);
+        assert_eq!(found("warp-train", "[dependencies]\nburn = '1'").len(), 1);
+        assert_eq!(found("warp-examples", &format!("{burn}burn = ['dep:burn']")).len(), 1);
+        for default in ["burn", "tch", "warp-train/burn"] {
+            let features = format!("[features]\ndefault = ['cuda', '{default}']");
+            assert_eq!(found("warp-examples", &features).len(), 1, "{default}");
         }
     }
 

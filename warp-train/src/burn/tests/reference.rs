@@ -1,9 +1,9 @@
 //! The same network and losses in f64, written plainly from the formulas.
 
-use super::super::*;
 use super::{Arrays, HALF_RANGE};
 use crate::actions::Actions;
 use crate::loss::LossConfig;
+use crate::model::{Activation, NamedTensor, NetworkConfig, PolicyTensors};
 use warp_sample::{ActionLayout, Bounding};
 
 /// An f64 perceptron that reads its weights from a policy's named tensors (torch's layout).

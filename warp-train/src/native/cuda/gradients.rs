@@ -3,12 +3,12 @@
 
 use super::small::{SmallLearner, takes};
 use super::wide::{Machine, MakeForeign, WidePolicy, WideText};
-use crate::burn::NamedTensor;
 use crate::config::{Algorithm, TrainConfig};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, of_policy};
 use crate::gradcheck::GradientSource;
 use crate::loss::{LossConfig, LossMetrics, Minibatch};
 use crate::metrics::PolicyMetrics;
+use crate::model::NamedTensor;
 use crate::schedule::Schedule;
 use std::fmt::{Debug, Formatter};
 use warp_func::cuda::{Build, Kernels};
@@ -168,7 +168,7 @@ impl GradientSource for CudaGradients {
             )));
         }
         let checked = minibatch.check(width, &plan.layout, loss);
-        checked.map_err(crate::burn::of_policy(&plan.name))?;
+        checked.map_err(of_policy(&plan.name))?;
         let mut order = order(minibatch)?;
         if self.products == Products::Small {
             // They learn from all agents of all replicas; as often one as the other.

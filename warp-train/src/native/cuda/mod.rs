@@ -79,8 +79,9 @@ impl CudaLearner {
 
     /// The policies on the host, as they are now.
     fn on_host(&mut self) -> Result<&mut NativeLearner> {
-        if std::mem::take(&mut self.host_is_stale) {
+        if self.host_is_stale {
             self.host.load_state(&self.state)?;
+            self.host_is_stale = false;
         }
         Ok(&mut self.host)
     }
@@ -88,7 +89,7 @@ impl CudaLearner {
 
 impl Learner for CudaLearner {
     fn backend(&self) -> &'static str {
-        if self.foreign.is_some() { "burn" } else { "native" }
+        if self.foreign.is_some() { "burn-tch" } else { "native" }
     }
 
     fn forward(
@@ -102,9 +103,8 @@ impl Learner for CudaLearner {
         self.on_host()?.forward(policy, obs, n_rows, outputs, values)
     }
 
-    fn normalisers(&mut self) -> &mut [Normaliser] {
-        // A state that came from the device fits the host.
-        self.on_host().map_or(&mut [], |host| host.normalisers())
+    fn normalisers(&mut self) -> Result<&mut [Normaliser]> {
+        self.on_host()?.normalisers()
     }
 
     fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyMetrics>> {

@@ -6,13 +6,13 @@
 use super::figures::policy_metrics;
 use super::{SmallLearner, team, text};
 use crate::actions::ActionsRef;
-use crate::burn::NamedTensor;
 use crate::config::TrainConfig;
 use crate::error::Result;
 use crate::gradcheck::from_moments;
 use crate::learner::{LearnerState, Progress};
 use crate::loss::Minibatch;
 use crate::metrics::PolicyMetrics;
+use crate::model::NamedTensor;
 use crate::native::cuda::gradients::{Given, half_bits};
 use warp_func::cuda::{Build, CudaVecEnv};
 use warp_sample::ActionLayout;

@@ -1,10 +1,10 @@
 //! Where a policy's tensors lie in the learner's padded matrices (see net.cuh), and both ways between
 //! them.
 
-use crate::burn::NamedTensor;
 use crate::config::{LogStd, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::LearnerState;
+use crate::model::NamedTensor;
 
 /// The sizes that decide every place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //! constants, so that it is compiled for one network, one environment and one configuration.
 
 use super::{TILE_ROWS, team};
-use crate::burn::Activation;
 use crate::config::{Algorithm, LogStd, PolicyPlan, TrainConfig};
+use crate::model::Activation;
 use std::fmt::Write;
 use warp_func::Start;
 use warp_func::cuda::{EnvKernels, Source};

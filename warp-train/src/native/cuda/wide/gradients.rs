@@ -5,10 +5,10 @@ use super::arrays::STATE_WORDS;
 use super::policy::WidePolicy;
 use super::update::SAMPLES;
 use crate::actions::ActionsRef;
-use crate::burn::{NamedTensor, PolicyTensors};
 use crate::error::Result;
 use crate::learner::Progress;
 use crate::metrics::PolicyMetrics;
+use crate::model::{NamedTensor, PolicyTensors};
 use warp_data::Element;
 use warp_data::cuda::DeviceArray;
 

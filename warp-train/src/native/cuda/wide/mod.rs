@@ -17,10 +17,10 @@ mod text;
 mod update;
 mod way;
 
-use crate::burn::PolicyTensors;
 use crate::config::TrainConfig;
 use crate::error::Result;
 use crate::learner::{Iterated, LearnerState, Progress};
+use crate::model::PolicyTensors;
 use warp_func::VecEnv;
 use warp_func::cuda::{CudaVecEnv, Graph, Kernels};
 

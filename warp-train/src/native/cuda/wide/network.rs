@@ -4,7 +4,7 @@
 //! `[outputs, inputs]` and its biases behind them; output layers that read the same hidden layer lie
 //! in one matrix, so that one product gives logits and value.
 
-use crate::burn::NamedTensor;
+use crate::model::NamedTensor;
 use crate::policy_error::PolicyError;
 use std::ops::Range;
 

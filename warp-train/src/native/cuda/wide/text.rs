@@ -3,8 +3,8 @@
 use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
 use super::way::Way;
-use crate::burn::Activation;
 use crate::config::{Algorithm, PolicyPlan, TrainConfig};
+use crate::model::Activation;
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
 use warp_func::cuda::Source;

@@ -3,9 +3,8 @@
 use super::arrays::SUM_BLOCKS;
 use super::network::Layer;
 use super::policy::{Rows, WidePolicy, all};
-use crate::burn::of_policy;
 use crate::config::Algorithm;
-use crate::error::Result;
+use crate::error::{Result, of_policy};
 use crate::learner::Progress;
 use crate::metrics::PolicyMetrics;
 use crate::policy_error::PolicyError;

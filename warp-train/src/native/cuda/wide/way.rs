@@ -4,9 +4,9 @@ use super::fused::{FusedShape, SharedMemory};
 use super::layers::Product;
 use super::network::WideNetwork;
 use super::text::{self, TensorShape};
-use crate::burn::{of_policy, perceptron};
+use crate::begin::initial_weights;
 use crate::config::{PolicyPlan, Precision, TrainConfig};
-use crate::error::Result;
+use crate::error::{Result, of_policy};
 use warp_data::cuda::DeviceInfo;
 use warp_func::cuda::{Build, Source};
 
@@ -88,8 +88,8 @@ impl WideText {
         (tensor_cores, foreign): (bool, bool),
     ) -> Result<Self> {
         let plan = &config.policies[index];
-        let tensors = perceptron(config, index)?.tensors();
-        let network = WideNetwork::from_tensors(&tensors.weights).map_err(of_policy(&plan.name))?;
+        let weights = initial_weights(config, index)?;
+        let network = WideNetwork::from_tensors(&weights).map_err(of_policy(&plan.name))?;
         let rows = config.run.num_envs * plan.n_agents(&config.spec);
         let way = match foreign {
             true => Way::Foreign,

@@ -1,12 +1,10 @@
-//! Adam over one flat vector of parameters, with torch's formulas and clipping by the global norm.
+//! Adam over one flat vector of parameters, with torch's formulas.
 //!
-//! Kingma & Ba, "Adam: A Method for Stochastic Optimization", 2015. burn has an Adam, but it keeps its
-//! moments under random parameter ids and clips each tensor by itself; this one is saved by name and
-//! clips all parameters of a policy together.
+//! Kingma & Ba, "Adam: A Method for Stochastic Optimization", 2015.
 
-use crate::loss::check_length;
-use crate::native::wide::{self, Work};
-use crate::policy_error::PolicyError;
+use super::clipping::{scale, squares};
+use crate::policy_error::{PolicyError, check_length};
+use crate::vectors::{self, Work};
 
 /// Adam's constants.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -93,15 +91,13 @@ impl Adam {
         if !norm.is_finite() {
             return Err(PolicyError::NonFiniteGradient { norm });
         }
-        // torch.nn.utils.clip_grad_norm_'s 1e-6 included.
-        let scale = (max_grad_norm / (norm + 1e-6)).min(1.0) as f32;
         self.n_steps += 1;
         let AdamConfig { beta_1, beta_2, epsilon } = self.config;
         let t = self.n_steps as f64;
         let step_size = (learning_rate / (1.0 - beta_1.powf(t))) as f32;
         let root_correction = (1.0 - beta_2.powf(t)).sqrt() as f32;
         Ok(Step {
-            scale,
+            scale: scale(norm, max_grad_norm),
             blend: [(1.0 - beta_1) as f32, (1.0 - beta_2) as f32],
             keep_2: beta_2 as f32,
             step_size,
@@ -133,7 +129,7 @@ impl Step {
         gradients: &[f32],
         (exp_avg, exp_avg_sq): (&mut [f32], &mut [f32]),
     ) {
-        wide::run(Apply { step: self, parameters, gradients, exp_avg, exp_avg_sq });
+        vectors::run(Apply { step: self, parameters, gradients, exp_avg, exp_avg_sq });
     }
 }
 
@@ -159,32 +155,6 @@ impl Work for Apply<'_> {
             *v = *v * keep_2 + g * g * blend[1];
             *p -= step_size * (*m / (v.sqrt() / root_correction + epsilon));
         }
-    }
-}
-
-/// The sum of squares in f64, in lanes (a fixed order that vectorises).
-pub(crate) fn squares(values: &[f32]) -> f64 {
-    wide::run(Squares(values))
-}
-
-struct Squares<'a>(&'a [f32]);
-
-impl Work for Squares<'_> {
-    type Output = f64;
-
-    #[inline(always)]
-    fn run(self) -> f64 {
-        let mut lanes = [0.0_f64; 32];
-        let rest = self.0.chunks_exact(32).remainder();
-        for chunk in self.0.chunks_exact(32) {
-            for (lane, &value) in lanes.iter_mut().zip(chunk) {
-                *lane += f64::from(value) * f64::from(value);
-            }
-        }
-        for (lane, &value) in lanes.iter_mut().zip(rest) {
-            *lane += f64::from(value) * f64::from(value);
-        }
-        lanes.iter().sum::<f64>()
     }
 }
 

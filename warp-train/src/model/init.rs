@@ -4,12 +4,24 @@
 //! neural networks", 2014. Columns of a normal matrix are made orthonormal by Gram-Schmidt in f64,
 //! which gives the Q of the QR decomposition whose R has a positive diagonal.
 
-use crate::config::Init;
+use super::tensors::transpose;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
 
-/// Weights `[inputs, outputs]` (burn's layout) and biases `[outputs]` of a linear layer. Only
-/// orthogonal weights have the `gain`.
+warp_core::choices! {
+    /// How weights start, in the terms of `torch.nn.init`.
+    pub enum Init {
+        /// `orthogonal_`; biases 0.
+        Orthogonal = "orthogonal",
+        /// `xavier_uniform_` with gain 1; biases 0.
+        Xavier = "xavier",
+        /// `kaiming_uniform_` with a = sqrt 5, and biases as `torch.nn.Linear` draws them.
+        Kaiming = "kaiming",
+    }
+}
+
+/// Weights `[outputs, inputs]` and biases `[outputs]` of a linear layer. Only orthogonal weights have
+/// the `gain`. They are drawn input by input.
 pub(super) fn layer(
     init: Init,
     inputs: usize,
@@ -18,7 +30,7 @@ pub(super) fn layer(
     rng: &mut StdRng,
 ) -> (Vec<f32>, Vec<f32>) {
     let (n, fan_in) = (inputs * outputs, inputs as f64);
-    match init {
+    let (weight, bias) = match init {
         Init::Orthogonal => (orthogonal(inputs, outputs, gain, rng), vec![0.0; outputs]),
         Init::Xavier => {
             let bound = (6.0 / (fan_in + outputs as f64)).sqrt();
@@ -29,7 +41,8 @@ pub(super) fn layer(
             let bound = 1.0 / fan_in.sqrt();
             (uniform(n, bound, rng), uniform(outputs, bound, rng))
         }
-    }
+    };
+    (transpose(&weight, inputs, outputs), bias)
 }
 
 /// `n` numbers within `-bound..=bound`.
@@ -41,7 +54,7 @@ fn uniform(n: usize, bound: f64, rng: &mut StdRng) -> Vec<f32> {
     (0..n).map(|_| draw()).collect()
 }
 
-/// A `[inputs, outputs]` matrix (burn's layout, row-major f32) that is orthogonal times `gain`: its
+/// A `[inputs, outputs]` matrix (row-major f32) that is orthogonal times `gain`: its
 /// shorter side's vectors have length `gain` and are perpendicular to each other.
 fn orthogonal(inputs: usize, outputs: usize, gain: f64, rng: &mut StdRng) -> Vec<f32> {
     let (length, count) = (inputs.max(outputs), inputs.min(outputs));

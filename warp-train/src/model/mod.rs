@@ -1,0 +1,18 @@
+//! What a network is, whatever runs it: its declared shape, its parameters by name, and how they start.
+//!
+//! Nothing here computes a network. `native/` and `burn/` do, both from [`NetworkConfig::initial`]'s
+//! weights, so that a run begins alike on every backend and device.
+
+mod activation;
+mod init;
+mod network;
+mod tensors;
+
+pub use activation::Activation;
+pub use init::Init;
+#[cfg(feature = "burn")]
+pub(crate) use network::check_width;
+pub use network::{LogStd, NetworkConfig};
+#[cfg(feature = "burn")]
+pub(crate) use tensors::transpose;
+pub use tensors::{NamedTensor, PolicyTensors};

@@ -1,0 +1,10 @@
+//! How parameters follow a gradient, on the host: clipping, then Adam.
+//!
+//! burn has an Adam, but it keeps its moments under random parameter ids and clips each tensor by itself;
+//! this one is saved by name and clips all parameters of a policy together, on every backend.
+
+mod adam;
+mod clipping;
+
+pub use adam::{Adam, AdamConfig};
+pub(crate) use clipping::{limit, squares};
