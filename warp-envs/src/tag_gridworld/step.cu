@@ -90,41 +90,35 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     }
 }
 
-// The row of nobody for each of the `taggers` and the runner, with the one-hot of its number.
-__device__ inline void spread(WarpSlice<const float> row, unsigned int taggers, Observation& out) {
-    unsigned int first = 3u * (taggers + 1u);
-    warp_sync();
-    auto element = [&](unsigned int tagger, unsigned int column) -> float {
-        float seen = row[column];
-        return column == (first + tagger) ? 1.0f : seen;
-    };
-    warp_team_fill(out.obs[TAGGER], taggers, row.len, element);
-    auto element_2 = [&](unsigned int unused, unsigned int column) -> float {
-        float seen = row[column];
-        return column == (first + taggers) ? 1.0f : seen;
-    };
-    warp_team_fill(out.obs[RUNNER], 1u, row.len, element_2);
-}
-
 // Everyone sees the same but for the one-hot of the own number: that row is made once, as that of
 // nobody, with one division per place.
 __device__ inline void observe_all(const Params& params, const State& state, float time,
                                    Observation& out) {
     constexpr unsigned int n = n_agents;
+    constexpr unsigned int runner = n - 1u;
     constexpr unsigned int width = 4u * n + 1u;
     WARP_SHARED(float, row, width);
     float high = (float)params.grid_length;
     for (unsigned int agent = warp_first(); agent < n; agent += warp_stride()) {
         row[agent] = (float)state.loc_x[agent] / high;
         row[n + agent] = (float)state.loc_y[agent] / high;
-        row[2u * n + agent] = agent == n - 1u ? 1.0f : 0.0f;
+        row[2u * n + agent] = agent == runner ? 1.0f : 0.0f;
         row[3u * n + agent] = 0.0f;
         if (agent == 0u) {
             row[4u * n] = time;
         }
     }
-    WarpSlice<const float> row_2 = warp_part(warp_slice(row, width), 0u, width);
-    spread(row_2, n - 1u, out);
+    warp_sync();
+    auto element = [&](unsigned int tagger, unsigned int column) -> float {
+        float seen = row[column];
+        return column == (3u * n + tagger) ? 1.0f : seen;
+    };
+    warp_team_fill(out.obs[TAGGER], runner, width, element);
+    auto element_2 = [&](unsigned int unused, unsigned int column) -> float {
+        float seen = row[column];
+        return column == (3u * n + runner) ? 1.0f : seen;
+    };
+    warp_team_fill(out.obs[RUNNER], 1u, width, element_2);
 }
 
 // What a tagger sees beside its own place: the runner's, that it is none, and the time.

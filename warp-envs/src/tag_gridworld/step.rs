@@ -95,7 +95,7 @@ pub(super) fn observe(
 ) {
     let time = *state.timestep as f32 / params.episode_length as f32;
     if params.use_full_observation == 1 {
-        observe_all(params, state, time, out);
+        observe_by_row(params, state, time, out);
     } else {
         observe_one(params, state, time, out);
     }
@@ -103,7 +103,7 @@ pub(super) fn observe(
 
 /// Everyone sees the same but for the one-hot of the own number: that row is made once, as that of
 /// nobody, with one division per place.
-#[inline(always)]
+#[expect(dead_code, reason = "the CPU runs its twin")]
 fn observe_all(
     params: &TagGridworldParams,
     state: &TagGridworldState<'_>,
@@ -111,47 +111,56 @@ fn observe_all(
     out: &mut Observation<'_>,
 ) {
     let n = state.loc_x.len();
-    let width = 4 * n + 1;
+    let (runner, width) = (n - 1, 4 * n + 1);
     let mut row = team::scratch::<f32>(width);
     let high = params.grid_length as f32;
     for agent in team::each(n) {
         row[agent] = state.loc_x[agent] as f32 / high;
         row[n + agent] = state.loc_y[agent] as f32 / high;
-        row[2 * n + agent] = if agent == n - 1 { 1.0 } else { 0.0 };
+        row[2 * n + agent] = if agent == runner { 1.0 } else { 0.0 };
         row[3 * n + agent] = 0.0;
         if agent == 0 {
             row[4 * n] = time;
         }
     }
-    let row = &row[..width];
-    copy_rows(row, n - 1, out);
-}
-
-/// The row of nobody for each of the `taggers` and the runner, with the one-hot of its number.
-#[expect(dead_code, reason = "the CPU runs its twin")]
-fn spread(row: &[f32], taggers: usize, out: &mut Observation<'_>) {
-    let first = 3 * (taggers + 1);
-    team::fill(out.obs[TAGGER], taggers, row.len(), |tagger, column| {
+    team::fill(out.obs[TAGGER], runner, width, |tagger, column| {
         let seen = row[column];
-        if column as u32 == (first + tagger) as u32 { 1.0 } else { seen }
+        if column as u32 == (3 * n + tagger) as u32 { 1.0 } else { seen }
     });
-    team::fill(out.obs[RUNNER], 1, row.len(), |_, column| {
+    team::fill(out.obs[RUNNER], 1, width, |_, column| {
         let seen = row[column];
-        if column as u32 == (first + taggers) as u32 { 1.0 } else { seen }
+        if column as u32 == (3 * n + runner) as u32 { 1.0 } else { seen }
     });
 }
 
-/// Twin of [`spread`] for the CPU.
+/// Twin of [`observe_all`] for the CPU: the runner's row is the pattern.
 #[inline(always)]
-fn copy_rows(row: &[f32], taggers: usize, out: &mut Observation<'_>) {
-    let first = 3 * (taggers + 1);
-    for (tagger, to) in out.obs[TAGGER].chunks_exact_mut(row.len()).enumerate().take(taggers) {
-        to.copy_from_slice(row);
-        to[first + tagger] = 1.0;
+fn observe_by_row(
+    params: &TagGridworldParams,
+    state: &TagGridworldState<'_>,
+    time: f32,
+    out: &mut Observation<'_>,
+) {
+    let n = state.loc_x.len();
+    let high = params.grid_length as f32;
+    let [taggers, pattern, ..] = &mut out.obs;
+    let (xs, rest) = pattern.split_at_mut(n);
+    let (ys, rest) = rest.split_at_mut(n);
+    for (seen, x) in xs.iter_mut().zip(state.loc_x.iter()) {
+        *seen = *x as f32 / high;
     }
-    let to = &mut out.obs[RUNNER][..row.len()];
-    to.copy_from_slice(row);
-    to[first + taggers] = 1.0;
+    for (seen, y) in ys.iter_mut().zip(state.loc_y.iter()) {
+        *seen = *y as f32 / high;
+    }
+    rest.fill(0.0);
+    rest[n - 1] = 1.0;
+    rest[2 * n - 1] = 1.0;
+    rest[2 * n] = time;
+    for (tagger, row) in taggers.chunks_exact_mut(4 * n + 1).enumerate() {
+        row.copy_from_slice(pattern);
+        row[4 * n - 1] = 0.0;
+        row[3 * n + tagger] = 1.0;
+    }
 }
 
 #[inline(always)]
