@@ -150,7 +150,9 @@ fn live_by_part(
         for i in 0..N_STATES {
             signal[i] = filtered(env, state, change[i], leaves[i] - stays[i], i);
         }
-        signal = signal.map(excess);
+        for i in 0..N_STATES {
+            signal[i] = excess(signal[i]);
+        }
         for i in 0..N_STATES {
             unemployment(env, state, signal[i], i);
         }
