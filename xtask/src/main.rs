@@ -15,7 +15,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   faults         let every write, fsync, rename and unlink of small runs fail or kill them; nightly
   bench [N]      measure the table of docs/benchmarks.md in N rounds (5) with the release binary
   curves DIR...  training tables and learning curves of docs from a bundle's report/curves
-  nightly [N]    N random bodies (2000) in Rust and C++, teams under ThreadSanitizer
+  nightly [N]    N random bodies (2000) in Rust, C++ and CUDA, teams under ThreadSanitizer
   bundle [--out DIR] [--golden DIR] [--data DIR]
                  everything that a machine with a GPU and no Rust needs, in one folder (bundle/)";
 

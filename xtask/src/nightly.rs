@@ -1,10 +1,12 @@
 //! `cargo xtask nightly [FUNCTIONS]`: what takes too long for every change.
 //!
-//! Thousands of random bodies give the same bits from Rust and C++, and those of teams, like the worlds
-//! of teams themselves, run under ThreadSanitizer.
+//! Thousands of random bodies give the same bits from Rust and C++, NVRTC compiles them, where there is
+//! one, and a GPU runs them, likewise. Those of teams, like the worlds of teams themselves, run under
+//! ThreadSanitizer.
 
 use anyhow::{Context, Result, bail};
 
+use crate::bench;
 use crate::workspace::CommandLine;
 
 /// Random bodies of each kind when the command line names no number.
@@ -23,9 +25,14 @@ pub fn run(arguments: &[String]) -> Result<()> {
     functions.parse::<u32>().with_context(|| format!("`{functions}` is no number of bodies"))?;
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
     println!("xtask nightly: WARP_FUZZ_SEED={seed}");
+    let bodies = bench::target().join("nightly-bits").display().to_string();
     CommandLine::new("cargo test --locked -p warp-translate --test bits")
         .with("WARP_FUZZ", functions)
         .with("WARP_FUZZ_SEED", seed.to_string())
+        .with("WARP_BITS_OUT", bodies.as_str())
+        .run()?;
+    CommandLine::new("cargo test --locked -p warp-func --features cuda --test cuda_bits")
+        .with("WARP_BITS", bodies)
         .run()?;
     CommandLine::new("cargo test --locked -p warp-translate --test bits races")
         .with("WARP_FUZZ", "200")

@@ -64,6 +64,12 @@ impl Tallies {
         self.all
     }
 
+    /// The largest error of `array` in `mode` so far.
+    pub(super) fn largest(&self, array: &str, mode: Mode) -> f64 {
+        let found = self.all.iter().find(|tally| tally.array == array && tally.mode == mode);
+        found.map_or(0.0, |tally| tally.largest_error)
+    }
+
     /// The number of the tally for `array` in `mode`.
     pub(super) fn index(&mut self, array: &str, mode: Mode, tolerance: Tolerance) -> usize {
         let found = self.all.iter().position(|t| t.array == array && t.mode == mode);

@@ -2,6 +2,7 @@
 
 use super::compare::{Mode, Tallies};
 use super::plan::{Check, Place, Plan, Seen, Track, Treatment};
+use super::twins;
 use anyhow::{Result, ensure};
 use warp_core::DType;
 use warp_data::{ArrayId, Element, Store, StoreMut};
@@ -42,18 +43,33 @@ pub(super) fn teacher(env: &mut dyn VecEnv, plan: &Plan, tallies: &mut Tallies) 
     Ok(())
 }
 
-/// Loads the first recorded state into the one replica of `env` and follows it with the recorded
-/// actions.
+/// Loads the first recorded state into the first replica of `env` and follows it with the recorded
+/// actions. What grows is followed from every recorded state, beside the twins in the other replicas.
 pub(super) fn free(env: &mut dyn VecEnv, plan: &Plan, tallies: &mut Tallies) -> Result<()> {
     if plan.free_transitions == 0 {
         return Ok(());
     }
-    let checks = indexed(plan, Mode::Free, tallies);
-    load(env, plan, &[0])?;
-    for t in 0..plan.free_transitions {
-        act(env, plan, &[t])?;
-        for (check, tally) in checks.iter().filter(|(check, _)| t < check.free_until) {
-            compare(env, (check, *tally), (&[t], check.after), tallies);
+    let (grow, stay): (Vec<_>, Vec<_>) =
+        indexed(plan, Mode::Free, tallies).into_iter().partition(|(check, _)| check.grows);
+    let moves = twins::moves(plan, tallies);
+    let n_envs = env.options().n_envs;
+    let starts = if grow.is_empty() { 1 } else { plan.free_transitions };
+    for start in 0..starts {
+        load(env, plan, &vec![start; n_envs])?;
+        let mut together = !grow.is_empty();
+        for t in start..plan.free_transitions {
+            if start > 0 && !together {
+                break;
+            }
+            act(env, plan, &vec![t; n_envs])?;
+            together = together && grow.iter().all(|(check, _)| twins::together(env, check));
+            let compared = grow.iter().filter(|_| together).chain(&stay);
+            for (check, tally) in compared {
+                compare(env, (check, *tally), (&[t], check.after), tallies);
+            }
+            if together {
+                twins::move_apart(env.store_mut(), &moves, t);
+            }
         }
     }
     Ok(())
@@ -144,7 +160,7 @@ fn compare(
     }
 }
 
-fn read(store: &Store, array: ArrayId) -> Vec<f64> {
+pub(super) fn read(store: &Store, array: ArrayId) -> Vec<f64> {
     fn widen<T: Element + Into<f64>>(store: &Store, array: ArrayId) -> Vec<f64> {
         store.slice::<T>(array).iter().map(|v| (*v).into()).collect()
     }

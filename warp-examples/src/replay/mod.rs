@@ -3,6 +3,7 @@
 //! A case is an `.npz` file ([`npz`] reads it) with a `.json` beside it (`case`). An
 //! `adapter` turns it into a `plan` in the environment's own arrays, `drive` carries that out
 //! through [`warp_func::VecEnv`], `compare` keeps the largest error per array and `report` shows it.
+//! `twins` says how far a free run can be compared where errors grow.
 
 mod adapter;
 mod case;
@@ -19,6 +20,7 @@ mod rice_n;
 mod tag_continuous;
 mod tag_gridworld;
 mod toy_text;
+mod twins;
 
 /// The reader of recordings.
 pub use warp_envs::numpy as npz;
@@ -115,10 +117,13 @@ fn replay_case(registry: &Registry, case: &Case) -> Result<Tallies> {
     let plan = (adapter.plan)(case, &config, &*one)?;
     tell_unused(case, &plan);
     let n_envs = plan.transitions.min(REPLICAS);
-    let mut many = entry.make(&config, &VecOptions { n_envs, ..options })?;
+    let mut many = entry.make(&config, &VecOptions { n_envs, ..options.clone() })?;
     let mut tallies = Tallies::default();
     drive::constants(&plan, &mut tallies);
     drive::teacher(&mut *many, &plan, &mut tallies)?;
+    if plan.checks.iter().any(|check| check.grows) {
+        one = entry.make(&config, &VecOptions { n_envs: 1 + twins::TWINS, ..options })?;
+    }
     drive::free(&mut *one, &plan, &mut tallies)?;
     many.sync()?;
     one.sync()?;

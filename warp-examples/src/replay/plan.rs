@@ -67,8 +67,9 @@ pub(super) struct Check {
     pub(super) teacher: Tolerance,
     /// How close it must stay when it runs free; `None`: not compared.
     pub(super) free: Option<Tolerance>,
-    /// Transitions after which it is not compared any more when it runs free.
-    pub(super) free_until: usize,
+    /// Whether small errors in it grow so fast that a free run is compared only as long as its twins stay
+    /// together; see `twins`.
+    pub(super) grows: bool,
     /// How each element is compared.
     pub(super) rule: Rule,
     /// Elements of an agent that have another bound after one step, and that bound.
@@ -91,7 +92,7 @@ impl Check {
             observed: false,
             teacher,
             free,
-            free_until: usize::MAX,
+            grows: false,
             rule: Box::new(|_| Treatment::Plain),
             loose: (&[], 0.0),
         }

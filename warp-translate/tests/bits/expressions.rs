@@ -148,6 +148,9 @@ impl Body {
         if ty == Usize {
             return self.index(&x, &y, depth);
         }
+        if ty == I32 && self.random.chance(5) {
+            return format!("both.parts[({}) % 3]", self.expr(Usize, depth));
+        }
         match self.random.below(20) {
             0 => format!("({x}).wrapping_add({y})"),
             1 => format!("({x}).wrapping_mul({y})"),

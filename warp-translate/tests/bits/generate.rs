@@ -39,7 +39,7 @@ pub(crate) fn function(k: usize, seed: u64) -> String {
     body.line("let mut hash = 0x811c_9dc5_u32;");
     body.line("let mut counter = u;");
     body.line("let mut floats = [a, b, 1.5, -0.0];");
-    body.line("let mut both = Both { number: tame(a), count: i, flag: a < b };");
+    body.line("let mut both = Both { number: tame(a), count: i, flag: a < b, parts: [i, j, 5] };");
     body.vars.push(("counter".into(), U32, true));
     let n = 3 + body.random.below(6);
     for _ in 0..n {
@@ -48,6 +48,7 @@ pub(crate) fn function(k: usize, seed: u64) -> String {
     body.hash_all();
     body.line("hash = mixed(hash, bits(both.number) ^ both.count as u32 ^ u32::from(both.flag));");
     body.line("hash = mixed(hash, bits(total(&floats)));");
+    body.line("hash = mixed(hash, sum_of(&both.parts) as u32);");
     body.line("hash");
     let head = "a: f32, b: f32, i: i32, j: i32, u: u32, v: u32";
     format!("\nfn f_{k}({head}) -> u32 {{\n{}}}\n", body.text)
@@ -237,15 +238,17 @@ impl Body {
 
     fn structure(&mut self) {
         let (x, n) = (self.expr(F32, 1), self.expr(I32, 1));
-        match self.random.below(4) {
+        match self.random.below(7) {
             0 => self.line(&format!("both.number = both.grown(tame({x}));")),
             1 => self.line(&format!("both.count_up({n});")),
             2 => {
                 let flag = self.expr(Bool, 1);
+                let parts = self.random.pick(&["both.turned(3)", "both.parts", "[1, i, -3]"]);
                 self.line(&format!(
-                    "both = Both {{ count: {n}, number: tame({x}), flag: {flag} }};"
+                    "both = Both {{ count: {n}, parts: {parts}, number: tame({x}), flag: {flag} }};"
                 ));
             }
+            3..=5 => self.array_field(&n),
             _ => {
                 let (first, second) = (self.fresh(), self.fresh());
                 self.line(&format!("let Both {{ number: {first}, count: {second}, .. }} = both;"));
@@ -253,6 +256,25 @@ impl Body {
                 self.vars.push((second, I32, false));
             }
         }
+    }
+
+    /// An array in a struct: by element, whole, as a slice, and copied out.
+    fn array_field(&mut self, n: &str) {
+        let index = self.expr(Usize, 1);
+        let name = self.fresh();
+        match self.random.below(5) {
+            0 => return self.line(&format!("both.parts[({index}) % 3] = {n};")),
+            1 => return self.line(&format!("both.parts = both.turned({n});")),
+            2 => return self.line(&format!("both.fill_up({n});")),
+            3 => self.line(&format!("let {name} = sum_of(&both.parts[1..]) ^ ({n});")),
+            _ => {
+                let copy = self.fresh();
+                self.line(&format!("let mut {copy} = both.parts;"));
+                self.line(&format!("{copy}[({index}) % 3] = {n};"));
+                self.line(&format!("let {name} = sum_of(&{copy}) ^ both.parts[({index}) % 3];"));
+            }
+        }
+        self.vars.push((name, I32, false));
     }
 
     fn tuple(&mut self) {

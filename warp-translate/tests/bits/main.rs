@@ -3,8 +3,9 @@
 //!
 //! All functions of a run are one Rust program and one C++ program. `WARP_FUZZ=N` asks for N functions
 //! of each kind instead of the usual number, `WARP_FUZZ_SEED` for others, `WARP_RACES=1` for
-//! ThreadSanitizer over those of teams (`cargo xtask nightly` sets all three). Without a C++ compiler the
-//! tests are reported as ignored.
+//! ThreadSanitizer over those of teams (`cargo xtask nightly` sets all three). `WARP_BITS_OUT=FOLDER` keeps
+//! what a GPU needs for the same comparison (`warp-func/tests/cuda_bits`). Without a C++ compiler the tests
+//! are reported as ignored.
 
 mod expressions;
 mod generate;

@@ -19,13 +19,14 @@ enum Kind {
     Third,
 }
 
-/// A pair with a flag.
+/// A pair with a flag and an array.
 #[derive(Clone, Copy)]
 struct Both {
     /// A number.
     number: f32,
     count: i32,
     flag: bool,
+    parts: [i32; 3],
 }
 
 impl Both {
@@ -36,6 +37,24 @@ impl Both {
     fn count_up(&mut self, by: i32) {
         self.count = self.count.wrapping_add(by);
     }
+
+    fn turned(&self, by: i32) -> [i32; 3] {
+        [self.parts[1], self.parts[2].wrapping_add(by), self.parts[0]]
+    }
+
+    fn fill_up(&mut self, by: i32) {
+        for i in 0..self.parts.len() {
+            self.parts[i] = self.parts[i].wrapping_mul(3).wrapping_add(by);
+        }
+    }
+}
+
+fn sum_of(values: &[i32]) -> i32 {
+    let mut sum = 0_i32;
+    for i in 0..values.len() {
+        sum = sum.wrapping_mul(7).wrapping_add(values[i]);
+    }
+    sum
 }
 
 /// Keeps a float in a range in which sums and products mean something; a NaN becomes a half.

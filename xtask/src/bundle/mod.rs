@@ -1,8 +1,9 @@
 //! `cargo xtask bundle`: everything that a machine with a GPU and no Rust needs, in one folder.
 //!
 //! Holds the release program, a second one with LibTorch where `LIBTORCH` says that there is one, the
-//! test binaries with tests for a GPU, recorded cases, all packed, and a script. [`artifacts`] finds
-//! what cargo built. Only what the last bundle put into the folder is replaced.
+//! test binaries with tests for a GPU, recorded cases, random bodies with what Rust made of them, all
+//! packed, and a script. [`artifacts`] finds what cargo built. Only what the last bundle put into the
+//! folder is replaced.
 
 pub mod artifacts;
 
@@ -12,6 +13,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::bench;
 use crate::workspace::{self, CommandLine};
 use artifacts::Artifact;
 
@@ -21,7 +23,7 @@ const SCRIPT: &str = include_str!("run.sh");
 const LARGEST: u64 = 48 * 1000 * 1000;
 
 /// What is packed.
-const PARTS: [&str; 5] = ["bin", "tests", "golden", "data", "run_configs"];
+const PARTS: [&str; 6] = ["bin", "tests", "bits", "golden", "data", "run_configs"];
 /// What a bundle consists of: the archive of [`PARTS`] and the script, which unpacks it.
 const ARCHIVE: &str = "parts.tar.gz";
 const SCRIPT_NAME: &str = "run.sh";
@@ -80,9 +82,11 @@ pub fn run(arguments: &[String]) -> Result<()> {
     // All that may fail for long comes first, so that the last bundle outlives a broken build.
     let mut built = programs()?;
     built.extend(tests()?);
+    built.push(bits()?);
     clear(&options.out)?;
     for (from, to) in &built {
-        take(from, &options.out.join(to))?;
+        let to = options.out.join(to);
+        if from.is_dir() { copy_folder(from, &to)? } else { take(from, &to)? }
     }
     let root = workspace::root();
     copy_folder(&root.join(GOLDEN), &options.out.join("golden"))?;
@@ -114,7 +118,7 @@ fn clear(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What was built, and its path in the bundle.
+/// A binary or a folder that was built, and its path in the bundle.
 type Built = (PathBuf, String);
 
 /// `bin/warp`, and `bin/warp-tch` where there is LibTorch.
@@ -173,6 +177,20 @@ fn tests() -> Result<Vec<Built>> {
         }
     }
     Ok(built)
+}
+
+/// Random bodies, translated, with the words that Rust made of them: the folder `bits`.
+fn bits() -> Result<Built> {
+    let out = bench::target().join("bits");
+    // What another run has left must not pass for this one's.
+    if out.exists() {
+        fs::remove_dir_all(&out).with_context(|| format!("cannot remove {}", out.display()))?;
+    }
+    CommandLine::new("cargo test --locked -p warp-translate --test bits")
+        .with("WARP_BITS_OUT", out.display().to_string())
+        .run()?;
+    ensure!(out.is_dir(), "the test `bits` wrote no bodies: it needs a C++ compiler");
+    Ok((out, "bits".to_owned()))
 }
 
 fn placed(test: Artifact) -> Built {

@@ -9,7 +9,7 @@ usage() {
     cat <<'TEXT'
 usage: ./run.sh [PART]...    without a part: all of them
 
-  parity    GPU tests; both bodies of every environment, compared bit for bit
+  parity    GPU tests, random bodies among them; both bodies of every environment, bit for bit
   gradients of every environment's default networks, against the CPU's and finite differences
   replay    recorded cases on the GPU
   sanitize  compute-sanitizer (memcheck, racecheck) over every environment's kernels
@@ -48,6 +48,8 @@ mkdir -p "$report" || exit 1
 chmod +x bin/* tests/* 2>/dev/null
 # Compiled kernels of this bundle, so that no old ones are measured.
 export WARP_CACHE="${WARP_CACHE:-$scratch/kernels}"
+# Random bodies, for the test cuda_bits.
+export WARP_BITS="$PWD/bits"
 
 # Libraries of Python's packages: NVRTC, NCCL, LibTorch and what it needs.
 find_libraries() {
