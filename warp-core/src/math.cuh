@@ -14,8 +14,23 @@ __device__ inline float warp_flip(float value, unsigned int sign) {
     return warp_float(warp_bits(value) ^ sign);
 }
 
+// Of two zeros the second. NVIDIA's compiler makes a minimum of `a < 0.0f ? a : 0.0f`, for which -0 is less
+// than 0; what it cannot read it leaves alone.
+#if defined(WARP_HOST) || defined(WARP_RELEASE)
 __device__ inline float warp_min(float a, float b) { return a < b ? a : b; }
 __device__ inline float warp_max(float a, float b) { return a > b ? a : b; }
+#else
+__device__ inline float warp_min(float a, float b) {
+    float least;
+    asm("{ .reg .pred p; setp.lt.f32 p, %1, %2; selp.f32 %0, %1, %2, p; }" : "=f"(least) : "f"(a), "f"(b));
+    return least;
+}
+__device__ inline float warp_max(float a, float b) {
+    float most;
+    asm("{ .reg .pred p; setp.gt.f32 p, %1, %2; selp.f32 %0, %1, %2, p; }" : "=f"(most) : "f"(a), "f"(b));
+    return most;
+}
+#endif
 
 __device__ inline float warp_clamp(float x, float bound) {
     x = x > bound ? bound : x;

@@ -50,10 +50,12 @@ __device__ inline int warp_first() {
     return (int)thread;
 }
 __device__ inline int warp_team() { return WARP_TEAMS == 1 ? 0 : (int)(threadIdx.x / WARP_TEAM); }
-// One array per team of the block.
-#define WARP_SHARED(type, name, count)                    \
-    __shared__ type name##_of_teams[WARP_TEAMS][count];   \
+// One array per team of the block, of whole 16 bytes: compilers read as many at once, and behind the last
+// element nobody else should be writing.
+#define WARP_SHARED(type, name, count)                                                         \
+    alignas(16) __shared__ type name##_of_teams[WARP_TEAMS][WARP_WHOLE(sizeof(type), count)]; \
     type* name = name##_of_teams[warp_team()]
+#define WARP_WHOLE(size, count) (((count) * (size) + 15) / 16 * 16 / (size))
 
 #if WARP_TEAM <= 32
 
