@@ -102,6 +102,12 @@ impl Body {
     /// A block of statements, whose variables end with it.
     fn block(&mut self, n: usize) {
         let known = self.vars.len();
+        self.inside(n);
+        self.vars.truncate(known);
+    }
+
+    /// Statements of a block that goes on after them.
+    fn inside(&mut self, n: usize) {
         self.indent += 1;
         self.depth += 1;
         for _ in 0..n {
@@ -109,7 +115,6 @@ impl Body {
         }
         self.depth -= 1;
         self.indent -= 1;
-        self.vars.truncate(known);
     }
 
     fn statement(&mut self) {
@@ -309,13 +314,15 @@ impl Body {
             _ => format!("{low}..{high}"),
         };
         self.line(&format!("for {name} in {range} {{"));
+        let known = self.vars.len();
         self.vars.push((name.clone(), ty, false));
         self.indent += 1;
         self.line(&format!("hash = mixed(hash, {name} as u32);"));
         self.indent -= 1;
         self.loops += 1;
-        self.block(1);
+        self.inside(1);
         if self.random.chance(40) {
+            // Of what the statements have declared, too.
             let condition = self.expr(Bool, 1);
             let leave = self.random.pick(&["break", "continue"]);
             self.line(&format!("    if {condition} {{"));
@@ -324,7 +331,7 @@ impl Body {
             self.line("    both.count_up(1);");
         }
         self.loops -= 1;
-        self.vars.pop();
+        self.vars.truncate(known);
         self.line("}");
     }
 
