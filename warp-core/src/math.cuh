@@ -15,7 +15,7 @@ __device__ inline float warp_flip(float value, unsigned int sign) {
 }
 
 // Of two zeros the second. NVIDIA's compiler makes a minimum of `a < 0.0f ? a : 0.0f`, for which -0 is less
-// than 0; what it cannot read it leaves alone.
+// than 0; what it cannot read it leaves alone. The release build need not keep bits.
 #if defined(WARP_HOST) || defined(WARP_RELEASE)
 __device__ inline float warp_min(float a, float b) { return a < b ? a : b; }
 __device__ inline float warp_max(float a, float b) { return a > b ? a : b; }

@@ -65,18 +65,22 @@ __device__ inline unsigned int warp_lanes() {
     return all << ((threadIdx.x % 32u) / WARP_TEAM * WARP_TEAM);
 }
 __device__ inline void warp_sync() { __syncwarp(warp_lanes()); }
-// Keeps the compiler from reading later what stands before.
-__device__ inline void warp_read() { asm volatile("" ::: "memory"); }
-// Called before a vote or a sum, it lets those who are told see what was written. Without it they have
-// waited for all, who then read nothing any more that they read before.
+// Keeps the compiler from moving reads and writes to the other side.
+__device__ inline void warp_keep_order() { asm volatile("" ::: "memory"); }
+// Called before a vote, a sum or a search for the least, it lets those who are told see what was written.
+// Without it they have waited for all, who then read nothing any more that they read before.
 __device__ inline void warp_settle() { warp_sync(); }
 __device__ inline int warp_team_sum(int value) {
-    warp_read();
-    return __reduce_add_sync(warp_lanes(), value);
+    warp_keep_order();
+    int sum = __reduce_add_sync(warp_lanes(), value);
+    warp_keep_order();
+    return sum;
 }
 __device__ inline bool warp_team_any(bool value) {
-    warp_read();
-    return __any_sync(warp_lanes(), value);
+    warp_keep_order();
+    bool found = __any_sync(warp_lanes(), value);
+    warp_keep_order();
+    return found;
 }
 
 #else

@@ -329,8 +329,10 @@ __device__ inline long long warp_lanes_least(unsigned int mask, int lanes, long 
 }
 #if WARP_TEAM <= 32
 __device__ inline long long warp_team_least(long long own) {
-    warp_read();
-    return warp_lanes_least(warp_lanes(), WARP_TEAM, own);
+    warp_keep_order();
+    own = warp_lanes_least(warp_lanes(), WARP_TEAM, own);
+    warp_keep_order();
+    return own;
 }
 #else
 __device__ inline long long warp_team_least(long long own) {

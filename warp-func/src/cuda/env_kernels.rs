@@ -22,7 +22,8 @@ const BLOCK: u32 = 128;
 const SMALL_TEAMS_BLOCK: u32 = 32;
 /// Threads of a team at most; more agents are strided over them.
 const LARGEST_TEAM: usize = 128;
-/// Numbers that a thread writes per observation; where agents see more, each has several threads.
+/// Of the observations of all agents, so many numbers are one thread's to write; where there are more, a
+/// replica has more threads than agents.
 const WRITTEN_BY_THREAD: usize = 64;
 
 /// An environment's text, ready for kernels of one's own to follow, and how to launch its kernels.
@@ -103,8 +104,8 @@ fn team_of(body: &Body, spec: &EnvSpec) -> (u32, u32) {
         return (1, BLOCK);
     }
     let n_agents = spec.n_agents();
-    let seen = spec.groups.iter().map(|group| group.n_agents * group.observation_width());
-    let threads = n_agents.max(seen.sum::<usize>() / WRITTEN_BY_THREAD);
+    let observed = spec.groups.iter().map(|group| group.n_agents * group.observation_width());
+    let threads = n_agents.max(observed.sum::<usize>() / WRITTEN_BY_THREAD);
     if threads <= 16 {
         // At least two, since a team of one has no place in shared memory.
         let team = threads.next_power_of_two().max(2) as u32;
