@@ -158,6 +158,10 @@ pub const fn check_dims(fields: &[Field]) {
         let mut at = 0;
         while at < fields[field].dims.len() {
             let dim = fields[field].dims[at];
+            assert!(
+                dim.as_bytes()[0] != b'{',
+                "beside rows a constant is a name that `Env::dims` gives a size"
+            );
             if dim.as_bytes()[0].is_ascii_digit() {
                 let fits = matches!(dim_number(dim), Some(1..=MAX_DIM));
                 assert!(

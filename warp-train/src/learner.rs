@@ -150,8 +150,8 @@ pub trait Learner: Send {
         Err(crate::error::Error::Invalid(reason))
     }
 
-    /// What each policy normalises by, in order. Without a default, so that no learner acts on what its
-    /// policies have never seen.
+    /// What each policy normalises by, in order; empty if none does. Without a default, so that no learner
+    /// acts on what its policies have never seen.
     ///
     /// # Errors
     /// A state on a device that can't be brought here.

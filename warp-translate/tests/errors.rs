@@ -80,6 +80,8 @@ const TEAMS: &[(usize, &str, &str)] = &[
         "let a = team::any(x.len(), |i| {\nfor k in 0..3 { if k > 1 { return true; } }\nx[i] > 0.0 });",
     ),
     (2, "no place in `team::once`", "team::once(|| return);"),
+    (2, "does not change", "for mut i in team::each(x.len()) { i += 1; x[i - 1] = 0.0; }"),
+    (2, "bound once", "let mut part = &mut x[..2];\nfor i in team::each(2) { part[i] = 0.0; }"),
     (2, "write the number of parts", "let a = team::sum_parts(x.len(), |i| x[i]);"),
 ];
 
@@ -130,6 +132,11 @@ fn a_team_waits_exactly_where_another_thread_has_been() {
     assert_eq!(waits(&format!("{part}team::once(|| x[last] = 2.0);")), 0);
     assert_eq!(waits(&format!("{part}team::once(|| x[last - 1] = 2.0);")), 1);
     assert_eq!(waits(&format!("{part}let last = n - 2;\nteam::once(|| x[last] = 2.0);")), 1);
+    let copy = "let mut m = last;\nm -= 1;\nteam::once(|| x[m] = 2.0);";
+    assert_eq!(waits(&format!("{part}{copy}")), 1);
+    let shifted = "for i in team::each(n) { let mut j = i; j = (j + 1) % n; y[j] = 1.0; }\n\
+        for i in team::each(n) { x[i] = y[i]; }";
+    assert_eq!(waits(shifted), 1);
     let round = "let last = n - k;\nlet head = &mut x[..last];\n\
         for i in team::each(last) { head[i] = 1.0; }\nteam::once(|| x[last] = 2.0);";
     assert_eq!(waits(&format!("for k in 1..3 {{\n{round}\n}}")), 2);
@@ -150,6 +157,17 @@ fn a_vote_shows_what_was_written_and_ends_what_was_read() {
     // What was read before may be written after it.
     assert_eq!(settles(&format!("{vote}team::once(|| y[0] = 1.0);")), (0, 0));
     assert_eq!(settles(&format!("{write}{vote}team::once(|| y[0] = x[1]);")), (1, 0));
+    for other in ["team::sum(n, |i| y[i] as i32)", "team::least(n, |i| y[i] as i64)"] {
+        assert_eq!(
+            settles(&format!("{write}let a = {other};\nteam::once(|| y[0] = x[1]);")),
+            (1, 0)
+        );
+    }
+    // In one branch only, and at the end of a round before the vote of the next.
+    let branch = format!("if n > 3 {{\n{write}}}\n{vote}");
+    assert_eq!(settles(&format!("{branch}team::once(|| y[0] = x[1]);")), (1, 0));
+    let rounds = format!("for _ in 0..3 {{\n{vote}{write}}}\nteam::once(|| y[0] = 1.0);");
+    assert_eq!(settles(&rounds), (1, 0));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! The networks are those of the default configurations; observations and actions come from a short
 //! rollout, and losses are PPO's and A2C's. The native learner's are always compared, burn's where the
-//! build has it. Where there is a GPU, the gradients of its kernels are compared as well: in f32 beside the processor's, and in half precision by themselves, within a
-//! looser bound.
+//! build has it. Where there is a GPU, the gradients of its kernels are compared as well: in f32 beside the
+//! processor's, and in half precision by themselves, within a looser bound.
 
 use super::{Device, print_json, say, tell};
 use crate::{Outcome, settings};

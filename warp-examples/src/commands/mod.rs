@@ -49,7 +49,9 @@ pub fn learner(backend: &str, config: &TrainConfig, threads: usize) -> Result<Bo
         "burn" => bail!(
             "--backend burn needs the feature burn, which this build does not have; use --backend native"
         ),
-        _ => bail!("--backend {backend}: expected auto, burn or native"),
+        _ => bail!(
+            "--backend {backend}: expected auto, native, or burn in a build with that feature"
+        ),
     }
 }
 

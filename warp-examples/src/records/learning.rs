@@ -25,7 +25,7 @@ pub struct Report {
     pub algorithm: String,
     /// "cpu" or "cuda".
     pub device: String,
-    /// Whose networks they are: "native" or "burn".
+    /// Whose networks were asked for: "native" or "burn".
     pub backend: String,
     /// What products of matrices were computed in.
     pub precision: String,

@@ -63,7 +63,9 @@ pub(super) fn free(env: &mut dyn VecEnv, plan: &Plan, tallies: &mut Tallies) -> 
             }
             act(env, plan, &vec![t; n_envs])?;
             together = together && grow.iter().all(|(check, _)| twins::together(env, check));
-            let compared = grow.iter().filter(|_| together).chain(&stay);
+            // What stays is followed once, from the first state to the end.
+            let compared =
+                (grow.iter().filter(|_| together)).chain(stay.iter().filter(|_| start == 0));
             for (check, tally) in compared {
                 compare(env, (check, *tally), (&[t], check.after), tallies);
             }

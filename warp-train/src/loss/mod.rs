@@ -1,9 +1,9 @@
 //! The losses' common part: one pass over a chunk's outputs that gives metrics and output gradients.
 //!
-//! Plain Rust over slices, with no tensor library: a network's learner feeds the gradients with
-//! respect to policy outputs (logits, or means and log-deviations) and values back through its layers. What differs between algorithms is a
-//! function of one row ([`PpoConfig`], [`A2cConfig`]); the entropy bonus and the weighted means are
-//! here.
+//! Plain Rust over slices, with no tensor library: a network's learner feeds the gradients with respect to
+//! policy outputs (logits, or means and log-deviations) and values back through its layers. What differs
+//! between algorithms is a function of one row ([`PpoConfig`], [`A2cConfig`]); the entropy bonus and the
+//! weighted means are here.
 
 mod categorical;
 mod distribution;

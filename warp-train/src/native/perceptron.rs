@@ -1,7 +1,8 @@
 //! Actor-critic multilayer perceptrons over one flat vector of parameters: forward and backward.
 //!
-//! Names and shapes of the parameters are those that [`crate::model`] declares. Wide layers keep their weights `[inputs, outputs]`, narrow ones (the output layers)
-//! `[outputs, inputs]`: each the way its products run fastest.
+//! Names and shapes of the parameters are those that [`crate::model`] declares. Wide layers keep their
+//! weights `[inputs, outputs]`, narrow ones (the output layers) `[outputs, inputs]`: each the way its
+//! products run fastest.
 
 use super::gemm::{Left, Onto, Shape, dots, multiply};
 use super::wide;

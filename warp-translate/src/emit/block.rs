@@ -173,6 +173,9 @@ impl Emitter<'_> {
             self.scratch.insert(var, len.text);
             return Ok(());
         }
+        if own.mutable {
+            return fault(init.span, "a slice is bound once; use an index that changes");
+        }
         let ((row, effects), _) = self.apart(|emitter| {
             let row = emitter.row(init)?;
             let effects = row.as_ref().map(|row| row.pointer.effects).unwrap_or_default();

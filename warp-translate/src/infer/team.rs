@@ -110,6 +110,9 @@ impl Infer<'_> {
             Pattern::Any => self.declare(String::new(), Ty::Usize, false, span),
             _ => return fault(span, "the variable of a loop is a plain name"),
         };
+        if self.vars[var].mutable {
+            return fault(span, "the variable of a loop does not change; copy it");
+        }
         self.vars[var].param = true;
         let span = self.span(&of.body);
         let body = self.block(&of.body)?;

@@ -208,9 +208,11 @@ impl Analysis<'_> {
     pub(super) fn bind(&mut self, pattern: &Pattern, init: &Expr, frame: &mut Frame) {
         match (pattern, &init.bare().kind) {
             (Pattern::Bind(var), _) => {
-                let known = self.known(init, frame);
-                if let Some(known) = known.or_else(|| self.lasting(*var, frame)) {
-                    frame.known.insert(*var, known);
+                let known = self.known(init, frame).or_else(|| Self::lasting(*var, init, frame));
+                match known {
+                    Some(Known::Own | Known::Number(_)) if self.changes(*var, frame) => {}
+                    Some(known) => drop(frame.known.insert(*var, known)),
+                    None => {}
                 }
             }
             (Pattern::Tuple(patterns), Kind::Tuple(parts)) => {
@@ -224,10 +226,9 @@ impl Analysis<'_> {
 }
 
 impl Analysis<'_> {
-    /// A number that never changes: of a variable of the contract's function that is set once.
-    fn lasting(&self, var: VarId, frame: &Frame) -> Option<Known> {
-        let declared = self.entry.filter(|_| frame.once)?.vars.get(var)?;
-        (declared.ty == Ty::Usize && !declared.mutable).then_some(Known::Number(var))
+    /// A number of the contract's function outside of its loops, which is there once.
+    fn lasting(var: VarId, init: &Expr, frame: &Frame) -> Option<Known> {
+        (frame.once && init.ty == Ty::Usize).then_some(Known::Number(var))
     }
 }
 

@@ -63,7 +63,7 @@ enum Mode {
 enum Known {
     /// Exactly the index of the strided loop.
     Own,
-    /// The number that this variable of the contract's function has for good.
+    /// The number that this variable of the contract's function, set once and outside of its loops, has.
     Number(VarId),
     /// A row or part of it; the flag says whether its elements have the row's numbers.
     Row(Object, bool),
@@ -83,6 +83,8 @@ struct Frame {
     own: Option<HashSet<VarId>>,
     /// Whether what is gone through runs once, as the contract's function outside of its loops does.
     once: bool,
+    /// The function whose variables these are.
+    function: Option<ItemId>,
 }
 
 /// The analysis of one function of the contract.
@@ -102,8 +104,6 @@ pub(crate) struct Analysis<'f> {
     /// Accesses of the closure that is being looked at.
     phase: Vec<Access>,
     mode: Mode,
-    /// The function of the contract.
-    entry: Option<&'f Function>,
     drew_once: Option<Span>,
     drew_alike: Option<Span>,
 }
@@ -133,7 +133,6 @@ impl<'f> Analysis<'f> {
             phase_in_stmt: false,
             phase: Vec::new(),
             mode: Mode::Uniform,
-            entry: None,
             drew_once: None,
             drew_alike: None,
         }
@@ -142,8 +141,7 @@ impl<'f> Analysis<'f> {
     /// Goes through a function of the contract, with barriers before and after it.
     pub(crate) fn entry(&mut self, item: ItemId) {
         let Some(function) = self.functions.get(&item) else { return };
-        self.entry = Some(function);
-        let mut frame = Frame { once: true, ..Frame::default() };
+        let mut frame = Frame { once: true, function: Some(item), ..Frame::default() };
         for param in &function.params {
             let var = &function.vars[param.var];
             let known = match var.ty.behind() {
@@ -167,6 +165,12 @@ impl<'f> Analysis<'f> {
                  both: threads would lose count of them",
             );
         }
+    }
+
+    /// Whether a variable may be set anew, so that nothing that is known of its first value lasts.
+    fn changes(&self, var: VarId, frame: &Frame) -> bool {
+        let function = frame.function.and_then(|function| self.functions.get(&function));
+        function.and_then(|function| function.vars.get(var)).is_none_or(|var| var.mutable)
     }
 
     fn fault(&mut self, span: Span, sentence: &str) {

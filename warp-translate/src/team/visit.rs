@@ -63,9 +63,8 @@ impl Analysis<'_> {
         if let Some(Known::Closure(closure)) = frame.known.get(&var).cloned() {
             let mut inner = frame.clone();
             for (param, arg) in closure.params.iter().zip(args) {
-                if let Some(known) = self.known(arg, frame) {
-                    inner.known.insert(*param, known);
-                }
+                let known = self.known(arg, frame).filter(|_| !self.changes(*param, frame));
+                inner.known.extend(known.map(|known| (*param, known)));
             }
             if let Some(own) = &mut inner.own {
                 own.extend(super::declared(&closure.body));
@@ -128,12 +127,14 @@ impl Analysis<'_> {
 
     /// The variables of a function that is called with `args`.
     pub(super) fn called(&mut self, item: ItemId, args: &[Expr], frame: &mut Frame) -> Frame {
-        let mut inner = Frame::default();
+        let mut inner = Frame { function: Some(item), ..Frame::default() };
         let Some(function) = self.functions.get(&item) else { return inner };
         for (param, arg) in function.params.iter().zip(args) {
-            if let Some(known) = self.known(arg, frame) {
-                inner.known.insert(param.var, known);
-            }
+            let known = match self.known(arg, frame) {
+                Some(Known::Own | Known::Number(_)) if self.changes(param.var, &inner) => None,
+                known => known,
+            };
+            inner.known.extend(known.map(|known| (param.var, known)));
         }
         inner
     }
