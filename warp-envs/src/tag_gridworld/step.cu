@@ -90,6 +90,23 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     }
 }
 
+// The row of nobody for each of the taggers and the runner, whose number follows theirs, with the
+// one-hot of the own number.
+__device__ inline void spread(WarpSlice<const float> row, unsigned int runner, Observation& out) {
+    unsigned int first = 3u * (runner + 1u);
+    warp_sync();
+    auto element = [&](unsigned int tagger, unsigned int column) -> float {
+        float seen = row[column];
+        return column == (first + tagger) ? 1.0f : seen;
+    };
+    warp_team_fill(out.obs[TAGGER], runner, row.len, element);
+    auto element_2 = [&](unsigned int unused, unsigned int column) -> float {
+        float seen = row[column];
+        return column == (first + runner) ? 1.0f : seen;
+    };
+    warp_team_fill(out.obs[RUNNER], 1u, row.len, element_2);
+}
+
 // Everyone sees the same but for the one-hot of the own number: that row is made once, as that of
 // nobody, with one division per place.
 __device__ inline void observe_all(const Params& params, const State& state, float time,
@@ -108,17 +125,7 @@ __device__ inline void observe_all(const Params& params, const State& state, flo
             row[4u * n] = time;
         }
     }
-    warp_sync();
-    auto element = [&](unsigned int tagger, unsigned int column) -> float {
-        float seen = row[column];
-        return column == (3u * n + tagger) ? 1.0f : seen;
-    };
-    warp_team_fill(out.obs[TAGGER], runner, width, element);
-    auto element_2 = [&](unsigned int unused, unsigned int column) -> float {
-        float seen = row[column];
-        return column == (3u * n + runner) ? 1.0f : seen;
-    };
-    warp_team_fill(out.obs[RUNNER], 1u, width, element_2);
+    spread(warp_part(warp_slice(row, width), 0u, width), runner, out);
 }
 
 // What a tagger sees beside its own place: the runner's, that it is none, and the time.

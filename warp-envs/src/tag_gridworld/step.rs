@@ -123,13 +123,20 @@ fn observe_all(
             row[4 * n] = time;
         }
     }
-    team::fill(out.obs[TAGGER], runner, width, |tagger, column| {
+    spread(&row[..width], runner, out);
+}
+
+/// The row of nobody for each of the taggers and the runner, whose number follows theirs, with the
+/// one-hot of the own number.
+fn spread(row: &[f32], runner: usize, out: &mut Observation<'_>) {
+    let first = 3 * (runner + 1);
+    team::fill(out.obs[TAGGER], runner, row.len(), |tagger, column| {
         let seen = row[column];
-        if column as u32 == (3 * n + tagger) as u32 { 1.0 } else { seen }
+        if column as u32 == (first + tagger) as u32 { 1.0 } else { seen }
     });
-    team::fill(out.obs[RUNNER], 1, width, |_, column| {
+    team::fill(out.obs[RUNNER], 1, row.len(), |_, column| {
         let seen = row[column];
-        if column as u32 == (3 * n + runner) as u32 { 1.0 } else { seen }
+        if column as u32 == (first + runner) as u32 { 1.0 } else { seen }
     });
 }
 
