@@ -6,11 +6,12 @@
 //! they say goes into slices that are theirs alone.
 
 use crate::config::Config;
+use crate::dimension::dim_size;
 use crate::draw::Draw;
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::spec::EnvSpec;
-use crate::state::{Scalars, State, dim_number};
+use crate::state::{Scalars, State};
 
 /// Groups of agents that one environment may have at most.
 pub const MAX_GROUPS: usize = 8;
@@ -162,13 +163,6 @@ pub fn field_len<E: Env>(env: &E, field: &crate::Field) -> Result<usize> {
         .iter()
         .map(|dim| dim_size(&dims, dim).ok_or_else(|| unknown_dim::<E>(field, dim)))
         .product()
-}
-
-/// The size of a dimension of a row: its own if it is a number, else the one that `dims` has for it.
-#[must_use]
-pub fn dim_size(dims: &[(&'static str, usize)], dim: &str) -> Option<usize> {
-    let named = || dims.iter().find(|(name, _)| *name == dim).map(|(_, size)| *size);
-    dim_number(dim).or_else(named)
 }
 
 fn unknown_dim<E: Env>(field: &crate::Field, dim: &str) -> crate::Error {

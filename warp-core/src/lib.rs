@@ -4,6 +4,7 @@
 pub mod by_value;
 pub mod check;
 pub mod config;
+pub mod dimension;
 pub mod draw;
 pub mod env;
 pub mod error;

@@ -129,53 +129,6 @@ pub struct Field {
     pub dims: &'static [&'static str],
 }
 
-/// The size of a dimension that is a number, written as Rust writes it; `None` for a name.
-#[must_use]
-pub const fn dim_number(dim: &str) -> Option<usize> {
-    let bytes = dim.as_bytes();
-    let (mut number, mut i) = (0_usize, 0);
-    while i < bytes.len() {
-        match bytes[i] {
-            digit @ b'0'..=b'9' if number <= MAX_DIM => {
-                number = 10 * number + (digit - b'0') as usize;
-            }
-            b'_' if i > 0 => {}
-            _ => return None,
-        }
-        i += 1;
-    }
-    if bytes.is_empty() { None } else { Some(number) }
-}
-
-/// What a dimension that is written as a number is at most.
-const MAX_DIM: usize = 1 << 20;
-
-/// Whether the dimensions of rows that are numbers can be sizes; the compiler asks.
-#[doc(hidden)]
-pub const fn check_dims(fields: &[Field]) {
-    let mut field = 0;
-    while field < fields.len() {
-        let mut at = 0;
-        while at < fields[field].dims.len() {
-            let dim = fields[field].dims[at];
-            assert!(
-                dim.as_bytes()[0] != b'{',
-                "beside rows a constant is a name that `Env::dims` gives a size"
-            );
-            if dim.as_bytes()[0].is_ascii_digit() {
-                let fits = matches!(dim_number(dim), Some(1..=MAX_DIM));
-                assert!(
-                    fits,
-                    "a dimension of a row is a name that `Env::dims` gives a size, or a number from 1 to \
-                     1048576"
-                );
-            }
-            at += 1;
-        }
-        field += 1;
-    }
-}
-
 /// A struct whose fields are known as data.
 pub trait Record {
     /// The struct's name, in Rust and in C.
@@ -270,6 +223,11 @@ pub trait State: Record + 'static {
 ///
 /// ```compile_fail
 /// warp_core::state! { pub struct Flat { loc: [f32; n_agents, 0] } }
+/// ```
+///
+/// ```compile_fail
+/// const CELLS: usize = 9;
+/// warp_core::state! { pub struct Boards { left: [i32; n_agents], cells: [i32; { CELLS }] } }
 /// ```
 #[macro_export]
 macro_rules! state {
@@ -367,7 +325,7 @@ macro_rules! state {
             #[inline(always)]
             fn save(_view: &$name<'_>, _put: impl FnMut(usize, u32)) {}
         }
-        const _: () = $crate::state::check_dims(<$name<'static> as $crate::Record>::FIELDS);
+        const _: () = $crate::dimension::check_dims(<$name<'static> as $crate::Record>::FIELDS);
     };
 }
 

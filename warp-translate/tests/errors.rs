@@ -81,6 +81,7 @@ const TEAMS: &[(usize, &str, &str)] = &[
     ),
     (2, "no place in `team::once`", "team::once(|| return);"),
     (2, "does not change", "for mut i in team::each(x.len()) { i += 1; x[i - 1] = 0.0; }"),
+    (2, "bound once", "let (mut part, n) = (&mut x[..2], 2);\npart[0] = n as f32;"),
     (2, "bound once", "let mut part = &mut x[..2];\nfor i in team::each(2) { part[i] = 0.0; }"),
     (2, "write the number of parts", "let a = team::sum_parts(x.len(), |i| x[i]);"),
 ];

@@ -62,6 +62,7 @@
 //! Keys of the original about flattening have no meaning here. With real data the last day of an
 //! episode may lie beyond the data (NaN), as in the published replay of 405 days; no earlier one.
 
+mod by_part;
 mod config;
 mod dataset;
 mod dates;

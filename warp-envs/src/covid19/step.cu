@@ -70,12 +70,22 @@ __device__ inline unsigned int shift_of(int day) {
     return (unsigned int)day % LEVELS_PER_WORD * LEVEL_BITS;
 }
 
-// The level of a day, wherever it lies.
-__device__ inline int level_on(const Env& env, const State& state, int day, unsigned int i) {
+// The level of a day, whose words begin at `word`; days are counted from the start, and `day`
+// may be before it, but not after today. The start itself is read from the table, as its word may
+// have been overwritten.
+__device__ inline int level_of(const Env& env, const State& state, int day, unsigned int word,
+                               unsigned int i) {
     if (day <= 0) {
         return env.past_stringency[(unsigned int)-day * N_STATES + i];
     }
-    return (int)((state.past_levels[word_of(state, day) + i] >> shift_of(day)) & 15u);
+    WarpSlice<const unsigned int> words =
+        warp_part(warp_slice(state.past_levels, n_words * n_states), word, word + N_STATES);
+    return (int)((words[i] >> shift_of(day)) & 15u);
+}
+
+// The level of a day, wherever it lies.
+__device__ inline int level_on(const Env& env, const State& state, int day, unsigned int i) {
+    return level_of(env, state, day, word_of(state, day), i);
 }
 
 // Sets the level of stringency and returns by how much it changed.
@@ -302,20 +312,6 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
         *state.subsidy_level = subsidy;
         reward_planner(params, deaths_2, income - level * params.max_subsidy_cost, out);
     }
-}
-
-// The level of a day, whose words begin at `word`; days are counted from the start, and `day` may
-// be
-// before it, but not after today. The start itself is read from the table, as its word may have
-// been overwritten.
-__device__ inline int level_of(const Env& env, const State& state, int day, unsigned int word,
-                               unsigned int i) {
-    if (day <= 0) {
-        return env.past_stringency[(unsigned int)-day * N_STATES + i];
-    }
-    WarpSlice<const unsigned int> words =
-        warp_part(warp_slice(state.past_levels, n_words * n_states), word, word + N_STATES);
-    return (int)((words[i] >> shift_of(day)) & 15u);
 }
 
 // The planner sees all levels of stringency, what all see, and the rest of all states.

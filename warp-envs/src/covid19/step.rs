@@ -1,5 +1,6 @@
 //! Health and economy under COVID-19: start and step, from which `step.cu` is made.
 
+use super::by_part::live_by_part;
 use super::{
     Covid19, Covid19Params, Covid19State, GOVERNOR, LEVELS_PER_WORD, N_FILTERS, N_STATES, PLANNER,
 };
@@ -83,14 +84,14 @@ pub(super) fn step(
 
 /// A day, counted from 1, and its level of subsidy, from 0 to 1.
 #[derive(Clone, Copy)]
-struct Day {
-    t: i32,
-    level: f32,
+pub(super) struct Day {
+    pub(super) t: i32,
+    pub(super) level: f32,
 }
 
 /// What happens in each state on a day: levels, people, work; fills in deaths, incomes and rewards.
 #[expect(dead_code, reason = "the CPU runs its twin")]
-fn live(
+pub(super) fn live(
     env: &Covid19,
     state: &mut Covid19State<'_>,
     actions: &[i32],
@@ -122,83 +123,9 @@ fn live(
     }
 }
 
-/// Twin of [`live`] for the CPU: short loops, which are compiled for many states at once.
-#[inline(always)]
-fn live_by_part(
-    env: &Covid19,
-    state: &mut Covid19State<'_>,
-    actions: &[i32],
-    day: Day,
-    deaths: &mut [f32],
-    incomes: &mut [f32],
-    rewards: &mut [f32],
-) {
-    let (params, t) = (&env.params, day.t);
-    let mut change = [0.0; N_STATES];
-    let word = word_of(state, t);
-    for i in 0..N_STATES {
-        change[i] = change_stringency(env, state, actions, (t, word), i);
-    }
-    if params.use_real_world_data == 1 {
-        for i in 0..N_STATES {
-            deaths[i] = replay(env, state, t, i);
-        }
-    } else {
-        let oldest = t - params.filter_length;
-        let (leaves, stays) = (levels_of(env, state, oldest), levels_of(env, state, oldest - 1));
-        let mut signal = [0.0; N_STATES];
-        for i in 0..N_STATES {
-            signal[i] = filtered(env, state, change[i], leaves[i] - stays[i], i);
-        }
-        for i in 0..N_STATES {
-            signal[i] = excess(signal[i]);
-        }
-        for i in 0..N_STATES {
-            unemployment(env, state, signal[i], i);
-        }
-        let lagged = levels_of(env, state, t - params.stringency_lag);
-        let arrives = arrives(params, t);
-        for i in 0..N_STATES {
-            deaths[i] = epidemic(env, state, lagged[i], arrives, i);
-        }
-    }
-    for i in 0..N_STATES {
-        incomes[i] = production(env, state, day.level, i);
-        state.postsubsidy_productivity[i] = incomes[i];
-    }
-    reward_governors(env, deaths, incomes, &mut rewards[..N_STATES]);
-}
-
-/// The governors' rewards: exponentials and logarithms have a loop of their own, in which nothing else
-/// keeps a compiler from taking many states at once.
-#[inline(always)]
-fn reward_governors(env: &Covid19, deaths: &[f32], incomes: &[f32], rewards: &mut [f32]) {
-    let mut worth = [0.0; N_STATES];
-    for i in 0..N_STATES {
-        worth[i] = incomes[i] / env.tables.state_annual_production[i];
-    }
-    for i in 0..N_STATES {
-        worth[i] = value_of(&env.params, worth[i]);
-    }
-    for i in 0..N_STATES {
-        rewards[i] = governor_reward(env, worth[i], deaths[i], i);
-    }
-}
-
-/// The levels of a day in all states.
-#[inline(always)]
-fn levels_of(env: &Covid19, state: &Covid19State<'_>, day: i32) -> [i32; N_STATES] {
-    let word = word_of(state, day);
-    let mut levels = [0; N_STATES];
-    for i in 0..N_STATES {
-        levels[i] = level_of(env, state, day, word, i);
-    }
-    levels
-}
-
 /// Whether vaccine is delivered on a day.
 #[inline(always)]
-fn arrives(params: &Covid19Params, t: i32) -> bool {
+pub(super) fn arrives(params: &Covid19Params, t: i32) -> bool {
     (t >= params.first_vaccine_step) & (t % params.delivery_interval == 0)
 }
 
@@ -215,8 +142,9 @@ fn shift_of(day: i32) -> usize {
     day as usize % LEVELS_PER_WORD * LEVEL_BITS
 }
 
-/// The level of a day, whose words begin at `word`; days are counted from the start, and `day` may be
-/// before it, but not after today. The start itself is read from the table, as its word may have been overwritten.
+/// The level of a day, whose words begin at `word`; days are counted from the start, and `day`
+/// may be before it, but not after today. The start itself is read from the table, as its word may
+/// have been overwritten.
 #[inline(always)]
 pub(super) fn level_of(
     env: &Covid19,
@@ -234,16 +162,13 @@ pub(super) fn level_of(
 
 /// The level of a day, wherever it lies.
 #[inline(always)]
-pub(super) fn level_on(env: &Covid19, state: &Covid19State<'_>, day: i32, i: usize) -> i32 {
-    if day <= 0 {
-        return env.tables.past_stringency[-day as usize * N_STATES + i];
-    }
-    ((state.past_levels[word_of(state, day) + i] >> shift_of(day)) & 15) as i32
+fn level_on(env: &Covid19, state: &Covid19State<'_>, day: i32, i: usize) -> i32 {
+    level_of(env, state, day, word_of(state, day), i)
 }
 
 /// Sets the level of stringency and returns by how much it changed.
 #[inline(always)]
-fn change_stringency(
+pub(super) fn change_stringency(
     env: &Covid19,
     state: &mut Covid19State<'_>,
     actions: &[i32],
@@ -279,7 +204,7 @@ fn changed_subsidy(env: &Covid19, state: &Covid19State<'_>, actions: &[i32], pas
 
 /// Takes epidemic and unemployment from the data; returns the new deaths.
 #[inline(always)]
-fn replay(env: &Covid19, state: &mut Covid19State<'_>, t: i32, i: usize) -> f32 {
+pub(super) fn replay(env: &Covid19, state: &mut Covid19State<'_>, t: i32, i: usize) -> f32 {
     let day = &env.tables.real_data[(t - 1) as usize * 6 * N_STATES..];
     let after = day[3 * N_STATES + i];
     let deaths = after - state.deaths[i];
@@ -294,7 +219,7 @@ fn replay(env: &Covid19, state: &mut Covid19State<'_>, t: i32, i: usize) -> f32 
 
 /// Lets the epidemic go on for a day, on which vaccine `arrives` or not; returns the new deaths.
 #[inline(always)]
-fn epidemic(
+pub(super) fn epidemic(
     env: &Covid19,
     state: &mut Covid19State<'_>,
     lagged: i32,
@@ -331,7 +256,13 @@ fn positive(x: f32) -> f32 {
 /// Filters today's change of stringency, forgets the one that has left the window, and returns what
 /// all filters let through.
 #[inline(always)]
-fn filtered(env: &Covid19, state: &mut Covid19State<'_>, change: f32, left: i32, i: usize) -> f32 {
+pub(super) fn filtered(
+    env: &Covid19,
+    state: &mut Covid19State<'_>,
+    change: f32,
+    left: i32,
+    i: usize,
+) -> f32 {
     let tables = &env.tables;
     let mut signal = 0.0;
     for filter in 0..N_FILTERS {
@@ -348,21 +279,21 @@ fn filtered(env: &Covid19, state: &mut Covid19State<'_>, change: f32, left: i32,
 
 /// ln(1 + e^signal): how many more are without work than ever.
 #[inline(always)]
-fn excess(signal: f32) -> f32 {
+pub(super) fn excess(signal: f32) -> f32 {
     let soft = math::ln(1.0 + math::exp(signal));
     if signal > LINEAR { signal } else { soft }
 }
 
 /// Says who is without work.
 #[inline(always)]
-fn unemployment(env: &Covid19, state: &mut Covid19State<'_>, excess: f32, i: usize) {
+pub(super) fn unemployment(env: &Covid19, state: &mut Covid19State<'_>, excess: f32, i: usize) {
     let rate = excess + env.tables.unemployment_bias[i];
     state.unemployed[i] = rate * env.tables.population[i] / 100.0;
 }
 
 /// What a state produces, with its subsidy.
 #[inline(always)]
-fn production(env: &Covid19, state: &Covid19State<'_>, level: f32, i: usize) -> f32 {
+pub(super) fn production(env: &Covid19, state: &Covid19State<'_>, level: f32, i: usize) -> f32 {
     let (params, tables) = (&env.params, &env.tables);
     let incapable = params.too_sick * state.infected[i] + state.deaths[i];
     let idle = params.working_age * incapable + state.unemployed[i];
@@ -389,7 +320,7 @@ pub(super) fn value_of(params: &Covid19Params, income: f32) -> f32 {
 }
 
 #[inline(always)]
-fn governor_reward(env: &Covid19, economic: f32, deaths: f32, i: usize) -> f32 {
+pub(super) fn governor_reward(env: &Covid19, economic: f32, deaths: f32, i: usize) -> f32 {
     let (params, tables) = (&env.params, &env.tables);
     let annual = tables.state_annual_production[i];
     let health = -deaths * params.value_of_life / annual;

@@ -77,7 +77,7 @@ pub(crate) fn pool_rows<E: Env>(env: &E, options: &VecOptions) -> Result<usize> 
 /// The fields of an environment's state, their dimensions resolved.
 pub(crate) fn fields<E: Env>(env: &E) -> Result<Vec<StateField>> {
     let dims = env.dims();
-    let size = |dim: &&str| warp_core::env::dim_size(&dims, dim).unwrap_or(0);
+    let size = |dim: &&str| warp_core::dimension::dim_size(&dims, dim).unwrap_or(0);
     let field = |field: &warp_core::Field| {
         warp_core::env::field_len(env, field)?;
         let dims = field.dims.iter().map(size).collect();

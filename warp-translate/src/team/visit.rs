@@ -61,7 +61,8 @@ impl Analysis<'_> {
     fn closure_call(&mut self, var: usize, args: &[Expr], frame: &mut Frame) {
         args.iter().for_each(|arg| self.visit(arg, frame));
         if let Some(Known::Closure(closure)) = frame.known.get(&var).cloned() {
-            let mut inner = frame.clone();
+            // It may be called several times.
+            let mut inner = Frame { once: false, ..frame.clone() };
             for (param, arg) in closure.params.iter().zip(args) {
                 let known = self.known(arg, frame).filter(|_| !self.changes(*param, frame));
                 inner.known.extend(known.map(|known| (*param, known)));
