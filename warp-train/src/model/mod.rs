@@ -6,6 +6,7 @@
 mod activation;
 mod init;
 mod network;
+mod perceptron;
 mod tensors;
 
 pub use activation::Activation;
@@ -13,6 +14,7 @@ pub use init::Init;
 #[cfg(feature = "burn")]
 pub(crate) use network::check_width;
 pub use network::{LogStd, NetworkConfig};
+pub use perceptron::Perceptron;
 #[cfg(feature = "burn")]
 pub(crate) use tensors::transpose;
 pub use tensors::{NamedTensor, PolicyTensors};

@@ -1,0 +1,296 @@
+//! A plan on the way: hands out ids and declares what every off-policy algorithm has.
+
+use super::plan::*;
+use crate::config::PolicyPlan;
+use crate::error::{Error, Result};
+use crate::loss::row::RowFunction;
+use crate::model::Perceptron;
+use crate::schedule::Schedule;
+use warp_core::{EnvSpec, Space};
+
+/// A plan that is being declared.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    columns: Vec<Column>,
+    models: Vec<Model>,
+    passes: Vec<Pass>,
+    rows: Vec<Rows>,
+    optimisers: Vec<Optimiser>,
+    cells: Vec<Cell>,
+    figures: Vec<Figure>,
+}
+
+/// What an off-policy algorithm begins with: the memory's and acting's columns, and common cells.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Common {
+    pub(super) acting: Acting,
+    pub(super) replay: Replay,
+    /// 1 / batch size.
+    pub(super) share: CellId,
+    /// 1 while actions are drawn at random, before learning starts.
+    pub(super) random: CellId,
+    pub(super) learning_rate: CellId,
+    pub(super) tau: CellId,
+    /// Numbers per observation.
+    pub(super) obs_width: usize,
+    /// Numbers per action: elements of a box, or 1.
+    pub(super) action_width: usize,
+    /// Choices of a discrete action; 0 for a box.
+    pub(super) n_choices: usize,
+}
+
+/// Lowest and highest values of a box's elements.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) low: ColumnId,
+    pub(super) high: ColumnId,
+}
+
+/// The cell that engines set to 1 before learning starts.
+pub(crate) const RANDOM: &str = "random";
+
+impl Draft {
+    pub(super) fn column(&mut self, name: &str, rows: RowsOf, width: usize) -> ColumnId {
+        let (name, start) = (name.to_string(), vec![0.0; width]);
+        self.columns.push(Column { name, rows, width, start, kept: false });
+        ColumnId(self.columns.len() - 1)
+    }
+
+    /// A batch column of one number per row.
+    pub(super) fn number(&mut self, name: &str) -> ColumnId {
+        self.column(name, RowsOf::Batch, 1)
+    }
+
+    /// The same numbers for every row.
+    pub(super) fn shared(&mut self, name: &str, numbers: &[f32]) -> ColumnId {
+        let id = self.column(name, RowsOf::Shared, numbers.len());
+        self.columns[id.0].start = numbers.to_vec();
+        id
+    }
+
+    /// An acting column that goes on from iteration to iteration.
+    pub(super) fn kept(&mut self, name: &str, width: usize, start: f32) -> ColumnId {
+        let id = self.column(name, RowsOf::Acting, width);
+        let column = &mut self.columns[id.0];
+        (column.start, column.kept) = (vec![start; width], true);
+        id
+    }
+
+    pub(super) fn model(&mut self, name: &str, network: Perceptron) -> ModelId {
+        self.models.push(Model { name: name.into(), network, target_of: None });
+        ModelId(self.models.len() - 1)
+    }
+
+    /// A model that starts equal to `source` and follows it.
+    pub(super) fn target(&mut self, source: ModelId) -> ModelId {
+        let Model { name, network, .. } = self.models[source.0].clone();
+        let name = format!("{name}_target");
+        self.models.push(Model { name, network, target_of: Some(source) });
+        ModelId(self.models.len() - 1)
+    }
+
+    /// A pass without a way back, whose output is a new column called `name`.
+    pub(super) fn pass(&mut self, name: &str, model: ModelId, inputs: &[ColumnId]) -> PassId {
+        let rows = inputs.first().map_or(RowsOf::Batch, |input| self.columns[input.0].rows);
+        let output = self.column(name, rows, self.models[model.0].network.outputs);
+        self.passes.push(Pass { model, inputs: inputs.to_vec(), output, back: None });
+        PassId(self.passes.len() - 1)
+    }
+
+    /// The same with a way back.
+    pub(super) fn pass_and_back(
+        &mut self,
+        name: &str,
+        model: ModelId,
+        inputs: &[ColumnId],
+    ) -> PassId {
+        let id = self.pass(name, model, inputs);
+        let Column { rows, width, .. } = self.columns[self.passes[id.0].output.0];
+        let d_output = self.column(&format!("d_{name}"), rows, width);
+        self.passes[id.0].back = Some(Back { d_output, d_input: None });
+        id
+    }
+
+    /// The same with derivatives by input number `input`.
+    pub(super) fn pass_and_back_to(
+        &mut self,
+        name: &str,
+        model: ModelId,
+        inputs: &[ColumnId],
+        input: usize,
+    ) -> PassId {
+        let id = self.pass_and_back(name, model, inputs);
+        let Column { rows, width, .. } = self.columns[inputs[input].0];
+        let column = self.column(&format!("d_input_of_{name}"), rows, width);
+        if let Some(back) = &mut self.passes[id.0].back {
+            back.d_input = Some(DerivativeOfInput { input, column });
+        }
+        id
+    }
+
+    /// A pass's outputs.
+    pub(super) fn output(&self, pass: PassId) -> ColumnId {
+        self.passes[pass.0].output
+    }
+
+    /// Where the derivatives by a pass's outputs are to be written.
+    pub(super) fn d_output(&self, pass: PassId) -> ColumnId {
+        let back = self.passes[pass.0].back.as_ref();
+        back.map_or(self.output(pass), |back| back.d_output)
+    }
+
+    /// Where the derivatives by a pass's input are.
+    pub(super) fn d_input(&self, pass: PassId) -> ColumnId {
+        let back = self.passes[pass.0].back.as_ref();
+        let to = back.and_then(|back| back.d_input);
+        to.map_or(self.output(pass), |to| to.column)
+    }
+
+    pub(super) fn rows(
+        &mut self,
+        function: &'static RowFunction,
+        cells: &[CellId],
+        reads: &[ColumnId],
+        writes: &[ColumnId],
+    ) -> RowsId {
+        let (cells, reads, writes) = (cells.to_vec(), reads.to_vec(), writes.to_vec());
+        self.rows.push(Rows { function, cells, reads, writes });
+        RowsId(self.rows.len() - 1)
+    }
+
+    pub(super) fn cell(&mut self, name: &str, value: Schedule) -> CellId {
+        self.cells.push(Cell { name: name.into(), value });
+        CellId(self.cells.len() - 1)
+    }
+
+    pub(super) fn constant(&mut self, name: &str, value: f64) -> CellId {
+        self.cell(name, Schedule::constant(value))
+    }
+
+    pub(super) fn optimiser(
+        &mut self,
+        name: &str,
+        models: &[ModelId],
+        learning_rate: CellId,
+        policy: &PolicyPlan,
+    ) -> OptimiserId {
+        let (adam, max_grad_norm) = (policy.adam(), policy.config.max_grad_norm);
+        let (name, models) = (name.into(), models.to_vec());
+        self.optimisers.push(Optimiser { name, models, learning_rate, adam, max_grad_norm });
+        OptimiserId(self.optimisers.len() - 1)
+    }
+
+    pub(super) fn figure(&mut self, name: &'static str, column: ColumnId) -> FigureId {
+        self.figures.push(Figure { name, column });
+        FigureId(self.figures.len() - 1)
+    }
+
+    /// Declares what every off-policy algorithm has.
+    pub(super) fn common(&mut self, policy: &PolicyPlan, spec: &EnvSpec) -> Result<Common> {
+        let keys = &policy.config;
+        let group = &spec.groups[policy.groups[0]];
+        let (obs_width, mask_width) = (group.observation_width(), group.mask_width());
+        let heads = policy.layout.head_sizes();
+        if heads.len() > 1 {
+            return Err(Error::Invalid(format!(
+                "policy \"{}\": {} takes one discrete action or a box, but group \"{}\" takes {}",
+                policy.name,
+                keys.algorithm.name(),
+                group.name,
+                group.action
+            )));
+        }
+        let n_choices = heads.first().copied().unwrap_or(0);
+        let action_width = policy.layout.action_width();
+        let masked = mask_width > 0;
+        let acting = Acting {
+            obs: self.column("obs_acting", RowsOf::Acting, obs_width),
+            mask: masked.then(|| self.column("mask_acting", RowsOf::Acting, mask_width)),
+            begins: self.kept("begins", 1, 1.0),
+            action: self.column("action_acting", RowsOf::Acting, action_width),
+            sent: self.column("sent", RowsOf::Acting, action_width),
+        };
+        let error = self.number("error");
+        let priority = keys.prioritised.then(|| Priority {
+            error,
+            alpha: self.constant("priority_alpha", keys.priority_alpha),
+            beta: self.cell("priority_beta", keys.priority_beta.clone()),
+        });
+        let replay = Replay {
+            capacity: keys.buffer_size,
+            n_step: keys.n_step,
+            gamma: self.constant("gamma", keys.gamma),
+            obs: self.column("obs", RowsOf::Batch, obs_width),
+            action: self.column("action", RowsOf::Batch, action_width),
+            reward: self.number("reward"),
+            discount: self.number("discount"),
+            next_obs: self.column("next_obs", RowsOf::Batch, obs_width),
+            next_mask: masked.then(|| self.column("next_mask", RowsOf::Batch, mask_width)),
+            mask: masked.then(|| self.column("mask", RowsOf::Batch, mask_width)),
+            weight: self.number("weight"),
+            error,
+            priority,
+        };
+        Ok(Common {
+            acting,
+            replay,
+            share: self.constant("share", 1.0 / keys.batch_size as f64),
+            random: self.constant(RANDOM, 0.0),
+            learning_rate: self.cell("learning_rate", keys.learning_rate.clone()),
+            tau: self.constant("tau", keys.tau),
+            obs_width,
+            action_width,
+            n_choices,
+        })
+    }
+
+    /// The bounds of a policy's box.
+    pub(super) fn bounds(&mut self, policy: &PolicyPlan, spec: &EnvSpec) -> Result<Bounds> {
+        let group = &spec.groups[policy.groups[0]];
+        match &group.action {
+            Space::Box { low, high, .. } => {
+                Ok(Bounds { low: self.shared("low", low), high: self.shared("high", high) })
+            }
+            other => Err(Error::Invalid(format!(
+                "policy \"{}\": {} acts within a box, but group \"{}\" takes {other}",
+                policy.name,
+                policy.config.algorithm.name(),
+                group.name
+            ))),
+        }
+    }
+
+    /// A perceptron with the policy's hidden layers.
+    pub(super) fn perceptron(policy: &PolicyPlan, inputs: usize, outputs: usize) -> Perceptron {
+        let keys = &policy.config;
+        Perceptron {
+            inputs,
+            hidden: keys.hidden.clone(),
+            activation: keys.activation,
+            outputs,
+            init: keys.init,
+            gain: 1.0,
+            bias: Vec::new(),
+        }
+    }
+
+    /// The whole plan.
+    pub(super) fn finish(self, policy: &PolicyPlan, common: &Common, greedy: Greedy) -> Plan {
+        let Self { columns, models, passes, rows, optimisers, cells, figures } = self;
+        let Common { acting, replay, .. } = *common;
+        let batch_size = policy.config.batch_size;
+        Plan {
+            batch_size,
+            columns,
+            models,
+            passes,
+            rows,
+            optimisers,
+            cells,
+            figures,
+            acting,
+            replay,
+            greedy,
+        }
+    }
+}

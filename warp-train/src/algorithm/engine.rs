@@ -1,0 +1,59 @@
+//! What an algorithm asks of a device. An engine starts the work and returns; on a GPU the launches of
+//! an update are recorded once and replayed.
+
+use super::plan::{CellId, FigureId, ModelId, OptimiserId, PassId, RowsId};
+use crate::error::Result;
+
+/// What a backward pass is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gradients {
+    /// The model's parameters.
+    OfParameters,
+    /// The input that the pass names; the parameters' gradients stay as they are.
+    OfInput,
+}
+
+/// Arithmetic on one device, by the ids of a [`Plan`](super::Plan).
+pub trait Engine: Send {
+    /// Gathers a batch from the replay memory.
+    ///
+    /// # Errors
+    /// A device that failed; so for all functions of an engine.
+    fn sample(&mut self) -> Result<()>;
+
+    /// Runs passes, none of which reads what another writes.
+    ///
+    /// # Errors
+    /// As [`Engine::sample`].
+    fn forward(&mut self, passes: &[PassId]) -> Result<()>;
+
+    /// Goes back through passes that have just been run forward.
+    ///
+    /// # Errors
+    /// As [`Engine::sample`].
+    fn backward(&mut self, passes: &[PassId], want: Gradients) -> Result<()>;
+
+    /// Applies a row function to all rows of the columns that it writes.
+    ///
+    /// # Errors
+    /// As [`Engine::sample`].
+    fn rows(&mut self, rows: RowsId) -> Result<()>;
+
+    /// Takes a step of Adam along the gradients of the last backward passes.
+    ///
+    /// # Errors
+    /// A gradient that is not finite.
+    fn step(&mut self, optimiser: OptimiserId) -> Result<()>;
+
+    /// Moves targets by the share `tau` towards the models that they follow.
+    ///
+    /// # Errors
+    /// As [`Engine::sample`].
+    fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()>;
+
+    /// Takes the means of figures' columns.
+    ///
+    /// # Errors
+    /// As [`Engine::sample`].
+    fn figures(&mut self, figures: &[FigureId]) -> Result<()>;
+}

@@ -1,0 +1,39 @@
+//! Algorithms as schedules over an engine, one file each, the same on every device.
+
+mod engine;
+mod plan;
+
+pub use engine::{Engine, Gradients};
+pub use plan::*;
+
+use crate::error::Result;
+use std::fmt::Debug;
+
+/// Which of an algorithm's updates: each is recorded once on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Variant(pub usize);
+
+/// How a policy acts and learns, as a schedule that never sees a number.
+pub trait Algorithm: Send + Debug {
+    /// Chooses [`Acting::action`] and [`Acting::sent`] of all acting rows by [`Acting::obs`].
+    ///
+    /// # Errors
+    /// A device that failed.
+    fn act(&self, engine: &mut dyn Engine) -> Result<()>;
+
+    /// How many variants [`Algorithm::update`] has.
+    fn n_variants(&self) -> usize {
+        1
+    }
+
+    /// The variant of update number `update`, counted from 0.
+    fn variant(&self, _update: u64) -> Variant {
+        Variant(0)
+    }
+
+    /// Learns from one batch.
+    ///
+    /// # Errors
+    /// A device that failed, or a gradient that is not finite.
+    fn update(&self, engine: &mut dyn Engine, variant: Variant) -> Result<()>;
+}

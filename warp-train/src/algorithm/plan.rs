@@ -1,0 +1,244 @@
+//! What an algorithm declares before anything is allocated: columns, models, passes, row functions,
+//! optimisers, cells and figures, each named by an id.
+//!
+//! An engine reads the plan, takes the memory and compiles the kernels; the algorithm then says by ids
+//! what is to be done in which order.
+
+use crate::loss::row::RowFunction;
+use crate::model::Perceptron;
+use crate::optimiser::AdamConfig;
+use crate::schedule::Schedule;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub(crate) usize);
+    )*};
+}
+
+ids! {
+    /// A column of numbers.
+    ColumnId
+    /// A network's parameters.
+    ModelId
+    /// A model run on some columns.
+    PassId
+    /// A row function with its columns.
+    RowsId
+    /// Models that take a step together.
+    OptimiserId
+    /// A number that may change from update to update.
+    CellId
+    /// A figure that metrics report.
+    FigureId
+}
+
+/// Which rows a column has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RowsOf {
+    /// One per agent that acts: `[n_envs * n_agents, width]`.
+    Acting,
+    /// One per sample of a batch: `[batch_size, width]`.
+    Batch,
+    /// One that every row reads: `[1, width]`.
+    Shared,
+}
+
+/// Named numbers, f32 `[rows, width]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// What it is called in messages and, if it is kept, in checkpoints.
+    pub name: String,
+    /// Its rows.
+    pub rows: RowsOf,
+    /// Numbers per row, at least 1.
+    pub width: usize,
+    /// What it starts with in every row; [`RowsOf::Shared`] columns may give a number per element.
+    pub start: Vec<f32>,
+    /// Whether it goes on from one iteration to the next, and so belongs in a checkpoint.
+    pub kept: bool,
+}
+
+/// A network's parameters under a name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// Prefix of its tensors' names.
+    pub name: String,
+    /// Its layers.
+    pub network: Perceptron,
+    /// The model that it starts equal to and follows; it is never optimised then.
+    pub target_of: Option<ModelId>,
+}
+
+/// A model run on the inputs of some columns, beside each other in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pass {
+    /// Whose parameters.
+    pub model: ModelId,
+    /// Columns of the same rows, whose widths add up to the model's inputs; none for a model without
+    /// inputs, whose outputs are its biases.
+    pub inputs: Vec<ColumnId>,
+    /// Where the outputs go.
+    pub output: ColumnId,
+    /// The way back, if there is one.
+    pub back: Option<Back>,
+}
+
+/// A pass's way back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Back {
+    /// Derivatives by the outputs, of the same width.
+    pub d_output: ColumnId,
+    /// Where derivatives by an input go: its number among the pass's inputs, and a column of its width.
+    pub d_input: Option<DerivativeOfInput>,
+}
+
+/// Where derivatives by one of a pass's inputs go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DerivativeOfInput {
+    /// Its number among the pass's inputs.
+    pub input: usize,
+    /// A column of its width.
+    pub column: ColumnId,
+}
+
+/// A row function with what it reads and writes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rows {
+    /// The function.
+    pub function: &'static RowFunction,
+    /// Its cells, in its order.
+    pub cells: Vec<CellId>,
+    /// Columns that it reads, in its order.
+    pub reads: Vec<ColumnId>,
+    /// Columns that it writes, in its order; at least one, and all of the same rows.
+    pub writes: Vec<ColumnId>,
+}
+
+/// Models that Adam moves together: one norm, one step count.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Optimiser {
+    /// What its step count is called in checkpoints.
+    pub name: String,
+    /// Whose parameters.
+    pub models: Vec<ModelId>,
+    /// Step size.
+    pub learning_rate: CellId,
+    /// Adam's constants.
+    pub adam: AdamConfig,
+    /// Largest norm of the models' gradients together; 0: not clipped.
+    pub max_grad_norm: f64,
+}
+
+/// A number that the host sets before each iteration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// What it is called in messages.
+    pub name: String,
+    /// Its value by environment steps done.
+    pub value: Schedule,
+}
+
+/// A figure that metrics report: the mean of a column over its rows, and over the updates that took it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// What metrics call it.
+    pub name: &'static str,
+    /// A batch column of width 1.
+    pub column: ColumnId,
+}
+
+/// What acting writes and reads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Acting {
+    /// What agents see, written before each step.
+    pub obs: ColumnId,
+    /// 1 for an action that is allowed, else 0; only where the environment has masks.
+    pub mask: Option<ColumnId>,
+    /// 1 where the agent's episode begins with this step, else 0.
+    pub begins: ColumnId,
+    /// What the algorithm learns from: the number of a discrete action, or elements within -1 to 1.
+    pub action: ColumnId,
+    /// What the environment gets: the same number, or elements within their bounds.
+    pub sent: ColumnId,
+}
+
+/// A replay memory, and where a batch of it goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Replay {
+    /// Transitions that it holds; rounded down to whole steps of all acting rows, at least one step.
+    pub capacity: usize,
+    /// Steps whose rewards are summed, at least 1; fewer where an episode ends.
+    pub n_step: usize,
+    /// Discount per step.
+    pub gamma: CellId,
+    /// Observation, batch `[width]`.
+    pub obs: ColumnId,
+    /// Action as it was learned from, batch `[width]`.
+    pub action: ColumnId,
+    /// Discounted sum of up to `n_step` rewards, batch `[1]`.
+    pub reward: ColumnId,
+    /// `gamma` to the power of the steps summed; 0 where the episode terminated, batch `[1]`.
+    pub discount: ColumnId,
+    /// Observation after those steps, the last one of an episode included, batch `[width]`.
+    pub next_obs: ColumnId,
+    /// Mask of the actions after those steps, batch `[width]`; all allowed where an episode ended.
+    pub next_mask: Option<ColumnId>,
+    /// Mask of the action, batch `[width]`.
+    pub mask: Option<ColumnId>,
+    /// What a sample counts for, batch `[1]`: 1, or its importance where samples have priorities.
+    pub weight: ColumnId,
+    /// Magnitude of each sample's error, batch `[1]`, which algorithms write.
+    pub error: ColumnId,
+    /// Sampling by the errors; none: all samples are equally likely.
+    pub priority: Option<Priority>,
+}
+
+/// Prioritised sampling (Schaul et al., 2016).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Priority {
+    /// Where each sample's error is taken from after each update.
+    pub error: ColumnId,
+    /// Power of the error.
+    pub alpha: CellId,
+    /// Power of the importance weights.
+    pub beta: CellId,
+}
+
+/// How a policy acts when nothing is explored: what evaluation runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Greedy {
+    /// The acting pass.
+    pub pass: PassId,
+    /// Makes of its output f32 `[width]` what the policy's action layout reads: logits, or means and
+    /// log-deviations. Without cells and draws.
+    pub outputs: &'static RowFunction,
+}
+
+/// All that an algorithm declares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Samples per batch.
+    pub batch_size: usize,
+    /// Columns, by id.
+    pub columns: Vec<Column>,
+    /// Models, by id.
+    pub models: Vec<Model>,
+    /// Passes, by id.
+    pub passes: Vec<Pass>,
+    /// Row functions, by id.
+    pub rows: Vec<Rows>,
+    /// Optimisers, by id.
+    pub optimisers: Vec<Optimiser>,
+    /// Cells, by id.
+    pub cells: Vec<Cell>,
+    /// Figures, by id.
+    pub figures: Vec<Figure>,
+    /// Acting's columns.
+    pub acting: Acting,
+    /// The memory.
+    pub replay: Replay,
+    /// How to act greedily.
+    pub greedy: Greedy,
+}

@@ -1,0 +1,179 @@
+//! Row functions of SAC for elements of a box: an action is tanh of a normal number.
+//!
+//! Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018. Derivatives by hand.
+
+use super::row::row_functions;
+use warp_core::{Draw, math};
+
+/// ln 2.
+const LN_2: f32 = std::f32::consts::LN_2;
+/// ln(2 pi) / 2.
+const HALF_LN_TAU: f32 = 0.918_938_5;
+
+/// ln(1 - tanh(u)^2), also where tanh(u) rounds to 1.
+fn log_slope(u: f32) -> f32 {
+    // 2 (ln 2 - u - softplus(-2 u)), which is even in u.
+    let x = u.abs();
+    2.0 * (LN_2 - x - math::ln(1.0 + math::exp(-2.0 * x)))
+}
+
+/// Draws an action and its log-probability.
+///
+/// `output` `[2 dim]` holds means and log-deviations; `action` `[dim]` gets elements within -1 to 1, and
+/// `noise` `[dim]` the normal numbers that they were made of.
+pub fn draw_action(
+    draw: &mut Draw,
+    log_std_min: f32,
+    log_std_max: f32,
+    output: &[f32],
+    action: &mut [f32],
+    noise: &mut [f32],
+    log_prob: &mut [f32],
+) {
+    let mut sum = 0.0;
+    for i in 0..action.len() {
+        let log_std = output[action.len() + i].clamp(log_std_min, log_std_max);
+        let z = draw.normal();
+        let u = output[i] + math::exp(log_std) * z;
+        action[i] = math::tanh(u);
+        noise[i] = z;
+        sum += -0.5 * z * z - log_std - HALF_LN_TAU - log_slope(u);
+    }
+    log_prob[0] = sum;
+}
+
+/// Half the squared errors of both critics against `r + gamma (min Q' - alpha log pi')`.
+pub fn critic_loss(
+    share: f32,
+    reward: &[f32],
+    discount: &[f32],
+    weight: &[f32],
+    log_alpha: &[f32],
+    next_log_prob: &[f32],
+    next_q_1: &[f32],
+    next_q_2: &[f32],
+    q_1: &[f32],
+    q_2: &[f32],
+    d_q_1: &mut [f32],
+    d_q_2: &mut [f32],
+    loss: &mut [f32],
+    error: &mut [f32],
+) {
+    let soft = math::min(next_q_1[0], next_q_2[0]) - math::exp(log_alpha[0]) * next_log_prob[0];
+    let target = reward[0] + discount[0] * soft;
+    let e_1 = q_1[0] - target;
+    let e_2 = q_2[0] - target;
+    d_q_1[0] = share * weight[0] * e_1;
+    d_q_2[0] = share * weight[0] * e_2;
+    loss[0] = 0.5 * weight[0] * (e_1 * e_1 + e_2 * e_2);
+    error[0] = 0.5 * (e_1.abs() + e_2.abs());
+}
+
+/// `alpha log pi - min Q` by both critics' values of the drawn action.
+pub fn actor_loss(
+    share: f32,
+    log_alpha: &[f32],
+    log_prob: &[f32],
+    q_1: &[f32],
+    q_2: &[f32],
+    d_q_1: &mut [f32],
+    d_q_2: &mut [f32],
+    loss: &mut [f32],
+) {
+    let first = q_1[0] <= q_2[0];
+    d_q_1[0] = if first { -share } else { 0.0 };
+    d_q_2[0] = if first { 0.0 } else { -share };
+    loss[0] = math::exp(log_alpha[0]) * log_prob[0] - math::min(q_1[0], q_2[0]);
+}
+
+/// Derivatives of [`actor_loss`] by means and log-deviations, from those by the action.
+///
+/// A log-deviation outside its range has none.
+pub fn actor_gradient(
+    share: f32,
+    log_std_min: f32,
+    log_std_max: f32,
+    output: &[f32],
+    action: &[f32],
+    noise: &[f32],
+    log_alpha: &[f32],
+    d_action_1: &[f32],
+    d_action_2: &[f32],
+    d_output: &mut [f32],
+) {
+    let by_log_prob = share * math::exp(log_alpha[0]);
+    for i in 0..action.len() {
+        let given = output[action.len() + i];
+        let log_std = given.clamp(log_std_min, log_std_max);
+        let a = action[i];
+        // By u = mean + std z: log pi holds -ln(1 - tanh(u)^2), whose derivative is 2 tanh(u).
+        let by_u = by_log_prob * 2.0 * a + (d_action_1[i] + d_action_2[i]) * (1.0 - a * a);
+        d_output[i] = by_u;
+        let by_log_std = by_u * math::exp(log_std) * noise[i] - by_log_prob;
+        d_output[action.len() + i] = if given == log_std { by_log_std } else { 0.0 };
+    }
+}
+
+/// The temperature's loss `-ln(alpha) (log pi + target entropy)`.
+pub fn temperature_loss(
+    share: f32,
+    target_entropy: f32,
+    log_alpha: &[f32],
+    log_prob: &[f32],
+    d_log_alpha: &mut [f32],
+    alpha: &mut [f32],
+    entropy: &mut [f32],
+) {
+    d_log_alpha[0] = -share * (log_prob[0] + target_entropy);
+    alpha[0] = math::exp(log_alpha[0]);
+    entropy[0] = -log_prob[0];
+}
+
+/// What acts: a drawn action, or one at random, and the same within its bounds `[dim]`.
+pub fn act(
+    draw: &mut Draw,
+    random: f32,
+    log_std_min: f32,
+    log_std_max: f32,
+    output: &[f32],
+    low: &[f32],
+    high: &[f32],
+    action: &mut [f32],
+    sent: &mut [f32],
+) {
+    for i in 0..action.len() {
+        let log_std = output[action.len() + i].clamp(log_std_min, log_std_max);
+        let drawn = math::tanh(output[i] + math::exp(log_std) * draw.normal());
+        let uniform = draw.uniform_in(-1.0, 1.0);
+        let a = if random > 0.0 { uniform } else { drawn };
+        action[i] = a;
+        sent[i] = low[i] + (high[i] - low[i]) * (0.5 * (a + 1.0));
+    }
+}
+
+/// Means and log-deviations are what the action layout reads.
+pub fn outputs(output: &[f32], layout: &mut [f32]) {
+    for i in 0..layout.len() {
+        layout[i] = output[i];
+    }
+}
+
+row_functions! { "sac.cu";
+    DRAW_ACTION = draw_action draw (log_std_min, log_std_max; output; action, noise, log_prob);
+    CRITIC_LOSS = critic_loss(
+        share;
+        reward, discount, weight, log_alpha, next_log_prob, next_q_1, next_q_2, q_1, q_2;
+        d_q_1, d_q_2, loss, error
+    );
+    ACTOR_LOSS = actor_loss(share; log_alpha, log_prob, q_1, q_2; d_q_1, d_q_2, loss);
+    ACTOR_GRADIENT = actor_gradient(
+        share, log_std_min, log_std_max;
+        output, action, noise, log_alpha, d_action_1, d_action_2;
+        d_output
+    );
+    TEMPERATURE_LOSS = temperature_loss(
+        share, target_entropy; log_alpha, log_prob; d_log_alpha, alpha, entropy
+    );
+    ACT = act draw (random, log_std_min, log_std_max; output, low, high; action, sent);
+    OUTPUTS = outputs(; output; layout);
+}
