@@ -10,6 +10,8 @@
 #define WARP_PURPOSE_SHUFFLE 5u
 #define WARP_PURPOSE_INITIALISE 6u
 #define WARP_PURPOSE_NOISE 7u
+#define WARP_PURPOSE_REPLAY 8u
+#define WARP_PURPOSE_LEARN 9u
 
 struct WarpDraw {
     unsigned int key0, key1;

@@ -32,6 +32,10 @@ pub enum Purpose {
     Initialise = 6,
     /// Exploration noise that is added to an action.
     Noise = 7,
+    /// Which samples of a replay memory make up a batch.
+    Replay = 8,
+    /// Numbers drawn while learning from a batch.
+    Learn = 9,
 }
 
 /// Counter-based draws of one replica at one step.

@@ -6,7 +6,7 @@ use warp_core::toml::{Table, Value};
 use warp_func::Entry;
 
 /// By environment and, where it matters, algorithm. The first one of an environment is its default.
-const DEFAULTS: [(&str, &str, &str); 20] = [
+const DEFAULTS: [(&str, &str, &str); 28] = [
     ("blackjack", "ppo", include_str!("../configs/blackjack.toml")),
     ("catch", "ppo", include_str!("../configs/catch.toml")),
     ("cliff_walking", "ppo", include_str!("../configs/cliff_walking.toml")),
@@ -15,13 +15,21 @@ const DEFAULTS: [(&str, &str, &str); 20] = [
     ("taxi", "ppo", include_str!("../configs/taxi.toml")),
     ("cartpole", "ppo", include_str!("../configs/cartpole.toml")),
     ("cartpole", "a2c", include_str!("../configs/cartpole-a2c.toml")),
+    ("cartpole", "dqn", include_str!("../configs/cartpole-dqn.toml")),
     ("catalysis", "ppo", include_str!("../configs/catalysis.toml")),
     ("catalysis_two_atoms", "ppo", include_str!("../configs/catalysis_two_atoms.toml")),
     ("acrobot", "ppo", include_str!("../configs/acrobot.toml")),
+    ("acrobot", "dqn", include_str!("../configs/acrobot-dqn.toml")),
+    ("acrobot", "sac", include_str!("../configs/acrobot-sac.toml")),
     ("mountain_car", "ppo", include_str!("../configs/mountain_car.toml")),
     ("continuous_mountain_car", "ppo", include_str!("../configs/continuous_mountain_car.toml")),
+    ("continuous_mountain_car", "sac", include_str!("../configs/continuous_mountain_car-sac.toml")),
+    ("continuous_mountain_car", "td3", include_str!("../configs/continuous_mountain_car-td3.toml")),
     ("covid19", "ppo", include_str!("../configs/covid19.toml")),
     ("pendulum", "ppo", include_str!("../configs/pendulum.toml")),
+    ("pendulum", "sac", include_str!("../configs/pendulum-sac.toml")),
+    ("pendulum", "td3", include_str!("../configs/pendulum-td3.toml")),
+    ("pendulum", "ddpg", include_str!("../configs/pendulum-ddpg.toml")),
     ("rice_n", "ppo", include_str!("../configs/rice_n.toml")),
     ("tag_gridworld", "ppo", include_str!("../configs/tag_gridworld.toml")),
     ("tag_gridworld", "a2c", include_str!("../configs/tag_gridworld-a2c.toml")),

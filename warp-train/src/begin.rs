@@ -142,7 +142,11 @@ impl<'a> Source<'a> {
             true => Checkpoint::open(folder)?,
             false => Checkpoint::newest(&Run::checkpoints(folder))?,
         };
-        let policies: Vec<_> = checkpoint.manifest.optimizer_steps.keys().cloned().collect();
+        // An optimiser's name follows its policy's, which has no dot, where there are several.
+        let policy = |name: &String| name.split('.').next().unwrap_or(name).to_string();
+        let mut policies: Vec<_> =
+            checkpoint.manifest.optimizer_steps.keys().map(policy).collect();
+        policies.dedup();
         let policy = match &policies[..] {
             [only] => only.clone(),
             _ if policies.contains(&plan.name) => plan.name.clone(),

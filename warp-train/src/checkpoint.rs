@@ -1,12 +1,13 @@
 //! Checkpoints: a folder per step that is either complete and verified, or refused.
 //!
-//! `<12-digit step>/{weights,optimizer,state}.safetensors` and `manifest.json`, which holds a digest
+//! `<12-digit step>/{weights,optimizer,state}.safetensors`, `memory.safetensors` where policies have a
+//! replay memory, and `manifest.json`, which holds a digest
 //! of each file and of itself. Nothing in them depends on the clock, a path or a random order: same run, same
 //! bytes. A folder is written under another name and renamed when it is complete, and renamed again before it is
 //! deleted. What holds a number that is not finite is neither saved nor opened.
 
 use crate::durable;
-use crate::encoding::{decode, dtype, encode, env_arrays};
+use crate::encoding::{decode, decode_memory, dtype, encode, encode_memory, env_arrays};
 use crate::error::{Error, Result};
 use crate::learner::LearnerState;
 use safetensors::{SafeTensors, serialize};
@@ -23,6 +24,8 @@ const FORMAT: u32 = 1;
 const WEIGHTS: &str = "weights.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
 const STATE: &str = "state.safetensors";
+/// Only of policies that have a memory.
+const MEMORY: &str = "memory.safetensors";
 const MANIFEST: &str = "manifest.json";
 
 /// What a checkpoint says of itself.
@@ -99,11 +102,14 @@ pub fn save(
     learner.check_finite().map_err(|reason| Error::diverged(counters.env_steps, reason))?;
     let state = env_arrays(envs);
     let state: Vec<_> = state.iter().map(|(name, view)| (name.as_str(), view)).collect();
-    let contents = [
+    let mut contents = vec![
         (WEIGHTS, encode(&learner.weights, &learner.statistics)?),
         (OPTIMIZER, encode(&learner.optimizer, &[])?),
         (STATE, serialize(state, None).map_err(broken(counters))?),
     ];
+    if !learner.numbers.is_empty() {
+        contents.push((MEMORY, encode_memory(&learner.numbers, &learner.flags)?));
+    }
     let manifest = Manifest {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -239,7 +245,13 @@ impl Checkpoint {
             (verified(WEIGHTS)?, verified(OPTIMIZER)?, verified(STATE)?);
         let (weights, statistics) = decode(&weights).map_err(|e| Error::damaged(path, e))?;
         let (optimizer, _) = decode(&optimizer).map_err(|e| Error::damaged(path, e))?;
+        let (numbers, flags) = match manifest.files.contains_key(MEMORY) {
+            true => decode_memory(&verified(MEMORY)?).map_err(|e| Error::damaged(path, e))?,
+            false => (Vec::new(), Vec::new()),
+        };
         let learner = LearnerState {
+            numbers,
+            flags,
             weights,
             optimizer,
             statistics,

@@ -7,6 +7,14 @@ warp_core::choices! {
         Ppo = "ppo",
         /// Advantage actor-critic.
         A2c = "a2c",
+        /// Deep Q-network.
+        Dqn = "dqn",
+        /// Deep deterministic policy gradient.
+        Ddpg = "ddpg",
+        /// Twin delayed deterministic policy gradient.
+        Td3 = "td3",
+        /// Soft actor-critic.
+        Sac = "sac",
     }
 }
 
@@ -17,7 +25,24 @@ impl Algorithm {
         match self {
             Algorithm::Ppo => "ppo",
             Algorithm::A2c => "a2c",
+            Algorithm::Dqn => "dqn",
+            Algorithm::Ddpg => "ddpg",
+            Algorithm::Td3 => "td3",
+            Algorithm::Sac => "sac",
         }
+    }
+}
+
+warp_core::choices! {
+    /// What is added to a deterministic policy's actions to explore.
+    pub enum Noise {
+        /// Nothing.
+        None = "none",
+        /// A normal number of its own in each step.
+        Gaussian = "gaussian",
+        /// Ornstein and Uhlenbeck's process, which stays on one side for a while and starts from 0 with
+        /// the episode.
+        Ou = "ou",
     }
 }
 

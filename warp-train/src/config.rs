@@ -6,7 +6,8 @@
 //! first, by `total_steps`; nothing else depends on it, so a run that is continued equals a longer one
 //! with the same steps in its schedules.
 
-pub use crate::choices::{ActionDistribution, Algorithm, Precision};
+pub use crate::choices::{ActionDistribution, Algorithm, Noise, Precision};
+use crate::algorithm::entry;
 use crate::error::{Error, Result};
 use crate::learner::LearnerState;
 pub use crate::model::{Activation, Init, LogStd};
@@ -55,7 +56,7 @@ warp_core::config! {
     pub struct PolicyConfig {
         /// The environment's groups of agents that this policy acts for.
         pub groups: Vec<String> = Vec::new(),
-        /// "ppo" or "a2c".
+        /// "ppo", "a2c", "dqn", "ddpg", "td3" or "sac".
         pub algorithm: Algorithm = Algorithm::Ppo,
         /// Whether the policy learns; one that does not acts and is kept as it is.
         pub to_train: bool = true,
@@ -129,18 +130,81 @@ warp_core::config! {
         /// A2C, for comparison with WarpDrive: the last step of a rollout uses the value of its own
         /// observation as the return and ignores its reward, as the original does.
         pub compat_last_step: bool = false,
+        /// Transitions that the replay memory holds; rounded down to whole steps of all replicas.
+        pub buffer_size: usize = 1_000_000,
+        /// Samples per update.
+        pub batch_size: usize = 256,
+        /// Environment steps, summed over replicas, in which actions are drawn at random and nothing is
+        /// learned; rounded up to whole iterations.
+        pub learning_starts: u64 = 100,
+        /// Steps of every replica between updates; num_steps is a multiple of it.
+        pub train_freq: usize = 1,
+        /// Updates after each `train_freq` steps, each from a batch of its own.
+        pub gradient_steps: usize = 1,
+        /// Steps whose rewards are summed before the value of what follows; fewer where an episode ends.
+        pub n_step: usize = 1,
+        /// Share by which target networks move towards those that they follow. DQN: every
+        /// target_interval updates, by default wholly.
+        pub tau: f64 = 0.005,
+        /// Whether samples of larger error are drawn more often.
+        pub prioritised: bool = false,
+        /// Prioritised: power of the error.
+        pub priority_alpha: f64 = 0.6,
+        /// Prioritised: power of the weights that make up for it: a number or points, as for
+        /// learning_rate.
+        pub priority_beta: Schedule = Schedule::constant(0.4),
+        /// DQN: share of actions that are drawn at random: a number or points, as for learning_rate.
+        pub epsilon: Schedule = Schedule::constant(0.05),
+        /// DQN: updates between those in which the target network moves.
+        pub target_interval: usize = 1,
+        /// DQN: whether the network itself chooses the action that its target values.
+        pub double: bool = true,
+        /// DQN: whether values are made of a state's value and the actions' advantages.
+        pub dueling: bool = false,
+        /// DDPG, TD3: noise that is added to actions: "none", "gaussian" or "ou".
+        pub noise: Noise = Noise::Gaussian,
+        /// DDPG, TD3: standard deviation of the noise, where actions lie within -1 to 1 (of "ou": what
+        /// each step adds): a number or points, as for learning_rate.
+        pub noise_std: Schedule = Schedule::constant(0.1),
+        /// DDPG, TD3: share of itself that the noise "ou" loses in each step.
+        pub noise_damping: f64 = 0.15,
+        /// TD3: updates of the critics for one of the actor and of the targets.
+        pub policy_delay: usize = 2,
+        /// TD3: standard deviation of the noise on the target's actions.
+        pub target_noise: f64 = 0.2,
+        /// TD3: largest magnitude of that noise.
+        pub target_noise_clip: f64 = 0.5,
+        /// SAC: the temperature, the weight of the entropy; not set: it is learned.
+        pub alpha: Option<f64> = None,
+        /// SAC: what a learned temperature starts with.
+        pub alpha_start: f64 = 1.0,
+        /// SAC: the entropy that a learned temperature aims at; not set: less the number of elements of
+        /// an action, or 0.98 of the largest for a discrete one.
+        pub target_entropy: Option<f64> = None,
     }
 }
 
 impl PolicyConfig {
     /// The keys that may change over a run, by name.
     #[must_use]
-    pub fn schedules(&self) -> [(&'static str, &Schedule); 3] {
+    pub fn schedules(&self) -> [(&'static str, &Schedule); 6] {
         [
             ("learning_rate", &self.learning_rate),
             ("ent_coef", &self.ent_coef),
             ("vf_coef", &self.vf_coef),
+            ("priority_beta", &self.priority_beta),
+            ("epsilon", &self.epsilon),
+            ("noise_std", &self.noise_std),
         ]
+    }
+
+    /// The defaults of an algorithm, for a run of `total_steps`.
+    #[must_use]
+    pub fn of(algorithm: Algorithm, total_steps: u64) -> Self {
+        let config = Self { algorithm, ..Self::default() };
+        let defaults = entry(algorithm).defaults.parse::<Table>().unwrap_or_default();
+        // Keys and values of ours: a test reads those of every algorithm.
+        config.clone().with(&defaults, total_steps).unwrap_or(config)
     }
 
     /// The same with the keys of `table`, for a run of `total_steps`.
@@ -150,6 +214,9 @@ impl PolicyConfig {
                 "learning_rate" => &mut self.learning_rate,
                 "ent_coef" => &mut self.ent_coef,
                 "vf_coef" => &mut self.vf_coef,
+                "priority_beta" => &mut self.priority_beta,
+                "epsilon" => &mut self.epsilon,
+                "noise_std" => &mut self.noise_std,
                 _ => {
                     self.set(key, value)?;
                     continue;
@@ -210,11 +277,12 @@ impl TrainConfig {
             }
         }
         check_run(&run)?;
-        let base = PolicyConfig::default().with(&given, run.total_steps)?;
+        let base = policy_base(&given, &Table::new(), run.total_steps)?;
         let entry = registry.get(&run.env_id)?;
         run.env_id = entry.name.into();
         let (env, spec) = entry.describe(&env)?;
-        let policies = plan_policies(&base, &own, &spec, run.total_steps)?;
+        let policies = plan_policies(&given, &own, &spec, run.total_steps)?;
+        check_keys(&base, &given, &policies)?;
         policies.iter().try_for_each(|plan| check_policy(plan, &spec, &run))?;
         Ok(Self { run, policies, env, spec, pool: None, begun: None, base, own, given })
     }
@@ -303,7 +371,11 @@ impl TrainConfig {
     ) -> String {
         let mut text = String::new();
         write_keys(&mut text, RunConfig::fields(), |key| self.run.get(key));
-        let shared = |f: &&ConfigField| f.name != "groups";
+        let read = |name: &str| {
+            let mut algorithms = self.policies.iter().map(|plan| plan.config.algorithm);
+            algorithms.any(|algorithm| entry(algorithm).reads(name))
+        };
+        let shared = |f: &&ConfigField| f.name != "groups" && read(f.name);
         let fields: Vec<_> = PolicyConfig::fields().iter().filter(shared).copied().collect();
         write_keys(&mut text, &fields, base);
         let _ = writeln!(text, "[env]");
@@ -320,6 +392,50 @@ impl TrainConfig {
         text.truncate(text.trim_end().len());
         text + "\n"
     }
+}
+
+/// What a policy's keys are: its algorithm's defaults, those `given` for all policies that this algorithm
+/// reads, and its `own`.
+pub(crate) fn policy_base(given: &Table, own: &Table, total_steps: u64) -> Result<PolicyConfig> {
+    let mut config = PolicyConfig::default();
+    if let Some(name) = own.get("algorithm").or_else(|| given.get("algorithm")) {
+        config.set("algorithm", name)?;
+    }
+    let algorithm = config.algorithm;
+    let mut read = given.clone();
+    read.retain(|key, _| entry(algorithm).reads(key));
+    Ok(PolicyConfig::of(algorithm, total_steps).with(&read, total_steps)?)
+}
+
+/// Checks that some policy's algorithm reads each key that is given for all of them. A default is let
+/// pass: earlier versions wrote every key into a run's configuration.
+fn check_keys(base: &PolicyConfig, given: &Table, policies: &[PolicyPlan]) -> Result<()> {
+    for (key, value) in given {
+        let mut algorithms = policies.iter().map(|plan| plan.config.algorithm);
+        if !algorithms.any(|algorithm| entry(algorithm).reads(key)) {
+            check_foreign(base.algorithm, key, value, "")?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a key that `algorithm` does not read, unless it has its default's value.
+pub(crate) fn check_foreign(
+    algorithm: Algorithm,
+    key: &str,
+    value: &Value,
+    prefix: &str,
+) -> Result<()> {
+    let mut as_default = PolicyConfig::default();
+    if as_default.set(key, value).is_ok() && as_default == PolicyConfig::default() {
+        return Ok(());
+    }
+    let entry = entry(algorithm);
+    let own = PolicyConfig::fields().iter().map(|field| field.name).filter(|key| entry.reads(key));
+    let nearest = warp_core::config::nearest(key, own);
+    let hint = nearest.map_or_else(String::new, |key| format!("; did you mean {key}?"));
+    let name = algorithm.name();
+    Err(Error::Invalid(format!("{prefix}{key} = {value}: {name} has no such key{hint}")))
 }
 
 fn is_field(fields: &[ConfigField], key: &str) -> bool {

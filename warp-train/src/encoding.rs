@@ -1,7 +1,7 @@
 //! Arrays as safetensors, bit by bit: a learner's tensors and an environment's arrays.
 
 use crate::error::{Error, Result};
-use crate::model::NamedTensor;
+use crate::model::{NamedBytes, NamedTensor};
 use crate::normalise::Statistic;
 use safetensors::tensor::Dtype;
 use safetensors::{SafeTensors, serialize};
@@ -101,4 +101,43 @@ pub fn decode(bytes: &[u8]) -> std::result::Result<(Vec<NamedTensor>, Vec<Statis
         }
     }
     Ok((f32s, f64s))
+}
+
+/// Numbers and flags of memories in one file.
+pub(crate) fn encode_memory(numbers: &[NamedTensor], flags: &[NamedBytes]) -> Result<Vec<u8>> {
+    let numbers = numbers.iter().map(|t| {
+        let bytes = words(t.data.iter().map(|x| x.to_bits()));
+        (t.name.as_str(), OwnedTensor { dtype: Dtype::F32, shape: t.shape.clone(), bytes })
+    });
+    let flags = flags.iter().map(|t| {
+        let bytes = t.data.clone();
+        (t.name.as_str(), OwnedTensor { dtype: Dtype::U8, shape: t.shape.clone(), bytes })
+    });
+    let all: Vec<_> = numbers.chain(flags).collect();
+    let views = all.iter().map(|(name, tensor)| (*name, tensor));
+    serialize(views, None).map_err(|e| Error::Invalid(e.to_string()))
+}
+
+/// The reverse of [`encode_memory`].
+///
+/// # Errors
+/// What is damaged, in a sentence.
+pub(crate) fn decode_memory(
+    bytes: &[u8],
+) -> std::result::Result<(Vec<NamedTensor>, Vec<NamedBytes>), String> {
+    let tensors = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
+    let (mut numbers, mut flags) = (Vec::new(), Vec::new());
+    for (name, view) in tensors.tensors() {
+        let (shape, bytes) = (view.shape().to_vec(), view.data());
+        match view.dtype() {
+            Dtype::F32 => {
+                let (words, _) = bytes.as_chunks::<4>();
+                let data = words.iter().map(|b| f32::from_le_bytes(*b)).collect();
+                numbers.push(NamedTensor { name, shape, data });
+            }
+            Dtype::U8 => flags.push(NamedBytes { name, shape, data: bytes.to_vec() }),
+            other => return Err(format!("array \"{name}\" is {other:?}, not F32 or U8")),
+        }
+    }
+    Ok((numbers, flags))
 }

@@ -5,8 +5,8 @@
 //! `act` is for evaluation, `state` is what a checkpoint holds.
 
 use crate::error::Result;
-use crate::metrics::{PhaseSeconds, PolicyMetrics};
-use crate::model::NamedTensor;
+use crate::metrics::{PhaseSeconds, PolicyFigures};
+use crate::model::{NamedBytes, NamedTensor};
 use crate::normalise::{Normaliser, Statistic};
 use crate::rollout::{PolicyRollout, Rollout};
 use std::time::Instant;
@@ -22,8 +22,12 @@ pub struct LearnerState {
     pub optimizer: Vec<NamedTensor>,
     /// Adam's steps per policy, by its name.
     pub optimizer_steps: Vec<(String, u64)>,
-    /// What normalisers know, `<policy>.obs_mean` and so on.
+    /// What normalisers know, `<policy>.obs_mean` and so on, and counters.
     pub statistics: Vec<Statistic>,
+    /// Replay memories and what else goes on from step to step, `<policy>.replay.obs` and so on.
+    pub numbers: Vec<NamedTensor>,
+    /// Flags of replay memories.
+    pub flags: Vec<NamedBytes>,
 }
 
 impl LearnerState {
@@ -150,12 +154,18 @@ pub trait Learner: Send {
         Err(crate::error::Error::Invalid(reason))
     }
 
-    /// What each policy normalises by, in order; empty if none does. Without a default, so that no learner
+    /// What a policy's observations are normalised by, if they are. Without a default, so that no learner
     /// acts on what its policies have never seen.
     ///
     /// # Errors
     /// A state on a device that can't be brought here.
-    fn normalisers(&mut self) -> Result<&mut [Normaliser]>;
+    fn normaliser(&mut self, policy: usize) -> Result<Option<&Normaliser>>;
+
+    /// What each policy normalises by, in order, to be taught by a rollout on the host; only for learners
+    /// that work on [`Rollout`]s.
+    fn normalisers_mut(&mut self) -> &mut [Normaliser] {
+        &mut []
+    }
 
     /// Chooses an action for every row: normaliser (which learns nothing), network, sampler.
     ///
@@ -163,7 +173,7 @@ pub trait Learner: Send {
     /// As [`Learner::forward`]; or logits that are not finite, that is, a policy that diverged.
     fn act(&mut self, policy: usize, scene: &Scene<'_>, out: &mut Acted<'_>) -> Result<()> {
         let n_rows = out.values.len();
-        match self.normalisers()?.get(policy).filter(|normaliser| normaliser.changes_obs()) {
+        match self.normaliser(policy)?.filter(|normaliser| normaliser.changes_obs()) {
             Some(normaliser) => {
                 let mut obs = scene.obs.to_vec();
                 normaliser.apply(&mut obs);
@@ -213,7 +223,7 @@ pub trait Learner: Send {
     ///
     /// # Errors
     /// A loss that diverged.
-    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyMetrics>>;
+    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyFigures>>;
 
     /// What a checkpoint holds.
     fn state(&self) -> LearnerState;
@@ -225,13 +235,19 @@ pub trait Learner: Send {
     fn load_state(&mut self, state: &LearnerState) -> Result<()>;
 }
 
+impl std::fmt::Debug for dyn Learner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the learner {}", self.backend())
+    }
+}
+
 /// What an iteration leaves of which the host has seen nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Iterated {
     /// The episodes that ended.
     pub episodes: EpisodeTotals,
     /// One entry per policy.
-    pub policies: Vec<PolicyMetrics>,
+    pub policies: Vec<PolicyFigures>,
 }
 
 /// What a policy acts on.
@@ -287,7 +303,7 @@ fn collect<L: Learner + ?Sized>(
         let last = t == rollout.n_steps;
         for (index, policy) in rollout.policies.iter_mut().enumerate() {
             policy.store_inputs(t, envs);
-            if let Some(normaliser) = learner.normalisers()?.get_mut(index) {
+            if let Some(normaliser) = learner.normalisers_mut().get_mut(index) {
                 let (obs, weights) = policy.inputs_mut(t);
                 // What follows the last step is the next rollout's first.
                 if last { normaliser.apply(obs) } else { normaliser.observe(obs, weights) }
@@ -322,7 +338,7 @@ fn collect<L: Learner + ?Sized>(
             lap(&mut phases.step);
         }
     }
-    for (normaliser, policy) in learner.normalisers()?.iter().zip(&mut rollout.policies) {
+    for (normaliser, policy) in learner.normalisers_mut().iter().zip(&mut rollout.policies) {
         normaliser.apply(&mut policy.truncated.obs);
     }
     Ok(phases)

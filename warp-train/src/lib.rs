@@ -3,6 +3,7 @@
 
 pub mod a2c;
 pub mod actions;
+pub mod algorithm;
 mod aside;
 pub mod batch;
 pub mod begin;
@@ -13,6 +14,7 @@ mod choices;
 pub mod config;
 mod durable;
 mod encoding;
+pub mod engine;
 pub mod error;
 pub mod evaluate;
 pub mod fleet;
@@ -24,6 +26,7 @@ pub mod interval;
 pub mod journal;
 pub mod learner;
 pub mod loss;
+pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod native;

@@ -1,6 +1,7 @@
 //! Which policy acts for which groups, and whether its keys fit them.
 
-use crate::config::{ActionDistribution, PolicyConfig, RunConfig};
+use crate::algorithm::{Learns, Passes, entry};
+use crate::config::{ActionDistribution, PolicyConfig, RunConfig, check_foreign, policy_base};
 use crate::error::{Error, Result};
 use crate::model::NetworkConfig;
 use crate::optimiser::AdamConfig;
@@ -46,6 +47,20 @@ impl PolicyPlan {
         }
     }
 
+    /// How often each rollout is gone through, and in how many parts; once and whole for what learns from
+    /// a replay memory.
+    pub(crate) fn passes(&self) -> Passes {
+        match entry(self.config.algorithm).learns {
+            Learns::FromRollouts { passes, .. } => passes(&self.config),
+            Learns::FromReplay(_) => Passes { epochs: 1, minibatches: 1 },
+        }
+    }
+
+    /// Whether the policy learns from a replay memory.
+    pub(crate) fn is_off_policy(&self) -> bool {
+        matches!(entry(self.config.algorithm).learns, Learns::FromReplay(_))
+    }
+
     /// Adam as the keys describe it.
     #[must_use]
     pub fn adam(&self) -> AdamConfig {
@@ -72,7 +87,7 @@ fn layout(name: &str, config: &PolicyConfig, group: &GroupSpec) -> Result<Action
 
 /// Maps every group to exactly one policy. Without any policy, each group gets one of its name.
 pub(crate) fn plan_policies(
-    base: &PolicyConfig,
+    given: &Table,
     own: &[(String, Table)],
     spec: &EnvSpec,
     total_steps: u64,
@@ -86,8 +101,12 @@ pub(crate) fn plan_policies(
     let mut taken = vec![None::<&str>; spec.groups.len()];
     let mut plans = Vec::new();
     for (name, keys) in own {
-        let config = base.clone().with(keys, total_steps);
-        let mut config = config.map_err(|e| e.under(&format!("policy.{name}.")))?;
+        let prefix = format!("policy.{name}.");
+        let config = policy_base(given, keys, total_steps)?.with(keys, total_steps);
+        let mut config = config.map_err(|e| e.under(&prefix))?;
+        for (key, value) in keys.iter().filter(|(key, _)| !entry(config.algorithm).reads(key)) {
+            check_foreign(config.algorithm, key, value, &prefix)?;
+        }
         if config.groups.is_empty() {
             // A policy that names no groups acts for the one of its own name.
             config.groups = vec![name.clone()];

@@ -4,14 +4,14 @@
 //! same for all.
 
 use crate::batch::{Samples, TrainablePolicy};
-use crate::config::{Algorithm, PolicyPlan, TrainConfig};
+use crate::algorithm::{Learns, entry};
+use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::{Learner, LearnerState, Progress};
-use crate::metrics::PolicyMetrics;
+use crate::metrics::{PolicyFigures, PolicyMetrics};
 use crate::model::PolicyTensors;
 use crate::normalise::Normaliser;
 use crate::rollout::{PolicyRollout, Rollout};
-use crate::{a2c, ppo};
 
 /// What a backend brings: a policy that acts, learns, and can be written down.
 pub trait Policy: TrainablePolicy + Send {
@@ -111,32 +111,36 @@ impl<P: Policy> Learner for PolicyLearner<P> {
         self.policies[policy].policy.values(obs, values)
     }
 
-    fn normalisers(&mut self) -> Result<&mut [Normaliser]> {
-        Ok(&mut self.normalisers)
+    fn normaliser(&mut self, policy: usize) -> Result<Option<&Normaliser>> {
+        Ok(self.normalisers.get(policy))
     }
 
-    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyMetrics>> {
+    fn normalisers_mut(&mut self) -> &mut [Normaliser] {
+        &mut self.normalisers
+    }
+
+    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyFigures>> {
         let update = |((one, normaliser), rollout): ((&mut OnePolicy<P>, &mut Normaliser), _)| {
             let rollout: &mut PolicyRollout = rollout;
             normaliser.rewards(rollout);
             normaliser.finish_rollout();
             let OnePolicy { plan, policy, samples } = one;
-            match plan.config.algorithm {
-                _ if !plan.config.to_train => Ok(PolicyMetrics::default()),
-                Algorithm::Ppo => ppo::update(policy, rollout, samples, &plan.config, progress),
-                Algorithm::A2c => a2c::update(policy, rollout, samples, &plan.config, progress),
+            match entry(plan.config.algorithm).learns {
+                Learns::FromRollouts { update, .. } if plan.config.to_train => {
+                    update(policy, rollout, samples, &plan.config, progress)
+                }
+                _ => Ok(PolicyMetrics::default()),
             }
         };
         let policies = self.policies.iter_mut().zip(&mut self.normalisers);
-        policies.zip(&mut rollout.policies).map(update).collect()
+        let updated = policies.zip(&mut rollout.policies).map(update);
+        updated.map(|done| done.map(PolicyFigures::from)).collect()
     }
 
     fn state(&self) -> LearnerState {
         let mut state = LearnerState::default();
         for (one, normaliser) in self.policies.iter().zip(&self.normalisers) {
-            let PolicyTensors { weights, optimizer, n_steps } = one.policy.tensors();
-            state.add_policy(&one.plan.name, weights, optimizer, n_steps);
-            state.add_statistics(&one.plan.name, normaliser.state());
+            save_policy(&one.plan.name, &one.policy, normaliser, &mut state);
         }
         state
     }
@@ -156,11 +160,35 @@ impl<P: Policy> Learner for PolicyLearner<P> {
             )));
         }
         for (one, normaliser) in self.policies.iter_mut().zip(&mut self.normalisers) {
-            let name = &one.plan.name;
-            let (weights, optimizer, n_steps) = state.of_policy(name);
-            one.policy.load(&PolicyTensors { weights, optimizer, n_steps })?;
-            normaliser.load_state(name, &state.statistics_of_policy(name))?;
+            load_policy(&one.plan.name, &mut one.policy, normaliser, state)?;
         }
         Ok(())
     }
+}
+
+/// Adds a policy and what it normalises by to a learner's state, under its name.
+pub(crate) fn save_policy<P: Policy>(
+    name: &str,
+    policy: &P,
+    normaliser: &Normaliser,
+    state: &mut LearnerState,
+) {
+    let PolicyTensors { weights, optimizer, n_steps } = policy.tensors();
+    state.add_policy(name, weights, optimizer, n_steps);
+    state.add_statistics(name, normaliser.state());
+}
+
+/// The reverse of [`save_policy`].
+///
+/// # Errors
+/// A tensor that is missing, unknown, or of another shape.
+pub(crate) fn load_policy<P: Policy>(
+    name: &str,
+    policy: &mut P,
+    normaliser: &mut Normaliser,
+    state: &LearnerState,
+) -> Result<()> {
+    let (weights, optimizer, n_steps) = state.of_policy(name);
+    policy.load(&PolicyTensors { weights, optimizer, n_steps })?;
+    normaliser.load_state(name, &state.statistics_of_policy(name))
 }

@@ -106,7 +106,8 @@ impl Rollout {
 }
 
 impl PolicyRollout {
-    fn new(plan: &PolicyPlan, config: &TrainConfig, first_agent: u32) -> Self {
+    /// Room for `config.run.num_steps` steps of the agents of `plan`, numbered from `first_agent`.
+    pub(crate) fn new(plan: &PolicyPlan, config: &TrainConfig, first_agent: u32) -> Self {
         let (spec, n_steps) = (&config.spec, config.run.num_steps);
         let (mut groups, mut n_agents) = (Vec::new(), 0);
         for group in &plan.groups {
@@ -191,6 +192,17 @@ impl PolicyRollout {
         let actions = self.actions.rows_mut(rows.clone(), width, &mut self.bounded);
         let numbers = (&mut self.log_probs[rows], entropies);
         Ok(self.layout.sample(outputs, mask, names, Mode::Sample, actions, numbers)?)
+    }
+
+    /// Takes what the environments are to get in step 0, f32 `[n_rows, width]`: numbers of choices or
+    /// elements of a box.
+    pub(crate) fn set_sent(&mut self, sent: &[f32]) {
+        match &mut self.actions {
+            Actions::Discrete(choices) => {
+                choices.iter_mut().zip(sent).for_each(|(choice, sent)| *choice = *sent as i32);
+            }
+            Actions::Continuous(_) => self.bounded.copy_from_slice(sent),
+        }
     }
 
     /// Action masks before step `t`; `None` without a mask.

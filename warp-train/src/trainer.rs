@@ -188,7 +188,7 @@ impl Trainer {
             env_steps: self.env_steps,
             agent_steps: self.agent_steps(),
             episodes: EpisodeMetrics::new(&done.episodes, self.envs.spec(), &self.trained_groups()),
-            policy: names.zip(done.policies.iter().copied()).collect(),
+            policy: names.zip(done.policies.iter().cloned()).collect(),
             steps_per_second: phases.rates(self.config.steps_per_iteration()),
         }
     }

@@ -32,7 +32,6 @@ use anyhow::{Result, bail};
 pub use device::Device;
 #[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;
-use warp_train::native::NativeLearner;
 use warp_train::{Learner, TrainConfig};
 
 /// The learner that `--backend` names.
@@ -42,7 +41,7 @@ use warp_train::{Learner, TrainConfig};
 pub fn learner(backend: &str, config: &TrainConfig, threads: usize) -> Result<Box<dyn Learner>> {
     match backend {
         // Every network that a configuration can describe is one that the native learner has.
-        "auto" | "native" => Ok(Box::new(NativeLearner::new(config, threads)?)),
+        "auto" | "native" => Ok(warp_train::native::learner(config, threads)?),
         #[cfg(feature = "burn")]
         "burn" => Ok(Box::new(BurnLearner::new(config, threads)?)),
         #[cfg(not(feature = "burn"))]

@@ -37,6 +37,16 @@ pub(super) struct Common {
     pub(super) action_width: usize,
     /// Choices of a discrete action; 0 for a box.
     pub(super) n_choices: usize,
+    /// Which choices are allowed; all of them without masks.
+    pub(super) allowed: Allowed,
+}
+
+/// Columns that say which choices are allowed, f32 `[choices]`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowed {
+    pub(super) acting: ColumnId,
+    pub(super) now: ColumnId,
+    pub(super) next: ColumnId,
 }
 
 /// Lowest and highest values of a box's elements.
@@ -231,9 +241,16 @@ impl Draft {
             error,
             priority,
         };
+        let all = self.shared("all", &vec![1.0; n_choices.max(1)]);
+        let allowed = Allowed {
+            acting: acting.mask.unwrap_or(all),
+            now: replay.mask.unwrap_or(all),
+            next: replay.next_mask.unwrap_or(all),
+        };
         Ok(Common {
             acting,
             replay,
+            allowed,
             share: self.constant("share", 1.0 / keys.batch_size as f64),
             random: self.constant(RANDOM, 0.0),
             learning_rate: self.cell("learning_rate", keys.learning_rate.clone()),
@@ -272,6 +289,21 @@ impl Draft {
             gain: 1.0,
             bias: Vec::new(),
         }
+    }
+
+    /// The number of choices, where there are some.
+    pub(super) fn choices(policy: &PolicyPlan, spec: &EnvSpec, common: &Common) -> Result<usize> {
+        if common.n_choices > 0 {
+            return Ok(common.n_choices);
+        }
+        let group = &spec.groups[policy.groups[0]];
+        Err(Error::Invalid(format!(
+            "policy \"{}\": {} takes one of some choices, but group \"{}\" takes {}",
+            policy.name,
+            policy.config.algorithm.name(),
+            group.name,
+            group.action
+        )))
     }
 
     /// The whole plan.

@@ -1,10 +1,22 @@
 //! Algorithms as schedules over an engine, one file each, the same on every device.
 
+mod ddpg;
+mod deterministic;
+mod dqn;
+mod draft;
 mod engine;
 mod plan;
+mod sac;
+mod sac_discrete;
+mod table;
+mod td3;
+mod temperature;
 
+pub(crate) use draft::RANDOM;
 pub use engine::{Engine, Gradients};
 pub use plan::*;
+pub use {ddpg::Ddpg, dqn::Dqn, sac::Sac, sac_discrete::SacDiscrete, td3::Td3};
+pub(crate) use table::{Learns, Passes, Planned, entry};
 
 use crate::error::Result;
 use std::fmt::Debug;

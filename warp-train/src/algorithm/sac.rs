@@ -2,6 +2,7 @@
 //! squashed Gaussian actor, and a temperature that is learned unless it is given.
 
 use super::draft::Draft;
+use super::temperature::Temperature;
 use super::{Algorithm, Engine, FigureId, Gradients, Greedy, ModelId, OptimiserId};
 use super::{CellId, PassId, Plan, RowsId, Variant};
 use crate::config::PolicyPlan;
@@ -9,7 +10,6 @@ use crate::error::Result;
 use crate::loss::sac::{
     ACT, ACTOR_GRADIENT, ACTOR_LOSS, CRITIC_LOSS, DRAW_ACTION, OUTPUTS, TEMPERATURE_LOSS,
 };
-use crate::model::Perceptron;
 use warp_core::EnvSpec;
 
 /// SAC's passes, row functions and optimisers.
@@ -29,18 +29,11 @@ pub struct Sac {
     actor_loss: RowsId,
     actor_gradient: RowsId,
     actor_step: OptimiserId,
-    temperature: Option<Temperature>,
+    temperature: Temperature,
+    temperature_loss: Option<RowsId>,
     targets: [ModelId; 2],
     tau: CellId,
     figures: Vec<FigureId>,
-}
-
-/// A temperature that is learned.
-#[derive(Debug)]
-struct Temperature {
-    pass: PassId,
-    loss: RowsId,
-    step: OptimiserId,
 }
 
 impl Sac {
@@ -64,22 +57,8 @@ impl Sac {
         let critic = Draft::perceptron(policy, common.obs_width + dim, 1);
         let critics = ["critic_1", "critic_2"].map(|name| d.model(name, critic.clone()));
         let targets = critics.map(|critic| d.target(critic));
-        let log_alpha_start = keys.alpha.unwrap_or(keys.alpha_start).ln() as f32;
-        let temperature_pass = keys.alpha.is_none().then(|| {
-            let bias = vec![log_alpha_start];
-            let network = Perceptron {
-                inputs: 0,
-                hidden: Vec::new(),
-                bias,
-                ..Draft::perceptron(policy, 0, 1)
-            };
-            let model = d.model("temperature", network);
-            (model, d.pass_and_back("log_alpha", model, &[]))
-        });
-        let log_alpha = match temperature_pass {
-            Some((_, pass)) => d.output(pass),
-            None => d.shared("log_alpha", &[log_alpha_start]),
-        };
+        let temperature = Temperature::plan(&mut d, policy);
+        let log_alpha = temperature.log_alpha;
 
         let actor_acts = d.pass("output_acting", actor, &[acting.obs]);
         let act = d.rows(
@@ -157,19 +136,14 @@ impl Sac {
             d.figure("actor_loss", actor_loss),
             d.figure("q", d.output(q_1)),
         ];
-        let target_entropy = keys.target_entropy.unwrap_or(-(dim as f64));
-        let temperature = temperature_pass.map(|(model, pass)| {
-            let target_entropy = d.constant("target_entropy", target_entropy);
-            let loss = d.rows(
-                &TEMPERATURE_LOSS,
-                &[share, target_entropy],
-                &[log_alpha, log_prob],
-                &[d.d_output(pass), alpha, entropy],
-            );
+        let temperature_loss = temperature.learned.map(|learned| {
+            let aim = keys.target_entropy.unwrap_or(-(dim as f64));
+            let aim = d.constant("target_entropy", aim);
             figures.extend([d.figure("alpha", alpha), d.figure("entropy", entropy)]);
-            Temperature { pass, loss, step: d.optimiser("temperature", &[model], rate, policy) }
+            let writes = [d.d_output(learned.pass), alpha, entropy];
+            d.rows(&TEMPERATURE_LOSS, &[share, aim], &[log_alpha, log_prob], &writes)
         });
-
+        let temperature = temperature.with_rate(&mut d, rate, policy);
         let plan = d.finish(policy, &common, Greedy { pass: actor_acts, outputs: &OUTPUTS });
         let algorithm = Self {
             actor_acts,
@@ -187,6 +161,7 @@ impl Sac {
             actor_gradient,
             actor_step,
             temperature,
+            temperature_loss,
             targets,
             tau: common.tau,
             figures,
@@ -207,9 +182,7 @@ impl Algorithm for Sac {
         engine.forward(&[self.actor_next, self.actor])?;
         engine.rows(self.draw_next)?;
         engine.rows(self.draw)?;
-        if let Some(temperature) = &self.temperature {
-            engine.forward(&[temperature.pass])?;
-        }
+        self.temperature.forward(engine)?;
 
         // Critics: towards r + gamma (min Q'(s', a') - alpha log pi(a'|s')).
         let [q_1, q_2] = self.critics;
@@ -228,10 +201,9 @@ impl Algorithm for Sac {
         engine.step(self.actor_step)?;
 
         // Temperature: towards the target entropy.
-        if let Some(temperature) = &self.temperature {
-            engine.rows(temperature.loss)?;
-            engine.backward(&[temperature.pass], Gradients::OfParameters)?;
-            engine.step(temperature.step)?;
+        if let Some(loss) = self.temperature_loss {
+            engine.rows(loss)?;
+            self.temperature.learn(engine)?;
         }
         engine.blend(&self.targets, self.tau)?;
         engine.figures(&self.figures)

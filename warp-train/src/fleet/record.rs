@@ -1,7 +1,7 @@
 //! What is kept of a run's iterations: at most [`RECORDS`] lines, so that a fleet of thousands stays
 //! readable.
 
-use crate::metrics::{EpisodeMetrics, IterationMetrics, MeanMinMax, PolicyMetrics};
+use crate::metrics::{EpisodeMetrics, IterationMetrics, MeanMinMax, PolicyFigures};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct FleetRecord {
     #[serde(flatten)]
     pub episodes: EpisodeMetrics,
     /// By policy: means over the iterations since the last record.
-    pub policy: BTreeMap<String, PolicyMetrics>,
+    pub policy: BTreeMap<String, PolicyFigures>,
 }
 
 /// Gathers a run's iterations into records.
@@ -52,12 +52,12 @@ impl Thinner {
             iteration,
             env_steps,
             episodes: EpisodeMetrics { episodes: 0, ..metrics.episodes.clone() },
-            policy: metrics.policy.keys().map(|k| (k.clone(), PolicyMetrics::default())).collect(),
+            policy: metrics.policy.iter().map(zeros).collect(),
         });
         (record.iteration, record.env_steps) = (iteration, env_steps);
         merge_episodes(&mut record.episodes, &metrics.episodes);
         for (sum, figures) in record.policy.values_mut().zip(metrics.policy.values()) {
-            each_figure(sum, figures, |sum, figure| sum + figure);
+            sum.join(figures, |_, sum, figure| sum + figure);
         }
         self.n_open += 1;
         let place = |iteration: u64| iteration * RECORDS / self.n_iterations;
@@ -68,30 +68,19 @@ impl Thinner {
         let n = std::mem::take(&mut self.n_open) as f64;
         let mut record = self.open.take()?;
         for (figures, last) in record.policy.values_mut().zip(metrics.policy.values()) {
-            each_figure(figures, last, |sum, _| short(sum / n));
-            figures.learning_rate = last.learning_rate;
+            figures.join(last, |name, sum, last| match name {
+                "learning_rate" => last,
+                _ => short(sum / n),
+            });
         }
         shorten(&mut record.episodes);
         Some(record)
     }
 }
 
-/// Puts `join(figure of into, figure of from)` into every figure.
-fn each_figure(into: &mut PolicyMetrics, from: &PolicyMetrics, join: impl Fn(f64, f64) -> f64) {
-    let pairs = [
-        (&mut into.learning_rate, from.learning_rate),
-        (&mut into.loss, from.loss),
-        (&mut into.policy_loss, from.policy_loss),
-        (&mut into.value_loss, from.value_loss),
-        (&mut into.entropy, from.entropy),
-        (&mut into.approx_kl, from.approx_kl),
-        (&mut into.clip_fraction, from.clip_fraction),
-        (&mut into.explained_variance, from.explained_variance),
-        (&mut into.grad_norm, from.grad_norm),
-    ];
-    for (into, from) in pairs {
-        *into = join(*into, from);
-    }
+/// A policy's figures, all zero, under its name.
+fn zeros((name, figures): (&String, &PolicyFigures)) -> (String, PolicyFigures) {
+    (name.clone(), figures.iter().map(|(figure, _)| (figure, 0.0)).collect())
 }
 
 fn merge_episodes(into: &mut EpisodeMetrics, from: &EpisodeMetrics) {
@@ -154,7 +143,7 @@ mod tests {
                 group_return: BTreeMap::new(),
                 statistics: BTreeMap::new(),
             },
-            policy: [("a".into(), PolicyMetrics { loss: i as f64, ..PolicyMetrics::default() })]
+            policy: [("a".into(), PolicyFigures::from_iter([("loss", i as f64)]))]
                 .into_iter()
                 .collect(),
             steps_per_second: StepRates::default(),
@@ -169,7 +158,7 @@ mod tests {
         assert_eq!((record.run, record.seed, record.env_steps), (3, 7, 20));
         let MeanMinMax { mean, min, max } = record.episodes.episode_return.unwrap();
         assert_eq!((record.episodes.episodes, mean, min, max), (4, 7.0, 3.0, 9.0));
-        assert_eq!(record.policy["a"].loss, 1.5);
+        assert_eq!(record.policy["a"].get("loss"), Some(1.5));
         // No episode ended in these two.
         thinner.add(&iteration(3, 0, 0.0));
         let record = thinner.add(&iteration(4, 0, 0.0)).unwrap();

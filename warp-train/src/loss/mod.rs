@@ -9,6 +9,11 @@ mod categorical;
 mod distribution;
 mod gaussian;
 mod minibatch;
+pub mod deterministic;
+pub mod dqn;
+pub mod row;
+pub mod sac;
+pub mod sac_discrete;
 
 pub use minibatch::Minibatch;
 

@@ -63,7 +63,7 @@ macro_rules! row_functions {
                     return;
                 };
                 $(let mut $draw = _draw;)?
-                $name($(&mut $draw,)? $(*$cell,)* $($read,)* $($write),*)
+                self::$name($(&mut $draw,)? $(*$cell,)* $($read,)* $($write),*)
             },
         };
     )*};

@@ -14,7 +14,7 @@ pub use init::Init;
 #[cfg(feature = "burn")]
 pub(crate) use network::check_width;
 pub use network::{LogStd, NetworkConfig};
-pub use perceptron::Perceptron;
+pub use perceptron::{LayerShape, Perceptron};
 #[cfg(feature = "burn")]
 pub(crate) use tensors::transpose;
-pub use tensors::{NamedTensor, PolicyTensors};
+pub use tensors::{NamedBytes, NamedTensor, PolicyTensors};

@@ -1,6 +1,8 @@
 //! A plain perceptron: hidden layers and one linear layer on top.
 
-use super::{Activation, Init};
+use super::init::layer;
+use super::{Activation, Init, NamedTensor};
+use rand::rngs::StdRng;
 
 /// The shape of a perceptron, and how its parameters start.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,4 +22,62 @@ pub struct Perceptron {
     pub gain: f64,
     /// What the biases of the last layer start with, beside `init`; empty: nothing.
     pub bias: Vec<f32>,
+}
+
+/// A linear layer's place among a perceptron's parameters, which lie layer after layer, weights before
+/// biases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerShape {
+    /// Numbers that it reads.
+    pub inputs: usize,
+    /// Numbers that it gives.
+    pub outputs: usize,
+}
+
+impl Perceptron {
+    /// Its linear layers, the last one included.
+    pub fn layers(&self) -> impl Iterator<Item = LayerShape> {
+        let below = std::iter::once(self.inputs).chain(self.hidden.iter().copied());
+        let above = self.hidden.iter().copied().chain([self.outputs]);
+        below.zip(above).map(|(inputs, outputs)| LayerShape { inputs, outputs })
+    }
+
+    /// What layer number `index` is called: `0`, `1`, ..., and `head`.
+    #[must_use]
+    pub fn layer_name(&self, index: usize) -> String {
+        if index == self.hidden.len() { "head".into() } else { index.to_string() }
+    }
+
+    /// Number of parameters.
+    #[must_use]
+    pub fn n_parameters(&self) -> usize {
+        self.layers().map(|layer| (layer.inputs + 1) * layer.outputs).sum()
+    }
+
+    /// The parameters as they start, under `name`: weights f32 `[outputs, inputs]` and biases
+    /// `[outputs]`, layer after layer. Hidden layers have the gain sqrt 2.
+    #[must_use]
+    pub fn initial(&self, name: &str, rng: &mut StdRng) -> Vec<NamedTensor> {
+        let mut tensors = Vec::new();
+        for (index, LayerShape { inputs, outputs }) in self.layers().enumerate() {
+            let last = index == self.hidden.len();
+            let gain = if last { self.gain } else { std::f64::consts::SQRT_2 };
+            let (weight, mut bias) = match inputs {
+                0 => (Vec::new(), vec![0.0; outputs]),
+                _ => layer(self.init, inputs, outputs, gain, rng),
+            };
+            if last {
+                bias.iter_mut().zip(&self.bias).for_each(|(bias, start)| *bias += start);
+            }
+            let prefix = format!("{name}.{}", self.layer_name(index));
+            let tensor = |part: &str, shape, data| NamedTensor {
+                name: format!("{prefix}.{part}"),
+                shape,
+                data,
+            };
+            tensors.push(tensor("weight", vec![outputs, inputs], weight));
+            tensors.push(tensor("bias", vec![outputs], bias));
+        }
+        tensors
+    }
 }

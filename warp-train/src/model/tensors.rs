@@ -14,6 +14,17 @@ pub struct NamedTensor {
     pub data: Vec<f32>,
 }
 
+/// Bytes with a name: flags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedBytes {
+    /// Its name.
+    pub name: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Its values, row-major.
+    pub data: Vec<u8>,
+}
+
 /// All that a policy needs to continue exactly where it was.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PolicyTensors {

@@ -8,14 +8,16 @@
 pub mod cuda;
 mod gemm;
 mod network;
-mod perceptron;
+pub(crate) mod perceptron;
 mod policy;
 pub(crate) mod wide;
 
 use crate::batch::TrainablePolicy;
 use crate::begin::initial_weights;
 use crate::config::{PolicyPlan, TrainConfig};
+use crate::engine::LockstepLearner;
 use crate::error::{Result, of_policy};
+use crate::learner::Learner;
 use crate::loss::{LossConfig, LossMetrics, Minibatch};
 use crate::model::PolicyTensors;
 use crate::optimiser::limit;
@@ -42,22 +44,37 @@ impl PolicyLearner<NamedPolicy> {
     /// # Errors
     /// A network that can't be built.
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
-        let make = |(index, plan): (usize, &PolicyPlan)| {
-            let weights = initial_weights(config, index)?;
-            let (activation, layout) = (plan.config.activation, plan.layout.clone());
-            let policy = NativePolicy::new(weights, activation, layout, plan.adam(), threads);
-            Ok(NamedPolicy {
-                name: plan.name.clone(),
-                policy: policy.map_err(of_policy(&plan.name))?,
-                crew: Crew::new(threads),
-            })
-        };
-        let policies = config.policies.iter().enumerate().map(make).collect::<Result<Vec<_>>>()?;
+        let make = |index| NamedPolicy::new(config, index, threads);
+        let policies = (0..config.policies.len()).map(make).collect::<Result<Vec<_>>>()?;
         Ok(Self::from_policies(config, policies))
     }
 }
 
+/// Policies of any algorithms on the CPU, without a tensor library; results do not depend on `threads`.
+///
+/// # Errors
+/// A network that can't be built, actions that an algorithm does not take, or too little memory.
+pub fn learner(config: &TrainConfig, threads: usize) -> Result<Box<dyn Learner>> {
+    Ok(match config.policies.iter().any(PolicyPlan::is_off_policy) {
+        true => Box::new(LockstepLearner::new(config, threads)?),
+        false => Box::new(NativeLearner::new(config, threads)?),
+    })
+}
+
 impl NamedPolicy {
+    /// Policy number `index` of `config`, initialised from its seed.
+    pub(crate) fn new(config: &TrainConfig, index: usize, threads: usize) -> Result<Self> {
+        let plan = &config.policies[index];
+        let weights = initial_weights(config, index)?;
+        let (activation, layout) = (plan.config.activation, plan.layout.clone());
+        let policy = NativePolicy::new(weights, activation, layout, plan.adam(), threads);
+        Ok(Self {
+            name: plan.name.clone(),
+            policy: policy.map_err(of_policy(&plan.name))?,
+            crew: Crew::new(threads),
+        })
+    }
+
     fn work(&mut self, obs: &[f32], wanted: Wanted<'_>) -> Result<()> {
         let Self { name, policy, crew } = self;
         policy.forward(obs, crew, wanted).map_err(of_policy(name))

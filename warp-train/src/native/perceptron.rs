@@ -14,22 +14,45 @@ const NARROW: usize = 8;
 
 /// One linear layer's place in the parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Dense {
-    pub(super) name: String,
-    pub(super) n_in: usize,
-    pub(super) n_out: usize,
-    pub(super) weight: Range<usize>,
-    pub(super) bias: Range<usize>,
+pub(crate) struct Dense {
+    pub(crate) name: String,
+    pub(crate) n_in: usize,
+    pub(crate) n_out: usize,
+    pub(crate) weight: Range<usize>,
+    pub(crate) bias: Range<usize>,
 }
 
 impl Dense {
     /// Whether the weights lie `[outputs, inputs]`.
-    pub(super) fn is_narrow(&self) -> bool {
+    pub(crate) fn is_narrow(&self) -> bool {
         self.n_out < NARROW
+    }
+
+    /// The weights `[outputs, inputs]`, as checkpoints hold them.
+    pub(crate) fn weight_by_output(&self, parameters: &[f32]) -> Vec<f32> {
+        let mut weight = parameters[self.weight.clone()].to_vec();
+        if !self.is_narrow() && self.n_in > 0 {
+            wide::turn(&parameters[self.weight.clone()], self.n_out, &mut weight);
+        }
+        weight
+    }
+
+    /// The reverse of [`Dense::weight_by_output`].
+    pub(crate) fn set_weight_by_output(&self, weight: &[f32], parameters: &mut [f32]) {
+        let to = &mut parameters[self.weight.clone()];
+        if self.is_narrow() || self.n_in == 0 {
+            to.copy_from_slice(weight);
+        } else {
+            wide::turn(weight, self.n_in, to);
+        }
     }
 
     /// `y = x W + b` for rows of `x`.
     fn forward(&self, parameters: &[f32], x: &[f32], y: &mut [f32]) {
+        if self.n_in == 0 {
+            let bias = &parameters[self.bias.clone()];
+            return y.chunks_exact_mut(self.n_out).for_each(|y| y.copy_from_slice(bias));
+        }
         let (weight, bias) = (&parameters[self.weight.clone()], &parameters[self.bias.clone()]);
         let shape = Shape { m: y.len() / self.n_out, k: self.n_in, n: self.n_out };
         if self.is_narrow() {
@@ -43,6 +66,9 @@ impl Dense {
     fn backward_parameters(&self, x: &[f32], dy: &[f32], gradients: &mut [f32]) {
         let rows = dy.len() / self.n_out;
         wide::add_rows(&mut gradients[self.bias.clone()], dy);
+        if self.n_in == 0 {
+            return;
+        }
         let weight = &mut gradients[self.weight.clone()];
         if self.is_narrow() {
             let shape = Shape { m: self.n_out, k: rows, n: self.n_in };
@@ -62,14 +88,14 @@ impl Dense {
 
 /// Hidden layers and the output layers that read the last of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tower {
-    pub(super) hidden: Vec<Dense>,
-    pub(super) heads: Vec<Dense>,
+pub(crate) struct Tower {
+    pub(crate) hidden: Vec<Dense>,
+    pub(crate) heads: Vec<Dense>,
 }
 
 /// What a tower computed for some rows; memory that is used again and again.
 #[derive(Debug, Default)]
-pub(super) struct Activations {
+pub(crate) struct Activations {
     /// Output of each hidden layer.
     hidden: Vec<Vec<f32>>,
     /// Its gradient, for the layer at work and the one below.
@@ -78,7 +104,7 @@ pub(super) struct Activations {
 
 impl Tower {
     /// Fills the outputs of the heads, one slice each, for rows of `x`.
-    pub(super) fn forward(
+    pub(crate) fn forward(
         &self,
         (parameters, activation): (&[f32], Activation),
         x: &[f32],
@@ -101,7 +127,7 @@ impl Tower {
     }
 
     /// Adds the gradient of all parameters for the rows of the last [`Tower::forward`].
-    pub(super) fn backward(
+    pub(crate) fn backward(
         &self,
         weights: &Weights<'_>,
         x: &[f32],
@@ -137,13 +163,54 @@ impl Tower {
     }
 }
 
+impl Tower {
+    /// The gradient by the inputs alone, f32 `[rows, inputs]`, for the rows of the last
+    /// [`Tower::forward`] of a tower with one head; `d_output` is the head's.
+    pub(crate) fn backward_input(
+        &self,
+        weights: &Weights<'_>,
+        kept: &mut Activations,
+        d_output: &[f32],
+        d_x: &mut [f32],
+    ) {
+        let Activations { hidden, d_hidden: [d_above, d_below] } = kept;
+        let Some(head) = self.heads.first() else { return };
+        let rows = d_output.len() / head.n_out;
+        let Some(last) = self.hidden.last() else {
+            return head.backward_input(weights.by_output(head), d_output, d_x, Onto::Zero);
+        };
+        d_above.resize(rows * last.n_out, 0.0);
+        head.backward_input(weights.by_output(head), d_output, d_above, Onto::Zero);
+        for (l, layer) in self.hidden.iter().enumerate().rev() {
+            wide::slope(weights.activation, &hidden[l], d_above);
+            if l == 0 {
+                layer.backward_input(weights.by_output(layer), d_above, d_x, Onto::Zero);
+            } else {
+                d_below.resize(rows * layer.n_in, 0.0);
+                layer.backward_input(weights.by_output(layer), d_above, d_below, Onto::Zero);
+                std::mem::swap(d_above, d_below);
+            }
+        }
+    }
+}
+
+/// Fills `turned` with the weights of the wide layers, `[outputs, inputs]`.
+pub(crate) fn turn_weights(tower: &Tower, parameters: &[f32], turned: &mut [f32]) {
+    for layer in tower.hidden.iter().chain(&tower.heads) {
+        if !layer.is_narrow() && layer.n_in > 0 {
+            let place = layer.weight.clone();
+            wide::turn(&parameters[place.clone()], layer.n_out, &mut turned[place]);
+        }
+    }
+}
+
 /// Parameters with the weights of wide layers turned to `[outputs, inputs]` as well.
 #[derive(Debug)]
-pub(super) struct Weights<'a> {
-    pub(super) activation: Activation,
-    pub(super) parameters: &'a [f32],
+pub(crate) struct Weights<'a> {
+    pub(crate) activation: Activation,
+    pub(crate) parameters: &'a [f32],
     /// As long as the parameters; only wide layers' weights are filled.
-    pub(super) turned: &'a [f32],
+    pub(crate) turned: &'a [f32],
 }
 
 impl Weights<'_> {

@@ -5,7 +5,7 @@ use crate::vectors::{Work, run};
 use warp_core::math;
 
 /// The activation of each element.
-pub(super) fn activate(activation: Activation, values: &mut [f32]) {
+pub(crate) fn activate(activation: Activation, values: &mut [f32]) {
     match activation {
         Activation::Tanh => run(Tanh(values)),
         Activation::Relu => run(Relu(values)),
@@ -35,7 +35,7 @@ impl Work for Relu<'_> {
 }
 
 /// Multiplies a gradient by the slope of the activation, which is a function of its output.
-pub(super) fn slope(activation: Activation, outputs: &[f32], gradient: &mut [f32]) {
+pub(crate) fn slope(activation: Activation, outputs: &[f32], gradient: &mut [f32]) {
     match activation {
         Activation::Tanh => run(TanhSlope(outputs, gradient)),
         Activation::Relu => run(ReluSlope(outputs, gradient)),
@@ -66,7 +66,7 @@ impl Work for ReluSlope<'_> {
 }
 
 /// Adds each row of `rows`, f32 `[n, sums.len()]`, to `sums`, in order.
-pub(super) fn add_rows(sums: &mut [f32], rows: &[f32]) {
+pub(crate) fn add_rows(sums: &mut [f32], rows: &[f32]) {
     run(AddRows(sums, rows));
 }
 
@@ -102,7 +102,7 @@ impl Work for AddRows<'_> {
 }
 
 /// `[rows, columns]` to `[columns, rows]`.
-pub(super) fn turn(values: &[f32], columns: usize, turned: &mut [f32]) {
+pub(crate) fn turn(values: &[f32], columns: usize, turned: &mut [f32]) {
     run(Turn { values, columns, turned });
 }
 

@@ -9,11 +9,10 @@ mod gradients;
 mod small;
 mod wide;
 
-use super::NativeLearner;
 use crate::config::{Precision, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, Learner, LearnerState, Progress};
-use crate::metrics::PolicyMetrics;
+use crate::metrics::PolicyFigures;
 use crate::normalise::Normaliser;
 use crate::rollout::Rollout;
 use small::{PackedRuns, SmallLearner, SoloLearner, TeamLearner};
@@ -34,7 +33,7 @@ pub(crate) use wide::{ForeignNetwork, ForeignParts};
 pub struct CudaLearner {
     config: TrainConfig,
     /// The same policies on the host: for observations that come from there.
-    host: NativeLearner,
+    host: Box<dyn Learner>,
     /// What a checkpoint holds, up to date after every call.
     state: LearnerState,
     /// Made when the environments are known.
@@ -51,7 +50,7 @@ impl CudaLearner {
     /// # Errors
     /// A network that can't be built.
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
-        let host = NativeLearner::new(config, threads)?;
+        let host = super::learner(config, threads)?;
         let state = host.state();
         Ok(Self {
             config: config.clone(),
@@ -78,12 +77,12 @@ impl CudaLearner {
     }
 
     /// The policies on the host, as they are now.
-    fn on_host(&mut self) -> Result<&mut NativeLearner> {
+    fn on_host(&mut self) -> Result<&mut dyn Learner> {
         if self.host_is_stale {
             self.host.load_state(&self.state)?;
             self.host_is_stale = false;
         }
-        Ok(&mut self.host)
+        Ok(&mut *self.host)
     }
 }
 
@@ -103,11 +102,11 @@ impl Learner for CudaLearner {
         self.on_host()?.forward(policy, obs, n_rows, outputs, values)
     }
 
-    fn normalisers(&mut self) -> Result<&mut [Normaliser]> {
-        self.on_host()?.normalisers()
+    fn normaliser(&mut self, policy: usize) -> Result<Option<&Normaliser>> {
+        self.on_host()?.normaliser(policy)
     }
 
-    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyMetrics>> {
+    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyFigures>> {
         let metrics = self.on_host()?.update(rollout, progress)?;
         self.state = self.host.state();
         self.device_is_stale = true;

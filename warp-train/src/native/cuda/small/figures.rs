@@ -23,7 +23,7 @@ pub(super) fn iterated(row: &[f64], config: &TrainConfig, env_steps: u64) -> Res
         returns: vec![spread(row[4], returns)],
         statistics: Vec::new(),
     };
-    Ok(Iterated { episodes, policies: vec![policy] })
+    Ok(Iterated { episodes, policies: vec![policy.into()] })
 }
 
 /// Sum, least and largest of `count` numbers.

@@ -316,9 +316,6 @@ pub(super) fn updates(config: &TrainConfig) -> (usize, usize) {
 
 /// The same of policy number `index`.
 pub(super) fn updates_of(config: &TrainConfig, index: usize) -> (usize, usize) {
-    let keys = &config.policies[index].config;
-    match keys.algorithm {
-        Algorithm::Ppo => (keys.update_epochs, keys.num_minibatches.min(samples(config, index))),
-        Algorithm::A2c => (1, 1),
-    }
+    let passes = config.policies[index].passes();
+    (passes.epochs, passes.minibatches.min(samples(config, index)))
 }

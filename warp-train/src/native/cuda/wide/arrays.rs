@@ -62,10 +62,7 @@ impl Sizes {
         let (rows, steps) =
             (config.run.num_envs * plan.n_agents(&config.spec), config.run.num_steps);
         let cells = rows * steps;
-        let parts = match plan.config.algorithm {
-            crate::config::Algorithm::Ppo => plan.config.num_minibatches.max(1),
-            crate::config::Algorithm::A2c => 1,
-        };
+        let parts = plan.passes().minibatches.max(1);
         // Few samples may be left, which then make fewer minibatches of one each.
         let minibatch = cells.div_ceil(parts).max(1);
         let kept = shapes.iter().map(TensorShape::kept_bytes).max();

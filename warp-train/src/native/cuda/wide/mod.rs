@@ -120,7 +120,7 @@ impl WideLearner {
             self.collect(envs)?;
             self.learn(progress)?;
             let policies = self.policies.iter().map(|policy| policy.metrics(progress));
-            let policies = policies.collect::<Result<_>>()?;
+            let policies = policies.map(|policy| policy.map(Into::into)).collect::<Result<_>>()?;
             Ok(Iterated { episodes: envs.take_episodes(), policies })
         };
         (0..n).map(iteration).collect()

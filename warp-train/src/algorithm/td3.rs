@@ -1,0 +1,166 @@
+//! Twin delayed deterministic policy gradient (Fujimoto et al., 2018): DDPG with two critics, of which
+//! the smaller counts, noise on the target's actions, and an actor that learns less often.
+
+use super::deterministic::Actor;
+use super::draft::Draft;
+use super::{Algorithm, CellId, Engine, FigureId, Gradients, Greedy, ModelId};
+use super::{OptimiserId, PassId, Plan, RowsId, RowsOf, Variant};
+use crate::config::PolicyPlan;
+use crate::error::Result;
+use crate::loss::deterministic::{ACTOR_GRADIENT, ACTOR_LOSS, OUTPUTS, SMOOTH, TWIN_CRITIC_LOSS};
+use warp_core::EnvSpec;
+
+/// The critics alone.
+const CRITICS: Variant = Variant(0);
+/// The critics, then the actor and the targets.
+const CRITICS_AND_ACTOR: Variant = Variant(1);
+
+/// TD3's passes, row functions and optimisers.
+#[derive(Debug)]
+pub struct Td3 {
+    actor: Actor,
+    policy_delay: u64,
+    smooth: RowsId,
+    critics_next: [PassId; 2],
+    critics: [PassId; 2],
+    critic_loss: RowsId,
+    critic_step: OptimiserId,
+    critic_of_actor: PassId,
+    actor_loss: RowsId,
+    actor_gradient: RowsId,
+    actor_step: OptimiserId,
+    targets: [ModelId; 3],
+    tau: CellId,
+    critic_figures: [FigureId; 2],
+    actor_figures: [FigureId; 1],
+}
+
+impl Td3 {
+    /// Declares TD3 for a policy.
+    ///
+    /// # Errors
+    /// Actions that are no box.
+    pub fn plan(policy: &PolicyPlan, spec: &EnvSpec) -> Result<(Plan, Self)> {
+        let keys = &policy.config;
+        let mut d = Draft::default();
+        let common = d.common(policy, spec)?;
+        let (replay, share, dim) = (common.replay, common.share, common.action_width);
+        let actor = Actor::plan(&mut d, policy, spec, &common)?;
+        let network = Draft::perceptron(policy, common.obs_width + dim, 1);
+        let models = ["critic_1", "critic_2"].map(|name| d.model(name, network.clone()));
+        let model_targets = models.map(|model| d.target(model));
+
+        let next_action = d.column("next_action", RowsOf::Batch, dim);
+        let noise = [
+            d.constant("target_noise", keys.target_noise),
+            d.constant("target_noise_clip", keys.target_noise_clip),
+        ];
+        let smooth = d.rows(&SMOOTH, &noise, &[d.output(actor.next)], &[next_action]);
+        let q_next = |(name, target)| d.pass(name, target, &[replay.next_obs, next_action]);
+        let critics_next =
+            [("next_q_1", model_targets[0]), ("next_q_2", model_targets[1])].map(q_next);
+        let q = |(name, model)| d.pass_and_back(name, model, &[replay.obs, replay.action]);
+        let critics = [("q_1", models[0]), ("q_2", models[1])].map(q);
+        let [critic_loss, actor_loss] = ["critic_loss", "actor_loss"].map(|name| d.number(name));
+        let critic_loss_rows = d.rows(
+            &TWIN_CRITIC_LOSS,
+            &[share],
+            &[
+                replay.reward,
+                replay.discount,
+                replay.weight,
+                d.output(critics_next[0]),
+                d.output(critics_next[1]),
+                d.output(critics[0]),
+                d.output(critics[1]),
+            ],
+            &[d.d_output(critics[0]), d.d_output(critics[1]), critic_loss, replay.error],
+        );
+
+        let inputs = [replay.obs, actor.action];
+        let critic_of_actor = d.pass_and_back_to("q_of_actor", models[0], &inputs, 1);
+        let actor_loss_rows = d.rows(
+            &ACTOR_LOSS,
+            &[share],
+            &[d.output(critic_of_actor)],
+            &[d.d_output(critic_of_actor), actor_loss],
+        );
+        let actor_gradient = d.rows(
+            &ACTOR_GRADIENT,
+            &[],
+            &[actor.action, d.d_input(critic_of_actor)],
+            &[d.d_output(actor.pass)],
+        );
+
+        let rate = common.learning_rate;
+        let critic_step = d.optimiser("critics", &models, rate, policy);
+        let actor_step = d.optimiser("actor", &[actor.model], rate, policy);
+        let critic_figures =
+            [d.figure("critic_loss", critic_loss), d.figure("q", d.output(critics[0]))];
+        let actor_figures = [d.figure("actor_loss", actor_loss)];
+        let targets = [actor.target, model_targets[0], model_targets[1]];
+        let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: &OUTPUTS });
+        let algorithm = Self {
+            actor,
+            policy_delay: keys.policy_delay as u64,
+            smooth,
+            critics_next,
+            critics,
+            critic_loss: critic_loss_rows,
+            critic_step,
+            critic_of_actor,
+            actor_loss: actor_loss_rows,
+            actor_gradient,
+            actor_step,
+            targets,
+            tau: common.tau,
+            critic_figures,
+            actor_figures,
+        };
+        Ok((plan, algorithm))
+    }
+}
+
+impl Algorithm for Td3 {
+    fn act(&self, engine: &mut dyn Engine) -> Result<()> {
+        self.actor.act(engine)
+    }
+
+    fn n_variants(&self) -> usize {
+        2
+    }
+
+    fn variant(&self, update: u64) -> Variant {
+        let acts = (update + 1).is_multiple_of(self.policy_delay);
+        if acts { CRITICS_AND_ACTOR } else { CRITICS }
+    }
+
+    fn update(&self, engine: &mut dyn Engine, variant: Variant) -> Result<()> {
+        engine.sample()?;
+        // Critics: towards r + gamma min Q'(s', mu'(s') + noise).
+        engine.forward(&[self.actor.next])?;
+        engine.rows(self.smooth)?;
+        let [q_1, q_2] = self.critics;
+        let [next_1, next_2] = self.critics_next;
+        engine.forward(&[q_1, q_2, next_1, next_2])?;
+        engine.rows(self.critic_loss)?;
+        engine.backward(&self.critics, Gradients::OfParameters)?;
+        engine.step(self.critic_step)?;
+        engine.figures(&self.critic_figures)?;
+        if variant == CRITICS {
+            return Ok(());
+        }
+
+        // Actor: up the first critic's slope by the action.
+        engine.forward(&[self.actor.pass])?;
+        engine.rows(self.actor.squash)?;
+        engine.forward(&[self.critic_of_actor])?;
+        engine.rows(self.actor_loss)?;
+        engine.backward(&[self.critic_of_actor], Gradients::OfInput)?;
+        engine.rows(self.actor_gradient)?;
+        engine.backward(&[self.actor.pass], Gradients::OfParameters)?;
+        engine.step(self.actor_step)?;
+        engine.blend(&self.targets, self.tau)?;
+        engine.figures(&self.actor_figures)
+    }
+}

@@ -1,0 +1,59 @@
+//! SAC's temperature: the weight of the entropy, given or learned.
+//!
+//! A learned one is a model without inputs, whose only parameter is ln(alpha).
+
+use super::draft::Draft;
+use super::{CellId, ColumnId, Engine, Gradients, ModelId, OptimiserId, PassId};
+use crate::config::PolicyPlan;
+use crate::error::Result;
+use crate::model::Perceptron;
+
+/// ln(alpha), and what learns it.
+#[derive(Debug)]
+pub(super) struct Temperature {
+    /// ln(alpha), batch or shared `[1]`.
+    pub(super) log_alpha: ColumnId,
+    pub(super) learned: Option<Learned>,
+    step: Option<OptimiserId>,
+}
+
+/// A temperature that is learned.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Learned {
+    model: ModelId,
+    pub(super) pass: PassId,
+}
+
+impl Temperature {
+    pub(super) fn plan(d: &mut Draft, policy: &PolicyPlan) -> Self {
+        let keys = &policy.config;
+        if let Some(alpha) = keys.alpha {
+            let log_alpha = d.shared("log_alpha", &[alpha.ln() as f32]);
+            return Self { log_alpha, learned: None, step: None };
+        }
+        let bias = vec![keys.alpha_start.ln() as f32];
+        let hidden = Vec::new();
+        let network = Perceptron { hidden, bias, ..Draft::perceptron(policy, 0, 1) };
+        let model = d.model("temperature", network);
+        let pass = d.pass_and_back("log_alpha", model, &[]);
+        Self { log_alpha: d.output(pass), learned: Some(Learned { model, pass }), step: None }
+    }
+
+    /// The same with an optimiser.
+    pub(super) fn with_rate(self, d: &mut Draft, rate: CellId, policy: &PolicyPlan) -> Self {
+        let step = self.learned.map(|own| d.optimiser("temperature", &[own.model], rate, policy));
+        Self { step, ..self }
+    }
+
+    /// Gives ln(alpha) to every row.
+    pub(super) fn forward(&self, engine: &mut dyn Engine) -> Result<()> {
+        self.learned.map_or(Ok(()), |learned| engine.forward(&[learned.pass]))
+    }
+
+    /// Takes a step along what its loss has written.
+    pub(super) fn learn(&self, engine: &mut dyn Engine) -> Result<()> {
+        let (Some(learned), Some(step)) = (self.learned, self.step) else { return Ok(()) };
+        engine.backward(&[learned.pass], Gradients::OfParameters)?;
+        engine.step(step)
+    }
+}

@@ -1,0 +1,237 @@
+//! The engine on a processor: threads share tiles of rows, results do not depend on how many there are.
+
+mod model;
+mod optimise;
+mod passes;
+mod rows;
+mod state;
+
+use crate::algorithm::{
+    CellId, Column, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan, Replay,
+    RowsId, RowsOf,
+};
+use crate::error::Result;
+use crate::memory::{Batch, Ring, RingShape, Sampling};
+use crate::model::Activation;
+use model::CpuModel;
+use optimise::Moments;
+use passes::PassMemory;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use warp_func::Crew;
+
+/// Whose rows an engine works for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The run's seed.
+    pub(crate) seed: u64,
+    /// Number of the policy in the run.
+    pub(crate) policy: usize,
+    /// Rows that act at a time.
+    pub(crate) n_rows: usize,
+    /// Agents per replica: row r is agent `r % n_agents` of replica `r / n_agents`.
+    pub(crate) n_agents: usize,
+    /// Number of the first agent among those of all policies.
+    pub(crate) first_agent: u32,
+    /// Number of the first replica.
+    pub(crate) first_replica: u32,
+}
+
+impl Place {
+    fn n_rows_of(&self, plan: &Plan, rows: RowsOf) -> usize {
+        match rows {
+            RowsOf::Acting => self.n_rows,
+            RowsOf::Batch => plan.batch_size,
+            RowsOf::Shared => 1,
+        }
+    }
+}
+
+/// Columns, models and memory of one policy.
+#[derive(Debug)]
+pub(crate) struct CpuEngine {
+    plan: Plan,
+    place: Place,
+    crew: Crew,
+    /// By [`ColumnId`], row-major.
+    columns: Vec<Vec<f32>>,
+    cells: Vec<f32>,
+    models: Vec<CpuModel>,
+    passes: Vec<PassMemory>,
+    moments: Vec<Moments>,
+    ring: Ring,
+    /// Updates made.
+    updates: u64,
+    /// The environments' step, for draws of acting rows.
+    run_step: u32,
+    /// Sums of figures and how often each was taken.
+    figures: Vec<Sum>,
+}
+
+/// A figure's sum and how often it was taken.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    sum: f64,
+    n: u64,
+}
+
+impl CpuEngine {
+    /// Takes the memory of `plan` and draws the weights from the run's seed.
+    pub(crate) fn new(plan: Plan, place: Place, activation: Activation, threads: usize) -> Result<Self> {
+        let width = |column: ColumnId| plan.columns[column.0].width;
+        let shape = RingShape {
+            n_rows: place.n_rows,
+            obs: width(plan.replay.obs),
+            action: width(plan.replay.action),
+            mask: plan.replay.mask.map_or(0, width),
+        };
+        let ring = Ring::new(plan.replay.capacity, shape)?;
+        let column = |c: &Column| c.start.repeat(place.n_rows_of(&plan, c.rows));
+        // Policies of one run start from different weights.
+        let seed = place.seed.wrapping_add((place.policy as u64) << 32);
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut models: Vec<CpuModel> = Vec::new();
+        for model in &plan.models {
+            let new = match model.target_of {
+                Some(source) => models[source.0].as_target(&model.name),
+                None => CpuModel::new(model, activation, &mut rng)?,
+            };
+            models.push(new);
+        }
+        let moments = plan.optimisers.iter().map(|o| Moments::new(o, &models));
+        Ok(Self {
+            columns: plan.columns.iter().map(column).collect(),
+            cells: plan.cells.iter().map(|cell| cell.value.at(0) as f32).collect(),
+            passes: plan.passes.iter().map(|_| PassMemory::default()).collect(),
+            moments: moments.collect::<Result<_>>()?,
+            figures: vec![Sum::default(); plan.figures.len()],
+            crew: Crew::new(threads),
+            models,
+            ring,
+            place,
+            updates: 0,
+            run_step: 0,
+            plan,
+        })
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(crate) fn column(&self, id: ColumnId) -> &[f32] {
+        &self.columns[id.0]
+    }
+
+    pub(crate) fn column_mut(&mut self, id: ColumnId) -> &mut [f32] {
+        &mut self.columns[id.0]
+    }
+
+    /// Sets the cells to their values after `env_steps`; the cell that says to act at random to `random`.
+    pub(crate) fn set_cells(&mut self, env_steps: u64, random: bool) {
+        for (value, cell) in self.cells.iter_mut().zip(&self.plan.cells) {
+            *value = cell.value.at(env_steps) as f32;
+            if cell.name == crate::algorithm::RANDOM {
+                *value = f32::from(u8::from(random));
+            }
+        }
+    }
+
+    /// Says which step of the environments comes next.
+    pub(crate) fn set_run_step(&mut self, step: u32) {
+        self.run_step = step;
+    }
+
+    pub(crate) fn ring_mut(&mut self) -> &mut Ring {
+        &mut self.ring
+    }
+
+    /// Updates made.
+    pub(crate) fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// Counts an update.
+    pub(crate) fn count_update(&mut self) {
+        self.updates += 1;
+    }
+
+    /// Means of the figures since the last call; those that nobody took are left out.
+    pub(crate) fn take_figures(&mut self) -> Vec<(&'static str, f64)> {
+        let taken = self.plan.figures.iter().zip(&mut self.figures).filter(|(_, sum)| sum.n > 0);
+        taken
+            .map(|(figure, sum)| {
+                let Sum { sum, n } = std::mem::take(sum);
+                (figure.name, sum / n as f64)
+            })
+            .collect()
+    }
+}
+
+impl Engine for CpuEngine {
+    fn sample(&mut self) -> Result<()> {
+        let Replay { obs, action, reward, discount, next_obs, mask, next_mask, weight, .. } =
+            self.plan.replay;
+        let sampling = Sampling {
+            seed: self.place.seed,
+            batch: self.updates as u32,
+            policy: self.place.policy as u32,
+            n_step: self.plan.replay.n_step,
+            gamma: self.cells[self.plan.replay.gamma.0],
+        };
+        let ids = [Some(obs), Some(action), Some(reward), Some(discount), Some(next_obs)];
+        let ids = ids.into_iter().chain([Some(weight), mask, next_mask]);
+        let mut taken: Vec<Vec<f32>> = ids
+            .clone()
+            .map(|id| id.map_or(Vec::new(), |id| std::mem::take(&mut self.columns[id.0])))
+            .collect();
+        if let [obs, action, reward, discount, next_obs, weight, mask, next_mask] = &mut taken[..] {
+            let mut batch =
+                Batch { obs, action, reward, discount, next_obs, mask, next_mask, weight };
+            self.ring.sample(&sampling, &mut batch);
+        }
+        for (id, column) in ids.zip(taken) {
+            if let Some(id) = id {
+                self.columns[id.0] = column;
+            }
+        }
+        Ok(())
+    }
+
+    fn forward(&mut self, passes: &[PassId]) -> Result<()> {
+        self.run_forward(passes);
+        Ok(())
+    }
+
+    fn backward(&mut self, passes: &[PassId], want: Gradients) -> Result<()> {
+        match want {
+            Gradients::OfParameters => self.run_back_to_parameters(passes),
+            Gradients::OfInput => self.run_back_to_input(passes),
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, rows: RowsId) -> Result<()> {
+        self.run_rows(rows);
+        Ok(())
+    }
+
+    fn step(&mut self, optimiser: OptimiserId) -> Result<()> {
+        self.run_step_of(optimiser)
+    }
+
+    fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
+        self.run_blend(targets, self.cells[tau.0]);
+        Ok(())
+    }
+
+    fn figures(&mut self, figures: &[FigureId]) -> Result<()> {
+        for id in figures {
+            let column = &self.columns[self.plan.figures[id.0].column.0];
+            let sum: f64 = column.iter().map(|x| f64::from(*x)).sum();
+            let figure = &mut self.figures[id.0];
+            *figure = Sum { sum: figure.sum + sum / column.len() as f64, n: figure.n + 1 };
+        }
+        Ok(())
+    }
+}

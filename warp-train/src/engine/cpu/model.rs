@@ -1,0 +1,155 @@
+//! A model's parameters and their gradient.
+
+use crate::algorithm::Model;
+use crate::error::Result;
+use crate::model::{Activation, LayerShape, NamedTensor, Perceptron};
+use crate::native::perceptron::{Dense, Tower, Weights, turn_weights};
+use rand::rngs::StdRng;
+
+/// A perceptron over one flat vector of parameters.
+#[derive(Debug)]
+pub(super) struct CpuModel {
+    name: String,
+    network: Perceptron,
+    pub(super) tower: Tower,
+    pub(super) activation: Activation,
+    pub(super) parameters: Vec<f32>,
+    /// Weights of wide layers, `[outputs, inputs]`; see [`Weights`].
+    turned: Vec<f32>,
+    pub(super) gradients: Vec<f32>,
+}
+
+impl CpuModel {
+    /// The model as it starts, drawn from `rng`.
+    pub(super) fn new(model: &Model, activation: Activation, rng: &mut StdRng) -> Result<Self> {
+        let network = model.network.clone();
+        let what = format!("the model \"{}\"", model.name);
+        // Parameters, what is turned, gradients, moments, and a part of the gradients per chunk.
+        let bytes = (network.n_parameters() as u128).saturating_mul(4 * 8);
+        warp_data::memory::check(&what, bytes, "hidden")?;
+        let n = network.n_parameters();
+        let mut new = Self {
+            name: model.name.clone(),
+            tower: tower(&network),
+            activation,
+            parameters: vec![0.0; n],
+            turned: vec![0.0; n],
+            gradients: vec![0.0; n],
+            network,
+        };
+        let drawn = new.network.initial("", rng);
+        new.parameters = new.flat(drawn.iter().map(|tensor| &tensor.data[..]));
+        new.turn();
+        Ok(new)
+    }
+
+    /// A copy that follows this one.
+    pub(super) fn as_target(&self, name: &str) -> Self {
+        Self {
+            name: name.into(),
+            network: self.network.clone(),
+            tower: self.tower.clone(),
+            activation: self.activation,
+            parameters: self.parameters.clone(),
+            turned: self.turned.clone(),
+            gradients: Vec::new(),
+        }
+    }
+
+    pub(super) fn inputs(&self) -> usize {
+        self.network.inputs
+    }
+
+    pub(super) fn outputs(&self) -> usize {
+        self.network.outputs
+    }
+
+    pub(super) fn weights(&self) -> Weights<'_> {
+        Weights {
+            activation: self.activation,
+            parameters: &self.parameters,
+            turned: &self.turned,
+        }
+    }
+
+    /// Brings what is turned up to date with the parameters.
+    pub(super) fn turn(&mut self) {
+        turn_weights(&self.tower, &self.parameters, &mut self.turned);
+    }
+
+    /// Numbers that lie as the parameters do, as tensors with `suffix` behind their names.
+    pub(super) fn named(&self, flat: &[f32], suffix: &str) -> Vec<NamedTensor> {
+        let layers = self.tower.hidden.iter().chain(&self.tower.heads).enumerate();
+        let tensors = layers.flat_map(|(index, layer)| {
+            let prefix = format!("{}.{}", self.name, self.network.layer_name(index));
+            let weight = layer.weight_by_output(flat);
+            let bias = flat[layer.bias.clone()].to_vec();
+            [
+                NamedTensor {
+                    name: format!("{prefix}.weight{suffix}"),
+                    shape: vec![layer.n_out, layer.n_in],
+                    data: weight,
+                },
+                NamedTensor {
+                    name: format!("{prefix}.bias{suffix}"),
+                    shape: vec![layer.n_out],
+                    data: bias,
+                },
+            ]
+        });
+        tensors.collect()
+    }
+
+    /// The reverse of [`CpuModel::named`]: what `tensors` hold of this model, as the parameters lie.
+    pub(super) fn find(
+        &self,
+        tensors: &[NamedTensor],
+        suffix: &str,
+    ) -> std::result::Result<Vec<f32>, String> {
+        let wanted = self.named(&vec![0.0; self.parameters.len()], suffix);
+        let find = |wanted: &NamedTensor| {
+            let found = tensors.iter().find(|tensor| tensor.name == wanted.name);
+            let missing = || format!("tensor \"{}\" {:?} is missing", wanted.name, wanted.shape);
+            let found = found.ok_or_else(missing)?;
+            if found.shape == wanted.shape && found.data.len() == wanted.data.len() {
+                return Ok(&found.data[..]);
+            }
+            let (name, shape) = (&found.name, &found.shape);
+            Err(format!("tensor \"{name}\" is {shape:?}, but {:?} is needed", wanted.shape))
+        };
+        let parts = wanted.iter().map(find).collect::<std::result::Result<Vec<_>, _>>()?;
+        Ok(self.flat(parts.into_iter()))
+    }
+
+    /// Weights `[outputs, inputs]` and biases, layer after layer, as the parameters lie.
+    fn flat<'a>(&self, mut parts: impl Iterator<Item = &'a [f32]>) -> Vec<f32> {
+        let mut flat = vec![0.0; self.parameters.len()];
+        for layer in self.tower.hidden.iter().chain(&self.tower.heads) {
+            layer.set_weight_by_output(parts.next().unwrap_or_default(), &mut flat);
+            flat[layer.bias.clone()].copy_from_slice(parts.next().unwrap_or_default());
+        }
+        flat
+    }
+}
+
+/// The layers' places in a flat vector.
+fn tower(network: &Perceptron) -> Tower {
+    let mut next = 0;
+    let mut take = |n: usize| {
+        next += n;
+        next - n..next
+    };
+    let mut layers: Vec<Dense> = network
+        .layers()
+        .enumerate()
+        .map(|(index, LayerShape { inputs, outputs })| Dense {
+            name: network.layer_name(index),
+            n_in: inputs,
+            n_out: outputs,
+            weight: take(inputs * outputs),
+            bias: take(outputs),
+        })
+        .collect();
+    let heads = layers.split_off(network.hidden.len());
+    Tower { hidden: layers, heads }
+}

@@ -1,0 +1,84 @@
+//! Adam over the models of an optimiser, and targets that follow.
+
+use super::CpuEngine;
+use super::model::CpuModel;
+use crate::algorithm::{ModelId, Optimiser, OptimiserId};
+use crate::error::{Error, Result};
+use crate::optimiser::{Adam, limit, squares};
+use crate::vectors::{self, Work};
+use std::sync::Mutex;
+
+/// An optimiser's step count and its moments, model by model.
+#[derive(Debug)]
+pub(super) struct Moments {
+    pub(super) adam: Adam,
+    pub(super) exp_avg: Vec<Vec<f32>>,
+    pub(super) exp_avg_sq: Vec<Vec<f32>>,
+}
+
+impl Moments {
+    pub(super) fn new(optimiser: &Optimiser, models: &[CpuModel]) -> Result<Self> {
+        let zeros = |id: &ModelId| vec![0.0; models[id.0].parameters.len()];
+        let adam = Adam::new(optimiser.adam, 0).map_err(|e| Error::Invalid(e.to_string()))?;
+        Ok(Self {
+            adam,
+            exp_avg: optimiser.models.iter().map(zeros).collect(),
+            exp_avg_sq: optimiser.models.iter().map(zeros).collect(),
+        })
+    }
+}
+
+impl CpuEngine {
+    pub(super) fn run_step_of(&mut self, id: OptimiserId) -> Result<()> {
+        let optimiser = &self.plan.optimisers[id.0];
+        let of = |id: &ModelId| squares(&self.models[id.0].gradients);
+        let norm = optimiser.models.iter().map(of).sum::<f64>().sqrt();
+        let rate = f64::from(self.cells[optimiser.learning_rate.0]);
+        let Moments { adam, exp_avg, exp_avg_sq } = &mut self.moments[id.0];
+        let step = adam
+            .begin(norm, rate, limit(optimiser.max_grad_norm))
+            .map_err(|e| Error::Invalid(format!("optimiser \"{}\": {e}", optimiser.name)))?;
+        let models = self.models.iter_mut().enumerate();
+        let own = models.filter(|(index, _)| optimiser.models.iter().any(|id| id.0 == *index));
+        // Models of one optimiser are declared in the order of their ids.
+        let jobs: Vec<_> = own
+            .map(|(_, model)| model)
+            .zip(exp_avg.iter_mut().zip(exp_avg_sq))
+            .map(Mutex::new)
+            .collect();
+        self.crew.run(jobs.len(), &|job| {
+            let Ok(mut job) = jobs[job].lock() else { return };
+            let (model, (exp_avg, exp_avg_sq)) = &mut *job;
+            step.apply(&mut model.parameters, &model.gradients, (exp_avg, exp_avg_sq));
+            model.turn();
+        });
+        Ok(())
+    }
+
+    pub(super) fn run_blend(&mut self, targets: &[ModelId], tau: f32) {
+        for target in targets {
+            let Some(source) = self.plan.models[target.0].target_of else { continue };
+            let mut parameters = std::mem::take(&mut self.models[target.0].parameters);
+            let source = &self.models[source.0].parameters;
+            vectors::run(Blend { target: &mut parameters, source, tau });
+            self.models[target.0].parameters = parameters;
+        }
+    }
+}
+
+/// Moves a target by the share `tau` towards its source.
+struct Blend<'a> {
+    target: &'a mut [f32],
+    source: &'a [f32],
+    tau: f32,
+}
+
+impl Work for Blend<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let pairs = self.target.iter_mut().zip(self.source);
+        pairs.for_each(|(target, source)| *target += self.tau * (source - *target));
+    }
+}

@@ -1,0 +1,102 @@
+//! Row functions over columns, in pieces of rows that threads share.
+
+use super::CpuEngine;
+use crate::algorithm::{ColumnId, Plan, RowsId, RowsOf};
+use crate::loss::row::Row;
+use std::slice::ChunksExactMut;
+use std::sync::Mutex;
+use warp_core::{Draw, Purpose};
+
+/// Rows that are worth a task.
+const TASK_ROWS: usize = 256;
+/// Columns that a row function reads, or writes, at most.
+const MOST_COLUMNS: usize = 16;
+
+/// A column that is read.
+#[derive(Debug, Clone, Copy)]
+struct Read<'a> {
+    numbers: &'a [f32],
+    width: usize,
+    shared: bool,
+}
+
+impl<'a> Read<'a> {
+    fn row(&self, row: usize) -> &'a [f32] {
+        let first = if self.shared { 0 } else { row * self.width };
+        &self.numbers[first..first + self.width]
+    }
+}
+
+/// Some rows of the columns that are written.
+struct Task<'a> {
+    first: usize,
+    writes: Vec<ChunksExactMut<'a, f32>>,
+}
+
+impl CpuEngine {
+    pub(super) fn run_rows(&mut self, id: RowsId) {
+        let Self { crew, columns, cells, plan, place, updates, run_step, .. } = self;
+        let plan: &Plan = plan;
+        let rows = &plan.rows[id.0];
+        let width = |id: &ColumnId| plan.columns[id.0].width;
+        let of = plan.columns[rows.writes[0].0].rows;
+        let n_rows = place.n_rows_of(plan, of);
+        let mut taken: Vec<Vec<f32>> =
+            rows.writes.iter().map(|id| std::mem::take(&mut columns[id.0])).collect();
+        let mut pieces: Vec<_> = taken
+            .iter_mut()
+            .zip(&rows.writes)
+            .map(|(column, id)| (column.chunks_mut(TASK_ROWS * width(id)), width(id)))
+            .collect();
+        let tasks: Vec<_> = (0..n_rows)
+            .step_by(TASK_ROWS)
+            .map(|first| {
+                let writes = pieces.iter_mut().filter_map(|(column, width)| {
+                    column.next().map(|piece| piece.chunks_exact_mut(*width))
+                });
+                Mutex::new(Task { first, writes: writes.collect() })
+            })
+            .collect();
+        let read = |id: &ColumnId| {
+            let column = &plan.columns[id.0];
+            let shared = column.rows == RowsOf::Shared;
+            Read { numbers: &columns[id.0], width: column.width, shared }
+        };
+        let reads: Vec<Read<'_>> = rows.reads.iter().map(read).collect();
+        let cells: Vec<f32> = rows.cells.iter().map(|id| cells[id.0]).collect();
+        let draw = |row: usize| match of {
+            RowsOf::Acting => {
+                let replica = place.first_replica + (row / place.n_agents) as u32;
+                let agent = place.first_agent + (row % place.n_agents) as u32;
+                Draw::new(place.seed, replica, *run_step, Purpose::Noise).agent(agent)
+            }
+            _ => {
+                let agent = (place.policy as u32) << 16 | id.0 as u32;
+                Draw::new(place.seed, row as u32, *updates as u32, Purpose::Learn).agent(agent)
+            }
+        };
+        crew.run(tasks.len(), &|task| {
+            let Ok(mut task) = tasks[task].lock() else { return };
+            let Task { first, writes } = &mut *task;
+            let end = n_rows.min(*first + TASK_ROWS);
+            for row in *first..end {
+                let mut given: [&[f32]; MOST_COLUMNS] = [&[]; MOST_COLUMNS];
+                given.iter_mut().zip(&reads).for_each(|(to, read)| *to = read.row(row));
+                let mut to: [&mut [f32]; MOST_COLUMNS] = std::array::from_fn(|_| &mut [][..]);
+                for (to, from) in to.iter_mut().zip(writes.iter_mut()) {
+                    *to = from.next().unwrap_or_default();
+                }
+                (rows.function.run)(Row {
+                    cells: &cells,
+                    reads: &given[..reads.len()],
+                    writes: &mut to[..rows.writes.len()],
+                    draw: draw(row),
+                });
+            }
+        });
+        drop((tasks, pieces));
+        for (id, column) in rows.writes.iter().zip(taken) {
+            columns[id.0] = column;
+        }
+    }
+}

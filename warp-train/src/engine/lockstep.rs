@@ -1,0 +1,167 @@
+//! Policies that act in lockstep in environments on the host, each learning in its own way.
+
+use super::off_policy::OffPolicy;
+use super::on_policy::OnPolicy;
+use crate::config::TrainConfig;
+use crate::error::{Error, Result};
+use crate::learner::{Iterated, Learner, LearnerState, Progress};
+use crate::metrics::PolicyFigures;
+use crate::normalise::Normaliser;
+use crate::rollout::Rollout;
+use std::fmt::Debug;
+use warp_func::VecEnv;
+
+/// Iterations at once, at most: episodes and figures are looked at after each.
+const MOST_ITERATIONS: u64 = 64;
+
+/// One policy among those that act in lockstep.
+pub(super) trait Member: Send + Debug {
+    /// Begins an iteration.
+    fn begin(&mut self, progress: Progress);
+
+    /// Looks, chooses, and writes the actions of step number `t`.
+    ///
+    /// # Errors
+    /// A policy that diverged.
+    fn act(&mut self, t: usize, envs: &mut dyn VecEnv) -> Result<()>;
+
+    /// Takes in what came of step number `t`, and learns if it is time to.
+    ///
+    /// # Errors
+    /// A policy that diverged.
+    fn store(&mut self, t: usize, envs: &dyn VecEnv) -> Result<()>;
+
+    /// Ends an iteration.
+    ///
+    /// # Errors
+    /// A policy that diverged.
+    fn finish(&mut self, envs: &dyn VecEnv, progress: Progress) -> Result<PolicyFigures>;
+
+    /// As [`Learner::forward`].
+    ///
+    /// # Errors
+    /// A policy that diverged.
+    fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()>;
+
+    /// What observations are normalised by, if they are.
+    fn normaliser(&self) -> Option<&Normaliser> {
+        None
+    }
+
+    /// Adds what a checkpoint holds.
+    fn save(&self, state: &mut LearnerState);
+
+    /// Takes over what a checkpoint holds.
+    ///
+    /// # Errors
+    /// A tensor that is missing or of another shape.
+    fn load(&mut self, state: &LearnerState) -> Result<()>;
+}
+
+/// Policies of any algorithms, on the host.
+#[derive(Debug)]
+pub struct LockstepLearner {
+    config: TrainConfig,
+    members: Vec<Box<dyn Member>>,
+}
+
+impl LockstepLearner {
+    /// The policies of `config`, initialised from its seed. Results do not depend on `threads`.
+    ///
+    /// # Errors
+    /// A network that can't be built, actions that an algorithm does not take, or too little memory.
+    pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
+        let mut first_agent = 0;
+        let mut members: Vec<Box<dyn Member>> = Vec::new();
+        for (index, plan) in config.policies.iter().enumerate() {
+            members.push(if plan.is_off_policy() {
+                Box::new(OffPolicy::new(config, index, first_agent, threads)?)
+            } else {
+                Box::new(OnPolicy::new(config, index, first_agent, threads)?)
+            });
+            first_agent += plan.n_agents(&config.spec) as u32;
+        }
+        Ok(Self { config: config.clone(), members })
+    }
+
+    fn iterate_once(&mut self, envs: &mut dyn VecEnv, progress: Progress) -> Result<Iterated> {
+        self.members.iter_mut().for_each(|member| member.begin(progress));
+        for t in 0..self.config.run.num_steps {
+            for (member, plan) in self.members.iter_mut().zip(&self.config.policies) {
+                member.act(t, envs).map_err(of(&plan.name))?;
+            }
+            envs.step()?;
+            for (member, plan) in self.members.iter_mut().zip(&self.config.policies) {
+                member.store(t, envs).map_err(of(&plan.name))?;
+            }
+        }
+        let finish = |(member, plan): (&mut Box<dyn Member>, &crate::config::PolicyPlan)| {
+            member.finish(envs, progress).map_err(of(&plan.name))
+        };
+        let policies = self.members.iter_mut().zip(&self.config.policies).map(finish);
+        let policies = policies.collect::<Result<_>>()?;
+        Ok(Iterated { episodes: envs.take_episodes(), policies })
+    }
+}
+
+/// An engine's error as that of a policy that diverged.
+fn of(policy: &str) -> impl Fn(Error) -> Error {
+    move |error| match error {
+        Error::Invalid(reason) => Error::Invalid(format!("policy \"{policy}\": {reason}")),
+        other => other,
+    }
+}
+
+impl Learner for LockstepLearner {
+    fn backend(&self) -> &'static str {
+        "native"
+    }
+
+    fn forward(
+        &mut self,
+        policy: usize,
+        obs: &[f32],
+        _n_rows: usize,
+        outputs: &mut [f32],
+        values: &mut [f32],
+    ) -> Result<()> {
+        self.members[policy].forward(obs, outputs, values)
+    }
+
+    fn normaliser(&mut self, policy: usize) -> Result<Option<&Normaliser>> {
+        Ok(self.members[policy].normaliser())
+    }
+
+    fn iterates(&self) -> Option<u64> {
+        Some(MOST_ITERATIONS)
+    }
+
+    fn iterate(
+        &mut self,
+        envs: &mut dyn VecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        let steps = self.config.steps_per_iteration();
+        let at = |i: u64| Progress {
+            iteration: progress.iteration + i,
+            env_steps: progress.env_steps + i * steps,
+            ..progress
+        };
+        (0..n).map(|i| self.iterate_once(envs, at(i))).collect()
+    }
+
+    fn update(&mut self, _: &mut Rollout, _: Progress) -> Result<Vec<PolicyFigures>> {
+        Err(Error::Invalid("policies that act in lockstep collect by themselves".into()))
+    }
+
+    fn state(&self) -> LearnerState {
+        let mut state = LearnerState::default();
+        self.members.iter().for_each(|member| member.save(&mut state));
+        state
+    }
+
+    fn load_state(&mut self, state: &LearnerState) -> Result<()> {
+        self.members.iter_mut().try_for_each(|member| member.load(state))
+    }
+}

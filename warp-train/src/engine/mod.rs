@@ -1,0 +1,11 @@
+//! Where columns, parameters and kernels live: an [`Engine`](crate::algorithm::Engine) per device.
+
+pub(crate) mod cpu;
+mod lockstep;
+mod off_policy;
+mod on_policy;
+mod state;
+
+pub use lockstep::LockstepLearner;
+pub(crate) use off_policy::planned;
+pub use state::EngineState;

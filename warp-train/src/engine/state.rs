@@ -1,0 +1,22 @@
+//! What an engine needs to go on where it was, the same on every device.
+
+use crate::model::{NamedBytes, NamedTensor};
+
+/// Weights, moments, memory and counters of one policy.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct EngineState {
+    /// Weights and biases, `<model>.<layer>.weight` and `.bias`, targets included.
+    pub weights: Vec<NamedTensor>,
+    /// Adam's moments, `.exp_avg` and `.exp_avg_sq` behind the weights' names.
+    pub moments: Vec<NamedTensor>,
+    /// Steps made by each optimiser, by its name.
+    pub steps: Vec<(String, u64)>,
+    /// Kept columns by name, and the replay memory's numbers, `replay.<name>`.
+    pub numbers: Vec<NamedTensor>,
+    /// The replay memory's flags.
+    pub flags: Vec<NamedBytes>,
+    /// Updates made.
+    pub updates: u64,
+    /// Where the replay memory goes on.
+    pub head: u64,
+}

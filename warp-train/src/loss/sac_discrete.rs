@@ -1,0 +1,171 @@
+//! Row functions of SAC for one discrete action: expectations over all choices instead of draws.
+//!
+//! Christodoulou, "Soft Actor-Critic for Discrete Action Settings", 2019. Derivatives by hand.
+
+use super::row::row_functions;
+use warp_core::{Draw, math};
+
+/// ln of the sum of the exponentials of the logits that are allowed.
+fn log_sum(logits: &[f32], mask: &[f32]) -> f32 {
+    let mut largest = 0.0;
+    let mut any = false;
+    for i in 0..logits.len() {
+        if mask[i] > 0.0 && (!any || logits[i] > largest) {
+            largest = logits[i];
+            any = true;
+        }
+    }
+    let mut sum = 0.0;
+    for i in 0..logits.len() {
+        if mask[i] > 0.0 {
+            sum += math::exp(logits[i] - largest);
+        }
+    }
+    largest + math::ln(sum)
+}
+
+/// What acts: a choice drawn from the policy, or any that is allowed.
+pub fn act(
+    draw: &mut Draw,
+    random: f32,
+    logits: &[f32],
+    mask: &[f32],
+    action: &mut [f32],
+    sent: &mut [f32],
+) {
+    let total = log_sum(logits, mask);
+    let mut n_allowed = 0.0;
+    for i in 0..logits.len() {
+        if mask[i] > 0.0 {
+            n_allowed += 1.0;
+        }
+    }
+    let mut left = draw.uniform();
+    let mut choice = 0;
+    let mut found = false;
+    for i in 0..logits.len() {
+        if mask[i] > 0.0 && !found {
+            choice = i;
+            let p = if random > 0.0 { 1.0 / n_allowed } else { math::exp(logits[i] - total) };
+            found = left < p;
+            left -= p;
+        }
+    }
+    action[0] = choice as f32;
+    sent[0] = choice as f32;
+}
+
+/// Half the squared errors of both critics against `r + gamma E(min Q' - alpha log pi')`.
+pub fn critic_loss(
+    share: f32,
+    reward: &[f32],
+    discount: &[f32],
+    weight: &[f32],
+    action: &[f32],
+    next_mask: &[f32],
+    log_alpha: &[f32],
+    next_logits: &[f32],
+    next_q_1: &[f32],
+    next_q_2: &[f32],
+    q_1: &[f32],
+    q_2: &[f32],
+    d_q_1: &mut [f32],
+    d_q_2: &mut [f32],
+    loss: &mut [f32],
+    error: &mut [f32],
+    value: &mut [f32],
+) {
+    let total = log_sum(next_logits, next_mask);
+    let alpha = math::exp(log_alpha[0]);
+    let mut soft = 0.0;
+    for i in 0..next_logits.len() {
+        if next_mask[i] > 0.0 {
+            let log_p = next_logits[i] - total;
+            soft += math::exp(log_p) * (math::min(next_q_1[i], next_q_2[i]) - alpha * log_p);
+        }
+    }
+    let target = reward[0] + discount[0] * soft;
+    let taken = action[0] as i32 as usize;
+    let e_1 = q_1[taken] - target;
+    let e_2 = q_2[taken] - target;
+    for i in 0..q_1.len() {
+        d_q_1[i] = 0.0;
+        d_q_2[i] = 0.0;
+    }
+    d_q_1[taken] = share * weight[0] * e_1;
+    d_q_2[taken] = share * weight[0] * e_2;
+    loss[0] = 0.5 * weight[0] * (e_1 * e_1 + e_2 * e_2);
+    error[0] = 0.5 * (e_1.abs() + e_2.abs());
+    value[0] = q_1[taken];
+}
+
+/// `E(alpha log pi - min Q)` over the allowed choices, and its derivatives by the logits.
+pub fn actor_loss(
+    share: f32,
+    mask: &[f32],
+    log_alpha: &[f32],
+    logits: &[f32],
+    q_1: &[f32],
+    q_2: &[f32],
+    d_logits: &mut [f32],
+    loss: &mut [f32],
+    entropy: &mut [f32],
+) {
+    let total = log_sum(logits, mask);
+    let alpha = math::exp(log_alpha[0]);
+    let mut mean = 0.0;
+    let mut surprise = 0.0;
+    for i in 0..logits.len() {
+        if mask[i] > 0.0 {
+            let log_p = logits[i] - total;
+            let p = math::exp(log_p);
+            mean += p * (alpha * log_p - math::min(q_1[i], q_2[i]));
+            surprise -= p * log_p;
+        }
+    }
+    for i in 0..logits.len() {
+        let log_p = logits[i] - total;
+        let cost = alpha * log_p - math::min(q_1[i], q_2[i]);
+        // The derivative of alpha log pi itself adds up to nothing.
+        d_logits[i] = if mask[i] > 0.0 { share * math::exp(log_p) * (cost - mean) } else { 0.0 };
+    }
+    loss[0] = mean;
+    entropy[0] = surprise;
+}
+
+/// The temperature's loss `ln(alpha) (entropy - target entropy)`.
+pub fn temperature_loss(
+    share: f32,
+    target_entropy: f32,
+    log_alpha: &[f32],
+    entropy: &[f32],
+    d_log_alpha: &mut [f32],
+    alpha: &mut [f32],
+) {
+    d_log_alpha[0] = share * (entropy[0] - target_entropy);
+    alpha[0] = math::exp(log_alpha[0]);
+}
+
+/// Logits are what the action layout reads.
+pub fn outputs(output: &[f32], layout: &mut [f32]) {
+    for i in 0..layout.len() {
+        layout[i] = output[i];
+    }
+}
+
+row_functions! { "sac_discrete.cu";
+    ACT = act draw (random; logits, mask; action, sent);
+    CRITIC_LOSS = critic_loss(
+        share;
+        reward, discount, weight, action, next_mask, log_alpha,
+        next_logits, next_q_1, next_q_2, q_1, q_2;
+        d_q_1, d_q_2, loss, error, value
+    );
+    ACTOR_LOSS = actor_loss(
+        share; mask, log_alpha, logits, q_1, q_2; d_logits, loss, entropy
+    );
+    TEMPERATURE_LOSS = temperature_loss(
+        share, target_entropy; log_alpha, entropy; d_log_alpha, alpha
+    );
+    OUTPUTS = outputs(; output; layout);
+}
