@@ -192,11 +192,68 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
     let agents = plan.n_agents(spec);
     // Too many to count are refused for memory, later.
     let rows = run.num_envs.saturating_mul(run.num_steps).saturating_mul(agents);
-    if config.num_minibatches == 0 || config.num_minibatches > rows {
+    let cut = !plan.is_off_policy();
+    if cut && (config.num_minibatches == 0 || config.num_minibatches > rows) {
         let reason = format!("must lie between 1 and the {rows} samples of a rollout");
         return invalid("num_minibatches", config.num_minibatches.to_string(), &reason);
     }
+    if plan.is_off_policy() {
+        check_off_policy(plan, run)?;
+    }
     check_spaces(plan, spec)
+}
+
+/// Checks the keys of algorithms that learn from a replay memory.
+fn check_off_policy(plan: &PolicyPlan, run: &RunConfig) -> Result<()> {
+    let PolicyPlan { name, config, .. } = plan;
+    let invalid = |key: &str, value: String, reason: &str| {
+        Err(warp_core::Error::invalid(&format!("policy.{name}.{key}"), value, reason).into())
+    };
+    for (key, value) in [
+        ("buffer_size", config.buffer_size),
+        ("batch_size", config.batch_size),
+        ("train_freq", config.train_freq),
+        ("gradient_steps", config.gradient_steps),
+        ("n_step", config.n_step),
+        ("target_interval", config.target_interval),
+        ("policy_delay", config.policy_delay),
+    ] {
+        if value == 0 {
+            return invalid(key, "0".into(), "must be at least 1");
+        }
+    }
+    if !run.num_steps.is_multiple_of(config.train_freq) {
+        let reason = format!("num_steps = {} must be a multiple of it", run.num_steps);
+        return invalid("train_freq", config.train_freq.to_string(), &reason);
+    }
+    for (key, value) in [
+        ("tau", config.tau),
+        ("noise_damping", config.noise_damping),
+        ("priority_alpha", config.priority_alpha),
+        ("priority_beta", config.priority_beta.largest()),
+        ("epsilon", config.epsilon.largest()),
+        ("epsilon", config.epsilon.lowest()),
+    ] {
+        if !(0.0..=1.0).contains(&value) {
+            return invalid(key, value.to_string(), "must lie between 0 and 1");
+        }
+    }
+    for (key, value) in [
+        ("noise_std", config.noise_std.lowest()),
+        ("target_noise", config.target_noise),
+        ("target_noise_clip", config.target_noise_clip),
+    ] {
+        if !(0.0..=f64::from(f32::MAX)).contains(&value) {
+            return invalid(key, value.to_string(), "must not be negative");
+        }
+    }
+    for (key, value) in [("alpha", config.alpha), ("alpha_start", Some(config.alpha_start))] {
+        if value.is_some_and(|alpha| !(alpha > 0.0 && alpha <= f64::from(f32::MAX))) {
+            let value = value.unwrap_or_default().to_string();
+            return invalid(key, value, "must be larger than 0");
+        }
+    }
+    Ok(())
 }
 
 /// Groups that share a policy must look and act alike.
