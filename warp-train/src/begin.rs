@@ -144,8 +144,7 @@ impl<'a> Source<'a> {
         };
         // An optimiser's name follows its policy's, which has no dot, where there are several.
         let policy = |name: &String| name.split('.').next().unwrap_or(name).to_string();
-        let mut policies: Vec<_> =
-            checkpoint.manifest.optimizer_steps.keys().map(policy).collect();
+        let mut policies: Vec<_> = checkpoint.manifest.optimizer_steps.keys().map(policy).collect();
         policies.dedup();
         let policy = match &policies[..] {
             [only] => only.clone(),

@@ -35,6 +35,7 @@ pub mod normalise;
 pub mod optimiser;
 mod plan;
 pub mod policies;
+mod policy_config;
 mod policy_error;
 pub mod ppo;
 pub mod resumption;

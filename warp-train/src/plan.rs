@@ -1,10 +1,11 @@
 //! Which policy acts for which groups, and whether its keys fit them.
 
 use crate::algorithm::{Learns, Passes, entry};
-use crate::config::{ActionDistribution, PolicyConfig, RunConfig, check_foreign, policy_base};
+use crate::config::{ActionDistribution, PolicyConfig, RunConfig};
 use crate::error::{Error, Result};
 use crate::model::NetworkConfig;
 use crate::optimiser::AdamConfig;
+use crate::policy_config::{check_foreign, policy_base};
 use warp_core::toml::Table;
 use warp_core::{EnvSpec, GroupSpec, Space};
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};

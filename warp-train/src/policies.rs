@@ -3,8 +3,8 @@
 //! A backend brings a [`Policy`]; everything around it (normalisers, algorithms, checkpoints) is the
 //! same for all.
 
-use crate::batch::{Samples, TrainablePolicy};
 use crate::algorithm::{Learns, entry};
+use crate::batch::{Samples, TrainablePolicy};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::{Learner, LearnerState, Progress};

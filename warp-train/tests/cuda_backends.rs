@@ -201,7 +201,7 @@ fn changes_sides(keys: &str) -> Result<()> {
                 return Err(format!("{side:?} took over other tensors from {began:?}").into());
             }
             let metrics = next.iterate_times(1)?.remove(0);
-            let seen = metrics.policy.values().copied().collect();
+            let seen = metrics.policy.values().cloned().collect();
             let done = Done { seen, state: next.learner().state() };
             let bounds = if side.is_exact() { (1e-4, 1e-4) } else { bounds };
             let Some(expected) = &expected else {

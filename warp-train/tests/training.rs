@@ -124,7 +124,8 @@ fn schedules_follow_the_step_and_only_their_shares_follow_total_steps() {
     for _ in 0..5 {
         let step = one.env_steps();
         let metrics = one.iterate().unwrap();
-        assert_eq!(metrics.policy["pole"].learning_rate, schedule.at(step));
+        let rate = metrics.policy["pole"].get("learning_rate");
+        assert_eq!(rate, Some(schedule.at(step)));
         assert_eq!(metrics.env_steps, step + 560);
     }
     let mut other = trainer(&long, 1);

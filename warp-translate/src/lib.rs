@@ -20,6 +20,7 @@ mod ir;
 mod literal;
 mod modules;
 mod program;
+mod row_functions;
 mod source;
 mod team;
 mod twin;
@@ -44,13 +45,17 @@ pub struct Translation {
     pub included: Option<PathBuf>,
 }
 
-/// Translates the environment of a file.
+/// Translates the environment of a file, or the row functions that it declares.
 ///
 /// # Errors
 /// All that has no place in a body, by file and line.
 pub fn translate(file: &Path) -> Result<Translation, Vec<Diagnostic>> {
     let mut modules = Modules::default();
-    environment(&mut modules, file).map_err(|faults| placed(&modules, faults))
+    let made = match row_functions::declared(file) {
+        Some(declared) => declared.translated(&mut modules, file),
+        None => environment(&mut modules, file),
+    };
+    made.map_err(|faults| placed(&modules, faults))
 }
 
 /// Translates free functions of a file, by name, with everything that they call; for kernels that are

@@ -1,5 +1,6 @@
 //! Algorithms as schedules over an engine, one file each, the same on every device.
 
+mod critics;
 mod ddpg;
 mod deterministic;
 mod dqn;
@@ -15,8 +16,8 @@ mod temperature;
 pub(crate) use draft::RANDOM;
 pub use engine::{Engine, Gradients};
 pub use plan::*;
-pub use {ddpg::Ddpg, dqn::Dqn, sac::Sac, sac_discrete::SacDiscrete, td3::Td3};
 pub(crate) use table::{Learns, Passes, Planned, entry};
+pub use {ddpg::Ddpg, dqn::Dqn, sac::Sac, sac_discrete::SacDiscrete, td3::Td3};
 
 use crate::error::Result;
 use std::fmt::Debug;

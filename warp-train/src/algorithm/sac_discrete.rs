@@ -1,10 +1,11 @@
 //! Soft actor-critic for one discrete action (Christodoulou, 2019): critics value every choice, so that
 //! the actor's loss is an expectation, without a draw.
 
-use super::draft::Draft;
+use super::critics::TwinCritics;
+use super::draft::{Common, Draft};
 use super::temperature::Temperature;
-use super::{Algorithm, CellId, Engine, FigureId, Gradients, Greedy, ModelId};
-use super::{OptimiserId, PassId, Plan, RowsId, Variant};
+use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
+use super::{OptimiserId, PassId, Plan, Replay, RowsId, Variant};
 use crate::config::PolicyPlan;
 use crate::error::Result;
 use crate::loss::sac_discrete::{ACT, ACTOR_LOSS, CRITIC_LOSS, OUTPUTS, TEMPERATURE_LOSS};
@@ -19,19 +20,49 @@ pub struct SacDiscrete {
     actor_acts: PassId,
     act: RowsId,
     actor_next: PassId,
-    critics_next: [PassId; 2],
-    critics: [PassId; 2],
+    critics: TwinCritics,
     critic_loss: RowsId,
     critic_step: OptimiserId,
-    actor: PassId,
-    critics_of_actor: [PassId; 2],
-    actor_loss: RowsId,
+    actor: Actor,
     actor_step: OptimiserId,
     temperature: Temperature,
     temperature_loss: Option<RowsId>,
-    targets: [ModelId; 2],
     tau: CellId,
     figures: Vec<FigureId>,
+}
+
+/// The actor on the batch, and the critics there after their step.
+#[derive(Debug)]
+struct Actor {
+    pass: PassId,
+    critics: [PassId; 2],
+    rows: RowsId,
+    /// Its loss, batch `[1]`.
+    loss: ColumnId,
+    /// Batch `[1]`.
+    entropy: ColumnId,
+}
+
+impl Actor {
+    fn plan(
+        d: &mut Draft,
+        common: &Common,
+        actor: ModelId,
+        critics: [ModelId; 2],
+        log_alpha: ColumnId,
+    ) -> Self {
+        let obs = common.replay.obs;
+        let pass = d.pass_and_back("logits", actor, &[obs]);
+        let [first, second] = critics;
+        let critics = [("q_1_now", first), ("q_2_now", second)]
+            .map(|(name, model)| d.pass(name, model, &[obs]));
+        let [q_1, q_2] = critics.map(|pass| d.output(pass));
+        let [loss, entropy] = ["actor_loss", "entropy"].map(|name| d.number(name));
+        let reads = [common.allowed.now, log_alpha, d.output(pass), q_1, q_2];
+        let writes = [d.d_output(pass), loss, entropy];
+        let rows = d.rows(&ACTOR_LOSS, &[common.share], &reads, &writes);
+        Self { pass, critics, rows, loss, entropy }
+    }
 }
 
 impl SacDiscrete {
@@ -47,8 +78,7 @@ impl SacDiscrete {
         let n = Draft::choices(policy, spec, &common)?;
         let network = Draft::perceptron(policy, common.obs_width, n);
         let actor_model = d.model("actor", network.clone());
-        let models = ["critic_1", "critic_2"].map(|name| d.model(name, network.clone()));
-        let targets = models.map(|model| d.target(model));
+        let critics = TwinCritics::plan(&mut d, &network, &[replay.obs], &[replay.next_obs]);
         let temperature = Temperature::plan(&mut d, policy);
         let log_alpha = temperature.log_alpha;
 
@@ -57,55 +87,37 @@ impl SacDiscrete {
         let act = d.rows(&ACT, &[common.random], &reads, &[acting.action, acting.sent]);
 
         let actor_next = d.pass("next_logits", actor_model, &[replay.next_obs]);
-        let q_next = |(name, target)| d.pass(name, target, &[replay.next_obs]);
-        let critics_next = [("next_q_1", targets[0]), ("next_q_2", targets[1])].map(q_next);
-        let q = |(name, model)| d.pass_and_back(name, model, &[replay.obs]);
-        let critics = [("q_1", models[0]), ("q_2", models[1])].map(q);
-        let [critic_loss, actor_loss, value, entropy] =
-            ["critic_loss", "actor_loss", "value", "entropy"].map(|name| d.number(name));
-        let critic_loss_rows = d.rows(
-            &CRITIC_LOSS,
-            &[share],
-            &[
-                replay.reward,
-                replay.discount,
-                replay.weight,
-                replay.action,
-                allowed.next,
-                log_alpha,
-                d.output(actor_next),
-                d.output(critics_next[0]),
-                d.output(critics_next[1]),
-                d.output(critics[0]),
-                d.output(critics[1]),
-            ],
-            &[d.d_output(critics[0]), d.d_output(critics[1]), critic_loss, replay.error, value],
-        );
+        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(&d), critics.next_q(&d));
+        let [d_q_1, d_q_2] = critics.d_q(&d);
+        let [loss, value] = ["critic_loss", "value"].map(|name| d.number(name));
+        let Replay { reward, discount, weight, action, error, .. } = replay;
+        let (next, next_logits) = (allowed.next, d.output(actor_next));
+        let reads = [
+            reward,
+            discount,
+            weight,
+            action,
+            next,
+            log_alpha,
+            next_logits,
+            next_q_1,
+            next_q_2,
+            q_1,
+            q_2,
+        ];
+        let writes = [d_q_1, d_q_2, loss, error, value];
+        let critic_loss = d.rows(&CRITIC_LOSS, &[share], &reads, &writes);
 
-        let actor = d.pass_and_back("logits", actor_model, &[replay.obs]);
-        let q = |(name, model)| d.pass(name, model, &[replay.obs]);
-        let critics_of_actor = [("q_1_now", models[0]), ("q_2_now", models[1])].map(q);
-        let actor_loss_rows = d.rows(
-            &ACTOR_LOSS,
-            &[share],
-            &[
-                allowed.now,
-                log_alpha,
-                d.output(actor),
-                d.output(critics_of_actor[0]),
-                d.output(critics_of_actor[1]),
-            ],
-            &[d.d_output(actor), actor_loss, entropy],
-        );
+        let actor = Actor::plan(&mut d, &common, actor_model, critics.models, log_alpha);
 
         let rate = common.learning_rate;
-        let critic_step = d.optimiser("critics", &models, rate, policy);
+        let critic_step = d.optimiser("critics", &critics.models, rate, policy);
         let actor_step = d.optimiser("actor", &[actor_model], rate, policy);
         let mut figures = vec![
-            d.figure("critic_loss", critic_loss),
-            d.figure("actor_loss", actor_loss),
+            d.figure("critic_loss", loss),
+            d.figure("actor_loss", actor.loss),
             d.figure("q", value),
-            d.figure("entropy", entropy),
+            d.figure("entropy", actor.entropy),
         ];
         let temperature_loss = temperature.learned.map(|learned| {
             let aim = ENTROPY_SHARE * (n as f64).ln();
@@ -114,7 +126,7 @@ impl SacDiscrete {
             let alpha = d.number("alpha");
             figures.push(d.figure("alpha", alpha));
             let writes = [d.d_output(learned.pass), alpha];
-            d.rows(&TEMPERATURE_LOSS, &[share, aim], &[log_alpha, entropy], &writes)
+            d.rows(&TEMPERATURE_LOSS, &[share, aim], &[log_alpha, actor.entropy], &writes)
         });
         let temperature = temperature.with_rate(&mut d, rate, policy);
         let plan = d.finish(policy, &common, Greedy { pass: actor_acts, outputs: &OUTPUTS });
@@ -122,17 +134,13 @@ impl SacDiscrete {
             actor_acts,
             act,
             actor_next,
-            critics_next,
             critics,
-            critic_loss: critic_loss_rows,
+            critic_loss,
             critic_step,
             actor,
-            critics_of_actor,
-            actor_loss: actor_loss_rows,
             actor_step,
             temperature,
             temperature_loss,
-            targets,
             tau: common.tau,
             figures,
         };
@@ -150,17 +158,16 @@ impl Algorithm for SacDiscrete {
         engine.sample()?;
         self.temperature.forward(engine)?;
         // Critics: towards r + gamma E(min Q'(s', a') - alpha log pi(a'|s')).
-        let [q_1, q_2] = self.critics;
-        let [next_1, next_2] = self.critics_next;
-        engine.forward(&[self.actor_next, self.actor, q_1, q_2, next_1, next_2])?;
+        engine.forward(&[self.actor_next, self.actor.pass])?;
+        engine.forward(&self.critics.passes())?;
         engine.rows(self.critic_loss)?;
-        engine.backward(&self.critics, Gradients::OfParameters)?;
+        engine.backward(&self.critics.now, Gradients::OfParameters)?;
         engine.step(self.critic_step)?;
 
         // Actor: towards choices of high value and high entropy.
-        engine.forward(&self.critics_of_actor)?;
-        engine.rows(self.actor_loss)?;
-        engine.backward(&[self.actor], Gradients::OfParameters)?;
+        engine.forward(&self.actor.critics)?;
+        engine.rows(self.actor.rows)?;
+        engine.backward(&[self.actor.pass], Gradients::OfParameters)?;
         engine.step(self.actor_step)?;
 
         // Temperature: towards the target entropy.
@@ -168,7 +175,7 @@ impl Algorithm for SacDiscrete {
             engine.rows(loss)?;
             self.temperature.learn(engine)?;
         }
-        engine.blend(&self.targets, self.tau)?;
+        engine.blend(&self.critics.targets, self.tau)?;
         engine.figures(&self.figures)
     }
 }

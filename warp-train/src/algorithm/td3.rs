@@ -1,10 +1,11 @@
 //! Twin delayed deterministic policy gradient (Fujimoto et al., 2018): DDPG with two critics, of which
 //! the smaller counts, noise on the target's actions, and an actor that learns less often.
 
+use super::critics::TwinCritics;
 use super::deterministic::Actor;
 use super::draft::Draft;
 use super::{Algorithm, CellId, Engine, FigureId, Gradients, Greedy, ModelId};
-use super::{OptimiserId, PassId, Plan, RowsId, RowsOf, Variant};
+use super::{OptimiserId, PassId, Plan, Replay, RowsId, RowsOf, Variant};
 use crate::config::PolicyPlan;
 use crate::error::Result;
 use crate::loss::deterministic::{ACTOR_GRADIENT, ACTOR_LOSS, OUTPUTS, SMOOTH, TWIN_CRITIC_LOSS};
@@ -21,8 +22,7 @@ pub struct Td3 {
     actor: Actor,
     policy_delay: u64,
     smooth: RowsId,
-    critics_next: [PassId; 2],
-    critics: [PassId; 2],
+    critics: TwinCritics,
     critic_loss: RowsId,
     critic_step: OptimiserId,
     critic_of_actor: PassId,
@@ -46,39 +46,24 @@ impl Td3 {
         let common = d.common(policy, spec)?;
         let (replay, share, dim) = (common.replay, common.share, common.action_width);
         let actor = Actor::plan(&mut d, policy, spec, &common)?;
-        let network = Draft::perceptron(policy, common.obs_width + dim, 1);
-        let models = ["critic_1", "critic_2"].map(|name| d.model(name, network.clone()));
-        let model_targets = models.map(|model| d.target(model));
-
         let next_action = d.column("next_action", RowsOf::Batch, dim);
-        let noise = [
-            d.constant("target_noise", keys.target_noise),
-            d.constant("target_noise_clip", keys.target_noise_clip),
-        ];
+        let noise =
+            [("target_noise", keys.target_noise), ("target_noise_clip", keys.target_noise_clip)]
+                .map(|(name, value)| d.constant(name, value));
         let smooth = d.rows(&SMOOTH, &noise, &[d.output(actor.next)], &[next_action]);
-        let q_next = |(name, target)| d.pass(name, target, &[replay.next_obs, next_action]);
-        let critics_next =
-            [("next_q_1", model_targets[0]), ("next_q_2", model_targets[1])].map(q_next);
-        let q = |(name, model)| d.pass_and_back(name, model, &[replay.obs, replay.action]);
-        let critics = [("q_1", models[0]), ("q_2", models[1])].map(q);
-        let [critic_loss, actor_loss] = ["critic_loss", "actor_loss"].map(|name| d.number(name));
-        let critic_loss_rows = d.rows(
-            &TWIN_CRITIC_LOSS,
-            &[share],
-            &[
-                replay.reward,
-                replay.discount,
-                replay.weight,
-                d.output(critics_next[0]),
-                d.output(critics_next[1]),
-                d.output(critics[0]),
-                d.output(critics[1]),
-            ],
-            &[d.d_output(critics[0]), d.d_output(critics[1]), critic_loss, replay.error],
-        );
+        let network = Draft::perceptron(policy, common.obs_width + dim, 1);
+        let now = [replay.obs, replay.action];
+        let critics = TwinCritics::plan(&mut d, &network, &now, &[replay.next_obs, next_action]);
+        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(&d), critics.next_q(&d));
+        let [d_q_1, d_q_2] = critics.d_q(&d);
+        let [loss, actor_loss] = ["critic_loss", "actor_loss"].map(|name| d.number(name));
+        let Replay { reward, discount, weight, error, .. } = replay;
+        let reads = [reward, discount, weight, next_q_1, next_q_2, q_1, q_2];
+        let writes = [d_q_1, d_q_2, loss, error];
+        let critic_loss = d.rows(&TWIN_CRITIC_LOSS, &[share], &reads, &writes);
 
         let inputs = [replay.obs, actor.action];
-        let critic_of_actor = d.pass_and_back_to("q_of_actor", models[0], &inputs, 1);
+        let critic_of_actor = d.pass_and_back_to("q_of_actor", critics.models[0], &inputs, 1);
         let actor_loss_rows = d.rows(
             &ACTOR_LOSS,
             &[share],
@@ -93,20 +78,18 @@ impl Td3 {
         );
 
         let rate = common.learning_rate;
-        let critic_step = d.optimiser("critics", &models, rate, policy);
+        let critic_step = d.optimiser("critics", &critics.models, rate, policy);
         let actor_step = d.optimiser("actor", &[actor.model], rate, policy);
-        let critic_figures =
-            [d.figure("critic_loss", critic_loss), d.figure("q", d.output(critics[0]))];
+        let critic_figures = [d.figure("critic_loss", loss), d.figure("q", q_1)];
         let actor_figures = [d.figure("actor_loss", actor_loss)];
-        let targets = [actor.target, model_targets[0], model_targets[1]];
+        let targets = [actor.target, critics.targets[0], critics.targets[1]];
         let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: &OUTPUTS });
         let algorithm = Self {
             actor,
             policy_delay: keys.policy_delay as u64,
             smooth,
-            critics_next,
             critics,
-            critic_loss: critic_loss_rows,
+            critic_loss,
             critic_step,
             critic_of_actor,
             actor_loss: actor_loss_rows,
@@ -140,11 +123,9 @@ impl Algorithm for Td3 {
         // Critics: towards r + gamma min Q'(s', mu'(s') + noise).
         engine.forward(&[self.actor.next])?;
         engine.rows(self.smooth)?;
-        let [q_1, q_2] = self.critics;
-        let [next_1, next_2] = self.critics_next;
-        engine.forward(&[q_1, q_2, next_1, next_2])?;
+        engine.forward(&self.critics.passes())?;
         engine.rows(self.critic_loss)?;
-        engine.backward(&self.critics, Gradients::OfParameters)?;
+        engine.backward(&self.critics.now, Gradients::OfParameters)?;
         engine.step(self.critic_step)?;
         engine.figures(&self.critic_figures)?;
         if variant == CRITICS {

@@ -7,5 +7,4 @@ mod on_policy;
 mod state;
 
 pub use lockstep::LockstepLearner;
-pub(crate) use off_policy::planned;
 pub use state::EngineState;

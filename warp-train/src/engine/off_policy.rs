@@ -88,7 +88,8 @@ impl OffPolicy {
         ends.extend(window.ended.iter().map(|ended| TERMINATED * (*ended).min(1)));
         next_obs.clear();
         next_obs.extend_from_slice(window.obs_at(1));
-        for (row, obs) in window.truncated.at.iter().zip(window.truncated.obs.chunks(window.width)) {
+        for (row, obs) in window.truncated.at.iter().zip(window.truncated.obs.chunks(window.width))
+        {
             ends[*row] = TRUNCATED;
             next_obs[row * window.width..][..window.width].copy_from_slice(obs);
         }
@@ -189,7 +190,9 @@ impl Member for OffPolicy {
         let mut output = vec![0.0; values.len() * width];
         self.engine.evaluate(greedy.pass, obs, &mut output);
         let rows = output.chunks_exact(width);
-        for (output, outputs) in rows.zip(outputs.chunks_exact_mut(self.policy.layout.output_width())) {
+        for (output, outputs) in
+            rows.zip(outputs.chunks_exact_mut(self.policy.layout.output_width()))
+        {
             (greedy.outputs.run)(Row {
                 cells: &[],
                 reads: &[output],

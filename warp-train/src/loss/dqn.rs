@@ -4,6 +4,12 @@
 //! "Deep Reinforcement Learning with Double Q-learning", 2016; Wang et al., "Dueling Network
 //! Architectures for Deep Reinforcement Learning", 2016. Derivatives by hand.
 
+#![expect(
+    clippy::too_many_arguments,
+    clippy::manual_memcpy,
+    reason = "a parameter is a column, by its name below; a body is one that can be translated"
+)]
+
 use super::row::row_functions;
 use warp_core::Draw;
 

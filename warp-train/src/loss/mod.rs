@@ -6,11 +6,11 @@
 //! weighted means are here.
 
 mod categorical;
+pub mod deterministic;
 mod distribution;
+pub mod dqn;
 mod gaussian;
 mod minibatch;
-pub mod deterministic;
-pub mod dqn;
 pub mod row;
 pub mod sac;
 pub mod sac_discrete;

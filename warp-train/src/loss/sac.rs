@@ -2,6 +2,12 @@
 //!
 //! Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018. Derivatives by hand.
 
+#![expect(
+    clippy::too_many_arguments,
+    clippy::manual_memcpy,
+    reason = "a parameter is a column, by its name below; a body is one that can be translated"
+)]
+
 use super::row::row_functions;
 use warp_core::{Draw, math};
 

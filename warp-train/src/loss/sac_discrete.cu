@@ -2,7 +2,7 @@
 // Row functions of SAC for one discrete action: expectations over all choices instead of draws.
 // Christodoulou, "Soft Actor-Critic for Discrete Action Settings", 2019. Derivatives by hand.
 
-// Logits' largest and the sum of the exponentials of the rest, over the choices that are allowed.
+// ln of the sum of the exponentials of the logits that are allowed.
 __device__ inline float log_sum(WarpSlice<const float> logits, WarpSlice<const float> mask) {
     float largest = 0.0f;
     bool any = false;

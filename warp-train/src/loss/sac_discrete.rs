@@ -2,6 +2,12 @@
 //!
 //! Christodoulou, "Soft Actor-Critic for Discrete Action Settings", 2019. Derivatives by hand.
 
+#![expect(
+    clippy::too_many_arguments,
+    clippy::manual_memcpy,
+    reason = "a parameter is a column, by its name below; a body is one that can be translated"
+)]
+
 use super::row::row_functions;
 use warp_core::{Draw, math};
 

@@ -2,5 +2,5 @@
 
 mod replay;
 
-pub(crate) use replay::{TERMINATED, TRUNCATED};
 pub use replay::{Batch, Ring, RingShape, Sampling, Transition};
+pub(crate) use replay::{TERMINATED, TRUNCATED};

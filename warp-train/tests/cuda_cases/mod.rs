@@ -12,7 +12,7 @@ use warp_func::cuda::{Build, Device, Kernels, nvrtc_version};
 use warp_func::{Registry, VecEnv};
 use warp_train::config::TrainConfig;
 use warp_train::learner::{Learner, LearnerState, Progress};
-use warp_train::metrics::PolicyMetrics;
+use warp_train::metrics::PolicyFigures;
 use warp_train::rollout::Rollout;
 
 pub(crate) type Result<T> = std::result::Result<T, Failed>;
@@ -76,7 +76,7 @@ pub(crate) fn progress(config: &TrainConfig, iteration: u64) -> Progress {
 
 /// What iterations leave: the figures of the last one, and what a checkpoint would hold.
 pub(crate) struct Done {
-    pub(crate) seen: Vec<PolicyMetrics>,
+    pub(crate) seen: Vec<PolicyFigures>,
     pub(crate) state: LearnerState,
 }
 
@@ -135,6 +135,18 @@ pub(crate) fn check(name: &str, found: f64, expected: f64, bound: f64) -> Result
     if fits { Ok(()) } else { Err(format!("{name} is {found}, expected {expected}").into()) }
 }
 
+/// The same of a figure that both have.
+pub(crate) fn check_figure(
+    name: &str,
+    found: &PolicyFigures,
+    expected: &PolicyFigures,
+    bound: f64,
+) -> Result<()> {
+    let missing = || format!("there is no figure {name}");
+    let figure = |of: &PolicyFigures| of.get(name).ok_or_else(missing);
+    check(name, figure(found)?, figure(expected)?, bound)
+}
+
 /// Figures within `of_figures`, first moments within `of_moments`; returns how far the latter are.
 pub(crate) fn near(
     found: &Done,
@@ -145,13 +157,18 @@ pub(crate) fn near(
         return Err("figures of another number of policies".into());
     }
     for (a, b) in found.seen.iter().zip(&expected.seen) {
-        check("policy_loss", a.policy_loss, b.policy_loss, of_figures)?;
-        check("value_loss", a.value_loss, b.value_loss, of_figures)?;
-        check("entropy", a.entropy, b.entropy, of_figures)?;
-        check("approx_kl", a.approx_kl, b.approx_kl, of_figures)?;
-        check("grad_norm", a.grad_norm, b.grad_norm, of_figures)?;
-        check("explained_variance", a.explained_variance, b.explained_variance, of_figures)?;
-        check("learning_rate", a.learning_rate, b.learning_rate, 0.0)?;
+        let names = [
+            "policy_loss",
+            "value_loss",
+            "entropy",
+            "approx_kl",
+            "grad_norm",
+            "explained_variance",
+        ];
+        for name in names {
+            check_figure(name, a, b, of_figures)?;
+        }
+        check_figure("learning_rate", a, b, 0.0)?;
     }
     let distance = distance(&found.state, &expected.state)?;
     let fits = distance <= of_moments;

@@ -5,7 +5,7 @@ use super::{Tree, Violation};
 /// How the first line of such a text begins.
 pub(super) const MADE: &str = "// Made from ";
 
-/// Translates every environment whose committed text says that it was made.
+/// Translates every environment, and all row functions, whose committed text says that it was made.
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in tree.texts.iter().filter(|file| file.extension() == "rs") {
@@ -33,12 +33,13 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// The text that an environment's file includes, by its path from the root.
+/// The text that a file of an environment or of row functions includes, by its path from the root.
 fn included(path: &str, text: &str) -> Option<String> {
-    if !text.contains("impl Env for ") {
-        return None;
-    }
-    let (_, rest) = text.split_once("include_str!(\"")?;
+    let rest = match text.split_once("row_functions! { \"") {
+        Some((_, rest)) => rest,
+        None if text.contains("impl Env for ") => text.split_once("include_str!(\"")?.1,
+        None => return None,
+    };
     let (name, _) = rest.split_once('"')?;
     let (folder, _) = path.rsplit_once('/')?;
     name.ends_with(".cu").then(|| format!("{folder}/{name}"))
@@ -55,6 +56,8 @@ mod tests {
     fn the_text_lies_beside_the_file() {
         assert_eq!(included("a/b/mod.rs", BODY).as_deref(), Some("a/b/step.cu"));
         assert_eq!(included("a/b/mod.rs", "include_str!(\"step.cu\")"), None);
+        let rows = "row_functions! { \"td.cu\";\n    LOSS = loss(; q; d_q);\n}\n";
+        assert_eq!(included("a/td.rs", rows).as_deref(), Some("a/td.cu"));
     }
 
     #[test]

@@ -7,8 +7,8 @@ mod rows;
 mod state;
 
 use crate::algorithm::{
-    CellId, Column, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan, Replay,
-    RowsId, RowsOf,
+    CellId, Column, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan,
+    Replay, RowsId, RowsOf,
 };
 use crate::error::Result;
 use crate::memory::{Batch, Ring, RingShape, Sampling};
@@ -77,7 +77,12 @@ struct Sum {
 
 impl CpuEngine {
     /// Takes the memory of `plan` and draws the weights from the run's seed.
-    pub(crate) fn new(plan: Plan, place: Place, activation: Activation, threads: usize) -> Result<Self> {
+    pub(crate) fn new(
+        plan: Plan,
+        place: Place,
+        activation: Activation,
+        threads: usize,
+    ) -> Result<Self> {
         let width = |column: ColumnId| plan.columns[column.0].width;
         let shape = RingShape {
             n_rows: place.n_rows,

@@ -65,11 +65,7 @@ impl CpuModel {
     }
 
     pub(super) fn weights(&self) -> Weights<'_> {
-        Weights {
-            activation: self.activation,
-            parameters: &self.parameters,
-            turned: &self.turned,
-        }
+        Weights { activation: self.activation, parameters: &self.parameters, turned: &self.turned }
     }
 
     /// Brings what is turned up to date with the parameters.

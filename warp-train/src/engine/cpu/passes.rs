@@ -69,9 +69,13 @@ impl CpuEngine {
             let rows = task.to.len() / model.outputs();
             let first = task.tile * TILE_ROWS;
             gather(plan, pass, columns, first..first + rows, x);
-            model.tower.forward((&model.parameters, model.activation), x, rows, kept, &mut [
-                &mut *task.to
-            ]);
+            model.tower.forward(
+                (&model.parameters, model.activation),
+                x,
+                rows,
+                kept,
+                &mut [&mut *task.to],
+            );
         });
         drop(tasks);
         for (id, output) in outputs.iter().zip(taken) {
@@ -130,10 +134,8 @@ impl CpuEngine {
     }
 
     pub(super) fn run_back_to_input(&mut self, passes: &[PassId]) {
-        let inputs: Vec<_> = passes
-            .iter()
-            .filter_map(|id| self.plan.passes[id.0].back.as_ref()?.d_input)
-            .collect();
+        let inputs: Vec<_> =
+            passes.iter().filter_map(|id| self.plan.passes[id.0].back.as_ref()?.d_input).collect();
         let mut taken: Vec<Vec<f32>> =
             inputs.iter().map(|to| std::mem::take(&mut self.columns[to.column.0])).collect();
         let mut tasks = Vec::new();
@@ -197,7 +199,6 @@ impl PassMemory {
         let n = self.tiles.len().div_ceil(tiles_per_sum(self.tiles.len()));
         self.sums.resize_with(n, || Mutex::new(vec![0.0; n_parameters]));
     }
-
 }
 
 /// Puts `rows` rows of a pass's inputs beside each other.

@@ -211,7 +211,10 @@ impl TeamLearner {
                     config.steps_per_iteration() as f64 * plan.n_agents(&config.spec) as f64;
                 policy_metrics(&rows[i as usize], plan, samples, at)
             });
-            Ok(Iterated { episodes, policies: policies.map(|p| p.map(Into::into)).collect::<Result<_>>()? })
+            Ok(Iterated {
+                episodes,
+                policies: policies.map(|p| p.map(Into::into)).collect::<Result<_>>()?,
+            })
         };
         episodes.into_iter().zip(0..).map(iteration).collect()
     }
