@@ -146,7 +146,10 @@ pub trait VecEnv: Send {
     fn ids(&self) -> &ArrayIds;
 
     /// Starts a new episode in every replica.
-    fn reset(&mut self);
+    ///
+    /// # Errors
+    /// Whatever went wrong on a device. On the host nothing can.
+    fn reset(&mut self) -> Result<()>;
 
     /// Moves every replica by one step with the actions in `action.<group>`.
     ///
@@ -157,7 +160,10 @@ pub trait VecEnv: Send {
     fn step(&mut self) -> Result<()>;
 
     /// Writes the observations anew, after the state was changed from outside.
-    fn observe(&mut self);
+    ///
+    /// # Errors
+    /// As [`VecEnv::reset`].
+    fn observe(&mut self) -> Result<()>;
 
     /// Steps since the run began; part of what every draw depends on.
     fn run_step(&self) -> u32;

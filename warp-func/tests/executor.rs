@@ -387,7 +387,7 @@ fn goes_on_from_its_arrays<E: Env>(config: &E::Config) {
         }
     }
     second.set_run_step(first.run_step());
-    second.observe();
+    second.observe().unwrap();
     second.take_episodes();
     first.take_episodes();
     let seen = |envs: &CpuVecEnv<E>| -> Vec<_> {
@@ -453,7 +453,7 @@ fn without_auto_reset_an_ended_replica_waits() {
         assert_eq!(row::<f32>(&envs, obs, replica), row::<f32>(&envs, last, replica));
         assert_eq!(row::<u32>(&envs, ids.episode_length, replica), [12]);
     }
-    envs.reset();
+    envs.reset().unwrap();
     assert!(envs.store().slice::<u32>(ids.episode_length).iter().all(|length| *length == 0));
     assert!(envs.store().slice::<u8>(ids.truncated).iter().all(|flag| *flag == 0));
 }

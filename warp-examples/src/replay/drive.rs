@@ -88,7 +88,7 @@ fn indexed<'p>(plan: &'p Plan, mode: Mode, tallies: &mut Tallies) -> Vec<(&'p Ch
 
 /// Starts new episodes, then puts replica `i` into the state before transition `rows[i]`.
 fn load(env: &mut dyn VecEnv, plan: &Plan, rows: &[usize]) -> Result<()> {
-    env.reset();
+    env.reset()?;
     for track in &plan.loads {
         write(env.store_mut(), track, rows)?;
     }
@@ -96,8 +96,7 @@ fn load(env: &mut dyn VecEnv, plan: &Plan, rows: &[usize]) -> Result<()> {
     for (length, row) in env.store_mut().slice_mut::<u32>(length).iter_mut().zip(rows) {
         *length = plan.timesteps[*row];
     }
-    env.observe();
-    Ok(())
+    Ok(env.observe()?)
 }
 
 /// Gives replica `i` the actions of transition `rows[i]` and moves all by one step.

@@ -341,9 +341,8 @@ impl VecEnv for CudaVecEnv {
         &self.ids
     }
 
-    fn reset(&mut self) {
-        let moved = self.moved(Self::device_reset);
-        self.note(moved);
+    fn reset(&mut self) -> Result<()> {
+        self.moved(Self::device_reset)
     }
 
     fn step(&mut self) -> Result<()> {
@@ -351,9 +350,8 @@ impl VecEnv for CudaVecEnv {
         self.moved(Self::device_step)
     }
 
-    fn observe(&mut self) {
-        let moved = self.moved(Self::device_observe);
-        self.note(moved);
+    fn observe(&mut self) -> Result<()> {
+        self.moved(Self::device_observe)
     }
 
     fn run_step(&self) -> u32 {

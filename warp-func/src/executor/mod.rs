@@ -57,7 +57,7 @@ impl<E: Env> CpuVecEnv<E> {
         let head_sizes = spec.groups.iter().map(|group| group.action.head_sizes()).collect();
         let mut this =
             Self { spec, head_sizes, options, store, ids, shards, crew, run_step: 0, totals };
-        this.reset();
+        this.on_shards(ShardRunner::reset);
         Ok(this)
     }
 
@@ -83,8 +83,9 @@ impl<E: Env> VecEnv for CpuVecEnv<E> {
         &self.ids
     }
 
-    fn reset(&mut self) {
+    fn reset(&mut self) -> Result<()> {
         self.on_shards(ShardRunner::reset);
+        Ok(())
     }
 
     fn step(&mut self) -> Result<()> {
@@ -94,8 +95,9 @@ impl<E: Env> VecEnv for CpuVecEnv<E> {
         Ok(())
     }
 
-    fn observe(&mut self) {
+    fn observe(&mut self) -> Result<()> {
         self.on_shards(ShardRunner::observe);
+        Ok(())
     }
 
     fn run_step(&self) -> u32 {
