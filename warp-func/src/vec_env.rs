@@ -7,6 +7,7 @@
 
 use crate::episodes::EpisodeTotals;
 use crate::error::{Error, Result};
+use crate::group_actions::GroupActionsMut;
 use crate::pool::PoolSource;
 use std::ops::Range;
 use warp_core::EnvSpec;
@@ -144,6 +145,19 @@ pub trait VecEnv: Send {
     fn store_mut(&mut self) -> StoreMut<'_>;
     /// The numbers of the common arrays.
     fn ids(&self) -> &ArrayIds;
+
+    /// The actions of group `group`, to be written before the next step. A device gets these alone,
+    /// where after [`VecEnv::store_mut`] it has to get everything.
+    ///
+    /// # Errors
+    /// Whatever went wrong on a device. On the host nothing can.
+    ///
+    /// # Panics
+    /// If there is no such group.
+    fn actions_mut(&mut self, group: usize) -> Result<GroupActionsMut<'_>> {
+        let id = self.ids().action[group];
+        Ok(GroupActionsMut::of(self.store_mut(), id))
+    }
 
     /// Starts a new episode in every replica.
     ///

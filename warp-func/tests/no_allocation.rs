@@ -78,14 +78,12 @@ fn steps(envs: &mut dyn VecEnv, sizes: &[Vec<i32>], n: i32) -> usize {
     let mut ended = 0;
     for step in 0..n {
         for (g, sizes) in sizes.iter().enumerate() {
-            let id = envs.ids().action[g];
             if sizes.is_empty() {
                 let push = (step % 3) as f32 * 0.25 - 0.2;
-                envs.store_mut().slice_mut::<f32>(id).fill(push);
+                envs.actions_mut(g).unwrap().continuous().fill(push);
                 continue;
             }
-            let mut store = envs.store_mut();
-            let actions = store.slice_mut::<i32>(id).iter_mut();
+            let actions = envs.actions_mut(g).unwrap().discrete().iter_mut();
             for (i, (action, size)) in actions.zip(sizes.iter().cycle()).enumerate() {
                 *action = (i as i32 + step) / 3 % size;
             }

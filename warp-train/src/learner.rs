@@ -313,7 +313,7 @@ fn collect<L: Learner + ?Sized>(
             }
             let names = policy.names(envs);
             policy.draw(t, outputs, &names, entropies)?;
-            policy.send_actions(t, envs);
+            policy.send_actions(t, envs)?;
             lap(&mut phases.sample);
         }
         if !last {

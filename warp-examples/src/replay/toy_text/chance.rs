@@ -72,8 +72,7 @@ impl Chance {
         // A step is counted before it is taken.
         let step = self.seek(Purpose::Step, wanted)?;
         self.env.set_run_step(step - 1);
-        let id = self.env.ids().action[0];
-        self.env.store_mut().slice_mut::<i32>(id)[0] = action;
+        self.env.actions_mut(0)?.discrete()[0] = action;
         Ok(self.env.step()?)
     }
 
