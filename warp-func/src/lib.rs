@@ -28,7 +28,7 @@ pub use parity::Parity;
 pub use pool::{PoolSource, ResetPool, StateField};
 pub use registry::{Entry, Registry};
 
-pub use vec_env::{ArrayIds, Shard, Start, VecEnv, VecOptions};
+pub use vec_env::{ArrayIds, Start, VecEnv, VecOptions};
 /// The contract that environments are written against, re-exported so that versions agree.
 pub use warp_core;
 /// Reading files and asking how much memory is free, for environments that have data of their own.

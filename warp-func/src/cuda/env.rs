@@ -16,7 +16,7 @@ use crate::episodes::{EpisodeTotals, Spread};
 use crate::error::{Error, Result};
 use crate::executor::actions;
 use crate::group_actions::GroupActionsMut;
-use crate::vec_env::{ArrayIds, Shard, Start, VecEnv, VecOptions};
+use crate::vec_env::{ArrayIds, Start, VecEnv, VecOptions};
 use warp_core::{DType, EnvSpec};
 use warp_data::cuda::{Device, DeviceArray, DeviceStore};
 use warp_data::{Plan, Store, StoreMut};
@@ -386,8 +386,6 @@ impl VecEnv for CudaVecEnv {
     fn as_cuda(&mut self) -> Option<&mut CudaVecEnv> {
         Some(self)
     }
-
-    fn for_each_shard(&mut self, _work: &(dyn Fn(&mut dyn Shard) + Sync)) {}
 }
 
 /// The number of a start kind in `WarpRun`.

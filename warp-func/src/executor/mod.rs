@@ -15,7 +15,7 @@ pub(crate) mod starts;
 use crate::crew::Crew;
 use crate::episodes::EpisodeTotals;
 use crate::error::Result;
-use crate::vec_env::{ArrayIds, Shard, VecEnv, VecOptions};
+use crate::vec_env::{ArrayIds, VecEnv, VecOptions};
 use shard::ShardRunner;
 use std::sync::Arc;
 use warp_core::{Env, EnvSpec};
@@ -117,10 +117,5 @@ impl<E: Env> VecEnv for CpuVecEnv<E> {
             shard.episodes.clear();
         });
         self.totals.clone()
-    }
-
-    fn for_each_shard(&mut self, work: &(dyn Fn(&mut dyn Shard) + Sync)) {
-        self.on_shards(|shard| work(shard));
-        self.shards.each_in_order(|shard| self.run_step = shard.run_step);
     }
 }
