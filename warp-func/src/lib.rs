@@ -22,11 +22,11 @@ pub use check::check_vec_env;
 pub use crew::Crew;
 pub use episodes::{EpisodeTotals, Spread};
 pub use error::{Error, Result};
-pub use executor::CpuVecEnv;
+pub use executor::{CpuVecEnv, check_actions};
 pub use group_actions::GroupActionsMut;
 pub use parity::Parity;
 pub use pool::{PoolSource, ResetPool, StateField};
-pub use registry::{Entry, Registry};
+pub use registry::{Entry, Maker, Registry};
 
 pub use vec_env::{ArrayIds, Start, VecEnv, VecOptions};
 /// The contract that environments are written against, re-exported so that versions agree.

@@ -12,6 +12,8 @@ pub(crate) mod plan;
 mod shard;
 pub(crate) mod starts;
 
+pub use actions::check_actions;
+
 use crate::crew::Crew;
 use crate::episodes::EpisodeTotals;
 use crate::error::Result;
