@@ -193,7 +193,9 @@ pub trait VecEnv: Send {
         Ok(())
     }
 
-    /// The executor on a GPU, if this is one.
+    /// The executor on a GPU, if this is one, for learners and benchmarks that work there: its arrays, the
+    /// text and the arguments of its kernels, its counter of steps. A type and no trait: there is one such
+    /// executor, and a learner's kernels call the body that it compiled.
     #[cfg(feature = "cuda")]
     fn as_cuda(&mut self) -> Option<&mut crate::cuda::CudaVecEnv> {
         None
