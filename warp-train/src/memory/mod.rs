@@ -1,5 +1,6 @@
 //! What has been collected and is learned from.
 
+mod priorities;
 mod replay;
 
 pub use replay::{Batch, Ring, RingShape, Sampling, Transition};
