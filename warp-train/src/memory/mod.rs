@@ -2,6 +2,7 @@
 
 mod priorities;
 mod replay;
+mod saved;
 
 pub use replay::{Batch, Ring, RingShape, Sampling, Transition};
 pub(crate) use replay::{TERMINATED, TRUNCATED};
