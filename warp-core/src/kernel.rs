@@ -115,7 +115,7 @@ pub fn declare<P: Record, S: State>(dims: &[(&'static str, usize)]) -> String {
 }
 
 /// Where a field lies in its struct, by the name that each compiler has for it.
-const OFFSET: &str = "\
+pub(crate) const OFFSET: &str = "\
 #ifdef __CUDACC_RTC__
 #define WARP_OFFSET(type, field) __INTADDR__(&((type*)0)->field)
 #else

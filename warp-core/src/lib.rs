@@ -4,6 +4,7 @@
 pub mod by_value;
 pub mod check;
 pub mod config;
+pub mod device_struct;
 pub mod dimension;
 pub mod draw;
 pub mod env;
