@@ -1,9 +1,10 @@
 //! What a kernel is passed. An address is always one of an array that the argument keeps alive, so
 //! that code without `unsafe` can't make one up.
 
-use super::signature::Parameter;
+use super::signature::{Definition, Parameter};
 use std::ffi::c_void;
 use std::sync::Arc;
+use warp_core::device_struct::{CMember, CStruct, CType};
 use warp_data::cuda::DeviceArray;
 
 /// An argument of a kernel.
@@ -23,6 +24,24 @@ pub enum Arg {
     Struct(&'static str, Vec<u8>),
     /// A struct of pointers, by value: [`Arg::pointers`].
     Pointers(PointerStruct),
+    /// A struct of numbers and pointers, by value: [`super::KernelArgs::arg`].
+    Record(Record),
+}
+
+/// A struct of numbers and pointers as an argument.
+#[derive(Debug, Clone)]
+pub struct Record {
+    of: CStruct,
+    words: Arc<[u32]>,
+    /// Keeps alive what the pointers point to.
+    _arrays: Arc<[DeviceArray]>,
+}
+
+impl Record {
+    /// The struct `of` these words, in which the addresses of `arrays` lie where it declares pointers.
+    pub(super) fn new(of: CStruct, words: Vec<u32>, arrays: Vec<DeviceArray>) -> Self {
+        Self { of, words: words.into(), _arrays: arrays.into() }
+    }
 }
 
 /// An array as an argument; the kernel gets a pointer to its first element, which nobody can make up:
@@ -104,6 +123,7 @@ impl Arg {
             Arg::F32(value) => std::ptr::from_ref(value).cast(),
             Arg::Struct(_, bytes) => bytes.as_ptr().cast(),
             Arg::Pointers(PointerStruct { addresses, .. }) => addresses.as_ptr().cast(),
+            Arg::Record(Record { words, .. }) => words.as_ptr().cast(),
         };
         address.cast_mut()
     }
@@ -115,6 +135,7 @@ impl Arg {
             Arg::U32(_) | Arg::I32(_) | Arg::F32(_) => 4,
             Arg::Struct(_, bytes) => bytes.len(),
             Arg::Pointers(PointerStruct { addresses, .. }) => 8 * addresses.len(),
+            Arg::Record(Record { words, .. }) => 4 * words.len(),
         }
     }
 
@@ -143,14 +164,30 @@ impl Arg {
             Arg::F32(_) => value("float"),
             Arg::Struct(name, _) => expects(
                 &format!("{name}, a struct of numbers"),
-                matches!(parameter, Parameter::Numbers(wanted) if wanted == name),
+                matches!(parameter, Parameter::Struct { name: wanted, pointers: false, .. }
+                    if wanted == name),
             ),
             // Addresses may be passed as numbers, but not the other way round.
             Arg::Pointers(PointerStruct { name, .. }) => expects(
                 &format!("{name}, a struct of pointers"),
-                matches!(parameter, Parameter::Numbers(wanted) | Parameter::Pointers(wanted)
-                    if wanted == name),
+                matches!(parameter, Parameter::Struct { name: wanted, .. } if wanted == name),
+            ),
+            Arg::Record(Record { of, .. }) => expects(
+                &format!("{of:?}"),
+                matches!(parameter, Parameter::Struct { name, definitions, .. }
+                    if name == of.name && defines(definitions, of)),
             ),
         }
     }
+}
+
+/// Whether a text defines `of`, and the structs in it, with the same members.
+fn defines(definitions: &[Definition], of: &CStruct) -> bool {
+    let Some(definition) = definitions.iter().find(|d| d.name == of.name) else { return false };
+    let same = |(member, text): (&CMember, &String)| {
+        let inner = if let CType::Struct(inner) = member.of { Some(inner) } else { None };
+        member.to_string() == *text && inner.is_none_or(|inner| defines(definitions, inner))
+    };
+    definition.members.len() == of.members.len()
+        && of.members.iter().zip(&definition.members).all(same)
 }

@@ -1,7 +1,8 @@
 //! Running on an NVIDIA GPU: CUDA text is compiled at run time, cached on disk and launched safely.
 //!
 //! `compiler` turns text into machine code, `cache` keeps it in a `cache_folder`, `kernels` is the
-//! registry that hands out loaded functions, `arg` is what they are passed, `launch` checks it.
+//! registry that hands out loaded functions, `arg` is what they are passed, `kernel_args` one struct of it,
+//! `launch` checks it.
 //! `env_kernels` is the text around an environment's body; [`CudaVecEnv`] runs it, and `pending` is what
 //! the host has changed meanwhile.
 
@@ -11,6 +12,7 @@ mod cache_folder;
 mod compiler;
 mod env;
 mod env_kernels;
+mod kernel_args;
 mod kernels;
 mod launch;
 pub mod parity;
@@ -18,11 +20,13 @@ mod pending;
 mod pointers;
 mod signature;
 
-pub use arg::{Arg, Pointer, PointerStruct, WholeArray};
+pub use arg::{Arg, Pointer, PointerStruct, Record, WholeArray};
 pub use cache::{folder as cache_folder, machine_code, problem as cache_problem};
 pub use compiler::{Build, Source, compile, nvrtc_version};
 pub use env::CudaVecEnv;
 pub use env_kernels::{EnvKernels, env_kernels};
+pub use kernel_args::{KernelArgs, Members};
 pub use kernels::{Kernels, Module};
 pub use launch::{Function, Launch};
+pub use warp_core::device_struct::{CMember, CStruct, CType, DeviceStruct, DeviceValue, declare};
 pub use warp_data::cuda::{Device, DeviceArray, DeviceInfo, DeviceStore, Graph};

@@ -9,10 +9,22 @@ pub(super) enum Parameter {
     Pointer(Option<DType>),
     /// A value of this C type, which is no struct.
     Value(String),
-    /// A struct of this name that holds numbers alone.
-    Numbers(String),
-    /// A struct of this name that holds pointers.
-    Pointers(String),
+    /// A struct.
+    Struct {
+        name: String,
+        /// Whether it holds a pointer, itself or in another struct.
+        pointers: bool,
+        /// It and the structs in it.
+        definitions: Vec<Definition>,
+    },
+}
+
+/// What a text says of a struct.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Definition {
+    pub(super) name: String,
+    /// The declarations of its members, their words one space apart.
+    pub(super) members: Vec<String>,
 }
 
 /// The parameters of kernel `name`, if `text` defines it.
@@ -50,21 +62,32 @@ fn parameter(all: &str, text: &str) -> Parameter {
     let text = words(text);
     // The last word is the parameter's name.
     let c_type = text.rsplit_once(' ').map_or(text.as_str(), |(c_type, _)| c_type).to_string();
-    match holds_pointers(all, &c_type) {
-        Some(true) => Parameter::Pointers(c_type),
-        Some(false) => Parameter::Numbers(c_type),
-        None => Parameter::Value(c_type),
+    let mut definitions = Vec::new();
+    collect(all, &c_type, &mut definitions);
+    if definitions.is_empty() {
+        return Parameter::Value(c_type);
     }
+    let members = || definitions.iter().flat_map(|definition| &definition.members);
+    let pointers = members().any(|member| member.contains(['*', '&']));
+    Parameter::Struct { name: c_type, pointers, definitions }
 }
 
-/// Whether struct `name` holds a pointer, itself or in another struct; none if `text` defines no such
-/// struct.
-fn holds_pointers(text: &str, name: &str) -> Option<bool> {
-    let body = struct_body(text, name)?;
-    let code: String = body.lines().filter_map(|line| line.split("//").next()).collect();
-    let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
-    let inner = |word: &str| word != name && holds_pointers(text, word) == Some(true);
-    Some(code.contains(['*', '&']) || words.any(inner))
+/// Adds the definitions of struct `name`, if there is one, and of those that it mentions.
+fn collect(text: &str, name: &str, found: &mut Vec<Definition>) {
+    if found.iter().any(|definition| definition.name == name) {
+        return;
+    }
+    let Some(body) = struct_body(text, name) else { return };
+    let lines = body.lines().filter_map(|line| line.split("//").next());
+    let code = lines.collect::<Vec<_>>().join(" ");
+    let declarations = code
+        .split(';')
+        .map(|declaration| declaration.split_whitespace().collect::<Vec<_>>().join(" "));
+    let members = declarations.filter(|declaration| !declaration.is_empty()).collect();
+    found.push(Definition { name: name.into(), members });
+    for word in code.split(|c: char| !c.is_alphanumeric() && c != '_') {
+        collect(text, word, found);
+    }
 }
 
 /// What stands between the braces of struct `name`.
@@ -100,12 +123,24 @@ mod tests {
             extern \"C\" __global__ void __launch_bounds__(256, 2)\n\
             step_all(const float* __restrict__ obs, unsigned char *flag, half* h,\n\
                      const __grid_constant__ WarpRun run, WarpArrays a, unsigned int n, float gamma) { step(1); }";
+        let of = |name: &str, pointers, definitions: &[(&str, &[&str])]| {
+            let definition = |(name, members): &(&str, &[&str])| Definition {
+                name: (*name).into(),
+                members: members.iter().map(|member| (*member).into()).collect(),
+            };
+            let definitions = definitions.iter().map(definition).collect();
+            Parameter::Struct { name: name.into(), pointers, definitions }
+        };
         let expected = vec![
             Parameter::Pointer(Some(DType::F32)),
             Parameter::Pointer(Some(DType::U8)),
             Parameter::Pointer(None),
-            Parameter::Numbers("WarpRun".into()),
-            Parameter::Pointers("WarpArrays".into()),
+            of("WarpRun", false, &[("WarpRun", &["unsigned int n", "float gamma"])]),
+            of(
+                "WarpArrays",
+                true,
+                &[("WarpArrays", &["Inner inner[2]", "int n"]), ("Inner", &["float* state"])],
+            ),
             Parameter::Value("unsigned int".into()),
             Parameter::Value("float".into()),
         ];
