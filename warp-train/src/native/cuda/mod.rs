@@ -6,6 +6,7 @@
 
 mod fleet;
 mod gradients;
+mod rollout_loss;
 mod small;
 mod wide;
 

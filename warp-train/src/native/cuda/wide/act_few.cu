@@ -62,18 +62,14 @@ __device__ inline void wide_few_layer(const WideLayerPlace& layer, const float* 
 }
 
 extern "C" __global__ __launch_bounds__(256 * P_TOWERS) void wide_act_few(
-    const WidePlaces* places, WideState* state, unsigned long long seed,
-    unsigned int first_replica, unsigned int t, unsigned int rows, float* obs, unsigned char* masks,
-    unsigned char* weights, const float* factors, const float* parameters, int* actions, float* raws,
-    float* log_probs, float* values, int activation) {
+    const ActFewArgs a) {
     __shared__ float hidden[P_TOWERS][2][WIDE_FEW * P_WIDEST];
     __shared__ float inputs[WIDE_FEW * P_WIDTH], outs[WIDE_FEW][P_OUT + 1];
-    unsigned int first = blockIdx.x * WIDE_FEW;
+    unsigned int first = blockIdx.x * WIDE_FEW, rows = a.step.rows;
     for (unsigned int e = threadIdx.x; e < WIDE_FEW * P_WIDTH; e += 256 * P_TOWERS) {
         unsigned int row = first + e / P_WIDTH;
-        inputs[e] = row < rows ? wide_look(places, t, rows, row, e % P_WIDTH, obs, masks, weights,
-                                           factors)
-                               : 0.0f;
+        inputs[e] =
+            row < rows ? wide_look(a.step.places, a.step.t, rows, row, e % P_WIDTH, a.seen) : 0.0f;
     }
     __syncthreads();
     int tower = threadIdx.x / 256, warp = threadIdx.x / 32 % 8;
@@ -81,12 +77,10 @@ extern "C" __global__ __launch_bounds__(256 * P_TOWERS) void wide_act_few(
         const WideLayerPlace& layer = wide_layer_places[tower][l];
         const float* x = l == 0 ? inputs : hidden[tower][(l + 1) % 2];
         float* y = layer.hidden ? hidden[tower][l % 2] : outs[0];
-        wide_few_layer(layer, parameters, warp, activation, x, l == 0 ? P_WIDTH : P_WIDEST, y,
+        wide_few_layer(layer, a.step.parameters, warp, a.activation, x, l == 0 ? P_WIDTH : P_WIDEST, y,
                        layer.hidden ? P_WIDEST : P_OUT + 1);
         __syncthreads();
     }
     unsigned int row = first + threadIdx.x;
-    if (threadIdx.x < WIDE_FEW && row < rows)
-        wide_decide(places, state, seed, first_replica, t, rows, row, outs[threadIdx.x], parameters,
-                    {masks, actions, raws, log_probs, values});
+    if (threadIdx.x < WIDE_FEW && row < rows) wide_decide(a.step, row, outs[threadIdx.x]);
 }

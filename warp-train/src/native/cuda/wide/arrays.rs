@@ -3,12 +3,14 @@
 use super::foreign::rows_at_once;
 use super::layers::Product;
 use super::network::{Tower, WideNetwork};
+use super::shared::{WideSettings, WideState};
 use super::text::{TILE_ROWS, TensorShape, truncation_slots};
 use super::way::Way;
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::Result;
 use warp_core::DType::{self, F32, I32, U8, U32};
 use warp_data::cuda::{Device, DeviceArray};
+use warp_func::cuda::DeviceStruct;
 
 /// Bytes of the numbers that rows which go through the layers at once have at most.
 const LAYERS_BYTES: usize = 512 << 20;
@@ -20,9 +22,6 @@ const KEPT_BYTES: usize = 4 << 30;
 const FEWEST_OF_SHARE: usize = 128;
 /// Blocks of sums over all samples.
 pub(super) const SUM_BLOCKS: usize = 256;
-/// 32-bit words of `WideSettings` and `WideState`.
-pub(super) const SETTINGS_WORDS: usize = 8;
-pub(super) const STATE_WORDS: usize = 30;
 
 /// Numbers of a policy's rollout and of how it is worked through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,8 +203,8 @@ impl Arrays {
         let blocks =
             (device.info().n_multiprocessors as usize).max(chunk.div_ceil(256)).max(copies);
         Ok(Self {
-            settings: make("settings", U32, SETTINGS_WORDS)?,
-            state: make("state", U32, STATE_WORDS)?,
+            settings: make("settings", U32, WideSettings::WORDS)?,
+            state: make("state", U32, WideState::WORDS)?,
             parameters: make("parameters", F32, n)?,
             exp_avg: make("exp_avg", F32, n)?,
             exp_avg_sq: make("exp_avg_sq", F32, n)?,

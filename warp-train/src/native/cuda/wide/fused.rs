@@ -3,13 +3,15 @@
 //! For networks whose weights, both ways, and all activations of a tile of rows lie in a block's shared
 //! memory, and whose gradients lie in its registers; all others go layer by layer.
 
+use super::args::{FusedActArgs, FusedLearnArgs};
+use super::kernels::FusedTowers;
 use super::network::{Role, Tower, WideNetwork};
-use super::policy::{WidePolicy, all};
+use super::policy::WidePolicy;
 use super::rollout::Stage;
 use crate::error::Result;
 use std::fmt::Write;
 use warp_data::cuda::{DeviceArray, DeviceInfo};
-use warp_func::cuda::{Arg, CudaVecEnv, Launch};
+use warp_func::cuda::{CudaVecEnv, KernelArgs, Launch};
 
 /// Threads of a block, and rows of a tile when it learns.
 const THREADS: usize = 128;
@@ -184,32 +186,46 @@ fn numbers_held(tower: &Tower, n_outputs: usize) -> usize {
 
 impl WidePolicy {
     /// Gradients of a minibatch; returns how many blocks of loss sums it left.
-    pub(super) fn fused_gradients(&self, shape: &FusedShape, order: &DeviceArray) -> Result<usize> {
+    pub(super) fn fused_gradients(
+        &self,
+        towers: &FusedTowers,
+        order: &DeviceArray,
+    ) -> Result<usize> {
         let a = &self.arrays;
-        let copies = Arg::U32(self.sizes.copies as u32);
-        let mut args = vec![all(&a.settings), all(&a.state), all(order), copies, all(&a.obs)];
-        args.extend(self.samples());
-        let n_parameters = Arg::U32(self.network.n_parameters as u32);
-        args.extend([all(&a.parameters), all(&a.partial), n_parameters, all(&a.losses)]);
-        let blocks = self.sizes.copies * shape.towers;
-        self.kit.launch("wide_fused_learn", &shape.learns.launch(blocks), &args)?;
+        let args = FusedLearnArgs {
+            settings: &a.settings,
+            state: &a.state,
+            order,
+            copies: self.sizes.copies as u32,
+            obs: &a.obs,
+            from: self.samples(),
+            parameters: &a.parameters,
+            partial: &a.partial,
+            n_parameters: self.network.n_parameters as u32,
+            parts: &a.losses,
+        };
+        let blocks = self.sizes.copies * towers.shape.towers;
+        towers.learns.fused_learn.launch(&towers.shape.learns.launch(blocks), &[args.arg()])?;
         Ok(blocks)
     }
 
     /// Acts at step `t`, or computes values.
     pub(super) fn fused_act(
         &self,
-        shape: &FusedShape,
+        towers: &FusedTowers,
         stage: Stage,
         t: usize,
         envs: Option<&CudaVecEnv>,
     ) -> Result<()> {
-        let (rows, before, after) = self.tower_args(stage, t, envs);
-        let towers = if stage == Stage::Act { shape.towers } else { 1 };
+        let FusedTowers { shape, acts, .. } = towers;
+        let (step, seen) = (self.step_of_towers(stage, t, envs), self.seen());
+        let n_towers = if stage == Stage::Act { shape.towers } else { 1 };
         let multiprocessors = self.device.info().n_multiprocessors as usize;
-        let blocks = towers * shape.acts.of_tower(rows, towers, multiprocessors);
-        let args = [&before[..], &after].concat();
-        self.kit.launch("wide_fused_act", &shape.acts.launch(blocks), &args)
+        let rows = step.rows as usize;
+        let blocks = n_towers * shape.acts.of_tower(rows, n_towers, multiprocessors);
+        let given = &self.arrays.cut_obs;
+        let args = FusedActArgs { step, seen, stage: stage as i32, given };
+        Ok(acts.fused_act.launch(&shape.acts.launch(blocks), &[args.arg()])?)
     }
 }
 

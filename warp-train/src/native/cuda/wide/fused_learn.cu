@@ -235,18 +235,9 @@ __device__ inline void fused_store(float* shared, const FusedSums<F>& sums, floa
         to[P_LOG_STD_AT + c - F::gap_at] = sum;
 }
 
-// What a block learns from.
-struct FusedLearn {
-    const WideSettings* settings;
-    const WideState* state;
-    const float* parameters;
-    const float* obs;
-    WideSamples from;
-};
-
 // This thread's row: its outputs turned into their gradients, zeros if it is not there.
 template <class F>
-__device__ inline void fused_loss(const FusedLearn& a, unsigned int cell, bool present, float* shared,
+__device__ inline void fused_loss(const FusedLearnArgs& a, unsigned int cell, bool present, float* shared,
                                   FusedSums<F>& sums) {
     float* out = shared + F::rows + threadIdx.x * F::stride;
     double* figures = (double*)(shared + F::figures) + threadIdx.x;
@@ -268,7 +259,7 @@ __device__ inline void fused_loss(const FusedLearn& a, unsigned int cell, bool p
 }
 
 // Asks for what will soon be read of a sample.
-template <class F> __device__ inline void fused_ask_for(const FusedLearn& a, unsigned int cell) {
+template <class F> __device__ inline void fused_ask_for(const FusedLearnArgs& a, unsigned int cell) {
     auto ask = [](const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); };
     ask(a.obs + (unsigned long long)cell * P_WIDTH);
     if (P_WIDTH > 8) ask(a.obs + (unsigned long long)cell * P_WIDTH + P_WIDTH - 1);
@@ -286,21 +277,20 @@ template <class F> __device__ inline void fused_ask_for(const FusedLearn& a, uns
 }
 
 // A sample's observation.
-__device__ inline void fused_observe(const FusedLearn& a, unsigned int cell, float (&x)[P_WIDTH]) {
+__device__ inline void fused_observe(const FusedLearnArgs& a, unsigned int cell, float (&x)[P_WIDTH]) {
     #pragma unroll
     for (int k = 0; k < P_WIDTH; ++k) x[k] = a.obs[(unsigned long long)cell * P_WIDTH + k];
 }
 
-// A tower's share of the minibatch at hand: tiles `start`, `start` + `step` ..
+// A tower's share of the minibatch at hand: tiles `start`, `start` + `copies` ..
 template <class F>
-__device__ inline void fused_learn(const FusedLearn& a, const unsigned int* order, unsigned int start,
-                                   unsigned int step, float* shared, float* copy, double* parts) {
+__device__ inline void fused_learn(const FusedLearnArgs& a, unsigned int start, float* shared) {
     fused_load<F>(a.parameters, shared);
     double* figures = (double*)(shared + F::figures);
     for (int k = 0; k < 5; ++k) figures[k * FUSED_THREADS + threadIdx.x] = 0.0;
     FusedSums<F> sums = {};
     unsigned int n = a.state->end - a.state->begin, tiles = (n + FUSED_THREADS - 1) / FUSED_THREADS;
-    const unsigned int* samples = order + a.state->begin;
+    const unsigned int* samples = a.order + a.state->begin;
     // Beyond the last sample that of another one.
     auto cell_of = [&](unsigned int tile) {
         unsigned int row = tile * FUSED_THREADS + threadIdx.x;
@@ -310,10 +300,10 @@ __device__ inline void fused_learn(const FusedLearn& a, const unsigned int* orde
     float x[P_WIDTH];
     fused_observe(a, next, x);
     #pragma unroll 1
-    for (unsigned int tile = start; tile < tiles; tile += step) {
+    for (unsigned int tile = start; tile < tiles; tile += a.copies) {
         unsigned int cell = next;
         bool present = tile * FUSED_THREADS + threadIdx.x < n;
-        next = cell_of(tile + step);
+        next = cell_of(tile + a.copies);
         // All that was read of the last tile.
         __syncthreads();
         #pragma unroll
@@ -337,29 +327,21 @@ __device__ inline void fused_learn(const FusedLearn& a, const unsigned int* orde
     if (threadIdx.x < 5) {
         double sum = 0.0;
         for (int i = 0; i < FUSED_THREADS; ++i) sum += figures[threadIdx.x * FUSED_THREADS + i];
-        parts[threadIdx.x] = sum;
+        a.parts[blockIdx.x * 5 + threadIdx.x] = sum;
     }
-    fused_store<F>(shared, sums, copy);
+    fused_store<F>(shared, sums, a.partial + (unsigned long long)start * a.n_parameters);
 }
 
 // The minibatch at hand: every tower's blocks leave copies of its gradient, [copies, n_parameters], and
 // sums of figures, [blocks, 5].
 extern "C" __global__ __launch_bounds__(FUSED_THREADS, F_BLOCKS) void wide_fused_learn(
-    const WideSettings* settings, const WideState* state, const unsigned int* order,
-    unsigned int copies, const float* obs, const unsigned char* masks, const int* actions,
-    const float* raws, const float* log_probs, const float* values, const float* advantages,
-    const float* returns, const float* parameters, float* partial, unsigned int n_parameters,
-    double* parts) {
+    const FusedLearnArgs a) {
     extern __shared__ __align__(16) float fused_shared[];
-    FusedLearn a = {settings, state, parameters, obs,
-                    {masks, actions, raws, log_probs, values, advantages, returns}};
     unsigned int start = blockIdx.x / F_TOWERS;
-    float* copy = partial + (unsigned long long)start * n_parameters;
-    parts += blockIdx.x * 5;
     if (blockIdx.x % F_TOWERS == 0)
-        fused_learn<FusedLearner<0>>(a, order, start, copies, fused_shared, copy, parts);
+        fused_learn<FusedLearner<0>>(a, start, fused_shared);
 #if F_TOWERS > 1
     else
-        fused_learn<FusedLearner<1>>(a, order, start, copies, fused_shared, copy, parts);
+        fused_learn<FusedLearner<1>>(a, start, fused_shared);
 #endif
 }

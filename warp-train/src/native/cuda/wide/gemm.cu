@@ -7,13 +7,10 @@
 
 enum WideTile { WIDE_SQUARE, WIDE_LARGE, WIDE_NARROW, WIDE_FEW_ROWS, WIDE_FEW_COLUMNS };
 
-// Outputs of a layer as columns of rows.
-struct WideColumns {
-    unsigned int at, row, gap_at, gap;
-    __device__ inline unsigned int of(unsigned int line, unsigned int output) const {
-        return line * row + at + output + (output < gap_at ? 0u : gap);
-    }
-};
+// Where an output of a row lies.
+__device__ inline unsigned int wide_column(const WideColumns& to, unsigned int row, unsigned int output) {
+    return row * to.row + to.at + output + (output < to.gap_at ? 0u : to.gap);
+}
 
 struct WideForward {
     const float* x;
@@ -45,27 +42,22 @@ template <int R, int C> __device__ inline void wide_forward(const WideForward& o
         unsigned int row = i0 + r, column = j0 + c;
         float z = bias[i][j] + sums.at[i][j];
         z = f.activation == 1 ? warp_tanh(z) : f.activation == 2 ? (z > 0.0f ? z : 0.0f) : z;
-        if (row < f.rows && column < f.n_out) f.y[f.to.of(row, column)] = z;
+        if (row < f.rows && column < f.n_out) f.y[wide_column(f.to, row, column)] = z;
     });
 }
 
-// y = activation(x w + b): x [rows, n_in] from `x_at`, y [rows, y_row] from column `y_at` on.
+// y = activation(x w + b): x [rows, n_in] from `x_at`, y in the columns `to`.
 // activation: 0 none, 1 tanh, 2 relu.
-extern "C" __global__ __launch_bounds__(256, 2) void wide_layer(
-    const float* x, unsigned long long x_at, const float* parameters, unsigned int weight,
-    unsigned int n_in, unsigned int n_out, float* y, unsigned int y_at, unsigned int y_row,
-    unsigned int gap_at, unsigned int gap, const WideState* state, int sampled, unsigned int first,
-    unsigned int rows, int activation, int tile) {
+extern "C" __global__ __launch_bounds__(256, 2) void wide_layer(const LayerArgs a) {
     __shared__ __align__(16) float room[WIDE_ROOM];
-    WideColumns to = {y_at, y_row, gap_at, gap};
-    WideForward of = {x + x_at, parameters + weight,
-                      n_in,     n_out,
-                      wide_present(state, sampled, first, rows),
-                      y,        to,
-                      activation};
+    WideForward of = {a.x + a.x_at, a.parameters + a.weight,
+                      a.n_in,       a.n_out,
+                      wide_present(a.state, a.sampled, a.first, a.rows),
+                      a.y,          a.to,
+                      a.activation};
     if constexpr (!P_HALF) {
-        if (tile == WIDE_LARGE) return wide_forward<128, 64>(of, room);
-        if (tile == WIDE_NARROW) return wide_forward<256, 16>(of, room);
+        if (a.tile == WIDE_LARGE) return wide_forward<128, 64>(of, room);
+        if (a.tile == WIDE_NARROW) return wide_forward<256, 16>(of, room);
     }
     wide_forward<64, 64>(of, room);
 }
@@ -87,7 +79,7 @@ template <int R, int C> __device__ inline void wide_back(const WideBack& of, flo
     if (i0 >= f.rows) return;
     WideSums<R, C> sums = {};
     auto dy = wide_operand(f.dy, f.rows - i0,
-                           [=](int i, unsigned int p) { return f.from.of(i0 + i, p); });
+                           [=](int i, unsigned int p) { return wide_column(f.from, i0 + i, p); });
     auto w = wide_operand(f.w, f.n_in - j0,
                           [=](int j, unsigned int p) { return p * f.n_in + j0 + j; });
     wide_product<true, false, false>(room, f.n_out, dy, w, sums);
@@ -104,19 +96,19 @@ template <int R, int C> __device__ inline void wide_back(const WideBack& of, flo
     });
 }
 
-// dx = (dy w) slope(h): dy [rows, dy_row] from column `dy_at` on, dx and h [rows, n_in].
+// dx = (dy w) slope(h): dy in the columns `from`, dx and h [rows, n_in].
 extern "C" __global__ __launch_bounds__(256, 2) void wide_layer_inputs(
-    const float* dy, unsigned int dy_at, unsigned int dy_row, const float* parameters,
-    unsigned int weight, unsigned int n_in, unsigned int n_out, unsigned int gap_at,
-    unsigned int gap, const float* h, float* dx, const WideState* state, unsigned int first,
-    unsigned int rows, int activation, int tile) {
+    const LayerInputsArgs a) {
     __shared__ __align__(16) float room[WIDE_ROOM];
-    WideColumns from = {dy_at, dy_row, gap_at, gap};
-    WideBack of = {dy,    from, parameters + weight, n_in, n_out, wide_present(state, 1, first, rows),
-                   h,     dx,   activation};
+    WideBack of = {a.dy,   a.from,
+                   a.parameters + a.weight,
+                   a.n_in, a.n_out,
+                   wide_present(a.state, 1, a.first, a.rows),
+                   a.h,    a.dx,
+                   a.activation};
     if constexpr (!P_HALF) {
-        if (tile == WIDE_LARGE) return wide_back<128, 64>(of, room);
-        if (tile == WIDE_NARROW) return wide_back<256, 16>(of, room);
+        if (a.tile == WIDE_LARGE) return wide_back<128, 64>(of, room);
+        if (a.tile == WIDE_NARROW) return wide_back<256, 16>(of, room);
     }
     wide_back<64, 64>(of, room);
 }
@@ -145,7 +137,7 @@ template <int R, int C> __device__ inline void wide_weights(const WideWeights& o
     unsigned int i0 = f.tile / across * R, j0 = f.tile % across * C;
     WideSums<R, C> sums = {};
     auto dy = wide_operand(f.dy, f.n_out - i0,
-                           [=](int i, unsigned int p) { return f.of.of(f.begin + p, i0 + i); });
+                           [=](int i, unsigned int p) { return wide_column(f.of, f.begin + p, i0 + i); });
     auto x = wide_operand(
         f.x, f.n_in > j0 ? f.n_in - j0 : 0u,
         [=](int j, unsigned int p) { return (f.begin + p) * f.n_in + j0 + j; }, 1.0f);
@@ -177,25 +169,21 @@ template <int R, int C> __device__ inline void wide_weights(const WideWeights& o
 // rows is summed into its own copy of the parameters, [shares, n_parameters], or added to what is there
 // if these rows are not the first.
 extern "C" __global__ __launch_bounds__(256, 2) void wide_layer_weights(
-    const float* dy, unsigned int dy_at, unsigned int dy_row, unsigned int gap_at,
-    unsigned int gap, const float* x, unsigned int n_in, unsigned int n_out, float* partial,
-    unsigned int n_parameters, unsigned int weight, const WideState* state, unsigned int first,
-    unsigned int rows, unsigned int shares, int tile) {
+    const LayerWeightsArgs a) {
     __shared__ __align__(16) float room[WIDE_ROOM];
-    unsigned int all = wide_present(state, 1, first, rows);
-    unsigned int copy = blockIdx.x % shares, share = (rows + shares - 1) / shares;
+    unsigned int all = wide_present(a.state, 1, a.first, a.rows);
+    unsigned int copy = blockIdx.x % a.shares, share = (a.rows + a.shares - 1) / a.shares;
     unsigned int begin = copy * share < all ? copy * share : all;
-    WideColumns columns = {dy_at, dy_row, gap_at, gap};
-    WideWeights of = {dy,   columns, x, n_in, n_out,
-                      partial + (unsigned long long)copy * n_parameters + weight,
-                      blockIdx.x / shares,
+    WideWeights of = {a.dy,   a.of, a.x, a.n_in, a.n_out,
+                      a.partial + (unsigned long long)copy * a.n_parameters + a.weight,
+                      blockIdx.x / a.shares,
                       begin,
                       begin + share < all ? begin + share : all,
-                      first != 0};
+                      a.first != 0};
     if constexpr (!P_HALF) {
-        if (tile == WIDE_LARGE) return wide_weights<128, 64>(of, room);
-        if (tile == WIDE_FEW_ROWS) return wide_weights<16, 64>(of, room);
-        if (tile == WIDE_FEW_COLUMNS) return wide_weights<64, 16>(of, room);
+        if (a.tile == WIDE_LARGE) return wide_weights<128, 64>(of, room);
+        if (a.tile == WIDE_FEW_ROWS) return wide_weights<16, 64>(of, room);
+        if (a.tile == WIDE_FEW_COLUMNS) return wide_weights<64, 16>(of, room);
     }
     wide_weights<64, 64>(of, room);
 }

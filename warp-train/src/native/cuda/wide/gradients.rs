@@ -1,9 +1,8 @@
 //! The gradient that the wide kernels give for a minibatch that comes from the host.
 
 use super::super::gradients::{Given, half_bits};
-use super::arrays::STATE_WORDS;
 use super::policy::WidePolicy;
-use super::update::SAMPLES;
+use super::shared::WideState;
 use crate::actions::ActionsRef;
 use crate::error::Result;
 use crate::learner::Progress;
@@ -11,6 +10,7 @@ use crate::metrics::PolicyMetrics;
 use crate::model::{NamedTensor, PolicyTensors};
 use warp_data::Element;
 use warp_data::cuda::DeviceArray;
+use warp_func::cuda::DeviceStruct;
 
 impl WidePolicy {
     /// The figures and the gradient of the loss over `given` at `weights`, in the parameters' order.
@@ -59,9 +59,8 @@ impl WidePolicy {
         put(&a.advantages, from.advantages, 0.0)?;
         put(&a.returns, from.returns, 0.0)?;
         put(&a.order, &given.order, 0)?;
-        let mut state = vec![0u32; STATE_WORDS];
-        state[SAMPLES] = given.order.len() as u32;
-        Ok(a.state.push(&state)?)
+        let state = WideState { n: given.order.len() as u32, ..WideState::default() };
+        Ok(a.state.push(&state.words())?)
     }
 }
 

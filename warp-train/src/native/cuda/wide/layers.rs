@@ -3,12 +3,14 @@
 //! For networks in fp32 and for those that tensor cores do not take as a whole. One product of matrices
 //! serves all three; how much of the result a block makes depends on its shape.
 
+use super::args::{ActFewArgs, LayerArgs, LayerInputsArgs, LayerWeightsArgs};
+use super::kernels::{ByLayer, FewKernels};
 use super::network::{Layer, Tower, WideNetwork};
-use super::policy::{Rows, WidePolicy, all};
+use super::policy::{Rows, WidePolicy};
+use super::shared::WideColumns;
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
-use warp_func::VecEnv;
-use warp_func::cuda::{Arg, CudaVecEnv, Launch};
+use warp_func::cuda::{CudaVecEnv, KernelArgs, Launch};
 
 /// How layers are multiplied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +82,8 @@ impl Product {
     }
 }
 
+/// The number of no activation; see [`WidePolicy::activation`].
+const NO_ACTIVATION: i32 = 0;
 /// Rows that one block of `wide_act_few` takes through all layers.
 const FEW: usize = 8;
 
@@ -119,37 +123,20 @@ pub(super) fn few_fit(network: &WideNetwork) -> bool {
 }
 
 impl WidePolicy {
-    /// Whether so few rows act at a time that one launch for all layers is fastest.
-    pub(super) fn acts_few(&self) -> bool {
+    /// What takes all layers in one launch, if so few rows act at a time that this is fastest.
+    pub(super) fn acts_few(&self) -> Option<&FewKernels> {
         let few = self.sizes.rows <= 2 * FEW * self.enough_blocks();
-        self.foreign.is_none() && few && few_fit(&self.network)
+        self.by_layer.as_ref().filter(|_| few)?.few.as_ref()
     }
 
     /// Looks and acts at step `t`, where rows are few.
-    pub(super) fn act_few(&self, t: usize, envs: &CudaVecEnv) -> Result<()> {
-        let (a, s) = (&self.arrays, &self.sizes);
-        let args = [
-            all(&self.places),
-            all(&a.state),
-            Arg::U64(envs.options().seed),
-            Arg::U32(envs.options().first_replica),
-            Arg::U32(t as u32),
-            Arg::U32(s.rows as u32),
-            all(&a.obs),
-            all(&a.masks),
-            all(&a.weights),
-            all(&self.normaliser.factors),
-            all(&a.parameters),
-            all(&a.actions),
-            all(&a.raws),
-            all(&a.log_probs),
-            all(&a.values),
-            Arg::I32(self.activation()),
-        ];
+    pub(super) fn act_few(&self, few: &FewKernels, t: usize, envs: &CudaVecEnv) -> Result<()> {
+        let step = self.step((t, self.sizes.rows), &self.arrays.values, Some(envs));
+        let args = ActFewArgs { step, seen: self.seen(), activation: self.activation() };
         let threads = 256 * self.network.towers.len();
-        let blocks = s.rows.div_ceil(FEW);
+        let blocks = self.sizes.rows.div_ceil(FEW);
         let launch = Launch::over(blocks * threads, threads as u32);
-        self.kit.launch("wide_act_few", &launch, &args)
+        Ok(few.act_few.launch(&launch, &[args.arg()])?)
     }
 
     /// Runs the network in fp32 on some rows; `outs` then has their outputs and values.
@@ -158,139 +145,148 @@ impl WidePolicy {
             let (x, outs) = ((rows.x, rows.at), &self.arrays.outs);
             return foreign.borrow_mut().forward(x, rows.rows, outs, rows.sampled);
         }
+        let Some(by_layer) = &self.by_layer else { return Ok(()) };
         for (t, tower) in self.network.towers.iter().enumerate() {
             let (mut x, mut at) = (rows.x, rows.at);
             for (layer, y) in tower.hidden.iter().zip(&self.arrays.hidden[t]) {
-                let to =
-                    [Arg::U32(0), Arg::U32(layer.n_out as u32), Arg::U32(u32::MAX), Arg::U32(0)];
-                let args = (layer, y, to, self.activation());
-                self.layer((x, at), args, rows)?;
+                let to = (y, whole(layer), self.activation());
+                self.layer(by_layer, (x, at), layer, to, rows)?;
                 (x, at) = (y, 0);
             }
-            let to = self.columns(tower);
-            self.layer((x, at), (&tower.heads, &self.arrays.outs, to, 0), rows)?;
+            let to = (&self.arrays.outs, self.columns(tower), NO_ACTIVATION);
+            self.layer(by_layer, (x, at), &tower.heads, to, rows)?;
         }
         Ok(())
     }
 
-    /// First column, columns per row, and the gap of a tower's outputs.
-    pub(super) fn columns(&self, tower: &Tower) -> [Arg; 4] {
-        [tower.column, self.out_row(), tower.gap_at, tower.gap].map(|n| Arg::U32(n as u32))
+    /// Where a tower's outputs lie.
+    fn columns(&self, tower: &Tower) -> WideColumns {
+        let [at, row, gap_at, gap] =
+            [tower.column, self.out_row(), tower.gap_at, tower.gap].map(|n| n as u32);
+        WideColumns { at, row, gap_at, gap }
     }
 
     fn layer(
         &self,
+        by_layer: &ByLayer,
         (x, at): (&DeviceArray, usize),
-        (layer, y, to, activation): (&Layer, &DeviceArray, [Arg; 4], i32),
+        layer: &Layer,
+        (y, to, activation): (&DeviceArray, WideColumns, i32),
         rows: &Rows<'_>,
     ) -> Result<()> {
-        let [column, row, gap_at, gap] = to;
-        let tile = Tile::of_samples(self.product, (rows.rows, layer.n_out), self.enough_blocks());
-        let args = [
-            all(x),
-            Arg::U64(at as u64),
-            all(&self.arrays.parameters),
-            Arg::U32(layer.weight as u32),
-            Arg::U32(layer.n_in as u32),
-            Arg::U32(layer.n_out as u32),
-            all(y),
-            column,
-            row,
-            gap_at,
-            gap,
-            all(&self.arrays.state),
-            Arg::I32(i32::from(rows.sampled)),
-            Arg::U32(rows.first as u32),
-            Arg::U32(rows.rows as u32),
-            Arg::I32(activation),
-            Arg::I32(tile as i32),
-        ];
-        self.kit.launch("wide_layer", &blocks(tile.count(rows.rows, layer.n_out)), &args)
+        let shape = (rows.rows, layer.n_out);
+        let tile = Tile::of_samples(by_layer.product, shape, self.enough_blocks());
+        let args = LayerArgs {
+            x,
+            x_at: at as u64,
+            parameters: &self.arrays.parameters,
+            weight: layer.weight as u32,
+            n_in: layer.n_in as u32,
+            n_out: layer.n_out as u32,
+            y,
+            to,
+            state: &self.arrays.state,
+            sampled: i32::from(rows.sampled),
+            first: rows.first as u32,
+            rows: rows.rows as u32,
+            activation,
+            tile: tile as i32,
+        };
+        let launch = blocks(tile.count(rows.rows, layer.n_out));
+        Ok(by_layer.kernels.layer.launch(&launch, &[args.arg()])?)
     }
 
-    /// From the gradients of a tower's outputs to those of its weights.
-    pub(super) fn backward(&self, t: usize, first: usize) -> Result<()> {
-        let (a, tower) = (&self.arrays, &self.network.towers[t]);
-        let hidden = &a.hidden[t];
-        let mut above = &tower.heads;
-        let (mut dy, mut to) = (&a.outs, self.columns(tower));
-        for l in (0..hidden.len()).rev() {
-            self.layer_weights((dy, to.clone()), &hidden[l], above, first)?;
-            let dx = &a.d_hidden[l % 2];
-            self.layer_inputs((dy, to), above, (&hidden[l], dx), first)?;
-            above = &tower.hidden[l];
-            dy = dx;
-            to = [0, above.n_out, above.n_out, 0].map(|n| Arg::U32(n as u32));
+    /// From the gradients of all towers' outputs to those of their weights, for the samples from `first` on.
+    pub(super) fn backward(&self, first: usize) -> Result<()> {
+        let Some(by_layer) = &self.by_layer else { return Ok(()) };
+        let a = &self.arrays;
+        for (tower, hidden) in self.network.towers.iter().zip(&a.hidden) {
+            let mut above = &tower.heads;
+            let (mut dy, mut of) = (&a.outs, self.columns(tower));
+            for l in (0..hidden.len()).rev() {
+                self.layer_weights(by_layer, (dy, of), &hidden[l], above, first)?;
+                let dx = &a.d_hidden[l % 2];
+                self.layer_inputs(by_layer, (dy, of), above, (&hidden[l], dx), first)?;
+                above = &tower.hidden[l];
+                (dy, of) = (dx, whole(above));
+            }
+            self.layer_weights(by_layer, (dy, of), &a.gathered, above, first)?;
         }
-        self.layer_weights((dy, to), &a.gathered, above, first)
+        let Some(range) = &self.network.log_std else { return Ok(()) };
+        // Not a layer: the sum over samples of the last columns before the value's.
+        let layer = Layer { n_in: 0, n_out: range.len(), weight: range.start };
+        let column = self.network.n_outputs - range.len();
+        let of = WideColumns { at: column as u32, row: self.out_row() as u32, ..whole(&layer) };
+        self.layer_weights(by_layer, (&a.outs, of), &a.gathered, &layer, first)
     }
 
     fn layer_inputs(
         &self,
-        (dy, to): (&DeviceArray, [Arg; 4]),
+        by_layer: &ByLayer,
+        (dy, from): (&DeviceArray, WideColumns),
         layer: &Layer,
         (h, dx): (&DeviceArray, &DeviceArray),
         first: usize,
     ) -> Result<()> {
-        let [column, row, gap_at, gap] = to;
         let rows = self.sizes.chunk;
-        let tile = Tile::of_samples(self.product, (rows, layer.n_in), self.enough_blocks());
-        let args = [
-            all(dy),
-            column,
-            row,
-            all(&self.arrays.parameters),
-            Arg::U32(layer.weight as u32),
-            Arg::U32(layer.n_in as u32),
-            Arg::U32(layer.n_out as u32),
-            gap_at,
-            gap,
-            all(h),
-            all(dx),
-            all(&self.arrays.state),
-            Arg::U32(first as u32),
-            Arg::U32(rows as u32),
-            Arg::I32(self.activation()),
-            Arg::I32(tile as i32),
-        ];
-        self.kit.launch("wide_layer_inputs", &blocks(tile.count(rows, layer.n_in)), &args)
+        let tile = Tile::of_samples(by_layer.product, (rows, layer.n_in), self.enough_blocks());
+        let args = LayerInputsArgs {
+            dy,
+            from,
+            parameters: &self.arrays.parameters,
+            weight: layer.weight as u32,
+            n_in: layer.n_in as u32,
+            n_out: layer.n_out as u32,
+            h,
+            dx,
+            state: &self.arrays.state,
+            first: first as u32,
+            rows: rows as u32,
+            activation: self.activation(),
+            tile: tile as i32,
+        };
+        let launch = blocks(tile.count(rows, layer.n_in));
+        Ok(by_layer.kernels.layer_inputs.launch(&launch, &[args.arg()])?)
     }
 
-    pub(super) fn layer_weights(
+    fn layer_weights(
         &self,
-        (dy, to): (&DeviceArray, [Arg; 4]),
+        by_layer: &ByLayer,
+        (dy, of): (&DeviceArray, WideColumns),
         x: &DeviceArray,
         layer: &Layer,
         first: usize,
     ) -> Result<()> {
-        let [column, row, gap_at, gap] = to;
         let copies = self.sizes.copies;
-        let args = [
-            all(dy),
-            column,
-            row,
-            gap_at,
-            gap,
-            all(x),
-            Arg::U32(layer.n_in as u32),
-            Arg::U32(layer.n_out as u32),
-            all(&self.arrays.partial),
-            Arg::U32(self.network.n_parameters as u32),
-            Arg::U32(layer.weight as u32),
-            all(&self.arrays.state),
-            Arg::U32(first as u32),
-            Arg::U32(self.sizes.chunk as u32),
-            Arg::U32(copies as u32),
-            Arg::I32(Tile::of_weights(self.product, layer) as i32),
-        ];
-        let tiles = self.product.weight_tiles(layer);
-        self.kit.launch("wide_layer_weights", &blocks(tiles * copies), &args)
+        let args = LayerWeightsArgs {
+            dy,
+            of,
+            x,
+            n_in: layer.n_in as u32,
+            n_out: layer.n_out as u32,
+            partial: &self.arrays.partial,
+            n_parameters: self.network.n_parameters as u32,
+            weight: layer.weight as u32,
+            state: &self.arrays.state,
+            first: first as u32,
+            rows: self.sizes.chunk as u32,
+            shares: copies as u32,
+            tile: Tile::of_weights(by_layer.product, layer) as i32,
+        };
+        let launch = blocks(by_layer.product.weight_tiles(layer) * copies);
+        Ok(by_layer.kernels.layer_weights.launch(&launch, &[args.arg()])?)
     }
 
     /// Blocks that give every multiprocessor work.
     fn enough_blocks(&self) -> usize {
         self.device.info().n_multiprocessors as usize
     }
+}
+
+/// The columns of a hidden layer's own rows.
+fn whole(layer: &Layer) -> WideColumns {
+    let n = layer.n_out as u32;
+    WideColumns { at: 0, row: n, gap_at: n, gap: 0 }
 }
 
 fn blocks(n: usize) -> Launch {

@@ -4,15 +4,18 @@
 //! update another; the host waits once per iteration, for a block of figures. Networks whose weights
 //! fit into shared memory run as a whole, on tensor cores or in fp32, all others layer by layer.
 
+mod args;
 mod arrays;
 mod foreign;
 mod fused;
 mod gradients;
+mod kernels;
 mod layers;
 mod network;
 mod normalise;
 mod policy;
 mod rollout;
+mod shared;
 mod text;
 mod update;
 mod way;

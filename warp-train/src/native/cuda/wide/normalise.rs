@@ -1,33 +1,27 @@
 //! Running normalisation of one policy's observations and rewards on the device.
 
+use super::args::{
+    CountInArgs, DiscountArgs, LearnReturnsArgs, LookArgs, RememberArgs, ReturnMomentsArgs,
+    ScaleRewardsArgs,
+};
 use super::arrays::Sizes;
-use super::policy::{Kit, WidePolicy, all};
+use super::kernels::NormaliserKernels;
+use super::policy::WidePolicy;
+use super::shared::WideMoments;
 use crate::config::PolicyPlan;
 use crate::error::{Error, Result};
 use crate::normalise::Statistic;
 use warp_core::DType::{F32, U32};
 use warp_data::cuda::{Device, DeviceArray};
-use warp_func::cuda::{Arg, Launch, Module};
+use warp_func::cuda::{DeviceStruct, DeviceValue, KernelArgs, Launch, Module};
 
-/// 32-bit words of a `WideMoments`: count, mean, variance as f64.
-const MOMENTS_WORDS: usize = 6;
 /// Shares of a step's rows at most.
 const MOST_SHARES: usize = 64;
-
-const KERNELS: [&str; 7] = [
-    "wide_look",
-    "wide_remember",
-    "wide_count_in",
-    "wide_discount",
-    "wide_return_moments",
-    "wide_learn_returns",
-    "wide_scale_rewards",
-];
 
 /// What a policy normalises by; arrays of moments are `[n, 3]` in f64.
 #[derive(Debug)]
 pub(super) struct WideNormaliser {
-    kit: Kit,
+    kernels: NormaliserKernels,
     learns: bool,
     width: usize,
     shares: usize,
@@ -62,11 +56,11 @@ impl WideNormaliser {
         };
         let shares = sizes.rows.div_ceil(256).clamp(1, MOST_SHARES);
         let obs = || -> Result<[DeviceArray; 3]> {
-            let moments = |n: usize| make("obs_moments", MOMENTS_WORDS * width * n);
+            let moments = |n: usize| make("obs_moments", WideMoments::WORDS * width * n);
             Ok([moments(1)?, moments(1)?, moments(shares)?])
         };
         let reward = || -> Result<Rewards> {
-            let moments = |n: usize| make("reward_moments", MOMENTS_WORDS * n);
+            let moments = |n: usize| make("reward_moments", WideMoments::WORDS * n);
             Ok(Rewards {
                 gamma: keys.gamma,
                 moments: [moments(1)?, moments(sizes.steps)?],
@@ -75,7 +69,7 @@ impl WideNormaliser {
             })
         };
         Ok(Self {
-            kit: Kit::new(&[(module, &KERNELS)])?,
+            kernels: NormaliserKernels::of(module)?,
             learns: keys.to_train,
             width,
             shares,
@@ -89,11 +83,11 @@ impl WideNormaliser {
     pub(super) fn look(&self, policy: &WidePolicy) -> Result<()> {
         let (Some([_, pending, parts]), true) = (&self.obs, self.learns) else { return Ok(()) };
         let blocks = self.width.div_ceil(32) * self.shares;
-        let (rows, shares) = (Arg::U32(policy.sizes.rows as u32), Arg::U32(self.shares as u32));
-        let args = [all(&policy.places), rows, shares.clone(), all(parts)];
-        self.kit.launch("wide_look", &Launch::over(blocks * 256, 256), &args)?;
-        let args = [all(parts), shares, all(pending)];
-        self.kit.launch("wide_remember", &Launch::over(self.width, 64), &args)
+        let (rows, shares) = (policy.sizes.rows as u32, self.shares as u32);
+        let args = LookArgs { places: &policy.places, rows, shares, parts };
+        self.kernels.look.launch(&Launch::over(blocks * 256, 256), &[args.arg()])?;
+        let args = RememberArgs { parts, shares, pending };
+        Ok(self.kernels.remember.launch(&Launch::over(self.width, 64), &[args.arg()])?)
     }
 
     /// When the rollout is full: normalises its rewards, and lets its observations count.
@@ -109,34 +103,34 @@ impl WideNormaliser {
 
     fn count_in(&self, pending: &DeviceArray) -> Result<()> {
         let Some([moments, ..]) = &self.obs else { return Ok(()) };
-        let args = [all(moments), all(pending), all(&self.factors)];
-        self.kit.launch("wide_count_in", &Launch::over(self.width, 64), &args)
+        let args = CountInArgs { moments, pending, factors: &self.factors };
+        Ok(self.kernels.count_in.launch(&Launch::over(self.width, 64), &[args.arg()])?)
     }
 
     fn rewards(&self, reward: &Rewards, policy: &WidePolicy) -> Result<()> {
-        let (a, s) = (&policy.arrays, &policy.sizes);
+        let (a, s, kernels) = (&policy.arrays, &policy.sizes, &self.kernels);
         let [moments, steps] = &reward.moments;
-        let rows = Arg::U32(s.rows as u32);
-        let args = [
-            Arg::U32(s.steps as u32),
-            rows.clone(),
-            all(&a.rewards),
-            all(&a.ended),
-            Arg::U64(reward.gamma.to_bits()),
-            all(&reward.running),
-            all(&reward.discounted),
-        ];
-        self.kit.launch("wide_discount", &Launch::over(s.rows, 64), &args)?;
+        let (rows, discounted) = (s.rows as u32, &reward.discounted);
+        let args = DiscountArgs {
+            steps: s.steps as u32,
+            rows,
+            rewards: &a.rewards,
+            ended: &a.ended,
+            gamma: reward.gamma,
+            running: &reward.running,
+            discounted,
+        };
+        kernels.discount.launch(&Launch::over(s.rows, 64), &[args.arg()])?;
         if self.learns {
-            let args = [rows, all(&reward.discounted), all(&a.weights), all(steps)];
+            let args = ReturnMomentsArgs { rows, discounted, weights: &a.weights, steps };
             let launch = Launch { blocks: s.steps as u32, threads: 256, ..Launch::default() };
-            self.kit.launch("wide_return_moments", &launch, &args)?;
-            let args = [all(steps), Arg::U32(s.steps as u32), all(moments)];
+            kernels.return_moments.launch(&launch, &[args.arg()])?;
+            let args = LearnReturnsArgs { steps, n: s.steps as u32, moments };
             let launch = Launch { blocks: 1, threads: 1, ..Launch::default() };
-            self.kit.launch("wide_learn_returns", &launch, &args)?;
+            kernels.learn_returns.launch(&launch, &[args.arg()])?;
         }
-        let args = [Arg::U64(s.cells as u64), all(moments), all(&a.rewards)];
-        self.kit.launch("wide_scale_rewards", &Launch::over(s.cells, 256), &args)
+        let args = ScaleRewardsArgs { n: s.cells as u64, moments, rewards: &a.rewards };
+        Ok(kernels.scale_rewards.launch(&Launch::over(s.cells, 256), &[args.arg()])?)
     }
 
     /// As [`crate::normalise::Normaliser::state`].
@@ -148,11 +142,13 @@ impl WideNormaliser {
         let reward = self.reward.as_ref().map(|reward| &reward.moments[0]);
         let of = [("obs", self.obs.as_ref().map(|obs| &obs[0])), ("reward", reward)];
         for (prefix, moments) in of.into_iter().filter_map(|(p, m)| Some((p, m?))) {
-            let numbers = doubles(&moments.pull::<u32>()?);
-            let each = |k: usize| numbers.iter().skip(k).step_by(3).copied().collect::<Vec<_>>();
-            add(format!("{prefix}_count"), vec![numbers[0]]);
-            add(format!("{prefix}_mean"), each(1));
-            add(format!("{prefix}_var"), each(2));
+            let words = moments.pull::<u32>()?;
+            let moments: Vec<_> =
+                words.chunks_exact(WideMoments::WORDS).map(WideMoments::take).collect();
+            let each = |of: fn(&WideMoments) -> f64| moments.iter().map(of).collect::<Vec<_>>();
+            add(format!("{prefix}_count"), vec![moments[0].count]);
+            add(format!("{prefix}_mean"), each(|of| of.mean));
+            add(format!("{prefix}_var"), each(|of| of.var));
         }
         if let Some(reward) = &self.reward {
             add("discounted_return".into(), doubles(&reward.running.pull::<u32>()?));
@@ -175,8 +171,9 @@ impl WideNormaliser {
             let count = take(format!("{prefix}_count"), 1)?[0];
             let (mean, var) =
                 (take(format!("{prefix}_mean"), n)?, take(format!("{prefix}_var"), n)?);
-            let moments = mean.iter().zip(var).flat_map(|(mean, var)| [count, *mean, *var]);
-            Ok(array.push(&words(moments))?)
+            let each = mean.iter().zip(var);
+            let moments = each.map(|(mean, var)| WideMoments { count, mean: *mean, var: *var });
+            Ok(array.push(&moments.flat_map(|moments| moments.words()).collect::<Vec<_>>())?)
         };
         if let Some([moments, pending, _]) = &self.obs {
             load("obs", moments, self.width)?;
@@ -186,17 +183,18 @@ impl WideNormaliser {
         if let Some(reward) = &self.reward {
             load("reward", &reward.moments[0], 1)?;
             let running = take("discounted_return".into(), reward.running.len() / 2)?;
-            reward.running.push(&words(running.iter().copied()))?;
+            reward.running.push(&words(running))?;
         }
         Ok(())
     }
 }
 
 fn doubles(words: &[u32]) -> Vec<f64> {
-    let double = |pair: &[u32]| f64::from_bits(u64::from(pair[0]) | u64::from(pair[1]) << 32);
-    words.chunks_exact(2).map(double).collect()
+    words.chunks_exact(2).map(f64::take).collect()
 }
 
-fn words(doubles: impl Iterator<Item = f64>) -> Vec<u32> {
-    doubles.map(f64::to_bits).flat_map(|bits| [bits as u32, (bits >> 32) as u32]).collect()
+fn words(doubles: &[f64]) -> Vec<u32> {
+    let mut words = Vec::with_capacity(2 * doubles.len());
+    doubles.iter().for_each(|double| double.put(&mut words));
+    words
 }

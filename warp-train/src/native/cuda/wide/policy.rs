@@ -2,85 +2,37 @@
 //!
 //! Everything here starts kernels and returns; nothing waits for the device but `tensors`.
 
-use super::arrays::{Arrays, STATE_WORDS, Sizes};
+use super::args::PackArgs;
+use super::arrays::{Arrays, Sizes};
 use super::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
-use super::fused::FusedShape;
-use super::layers::{Product, few_fit};
+use super::kernels::{
+    ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
+    LayerKernels, TensorActKernels, TensorLearnKernels, TensorWeightsKernels,
+};
+use super::layers::few_fit;
 use super::network::WideNetwork;
 use super::normalise::WideNormaliser;
+use super::shared::WideState;
 use super::text::{self, TensorShape};
 use super::way::{Way, WideText};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result, of_policy};
 use crate::model::{Activation, PolicyTensors};
 use std::cell::RefCell;
-use std::collections::HashMap;
 use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::VecEnv;
-use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Module, Source};
-
-/// Kernels by name.
-#[derive(Debug)]
-pub(super) struct Kit(HashMap<&'static str, Function>);
-
-impl Kit {
-    pub(super) fn new(parts: &[(&Module, &[&'static str])]) -> Result<Self> {
-        let all =
-            parts.iter().flat_map(|(module, names)| names.iter().map(|name| (*module, *name)));
-        let load = |(module, name): (&Module, _)| Ok((name, module.function(name)?));
-        Ok(Self(all.map(load).collect::<Result<_>>()?))
-    }
-
-    /// The kernels of the units that `text::general` gives.
-    fn general(modules: &[Module], network: &WideNetwork, way: &Way) -> Result<Self> {
-        let own = match way {
-            Way::Layers(_) if few_fit(network) => &LAYERS[..],
-            Way::Layers(_) => &LAYERS[..3],
-            Way::Fused(_) => &["wide_fused_act"],
-            Way::Tensor(_) | Way::Foreign => &[],
-        };
-        let mut parts = vec![(&modules[0], &GENERAL[..]), (&modules[0], own)];
-        parts.extend(modules[1..].iter().map(|module| (module, &["wide_fused_learn"][..])));
-        Self::new(&parts)
-    }
-
-    pub(super) fn launch(&self, name: &str, launch: &Launch, args: &[Arg]) -> Result<()> {
-        Ok(self.0[name].launch(launch, args)?)
-    }
-}
-
-const GENERAL: [&str; 19] = [
-    "wide_inputs",
-    "wide_act",
-    "wide_outcome",
-    "wide_take_values",
-    "wide_scatter_cut",
-    "wide_gae",
-    "wide_count",
-    "wide_places_of_blocks",
-    "wide_compact",
-    "wide_variances",
-    "wide_explain",
-    "wide_shuffle",
-    "wide_advantages",
-    "wide_begin_minibatch",
-    "wide_gather",
-    "wide_losses",
-    "wide_reduce",
-    "wide_factors",
-    "wide_adam",
-];
-const LAYERS: [&str; 4] = ["wide_layer", "wide_layer_inputs", "wide_layer_weights", "wide_act_few"];
-/// By unit.
-const TENSOR: [&[&str]; 3] =
-    [&["wide_pack", "wide_tensor_act"], &["wide_tensor_learn"], &["wide_tensor_weights"]];
+use warp_func::cuda::{
+    Build, CudaVecEnv, DeviceStruct, DeviceValue, KernelArgs, Kernels, Launch, Module, Source,
+};
 
 /// A tower on tensor cores: its kernels, its weights as halves, its biases.
 #[derive(Debug)]
 pub(super) struct TensorTower {
     pub(super) shape: TensorShape,
-    pub(super) kit: Kit,
+    pub(super) acts: TensorActKernels,
+    pub(super) learns: TensorLearnKernels,
+    pub(super) weights: TensorWeightsKernels,
     pub(super) image: DeviceArray,
     pub(super) biases: DeviceArray,
 }
@@ -104,11 +56,11 @@ pub(in super::super) struct WidePolicy {
     pub(super) network: WideNetwork,
     pub(super) sizes: Sizes,
     pub(super) arrays: Arrays,
-    pub(super) kit: Kit,
-    /// How layers are multiplied where towers do not run as a whole.
-    pub(super) product: Product,
+    pub(super) kernels: GeneralKernels,
+    /// Layers one by one, where towers do not run as a whole.
+    pub(super) by_layer: Option<ByLayer>,
     /// Whole towers in fp32.
-    pub(super) fused: Option<FusedShape>,
+    pub(super) fused: Option<FusedTowers>,
     /// One per tower, or none: in fp32 or layer by layer.
     pub(super) tensor: Vec<TensorTower>,
     pub(super) device: Device,
@@ -145,18 +97,20 @@ impl WidePolicy {
         };
         let modules = compile(&general, Build::Parity)?;
         let module = &modules[0];
-        let kit = Kit::general(&modules, &network, &way)?;
+        let (by_layer, fused) = (by_layer(module, &network, &way)?, fused(&modules, &way)?);
+        let general = GeneralKernels::of(module)?;
         let device = kernels.device();
         let width = network.observation_width();
         let normaliser = WideNormaliser::new(device, module, &plan, (width, &sizes))?;
         let arrays = Arrays::new(device, &plan, &network, (&sizes, way.shapes()))?;
         let tower = |(shape, units): (&TensorShape, &[Source; 3])| -> Result<TensorTower> {
             let modules = compile(units, Build::Release)?;
-            let parts: Vec<_> = modules.iter().zip(TENSOR).collect();
-            let kit = Kit::new(&parts)?;
+            let acts = TensorActKernels::of(&modules[0])?;
+            let learns = TensorLearnKernels::of(&modules[1])?;
+            let weights = TensorWeightsKernels::of(&modules[2])?;
             let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
             let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
-            Ok(TensorTower { shape: shape.clone(), kit, image, biases })
+            Ok(TensorTower { shape: shape.clone(), acts, learns, weights, image, biases })
         };
         let tensor = way.shapes().iter().zip(&towers).map(tower).collect::<Result<_>>()?;
         let places = places(&plan, envs)?;
@@ -169,9 +123,9 @@ impl WidePolicy {
             network,
             sizes,
             arrays,
-            kit,
-            product: if let Way::Layers(product) = way { product } else { Product::Single },
-            fused: if let Way::Fused(shape) = way { Some(shape) } else { None },
+            kernels: general,
+            by_layer,
+            fused,
             tensor,
             device,
             normaliser,
@@ -196,8 +150,9 @@ impl WidePolicy {
     pub(super) fn pack(&self) -> Result<()> {
         for tower in &self.tensor {
             let threads = (tower.shape.image_bytes() / 2).max(tower.shape.biases());
-            let args = [all(&self.arrays.parameters), all(&tower.image), all(&tower.biases)];
-            tower.kit.launch("wide_pack", &Launch::over(threads, 256), &args)?;
+            let (image, biases) = (&tower.image, &tower.biases);
+            let args = PackArgs { parameters: &self.arrays.parameters, image, biases };
+            tower.acts.pack.launch(&Launch::over(threads, 256), &[args.arg()])?;
         }
         Ok(())
     }
@@ -215,8 +170,13 @@ impl WidePolicy {
         let mut optimizer = self.network.named(&pull(&self.arrays.exp_avg)?, ".exp_avg");
         optimizer.extend(self.network.named(&pull(&self.arrays.exp_avg_sq)?, ".exp_avg_sq"));
         let weights = self.network.named(&pull(&self.arrays.parameters)?, "");
-        let n_steps = u64::from(self.arrays.state.pull::<u32>()?[super::update::ADAM_STEPS]);
+        let n_steps = u64::from(self.state()?.adam_steps);
         Ok(PolicyTensors { weights, optimizer, n_steps })
+    }
+
+    /// Waits for what the kernels have told each other.
+    pub(super) fn state(&self) -> Result<WideState> {
+        Ok(WideState::take(&self.arrays.state.pull::<u32>()?))
     }
 
     /// Takes over all that [`WidePolicy::tensors`] gives, bit by bit; or nothing.
@@ -236,11 +196,24 @@ impl WidePolicy {
         self.arrays.parameters.push(&parameters)?;
         self.arrays.exp_avg.push(&exp_avg)?;
         self.arrays.exp_avg_sq.push(&exp_avg_sq)?;
-        let mut state = vec![0u32; STATE_WORDS];
-        state[super::update::ADAM_STEPS] = tensors.n_steps as u32;
-        self.arrays.state.push(&state)?;
+        let state = WideState { adam_steps: tensors.n_steps as u32, ..WideState::default() };
+        self.arrays.state.push(&state.words())?;
         self.pack()
     }
+}
+
+/// What runs layers one by one, if that is the way.
+fn by_layer(module: &Module, network: &WideNetwork, way: &Way) -> Result<Option<ByLayer>> {
+    let Way::Layers(product) = *way else { return Ok(None) };
+    let few = few_fit(network).then(|| FewKernels::of(module)).transpose()?;
+    Ok(Some(ByLayer { product, kernels: LayerKernels::of(module)?, few }))
+}
+
+/// What runs whole towers in fp32, if that is the way; they learn in a unit of its own.
+fn fused(modules: &[Module], way: &Way) -> Result<Option<FusedTowers>> {
+    let Way::Fused(shape) = *way else { return Ok(None) };
+    let (acts, learns) = (FusedActKernels::of(&modules[0])?, FusedLearnKernels::of(&modules[1])?);
+    Ok(Some(FusedTowers { shape, acts, learns }))
 }
 
 /// `WidePlaces`: where the arrays of the policy's groups lie, as addresses of two words.
@@ -261,9 +234,4 @@ fn places(plan: &PolicyPlan, envs: &CudaVecEnv) -> Result<DeviceArray> {
     }
     places.extend([place(ids.terminated), place(ids.truncated), Some(envs.run_step_array())]);
     Ok(DeviceArray::addresses(envs.gpu(), "places", &places)?)
-}
-
-/// An array of which a kernel may touch everything.
-pub(super) fn all(array: &DeviceArray) -> Arg {
-    Arg::array(array, array.len())
 }

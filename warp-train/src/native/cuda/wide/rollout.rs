@@ -1,12 +1,16 @@
 //! Filling a rollout: how a policy looks and acts at every step, and what is kept of it. Host side of
 //! `rollout.cu`.
 
+use super::args::{
+    ActArgs, InputsArgs, OutcomeArgs, ScatterCutArgs, TakeValuesArgs, TensorActArgs, WideDone,
+    WideSeen, WideStep,
+};
 use super::network::Role;
-use super::policy::{Rows, WidePolicy, all};
+use super::policy::{Rows, WidePolicy};
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::VecEnv;
-use warp_func::cuda::{Arg, CudaVecEnv, Launch};
+use warp_func::cuda::{CudaVecEnv, KernelArgs, Launch};
 
 /// What a kernel that acts is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,52 +27,72 @@ impl WidePolicy {
         if !self.tensor.is_empty() {
             return self.tensor_act(Stage::Act, t, Some(envs));
         }
-        if let Some(shape) = &self.fused {
-            return self.fused_act(shape, Stage::Act, t, Some(envs));
+        if let Some(towers) = &self.fused {
+            return self.fused_act(towers, Stage::Act, t, Some(envs));
         }
-        if self.acts_few() {
-            return self.act_few(t, envs);
+        if let Some(few) = self.acts_few() {
+            return self.act_few(few, t, envs);
         }
         self.store_inputs(t)?;
         let (a, s) = (&self.arrays, &self.sizes);
+        let step = self.step((t, s.rows), &a.values, Some(envs));
         for first in (0..s.rows).step_by(s.part) {
             let rows = s.part.min(s.rows - first);
             self.forward_from_rollout(t, first, rows)?;
-            let args = [
-                all(&self.places),
-                all(&a.state),
-                Arg::U64(envs.options().seed),
-                Arg::U32(envs.options().first_replica),
-                Arg::U32(t as u32),
-                Arg::U32(s.rows as u32),
-                Arg::U32(first as u32),
-                Arg::U32(rows as u32),
-                all(&a.outs),
-                all(&a.parameters),
-                all(&a.masks),
-                all(&a.actions),
-                all(&a.raws),
-                all(&a.log_probs),
-                all(&a.values),
-            ];
-            self.kit.launch("wide_act", &Launch::over(rows, 128), &args)?;
+            let args = ActArgs { step, outs: &a.outs, first: first as u32, part: rows as u32 };
+            self.kernels.act.launch(&Launch::over(rows, 128), &[args.arg()])?;
         }
         Ok(())
     }
 
-    fn store_inputs(&self, t: usize) -> Result<()> {
+    /// Step `t` with so many rows, whose values go to `values`.
+    pub(super) fn step<'a>(
+        &'a self,
+        (t, rows): (usize, usize),
+        values: &'a DeviceArray,
+        envs: Option<&CudaVecEnv>,
+    ) -> WideStep<'a> {
+        let a = &self.arrays;
+        let options = envs.map(VecEnv::options);
+        let (actions, raws, log_probs) = (&a.actions, &a.raws, &a.log_probs);
+        WideStep {
+            places: &self.places,
+            state: &a.state,
+            parameters: &a.parameters,
+            seed: options.map_or(0, |options| options.seed),
+            first_replica: options.map_or(0, |options| options.first_replica),
+            t: t as u32,
+            rows: rows as u32,
+            done: WideDone { masks: &a.masks, actions, raws, log_probs, values },
+        }
+    }
+
+    /// The same for kernels of whole towers, at `stage`.
+    pub(super) fn step_of_towers<'a>(
+        &'a self,
+        stage: Stage,
+        t: usize,
+        envs: Option<&CudaVecEnv>,
+    ) -> WideStep<'a> {
         let (a, s) = (&self.arrays, &self.sizes);
-        let threads = s.rows * self.network.observation_width();
-        let args = [
-            all(&self.places),
-            Arg::U32(t as u32),
-            Arg::U32(s.rows as u32),
-            all(&a.obs),
-            all(&a.masks),
-            all(&a.weights),
-            all(&self.normaliser.factors),
-        ];
-        self.kit.launch("wide_inputs", &Launch::over(threads, 256), &args)
+        match stage {
+            Stage::Act | Stage::LastValues => self.step((t, s.rows), &a.values, envs),
+            Stage::CutValues => self.step((t, s.slots * s.rows), &a.cut_values, envs),
+        }
+    }
+
+    /// Where what agents see is stored.
+    pub(super) fn seen(&self) -> WideSeen<'_> {
+        let (a, factors) = (&self.arrays, &self.normaliser.factors);
+        WideSeen { obs: &a.obs, masks: &a.masks, weights: &a.weights, factors }
+    }
+
+    fn store_inputs(&self, t: usize) -> Result<()> {
+        let rows = self.sizes.rows;
+        let threads = rows * self.network.observation_width();
+        let (places, seen) = (&self.places, self.seen());
+        let args = InputsArgs { places, t: t as u32, rows: rows as u32, seen };
+        Ok(self.kernels.inputs.launch(&Launch::over(threads, 256), &[args.arg()])?)
     }
 
     fn forward_from_rollout(&self, t: usize, first: usize, rows: usize) -> Result<()> {
@@ -79,29 +103,29 @@ impl WidePolicy {
     /// Keeps what came of step `t`.
     pub(super) fn outcome(&self, t: usize) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
-        let args = [
-            all(&self.places),
-            Arg::U32(t as u32),
-            Arg::U32(s.rows as u32),
-            all(&a.rewards),
-            all(&a.ended),
-            all(&a.truncated_values),
-            all(&a.cut_count),
-            all(&a.cut_cell),
-            all(&a.cut_obs),
-            all(&self.normaliser.factors),
-        ];
-        self.kit.launch("wide_outcome", &Launch::over(s.rows, 128), &args)
+        let args = OutcomeArgs {
+            places: &self.places,
+            t: t as u32,
+            rows: s.rows as u32,
+            rewards: &a.rewards,
+            ended: &a.ended,
+            truncated_values: &a.truncated_values,
+            cut_count: &a.cut_count,
+            cut_cell: &a.cut_cell,
+            cut_obs: &a.cut_obs,
+            factors: &self.normaliser.factors,
+        };
+        Ok(self.kernels.outcome.launch(&Launch::over(s.rows, 128), &[args.arg()])?)
     }
 
     /// Values of what follows the last step, and of the last observations of truncated episodes.
     pub(super) fn finish_rollout(&self) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
         let cut = s.slots * s.rows;
-        if let Some(shape) = &self.fused {
-            self.fused_act(shape, Stage::LastValues, s.steps, None)?;
+        if let Some(towers) = &self.fused {
+            self.fused_act(towers, Stage::LastValues, s.steps, None)?;
             if cut > 0 {
-                self.fused_act(shape, Stage::CutValues, 0, None)?;
+                self.fused_act(towers, Stage::CutValues, 0, None)?;
             }
         } else if self.tensor.is_empty() {
             self.store_inputs(s.steps)?;
@@ -123,66 +147,44 @@ impl WidePolicy {
             }
         }
         if cut > 0 {
-            let n = Arg::U32(cut as u32);
-            let args = [all(&a.cut_cell), all(&a.cut_values), n, all(&a.truncated_values)];
-            self.kit.launch("wide_scatter_cut", &Launch::over(cut, 128), &args)?;
+            let args = ScatterCutArgs {
+                cut_cell: &a.cut_cell,
+                cut_values: &a.cut_values,
+                n: cut as u32,
+                truncated_values: &a.truncated_values,
+            };
+            self.kernels.scatter_cut.launch(&Launch::over(cut, 128), &[args.arg()])?;
         }
         Ok(())
     }
 
     fn take_values(&self, rows: usize, values: &DeviceArray, at: usize) -> Result<()> {
-        let n = Arg::U32(rows as u32);
-        let args = [all(&self.arrays.outs), n, all(values), Arg::U64(at as u64)];
-        self.kit.launch("wide_take_values", &Launch::over(rows, 128), &args)
+        let outs = &self.arrays.outs;
+        let args = TakeValuesArgs { outs, part: rows as u32, values, at: at as u64 };
+        Ok(self.kernels.take_values.launch(&Launch::over(rows, 128), &[args.arg()])?)
     }
 
     fn tensor_act(&self, stage: Stage, t: usize, envs: Option<&CudaVecEnv>) -> Result<()> {
-        let (rows, before, after) = self.tower_args(stage, t, envs);
+        let a = &self.arrays;
+        let step = self.step_of_towers(stage, t, envs);
         for (tower, of) in self.tensor.iter().zip(&self.network.towers) {
             if stage != Stage::Act && of.role == Role::Actor {
                 continue;
             }
-            let weights = [all(&tower.image), all(&tower.biases)];
-            let args = [&before[..], &weights, &after].concat();
-            let launch = self.two_tiles_a_block(rows, tower.shape.act_bytes());
-            tower.kit.launch("wide_tensor_act", &launch, &args)?;
+            let args = TensorActArgs {
+                step,
+                stage: stage as i32,
+                given: &a.cut_obs,
+                image: &tower.image,
+                biases: &tower.biases,
+                obs: &a.obs,
+                masks: &a.masks,
+                weights: &a.weights,
+                factors: &self.normaliser.factors,
+            };
+            let launch = self.two_tiles_a_block(step.rows as usize, tower.shape.act_bytes());
+            tower.acts.tensor_act.launch(&launch, &[args.arg()])?;
         }
         Ok(())
-    }
-
-    /// Rows that a kernel of whole towers takes, and its arguments before and behind those that only some
-    /// of them have.
-    pub(super) fn tower_args(
-        &self,
-        stage: Stage,
-        t: usize,
-        envs: Option<&CudaVecEnv>,
-    ) -> (usize, [Arg; 9], [Arg; 8]) {
-        let (a, s) = (&self.arrays, &self.sizes);
-        let rows = if stage == Stage::CutValues { s.slots * s.rows } else { s.rows };
-        let values = if stage == Stage::CutValues { &a.cut_values } else { &a.values };
-        let options = envs.map(VecEnv::options);
-        let before = [
-            all(&self.places),
-            all(&a.state),
-            Arg::U64(options.map_or(0, |o| o.seed)),
-            Arg::U32(options.map_or(0, |o| o.first_replica)),
-            Arg::U32(t as u32),
-            Arg::U32(rows as u32),
-            Arg::I32(stage as i32),
-            all(&a.cut_obs),
-            all(&a.parameters),
-        ];
-        let after = [
-            all(&a.obs),
-            all(&a.masks),
-            all(&a.weights),
-            all(&a.actions),
-            all(&a.raws),
-            all(&a.log_probs),
-            all(values),
-            all(&self.normaliser.factors),
-        ];
-        (rows, before, after)
     }
 }

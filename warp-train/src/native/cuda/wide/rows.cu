@@ -202,17 +202,6 @@ __device__ inline void wide_gradient(float* out, const float* parameters, const 
 
 #endif
 
-// What the loss reads of samples.
-struct WideSamples {
-    const unsigned char* masks;
-    const int* actions;
-    const float* raws;
-    const float* log_probs;
-    const float* values;
-    const float* advantages;
-    const float* returns;
-};
-
 // What an algorithm says of one row.
 struct WideLoss {
     float policy_loss, d_log_prob, value_loss, d_value, approx_kl, clipped;
@@ -258,7 +247,7 @@ __device__ inline WideLoss wide_ppo(const WideRow& row) {
 }
 
 __device__ inline WideLoss wide_loss(const WideRow& row) {
-    return P_PPO ? wide_ppo(row) : wide_a2c(row);
+    return P_ALGORITHM == 0 ? wide_ppo(row) : wide_a2c(row);
 }
 
 // What the rollout knows of a sample.

@@ -1,30 +1,5 @@
-// What the host says before an iteration, what kernels tell each other in it, and where the
-// environment's arrays lie.
-
-struct WideSettings {
-    unsigned long long seed;
-    double learning_rate;
-    float vf_coef, ent_coef;
-    unsigned int iteration, padding;
-};
-
-struct WideState {
-    // Advantages become (advantage - adv_mean) * adv_scale.
-    double adv_mean, adv_scale;
-    // L2 norm of the last gradient before clipping.
-    double norm;
-    // Sums over minibatches of the means of policy loss, value loss, entropy, divergence and clipped
-    // share, and of the norms.
-    double sums[6];
-    double explained_variance;
-    // Samples of the rollout, and which of them (in the order of use) the minibatch at hand has.
-    unsigned int n, begin, end;
-    // 1: outputs that are not finite; 2: a gradient that is not finite.
-    unsigned int fault;
-    unsigned int adam_steps, updates;
-    float clip, step_size, root_correction;
-    unsigned int padding;
-};
+// Where the environment's arrays lie, and what all kernels do. Structs that the host knows, too, are made
+// from shared.rs and args.rs.
 
 // One group of agents that the policy acts for.
 struct WideGroup {

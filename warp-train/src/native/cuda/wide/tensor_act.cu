@@ -200,43 +200,41 @@ __device__ inline void t_act_row(const TAct& a, unsigned int row, int half, floa
         if (half == 0 && present) a.log_probs[cell] = log_prob;
     }
 #endif
-    if (!sound) atomicOr(&a.state->fault, 1u);
+    if (!sound) atomicOr(&a.state->fault, WIDE_FAULT_OUTPUT);
 }
 
 // stage 0: act at step t. 1: values of what follows the last step, t. 2: values, t 0, of the
 // observations in `given`, f32 [rows, T_IN].
 extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_act(
-    const WidePlaces* places, WideState* state, unsigned long long seed,
-    unsigned int first_replica, unsigned int t, unsigned int rows, int stage, const float* given,
-    const float* parameters, const unsigned char* image, const float* biases, unsigned char* obs,
-    unsigned char* masks, unsigned char* weights, int* actions, float* raws, float* log_probs,
-    float* values, const float* factors) {
+    const TensorActArgs args) {
     extern __shared__ __align__(1024) unsigned char shared[];
     float* own_biases = (float*)(shared + T_IMAGE);
     unsigned char* all_scratch = (unsigned char*)(own_biases + T_BIASES);
     __shared__ WideWord barrier;
     __shared__ WidePlaces own_places;
+    const WideStep& step = args.step;
     for (int i = threadIdx.x; i < (int)sizeof(WidePlaces) / 8; i += 256) {
-        ((WideWord*)&own_places)[i] = ((const WideWord*)places)[i];
+        ((WideWord*)&own_places)[i] = ((const WideWord*)step.places)[i];
     }
-    t_load_weights(shared, image, biases, own_biases, &barrier);
+    t_load_weights(shared, args.image, args.biases, own_biases, &barrier);
     unsigned int base = t_shared(shared);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     unsigned char* scratch = all_scratch + warp * T_SCRATCH;
     float* outs = (float*)scratch;
-    unsigned int run_step = stage == 0 ? *own_places.run_step : 0;
-    TAct a = {&own_places, state, parameters, seed, first_replica, run_step, t, rows, stage, masks,
-              weights, actions, raws, log_probs, values, factors};
-    unsigned int tiles = (rows + 63) / 64;
+    unsigned int run_step = args.stage == 0 ? *own_places.run_step : 0;
+    TAct a = {&own_places, step.state, step.parameters, step.seed, step.first_replica, run_step, step.t,
+              step.rows, args.stage, args.masks, args.weights, step.done.actions, step.done.raws,
+              step.done.log_probs, step.done.values, args.factors};
+    unsigned int tiles = (step.rows + 63) / 64;
     for (unsigned int tile = blockIdx.x * 2 + warp / 4; tile < tiles; tile += gridDim.x * 2) {
         unsigned int first = tile * 64 + warp % 4 * 16;
-        int present = (int)(rows - first);
-        if (present > 0) t_fetch_rows(a, given, first, present, scratch);
+        int present = (int)(step.rows - first);
+        if (present > 0) t_fetch_rows(a, args.given, first, present, scratch);
         unsigned int x[t_in(0) / 4];
         t_take_inputs(scratch, x);
-        if (T_ACTS && stage == 0) {
-            unsigned long long cell = (unsigned long long)t * rows + first;
-            t_store_rows(scratch, obs + cell * (t_in(0) * 2), present);
+        if (T_ACTS && args.stage == 0) {
+            unsigned long long cell = (unsigned long long)step.t * step.rows + first;
+            t_store_rows(scratch, args.obs + cell * (t_in(0) * 2), present);
         }
         t_wait_barrier(t_shared(&barrier), 0);
         t_layers<0>(base, own_biases, x, outs);

@@ -288,30 +288,24 @@ __device__ inline void t_ask_for(const TLearn& a, const unsigned char* obs, unsi
 
 // The first pass, for samples `first`.. of the minibatch; the blocks' sums from `parts_at` on.
 extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_learn(
-    const WideSettings* settings, const WideState* state, const unsigned int* order,
-    unsigned int first, unsigned int rows, const unsigned char* obs, const unsigned char* masks,
-    const int* actions, const float* raws, const float* log_probs, const float* values,
-    const float* advantages, const float* returns, const float* parameters,
-    const unsigned char* image, const float* biases, unsigned char* kept, double* parts,
-    unsigned int parts_at) {
+    const TensorLearnArgs args) {
     extern __shared__ __align__(1024) unsigned char shared[];
     float* own_biases = (float*)(shared + T_IMAGE);
     unsigned char* all_scratch = (unsigned char*)(own_biases + T_BIASES);
     float* all_sums = (float*)(all_scratch + 8 * T_SCRATCH);
     __shared__ WideWord barrier;
-    unsigned int n = wide_present(state, 1, first, rows);
+    unsigned int n = wide_present(args.state, 1, args.first, args.rows);
     unsigned int tiles = (n + 63) / 64;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    TLearn a = {settings, state, parameters,
-                {masks, actions, raws, log_probs, values, advantages, returns},
+    TLearn a = {args.settings, args.state, args.parameters, args.from,
                 (float*)(all_scratch + warp * T_SCRATCH), all_sums + threadIdx.x * 5, 0, false,
                 t_shared(shared), own_biases, 0};
     for (int k = 0; k < 5; ++k) a.sums[k] = 0.0f;
     if (blockIdx.x * 2 < tiles) {
-        t_load_weights(shared, image, biases, own_biases, &barrier);
+        t_load_weights(shared, args.image, args.biases, own_biases, &barrier);
     }
     // The cell of row lane % 16 in the group's next tile; that of another sample beyond the last.
-    const unsigned int* samples = order + state->begin + first;
+    const unsigned int* samples = args.order + args.state->begin + args.first;
     auto cell_of = [&](unsigned int tile) {
         unsigned int row = tile * 64 + warp % 4 * 16 + lane % 16;
         return tiles > 0 ? samples[row < n ? row : 0] : 0;
@@ -320,13 +314,13 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_learn(
     for (unsigned int tile = start; tile < tiles; tile += gridDim.x * 2) {
         unsigned int from = tile * 64 + warp % 4 * 16, cell = next;
         next = cell_of(tile + gridDim.x * 2);
-        a.tile = kept + (unsigned long long)tile * T_KEPT;
+        a.tile = args.kept + (unsigned long long)tile * T_KEPT;
         a.present = from + lane / 2 < n;
         a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
-        t_fetch_samples(obs, cell, (int)(n - from), (unsigned char*)a.outs, a.tile);
+        t_fetch_samples(args.obs, cell, (int)(n - from), (unsigned char*)a.outs, a.tile);
         unsigned int x[t_in(0) / 4];
         t_take_inputs((const unsigned char*)a.outs, x);
-        t_ask_for(a, obs, next);
+        t_ask_for(a, args.obs, next);
         t_wait_barrier(t_shared(&barrier), 0);
         float unused[t_in(0) / 2];
         t_learn<0>(a, x, unused);
@@ -335,5 +329,5 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_learn(
     if (threadIdx.x >= 5) return;
     double sum = 0.0;
     for (int i = 0; i < 256; ++i) sum += all_sums[i * 5 + threadIdx.x];
-    parts[(unsigned long long)(parts_at + blockIdx.x) * 5 + threadIdx.x] = sum;
+    args.parts[(unsigned long long)(args.parts_at + blockIdx.x) * 5 + threadIdx.x] = sum;
 }

@@ -1,20 +1,20 @@
 // The weights of a tower as products take them.
 
 // Biases [T_BIASES] and the image of the weights, from the parameters; one thread per 2 bytes.
-extern "C" __global__ void wide_pack(const float* parameters, unsigned short* image, float* biases) {
+extern "C" __global__ void wide_pack(const PackArgs a) {
     unsigned int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < T_BIASES) biases[at] = 0.0f;
+    if (at < T_BIASES) a.biases[at] = 0.0f;
     #pragma unroll
     for (int l = 0; l <= T_DEPTH; ++l) {
         int i = (int)at - t_bias_at(l);
         if (l < T_DEPTH && i >= 0 && i < t_out(l)) {
-            biases[at] = parameters[t_weights(l) + t_real_out(l) * t_real_in(l) + i];
+            a.biases[at] = a.parameters[t_weights(l) + t_real_out(l) * t_real_in(l) + i];
         }
     }
     int o = (int)at - t_bias_at(T_DEPTH);
     int r = o < T_GAP_AT ? o : o - T_GAP;
     if (o >= 0 && o < T_N && r < T_OUTS && (o < T_GAP_AT || r >= T_GAP_AT)) {
-        biases[at] = parameters[t_weights(T_DEPTH) + T_OUTS * t_real_in(T_DEPTH) + r];
+        a.biases[at] = a.parameters[t_weights(T_DEPTH) + T_OUTS * t_real_in(T_DEPTH) + r];
     }
     if (at * 2 >= T_IMAGE) return;
     #pragma unroll
@@ -37,9 +37,9 @@ extern "C" __global__ void wide_pack(const float* parameters, unsigned short* im
         int from = l < T_DEPTH || row < T_GAP_AT ? row : row - T_GAP;
         bool real = from < t_real_out(l) && column < t_real_in(l) &&
                     (l < T_DEPTH || row < T_GAP_AT || from >= T_GAP_AT);
-        float w = real ? parameters[t_weights(l) + from * t_real_in(l) + column] : 0.0f;
+        float w = real ? a.parameters[t_weights(l) + from * t_real_in(l) + column] : 0.0f;
         unsigned short h;
         asm("cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(h) : "f"(w));
-        image[at] = h;
+        a.image[at] = h;
     }
 }

@@ -144,8 +144,7 @@ __device__ inline void t_jobs_from(const TWeights& a, int job) {
 // Every job is done by `copies` blocks, each for its share of the rows and into its own copy of the
 // parameters, [copies, n_parameters]; or added to what is there if these rows are not the first.
 extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_weights(
-    const WideState* state, unsigned int first, unsigned int rows, unsigned int copies,
-    const unsigned char* kept, float* partial, unsigned int n_parameters) {
+    const TensorWeightsArgs args) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ WideWord barriers[T_STAGES];
     __shared__ __align__(1024) unsigned short ones[512];
@@ -158,12 +157,12 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_weights(
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
-    unsigned int tiles = (wide_present(state, 1, first, rows) + 63) / 64;
-    unsigned int job = blockIdx.x / copies, copy = blockIdx.x % copies;
-    if (tiles == 0 && first > 0) return;
-    TWeights a = {kept, partial + (unsigned long long)copy * n_parameters, shared,
+    unsigned int tiles = (wide_present(args.state, 1, args.first, args.rows) + 63) / 64;
+    unsigned int job = blockIdx.x / args.copies, copy = blockIdx.x % args.copies;
+    if (tiles == 0 && args.first > 0) return;
+    TWeights a = {args.kept, args.partial + (unsigned long long)copy * args.n_parameters, shared,
                   t_shared(barriers), t_shared(ones),
-                  (unsigned int)((unsigned long long)tiles * copy / copies),
-                  (unsigned int)((unsigned long long)tiles * (copy + 1) / copies), first == 0};
+                  (unsigned int)((unsigned long long)tiles * copy / args.copies),
+                  (unsigned int)((unsigned long long)tiles * (copy + 1) / args.copies), args.first == 0};
     t_jobs_from<0>(a, (int)job);
 }

@@ -1,10 +1,12 @@
 //! The CUDA text of the wide path, made for one policy by constants.
 
+use super::args::declarations;
 use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
 use super::way::Way;
-use crate::config::{Algorithm, PolicyPlan, TrainConfig};
+use crate::config::{PolicyPlan, TrainConfig};
 use crate::model::Activation;
+use crate::native::cuda::rollout_loss::RolloutLoss;
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
 use warp_func::cuda::Source;
@@ -130,14 +132,12 @@ fn constants(
     define("LOG_STD_AT", log_std.to_string());
     algorithm(plan, &mut define);
     define("CONTINUOUS", u8::from(sizes.is_empty()).to_string());
-    text
+    text + &declarations()
 }
 
 fn algorithm(plan: &PolicyPlan, define: &mut dyn FnMut(&str, String)) {
-    let ppo = plan.config.algorithm == Algorithm::Ppo;
-    let minibatches = if ppo { plan.config.num_minibatches } else { 1 };
-    define("PPO", u8::from(ppo).to_string());
-    define("MINIBATCHES", format!("{minibatches}u"));
+    define("ALGORITHM", (RolloutLoss::of(plan) as u32).to_string());
+    define("MINIBATCHES", format!("{}u", plan.passes().minibatches));
     define("CLIP", bits(plan.config.clip_coef as f32));
     define("CLIP_VLOSS", u8::from(plan.config.clip_vloss).to_string());
 }

@@ -1,0 +1,223 @@
+//! What the kernels of the wide path take: a struct each, named after its kernel.
+
+use super::shared::{
+    FAULT_GRADIENT, FAULT_OUTPUT, WideColumns, WideMoments, WideSettings, WideState,
+};
+use std::fmt::Write;
+use warp_func::cuda::{CStruct, DeviceStruct, KernelArgs, declare};
+use warp_func::kernel_args;
+
+/// Where the environment's arrays of the policy's groups lie; as state.cu declares it.
+#[derive(Debug)]
+pub(super) enum WidePlaces {}
+
+impl warp_core::device_struct::Pointee for WidePlaces {
+    const C_NAME: &'static str = "WidePlaces";
+    const DTYPE: Option<warp_core::DType> = None;
+}
+
+// What several kernels take.
+kernel_args! {
+    /// Where what agents see before a step is stored, and what it is normalised by.
+    pub(super) struct WideSeen { obs: &mut [f32], masks: &mut [u8], weights: &mut [u8], factors: &[f32] }
+    /// Where what was done in a rollout is stored.
+    pub(super) struct WideDone {
+        masks: &[u8], actions: &mut [i32], raws: &mut [f32], log_probs: &mut [f32], values: &mut [f32],
+    }
+    /// Step `t` of a rollout, in which so many rows act.
+    pub(super) struct WideStep {
+        places: &[WidePlaces], state: &mut [WideState], parameters: &[f32], seed: u64,
+        first_replica: u32, t: u32, rows: u32, done: {WideDone},
+    }
+    /// What the loss reads of samples.
+    pub(super) struct WideSamples {
+        masks: &[u8], actions: &[i32], raws: &[f32], log_probs: &[f32], values: &[f32],
+        advantages: &[f32], returns: &[f32],
+    }
+}
+
+// normalise.cu
+kernel_args! {
+    pub(super) struct LookArgs {
+        places: &[WidePlaces], rows: u32, shares: u32, parts: &mut [WideMoments],
+    }
+    pub(super) struct RememberArgs { parts: &[WideMoments], shares: u32, pending: &mut [WideMoments] }
+    pub(super) struct CountInArgs {
+        moments: &mut [WideMoments], pending: &mut [WideMoments], factors: &mut [f32],
+    }
+    pub(super) struct DiscountArgs {
+        steps: u32, rows: u32, rewards: &[f32], ended: &[u8], gamma: f64, running: &mut [f64],
+        discounted: &mut [f32],
+    }
+    pub(super) struct ReturnMomentsArgs {
+        rows: u32, discounted: &[f32], weights: &[u8], steps: &mut [WideMoments],
+    }
+    pub(super) struct LearnReturnsArgs {
+        steps: &[WideMoments], n: u32, moments: &mut [WideMoments],
+    }
+    pub(super) struct ScaleRewardsArgs { n: u64, moments: &[WideMoments], rewards: &mut [f32] }
+}
+
+// rollout.cu
+kernel_args! {
+    pub(super) struct InputsArgs { places: &[WidePlaces], t: u32, rows: u32, seen: {WideSeen} }
+    /// `part` rows from `first` on.
+    pub(super) struct ActArgs { step: {WideStep}, outs: &[f32], first: u32, part: u32 }
+    pub(super) struct OutcomeArgs {
+        places: &[WidePlaces], t: u32, rows: u32, rewards: &mut [f32], ended: &mut [u8],
+        truncated_values: &mut [f32], cut_count: &mut [u32], cut_cell: &mut [u32],
+        cut_obs: &mut [f32], factors: &[f32],
+    }
+    pub(super) struct TakeValuesArgs { outs: &[f32], part: u32, values: &mut [f32], at: u64 }
+    pub(super) struct ScatterCutArgs {
+        cut_cell: &[u32], cut_values: &[f32], n: u32, truncated_values: &mut [f32],
+    }
+    pub(super) struct GaeArgs {
+        steps: u32, rows: u32, rewards: &[f32], values: &[f32], ended: &[u8],
+        truncated_values: &[f32], gamma: f32, lambda: f32, compat_last_step: i32,
+        advantages: &mut [f32], returns: &mut [f32],
+    }
+    pub(super) struct CountArgs { weights: &[u8], cells: u32, counts: &mut [u32] }
+    pub(super) struct PlacesOfBlocksArgs { counts: &mut [u32], blocks: u32, state: &mut [WideState] }
+    pub(super) struct CompactArgs { weights: &[u8], cells: u32, places: &[u32], order: &mut [u32] }
+    pub(super) struct VariancesArgs {
+        state: &[WideState], order: &[u32], returns: &[f32], values: &[f32], parts: &mut [f64],
+    }
+    pub(super) struct ExplainArgs { parts: &[f64], blocks: u32, state: &mut [WideState] }
+    pub(super) struct ShuffleArgs {
+        settings: &[WideSettings], state: &[WideState], epoch: u32, order: &[u32],
+        shuffled: &mut [u32],
+    }
+}
+
+// update.cu
+kernel_args! {
+    pub(super) struct AdvantagesArgs {
+        state: &[WideState], part: u32, order: &[u32], advantages: &[f32], parts: &mut [f64],
+    }
+    pub(super) struct BeginMinibatchArgs {
+        state: &mut [WideState], part: u32, parts: &[f64], blocks: u32, normalise: i32,
+    }
+    pub(super) struct GatherArgs {
+        state: &[WideState], order: &[u32], first: u32, rows: u32, obs: &[f32],
+        gathered: &mut [f32],
+    }
+    pub(super) struct LossesArgs {
+        settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,
+        from: {WideSamples}, parameters: &[f32], outs: &mut [f32], parts: &mut [f64], parts_at: u32,
+    }
+    pub(super) struct ReduceArgs {
+        state: &[WideState], partial: &[f32], copies: u32, n_parameters: u32,
+        gradient: &mut [f32], squares: &mut [f64],
+    }
+    pub(super) struct FactorsArgs {
+        settings: &[WideSettings], state: &mut [WideState], squares: &[f64], blocks: u32,
+        losses: &[f64], loss_blocks: u32, max_grad_norm: f32,
+    }
+    pub(super) struct AdamArgs {
+        state: &[WideState], gradient: &[f32], n_parameters: u32, epsilon: f32,
+        parameters: &mut [f32], exp_avg: &mut [f32], exp_avg_sq: &mut [f32],
+    }
+}
+
+// gemm.cu, act_few.cu
+kernel_args! {
+    pub(super) struct LayerArgs {
+        x: &[f32], x_at: u64, parameters: &[f32], weight: u32, n_in: u32, n_out: u32,
+        y: &mut [f32], to: WideColumns, state: &[WideState], sampled: i32, first: u32, rows: u32,
+        activation: i32, tile: i32,
+    }
+    pub(super) struct LayerInputsArgs {
+        dy: &[f32], from: WideColumns, parameters: &[f32], weight: u32, n_in: u32, n_out: u32,
+        h: &[f32], dx: &mut [f32], state: &[WideState], first: u32, rows: u32, activation: i32,
+        tile: i32,
+    }
+    pub(super) struct LayerWeightsArgs {
+        dy: &[f32], of: WideColumns, x: &[f32], n_in: u32, n_out: u32, partial: &mut [f32],
+        n_parameters: u32, weight: u32, state: &[WideState], first: u32, rows: u32, shares: u32,
+        tile: i32,
+    }
+    pub(super) struct ActFewArgs { step: {WideStep}, seen: {WideSeen}, activation: i32 }
+}
+
+// fused_act.cu, fused_learn.cu
+kernel_args! {
+    pub(super) struct FusedActArgs { step: {WideStep}, seen: {WideSeen}, stage: i32, given: &[f32] }
+    pub(super) struct FusedLearnArgs {
+        settings: &[WideSettings], state: &[WideState], order: &[u32], copies: u32, obs: &[f32],
+        from: {WideSamples}, parameters: &[f32], partial: &mut [f32], n_parameters: u32,
+        parts: &mut [f64],
+    }
+}
+
+// tensor_*.cu
+kernel_args! {
+    pub(super) struct PackArgs { parameters: &[f32], image: &mut [u16], biases: &mut [f32] }
+    pub(super) struct TensorActArgs {
+        step: {WideStep}, stage: i32, given: &[f32], image: &[u8], biases: &[f32],
+        obs: &mut [u8], masks: &mut [u8], weights: &mut [u8], factors: &[f32],
+    }
+    pub(super) struct TensorLearnArgs {
+        settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,
+        obs: &[u8], from: {WideSamples}, parameters: &[f32], image: &[u8], biases: &[f32],
+        kept: &mut [u8], parts: &mut [f64], parts_at: u32,
+    }
+    pub(super) struct TensorWeightsArgs {
+        state: &[WideState], first: u32, rows: u32, copies: u32, kept: &[u8], partial: &mut [f32],
+        n_parameters: u32,
+    }
+}
+
+/// The C text of all of them and of what host and kernels share.
+pub(super) fn declarations() -> String {
+    let shared =
+        [WideSettings::STRUCT, WideState::STRUCT, WideMoments::STRUCT, WideColumns::STRUCT];
+    let parts = [WideSeen::ARGS, WideDone::ARGS, WideStep::ARGS, WideSamples::ARGS];
+    let mut text = String::from("\nstruct WidePlaces;\n");
+    let _ = writeln!(text, "#define WIDE_FAULT_OUTPUT {FAULT_OUTPUT}u");
+    let _ = writeln!(text, "#define WIDE_FAULT_GRADIENT {FAULT_GRADIENT}u");
+    let all = [&shared[..], &parts, &GENERAL, &NETWORKS].concat();
+    text + &declare(&all)
+}
+
+const GENERAL: [CStruct; 26] = [
+    LookArgs::ARGS,
+    RememberArgs::ARGS,
+    CountInArgs::ARGS,
+    DiscountArgs::ARGS,
+    ReturnMomentsArgs::ARGS,
+    LearnReturnsArgs::ARGS,
+    ScaleRewardsArgs::ARGS,
+    InputsArgs::ARGS,
+    ActArgs::ARGS,
+    OutcomeArgs::ARGS,
+    TakeValuesArgs::ARGS,
+    ScatterCutArgs::ARGS,
+    GaeArgs::ARGS,
+    CountArgs::ARGS,
+    PlacesOfBlocksArgs::ARGS,
+    CompactArgs::ARGS,
+    VariancesArgs::ARGS,
+    ExplainArgs::ARGS,
+    ShuffleArgs::ARGS,
+    AdvantagesArgs::ARGS,
+    BeginMinibatchArgs::ARGS,
+    GatherArgs::ARGS,
+    LossesArgs::ARGS,
+    ReduceArgs::ARGS,
+    FactorsArgs::ARGS,
+    AdamArgs::ARGS,
+];
+
+const NETWORKS: [CStruct; 10] = [
+    LayerArgs::ARGS,
+    LayerInputsArgs::ARGS,
+    LayerWeightsArgs::ARGS,
+    ActFewArgs::ARGS,
+    FusedActArgs::ARGS,
+    FusedLearnArgs::ARGS,
+    PackArgs::ARGS,
+    TensorActArgs::ARGS,
+    TensorLearnArgs::ARGS,
+    TensorWeightsArgs::ARGS,
+];

@@ -1,0 +1,62 @@
+//! The loaded kernels of the wide path, as fields under their names.
+
+use crate::error::Result;
+use warp_func::cuda::{Function, Module};
+
+macro_rules! kernels {
+    ($($(#[doc = $about:expr])* $name:ident { $($kernel:ident),* $(,)? })*) => {$(
+        $(#[doc = $about])*
+        #[derive(Debug)]
+        pub(super) struct $name { $(pub(super) $kernel: Function,)* }
+        impl $name {
+            pub(super) fn of(module: &Module) -> Result<Self> {
+                $(let $kernel = module.function(concat!("wide_", stringify!($kernel)))?;)*
+                Ok(Self { $($kernel),* })
+            }
+        }
+    )*};
+}
+
+kernels! {
+    /// What every network needs.
+    GeneralKernels {
+        inputs, act, outcome, take_values, scatter_cut, gae, count, places_of_blocks, compact,
+        variances, explain, shuffle, advantages, begin_minibatch, gather, losses, reduce, factors,
+        adam,
+    }
+    /// For running moments of observations and rewards.
+    NormaliserKernels {
+        look, remember, count_in, discount, return_moments, learn_returns, scale_rewards,
+    }
+    /// Layer by layer.
+    LayerKernels { layer, layer_inputs, layer_weights }
+    /// All layers of few rows that act.
+    FewKernels { act_few }
+    /// Whole towers in fp32 act ..
+    FusedActKernels { fused_act }
+    /// .. and learn.
+    FusedLearnKernels { fused_learn }
+    /// Weights for tensor cores, and whole towers that act on them; a unit by itself, as the next two.
+    TensorActKernels { pack, tensor_act }
+    /// The first pass of learning on them.
+    TensorLearnKernels { tensor_learn }
+    /// The second.
+    TensorWeightsKernels { tensor_weights }
+}
+
+/// How a network runs layer by layer.
+#[derive(Debug)]
+pub(super) struct ByLayer {
+    pub(super) product: super::layers::Product,
+    pub(super) kernels: LayerKernels,
+    /// Where a block has room for all layers of some rows.
+    pub(super) few: Option<FewKernels>,
+}
+
+/// Whole towers in fp32.
+#[derive(Debug)]
+pub(super) struct FusedTowers {
+    pub(super) shape: super::fused::FusedShape,
+    pub(super) acts: FusedActKernels,
+    pub(super) learns: FusedLearnKernels,
+}

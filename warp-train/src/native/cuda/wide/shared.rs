@@ -1,0 +1,50 @@
+//! Structs that host and kernels of the wide path both read.
+
+use warp_core::device_struct;
+
+device_struct! {
+    /// What the host says before an iteration.
+    pub(super) struct WideSettings {
+        seed: u64,
+        learning_rate: f64,
+        vf_coef: f32,
+        ent_coef: f32,
+        iteration: u32,
+    }
+
+    /// What kernels tell each other and the host in an iteration.
+    pub(super) struct WideState {
+        /// Advantages become (advantage - `adv_mean`) * `adv_scale`.
+        adv_mean: f64,
+        adv_scale: f64,
+        /// L2 norm of the last gradient before clipping.
+        norm: f64,
+        /// Sums over minibatches of the means of policy loss, value loss, entropy, divergence and clipped
+        /// share, and of the norms.
+        sums: [f64; 6],
+        explained_variance: f64,
+        /// Samples of the rollout, and which of them (in the order of use) the minibatch at hand has.
+        n: u32,
+        begin: u32,
+        end: u32,
+        /// [`FAULT_OUTPUT`], [`FAULT_GRADIENT`].
+        fault: u32,
+        adam_steps: u32,
+        updates: u32,
+        clip: f32,
+        step_size: f32,
+        root_correction: f32,
+    }
+
+    /// Number of samples, mean, and variance over that number.
+    pub(super) struct WideMoments { count: f64, mean: f64, var: f64 }
+
+    /// Outputs of a layer as columns of rows of so many: from column `at` on, those from number `gap_at` on
+    /// by `gap` further right.
+    pub(super) struct WideColumns { at: u32, row: u32, gap_at: u32, gap: u32 }
+}
+
+/// Bits of a fault: outputs that are not finite.
+pub(super) const FAULT_OUTPUT: u32 = 1;
+/// A gradient that is not finite.
+pub(super) const FAULT_GRADIENT: u32 = 2;
