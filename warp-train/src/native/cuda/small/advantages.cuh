@@ -250,6 +250,11 @@ struct WarpSums {
     }
 };
 
+// Whether a figure is the largest of the blocks', not their sum.
+__device__ __forceinline__ bool is_largest(int figure) {
+    return figure >= FIGURE(longest) && figure < FIGURE(policy_loss);
+}
+
 // What this block's replicas say of the episodes that ended: count, sums of lengths and returns; then
 // what is largest of lengths, returns and their negatives.
 __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* episodes,
@@ -258,9 +263,9 @@ __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* 
     float most[4] = {-3e38f, -3e38f, -3e38f, -3e38f};
     for (u32 env = blocks.own * GROUP_THREADS + group_thread(); env < run.n_envs;
          env += blocks.n * GROUP_THREADS) {
-        float of[7];
+        float of[EPISODE_FIGURES];
 #pragma unroll
-        for (int i = 0; i < 7; ++i) of[i] = __ldcg(episodes + i * run.n_envs + env);
+        for (int i = 0; i < EPISODE_FIGURES; ++i) of[i] = __ldcg(episodes + i * run.n_envs + env);
         if (of[0] == 0.0f) continue;
 #pragma unroll
         for (int i = 0; i < 3; ++i) counts[i] += of[i];
@@ -268,9 +273,9 @@ __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* 
         for (int i = 0; i < 4; ++i) most[i] = fmaxf(most[i], of[3 + i]);
     }
 #pragma unroll
-    for (int i = 0; i < 3; ++i) sums.add(4 + i, counts[i]);
+    for (int i = 0; i < 3; ++i) sums.add(FIGURE(n_episodes) + i, counts[i]);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) sums.most(7 + i, most[i]);
+    for (int i = 0; i < 4; ++i) sums.most(FIGURE(longest) + i, most[i]);
 }
 
 // Advantages of all rows, and this block's part of all that is summed over samples and replicas.
@@ -289,15 +294,15 @@ __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const
     for (u32 row = (warp * blocks.n + blocks.own) * 32; row < run.n_rows && MANY_ROWS;
          row += blocks.n * GROUP_THREADS)
         rows_advantages(records, run, discount, orders, row, sums);
-    over.add(0, sums.returns[0]);
-    over.add(1, sums.returns[1]);
-    over.add(2, sums.advantages[0]);
-    over.add(3, sums.advantages[1]);
+    over.add(FIGURE(returns), sums.returns[0]);
+    over.add(FIGURE(returns_squared), sums.returns[1]);
+    over.add(FIGURE(missed), sums.advantages[0]);
+    over.add(FIGURE(missed_squared), sums.advantages[1]);
     if (MOMENTS_HERE) {
 #pragma unroll
         for (int i = 0; i < 2 * N_UPDATES; ++i) {
             float x = warp_sum(sums.parts[i / 2][i % 2]);
-            if ((threadIdx.x & 31) == 0) shared.sums[16 + i][warp] = x;
+            if ((threadIdx.x & 31) == 0) shared.sums[N_PARTS + i][warp] = x;
         }
     }
     group_wait();
@@ -305,9 +310,9 @@ __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const
         double sum = shared.sums[i][0];
         for (int w = 1; w < GROUP_THREADS / 32; ++w) {
             double x = shared.sums[i][w];
-            sum = i >= 7 && i < 11 ? (x > sum ? x : sum) : sum + x;
+            sum = is_largest(i) ? (x > sum ? x : sum) : sum + x;
         }
-        if (i < 11 || (MOMENTS_HERE && i >= 16)) __stcg(totals + i * blocks.n + blocks.own, sum);
+        if (i < FIGURE(policy_loss) || (MOMENTS_HERE && i >= N_PARTS)) __stcg(totals + i * blocks.n + blocks.own, sum);
     }
 }
 
@@ -346,7 +351,7 @@ __device__ PHASE void read_moments(UpdateShared& shared, const double* totals, c
     constexpr int entries = MINIBATCHES == 1 ? 2 : 2 * N_UPDATES;
     for (int first = 0; first < entries; first += GROUP_THREADS / 8) {
         int i = first + group_thread() / 8;
-        double sum = over_blocks(totals, (MINIBATCHES == 1 ? 2 : 16) + (i < entries ? i : 0), n_blocks);
+        double sum = over_blocks(totals, (MINIBATCHES == 1 ? FIGURE(missed) : N_PARTS) + (i < entries ? i : 0), n_blocks);
         if ((threadIdx.x & 7) == 0 && i < entries) shared.sums[i][0] = sum;
     }
     group_wait();
@@ -371,20 +376,20 @@ __device__ PHASE void write_losses(UpdateShared& shared, const LossSums& sums,
     if (i < 5) {
         double sum = 0.0;
         for (int w = 0; w < GROUP_THREADS / 32; ++w) sum += shared.sums[i][w];
-        __stcg(totals + (11 + i) * blocks.n + blocks.own, sum);
+        __stcg(totals + (FIGURE(policy_loss) + i) * blocks.n + blocks.own, sum);
     }
 }
 
 // An iteration's figures, from those of `n` blocks; by one warp, of which two lanes have an entry.
 __device__ PHASE void write_metrics(const double* totals, u32 n, float norm, float broken,
-                                    double* out) {
+                                    Figures* out) {
     int lane = threadIdx.x & 31, i = lane / 2;
     double sum = 0.0, most = -1e300;
     for (u32 first = lane & 1; first < n; first += 16) {
         double x[8];
 #pragma unroll
         for (int k = 0; k < 8; ++k)
-            x[k] = first + 2 * k < n ? __ldcg(totals + i * n + first + 2 * k) : i < 7 || i > 10 ? 0.0 : -1e300;
+            x[k] = first + 2 * k < n ? __ldcg(totals + i * n + first + 2 * k) : is_largest(i) ? -1e300 : 0.0;
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
             sum += x[k];
@@ -395,9 +400,10 @@ __device__ PHASE void write_metrics(const double* totals, u32 n, float norm, flo
     sum = lane & 1 ? other + sum : sum + other;
     other = __shfl_xor_sync(0xffffffffu, most, 1);
     most = other > most ? other : most;
-    if ((lane & 1) == 0) out[i] = i < 7 ? sum : i < 11 ? most : sum / N_UPDATES;
+    if ((lane & 1) == 0)
+        ((double*)out)[i] = i < FIGURE(longest) ? sum : is_largest(i) ? most : sum / N_UPDATES;
     if (lane == 0) {
-        out[16] = norm / N_UPDATES;
-        out[17] = broken;
+        out->grad_norm = norm / N_UPDATES;
+        out->broken = broken;
     }
 }

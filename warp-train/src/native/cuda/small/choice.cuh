@@ -49,7 +49,7 @@ struct Choice {
     __device__ __forceinline__ void draw(const float* logits, u32 mask, Stream stream) {
         constexpr int sizes[] = HEADS;
         log_prob = 0.0f;
-        what = mask << 16;
+        what = mask << ROW_MASK_AT;
         int first = 0;
 #pragma unroll
         for (int head = 0; head < ACTION_WIDTH; ++head) {

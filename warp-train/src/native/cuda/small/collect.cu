@@ -37,22 +37,21 @@ struct Seen {
 };
 
 // Figures of a replica's ended episodes.
-struct Ended {
-    float count, lengths, returns, longest, largest, shortest, smallest;
-
+struct Ended : EpisodeFigures {
     __device__ __forceinline__ void add(float length, float total) {
         count += 1.0f;
         lengths += length;
         returns += total;
         longest = fmaxf(longest, length);
         largest = fmaxf(largest, total);
-        shortest = fmaxf(shortest, -length);
-        smallest = fmaxf(smallest, -total);
+        minus_shortest = fmaxf(minus_shortest, -length);
+        minus_smallest = fmaxf(minus_smallest, -total);
     }
     __device__ __forceinline__ void write(float* episodes, u32 n, u32 replica) const {
-        float values[7] = {count, lengths, returns, longest, largest, shortest, smallest};
+        float values[EPISODE_FIGURES] = {count,   lengths,        returns,       longest,
+                                         largest, minus_shortest, minus_smallest};
 #pragma unroll
-        for (int i = 0; i < 7; ++i) episodes[i * n + replica] = values[i];
+        for (int i = 0; i < EPISODE_FIGURES; ++i) episodes[i * n + replica] = values[i];
     }
 };
 
@@ -75,7 +74,7 @@ struct Replica {
         total = arrays.episode_return[0][replica];
         before = steps_done;
         cuts = 0u;
-        ended = {0.0f, 0.0f, 0.0f, -3e38f, -3e38f, -3e38f, -3e38f};
+        ended = {{0.0f, 0.0f, 0.0f, -3e38f, -3e38f, -3e38f, -3e38f}};
         seen.look(env, state, nullptr);
     }
 
@@ -150,19 +149,18 @@ struct Replica {
 };
 
 template <int TILES>
-__device__ __forceinline__ void collect(const SmallRun& run, const WarpRun& world,
+__device__ __forceinline__ void collect(const CollectArgs& a, const WarpRun& world,
                                         const WarpArrays& arrays, const WarpTables& tables,
-                                        const NetShared& net, unsigned short* x, u32* records,
-                                        float* episodes) {
+                                        const NetShared& net, unsigned short* x) {
     int lane = threadIdx.x & 31, j = lane & 3;
     int slot = (j * 8 + lane / 4) % (16 * TILES);
-    u32 n = run.n_rows;
+    u32 n = a.run.n_rows;
     u32 number = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * 16 * TILES + slot;
     bool writes = j < 2 * TILES && number < n;
     Env env = warp_env(tables);
     Replica replica;
     u32 replica_number = number < n ? number : n - 1;
-    replica.begin(env, arrays, *arrays.run_step + run.steps_before, replica_number, replica_number);
+    replica.begin(env, arrays, *arrays.run_step + a.run.steps_before, replica_number, replica_number);
     unsigned short* own = x + slot * LDX;
 #pragma unroll 1
     for (u32 t = 0; t < N_STEPS; ++t) {
@@ -196,31 +194,29 @@ __device__ __forceinline__ void collect(const SmallRun& run, const WarpRun& worl
                                     replica.before + t, WARP_PURPOSE_ACTION);
         Choice choice;
         choice.draw(z, replica.seen.mask, warp_draw_agent(&stream, FIRST_AGENT));
-        replica.advance(env, world, arrays, records, n, t, choice,
+        replica.advance(env, world, arrays, a.records, n, t, choice,
                         Role<0>::value ? z[Role<0>::outputs - 1] : 0.0f, writes);
     }
-    if (writes) replica.finish(env, arrays, records, episodes, n);
+    if (writes) replica.finish(env, arrays, a.records, a.episodes, n);
 }
 
 template <int TILES>
-__device__ __forceinline__ void collect_block(const SmallRun& run, const WarpRun& world,
-                                              const WarpArrays& arrays, const WarpTables& tables,
-                                              const float* parameters, u32* records,
-                                              float* episodes, u32* barrier) {
+__device__ __forceinline__ void collect_block(const CollectArgs& a, const WarpRun& world,
+                                              const WarpArrays& arrays, const WarpTables& tables) {
     __shared__ NetShared net;
     __shared__ __align__(16) unsigned short x[4][16 * TILES * LDX];
-    if (blockIdx.x == 0 && threadIdx.x == 0) *barrier = 0u;
+    if (blockIdx.x == 0 && threadIdx.x == 0) *a.barrier = 0u;
     for (int i = threadIdx.x; i < (int)(sizeof(x) / 4); i += blockDim.x) ((u32*)x)[i] = 0u;
-    load_net(net, parameters, threadIdx.x, blockDim.x);
+    load_net(net, a.parameters, threadIdx.x, blockDim.x);
     __syncthreads();
-    collect<TILES>(run, world, arrays, tables, net, x[threadIdx.x / 32], records, episodes);
+    collect<TILES>(a, world, arrays, tables, net, x[threadIdx.x / 32]);
 }
 
 #if TOGETHER >= 16
 // Blocks of up to 4 warps. With 32 replicas a warp no lane is idle in the body.
 extern "C" __global__ void __launch_bounds__(128)
-    small_collect(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
-                  const float* parameters, u32* records, float* episodes, u32* barrier) {
-    collect_block<TOGETHER / 16>(run, world, arrays, tables, parameters, records, episodes, barrier);
+    small_collect(WarpRun world, WarpArrays arrays, WarpTables tables,
+                  const CollectArgs a) {
+    collect_block<TOGETHER / 16>(a, world, arrays, tables);
 }
 #endif

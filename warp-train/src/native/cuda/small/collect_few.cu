@@ -167,22 +167,22 @@ __device__ __forceinline__ void collect_few(Replica& replica, const Env& env, co
 
 #if TOGETHER == FEW_REPLICAS
 extern "C" __global__ void __launch_bounds__(FEW_THREADS)
-    small_collect(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
-                  const float* parameters, u32* records, float* episodes, u32* barrier) {
+    small_collect(WarpRun world, WarpArrays arrays, WarpTables tables,
+                  const CollectArgs a) {
     __shared__ NetShared net;
     __shared__ __align__(16) FewShared place;
-    if (blockIdx.x == 0 && threadIdx.x == 0) *barrier = 0u;
-    load_net(net, parameters, threadIdx.x, blockDim.x);
+    if (blockIdx.x == 0 && threadIdx.x == 0) *a.barrier = 0u;
+    load_net(net, a.parameters, threadIdx.x, blockDim.x);
     __syncthreads();
     u32 number = blockIdx.x * FEW_REPLICAS + (threadIdx.x & 31) / 4;
-    bool writes = number < run.n_rows && threadIdx.x < 32 && (threadIdx.x & 3) == 0;
-    number = number < run.n_rows ? number : run.n_rows - 1;
+    bool writes = number < a.run.n_rows && threadIdx.x < 32 && (threadIdx.x & 3) == 0;
+    number = number < a.run.n_rows ? number : a.run.n_rows - 1;
     Env env = warp_env(tables);
     Replica replica;
-    replica.begin(env, arrays, *arrays.run_step + run.steps_before, number, number);
+    replica.begin(env, arrays, *arrays.run_step + a.run.steps_before, number, number);
     FewNet own;
     own.load(net, threadIdx.x / 32);
-    collect_few(replica, env, world, arrays, own, threadIdx.x / 32, place, records, run.n_rows, writes);
-    if (writes) replica.finish(env, arrays, records, episodes, run.n_rows);
+    collect_few(replica, env, world, arrays, own, threadIdx.x / 32, place, a.records, a.run.n_rows, writes);
+    if (writes) replica.finish(env, arrays, a.records, a.episodes, a.run.n_rows);
 }
 #endif

@@ -214,8 +214,9 @@ __device__ __forceinline__ void write_figures(const TeamReplica& replica, bool c
 }
 
 extern "C" __global__ void __launch_bounds__(128, 3)
-    small_collect_team(SmallRun run, WarpRun world, WarpArrays arrays, WarpTables tables,
-                       TeamPolicies policies, double* figures) {
+    small_collect_team(WarpRun world, WarpArrays arrays, WarpTables tables, TeamPolicies policies,
+                       const CollectTeamArgs a) {
+    const SmallRun& run = a.run;
     extern __shared__ __align__(1024) unsigned char memory[];
     NetShared* nets = (NetShared*)memory;
     TeamRows& rows = ((TeamRows*)(nets + N_POLICIES))[threadIdx.x / 32];
@@ -266,18 +267,18 @@ extern "C" __global__ void __launch_bounds__(128, 3)
     __syncwarp();
     places.keep_seen(rows);
     bool writes = lane < (int)n && lane < TOGETHER;
-    write_figures(replica, writes, figures + ((unsigned long long)run.index * n_warps + warp) * TEAM_FIGURES);
+    write_figures(replica, writes, a.figures + ((unsigned long long)run.index * n_warps + warp) * TEAM_FIGURES);
     if (writes) replica.finish(env, arrays);
 }
 
 // The figures of an iteration's warps together, a block per iteration; `out` is [iterations, figures].
 extern "C" __global__ void __launch_bounds__(256)
-    small_team_figures(const double* figures, unsigned int n_warps, double* out) {
+    small_team_figures(const TeamFiguresArgs a) {
     int lane = threadIdx.x & 31;
-    figures += (unsigned long long)blockIdx.x * n_warps * TEAM_FIGURES;
+    const double* figures = a.figures + (unsigned long long)blockIdx.x * a.n_warps * TEAM_FIGURES;
     for (int i = threadIdx.x / 32; i < TEAM_FIGURES; i += 8) {
         double sum = 0.0, most = -3e38;
-        for (u32 warp = lane; warp < n_warps; warp += 32) {
+        for (u32 warp = lane; warp < a.n_warps; warp += 32) {
             double x = figures[warp * TEAM_FIGURES + i];
             sum += x;
             most = x > most ? x : most;
@@ -287,13 +288,13 @@ extern "C" __global__ void __launch_bounds__(256)
             most = other > most ? other : most;
         }
         sum = warp_sum(sum);
-        if (lane == 0) out[blockIdx.x * TEAM_FIGURES + i] = is_most(i) ? most : sum;
+        if (lane == 0) a.out[blockIdx.x * TEAM_FIGURES + i] = is_most(i) ? most : sum;
     }
 }
 
-// Sizes that the host needs to know: bytes of all networks, bytes of a warp's rows, figures.
-extern "C" __global__ void small_team_sizes(u32* sizes) {
-    sizes[0] = N_POLICIES * (u32)sizeof(NetShared);
-    sizes[1] = (u32)sizeof(TeamRows);
-    sizes[2] = TEAM_FIGURES;
+// Sizes that the host needs to know.
+extern "C" __global__ void small_team_sizes(const TeamSizesArgs a) {
+    a.sizes->networks = N_POLICIES * (u32)sizeof(NetShared);
+    a.sizes->rows = (u32)sizeof(TeamRows);
+    a.sizes->n_figures = TEAM_FIGURES;
 }

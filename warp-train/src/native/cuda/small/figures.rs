@@ -1,5 +1,6 @@
 //! What the host gives kernels and reads of them per iteration: coefficients, and figures.
 
+use super::shared::{AdamFactors, Figures, Settings};
 use super::text;
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
@@ -7,20 +8,22 @@ use crate::learner::Iterated;
 use crate::metrics::PolicyMetrics;
 use crate::policy_error::PolicyError;
 use warp_data::cuda::DeviceArray;
+use warp_func::cuda::{DeviceStruct, DeviceValue};
 use warp_func::{EpisodeTotals, Spread};
 
-/// What a row of the kernels' figures says of an iteration of a run of one policy.
+/// What the kernels' figures say of an iteration of a run of one policy.
 ///
 /// # Errors
 /// A policy that diverged.
-pub(super) fn iterated(row: &[f64], config: &TrainConfig, env_steps: u64) -> Result<Iterated> {
+pub(super) fn iterated(row: &Figures, config: &TrainConfig, env_steps: u64) -> Result<Iterated> {
     let samples = config.steps_per_iteration() as f64;
     let policy = policy_metrics(row, &config.policies[0], samples, env_steps)?;
-    let [lengths, returns] = [0, 1].map(|i| (row[5 + i], -row[9 + i], row[7 + i]));
+    let lengths = (row.lengths, -row.minus_shortest, row.longest);
+    let returns = (row.episode_returns, -row.minus_smallest, row.largest);
     let episodes = EpisodeTotals {
-        count: row[4] as u64,
-        length: spread(row[4], lengths),
-        returns: vec![spread(row[4], returns)],
+        count: row.n_episodes as u64,
+        length: spread(row.n_episodes, lengths),
+        returns: vec![spread(row.n_episodes, returns)],
         statistics: Vec::new(),
     };
     Ok(Iterated { episodes, policies: vec![policy.into()] })
@@ -31,33 +34,34 @@ pub(super) fn spread(count: f64, (sum, min, max): (f64, f64, f64)) -> Spread {
     if count > 0.0 { Spread { sum, min, max } } else { Spread::default() }
 }
 
-/// What a row of an update's figures says of the policy `plan`, which has `samples` in a rollout.
+/// What an update's figures say of the policy `plan`, which has `samples` in a rollout.
 ///
 /// # Errors
 /// A policy that diverged.
 pub(super) fn policy_metrics(
-    row: &[f64],
+    row: &Figures,
     plan: &PolicyPlan,
     samples: f64,
     env_steps: u64,
 ) -> Result<PolicyMetrics> {
     let keys = &plan.config;
-    if row[17] != 0.0 {
-        let source = PolicyError::NonFiniteGradient { norm: row[16] };
+    if row.broken != 0.0 {
+        let source = PolicyError::NonFiniteGradient { norm: row.grad_norm };
         return Err(Error::Policy { policy: plan.name.clone(), source });
     }
     let variance = |sum: f64, squares: f64| squares / samples - (sum / samples).powi(2);
-    let (all, missed) = (variance(row[0], row[1]), variance(row[2], row[3]));
+    let all = variance(row.returns, row.returns_squared);
+    let missed = variance(row.missed, row.missed_squared);
     let (vf_coef, ent_coef) = (keys.vf_coef.at(env_steps), keys.ent_coef.at(env_steps));
     Ok(PolicyMetrics {
         learning_rate: keys.learning_rate.at(env_steps),
-        loss: row[11] + vf_coef * row[12] - ent_coef * row[13],
-        policy_loss: row[11],
-        value_loss: row[12],
-        entropy: row[13],
-        approx_kl: row[14],
-        clip_fraction: row[15],
-        grad_norm: row[16],
+        loss: row.policy_loss + vf_coef * row.value_loss - ent_coef * row.entropy,
+        policy_loss: row.policy_loss,
+        value_loss: row.value_loss,
+        entropy: row.entropy,
+        approx_kl: row.approx_kl,
+        clip_fraction: row.clip_fraction,
+        grad_norm: row.grad_norm,
         explained_variance: if all > 0.0 { 1.0 - missed / all } else { 0.0 },
     })
 }
@@ -68,13 +72,13 @@ pub(super) fn schedule(
     done: u64,
     n: u64,
     at: impl Fn(u64) -> u64,
-) -> Vec<f32> {
+) -> Vec<u32> {
     schedule_of(config, 0, (done, n), at)
 }
 
-/// Numbers of a `Schedule` of order.cuh with so many minibatches.
+/// Words of a `Schedule` of order.cuh with so many minibatches.
 pub(super) fn schedule_width(updates: usize) -> usize {
-    7 + 2 * updates
+    Settings::WORDS + updates * AdamFactors::WORDS
 }
 
 /// What policy `index` learns with in the `n` iterations from `at(0)` on, a `Schedule` each. Adam has made
@@ -84,33 +88,40 @@ pub(super) fn schedule_of(
     index: usize,
     (done, n): (u64, u64),
     at: impl Fn(u64) -> u64,
-) -> Vec<f32> {
+) -> Vec<u32> {
     let keys = &config.policies[index].config;
-    let (epochs, minibatches) = text::updates_of(config, index);
-    let constants =
-        [keys.gamma, keys.gae_lambda, keys.clip_coef, keys.max_grad_norm, keys.adam_eps];
-    let (mut rows, mut step) = (Vec::new(), done);
+    let (mut words, mut step) = (Vec::new(), done);
     for i in 0..n {
         let learning_rate = keys.learning_rate.at(at(i));
-        rows.extend([keys.vf_coef.at(at(i)), keys.ent_coef.at(at(i))].map(|x| x as f32));
-        rows.extend(constants.map(|x| x as f32));
-        for _ in 0..epochs * minibatches {
+        let settings = Settings {
+            value_coef: keys.vf_coef.at(at(i)) as f32,
+            ent_coef: keys.ent_coef.at(at(i)) as f32,
+            gamma: keys.gamma as f32,
+            gae_lambda: keys.gae_lambda as f32,
+            clip_coef: keys.clip_coef as f32,
+            max_grad_norm: keys.max_grad_norm as f32,
+            adam_eps: keys.adam_eps as f32,
+        };
+        settings.put(&mut words);
+        for _ in 0..text::n_updates(config, index) {
             step += 1;
             let t = step as f64;
-            rows.push((learning_rate / (1.0 - 0.9_f64.powf(t))) as f32);
-            rows.push((1.0 / (1.0 - 0.999_f64.powf(t)).sqrt()) as f32);
+            let factors = AdamFactors {
+                size: (learning_rate / (1.0 - 0.9_f64.powf(t))) as f32,
+                inverse_root: (1.0 / (1.0 - 0.999_f64.powf(t)).sqrt()) as f32,
+            };
+            factors.put(&mut words);
         }
     }
-    rows
+    words
+}
+
+/// The figures that a kernel wrote, one after the other.
+pub(super) fn figures(words: &[u32]) -> Vec<Figures> {
+    words.chunks_exact(Figures::WORDS).map(Figures::take).collect()
 }
 
 /// Doubles that a kernel wrote.
 pub(super) fn doubles(array: &DeviceArray) -> Result<Vec<f64>> {
-    Ok(as_doubles(&array.pull::<u32>()?))
-}
-
-/// Two words each, the low one first.
-pub(super) fn as_doubles(words: &[u32]) -> Vec<f64> {
-    let number = |word: &[u32]| f64::from_bits(u64::from(word[0]) | u64::from(word[1]) << 32);
-    words.chunks_exact(2).map(number).collect()
+    Ok(array.pull::<u32>()?.chunks_exact(2).map(f64::take).collect())
 }

@@ -4,6 +4,7 @@
 //! target. Values and advantages are the kernels' own.
 
 use super::figures::policy_metrics;
+use super::shared::{ROW_ENDED, ROW_MASK_AT, Row};
 use super::{SmallLearner, team, text};
 use crate::actions::ActionsRef;
 use crate::config::TrainConfig;
@@ -14,12 +15,8 @@ use crate::loss::Minibatch;
 use crate::metrics::PolicyMetrics;
 use crate::model::NamedTensor;
 use crate::native::cuda::gradients::{Given, half_bits};
-use warp_func::cuda::{Build, CudaVecEnv};
+use warp_func::cuda::{Build, CudaVecEnv, DeviceValue};
 use warp_sample::ActionLayout;
-
-/// `ROW_ENDED` of loss.cuh, and where the bits of the allowed choices begin.
-const ENDED: u32 = 1 << 24;
-const MASK_AT: usize = 16;
 
 impl SmallLearner {
     /// Policy number `index` of `config`, to be asked for gradients: it has an agent per sample, one
@@ -69,9 +66,9 @@ impl SmallLearner {
         self.begin(config, progress, 1)?;
         // As after a rollout.
         self.arrays.barrier.push(&[0u32])?;
-        self.learn(&self.run_arg(config, progress, 0))?;
-        let figures = self.figures(1)?.concat();
-        let metrics = policy_metrics(&figures, plan, given.order.len() as f64, 0)?;
+        self.learn(self.place(config, progress, 0))?;
+        let figures = self.figures(1)?;
+        let metrics = policy_metrics(&figures[0], plan, given.order.len() as f64, 0)?;
         self.store(&mut state)?;
         let (_, moments, _) = state.of_policy(&self.policy);
         Ok((metrics, from_moments(weights, &moments)?))
@@ -113,7 +110,7 @@ fn records((width, layout): (usize, &ActionLayout), given: &Given<'_>) -> (Rows,
         let mut halves: Vec<u16> = seen.map(|x| half_bits(*x)).collect();
         halves.resize(halves.len().next_multiple_of(8), 0);
         all_seen.extend(halves.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(pair[1]) << 16));
-        let mut what = ENDED;
+        let mut what = ROW_ENDED;
         let mut raw = Vec::new();
         match given.minibatch.actions.rows(row..row + 1, n_actions) {
             ActionsRef::Discrete(choices) => {
@@ -124,9 +121,10 @@ fn records((width, layout): (usize, &ActionLayout), given: &Given<'_>) -> (Rows,
         }
         let mask = given.minibatch.action_mask.map(|mask| &mask[row * n_mask..(row + 1) * n_mask]);
         let allowed = mask.unwrap_or(&[]).iter().enumerate().filter(|(_, allowed)| **allowed != 0);
-        what |= allowed.fold(0, |all, (i, _)| all | 1 << (MASK_AT + i));
-        rest.extend([what, log_probs[row].to_bits(), values[row].to_bits()]);
-        rest.push(returns[row].to_bits());
+        what |= allowed.fold(0, |all, (i, _)| all | 1 << (ROW_MASK_AT as usize + i));
+        // What the row's agent got is its target.
+        let (log_prob, value, advantage) = (log_probs[row], values[row], returns[row]);
+        Row { what, log_prob, value, advantage }.put(&mut rest);
         let n_raw = raw.len().next_multiple_of(4);
         rest.extend(padded(raw, n_raw));
     }

@@ -5,17 +5,6 @@
 #pragma once
 #include "net.cuh"
 
-// What is kept of a row beside its observation. Bits of `what`: 4 per head its choice, 16 to 23 the
-// allowed choices, 24 ended, 25 truncated, 26 to 31 which of the replica's truncations.
-struct Row {
-    u32 what;
-    float log_prob;
-    float value;
-    float advantage;  // until it is known, the reward
-};
-#define ROW_ENDED (1u << 24)
-#define ROW_TRUNCATED (1u << 25)
-
 struct Coefficients {
     float clip, value, entropy;
     float mean, scale;  // of advantages
@@ -76,7 +65,7 @@ struct Distribution {
             float largest = -3.0e38f, sum = 0.0f, moment = 0.0f;
 #pragma unroll
             for (int i = 0; i < sizes[head]; ++i) {
-                bool allowed = !MASKED || ((what >> (16 + first + i)) & 1u);
+                bool allowed = !MASKED || ((what >> (ROW_MASK_AT + first + i)) & 1u);
                 log_p[first + i] = allowed ? logits[first + i] : -1.0e30f;
                 largest = fmaxf(largest, log_p[first + i]);
             }

@@ -11,6 +11,7 @@
 mod figures;
 mod gradients;
 mod layout;
+mod shared;
 mod solo;
 mod team;
 mod text;
@@ -25,18 +26,20 @@ pub(super) use text::{compiled_in, is_solo, takes, unsupported};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
-use figures::{doubles, iterated, schedule, schedule_of, schedule_width};
+use figures::{figures, iterated, schedule, schedule_of, schedule_width};
 use layout::{Places, pack_all, unpack_all};
+use shared::{CollectArgs, EpisodeFigures, Figures, SizesArgs, SmallRun, SmallSizes, UpdateArgs};
 use warp_core::DType;
-use warp_func::cuda::{Arg, Build, CudaVecEnv, Device, DeviceArray, Function, Launch, Module};
+use warp_func::cuda::{
+    Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs,
+    Launch, Module,
+};
 
 /// Iterations that one block of figures holds.
 pub(super) const MOST_ITERATIONS: u64 = 256;
 /// Threads of an update's block, and samples of one of its tiles.
 const GROUP_THREADS: u32 = 256;
 const TILE_ROWS: usize = 128;
-/// Numbers per replica about its ended episodes.
-const EPISODE_FIGURES: usize = 7;
 
 /// A policy's arrays and kernels.
 #[derive(Debug)]
@@ -57,7 +60,6 @@ pub(super) struct SmallLearner {
     collect: Option<(Function, Launch)>,
     update: (Function, Launch),
     actor_blocks: u32,
-    n_metrics: usize,
     /// Adam's steps made.
     n_steps: u64,
 }
@@ -74,19 +76,8 @@ struct Arrays {
     norms: DeviceArray,
     state: DeviceArray,
     totals: DeviceArray,
-    metrics: DeviceArray,
+    figures: DeviceArray,
     barrier: DeviceArray,
-}
-
-/// What `small_sizes` says.
-#[derive(Debug, Clone, Copy)]
-struct Sizes {
-    shared_bytes: u32,
-    n_parameters: usize,
-    record_units: usize,
-    own: usize,
-    n_totals: usize,
-    n_metrics: usize,
 }
 
 impl SmallLearner {
@@ -123,16 +114,16 @@ impl SmallLearner {
     ) -> Result<Self> {
         let sizes = sizes(gpu, &module.function("small_sizes")?)?;
         let places = Places::of_policy(config, index);
-        if sizes.n_parameters != places.total() {
+        if sizes.n_parameters as usize != places.total() {
             let (device, host) = (sizes.n_parameters, places.total());
             return Err(Error::Invalid(format!(
                 "the kernels lay out {device} parameters, the host {host}"
             )));
         }
-        let (epochs, minibatches) = text::updates_of(config, index);
+        let passes = text::passes(config, index);
         let plan = &config.policies[index];
         let n_rows = config.run.num_envs * plan.n_agents(&config.spec);
-        let minibatch = (n_rows * config.run.num_steps).div_ceil(minibatches);
+        let minibatch = (n_rows * config.run.num_steps).div_ceil(passes.minibatches);
         let tiles = minibatch.div_ceil(TILE_ROWS) as u32;
         let most = text::blocks_of(config, index) * gpu.info().n_multiprocessors;
         let update = Launch {
@@ -141,12 +132,12 @@ impl SmallLearner {
             shared_bytes: sizes.shared_bytes,
             cooperative: true,
         };
-        let room = (n_rows, epochs * minibatches, update.blocks as usize);
+        let room = (n_rows, text::n_updates(config, index), update.blocks as usize);
         Ok(Self {
             policy: plan.name.clone(),
             index,
             first_agent,
-            updates: epochs * minibatches,
+            updates: text::n_updates(config, index),
             n_rows,
             n_reported: 0,
             arrays: Arrays::new(gpu, config, &sizes, room)?,
@@ -156,7 +147,6 @@ impl SmallLearner {
                 1 => update.blocks,
                 _ => actor_blocks(update.blocks, tiles),
             },
-            n_metrics: sizes.n_metrics,
             n_steps: 0,
             places,
         })
@@ -203,9 +193,9 @@ impl SmallLearner {
         let at = |i: u64| progress.env_steps + i * config.steps_per_iteration();
         self.begin(config, progress, n)?;
         for index in 0..n {
-            let run = self.run_arg(config, progress, index);
-            self.collect(envs, &run)?;
-            self.learn(&run)?;
+            let run = self.place(config, progress, index);
+            self.collect(envs, run)?;
+            self.learn(run)?;
         }
         envs.tick((n * config.run.num_steps as u64) as u32)?;
         let rows = self.figures(n)?;
@@ -216,77 +206,65 @@ impl SmallLearner {
     fn begin(&mut self, config: &TrainConfig, progress: Progress, n: u64) -> Result<()> {
         let at = |i: u64| progress.env_steps + i * config.steps_per_iteration();
         let mut rows = schedule_of(config, self.index, (self.n_steps, n), at);
-        rows.resize(self.arrays.schedule.len(), 0.0);
+        rows.resize(self.arrays.schedule.len(), 0);
         self.arrays.schedule.push(&rows)?;
         self.n_steps += n * self.updates as u64;
         Ok(())
     }
 
     /// Waits for what the first `n` iterations of a launch say of themselves, a row each.
-    fn figures(&self, n: u64) -> Result<Vec<Vec<f64>>> {
-        let numbers = doubles(&self.arrays.metrics)?;
-        Ok(numbers.chunks_exact(self.n_metrics).take(n as usize).map(<[f64]>::to_vec).collect())
+    fn figures(&self, n: u64) -> Result<Vec<Figures>> {
+        let mut rows = figures(&self.arrays.figures.pull::<u32>()?);
+        rows.truncate(n as usize);
+        Ok(rows)
     }
 
     /// Where in the run the kernels of iteration `index` of a launch are.
-    fn run_arg(&self, config: &TrainConfig, progress: Progress, index: u64) -> Arg {
-        let numbers = [
-            self.n_rows as u32,
-            self.n_reported as u32,
-            (progress.iteration + index) as u32,
-            index as u32,
-            self.first_agent,
-            self.actor_blocks,
-            (index * config.run.num_steps as u64) as u32,
-        ];
-        small_run(progress.seed, numbers)
+    fn place(&self, config: &TrainConfig, progress: Progress, index: u64) -> SmallRun {
+        SmallRun {
+            seed: progress.seed,
+            n_rows: self.n_rows as u32,
+            n_envs: self.n_reported as u32,
+            iteration: (progress.iteration + index) as u32,
+            index: index as u32,
+            first_agent: self.first_agent,
+            actor_blocks: self.actor_blocks,
+            steps_before: (index * config.run.num_steps as u64) as u32,
+        }
     }
 
     /// Starts a rollout.
-    fn collect(&self, envs: &CudaVecEnv, run: &Arg) -> Result<()> {
+    fn collect(&self, envs: &CudaVecEnv, run: SmallRun) -> Result<()> {
         let Some((kernel, launch)) = &self.collect else { return Ok(()) };
-        let whole = |array: &DeviceArray| Arg::array(array, array.len());
-        let a = &self.arrays;
+        let Arrays { records, episodes, barrier, .. } = &self.arrays;
         let [tables, arrays, world] = envs.args().clone();
-        let args = [
-            run.clone(),
-            world,
-            arrays,
-            tables,
-            whole(&a.parameters[0]),
-            whole(&a.records),
-            whole(&a.episodes),
-            whole(&a.barrier),
-        ];
-        Ok(kernel.launch(launch, &args)?)
+        let parameters = &self.arrays.parameters[0];
+        let args = CollectArgs { run, parameters, records, episodes, barrier };
+        Ok(kernel.launch(launch, &[world, arrays, tables, args.arg()])?)
     }
 
     /// Starts to learn from the records; the barrier's counter is 0.
-    fn learn(&self, run: &Arg) -> Result<()> {
-        let whole = |array: &DeviceArray| Arg::array(array, array.len());
+    fn learn(&self, run: SmallRun) -> Result<()> {
         let a = &self.arrays;
-        let [weights, moments, squares] = a.parameters.each_ref().map(whole);
-        let mut args = vec![run.clone(), weights, moments, squares, whole(&a.records)];
-        args.extend([
-            whole(&a.schedule),
-            whole(&a.episodes),
-            whole(&a.partials),
-            whole(&a.reduced),
-            whole(&a.norms),
-            whole(&a.state),
-            whole(&a.totals),
-            whole(&a.metrics),
-            whole(&a.barrier),
-        ]);
-        Ok(self.update.0.launch(&self.update.1, &args)?)
+        let [parameters, exp_avg, exp_avg_sq] = &a.parameters;
+        let args = UpdateArgs {
+            run,
+            parameters,
+            exp_avg,
+            exp_avg_sq,
+            records: &a.records,
+            schedule: &a.schedule,
+            episodes: &a.episodes,
+            partials: &a.partials,
+            reduced: &a.reduced,
+            norms: &a.norms,
+            state: &a.state,
+            totals: &a.totals,
+            figures: &a.figures,
+            barrier: &a.barrier,
+        };
+        Ok(self.update.0.launch(&self.update.1, &[args.arg()])?)
     }
-}
-
-/// `SmallRun`.
-fn small_run(seed: u64, numbers: [u32; 7]) -> Arg {
-    let mut bytes = seed.to_le_bytes().to_vec();
-    numbers.iter().chain(&[0]).for_each(|number| bytes.extend(number.to_le_bytes()));
-    Arg::Struct("SmallRun", bytes)
 }
 
 /// How the kernel that collects is launched: spread over all multiprocessors.
@@ -312,19 +290,11 @@ fn actor_blocks(blocks: u32, tiles: u32) -> u32 {
     (1..blocks).min_by(better).unwrap_or(1)
 }
 
-fn sizes(gpu: &Device, kernel: &Function) -> Result<Sizes> {
-    let array = DeviceArray::zeros(gpu, "sizes", DType::U32, &[6])?;
+fn sizes(gpu: &Device, kernel: &Function) -> Result<SmallSizes> {
+    let sizes = &DeviceArray::zeros(gpu, "sizes", DType::U32, &[SmallSizes::WORDS])?;
     let launch = Launch { blocks: 1, threads: 1, ..Launch::default() };
-    kernel.launch(&launch, &[Arg::array(&array, 6)])?;
-    let n: Vec<usize> = array.pull::<u32>()?.into_iter().map(|n| n as usize).collect();
-    Ok(Sizes {
-        shared_bytes: n[0] as u32,
-        n_parameters: n[1],
-        record_units: n[2],
-        own: n[3],
-        n_totals: n[4],
-        n_metrics: n[5],
-    })
+    kernel.launch(&launch, &[SizesArgs { sizes }.arg()])?;
+    Ok(SmallSizes::take(&sizes.pull::<u32>()?))
 }
 
 impl Arrays {
@@ -332,26 +302,27 @@ impl Arrays {
     fn new(
         gpu: &Device,
         config: &TrainConfig,
-        sizes: &Sizes,
+        sizes: &SmallSizes,
         (n, updates, blocks): (usize, usize, usize),
     ) -> Result<Self> {
         let array = |name: &str, dtype, shape: &[usize]| {
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
         };
-        let parameters = |name| array(name, DType::F32, &[sizes.n_parameters]);
+        let parameters = |name| array(name, DType::F32, &[sizes.n_parameters as usize]);
+        let (own, n_totals) = (sizes.own as usize, sizes.n_totals as usize);
         let rows = config.run.num_steps + 1 + text::cuts(config) as usize;
         let most = MOST_ITERATIONS as usize;
         Ok(Self {
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
-            records: array("records", DType::U32, &[rows, n, 4 * sizes.record_units])?,
-            episodes: array("episodes", DType::F32, &[EPISODE_FIGURES, n])?,
-            schedule: array("schedule", DType::F32, &[most, schedule_width(updates)])?,
-            partials: array("partial gradients", DType::F32, &[blocks, sizes.own])?,
-            reduced: array("gradients", DType::F32, &[2, sizes.own])?,
+            records: array("records", DType::U32, &[rows, n, 4 * sizes.record_units as usize])?,
+            episodes: array("episodes", DType::F32, &[EpisodeFigures::WORDS, n])?,
+            schedule: array("schedule", DType::U32, &[most, schedule_width(updates)])?,
+            partials: array("partial gradients", DType::F32, &[blocks, own])?,
+            reduced: array("gradients", DType::F32, &[2, own])?,
             norms: array("norms", DType::F32, &[blocks])?,
-            state: array("optimiser", DType::F32, &[blocks, 3, sizes.own])?,
-            totals: array("totals", DType::U32, &[blocks, 2 * sizes.n_totals])?,
-            metrics: array("metrics", DType::U32, &[most, 2 * sizes.n_metrics])?,
+            state: array("optimiser", DType::F32, &[blocks, 3, own])?,
+            totals: array("totals", DType::U32, &[blocks, 2 * n_totals])?,
+            figures: array("figures", DType::U32, &[most, Figures::WORDS])?,
             barrier: array("barrier", DType::U32, &[1])?,
         })
     }

@@ -11,35 +11,25 @@
 #define N_STAGES (HID * ROWS * BLOCKS <= 64 && (BLOCKS == 1 || KX <= 16) && !LEAN ? 2 : 1)
 // Whether a thread holds weights and moments in registers.
 #define KEEPS_STATE (OWN_TILES <= 6 && ROWS * BLOCKS == 1 && !LEAN)
-// Doubles that a block reports: 16 sums, then two per minibatch.
-#define N_TOTALS (16 + 2 * N_UPDATES)
-#define N_METRICS 20
+// Doubles that a block reports: its part of the figures before the norm, then two per minibatch.
+#define FIGURE(name) ((int)(WARP_OFFSET(Figures, name) / sizeof(double)))
+#define N_PARTS FIGURE(grad_norm)
+#define N_TOTALS (N_PARTS + 2 * N_UPDATES)
+#define EPISODE_FIGURES ((int)(sizeof(EpisodeFigures) / sizeof(float)))
 
 // What a step of Adam is made with.
 struct AdamStep {
     float size, inverse_root, epsilon;
 };
 
-// What one iteration learns with, as the host wrote it (figures.rs). Nothing of it is compiled in, so
-// that runs that differ in it share their kernels and their launch.
-struct Schedule {
-    float value_coef, ent_coef, gamma, gae_lambda, clip_coef, max_grad_norm, adam_eps;
-    // Per minibatch: Adam's step size and the inverse root of its second correction.
-    float adam[N_UPDATES][2];
+// What one iteration learns with. Nothing of it is compiled in, so that runs that differ in it share
+// their kernels and their launch.
+struct Schedule : Settings {
+    AdamFactors adam[N_UPDATES];
 
-    __device__ __forceinline__ AdamStep step(int u) const { return {adam[u][0], adam[u][1], adam_eps}; }
-};
-
-struct SmallRun {
-    unsigned long long seed;
-    u32 n_rows;        // agents of all replicas
-    u32 n_envs;
-    u32 iteration;     // iterations done: what permutations depend on
-    u32 index;         // row of the schedule and of the metrics
-    u32 policy;        // number of the policy's first agent
-    u32 actor_blocks;
-    u32 steps_before;  // steps of this launch's fellows that the counter of steps does not know yet
-    u32 end;
+    __device__ __forceinline__ AdamStep step(int u) const {
+        return {adam[u].size, adam[u].inverse_root, adam_eps};
+    }
 };
 
 // Whether two networks' moments have a place in shared memory, beside what their tiles leave.
@@ -108,7 +98,7 @@ struct Order {
     __device__ __forceinline__ Order(const SmallRun& run, u32 n, int epoch)
         : Order(n, key_of(run, epoch)) {}
     static __device__ __forceinline__ WarpWords key_of(const SmallRun& run, int epoch) {
-        WarpDraw draw = warp_draw(run.seed, run.policy, run.iteration, WARP_PURPOSE_SHUFFLE);
+        WarpDraw draw = warp_draw(run.seed, run.first_agent, run.iteration, WARP_PURPOSE_SHUFFLE);
         draw = warp_draw_agent(&draw, (u32)epoch);
         warp_draw_u32(&draw);
         return draw.block;
@@ -179,11 +169,10 @@ __device__ __forceinline__ void clear_inputs(unsigned short* rows, int n_rows) {
 }
 
 // Sizes that the host needs to know; a block of the launch has `shared_bytes`.
-__device__ __forceinline__ void write_sizes(u32* sizes, unsigned long long shared_bytes) {
-    sizes[0] = (u32)shared_bytes;
-    sizes[1] = N_NETS * N_PARAMETERS;
-    sizes[2] = RECORD_UNITS;
-    sizes[3] = OWN_TILES * GROUP_THREADS * 4;
-    sizes[4] = N_TOTALS;
-    sizes[5] = N_METRICS;
+__device__ __forceinline__ void write_sizes(SmallSizes* sizes, unsigned long long shared_bytes) {
+    sizes->shared_bytes = (u32)shared_bytes;
+    sizes->n_parameters = N_NETS * N_PARAMETERS;
+    sizes->record_units = RECORD_UNITS;
+    sizes->own = OWN_TILES * GROUP_THREADS * 4;
+    sizes->n_totals = N_TOTALS;
 }

@@ -37,38 +37,19 @@ struct SoloShared {
 
 extern __shared__ __align__(1024) unsigned char solo_shared[];
 
-// Which runs a launch takes, and how far.
-struct SoloRun {
-    u32 n_envs;        // of one run
-    u32 iteration;     // iterations done
-    u32 n_iterations;  // to do
-    u32 begins;        // whether episodes begin with the launch
-    u32 schedules;     // rows from one run's schedule to the next's; 0: all have the same
-    u32 n_metrics;     // rows of figures of a run
-    u32 n_runs;
-    u32 first_run;     // number of the first among those whose replicas the environment's arrays hold
-    u32 steps_before;  // steps done that the counter of steps does not know
-};
-
-// Where the runs' numbers lie, one run after the other.
-struct SoloArrays {
-    const unsigned long long* seeds;
-    float *parameters, *exp_avg, *exp_avg_sq;
-    u32* records;
-    const Schedule* schedule;
-    float *episodes, *state;
-    double *totals, *metrics;
-
-    __device__ __forceinline__ u32* records_of(const SoloRun& solo, u32 run) const {
-        unsigned long long rows = (N_STEPS + 1 + CUTS) * solo.n_envs;
-        return records + run * rows * (RECORD_UNITS * 4);
-    }
-    __device__ __forceinline__ Memory memory_of(u32 run, int net) const {
-        unsigned long long number = run * N_NETS + net, at = number * N_PARAMETERS;
-        return {parameters + at, exp_avg + at, exp_avg_sq + at,
-                (float4*)state + number * 3 * OWN_TILES * GROUP_THREADS};
-    }
-};
+// Where a run's numbers lie.
+__device__ __forceinline__ u32* records_of(const SoloArgs& a, u32 run) {
+    unsigned long long rows = (N_STEPS + 1 + CUTS) * a.run.n_envs;
+    return a.records + run * rows * (RECORD_UNITS * 4);
+}
+__device__ __forceinline__ float* episodes_of(const SoloArgs& a, u32 run) {
+    return a.episodes + run * EPISODE_FIGURES * a.run.n_envs;
+}
+__device__ __forceinline__ Memory memory_of(const SoloArgs& a, u32 run, int net) {
+    unsigned long long number = run * N_NETS + net, at = number * N_PARAMETERS;
+    return {a.parameters + at, a.exp_avg + at, a.exp_avg_sq + at,
+            (float4*)a.state + number * 3 * OWN_TILES * GROUP_THREADS};
+}
 
 // The groups of this block wait for each other.
 __device__ __forceinline__ void block_learners_wait() {
@@ -116,31 +97,31 @@ __device__ __forceinline__ float run_norm(SoloShared& all, float squares, u32 tu
 }
 
 // The rollouts of iteration `index` of run `number`.
-__device__ __forceinline__ void solo_collect(SoloShared& all, const SoloRun& solo, const WarpRun& launch,
+__device__ __forceinline__ void solo_collect(SoloShared& all, const SoloArgs& solo, const WarpRun& launch,
                                              const WarpArrays& arrays, const WarpTables& tables,
-                                             const SoloArrays& runs, FewNet& net, u32 number, u32 index) {
+                                             FewNet& net, u32 number, u32 index) {
     u32 lane = threadIdx.x & 31, warp = (threadIdx.x - SOLO_LEARNERS) / 32;
-    u32 row = lane / 4, first = (solo.first_run + number) * solo.n_envs;
-    u32 before = *arrays.run_step + solo.steps_before + index * N_STEPS;
-    bool writes = row < solo.n_envs && warp == 0 && (lane & 3) == 0;
-    row = row < solo.n_envs ? row : solo.n_envs - 1;
-    u32* records = runs.records_of(solo, number);
+    u32 row = lane / 4, first = (solo.run.first_run + number) * solo.run.n_envs;
+    u32 before = *arrays.run_step + solo.run.steps_before + index * N_STEPS;
+    bool writes = row < solo.run.n_envs && warp == 0 && (lane & 3) == 0;
+    row = row < solo.run.n_envs ? row : solo.run.n_envs - 1;
+    u32* records = records_of(solo, number);
     // Its replicas draw as if there were no others.
     WarpRun world = launch;
-    world.seed = world.start_seed = runs.seeds[number];
+    world.seed = world.start_seed = solo.seeds[number];
     world.first_replica = 0u - first;
     Env env = warp_env(tables);
     Replica replica;
     replica.begin(env, arrays, before, first + row, row);
-    if (solo.begins && index == 0) {
+    if (solo.run.begins && index == 0) {
         warp_begin(env, world, arrays, first + row, before, replica.state);
         replica.length = 0u;
         replica.total = 0.0f;
         replica.seen.look(env, replica.state, nullptr);
     }
-    collect_few(replica, env, world, arrays, net, warp, all.place, records, solo.n_envs, writes);
+    collect_few(replica, env, world, arrays, net, warp, all.place, records, solo.run.n_envs, writes);
     if (writes)
-        replica.finish(env, arrays, records, runs.episodes + number * 7 * solo.n_envs, solo.n_envs);
+        replica.finish(env, arrays, records, episodes_of(solo, number), solo.run.n_envs);
 }
 
 // Means and deviations of all minibatches' advantages, each by a warp.
@@ -164,14 +145,14 @@ __device__ __forceinline__ void minibatch_moments(SoloShared& all, const u32* re
 
 // One group's part in an update of run `number` after its rollout of iteration `index`.
 template <int NET>
-__device__ __forceinline__ void solo_update(SoloShared& all, const SoloRun& solo, const SoloArrays& runs,
+__device__ __forceinline__ void solo_update(SoloShared& all, const SoloArgs& solo,
                                             Weights<NET>& mine, u32 number, u32 index) {
     constexpr Fellows blocks = {NET, N_NETS};
     UpdateShared& shared = all.nets[SPREAD ? 0 : NET];
-    SmallRun run = {runs.seeds[number], solo.n_envs, solo.n_envs, solo.iteration + index, 0u,
-                    FIRST_AGENT, 0u, 0u, 0u};
-    u32* records = runs.records_of(solo, number);
-    double* totals = runs.totals + number * N_TOTALS * N_NETS;
+    SmallRun run = {solo.seeds[number], solo.run.n_envs, solo.run.n_envs, solo.run.iteration + index, 0u,
+                    FIRST_AGENT, 0u, 0u};
+    u32* records = records_of(solo, number);
+    double* totals = solo.totals + number * N_TOTALS * N_NETS;
     clear_inputs(shared.value_rows.x, 8 * 32);
     if (threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
     // Every network is in its place.
@@ -181,8 +162,8 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloRun& solo
     else if (NET == N_NETS - 1)
         write_values(shared, shared.net, records, run, {0u, 1u});
     learners_wait();
-    const Schedule& now = runs.schedule[number * solo.schedules + index];
-    write_advantages(shared, records, runs.episodes + number * 7 * solo.n_envs, totals, run, now, blocks);
+    const Schedule& now = solo.schedule[number * solo.run.schedules + index];
+    write_advantages(shared, records, episodes_of(solo, number), totals, run, now, blocks);
     learners_wait();
     if (NORM_ADV) minibatch_moments(all, records, run);
     block_learners_wait();
@@ -212,46 +193,46 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloRun& solo
     write_losses(shared, sums, totals, blocks);
     learners_wait();
     if (NET == 0 && threadIdx.x < 32) {
-        double* metrics = runs.metrics + ((unsigned long long)number * solo.n_metrics + index) * N_METRICS;
-        write_metrics(totals, N_NETS, norms, broken, metrics);
+        Figures* figures = solo.figures + ((unsigned long long)number * solo.run.n_figures + index);
+        write_metrics(totals, N_NETS, norms, broken, figures);
     }
 }
 
 // At turn t the collectors are at run t % 2 of the block's and its iteration t / 2, and the groups at
 // what the turn before collected.
 template <int NET>
-__device__ __forceinline__ void solo_learn(SoloShared& all, const SoloRun& solo, const SoloArrays& runs) {
+__device__ __forceinline__ void solo_learn(SoloShared& all, const SoloArgs& solo) {
     UpdateShared& shared = all.nets[SPREAD ? 0 : NET];
     Weights<NET> mine(shared);
     u32 n_blocks = gridDim.x / SOLO_BLOCKS, own = blockIdx.x / SOLO_BLOCKS, other = own + n_blocks;
     u32 held = own;
     clear_inputs(shared.stage[0].x, TILE_ROWS);
-    load_net(shared.net, runs.memory_of(own, NET).parameters, group_thread(), GROUP_THREADS);
+    load_net(shared.net, memory_of(solo, own, NET).parameters, group_thread(), GROUP_THREADS);
 #pragma unroll 1
-    for (u32 number = own; number < solo.n_runs; number += n_blocks)
-        mine.bring(runs.memory_of(number, NET));
+    for (u32 number = own; number < solo.run.n_runs; number += n_blocks)
+        mine.bring(memory_of(solo, number, NET));
     group_wait(NET);
-    mine.take(runs.memory_of(own, NET), shared.net);
+    mine.take(memory_of(solo, own, NET), shared.net);
     __syncthreads();
 #pragma unroll 1
-    for (u32 turn = 0; turn <= 2 * solo.n_iterations; ++turn) {
+    for (u32 turn = 0; turn <= 2 * solo.run.n_iterations; ++turn) {
         u32 number = turn & 1 ? own : other;
         wait_until_weights_are_taken();
-        if (number < solo.n_runs) {
+        if (number < solo.run.n_runs) {
             if (number != held) {
                 mine.put_away();
-                mine.take(runs.memory_of(number, NET), shared.net);
+                mine.take(memory_of(solo, number, NET), shared.net);
                 held = number;
             }
             if (turn > 0)
-                solo_update(all, solo, runs, mine, number, (turn - 1) / 2);
+                solo_update(all, solo, mine, number, (turn - 1) / 2);
         }
         __syncthreads();
     }
     mine.put_away();
 #pragma unroll 1
-    for (u32 number = own; number < solo.n_runs; number += n_blocks)
-        mine.give_back(runs.memory_of(number, NET));
+    for (u32 number = own; number < solo.run.n_runs; number += n_blocks)
+        mine.give_back(memory_of(solo, number, NET));
 }
 
 #if SPREAD
@@ -261,30 +242,28 @@ __device__ __forceinline__ void solo_learn(SoloShared& all, const SoloRun& solo,
 #endif
 
 extern "C" __global__ void SOLO_CLUSTER __launch_bounds__(SOLO_THREADS, 1)
-    small_solo(SoloRun solo, WarpRun world, WarpArrays arrays, WarpTables tables,
-               const unsigned long long* seeds, float* parameters, float* exp_avg,
-               float* exp_avg_sq, u32* records, const float* schedule, float* episodes,
-               float* state, double* totals, double* metrics) {
+    small_solo(WarpRun world, WarpArrays arrays, WarpTables tables,
+               const SoloArgs solo) {
     SoloShared& all = *(SoloShared*)solo_shared;
-    SoloArrays runs = {seeds,    parameters, exp_avg, exp_avg_sq, records,
-                       (const Schedule*)schedule, episodes, state, totals, metrics};
     if (SPREAD) all.fellow.begin();
     if (threadIdx.x < SOLO_LEARNERS) {
-        if (SPREAD ? own_net() == 0 : threadIdx.x < GROUP_THREADS) return solo_learn<0>(all, solo, runs);
-        return solo_learn<N_NETS - 1>(all, solo, runs);
+        if (SPREAD ? own_net() == 0 : threadIdx.x < GROUP_THREADS) return solo_learn<0>(all, solo);
+        return solo_learn<N_NETS - 1>(all, solo);
     }
     __syncthreads();
 #pragma unroll 1
-    for (u32 turn = 0; turn <= 2 * solo.n_iterations; ++turn) {
+    for (u32 turn = 0; turn <= 2 * solo.run.n_iterations; ++turn) {
         u32 number = blockIdx.x / SOLO_BLOCKS + (turn & 1) * (gridDim.x / SOLO_BLOCKS);
-        bool collects = turn < 2 * solo.n_iterations && number < solo.n_runs && own_net() == 0;
+        bool collects = turn < 2 * solo.run.n_iterations && number < solo.run.n_runs && own_net() == 0;
         FewNet net;
         if (collects) net.load(all.nets[0].net, (threadIdx.x - SOLO_LEARNERS) / 32);
         weights_are_taken();
-        if (collects) solo_collect(all, solo, world, arrays, tables, runs, net, number, turn / 2);
+        if (collects) solo_collect(all, solo, world, arrays, tables, net, number, turn / 2);
         __syncthreads();
     }
 }
 
 // Sizes that the host needs to know.
-extern "C" __global__ void small_sizes(u32* sizes) { write_sizes(sizes, sizeof(SoloShared)); }
+extern "C" __global__ void small_sizes(const SizesArgs a) {
+    write_sizes(a.sizes, sizeof(SoloShared));
+}

@@ -1,14 +1,17 @@
 //! Runs of few replicas: many iterations of many runs in one launch, one or two runs a block, or a block
 //! for each network of a run.
 
-use super::figures::{as_doubles, schedule_width};
+use super::figures::schedule_width;
 use super::layout::{Places, pack_all, unpack_all};
-use super::{EPISODE_FIGURES, GROUP_THREADS, Sizes, iterated, schedule, sizes, text};
+use super::shared::{EpisodeFigures, Figures, SmallSizes, SoloArgs, SoloRun};
+use super::{GROUP_THREADS, iterated, schedule, sizes, text};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
 use warp_core::DType;
-use warp_func::cuda::{Arg, Build, CudaVecEnv, Device, DeviceArray, Function, Launch};
+use warp_func::cuda::{
+    Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs, Launch,
+};
 
 /// Iterations of one launch at most: what its schedule and its figures have room for.
 pub(in super::super) const MOST_ITERATIONS: u64 = 256;
@@ -24,7 +27,6 @@ pub(in super::super) struct SoloLearner {
     launch: Launch,
     /// Blocks of a run, if it has them to itself.
     blocks_per_run: usize,
-    sizes: Sizes,
     parameters: [DeviceArray; 3],
     work: Work,
     /// Adam's steps made, the same in all runs.
@@ -39,7 +41,7 @@ struct Work {
     episodes: DeviceArray,
     state: DeviceArray,
     totals: DeviceArray,
-    metrics: DeviceArray,
+    figures: DeviceArray,
 }
 
 impl SoloLearner {
@@ -79,7 +81,6 @@ impl SoloLearner {
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
             work: Work::new(gpu, config, &sizes, (room, if own_schedules { room } else { 1 }))?,
             places,
-            sizes,
             n_steps: 0,
         })
     }
@@ -156,28 +157,34 @@ impl SoloLearner {
         let n_schedules = self.push_schedule(iteration, n)?;
         let first = &self.configs[0];
         let most = MOST_ITERATIONS as usize;
-        let numbers = [
-            first.run.num_envs as u32,
-            iteration as u32,
-            n as u32,
-            u32::from(begins),
-            if n_schedules > 1 { most as u32 } else { 0 },
-            most as u32,
-            self.configs.len() as u32,
-            self.first_run as u32,
-            (uncounted * first.run.num_steps as u64) as u32,
-        ];
-        let bytes = numbers.into_iter().flat_map(u32::to_le_bytes).collect();
-        let whole = |array: &DeviceArray| Arg::array(array, array.len());
+        let run = SoloRun {
+            n_envs: first.run.num_envs as u32,
+            iteration: iteration as u32,
+            n_iterations: n as u32,
+            begins: u32::from(begins),
+            schedules: if n_schedules > 1 { most as u32 } else { 0 },
+            n_figures: most as u32,
+            n_runs: self.configs.len() as u32,
+            first_run: self.first_run as u32,
+            steps_before: (uncounted * first.run.num_steps as u64) as u32,
+        };
         let [tables, arrays, world] = envs.args().clone();
-        let [weights, moments, squares] = self.parameters.each_ref().map(whole);
-        let w = &self.work;
-        let mut args = vec![Arg::Struct("SoloRun", bytes), world, arrays, tables, whole(&w.seeds)];
-        args.extend([weights, moments, squares, whole(&w.records), whole(&w.schedule)]);
-        args.extend([&w.episodes, &w.state, &w.totals, &w.metrics].map(whole));
-        self.kernel.launch(&self.launch, &args)?;
-        let (epochs, minibatches) = text::updates(first);
-        self.n_steps += n * (epochs * minibatches) as u64;
+        let ([parameters, exp_avg, exp_avg_sq], w) = (&self.parameters, &self.work);
+        let args = SoloArgs {
+            run,
+            seeds: &w.seeds,
+            parameters,
+            exp_avg,
+            exp_avg_sq,
+            records: &w.records,
+            schedule: &w.schedule,
+            episodes: &w.episodes,
+            state: &w.state,
+            totals: &w.totals,
+            figures: &w.figures,
+        };
+        self.kernel.launch(&self.launch, &[world, arrays, tables, args.arg()])?;
+        self.n_steps += n * text::n_updates(first, 0) as u64;
         Ok(())
     }
 
@@ -190,11 +197,11 @@ impl SoloLearner {
             let config = &self.configs[run];
             let at = |i: u64| (iteration + i) * config.steps_per_iteration();
             *rows = schedule(config, self.n_steps, n, at);
-            rows.resize(len, 0.0);
+            rows.resize(len, 0);
             Ok(())
         })?;
         let mut rows = own.concat();
-        rows.resize(self.work.schedule.len(), 0.0);
+        rows.resize(self.work.schedule.len(), 0);
         self.work.schedule.push(&rows)?;
         Ok(n_schedules)
     }
@@ -232,9 +239,8 @@ impl SoloLearner {
     /// # Errors
     /// Whatever went wrong on the device.
     pub(in super::super) fn figures(&self, figures: &mut SoloFigures) -> Result<()> {
-        figures.n_metrics = self.sizes.n_metrics;
-        figures.words.resize(self.work.metrics.len(), 0);
-        Ok(self.work.metrics.pull_into(&mut figures.words)?)
+        figures.words.resize(self.work.figures.len(), 0);
+        Ok(self.work.figures.pull_into(&mut figures.words)?)
     }
 }
 
@@ -275,12 +281,10 @@ impl PackedRuns {
     }
 }
 
-/// What a launch says of its runs' iterations: `n_metrics` numbers of two words per iteration,
-/// [`MOST_ITERATIONS`] rows per run.
+/// What a launch says of its runs' iterations: [`Figures`], [`MOST_ITERATIONS`] of them per run.
 #[derive(Debug, Default)]
 pub(in super::super) struct SoloFigures {
     words: Vec<u32>,
-    n_metrics: usize,
 }
 
 impl SoloFigures {
@@ -295,9 +299,8 @@ impl SoloFigures {
         (run, i): (usize, usize),
         env_steps: u64,
     ) -> Result<Iterated> {
-        let words = 2 * self.n_metrics;
-        let at = (run * MOST_ITERATIONS as usize + i) * words;
-        iterated(&as_doubles(&self.words[at..at + words]), config, env_steps)
+        let at = (run * MOST_ITERATIONS as usize + i) * Figures::WORDS;
+        iterated(&Figures::take(&self.words[at..]), config, env_steps)
     }
 }
 
@@ -330,7 +333,7 @@ impl Work {
     fn new(
         gpu: &Device,
         config: &TrainConfig,
-        sizes: &Sizes,
+        sizes: &SmallSizes,
         (n, n_schedules): (usize, usize),
     ) -> Result<Self> {
         let array = |name: &str, dtype, shape: &[usize]| {
@@ -338,16 +341,16 @@ impl Work {
         };
         let (nets, replicas) = (Places::new(config).n_nets(), config.run.num_envs);
         let rows = config.run.num_steps + 1 + text::cuts(config) as usize;
-        let (epochs, minibatches) = text::updates(config);
-        let (most, width) = (MOST_ITERATIONS as usize, schedule_width(epochs * minibatches));
+        let (most, width) = (MOST_ITERATIONS as usize, schedule_width(text::n_updates(config, 0)));
+        let (units, own) = (sizes.record_units as usize, sizes.own as usize);
         Ok(Self {
             seeds: array("seeds", DType::U32, &[n, 2])?,
-            records: array("records", DType::U32, &[n, rows, replicas, 4 * sizes.record_units])?,
-            schedule: array("schedule", DType::F32, &[n_schedules, most, width])?,
-            episodes: array("episodes", DType::F32, &[n, EPISODE_FIGURES, replicas])?,
-            state: array("optimiser", DType::F32, &[n, nets, 3, sizes.own])?,
-            totals: array("totals", DType::U32, &[n, nets, 2 * sizes.n_totals])?,
-            metrics: array("metrics", DType::U32, &[n, most, 2 * sizes.n_metrics])?,
+            records: array("records", DType::U32, &[n, rows, replicas, 4 * units])?,
+            schedule: array("schedule", DType::U32, &[n_schedules, most, width])?,
+            episodes: array("episodes", DType::F32, &[n, EpisodeFigures::WORDS, replicas])?,
+            state: array("optimiser", DType::F32, &[n, nets, 3, own])?,
+            totals: array("totals", DType::U32, &[n, nets, 2 * sizes.n_totals as usize])?,
+            figures: array("figures", DType::U32, &[n, most, Figures::WORDS])?,
         })
     }
 }

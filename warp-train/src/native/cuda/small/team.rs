@@ -5,15 +5,18 @@
 //! rows of all agents go through the networks together; see collect_team.cu.
 
 use super::figures::{doubles, policy_metrics, spread};
+use super::shared::{CollectTeamArgs, SmallRun, TeamFiguresArgs, TeamSizes, TeamSizesArgs};
 use super::text::{self, constants, source_of, unsupported_policy};
-use super::{MOST_ITERATIONS, SmallLearner, small_run};
+use super::{MOST_ITERATIONS, SmallLearner};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
 use warp_core::DType;
 use warp_func::EpisodeTotals;
-use warp_func::cuda::{Arg, Build, CudaVecEnv, Device, DeviceArray, EnvKernels, Function, Launch};
-use warp_func::cuda::{Module, Pointer, Source};
+use warp_func::cuda::{
+    Arg, Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, EnvKernels, Function,
+    KernelArgs, Launch, Module, Pointer, Source,
+};
 use warp_sample::ActionLayout;
 
 /// Agents of a replica at most: a thread has the state and the actions of all of them.
@@ -90,7 +93,7 @@ fn collect_source(config: &TrainConfig, env: &EnvKernels) -> Source {
 /// Whether rewards and the like are stored behind the observations: unless updates take rows in another
 /// order than the rollout's, which then are not read from two places.
 pub(super) fn apart(config: &TrainConfig) -> bool {
-    (0..config.policies.len()).all(|p| text::updates_of(config, p).1 == 1)
+    (0..config.policies.len()).all(|p| text::passes(config, p).minibatches == 1)
 }
 
 /// Replicas that a warp takes: few are done sooner, more use the products' tiles better, as long as
@@ -135,10 +138,10 @@ impl TeamLearner {
             policies.push(SmallLearner::of_policy(config, (index, first_agent), gpu, update)?);
             first_agent += plan.n_agents(&config.spec) as u32;
         }
-        let sizes = Sizes::of(gpu, module)?;
+        let sizes = TeamSizes::of(gpu, module)?;
         let n_warps = config.run.num_envs.div_ceil(together(config)) as u32;
         let array = |name: &str, n: u32| {
-            let shape = [MOST_ITERATIONS as usize, n as usize, 2 * sizes.n_figures];
+            let shape = [MOST_ITERATIONS as usize, n as usize, 2 * sizes.n_figures as usize];
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::U32, &shape)?)
         };
         let launch = sizes.launch(gpu, n_warps);
@@ -147,7 +150,7 @@ impl TeamLearner {
             collect: (module.function("small_collect_team")?, launch),
             sum: module.function("small_team_figures")?,
             n_warps,
-            n_figures: sizes.n_figures,
+            n_figures: sizes.n_figures as usize,
             figures: array("episodes of warps", n_warps)?,
             totals: array("episodes", 1)?,
         };
@@ -197,7 +200,7 @@ impl TeamLearner {
         for index in 0..n {
             self.collect(config, envs, (progress.seed, index))?;
             for policy in &self.policies {
-                policy.learn(&policy.run_arg(config, progress, index))?;
+                policy.learn(policy.place(config, progress, index))?;
             }
         }
         envs.tick((n * config.run.num_steps as u64) as u32)?;
@@ -229,20 +232,16 @@ impl TeamLearner {
         let [tables, arrays, world] = envs.args().clone();
         let n = config.run.num_envs as u32;
         let before = (index * config.run.num_steps as u64) as u32;
-        let run = small_run(seed, [n, n, 0, index as u32, 0, 0, before]);
+        let (n_rows, n_envs, index, steps_before) = (n, n, index as u32, before);
+        let run = SmallRun { seed, n_rows, n_envs, index, steps_before, ..SmallRun::default() };
         let of_policies = || self.policies.iter().map(|policy| &policy.arrays);
         let policies = of_policies()
             .map(|arrays| &arrays.parameters[0])
             .chain(of_policies().map(|arrays| &arrays.records))
             .chain(of_policies().map(|arrays| &arrays.barrier));
-        let args = [
-            run,
-            world,
-            arrays,
-            tables,
-            Arg::pointers("TeamPolicies", policies.map(Pointer::from)),
-            Arg::array(&self.figures, self.figures.len()),
-        ];
+        let policies = Arg::pointers("TeamPolicies", policies.map(Pointer::from));
+        let args = CollectTeamArgs { run, figures: &self.figures };
+        let args = [world, arrays, tables, policies, args.arg()];
         Ok(self.collect.0.launch(&self.collect.1, &args)?)
     }
 
@@ -253,9 +252,9 @@ impl TeamLearner {
             return Ok(Vec::new());
         }
         let launch = Launch { blocks: n as u32, threads: 256, ..Launch::default() };
-        let figures = Arg::array(&self.figures, self.figures.len());
-        let totals = Arg::array(&self.totals, self.totals.len());
-        self.sum.launch(&launch, &[figures, Arg::U32(self.n_warps), totals])?;
+        let (figures, out) = (&self.figures, &self.totals);
+        let args = TeamFiguresArgs { figures, n_warps: self.n_warps, out };
+        self.sum.launch(&launch, &[args.arg()])?;
         let n_groups = config.spec.groups.len();
         let totals = |row: &[f64]| {
             let part = |sum: usize, max: usize| spread(row[0], (row[sum], -row[max + 1], row[max]));
@@ -279,22 +278,13 @@ fn own(policy: &SmallLearner, state: &LearnerState) -> LearnerState {
     own
 }
 
-/// What `small_team_sizes` says.
-#[derive(Debug, Clone, Copy)]
-struct Sizes {
-    /// Shared memory of a block's networks and of each of its warps, in bytes.
-    networks: u32,
-    rows: u32,
-    n_figures: usize,
-}
-
-impl Sizes {
+impl TeamSizes {
     fn of(gpu: &Device, module: &Module) -> Result<Self> {
-        let array = DeviceArray::zeros(gpu, "sizes", DType::U32, &[3])?;
+        let sizes = &DeviceArray::zeros(gpu, "sizes", DType::U32, &[Self::WORDS])?;
         let launch = Launch { blocks: 1, threads: 1, ..Launch::default() };
-        module.function("small_team_sizes")?.launch(&launch, &[Arg::array(&array, 3)])?;
-        let n = array.pull::<u32>()?;
-        Ok(Self { networks: n[0], rows: n[1], n_figures: n[2] as usize })
+        let kernel = module.function("small_team_sizes")?;
+        kernel.launch(&launch, &[TeamSizesArgs { sizes }.arg()])?;
+        Ok(Self::take(&sizes.pull::<u32>()?))
     }
 
     /// Blocks of one warp, which spread evenly, for as long as those of `n_warps` warps find room at the

@@ -1,9 +1,12 @@
 //! The small learner's text: its files behind the environment's, with sizes and coefficients as
 //! constants, so that it is compiled for one network, one environment and one configuration.
 
+use super::shared::declarations;
 use super::{TILE_ROWS, team};
-use crate::config::{Algorithm, LogStd, PolicyPlan, TrainConfig};
+use crate::algorithm::Passes;
+use crate::config::{LogStd, PolicyPlan, TrainConfig};
 use crate::model::Activation;
+use crate::native::cuda::rollout_loss::RolloutLoss;
 use std::fmt::Write;
 use warp_func::Start;
 use warp_func::cuda::{EnvKernels, Source};
@@ -133,7 +136,7 @@ const MANY_ROWS: usize = 4096;
 
 /// Blocks of an update of policy number `index` on one multiprocessor.
 pub(super) fn blocks_of(config: &TrainConfig, index: usize) -> u32 {
-    let minibatch = samples(config, index) / updates_of(config, index).1;
+    let minibatch = samples(config, index) / passes(config, index).minibatches;
     let keys = &config.policies[index].config;
     let n_nets = if keys.shared_trunk { 1 } else { 2 };
     if minibatch * n_nets >= LARGE_MINIBATCH && keys.hidden[0] <= 64 { 2 } else { 1 }
@@ -157,7 +160,7 @@ pub(in super::super) fn is_solo(config: &TrainConfig) -> bool {
     hidden <= 64
         && run.start != Start::Pool
         && run.num_envs <= SOLO_REPLICAS
-        && run.num_envs * run.num_steps / updates(config).1 <= SOLO_MINIBATCH
+        && run.num_envs * run.num_steps / passes(config, 0).minibatches <= SOLO_MINIBATCH
 }
 
 /// Up to this many replicas a block takes eight of them, its warps sharing the network.
@@ -193,7 +196,7 @@ pub(super) fn spreads(config: &TrainConfig, runs: usize, multiprocessors: u32) -
 /// The same of whole runs; with `spread` a block has one of a run's networks and not all.
 pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels, spread: bool) -> Source {
     let mut constants = constants(config, 0);
-    let minibatch = samples(config, 0).div_ceil(updates(config).1);
+    let minibatch = samples(config, 0).div_ceil(passes(config, 0).minibatches);
     // 0: any number of tiles.
     let most_tiles = if minibatch <= TILE_ROWS { 1 } else { 0 };
     constants.push(("MOST_TILES", most_tiles.to_string()));
@@ -242,6 +245,7 @@ pub(super) fn source_of(
     let _ = writeln!(text, "#define BLOCKS {blocks}\n#define LEAN {lean}");
     // A name of the environment's body is none of ours.
     text.push_str("namespace warp_small {\n");
+    text.push_str(&declarations());
     for file in files {
         let _ = writeln!(text, "#include \"{file}\"");
     }
@@ -257,11 +261,10 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
     let keys = &plan.config;
     let flag = |on: bool| u32::from(on).to_string();
     let number = |value: f64| format!("{:e}f", value as f32);
-    let ppo = keys.algorithm == Algorithm::Ppo;
-    let (epochs, minibatches) = updates_of(config, index);
+    let Passes { epochs, minibatches } = passes(config, index);
+    let loss = RolloutLoss::of(plan);
     let group = &config.spec.groups[plan.groups[0]];
     let heads: Vec<String> = plan.layout.head_sizes().iter().map(usize::to_string).collect();
-    let compat = keys.compat_last_step && !ppo;
     let mut constants = vec![
         ("OBS", group.observation_width().to_string()),
         ("HID", keys.hidden[0].to_string()),
@@ -269,13 +272,13 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("ACTION_WIDTH", plan.layout.action_width().to_string()),
         ("SHARED_TRUNK", flag(keys.shared_trunk)),
         ("RELU", flag(keys.activation == Activation::Relu)),
-        ("ALGORITHM", flag(!ppo)),
+        ("ALGORITHM", (loss as u32).to_string()),
         ("CONTINUOUS", flag(heads.is_empty())),
         ("MASKED", flag(group.mask_width() > 0)),
         ("LOG_STD_FREE", flag(keys.log_std == LogStd::StateIndependent)),
         ("NORM_ADV", flag(keys.norm_adv)),
         ("CLIP_VLOSS", flag(keys.clip_vloss)),
-        ("COMPAT", flag(compat)),
+        ("COMPAT", flag(loss.compat_last_step(plan))),
         ("N_STEPS", run.num_steps.to_string()),
         ("CUTS", cuts(config).to_string()),
         ("MINIBATCHES", minibatches.to_string()),
@@ -309,13 +312,14 @@ pub(in super::super) fn compiled_in(config: &TrainConfig) -> String {
     constants(config, 0).into_iter().map(|(name, value)| format!("{name} {value}\n")).collect()
 }
 
-/// How many times a rollout's samples are cut into how many minibatches, in a run of one policy.
-pub(super) fn updates(config: &TrainConfig) -> (usize, usize) {
-    updates_of(config, 0)
+/// How often policy number `index` goes through a rollout, and in how many parts.
+pub(super) fn passes(config: &TrainConfig, index: usize) -> Passes {
+    let Passes { epochs, minibatches } = config.policies[index].passes();
+    Passes { epochs, minibatches: minibatches.min(samples(config, index)) }
 }
 
-/// The same of policy number `index`.
-pub(super) fn updates_of(config: &TrainConfig, index: usize) -> (usize, usize) {
-    let passes = config.policies[index].passes();
-    (passes.epochs, passes.minibatches.min(samples(config, index)))
+/// Minibatches that policy number `index` learns from in an iteration.
+pub(super) fn n_updates(config: &TrainConfig, index: usize) -> usize {
+    let Passes { epochs, minibatches } = passes(config, index);
+    epochs * minibatches
 }

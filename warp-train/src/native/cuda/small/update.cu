@@ -91,7 +91,7 @@ struct Exchange {
 template <int NET>
 __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* records, Fellows blocks,
                       u32 first_block, const Memory& memory, const Schedule& now, Exchange& all,
-                      double* metrics) {
+                      Figures* figures) {
     Own<NET> mine;
     mine.load(shared, memory);
     Minibatches<NET> minibatches(run, records, blocks, now);
@@ -133,27 +133,26 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
     }
     if (blocks.own == 0) mine.store(memory);
     if (blockIdx.x == 0 && threadIdx.x < 32)
-        write_metrics(all.totals, gridDim.x, norms, broken, metrics);
+        write_metrics(all.totals, gridDim.x, norms, broken, figures);
 }
 
 extern "C" __global__ void __launch_bounds__(256, BLOCKS)
-    small_update(SmallRun run, float* parameters, float* exp_avg, float* exp_avg_sq, u32* records,
-                 const float* schedule, const float* episodes, float* partials, float* reduced,
-                 float* norms, float* state, double* totals, double* metrics, u32* barrier) {
+    small_update(const UpdateArgs a) {
+    const SmallRun& run = a.run;
     extern __shared__ __align__(1024) unsigned char memory[];
     UpdateShared& shared = *(UpdateShared*)memory;
     Fellows everybody = {blockIdx.x, gridDim.x};
-    const Schedule& now = ((const Schedule*)schedule)[run.index];
-    Exchange all = {(float4*)partials, (float4*)reduced, norms, totals, barrier, 0u};
+    const Schedule& now = a.schedule[run.index];
+    Exchange all = {(float4*)a.partials, (float4*)a.reduced, a.norms, a.totals, a.barrier, 0u};
     constexpr int value_net = SHARED_TRUNK ? 0 : 1;
     clear_inputs(shared.value_rows.x, 8 * 32);
-    load_net(shared.net, parameters + value_net * N_PARAMETERS, threadIdx.x, GROUP_THREADS);
+    load_net(shared.net, a.parameters + value_net * N_PARAMETERS, threadIdx.x, GROUP_THREADS);
     __syncthreads();
-    write_values(shared, shared.net, records, run, everybody);
-    grid_wait(barrier, all.target);
-    write_advantages(shared, records, episodes, totals, run, now, everybody);
-    grid_wait(barrier, all.target);
-    if (NORM_ADV) read_moments(shared, totals, run, gridDim.x);
+    write_values(shared, shared.net, a.records, run, everybody);
+    grid_wait(a.barrier, all.target);
+    write_advantages(shared, a.records, a.episodes, a.totals, run, now, everybody);
+    grid_wait(a.barrier, all.target);
+    if (NORM_ADV) read_moments(shared, a.totals, run, gridDim.x);
     __syncthreads();
     for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);
     bool actor = SHARED_TRUNK || blockIdx.x < run.actor_blocks;
@@ -161,17 +160,19 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS)
     Fellows blocks = {blockIdx.x - first, SHARED_TRUNK ? gridDim.x
                                           : actor      ? run.actor_blocks
                                                        : gridDim.x - run.actor_blocks};
-    Memory own = {parameters + offset, exp_avg + offset, exp_avg_sq + offset,
-                  (float4*)state + (unsigned long long)blockIdx.x * 3 * OWN_TILES * GROUP_THREADS};
-    double* out = metrics + (unsigned long long)run.index * N_METRICS;
+    Memory own = {a.parameters + offset, a.exp_avg + offset, a.exp_avg_sq + offset,
+                  (float4*)a.state + (unsigned long long)blockIdx.x * 3 * OWN_TILES * GROUP_THREADS};
+    Figures* out = a.figures + run.index;
     if (!actor) all.reduced += OWN_TILES * GROUP_THREADS;
-    if (actor && !SHARED_TRUNK) load_net(shared.net, parameters, threadIdx.x, GROUP_THREADS);
+    if (actor && !SHARED_TRUNK) load_net(shared.net, a.parameters, threadIdx.x, GROUP_THREADS);
     publish();
     __syncthreads();
     if (actor)
-        learn<0>(shared, run, records, blocks, first, own, now, all, out);
+        learn<0>(shared, run, a.records, blocks, first, own, now, all, out);
     else
-        learn<value_net>(shared, run, records, blocks, first, own, now, all, out);
+        learn<value_net>(shared, run, a.records, blocks, first, own, now, all, out);
 }
 
-extern "C" __global__ void small_sizes(u32* sizes) { write_sizes(sizes, sizeof(UpdateShared)); }
+extern "C" __global__ void small_sizes(const SizesArgs a) {
+    write_sizes(a.sizes, sizeof(UpdateShared));
+}
