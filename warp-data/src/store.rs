@@ -190,7 +190,7 @@ impl std::ops::Deref for StoreMut<'_> {
     }
 }
 
-impl StoreMut<'_> {
+impl<'a> StoreMut<'a> {
     /// The elements of an array by name, to be changed.
     ///
     /// # Errors
@@ -225,6 +225,15 @@ impl StoreMut<'_> {
     /// # Panics
     /// As [`Store::slice`].
     pub fn slice_mut<T: Element>(&mut self, id: ArrayId) -> &mut [T] {
+        self.0.arrays[id.0].elements_mut()
+    }
+
+    /// As [`StoreMut::slice_mut`], for as long as the store is lent.
+    ///
+    /// # Panics
+    /// As [`Store::slice`].
+    #[must_use]
+    pub fn into_slice_mut<T: Element>(self, id: ArrayId) -> &'a mut [T] {
         self.0.arrays[id.0].elements_mut()
     }
 }

@@ -11,12 +11,12 @@ const STEPS: usize = 20_000;
 fn main() -> anyhow::Result<()> {
     let options = VecOptions { n_envs: REPLICAS, threads: 0, ..VecOptions::default() };
     let mut envs = warp_envs::registry().get("cartpole")?.make(&"".parse()?, &options)?;
-    let (obs, action) = (envs.store().id("obs.pole")?, envs.store().id("action.pole")?);
+    let obs = envs.store().id("obs.pole")?;
     let started = Instant::now();
     for _ in 0..STEPS {
         for replica in 0..REPLICAS {
             let theta = envs.store().slice::<f32>(obs)[replica * 4 + 2];
-            envs.store_mut().slice_mut::<i32>(action)[replica] = i32::from(theta > 0.0);
+            envs.actions_mut(0)?.discrete()[replica] = i32::from(theta > 0.0);
         }
         envs.step()?;
     }

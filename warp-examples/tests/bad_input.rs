@@ -53,7 +53,7 @@ const SETTINGS: [(&str, &str); 58] = [
     ("seed=-1", "seed = -1"),
     ("keep_checkpoints=0", "keep_checkpoints = 0"),
     ("start=random", "\"fresh\", \"fixed\""),
-    ("algorithm=sac", "\"ppo\", \"a2c\""),
+    ("algorithm=reinforce", "\"ppo\", \"a2c\", \"dqn\""),
     ("to_train=maybe", "true or false"),
     ("gamma=2", "gamma = 2"),
     ("gamma=nan", "finite"),

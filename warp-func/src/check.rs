@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::executor::CpuVecEnv;
+use crate::group_actions::GroupActionsMut;
 use crate::vec_env::{VecEnv, VecOptions};
 use warp_core::{DType, Draw, Env, Purpose, Space};
 use warp_data::ArrayId;
@@ -26,7 +27,7 @@ pub fn check_vec_env<E: Env>(config: &E::Config, seed: u64) -> Result<()> {
     let mut tail = make(1, 1, last as u32)?;
     for step in 0..STEPS {
         for envs in [&mut one, &mut two, &mut tail] {
-            random_actions(envs, seed, step);
+            random_actions(envs, seed, step)?;
             envs.step()?;
         }
         check_flags(&one)?;
@@ -114,38 +115,52 @@ fn all_bits(envs: &dyn VecEnv, replicas: std::ops::Range<usize>) -> Vec<(String,
 }
 
 /// Writes random actions, the same for the same global replica.
-pub(crate) fn random_actions(envs: &mut dyn VecEnv, seed: u64, step: u32) {
-    let (spec, options, ids) = (envs.spec().clone(), envs.options().clone(), envs.ids().clone());
+pub(crate) fn random_actions(envs: &mut dyn VecEnv, seed: u64, step: u32) -> Result<()> {
+    let (spec, first_replica) = (envs.spec().clone(), envs.options().first_replica);
     for (g, group) in spec.groups.iter().enumerate() {
-        let sizes = group.action.head_sizes();
-        let mask = ids.action_mask[g].map(|id| envs.store().slice::<u8>(id).to_vec());
-        for replica in 0..options.n_envs {
-            let global = options.first_replica + replica as u32;
-            for agent in 0..group.n_agents {
-                let number = (spec.first_agent(g) + agent) as u32;
-                let mut draw = Draw::new(seed, global, step, Purpose::RandomAction).agent(number);
-                let row = replica * group.n_agents + agent;
-                let width = group.action.action_width();
-                if let Space::Box { low, high, .. } = &group.action {
-                    let mut store = envs.store_mut();
-                    let out = store.slice_mut::<f32>(ids.action[g]);
-                    for (d, value) in out[row * width..][..width].iter_mut().enumerate() {
-                        *value = draw.uniform_in(low[d].max(-10.0), high[d].min(10.0));
-                    }
-                    continue;
+        let first_agent = spec.first_agent(g);
+        let draw = |row: usize| {
+            let replica = first_replica + (row / group.n_agents) as u32;
+            let agent = (first_agent + row % group.n_agents) as u32;
+            Draw::new(seed, replica, step, Purpose::RandomAction).agent(agent)
+        };
+        let mask = envs.ids().action_mask[g].map(|id| envs.store().slice::<u8>(id).to_vec());
+        let (sizes, width) = (group.action.head_sizes(), group.action.action_width());
+        match (envs.actions_mut(g)?, &group.action) {
+            (GroupActionsMut::Continuous(actions), Space::Box { low, high, .. }) => {
+                for (row, actions) in actions.chunks_exact_mut(width).enumerate() {
+                    random_elements((low, high), draw(row), actions);
                 }
-                let mut offset = row * sizes.iter().sum::<usize>();
-                for (head, size) in sizes.iter().enumerate() {
-                    let mut pick = draw.below(*size as u32) as usize;
-                    // The next allowed action, so that every mask leaves one.
-                    while mask.as_ref().is_some_and(|mask| mask[offset + pick] == 0) {
-                        pick = (pick + 1) % size;
-                    }
-                    let mut store = envs.store_mut();
-                    store.slice_mut::<i32>(ids.action[g])[row * width + head] = pick as i32;
-                    offset += size;
+            }
+            (actions, _) => {
+                let mask_width = sizes.iter().sum::<usize>();
+                for (row, actions) in actions.discrete().chunks_exact_mut(width).enumerate() {
+                    let mask = mask.as_ref().map(|mask| &mask[row * mask_width..][..mask_width]);
+                    random_heads((&sizes, mask), draw(row), actions);
                 }
             }
         }
+    }
+    Ok(())
+}
+
+/// One agent's elements of a Box, of which an unbounded one is cut at 10.
+fn random_elements((low, high): (&[f32], &[f32]), mut draw: Draw, actions: &mut [f32]) {
+    for (action, (low, high)) in actions.iter_mut().zip(low.iter().zip(high)) {
+        *action = draw.uniform_in(low.max(-10.0), high.min(10.0));
+    }
+}
+
+/// One agent's choices, within its mask if there is one.
+fn random_heads((sizes, mask): (&[usize], Option<&[u8]>), mut draw: Draw, actions: &mut [i32]) {
+    let mut offset = 0;
+    for (action, size) in actions.iter_mut().zip(sizes) {
+        let mut pick = draw.below(*size as u32) as usize;
+        // The next allowed action, so that every mask leaves one.
+        while mask.is_some_and(|mask| mask[offset + pick] == 0) {
+            pick = (pick + 1) % size;
+        }
+        *action = pick as i32;
+        offset += size;
     }
 }

@@ -87,6 +87,15 @@ pub enum Error {
         /// Its name.
         env: String,
     },
+    /// A simulator without a body, where one is needed.
+    #[error(
+        "environment \"{env}\" is a simulator of its own: it has no body that could be compared, checked, \
+         drawn start states from or run on a GPU; it runs with --device cpu and without a reset pool"
+    )]
+    Foreign {
+        /// Its name.
+        env: String,
+    },
     /// A CUDA body that can't be run on the host.
     #[error("environment \"{env}\" on the host: {reason}")]
     Host {

@@ -10,6 +10,7 @@ pub mod drawing;
 pub mod episodes;
 pub mod error;
 pub mod executor;
+pub mod group_actions;
 pub mod host;
 pub mod parity;
 pub mod pool;
@@ -21,12 +22,13 @@ pub use check::check_vec_env;
 pub use crew::Crew;
 pub use episodes::{EpisodeTotals, Spread};
 pub use error::{Error, Result};
-pub use executor::CpuVecEnv;
+pub use executor::{CpuVecEnv, check_actions};
+pub use group_actions::GroupActionsMut;
 pub use parity::Parity;
 pub use pool::{PoolSource, ResetPool, StateField};
-pub use registry::{Entry, Registry};
+pub use registry::{Entry, Maker, Registry};
 
-pub use vec_env::{ArrayIds, Shard, Start, VecEnv, VecOptions};
+pub use vec_env::{ArrayIds, Start, VecEnv, VecOptions};
 /// The contract that environments are written against, re-exported so that versions agree.
 pub use warp_core;
 /// Reading files and asking how much memory is free, for environments that have data of their own.

@@ -2,13 +2,11 @@
 //!
 //! A [`VecEnv`] owns a store with an array per state field and per input and output. Actions are
 //! written into their arrays, [`VecEnv::step`] moves every replica, and results are read from theirs.
-//! It consists of independent shards (ranges of replicas that share nothing), so that a learner may
-//! also run one shard to its horizon on one thread.
 
 use crate::episodes::EpisodeTotals;
 use crate::error::{Error, Result};
+use crate::group_actions::GroupActionsMut;
 use crate::pool::PoolSource;
-use std::ops::Range;
 use warp_core::EnvSpec;
 use warp_data::{ArrayId, Store, StoreMut};
 
@@ -145,8 +143,24 @@ pub trait VecEnv: Send {
     /// The numbers of the common arrays.
     fn ids(&self) -> &ArrayIds;
 
+    /// The actions of group `group`, to be written before the next step. A device gets these alone,
+    /// where after [`VecEnv::store_mut`] it has to get everything.
+    ///
+    /// # Errors
+    /// Whatever went wrong on a device. On the host nothing can.
+    ///
+    /// # Panics
+    /// If there is no such group.
+    fn actions_mut(&mut self, group: usize) -> Result<GroupActionsMut<'_>> {
+        let id = self.ids().action[group];
+        Ok(GroupActionsMut::of(self.store_mut(), id))
+    }
+
     /// Starts a new episode in every replica.
-    fn reset(&mut self);
+    ///
+    /// # Errors
+    /// Whatever went wrong on a device. On the host nothing can.
+    fn reset(&mut self) -> Result<()>;
 
     /// Moves every replica by one step with the actions in `action.<group>`.
     ///
@@ -157,7 +171,10 @@ pub trait VecEnv: Send {
     fn step(&mut self) -> Result<()>;
 
     /// Writes the observations anew, after the state was changed from outside.
-    fn observe(&mut self);
+    ///
+    /// # Errors
+    /// As [`VecEnv::reset`].
+    fn observe(&mut self) -> Result<()>;
 
     /// Steps since the run began; part of what every draw depends on.
     fn run_step(&self) -> u32;
@@ -176,34 +193,11 @@ pub trait VecEnv: Send {
         Ok(())
     }
 
-    /// The executor on a GPU, if this is one.
+    /// The executor on a GPU, if this is one, for learners and benchmarks that work there: its arrays, the
+    /// text and the arguments of its kernels, its counter of steps. A type and no trait: there is one such
+    /// executor, and a learner's kernels call the body that it compiled.
     #[cfg(feature = "cuda")]
     fn as_cuda(&mut self) -> Option<&mut crate::cuda::CudaVecEnv> {
         None
     }
-
-    /// Runs `work` once for every shard, spread over the threads. On a device there are none.
-    fn for_each_shard(&mut self, work: &(dyn Fn(&mut dyn Shard) + Sync));
-}
-
-/// A range of replicas that shares nothing with the others. All slices cover the range only.
-pub trait Shard {
-    /// The replicas of this shard.
-    fn replicas(&self) -> Range<usize>;
-    /// Moves the replicas by one step. Discrete actions must be within their spaces.
-    fn step(&mut self);
-    /// Observation of `group`, f32 `[replicas, n_agents, width]`.
-    fn obs(&self, group: usize) -> &[f32];
-    /// Discrete actions of `group`, i32 `[replicas, n_agents, n_heads]`; empty for a Box.
-    fn discrete_mut(&mut self, group: usize) -> &mut [i32];
-    /// Box actions of `group`, f32 `[replicas, n_agents, dim]`; empty for discrete heads.
-    fn continuous_mut(&mut self, group: usize) -> &mut [f32];
-    /// Rewards of `group`, f32 `[replicas, n_agents]`.
-    fn reward(&self, group: usize) -> &[f32];
-    /// Whether the game was over in the last step, u8 `[replicas]`.
-    fn terminated(&self) -> &[u8];
-    /// Whether the time limit cut the episode in the last step, u8 `[replicas]`.
-    fn truncated(&self) -> &[u8];
-    /// Last observation of the episodes that ended in the last step, as [`Shard::obs`].
-    fn final_obs(&self, group: usize) -> &[f32];
 }

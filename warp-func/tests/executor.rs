@@ -1,5 +1,5 @@
 //! The executor against single replicas: restarts, final observations, death, starts, errors,
-//! restoring, and independence of threads, shards and neighbours.
+//! restoring, and independence of threads and neighbours.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy knows tests by their attribute, which helpers lack"
@@ -11,7 +11,7 @@ use std::ops::Range;
 use warp_core::single::{Ended, GroupAction};
 use warp_core::{DType, Env, Single, Space};
 use warp_data::{ArrayId, Element};
-use warp_func::{CpuVecEnv, Shard, Start, VecEnv, VecOptions};
+use warp_func::{CpuVecEnv, Start, VecEnv, VecOptions};
 use worlds::board::{Board, BoardConfig};
 use worlds::crowd::{Crowd, CrowdConfig, HUNTER, PREY};
 use worlds::drone::{Drone, DroneConfig};
@@ -281,53 +281,6 @@ fn threads_change_no_bit() {
     any_number_of_threads::<Crowd>(&CrowdConfig::default());
 }
 
-/// Shard by shard to a horizon equals all shards step by step.
-fn shards_to_a_horizon<E: Env>(config: &E::Config) {
-    let mut stepped = make::<E>(config, REPLICAS, 1);
-    run(&mut stepped, 30);
-    let mut sharded = make::<E>(config, REPLICAS, 2);
-    let spec = sharded.spec().clone();
-    let work = |shard: &mut dyn Shard| {
-        for step in 0..30 {
-            for (g, group) in spec.groups.iter().enumerate() {
-                let (mut heads, mut reals) = (vec![], vec![]);
-                for replica in shard.replicas() {
-                    for agent in 0..group.n_agents {
-                        let number = (spec.first_agent(g) + agent) as u32;
-                        let chosen = choose(&group.action, replica as u32, number, step);
-                        heads.extend(chosen.0);
-                        reals.extend(chosen.1);
-                    }
-                }
-                shard.discrete_mut(g).copy_from_slice(&heads);
-                shard.continuous_mut(g).copy_from_slice(&reals);
-            }
-            shard.step();
-        }
-        let n = shard.replicas().len();
-        assert_eq!((shard.terminated().len(), shard.truncated().len()), (n, n));
-        let width = spec.groups[0].n_agents * spec.groups[0].observation_width();
-        assert_eq!((shard.obs(0).len(), shard.final_obs(0).len()), (n * width, n * width));
-        assert_eq!(shard.reward(0).len(), n * spec.groups[0].n_agents);
-    };
-    sharded.for_each_shard(&work);
-    assert_eq!((stepped.run_step(), sharded.run_step()), (30, 30));
-    assert_eq!(everything(&stepped), everything(&sharded), "{}", E::NAME);
-    assert_eq!(stepped.take_episodes(), sharded.take_episodes());
-    // And on from there.
-    run(&mut stepped, 5);
-    run(&mut sharded, 5);
-    assert_eq!(everything(&stepped), everything(&sharded), "{}", E::NAME);
-}
-
-#[test]
-fn shards_run_to_their_horizon_alone() {
-    shards_to_a_horizon::<Cart>(&RoadConfig::default());
-    shards_to_a_horizon::<Slip>(&RoadConfig::default());
-    shards_to_a_horizon::<Glide>(&RoadConfig::default());
-    shards_to_a_horizon::<Crowd>(&CrowdConfig::default());
-}
-
 /// Overwrites one action, expects it to be refused with `words` and nothing to move.
 fn refused<E: Env, T: Element>(config: &E::Config, group: usize, at: usize, bad: T, words: &str) {
     let mut envs = make::<E>(config, 12, 2);
@@ -387,7 +340,7 @@ fn goes_on_from_its_arrays<E: Env>(config: &E::Config) {
         }
     }
     second.set_run_step(first.run_step());
-    second.observe();
+    second.observe().unwrap();
     second.take_episodes();
     first.take_episodes();
     let seen = |envs: &CpuVecEnv<E>| -> Vec<_> {
@@ -453,7 +406,7 @@ fn without_auto_reset_an_ended_replica_waits() {
         assert_eq!(row::<f32>(&envs, obs, replica), row::<f32>(&envs, last, replica));
         assert_eq!(row::<u32>(&envs, ids.episode_length, replica), [12]);
     }
-    envs.reset();
+    envs.reset().unwrap();
     assert!(envs.store().slice::<u32>(ids.episode_length).iter().all(|length| *length == 0));
     assert!(envs.store().slice::<u8>(ids.truncated).iter().all(|flag| *flag == 0));
 }

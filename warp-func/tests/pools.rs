@@ -63,7 +63,7 @@ fn rows_are_drawn_evenly_over_replicas_and_over_episodes() {
     let first = drawn(&envs);
     let (mut singles, mut pairs, mut neighbours) = ([0; ROWS], [0; 256], [0; 256]);
     envs.set_run_step(1);
-    envs.reset();
+    envs.reset().unwrap();
     let second = drawn(&envs);
     for (a, b) in first.iter().zip(&second) {
         singles[*a] += 1;
@@ -78,7 +78,7 @@ fn rows_are_drawn_evenly_over_replicas_and_over_episodes() {
     let mut counts = [0; ROWS];
     for step in 0..8_000 {
         one.set_run_step(step);
-        one.reset();
+        one.reset().unwrap();
         counts[drawn(&one)[0]] += 1;
     }
     even(&counts);
@@ -182,7 +182,7 @@ fn goes_on<E: Env>(config: &E::Config, pool: &PoolSource) {
         }
     }
     second.set_run_step(first.run_step());
-    second.observe();
+    second.observe().unwrap();
     first.take_episodes();
     second.take_episodes();
     run(&mut first, 40);

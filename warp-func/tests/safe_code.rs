@@ -15,7 +15,7 @@ use warp_core::{
     Actions, DType, Draw, Env, EnvSpec, Field, FieldSource, GroupSpec, LimitEnds, Observation,
     Record, Result, Space, State, StepOut, TimeLimit,
 };
-use warp_func::{CpuVecEnv, VecEnv};
+use warp_func::{CpuVecEnv, Crew, VecEnv};
 use worlds::crowd::{Crowd, CrowdConfig};
 use worlds::{act, make};
 
@@ -175,17 +175,17 @@ fn an_executor_keeps_its_store() {
 }
 
 #[test]
-fn work_on_shards_is_over_when_its_panic_is_seen() {
+fn work_of_a_crew_is_over_when_its_panic_is_seen() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
             panic!("not even the payload can be dropped");
         }
     }
-    let mut envs = make::<Crowd>(&CrowdConfig::default(), 70, 3);
+    let mut crew = Crew::new(3);
     let (begun, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let blown = catch_unwind(AssertUnwindSafe(|| {
-        envs.for_each_shard(&|_| {
+        crew.run(8, &|_| {
             if begun.fetch_add(1, Relaxed).is_multiple_of(2) {
                 std::panic::panic_any(Bomb);
             }

@@ -269,7 +269,7 @@ impl Checkpoint {
     /// Puts the environments where they were.
     ///
     /// # Errors
-    /// An array that is missing or of another shape or type.
+    /// An array that is missing or of another shape or type, or whatever went wrong on a device.
     pub fn restore_envs(&self, envs: &mut dyn VecEnv) -> Result<()> {
         let damaged = |reason: String| Error::damaged(&self.path, format!("{STATE}: {reason}"));
         let tensors = SafeTensors::deserialize(&self.state).map_err(|e| damaged(e.to_string()))?;
@@ -298,8 +298,7 @@ impl Checkpoint {
             }
         }
         envs.set_run_step(self.manifest.run_step);
-        envs.observe();
-        Ok(())
+        Ok(envs.observe()?)
     }
 }
 

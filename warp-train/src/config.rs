@@ -13,7 +13,7 @@ use crate::learner::LearnerState;
 pub use crate::model::{Activation, Init, LogStd};
 pub use crate::plan::PolicyPlan;
 use crate::plan::{check_policy, plan_policies};
-pub use crate::policy_config::PolicyConfig;
+pub use crate::policy_config::{PolicyConfig, drop_foreign_keys};
 use crate::policy_config::{check_foreign, policy_base};
 use std::fmt::Write;
 use std::sync::Arc;

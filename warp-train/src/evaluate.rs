@@ -172,7 +172,7 @@ fn choose_actions(
     for (index, policy) in rollout.policies.iter_mut().enumerate() {
         policy.store_inputs(0, envs);
         choose(learner, index, policy, (!random[index]).then_some(mode), envs)?;
-        policy.send_actions(0, envs);
+        policy.send_actions(0, envs)?;
     }
     Ok(())
 }

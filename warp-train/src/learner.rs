@@ -1,7 +1,7 @@
 //! What a learner is: four verbs over all policies of a run.
 //!
 //! `collect` has a default that works for every learner and environment; one that owns the whole
-//! rollout (a fused kernel, one thread per shard) replaces it. `update` learns from a rollout,
+//! rollout (fused kernels on a GPU) replaces it. `update` learns from a rollout,
 //! `act` is for evaluation, `state` is what a checkpoint holds.
 
 use crate::error::Result;
@@ -329,7 +329,7 @@ fn collect<L: Learner + ?Sized>(
             }
             let names = policy.names(envs);
             policy.draw(t, outputs, &names, entropies)?;
-            policy.send_actions(t, envs);
+            policy.send_actions(t, envs)?;
             lap(&mut phases.sample);
         }
         if !last {

@@ -241,21 +241,25 @@ impl PolicyRollout {
     }
 
     /// Writes the actions of step `t`, the last one drawn, into the environments.
-    pub fn send_actions(&self, t: usize, envs: &mut dyn VecEnv) {
+    ///
+    /// # Errors
+    /// Whatever went wrong on a device.
+    pub fn send_actions(&self, t: usize, envs: &mut dyn VecEnv) -> Result<()> {
         let width = self.layout.action_width();
         for rows in &self.groups {
-            let id = envs.ids().action[rows.group];
             let layout = Interleave { rows: *rows, per_replica: self.n_agents };
+            let target = envs.actions_mut(rows.group)?;
             match &self.actions {
                 Actions::Discrete(actions) => {
                     let actions = &actions[t * self.n_rows * width..][..self.n_rows * width];
-                    layout.copy_back(actions, envs.store_mut().slice_mut(id), width);
+                    layout.copy_back(actions, target.discrete(), width);
                 }
                 Actions::Continuous(_) => {
-                    layout.copy_back(&self.bounded, envs.store_mut().slice_mut(id), width);
+                    layout.copy_back(&self.bounded, target.continuous(), width);
                 }
             }
         }
+        Ok(())
     }
 
     /// Copies what came of step `t`.

@@ -6,8 +6,8 @@
 mod cuda_cases;
 
 use cuda_cases::{
-    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, check_figure, no_compiler,
-    no_device, on_cpu, on_gpu,
+    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, check, check_figure,
+    no_compiler, no_device, on_cpu, on_gpu,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;

@@ -56,6 +56,10 @@ pub fn execute(args: &ParityArgs, registry: &Registry) -> Result<Outcome> {
     if entries.is_empty() {
         entries = registry.entries().filter(|entry| entry.kernel.is_some()).collect();
     }
+    // What has no body needs no GPU and no compiler to say so.
+    for entry in &entries {
+        entry.blueprint(&entry.defaults)?;
+    }
     let twin = Twin::find(args)?;
     let mut reports = Vec::new();
     let mut all_hold = true;

@@ -6,7 +6,7 @@ use super::twins;
 use anyhow::{Result, ensure};
 use warp_core::DType;
 use warp_data::{ArrayId, Element, Store, StoreMut};
-use warp_func::VecEnv;
+use warp_func::{GroupActionsMut, VecEnv};
 
 /// Compares the arrays that do not change with what follows from the configuration.
 pub(super) fn constants(plan: &Plan, tallies: &mut Tallies) {
@@ -88,7 +88,7 @@ fn indexed<'p>(plan: &'p Plan, mode: Mode, tallies: &mut Tallies) -> Vec<(&'p Ch
 
 /// Starts new episodes, then puts replica `i` into the state before transition `rows[i]`.
 fn load(env: &mut dyn VecEnv, plan: &Plan, rows: &[usize]) -> Result<()> {
-    env.reset();
+    env.reset()?;
     for track in &plan.loads {
         write(env.store_mut(), track, rows)?;
     }
@@ -96,43 +96,61 @@ fn load(env: &mut dyn VecEnv, plan: &Plan, rows: &[usize]) -> Result<()> {
     for (length, row) in env.store_mut().slice_mut::<u32>(length).iter_mut().zip(rows) {
         *length = plan.timesteps[*row];
     }
-    env.observe();
-    Ok(())
+    Ok(env.observe()?)
 }
 
 /// Gives replica `i` the actions of transition `rows[i]` and moves all by one step.
 fn act(env: &mut dyn VecEnv, plan: &Plan, rows: &[usize]) -> Result<()> {
-    for track in &plan.actions {
-        write(env.store_mut(), track, rows)?;
+    for group in 0..env.ids().action.len() {
+        let array = env.ids().action[group];
+        let name = env.store().array(array).name().to_string();
+        for track in plan.actions.iter().filter(|track| track.array == array) {
+            let values = values(track, rows);
+            match env.actions_mut(group)? {
+                GroupActionsMut::Discrete(target) => fill(target, &name, values, whole)?,
+                GroupActionsMut::Continuous(target) => fill(target, &name, values, real)?,
+            }
+        }
     }
     Ok(env.step()?)
+}
+
+/// The numbers of transition `rows[i]`, for every `i`.
+fn values<'t>(track: &'t Track, rows: &'t [usize]) -> impl Iterator<Item = f64> + 't {
+    rows.iter().flat_map(|row| track.row(*row)).copied()
+}
+
+fn real(value: f64) -> Option<f32> {
+    Some(value as f32)
+}
+
+fn whole(value: f64) -> Option<i32> {
+    (f64::from(value as i32) == value).then_some(value as i32)
 }
 
 fn write(mut store: StoreMut<'_>, track: &Track, rows: &[usize]) -> Result<()> {
     let array = store.array(track.array);
     let (dtype, name) = (array.dtype(), array.name().to_string());
-    let values = rows.iter().flat_map(|row| track.row(*row)).copied();
+    let (id, values) = (track.array, values(track, rows));
     match dtype {
-        DType::F32 => fill(&mut store, (track.array, &name), values, |v| Some(v as f32)),
-        DType::I32 => fill(&mut store, (track.array, &name), values, |v| {
-            (f64::from(v as i32) == v).then_some(v as i32)
-        }),
-        DType::U32 => fill(&mut store, (track.array, &name), values, |v| {
+        DType::F32 => fill(store.slice_mut(id), &name, values, real),
+        DType::I32 => fill(store.slice_mut(id), &name, values, whole),
+        DType::U32 => fill(store.slice_mut(id), &name, values, |v| {
             (f64::from(v as u32) == v).then_some(v as u32)
         }),
-        DType::U8 => fill(&mut store, (track.array, &name), values, |v| {
+        DType::U8 => fill(store.slice_mut(id), &name, values, |v| {
             (f64::from(v as u8) == v).then_some(v as u8)
         }),
     }
 }
 
 fn fill<T: Element>(
-    store: &mut StoreMut<'_>,
-    (array, name): (ArrayId, &str),
+    target: &mut [T],
+    name: &str,
     values: impl Iterator<Item = f64>,
     convert: impl Fn(f64) -> Option<T>,
 ) -> Result<()> {
-    for (place, value) in store.slice_mut::<T>(array).iter_mut().zip(values) {
+    for (place, value) in target.iter_mut().zip(values) {
         let converted = convert(value);
         ensure!(converted.is_some(), "{value} does not fit into \"{name}\" ({})", T::DTYPE);
         *place = converted.unwrap_or(*place);

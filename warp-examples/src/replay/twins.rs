@@ -101,7 +101,7 @@ mod tests {
             let moved = before.iter().zip(&after).map(|(a, b)| (b - a) / scale(*a, true) / size);
             let (up, down): (Vec<_>, Vec<_>) = moved.skip(27).partition(|by| *by > 0.0);
             assert!(up.len() > 9 && down.len() > 9 && up.iter().all(|by| *by < 1.01));
-            env.reset();
+            env.reset().unwrap();
         }
     }
 }

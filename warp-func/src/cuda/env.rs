@@ -9,12 +9,14 @@ use super::compiler::Build;
 use super::env_kernels::{EnvKernels, env_kernels};
 use super::kernels::{Kernels, Module};
 use super::launch::{Function, Launch};
+use super::pending::Pending;
 use super::pointers::{self, Counters};
 use crate::blueprint::Blueprint;
 use crate::episodes::{EpisodeTotals, Spread};
 use crate::error::{Error, Result};
 use crate::executor::actions;
-use crate::vec_env::{ArrayIds, Shard, Start, VecEnv, VecOptions};
+use crate::group_actions::GroupActionsMut;
+use crate::vec_env::{ArrayIds, Start, VecEnv, VecOptions};
 use warp_core::{DType, EnvSpec};
 use warp_data::cuda::{Device, DeviceArray, DeviceStore};
 use warp_data::{Plan, Store, StoreMut};
@@ -42,8 +44,8 @@ pub struct CudaVecEnv {
     run_step: u32,
     /// The device has moved on without the host.
     host_is_stale: bool,
-    /// The host's arrays were changed since the device last got them.
-    host_was_changed: bool,
+    /// The host's arrays that were changed since the device last got them.
+    pending: Pending,
     /// What went wrong where nothing could be returned.
     error: Option<Error>,
 }
@@ -114,7 +116,7 @@ impl CudaVecEnv {
             kernels: kernels.clone(),
             run_step: 0,
             host_is_stale: true,
-            host_was_changed: false,
+            pending: Pending::new(spec.groups.len()),
             error: None,
             _tables: tables,
             spec,
@@ -281,14 +283,8 @@ impl CudaVecEnv {
 
     /// Gives the device what was changed on the host.
     fn push(&mut self) -> Result<()> {
-        if std::mem::take(&mut self.host_was_changed) {
-            for id in self.ids.persistent() {
-                self.device.push(id, &self.host)?;
-            }
-            for id in &self.ids.action {
-                self.device.push(*id, &self.host)?;
-            }
-            self.counters.run_step.push(&[self.run_step])?;
+        for id in self.pending.take(&self.ids) {
+            self.device.push(id, &self.host)?;
         }
         Ok(())
     }
@@ -333,17 +329,23 @@ impl VecEnv for CudaVecEnv {
     fn store_mut(&mut self) -> StoreMut<'_> {
         let synced = self.sync();
         self.note(synced);
-        self.host_was_changed = true;
+        self.pending.everything();
         self.host.edit()
+    }
+
+    fn actions_mut(&mut self, group: usize) -> Result<GroupActionsMut<'_>> {
+        // What is not written anew stays what the device has.
+        self.sync()?;
+        self.pending.actions_of(group);
+        Ok(GroupActionsMut::of(self.host.edit(), self.ids.action[group]))
     }
 
     fn ids(&self) -> &ArrayIds {
         &self.ids
     }
 
-    fn reset(&mut self) {
-        let moved = self.moved(Self::device_reset);
-        self.note(moved);
+    fn reset(&mut self) -> Result<()> {
+        self.moved(Self::device_reset)
     }
 
     fn step(&mut self) -> Result<()> {
@@ -351,9 +353,8 @@ impl VecEnv for CudaVecEnv {
         self.moved(Self::device_step)
     }
 
-    fn observe(&mut self) {
-        let moved = self.moved(Self::device_observe);
-        self.note(moved);
+    fn observe(&mut self) -> Result<()> {
+        self.moved(Self::device_observe)
     }
 
     fn run_step(&self) -> u32 {
@@ -361,12 +362,9 @@ impl VecEnv for CudaVecEnv {
     }
 
     fn set_run_step(&mut self, step: u32) {
-        let synced = self.sync();
-        self.note(synced);
         self.run_step = step;
-        self.host_was_changed = true;
-        let pushed = self.push();
-        self.note(pushed);
+        let pushed = self.counters.run_step.push(&[step]);
+        self.note(pushed.map_err(Error::from));
     }
 
     fn take_episodes(&mut self) -> EpisodeTotals {
@@ -388,8 +386,6 @@ impl VecEnv for CudaVecEnv {
     fn as_cuda(&mut self) -> Option<&mut CudaVecEnv> {
         Some(self)
     }
-
-    fn for_each_shard(&mut self, _work: &(dyn Fn(&mut dyn Shard) + Sync)) {}
 }
 
 /// The number of a start kind in `WarpRun`.

@@ -2,7 +2,8 @@
 //!
 //! `compiler` turns text into machine code, `cache` keeps it in a `cache_folder`, `kernels` is the
 //! registry that hands out loaded functions, `arg` is what they are passed, `launch` checks it.
-//! `env_kernels` is the text around an environment's body; [`CudaVecEnv`] runs it.
+//! `env_kernels` is the text around an environment's body; [`CudaVecEnv`] runs it, and `pending` is what
+//! the host has changed meanwhile.
 
 mod arg;
 mod cache;
@@ -13,6 +14,7 @@ mod env_kernels;
 mod kernels;
 mod launch;
 pub mod parity;
+mod pending;
 mod pointers;
 mod signature;
 

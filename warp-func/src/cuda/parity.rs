@@ -39,7 +39,7 @@ pub fn compare(
             teach(&*cpu, &mut *cuda);
         }
         for envs in [&mut *cpu, &mut *cuda] {
-            random_actions(envs, options.seed, step);
+            random_actions(envs, options.seed, step)?;
             envs.step()?;
         }
         take(&mut parity, step, (&*cpu, &*cuda), bound);

@@ -12,10 +12,12 @@ pub(crate) mod plan;
 mod shard;
 pub(crate) mod starts;
 
+pub use actions::check_actions;
+
 use crate::crew::Crew;
 use crate::episodes::EpisodeTotals;
 use crate::error::Result;
-use crate::vec_env::{ArrayIds, Shard, VecEnv, VecOptions};
+use crate::vec_env::{ArrayIds, VecEnv, VecOptions};
 use shard::ShardRunner;
 use std::sync::Arc;
 use warp_core::{Env, EnvSpec};
@@ -57,7 +59,7 @@ impl<E: Env> CpuVecEnv<E> {
         let head_sizes = spec.groups.iter().map(|group| group.action.head_sizes()).collect();
         let mut this =
             Self { spec, head_sizes, options, store, ids, shards, crew, run_step: 0, totals };
-        this.reset();
+        this.on_shards(ShardRunner::reset);
         Ok(this)
     }
 
@@ -83,8 +85,9 @@ impl<E: Env> VecEnv for CpuVecEnv<E> {
         &self.ids
     }
 
-    fn reset(&mut self) {
+    fn reset(&mut self) -> Result<()> {
         self.on_shards(ShardRunner::reset);
+        Ok(())
     }
 
     fn step(&mut self) -> Result<()> {
@@ -94,8 +97,9 @@ impl<E: Env> VecEnv for CpuVecEnv<E> {
         Ok(())
     }
 
-    fn observe(&mut self) {
+    fn observe(&mut self) -> Result<()> {
         self.on_shards(ShardRunner::observe);
+        Ok(())
     }
 
     fn run_step(&self) -> u32 {
@@ -115,10 +119,5 @@ impl<E: Env> VecEnv for CpuVecEnv<E> {
             shard.episodes.clear();
         });
         self.totals.clone()
-    }
-
-    fn for_each_shard(&mut self, work: &(dyn Fn(&mut dyn Shard) + Sync)) {
-        self.on_shards(|shard| work(shard));
-        self.shards.each_in_order(|shard| self.run_step = shard.run_step);
     }
 }

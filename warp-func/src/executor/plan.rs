@@ -14,8 +14,32 @@ pub(crate) fn plan<E: Env>(
     n: usize,
     pool_rows: usize,
 ) -> Result<(Plan, ArrayIds)> {
+    declare(spec, n, (&fields(env)?, pool_rows))
+}
+
+impl ArrayIds {
+    /// The arrays that every environment of this `spec` has, and one for each field of its `state`,
+    /// for `n_envs` replicas; not yet allocated. A simulator of its own so has what trainers read,
+    /// and checkpoints hold what it keeps in the fields of its state.
+    ///
+    /// # Errors
+    /// Two arrays of the same name.
+    pub fn declare(
+        spec: &EnvSpec,
+        n_envs: usize,
+        state: &[StateField],
+    ) -> Result<(Plan, ArrayIds)> {
+        declare(spec, n_envs, (state, 0))
+    }
+}
+
+/// The arrays of `n` replicas with these fields and of a reset pool of `pool_rows` (0: none).
+fn declare(
+    spec: &EnvSpec,
+    n: usize,
+    (fields, pool_rows): (&[StateField], usize),
+) -> Result<(Plan, ArrayIds)> {
     let mut plan = Plan::new();
-    let fields = fields(env)?;
     let mut add = |prefix: &str, rows: usize, field: &StateField| {
         let shape = [&[rows], &field.dims[..]].concat();
         Ok(plan.add(&format!("{prefix}{}", field.name), field.dtype, &shape)?)

@@ -5,7 +5,7 @@ use super::group::GroupColumns;
 use super::lanes;
 use super::starts::{Starts, copy_row};
 use crate::episodes::EpisodeTotals;
-use crate::vec_env::{ArrayIds, Shard, VecOptions};
+use crate::vec_env::{ArrayIds, VecOptions};
 use std::ops::Range;
 use std::sync::Arc;
 use warp_core::{
@@ -76,6 +76,13 @@ impl<E: Env> ShardRunner<E> {
             self.terminated.row_mut(replica)[0] = 0;
             self.truncated.row_mut(replica)[0] = 0;
         }
+    }
+
+    /// Moves the replicas by one step. Discrete actions must be within their spaces.
+    pub(super) fn step(&mut self) {
+        self.run_step = self.run_step.wrapping_add(1);
+        lanes::step(self, self.fast);
+        self.finish_step();
     }
 
     pub(super) fn observe(&mut self) {
@@ -256,40 +263,4 @@ impl<E: Env> ShardRunner<E> {
 
 fn optional_row<T: Element>(column: &Option<Column<T>>, replica: usize) -> &mut [T] {
     column.as_ref().map_or(&mut [], |column| column.row_mut(replica))
-}
-
-impl<E: Env> Shard for ShardRunner<E> {
-    fn replicas(&self) -> Range<usize> {
-        self.replicas.clone()
-    }
-
-    fn step(&mut self) {
-        self.run_step = self.run_step.wrapping_add(1);
-        lanes::step(self, self.fast);
-        self.finish_step();
-    }
-
-    fn obs(&self, group: usize) -> &[f32] {
-        self.groups[group].obs.rows(self.replicas.clone())
-    }
-    fn discrete_mut(&mut self, group: usize) -> &mut [i32] {
-        let column = self.groups[group].discrete.as_ref();
-        column.map_or(&mut [], |column| column.rows_mut(self.replicas.clone()))
-    }
-    fn continuous_mut(&mut self, group: usize) -> &mut [f32] {
-        let column = self.groups[group].continuous.as_ref();
-        column.map_or(&mut [], |column| column.rows_mut(self.replicas.clone()))
-    }
-    fn reward(&self, group: usize) -> &[f32] {
-        self.groups[group].reward.rows(self.replicas.clone())
-    }
-    fn terminated(&self) -> &[u8] {
-        self.terminated.rows(self.replicas.clone())
-    }
-    fn truncated(&self) -> &[u8] {
-        self.truncated.rows(self.replicas.clone())
-    }
-    fn final_obs(&self, group: usize) -> &[f32] {
-        self.groups[group].final_obs.rows(self.replicas.clone())
-    }
 }

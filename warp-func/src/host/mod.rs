@@ -49,7 +49,7 @@ pub fn compare(
     let mut parity = Parity::new(steps);
     for step in 0..=steps {
         if step > 0 {
-            random_actions(&mut *cpu, options.seed, step);
+            random_actions(&mut *cpu, options.seed, step)?;
             twin.act(&actions(&*cpu))?;
             cpu.step()?;
         }

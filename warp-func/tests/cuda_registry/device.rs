@@ -16,9 +16,9 @@ use warp_func::cuda::parity::compare;
 use warp_func::cuda::{
     Arg, Build, Device, DeviceArray, Function, Graph, Kernels, Launch, Pointer, Source,
 };
-use warp_func::{Registry, Start, VecOptions};
+use warp_func::{Registry, Start, VecEnv, VecOptions};
 
-pub(crate) const TESTS: [(&str, fn()); 14] = [
+pub(crate) const TESTS: [(&str, fn()); 15] = [
     ("cuda_kernels_are_compiled_once", compiled_once),
     ("cuda_wrong_arguments_are_refused", wrong_arguments),
     ("cuda_launches_are_recorded_and_replayed", graph),
@@ -30,6 +30,7 @@ pub(crate) const TESTS: [(&str, fn()); 14] = [
     ("cuda_memory_is_borrowed_and_kept_alive", borrow),
     ("cuda_too_much_is_refused_before_it_is_allocated", out_of_memory),
     ("cuda_chosen_replicas_are_logged", log),
+    ("cuda_actions_are_pushed_alone", actions_alone),
     ("cuda_any_number_of_agents_is_bit_equal", sizes),
     ("cuda_the_release_build_is_close", release),
     ("cuda_arrays_of_a_state_are_bit_equal", arrays),
@@ -249,6 +250,30 @@ fn log() {
     let lengths = log.get::<u32>("episode_length").unwrap();
     assert_eq!(lengths, seen.get::<u32>("episode_length").unwrap());
     assert!(lengths.contains(&6) && lengths.contains(&0), "episodes end and begin: {lengths:?}");
+}
+
+/// What only the device knows outlives actions that the host writes, and nothing else that it does.
+fn actions_alone() {
+    let registry = Registry::new().with::<Herd>().on_gpu(gpu(), Build::Parity);
+    let options = VecOptions { n_envs: 6, seed: 5, ..VecOptions::default() };
+    let mut envs = registry.get("herd").unwrap().make(&Table::new(), &options).unwrap();
+    let (place, action) = (envs.ids().state[0], envs.ids().action[0]);
+    envs.sync().unwrap();
+    let on_device = |envs: &mut dyn VecEnv, value: f32| {
+        envs.as_cuda().unwrap().arrays().array(place).push(&[value; 6 * 5]).unwrap();
+    };
+    on_device(&mut *envs, 0.25);
+    envs.actions_mut(0).unwrap().discrete().fill(2);
+    envs.set_run_step(9);
+    envs.observe().unwrap();
+    assert_eq!(envs.store().slice::<f32>(place), [0.25; 6 * 5]);
+    let cuda = envs.as_cuda().unwrap();
+    assert_eq!(cuda.arrays().array(action).pull::<i32>().unwrap(), [2; 6 * 5]);
+    assert_eq!(cuda.run_step_array().pull::<u32>().unwrap(), [9]);
+    on_device(&mut *envs, 0.75);
+    envs.store_mut().slice_mut::<i32>(action).fill(1);
+    envs.observe().unwrap();
+    assert_eq!(envs.store().slice::<f32>(place), [0.25; 6 * 5]);
 }
 
 /// Several sizes in one process: part of a warp, more than one, and more agents than a block can have

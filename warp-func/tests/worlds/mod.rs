@@ -10,7 +10,7 @@ pub(crate) mod scalars;
 pub(crate) mod swarm;
 
 use warp_core::{Draw, Env, Purpose, Space};
-use warp_func::{CpuVecEnv, VecEnv, VecOptions};
+use warp_func::{CpuVecEnv, GroupActionsMut, VecEnv, VecOptions};
 
 /// Seed of every test that does not say otherwise.
 pub(crate) const SEED: u64 = 41;
@@ -41,7 +41,7 @@ pub(crate) fn choose(space: &Space, replica: u32, agent: u32, step: u32) -> (Vec
 
 /// Writes everyone's actions for this step.
 pub(crate) fn act(envs: &mut dyn VecEnv, step: u32) {
-    let (spec, ids, options) = (envs.spec().clone(), envs.ids().clone(), envs.options().clone());
+    let (spec, options) = (envs.spec().clone(), envs.options().clone());
     for (g, group) in spec.groups.iter().enumerate() {
         let (mut discrete, mut continuous) = (vec![], vec![]);
         for replica in 0..options.n_envs as u32 {
@@ -53,11 +53,9 @@ pub(crate) fn act(envs: &mut dyn VecEnv, step: u32) {
                 continuous.extend(reals);
             }
         }
-        match group.action {
-            Space::Box { .. } => {
-                envs.store_mut().slice_mut::<f32>(ids.action[g]).copy_from_slice(&continuous);
-            }
-            _ => envs.store_mut().slice_mut::<i32>(ids.action[g]).copy_from_slice(&discrete),
+        match envs.actions_mut(g).unwrap() {
+            GroupActionsMut::Continuous(target) => target.copy_from_slice(&continuous),
+            GroupActionsMut::Discrete(target) => target.copy_from_slice(&discrete),
         }
     }
 }

@@ -6,6 +6,7 @@ mod deterministic;
 mod dqn;
 mod draft;
 mod engine;
+mod noise;
 mod plan;
 mod sac;
 mod sac_discrete;

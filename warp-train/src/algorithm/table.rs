@@ -145,6 +145,7 @@ const SAC_DEFAULTS: &str = r#"
     action_distribution = "squashed"
     log_std = "state_dependent"
     log_std_min = -20.0
+    noise = "none"
 "#;
 
 /// What is known of `algorithm`.
@@ -185,7 +186,7 @@ pub(crate) fn entry(algorithm: config::Algorithm) -> Entry {
             learns: Learns::FromReplay(|policy, spec| boxed(Td3::plan(policy, spec))),
         },
         config::Algorithm::Sac => Entry {
-            keys: &[OFF_POLICY, SAC],
+            keys: &[OFF_POLICY, NOISE, SAC],
             defaults: SAC_DEFAULTS,
             learns: Learns::FromReplay(|policy, spec| match policy.layout.head_sizes() {
                 [] => boxed(Sac::plan(policy, spec)),

@@ -120,7 +120,7 @@ impl OffPolicy {
         for _ in 0..keys.gradient_steps {
             let variant = self.algorithm.variant(self.engine.updates());
             self.algorithm.update(&mut self.engine, variant)?;
-            self.engine.count_update();
+            self.engine.finish_update();
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Member for OffPolicy {
         self.algorithm.act(&mut self.engine)?;
         let sent = self.engine.column(self.acting().sent);
         self.window.set_sent(sent);
-        self.window.send_actions(0, envs);
+        self.window.send_actions(0, envs)?;
         Ok(())
     }
 

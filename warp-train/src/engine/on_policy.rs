@@ -68,7 +68,7 @@ impl Member for OnPolicy {
         policy.forward(obs, outputs, &mut rollout.values[rows])?;
         let names = rollout.names(envs);
         rollout.draw(t, outputs, &names, entropies)?;
-        rollout.send_actions(t, envs);
+        rollout.send_actions(t, envs)?;
         Ok(())
     }
 

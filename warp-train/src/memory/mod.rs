@@ -1,6 +1,8 @@
 //! What has been collected and is learned from.
 
+mod priorities;
 mod replay;
+mod saved;
 
 pub use replay::{Batch, Ring, RingShape, Sampling, Transition};
 pub(crate) use replay::{TERMINATED, TRUNCATED};

@@ -3,9 +3,9 @@
 //! A ring of steps: step after step of all rows, the oldest overwritten. An n-step transition is put
 //! together when it is drawn, and stops at the end of an episode or at the newest step.
 
+use super::priorities::{Priorities, power};
 use crate::error::Result;
-use crate::model::{NamedBytes, NamedTensor};
-use warp_core::Draw;
+use warp_core::{Draw, Purpose};
 
 /// The episode goes on.
 const GOES_ON: u8 = 0;
@@ -63,6 +63,8 @@ pub struct Sampling {
     pub n_step: usize,
     /// Discount per step.
     pub gamma: f32,
+    /// Power of the weights that make up for priorities.
+    pub beta: f32,
 }
 
 /// Where a batch goes, f32 `[rows, width]` each.
@@ -89,20 +91,24 @@ pub struct Batch<'a> {
 /// The memory, time-major `[steps, n_rows, width]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ring {
-    shape: RingShape,
-    n_steps: usize,
+    pub(super) shape: RingShape,
+    pub(super) n_steps: usize,
     /// Where the next step is written.
-    head: usize,
+    pub(super) head: usize,
     /// Steps that are there.
-    size: usize,
-    obs: Vec<f32>,
-    next_obs: Vec<f32>,
-    action: Vec<f32>,
-    reward: Vec<f32>,
-    ends: Vec<u8>,
-    alive: Vec<u8>,
-    mask: Vec<u8>,
-    next_mask: Vec<u8>,
+    pub(super) size: usize,
+    pub(super) obs: Vec<f32>,
+    pub(super) next_obs: Vec<f32>,
+    pub(super) action: Vec<f32>,
+    pub(super) reward: Vec<f32>,
+    pub(super) ends: Vec<u8>,
+    pub(super) alive: Vec<u8>,
+    pub(super) mask: Vec<u8>,
+    pub(super) next_mask: Vec<u8>,
+    /// By place; none where all are equally likely.
+    pub(super) priorities: Option<Priorities>,
+    /// Places of the samples of the last batch.
+    pub(super) picked: Vec<usize>,
 }
 
 impl Ring {
@@ -147,7 +153,16 @@ impl Ring {
             alive: vec![0; cells],
             mask: vec![0; cells * mask],
             next_mask: vec![0; cells * mask],
+            priorities: None,
+            picked: Vec::new(),
         })
+    }
+
+    /// The same, with samples drawn by their priorities.
+    #[must_use]
+    pub fn prioritised(self) -> Self {
+        let cells = self.n_steps * self.shape.n_rows;
+        Self { priorities: Some(Priorities::new(cells)), ..self }
     }
 
     /// Transitions that are there.
@@ -173,37 +188,91 @@ impl Ring {
         put(&mut self.alive, at, 1, step.alive);
         put(&mut self.mask, at, self.shape.mask, step.mask);
         put(&mut self.next_mask, at, self.shape.mask, step.next_mask);
+        if let Some(priorities) = &mut self.priorities {
+            for (row, alive) in step.alive.iter().enumerate() {
+                let priority = if *alive > 0 { priorities.largest() } else { 0.0 };
+                priorities.set(at + row, priority);
+            }
+        }
         self.head = (self.head + 1) % self.n_steps;
         self.size = (self.size + 1).min(self.n_steps);
     }
 
     /// Draws a batch, each sample from all that is there; nothing if there is nothing.
-    pub fn sample(&self, sampling: &Sampling, batch: &mut Batch<'_>) {
+    pub fn sample(&mut self, sampling: &Sampling, batch: &mut Batch<'_>) {
         if self.is_empty() {
             return;
         }
-        for row in 0..batch.reward.len() {
-            let Sampling { seed, batch: number, policy, .. } = *sampling;
-            let draw = Draw::new(seed, row as u32, number, warp_core::Purpose::Replay);
-            let (step, agent, found) = self.pick(draw.agent(policy));
-            batch.weight[row] = f32::from(u8::from(found));
+        let n = batch.reward.len();
+        self.picked.clear();
+        for row in 0..n {
+            let draw = Draw::new(sampling.seed, row as u32, sampling.batch, Purpose::Replay);
+            let draw = draw.agent(sampling.policy);
+            let (step, agent) = match &self.priorities {
+                Some(priorities) => self.pick_by(priorities, draw, row, n),
+                None => self.pick(draw),
+            };
+            let place = self.place(step) * self.shape.n_rows + agent;
+            batch.weight[row] = f32::from(self.alive[place]);
+            self.picked.push(place);
             self.gather(step, agent, sampling, row, batch);
+        }
+        if let Some(priorities) = &self.priorities {
+            self.weigh(priorities, sampling.beta, batch.weight);
         }
     }
 
-    /// A step, counted from the oldest, and a row; and whether that row's agent was in the game.
-    fn pick(&self, mut draw: Draw) -> (usize, usize, bool) {
+    /// Takes over the errors of the last batch's samples, f32 `[n]`, as what their priorities are made of.
+    pub fn learn_errors(&mut self, errors: &[f32], alpha: f32) {
+        let Some(priorities) = &mut self.priorities else { return };
+        for (place, error) in self.picked.iter().zip(errors) {
+            // What has left the game stays out of it.
+            if self.alive[*place] > 0 {
+                priorities.learn(*place, *error, alpha);
+            }
+        }
+    }
+
+    /// A step and a row whose priority holds a place within slice `row` of `n`.
+    fn pick_by(
+        &self,
+        priorities: &Priorities,
+        mut draw: Draw,
+        row: usize,
+        n: usize,
+    ) -> (usize, usize) {
+        let slice = priorities.total() / n as f32;
+        let place = priorities.find((row as f32 + draw.uniform()) * slice);
         let n_rows = self.shape.n_rows;
-        let mut found = (0, 0, false);
+        // From a place to a step counted from the oldest: the reverse of `place`.
+        let oldest = self.head + self.n_steps - self.size;
+        let step = (place / n_rows + 2 * self.n_steps - oldest) % self.n_steps;
+        (step.min(self.size - 1), place % n_rows)
+    }
+
+    /// Makes up for how likely the samples were: the least likely one counts for 1.
+    fn weigh(&self, priorities: &Priorities, beta: f32, weights: &mut [f32]) {
+        let of = |place: &usize| priorities.of(*place);
+        let least = self.picked.iter().map(of).filter(|p| *p > 0.0).fold(f32::INFINITY, f32::min);
+        for (weight, place) in weights.iter_mut().zip(&self.picked) {
+            if *weight > 0.0 {
+                *weight = power(of(place) / least, -beta);
+            }
+        }
+    }
+
+    /// A step, counted from the oldest, and a row, whose agent was in the game if any try finds one.
+    fn pick(&self, mut draw: Draw) -> (usize, usize) {
+        let n_rows = self.shape.n_rows;
+        let (mut step, mut row) = (0, 0);
         for _ in 0..MOST_DRAWS {
             let at = draw.below(self.len() as u32) as usize;
-            let (step, row) = (at / n_rows, at % n_rows);
-            found = (step, row, self.alive[self.place(step) * n_rows + row] != 0);
-            if found.2 {
+            (step, row) = (at / n_rows, at % n_rows);
+            if self.alive[self.place(step) * n_rows + row] != 0 {
                 break;
             }
         }
-        found
+        (step, row)
     }
 
     /// Where step number `step`, counted from the oldest, lies.
@@ -239,99 +308,6 @@ impl Ring {
         take(batch.next_obs, row, &self.next_obs, last, obs);
         take_flags(batch.next_mask, row, &self.next_mask, last, mask);
     }
-
-    /// What is there, for a checkpoint.
-    #[must_use]
-    pub fn arrays(&self) -> (Vec<NamedTensor>, Vec<NamedBytes>) {
-        let RingShape { n_rows, obs, action, mask } = self.shape;
-        let cells = self.len();
-        let shape = |width: usize| vec![self.size, n_rows, width];
-        let numbers = [
-            ("obs", obs, &self.obs),
-            ("next_obs", obs, &self.next_obs),
-            ("action", action, &self.action),
-            ("reward", 1, &self.reward),
-        ];
-        let flags = [
-            ("ends", 1, &self.ends),
-            ("alive", 1, &self.alive),
-            ("mask", mask, &self.mask),
-            ("next_mask", mask, &self.next_mask),
-        ];
-        let tensor = |(name, width, data): (&str, usize, &Vec<f32>)| NamedTensor {
-            name: format!("replay.{name}"),
-            shape: shape(width),
-            data: data[..cells * width].to_vec(),
-        };
-        let bytes = |(name, width, data): (&str, usize, &Vec<u8>)| NamedBytes {
-            name: format!("replay.{name}"),
-            shape: shape(width),
-            data: data[..cells * width].to_vec(),
-        };
-        (
-            numbers.into_iter().map(tensor).collect(),
-            flags.into_iter().filter(|(_, width, _)| *width > 0).map(bytes).collect(),
-        )
-    }
-
-    /// The next step's place.
-    #[must_use]
-    pub fn head(&self) -> usize {
-        self.head
-    }
-
-    /// Takes over what [`Ring::arrays`] gave, and [`Ring::head`].
-    ///
-    /// # Errors
-    /// An array that is missing or of another shape, in words.
-    pub fn load(
-        &mut self,
-        numbers: &[NamedTensor],
-        flags: &[NamedBytes],
-        head: usize,
-    ) -> std::result::Result<(), String> {
-        let RingShape { n_rows, obs, action, mask } = self.shape;
-        let reward = numbers.iter().find(|array| array.name == "replay.reward");
-        let size = reward.map_or(0, |array| array.shape.first().copied().unwrap_or(0));
-        if size > self.n_steps || head >= self.n_steps || (size < self.n_steps && head != size) {
-            return Err(format!(
-                "the replay memory has {size} steps and goes on at {head}, but holds {}",
-                self.n_steps
-            ));
-        }
-        let wanted = |width: usize| vec![size, n_rows, width];
-        for (name, width, to) in [
-            ("replay.obs", obs, &mut self.obs),
-            ("replay.next_obs", obs, &mut self.next_obs),
-            ("replay.action", action, &mut self.action),
-            ("replay.reward", 1, &mut self.reward),
-        ] {
-            let found = numbers.iter().find(|array| array.name == name);
-            let found = found.filter(|array| array.shape == wanted(width));
-            let data = &found.ok_or_else(|| missing(name, &wanted(width)))?.data;
-            to[..data.len()].copy_from_slice(data);
-        }
-        for (name, width, to) in [
-            ("replay.ends", 1, &mut self.ends),
-            ("replay.alive", 1, &mut self.alive),
-            ("replay.mask", mask, &mut self.mask),
-            ("replay.next_mask", mask, &mut self.next_mask),
-        ] {
-            if width == 0 {
-                continue;
-            }
-            let found = flags.iter().find(|array| array.name == name);
-            let found = found.filter(|array| array.shape == wanted(width));
-            let data = &found.ok_or_else(|| missing(name, &wanted(width)))?.data;
-            to[..data.len()].copy_from_slice(data);
-        }
-        (self.size, self.head) = (size, head);
-        Ok(())
-    }
-}
-
-fn missing(name: &str, shape: &[usize]) -> String {
-    format!("the replay memory needs an array \"{name}\" {shape:?}")
 }
 
 fn put<T: Copy>(to: &mut [T], row: usize, width: usize, from: &[T]) {
@@ -372,7 +348,7 @@ mod tests {
     }
 
     /// Observation, reward, discount and next observation of `n` samples.
-    fn samples(ring: &Ring, n: usize, n_step: usize) -> Vec<[f32; 4]> {
+    fn samples(ring: &mut Ring, n: usize, n_step: usize) -> Vec<[f32; 4]> {
         let mut columns: [Vec<f32>; 6] = std::array::from_fn(|_| vec![0.0; n]);
         let [obs, action, reward, discount, next_obs, weight] = &mut columns;
         let mut batch = Batch {
@@ -385,7 +361,7 @@ mod tests {
             next_mask: &mut [],
             weight,
         };
-        let sampling = Sampling { seed: 3, batch: 0, policy: 0, n_step, gamma: 0.5 };
+        let sampling = Sampling { seed: 3, batch: 0, policy: 0, n_step, gamma: 0.5, beta: 1.0 };
         ring.sample(&sampling, &mut batch);
         (0..n).map(|i| [obs[i], reward[i], discount[i], next_obs[i]]).collect()
     }
@@ -395,7 +371,7 @@ mod tests {
         let mut ring = Ring::new(6, SHAPE).unwrap();
         (0..5).for_each(|t| store(&mut ring, t, [0, 0]));
         assert_eq!(ring.len(), 6);
-        let mut seen: Vec<i32> = samples(&ring, 400, 1).iter().map(|s| s[0] as i32).collect();
+        let mut seen: Vec<i32> = samples(&mut ring, 400, 1).iter().map(|s| s[0] as i32).collect();
         seen.sort_unstable();
         seen.dedup();
         // Three steps are kept, the oldest two are gone.
@@ -408,7 +384,7 @@ mod tests {
         for (t, ends) in [[0, 0], [TERMINATED, 0], [0, TRUNCATED], [0, 0]].into_iter().enumerate() {
             store(&mut ring, t as u8, ends);
         }
-        for [obs, reward, discount, next] in samples(&ring, 400, 3) {
+        for [obs, reward, discount, next] in samples(&mut ring, 400, 3) {
             let wanted = match obs as i32 {
                 0 => [1.5, 0.0, 2.0],
                 1 => [1.0, 0.0, 2.0],
@@ -428,15 +404,43 @@ mod tests {
         let mut ring = Ring::new(20, SHAPE).unwrap();
         (0..4).for_each(|t| store(&mut ring, t, [0, 0]));
         ring.alive.iter_mut().step_by(2).for_each(|alive| *alive = 0);
-        assert!(samples(&ring, 300, 1).iter().all(|sample| sample[0] >= 100.0));
+        assert!(samples(&mut ring, 300, 1).iter().all(|sample| sample[0] >= 100.0));
+    }
+
+    #[test]
+    fn samples_of_larger_error_are_drawn_more_often_and_count_for_less() {
+        let mut ring = Ring::new(8, SHAPE).unwrap().prioritised();
+        (0..5).for_each(|t| store(&mut ring, t, [0, 0]));
+        samples(&mut ring, 800, 1);
+        let errors: Vec<f32> =
+            ring.picked.iter().map(|p| if *p == 2 { 9.0 } else { 1.0 }).collect();
+        ring.learn_errors(&errors, 1.0);
+        // Place 2 is the first row of the second step in memory: the oldest but for a lap, step 1.
+        let mut weight = vec![0.0; 800];
+        let seen = samples(&mut ring, 800, 1);
+        weight.copy_from_slice(&ring.weights_of_last(1.0));
+        let of_step_1 = seen.iter().filter(|sample| sample[0] == 1.0).count();
+        assert!((440..=460).contains(&of_step_1), "{of_step_1}");
+        let expected = |sample: &[f32; 4]| if sample[0] == 1.0 { 1.0 / 9.0 } else { 1.0 };
+        let pairs = seen.iter().zip(weight);
+        pairs.for_each(|(sample, w)| assert!((w - expected(sample)).abs() < 1e-5, "{sample:?}"));
+    }
+
+    impl Ring {
+        fn weights_of_last(&self, beta: f32) -> Vec<f32> {
+            let mut weights = vec![1.0; self.picked.len()];
+            self.weigh(self.priorities.as_ref().unwrap(), beta, &mut weights);
+            weights
+        }
     }
 
     #[test]
     fn what_a_checkpoint_holds_is_all_of_it() {
-        let mut ring = Ring::new(6, SHAPE).unwrap();
+        let new = || Ring::new(6, SHAPE).unwrap().prioritised();
+        let mut ring = new();
         (0..4).for_each(|t| store(&mut ring, t, [0, t % 3]));
         let (numbers, flags) = ring.arrays();
-        let mut other = Ring::new(6, SHAPE).unwrap();
+        let mut other = new();
         other.load(&numbers, &flags, ring.head()).unwrap();
         assert_eq!(other, ring);
         let error = Ring::new(4, SHAPE).unwrap().load(&numbers, &flags, 0).unwrap_err();

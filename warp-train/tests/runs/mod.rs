@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use warp_core::toml::Table;
+use warp_train::config::drop_foreign_keys;
 use warp_train::learner::LearnerState;
 use warp_train::{TrainConfig, Trainer};
 
@@ -59,6 +60,8 @@ pub(crate) fn config(base: &str, keys: &str, tables: &str) -> TrainConfig {
     for (key, value) in format!("{keys}\n{tables}").parse::<Table>().unwrap() {
         table.insert(key, value);
     }
+    // Minibatches are PPO's alone.
+    drop_foreign_keys(&mut table);
     TrainConfig::resolve(&table, &warp_envs::registry()).unwrap()
 }
 

@@ -183,7 +183,7 @@ fn measure_alone(
             let run_step = envs.run_step();
             write_random_actions(&mut *envs, run_step)?;
         } else {
-            write_actions(&mut *envs, &sets[step % sets.len()]);
+            write_actions(&mut *envs, &sets[step % sets.len()])?;
             step += 1;
         }
         Ok(envs.step()?)
@@ -226,29 +226,30 @@ fn rate(seconds: f64, n_envs: usize, mut step: impl FnMut() -> Result<()>) -> Re
     Ok(rates[rates.len() / 2])
 }
 
-/// One group's actions.
-enum GroupActions {
+/// One group's actions, kept.
+enum KeptActions {
     Discrete(Vec<i32>),
     Continuous(Vec<f32>),
 }
 
-fn read_actions(envs: &dyn VecEnv) -> Vec<GroupActions> {
+fn read_actions(envs: &dyn VecEnv) -> Vec<KeptActions> {
     let groups = envs.spec().groups.iter().zip(&envs.ids().action);
     let read = |(group, id): (&warp_core::GroupSpec, &_)| match group.action {
-        Space::Box { .. } => GroupActions::Continuous(envs.store().slice(*id).to_vec()),
-        _ => GroupActions::Discrete(envs.store().slice(*id).to_vec()),
+        Space::Box { .. } => KeptActions::Continuous(envs.store().slice(*id).to_vec()),
+        _ => KeptActions::Discrete(envs.store().slice(*id).to_vec()),
     };
     groups.map(read).collect()
 }
 
-fn write_actions(envs: &mut dyn VecEnv, actions: &[GroupActions]) {
+fn write_actions(envs: &mut dyn VecEnv, actions: &[KeptActions]) -> Result<()> {
     for (g, actions) in actions.iter().enumerate() {
-        let id = envs.ids().action[g];
+        let target = envs.actions_mut(g)?;
         match actions {
-            GroupActions::Discrete(a) => envs.store_mut().slice_mut(id).copy_from_slice(a),
-            GroupActions::Continuous(a) => envs.store_mut().slice_mut(id).copy_from_slice(a),
+            KeptActions::Discrete(a) => target.discrete().copy_from_slice(a),
+            KeptActions::Continuous(a) => target.continuous().copy_from_slice(a),
         }
     }
+    Ok(())
 }
 
 /// Random actions for every agent, within the masks.
@@ -262,12 +263,12 @@ pub(super) fn write_random_actions(envs: &mut dyn VecEnv, step: u32) -> Result<(
         match &group.action {
             Space::Box { low, high, .. } => {
                 let elements = GaussianLayout::new(low, high, Bounding::Clip)?;
-                elements.random_actions(&rows, envs.store_mut().slice_mut(ids.action[g]))?;
+                elements.random_actions(&rows, envs.actions_mut(g)?.continuous())?;
             }
             action => {
                 let heads = CategoricalLayout::new(&action.head_sizes())?;
-                let mut store = envs.store_mut();
-                heads.random_actions(mask.as_deref(), &rows, store.slice_mut(ids.action[g]))?;
+                let target = envs.actions_mut(g)?.discrete();
+                heads.random_actions(mask.as_deref(), &rows, target)?;
             }
         }
     }

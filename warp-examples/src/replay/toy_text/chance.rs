@@ -52,21 +52,19 @@ impl Chance {
     pub(super) fn start(&mut self, wanted: impl Fn(Draw) -> bool) -> Result<()> {
         let step = self.seek(Purpose::Reset, wanted)?;
         self.env.set_run_step(step);
-        self.env.reset();
-        Ok(())
+        Ok(self.env.reset()?)
     }
 
     /// Puts the replica into a state.
     pub(super) fn load(&mut self, before: Before<'_>) -> Result<()> {
-        self.env.reset();
+        self.env.reset()?;
         for (name, value) in before.state {
             let id = self.field(name)?;
             self.env.store_mut().slice_mut::<i32>(id)[0] = *value;
         }
         let length = self.env.ids().episode_length;
         self.env.store_mut().slice_mut::<u32>(length)[0] = before.timestep;
-        self.env.observe();
-        Ok(())
+        Ok(self.env.observe()?)
     }
 
     /// Does something in the present state, with draws that are `wanted`.
@@ -74,8 +72,7 @@ impl Chance {
         // A step is counted before it is taken.
         let step = self.seek(Purpose::Step, wanted)?;
         self.env.set_run_step(step - 1);
-        let id = self.env.ids().action[0];
-        self.env.store_mut().slice_mut::<i32>(id)[0] = action;
+        self.env.actions_mut(0)?.discrete()[0] = action;
         Ok(self.env.step()?)
     }
 

@@ -93,6 +93,7 @@ impl CpuEngine {
             mask: plan.replay.mask.map_or(0, width),
         };
         let ring = Ring::new(plan.replay.capacity, shape)?;
+        let ring = if plan.replay.priority.is_some() { ring.prioritised() } else { ring };
         let column = |c: &Column| c.start.repeat(place.n_rows_of(&plan, c.rows));
         // Policies of one run start from different weights.
         let seed = place.seed.wrapping_add((place.policy as u64) << 32);
@@ -158,8 +159,12 @@ impl CpuEngine {
         self.updates
     }
 
-    /// Counts an update.
-    pub(crate) fn count_update(&mut self) {
+    /// Ends an update: its errors become priorities, and it is counted.
+    pub(crate) fn finish_update(&mut self) {
+        if let Some(priority) = self.plan.replay.priority {
+            let alpha = self.cells[priority.alpha.0];
+            self.ring.learn_errors(&self.columns[priority.error.0], alpha);
+        }
         self.updates += 1;
     }
 
@@ -185,6 +190,7 @@ impl Engine for CpuEngine {
             policy: self.place.policy as u32,
             n_step: self.plan.replay.n_step,
             gamma: self.cells[self.plan.replay.gamma.0],
+            beta: self.plan.replay.priority.map_or(0.0, |priority| self.cells[priority.beta.0]),
         };
         let ids = [Some(obs), Some(action), Some(reward), Some(discount), Some(next_obs)];
         let ids = ids.into_iter().chain([Some(weight), mask, next_mask]);

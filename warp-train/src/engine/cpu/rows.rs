@@ -12,6 +12,9 @@ const TASK_ROWS: usize = 256;
 /// Columns that a row function reads, or writes, at most.
 const MOST_COLUMNS: usize = 16;
 
+/// Bits of a stream's number that say which agent acts; those above say for which row function.
+const ACTING_BITS: u32 = 20;
+
 /// A column that is read.
 #[derive(Debug, Clone, Copy)]
 struct Read<'a> {
@@ -68,6 +71,8 @@ impl CpuEngine {
             RowsOf::Acting => {
                 let replica = place.first_replica + (row / place.n_agents) as u32;
                 let agent = place.first_agent + (row % place.n_agents) as u32;
+                // Each function draws its own numbers.
+                let agent = (id.0 as u32) << ACTING_BITS | agent;
                 Draw::new(place.seed, replica, *run_step, Purpose::Noise).agent(agent)
             }
             _ => {

@@ -1,0 +1,144 @@
+//! Simulators that are not written as an `Env`: whatever steps many replicas, here or in another process.
+
+use super::entry::Kind;
+use crate::blueprint::Blueprint;
+use crate::drawing::Drawing;
+use crate::error::{Error, Result};
+use crate::vec_env::{ArrayIds, Start, VecEnv, VecOptions};
+use warp_core::toml::Table;
+use warp_core::{Config, EnvSpec};
+
+/// Makes a [`VecEnv`] of its own from a configuration; see [`Registry::with_maker`].
+///
+/// [`Registry::with_maker`]: crate::Registry::with_maker
+pub trait Maker: Send + Sync + 'static {
+    /// What a user sets, under `env.`, declared with `warp_core::config!`.
+    type Config: Config;
+
+    /// One replica seen from outside; its name is what the maker is registered under.
+    ///
+    /// # Errors
+    /// A value out of range.
+    fn spec(&self, config: &Self::Config) -> Result<EnvSpec>;
+
+    /// Replicas at the start of their first episodes, with the groups of [`Maker::spec`] and these
+    /// `options`; never asked for a reset pool.
+    ///
+    /// # Errors
+    /// As [`Maker::spec`], options that it has no way to follow, or whatever else is in the way.
+    fn make(&self, config: &Self::Config, options: &VecOptions) -> Result<Box<dyn VecEnv>>;
+
+    /// Bytes of one replica, by which a run that does not fit into memory is refused before it
+    /// begins. Unless it is said otherwise, those of the arrays that every environment has.
+    ///
+    /// # Errors
+    /// As [`Maker::spec`].
+    fn bytes_per_replica(&self, config: &Self::Config) -> Result<u128> {
+        Ok(ArrayIds::declare(&self.spec(config)?, 1, &[])?.0.bytes())
+    }
+
+    /// What whoever trains in it should know first, in a line.
+    fn notice(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// How it is drawn; else its observations are shown as bars.
+    fn drawing(&self) -> Option<Drawing> {
+        None
+    }
+
+    /// Default training configurations in TOML, as `Registry::with_defaults` takes them, the default
+    /// first.
+    fn training(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+}
+
+/// A maker under its name.
+pub(super) struct Made<M> {
+    pub(super) name: &'static str,
+    pub(super) maker: M,
+}
+
+impl<M: Maker> Made<M> {
+    fn config(table: &Table) -> Result<M::Config> {
+        Ok(M::Config::from_table(table).map_err(|e| e.under("env."))?)
+    }
+
+    fn spec(&self, config: &M::Config) -> Result<EnvSpec> {
+        let spec =
+            EnvSpec { name: self.name.into(), ..self.maker.spec(config).map_err(under_env)? };
+        spec.validate()?;
+        Ok(spec)
+    }
+
+    /// Checks that `made` is what was described and asked for: trainers rely on its shapes.
+    fn check(&self, made: &dyn VecEnv, spec: &EnvSpec, options: &VecOptions) -> Result<()> {
+        let breaks = |reason: String| Err(Error::NonConforming { env: self.name.into(), reason });
+        if made.spec().groups != spec.groups {
+            return breaks("what was made has other groups than its maker's spec".into());
+        }
+        if made.options() != options {
+            let (made, asked) = (made.options(), options);
+            return breaks(format!("it was made with {made:?}, but {asked:?} was asked for"));
+        }
+        Ok(())
+    }
+
+    fn foreign<T>(&self) -> Result<T> {
+        Err(Error::Foreign { env: self.name.into() })
+    }
+}
+
+impl<M: Maker> Kind for Made<M> {
+    fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>> {
+        options.check()?;
+        if options.start == Start::Pool {
+            return self.foreign();
+        }
+        let config = Self::config(config)?;
+        let spec = self.spec(&config)?;
+        let made = self.maker.make(&config, options).map_err(under_env)?;
+        self.check(&*made, &spec, options)?;
+        Ok(made)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn make_cuda(
+        &self,
+        _: &Table,
+        _: &VecOptions,
+        _: (&crate::cuda::Kernels, crate::cuda::Build),
+    ) -> Result<Box<dyn VecEnv>> {
+        self.foreign()
+    }
+
+    fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)> {
+        let config = Self::config(config)?;
+        Ok((config.to_table(), self.spec(&config)?))
+    }
+
+    fn bytes_per_replica(&self, config: &Table) -> Result<u128> {
+        self.maker.bytes_per_replica(&Self::config(config)?).map_err(under_env)
+    }
+
+    fn bytes_per_pool_row(&self, _: &Table) -> Result<u128> {
+        self.foreign()
+    }
+
+    fn blueprint(&self, _: &Table) -> Result<Blueprint> {
+        self.foreign()
+    }
+
+    fn check(&self, _: &Table, _: u64) -> Result<()> {
+        self.foreign()
+    }
+}
+
+/// Keys that an error names are keys of the environment.
+fn under_env(error: Error) -> Error {
+    match error {
+        Error::Core(error) => Error::Core(error.under("env.")),
+        error => error,
+    }
+}
