@@ -43,6 +43,11 @@ const CASES: &[Case] = &[
         tables: "",
     },
     Case {
+        name: "sac-with-noise",
+        keys: "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnoise = \"ou\"\nprioritised = true",
+        tables: "[env]\nepisode_length = 7",
+    },
+    Case {
         name: "td3",
         keys: "env_id = \"pendulum\"\nalgorithm = \"td3\"\ngradient_steps = 3\ntrain_freq = 2",
         tables: "",
@@ -66,7 +71,7 @@ const CASES: &[Case] = &[
     Case {
         name: "dqn-duels",
         keys: "env_id = \"cartpole\"\nalgorithm = \"dqn\"\ntrain_freq = 2\ndueling = true\n\
-               double = false",
+               double = false\nprioritised = true",
         tables: "",
     },
     Case {

@@ -126,3 +126,9 @@ fn noise_of_td3_is_limited_and_stays_within_the_bounds() {
 fn gradients_of_td3_may_be_clipped() {
     td3("max_grad_norm = 0.05");
 }
+
+#[test]
+fn samples_may_have_weights() {
+    ddpg("prioritised = true");
+    td3("prioritised = true");
+}

@@ -104,3 +104,8 @@ fn large_errors_count_by_their_magnitude() {
     let errors = scene.column("error");
     assert!(errors.iter().any(|e| e[0] > 1.0) && errors.iter().any(|e| e[0] < 1.0));
 }
+
+#[test]
+fn samples_may_have_weights() {
+    check(&masked_choices(), "prioritised = true\nn_step = 3");
+}

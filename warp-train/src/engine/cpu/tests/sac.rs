@@ -155,3 +155,8 @@ fn a_deviation_outside_its_range_has_no_slope() {
 fn a_batch_may_take_several_tiles() {
     check("batch_size = 200");
 }
+
+#[test]
+fn samples_may_have_weights() {
+    check("prioritised = true");
+}

@@ -133,3 +133,8 @@ fn a_temperature_may_be_given() {
 fn the_gradient_may_be_clipped() {
     check(&choices(), "max_grad_norm = 0.05\ntarget_entropy = 0.5");
 }
+
+#[test]
+fn samples_may_have_weights() {
+    check(&masked_choices(), "prioritised = true\nbatch_size = 40");
+}

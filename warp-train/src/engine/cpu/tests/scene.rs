@@ -184,7 +184,7 @@ impl Scene {
             self.algorithm.update(&mut self.engine, variant).unwrap();
             by_hand(self, variant, &mut expected);
             expected.compare(&Reference::of(self));
-            self.engine.count_update();
+            self.engine.finish_update();
         }
     }
 }
