@@ -7,4 +7,5 @@ mod on_policy;
 mod state;
 
 pub use lockstep::LockstepLearner;
+pub(crate) use off_policy::{REPLAY_HEAD, UPDATES};
 pub use state::EngineState;

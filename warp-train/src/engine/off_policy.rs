@@ -15,6 +15,11 @@ use crate::rollout::PolicyRollout;
 use warp_core::{Draw, Purpose};
 use warp_func::VecEnv;
 
+/// What a learner's state calls the number of updates made.
+pub(crate) const UPDATES: &str = "updates";
+/// What a learner's state calls the place where the replay memory goes on.
+pub(crate) const REPLAY_HEAD: &str = "replay_head";
+
 /// An algorithm, its engine, and its window onto the environments.
 #[derive(Debug)]
 pub(super) struct OffPolicy {
@@ -238,7 +243,7 @@ pub(crate) fn save(policy: &str, engine: EngineState, state: &mut LearnerState) 
         bytes
     }));
     state.optimizer_steps.extend(steps.into_iter().map(|(name, n)| (under(name), n)));
-    for (name, n) in [("updates", updates), ("replay_head", head)] {
+    for (name, n) in [(UPDATES, updates), (REPLAY_HEAD, head)] {
         let data = vec![n as f64];
         state.statistics.push(Statistic { name: under(name.into()), shape: vec![1], data });
     }
@@ -273,7 +278,7 @@ pub(crate) fn load(policy: &str, state: &LearnerState) -> EngineState {
         steps: steps.filter_map(|(name, n)| Some((own(name)?, *n))).collect(),
         numbers: tensors(&state.numbers),
         flags: flags.collect(),
-        updates: counter("updates"),
-        head: counter("replay_head"),
+        updates: counter(UPDATES),
+        head: counter(REPLAY_HEAD),
     }
 }

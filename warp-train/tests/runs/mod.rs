@@ -78,13 +78,15 @@ pub(crate) fn iterate(trainer: &mut Trainer, n: usize) {
 
 /// Every number that the learner keeps, bit by bit.
 pub(crate) fn bits(state: &LearnerState) -> Vec<(String, Vec<u32>)> {
-    let tensors = state.weights.iter().chain(&state.optimizer);
+    let tensors = state.weights.iter().chain(&state.optimizer).chain(&state.numbers);
     let tensors = tensors.map(|t| (t.name.clone(), t.data.iter().map(|x| x.to_bits()).collect()));
     let steps = state.optimizer_steps.iter().map(|(name, n)| (name.clone(), vec![*n as u32]));
     let halves = |x: &f64| [x.to_bits() as u32, (x.to_bits() >> 32) as u32];
     let statistics = state.statistics.iter();
     let statistics = statistics.map(|s| (s.name.clone(), s.data.iter().flat_map(halves).collect()));
-    tensors.chain(steps).chain(statistics).collect()
+    let flags = state.flags.iter();
+    let flags = flags.map(|f| (f.name.clone(), f.data.iter().map(|x| u32::from(*x)).collect()));
+    tensors.chain(steps).chain(statistics).chain(flags).collect()
 }
 
 /// The bits of one policy.

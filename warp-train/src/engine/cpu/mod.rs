@@ -5,6 +5,8 @@ mod optimise;
 mod passes;
 mod rows;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use crate::algorithm::{
     CellId, Column, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan,

@@ -50,7 +50,7 @@ impl CpuEngine {
             model.parameters = model.find(&state.weights, "")?;
             model.turn();
         }
-        if !state.steps.iter().all(|(_, n)| *n == 0) {
+        if !state.steps.is_empty() {
             self.load_moments(state)?;
         }
         if !state.numbers.is_empty() {
