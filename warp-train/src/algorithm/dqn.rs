@@ -66,7 +66,7 @@ impl Dqn {
 
         let pass = d.pass("output_acting", model, &[acting.obs]);
         let acts = Values::plan(&mut d, "q_acting", pass, duel(RowsOf::Acting));
-        let epsilon = d.cell("epsilon", keys.epsilon.clone());
+        let epsilon = d.exploration("epsilon", &keys.epsilon, policy);
         let writes = [acting.action, acting.sent];
         let act = d.rows(&ACT, &[common.random, epsilon], &[acts.q, allowed.acting], &writes);
 

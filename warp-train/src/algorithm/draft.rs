@@ -177,6 +177,19 @@ impl Draft {
         self.cell(name, Schedule::constant(value))
     }
 
+    /// A cell that says how much is explored: not at all by a policy that does not learn.
+    pub(super) fn exploration(
+        &mut self,
+        name: &str,
+        value: &Schedule,
+        policy: &PolicyPlan,
+    ) -> CellId {
+        match policy.config.to_train {
+            true => self.cell(name, value.clone()),
+            false => self.constant(name, 0.0),
+        }
+    }
+
     pub(super) fn optimiser(
         &mut self,
         name: &str,

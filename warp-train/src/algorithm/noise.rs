@@ -20,7 +20,7 @@ pub(super) fn explore(
     let bounds = d.bounds(policy, spec)?;
     let reads = [wanted, bounds.low, bounds.high];
     let writes = [acting.action, acting.sent];
-    let std = d.cell("noise_std", keys.noise_std.clone());
+    let std = d.exploration("noise_std", &keys.noise_std, policy);
     Ok(match keys.noise {
         Noise::None => d.rows(&PLAIN, &[common.random], &reads, &writes),
         Noise::Gaussian => d.rows(&GAUSSIAN, &[common.random, std], &reads, &writes),

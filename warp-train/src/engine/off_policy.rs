@@ -4,7 +4,7 @@ use super::EngineState;
 use super::cpu::{CpuEngine, Place};
 use super::lockstep::Member;
 use crate::algorithm::{Acting, Algorithm, Learns, PassId, Plan, Planned, entry};
-use crate::config::{PolicyPlan, TrainConfig};
+use crate::config::{PolicyConfig, PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::{LearnerState, Progress};
 use crate::loss::row::Row;
@@ -143,7 +143,9 @@ pub(crate) fn planned(config: &TrainConfig, policy: &PolicyPlan) -> Result<Plann
 
 impl Member for OffPolicy {
     fn begin(&mut self, progress: Progress) {
-        self.warming_up = progress.env_steps < self.policy.config.learning_starts;
+        let PolicyConfig { to_train, learning_starts, .. } = self.policy.config;
+        // One that does not learn acts as it is from the first step on.
+        self.warming_up = to_train && progress.env_steps < learning_starts;
         self.engine.set_cells(progress.env_steps, self.warming_up);
     }
 
@@ -168,7 +170,7 @@ impl Member for OffPolicy {
         // Lent and put back: the ring is a part of the engine, too.
         let actions = self.engine.column(action).to_vec();
         let Outcome { ends, alive, next_obs, next_mask } = &self.outcome;
-        self.engine.ring_mut().store(&Transition {
+        let step = Transition {
             obs: self.window.obs_at(0),
             action: &actions,
             reward: &self.window.rewards,
@@ -177,7 +179,10 @@ impl Member for OffPolicy {
             alive,
             mask: self.window.mask_at(0).unwrap_or_default(),
             next_mask,
-        });
+        };
+        if self.policy.config.to_train {
+            self.engine.ring_mut().store(&step);
+        }
         let begins = self.engine.column_mut(begins).iter_mut().zip(ends);
         begins.for_each(|(begins, ends)| *begins = f32::from(u8::from(*ends > 0)));
         self.learn(t)
