@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::model::NetworkConfig;
 use crate::optimiser::AdamConfig;
 use crate::policy_config::{check_foreign, policy_base};
+use crate::schedule::Schedule;
 use warp_core::toml::Table;
 use warp_core::{EnvSpec, GroupSpec, Space};
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
@@ -157,8 +158,10 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
     };
     unit("gamma", config.gamma)?;
     unit("gae_lambda", config.gae_lambda)?;
+    let critic_rate = config.critic_learning_rate.as_ref();
     for (key, value) in [
         ("learning_rate", config.learning_rate.lowest()),
+        ("critic_learning_rate", critic_rate.map_or(0.0, Schedule::lowest)),
         ("clip_coef", config.clip_coef),
         ("max_grad_norm", config.max_grad_norm),
         ("adam_eps", config.adam_eps),
@@ -170,6 +173,7 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
     }
     for (key, value) in [
         ("learning_rate", config.learning_rate.largest()),
+        ("critic_learning_rate", critic_rate.map_or(0.0, Schedule::largest)),
         ("clip_coef", config.clip_coef),
         ("max_grad_norm", config.max_grad_norm),
         ("adam_eps", config.adam_eps),

@@ -118,6 +118,8 @@ warp_core::config! {
         pub double: bool = true,
         /// DQN: whether values are made of a state's value and the actions' advantages.
         pub dueling: bool = false,
+        /// DDPG, TD3, SAC: step size of the critics, as learning_rate; not set: the same.
+        pub critic_learning_rate: Option<Schedule> = None,
         /// DDPG, TD3, SAC in a box: noise that is added to actions: "none", "gaussian" or "ou".
         pub noise: Noise = Noise::Gaussian,
         /// Standard deviation of the noise, where actions lie within -1 to 1 (of "ou": what
@@ -144,15 +146,17 @@ warp_core::config! {
 impl PolicyConfig {
     /// The keys that may change over a run, by name.
     #[must_use]
-    pub fn schedules(&self) -> [(&'static str, &Schedule); 6] {
-        [
+    pub fn schedules(&self) -> Vec<(&'static str, &Schedule)> {
+        let critic = self.critic_learning_rate.as_ref();
+        let always = [
             ("learning_rate", &self.learning_rate),
             ("ent_coef", &self.ent_coef),
             ("vf_coef", &self.vf_coef),
             ("priority_beta", &self.priority_beta),
             ("epsilon", &self.epsilon),
             ("noise_std", &self.noise_std),
-        ]
+        ];
+        always.into_iter().chain(critic.map(|rate| ("critic_learning_rate", rate))).collect()
     }
 
     /// The defaults of an algorithm, for a run of `total_steps`.
@@ -174,6 +178,9 @@ impl PolicyConfig {
                 "priority_beta" => &mut self.priority_beta,
                 "epsilon" => &mut self.epsilon,
                 "noise_std" => &mut self.noise_std,
+                "critic_learning_rate" => {
+                    self.critic_learning_rate.get_or_insert(Schedule::constant(0.0))
+                }
                 _ => {
                     self.set(key, value)?;
                     continue;

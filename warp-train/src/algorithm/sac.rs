@@ -131,7 +131,7 @@ impl Sac {
         let critic_loss = d.rows(&CRITIC_LOSS, &[share], &reads, &[d_q_1, d_q_2, loss, error]);
         let actor = Actor::plan(&mut d, &common, actor_model, critics.models, range, log_alpha);
 
-        let critic_step = d.optimiser("critics", &critics.models, rate, policy);
+        let critic_step = d.optimiser("critics", &critics.models, common.critic_rate, policy);
         let actor_step = d.optimiser("actor", &[actor_model], rate, policy);
         let mut figures = vec![d.figure("critic_loss", loss), d.figure("actor_loss", actor.figure)];
         figures.push(d.figure("q", q_1));

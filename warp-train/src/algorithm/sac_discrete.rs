@@ -111,7 +111,7 @@ impl SacDiscrete {
         let actor = Actor::plan(&mut d, &common, actor_model, critics.models, log_alpha);
 
         let rate = common.learning_rate;
-        let critic_step = d.optimiser("critics", &critics.models, rate, policy);
+        let critic_step = d.optimiser("critics", &critics.models, common.critic_rate, policy);
         let actor_step = d.optimiser("actor", &[actor_model], rate, policy);
         let mut figures = vec![
             d.figure("critic_loss", loss),

@@ -106,6 +106,7 @@ const OFF_POLICY: &[&str] = &[
     "priority_beta",
 ];
 const DQN: &[&str] = &["epsilon", "target_interval", "double", "dueling"];
+const CRITICS: &[&str] = &["critic_learning_rate"];
 const NOISE: &[&str] = &["noise", "noise_std", "noise_damping"];
 const TD3: &[&str] = &["policy_delay", "target_noise", "target_noise_clip"];
 const SAC: &[&str] = &["alpha", "alpha_start", "target_entropy", "log_std_min", "log_std_max"];
@@ -176,17 +177,17 @@ pub(crate) fn entry(algorithm: config::Algorithm) -> Entry {
             learns: Learns::FromReplay(|policy, spec| boxed(Dqn::plan(policy, spec))),
         },
         config::Algorithm::Ddpg => Entry {
-            keys: &[OFF_POLICY, NOISE],
+            keys: &[OFF_POLICY, CRITICS, NOISE],
             defaults: DETERMINISTIC_DEFAULTS,
             learns: Learns::FromReplay(|policy, spec| boxed(Ddpg::plan(policy, spec))),
         },
         config::Algorithm::Td3 => Entry {
-            keys: &[OFF_POLICY, NOISE, TD3],
+            keys: &[OFF_POLICY, CRITICS, NOISE, TD3],
             defaults: DETERMINISTIC_DEFAULTS,
             learns: Learns::FromReplay(|policy, spec| boxed(Td3::plan(policy, spec))),
         },
         config::Algorithm::Sac => Entry {
-            keys: &[OFF_POLICY, NOISE, SAC],
+            keys: &[OFF_POLICY, CRITICS, NOISE, SAC],
             defaults: SAC_DEFAULTS,
             learns: Learns::FromReplay(|policy, spec| match policy.layout.head_sizes() {
                 [] => boxed(Sac::plan(policy, spec)),

@@ -78,7 +78,7 @@ impl Td3 {
         );
 
         let rate = common.learning_rate;
-        let critic_step = d.optimiser("critics", &critics.models, rate, policy);
+        let critic_step = d.optimiser("critics", &critics.models, common.critic_rate, policy);
         let actor_step = d.optimiser("actor", &[actor.model], rate, policy);
         let critic_figures = [d.figure("critic_loss", loss), d.figure("q", q_1)];
         let actor_figures = [d.figure("actor_loss", actor_loss)];
