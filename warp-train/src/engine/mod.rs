@@ -1,8 +1,10 @@
 //! Where columns, parameters and kernels live: an [`Engine`](crate::algorithm::Engine) per device.
 
 pub(crate) mod cpu;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 mod lockstep;
-mod off_policy;
+pub(crate) mod off_policy;
 mod on_policy;
 mod state;
 

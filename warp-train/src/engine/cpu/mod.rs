@@ -8,6 +8,9 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "cuda")]
+pub(super) use rows::ACTING_BITS;
+
 use crate::algorithm::{
     CellId, Column, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan,
     Replay, RowsId, RowsOf,

@@ -13,7 +13,7 @@ const TASK_ROWS: usize = 256;
 const MOST_COLUMNS: usize = 16;
 
 /// Bits of a stream's number that say which agent acts; those above say for which row function.
-const ACTING_BITS: u32 = 20;
+pub(crate) const ACTING_BITS: u32 = 20;
 
 /// A column that is read.
 #[derive(Debug, Clone, Copy)]
