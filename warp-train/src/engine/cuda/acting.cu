@@ -78,7 +78,7 @@ __device__ inline void store(const Memory& m, unsigned int tile, unsigned int me
         m.ring_reward[at] = m.reward[place.group][place.row];
         m.ring_ends[at] = ends;
         m.ring_alive[at] = m.alive_now[row];
-        m.column[COLUMN_BEGINS][row] = over ? 1.0f : 0.0f;
+        m.column[COLUMN_BEGINS][row] = ends != GOES_ON ? 1.0f : 0.0f;
         for (unsigned int j = 0; j < ACTION; ++j) {
             m.ring_action[at * ACTION + j] =
                 m.column[COLUMN_ACTING_ACTION][(unsigned long long)row * ACTION + j];

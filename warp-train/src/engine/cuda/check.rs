@@ -58,7 +58,7 @@ const STEPS: u32 = 40;
 pub fn pieces(config: &TrainConfig, envs: &CudaVecEnv) -> Result<Vec<Apart>> {
     let Planned { algorithm, .. } = planned(config, &config.policies[0])?;
     let (mut cpu, mut gpu) = engines(config, envs)?;
-    let mut lists = vec![op::acting(&*algorithm)?];
+    let mut lists = vec![op::acting(&*algorithm, true)?];
     for variant in 0..algorithm.n_variants() {
         lists.push(op::updating(&*algorithm, Variant(variant), gpu.layout.shares > 1)?);
     }
@@ -101,7 +101,7 @@ pub fn times(config: &TrainConfig, envs: &CudaVecEnv) -> Result<Vec<(String, f64
     const MANY: u32 = 200;
     let Planned { plan, algorithm } = planned(config, &config.policies[0])?;
     let (_, mut gpu) = engines(config, envs)?;
-    let acting = op::acting(&*algorithm)?;
+    let acting = op::acting(&*algorithm, true)?;
     let updating = op::updating(&*algorithm, Variant(0), gpu.layout.shares > 1)?;
     let fused = fuse(&updating, &plan);
     let mut lists = vec![acting.clone(), vec![Op::Store], fused.clone()];

@@ -7,7 +7,7 @@ use super::schedule::fuse;
 use super::text::{Agents, Scene};
 use super::{CudaEngine, Setting};
 use crate::algorithm::{Algorithm, Plan, Planned, Variant};
-use crate::config::{PolicyPlan, TrainConfig};
+use crate::config::{PolicyConfig, PolicyPlan, TrainConfig};
 use crate::engine::EngineState;
 use crate::engine::off_policy::planned;
 use crate::engine::off_policy::{load, save};
@@ -56,12 +56,22 @@ struct Programs {
 }
 
 impl Programs {
-    fn new(algorithm: &dyn Algorithm, plan: &Plan, shares: usize) -> Result<Self> {
+    /// Of `policy`, whose gradients are summed in `shares`.
+    fn new(
+        policy: &PolicyPlan,
+        algorithm: &dyn Algorithm,
+        plan: &Plan,
+        shares: usize,
+    ) -> Result<Self> {
+        let kept = policy.config.to_train;
         let updating = (0..algorithm.n_variants()).map(|variant| {
             let ops = op::updating(algorithm, Variant(variant), shares > 1)?;
             Ok(fuse(&ops, plan))
         });
-        Ok(Self { acting: op::acting(algorithm)?, updating: updating.collect::<Result<_>>()? })
+        Ok(Self {
+            acting: op::acting(algorithm, kept)?,
+            updating: updating.collect::<Result<_>>()?,
+        })
     }
 }
 
@@ -75,7 +85,8 @@ pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<Sour
         let Planned { plan, algorithm } = planned(config, policy)?;
         let setting = Setting::new(config, (index, 0));
         let layout = Layout::new(&plan, setting.place.n_rows, machine);
-        let Programs { acting, updating } = Programs::new(&*algorithm, &plan, layout.shares)?;
+        let Programs { acting, updating } =
+            Programs::new(policy, &*algorithm, &plan, layout.shares)?;
         let agents = Agents::new(&config.spec, &setting.groups);
         let (place, exact) = (&setting.place, setting.exact);
         let scene = Scene { plan: &plan, layout: &layout, place, agents: &agents, exact, machine };
@@ -97,7 +108,7 @@ impl Member {
         let setting = Setting::new(config, (index, first_agent));
         let mut engine = CudaEngine::new(plan, setting, envs)?;
         let Programs { acting, updating } =
-            Programs::new(&*algorithm, &engine.plan, engine.layout.shares)?;
+            Programs::new(&policy, &*algorithm, &engine.plan, engine.layout.shares)?;
         let mut all = vec![acting.clone(), vec![Op::Store]];
         all.extend(updating.iter().cloned());
         engine.prepare(&all)?;
@@ -214,7 +225,9 @@ impl OffPolicyLearner {
         for i in 0..n as usize {
             let env_steps = progress.env_steps + i as u64 * self.config.steps_per_iteration();
             for member in &mut self.members {
-                member.warming_up = env_steps < member.policy.config.learning_starts;
+                let PolicyConfig { to_train, learning_starts, .. } = member.policy.config;
+                // One that does not learn acts as it is from the first step on.
+                member.warming_up = to_train && env_steps < learning_starts;
                 member.engine.set_cells(env_steps, member.warming_up)?;
                 member.engine.clear_figures()?;
             }

@@ -260,11 +260,15 @@ impl Engine for Tracer {
     }
 }
 
-/// The work of an algorithm's acting.
-pub(super) fn acting(algorithm: &dyn Algorithm) -> Result<Vec<Op>> {
+/// The work of an algorithm's acting, with place made in the memory for what comes of it if that is `kept`.
+pub(super) fn acting(algorithm: &dyn Algorithm, kept: bool) -> Result<Vec<Op>> {
     let mut tracer = Tracer::default();
     algorithm.act(&mut tracer)?;
-    Ok([vec![Op::Look], tracer.ops, vec![Op::Send, Op::Turn]].concat())
+    let mut ops = vec![Op::Look];
+    ops.append(&mut tracer.ops);
+    ops.push(Op::Send);
+    ops.extend(kept.then_some(Op::Turn));
+    Ok(ops)
 }
 
 /// The work of an update, whose gradients are summed in shares if they are `shared`.

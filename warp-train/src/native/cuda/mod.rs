@@ -9,7 +9,7 @@ mod gradients;
 mod small;
 mod wide;
 
-use crate::config::{PolicyPlan, Precision, TrainConfig};
+use crate::config::{Precision, TrainConfig};
 use crate::engine::cuda::{H200, OffPolicyLearner};
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, Learner, LearnerState, Progress};
@@ -198,7 +198,13 @@ impl OnDevice {
         state: &LearnerState,
         foreign: Option<MakeForeign>,
     ) -> Result<Self> {
-        if config.policies.iter().any(PolicyPlan::is_off_policy) {
+        if let Some(policy) = config.policies.iter().find(|policy| policy.is_off_policy()) {
+            if foreign.is_some() {
+                let name = &policy.name;
+                return Err(Error::Invalid(format!(
+                    "policy \"{name}\" learns from a replay memory, which the native learner alone does"
+                )));
+            }
             return Ok(Self::OffPolicy(Box::new(OffPolicyLearner::new(config, envs, state)?)));
         }
         if foreign.is_some() {
