@@ -99,8 +99,7 @@ impl CudaEngine {
         let memory = Memory::new(kernels.device(), (&plan, &layout), &setting.place, world)?;
         let programs = HashMap::new();
         let kernels = kernels.clone();
-        let engine =
-            Self { plan, setting, agents, layout, memory, kernels, machine, programs };
+        let engine = Self { plan, setting, agents, layout, memory, kernels, machine, programs };
         engine.push_counters(0, 0, 0, &vec![0; engine.plan.optimisers.len()])?;
         engine.set_cells(0, false)?;
         Ok(engine)
