@@ -84,7 +84,7 @@ impl Ddpg {
             d.figure("q", d.output(critic)),
         ];
         let targets = [actor.target, critic_target];
-        let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: &OUTPUTS });
+        let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: Some(&OUTPUTS) });
         let algorithm = Self {
             actor,
             squash_next,

@@ -9,7 +9,7 @@ use super::{ModelId, OptimiserId, PassId, Plan, Replay, RowsId, RowsOf, Variant}
 use crate::config::PolicyPlan;
 use crate::error::Result;
 use crate::loss::sac::{
-    ACT, ACTOR_GRADIENT, ACTOR_LOSS, CRITIC_LOSS, DRAW_ACTION, OUTPUTS, TEMPERATURE_LOSS,
+    ACT, ACTOR_GRADIENT, ACTOR_LOSS, CRITIC_LOSS, DRAW_ACTION, TEMPERATURE_LOSS,
 };
 use warp_core::EnvSpec;
 
@@ -144,7 +144,7 @@ impl Sac {
             d.rows(&TEMPERATURE_LOSS, &[share, aim], &reads, &writes)
         });
         let temperature = temperature.with_rate(&mut d, rate, policy);
-        let plan = d.finish(policy, &common, Greedy { pass: acts, outputs: &OUTPUTS });
+        let plan = d.finish(policy, &common, Greedy { pass: acts, outputs: None });
         let algorithm = Self {
             acts,
             act,

@@ -83,7 +83,7 @@ impl Td3 {
         let critic_figures = [d.figure("critic_loss", loss), d.figure("q", q_1)];
         let actor_figures = [d.figure("actor_loss", actor_loss)];
         let targets = [actor.target, critics.targets[0], critics.targets[1]];
-        let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: &OUTPUTS });
+        let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: Some(&OUTPUTS) });
         let algorithm = Self {
             actor,
             policy_delay: keys.policy_delay as u64,

@@ -102,10 +102,3 @@ __device__ inline void act(WarpDraw& draw, float log_std_min, float log_std_max,
         wanted[i] = warp_tanh(output[i] + warp_exp(log_std) * warp_draw_normal(&draw));
     }
 }
-
-// Means and log-deviations are what the action layout reads.
-__device__ inline void outputs(WarpSlice<const float> output, WarpSlice<float> layout) {
-    for (unsigned int i = 0u; i < layout.len; ++i) {
-        layout[i] = output[i];
-    }
-}

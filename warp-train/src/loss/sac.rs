@@ -4,7 +4,6 @@
 
 #![expect(
     clippy::too_many_arguments,
-    clippy::manual_memcpy,
     reason = "a parameter is a column, by its name below; a body is one that can be translated"
 )]
 
@@ -149,13 +148,6 @@ pub fn act(
     }
 }
 
-/// Means and log-deviations are what the action layout reads.
-pub fn outputs(output: &[f32], layout: &mut [f32]) {
-    for i in 0..layout.len() {
-        layout[i] = output[i];
-    }
-}
-
 row_functions! { "sac.cu";
     DRAW_ACTION = draw_action draw (log_std_min, log_std_max; output; action, noise, log_prob);
     CRITIC_LOSS = critic_loss(
@@ -173,5 +165,4 @@ row_functions! { "sac.cu";
         share, target_entropy; log_alpha, log_prob; d_log_alpha, alpha, entropy
     );
     ACT = act draw (log_std_min, log_std_max; output; wanted);
-    OUTPUTS = outputs(; output; layout);
 }
