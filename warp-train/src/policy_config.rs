@@ -229,21 +229,11 @@ fn is_key(key: &str) -> bool {
     PolicyConfig::fields().iter().any(|field| field.name == key)
 }
 
-/// Refuses a key that `algorithm` does not read, unless it has its default's value.
-pub(crate) fn check_foreign(
-    algorithm: Algorithm,
-    key: &str,
-    value: &Value,
-    prefix: &str,
-) -> Result<()> {
-    let mut as_default = PolicyConfig::default();
-    if as_default.set(key, value).is_ok() && as_default == PolicyConfig::default() {
-        return Ok(());
-    }
+/// The error for a key that `algorithm` does not read, under `prefix`, with the nearest that it does.
+pub(crate) fn foreign_key(algorithm: Algorithm, key: &str, value: &Value, prefix: &str) -> Error {
     let entry = entry(algorithm);
     let own = PolicyConfig::fields().iter().map(|field| field.name).filter(|key| entry.reads(key));
     let nearest = warp_core::config::nearest(key, own);
     let hint = nearest.map_or_else(String::new, |key| format!("; did you mean {key}?"));
-    let name = algorithm.name();
-    Err(Error::Invalid(format!("{prefix}{key} = {value}: {name} has no such key{hint}")))
+    Error::Invalid(format!("{prefix}{key} = {value}: {} has no such key{hint}", algorithm.name()))
 }

@@ -3,7 +3,7 @@
 use super::EngineState;
 use super::cpu::{CpuEngine, Place};
 use super::lockstep::Member;
-use crate::algorithm::{Acting, Algorithm, Learns, PassId, Plan, Planned, entry};
+use crate::algorithm::{Acting, Algorithm, Greedy, Learns, PassId, Plan, Planned, entry};
 use crate::config::{PolicyConfig, PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::{LearnerState, Progress};
@@ -195,22 +195,24 @@ impl Member for OffPolicy {
     }
 
     fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()> {
-        let greedy = self.engine.plan().greedy;
-        let width = width_of(self.engine.plan(), greedy.pass);
+        values.fill(0.0);
+        let Greedy { pass, outputs: made } = self.engine.plan().greedy;
+        let Some(function) = made else {
+            self.engine.evaluate(pass, obs, outputs);
+            return Ok(());
+        };
+        let width = width_of(self.engine.plan(), pass);
         let mut output = vec![0.0; values.len() * width];
-        self.engine.evaluate(greedy.pass, obs, &mut output);
-        let rows = output.chunks_exact(width);
-        for (output, outputs) in
-            rows.zip(outputs.chunks_exact_mut(self.policy.layout.output_width()))
-        {
-            (greedy.outputs.run)(Row {
+        self.engine.evaluate(pass, obs, &mut output);
+        let rows = outputs.chunks_exact_mut(self.policy.layout.output_width());
+        for (output, outputs) in output.chunks_exact(width).zip(rows) {
+            (function.run)(Row {
                 cells: &[],
                 reads: &[output],
                 writes: &mut [outputs],
                 draw: Draw::new(0, 0, 0, Purpose::Learn),
             });
         }
-        values.fill(0.0);
         Ok(())
     }
 

@@ -43,7 +43,7 @@ impl CpuEngine {
         let rows = &plan.rows[id.0];
         let width = |id: &ColumnId| plan.columns[id.0].width;
         let of = plan.columns[rows.writes[0].0].rows;
-        let n_rows = place.n_rows_of(plan, of);
+        let n_rows = plan.n_rows(of, place.n_rows);
         let mut taken: Vec<Vec<f32>> =
             rows.writes.iter().map(|id| std::mem::take(&mut columns[id.0])).collect();
         let mut pieces: Vec<_> = taken

@@ -13,6 +13,7 @@ use crate::engine::off_policy::planned;
 use crate::engine::off_policy::{load, save};
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
+use crate::policy_error::PolicyError;
 use std::collections::HashMap;
 use warp_core::DType::U32;
 use warp_data::cuda::DeviceArray;
@@ -31,6 +32,10 @@ struct Member {
     updates: u64,
     warming_up: bool,
 }
+
+/// Iterations that are kept recorded, at most. Where a target moves every so many updates, and an iteration
+/// has another number of them, nearly every iteration is another one.
+const MOST_RECORDED: usize = 64;
 
 /// What decides a recorded iteration: the variants of every member's updates, in order.
 type Round = Vec<Vec<Variant>>;
@@ -263,6 +268,9 @@ impl OffPolicyLearner {
             let members = &mut self.members;
             let mut graph = Graph::capture(&device, || steps(members, &round, num_steps, envs))?;
             graph.launch()?;
+            if self.recorded.len() == MOST_RECORDED {
+                self.recorded.clear();
+            }
             self.recorded.insert(round.clone(), graph);
         }
         for (member, variants) in self.members.iter_mut().zip(&round) {
@@ -274,11 +282,9 @@ impl OffPolicyLearner {
     /// What the iterations of a call left.
     fn read(&self, envs: &CudaVecEnv, progress: Progress, log: &Log) -> Result<Vec<Iterated>> {
         for member in &self.members {
-            if let Some(optimiser) = member.engine.fault()? {
-                return Err(Error::Invalid(format!(
-                    "policy \"{}\": optimiser \"{optimiser}\": the gradient is not finite",
-                    member.policy.name
-                )));
+            if member.engine.fault()?.is_some() {
+                let source = PolicyError::NonFiniteGradient { norm: f64::NAN };
+                return Err(Error::Policy { policy: member.policy.name.clone(), source });
             }
         }
         let episodes = log.episodes.pull::<u32>()?;
