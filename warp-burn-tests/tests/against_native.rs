@@ -6,6 +6,7 @@
 )]
 
 use warp_train::burn::BurnLearner;
+use warp_train::config::drop_foreign_keys;
 use warp_train::model::NamedTensor;
 use warp_train::native::NativeLearner;
 use warp_train::{Learner, TrainConfig, Trainer};
@@ -30,7 +31,9 @@ const CASES: [&str; 7] = [
 ];
 
 fn config(case: &str) -> TrainConfig {
-    let table = format!("{SMOOTH}{case}").parse().unwrap();
+    let mut table = format!("{SMOOTH}{case}").parse().unwrap();
+    // Minibatches are PPO's alone.
+    drop_foreign_keys(&mut table);
     TrainConfig::resolve(&table, &warp_envs::registry()).unwrap()
 }
 

@@ -96,6 +96,38 @@ fn bad_settings() {
 }
 
 #[test]
+fn bad_settings_of_replay_memories() {
+    let folder = Folder::new("replay-settings");
+    for (set, words) in [
+        ("batch_size=1000000000000", "batches of 1000000000000 samples would need"),
+        ("num_envs=4000000000", "lower num_envs"),
+        ("num_envs=40000000", "lower num_envs"),
+        ("buffer_size=1000000000", "lower buffer_size"),
+        ("buffer_size=9000000000000000000", "numbered with 32 bits"),
+        ("n_step=9000000000000000000", "must be at most buffer_size"),
+        ("target_entropy=1e300", "does not fit in an f32"),
+        ("alpha=0", "must be larger than 0"),
+        ("train_freq=7", "must be a multiple of it"),
+        ("log_std_init=1", "did you mean log_std_min?"),
+    ] {
+        let args = ["train", "pendulum", "--out", "run", "--set", "algorithm=sac", "--set", set];
+        // So little memory that what needs much is refused on every machine.
+        let limited = format!("ulimit -v 6000000; exec \"$0\" {}", args.join(" "));
+        let said: Said = std::process::Command::new("sh")
+            .args(["-c", &limited, env!("CARGO_BIN_EXE_warp")])
+            .current_dir(folder.path(""))
+            .env("CUDA_VISIBLE_DEVICES", "")
+            .output()
+            .unwrap()
+            .into();
+        assert_eq!(said.code, Some(2), "{set}: {said:?}");
+        assert_eq!(said.stderr.lines().count(), 1, "{set}: {said:?}");
+        assert!(said.stderr.contains(words), "{set} should speak of {words:?}: {said:?}");
+        assert!(!folder.path("run").exists(), "{set} has left a folder");
+    }
+}
+
+#[test]
 fn bad_names_and_options() {
     let folder = Folder::new("names");
     std::fs::write(folder.path("broken.toml"), "env_id = \"cartpole\"\nnum_envs = = 2\n").unwrap();

@@ -273,7 +273,7 @@ fn the_printed_configuration_has_a_comment_before_each_key() {
     {
         let text = folder.done(args).stdout;
         let table: toml::Table = text.parse().unwrap();
-        for key in ["num_envs", "total_steps", "learning_rate", "num_steps", "gamma", "clip_coef"] {
+        for key in ["num_envs", "total_steps", "learning_rate", "num_steps", "gamma", "vf_coef"] {
             assert!(table.contains_key(key), "{key}");
         }
         assert!(table["env"].as_table().unwrap().contains_key("episode_length"));

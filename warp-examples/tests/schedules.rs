@@ -157,7 +157,7 @@ fn fleets_and_sweeps_have_shares_of_their_runs() {
 fn what_a_run_is_based_on_is_said() {
     let folder = Folder::new("basis");
     let file = |name: &str, text: &str| std::fs::write(folder.path(name), text).unwrap();
-    let short = ["--envs=2", "--set=num_steps=8", "--set=num_minibatches=1", "--steps=16"];
+    let short = ["--envs=2", "--set=num_steps=8", "--steps=16"];
     let said = |target: &str, more: &[&str]| {
         folder.done(&[&["train", target], &short[..], more].concat()).stderr
     };

@@ -18,9 +18,9 @@ fn what_is_not_built_is_refused_in_one_sentence() {
         let start = format!("configuration \"{}\": ", path(name));
         format!("{error:#}").strip_prefix(&start).unwrap().to_string()
     };
-    let ddpg = "policy.shared.algorithm = \"DDPG\": DDPG is not built yet; A2C and PPO are";
-    assert_eq!(whole("single_pendulum"), format!("line 24: {ddpg}"));
-    assert_eq!(whole("single_continuous_mountain_car"), format!("line 25: {ddpg}"));
+    let expected = "line 20: trainer.evaluator = true: evaluation during training is not built yet; \
+                    warp eval evaluates a run";
+    assert_eq!(whole("single_continuous_mountain_car"), expected);
     let error = whole("single_mountain_car");
     let expected = "line 19: trainer.neg_pos_env_ratio = 10: learning from a selection of \
                     replicas is not built yet";
@@ -30,7 +30,7 @@ fn what_is_not_built_is_refused_in_one_sentence() {
     assert!(error.contains("the file has no key name"), "{error}");
 
     let backend = "env_backend: \"numba\"";
-    for (key, value) in [("num_gpus", "2"), ("n_step", "5"), ("evaluator", "True")] {
+    for (key, value) in [("num_gpus", "2"), ("evaluator", "True")] {
         let error = refused("single_cartpole", backend, &format!("{key}: {value}"));
         let value = value.to_lowercase();
         let start = format!("line 18: trainer.{key} = {value}: ");
@@ -44,7 +44,24 @@ fn what_is_not_built_is_refused_in_one_sentence() {
     assert!(
         with("\"fully_connected\"", "\"transformer\"").contains("model.type = \"transformer\"")
     );
-    assert!(with("A2C", "SAC").contains("expected \"A2C\" or \"PPO\""));
+    assert!(with("A2C", "SAC").contains("expected \"A2C\", \"PPO\" or \"DDPG\""));
+    let error = with(backend, "n_step: 5");
+    assert!(error.ends_with("trainer.n_step = 5: returns over n steps belong to DDPG"), "{error}");
+}
+
+#[test]
+fn ddpg_is_read_with_its_noise_and_rates() {
+    let file = path("single_pendulum");
+    let config = settings::configure(&file, &[], &warp_envs::registry()).unwrap();
+    let keys = &config.policies[0].config;
+    assert_eq!((config.run.num_envs, config.run.num_steps), (10_000, 5));
+    assert_eq!((config.algorithm().as_str(), keys.train_freq, keys.n_step), ("ddpg", 5, 5));
+    assert_eq!((keys.batch_size, keys.tau, keys.max_grad_norm), (50_000, 0.05, 3.0));
+    assert_eq!((keys.noise_damping, keys.noise_std.at(0)), (0.15, 0.2));
+    let critic = keys.critic_learning_rate.as_ref().unwrap();
+    let after = 4_000_000_000;
+    assert_eq!((keys.learning_rate.at(0), critic.at(0)), (1e-3, 1e-4));
+    assert_eq!((keys.learning_rate.at(after), critic.at(after)), (5e-4, 5e-5));
 }
 
 #[test]

@@ -4,8 +4,10 @@
 //! [`LearnerState`]. So every backend and device begins alike. A run that goes on takes its own
 //! checkpoint instead.
 
+use crate::algorithm::entry;
 use crate::checkpoint::Checkpoint;
-use crate::config::{PolicyPlan, TrainConfig};
+use crate::config::{PolicyConfig, PolicyPlan, TrainConfig};
+use crate::engine::{REPLAY_HEAD, UPDATES};
 use crate::error::{Error, Result, of_policy};
 use crate::learner::{Learner, LearnerState};
 use crate::model::NamedTensor;
@@ -13,11 +15,15 @@ use crate::normalise::RunningMoments;
 use crate::run::Run;
 use std::path::Path;
 use std::sync::Arc;
+use warp_core::Config;
 use warp_core::toml::{Table, Value};
 use warp_func::VecEnv;
 
 /// Keys that say what a network's weights and outputs mean, though not how many there are.
-const MEANING: [(&str, &str); 2] = [("activation", "tanh"), ("action_distribution", "gaussian")];
+const MEANING: [&str; 2] = ["activation", "action_distribution"];
+/// Statistics of the run that they come from: returns on the way belong to its replicas, counters to its
+/// replay memory.
+const OF_THE_RUN: [&str; 3] = ["discounted_return", UPDATES, REPLAY_HEAD];
 
 /// The weights that policy number `index` of `config` starts from, drawn from the run's seed.
 ///
@@ -167,10 +173,19 @@ impl<'a> Source<'a> {
         // A checkpoint that lies by itself has no configuration.
         let Some(table) = text.and_then(|text| text.parse::<Table>().ok()) else { return Ok(()) };
         let own = table.get("policy").and_then(|policies| policies.get(&self.policy));
-        for (key, default) in MEANING {
-            let there = own.and_then(|own| own.get(key)).or_else(|| table.get(key));
-            let there = there.and_then(Value::as_str).unwrap_or(default);
-            let here = warp_core::Config::get(&self.plan.config, key);
+        let given = |key: &str| own.and_then(|own| own.get(key)).or_else(|| table.get(key));
+        // What an algorithm does not read is not written down, or is another policy's.
+        let mut defaults = PolicyConfig::default();
+        if let Some(algorithm) = given("algorithm") {
+            defaults.set("algorithm", algorithm)?;
+        }
+        let algorithm = defaults.algorithm;
+        let defaults = PolicyConfig::of(algorithm, 0);
+        for key in MEANING {
+            let there = given(key).filter(|_| entry(algorithm).reads(key)).cloned();
+            let there = there.or_else(|| defaults.get(key));
+            let there = there.as_ref().and_then(Value::as_str).unwrap_or_default();
+            let here = self.plan.config.get(key);
             if here.as_ref().and_then(Value::as_str) != Some(there) {
                 let here = here.map_or_else(String::new, |here| here.to_string());
                 let reason = format!("its {key} is \"{there}\", here it is {here}");
@@ -185,8 +200,7 @@ impl<'a> Source<'a> {
         let (name, learner) = (&self.plan.name, &self.checkpoint.learner);
         let (weights, _, _) = learner.of_policy(&self.policy);
         let mut statistics = learner.statistics_of_policy(&self.policy);
-        // Returns on the way belong to the replicas of that run.
-        statistics.retain(|statistic| statistic.name != "discounted_return");
+        statistics.retain(|statistic| !OF_THE_RUN.contains(&&statistic.name[..]));
         let normalises = statistics.iter().any(|statistic| statistic.name == "obs_count");
         if normalises != self.plan.config.norm_obs {
             let reason = match normalises {

@@ -13,8 +13,8 @@ use crate::learner::LearnerState;
 pub use crate::model::{Activation, Init, LogStd};
 pub use crate::plan::PolicyPlan;
 use crate::plan::{check_policy, plan_policies};
-pub use crate::policy_config::PolicyConfig;
-use crate::policy_config::{check_foreign, policy_base};
+pub use crate::policy_config::{PolicyConfig, drop_foreign_keys};
+use crate::policy_config::{foreign_key, policy_base};
 use std::fmt::Write;
 use std::sync::Arc;
 use warp_core::toml::{Table, Value};
@@ -216,16 +216,16 @@ impl TrainConfig {
     }
 }
 
-/// Checks that some policy's algorithm reads each key that is given for all of them. A default is let
-/// pass: earlier versions wrote every key into a run's configuration.
+/// Checks that some policy's algorithm reads each key that is given for all of them.
 fn check_keys(base: &PolicyConfig, given: &Table, policies: &[PolicyPlan]) -> Result<()> {
-    for (key, value) in given {
+    let is_foreign = |key: &str| {
         let mut algorithms = policies.iter().map(|plan| plan.config.algorithm);
-        if !algorithms.any(|algorithm| entry(algorithm).reads(key)) {
-            check_foreign(base.algorithm, key, value, "")?;
-        }
+        !algorithms.any(|algorithm| entry(algorithm).reads(key))
+    };
+    match given.iter().find(|(key, _)| is_foreign(key)) {
+        Some((key, value)) => Err(foreign_key(base.algorithm, key, value, "")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn is_field(fields: &[ConfigField], key: &str) -> bool {

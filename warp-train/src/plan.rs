@@ -1,11 +1,14 @@
 //! Which policy acts for which groups, and whether its keys fit them.
 
-use crate::algorithm::{Learns, Passes, entry};
+#[cfg(feature = "cuda")]
+use crate::algorithm::Passes;
+use crate::algorithm::{Learns, entry};
 use crate::config::{ActionDistribution, PolicyConfig, RunConfig};
 use crate::error::{Error, Result};
 use crate::model::NetworkConfig;
 use crate::optimiser::AdamConfig;
-use crate::policy_config::{check_foreign, policy_base};
+use crate::policy_config::{foreign_key, policy_base};
+use crate::schedule::Schedule;
 use warp_core::toml::Table;
 use warp_core::{EnvSpec, GroupSpec, Space};
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
@@ -50,6 +53,7 @@ impl PolicyPlan {
 
     /// How often each rollout is gone through, and in how many parts; once and whole for what learns from
     /// a replay memory.
+    #[cfg(feature = "cuda")]
     pub(crate) fn passes(&self) -> Passes {
         match entry(self.config.algorithm).learns {
             Learns::FromRollouts { passes, .. } => passes(&self.config),
@@ -105,8 +109,9 @@ pub(crate) fn plan_policies(
         let prefix = format!("policy.{name}.");
         let config = policy_base(given, keys, total_steps)?.with(keys, total_steps);
         let mut config = config.map_err(|e| e.under(&prefix))?;
-        for (key, value) in keys.iter().filter(|(key, _)| !entry(config.algorithm).reads(key)) {
-            check_foreign(config.algorithm, key, value, &prefix)?;
+        let read = entry(config.algorithm);
+        if let Some((key, value)) = keys.iter().find(|(key, _)| !read.reads(key)) {
+            return Err(foreign_key(config.algorithm, key, value, &prefix));
         }
         if config.groups.is_empty() {
             // A policy that names no groups acts for the one of its own name.
@@ -157,8 +162,10 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
     };
     unit("gamma", config.gamma)?;
     unit("gae_lambda", config.gae_lambda)?;
+    let critic_rate = config.critic_learning_rate.as_ref();
     for (key, value) in [
         ("learning_rate", config.learning_rate.lowest()),
+        ("critic_learning_rate", critic_rate.map_or(0.0, Schedule::lowest)),
         ("clip_coef", config.clip_coef),
         ("max_grad_norm", config.max_grad_norm),
         ("adam_eps", config.adam_eps),
@@ -170,6 +177,7 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
     }
     for (key, value) in [
         ("learning_rate", config.learning_rate.largest()),
+        ("critic_learning_rate", critic_rate.map_or(0.0, Schedule::largest)),
         ("clip_coef", config.clip_coef),
         ("max_grad_norm", config.max_grad_norm),
         ("adam_eps", config.adam_eps),
@@ -222,6 +230,13 @@ fn check_off_policy(plan: &PolicyPlan, run: &RunConfig) -> Result<()> {
         if value == 0 {
             return invalid(key, "0".into(), "must be at least 1");
         }
+    }
+    if config.n_step > config.buffer_size {
+        let reason = format!("must be at most buffer_size = {}", config.buffer_size);
+        return invalid("n_step", config.n_step.to_string(), &reason);
+    }
+    if let Some(aim) = config.target_entropy.filter(|aim| !(*aim as f32).is_finite()) {
+        return invalid("target_entropy", aim.to_string(), "does not fit in an f32");
     }
     if !run.num_steps.is_multiple_of(config.train_freq) {
         let reason = format!("num_steps = {} must be a multiple of it", run.num_steps);

@@ -146,23 +146,37 @@ impl<P: Policy> Learner for PolicyLearner<P> {
     }
 
     fn load_state(&mut self, state: &LearnerState) -> Result<()> {
-        let belongs = |name: &str| {
-            self.policies.iter().any(|one| {
-                let rest = name.strip_prefix(&one.plan.name);
-                rest.is_some_and(|rest| rest.starts_with('.'))
-            })
-        };
-        let tensors = state.weights.iter().chain(&state.optimizer).map(|tensor| &tensor.name);
-        let statistics = state.statistics.iter().map(|statistic| &statistic.name);
-        if let Some(name) = tensors.chain(statistics).find(|name| !belongs(name)) {
-            return Err(Error::Invalid(format!(
-                "tensor \"{name}\" is given, but the run has no policy that it belongs to"
-            )));
-        }
+        check_owners(self.policies.iter().map(|one| &one.plan), state)?;
         for (one, normaliser) in self.policies.iter_mut().zip(&mut self.normalisers) {
             load_policy(&one.plan.name, &mut one.policy, normaliser, state)?;
         }
         Ok(())
+    }
+}
+
+/// Checks that whatever `state` holds belongs to one of the policies.
+///
+/// # Errors
+/// The first tensor that does not.
+pub(crate) fn check_owners<'a>(
+    policies: impl Iterator<Item = &'a PolicyPlan> + Clone,
+    state: &LearnerState,
+) -> Result<()> {
+    let belongs = |name: &str| {
+        policies.clone().any(|plan| {
+            let rest = name.strip_prefix(&plan.name);
+            rest.is_some_and(|rest| rest.starts_with('.'))
+        })
+    };
+    let tensors = state.weights.iter().chain(&state.optimizer).chain(&state.numbers);
+    let names = tensors.map(|tensor| &tensor.name);
+    let statistics = state.statistics.iter().map(|statistic| &statistic.name);
+    let flags = state.flags.iter().map(|flags| &flags.name);
+    match names.chain(statistics).chain(flags).find(|name| !belongs(name)) {
+        Some(name) => Err(Error::Invalid(format!(
+            "tensor \"{name}\" is given, but the run has no policy that it belongs to"
+        ))),
+        None => Ok(()),
     }
 }
 

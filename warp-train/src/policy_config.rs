@@ -5,8 +5,8 @@ use crate::choices::{ActionDistribution, Algorithm, Noise, Precision};
 use crate::error::{Error, Result};
 use crate::model::{Activation, Init, LogStd};
 use crate::schedule::Schedule;
-use warp_core::Config;
 use warp_core::toml::{Table, Value};
+use warp_core::{Config, ConfigValue};
 
 warp_core::config! {
     /// Keys of a policy; at the top level: for all policies that do not set them.
@@ -118,12 +118,14 @@ warp_core::config! {
         pub double: bool = true,
         /// DQN: whether values are made of a state's value and the actions' advantages.
         pub dueling: bool = false,
-        /// DDPG, TD3: noise that is added to actions: "none", "gaussian" or "ou".
+        /// DDPG, TD3, SAC: step size of the critics, as learning_rate; not set: the same.
+        pub critic_learning_rate: Option<Schedule> = None,
+        /// DDPG, TD3, SAC in a box: noise that is added to actions: "none", "gaussian" or "ou".
         pub noise: Noise = Noise::Gaussian,
-        /// DDPG, TD3: standard deviation of the noise, where actions lie within -1 to 1 (of "ou": what
+        /// Standard deviation of the noise, where actions lie within -1 to 1 (of "ou": what
         /// each step adds): a number or points, as for learning_rate.
         pub noise_std: Schedule = Schedule::constant(0.1),
-        /// DDPG, TD3: share of itself that the noise "ou" loses in each step.
+        /// Share of itself that the noise "ou" loses in each step.
         pub noise_damping: f64 = 0.15,
         /// TD3: updates of the critics for one of the actor and of the targets.
         pub policy_delay: usize = 2,
@@ -144,15 +146,17 @@ warp_core::config! {
 impl PolicyConfig {
     /// The keys that may change over a run, by name.
     #[must_use]
-    pub fn schedules(&self) -> [(&'static str, &Schedule); 6] {
-        [
+    pub fn schedules(&self) -> Vec<(&'static str, &Schedule)> {
+        let critic = self.critic_learning_rate.as_ref();
+        let always = [
             ("learning_rate", &self.learning_rate),
             ("ent_coef", &self.ent_coef),
             ("vf_coef", &self.vf_coef),
             ("priority_beta", &self.priority_beta),
             ("epsilon", &self.epsilon),
             ("noise_std", &self.noise_std),
-        ]
+        ];
+        always.into_iter().chain(critic.map(|rate| ("critic_learning_rate", rate))).collect()
     }
 
     /// The defaults of an algorithm, for a run of `total_steps`.
@@ -174,6 +178,9 @@ impl PolicyConfig {
                 "priority_beta" => &mut self.priority_beta,
                 "epsilon" => &mut self.epsilon,
                 "noise_std" => &mut self.noise_std,
+                "critic_learning_rate" => {
+                    self.critic_learning_rate.get_or_insert(Schedule::constant(0.0))
+                }
                 _ => {
                     self.set(key, value)?;
                     continue;
@@ -200,21 +207,33 @@ pub(crate) fn policy_base(given: &Table, own: &Table, total_steps: u64) -> Resul
     Ok(PolicyConfig::of(algorithm, total_steps).with(&read, total_steps)?)
 }
 
-/// Refuses a key that `algorithm` does not read, unless it has its default's value.
-pub(crate) fn check_foreign(
-    algorithm: Algorithm,
-    key: &str,
-    value: &Value,
-    prefix: &str,
-) -> Result<()> {
-    let mut as_default = PolicyConfig::default();
-    if as_default.set(key, value).is_ok() && as_default == PolicyConfig::default() {
-        return Ok(());
+/// Takes from a run's own configuration the keys that no algorithm of its policies reads: earlier versions
+/// wrote all keys.
+pub fn drop_foreign_keys(table: &mut Table) {
+    let named = |keys: &Table| Some(Algorithm::from_value(keys.get("algorithm")?).ok());
+    let shared = named(table).flatten().unwrap_or(Algorithm::Ppo);
+    let mut algorithms = vec![shared];
+    if let Some(Value::Table(policies)) = table.get_mut("policy") {
+        for (_, keys) in policies.iter_mut() {
+            let Value::Table(keys) = keys else { continue };
+            let own = named(keys).flatten().unwrap_or(shared);
+            keys.retain(|key, _| !is_key(key) || entry(own).reads(key));
+            algorithms.push(own);
+        }
     }
+    let is_read = |key: &str| algorithms.iter().any(|algorithm| entry(*algorithm).reads(key));
+    table.retain(|key, _| !is_key(key) || is_read(key));
+}
+
+fn is_key(key: &str) -> bool {
+    PolicyConfig::fields().iter().any(|field| field.name == key)
+}
+
+/// The error for a key that `algorithm` does not read, under `prefix`, with the nearest that it does.
+pub(crate) fn foreign_key(algorithm: Algorithm, key: &str, value: &Value, prefix: &str) -> Error {
     let entry = entry(algorithm);
     let own = PolicyConfig::fields().iter().map(|field| field.name).filter(|key| entry.reads(key));
     let nearest = warp_core::config::nearest(key, own);
     let hint = nearest.map_or_else(String::new, |key| format!("; did you mean {key}?"));
-    let name = algorithm.name();
-    Err(Error::Invalid(format!("{prefix}{key} = {value}: {name} has no such key{hint}")))
+    Error::Invalid(format!("{prefix}{key} = {value}: {} has no such key{hint}", algorithm.name()))
 }

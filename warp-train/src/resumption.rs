@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use warp_core::Config;
 
 /// Keys that may change; all others decide what a checkpoint holds, or what run it is.
-const CHANGEABLE: [&str; 17] = [
+const CHANGEABLE: [&str; 31] = [
     "total_steps",
     "checkpoint_steps",
     "keep_checkpoints",
@@ -27,6 +27,20 @@ const CHANGEABLE: [&str; 17] = [
     "max_grad_norm",
     "adam_eps",
     "precision",
+    "critic_learning_rate",
+    "learning_starts",
+    "gradient_steps",
+    "tau",
+    "priority_alpha",
+    "priority_beta",
+    "epsilon",
+    "target_interval",
+    "noise_std",
+    "noise_damping",
+    "policy_delay",
+    "target_noise",
+    "target_noise_clip",
+    "target_entropy",
 ];
 
 /// Checks that `key` (`policy.NAME.KEY` for a policy's own) may change when a run goes on. Unknown

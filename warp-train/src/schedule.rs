@@ -102,6 +102,12 @@ impl Schedule {
         }
     }
 
+    /// The same with every value times `factor`.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self { points: self.points.iter().map(|(step, value)| (*step, value * factor)).collect() }
+    }
+
     /// The largest magnitude that occurs.
     #[must_use]
     pub fn largest(&self) -> f64 {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warp_core::toml::{Table, Value};
 use warp_func::Registry;
+use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
     Fleet, FleetEvent, FleetLearner, FleetRun, FleetSummary, GroupedReturns, Listed, Returns,
     ThreadFleet, check_sweepable, launches,
@@ -304,9 +305,14 @@ pub(super) fn resolve_listed(
     registry: &Registry,
 ) -> Result<TrainConfig> {
     let mut table = shared.clone();
-    for (key, value) in &listed.swept {
-        settings::insert(&mut table, key, value.clone())?;
-    }
+    let sweep = |table: &mut Table| {
+        let mut swept = listed.swept.iter();
+        swept.try_for_each(|(key, value)| settings::insert(table, key, value.clone()))
+    };
+    sweep(&mut table)?;
+    // What is shared may be for another of the algorithms that are swept over; what is swept may not.
+    drop_foreign_keys(&mut table);
+    sweep(&mut table)?;
     let seed =
         i64::try_from(listed.seed).map_or_else(|_| listed.seed.to_string().into(), Value::from);
     table.insert("seed".into(), seed);

@@ -5,6 +5,7 @@ use crate::settings;
 use anyhow::{Context, Result};
 use std::path::Path;
 use warp_func::Registry;
+use warp_train::config::drop_foreign_keys;
 use warp_train::resumption::{check_changeable, check_extension};
 use warp_train::{Run, TrainConfig};
 
@@ -23,6 +24,7 @@ pub(super) fn configure(
         return Ok(run);
     }
     let mut table = settings::parse(&Run::config(folder)?)?;
+    drop_foreign_keys(&mut table);
     let mut keys = Vec::new();
     for set in &sets {
         let (key, _) = settings::split(set)?;

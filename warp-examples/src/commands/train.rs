@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use warp_func::{Entry, Registry};
+use warp_train::config::drop_foreign_keys;
 use warp_train::run::{Locked, Summary};
 use warp_train::{Checkpoint, Run, TrainConfig, Trainer};
 
@@ -246,7 +247,8 @@ fn resume(
 pub(super) fn read_config(folder: &Path, registry: &Registry) -> Result<TrainConfig> {
     let text = Run::config(folder)?;
     let path = || format!("configuration \"{}\"", folder.join("config.toml").display());
-    let table = settings::parse(&text).with_context(path)?;
+    let mut table = settings::parse(&text).with_context(path)?;
+    drop_foreign_keys(&mut table);
     TrainConfig::resolve(&table, registry).with_context(path)
 }
 

@@ -8,6 +8,8 @@ use warp_train::Schedule;
 
 /// The tag of a policy that acts for everyone.
 const SHARED: &str = "shared";
+/// The algorithm of policies that explore by noise.
+const DDPG: &str = "ddpg";
 
 /// What all policies have in common, and each by its tag with the rest.
 pub(super) fn policies(
@@ -54,9 +56,17 @@ fn groups(section: &Section<'_>, tag: &str, spec: &EnvSpec) -> Result<Value> {
     Err(section.invalid(tag, &reason))
 }
 
+/// Whether a policy's keys say that it learns by DDPG.
+pub(super) fn is_ddpg(keys: &Table) -> bool {
+    keys.get("algorithm").and_then(Value::as_str) == Some(DDPG)
+}
+
 fn translate(mut section: Section<'_>, without_effect: &mut Vec<String>) -> Result<Table> {
+    let is_ppo = match algorithm(&mut section)? {
+        Original::Ddpg => return ddpg(section, without_effect),
+        original => original == Original::Ppo,
+    };
     let mut keys = Table::new();
-    let is_ppo = algorithm(&mut section)?;
     let mut set = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
             keys.insert(key.into(), value);
@@ -94,15 +104,102 @@ fn translate(mut section: Section<'_>, without_effect: &mut Vec<String>) -> Resu
     Ok(keys)
 }
 
-/// Whether the policy learns by PPO rather than A2C.
-fn algorithm(section: &mut Section<'_>) -> Result<bool> {
+/// The original's algorithms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Original {
+    A2c,
+    Ppo,
+    Ddpg,
+}
+
+fn algorithm(section: &mut Section<'_>) -> Result<Original> {
     let name = section.get_or("algorithm", "A2C".to_string())?;
     match name.as_str() {
-        "A2C" => Ok(false),
-        "PPO" => Ok(true),
-        "DDPG" => bail!(section.invalid("algorithm", "DDPG is not built yet; A2C and PPO are")),
-        _ => bail!(section.invalid("algorithm", "expected \"A2C\" or \"PPO\"")),
+        "A2C" => Ok(Original::A2c),
+        "PPO" => Ok(Original::Ppo),
+        "DDPG" => Ok(Original::Ddpg),
+        _ => bail!(section.invalid("algorithm", "expected \"A2C\", \"PPO\" or \"DDPG\"")),
     }
+}
+
+/// A policy that learns by DDPG, whose actor and critic may have settings of their own.
+fn ddpg(mut section: Section<'_>, without_effect: &mut Vec<String>) -> Result<Table> {
+    let mut keys = Table::new();
+    let mut set = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            keys.insert(key.into(), value);
+        }
+    };
+    set("algorithm", Some(DDPG.into()));
+    set("to_train", Some(section.get_or("to_train", false)?.into()));
+    if section.is_mapping("lr") {
+        let mut rates = section.section("lr")?;
+        let schedule = Schedule::constant(1e-4);
+        set("learning_rate", rates.get_or("actor", schedule.clone())?.to_value());
+        set("critic_learning_rate", rates.get_or("critic", schedule)?.to_value());
+        rates.finish()?;
+    } else {
+        set("learning_rate", section.get_or("lr", Schedule::constant(1e-4))?.to_value());
+    }
+    set("max_grad_norm", Some(max_grad_norm(&mut section)?.into()));
+    if section.get_or("normalize_return", false)? {
+        bail!(section.invalid("normalize_return", "returns can't be normalised here"));
+    }
+    set("gamma", Some(section.get_or("gamma", 0.98)?.into()));
+    set("adam_eps", Some(1e-8.into()));
+    set("learning_starts", Some(0.into()));
+    let Some(tau) = section.get::<f64>("tau")? else {
+        bail!(section.invalid("tau", "DDPG needs it"));
+    };
+    set("tau", Some(tau.into()));
+    section.ignore(&["normalize_advantage", "vf_loss_coeff", "entropy_coeff"], without_effect);
+    let model = section.section("model")?;
+    keys.extend(ddpg_network(model, without_effect)?);
+    section.finish()?;
+    Ok(keys)
+}
+
+/// The network of actor and critic, each of its own weights but of one shape.
+fn ddpg_network(mut model: Section<'_>, without_effect: &mut Vec<String>) -> Result<Table> {
+    if !model.is_mapping("actor") {
+        let mut keys = network(model, without_effect)?;
+        keys.remove("shared_trunk");
+        return Ok(keys);
+    }
+    let mut files = model.section("model_ckpt_filepath")?;
+    for part in ["actor", "critic"] {
+        if files.get::<String>(part)?.is_some_and(|path| !path.is_empty()) {
+            bail!(
+                files.invalid(part, "weights of the original can't be read here; leave it empty")
+            );
+        }
+    }
+    files.finish()?;
+    let (mut actor, mut critic) = (model.section("actor")?, model.section("critic")?);
+    let actor_keys = layers(&mut actor, "fully_connected_actor", without_effect)?;
+    let critic_keys = layers(&mut critic, "fully_connected_action_value_critic", without_effect)?;
+    if actor_keys != critic_keys {
+        bail!(critic.invalid("fc_dims", "actor and critic have layers of the same widths here"));
+    }
+    actor.finish()?;
+    critic.finish()?;
+    model.finish()?;
+    Ok(actor_keys)
+}
+
+/// A part's layers. What scales an actor's actions to their bounds follows from the environment here.
+fn layers(part: &mut Section<'_>, kind: &str, without_effect: &mut Vec<String>) -> Result<Table> {
+    if let Some(other) = part.get::<String>("type")?.filter(|other| other != kind) {
+        bail!(part.invalid("type", &format!("{other} is not the network of DDPG: {kind} is")));
+    }
+    let hidden = part.get_or("fc_dims", vec![64_usize, 64])?;
+    part.ignore(&["output_w", "output_b"], without_effect);
+    let keys = [
+        ("hidden", hidden.to_value().unwrap_or_else(|| Value::Array(Vec::new()))),
+        ("activation", "relu".into()),
+        ("init", "kaiming".into()),
+    ];
+    Ok(keys.into_iter().map(|(key, value)| (key.to_string(), value)).collect())
 }
 
 /// 0: not clipped.

@@ -4,14 +4,18 @@ use super::section::Section;
 use super::tree::Node;
 use super::{Translated, policy, world};
 use anyhow::{Context, Result, bail};
-use warp_core::toml::Value;
+use warp_core::ConfigValue;
+use warp_core::toml::{Table, Value};
 use warp_func::Registry;
+use warp_train::Schedule;
 
 /// The trainer's part: who steps how long.
 struct Trainer {
     seed: Option<u64>,
     num_envs: usize,
     num_steps: usize,
+    /// Rewards that a return sums before the value of what follows.
+    n_step: usize,
     /// Environment steps in all.
     total_steps: u128,
 }
@@ -30,9 +34,15 @@ pub(super) fn translate(root: &Node, registry: &Registry) -> Result<Translated> 
     let env = top.section("env")?;
     let place = world::place(&top, named, env, registry, notes)?;
     let (_, spec) = place.entry.describe(&place.env)?;
-    let (shared, policies) = policy::policies(top.section("policy")?, &spec, notes)?;
-    let trainer = trainer(top.section("trainer")?, spec.time_limit.steps, notes)?;
-    sampler(top.section("sampler")?, notes)?;
+    let (mut shared, policies) = policy::policies(top.section("policy")?, &spec, notes)?;
+    let has_ddpg = policy::is_ddpg(&shared) || policies.values().any(is_ddpg);
+    let trainer = trainer(top.section("trainer")?, spec.time_limit.steps, has_ddpg, notes)?;
+    let noise = sampler(top.section("sampler")?)?;
+    if has_ddpg {
+        shared.extend(off_policy(&trainer, &noise));
+    } else {
+        notes.extend(noise.given());
+    }
     let saved = saving.get_or("model_params_save_freq", 1000_u64)?;
     saving.ignore(&["metrics_log_freq", "basedir", "tag", "use_wandb"], notes);
     saving.finish()?;
@@ -64,6 +74,7 @@ pub(super) fn translate(root: &Node, registry: &Registry) -> Result<Translated> 
 fn trainer(
     mut section: Section<'_>,
     episode_length: u32,
+    has_ddpg: bool,
     notes: &mut Vec<String>,
 ) -> Result<Trainer> {
     not_built(&mut section, notes)?;
@@ -71,6 +82,10 @@ fn trainer(
     let episodes = section.get_or("num_episodes", 10_000_u64)?;
     let batch = section.get_or("train_batch_size", 10_000_usize)?;
     let seed = section.get("seed")?;
+    let n_step = section.get_or("n_step", 1_usize)?;
+    if n_step > 1 && !has_ddpg {
+        bail!(section.invalid("n_step", "returns over n steps belong to DDPG"));
+    }
     section.ignore(&["env_backend"], notes);
     if num_envs == 0 {
         bail!(section.invalid("num_envs", "must be at least 1"));
@@ -90,17 +105,13 @@ fn trainer(
     }
     let total_steps = iterations.saturating_mul(num_envs as u128 * num_steps as u128);
     section.finish()?;
-    Ok(Trainer { seed, num_envs, num_steps, total_steps })
+    Ok(Trainer { seed, num_envs, num_steps, n_step, total_steps })
 }
 
 /// Refuses what means something that this program can't do yet.
 fn not_built(section: &mut Section<'_>, notes: &mut Vec<String>) -> Result<()> {
     if section.get_or("num_gpus", 1_i32)? > 1 {
         bail!(section.invalid("num_gpus", "training on several GPUs is not built yet"));
-    }
-    if section.get_or("n_step", 1_i32)? > 1 {
-        let reason = "returns over n steps belong to DDPG, which is not built yet";
-        bail!(section.invalid("n_step", reason));
     }
     if section.get_or("neg_pos_env_ratio", -1.0)? > 0.0 {
         let reason = "learning from a selection of replicas is not built yet";
@@ -110,14 +121,61 @@ fn not_built(section: &mut Section<'_>, notes: &mut Vec<String>) -> Result<()> {
         let reason = "evaluation during training is not built yet; warp eval evaluates a run";
         bail!(section.invalid("evaluator", reason));
     }
-    section.ignore(&["num_gpus", "n_step", "neg_pos_env_ratio", "evaluator"], notes);
+    section.ignore(&["num_gpus", "neg_pos_env_ratio", "evaluator"], notes);
     Ok(())
 }
 
 /// Exploration noise, which DDPG alone uses.
-fn sampler(mut section: Section<'_>, notes: &mut Vec<String>) -> Result<()> {
+struct Noise {
+    damping: Option<f64>,
+    stddev: Option<Schedule>,
+    scale: Option<f64>,
+}
+
+fn sampler(mut section: Section<'_>) -> Result<Noise> {
     let mut params = section.section("params")?;
-    params.ignore(&["damping", "stddev", "scale"], notes);
+    let noise = Noise {
+        damping: params.get("damping")?,
+        stddev: params.get("stddev")?,
+        scale: params.get("scale")?,
+    };
     params.finish()?;
-    section.finish()
+    section.finish()?;
+    Ok(noise)
+}
+
+/// The same of a policy's own table.
+fn is_ddpg(policy: &Value) -> bool {
+    policy.as_table().is_some_and(policy::is_ddpg)
+}
+
+impl Noise {
+    /// What is set of it, by its full names.
+    fn given(&self) -> impl Iterator<Item = String> {
+        let given = [
+            ("damping", self.damping.is_some()),
+            ("stddev", self.stddev.is_some()),
+            ("scale", self.scale.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, given)| *given);
+        given.map(|(name, _)| format!("sampler.params.{name}"))
+    }
+}
+
+/// What DDPG needs of the trainer and the sampler.
+fn off_policy(trainer: &Trainer, noise: &Noise) -> Table {
+    let scale = noise.scale.unwrap_or(1.0);
+    let stddev = noise.stddev.clone().unwrap_or_else(|| Schedule::constant(0.2));
+    let integer = |n: usize| Value::Integer(i64::try_from(n).unwrap_or(i64::MAX));
+    let batch = trainer.num_envs.saturating_mul(trainer.num_steps);
+    let keys = [
+        ("noise", "ou".into()),
+        ("noise_damping", noise.damping.unwrap_or(0.15).into()),
+        ("noise_std", stddev.scaled(scale).to_value().unwrap_or_else(|| 0.2.into())),
+        // One update with as many samples as a rollout has, as in the original; but of all that is kept.
+        ("train_freq", integer(trainer.num_steps)),
+        ("batch_size", integer(batch)),
+        ("n_step", integer(trainer.n_step)),
+    ];
+    keys.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
 }

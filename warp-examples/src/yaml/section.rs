@@ -33,6 +33,12 @@ impl<'a> Section<'a> {
         Section::new(&path, self.take(name))
     }
 
+    /// Whether a mapping stands under key `name`.
+    pub(super) fn is_mapping(&self, name: &str) -> bool {
+        let entry = self.entries.iter().find(|entry| entry.key == name);
+        entry.is_some_and(|entry| matches!(entry.node.value, Value::Map(_)))
+    }
+
     /// What stands under key `name`, which thereby counts as known; none if it is empty.
     pub(super) fn take(&mut self, name: &'a str) -> Option<&'a Node> {
         self.known.push(name);

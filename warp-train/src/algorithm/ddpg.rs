@@ -76,7 +76,7 @@ impl Ddpg {
         );
 
         let rate = common.learning_rate;
-        let critic_step = d.optimiser("critic", &[critic_model], rate, policy);
+        let critic_step = d.optimiser("critic", &[critic_model], common.critic_rate, policy);
         let actor_step = d.optimiser("actor", &[actor.model], rate, policy);
         let figures = [
             d.figure("critic_loss", critic_loss),
@@ -84,7 +84,7 @@ impl Ddpg {
             d.figure("q", d.output(critic)),
         ];
         let targets = [actor.target, critic_target];
-        let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: &OUTPUTS });
+        let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: Some(&OUTPUTS) });
         let algorithm = Self {
             actor,
             squash_next,

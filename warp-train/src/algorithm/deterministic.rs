@@ -1,10 +1,10 @@
 //! What DDPG and TD3 have in common: an actor whose actions are tanh of what it gives, and noise.
 
 use super::draft::{Common, Draft};
-use super::{ColumnId, Engine, ModelId, PassId, RowsId, RowsOf};
-use crate::config::{Noise, PolicyPlan};
+use super::{ColumnId, Engine, ModelId, PassId, RowsId, RowsOf, noise};
+use crate::config::PolicyPlan;
 use crate::error::Result;
-use crate::loss::deterministic::{ACT, ACT_GAUSSIAN, ACT_OU, SQUASH};
+use crate::loss::deterministic::SQUASH;
 use warp_core::EnvSpec;
 
 /// A deterministic actor that explores, and its target.
@@ -13,6 +13,7 @@ pub(super) struct Actor {
     pub(super) model: ModelId,
     pub(super) target: ModelId,
     pub(super) acts: PassId,
+    squash_acting: RowsId,
     explore: RowsId,
     /// The target on what follows.
     pub(super) next: PassId,
@@ -30,36 +31,24 @@ impl Actor {
         spec: &EnvSpec,
         common: &Common,
     ) -> Result<Self> {
-        let keys = &policy.config;
         let (acting, replay, dim) = (common.acting, common.replay, common.action_width);
-        let bounds = d.bounds(policy, spec)?;
         let model = d.model("actor", Draft::perceptron(policy, common.obs_width, dim));
         let target = d.target(model);
         let acts = d.pass("output_acting", model, &[acting.obs]);
-        let reads = [d.output(acts), bounds.low, bounds.high];
-        let writes = [acting.action, acting.sent];
-        let noise_std = d.cell("noise_std", keys.noise_std.clone());
-        let explore = match keys.noise {
-            Noise::None => d.rows(&ACT, &[common.random], &reads, &writes),
-            Noise::Gaussian => d.rows(&ACT_GAUSSIAN, &[common.random, noise_std], &reads, &writes),
-            Noise::Ou => {
-                let damping = d.constant("noise_damping", keys.noise_damping);
-                let noise = d.kept("noise", dim, 0.0);
-                let reads = [reads[0], reads[1], reads[2], acting.begins];
-                let writes = [noise, acting.action, acting.sent];
-                d.rows(&ACT_OU, &[common.random, noise_std, damping], &reads, &writes)
-            }
-        };
+        let wanted = d.column("wanted", RowsOf::Acting, dim);
+        let squash_acting = d.rows(&SQUASH, &[], &[d.output(acts)], &[wanted]);
+        let explore = noise::explore(d, policy, spec, common, wanted)?;
         let next = d.pass("next_output", target, &[replay.next_obs]);
         let pass = d.pass_and_back("output", model, &[replay.obs]);
         let action = d.column("actor_action", RowsOf::Batch, dim);
         let squash = d.rows(&SQUASH, &[], &[d.output(pass)], &[action]);
-        Ok(Self { model, target, acts, explore, next, pass, squash, action })
+        Ok(Self { model, target, acts, squash_acting, explore, next, pass, squash, action })
     }
 
     /// Acts with noise.
     pub(super) fn act(&self, engine: &mut dyn Engine) -> Result<()> {
         engine.forward(&[self.acts])?;
+        engine.rows(self.squash_acting)?;
         engine.rows(self.explore)
     }
 }

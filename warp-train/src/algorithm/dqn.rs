@@ -6,7 +6,7 @@ use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, Mo
 use super::{OptimiserId, PassId, Plan, RowsId, RowsOf, Variant};
 use crate::config::PolicyPlan;
 use crate::error::Result;
-use crate::loss::dqn::{ACT, DUEL, DUEL_GRADIENT, LOSS, OUTPUTS};
+use crate::loss::dqn::{ACT, DUEL, DUEL_GRADIENT, LOSS};
 use warp_core::EnvSpec;
 
 /// The network alone.
@@ -66,7 +66,7 @@ impl Dqn {
 
         let pass = d.pass("output_acting", model, &[acting.obs]);
         let acts = Values::plan(&mut d, "q_acting", pass, duel(RowsOf::Acting));
-        let epsilon = d.cell("epsilon", keys.epsilon.clone());
+        let epsilon = d.exploration("epsilon", &keys.epsilon, policy);
         let writes = [acting.action, acting.sent];
         let act = d.rows(&ACT, &[common.random, epsilon], &[acts.q, allowed.acting], &writes);
 
@@ -102,7 +102,7 @@ impl Dqn {
             q.duel.map(|_| d.rows(&DUEL_GRADIENT, &[], &[d_q], &[d.d_output(pass)]));
         let step = d.optimiser("q", &[model], common.learning_rate, policy);
         let figures = [d.figure("loss", loss), d.figure("q", value)];
-        let outputs = if keys.dueling { &DUEL } else { &OUTPUTS };
+        let outputs = keys.dueling.then_some(&DUEL);
         let plan = d.finish(policy, &common, Greedy { pass: acts.pass, outputs });
         let algorithm = Self {
             acts,

@@ -30,6 +30,8 @@ pub(super) struct Common {
     /// 1 while actions are drawn at random, before learning starts.
     pub(super) random: CellId,
     pub(super) learning_rate: CellId,
+    /// The critics', where it is not the same.
+    pub(super) critic_rate: CellId,
     pub(super) tau: CellId,
     /// Numbers per observation.
     pub(super) obs_width: usize,
@@ -177,6 +179,19 @@ impl Draft {
         self.cell(name, Schedule::constant(value))
     }
 
+    /// A cell that says how much is explored: not at all by a policy that does not learn.
+    pub(super) fn exploration(
+        &mut self,
+        name: &str,
+        value: &Schedule,
+        policy: &PolicyPlan,
+    ) -> CellId {
+        match policy.config.to_train {
+            true => self.cell(name, value.clone()),
+            false => self.constant(name, 0.0),
+        }
+    }
+
     pub(super) fn optimiser(
         &mut self,
         name: &str,
@@ -241,6 +256,10 @@ impl Draft {
             error,
             priority,
         };
+        let learning_rate = self.cell("learning_rate", keys.learning_rate.clone());
+        let critic_rate = keys.critic_learning_rate.as_ref();
+        let critic_rate = critic_rate
+            .map_or(learning_rate, |rate| self.cell("critic_learning_rate", rate.clone()));
         let all = self.shared("all", &vec![1.0; n_choices.max(1)]);
         let allowed = Allowed {
             acting: acting.mask.unwrap_or(all),
@@ -253,7 +272,8 @@ impl Draft {
             allowed,
             share: self.constant("share", 1.0 / keys.batch_size as f64),
             random: self.constant(RANDOM, 0.0),
-            learning_rate: self.cell("learning_rate", keys.learning_rate.clone()),
+            learning_rate,
+            critic_rate,
             tau: self.constant("tau", keys.tau),
             obs_width,
             action_width,

@@ -6,6 +6,7 @@ mod deterministic;
 mod dqn;
 mod draft;
 mod engine;
+mod noise;
 mod plan;
 mod sac;
 mod sac_discrete;
@@ -16,7 +17,9 @@ mod temperature;
 pub(crate) use draft::RANDOM;
 pub use engine::{Engine, Gradients};
 pub use plan::*;
-pub(crate) use table::{Learns, Passes, Planned, entry};
+#[cfg(feature = "cuda")]
+pub(crate) use table::Passes;
+pub(crate) use table::{Learns, Planned, entry};
 pub use {ddpg::Ddpg, dqn::Dqn, sac::Sac, sac_discrete::SacDiscrete, td3::Td3};
 
 use crate::error::Result;

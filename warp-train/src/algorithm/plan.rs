@@ -212,8 +212,8 @@ pub struct Greedy {
     /// The acting pass.
     pub pass: PassId,
     /// Makes of its output f32 `[width]` what the policy's action layout reads: logits, or means and
-    /// log-deviations. Without cells and draws.
-    pub outputs: &'static RowFunction,
+    /// log-deviations; without cells and draws. None: the output is that already.
+    pub outputs: Option<&'static RowFunction>,
 }
 
 /// All that an algorithm declares.
@@ -241,4 +241,30 @@ pub struct Plan {
     pub replay: Replay,
     /// How to act greedily.
     pub greedy: Greedy,
+}
+
+impl Plan {
+    /// Rows of a column, where so many act at a time.
+    pub(crate) fn n_rows(&self, rows: RowsOf, acting: usize) -> usize {
+        match rows {
+            RowsOf::Acting => acting,
+            RowsOf::Batch => self.batch_size,
+            RowsOf::Shared => 1,
+        }
+    }
+
+    /// Bytes that columns and passes take.
+    pub(crate) fn bytes(&self, acting: usize) -> u128 {
+        let of = |rows: RowsOf, numbers: usize| {
+            (self.n_rows(rows, acting) as u128).saturating_mul(4 * numbers as u128)
+        };
+        let columns = self.columns.iter().map(|column| of(column.rows, column.width));
+        let passes = self.passes.iter().map(|pass| {
+            let network = &self.models[pass.model.0].network;
+            // Inputs and their derivatives, and what each hidden layer gives.
+            let kept = 2 * network.inputs + network.hidden.iter().sum::<usize>();
+            of(self.columns[pass.output.0].rows, kept)
+        });
+        columns.chain(passes).fold(0, u128::saturating_add)
+    }
 }

@@ -4,12 +4,12 @@
 use super::critics::TwinCritics;
 use super::draft::{Common, Draft};
 use super::temperature::Temperature;
-use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy};
+use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, noise};
 use super::{ModelId, OptimiserId, PassId, Plan, Replay, RowsId, RowsOf, Variant};
 use crate::config::PolicyPlan;
 use crate::error::Result;
 use crate::loss::sac::{
-    ACT, ACTOR_GRADIENT, ACTOR_LOSS, CRITIC_LOSS, DRAW_ACTION, OUTPUTS, TEMPERATURE_LOSS,
+    ACT, ACTOR_GRADIENT, ACTOR_LOSS, CRITIC_LOSS, DRAW_ACTION, TEMPERATURE_LOSS,
 };
 use warp_core::EnvSpec;
 
@@ -18,6 +18,7 @@ use warp_core::EnvSpec;
 pub struct Sac {
     acts: PassId,
     act: RowsId,
+    explore: RowsId,
     next: Drawn,
     critics: TwinCritics,
     critic_loss: RowsId,
@@ -105,18 +106,14 @@ impl Sac {
         let common = d.common(policy, spec)?;
         let (acting, replay, dim) = (common.acting, common.replay, common.action_width);
         let (share, rate) = (common.share, common.learning_rate);
-        let bounds = d.bounds(policy, spec)?;
         let range = [("log_std_min", keys.log_std_min), ("log_std_max", keys.log_std_max)]
             .map(|(name, bound)| d.constant(name, bound));
         let actor_model = d.model("actor", Draft::perceptron(policy, common.obs_width, 2 * dim));
 
         let acts = d.pass("output_acting", actor_model, &[acting.obs]);
-        let act = d.rows(
-            &ACT,
-            &[common.random, range[0], range[1]],
-            &[d.output(acts), bounds.low, bounds.high],
-            &[acting.action, acting.sent],
-        );
+        let wanted = d.column("wanted", RowsOf::Acting, dim);
+        let act = d.rows(&ACT, &range, &[d.output(acts)], &[wanted]);
+        let explore = noise::explore(&mut d, policy, spec, &common, wanted)?;
 
         let pass = d.pass("next_output", actor_model, &[replay.next_obs]);
         let next = Drawn::plan(&mut d, "next", pass, range, dim);
@@ -134,7 +131,7 @@ impl Sac {
         let critic_loss = d.rows(&CRITIC_LOSS, &[share], &reads, &[d_q_1, d_q_2, loss, error]);
         let actor = Actor::plan(&mut d, &common, actor_model, critics.models, range, log_alpha);
 
-        let critic_step = d.optimiser("critics", &critics.models, rate, policy);
+        let critic_step = d.optimiser("critics", &critics.models, common.critic_rate, policy);
         let actor_step = d.optimiser("actor", &[actor_model], rate, policy);
         let mut figures = vec![d.figure("critic_loss", loss), d.figure("actor_loss", actor.figure)];
         figures.push(d.figure("q", q_1));
@@ -147,10 +144,11 @@ impl Sac {
             d.rows(&TEMPERATURE_LOSS, &[share, aim], &reads, &writes)
         });
         let temperature = temperature.with_rate(&mut d, rate, policy);
-        let plan = d.finish(policy, &common, Greedy { pass: acts, outputs: &OUTPUTS });
+        let plan = d.finish(policy, &common, Greedy { pass: acts, outputs: None });
         let algorithm = Self {
             acts,
             act,
+            explore,
             next,
             critics,
             critic_loss,
@@ -169,7 +167,8 @@ impl Sac {
 impl Algorithm for Sac {
     fn act(&self, engine: &mut dyn Engine) -> Result<()> {
         engine.forward(&[self.acts])?;
-        engine.rows(self.act)
+        engine.rows(self.act)?;
+        engine.rows(self.explore)
     }
 
     fn update(&self, engine: &mut dyn Engine, _: Variant) -> Result<()> {

@@ -6,9 +6,9 @@ use super::draft::{Common, Draft};
 use super::temperature::Temperature;
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, Replay, RowsId, Variant};
-use crate::config::PolicyPlan;
-use crate::error::Result;
-use crate::loss::sac_discrete::{ACT, ACTOR_LOSS, CRITIC_LOSS, OUTPUTS, TEMPERATURE_LOSS};
+use crate::config::{Noise, PolicyPlan};
+use crate::error::{Error, Result};
+use crate::loss::sac_discrete::{ACT, ACTOR_LOSS, CRITIC_LOSS, TEMPERATURE_LOSS};
 use warp_core::EnvSpec;
 
 /// Share of the largest entropy that a learned temperature aims at.
@@ -71,10 +71,10 @@ impl SacDiscrete {
     /// # Errors
     /// Actions that are not one of some choices.
     pub fn plan(policy: &PolicyPlan, spec: &EnvSpec) -> Result<(Plan, Self)> {
+        refuse_noise(policy)?;
         let mut d = Draft::default();
         let common = d.common(policy, spec)?;
-        let (acting, replay, share) = (common.acting, common.replay, common.share);
-        let allowed = common.allowed;
+        let Common { acting, replay, share, allowed, .. } = common;
         let n = Draft::choices(policy, spec, &common)?;
         let network = Draft::perceptron(policy, common.obs_width, n);
         let actor_model = d.model("actor", network.clone());
@@ -111,7 +111,7 @@ impl SacDiscrete {
         let actor = Actor::plan(&mut d, &common, actor_model, critics.models, log_alpha);
 
         let rate = common.learning_rate;
-        let critic_step = d.optimiser("critics", &critics.models, rate, policy);
+        let critic_step = d.optimiser("critics", &critics.models, common.critic_rate, policy);
         let actor_step = d.optimiser("actor", &[actor_model], rate, policy);
         let mut figures = vec![
             d.figure("critic_loss", loss),
@@ -129,7 +129,7 @@ impl SacDiscrete {
             d.rows(&TEMPERATURE_LOSS, &[share, aim], &[log_alpha, actor.entropy], &writes)
         });
         let temperature = temperature.with_rate(&mut d, rate, policy);
-        let plan = d.finish(policy, &common, Greedy { pass: actor_acts, outputs: &OUTPUTS });
+        let plan = d.finish(policy, &common, Greedy { pass: actor_acts, outputs: None });
         let algorithm = Self {
             actor_acts,
             act,
@@ -177,5 +177,16 @@ impl Algorithm for SacDiscrete {
         }
         engine.blend(&self.critics.targets, self.tau)?;
         engine.figures(&self.figures)
+    }
+}
+
+/// Noise is added to actions within a box; a choice is drawn.
+fn refuse_noise(policy: &PolicyPlan) -> Result<()> {
+    match policy.config.noise {
+        Noise::None => Ok(()),
+        _ => Err(Error::Invalid(format!(
+            "policy \"{}\": noise belongs to actions within a box; a choice is drawn",
+            policy.name
+        ))),
     }
 }

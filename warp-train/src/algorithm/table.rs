@@ -30,6 +30,10 @@ pub(crate) enum Learns {
         /// Learns from one.
         update: UpdateOf,
         /// How often each is gone through, and in how many parts.
+        #[cfg_attr(
+            not(feature = "cuda"),
+            expect(dead_code, reason = "only kernels are compiled for it")
+        )]
         passes: fn(&PolicyConfig) -> Passes,
     },
     /// Batches of a replay memory.
@@ -106,6 +110,7 @@ const OFF_POLICY: &[&str] = &[
     "priority_beta",
 ];
 const DQN: &[&str] = &["epsilon", "target_interval", "double", "dueling"];
+const CRITICS: &[&str] = &["critic_learning_rate"];
 const NOISE: &[&str] = &["noise", "noise_std", "noise_damping"];
 const TD3: &[&str] = &["policy_delay", "target_noise", "target_noise_clip"];
 const SAC: &[&str] = &["alpha", "alpha_start", "target_entropy", "log_std_min", "log_std_max"];
@@ -145,6 +150,7 @@ const SAC_DEFAULTS: &str = r#"
     action_distribution = "squashed"
     log_std = "state_dependent"
     log_std_min = -20.0
+    noise = "none"
 "#;
 
 /// What is known of `algorithm`.
@@ -175,17 +181,17 @@ pub(crate) fn entry(algorithm: config::Algorithm) -> Entry {
             learns: Learns::FromReplay(|policy, spec| boxed(Dqn::plan(policy, spec))),
         },
         config::Algorithm::Ddpg => Entry {
-            keys: &[OFF_POLICY, NOISE],
+            keys: &[OFF_POLICY, CRITICS, NOISE],
             defaults: DETERMINISTIC_DEFAULTS,
             learns: Learns::FromReplay(|policy, spec| boxed(Ddpg::plan(policy, spec))),
         },
         config::Algorithm::Td3 => Entry {
-            keys: &[OFF_POLICY, NOISE, TD3],
+            keys: &[OFF_POLICY, CRITICS, NOISE, TD3],
             defaults: DETERMINISTIC_DEFAULTS,
             learns: Learns::FromReplay(|policy, spec| boxed(Td3::plan(policy, spec))),
         },
         config::Algorithm::Sac => Entry {
-            keys: &[OFF_POLICY, SAC],
+            keys: &[OFF_POLICY, CRITICS, NOISE, SAC],
             defaults: SAC_DEFAULTS,
             learns: Learns::FromReplay(|policy, spec| match policy.layout.head_sizes() {
                 [] => boxed(Sac::plan(policy, spec)),
@@ -203,5 +209,49 @@ impl Entry {
     /// Whether the algorithm reads `key`.
     pub(crate) fn reads(&self, key: &str) -> bool {
         COMMON.contains(&key) || self.keys.iter().any(|keys| keys.contains(&key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warp_core::Config;
+    use warp_core::toml::Table;
+
+    const ALL: [config::Algorithm; 6] = [
+        config::Algorithm::Ppo,
+        config::Algorithm::A2c,
+        config::Algorithm::Dqn,
+        config::Algorithm::Ddpg,
+        config::Algorithm::Td3,
+        config::Algorithm::Sac,
+    ];
+
+    #[test]
+    fn every_default_is_a_keys_value() {
+        for algorithm in ALL {
+            let defaults: Table = entry(algorithm).defaults.parse().unwrap();
+            let config = PolicyConfig::of(algorithm, 100);
+            assert_eq!(config.algorithm, algorithm);
+            // Shares become steps, all others stay as they are written.
+            for (key, value) in defaults.iter().filter(|(_, value)| !value.is_array()) {
+                assert_eq!(config.get(key).as_ref(), Some(value), "{algorithm:?} {key}");
+            }
+            assert_ne!(config.epsilon.at(0), 0.0);
+        }
+        assert_eq!(PolicyConfig::of(config::Algorithm::Dqn, 100).epsilon.at(10), 0.05);
+    }
+
+    #[test]
+    fn every_key_is_somebodys() {
+        for field in PolicyConfig::fields() {
+            let read = ALL.iter().any(|algorithm| entry(*algorithm).reads(field.name));
+            assert!(read, "nobody reads {}", field.name);
+        }
+        let known = |key: &&str| PolicyConfig::fields().iter().any(|field| field.name == *key);
+        for algorithm in ALL {
+            let mut keys = entry(algorithm).keys.iter().flat_map(|keys| keys.iter());
+            assert!(COMMON.iter().all(known) && keys.all(known));
+        }
     }
 }

@@ -78,12 +78,12 @@ impl Td3 {
         );
 
         let rate = common.learning_rate;
-        let critic_step = d.optimiser("critics", &critics.models, rate, policy);
+        let critic_step = d.optimiser("critics", &critics.models, common.critic_rate, policy);
         let actor_step = d.optimiser("actor", &[actor.model], rate, policy);
         let critic_figures = [d.figure("critic_loss", loss), d.figure("q", q_1)];
         let actor_figures = [d.figure("actor_loss", actor_loss)];
         let targets = [actor.target, critics.targets[0], critics.targets[1]];
-        let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: &OUTPUTS });
+        let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: Some(&OUTPUTS) });
         let algorithm = Self {
             actor,
             policy_delay: keys.policy_delay as u64,

@@ -2,11 +2,12 @@
 
 use super::off_policy::OffPolicy;
 use super::on_policy::OnPolicy;
-use crate::config::TrainConfig;
+use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, Learner, LearnerState, Progress};
 use crate::metrics::PolicyFigures;
 use crate::normalise::Normaliser;
+use crate::policies::check_owners;
 use crate::rollout::Rollout;
 use std::fmt::Debug;
 use warp_func::VecEnv;
@@ -71,6 +72,7 @@ impl LockstepLearner {
     /// # Errors
     /// A network that can't be built, actions that an algorithm does not take, or too little memory.
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
+        check_rollouts(config)?;
         let mut first_agent = 0;
         let mut members: Vec<Box<dyn Member>> = Vec::new();
         for (index, plan) in config.policies.iter().enumerate() {
@@ -95,7 +97,7 @@ impl LockstepLearner {
                 member.store(t, envs).map_err(of(&plan.name))?;
             }
         }
-        let finish = |(member, plan): (&mut Box<dyn Member>, &crate::config::PolicyPlan)| {
+        let finish = |(member, plan): (&mut Box<dyn Member>, &PolicyPlan)| {
             member.finish(envs, progress).map_err(of(&plan.name))
         };
         let policies = self.members.iter_mut().zip(&self.config.policies).map(finish);
@@ -104,10 +106,23 @@ impl LockstepLearner {
     }
 }
 
-/// An engine's error as that of a policy that diverged.
+/// Checks that what is collected fits into memory: a step for those that learn from a replay memory, which is
+/// checked by itself, and whole rollouts if there are others.
+fn check_rollouts(config: &TrainConfig) -> Result<()> {
+    let mut collected = config.clone();
+    if config.policies.iter().all(PolicyPlan::is_off_policy) {
+        collected.run.num_steps = 1;
+    }
+    let run = &collected.run;
+    let what = format!("rollouts of {} replicas with {} steps", run.num_envs, run.num_steps);
+    let lower = "num_envs or num_steps";
+    Ok(warp_data::memory::check(&what, Rollout::bytes(&collected), lower)?)
+}
+
+/// An engine's error, which knows its optimiser, as that of a policy.
 fn of(policy: &str) -> impl Fn(Error) -> Error {
     move |error| match error {
-        Error::Invalid(reason) => Error::Invalid(format!("policy \"{policy}\": {reason}")),
+        Error::Policy { source, .. } => Error::Policy { policy: policy.into(), source },
         other => other,
     }
 }
@@ -162,6 +177,7 @@ impl Learner for LockstepLearner {
     }
 
     fn load_state(&mut self, state: &LearnerState) -> Result<()> {
+        check_owners(self.config.policies.iter(), state)?;
         self.members.iter_mut().try_for_each(|member| member.load(state))
     }
 }

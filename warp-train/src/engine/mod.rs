@@ -1,10 +1,13 @@
 //! Where columns, parameters and kernels live: an [`Engine`](crate::algorithm::Engine) per device.
 
 pub(crate) mod cpu;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 mod lockstep;
-mod off_policy;
+pub(crate) mod off_policy;
 mod on_policy;
 mod state;
 
 pub use lockstep::LockstepLearner;
+pub(crate) use off_policy::{REPLAY_HEAD, UPDATES};
 pub use state::EngineState;

@@ -3,8 +3,8 @@
 use super::EngineState;
 use super::cpu::{CpuEngine, Place};
 use super::lockstep::Member;
-use crate::algorithm::{Acting, Algorithm, Learns, PassId, Plan, Planned, entry};
-use crate::config::{PolicyPlan, TrainConfig};
+use crate::algorithm::{Acting, Algorithm, Greedy, Learns, PassId, Plan, Planned, entry};
+use crate::config::{PolicyConfig, PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::{LearnerState, Progress};
 use crate::loss::row::Row;
@@ -14,6 +14,11 @@ use crate::normalise::Statistic;
 use crate::rollout::PolicyRollout;
 use warp_core::{Draw, Purpose};
 use warp_func::VecEnv;
+
+/// What a learner's state calls the number of updates made.
+pub(crate) const UPDATES: &str = "updates";
+/// What a learner's state calls the place where the replay memory goes on.
+pub(crate) const REPLAY_HEAD: &str = "replay_head";
 
 /// An algorithm, its engine, and its window onto the environments.
 #[derive(Debug)]
@@ -138,7 +143,9 @@ pub(crate) fn planned(config: &TrainConfig, policy: &PolicyPlan) -> Result<Plann
 
 impl Member for OffPolicy {
     fn begin(&mut self, progress: Progress) {
-        self.warming_up = progress.env_steps < self.policy.config.learning_starts;
+        let PolicyConfig { to_train, learning_starts, .. } = self.policy.config;
+        // One that does not learn acts as it is from the first step on.
+        self.warming_up = to_train && progress.env_steps < learning_starts;
         self.engine.set_cells(progress.env_steps, self.warming_up);
     }
 
@@ -163,7 +170,7 @@ impl Member for OffPolicy {
         // Lent and put back: the ring is a part of the engine, too.
         let actions = self.engine.column(action).to_vec();
         let Outcome { ends, alive, next_obs, next_mask } = &self.outcome;
-        self.engine.ring_mut().store(&Transition {
+        let step = Transition {
             obs: self.window.obs_at(0),
             action: &actions,
             reward: &self.window.rewards,
@@ -172,7 +179,10 @@ impl Member for OffPolicy {
             alive,
             mask: self.window.mask_at(0).unwrap_or_default(),
             next_mask,
-        });
+        };
+        if self.policy.config.to_train {
+            self.engine.ring_mut().store(&step);
+        }
         let begins = self.engine.column_mut(begins).iter_mut().zip(ends);
         begins.for_each(|(begins, ends)| *begins = f32::from(u8::from(*ends > 0)));
         self.learn(t)
@@ -185,22 +195,24 @@ impl Member for OffPolicy {
     }
 
     fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()> {
-        let greedy = self.engine.plan().greedy;
-        let width = width_of(self.engine.plan(), greedy.pass);
+        values.fill(0.0);
+        let Greedy { pass, outputs: made } = self.engine.plan().greedy;
+        let Some(function) = made else {
+            self.engine.evaluate(pass, obs, outputs);
+            return Ok(());
+        };
+        let width = width_of(self.engine.plan(), pass);
         let mut output = vec![0.0; values.len() * width];
-        self.engine.evaluate(greedy.pass, obs, &mut output);
-        let rows = output.chunks_exact(width);
-        for (output, outputs) in
-            rows.zip(outputs.chunks_exact_mut(self.policy.layout.output_width()))
-        {
-            (greedy.outputs.run)(Row {
+        self.engine.evaluate(pass, obs, &mut output);
+        let rows = outputs.chunks_exact_mut(self.policy.layout.output_width());
+        for (output, outputs) in output.chunks_exact(width).zip(rows) {
+            (function.run)(Row {
                 cells: &[],
                 reads: &[output],
                 writes: &mut [outputs],
                 draw: Draw::new(0, 0, 0, Purpose::Learn),
             });
         }
-        values.fill(0.0);
         Ok(())
     }
 
@@ -238,7 +250,7 @@ pub(crate) fn save(policy: &str, engine: EngineState, state: &mut LearnerState) 
         bytes
     }));
     state.optimizer_steps.extend(steps.into_iter().map(|(name, n)| (under(name), n)));
-    for (name, n) in [("updates", updates), ("replay_head", head)] {
+    for (name, n) in [(UPDATES, updates), (REPLAY_HEAD, head)] {
         let data = vec![n as f64];
         state.statistics.push(Statistic { name: under(name.into()), shape: vec![1], data });
     }
@@ -273,7 +285,7 @@ pub(crate) fn load(policy: &str, state: &LearnerState) -> EngineState {
         steps: steps.filter_map(|(name, n)| Some((own(name)?, *n))).collect(),
         numbers: tensors(&state.numbers),
         flags: flags.collect(),
-        updates: counter("updates"),
-        head: counter("replay_head"),
+        updates: counter(UPDATES),
+        head: counter(REPLAY_HEAD),
     }
 }

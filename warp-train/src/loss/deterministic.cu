@@ -1,58 +1,9 @@
 // Made from loss/deterministic.rs by warp translate; change that file.
-// Row functions of DDPG and TD3: an action is tanh of what the actor gives, noise explores.
+// Row functions of DDPG and TD3: an action is tanh of what the actor gives.
 // Lillicrap et al., "Continuous control with deep reinforcement learning", 2016; Fujimoto et al.,
 // "Addressing Function Approximation Error in Actor-Critic Methods", 2018. Derivatives by hand.
 
 static constexpr float NO_DEVIATION = -20.0f; // A log-deviation of next to nothing.
-
-// What the environment gets for an element within -1 to 1.
-__device__ inline float within(float a, float low, float high) {
-    return low + (high - low) * (0.5f * (a + 1.0f));
-}
-
-// An action, or one at random, and the same within its bounds; all `[dim]`.
-__device__ inline void act(WarpDraw& draw, float random, WarpSlice<const float> output,
-                           WarpSlice<const float> low, WarpSlice<const float> high,
-                           WarpSlice<float> action, WarpSlice<float> sent) {
-    for (unsigned int i = 0u; i < action.len; ++i) {
-        float uniform = warp_draw_uniform_in(&draw, -1.0f, 1.0f);
-        float a = random > 0.0f ? uniform : warp_tanh(output[i]);
-        action[i] = a;
-        sent[i] = within(a, low[i], high[i]);
-    }
-}
-
-// The same with a normal number of standard deviation `noise_std` added to each element.
-__device__ inline void act_gaussian(WarpDraw& draw, float random, float noise_std,
-                                    WarpSlice<const float> output, WarpSlice<const float> low,
-                                    WarpSlice<const float> high, WarpSlice<float> action,
-                                    WarpSlice<float> sent) {
-    for (unsigned int i = 0u; i < action.len; ++i) {
-        float uniform = warp_draw_uniform_in(&draw, -1.0f, 1.0f);
-        float noisy = warp_tanh(output[i]) + noise_std * warp_draw_normal(&draw);
-        float a = random > 0.0f ? uniform : warp_clamp(noisy, -1.0f, 1.0f);
-        action[i] = a;
-        sent[i] = within(a, low[i], high[i]);
-    }
-}
-
-// The same with Ornstein and Uhlenbeck's noise, which starts from 0 where the episode begins.
-__device__ inline void act_ou(WarpDraw& draw, float random, float noise_std, float noise_damping,
-                              WarpSlice<const float> output, WarpSlice<const float> low,
-                              WarpSlice<const float> high, WarpSlice<const float> begins,
-                              WarpSlice<float> noise, WarpSlice<float> action,
-                              WarpSlice<float> sent) {
-    for (unsigned int i = 0u; i < action.len; ++i) {
-        float before = begins[0] > 0.0f ? 0.0f : noise[i];
-        float x = before - noise_damping * before + noise_std * warp_draw_normal(&draw);
-        float uniform = warp_draw_uniform_in(&draw, -1.0f, 1.0f);
-        float noisy = warp_tanh(output[i]) + x;
-        float a = random > 0.0f ? uniform : warp_clamp(noisy, -1.0f, 1.0f);
-        noise[i] = x;
-        action[i] = a;
-        sent[i] = within(a, low[i], high[i]);
-    }
-}
 
 // The actor's action, `[dim]`.
 __device__ inline void squash(WarpSlice<const float> output, WarpSlice<float> action) {

@@ -1,4 +1,4 @@
-//! Row functions of DDPG and TD3: an action is tanh of what the actor gives, noise explores.
+//! Row functions of DDPG and TD3: an action is tanh of what the actor gives.
 //!
 //! Lillicrap et al., "Continuous control with deep reinforcement learning", 2016; Fujimoto et al.,
 //! "Addressing Function Approximation Error in Actor-Critic Methods", 2018. Derivatives by hand.
@@ -13,75 +13,6 @@ use warp_core::{Draw, math};
 
 /// A log-deviation of next to nothing.
 const NO_DEVIATION: f32 = -20.0;
-
-/// What the environment gets for an element within -1 to 1.
-fn within(a: f32, low: f32, high: f32) -> f32 {
-    low + (high - low) * (0.5 * (a + 1.0))
-}
-
-/// An action, or one at random, and the same within its bounds; all `[dim]`.
-pub fn act(
-    draw: &mut Draw,
-    random: f32,
-    output: &[f32],
-    low: &[f32],
-    high: &[f32],
-    action: &mut [f32],
-    sent: &mut [f32],
-) {
-    for i in 0..action.len() {
-        let uniform = draw.uniform_in(-1.0, 1.0);
-        let a = if random > 0.0 { uniform } else { math::tanh(output[i]) };
-        action[i] = a;
-        sent[i] = within(a, low[i], high[i]);
-    }
-}
-
-/// The same with a normal number of standard deviation `noise_std` added to each element.
-pub fn act_gaussian(
-    draw: &mut Draw,
-    random: f32,
-    noise_std: f32,
-    output: &[f32],
-    low: &[f32],
-    high: &[f32],
-    action: &mut [f32],
-    sent: &mut [f32],
-) {
-    for i in 0..action.len() {
-        let uniform = draw.uniform_in(-1.0, 1.0);
-        let noisy = math::tanh(output[i]) + noise_std * draw.normal();
-        let a = if random > 0.0 { uniform } else { noisy.clamp(-1.0, 1.0) };
-        action[i] = a;
-        sent[i] = within(a, low[i], high[i]);
-    }
-}
-
-/// The same with Ornstein and Uhlenbeck's noise, which starts from 0 where the episode begins.
-pub fn act_ou(
-    draw: &mut Draw,
-    random: f32,
-    noise_std: f32,
-    noise_damping: f32,
-    output: &[f32],
-    low: &[f32],
-    high: &[f32],
-    begins: &[f32],
-    noise: &mut [f32],
-    action: &mut [f32],
-    sent: &mut [f32],
-) {
-    for i in 0..action.len() {
-        let before = if begins[0] > 0.0 { 0.0 } else { noise[i] };
-        let x = before - noise_damping * before + noise_std * draw.normal();
-        let uniform = draw.uniform_in(-1.0, 1.0);
-        let noisy = math::tanh(output[i]) + x;
-        let a = if random > 0.0 { uniform } else { noisy.clamp(-1.0, 1.0) };
-        noise[i] = x;
-        action[i] = a;
-        sent[i] = within(a, low[i], high[i]);
-    }
-}
 
 /// The actor's action, `[dim]`.
 pub fn squash(output: &[f32], action: &mut [f32]) {
@@ -168,11 +99,6 @@ pub fn outputs(output: &[f32], layout: &mut [f32]) {
 }
 
 row_functions! { "deterministic.cu";
-    ACT = act draw (random; output, low, high; action, sent);
-    ACT_GAUSSIAN = act_gaussian draw (random, noise_std; output, low, high; action, sent);
-    ACT_OU = act_ou draw (
-        random, noise_std, noise_damping; output, low, high, begins; noise, action, sent
-    );
     SQUASH = squash(; output; action);
     SMOOTH = smooth draw (target_noise, target_noise_clip; output; action);
     CRITIC_LOSS = critic_loss(share; reward, discount, weight, next_q, q; d_q, loss, error);

@@ -90,10 +90,3 @@ __device__ inline void duel_gradient(WarpSlice<const float> d_q, WarpSlice<float
         d_output[1u + i] = d_q[i] - mean;
     }
 }
-
-// Values are what the action layout takes for logits.
-__device__ inline void outputs(WarpSlice<const float> output, WarpSlice<float> layout) {
-    for (unsigned int i = 0u; i < layout.len; ++i) {
-        layout[i] = output[i];
-    }
-}

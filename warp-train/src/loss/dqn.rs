@@ -6,7 +6,6 @@
 
 #![expect(
     clippy::too_many_arguments,
-    clippy::manual_memcpy,
     reason = "a parameter is a column, by its name below; a body is one that can be translated"
 )]
 
@@ -115,13 +114,6 @@ pub fn duel_gradient(d_q: &[f32], d_output: &mut [f32]) {
     }
 }
 
-/// Values are what the action layout takes for logits.
-pub fn outputs(output: &[f32], layout: &mut [f32]) {
-    for i in 0..layout.len() {
-        layout[i] = output[i];
-    }
-}
-
 row_functions! { "dqn.cu";
     ACT = act draw (random, epsilon; q, mask; action, sent);
     LOSS = loss(
@@ -131,5 +123,4 @@ row_functions! { "dqn.cu";
     );
     DUEL = duel(; output; q);
     DUEL_GRADIENT = duel_gradient(; d_q; d_output);
-    OUTPUTS = outputs(; output; layout);
 }

@@ -11,6 +11,7 @@ mod distribution;
 pub mod dqn;
 mod gaussian;
 mod minibatch;
+pub mod noise;
 pub mod row;
 pub mod sac;
 pub mod sac_discrete;

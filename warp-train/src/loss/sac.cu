@@ -94,24 +94,11 @@ __device__ inline void temperature_loss(float share, float target_entropy,
     entropy[0] = -log_prob[0];
 }
 
-// What acts: a drawn action, or one at random, and the same within its bounds `[dim]`.
-__device__ inline void act(WarpDraw& draw, float random, float log_std_min, float log_std_max,
-                           WarpSlice<const float> output, WarpSlice<const float> low,
-                           WarpSlice<const float> high, WarpSlice<float> action,
-                           WarpSlice<float> sent) {
-    for (unsigned int i = 0u; i < action.len; ++i) {
-        float log_std = warp_clamp(output[action.len + i], log_std_min, log_std_max);
-        float drawn = warp_tanh(output[i] + warp_exp(log_std) * warp_draw_normal(&draw));
-        float uniform = warp_draw_uniform_in(&draw, -1.0f, 1.0f);
-        float a = random > 0.0f ? uniform : drawn;
-        action[i] = a;
-        sent[i] = low[i] + (high[i] - low[i]) * (0.5f * (a + 1.0f));
-    }
-}
-
-// Means and log-deviations are what the action layout reads.
-__device__ inline void outputs(WarpSlice<const float> output, WarpSlice<float> layout) {
-    for (unsigned int i = 0u; i < layout.len; ++i) {
-        layout[i] = output[i];
+// What acts: an action is drawn, `[dim]`.
+__device__ inline void act(WarpDraw& draw, float log_std_min, float log_std_max,
+                           WarpSlice<const float> output, WarpSlice<float> wanted) {
+    for (unsigned int i = 0u; i < wanted.len; ++i) {
+        float log_std = warp_clamp(output[wanted.len + i], log_std_min, log_std_max);
+        wanted[i] = warp_tanh(output[i] + warp_exp(log_std) * warp_draw_normal(&draw));
     }
 }

@@ -4,7 +4,6 @@
 
 #![expect(
     clippy::too_many_arguments,
-    clippy::manual_memcpy,
     reason = "a parameter is a column, by its name below; a body is one that can be translated"
 )]
 
@@ -135,32 +134,17 @@ pub fn temperature_loss(
     entropy[0] = -log_prob[0];
 }
 
-/// What acts: a drawn action, or one at random, and the same within its bounds `[dim]`.
+/// What acts: an action is drawn, `[dim]`.
 pub fn act(
     draw: &mut Draw,
-    random: f32,
     log_std_min: f32,
     log_std_max: f32,
     output: &[f32],
-    low: &[f32],
-    high: &[f32],
-    action: &mut [f32],
-    sent: &mut [f32],
+    wanted: &mut [f32],
 ) {
-    for i in 0..action.len() {
-        let log_std = output[action.len() + i].clamp(log_std_min, log_std_max);
-        let drawn = math::tanh(output[i] + math::exp(log_std) * draw.normal());
-        let uniform = draw.uniform_in(-1.0, 1.0);
-        let a = if random > 0.0 { uniform } else { drawn };
-        action[i] = a;
-        sent[i] = low[i] + (high[i] - low[i]) * (0.5 * (a + 1.0));
-    }
-}
-
-/// Means and log-deviations are what the action layout reads.
-pub fn outputs(output: &[f32], layout: &mut [f32]) {
-    for i in 0..layout.len() {
-        layout[i] = output[i];
+    for i in 0..wanted.len() {
+        let log_std = output[wanted.len() + i].clamp(log_std_min, log_std_max);
+        wanted[i] = math::tanh(output[i] + math::exp(log_std) * draw.normal());
     }
 }
 
@@ -180,6 +164,5 @@ row_functions! { "sac.cu";
     TEMPERATURE_LOSS = temperature_loss(
         share, target_entropy; log_alpha, log_prob; d_log_alpha, alpha, entropy
     );
-    ACT = act draw (random, log_std_min, log_std_max; output, low, high; action, sent);
-    OUTPUTS = outputs(; output; layout);
+    ACT = act draw (log_std_min, log_std_max; output; wanted);
 }

@@ -118,10 +118,3 @@ __device__ inline void temperature_loss(float share, float target_entropy,
     d_log_alpha[0] = share * (entropy[0] - target_entropy);
     alpha[0] = warp_exp(log_alpha[0]);
 }
-
-// Logits are what the action layout reads.
-__device__ inline void outputs(WarpSlice<const float> output, WarpSlice<float> layout) {
-    for (unsigned int i = 0u; i < layout.len; ++i) {
-        layout[i] = output[i];
-    }
-}

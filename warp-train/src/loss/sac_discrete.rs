@@ -4,7 +4,6 @@
 
 #![expect(
     clippy::too_many_arguments,
-    clippy::manual_memcpy,
     reason = "a parameter is a column, by its name below; a body is one that can be translated"
 )]
 
@@ -152,13 +151,6 @@ pub fn temperature_loss(
     alpha[0] = math::exp(log_alpha[0]);
 }
 
-/// Logits are what the action layout reads.
-pub fn outputs(output: &[f32], layout: &mut [f32]) {
-    for i in 0..layout.len() {
-        layout[i] = output[i];
-    }
-}
-
 row_functions! { "sac_discrete.cu";
     ACT = act draw (random; logits, mask; action, sent);
     CRITIC_LOSS = critic_loss(
@@ -173,5 +165,4 @@ row_functions! { "sac_discrete.cu";
     TEMPERATURE_LOSS = temperature_loss(
         share, target_entropy; log_alpha, entropy; d_log_alpha, alpha
     );
-    OUTPUTS = outputs(; output; layout);
 }

@@ -19,6 +19,11 @@ pub(crate) struct Priorities {
 }
 
 impl Priorities {
+    /// Bytes for `n` transitions.
+    pub(crate) fn bytes(n: usize) -> u128 {
+        8 * (n as u128).next_power_of_two()
+    }
+
     /// For `n` transitions, none of which is there.
     pub(crate) fn new(n: usize) -> Self {
         let leaves = n.next_power_of_two();

@@ -159,10 +159,14 @@ impl Ring {
     }
 
     /// The same, with samples drawn by their priorities.
-    #[must_use]
-    pub fn prioritised(self) -> Self {
+    ///
+    /// # Errors
+    /// Too little memory.
+    pub fn prioritised(self) -> Result<Self> {
         let cells = self.n_steps * self.shape.n_rows;
-        Self { priorities: Some(Priorities::new(cells)), ..self }
+        let what = format!("priorities of {cells} transitions");
+        warp_data::memory::check(&what, Priorities::bytes(cells), "buffer_size")?;
+        Ok(Self { priorities: Some(Priorities::new(cells)), ..self })
     }
 
     /// Transitions that are there.
@@ -409,7 +413,7 @@ mod tests {
 
     #[test]
     fn samples_of_larger_error_are_drawn_more_often_and_count_for_less() {
-        let mut ring = Ring::new(8, SHAPE).unwrap().prioritised();
+        let mut ring = Ring::new(8, SHAPE).unwrap().prioritised().unwrap();
         (0..5).for_each(|t| store(&mut ring, t, [0, 0]));
         samples(&mut ring, 800, 1);
         let errors: Vec<f32> =
@@ -436,7 +440,7 @@ mod tests {
 
     #[test]
     fn what_a_checkpoint_holds_is_all_of_it() {
-        let new = || Ring::new(6, SHAPE).unwrap().prioritised();
+        let new = || Ring::new(6, SHAPE).unwrap().prioritised().unwrap();
         let mut ring = new();
         (0..4).for_each(|t| store(&mut ring, t, [0, t % 3]));
         let (numbers, flags) = ring.arrays();

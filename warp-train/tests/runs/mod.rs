@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use warp_core::toml::Table;
+use warp_train::config::drop_foreign_keys;
 use warp_train::learner::LearnerState;
 use warp_train::{TrainConfig, Trainer};
 
@@ -59,6 +60,8 @@ pub(crate) fn config(base: &str, keys: &str, tables: &str) -> TrainConfig {
     for (key, value) in format!("{keys}\n{tables}").parse::<Table>().unwrap() {
         table.insert(key, value);
     }
+    // Minibatches are PPO's alone.
+    drop_foreign_keys(&mut table);
     TrainConfig::resolve(&table, &warp_envs::registry()).unwrap()
 }
 
@@ -75,13 +78,15 @@ pub(crate) fn iterate(trainer: &mut Trainer, n: usize) {
 
 /// Every number that the learner keeps, bit by bit.
 pub(crate) fn bits(state: &LearnerState) -> Vec<(String, Vec<u32>)> {
-    let tensors = state.weights.iter().chain(&state.optimizer);
+    let tensors = state.weights.iter().chain(&state.optimizer).chain(&state.numbers);
     let tensors = tensors.map(|t| (t.name.clone(), t.data.iter().map(|x| x.to_bits()).collect()));
     let steps = state.optimizer_steps.iter().map(|(name, n)| (name.clone(), vec![*n as u32]));
     let halves = |x: &f64| [x.to_bits() as u32, (x.to_bits() >> 32) as u32];
     let statistics = state.statistics.iter();
     let statistics = statistics.map(|s| (s.name.clone(), s.data.iter().flat_map(halves).collect()));
-    tensors.chain(steps).chain(statistics).collect()
+    let flags = state.flags.iter();
+    let flags = flags.map(|f| (f.name.clone(), f.data.iter().map(|x| u32::from(*x)).collect()));
+    tensors.chain(steps).chain(statistics).chain(flags).collect()
 }
 
 /// The bits of one policy.

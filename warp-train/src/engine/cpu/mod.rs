@@ -5,10 +5,15 @@ mod optimise;
 mod passes;
 mod rows;
 mod state;
+#[cfg(test)]
+mod tests;
+
+#[cfg(feature = "cuda")]
+pub(super) use rows::ACTING_BITS;
 
 use crate::algorithm::{
     CellId, Column, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan,
-    Replay, RowsId, RowsOf,
+    Replay, RowsId,
 };
 use crate::error::Result;
 use crate::memory::{Batch, Ring, RingShape, Sampling};
@@ -35,16 +40,6 @@ pub(crate) struct Place {
     pub(crate) first_agent: u32,
     /// Number of the first replica.
     pub(crate) first_replica: u32,
-}
-
-impl Place {
-    fn n_rows_of(&self, plan: &Plan, rows: RowsOf) -> usize {
-        match rows {
-            RowsOf::Acting => self.n_rows,
-            RowsOf::Batch => plan.batch_size,
-            RowsOf::Shared => 1,
-        }
-    }
 }
 
 /// Columns, models and memory of one policy.
@@ -83,16 +78,19 @@ impl CpuEngine {
         activation: Activation,
         threads: usize,
     ) -> Result<Self> {
+        let Place { n_rows, .. } = place;
+        let what = format!("{n_rows} acting rows and batches of {} samples", plan.batch_size);
+        warp_data::memory::check(&what, plan.bytes(n_rows), "num_envs or batch_size")?;
         let width = |column: ColumnId| plan.columns[column.0].width;
         let shape = RingShape {
-            n_rows: place.n_rows,
+            n_rows,
             obs: width(plan.replay.obs),
             action: width(plan.replay.action),
             mask: plan.replay.mask.map_or(0, width),
         };
         let ring = Ring::new(plan.replay.capacity, shape)?;
-        let ring = if plan.replay.priority.is_some() { ring.prioritised() } else { ring };
-        let column = |c: &Column| c.start.repeat(place.n_rows_of(&plan, c.rows));
+        let ring = if plan.replay.priority.is_some() { ring.prioritised()? } else { ring };
+        let column = |c: &Column| c.start.repeat(plan.n_rows(c.rows, n_rows));
         // Policies of one run start from different weights.
         let seed = place.seed.wrapping_add((place.policy as u64) << 32);
         let mut rng = StdRng::seed_from_u64(seed);

@@ -73,6 +73,15 @@ impl CpuModel {
         turn_weights(&self.tower, &self.parameters, &mut self.turned);
     }
 
+    /// Whether a tensor of this name is one of the model's parameters.
+    pub(super) fn owns(&self, tensor: &str) -> bool {
+        let mut layers = 0..=self.network.hidden.len();
+        layers.any(|index| {
+            let layer = self.network.layer_name(index);
+            ["weight", "bias"].iter().any(|part| tensor == format!("{}.{layer}.{part}", self.name))
+        })
+    }
+
     /// Numbers that lie as the parameters do, as tensors with `suffix` behind their names.
     pub(super) fn named(&self, flat: &[f32], suffix: &str) -> Vec<NamedTensor> {
         let layers = self.tower.hidden.iter().chain(&self.tower.heads).enumerate();

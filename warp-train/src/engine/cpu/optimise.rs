@@ -3,7 +3,7 @@
 use super::CpuEngine;
 use super::model::CpuModel;
 use crate::algorithm::{ModelId, Optimiser, OptimiserId};
-use crate::error::{Error, Result};
+use crate::error::{Result, of_policy};
 use crate::optimiser::{Adam, limit, squares};
 use crate::vectors::{self, Work};
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ pub(super) struct Moments {
 impl Moments {
     pub(super) fn new(optimiser: &Optimiser, models: &[CpuModel]) -> Result<Self> {
         let zeros = |id: &ModelId| vec![0.0; models[id.0].parameters.len()];
-        let adam = Adam::new(optimiser.adam, 0).map_err(|e| Error::Invalid(e.to_string()))?;
+        let adam = Adam::new(optimiser.adam, 0).map_err(of_policy(&optimiser.name))?;
         Ok(Self {
             adam,
             exp_avg: optimiser.models.iter().map(zeros).collect(),
@@ -37,7 +37,7 @@ impl CpuEngine {
         let Moments { adam, exp_avg, exp_avg_sq } = &mut self.moments[id.0];
         let step = adam
             .begin(norm, rate, limit(optimiser.max_grad_norm))
-            .map_err(|e| Error::Invalid(format!("optimiser \"{}\": {e}", optimiser.name)))?;
+            .map_err(of_policy(&optimiser.name))?;
         let models = self.models.iter_mut().enumerate();
         let own = models.filter(|(index, _)| optimiser.models.iter().any(|id| id.0 == *index));
         // Models of one optimiser are declared in the order of their ids.

@@ -12,6 +12,9 @@ const TASK_ROWS: usize = 256;
 /// Columns that a row function reads, or writes, at most.
 const MOST_COLUMNS: usize = 16;
 
+/// Bits of a stream's number that say which agent acts; those above say for which row function.
+pub(crate) const ACTING_BITS: u32 = 20;
+
 /// A column that is read.
 #[derive(Debug, Clone, Copy)]
 struct Read<'a> {
@@ -40,7 +43,7 @@ impl CpuEngine {
         let rows = &plan.rows[id.0];
         let width = |id: &ColumnId| plan.columns[id.0].width;
         let of = plan.columns[rows.writes[0].0].rows;
-        let n_rows = place.n_rows_of(plan, of);
+        let n_rows = plan.n_rows(of, place.n_rows);
         let mut taken: Vec<Vec<f32>> =
             rows.writes.iter().map(|id| std::mem::take(&mut columns[id.0])).collect();
         let mut pieces: Vec<_> = taken
@@ -68,6 +71,8 @@ impl CpuEngine {
             RowsOf::Acting => {
                 let replica = place.first_replica + (row / place.n_agents) as u32;
                 let agent = place.first_agent + (row % place.n_agents) as u32;
+                // Each function draws its own numbers.
+                let agent = (id.0 as u32) << ACTING_BITS | agent;
                 Draw::new(place.seed, replica, *run_step, Purpose::Noise).agent(agent)
             }
             _ => {

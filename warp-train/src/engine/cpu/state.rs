@@ -46,11 +46,15 @@ impl CpuEngine {
     /// # Errors
     /// A tensor that is missing or of another shape, in words.
     pub(crate) fn load(&mut self, state: &EngineState) -> Result<(), String> {
+        let known = |name: &str| self.models.iter().any(|model| model.owns(name));
+        if let Some(strange) = state.weights.iter().find(|tensor| !known(&tensor.name)) {
+            return Err(format!("tensor \"{}\" is none of its networks'", strange.name));
+        }
         for model in &mut self.models {
             model.parameters = model.find(&state.weights, "")?;
             model.turn();
         }
-        if !state.steps.iter().all(|(_, n)| *n == 0) {
+        if !state.steps.is_empty() {
             self.load_moments(state)?;
         }
         if !state.numbers.is_empty() {

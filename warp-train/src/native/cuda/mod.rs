@@ -11,14 +11,15 @@ mod small;
 mod wide;
 
 use crate::config::{Precision, TrainConfig};
+use crate::engine::cuda::{H200, OffPolicyLearner};
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, Learner, LearnerState, Progress};
 use crate::metrics::PolicyFigures;
-use crate::normalise::Normaliser;
+use crate::normalise::{Normaliser, Statistic};
 use crate::rollout::Rollout;
 use small::{PackedRuns, SmallLearner, SoloLearner, TeamLearner};
 use warp_func::VecEnv;
-use warp_func::cuda::CudaVecEnv;
+use warp_func::cuda::{Build, CudaVecEnv, Source};
 use wide::{MakeForeign, WideLearner};
 
 pub use fleet::CudaFleet;
@@ -26,6 +27,20 @@ pub use gradients::{CudaGradients, Products};
 pub use small::sources as small_sources;
 #[doc(hidden)]
 pub use wide::sources as wide_sources;
+
+#[doc(hidden)]
+pub use crate::engine::cuda::check as off_policy_check;
+
+/// The translation units that off-policy policies of `config` have compiled for an H200.
+///
+/// # Errors
+/// Policies that an algorithm does not take.
+#[doc(hidden)]
+pub fn off_policy_sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
+    let sources = crate::engine::cuda::sources(config, H200)?;
+    Ok(sources.into_iter().map(|source| (source, Build::Parity)).collect())
+}
+
 #[cfg(feature = "tch")]
 pub(crate) use wide::{ForeignNetwork, ForeignParts};
 
@@ -147,7 +162,15 @@ impl Learner for CudaLearner {
     }
 
     fn state(&self) -> LearnerState {
-        self.state.clone()
+        let mut state = self.state.clone();
+        if let (Some(OnDevice::OffPolicy(learner)), false) = (&self.device, self.device_is_stale) {
+            // A number that is not finite, under what went wrong: no checkpoint is made of such a state.
+            if let Err(error) = learner.store_all(&mut state) {
+                let (shape, data) = (vec![1], vec![f64::NAN]);
+                state.statistics.push(Statistic { name: error.to_string(), shape, data });
+            }
+        }
+        state
     }
 
     fn load_state(&mut self, state: &LearnerState) -> Result<()> {
@@ -166,6 +189,7 @@ enum OnDevice {
     Solo(Box<SoloLearner>),
     Team(Box<TeamLearner>),
     Wide(Box<WideLearner>),
+    OffPolicy(Box<OffPolicyLearner>),
 }
 
 impl OnDevice {
@@ -175,6 +199,15 @@ impl OnDevice {
         state: &LearnerState,
         foreign: Option<MakeForeign>,
     ) -> Result<Self> {
+        if let Some(policy) = config.policies.iter().find(|policy| policy.is_off_policy()) {
+            if foreign.is_some() {
+                let name = &policy.name;
+                return Err(Error::Invalid(format!(
+                    "policy \"{name}\" learns from a replay memory, which the native learner alone does"
+                )));
+            }
+            return Ok(Self::OffPolicy(Box::new(OffPolicyLearner::new(config, envs, state)?)));
+        }
         if foreign.is_some() {
             let wide = WideLearner::new(config, envs, state, (false, foreign))?;
             return Ok(Self::Wide(Box::new(wide)));
@@ -204,6 +237,7 @@ impl OnDevice {
             Self::Solo(learner) => learner.reload(std::slice::from_ref(state)),
             Self::Team(learner) => learner.load(state),
             Self::Wide(learner) => learner.load(state),
+            Self::OffPolicy(learner) => learner.load(state),
         }
     }
 
@@ -213,6 +247,7 @@ impl OnDevice {
             Self::Solo(learner) => learner.store(std::slice::from_mut(state)),
             Self::Team(learner) => learner.store(state),
             Self::Wide(learner) => learner.store(state),
+            Self::OffPolicy(learner) => learner.store(state),
         }
     }
 
@@ -228,6 +263,7 @@ impl OnDevice {
             Self::Solo(learner) => learner.run(envs, progress, n),
             Self::Team(learner) => learner.run(config, envs, progress, n),
             Self::Wide(learner) => learner.run(config, envs, progress, n),
+            Self::OffPolicy(learner) => learner.run(envs, progress, n),
         }
     }
 }

@@ -1,0 +1,162 @@
+//! What an update changes, in f64: models, moments and counters, with slow and plain optimisation.
+
+use super::perceptron::{Network, part_of, wide};
+use super::scene::Scene;
+use crate::config::PolicyConfig;
+use crate::model::NamedTensor;
+use std::collections::BTreeMap;
+
+/// How far a parameter is moved for its difference: relu's bends are seldom within it.
+const REACH: f64 = 1e-6;
+/// How much a moment may differ, as a share of itself and of the largest of its model.
+const OF_ITSELF: f64 = 1e-5;
+const OF_LARGEST: f64 = 1e-6;
+/// How much a parameter may differ, as a share of the learning rate.
+const OF_RATE: f64 = 1e-4;
+/// Gradients below this share of the model's largest are tiny: Adam divides by them, and their f32's last
+/// digits are left of many that cancelled.
+const TINY: f64 = 1e-3;
+
+/// Adam's moments of a model.
+#[derive(Debug, Clone)]
+struct Moments {
+    first: Vec<f64>,
+    second: Vec<f64>,
+}
+
+/// Networks by name.
+pub(super) type Networks = BTreeMap<String, Network>;
+
+/// All that an update changes.
+#[derive(Debug, Clone)]
+pub(super) struct Reference {
+    pub(super) networks: Networks,
+    moments: BTreeMap<String, Moments>,
+    n_steps: BTreeMap<String, u64>,
+    keys: PolicyConfig,
+}
+
+impl Reference {
+    /// The state of a scene's engine.
+    pub(super) fn of(scene: &Scene) -> Self {
+        let state = scene.engine.state();
+        let keys = scene.policy.config.clone();
+        let (mut networks, mut moments) = (Networks::new(), BTreeMap::new());
+        for model in &scene.engine.plan().models {
+            let network = Network::read(&state.weights, &model.name, keys.activation);
+            networks.insert(model.name.clone(), network);
+            if model.target_of.is_none() {
+                let first = flat(&state.moments, &model.name, ".exp_avg");
+                let second = flat(&state.moments, &model.name, ".exp_avg_sq");
+                moments.insert(model.name.clone(), Moments { first, second });
+            }
+        }
+        Self { networks, moments, n_steps: state.steps.into_iter().collect(), keys }
+    }
+
+    /// One step of Adam that makes `loss`, a function of the networks, smaller by moving `models`.
+    pub(super) fn descend(
+        &mut self,
+        optimiser: &str,
+        models: &[&str],
+        loss: impl Fn(&Networks) -> f64,
+    ) {
+        let gradients: Vec<Vec<f64>> =
+            models.iter().map(|model| gradient(&self.networks, model, &loss)).collect();
+        let norm = gradients.iter().flatten().map(|g| g * g).sum::<f64>().sqrt();
+        let limit = self.keys.max_grad_norm;
+        // As torch.nn.utils.clip_grad_norm_ does it.
+        let scale = if limit > 0.0 { (limit / (norm + 1e-6)).min(1.0) } else { 1.0 };
+        let n_steps = self.n_steps.get_mut(optimiser).unwrap();
+        *n_steps += 1;
+        let (rate, epsilon) = (self.keys.learning_rate.at(0), self.keys.adam_eps);
+        let [correction_1, correction_2] = [0.9_f64, 0.999].map(|b| 1.0 - b.powf(*n_steps as f64));
+        for (model, gradient) in models.iter().zip(gradients) {
+            let network = self.networks.get_mut(*model).unwrap();
+            let Moments { first, second } = self.moments.get_mut(*model).unwrap();
+            let mut parameters = network.parameters();
+            for (i, p) in parameters.iter_mut().enumerate() {
+                let g = scale * gradient[i];
+                first[i] = 0.9 * first[i] + 0.1 * g;
+                second[i] = 0.999 * second[i] + 0.001 * g * g;
+                let denominator = (second[i] / correction_2).sqrt() + epsilon;
+                *p -= rate * (first[i] / correction_1) / denominator;
+            }
+            network.set_parameters(&parameters);
+        }
+    }
+
+    /// Moves the targets of `models` by the share tau towards them.
+    pub(super) fn follow(&mut self, models: &[&str]) {
+        for model in models {
+            let source = self.networks[*model].parameters();
+            let target = self.networks.get_mut(&format!("{model}_target")).unwrap();
+            let tau = self.keys.tau;
+            let pairs = target.parameters().into_iter().zip(source);
+            let moved: Vec<f64> = pairs.map(|(t, s)| tau * s + (1.0 - tau) * t).collect();
+            target.set_parameters(&moved);
+        }
+    }
+
+    /// Expects that an engine's state is this one, but for the rounding of f32.
+    pub(super) fn compare(&self, found: &Self) {
+        assert_eq!(self.n_steps, found.n_steps);
+        for (name, expected) in &self.moments {
+            let moments = &found.moments[name];
+            close(&format!("first moments of {name}"), &expected.first, &moments.first);
+            close(&format!("second moments of {name}"), &expected.second, &moments.second);
+        }
+        let rate = self.keys.learning_rate.at(0);
+        for (name, expected) in &self.networks {
+            let (expected, found) = (expected.parameters(), found.networks[name].parameters());
+            let source = name.strip_suffix("_target").unwrap_or(name);
+            let second = &self.moments[source].second;
+            let tiny = TINY * TINY * largest(second);
+            let mut n_compared = 0;
+            for (i, (x, y)) in expected.iter().zip(&found).enumerate() {
+                let tiny = second[i] > 0.0 && second[i] < tiny;
+                n_compared += usize::from(!tiny);
+                let most = if tiny { 2.0 * rate } else { OF_RATE * rate };
+                let what = format!("parameter {i} of {name} is {y}, expected {x}");
+                assert!((x - y).abs() <= most, "{what}");
+            }
+            assert!(3 * n_compared > 2 * expected.len(), "{name}: most gradients are tiny");
+        }
+    }
+}
+
+/// What a model's tensors with `suffix` behind their names hold.
+fn flat(tensors: &[NamedTensor], model: &str, suffix: &str) -> Vec<f64> {
+    let own = tensors
+        .iter()
+        .filter(|tensor| part_of(tensor, model).is_some_and(|part| part.ends_with(suffix)));
+    own.flat_map(|tensor| wide(&tensor.data)).collect()
+}
+
+/// The derivatives of `loss` by the parameters of `model`.
+fn gradient(networks: &Networks, model: &str, loss: impl Fn(&Networks) -> f64) -> Vec<f64> {
+    let parameters = networks[model].parameters();
+    let mut moved = networks.clone();
+    let mut at = |i: usize, by: f64| {
+        let mut parameters = parameters.clone();
+        parameters[i] += by;
+        moved.get_mut(model).unwrap().set_parameters(&parameters);
+        loss(&moved)
+    };
+    let slope = |i: usize| (at(i, REACH) - at(i, -REACH)) / (2.0 * REACH);
+    (0..parameters.len()).map(slope).collect()
+}
+
+fn largest(numbers: &[f64]) -> f64 {
+    numbers.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()))
+}
+
+fn close(what: &str, expected: &[f64], found: &[f64]) {
+    assert_eq!(expected.len(), found.len(), "{what}");
+    let largest = largest(expected);
+    assert!(largest > 0.0 || found.iter().all(|x| *x == 0.0), "{what}");
+    for (i, (x, y)) in expected.iter().zip(found).enumerate() {
+        let most = OF_ITSELF * x.abs() + OF_LARGEST * largest;
+        assert!((x - y).abs() <= most, "{what}: number {i} is {y}, expected {x}");
+    }
+}

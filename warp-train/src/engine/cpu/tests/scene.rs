@@ -1,0 +1,195 @@
+//! A policy with a small network and a memory of random transitions.
+
+use super::perceptron::wide;
+use super::reference::Reference;
+use crate::algorithm::{Algorithm, Learns, Planned, Variant, entry};
+use crate::config::PolicyPlan;
+use crate::engine::cpu::{CpuEngine, Place};
+use crate::memory::{TERMINATED, TRUNCATED, Transition};
+use crate::plan::plan_policies;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use warp_core::toml::Table;
+use warp_core::{EnvSpec, Space, TimeLimit};
+
+/// Numbers per observation.
+const OBS: usize = 3;
+/// Replicas and agents in each.
+const REPLICAS: usize = 3;
+const AGENTS: usize = 2;
+/// Steps in the memory.
+const STEPS: usize = 20;
+
+/// Keys that all scenes have, unless they set them themselves.
+const KEYS: &str = r#"
+hidden = [5, 4]
+batch_size = 16
+learning_rate = 1e-2
+gamma = 0.9
+tau = 0.3
+"#;
+
+/// An algorithm, its engine, and the policy that they are of.
+#[derive(Debug)]
+pub(super) struct Scene {
+    pub(super) policy: PolicyPlan,
+    pub(super) algorithm: Box<dyn Algorithm>,
+    pub(super) engine: CpuEngine,
+}
+
+/// One row of the batch that was drawn last.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
+    pub(super) obs: Vec<f64>,
+    pub(super) action: Vec<f64>,
+    pub(super) reward: f64,
+    pub(super) discount: f64,
+    pub(super) next_obs: Vec<f64>,
+    pub(super) weight: f64,
+    /// Choices that are allowed now; none without masks.
+    pub(super) mask: Vec<bool>,
+    /// Choices that are allowed next; none without masks.
+    pub(super) next_mask: Vec<bool>,
+}
+
+/// Actions of two elements.
+pub(super) fn arm() -> EnvSpec {
+    let action = Space::Box { low: vec![-1.0, -2.0], high: vec![1.0, 3.0], shape: vec![2] };
+    spec(Space::unbounded(OBS), action)
+}
+
+/// One of four choices.
+pub(super) fn choices() -> EnvSpec {
+    spec(Space::unbounded(OBS), Space::Discrete { n: 4 })
+}
+
+/// One of four choices, some of which are forbidden.
+pub(super) fn masked_choices() -> EnvSpec {
+    let mask = Space::boxed(0.0, 1.0, &[4]);
+    let parts = [("action_mask", mask), ("state", Space::unbounded(OBS))];
+    let observation = Space::Dict(parts.map(|(name, part)| (name.to_string(), part)).to_vec());
+    spec(observation, Space::Discrete { n: 4 })
+}
+
+fn spec(observation: Space, action: Space) -> EnvSpec {
+    let mut spec = EnvSpec::one_agent(("toy", "all"), observation, action, TimeLimit::UNLIMITED);
+    spec.groups[0].n_agents = AGENTS;
+    spec
+}
+
+impl Scene {
+    /// The policy that `keys` describe in `spec`, with a full memory.
+    pub(super) fn new(spec: &EnvSpec, keys: &str) -> Self {
+        let mut table: Table = KEYS.parse().unwrap();
+        table.extend(keys.parse::<Table>().unwrap());
+        let policy = plan_policies(&table, &[], spec, 1000).unwrap().remove(0);
+        let Learns::FromReplay(plan) = entry(policy.config.algorithm).learns else {
+            panic!("{keys}: learns from rollouts")
+        };
+        let Planned { plan, algorithm } = plan(&policy, spec).unwrap();
+        let n_rows = REPLICAS * AGENTS;
+        let place = Place {
+            seed: 11,
+            policy: 1,
+            n_rows,
+            n_agents: AGENTS,
+            first_agent: 3,
+            first_replica: 0,
+        };
+        let engine = CpuEngine::new(plan, place, policy.config.activation, 2).unwrap();
+        let mut scene = Self { policy, algorithm, engine };
+        let rng = &mut StdRng::seed_from_u64(5);
+        (0..STEPS).for_each(|_| scene.store(n_rows, spec, rng));
+        scene
+    }
+
+    /// Stores a random step of all rows; some episodes end, some agents have left.
+    fn store(&mut self, n_rows: usize, spec: &EnvSpec, rng: &mut StdRng) {
+        let n_choices = spec.groups[0].action.head_sizes().first().copied().unwrap_or(0);
+        let masked = spec.groups[0].mask_width() > 0;
+        let mut random =
+            |n: usize| -> Vec<f32> { (0..n).map(|_| rng.random_range(-1.0..1.0_f32)).collect() };
+        let (obs, next_obs) = (random(n_rows * OBS), random(n_rows * OBS));
+        let (reward, elements) = (random(n_rows), random(n_rows * 2));
+        let chosen: Vec<usize> = (0..n_rows).map(|_| rng.random_range(0..4)).collect();
+        // What is chosen is allowed, and now and then nothing else is.
+        let n_flags = if masked { n_rows * 4 } else { 0 };
+        let mut allowed = |i: usize| u8::from(chosen[i / 4] == i % 4 || rng.random_bool(0.4));
+        let mask: Vec<u8> = (0..n_flags).map(&mut allowed).collect();
+        let next_mask: Vec<u8> = (0..n_flags).map(&mut allowed).collect();
+        let action = match n_choices {
+            0 => elements,
+            _ => chosen.iter().map(|choice| *choice as f32).collect(),
+        };
+        let end = |number| [TERMINATED, TRUNCATED, 0, 0, 0][number];
+        let ends: Vec<u8> = (0..n_rows).map(|_| end(rng.random_range(0..5))).collect();
+        let alive: Vec<u8> = (0..n_rows).map(|_| u8::from(rng.random_bool(0.9))).collect();
+        self.engine.ring_mut().store(&Transition {
+            obs: &obs,
+            action: &action,
+            reward: &reward,
+            next_obs: &next_obs,
+            ends: &ends,
+            alive: &alive,
+            mask: &mask,
+            next_mask: &next_mask,
+        });
+    }
+
+    /// The rows of the column called `name`; none if there is no such column.
+    pub(super) fn column(&self, name: &str) -> Vec<Vec<f64>> {
+        let columns = &self.engine.plan().columns;
+        let Some(index) = columns.iter().position(|column| column.name == name) else {
+            return Vec::new();
+        };
+        let rows = self.engine.columns[index].chunks(columns[index].width);
+        rows.map(wide).collect()
+    }
+
+    /// The batch that was drawn last.
+    pub(super) fn batch(&self) -> Vec<Sample> {
+        let of = |name: &str| self.column(name);
+        let (obs, action, next_obs) = (of("obs"), of("action"), of("next_obs"));
+        let (reward, discount, weight) = (of("reward"), of("discount"), of("weight"));
+        let allowed = |rows: &[Vec<f64>], row: usize| -> Vec<bool> {
+            rows.get(row).map_or(Vec::new(), |row| row.iter().map(|x| *x == 1.0).collect())
+        };
+        let (mask, next_mask) = (of("mask"), of("next_mask"));
+        let sample = |row: usize| Sample {
+            obs: obs[row].clone(),
+            action: action[row].clone(),
+            reward: reward[row][0],
+            discount: discount[row][0],
+            next_obs: next_obs[row].clone(),
+            weight: weight[row][0],
+            mask: allowed(&mask, row),
+            next_mask: allowed(&next_mask, row),
+        };
+        let batch: Vec<Sample> = (0..obs.len()).map(sample).collect();
+        // Some end for good, others go on.
+        assert!(batch.iter().any(|sample| sample.discount == 0.0));
+        assert!(batch.iter().any(|sample| sample.discount > 0.0));
+        batch
+    }
+
+    /// Some updates, each compared with the one `by_hand` of the same state.
+    pub(super) fn follows(
+        &mut self,
+        n_updates: usize,
+        by_hand: impl Fn(&Scene, Variant, &mut Reference),
+    ) {
+        for _ in 0..n_updates {
+            let mut expected = Reference::of(self);
+            let variant = self.algorithm.variant(self.engine.updates());
+            self.algorithm.update(&mut self.engine, variant).unwrap();
+            by_hand(self, variant, &mut expected);
+            expected.compare(&Reference::of(self));
+            self.engine.finish_update();
+        }
+    }
+}
+
+/// The mean of a function over a batch.
+pub(super) fn mean(n: usize, of: impl Fn(usize) -> f64) -> f64 {
+    (0..n).map(of).sum::<f64>() / n as f64
+}

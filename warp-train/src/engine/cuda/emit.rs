@@ -1,0 +1,395 @@
+//! The text of each piece of work: calls of the fixed texts with a plan's places and widths as constants.
+
+use super::layout::{Layer, RowTiles, TILE};
+use super::op::{Op, Wanted};
+use super::schedule::Segment;
+use super::text::{Scene, namespace};
+use crate::algorithm::{ModelId, OptimiserId, Pass, PassId, RowsId, RowsOf};
+use crate::engine::cpu::ACTING_BITS;
+use crate::model::Activation;
+use std::fmt::Write;
+
+/// Warps of a block.
+const WARPS: usize = 8;
+/// Numbers of parameters that a block moves at a time.
+pub(super) const BLENDED: usize = 4096;
+
+/// Writes functions and counts what they need.
+#[derive(Debug)]
+pub(super) struct Emitter<'a> {
+    pub(super) scene: &'a Scene<'a>,
+    tiles: RowTiles,
+    /// The functions so far.
+    pub(super) functions: String,
+    n_functions: usize,
+    /// Whether the team meets within the last function.
+    last_meets: bool,
+    /// Parts of the largest segment whose parts all blocks share.
+    pub(super) most_items: usize,
+}
+
+/// A product of each pass at the same depth.
+struct Job {
+    /// What `Product`s are made of, for column part `c`.
+    product: String,
+    /// Parts of 32 columns, and the first of them.
+    parts: usize,
+    first: usize,
+}
+
+impl<'a> Emitter<'a> {
+    pub(super) fn new(scene: &'a Scene<'a>, tiles: RowTiles) -> Self {
+        Self {
+            scene,
+            tiles,
+            functions: String::new(),
+            n_functions: 0,
+            last_meets: false,
+            most_items: 0,
+        }
+    }
+
+    /// What stands in the kernel for a segment.
+    pub(super) fn segment(&mut self, segment: &Segment) -> String {
+        let mut text = match segment.rows {
+            Some(rows) => self.of_tiles(&segment.ops, rows),
+            None => self.of_items(&segment.ops),
+        };
+        if !segment.single.is_empty() {
+            text += "    if (blockIdx.x == gridDim.x - 1u && threadIdx.x == 0) {\n";
+            segment.single.iter().for_each(|op| text += &self.single(op));
+            text += "    }\n";
+        }
+        text
+    }
+
+    /// Tiles go through all of `ops`, one after the other.
+    fn of_tiles(&mut self, ops: &[Op], rows: RowsOf) -> String {
+        let n = self.scene.layout.of_rows(rows).n;
+        let mut text = format!(
+            "    for (unsigned int tile = blockIdx.x / TEAM; tile < {n}u; tile += gridDim.x / TEAM) {{\n        \
+             const unsigned int block = blockIdx.x % TEAM;\n"
+        );
+        let mut pending: Vec<&Op> = Vec::new();
+        for (i, op) in ops.iter().enumerate() {
+            if pending.iter().any(|other| op.conflicts(other, self.scene.plan)) {
+                text += "        team_sync();\n";
+                pending.clear();
+            }
+            let name = self.function(op);
+            // Small pieces of work begin with different blocks of the team.
+            let _ = writeln!(text, "        {name}(m, tile, (block + {i}u) % TEAM);");
+            // Layers wait for each other.
+            if self.last_meets {
+                pending.clear();
+            }
+            pending.push(op);
+        }
+        text + "    }\n"
+    }
+
+    /// All blocks share the parts of `ops`.
+    fn of_items(&mut self, ops: &[Op]) -> String {
+        let mut parts = String::new();
+        let mut total = 0;
+        for op in ops {
+            let n = self.items(op);
+            let name = self.function(op);
+            let _ = writeln!(
+                parts,
+                "        if (item < {}) {{ {name}(m, item - {total}); continue; }}",
+                total + n
+            );
+            total += n;
+        }
+        self.most_items = self.most_items.max(total);
+        format!(
+            "    for (int item = blockIdx.x; item < {total}; item += gridDim.x) {{\n{parts}    }}\n"
+        )
+    }
+
+    fn items(&self, op: &Op) -> usize {
+        let layout = self.scene.layout;
+        let tiles = |models: &[ModelId]| -> usize {
+            models.iter().map(|id| layout.model(*id).tiles.len()).sum()
+        };
+        match op {
+            Op::Weights(passes) => tiles(&self.models_of(passes)) * layout.shares,
+            Op::Learn(passes, _) | Op::Gather(passes) => tiles(&self.models_of(passes)),
+            Op::Adam(id) => tiles(&self.scene.plan.optimisers[id.0].models),
+            Op::Blend(targets, _) => {
+                let parts = |id: &ModelId| layout.model(*id).parameters.len().div_ceil(BLENDED);
+                targets.iter().map(parts).sum()
+            }
+            Op::Figures(figures) => figures.len(),
+            _ => 0,
+        }
+    }
+
+    /// The models of `passes`, each once.
+    pub(super) fn models_of(&self, passes: &[PassId]) -> Vec<ModelId> {
+        let mut models: Vec<_> =
+            passes.iter().map(|id| self.scene.plan.passes[id.0].model).collect();
+        models.sort_unstable();
+        models.dedup();
+        models
+    }
+
+    fn single(&self, op: &Op) -> String {
+        match op {
+            Op::Turn => "        turn_ring(m);\n".into(),
+            Op::Advance => "        m.counters[COUNTER_UPDATES] += 1u;\n".into(),
+            Op::Count(OptimiserId(i)) => {
+                let rate = self.scene.plan.optimisers[*i].learning_rate.0;
+                format!(
+                    "        begin_step(m.counters + COUNTER_STEPS + {i}, m.constants + 4 * {i}, \
+                     m.cells[{rate}], m.steps + {i});\n"
+                )
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Writes the function that does `op` and says what it is called.
+    fn function(&mut self, op: &Op) -> String {
+        self.last_meets = false;
+        match op {
+            Op::Look => return "look".into(),
+            Op::Send => return "send".into(),
+            Op::Store => return "store".into(),
+            Op::Sample => return "sample_tile".into(),
+            _ => {}
+        }
+        let name = format!("work_{}", self.n_functions);
+        self.n_functions += 1;
+        let by_tile = matches!(op, Op::Forward(_) | Op::Deltas(..) | Op::Rows(_));
+        let parameters = match by_tile {
+            true => "const Memory& m, unsigned int tile, unsigned int member",
+            false => "const Memory& m, int item",
+        };
+        let body = match op {
+            Op::Forward(passes) => self.forward(passes),
+            Op::Deltas(passes, wanted) => self.deltas(passes, *wanted),
+            Op::Rows(id) => self.rows(*id, op),
+            Op::Weights(passes) => self.weights(passes, None),
+            Op::Learn(passes, optimiser) => self.weights(passes, Some(*optimiser)),
+            Op::Gather(passes) => self.gather(passes),
+            Op::Adam(id) => self.adam(*id),
+            Op::Blend(targets, tau) => self.blend(targets, tau.0),
+            Op::Figures(figures) => self.figures(figures),
+            _ => String::new(),
+        };
+        self.last_meets = body.contains("team_sync");
+        let _ = writeln!(
+            self.functions,
+            "// {op:?}\n__device__ inline void {name}({parameters}) {{\n{body}}}"
+        );
+        name
+    }
+
+    /// The rows of a tile that there are.
+    fn tile_rows(&self, rows: RowsOf) -> String {
+        let n = self.scene.layout.of_rows(rows).rows;
+        format!(
+            "    const long long first = (long long)tile * TILE_ROWS;\n    \
+             const int rows = {n} - first < TILE_ROWS ? (int)({n} - first) : TILE_ROWS;\n"
+        )
+    }
+
+    fn pass(&self, id: PassId) -> (&'a Pass, &'a [Layer]) {
+        let pass = &self.scene.plan.passes[id.0];
+        (pass, &self.scene.layout.model(pass.model).layers)
+    }
+
+    fn forward(&self, passes: &[PassId]) -> String {
+        let rows = self.scene.plan.columns[self.pass(passes[0]).0.output.0].rows;
+        let mut text = self.tile_rows(rows);
+        for id in passes {
+            let (pass, layers) = self.pass(*id);
+            let (to, k) = (self.scene.layout.pass(*id).inputs[0], layers[0].k);
+            let mut from = String::new();
+            let mut before = 0;
+            for column in &pass.inputs {
+                let width = self.scene.plan.columns[column.0].width;
+                let _ = write!(
+                    from,
+                    "if (column < {}) return m.column[{}][(first + row) * {width} + column - {before}]; ",
+                    before + width,
+                    column.0
+                );
+                before += width;
+            }
+            let _ = writeln!(
+                text,
+                "    assemble(m.scratch + {to}ll + first * {k}, {k}, {before}, rows, \
+                 [&](int row, int column) -> float {{ {from}return 0.0f; }});"
+            );
+        }
+        text += "    __syncthreads();\n";
+        let deepest = passes.iter().map(|id| self.pass(*id).1.len()).max().unwrap_or(0);
+        for l in 0..deepest {
+            if l > 0 {
+                text += "    team_sync();\n";
+            }
+            let deep = passes.iter().filter(|id| self.pass(**id).1.len() > l);
+            let jobs: Vec<Job> = deep.map(|id| self.forward_job(*id, l)).collect();
+            text += &self.products(&jobs, false);
+        }
+        text
+    }
+
+    fn forward_job(&self, id: PassId, l: usize) -> Job {
+        let (pass, layers) = self.pass(id);
+        let (shape, layer) = (self.scene.layout.pass(id), layers[l]);
+        let Layer { k, n, weight, bias, outputs, .. } = layer;
+        let head = l + 1 == layers.len();
+        let (to, stride, high, rows, way) = match head {
+            true => {
+                let column = pass.output.0;
+                let to = format!("m.column[{column}] + first * {outputs}");
+                (to, outputs, format!("high_of({outputs} - 32 * c)"), "rows", "LINEAR")
+            }
+            false => {
+                let to = format!("m.scratch + {}ll + first * {n}", shape.inputs[l + 1]);
+                (to, n, "32".to_string(), "TILE_ROWS", self.activation(pass))
+            }
+        };
+        let product = format!(
+            "{{m.scratch + {}ll + first * {k}, {k}, m.parameters + {weight}ll + c * {}ll, {k}, \
+             m.parameters + {bias}ll + c * 32, 0, {to} + c * 32, {stride}, 0, {high}, {rows}, {way}}}",
+            shape.inputs[l],
+            TILE * k
+        );
+        Job { product, parts: n / TILE, first: 0 }
+    }
+
+    fn activation(&self, pass: &Pass) -> &'static str {
+        match self.scene.plan.models[pass.model.0].network.activation {
+            Activation::Tanh => "TANH",
+            Activation::Relu => "RELU",
+        }
+    }
+
+    fn deltas(&self, passes: &[PassId], wanted: Wanted) -> String {
+        let rows = self.scene.plan.columns[self.pass(passes[0]).0.output.0].rows;
+        let mut text = self.tile_rows(rows);
+        for id in passes {
+            let (pass, layers) = self.pass(*id);
+            let (Some(back), Some(head)) = (&pass.back, layers.last()) else { continue };
+            let to = self.scene.layout.pass(*id).deltas[layers.len() - 1];
+            let _ = writeln!(
+                text,
+                "    assemble(m.scratch + {to}ll + first * {n}, {n}, {outputs}, rows, \
+                 [&](int row, int column) -> float {{ \
+                 return m.column[{}][(first + row) * {outputs} + column]; }});",
+                back.d_output.0,
+                n = head.n,
+                outputs = head.outputs
+            );
+        }
+        text += "    __syncthreads();\n";
+        let deepest = passes.iter().map(|id| self.pass(*id).1.len()).max().unwrap_or(0);
+        let mut first = true;
+        // From each pass's last layer down: step s is layer depth - 1 - s.
+        for step in 0..deepest {
+            let jobs: Vec<Job> =
+                passes.iter().filter_map(|id| self.delta_job(*id, step, wanted)).collect();
+            if jobs.is_empty() {
+                continue;
+            }
+            if !first {
+                text += "    team_sync();\n";
+            }
+            first = false;
+            text += &self.products(&jobs, true);
+        }
+        text
+    }
+
+    fn delta_job(&self, id: PassId, step: usize, wanted: Wanted) -> Option<Job> {
+        let (pass, layers) = self.pass(id);
+        let shape = self.scene.layout.pass(id);
+        let l = layers.len().checked_sub(step + 1)?;
+        let Layer { k, n, weight, .. } = layers[l];
+        let x = format!("m.scratch + {}ll + first * {n}, {n}", shape.deltas[l]);
+        let w = format!("m.parameters + {weight}ll + c * 32, {k}, 0");
+        if l > 0 {
+            let slope = format!("{}_SLOPE", self.activation(pass));
+            let product = format!(
+                "{{{x}, {w}, m.scratch + {}ll + first * {k} + c * 32, \
+                 m.scratch + {}ll + first * {k} + c * 32, {k}, 0, 32, TILE_ROWS, {slope}}}",
+                shape.inputs[l],
+                shape.deltas[l - 1]
+            );
+            return Some(Job { product, parts: k / TILE, first: 0 });
+        }
+        let to = pass.back.as_ref()?.d_input.filter(|_| wanted == Wanted::Input)?;
+        let width = |i: usize| self.scene.plan.columns[pass.inputs[i].0].width;
+        let before: usize = (0..to.input).map(width).sum();
+        let (low, width) = (before / TILE, width(to.input));
+        let product = format!(
+            "{{{x}, {w}, 0, m.column[{}] + first * {width} + c * 32 - {before}, {width}, \
+             low_of({before} - 32 * c), high_of({} - 32 * c), rows, PLAIN}}",
+            to.column.0,
+            before + width
+        );
+        Some(Job { product, parts: (before + width).div_ceil(TILE) - low, first: low })
+    }
+
+    /// A call of `products` that does all jobs.
+    fn products(&self, jobs: &[Job], turned: bool) -> String {
+        let n: usize = jobs.iter().map(|job| job.parts).sum();
+        let split = WARPS / n.div_ceil(self.tiles.team).next_power_of_two().min(WARPS);
+        let mut choices = String::new();
+        let mut before = 0;
+        for Job { product, parts, first } in jobs {
+            before += parts;
+            let _ = writeln!(
+                choices,
+                "        if (i < {before}) {{ int c = i - {} + {first}; return {product}; }}",
+                before - parts
+            );
+        }
+        format!(
+            "    products<{split}, {turned}>({n}, (int)member, [&](int i) -> Product {{\n{choices}        \
+             return Product{{}};\n    }});\n"
+        )
+    }
+
+    fn rows(&self, RowsId(index): RowsId, op: &Op) -> String {
+        let plan = self.scene.plan;
+        let rows = &plan.rows[index];
+        let of = plan.columns[rows.writes[0].0].rows;
+        let mut text = self.tile_rows(of);
+        text += "    const unsigned int row = (unsigned int)first + threadIdx.x;\n    \
+                 if (member != 0 || (int)threadIdx.x >= rows) return;\n";
+        let mut arguments: Vec<String> = Vec::new();
+        if rows.function.draws {
+            text += &match of {
+                RowsOf::Acting => format!(
+                    "    WarpDraw draw = warp_draw(seed_of(m), m.counters[COUNTER_FIRST_REPLICA] + \
+                     row / N_AGENTS, *m.run_step, WARP_PURPOSE_NOISE);\n    \
+                     draw = warp_draw_agent(&draw, {index}u << {ACTING_BITS} | \
+                     (FIRST_AGENT + row % N_AGENTS));\n"
+                ),
+                _ => format!(
+                    "    WarpDraw draw = warp_draw(seed_of(m), row, m.counters[COUNTER_UPDATES], \
+                     WARP_PURPOSE_LEARN);\n    draw = warp_draw_agent(&draw, POLICY << 16 | {index}u);\n"
+                ),
+            };
+            arguments.push("draw".into());
+        }
+        arguments.extend(rows.cells.iter().map(|id| format!("m.cells[{}]", id.0)));
+        let mut slice = |c_type: &str, column: &crate::algorithm::ColumnId| {
+            let (width, shared) =
+                (plan.columns[column.0].width, plan.columns[column.0].rows == RowsOf::Shared);
+            let at = if shared { String::new() } else { format!(" + (long long)row * {width}") };
+            arguments.push(format!("WarpSlice<{c_type}>{{m.column[{}]{at}, {width}u}}", column.0));
+        };
+        rows.reads.iter().for_each(|column| slice("const float", column));
+        rows.writes.iter().for_each(|column| slice("float", column));
+        let call = arguments.join(",\n        ");
+        let _ = writeln!(text, "    {}::{}({call});", namespace(plan, op), rows.function.name);
+        text
+    }
+}

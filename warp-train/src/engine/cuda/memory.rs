@@ -1,0 +1,260 @@
+//! What an engine keeps on the device, as one struct of pointers that every kernel gets.
+
+use super::layout::Layout;
+use crate::algorithm::{Plan, RowsOf};
+use crate::engine::cpu::Place;
+use crate::error::{Error, Result};
+use std::fmt::Write;
+use warp_core::DType::{F32, U8, U32};
+use warp_data::cuda::{Device, DeviceArray};
+use warp_func::VecEnv;
+use warp_func::cuda::{Arg, CudaVecEnv, Pointer};
+
+/// Numbers of `counters`: `COUNTER_*` in the text.
+pub(super) const COUNTERS: [&str; 7] =
+    ["SEED_LOW", "SEED_HIGH", "FIRST_REPLICA", "UPDATES", "HEAD", "SIZE", "FAULT"];
+pub(super) const UPDATES: usize = 3;
+pub(super) const HEAD: usize = 4;
+pub(super) const SIZE: usize = 5;
+pub(super) const FAULT: usize = 6;
+/// Numbers of `AdamStep`.
+const STEP_WORDS: usize = 6;
+/// Doubles of an optimiser: both decays, epsilon, and the largest norm.
+const CONSTANTS: usize = 4;
+
+/// The environments' arrays that one policy's groups see and fill; the order is that of the struct.
+#[derive(Debug, Default)]
+pub(super) struct World {
+    groups: Vec<[Option<DeviceArray>; 7]>,
+    ends: [Option<DeviceArray>; 3],
+}
+
+/// The fields of `World`, by group.
+const OF_GROUPS: [(&str, &str); 7] = [
+    ("const float*", "obs"),
+    ("const unsigned char*", "action_mask"),
+    ("void*", "action"),
+    ("const float*", "reward"),
+    ("const unsigned char*", "alive"),
+    ("const unsigned char*", "agent_terminated"),
+    ("const float*", "final_obs"),
+];
+const OF_WORLD: [(&str, &str); 3] = [
+    ("const unsigned char*", "terminated"),
+    ("const unsigned char*", "truncated"),
+    ("const unsigned int*", "run_step"),
+];
+
+impl World {
+    /// Those of `groups`.
+    pub(super) fn new(envs: &CudaVecEnv, groups: &[usize]) -> Self {
+        let (ids, arrays) = (envs.ids(), envs.arrays());
+        let array = |id| Some(arrays.array(id).clone());
+        let group = |g: &usize| {
+            [
+                array(ids.obs[*g]),
+                ids.action_mask[*g].and_then(array),
+                array(ids.action[*g]),
+                array(ids.reward[*g]),
+                ids.alive[*g].and_then(array),
+                ids.agent_terminated[*g].and_then(array),
+                array(ids.final_obs[*g]),
+            ]
+        };
+        let ends =
+            [array(ids.terminated), array(ids.truncated), Some(envs.run_step_array().clone())];
+        Self { groups: groups.iter().map(group).collect(), ends }
+    }
+}
+
+/// The replay memory `[steps, n_rows, ...]`.
+#[derive(Debug)]
+pub(super) struct RingArrays {
+    pub(super) steps: usize,
+    /// Observations, those afterwards, actions and rewards, f32.
+    pub(super) numbers: [DeviceArray; 4],
+    /// Ends, who was in the game, masks and those afterwards, u8.
+    pub(super) flags: [DeviceArray; 4],
+    /// Numbers per row.
+    pub(super) widths: [[usize; 4]; 2],
+}
+
+/// Names of the ring's arrays, as in checkpoints.
+pub(super) const RING: [[&str; 4]; 2] =
+    [["obs", "next_obs", "action", "reward"], ["ends", "alive", "mask", "next_mask"]];
+
+impl RingArrays {
+    fn new(device: &Device, plan: &Plan, n_rows: usize) -> Result<Self> {
+        let width = |column: crate::algorithm::ColumnId| plan.columns[column.0].width;
+        let steps = ring_steps(plan, n_rows);
+        let cells = steps.saturating_mul(n_rows);
+        if cells > u32::MAX as usize {
+            let reason = format!("transitions are numbered with 32 bits, but these are {cells}");
+            let capacity = plan.replay.capacity;
+            return Err(warp_core::Error::invalid("buffer_size", capacity, &reason).into());
+        }
+        let (obs, mask) = (width(plan.replay.obs), plan.replay.mask.map_or(0, width));
+        let widths = [[obs, obs, width(plan.replay.action), 1], [1, 1, mask, mask]];
+        let make = |kind: usize, i: usize| {
+            let name = format!("replay.{}", RING[kind][i]);
+            let dtype = if kind == 0 { F32 } else { U8 };
+            DeviceArray::zeros(device, &name, dtype, &[steps, n_rows, widths[kind][i]])
+        };
+        let four = |kind| -> Result<[DeviceArray; 4]> {
+            Ok([make(kind, 0)?, make(kind, 1)?, make(kind, 2)?, make(kind, 3)?])
+        };
+        Ok(Self { steps, numbers: four(0)?, flags: four(1)?, widths })
+    }
+}
+
+/// Steps of all rows that the replay memory holds.
+pub(super) fn ring_steps(plan: &Plan, n_rows: usize) -> usize {
+    (plan.replay.capacity / n_rows.max(1)).max(1)
+}
+
+/// Everything of one policy on the device.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) columns: Vec<DeviceArray>,
+    /// Parameters of all models and what is as long as they.
+    pub(super) parameters: DeviceArray,
+    pub(super) exp_avg: DeviceArray,
+    pub(super) exp_avg_sq: DeviceArray,
+    /// `[shares, n_parameters]`.
+    pub(super) gradient: DeviceArray,
+    scratch: DeviceArray,
+    pub(super) cells: DeviceArray,
+    /// [`COUNTERS`], and then steps made by each optimiser.
+    pub(super) counters: DeviceArray,
+    steps: DeviceArray,
+    constants: DeviceArray,
+    /// Sums of figures, and how often each was taken, f64 `[2 n]`.
+    pub(super) figures: DeviceArray,
+    squares: DeviceArray,
+    barrier: DeviceArray,
+    alive_now: DeviceArray,
+    pub(super) ring: RingArrays,
+    world: World,
+}
+
+impl Memory {
+    pub(super) fn new(
+        device: &Device,
+        (plan, layout): (&Plan, &Layout),
+        place: &Place,
+        world: World,
+    ) -> Result<Self> {
+        let make = |name: &str, dtype, n: usize| -> Result<DeviceArray> {
+            Ok(DeviceArray::zeros(device, name, dtype, &[n])?)
+        };
+        let n_rows = |rows: RowsOf| match rows {
+            RowsOf::Acting => place.n_rows,
+            RowsOf::Batch => plan.batch_size,
+            RowsOf::Shared => 1,
+        };
+        let column = |c: &crate::algorithm::Column| -> Result<DeviceArray> {
+            let (n, name) = (n_rows(c.rows), format!("column {}", c.name));
+            Ok(DeviceArray::from_slice(device, &name, &[n, c.width], &c.start.repeat(n))?)
+        };
+        let n = layout.n_parameters;
+        let (optimisers, figures) = (plan.optimisers.len(), plan.figures.len());
+        let memory = Self {
+            columns: plan.columns.iter().map(column).collect::<Result<_>>()?,
+            parameters: make("parameters", F32, n)?,
+            exp_avg: make("exp_avg", F32, n)?,
+            exp_avg_sq: make("exp_avg_sq", F32, n)?,
+            gradient: make("gradient", F32, layout.shares * n)?,
+            scratch: make("scratch", F32, layout.scratch)?,
+            cells: make("cells", F32, plan.cells.len())?,
+            counters: make("counters", U32, COUNTERS.len() + optimisers)?,
+            steps: make("steps", F32, STEP_WORDS * optimisers)?,
+            constants: make("constants", U32, 2 * CONSTANTS * optimisers)?,
+            figures: make("figures", U32, 2 * 2 * figures)?,
+            squares: make("squares", U32, 2 * layout.n_tiles)?,
+            barrier: make("barrier", U32, 1)?,
+            alive_now: make("alive_now", U8, place.n_rows)?,
+            ring: RingArrays::new(device, plan, place.n_rows)?,
+            world,
+        };
+        memory.push_constants(plan)?;
+        Ok(memory)
+    }
+
+    fn push_constants(&self, plan: &Plan) -> Result<()> {
+        let of = |optimiser: &crate::algorithm::Optimiser| {
+            let adam = optimiser.adam;
+            [adam.beta_1, adam.beta_2, adam.epsilon, optimiser.max_grad_norm]
+        };
+        for optimiser in &plan.optimisers {
+            // Refuses what is out of range.
+            crate::optimiser::Adam::new(optimiser.adam, 0)
+                .map_err(|e| Error::Invalid(e.to_string()))?;
+        }
+        let words = plan.optimisers.iter().flat_map(of).flat_map(words).collect::<Vec<_>>();
+        Ok(self.constants.push(&words)?)
+    }
+
+    /// The struct that kernels get, as an argument; [`text`] declares it.
+    pub(super) fn arg(&self) -> Arg {
+        let world = &self.world;
+        let group = |i: usize| world.groups.iter().map(move |group| pointer(group[i].as_ref()));
+        let pointers = self.columns.iter().map(Pointer::from);
+        let pointers = pointers.chain(ARRAYS.iter().map(|(_, _, of)| Pointer::from(of(self))));
+        let pointers = pointers.chain((0..OF_GROUPS.len()).flat_map(group));
+        let ends = world.ends.iter().map(|array| pointer(array.as_ref()));
+        Arg::pointers("Memory", pointers.chain(ends))
+    }
+}
+
+/// An array of the struct that kernels get: type, name, and which it is.
+type Field = (&'static str, &'static str, fn(&Memory) -> &DeviceArray);
+
+/// Those behind the columns.
+const ARRAYS: [Field; 21] = [
+    ("float*", "parameters", |m| &m.parameters),
+    ("float*", "exp_avg", |m| &m.exp_avg),
+    ("float*", "exp_avg_sq", |m| &m.exp_avg_sq),
+    ("float*", "gradient", |m| &m.gradient),
+    ("float*", "scratch", |m| &m.scratch),
+    ("const float*", "cells", |m| &m.cells),
+    ("unsigned int*", "counters", |m| &m.counters),
+    ("AdamStep*", "steps", |m| &m.steps),
+    ("const double*", "constants", |m| &m.constants),
+    ("double*", "figures", |m| &m.figures),
+    ("double*", "squares", |m| &m.squares),
+    ("unsigned int*", "barrier", |m| &m.barrier),
+    ("unsigned char*", "alive_now", |m| &m.alive_now),
+    ("float*", "ring_obs", |m| &m.ring.numbers[0]),
+    ("float*", "ring_next_obs", |m| &m.ring.numbers[1]),
+    ("float*", "ring_action", |m| &m.ring.numbers[2]),
+    ("float*", "ring_reward", |m| &m.ring.numbers[3]),
+    ("unsigned char*", "ring_ends", |m| &m.ring.flags[0]),
+    ("unsigned char*", "ring_alive", |m| &m.ring.flags[1]),
+    ("unsigned char*", "ring_mask", |m| &m.ring.flags[2]),
+    ("unsigned char*", "ring_next_mask", |m| &m.ring.flags[3]),
+];
+
+/// The struct's text.
+pub(super) fn text(n_columns: usize, n_groups: usize) -> String {
+    let mut text = format!("struct Memory {{\n    float* column[{n_columns}];\n");
+    for (c_type, name, _) in ARRAYS {
+        let _ = writeln!(text, "    {c_type} {name};");
+    }
+    for (c_type, name) in OF_GROUPS {
+        let _ = writeln!(text, "    {c_type} {name}[{n_groups}];");
+    }
+    for (c_type, name) in OF_WORLD {
+        let _ = writeln!(text, "    {c_type} {name};");
+    }
+    text + "};\n"
+}
+
+fn pointer(array: Option<&DeviceArray>) -> Pointer<'_> {
+    array.map_or(Pointer::default(), Pointer::from)
+}
+
+/// The words of a double, the low one first.
+pub(super) fn words(number: f64) -> [u32; 2] {
+    let bits = number.to_bits();
+    [bits as u32, (bits >> 32) as u32]
+}

@@ -1,0 +1,190 @@
+//! The engine on an NVIDIA GPU: an algorithm's work becomes programs, one kernel each, made for its plan.
+//!
+//! `op` is a piece of work and the tracer that writes an algorithm's down, `schedule` puts them together,
+//! `text` and `emit` write the CUDA text, `layout` and `memory` say where everything lies. What needs
+//! its own rows alone goes on tile by tile, a team of blocks on each; all blocks meet only where
+//! gradients need all rows. Sums have a fixed order, so every run repeats bit by bit.
+
+pub mod check;
+mod emit;
+mod emit_models;
+mod layout;
+mod learner;
+mod memory;
+mod op;
+mod schedule;
+mod state;
+mod text;
+
+use super::EngineState;
+use super::cpu::Place;
+use crate::algorithm::{
+    CellId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan, RANDOM, RowsId,
+};
+use crate::config::{Precision, TrainConfig};
+use crate::error::{Error, Result};
+use layout::{Layout, Machine};
+use memory::{Memory, World};
+use op::{Op, Tracer};
+use std::collections::HashMap;
+use text::{Agents, KERNEL, Program, Scene};
+use warp_func::VecEnv;
+use warp_func::cuda::{Build, CudaVecEnv, Function, Kernels, Launch};
+
+pub(crate) use learner::{OffPolicyLearner, sources};
+
+/// The GPU that texts are compiled for where there is none.
+pub(crate) const H200: Machine = Machine::H200;
+
+/// How an engine multiplies, and for whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Setting {
+    /// Whose rows.
+    pub(crate) place: Place,
+    /// Numbers of the groups that the policy acts for.
+    pub(crate) groups: Vec<usize>,
+    /// Products in fp32; else operands are rounded to TF32.
+    pub(crate) exact: bool,
+}
+
+impl Setting {
+    /// Of policy number `index` of `config`, whose agents are numbered from `first_agent`.
+    pub(crate) fn new(config: &TrainConfig, (index, first_agent): (usize, u32)) -> Self {
+        let policy = &config.policies[index];
+        let n_agents = policy.n_agents(&config.spec);
+        let place = Place {
+            seed: config.run.seed,
+            policy: index,
+            n_rows: config.run.num_envs * n_agents,
+            n_agents,
+            first_agent,
+            first_replica: config.vec_options().first_replica,
+        };
+        let exact = policy.config.precision == Precision::Single;
+        Self { place, groups: policy.groups.clone(), exact }
+    }
+}
+
+/// Columns, models and memory of one policy on a GPU.
+#[derive(Debug)]
+pub(crate) struct CudaEngine {
+    plan: Plan,
+    setting: Setting,
+    agents: Agents,
+    layout: Layout,
+    memory: Memory,
+    kernels: Kernels,
+    machine: Machine,
+    programs: HashMap<Vec<Op>, (Function, Launch)>,
+}
+
+impl CudaEngine {
+    /// Takes the memory of `plan`, for the agents of `envs`. Parameters are zeros until they are loaded.
+    ///
+    /// # Errors
+    /// Too little memory, or what is not done on a GPU.
+    pub(crate) fn new(plan: Plan, setting: Setting, envs: &CudaVecEnv) -> Result<Self> {
+        if plan.replay.priority.is_some() {
+            return Err(Error::Invalid(
+                "prioritised = true: samples have no priorities on a GPU yet; train on the CPU or set it \
+                 to false"
+                    .into(),
+            ));
+        }
+        let kernels = envs.kernels();
+        let machine = Machine::of(kernels.device().info());
+        let layout = Layout::new(&plan, setting.place.n_rows, machine);
+        let world = World::new(envs, &setting.groups);
+        let agents = Agents::new(envs.spec(), &setting.groups);
+        let memory = Memory::new(kernels.device(), (&plan, &layout), &setting.place, world)?;
+        let programs = HashMap::new();
+        let kernels = kernels.clone();
+        let engine = Self { plan, setting, agents, layout, memory, kernels, machine, programs };
+        engine.push_counters(0, 0, 0, &vec![0; engine.plan.optimisers.len()])?;
+        engine.set_cells(0, false)?;
+        Ok(engine)
+    }
+
+    /// Compiles programs, side by side.
+    fn prepare(&mut self, lists: &[Vec<Op>]) -> Result<()> {
+        let missing: Vec<_> =
+            lists.iter().filter(|ops| !self.programs.contains_key(*ops)).cloned().collect();
+        let scene = self.scene();
+        let programs: Vec<Program> = missing.iter().map(|ops| scene.program(ops)).collect();
+        let units: Vec<_> = programs.iter().map(|p| (&p.source, Build::Parity)).collect();
+        let modules = self.kernels.compile_all(&units)?;
+        for ((ops, program), module) in missing.into_iter().zip(programs).zip(modules) {
+            self.programs.insert(ops, (module.function(KERNEL)?, program.launch));
+        }
+        Ok(())
+    }
+
+    fn scene(&self) -> Scene<'_> {
+        Scene {
+            plan: &self.plan,
+            layout: &self.layout,
+            place: &self.setting.place,
+            agents: &self.agents,
+            exact: self.setting.exact,
+            machine: self.machine,
+        }
+    }
+
+    /// Starts a program, which is compiled if it is new.
+    fn run(&mut self, ops: &[Op]) -> Result<()> {
+        if !self.programs.contains_key(ops) {
+            self.prepare(&[ops.to_vec()])?;
+        }
+        let (function, launch) = &self.programs[ops];
+        Ok(function.launch(launch, &[self.memory.arg()])?)
+    }
+
+    /// Sets the cells to their values after `env_steps`; the cell that says to act at random to `random`.
+    pub(crate) fn set_cells(&self, env_steps: u64, random: bool) -> Result<()> {
+        let value = |cell: &crate::algorithm::Cell| match cell.name == RANDOM {
+            true => f32::from(u8::from(random)),
+            false => cell.value.at(env_steps) as f32,
+        };
+        let cells: Vec<f32> = self.plan.cells.iter().map(value).collect();
+        Ok(self.memory.cells.push(&cells)?)
+    }
+
+    /// Does one piece of work by itself.
+    fn alone(&mut self, op: Op) -> Result<()> {
+        self.run(&[op])
+    }
+}
+
+/// Piece by piece, for tests: a learner runs whole programs.
+impl Engine for CudaEngine {
+    fn sample(&mut self) -> Result<()> {
+        self.alone(Op::Sample)
+    }
+
+    fn forward(&mut self, passes: &[PassId]) -> Result<()> {
+        self.alone(Op::Forward(passes.into()))
+    }
+
+    fn backward(&mut self, passes: &[PassId], want: Gradients) -> Result<()> {
+        let mut tracer = Tracer { shared: self.layout.shares > 1, ops: Vec::new() };
+        tracer.backward(passes, want)?;
+        tracer.ops.into_iter().try_for_each(|op| self.alone(op))
+    }
+
+    fn rows(&mut self, rows: RowsId) -> Result<()> {
+        self.alone(Op::Rows(rows))
+    }
+
+    fn step(&mut self, optimiser: OptimiserId) -> Result<()> {
+        self.alone(Op::Count(optimiser))?;
+        self.alone(Op::Adam(optimiser))
+    }
+
+    fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
+        self.alone(Op::Blend(targets.into(), tau))
+    }
+
+    fn figures(&mut self, figures: &[FigureId]) -> Result<()> {
+        self.alone(Op::Figures(figures.into()))
+    }
+}

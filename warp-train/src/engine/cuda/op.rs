@@ -1,0 +1,284 @@
+//! What an engine does for an algorithm, as a list that can be looked at before any of it is done.
+
+use crate::algorithm::{
+    Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan,
+    RowsId, RowsOf, Variant,
+};
+use crate::error::Result;
+
+/// A piece of work.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Op {
+    /// Writes what agents see into the acting columns.
+    Look,
+    /// Hands actions to the environments.
+    Send,
+    /// Makes place for a step in the replay memory.
+    Turn,
+    /// Keeps what came of a step.
+    Store,
+    /// Draws a batch.
+    Sample,
+    /// Runs passes.
+    Forward(Vec<PassId>),
+    /// Goes back through passes, down to what is wanted.
+    Deltas(Vec<PassId>, Wanted),
+    /// Sums the gradients of the passes' models, in shares.
+    Weights(Vec<PassId>),
+    /// Adds the shares up.
+    Gather(Vec<PassId>),
+    /// Counts an optimiser's step.
+    Count(OptimiserId),
+    /// Makes it.
+    Adam(OptimiserId),
+    /// Sums the gradients of an optimiser's models and makes its step at once.
+    Learn(Vec<PassId>, OptimiserId),
+    /// Applies a row function.
+    Rows(RowsId),
+    /// Moves targets.
+    Blend(Vec<ModelId>, CellId),
+    /// Takes means.
+    Figures(Vec<FigureId>),
+    /// Counts an update.
+    Advance,
+}
+
+/// How far derivatives go: [`Gradients`], which can't be hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Wanted {
+    Parameters,
+    Input,
+}
+
+/// Which threads do it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Each row needs what belongs to it alone.
+    Rows(RowsOf),
+    /// All blocks share the work, which needs all rows.
+    Everywhere,
+    /// One thread, anywhere.
+    Anywhere,
+}
+
+/// What a piece of work reads or writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Thing {
+    Column(ColumnId),
+    Parameters(ModelId),
+    Gradient(ModelId),
+    Kept(PassId),
+    Deltas(PassId),
+    Step(OptimiserId),
+    Figure(FigureId),
+    World,
+    Alive,
+    Ring,
+    RingPlace,
+    Updates,
+}
+
+/// All that a piece of work reads and writes.
+#[derive(Debug, Default)]
+struct Touched {
+    reads: Vec<Thing>,
+    writes: Vec<Thing>,
+}
+
+impl Op {
+    pub(super) fn reach(&self, plan: &Plan) -> Reach {
+        let rows_of = |column: ColumnId| Reach::Rows(plan.columns[column.0].rows);
+        match self {
+            Self::Look | Self::Send | Self::Store => Reach::Rows(RowsOf::Acting),
+            Self::Sample => Reach::Rows(RowsOf::Batch),
+            Self::Forward(passes) | Self::Deltas(passes, _) => {
+                rows_of(plan.passes[passes[0].0].output)
+            }
+            Self::Rows(id) => rows_of(plan.rows[id.0].writes[0]),
+            Self::Turn | Self::Count(_) | Self::Advance => Reach::Anywhere,
+            Self::Weights(_)
+            | Self::Gather(_)
+            | Self::Adam(_)
+            | Self::Learn(..)
+            | Self::Blend(..)
+            | Self::Figures(_) => Reach::Everywhere,
+        }
+    }
+
+    /// Whether one of the two must be done before the other.
+    pub(super) fn conflicts(&self, other: &Self, plan: &Plan) -> bool {
+        let (a, b) = (self.touches(plan), other.touches(plan));
+        let meet = |x: &[Thing], y: &[Thing]| x.iter().any(|thing| y.contains(thing));
+        meet(&a.writes, &b.writes) || meet(&a.writes, &b.reads) || meet(&a.reads, &b.writes)
+    }
+
+    fn touches(&self, plan: &Plan) -> Touched {
+        let (acting, replay) = (&plan.acting, &plan.replay);
+        let columns =
+            |ids: &[ColumnId]| ids.iter().map(|id| Thing::Column(*id)).collect::<Vec<_>>();
+        let mask = |column: Option<ColumnId>| column.map(Thing::Column);
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        match self {
+            Self::Look => {
+                reads.push(Thing::World);
+                writes.extend([Thing::Column(acting.obs), Thing::Alive]);
+                writes.extend(mask(acting.mask));
+            }
+            Self::Send => {
+                reads.push(Thing::Column(acting.sent));
+                writes.push(Thing::World);
+            }
+            Self::Turn => writes.push(Thing::RingPlace),
+            Self::Store => {
+                reads.extend([Thing::World, Thing::Alive, Thing::RingPlace]);
+                reads.extend(columns(&[acting.obs, acting.action]));
+                reads.extend(mask(acting.mask));
+                writes.extend([Thing::Ring, Thing::Column(acting.begins)]);
+            }
+            Self::Sample => {
+                reads.extend([Thing::Ring, Thing::RingPlace, Thing::Updates]);
+                let of = [replay.obs, replay.action, replay.reward, replay.discount];
+                writes.extend(columns(&of));
+                writes.extend(columns(&[replay.next_obs, replay.weight]));
+                writes.extend(mask(replay.mask).into_iter().chain(mask(replay.next_mask)));
+            }
+            Self::Rows(id) => {
+                let rows = &plan.rows[id.0];
+                reads.extend(columns(&rows.reads));
+                reads.push(Thing::Updates);
+                writes.extend(columns(&rows.writes));
+            }
+            Self::Count(id) => writes.push(Thing::Step(*id)),
+            Self::Figures(figures) => {
+                reads.extend(figures.iter().map(|id| Thing::Column(plan.figures[id.0].column)));
+                writes.extend(figures.iter().map(|id| Thing::Figure(*id)));
+            }
+            Self::Advance => writes.push(Thing::Updates),
+            _ => return self.touches_models(plan),
+        }
+        Touched { reads, writes }
+    }
+
+    fn touches_models(&self, plan: &Plan) -> Touched {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        let model = |pass: &PassId| plan.passes[pass.0].model;
+        match self {
+            Self::Forward(passes) => {
+                for pass in passes {
+                    reads.extend(plan.passes[pass.0].inputs.iter().map(|id| Thing::Column(*id)));
+                    reads.push(Thing::Parameters(model(pass)));
+                    writes.push(Thing::Column(plan.passes[pass.0].output));
+                    writes.push(Thing::Kept(*pass));
+                }
+            }
+            Self::Deltas(passes, wanted) => {
+                for pass in passes {
+                    reads.extend([Thing::Kept(*pass), Thing::Parameters(model(pass))]);
+                    writes.push(Thing::Deltas(*pass));
+                    let Some(back) = &plan.passes[pass.0].back else { continue };
+                    reads.push(Thing::Column(back.d_output));
+                    let to = back.d_input.filter(|_| *wanted == Wanted::Input);
+                    writes.extend(to.map(|to| Thing::Column(to.column)));
+                }
+            }
+            Self::Weights(passes) | Self::Learn(passes, _) => {
+                for pass in passes {
+                    reads.extend([Thing::Kept(*pass), Thing::Deltas(*pass)]);
+                    writes.push(Thing::Gradient(model(pass)));
+                }
+            }
+            Self::Gather(passes) => {
+                writes.extend(passes.iter().map(|pass| Thing::Gradient(model(pass))));
+            }
+            Self::Blend(targets, _) => {
+                let sources = targets.iter().filter_map(|id| plan.models[id.0].target_of);
+                reads.extend(sources.map(Thing::Parameters));
+                writes.extend(targets.iter().map(|id| Thing::Parameters(*id)));
+            }
+            _ => {}
+        }
+        if let Self::Adam(id) | Self::Learn(_, id) = self {
+            let models = &plan.optimisers[id.0].models;
+            reads.push(Thing::Step(*id));
+            reads.extend(models.iter().map(|id| Thing::Gradient(*id)));
+            writes.extend(models.iter().map(|id| Thing::Parameters(*id)));
+        }
+        Touched { reads, writes }
+    }
+}
+
+/// An engine that does nothing and writes down what it was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Tracer {
+    /// Whether gradients are summed in shares.
+    pub(super) shared: bool,
+    pub(super) ops: Vec<Op>,
+}
+
+impl Engine for Tracer {
+    fn sample(&mut self) -> Result<()> {
+        self.ops.push(Op::Sample);
+        Ok(())
+    }
+
+    fn forward(&mut self, passes: &[PassId]) -> Result<()> {
+        self.ops.push(Op::Forward(passes.into()));
+        Ok(())
+    }
+
+    fn backward(&mut self, passes: &[PassId], want: Gradients) -> Result<()> {
+        if want == Gradients::OfInput {
+            self.ops.push(Op::Deltas(passes.into(), Wanted::Input));
+            return Ok(());
+        }
+        self.ops.push(Op::Deltas(passes.into(), Wanted::Parameters));
+        self.ops.push(Op::Weights(passes.into()));
+        if self.shared {
+            self.ops.push(Op::Gather(passes.into()));
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, rows: RowsId) -> Result<()> {
+        self.ops.push(Op::Rows(rows));
+        Ok(())
+    }
+
+    fn step(&mut self, optimiser: OptimiserId) -> Result<()> {
+        self.ops.extend([Op::Count(optimiser), Op::Adam(optimiser)]);
+        Ok(())
+    }
+
+    fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
+        self.ops.push(Op::Blend(targets.into(), tau));
+        Ok(())
+    }
+
+    fn figures(&mut self, figures: &[FigureId]) -> Result<()> {
+        self.ops.push(Op::Figures(figures.into()));
+        Ok(())
+    }
+}
+
+/// The work of an algorithm's acting, with place made in the memory for what comes of it if that is `kept`.
+pub(super) fn acting(algorithm: &dyn Algorithm, kept: bool) -> Result<Vec<Op>> {
+    let mut tracer = Tracer::default();
+    algorithm.act(&mut tracer)?;
+    let mut ops = vec![Op::Look];
+    ops.append(&mut tracer.ops);
+    ops.push(Op::Send);
+    ops.extend(kept.then_some(Op::Turn));
+    Ok(ops)
+}
+
+/// The work of an update, whose gradients are summed in shares if they are `shared`.
+pub(super) fn updating(
+    algorithm: &dyn Algorithm,
+    variant: Variant,
+    shared: bool,
+) -> Result<Vec<Op>> {
+    let mut tracer = Tracer { shared, ops: Vec::new() };
+    algorithm.update(&mut tracer, variant)?;
+    tracer.ops.push(Op::Advance);
+    Ok(tracer.ops)
+}

@@ -1,0 +1,75 @@
+// The replay memory: a ring of steps [RING_STEPS, N_ROWS, ...], and batches drawn from it. Twin of
+// memory/replay.rs.
+
+#define GOES_ON 0
+#define TERMINATED 1
+#define TRUNCATED 2
+#define MOST_DRAWS 16
+
+// Where step `step`, counted from the oldest, lies.
+__device__ inline unsigned int ring_place(unsigned int head, unsigned int size, unsigned int step) {
+    return (unsigned int)(((unsigned long long)head + RING_STEPS - size + step) % RING_STEPS);
+}
+
+__device__ inline void copy_row(float* to, const float* from, unsigned int n) {
+    for (unsigned int i = threadIdx.x % 32; i < n; i += 32) to[i] = from[i];
+}
+
+__device__ inline void copy_flags(float* to, const unsigned char* from, unsigned int n) {
+    for (unsigned int i = threadIdx.x % 32; i < n; i += 32) to[i] = from[i];
+}
+
+// Puts a drawn transition into row `row` of the batch; a warp's work.
+__device__ inline void sample_row(const Memory& m, unsigned int row) {
+    unsigned int head = m.counters[COUNTER_HEAD], size = m.counters[COUNTER_SIZE];
+    if (size == 0) return;
+    WarpDraw draw = warp_draw(seed_of(m), row, m.counters[COUNTER_UPDATES], WARP_PURPOSE_REPLAY);
+    draw = warp_draw_agent(&draw, POLICY);
+    unsigned int step = 0, agent = 0;
+    bool found = false;
+#pragma unroll 1
+    for (int i = 0; i < MOST_DRAWS && !found; ++i) {
+        unsigned int at = warp_draw_below(&draw, size * N_ROWS);
+        step = at / N_ROWS;
+        agent = at % N_ROWS;
+        // Nobody leaves where nobody can die.
+        found = !MORTAL || m.ring_alive[(unsigned long long)ring_place(head, size, step) * N_ROWS + agent] != 0;
+    }
+    unsigned long long first = (unsigned long long)ring_place(head, size, step) * N_ROWS + agent;
+    unsigned long long last = first;
+    float sum = 0.0f, factor = 1.0f;
+    unsigned char ends = GOES_ON;
+    for (unsigned int ahead = step; ahead < size && ahead < step + N_STEP && ends == GOES_ON; ++ahead) {
+        last = (unsigned long long)ring_place(head, size, ahead) * N_ROWS + agent;
+        sum += factor * m.ring_reward[last];
+        factor *= m.cells[CELL_GAMMA];
+        ends = m.ring_ends[last];
+    }
+    if (threadIdx.x % 32 == 0) {
+        m.column[COLUMN_REWARD][row] = sum;
+        m.column[COLUMN_DISCOUNT][row] = ends == TERMINATED ? 0.0f : factor;
+        m.column[COLUMN_WEIGHT][row] = found ? 1.0f : 0.0f;
+    }
+    unsigned long long to = row;
+    copy_row(m.column[COLUMN_OBS] + to * OBS, m.ring_obs + first * OBS, OBS);
+    copy_row(m.column[COLUMN_ACTION] + to * ACTION, m.ring_action + first * ACTION, ACTION);
+    copy_row(m.column[COLUMN_NEXT_OBS] + to * OBS, m.ring_next_obs + last * OBS, OBS);
+#if MASK > 0
+    copy_flags(m.column[COLUMN_MASK] + to * MASK, m.ring_mask + first * MASK, MASK);
+    copy_flags(m.column[COLUMN_NEXT_MASK] + to * MASK, m.ring_next_mask + last * MASK, MASK);
+#endif
+}
+
+// Rows of a tile, one to a warp of the team.
+__device__ inline void sample_tile(const Memory& m, unsigned int tile, unsigned int member) {
+    for (unsigned int i = threadIdx.x / 32 * TEAM + member; i < TILE_ROWS; i += N_WARPS * TEAM) {
+        unsigned int row = tile * TILE_ROWS + i;
+        if (row < BATCH) sample_row(m, row);
+    }
+}
+
+// Makes place for the step that comes: the one before the head.
+__device__ inline void turn_ring(const Memory& m) {
+    m.counters[COUNTER_HEAD] = (m.counters[COUNTER_HEAD] + 1u) % RING_STEPS;
+    if (m.counters[COUNTER_SIZE] < RING_STEPS) m.counters[COUNTER_SIZE] += 1u;
+}

@@ -1,0 +1,92 @@
+//! Puts pieces of work together that need not wait for all blocks: a program is a row of segments, between
+//! which all blocks meet.
+
+use super::op::{Op, Reach};
+use crate::algorithm::{OptimiserId, PassId, Plan, RowsOf};
+
+/// Work without a meeting of all blocks.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Segment {
+    /// Whose rows, where tiles go through it one by one; else its parts are shared by all blocks.
+    pub(super) rows: Option<RowsOf>,
+    /// In this order.
+    pub(super) ops: Vec<Op>,
+    /// What one thread does meanwhile.
+    pub(super) single: Vec<Op>,
+}
+
+/// The segments of `ops`, each as early as what it needs allows.
+pub(super) fn segments(ops: &[Op], plan: &Plan) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::new();
+    for op in ops {
+        let reach = op.reach(plan);
+        let index = place(&segments, op, reach, plan).unwrap_or_else(|| {
+            let rows = if let Reach::Rows(rows) = reach { Some(rows) } else { None };
+            segments.push(Segment { rows, ops: Vec::new(), single: Vec::new() });
+            segments.len() - 1
+        });
+        let segment = &mut segments[index];
+        let to = if reach == Reach::Anywhere { &mut segment.single } else { &mut segment.ops };
+        to.push(op.clone());
+    }
+    segments
+}
+
+/// The first segment that can take `op`.
+fn place(segments: &[Segment], op: &Op, reach: Reach, plan: &Plan) -> Option<usize> {
+    let mut found = None;
+    for (index, segment) in segments.iter().enumerate().rev() {
+        let meets = |ops: &[Op]| ops.iter().any(|other| op.conflicts(other, plan));
+        let conflict = meets(&segment.ops) || meets(&segment.single);
+        let fits = match reach {
+            Reach::Anywhere => !conflict,
+            Reach::Everywhere => segment.rows.is_none() && !conflict,
+            // A tile's own work is done in order.
+            Reach::Rows(rows) => segment.rows == Some(rows) && !meets(&segment.single),
+        };
+        if fits {
+            found = Some(index);
+        }
+        if conflict {
+            break;
+        }
+    }
+    found
+}
+
+/// Makes one of gradients and the step along them, where nothing is clipped and nothing shared.
+pub(super) fn fuse(ops: &[Op], plan: &Plan) -> Vec<Op> {
+    let mut fused = ops.to_vec();
+    let mut at = 0;
+    while at < fused.len() {
+        let Op::Adam(optimiser) = fused[at] else {
+            at += 1;
+            continue;
+        };
+        let weights = fused[..at].iter().rposition(|op| learns(op, optimiser, plan).is_some());
+        let clipped = plan.optimisers[optimiser.0].max_grad_norm > 0.0;
+        let alone = |weights: &usize| {
+            let between = &fused[weights + 1..at];
+            !clipped && !between.iter().any(|op| op.conflicts(&fused[*weights], plan))
+        };
+        match weights.filter(alone) {
+            Some(weights) => {
+                let passes = learns(&fused[weights], optimiser, plan).unwrap_or_default();
+                fused[at] = Op::Learn(passes, optimiser);
+                fused.remove(weights);
+            }
+            None => at += 1,
+        }
+    }
+    fused
+}
+
+/// The passes of a sum of gradients that are those of all of an optimiser's models, and of no others.
+fn learns(op: &Op, optimiser: OptimiserId, plan: &Plan) -> Option<Vec<PassId>> {
+    let Op::Weights(passes) = op else { return None };
+    let models = &plan.optimisers[optimiser.0].models;
+    let of = |pass: &PassId| plan.passes[pass.0].model;
+    let known = passes.iter().all(|pass| models.contains(&of(pass)));
+    let all = models.iter().all(|model| passes.iter().any(|pass| of(pass) == *model));
+    (known && all).then(|| passes.clone())
+}

@@ -1,0 +1,250 @@
+//! What an engine on a GPU knows, to the host and back: parameters without their padding, the replay
+//! memory, counters and figures.
+
+use super::layout::{Layer, ModelShape};
+use super::memory::{COUNTERS, FAULT, HEAD, RING, SIZE, UPDATES, words};
+use super::{CudaEngine, EngineState};
+use crate::algorithm::ColumnId;
+use crate::error::{Error, Result};
+use crate::model::{NamedBytes, NamedTensor};
+use warp_data::Element;
+use warp_data::cuda::DeviceArray;
+
+impl CudaEngine {
+    /// Weights, moments, step counts and the number of updates: what is small.
+    pub(crate) fn weights(&self) -> Result<EngineState> {
+        let counters = self.memory.counters.pull::<u32>()?;
+        let (weights, first, second) = (
+            self.memory.parameters.pull::<f32>()?,
+            self.memory.exp_avg.pull::<f32>()?,
+            self.memory.exp_avg_sq.pull::<f32>()?,
+        );
+        let mut state = EngineState {
+            updates: u64::from(counters[UPDATES]),
+            head: u64::from(counters[HEAD]),
+            ..EngineState::default()
+        };
+        for index in 0..self.plan.models.len() {
+            state.weights.extend(self.named(index, &weights, ""));
+        }
+        for (optimiser, steps) in self.plan.optimisers.iter().zip(&counters[COUNTERS.len()..]) {
+            for id in &optimiser.models {
+                state.moments.extend(self.named(id.0, &first, ".exp_avg"));
+                state.moments.extend(self.named(id.0, &second, ".exp_avg_sq"));
+            }
+            state.steps.push((optimiser.name.clone(), u64::from(*steps)));
+        }
+        Ok(state)
+    }
+
+    /// All that is needed to go on.
+    pub(crate) fn state(&self) -> Result<EngineState> {
+        let mut state = self.weights()?;
+        let size = self.memory.counters.pull::<u32>()?[SIZE] as usize;
+        for (column, array) in self.plan.columns.iter().zip(&self.memory.columns) {
+            if column.kept {
+                let data = array.pull::<f32>()?;
+                let shape = vec![data.len() / column.width, column.width];
+                state.numbers.push(NamedTensor { name: column.name.clone(), shape, data });
+            }
+        }
+        let (ring, n_rows) = (&self.memory.ring, self.setting.place.n_rows);
+        for ((name, array), width) in RING[0].iter().zip(&ring.numbers).zip(ring.widths[0]) {
+            let data = first_of::<f32>(array, size * n_rows * width)?;
+            let (name, shape) = (format!("replay.{name}"), vec![size, n_rows, width]);
+            state.numbers.push(NamedTensor { name, shape, data });
+        }
+        for ((name, array), width) in RING[1].iter().zip(&ring.flags).zip(ring.widths[1]) {
+            if width == 0 {
+                continue;
+            }
+            let data = first_of::<u8>(array, size * n_rows * width)?;
+            let (name, shape) = (format!("replay.{name}"), vec![size, n_rows, width]);
+            state.flags.push(NamedBytes { name, shape, data });
+        }
+        Ok(state)
+    }
+
+    /// Takes over what [`CudaEngine::state`] gave. A state without memory leaves the memory empty.
+    ///
+    /// # Errors
+    /// A tensor that is missing or of another shape.
+    pub(crate) fn load(&mut self, state: &EngineState) -> Result<()> {
+        let all: Vec<usize> = (0..self.plan.models.len()).collect();
+        self.memory.parameters.push(&self.flat(&state.weights, "", &all)?)?;
+        let fresh = state.steps.iter().all(|(_, n)| *n == 0);
+        let optimised = self.plan.optimisers.iter().flat_map(|o| &o.models);
+        let optimised: Vec<usize> = optimised.map(|id| id.0).filter(|_| !fresh).collect();
+        self.memory.exp_avg.push(&self.flat(&state.moments, ".exp_avg", &optimised)?)?;
+        self.memory.exp_avg_sq.push(&self.flat(&state.moments, ".exp_avg_sq", &optimised)?)?;
+        let steps = self.plan.optimisers.iter().map(|optimiser| {
+            let found = state.steps.iter().find(|(name, _)| *name == optimiser.name);
+            found.map_or(0, |(_, n)| *n as u32)
+        });
+        let steps: Vec<u32> = steps.collect();
+        let size = if state.numbers.is_empty() { 0 } else { self.load_memory(state)? };
+        let head = if size == 0 { 0 } else { state.head as u32 };
+        self.push_counters(state.updates as u32, head, size as u32, &steps)
+    }
+
+    /// Returns the number of steps in the memory.
+    fn load_memory(&self, state: &EngineState) -> Result<usize> {
+        let missing = |name: &str, len: usize| {
+            Error::Invalid(format!(
+                "the array \"{name}\" of {len} elements is missing or of another size"
+            ))
+        };
+        for (column, array) in self.plan.columns.iter().zip(&self.memory.columns) {
+            if !column.kept {
+                continue;
+            }
+            let found = state.numbers.iter().find(|tensor| tensor.name == column.name);
+            let found = found.filter(|tensor| tensor.data.len() == array.len());
+            array.push(&found.ok_or_else(|| missing(&column.name, array.len()))?.data)?;
+        }
+        let (ring, n_rows) = (&self.memory.ring, self.setting.place.n_rows);
+        let reward = state.numbers.iter().find(|tensor| tensor.name == "replay.reward");
+        let size = reward.and_then(|tensor| tensor.shape.first()).copied().unwrap_or(0);
+        if size > ring.steps || state.head as usize >= ring.steps {
+            return Err(Error::Invalid(format!(
+                "the replay memory has {size} steps and goes on at {}, but holds {}",
+                state.head, ring.steps
+            )));
+        }
+        for ((name, array), width) in RING[0].iter().zip(&ring.numbers).zip(ring.widths[0]) {
+            let (name, len) = (format!("replay.{name}"), size * n_rows * width);
+            let found = state.numbers.iter().find(|tensor| tensor.name == name);
+            let found = found.filter(|tensor| tensor.data.len() == len);
+            push_first(array, &found.ok_or_else(|| missing(&name, len))?.data)?;
+        }
+        for ((name, array), width) in RING[1].iter().zip(&ring.flags).zip(ring.widths[1]) {
+            let (name, len) = (format!("replay.{name}"), size * n_rows * width);
+            let found = state.flags.iter().find(|bytes| bytes.name == name);
+            let found = found.filter(|bytes| bytes.data.len() == len);
+            match found {
+                None if len == 0 => {}
+                found => push_first(array, &found.ok_or_else(|| missing(&name, len))?.data)?,
+            }
+        }
+        Ok(size)
+    }
+
+    pub(super) fn push_counters(
+        &self,
+        updates: u32,
+        head: u32,
+        size: u32,
+        steps: &[u32],
+    ) -> Result<()> {
+        let place = &self.setting.place;
+        let mut counters = vec![place.seed as u32, (place.seed >> 32) as u32, place.first_replica];
+        counters.extend([updates, head, size, 0]);
+        counters.extend(steps);
+        Ok(self.memory.counters.push(&counters)?)
+    }
+
+    /// The optimiser whose gradient was not finite, if one was.
+    pub(crate) fn fault(&self) -> Result<Option<String>> {
+        let fault = self.memory.counters.pull::<u32>()?[FAULT];
+        let optimiser = (fault as usize).checked_sub(1).and_then(|at| self.plan.optimisers.get(at));
+        Ok(optimiser.map(|optimiser| optimiser.name.clone()))
+    }
+
+    /// A column's numbers.
+    pub(crate) fn column(&self, id: ColumnId) -> Result<Vec<f32>> {
+        Ok(self.memory.columns[id.0].pull()?)
+    }
+
+    /// Sets a column's numbers.
+    pub(crate) fn set_column(&self, id: ColumnId, numbers: &[f32]) -> Result<()> {
+        Ok(self.memory.columns[id.0].push(numbers)?)
+    }
+
+    /// The tensors of a model that lie as the parameters do, with `suffix` behind their names.
+    fn named(&self, index: usize, flat: &[f32], suffix: &str) -> Vec<NamedTensor> {
+        let mut tensors = Vec::new();
+        self.each_tensor(index, suffix, |name, shape, place| {
+            let data = place.map(|at| flat[at]).collect();
+            tensors.push(NamedTensor { name, shape, data });
+        });
+        tensors
+    }
+
+    /// All parameters, from those of `models` among `tensors`; the others are 0.
+    fn flat(&self, tensors: &[NamedTensor], suffix: &str, models: &[usize]) -> Result<Vec<f32>> {
+        let (mut flat, mut wrong) = (vec![0.0; self.layout.n_parameters], None);
+        for index in models {
+            self.each_tensor(*index, suffix, |name, shape, place| {
+                let found = tensors.iter().find(|tensor| tensor.name == name);
+                match found.filter(|tensor| tensor.shape == shape) {
+                    Some(found) => place.zip(&found.data).for_each(|(at, x)| flat[at] = *x),
+                    None => {
+                        wrong.get_or_insert(format!(
+                            "tensor \"{name}\" {shape:?} is missing or of another shape"
+                        ));
+                    }
+                }
+            });
+        }
+        wrong.map_or(Ok(flat), |reason| Err(Error::Invalid(reason)))
+    }
+
+    /// Calls `of` with the name, shape and places of each of a model's tensors.
+    fn each_tensor(
+        &self,
+        index: usize,
+        suffix: &str,
+        mut of: impl FnMut(String, Vec<usize>, Box<dyn Iterator<Item = usize>>),
+    ) {
+        let (model, ModelShape { layers, .. }) =
+            (&self.plan.models[index], &self.layout.models[index]);
+        for (l, Layer { inputs, outputs, k, weight, bias, .. }) in
+            layers.iter().copied().enumerate()
+        {
+            let prefix = format!("{}.{}", model.name, model.network.layer_name(l));
+            let row =
+                move |output: usize| (0..inputs).map(move |input| weight + output * k + input);
+            let places = Box::new((0..outputs).flat_map(row));
+            of(format!("{prefix}.weight{suffix}"), vec![outputs, inputs], places);
+            of(format!("{prefix}.bias{suffix}"), vec![outputs], Box::new(bias..bias + outputs));
+        }
+    }
+
+    /// Means of figures from their sums, which are `words` of the device's; those that nobody took are left
+    /// out.
+    pub(crate) fn read_figures(&self, sums: &[u32]) -> Vec<(&'static str, f64)> {
+        let number =
+            |i: usize| f64::from_bits(u64::from(sums[2 * i]) | u64::from(sums[2 * i + 1]) << 32);
+        let figures = self.plan.figures.iter().enumerate();
+        let taken = figures.filter(|(i, _)| number(2 * i + 1) > 0.0);
+        taken.map(|(i, figure)| (figure.name, number(2 * i) / number(2 * i + 1))).collect()
+    }
+
+    /// Where figures are summed.
+    pub(crate) fn figures_array(&self) -> &DeviceArray {
+        &self.memory.figures
+    }
+
+    /// Begins new sums of figures.
+    pub(crate) fn clear_figures(&self) -> Result<()> {
+        let zeros: Vec<u32> =
+            self.plan.figures.iter().flat_map(|_| [words(0.0), words(0.0)]).flatten().collect();
+        Ok(self.memory.figures.push(&zeros)?)
+    }
+}
+
+/// The first `n` elements of an array.
+fn first_of<T: Element + Default>(array: &DeviceArray, n: usize) -> Result<Vec<T>> {
+    if n == array.len() {
+        return Ok(array.pull()?);
+    }
+    let part = DeviceArray::zeros(array.device(), "part", T::DTYPE, &[n])?;
+    part.copy_part(0, array, 0..n)?;
+    Ok(part.pull()?)
+}
+
+/// Sets the first elements of an array.
+fn push_first<T: Element>(array: &DeviceArray, data: &[T]) -> Result<()> {
+    let part = DeviceArray::from_slice(array.device(), "part", &[data.len()], data)?;
+    Ok(array.copy_part(0, &part, 0..data.len())?)
+}

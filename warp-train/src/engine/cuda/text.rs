@@ -1,0 +1,213 @@
+//! The CUDA text of a program: constants of the plan, the fixed texts, row functions, a function for each
+//! piece of work, and the kernel that goes through its segments.
+
+use super::emit::Emitter;
+use super::layout::{Layout, Machine, RowTiles};
+use super::memory::{self, COUNTERS, ring_steps};
+use super::op::Op;
+use super::schedule::{Segment, segments};
+use crate::algorithm::{ColumnId, Plan, RowsOf};
+use crate::engine::cpu::Place;
+use std::fmt::Write;
+use warp_core::EnvSpec;
+use warp_func::cuda::{Launch, Source};
+
+const TILE: &str = include_str!("tile.cu");
+const GRADIENT: &str = include_str!("gradient.cu");
+const REPLAY: &str = include_str!("replay.cu");
+const ACTING: &str = include_str!("acting.cu");
+/// The kernel of every program.
+pub(super) const KERNEL: &str = "program";
+/// Threads of a block.
+const THREADS: u32 = 256;
+/// Shared memory of the sums of gradients, and of products for 16 rows.
+const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
+const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
+
+/// The agents of a policy, as the text knows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Agents {
+    /// Agents of each group that the policy acts for.
+    pub(super) of_groups: Vec<usize>,
+    /// Whether actions are numbers of choices.
+    pub(super) discrete: bool,
+    /// Whether agents can leave before their episode ends.
+    pub(super) mortal: bool,
+}
+
+impl Agents {
+    /// Those of `groups`.
+    pub(super) fn new(spec: &EnvSpec, groups: &[usize]) -> Self {
+        let groups = || groups.iter().map(|g| &spec.groups[*g]);
+        Self {
+            of_groups: groups().map(|group| group.n_agents).collect(),
+            discrete: groups().any(|group| !group.action.head_sizes().is_empty()),
+            mortal: groups().any(|group| group.mortal),
+        }
+    }
+}
+
+/// All that decides a program's text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) layout: &'a Layout,
+    pub(super) place: &'a Place,
+    pub(super) agents: &'a Agents,
+    /// Products in fp32.
+    pub(super) exact: bool,
+    pub(super) machine: Machine,
+}
+
+/// A program's text and how it is launched.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) source: Source,
+    pub(super) launch: Launch,
+}
+
+impl Scene<'_> {
+    /// The program that does `ops`, whose rows are all those that act, or all of a batch.
+    pub(super) fn program(&self, ops: &[Op]) -> Program {
+        let segments = segments(ops, self.plan);
+        let acts = segments.iter().any(|segment| segment.rows == Some(RowsOf::Acting));
+        let tiles = if acts { self.layout.acting } else { self.layout.batch };
+        let mut text = String::from("#include \"draw.cuh\"\n#include \"translated.cuh\"\n");
+        self.constants(tiles, &mut text);
+        text += &[TILE, GRADIENT].join("\n");
+        text += &memory::text(self.plan.columns.len(), self.agents.of_groups.len());
+        text += SEED;
+        text += &[REPLAY, ACTING].join("\n");
+        self.row_functions(ops, &mut text);
+        let mut emitter = Emitter::new(self, tiles);
+        let bodies: Vec<String> = segments.iter().map(|segment| emitter.segment(segment)).collect();
+        text += &emitter.functions;
+        let blocks = self.blocks(&segments, tiles, &emitter);
+        text += &kernel(tiles, &bodies);
+        let shared = GRADIENT_BYTES.max(PRODUCT_BYTES * tiles.high);
+        let launch = Launch {
+            blocks: blocks as u32,
+            threads: THREADS,
+            shared_bytes: shared as u32,
+            cooperative: segments.len() > 1,
+        };
+        Program { source: Source::new("program.cu", text), launch }
+    }
+
+    /// As many blocks as the largest segment can use, but not more than run at the same time.
+    fn blocks(&self, segments: &[Segment], tiles: RowTiles, emitter: &Emitter<'_>) -> usize {
+        let of_rows = segments.iter().filter(|segment| segment.rows.is_some());
+        let of_rows = of_rows.map(|_| tiles.n * tiles.team).max().unwrap_or(0);
+        let most = self.machine.most_blocks();
+        let most = (most / tiles.team).max(1) * tiles.team;
+        of_rows.max(emitter.most_items).next_multiple_of(tiles.team).clamp(tiles.team, most)
+    }
+
+    fn constants(&self, tiles: RowTiles, text: &mut String) {
+        let (plan, place, agents) = (self.plan, self.place, self.agents);
+        let mut define = |name: &str, value: &dyn std::fmt::Display| {
+            let _ = writeln!(text, "#define {name} {value}");
+        };
+        let width = |column: ColumnId| plan.columns[column.0].width;
+        define("TEAM", &tiles.team);
+        define("TILES_HIGH", &tiles.high);
+        define("EXACT", &u8::from(self.exact || !self.machine.has_tf32()));
+        for (name, value) in [
+            ("N_ROWS", place.n_rows),
+            ("N_AGENTS", place.n_agents),
+            ("FIRST_AGENT", place.first_agent as usize),
+            ("POLICY", place.policy),
+            ("BATCH", plan.batch_size),
+            ("RING_STEPS", ring_steps(plan, place.n_rows)),
+            ("N_STEP", plan.replay.n_step),
+            ("OBS", width(plan.replay.obs)),
+            ("ACTION", width(plan.replay.action)),
+            ("MASK", plan.replay.mask.map_or(0, width)),
+        ] {
+            define(name, &format!("{value}u"));
+        }
+        define("CELL_GAMMA", &plan.replay.gamma.0);
+        for (i, name) in COUNTERS.iter().enumerate() {
+            define(&format!("COUNTER_{name}"), &i);
+        }
+        define("COUNTER_STEPS", &COUNTERS.len());
+        let (replay, acting) = (&plan.replay, &plan.acting);
+        for (name, column) in [
+            ("OBS", Some(replay.obs)),
+            ("ACTION", Some(replay.action)),
+            ("REWARD", Some(replay.reward)),
+            ("DISCOUNT", Some(replay.discount)),
+            ("NEXT_OBS", Some(replay.next_obs)),
+            ("WEIGHT", Some(replay.weight)),
+            ("MASK", replay.mask),
+            ("NEXT_MASK", replay.next_mask),
+            ("ACTING_OBS", Some(acting.obs)),
+            ("ACTING_ACTION", Some(acting.action)),
+            ("ACTING_MASK", acting.mask),
+            ("SENT", Some(acting.sent)),
+            ("BEGINS", Some(acting.begins)),
+        ] {
+            if let Some(column) = column {
+                define(&format!("COLUMN_{name}"), &column.0);
+            }
+        }
+        let firsts = agents.of_groups.iter().scan(0, |next, n| {
+            *next += n;
+            Some(*next - n)
+        });
+        define("N_GROUPS_HERE", &agents.of_groups.len());
+        define("GROUP_FIRST", &list(firsts));
+        define("GROUP_AGENTS", &list(agents.of_groups.iter().copied()));
+        define("DISCRETE", &agents.discrete);
+        define("MORTAL", &agents.mortal);
+    }
+
+    /// The texts of the row functions' files, each in a namespace of its own.
+    fn row_functions(&self, ops: &[Op], text: &mut String) {
+        let mut known: Vec<&str> = Vec::new();
+        for op in ops {
+            let Op::Rows(id) = op else { continue };
+            let function = self.plan.rows[id.0].function;
+            if !known.contains(&function.text) {
+                known.push(function.text);
+                let _ = writeln!(
+                    text,
+                    "namespace {} {{\n{}\n}}",
+                    namespace(self.plan, op),
+                    function.text
+                );
+            }
+        }
+    }
+}
+
+/// The namespace of a row function's file: one per text, numbered by its first use in the plan.
+pub(super) fn namespace(plan: &Plan, op: &Op) -> String {
+    let Op::Rows(id) = op else { return String::new() };
+    let text = plan.rows[id.0].function.text;
+    let first = plan.rows.iter().position(|rows| rows.function.text == text);
+    format!("rows_of_file_{}", first.unwrap_or(0))
+}
+
+const SEED: &str = "\
+__device__ inline unsigned long long seed_of(const Memory& m) {
+    return (unsigned long long)m.counters[COUNTER_SEED_HIGH] << 32 | m.counters[COUNTER_SEED_LOW];
+}
+";
+
+/// The kernel that goes through all segments.
+fn kernel(tiles: RowTiles, bodies: &[String]) -> String {
+    let cluster = match tiles.team {
+        1 => String::new(),
+        team => format!("__cluster_dims__({team}, 1, 1) "),
+    };
+    let body = bodies.join("    grid_sync(m.barrier);\n");
+    format!(
+        "extern \"C\" __global__ void {cluster}__launch_bounds__({THREADS}, 2) {KERNEL}(\
+         const __grid_constant__ Memory m) {{\n{body}}}\n"
+    )
+}
+
+fn list(values: impl Iterator<Item = usize>) -> String {
+    format!("{{{}}}", values.map(|value| format!("{value}u")).collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,192 @@
+//! Learning from replay memories on a GPU: against the engine on the CPU, repeated, resumed.
+//!
+//! Without NVRTC the texts are not compiled, without a GPU nothing is run: such tests are reported as
+//! ignored, with the reason; that is why this binary has its own harness. `--bench` prints rates.
+
+mod cuda_cases;
+
+use cuda_cases::{Case, Done, Result, envs_on_gpu, no_compiler, no_device, progress, registry};
+use libtest_mimic::{Arguments, Measurement, Trial};
+use std::process::ExitCode;
+use std::time::Instant;
+use warp_func::VecEnv;
+use warp_func::cuda::{CudaVecEnv, compile};
+use warp_train::config::TrainConfig;
+use warp_train::learner::Learner;
+use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
+use warp_train::native::cuda::{CudaLearner, off_policy_sources};
+
+/// Algorithms, networks and batches of every kind: a name and keys.
+const CASES: [Case; 6] = [
+    (
+        "sac",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
+         [env]\nepisode_length = 13",
+    ),
+    (
+        "td3, odd widths, clipped",
+        "env_id = \"pendulum\"\nalgorithm = \"td3\"\nnum_envs = 5\nnum_steps = 8\nhidden = [40, 65, 24]\n\
+         activation = \"tanh\"\nmax_grad_norm = 0.5\nbatch_size = 100\nn_step = 3\nlearning_starts = 40\n\
+         gradient_steps = 2\ntrain_freq = 2\nbuffer_size = 200",
+    ),
+    (
+        "ddpg, noise that goes on",
+        "env_id = \"pendulum\"\nalgorithm = \"ddpg\"\nnum_envs = 33\nnum_steps = 4\nhidden = [64]\n\
+         noise = \"ou\"\nlearning_starts = 0",
+    ),
+    (
+        "dqn, a large batch",
+        "env_id = \"cartpole\"\nalgorithm = \"dqn\"\nnum_envs = 40\nnum_steps = 8\nhidden = [32]\n\
+         batch_size = 5000\nlearning_starts = 0",
+    ),
+    (
+        "dueling dqn, several agents",
+        "env_id = \"tag_gridworld\"\nalgorithm = \"dqn\"\nnum_envs = 6\nnum_steps = 4\nhidden = [48, 48]\n\
+         dueling = true\nn_step = 2\nlearning_starts = 0\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
+    ),
+    (
+        "discrete sac, no hidden layer",
+        "env_id = \"acrobot\"\nalgorithm = \"sac\"\nnum_envs = 3\nnum_steps = 4\nhidden = []\n\
+         learning_starts = 0",
+    ),
+];
+
+/// What rates are measured of.
+const RATES: [Case; 3] = [
+    (
+        "pendulum, 1 replica",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 1\nnum_steps = 250\nlearning_starts = 0",
+    ),
+    (
+        "pendulum, 4096 replicas, batches of 4096",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 4096\nnum_steps = 50\nlearning_starts = 0\n\
+         batch_size = 4096",
+    ),
+    (
+        "cartpole, dqn, 1 replica",
+        "env_id = \"cartpole\"\nalgorithm = \"dqn\"\nnum_envs = 1\nnum_steps = 250\nlearning_starts = 0",
+    ),
+];
+
+fn main() -> ExitCode {
+    let (no_compiler, no_device) = (no_compiler(), no_device());
+    for reason in [&no_compiler, &no_device].into_iter().flatten() {
+        println!("ignored: {reason}");
+    }
+    let mut trials = Vec::new();
+    for (i, (name, keys)) in CASES.into_iter().enumerate() {
+        for (j, precision) in ["fp16", "fp32"].into_iter().enumerate() {
+            let mut trial = |test: &str, run: fn(&TrainConfig) -> Result<()>, ignored: bool| {
+                let run = move || run(&config(keys, precision)?);
+                let trial = Trial::test(format!("{test}: {precision}, {name}"), run);
+                trials.push(trial.with_ignored_flag(ignored));
+            };
+            // The compiler takes its time.
+            if (i + j) % 2 == 0 {
+                trial("off_policy_compiles", compiles, no_compiler.is_some());
+            }
+            trial("cuda_off_policy_pieces_are_the_cpus", near, no_device.is_some());
+            trial("cuda_off_policy_programs_are_their_pieces", whole, no_device.is_some());
+            trial("cuda_off_policy_repeats_and_resumes", resumes, no_device.is_some());
+            trial("cuda_off_policy_runs_are_the_cpus", runs, no_device.is_some());
+        }
+    }
+    for (name, keys) in RATES {
+        let trial = Trial::bench(format!("cuda_off_policy_rate: {name}"), move |test_mode| {
+            let rate = |()| rate(name, &config(keys, "fp16")?);
+            (!test_mode).then_some(()).map(rate).transpose()
+        });
+        trials.push(trial.with_ignored_flag(no_device.is_some()));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn config(keys: &str, precision: &str) -> Result<TrainConfig> {
+    cuda_cases::config(&format!("precision = \"{precision}\"\n{keys}"))
+}
+
+/// Relative errors of outputs and of derivatives.
+fn bounds(config: &TrainConfig) -> [f64; 2] {
+    let exact = config.policies[0].config.precision == warp_train::config::Precision::Single;
+    if exact { [1e-5, 1e-5] } else { [2e-3, 0.1] }
+}
+
+/// All programs, for the H200's machine code; this needs no GPU.
+fn compiles(config: &TrainConfig) -> Result<()> {
+    for (source, build) in off_policy_sources(config)? {
+        compile(&source, build, "sm_90a")?;
+    }
+    Ok(())
+}
+
+fn with_envs<T>(
+    config: &TrainConfig,
+    of: impl FnOnce(&mut CudaVecEnv) -> warp_train::Result<T>,
+) -> Result<T> {
+    let mut envs = envs_on_gpu(config)?;
+    Ok(of(envs.as_cuda().ok_or("the environments are not on a GPU")?)?)
+}
+
+/// Row functions and batches bit by bit, products within a bound.
+fn near(config: &TrainConfig) -> Result<()> {
+    let seen = with_envs(config, |envs| pieces(config, envs))?;
+    let [output, derivative] = bounds(config);
+    let bound = |kind| match kind {
+        Kind::Same => 0.0,
+        Kind::Output => output,
+        Kind::Derivative => derivative,
+    };
+    let wrong: Vec<_> = seen.iter().filter(|s| s.apart > bound(s.kind)).collect();
+    let most = |kind| seen.iter().filter(|s| s.kind == kind).map(|s| s.apart).fold(0.0, f64::max);
+    let (output, derivative) = (most(Kind::Output), most(Kind::Derivative));
+    println!(
+        "{} comparisons: outputs {output:.1e}, derivatives {derivative:.1e} apart",
+        seen.len()
+    );
+    if seen.len() > 5 && wrong.is_empty() { Ok(()) } else { Err(format!("{wrong:#?}").into()) }
+}
+
+fn whole(config: &TrainConfig) -> Result<()> {
+    let [whole, pieces] = with_envs(config, |envs| wholes(config, envs, 5))?;
+    let same = whole == pieces;
+    let names = whole.weights.iter().zip(&pieces.weights).filter(|(a, b)| a != b);
+    let names: Vec<_> = names.map(|(a, _)| a.name.clone()).collect();
+    if same { Ok(()) } else { Err(format!("programs differ from their pieces: {names:?}").into()) }
+}
+
+fn resumes(config: &TrainConfig) -> Result<()> {
+    cuda_cases::resumes(config, CudaLearner::new)
+}
+
+/// A few iterations on both devices; chaos takes its time to grow.
+fn runs(config: &TrainConfig) -> Result<()> {
+    let run = |learner: &mut dyn Learner, envs: &mut dyn VecEnv| -> Result<Done> {
+        let seen = learner.iterate(envs, progress(config, 0), 3)?.pop();
+        Ok(Done { seen: seen.ok_or("no iteration")?.policies, state: learner.state() })
+    };
+    let registry = registry();
+    let entry = registry.get(&config.run.env_id)?;
+    let mut envs = entry.make(&config.env, &config.vec_options())?;
+    let expected = run(&mut *warp_train::native::learner(config, 1)?, &mut *envs)?;
+    let found = run(&mut CudaLearner::new(config, 1)?, &mut *envs_on_gpu(config)?)?;
+    let [output, derivative] = bounds(config).map(|bound| 10.0 * bound);
+    let distance = cuda_cases::near(&found, &expected, (output, derivative))?;
+    println!("moments {distance:.2e} apart");
+    Ok(())
+}
+
+/// Prints updates and steps per second, and the time of every program and piece.
+fn rate(name: &str, config: &TrainConfig) -> Result<Measurement> {
+    let mut envs = envs_on_gpu(config)?;
+    let mut learner = CudaLearner::new(config, 1)?;
+    learner.iterate(&mut *envs, progress(config, 0), 4)?;
+    let clock = Instant::now();
+    learner.iterate(&mut *envs, progress(config, 4), 20)?;
+    let seconds = clock.elapsed().as_secs_f64();
+    let updates = 20.0 * config.run.num_steps as f64;
+    for (what, us) in with_envs(config, |envs| times(config, envs))? {
+        println!("{us:9.2} us  {what}");
+    }
+    println!("{name}: {:.0} updates/s, {:.1} us each", updates / seconds, 1e6 * seconds / updates);
+    Ok(Measurement { avg: (1e9 * seconds / updates) as u64, variance: 0 })
+}
