@@ -1,5 +1,8 @@
 //! A GPU: its context, the one stream on which all work is ordered, and what it is.
-#![expect(unsafe_code, reason = "asks whether the driver can be opened before anything calls it")]
+#![expect(
+    unsafe_code,
+    reason = "asks whether the driver can be opened; a context's tracking of arrays"
+)]
 
 use super::library::{incomplete, searched};
 use crate::error::{Error, Result};
@@ -118,8 +121,7 @@ impl Device {
         }
         let context = CudaContext::new(ordinal).map_err(fail)?;
         let info = DeviceInfo::read(&context, ordinal).map_err(fail)?;
-        // A stream that does not wait for the legacy default stream: order with others is explicit.
-        let stream = context.new_stream().map_err(fail)?;
+        let stream = own_stream(&context).map_err(fail)?;
         Ok(Self(Arc::new(Inner {
             stream,
             info,
@@ -227,6 +229,19 @@ impl DeviceInfo {
 /// A driver's refusal, with what was being done.
 pub(crate) fn device_error(doing: &str, error: DriverError) -> Error {
     Error::Cuda { doing: doing.into(), reason: error.to_string() }
+}
+
+/// A stream that does not wait for the legacy default stream: order with others is explicit.
+///
+/// Its context would first wait for all that the GPU does, for arrays of cudarc's that it tracks; that ends
+/// every recording of the process.
+fn own_stream(context: &Arc<CudaContext>) -> std::result::Result<Arc<CudaStream>, DriverError> {
+    // SAFETY: nobody else has the context yet, so there are no arrays that it could track.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream();
+    // SAFETY: as above; none have been made in between.
+    unsafe { context.enable_event_tracking() };
+    stream
 }
 
 fn driver_is_present() -> bool {

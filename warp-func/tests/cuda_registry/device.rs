@@ -18,13 +18,14 @@ use warp_func::cuda::{
 };
 use warp_func::{Registry, Start, VecEnv, VecOptions};
 
-pub(crate) const TESTS: [(&str, fn()); 15] = [
+pub(crate) const TESTS: [(&str, fn()); 16] = [
     ("cuda_kernels_are_compiled_once", compiled_once),
     ("cuda_wrong_arguments_are_refused", wrong_arguments),
     ("cuda_launches_are_recorded_and_replayed", graph),
     ("cuda_what_cannot_be_recorded_is_refused", unrecordable),
     ("cuda_a_graph_keeps_what_it_works_on", graph_keeps),
     ("cuda_a_panic_ends_a_recording", panic_in_recording),
+    ("cuda_a_device_is_opened_while_another_records", opened_while_recording),
     ("cuda_an_address_can_not_be_made_up", made_up),
     ("cuda_arrays_are_pushed_and_pulled", push_and_pull),
     ("cuda_memory_is_borrowed_and_kept_alive", borrow),
@@ -140,6 +141,21 @@ fn graph_keeps() {
     assert_eq!(out.pull::<f32>().unwrap(), [1.5, 2.5]);
     drop(graph);
     assert_eq!(["kept a", "kept b", "kept c", "places"].map(held), [0; 4]);
+}
+
+fn opened_while_recording() {
+    let gpu = another();
+    let array = |data: &[f32]| DeviceArray::from_slice(gpu.device(), "a", &[2], data).unwrap();
+    let (a, b) = (array(&[1.0, 2.0]), array(&[0.0; 2]));
+    let add = gpu.compile(&add("0.5f"), Build::Parity).unwrap().function("add").unwrap();
+    let mut graph = Graph::capture(gpu.device(), || {
+        // By another thread, which knows nothing of this one.
+        std::thread::scope(|scope| scope.spawn(|| drop(another())).join().unwrap());
+        add.launch(&Launch::over(2, 32), &args(&a, &b, 2))
+    })
+    .unwrap();
+    graph.launch().unwrap();
+    assert_eq!(b.pull::<f32>().unwrap(), [1.5, 2.5]);
 }
 
 fn panic_in_recording() {
