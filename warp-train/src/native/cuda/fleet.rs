@@ -6,7 +6,8 @@
 //! and prepares those behind.
 
 use super::small::{
-    MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, Trained, compiled_in, is_solo, unsupported,
+    MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, SoloRoom, SoloSpan, Trained, compiled_in,
+    is_solo, unsupported,
 };
 use crate::begin;
 use crate::config::{Precision, TrainConfig};
@@ -106,12 +107,13 @@ impl CudaFleet<'_> {
         let most = 2 * envs.gpu().info().n_multiprocessors as usize;
         let share = runs.len().div_ceil(runs.len().div_ceil(most));
         let own = runs.iter().any(|run| !SoloLearner::share_schedule(&run.config, first));
+        let room = SoloRoom { runs: share, schedules: if own { share } else { 1 } };
         let mut waves = runs.chunks(share).enumerate().map(|(i, runs)| (i * share, runs));
         let mut next = waves.next();
         // Both take a while.
         let (wave, learner) = std::thread::scope(|scope| {
             let wave = scope.spawn(|| self.prepare(next, share));
-            let learner = SoloLearner::new(first, envs, (share, own));
+            let learner = SoloLearner::new(first, envs, room);
             (wave.join(), learner)
         });
         let ended = |_| Err(Error::Invalid("a thread of the fleet ended early".into()));
@@ -206,7 +208,7 @@ impl<'r, 'w> Reporter<'r, 'w> {
         let mut other = Some(other);
         for from in (0..n_iterations).step_by(MOST_SOLO as usize) {
             let n = (n_iterations - from).min(MOST_SOLO);
-            learner.start(envs, (from, n, from), from == 0)?;
+            learner.start(envs, SoloSpan { done: from, n, uncounted: from, begins: from == 0 })?;
             if self.catch_up()?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -268,7 +270,7 @@ impl<'r, 'w> Reporter<'r, 'w> {
             let trained = trained_groups(config);
             for i in 0..n {
                 let before = (from + i) * config.steps_per_iteration();
-                match self.figures.iterated(config, (run, i as usize), before) {
+                match self.figures.iterated(config, run, i as usize, before) {
                     Ok(done) => {
                         let metrics = metrics(config, &trained, from + i + 1, done);
                         (self.watch)(*number, FleetEvent::Iteration(&metrics))?;

@@ -1,8 +1,9 @@
 //! Gradients of given minibatches on a GPU, for `gradcheck`: the kernels that a run would use, fed from
 //! the host.
 
+use super::policy_number::PolicyNumber;
 use super::small::{SmallLearner, takes};
-use super::wide::{Machine, MakeForeign, WidePolicy, WideText};
+use super::wide::{Machine, MakeForeign, NetworkBackend, WidePolicy, WideText};
 use crate::config::{Algorithm, TrainConfig};
 use crate::error::{Error, Result, of_policy};
 use crate::gradcheck::GradientSource;
@@ -127,9 +128,12 @@ impl CudaGradients {
             return small.gradient_of(&config, weights, given);
         }
         let kernels = envs.kernels().clone();
-        let how = (self.products == Products::Half, self.foreign.is_some());
-        let text = WideText::new(&config, (policy, 0), Machine::of(envs.gpu().info()), how)?;
-        let mut policy = WidePolicy::new(&config, policy, text, (&kernels, envs), self.foreign)?;
+        let (tensor_cores, foreign) = (self.products == Products::Half, self.foreign);
+        let backend = NetworkBackend { tensor_cores, foreign };
+        let (number, machine) =
+            (PolicyNumber { index: policy, first_agent: 0 }, Machine::of(envs.gpu().info()));
+        let text = WideText::new(&config, number, machine, backend)?;
+        let mut policy = WidePolicy::new(&config, policy, text, &kernels, envs, foreign)?;
         policy.gradient_of(weights, given)
     }
 }

@@ -6,6 +6,7 @@
 
 mod fleet;
 mod gradients;
+mod policy_number;
 mod rollout_loss;
 mod small;
 mod wide;
@@ -17,10 +18,10 @@ use crate::learner::{Iterated, Learner, LearnerState, Progress};
 use crate::metrics::PolicyFigures;
 use crate::normalise::{Normaliser, Statistic};
 use crate::rollout::Rollout;
-use small::{PackedRuns, SmallLearner, SoloLearner, TeamLearner};
+use small::{PackedRuns, SmallLearner, SoloLearner, SoloRoom, TeamLearner};
 use warp_func::VecEnv;
 use warp_func::cuda::{Build, CudaVecEnv, Source};
-use wide::{MakeForeign, WideLearner};
+use wide::{MakeForeign, NetworkBackend, WideLearner};
 
 pub use fleet::CudaFleet;
 pub use gradients::{CudaGradients, Products};
@@ -209,7 +210,8 @@ impl OnDevice {
             return Ok(Self::OffPolicy(Box::new(OffPolicyLearner::new(config, envs, state)?)));
         }
         if foreign.is_some() {
-            let wide = WideLearner::new(config, envs, state, (false, foreign))?;
+            let backend = NetworkBackend { tensor_cores: false, foreign };
+            let wide = WideLearner::new(config, envs, state, backend)?;
             return Ok(Self::Wide(Box::new(wide)));
         }
         let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
@@ -218,14 +220,16 @@ impl OnDevice {
                 Self::Team(Box::new(TeamLearner::new(config, envs, state)?))
             }
             true if small::is_solo(config) => {
-                let mut learner = SoloLearner::new(config, envs, (1, false))?;
+                let mut learner =
+                    SoloLearner::new(config, envs, SoloRoom { runs: 1, schedules: 1 })?;
                 let state = std::slice::from_ref(state);
                 learner.load(PackedRuns::new(vec![config.clone()], state, 1)?, 0)?;
                 Self::Solo(Box::new(learner))
             }
             true => Self::Small(Box::new(SmallLearner::new(config, envs, state)?)),
             false => {
-                let wide = WideLearner::new(config, envs, state, (!exact, None))?;
+                let backend = NetworkBackend { tensor_cores: !exact, foreign: None };
+                let wide = WideLearner::new(config, envs, state, backend)?;
                 Self::Wide(Box::new(wide))
             }
         })

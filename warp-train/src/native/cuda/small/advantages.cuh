@@ -296,8 +296,8 @@ __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const
         rows_advantages(records, run, discount, orders, row, sums);
     over.add(FIGURE(returns), sums.returns[0]);
     over.add(FIGURE(returns_squared), sums.returns[1]);
-    over.add(FIGURE(missed), sums.advantages[0]);
-    over.add(FIGURE(missed_squared), sums.advantages[1]);
+    over.add(FIGURE(residuals), sums.advantages[0]);
+    over.add(FIGURE(residuals_squared), sums.advantages[1]);
     if (MOMENTS_HERE) {
 #pragma unroll
         for (int i = 0; i < 2 * N_UPDATES; ++i) {
@@ -351,7 +351,7 @@ __device__ PHASE void read_moments(UpdateShared& shared, const double* totals, c
     constexpr int entries = MINIBATCHES == 1 ? 2 : 2 * N_UPDATES;
     for (int first = 0; first < entries; first += GROUP_THREADS / 8) {
         int i = first + group_thread() / 8;
-        double sum = over_blocks(totals, (MINIBATCHES == 1 ? FIGURE(missed) : N_PARTS) + (i < entries ? i : 0), n_blocks);
+        double sum = over_blocks(totals, (MINIBATCHES == 1 ? FIGURE(residuals) : N_PARTS) + (i < entries ? i : 0), n_blocks);
         if ((threadIdx.x & 7) == 0 && i < entries) shared.sums[i][0] = sum;
     }
     group_wait();
@@ -381,7 +381,7 @@ __device__ PHASE void write_losses(UpdateShared& shared, const LossSums& sums,
 }
 
 // An iteration's figures, from those of `n` blocks; by one warp, of which two lanes have an entry.
-__device__ PHASE void write_metrics(const double* totals, u32 n, float norm, float broken,
+__device__ PHASE void write_metrics(const double* totals, u32 n, float norm, float non_finite,
                                     Figures* out) {
     int lane = threadIdx.x & 31, i = lane / 2;
     double sum = 0.0, most = -1e300;
@@ -404,6 +404,6 @@ __device__ PHASE void write_metrics(const double* totals, u32 n, float norm, flo
         ((double*)out)[i] = i < FIGURE(longest) ? sum : is_largest(i) ? most : sum / N_UPDATES;
     if (lane == 0) {
         out->grad_norm = norm / N_UPDATES;
-        out->broken = broken;
+        out->non_finite = non_finite;
     }
 }

@@ -47,8 +47,8 @@ __device__ __forceinline__ void adam(float g, AdamStep step, float& w, float& m,
     m = fmaf(g - m, BLEND_1, m);
     v = fmaf(fmaf(g, g, -v), BLEND_2, v);
     asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(v));
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(fmaf(root, step.inverse_root, step.epsilon)));
-    w = fmaf(-step.size, m * inverse, w);
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(fmaf(root, step.inverse_bias_correction2_sqrt, step.epsilon)));
+    w = fmaf(-step.step_size, m * inverse, w);
 }
 
 // Where a network's parameters lie in memory, and where its optimiser's state is kept while it learns,
@@ -196,7 +196,7 @@ template <int NET> struct Minibatches {
                                            const Schedule& now, const WarpWords* keys = nullptr)
         : run(run), n(N_STEPS * run.n_rows), records(records), blocks(blocks), keys(keys), sums(), stage(0) {
         k.clip = now.clip_coef;
-        k.value = now.value_coef;
+        k.value = now.vf_coef;
         k.entropy = now.ent_coef;
         load_first(0);
     }

@@ -18,8 +18,10 @@ use warp_func::{EpisodeTotals, Spread};
 pub(super) fn iterated(row: &Figures, config: &TrainConfig, env_steps: u64) -> Result<Iterated> {
     let samples = config.steps_per_iteration() as f64;
     let policy = policy_metrics(row, &config.policies[0], samples, env_steps)?;
-    let lengths = (row.lengths, -row.minus_shortest, row.longest);
-    let returns = (row.episode_returns, -row.minus_smallest, row.largest);
+    let (sum, min, max) = (row.episode_lengths, -row.minus_shortest, row.longest);
+    let lengths = Spread { sum, min, max };
+    let (sum, min, max) = (row.episode_returns, -row.minus_smallest, row.largest);
+    let returns = Spread { sum, min, max };
     let episodes = EpisodeTotals {
         count: row.n_episodes as u64,
         length: spread(row.n_episodes, lengths),
@@ -29,9 +31,9 @@ pub(super) fn iterated(row: &Figures, config: &TrainConfig, env_steps: u64) -> R
     Ok(Iterated { episodes, policies: vec![policy.into()] })
 }
 
-/// Sum, least and largest of `count` numbers.
-pub(super) fn spread(count: f64, (sum, min, max): (f64, f64, f64)) -> Spread {
-    if count > 0.0 { Spread { sum, min, max } } else { Spread::default() }
+/// `of` these numbers, if there are any.
+pub(super) fn spread(count: f64, of: Spread) -> Spread {
+    if count > 0.0 { of } else { Spread::default() }
 }
 
 /// What an update's figures say of the policy `plan`, which has `samples` in a rollout.
@@ -45,13 +47,13 @@ pub(super) fn policy_metrics(
     env_steps: u64,
 ) -> Result<PolicyMetrics> {
     let keys = &plan.config;
-    if row.broken != 0.0 {
+    if row.non_finite != 0.0 {
         let source = PolicyError::NonFiniteGradient { norm: row.grad_norm };
         return Err(Error::Policy { policy: plan.name.clone(), source });
     }
     let variance = |sum: f64, squares: f64| squares / samples - (sum / samples).powi(2);
     let all = variance(row.returns, row.returns_squared);
-    let missed = variance(row.missed, row.missed_squared);
+    let residuals = variance(row.residuals, row.residuals_squared);
     let (vf_coef, ent_coef) = (keys.vf_coef.at(env_steps), keys.ent_coef.at(env_steps));
     Ok(PolicyMetrics {
         learning_rate: keys.learning_rate.at(env_steps),
@@ -62,7 +64,7 @@ pub(super) fn policy_metrics(
         approx_kl: row.approx_kl,
         clip_fraction: row.clip_fraction,
         grad_norm: row.grad_norm,
-        explained_variance: if all > 0.0 { 1.0 - missed / all } else { 0.0 },
+        explained_variance: if all > 0.0 { 1.0 - residuals / all } else { 0.0 },
     })
 }
 
@@ -73,7 +75,7 @@ pub(super) fn schedule(
     n: u64,
     at: impl Fn(u64) -> u64,
 ) -> Vec<u32> {
-    schedule_of(config, 0, (done, n), at)
+    schedule_of(config, 0, done, n, at)
 }
 
 /// Words of a `Schedule` of order.cuh with so many minibatches.
@@ -86,7 +88,8 @@ pub(super) fn schedule_width(updates: usize) -> usize {
 pub(super) fn schedule_of(
     config: &TrainConfig,
     index: usize,
-    (done, n): (u64, u64),
+    done: u64,
+    n: u64,
     at: impl Fn(u64) -> u64,
 ) -> Vec<u32> {
     let keys = &config.policies[index].config;
@@ -94,7 +97,7 @@ pub(super) fn schedule_of(
     for i in 0..n {
         let learning_rate = keys.learning_rate.at(at(i));
         let settings = Settings {
-            value_coef: keys.vf_coef.at(at(i)) as f32,
+            vf_coef: keys.vf_coef.at(at(i)) as f32,
             ent_coef: keys.ent_coef.at(at(i)) as f32,
             gamma: keys.gamma as f32,
             gae_lambda: keys.gae_lambda as f32,
@@ -107,8 +110,8 @@ pub(super) fn schedule_of(
             step += 1;
             let t = step as f64;
             let factors = AdamFactors {
-                size: (learning_rate / (1.0 - 0.9_f64.powf(t))) as f32,
-                inverse_root: (1.0 / (1.0 - 0.999_f64.powf(t)).sqrt()) as f32,
+                step_size: (learning_rate / (1.0 - 0.9_f64.powf(t))) as f32,
+                inverse_bias_correction2_sqrt: (1.0 / (1.0 - 0.999_f64.powf(t)).sqrt()) as f32,
             };
             factors.put(&mut words);
         }

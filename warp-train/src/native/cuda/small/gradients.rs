@@ -15,6 +15,7 @@ use crate::loss::Minibatch;
 use crate::metrics::PolicyMetrics;
 use crate::model::NamedTensor;
 use crate::native::cuda::gradients::{Given, half_bits};
+use crate::native::cuda::policy_number::PolicyNumber;
 use warp_func::cuda::{Build, CudaVecEnv, DeviceValue};
 use warp_sample::ActionLayout;
 
@@ -31,7 +32,7 @@ impl SmallLearner {
     ) -> Result<Self> {
         let source = text::update_source(config, index, envs.text());
         let module = envs.kernels().compile(&source, Build::Release)?;
-        Self::of_policy(config, (index, 0), envs.gpu(), &module)
+        Self::of_policy(config, PolicyNumber { index, first_agent: 0 }, envs.gpu(), &module)
     }
 
     /// The figures and the gradient of the loss over `given` at `weights`; for what
@@ -59,8 +60,8 @@ impl SmallLearner {
         self.load(&state)?;
         let plan = &config.policies[self.index];
         let width = config.spec.groups[plan.groups[0]].observation_width();
-        let rows = records((width, &plan.layout), given);
-        let records = laid_out(rows, team::apart(config), self.arrays.records.len());
+        let records = records(width, &plan.layout, given);
+        let records = laid_out(records, team::apart(config), self.arrays.records.len());
         self.arrays.records.push(&records)?;
         let progress = Progress { iteration: 0, env_steps: 0, seed: 0 };
         self.begin(config, progress, 1)?;
@@ -80,9 +81,10 @@ fn padded<T: Clone + Default>(mut numbers: Vec<T>, n: usize) -> Vec<T> {
     numbers
 }
 
-/// `records` of `n` words: of each row the observation and then the rest, or, if they are kept `apart`, all
+/// All words of `records`, `n` of them: of each row the observation and then the rest, or, if they are kept `apart`, all
 /// observations before the rest of any (see `rest_at` of order.cuh). Rows that are not given are zeros.
-fn laid_out((seen, rest): (Rows, Rows), apart: bool, n: usize) -> Vec<u32> {
+fn laid_out(records: Records, apart: bool, n: usize) -> Vec<u32> {
+    let Records { observations: seen, rest } = records;
     if apart {
         let n_rows = n / (seen.width + rest.width);
         let mut words = padded(seen.words, n_rows * seen.width);
@@ -100,8 +102,17 @@ struct Rows {
     width: usize,
 }
 
-/// The samples as a rollout stores them: observations and a one as halves; of each a `Row` and raw actions.
-fn records((width, layout): (usize, &ActionLayout), given: &Given<'_>) -> (Rows, Rows) {
+/// Samples as a rollout stores them.
+#[derive(Debug)]
+struct Records {
+    /// Observations and a one, as halves.
+    observations: Rows,
+    /// Of each a `Row` and raw actions.
+    rest: Rows,
+}
+
+/// The samples with observations of so many numbers.
+fn records(width: usize, layout: &ActionLayout, given: &Given<'_>) -> Records {
     let Minibatch { observations, log_probs, returns, values, .. } = given.minibatch;
     let (n_actions, n_mask) = (layout.action_width(), layout.mask_width());
     let (mut all_seen, mut rest) = (Vec::new(), Vec::new());
@@ -130,7 +141,7 @@ fn records((width, layout): (usize, &ActionLayout), given: &Given<'_>) -> (Rows,
     }
     let n = given.order.len().max(1);
     let rows = |words: Vec<u32>| Rows { width: words.len() / n, words };
-    (rows(all_seen), rows(rest))
+    Records { observations: rows(all_seen), rest: rows(rest) }
 }
 
 #[cfg(test)]
@@ -140,8 +151,8 @@ mod tests {
     #[test]
     fn rows_lie_whole_or_apart() {
         let rows = || {
-            let seen = Rows { words: vec![1, 2, 3, 4], width: 2 };
-            (seen, Rows { words: vec![5, 6], width: 1 })
+            let observations = Rows { words: vec![1, 2, 3, 4], width: 2 };
+            Records { observations, rest: Rows { words: vec![5, 6], width: 1 } }
         };
         assert_eq!(laid_out(rows(), false, 9), [1, 2, 5, 3, 4, 6, 0, 0, 0]);
         assert_eq!(laid_out(rows(), true, 9), [1, 2, 3, 4, 0, 0, 5, 6, 0]);

@@ -17,7 +17,7 @@ mod team;
 mod text;
 
 pub(super) use solo::{
-    MOST_ITERATIONS as MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, Trained,
+    MOST_ITERATIONS as MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, SoloRoom, SoloSpan, Trained,
 };
 pub(super) use team::TeamLearner;
 pub use text::sources;
@@ -26,6 +26,7 @@ pub(super) use text::{compiled_in, is_solo, takes, unsupported};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
+use crate::native::cuda::policy_number::PolicyNumber;
 use figures::{figures, iterated, schedule, schedule_of, schedule_width};
 use layout::{Places, pack_all, unpack_all};
 use shared::{CollectArgs, EpisodeFigures, Figures, SizesArgs, SmallRun, SmallSizes, UpdateArgs};
@@ -93,7 +94,8 @@ impl SmallLearner {
         let sources = text::run_sources(config, envs.text());
         let units = sources.each_ref().map(|unit| (unit, Build::Release));
         let modules = envs.kernels().compile_all(&units)?;
-        let mut this = Self::of_policy(config, (0, 0), envs.gpu(), &modules[1])?;
+        let only = PolicyNumber { index: 0, first_agent: 0 };
+        let mut this = Self::of_policy(config, only, envs.gpu(), &modules[1])?;
         let launch = collecting(config, envs.gpu().info().n_multiprocessors);
         this.collect = Some((modules[0].function("small_collect")?, launch));
         this.n_reported = config.run.num_envs;
@@ -101,17 +103,17 @@ impl SmallLearner {
         Ok(this)
     }
 
-    /// Policy number `index`, whose agents are numbered from `first_agent` on, with the update of
-    /// `module`; its weights are zeros, and another fills its records.
+    /// A policy with the update of `module`; its weights are zeros, and another fills its records.
     ///
     /// # Errors
     /// Too little memory, or kernels for another network.
     fn of_policy(
         config: &TrainConfig,
-        (index, first_agent): (usize, u32),
+        number: PolicyNumber,
         gpu: &Device,
         module: &Module,
     ) -> Result<Self> {
+        let PolicyNumber { index, first_agent } = number;
         let sizes = sizes(gpu, &module.function("small_sizes")?)?;
         let places = Places::of_policy(config, index);
         if sizes.n_parameters as usize != places.total() {
@@ -132,15 +134,16 @@ impl SmallLearner {
             shared_bytes: sizes.shared_bytes,
             cooperative: true,
         };
-        let room = (n_rows, text::n_updates(config, index), update.blocks as usize);
+        let updates = text::n_updates(config, index);
+        let room = Room { rows: n_rows, updates, blocks: update.blocks as usize };
         Ok(Self {
             policy: plan.name.clone(),
             index,
             first_agent,
-            updates: text::n_updates(config, index),
+            updates,
             n_rows,
             n_reported: 0,
-            arrays: Arrays::new(gpu, config, &sizes, room)?,
+            arrays: Arrays::new(gpu, config, &sizes, &room)?,
             collect: None,
             update: (module.function("small_update")?, update),
             actor_blocks: match places.n_nets() {
@@ -205,7 +208,7 @@ impl SmallLearner {
     /// Gives the kernels the coefficients of the next `n` iterations, and counts their updates.
     fn begin(&mut self, config: &TrainConfig, progress: Progress, n: u64) -> Result<()> {
         let at = |i: u64| progress.env_steps + i * config.steps_per_iteration();
-        let mut rows = schedule_of(config, self.index, (self.n_steps, n), at);
+        let mut rows = schedule_of(config, self.index, self.n_steps, n, at);
         rows.resize(self.arrays.schedule.len(), 0);
         self.arrays.schedule.push(&rows)?;
         self.n_steps += n * self.updates as u64;
@@ -297,25 +300,30 @@ fn sizes(gpu: &Device, kernel: &Function) -> Result<SmallSizes> {
     Ok(SmallSizes::take(&sizes.pull::<u32>()?))
 }
 
+/// What a policy's arrays are for.
+#[derive(Debug)]
+struct Room {
+    /// Agents in all replicas.
+    rows: usize,
+    /// Minibatches of an iteration.
+    updates: usize,
+    /// Blocks that learn.
+    blocks: usize,
+}
+
 impl Arrays {
-    /// Room for the records of `n` rows, and for updates of so many minibatches by so many blocks.
-    fn new(
-        gpu: &Device,
-        config: &TrainConfig,
-        sizes: &SmallSizes,
-        (n, updates, blocks): (usize, usize, usize),
-    ) -> Result<Self> {
+    fn new(gpu: &Device, config: &TrainConfig, sizes: &SmallSizes, room: &Room) -> Result<Self> {
         let array = |name: &str, dtype, shape: &[usize]| {
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
         };
         let parameters = |name| array(name, DType::F32, &[sizes.n_parameters as usize]);
         let (own, n_totals) = (sizes.own as usize, sizes.n_totals as usize);
-        let rows = config.run.num_steps + 1 + text::cuts(config) as usize;
-        let most = MOST_ITERATIONS as usize;
+        let steps = config.run.num_steps + 1 + text::cuts(config) as usize;
+        let (most, &Room { rows, updates, blocks }) = (MOST_ITERATIONS as usize, room);
         Ok(Self {
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
-            records: array("records", DType::U32, &[rows, n, 4 * sizes.record_units as usize])?,
-            episodes: array("episodes", DType::F32, &[EpisodeFigures::WORDS, n])?,
+            records: array("records", DType::U32, &[steps, rows, 4 * sizes.record_units as usize])?,
+            episodes: array("episodes", DType::F32, &[EpisodeFigures::WORDS, rows])?,
             schedule: array("schedule", DType::U32, &[most, schedule_width(updates)])?,
             partials: array("partial gradients", DType::F32, &[blocks, own])?,
             reduced: array("gradients", DType::F32, &[2, own])?,

@@ -19,7 +19,7 @@
 
 // What a step of Adam is made with.
 struct AdamStep {
-    float size, inverse_root, epsilon;
+    float step_size, inverse_bias_correction2_sqrt, epsilon;
 };
 
 // What one iteration learns with. Nothing of it is compiled in, so that runs that differ in it share
@@ -28,7 +28,7 @@ struct Schedule : Settings {
     AdamFactors adam[N_UPDATES];
 
     __device__ __forceinline__ AdamStep step(int u) const {
-        return {adam[u].size, adam[u].inverse_root, adam_eps};
+        return {adam[u].step_size, adam[u].inverse_bias_correction2_sqrt, adam_eps};
     }
 };
 

@@ -46,7 +46,7 @@ warp_core::device_struct! {
 
     /// What one iteration learns with; `Schedule` of order.cuh is this and an [`AdamFactors`] per minibatch.
     pub(super) struct Settings {
-        value_coef: f32,
+        vf_coef: f32,
         ent_coef: f32,
         gamma: f32,
         gae_lambda: f32,
@@ -55,20 +55,20 @@ warp_core::device_struct! {
         adam_eps: f32,
     }
 
-    /// Adam's step size and the inverse root of its second correction.
-    pub(super) struct AdamFactors { size: f32, inverse_root: f32 }
+    /// Adam's factors of a step.
+    pub(super) struct AdamFactors { step_size: f32, inverse_bias_correction2_sqrt: f32 }
 
     /// What an iteration says of itself. Blocks have a part each of all but the last two: sums, then what is
     /// largest, then sums again.
     pub(super) struct Figures {
         returns: f64,
         returns_squared: f64,
-        /// What the values miss of the returns.
-        missed: f64,
-        missed_squared: f64,
+        /// Returns less values.
+        residuals: f64,
+        residuals_squared: f64,
         /// Episodes that ended.
         n_episodes: f64,
-        lengths: f64,
+        episode_lengths: f64,
         episode_returns: f64,
         longest: f64,
         largest: f64,
@@ -81,7 +81,7 @@ warp_core::device_struct! {
         clip_fraction: f64,
         grad_norm: f64,
         /// Not 0 if a gradient was not finite.
-        broken: f64,
+        non_finite: f64,
     }
 
     /// What a replica says of its ended episodes; an array of each.

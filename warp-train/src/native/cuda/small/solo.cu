@@ -168,7 +168,7 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloArgs& sol
     if (NORM_ADV) minibatch_moments(all, records, run);
     block_learners_wait();
     Minibatches<NET> minibatches(run, records, {0u, 1u}, now, all.keys);
-    float norms = 0.0f, broken = 0.0f;
+    float norms = 0.0f, non_finite = 0.0f;
     mine.has_taken();
     float4* raw = SPREAD ? shared.raw : (float4*)shared.stage[0].h(1);
     typename Weights<NET>::Ahead ahead;
@@ -184,7 +184,7 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloArgs& sol
         if (norm < 3.0e38f)
             mine.step(shared.net, raw, ahead, own, one * clip_of(norm, now.max_grad_norm), along);
         else
-            broken = 1.0f;
+            non_finite = 1.0f;
         publish();
         group_wait(NET);
     }
@@ -194,7 +194,7 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloArgs& sol
     learners_wait();
     if (NET == 0 && threadIdx.x < 32) {
         Figures* figures = solo.figures + ((unsigned long long)number * solo.run.n_figures + index);
-        write_metrics(totals, N_NETS, norms, broken, figures);
+        write_metrics(totals, N_NETS, norms, non_finite, figures);
     }
 }
 

@@ -16,6 +16,28 @@ use warp_func::cuda::{
 /// Iterations of one launch at most: what its schedule and its figures have room for.
 pub(in super::super) const MOST_ITERATIONS: u64 = 256;
 
+/// What a learner has room for.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct SoloRoom {
+    /// Runs at a time.
+    pub(in super::super) runs: usize,
+    /// Their schedules: one each, or one that is the same for all.
+    pub(in super::super) schedules: usize,
+}
+
+/// The iterations of a launch.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct SoloSpan {
+    /// Iterations done before it.
+    pub(in super::super) done: u64,
+    /// Its own, at most [`MOST_ITERATIONS`].
+    pub(in super::super) n: u64,
+    /// Iterations done whose steps the environments have not counted.
+    pub(in super::super) uncounted: u64,
+    /// Whether episodes begin.
+    pub(in super::super) begins: bool,
+}
+
 /// Some runs that differ in their seeds, weights and schedules, side by side on one device.
 #[derive(Debug)]
 pub(in super::super) struct SoloLearner {
@@ -45,24 +67,24 @@ struct Work {
 }
 
 impl SoloLearner {
-    /// Compiles for `envs` and runs like that of `config`, and allocates everything for up to `room` of
-    /// them at a time, each with a schedule of its own or all with the same; they have to be loaded.
+    /// Compiles for `envs` and runs like that of `config`, and allocates everything for `room`; they have
+    /// to be loaded.
     ///
     /// # Errors
     /// Text that does not compile, or too little memory.
     pub(in super::super) fn new(
         config: &TrainConfig,
         envs: &CudaVecEnv,
-        (room, own_schedules): (usize, bool),
+        room: SoloRoom,
     ) -> Result<Self> {
         let gpu = envs.gpu();
-        let spread = text::spreads(config, room, gpu.info().n_multiprocessors);
+        let spread = text::spreads(config, room.runs, gpu.info().n_multiprocessors);
         let source = text::solo_source(config, envs.text(), spread);
         let module = envs.kernels().compile(&source, Build::Release)?;
         let sizes = sizes(gpu, &module.function("small_sizes")?)?;
         let places = Places::new(config);
         let parameters = |name| {
-            Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::F32, &[room, places.total()])?)
+            Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::F32, &[room.runs, places.total()])?)
         };
         let blocks_per_run = if spread { places.n_nets() } else { 1 };
         let groups = (places.n_nets() / blocks_per_run) as u32;
@@ -79,7 +101,7 @@ impl SoloLearner {
             launch,
             blocks_per_run,
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
-            work: Work::new(gpu, config, &sizes, (room, if own_schedules { room } else { 1 }))?,
+            work: Work::new(gpu, config, &sizes, room)?,
             places,
             n_steps: 0,
         })
@@ -143,30 +165,24 @@ impl SoloLearner {
         Ok(Trained { places: self.places, arrays, n_steps: self.n_steps })
     }
 
-    /// Starts `n` iterations, at most [`MOST_ITERATIONS`], behind the `iteration` that are done, of which
-    /// the environments have counted the steps of all but `uncounted`; with `begins` episodes begin.
+    /// Starts the iterations of `span`.
     ///
     /// # Errors
     /// A driver that refuses.
-    pub(in super::super) fn start(
-        &mut self,
-        envs: &CudaVecEnv,
-        (iteration, n, uncounted): (u64, u64, u64),
-        begins: bool,
-    ) -> Result<()> {
-        let n_schedules = self.push_schedule(iteration, n)?;
+    pub(in super::super) fn start(&mut self, envs: &CudaVecEnv, span: SoloSpan) -> Result<()> {
+        let n_schedules = self.push_schedule(span.done, span.n)?;
         let first = &self.configs[0];
         let most = MOST_ITERATIONS as usize;
         let run = SoloRun {
             n_envs: first.run.num_envs as u32,
-            iteration: iteration as u32,
-            n_iterations: n as u32,
-            begins: u32::from(begins),
+            iteration: span.done as u32,
+            n_iterations: span.n as u32,
+            begins: u32::from(span.begins),
             schedules: if n_schedules > 1 { most as u32 } else { 0 },
             n_figures: most as u32,
             n_runs: self.configs.len() as u32,
             first_run: self.first_run as u32,
-            steps_before: (uncounted * first.run.num_steps as u64) as u32,
+            steps_before: (span.uncounted * first.run.num_steps as u64) as u32,
         };
         let [tables, arrays, world] = envs.args().clone();
         let ([parameters, exp_avg, exp_avg_sq], w) = (&self.parameters, &self.work);
@@ -184,7 +200,7 @@ impl SoloLearner {
             figures: &w.figures,
         };
         self.kernel.launch(&self.launch, &[world, arrays, tables, args.arg()])?;
-        self.n_steps += n * text::n_updates(first, 0) as u64;
+        self.n_steps += span.n * text::n_updates(first, 0) as u64;
         Ok(())
     }
 
@@ -222,13 +238,13 @@ impl SoloLearner {
         for first in (0..n).step_by(MOST_ITERATIONS as usize) {
             let part = (n - first).min(MOST_ITERATIONS);
             // A run of a fleet begins in the kernel, in the last bit not where the executor began.
-            let begins = progress.iteration + first == 0;
-            self.start(envs, (progress.iteration + first, part, 0), begins)?;
+            let done = progress.iteration + first;
+            self.start(envs, SoloSpan { done, n: part, uncounted: 0, begins: done == 0 })?;
             envs.tick((part * config.run.num_steps as u64) as u32)?;
             self.figures(&mut figures)?;
             for i in 0..part {
                 let env_steps = progress.env_steps + (first + i) * config.steps_per_iteration();
-                all.push(figures.iterated(&config, (0, i as usize), env_steps)?);
+                all.push(figures.iterated(&config, 0, i as usize, env_steps)?);
             }
         }
         Ok(all)
@@ -296,7 +312,8 @@ impl SoloFigures {
     pub(in super::super) fn iterated(
         &self,
         config: &TrainConfig,
-        (run, i): (usize, usize),
+        run: usize,
+        i: usize,
         env_steps: u64,
     ) -> Result<Iterated> {
         let at = (run * MOST_ITERATIONS as usize + i) * Figures::WORDS;
@@ -334,7 +351,7 @@ impl Work {
         gpu: &Device,
         config: &TrainConfig,
         sizes: &SmallSizes,
-        (n, n_schedules): (usize, usize),
+        SoloRoom { runs: n, schedules }: SoloRoom,
     ) -> Result<Self> {
         let array = |name: &str, dtype, shape: &[usize]| {
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
@@ -346,7 +363,7 @@ impl Work {
         Ok(Self {
             seeds: array("seeds", DType::U32, &[n, 2])?,
             records: array("records", DType::U32, &[n, rows, replicas, 4 * units])?,
-            schedule: array("schedule", DType::U32, &[n_schedules, most, width])?,
+            schedule: array("schedule", DType::U32, &[schedules, most, width])?,
             episodes: array("episodes", DType::F32, &[n, EpisodeFigures::WORDS, replicas])?,
             state: array("optimiser", DType::F32, &[n, nets, 3, own])?,
             totals: array("totals", DType::U32, &[n, nets, 2 * sizes.n_totals as usize])?,

@@ -6,17 +6,18 @@
 
 use super::figures::{doubles, policy_metrics, spread};
 use super::shared::{CollectTeamArgs, SmallRun, TeamFiguresArgs, TeamSizes, TeamSizesArgs};
-use super::text::{self, constants, source_of, unsupported_policy};
+use super::text::{self, Tuning, constants, source_of, unsupported_policy};
 use super::{MOST_ITERATIONS, SmallLearner};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
+use crate::native::cuda::policy_number::PolicyNumber;
 use warp_core::DType;
-use warp_func::EpisodeTotals;
 use warp_func::cuda::{
     Arg, Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, EnvKernels, Function,
     KernelArgs, Launch, Module, Pointer, Source,
 };
+use warp_func::{EpisodeTotals, Spread};
 use warp_sample::ActionLayout;
 
 /// Agents of a replica at most: a thread has the state and the actions of all of them.
@@ -81,7 +82,8 @@ fn collect_source(config: &TrainConfig, env: &EnvKernels) -> Source {
         ("POLICY_AGENTS", list(agents.collect())),
         ("AGENT_PLACES", list(places.collect())),
     ]);
-    let mut source = source_of(&constants, env, (1, 0), &["collect_team.cu"]);
+    let mut source =
+        source_of(&constants, env, Tuning { blocks: 1, lean: false }, "collect_team.cu");
     for (name, value) in &mut source.defines {
         if name == "WARP_TEAM" || name == "WARP_TEAMS" {
             *value = "1".into();
@@ -135,7 +137,8 @@ impl TeamLearner {
         let modules = kernels.compile_all(&units)?;
         let (module, updates) = (&modules[0], &modules[1..]);
         for (index, (plan, update)) in config.policies.iter().zip(updates).enumerate() {
-            policies.push(SmallLearner::of_policy(config, (index, first_agent), gpu, update)?);
+            let number = PolicyNumber { index, first_agent };
+            policies.push(SmallLearner::of_policy(config, number, gpu, update)?);
             first_agent += plan.n_agents(&config.spec) as u32;
         }
         let sizes = TeamSizes::of(gpu, module)?;
@@ -198,7 +201,7 @@ impl TeamLearner {
             policy.begin(config, progress, n)?;
         }
         for index in 0..n {
-            self.collect(config, envs, (progress.seed, index))?;
+            self.collect(config, envs, progress.seed, index)?;
             for policy in &self.policies {
                 policy.learn(policy.place(config, progress, index))?;
             }
@@ -227,7 +230,8 @@ impl TeamLearner {
         &self,
         config: &TrainConfig,
         envs: &CudaVecEnv,
-        (seed, index): (u64, u64),
+        seed: u64,
+        index: u64,
     ) -> Result<()> {
         let [tables, arrays, world] = envs.args().clone();
         let n = config.run.num_envs as u32;
@@ -257,7 +261,10 @@ impl TeamLearner {
         self.sum.launch(&launch, &[args.arg()])?;
         let n_groups = config.spec.groups.len();
         let totals = |row: &[f64]| {
-            let part = |sum: usize, max: usize| spread(row[0], (row[sum], -row[max + 1], row[max]));
+            let part = |sum: usize, max: usize| {
+                let of = Spread { sum: row[sum], min: -row[max + 1], max: row[max] };
+                spread(row[0], of)
+            };
             EpisodeTotals {
                 count: row[0] as u64,
                 length: part(1, 2),

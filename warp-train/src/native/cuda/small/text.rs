@@ -184,8 +184,8 @@ pub(super) fn run_sources(config: &TrainConfig, env: &EnvKernels) -> [Source; 2]
     let together = together(config);
     constants.push(("TOGETHER", together.to_string()));
     let collect = if together == 8 { "collect_few.cu" } else { "collect.cu" };
-    let blocks = blocks_of(config, 0);
-    [collect, "update.cu"].map(|file| source_of(&constants, env, (blocks, 0), &[file]))
+    let tuning = Tuning { blocks: blocks_of(config, 0), lean: false };
+    [collect, "update.cu"].map(|file| source_of(&constants, env, tuning, file))
 }
 
 /// Whether so many runs at most are few enough for a multiprocessor for each of their networks.
@@ -201,7 +201,8 @@ pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels, spread: bool) 
     let most_tiles = if minibatch <= TILE_ROWS { 1 } else { 0 };
     constants.push(("MOST_TILES", most_tiles.to_string()));
     constants.push(("SPREAD", u32::from(spread).to_string()));
-    source_of(&constants, env, (if spread { 1 } else { 2 }, 1), &["solo.cu"])
+    let tuning = Tuning { blocks: if spread { 1 } else { 2 }, lean: true };
+    source_of(&constants, env, tuning, "solo.cu")
 }
 
 /// The same of policy number `index`'s update alone.
@@ -210,7 +211,8 @@ pub(super) fn update_source(config: &TrainConfig, index: usize, env: &EnvKernels
     let rows = samples(config, index) / config.run.num_steps;
     constants.push(("MANY_ROWS", u32::from(rows >= MANY_ROWS).to_string()));
     constants.push(("APART", u32::from(team::apart(config)).to_string()));
-    source_of(&constants, env, (blocks_of(config, index), 0), &["update.cu"])
+    let tuning = Tuning { blocks: blocks_of(config, index), lean: false };
+    source_of(&constants, env, tuning, "update.cu")
 }
 
 /// The translation units that `config` would have compiled on an environment with the text `env`; none
@@ -231,24 +233,32 @@ pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
     sources
 }
 
-/// `files` for these constants; so many blocks share a multiprocessor, and `lean` is LEAN.
+/// How a unit uses a multiprocessor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tuning {
+    /// Blocks that share one.
+    pub(super) blocks: u32,
+    /// The macro LEAN: registers are worth more than instructions.
+    pub(super) lean: bool,
+}
+
+/// `file` for these constants.
 pub(super) fn source_of(
     constants: &[(&'static str, String)],
     env: &EnvKernels,
-    (blocks, lean): (u32, u32),
-    files: &[&str],
+    tuning: Tuning,
+    file: &str,
 ) -> Source {
     let mut text = String::new();
     for (name, value) in constants {
         let _ = writeln!(text, "#define {name} {value}");
     }
+    let (blocks, lean) = (tuning.blocks, u32::from(tuning.lean));
     let _ = writeln!(text, "#define BLOCKS {blocks}\n#define LEAN {lean}");
     // A name of the environment's body is none of ours.
     text.push_str("namespace warp_small {\n");
     text.push_str(&declarations());
-    for file in files {
-        let _ = writeln!(text, "#include \"{file}\"");
-    }
+    let _ = writeln!(text, "#include \"{file}\"");
     text.push_str("}\n");
     let mut source = env.source("small.cu", &text);
     source.headers.extend(FILES.iter().map(|(name, text)| ((*name).into(), (*text).into())));

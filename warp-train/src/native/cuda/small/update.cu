@@ -95,7 +95,7 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
     Own<NET> mine;
     mine.load(shared, memory);
     Minibatches<NET> minibatches(run, records, blocks, now);
-    float norms = 0.0f, broken = 0.0f;
+    float norms = 0.0f, non_finite = 0.0f;
 #pragma unroll 1
     for (int u = 0; u < N_UPDATES; ++u) {
         OwnTiles own = {};
@@ -127,13 +127,13 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
         if (norm < 3.0e38f)
             mine.step(shared.net, g, clip_of(norm, now.max_grad_norm), now.step(u));
         else
-            broken = 1.0f;
+            non_finite = 1.0f;
         publish();
         __syncthreads();
     }
     if (blocks.own == 0) mine.store(memory);
     if (blockIdx.x == 0 && threadIdx.x < 32)
-        write_metrics(all.totals, gridDim.x, norms, broken, figures);
+        write_metrics(all.totals, gridDim.x, norms, non_finite, figures);
 }
 
 extern "C" __global__ void __launch_bounds__(256, BLOCKS)

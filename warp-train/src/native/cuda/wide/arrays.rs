@@ -53,7 +53,8 @@ impl Sizes {
     pub(super) fn new(
         config: &TrainConfig,
         plan: &PolicyPlan,
-        (network, way): (&WideNetwork, &Way),
+        network: &WideNetwork,
+        way: &Way,
         multiprocessors: usize,
     ) -> Self {
         let (foreign, fused) = (*way == Way::Foreign, matches!(way, Way::Fused(_)));
@@ -168,7 +169,8 @@ impl Arrays {
         device: &Device,
         plan: &PolicyPlan,
         network: &WideNetwork,
-        (sizes, shapes): (&Sizes, &[TensorShape]),
+        sizes: &Sizes,
+        shapes: &[TensorShape],
     ) -> Result<Self> {
         let make = |name: &str, dtype: DType, n: usize| -> Result<DeviceArray> {
             Ok(DeviceArray::zeros(device, &format!("{}.{name}", plan.name), dtype, &[n])?)

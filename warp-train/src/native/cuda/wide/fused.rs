@@ -95,7 +95,7 @@ impl FusedShape {
         }
         let n = network.n_outputs;
         let blocks = |rows: usize, learns: bool, most: usize| -> Option<Blocks> {
-            let bytes = towers().map(|tower| shared_bytes(tower, n, (rows, learns))).max()?;
+            let bytes = towers().map(|tower| shared_bytes(tower, n, rows, learns)).max()?;
             let together = (shared.per_multiprocessor / (bytes + OWN_BYTES)).min(most);
             Some(Blocks { rows, bytes, together: together.clamp(1, MOST_BLOCKS) })
         };
@@ -162,7 +162,7 @@ fn columns(tower: &Tower, n_outputs: usize) -> usize {
 }
 
 /// Shared memory of a tower with tiles of so many rows, as `fused.cu` deals it out.
-fn shared_bytes(tower: &Tower, n_outputs: usize, (rows, learns): (usize, bool)) -> usize {
+fn shared_bytes(tower: &Tower, n_outputs: usize, rows: usize, learns: bool) -> usize {
     let outs = tower.heads.n_out;
     let tiles: usize = tower.layers().map(|layer| layer.n_in * rows).sum();
     let weights: usize = tower.layers().map(|layer| layer.n_in * layer.n_out).sum();

@@ -49,7 +49,7 @@ impl Tile {
     }
 
     /// For rows of samples; `wanted` blocks keep the device busy.
-    fn of_samples(product: Product, (rows, columns): (usize, usize), wanted: usize) -> Self {
+    fn of_samples(product: Product, rows: usize, columns: usize, wanted: usize) -> Self {
         match product {
             Product::Half => Self::Square,
             Product::Single if columns <= 16 => Self::Narrow,
@@ -80,6 +80,35 @@ impl Product {
         };
         Tile::of_weights(self, layer).count(layer.n_out, inputs)
     }
+}
+
+/// What a layer reads: rows in `x` from element `at` on.
+#[derive(Debug, Clone, Copy)]
+struct Inputs<'a> {
+    x: &'a DeviceArray,
+    at: usize,
+}
+
+/// Where a layer's outputs go.
+#[derive(Debug, Clone, Copy)]
+struct Outputs<'a> {
+    y: &'a DeviceArray,
+    columns: WideColumns,
+    activation: i32,
+}
+
+/// Gradients of a layer's outputs.
+#[derive(Debug, Clone, Copy)]
+struct OutputGradients<'a> {
+    dy: &'a DeviceArray,
+    columns: WideColumns,
+}
+
+/// A layer's inputs, which are the outputs of the one below, and where their gradients go.
+#[derive(Debug, Clone, Copy)]
+struct HiddenGradients<'a> {
+    h: &'a DeviceArray,
+    dx: &'a DeviceArray,
 }
 
 /// The number of no activation; see [`WidePolicy::activation`].
@@ -131,7 +160,7 @@ impl WidePolicy {
 
     /// Looks and acts at step `t`, where rows are few.
     pub(super) fn act_few(&self, few: &FewKernels, t: usize, envs: &CudaVecEnv) -> Result<()> {
-        let step = self.step((t, self.sizes.rows), &self.arrays.values, Some(envs));
+        let step = self.step(t, self.sizes.rows, &self.arrays.values, Some(envs));
         let args = ActFewArgs { step, seen: self.seen(), activation: self.activation() };
         let threads = 256 * self.network.towers.len();
         let blocks = self.sizes.rows.div_ceil(FEW);
@@ -147,14 +176,15 @@ impl WidePolicy {
         }
         let Some(by_layer) = &self.by_layer else { return Ok(()) };
         for (t, tower) in self.network.towers.iter().enumerate() {
-            let (mut x, mut at) = (rows.x, rows.at);
+            let mut inputs = Inputs { x: rows.x, at: rows.at };
             for (layer, y) in tower.hidden.iter().zip(&self.arrays.hidden[t]) {
-                let to = (y, whole(layer), self.activation());
-                self.layer(by_layer, (x, at), layer, to, rows)?;
-                (x, at) = (y, 0);
+                let (columns, activation) = (whole(layer), self.activation());
+                self.layer(by_layer, inputs, layer, &Outputs { y, columns, activation }, rows)?;
+                inputs = Inputs { x: y, at: 0 };
             }
-            let to = (&self.arrays.outs, self.columns(tower), NO_ACTIVATION);
-            self.layer(by_layer, (x, at), &tower.heads, to, rows)?;
+            let (y, columns) = (&self.arrays.outs, self.columns(tower));
+            let outputs = Outputs { y, columns, activation: NO_ACTIVATION };
+            self.layer(by_layer, inputs, &tower.heads, &outputs, rows)?;
         }
         Ok(())
     }
@@ -169,27 +199,27 @@ impl WidePolicy {
     fn layer(
         &self,
         by_layer: &ByLayer,
-        (x, at): (&DeviceArray, usize),
+        inputs: Inputs<'_>,
         layer: &Layer,
-        (y, to, activation): (&DeviceArray, WideColumns, i32),
+        outputs: &Outputs<'_>,
         rows: &Rows<'_>,
     ) -> Result<()> {
-        let shape = (rows.rows, layer.n_out);
-        let tile = Tile::of_samples(by_layer.product, shape, self.enough_blocks());
+        let (product, wanted) = (by_layer.product, self.enough_blocks());
+        let tile = Tile::of_samples(product, rows.rows, layer.n_out, wanted);
         let args = LayerArgs {
-            x,
-            x_at: at as u64,
+            x: inputs.x,
+            x_at: inputs.at as u64,
             parameters: &self.arrays.parameters,
             weight: layer.weight as u32,
             n_in: layer.n_in as u32,
             n_out: layer.n_out as u32,
-            y,
-            to,
+            y: outputs.y,
+            to: outputs.columns,
             state: &self.arrays.state,
             sampled: i32::from(rows.sampled),
             first: rows.first as u32,
             rows: rows.rows as u32,
-            activation,
+            activation: outputs.activation,
             tile: tile as i32,
         };
         let launch = blocks(tile.count(rows.rows, layer.n_out));
@@ -202,43 +232,45 @@ impl WidePolicy {
         let a = &self.arrays;
         for (tower, hidden) in self.network.towers.iter().zip(&a.hidden) {
             let mut above = &tower.heads;
-            let (mut dy, mut of) = (&a.outs, self.columns(tower));
+            let mut gradients = OutputGradients { dy: &a.outs, columns: self.columns(tower) };
             for l in (0..hidden.len()).rev() {
-                self.layer_weights(by_layer, (dy, of), &hidden[l], above, first)?;
-                let dx = &a.d_hidden[l % 2];
-                self.layer_inputs(by_layer, (dy, of), above, (&hidden[l], dx), first)?;
+                self.layer_weights(by_layer, gradients, &hidden[l], above, first)?;
+                let below = HiddenGradients { h: &hidden[l], dx: &a.d_hidden[l % 2] };
+                self.layer_inputs(by_layer, gradients, above, below, first)?;
                 above = &tower.hidden[l];
-                (dy, of) = (dx, whole(above));
+                gradients = OutputGradients { dy: below.dx, columns: whole(above) };
             }
-            self.layer_weights(by_layer, (dy, of), &a.gathered, above, first)?;
+            self.layer_weights(by_layer, gradients, &a.gathered, above, first)?;
         }
         let Some(range) = &self.network.log_std else { return Ok(()) };
         // Not a layer: the sum over samples of the last columns before the value's.
         let layer = Layer { n_in: 0, n_out: range.len(), weight: range.start };
         let column = self.network.n_outputs - range.len();
-        let of = WideColumns { at: column as u32, row: self.out_row() as u32, ..whole(&layer) };
-        self.layer_weights(by_layer, (&a.outs, of), &a.gathered, &layer, first)
+        let columns =
+            WideColumns { at: column as u32, row: self.out_row() as u32, ..whole(&layer) };
+        let gradients = OutputGradients { dy: &a.outs, columns };
+        self.layer_weights(by_layer, gradients, &a.gathered, &layer, first)
     }
 
     fn layer_inputs(
         &self,
         by_layer: &ByLayer,
-        (dy, from): (&DeviceArray, WideColumns),
+        gradients: OutputGradients<'_>,
         layer: &Layer,
-        (h, dx): (&DeviceArray, &DeviceArray),
+        below: HiddenGradients<'_>,
         first: usize,
     ) -> Result<()> {
         let rows = self.sizes.chunk;
-        let tile = Tile::of_samples(by_layer.product, (rows, layer.n_in), self.enough_blocks());
+        let tile = Tile::of_samples(by_layer.product, rows, layer.n_in, self.enough_blocks());
         let args = LayerInputsArgs {
-            dy,
-            from,
+            dy: gradients.dy,
+            from: gradients.columns,
             parameters: &self.arrays.parameters,
             weight: layer.weight as u32,
             n_in: layer.n_in as u32,
             n_out: layer.n_out as u32,
-            h,
-            dx,
+            h: below.h,
+            dx: below.dx,
             state: &self.arrays.state,
             first: first as u32,
             rows: rows as u32,
@@ -252,15 +284,15 @@ impl WidePolicy {
     fn layer_weights(
         &self,
         by_layer: &ByLayer,
-        (dy, of): (&DeviceArray, WideColumns),
+        gradients: OutputGradients<'_>,
         x: &DeviceArray,
         layer: &Layer,
         first: usize,
     ) -> Result<()> {
         let copies = self.sizes.copies;
         let args = LayerWeightsArgs {
-            dy,
-            of,
+            dy: gradients.dy,
+            of: gradients.columns,
             x,
             n_in: layer.n_in as u32,
             n_out: layer.n_out as u32,

@@ -32,7 +32,7 @@ pub(super) use foreign::MakeForeign;
 pub(crate) use foreign::{ForeignNetwork, ForeignParts};
 pub(super) use policy::WidePolicy;
 pub use way::sources;
-pub(super) use way::{Machine, WideText};
+pub(super) use way::{Machine, NetworkBackend, WideText};
 
 /// Policies on a GPU; see the module.
 #[derive(Debug)]
@@ -47,9 +47,8 @@ pub(super) struct WideLearner {
 }
 
 impl WideLearner {
-    /// The policies of `config` with the weights of `state`, for `envs`. With `tensor_cores`
-    /// products have half-precision operands and fp32 sums; without, everything is fp32.
-    /// With `foreign` networks are what it makes; nothing is recorded then.
+    /// The policies of `config` with the weights of `state`, for `envs`. Nothing is recorded where
+    /// networks are foreign.
     ///
     /// # Errors
     /// Text that does not compile, too little memory, or a state of other policies.
@@ -57,14 +56,15 @@ impl WideLearner {
         config: &TrainConfig,
         envs: &CudaVecEnv,
         state: &LearnerState,
-        (tensor_cores, foreign): (bool, Option<MakeForeign>),
+        backend: NetworkBackend,
     ) -> Result<Self> {
         let kernels = envs.kernels();
         let machine = Machine::of(envs.gpu().info());
-        let texts = WideText::of_all(config, machine, (tensor_cores, foreign.is_some()))?;
+        let texts = WideText::of_all(config, machine, backend)?;
         // All at once, which policies would else have done one after the other.
         kernels.compile_all(&texts.iter().flat_map(WideText::units).collect::<Vec<_>>())?;
-        let policy = |(index, text)| WidePolicy::new(config, index, text, (kernels, envs), foreign);
+        let foreign = backend.foreign;
+        let policy = |(index, text)| WidePolicy::new(config, index, text, kernels, envs, foreign);
         let policies = texts.into_iter().enumerate().map(policy).collect::<Result<_>>()?;
         let (kernels, n_steps) = (kernels.clone(), config.run.num_steps);
         let recorded = foreign.is_none();

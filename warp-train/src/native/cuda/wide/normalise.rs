@@ -48,7 +48,8 @@ impl WideNormaliser {
         device: &Device,
         module: &Module,
         plan: &PolicyPlan,
-        (width, sizes): (usize, &Sizes),
+        width: usize,
+        sizes: &Sizes,
     ) -> Result<Self> {
         let keys = &plan.config;
         let make = |name: &str, words: usize| -> Result<DeviceArray> {

@@ -77,13 +77,14 @@ impl WidePolicy {
         config: &TrainConfig,
         index: usize,
         text: WideText,
-        (kernels, envs): (&Kernels, &CudaVecEnv),
+        kernels: &Kernels,
+        envs: &CudaVecEnv,
         make_foreign: Option<MakeForeign>,
     ) -> Result<Self> {
         let plan = config.policies[index].clone();
         let WideText { network, way, general, towers } = text;
         let multiprocessors = kernels.device().info().n_multiprocessors as usize;
-        let sizes = Sizes::new(config, &plan, (&network, &way), multiprocessors);
+        let sizes = Sizes::new(config, &plan, &network, &way, multiprocessors);
         if sizes.cells > u32::MAX as usize {
             return Err(Error::Invalid(format!(
                 "policy \"{}\" has {} samples in a rollout, but they are numbered with 32 bits; lower \
@@ -101,8 +102,8 @@ impl WidePolicy {
         let general = GeneralKernels::of(module)?;
         let device = kernels.device();
         let width = network.observation_width();
-        let normaliser = WideNormaliser::new(device, module, &plan, (width, &sizes))?;
-        let arrays = Arrays::new(device, &plan, &network, (&sizes, way.shapes()))?;
+        let normaliser = WideNormaliser::new(device, module, &plan, width, &sizes)?;
+        let arrays = Arrays::new(device, &plan, &network, &sizes, way.shapes())?;
         let tower = |(shape, units): (&TensorShape, &[Source; 3])| -> Result<TensorTower> {
             let modules = compile(units, Build::Release)?;
             let acts = TensorActKernels::of(&modules[0])?;

@@ -35,7 +35,7 @@ impl WidePolicy {
         }
         self.store_inputs(t)?;
         let (a, s) = (&self.arrays, &self.sizes);
-        let step = self.step((t, s.rows), &a.values, Some(envs));
+        let step = self.step(t, s.rows, &a.values, Some(envs));
         for first in (0..s.rows).step_by(s.part) {
             let rows = s.part.min(s.rows - first);
             self.forward_from_rollout(t, first, rows)?;
@@ -48,7 +48,8 @@ impl WidePolicy {
     /// Step `t` with so many rows, whose values go to `values`.
     pub(super) fn step<'a>(
         &'a self,
-        (t, rows): (usize, usize),
+        t: usize,
+        rows: usize,
         values: &'a DeviceArray,
         envs: Option<&CudaVecEnv>,
     ) -> WideStep<'a> {
@@ -76,8 +77,8 @@ impl WidePolicy {
     ) -> WideStep<'a> {
         let (a, s) = (&self.arrays, &self.sizes);
         match stage {
-            Stage::Act | Stage::LastValues => self.step((t, s.rows), &a.values, envs),
-            Stage::CutValues => self.step((t, s.slots * s.rows), &a.cut_values, envs),
+            Stage::Act | Stage::LastValues => self.step(t, s.rows, &a.values, envs),
+            Stage::CutValues => self.step(t, s.slots * s.rows, &a.cut_values, envs),
         }
     }
 

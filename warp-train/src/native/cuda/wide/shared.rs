@@ -33,7 +33,8 @@ device_struct! {
         updates: u32,
         clip: f32,
         step_size: f32,
-        root_correction: f32,
+        /// Root of the second moment's bias correction.
+        bias_correction2_sqrt: f32,
     }
 
     /// Number of samples, mean, and variance over that number.

@@ -6,6 +6,7 @@ use super::network::{Role, Tower, WideNetwork};
 use super::way::Way;
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::model::Activation;
+use crate::native::cuda::policy_number::PolicyNumber;
 use crate::native::cuda::rollout_loss::RolloutLoss;
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
@@ -43,11 +44,11 @@ pub(super) fn truncation_slots(spec: &EnvSpec, n_steps: usize) -> usize {
 /// their own for those that whole towers learn with.
 pub(super) fn general(
     config: &TrainConfig,
-    index: usize,
-    first_agent: u32,
-    (network, way): (&WideNetwork, &Way),
+    number: PolicyNumber,
+    network: &WideNetwork,
+    way: &Way,
 ) -> Vec<Source> {
-    let rows = constants(config, index, first_agent, network) + &ROWS.join("\n");
+    let rows = constants(config, number, network) + &ROWS.join("\n");
     let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
     match way {
         Way::Layers(product) => {
@@ -60,7 +61,7 @@ pub(super) fn general(
             }
         }
         Way::Fused(shape) => {
-            let tanh = config.policies[index].config.activation == Activation::Tanh;
+            let tanh = config.policies[number.index].config.activation == Activation::Tanh;
             let mut fused = shape.constants(network, tanh);
             fused += FUSED;
             text = format!("{text}{fused}{FUSED_ACT}");
@@ -74,12 +75,12 @@ pub(super) fn general(
 /// The kernels of one tower on tensor cores, in several units.
 pub(super) fn tensor(
     config: &TrainConfig,
-    index: usize,
-    first_agent: u32,
-    (network, shape): (&WideNetwork, &TensorShape),
+    number: PolicyNumber,
+    network: &WideNetwork,
+    shape: &TensorShape,
 ) -> [Source; 3] {
-    let mut text = constants(config, index, first_agent, network);
-    let tanh = config.policies[index].config.activation == Activation::Tanh;
+    let mut text = constants(config, number, network);
+    let tanh = config.policies[number.index].config.activation == Activation::Tanh;
     shape.constants(tanh, &mut text);
     text += &ROWS.join("\n");
     text += &products(&shape.products());
@@ -94,13 +95,8 @@ fn with_samplers(name: &str, text: String) -> Source {
 }
 
 /// The constants that say what the policy is.
-fn constants(
-    config: &TrainConfig,
-    index: usize,
-    first_agent: u32,
-    network: &WideNetwork,
-) -> String {
-    let (plan, spec) = (&config.policies[index], &config.spec);
+fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) -> String {
+    let (plan, spec) = (&config.policies[number.index], &config.spec);
     let masked = spec.groups[plan.groups[0]].mask_width() > 0;
     let layout = layout_text("WideLayout", &plan.layout, masked);
     let mut text = format!("#include \"sample.cuh\"\n{layout}");
@@ -118,7 +114,7 @@ fn constants(
     define("GROUP_FIRST", list(firsts));
     define("GROUP_AGENTS", list(agents.iter().copied()));
     define("AGENTS", format!("{}u", plan.n_agents(spec)));
-    define("FIRST_AGENT", format!("{first_agent}u"));
+    define("FIRST_AGENT", format!("{}u", number.first_agent));
     define("WIDTH", network.observation_width().to_string());
     define("MASK", groups[0].mask_width().to_string());
     define("MORTAL", u8::from(groups.iter().any(|group| group.mortal)).to_string());

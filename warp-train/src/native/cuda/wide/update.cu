@@ -117,7 +117,7 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
     double clip = a.max_grad_norm > 0.0 ? a.max_grad_norm / (norm + 1e-6) : 1.0;
     a.state->clip = (float)(clip < 1.0 ? clip : 1.0);
     a.state->step_size = (float)(a.settings->learning_rate / (1.0 - pow(0.9, t)));
-    a.state->root_correction = (float)sqrt(1.0 - pow(0.999, t));
+    a.state->bias_correction2_sqrt = (float)sqrt(1.0 - pow(0.999, t));
 }
 
 // One step of Adam. A step size of 0 may also be a learning rate of 0, where moments still move;
@@ -131,5 +131,5 @@ extern "C" __global__ void wide_adam(const AdamArgs a) {
     v = v * (float)0.999 + g * g * (float)(1.0 - 0.999);
     a.exp_avg[i] = m;
     a.exp_avg_sq[i] = v;
-    a.parameters[i] -= a.state->step_size * (m / (sqrtf(v) / a.state->root_correction + a.epsilon));
+    a.parameters[i] -= a.state->step_size * (m / (sqrtf(v) / a.state->bias_correction2_sqrt + a.epsilon));
 }

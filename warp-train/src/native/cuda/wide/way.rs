@@ -1,5 +1,6 @@
 //! How a policy's network runs on a GPU, and the kernels that it has compiled for that.
 
+use super::foreign::MakeForeign;
 use super::fused::{FusedShape, SharedMemory};
 use super::layers::Product;
 use super::network::WideNetwork;
@@ -7,6 +8,7 @@ use super::text::{self, TensorShape};
 use crate::begin::initial_weights;
 use crate::config::{PolicyPlan, Precision, TrainConfig};
 use crate::error::{Result, of_policy};
+use crate::native::cuda::policy_number::PolicyNumber;
 use warp_data::cuda::DeviceInfo;
 use warp_func::cuda::{Build, Source};
 
@@ -21,6 +23,15 @@ pub(super) enum Way {
     Tensor(Vec<TensorShape>),
     /// By a tensor library, which has kernels of its own.
     Foreign,
+}
+
+/// What runs networks.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct NetworkBackend {
+    /// Products may have half-precision operands and fp32 sums; else everything is fp32.
+    pub(in super::super) tensor_cores: bool,
+    /// Makes networks that something else than this folder's kernels runs.
+    pub(in super::super) foreign: Option<MakeForeign>,
 }
 
 /// What of a GPU decides how a network runs.
@@ -76,27 +87,26 @@ pub(in super::super) struct WideText {
 }
 
 impl WideText {
-    /// Of policy number `index` of `config`; `first_agent` numbers its agents' draws. With `foreign`
-    /// something else runs the network.
+    /// Of a policy of `config`.
     ///
     /// # Errors
     /// A network that can't be built.
     pub(in super::super) fn new(
         config: &TrainConfig,
-        (index, first_agent): (usize, u32),
+        number: PolicyNumber,
         machine: Machine,
-        (tensor_cores, foreign): (bool, bool),
+        backend: NetworkBackend,
     ) -> Result<Self> {
-        let plan = &config.policies[index];
-        let weights = initial_weights(config, index)?;
+        let plan = &config.policies[number.index];
+        let weights = initial_weights(config, number.index)?;
         let network = WideNetwork::from_tensors(&weights).map_err(of_policy(&plan.name))?;
         let rows = config.run.num_envs * plan.n_agents(&config.spec);
-        let way = match foreign {
-            true => Way::Foreign,
-            false => Way::new(&network, rows, machine, tensor_cores),
+        let way = match backend.foreign {
+            Some(_) => Way::Foreign,
+            None => Way::new(&network, rows, machine, backend.tensor_cores),
         };
-        let general = text::general(config, index, first_agent, (&network, &way));
-        let tower = |shape| text::tensor(config, index, first_agent, (&network, shape));
+        let general = text::general(config, number, &network, &way);
+        let tower = |shape| text::tensor(config, number, &network, shape);
         let towers = way.shapes().iter().map(tower).collect();
         Ok(Self { network, way, general, towers })
     }
@@ -108,13 +118,13 @@ impl WideText {
     pub(super) fn of_all(
         config: &TrainConfig,
         machine: Machine,
-        how: (bool, bool),
+        backend: NetworkBackend,
     ) -> Result<Vec<Self>> {
         let mut first_agent = 0;
         let text = |index: usize| {
-            let numbers = (index, first_agent);
+            let number = PolicyNumber { index, first_agent };
             first_agent += config.policies[index].n_agents(&config.spec) as u32;
-            Self::new(config, numbers, machine, how)
+            Self::new(config, number, machine, backend)
         };
         (0..config.policies.len()).map(text).collect()
     }
@@ -133,7 +143,8 @@ impl WideText {
 pub fn sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
     let half = |plan: &PolicyPlan| plan.config.precision == Precision::Half;
     let tensor_cores = config.policies.iter().all(half);
-    let texts = WideText::of_all(config, Machine::H200, (tensor_cores, false))?;
+    let backend = NetworkBackend { tensor_cores, foreign: None };
+    let texts = WideText::of_all(config, Machine::H200, backend)?;
     let units = texts.iter().flat_map(WideText::units);
     Ok(units.map(|(unit, build)| (unit.clone(), build)).collect())
 }
