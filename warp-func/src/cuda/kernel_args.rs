@@ -3,6 +3,9 @@
 //! [`kernel_args!`](macro@crate::kernel_args) declares it beside the launch; its C text is made from that, so
 //! that a kernel's argument is never found by its place in a row. A launch compares the struct with the
 //! kernel's text member by member.
+//!
+//! A kernel takes it by value, not as `__grid_constant__`: NVRTC 13.0 and 13.5 then read the argument where
+//! it should read a local struct that has a copy of one of the argument's structs and is copied as a whole.
 
 use super::arg::{Arg, Record};
 use warp_core::DType;

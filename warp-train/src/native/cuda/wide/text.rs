@@ -343,6 +343,15 @@ mod tests {
         assert_eq!(TensorShape::new(&tower(71, &[256, 256], 23), 101_376), None);
     }
 
+    /// Else NVRTC mistakes local structs for them, as `kernel_args.rs` says.
+    #[test]
+    fn arguments_are_taken_by_value() {
+        let units = TENSOR_UNITS.concat();
+        let others = [GEMM, ACT_FEW, FUSED, FUSED_ACT, FUSED_LEARN, TENSOR];
+        let texts = [&ROWS[..], &GENERAL, &PRODUCTS, &others, &units].concat();
+        assert!(texts.iter().all(|text| !text.contains("__grid_constant__")));
+    }
+
     #[test]
     fn products_name_every_operand() {
         let text = products(&[8]);
