@@ -33,7 +33,7 @@ const CASES: [&str; 7] = [
 fn config(case: &str) -> TrainConfig {
     let mut table = format!("{SMOOTH}{case}").parse().unwrap();
     // Minibatches are PPO's alone.
-    drop_foreign_keys(&mut table);
+    drop_foreign_keys(&mut table, &warp_envs::registry());
     TrainConfig::resolve(&table, &warp_envs::registry()).unwrap()
 }
 

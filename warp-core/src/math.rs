@@ -153,6 +153,13 @@ pub fn exp(x: f32) -> f32 {
     (p * power_of_two(half)) * power_of_two(n.wrapping_sub(half))
 }
 
+/// e to the power `x` by the platform's own function, for what need not have the same bits on every
+/// machine, such as a loss. In CUDA text it is [`exp`].
+#[inline(always)]
+pub fn platform_exp(x: f32) -> f32 {
+    x.exp()
+}
+
 /// Natural logarithm of `x`.
 ///
 /// Error at most 0.85 ulp for every positive `x`, subnormals included. `ln(0)` is negative

@@ -3,7 +3,7 @@
 use crate::actions::{Actions, pick_rows};
 use crate::error::Result;
 use crate::gae::Trajectory;
-use crate::loss::{LossConfig, LossMetrics, Minibatch};
+use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::metrics::PolicyMetrics;
 use crate::rollout::PolicyRollout;
 use std::ops::Range;
@@ -21,7 +21,7 @@ pub trait TrainablePolicy {
     ///
     /// # Errors
     /// Arrays that do not fit, or a network as above.
-    fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &LossConfig) -> Result<LossMetrics>;
+    fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &Loss) -> Result<LossMetrics>;
 
     /// One step of the optimiser along the last gradient, clipped to `max_grad_norm` (0: not
     /// clipped). Returns the norm before clipping.
@@ -179,14 +179,13 @@ fn normalise(numbers: &mut [f32]) {
 
 impl PolicyMetrics {
     /// Adds a minibatch's figures.
-    pub(crate) fn add(&mut self, seen: &LossMetrics, grad_norm: f64) {
+    pub(crate) fn add(&mut self, seen: &LossMetrics) {
         self.loss += seen.loss;
         self.policy_loss += seen.policy_loss;
         self.value_loss += seen.value_loss;
         self.entropy += seen.entropy;
         self.approx_kl += seen.approx_kl;
         self.clip_fraction += seen.clip_fraction;
-        self.grad_norm += grad_norm;
     }
 
     /// Turns sums over `n` minibatches into means.

@@ -4,7 +4,7 @@
 //! [`LearnerState`]. So every backend and device begins alike. A run that goes on takes its own
 //! checkpoint instead.
 
-use crate::algorithm::entry;
+use crate::algorithm::Algorithms;
 use crate::checkpoint::Checkpoint;
 use crate::config::{PolicyConfig, PolicyPlan, TrainConfig};
 use crate::engine::{REPLAY_HEAD, UPDATES};
@@ -48,7 +48,7 @@ pub fn read(config: &mut TrainConfig) -> Result<()> {
     let mut begun = LearnerState::default();
     for plan in &config.policies {
         if let Some(place) = &plan.config.init_from {
-            Source::open(place, plan)?.add_to(&mut begun)?;
+            Source::open(place, plan, &config.algorithms)?.add_to(&mut begun)?;
         }
     }
     config.begun = (begun != LearnerState::default()).then(|| Arc::new(begun));
@@ -136,13 +136,14 @@ pub(crate) fn moments(plan: &PolicyPlan, envs: &dyn VecEnv) -> RunningMoments {
 struct Source<'a> {
     place: &'a str,
     plan: &'a PolicyPlan,
+    algorithms: &'a Algorithms,
     checkpoint: Checkpoint,
     /// What it is called there.
     policy: String,
 }
 
 impl<'a> Source<'a> {
-    fn open(place: &'a str, plan: &'a PolicyPlan) -> Result<Self> {
+    fn open(place: &'a str, plan: &'a PolicyPlan, algorithms: &'a Algorithms) -> Result<Self> {
         let folder = Path::new(place);
         let checkpoint = match folder.join("manifest.json").exists() {
             true => Checkpoint::open(folder)?,
@@ -161,7 +162,7 @@ impl<'a> Source<'a> {
                 return Err(refused(plan, place, &reason));
             }
         };
-        let source = Self { place, plan, checkpoint, policy };
+        let source = Self { place, plan, algorithms, checkpoint, policy };
         source.check_meaning()?;
         Ok(source)
     }
@@ -175,14 +176,11 @@ impl<'a> Source<'a> {
         let own = table.get("policy").and_then(|policies| policies.get(&self.policy));
         let given = |key: &str| own.and_then(|own| own.get(key)).or_else(|| table.get(key));
         // What an algorithm does not read is not written down, or is another policy's.
-        let mut defaults = PolicyConfig::default();
-        if let Some(algorithm) = given("algorithm") {
-            defaults.set("algorithm", algorithm)?;
-        }
-        let algorithm = defaults.algorithm;
+        let named = given("algorithm").and_then(Value::as_str);
+        let algorithm = self.algorithms.get(named.unwrap_or(&PolicyConfig::default().algorithm))?;
         let defaults = PolicyConfig::of(algorithm, 0);
         for key in MEANING {
-            let there = given(key).filter(|_| entry(algorithm).reads(key)).cloned();
+            let there = given(key).filter(|_| algorithm.reads(key)).cloned();
             let there = there.or_else(|| defaults.get(key));
             let there = there.as_ref().and_then(Value::as_str).unwrap_or_default();
             let here = self.plan.config.get(key);

@@ -1,37 +1,4 @@
-//! The choices that a policy's configuration has beside its network's: algorithm, distribution, precision.
-
-warp_core::choices! {
-    /// How a policy learns.
-    pub enum Algorithm {
-        /// Proximal policy optimisation.
-        Ppo = "ppo",
-        /// Advantage actor-critic.
-        A2c = "a2c",
-        /// Deep Q-network.
-        Dqn = "dqn",
-        /// Deep deterministic policy gradient.
-        Ddpg = "ddpg",
-        /// Twin delayed deterministic policy gradient.
-        Td3 = "td3",
-        /// Soft actor-critic.
-        Sac = "sac",
-    }
-}
-
-impl Algorithm {
-    /// Its name in configurations and run folders.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::Ppo => "ppo",
-            Algorithm::A2c => "a2c",
-            Algorithm::Dqn => "dqn",
-            Algorithm::Ddpg => "ddpg",
-            Algorithm::Td3 => "td3",
-            Algorithm::Sac => "sac",
-        }
-    }
-}
+//! The choices that a policy's configuration has beside its network's: noise, distribution, precision.
 
 warp_core::choices! {
     /// What is added to a deterministic policy's actions to explore.

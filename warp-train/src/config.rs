@@ -6,15 +6,15 @@
 //! first, by `total_steps`; nothing else depends on it, so a run that is continued equals a longer one
 //! with the same steps in its schedules.
 
-use crate::algorithm::entry;
-pub use crate::choices::{ActionDistribution, Algorithm, Noise, Precision};
+use crate::algorithm::Algorithms;
+pub use crate::choices::{ActionDistribution, Noise, Precision};
 use crate::error::{Error, Result};
 use crate::learner::LearnerState;
 pub use crate::model::{Activation, Init, LogStd};
 pub use crate::plan::PolicyPlan;
-use crate::plan::{check_policy, plan_policies};
+use crate::plan::{complete_policy, plan_policies};
 pub use crate::policy_config::{PolicyConfig, drop_foreign_keys};
-use crate::policy_config::{foreign_key, policy_base};
+use crate::policy_config::{PolicyKeys, foreign_key};
 use std::fmt::Write;
 use std::sync::Arc;
 use warp_core::toml::{Table, Value};
@@ -68,7 +68,9 @@ pub struct TrainConfig {
     /// Weights and statistics of policies with `init_from`, once their runs have been read
     /// ([`crate::begin::read`]).
     pub begun: Option<Arc<LearnerState>>,
-    base: PolicyConfig,
+    /// The algorithms that its policies may name.
+    pub(crate) algorithms: Algorithms,
+    base: PolicyKeys,
     own: Vec<(String, Table)>,
     /// The policies' keys at the top level, as they were given: with shares in schedules.
     given: Table,
@@ -80,6 +82,7 @@ impl TrainConfig {
     /// # Errors
     /// The first key that is unknown, of the wrong type, out of range or in conflict.
     pub fn resolve(table: &Table, registry: &Registry) -> Result<Self> {
+        let algorithms = Algorithms::of(registry);
         let mut run = RunConfig::default();
         let (mut env, mut own, mut given) = (Table::new(), Vec::new(), Table::new());
         for (key, value) in table {
@@ -92,27 +95,28 @@ impl TrainConfig {
                     )));
                 }
                 _ if is_field(RunConfig::fields(), key) => run.set(key, value)?,
-                _ if is_field(PolicyConfig::fields(), key) => {
+                _ if is_field(PolicyConfig::fields(), key) || algorithms.is_own(key) => {
                     given.insert(key.clone(), value.clone());
                 }
                 _ => return Err(warp_core::config::unknown_key(key, known_keys()).into()),
             }
         }
         check_run(&run)?;
-        let base = policy_base(&given, &Table::new(), run.total_steps)?;
+        let base = PolicyKeys::new(&algorithms, &given, ("", &Table::new()), run.total_steps)?;
         let entry = registry.get(&run.env_id)?;
         run.env_id = entry.name.into();
         let (env, spec) = entry.describe(&env)?;
-        let policies = plan_policies(&given, &own, &spec, run.total_steps)?;
+        let policies = plan_policies(&algorithms, &given, &own, &spec, run.total_steps)?;
         check_keys(&base, &given, &policies)?;
-        policies.iter().try_for_each(|plan| check_policy(plan, &spec, &run))?;
-        Ok(Self { run, policies, env, spec, pool: None, begun: None, base, own, given })
+        let complete = |plan| complete_policy(plan, &spec, &run);
+        let policies = policies.into_iter().map(complete).collect::<Result<_>>()?;
+        Ok(Self { run, policies, env, spec, pool: None, begun: None, algorithms, base, own, given })
     }
 
     /// The algorithms in use, joined by `+` where policies differ.
     #[must_use]
     pub fn algorithm(&self) -> String {
-        let mut names: Vec<_> = self.policies.iter().map(|p| p.config.algorithm.name()).collect();
+        let mut names: Vec<_> = self.policies.iter().map(|p| p.algorithm.name).collect();
         names.dedup();
         names.join("+")
     }
@@ -162,20 +166,21 @@ impl TrainConfig {
     /// As TOML, complete, with a comment before each key; points of schedules lie at steps.
     #[must_use]
     pub fn to_toml(&self, env_fields: &[ConfigField]) -> String {
-        let own = |plan: &PolicyPlan, key: &str| plan.config.get(key);
+        let own = |plan: &PolicyPlan, key: &str| plan.get(key);
         self.write(env_fields, |key| self.base.get(key), own)
     }
 
     /// The same with schedules as they were given: over shares of a run that may still become longer.
     #[must_use]
     pub fn to_toml_as_given(&self, env_fields: &[ConfigField]) -> String {
-        let is_schedule = |key: &str| self.base.schedules().iter().any(|(name, _)| *name == key);
+        let is_schedule =
+            |key: &str| self.base.config.schedules().iter().any(|(name, _)| *name == key);
         let given = |table: Option<&Table>, key: &str| {
             table.filter(|_| is_schedule(key)).and_then(|table| table.get(key).cloned())
         };
         let base = |key: &str| given(Some(&self.given), key).or_else(|| self.base.get(key));
         let own = |plan: &PolicyPlan, key: &str| {
-            given(self.own_keys(&plan.name), key).or_else(|| plan.config.get(key))
+            given(self.own_keys(&plan.name), key).or_else(|| plan.get(key))
         };
         self.write(env_fields, base, own)
     }
@@ -183,6 +188,16 @@ impl TrainConfig {
     /// The keys that a policy sets itself, as they were given.
     pub(crate) fn own_keys(&self, policy: &str) -> Option<&Table> {
         self.own.iter().find(|(name, _)| name == policy).map(|(_, keys)| keys)
+    }
+
+    /// The keys of policies: those of all algorithms, and those that the ones in use declare.
+    fn policy_fields(&self) -> Vec<ConfigField> {
+        let mut fields = PolicyConfig::fields().to_vec();
+        for plan in &self.policies {
+            let own = plan.algorithm.own_fields().iter();
+            fields.extend(own.filter(|field| !is_field(&fields, field.name)).collect::<Vec<_>>());
+        }
+        fields
     }
 
     fn write(
@@ -193,12 +208,9 @@ impl TrainConfig {
     ) -> String {
         let mut text = String::new();
         write_keys(&mut text, RunConfig::fields(), |key| self.run.get(key));
-        let read = |name: &str| {
-            let mut algorithms = self.policies.iter().map(|plan| plan.config.algorithm);
-            algorithms.any(|algorithm| entry(algorithm).reads(name))
-        };
+        let read = |name: &str| self.policies.iter().any(|plan| plan.algorithm.reads(name));
         let shared = |f: &&ConfigField| f.name != "groups" && read(f.name);
-        let fields: Vec<_> = PolicyConfig::fields().iter().filter(shared).copied().collect();
+        let fields: Vec<_> = self.policy_fields().into_iter().filter(|f| shared(&f)).collect();
         write_keys(&mut text, &fields, base);
         let _ = writeln!(text, "[env]");
         write_keys(&mut text, env_fields, |key| self.env.get(key).cloned());
@@ -208,7 +220,7 @@ impl TrainConfig {
             let is_own = |f: &&ConfigField| {
                 f.name == "groups" || keys.is_some_and(|keys| keys.contains_key(f.name))
             };
-            let fields: Vec<_> = PolicyConfig::fields().iter().filter(is_own).copied().collect();
+            let fields: Vec<_> = self.policy_fields().into_iter().filter(|f| is_own(&f)).collect();
             write_keys(&mut text, &fields, |key| own(plan, key));
         }
         text.truncate(text.trim_end().len());
@@ -217,13 +229,10 @@ impl TrainConfig {
 }
 
 /// Checks that some policy's algorithm reads each key that is given for all of them.
-fn check_keys(base: &PolicyConfig, given: &Table, policies: &[PolicyPlan]) -> Result<()> {
-    let is_foreign = |key: &str| {
-        let mut algorithms = policies.iter().map(|plan| plan.config.algorithm);
-        !algorithms.any(|algorithm| entry(algorithm).reads(key))
-    };
+fn check_keys(base: &PolicyKeys, given: &Table, policies: &[PolicyPlan]) -> Result<()> {
+    let is_foreign = |key: &str| !policies.iter().any(|plan| plan.algorithm.reads(key));
     match given.iter().find(|(key, _)| is_foreign(key)) {
-        Some((key, value)) => Err(foreign_key(base.algorithm, key, value, "")),
+        Some((key, value)) => Err(foreign_key(&base.algorithm, key, value, "")),
         None => Ok(()),
     }
 }

@@ -1,7 +1,6 @@
 //! How policies learn.
 #![doc = include_str!("../README.md")]
 
-pub mod a2c;
 pub mod actions;
 pub mod algorithm;
 mod aside;
@@ -37,7 +36,6 @@ mod plan;
 pub mod policies;
 mod policy_config;
 mod policy_error;
-pub mod ppo;
 pub mod resumption;
 pub mod rollout;
 pub mod run;
@@ -47,9 +45,7 @@ mod vectors;
 
 pub use actions::{Actions, ActionsRef};
 pub use checkpoint::Checkpoint;
-pub use config::{
-    ActionDistribution, Algorithm, Init, LogStd, PolicyConfig, RunConfig, TrainConfig,
-};
+pub use config::{ActionDistribution, Init, LogStd, PolicyConfig, RunConfig, TrainConfig};
 #[doc(hidden)]
 pub use encoding::decode;
 pub use error::{Error, Result};

@@ -1,16 +1,15 @@
 //! Which policy acts for which groups, and whether its keys fit them.
 
-#[cfg(feature = "cuda")]
-use crate::algorithm::Passes;
-use crate::algorithm::{Learns, entry};
+use crate::algorithm::{Advantages, Algorithms, Entry, Learns, OnPolicyAlgorithm, Passes};
 use crate::config::{ActionDistribution, PolicyConfig, RunConfig};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, of_policy};
+use crate::loss::{Objective, Part};
 use crate::model::NetworkConfig;
 use crate::optimiser::AdamConfig;
-use crate::policy_config::{foreign_key, policy_base};
+use crate::policy_config::PolicyKeys;
 use crate::schedule::Schedule;
-use warp_core::toml::Table;
-use warp_core::{EnvSpec, GroupSpec, Space};
+use warp_core::toml::{Table, Value};
+use warp_core::{Config, EnvSpec, GroupSpec, Space};
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
 
 /// Hidden layers at most: far more than learn anything without shortcuts between them.
@@ -21,12 +20,18 @@ const MOST_LAYERS: usize = 64;
 pub struct PolicyPlan {
     /// Its name.
     pub name: String,
+    /// How it learns.
+    pub algorithm: Entry,
     /// Its keys, complete.
     pub config: PolicyConfig,
+    /// The keys that its algorithm alone declares, complete.
+    pub own: Table,
     /// The groups, by number, in the order of the spec.
     pub groups: Vec<usize>,
     /// What its outputs mean and what its actions are.
     pub layout: ActionLayout,
+    /// What its algorithm makes of rollouts, if it learns from them.
+    pub(crate) rollouts: Option<Rollouts>,
 }
 
 impl PolicyPlan {
@@ -51,25 +56,98 @@ impl PolicyPlan {
         }
     }
 
-    /// How often each rollout is gone through, and in how many parts; once and whole for what learns from
-    /// a replay memory.
+    /// The keys that its algorithm declares with [`crate::algorithm::OwnKeys::of`].
+    ///
+    /// # Errors
+    /// Keys of another algorithm.
+    pub fn own_keys<K: Config>(&self) -> Result<K> {
+        Ok(K::from_table(&self.own)?)
+    }
+
+    /// The algorithm that it learns by from rollouts.
+    ///
+    /// # Errors
+    /// One that learns from a replay memory, or keys that it does not take.
+    pub fn on_policy(&self, spec: &EnvSpec) -> Result<Box<dyn OnPolicyAlgorithm>> {
+        match self.algorithm.learns {
+            Learns::FromRollouts(make) => make(self, spec),
+            Learns::FromReplay(_) => Err(Error::Invalid(format!(
+                "policy \"{}\": {} learns from a replay memory, not from rollouts",
+                self.name, self.algorithm.name
+            ))),
+        }
+    }
+
+    /// How often kernels go through each rollout, and in how many parts.
     #[cfg(feature = "cuda")]
     pub(crate) fn passes(&self) -> Passes {
-        match entry(self.config.algorithm).learns {
-            Learns::FromRollouts { passes, .. } => passes(&self.config),
-            Learns::FromReplay(_) => Passes { epochs: 1, minibatches: 1 },
+        let passes = self.rollouts.as_ref().and_then(|rollouts| rollouts.passes);
+        passes.unwrap_or(Passes::ONE)
+    }
+
+    /// Checks that kernels which iterate by themselves know the algorithm's schedule.
+    ///
+    /// # Errors
+    /// Another schedule.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn check_passes(&self) -> Result<()> {
+        if self.rollouts.as_ref().is_none_or(|rollouts| rollouts.passes.is_some()) {
+            return Ok(());
         }
+        Err(Error::Invalid(format!(
+            "policy \"{}\": kernels on a GPU estimate advantages once and then go through all samples \
+             a number of times, each time in as many minibatches, but {} has another schedule; it \
+             learns on the CPU",
+            self.name, self.algorithm.name
+        )))
     }
 
     /// Whether the policy learns from a replay memory.
     pub(crate) fn is_off_policy(&self) -> bool {
-        matches!(entry(self.config.algorithm).learns, Learns::FromReplay(_))
+        self.algorithm.is_off_policy()
+    }
+
+    /// The value of `key`, if it is set.
+    pub(crate) fn get(&self, key: &str) -> Option<Value> {
+        self.config.get(key).or_else(|| self.own.get(key).cloned())
     }
 
     /// Adam as the keys describe it.
     #[must_use]
     pub fn adam(&self) -> AdamConfig {
         AdamConfig { epsilon: self.config.adam_eps, ..AdamConfig::default() }
+    }
+}
+
+/// What an algorithm makes of rollouts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rollouts {
+    pub(crate) objective: Objective,
+    pub(crate) advantages: Advantages,
+    /// Its schedule, if it is of the kind that kernels know.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "kernels alone ask for it"))]
+    pub(crate) passes: Option<Passes>,
+}
+
+impl Rollouts {
+    fn of(plan: &PolicyPlan, spec: &EnvSpec) -> Result<Option<Self>> {
+        if plan.is_off_policy() {
+            return Ok(None);
+        }
+        let algorithm = plan.on_policy(spec)?;
+        let (objective, advantages) = (algorithm.objective(), algorithm.advantages());
+        objective.check().map_err(of_policy(&plan.name))?;
+        Ok(Some(Self { objective, advantages, passes: Passes::of(&*algorithm)? }))
+    }
+}
+
+impl Rollouts {
+    /// The same without the values of cells, in which the runs of one launch may differ.
+    pub(crate) fn without_numbers(&self) -> Self {
+        let Objective { policy, value } = &self.objective;
+        let [policy, value] =
+            [policy, value].map(|part| Part { function: part.function, cells: Vec::new() });
+        Self { objective: Objective { policy, value }, ..self.clone() }
     }
 }
 
@@ -92,6 +170,7 @@ fn layout(name: &str, config: &PolicyConfig, group: &GroupSpec) -> Result<Action
 
 /// Maps every group to exactly one policy. Without any policy, each group gets one of its name.
 pub(crate) fn plan_policies(
+    algorithms: &Algorithms,
     given: &Table,
     own: &[(String, Table)],
     spec: &EnvSpec,
@@ -107,12 +186,8 @@ pub(crate) fn plan_policies(
     let mut plans = Vec::new();
     for (name, keys) in own {
         let prefix = format!("policy.{name}.");
-        let config = policy_base(given, keys, total_steps)?.with(keys, total_steps);
-        let mut config = config.map_err(|e| e.under(&prefix))?;
-        let read = entry(config.algorithm);
-        if let Some((key, value)) = keys.iter().find(|(key, _)| !read.reads(key)) {
-            return Err(foreign_key(config.algorithm, key, value, &prefix));
-        }
+        let keys = PolicyKeys::new(algorithms, given, (&prefix, keys), total_steps)?;
+        let PolicyKeys { algorithm, mut config, own } = keys;
         if config.groups.is_empty() {
             // A policy that names no groups acts for the one of its own name.
             config.groups = vec![name.clone()];
@@ -137,7 +212,9 @@ pub(crate) fn plan_policies(
         groups.sort_unstable();
         check_log_std(name, &config)?;
         let layout = layout(name, &config, &spec.groups[groups[0]])?;
-        plans.push(PolicyPlan { name: name.clone(), config, groups, layout });
+        let name = name.clone();
+        let plan = PolicyPlan { name, algorithm, config, own, groups, layout, rollouts: None };
+        plans.push(plan);
     }
     match taken.iter().position(Option::is_none) {
         Some(group) => Err(Error::Invalid(format!(
@@ -148,8 +225,19 @@ pub(crate) fn plan_policies(
     }
 }
 
-/// Checks a policy's keys against each other and the environment.
-pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -> Result<()> {
+/// Checks a policy's keys against each other and the environment, and has its algorithm say what it makes
+/// of rollouts.
+pub(crate) fn complete_policy(
+    mut plan: PolicyPlan,
+    spec: &EnvSpec,
+    run: &RunConfig,
+) -> Result<PolicyPlan> {
+    check_policy(&plan, spec, run)?;
+    plan.rollouts = Rollouts::of(&plan, spec)?;
+    Ok(plan)
+}
+
+fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -> Result<()> {
     let PolicyPlan { name, config, .. } = plan;
     let invalid = |key: &str, value: String, reason: &str| {
         Err(warp_core::Error::invalid(&format!("policy.{name}.{key}"), value, reason).into())

@@ -3,9 +3,10 @@
 //! A backend brings a [`Policy`]; everything around it (normalisers, algorithms, checkpoints) is the
 //! same for all.
 
-use crate::algorithm::{Learns, entry};
+use crate::algorithm::OnPolicyAlgorithm;
 use crate::batch::{Samples, TrainablePolicy};
 use crate::config::{PolicyPlan, TrainConfig};
+use crate::engine::RolloutEngine;
 use crate::error::{Error, Result};
 use crate::learner::{Learner, LearnerState, Progress};
 use crate::metrics::{PolicyFigures, PolicyMetrics};
@@ -54,26 +55,32 @@ pub struct PolicyLearner<P: Policy> {
 struct OnePolicy<P: Policy> {
     plan: PolicyPlan,
     policy: P,
+    algorithm: Box<dyn OnPolicyAlgorithm>,
     samples: Samples,
 }
 
 impl<P: Policy> PolicyLearner<P> {
     /// Ready-made policies, one per policy of `config`, in its order.
-    #[must_use]
-    pub fn from_policies(config: &TrainConfig, policies: Vec<P>) -> Self {
-        let one = |(plan, policy): (&PolicyPlan, P)| OnePolicy {
-            plan: plan.clone(),
-            policy,
-            samples: Samples::default(),
+    ///
+    /// # Errors
+    /// An algorithm that learns from a replay memory, or keys that one does not take.
+    pub fn from_policies(config: &TrainConfig, policies: Vec<P>) -> Result<Self> {
+        let one = |(plan, policy): (&PolicyPlan, P)| {
+            Ok(OnePolicy {
+                algorithm: plan.on_policy(&config.spec)?,
+                plan: plan.clone(),
+                policy,
+                samples: Samples::default(),
+            })
         };
         let normaliser = |plan: &PolicyPlan| {
             let width = config.spec.groups[plan.groups[0]].observation_width();
             Normaliser::new(plan, width, config.run.num_envs * plan.n_agents(&config.spec))
         };
-        Self {
-            policies: config.policies.iter().zip(policies).map(one).collect(),
+        Ok(Self {
+            policies: config.policies.iter().zip(policies).map(one).collect::<Result<_>>()?,
             normalisers: config.policies.iter().map(normaliser).collect(),
-        }
+        })
     }
 
     /// Policy number `index`, in the order of the configuration.
@@ -124,13 +131,12 @@ impl<P: Policy> Learner for PolicyLearner<P> {
             let rollout: &mut PolicyRollout = rollout;
             normaliser.rewards(rollout);
             normaliser.finish_rollout();
-            let OnePolicy { plan, policy, samples } = one;
-            match entry(plan.config.algorithm).learns {
-                Learns::FromRollouts { update, .. } if plan.config.to_train => {
-                    update(policy, rollout, samples, &plan.config, progress)
-                }
-                _ => Ok(PolicyMetrics::default()),
+            let OnePolicy { plan, policy, algorithm, samples } = one;
+            if !plan.config.to_train {
+                return Ok(PolicyMetrics::default());
             }
+            let engine = RolloutEngine { policy, rollout, samples, plan, progress };
+            engine.learn(&**algorithm)
         };
         let policies = self.policies.iter_mut().zip(&mut self.normalisers);
         let updated = policies.zip(&mut rollout.policies).map(update);

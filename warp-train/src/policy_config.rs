@@ -1,12 +1,13 @@
 //! The keys of a policy, and which of them its algorithm reads.
 
-use crate::algorithm::entry;
-use crate::choices::{ActionDistribution, Algorithm, Noise, Precision};
+use crate::algorithm::{Algorithms, Entry};
+use crate::choices::{ActionDistribution, Noise, Precision};
 use crate::error::{Error, Result};
 use crate::model::{Activation, Init, LogStd};
 use crate::schedule::Schedule;
+use warp_core::Config;
 use warp_core::toml::{Table, Value};
-use warp_core::{Config, ConfigValue};
+use warp_func::Registry;
 
 warp_core::config! {
     /// Keys of a policy; at the top level: for all policies that do not set them.
@@ -14,7 +15,7 @@ warp_core::config! {
         /// The environment's groups of agents that this policy acts for.
         pub groups: Vec<String> = Vec::new(),
         /// "ppo", "a2c", "dqn", "ddpg", "td3" or "sac".
-        pub algorithm: Algorithm = Algorithm::Ppo,
+        pub algorithm: String = "ppo".into(),
         /// Whether the policy learns; one that does not acts and is kept as it is.
         pub to_train: bool = true,
         /// Run that the policy's weights start from, and what it normalises by, but not the state of
@@ -161,9 +162,9 @@ impl PolicyConfig {
 
     /// The defaults of an algorithm, for a run of `total_steps`.
     #[must_use]
-    pub fn of(algorithm: Algorithm, total_steps: u64) -> Self {
-        let config = Self { algorithm, ..Self::default() };
-        let defaults = entry(algorithm).defaults.parse::<Table>().unwrap_or_default();
+    pub fn of(algorithm: &Entry, total_steps: u64) -> Self {
+        let config = Self { algorithm: algorithm.name.into(), ..Self::default() };
+        let defaults = algorithm.defaults.parse::<Table>().unwrap_or_default();
         // Keys and values of ours: a test reads those of every algorithm.
         config.clone().with(&defaults, total_steps).unwrap_or(config)
     }
@@ -194,35 +195,73 @@ impl PolicyConfig {
     }
 }
 
-/// What a policy's keys are: its algorithm's defaults, those `given` for all policies that this algorithm
-/// reads, and its `own`.
-pub(crate) fn policy_base(given: &Table, own: &Table, total_steps: u64) -> Result<PolicyConfig> {
-    let mut config = PolicyConfig::default();
-    if let Some(name) = own.get("algorithm").or_else(|| given.get("algorithm")) {
-        config.set("algorithm", name)?;
+/// A policy's algorithm and keys.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PolicyKeys {
+    pub(crate) algorithm: Entry,
+    pub(crate) config: PolicyConfig,
+    /// Those that the algorithm alone declares.
+    pub(crate) own: Table,
+}
+
+impl PolicyKeys {
+    /// The value of `key`, if it is set.
+    pub(crate) fn get(&self, key: &str) -> Option<Value> {
+        self.config.get(key).or_else(|| self.own.get(key).cloned())
     }
-    let algorithm = config.algorithm;
-    let mut read = given.clone();
-    read.retain(|key, _| entry(algorithm).reads(key));
-    Ok(PolicyConfig::of(algorithm, total_steps).with(&read, total_steps)?)
+
+    /// The defaults of the algorithm that `own` or `given` names, then the keys `given` for all policies
+    /// that it reads, then its `own`, which messages put under `prefix`.
+    ///
+    /// # Errors
+    /// An algorithm or key that there is not, or a value that does not fit.
+    pub(crate) fn new(
+        algorithms: &Algorithms,
+        given: &Table,
+        (prefix, own): (&str, &Table),
+        total_steps: u64,
+    ) -> Result<Self> {
+        let named = match algorithms.named(own)? {
+            Some(entry) => Some(entry),
+            None => algorithms.named(given)?,
+        };
+        let default = || algorithms.get(&PolicyConfig::default().algorithm);
+        let algorithm = *named.map_or_else(default, Ok)?;
+        if let Some((key, value)) = own.iter().find(|(key, _)| is_key(key) && !algorithm.reads(key))
+        {
+            return Err(foreign_key(&algorithm, key, value, prefix));
+        }
+        let mut given = given.clone();
+        given.retain(|key, _| algorithm.reads(key));
+        let split = |keys: &Table| -> (Table, Table) {
+            keys.clone().into_iter().partition(|(key, _)| algorithm.is_own(key))
+        };
+        let ((mut declared, given), (own_declared, own)) = (split(&given), split(own));
+        declared.extend(own_declared);
+        let config = PolicyConfig::of(&algorithm, total_steps).with(&given, total_steps)?;
+        let config = config.with(&own, total_steps).map_err(|e| e.under(prefix))?;
+        Ok(Self { own: algorithm.own_keys(&declared)?, algorithm, config })
+    }
 }
 
 /// Takes from a run's own configuration the keys that no algorithm of its policies reads: earlier versions
 /// wrote all keys.
-pub fn drop_foreign_keys(table: &mut Table) {
-    let named = |keys: &Table| Some(Algorithm::from_value(keys.get("algorithm")?).ok());
-    let shared = named(table).flatten().unwrap_or(Algorithm::Ppo);
-    let mut algorithms = vec![shared];
+pub fn drop_foreign_keys(table: &mut Table, registry: &Registry) {
+    let algorithms = Algorithms::of(registry);
+    // A name that nobody knows is refused later.
+    let named = |keys: &Table| algorithms.named(keys).ok().flatten().copied();
+    let default = algorithms.get(&PolicyConfig::default().algorithm).ok().copied();
+    let Some(shared) = named(table).or(default) else { return };
+    let mut used = vec![shared];
     if let Some(Value::Table(policies)) = table.get_mut("policy") {
         for (_, keys) in policies.iter_mut() {
             let Value::Table(keys) = keys else { continue };
-            let own = named(keys).flatten().unwrap_or(shared);
-            keys.retain(|key, _| !is_key(key) || entry(own).reads(key));
-            algorithms.push(own);
+            let own = named(keys).unwrap_or(shared);
+            keys.retain(|key, _| !is_key(key) || own.reads(key));
+            used.push(own);
         }
     }
-    let is_read = |key: &str| algorithms.iter().any(|algorithm| entry(*algorithm).reads(key));
-    table.retain(|key, _| !is_key(key) || is_read(key));
+    table.retain(|key, _| !is_key(key) || used.iter().any(|algorithm| algorithm.reads(key)));
 }
 
 fn is_key(key: &str) -> bool {
@@ -230,10 +269,10 @@ fn is_key(key: &str) -> bool {
 }
 
 /// The error for a key that `algorithm` does not read, under `prefix`, with the nearest that it does.
-pub(crate) fn foreign_key(algorithm: Algorithm, key: &str, value: &Value, prefix: &str) -> Error {
-    let entry = entry(algorithm);
-    let own = PolicyConfig::fields().iter().map(|field| field.name).filter(|key| entry.reads(key));
+pub(crate) fn foreign_key(algorithm: &Entry, key: &str, value: &Value, prefix: &str) -> Error {
+    let fields = PolicyConfig::fields().iter().chain(algorithm.own_fields());
+    let own = fields.map(|field| field.name).filter(|key| algorithm.reads(key));
     let nearest = warp_core::config::nearest(key, own);
     let hint = nearest.map_or_else(String::new, |key| format!("; did you mean {key}?"));
-    Error::Invalid(format!("{prefix}{key} = {value}: {} has no such key{hint}", algorithm.name()))
+    Error::Invalid(format!("{prefix}{key} = {value}: {} has no such key{hint}", algorithm.name))
 }

@@ -10,10 +10,11 @@ mod runs;
 use runs::{AnyLearner, CARTPOLE, TAG, bits, config};
 use warp_func::{VecEnv, VecOptions};
 use warp_train::batch::{Samples, TrainablePolicy};
+use warp_train::engine::RolloutEngine;
 use warp_train::learner::Progress;
-use warp_train::loss::{LossConfig, LossMetrics, Minibatch};
+use warp_train::loss::{Loss, LossMetrics, Minibatch};
 use warp_train::rollout::{PolicyRollout, Rollout};
-use warp_train::{Actions, Learner, PolicyConfig, Result, Schedule, TrainConfig, a2c, ppo};
+use warp_train::{Actions, Learner, Result, TrainConfig};
 
 fn environments(config: &TrainConfig) -> Box<dyn VecEnv> {
     let options =
@@ -115,7 +116,7 @@ impl TrainablePolicy for Witness {
         values.iter_mut().zip(rows).for_each(|(value, row)| *value = row.iter().sum());
         Ok(())
     }
-    fn gradients(&mut self, minibatch: &Minibatch<'_>, _: &LossConfig) -> Result<LossMetrics> {
+    fn gradients(&mut self, minibatch: &Minibatch<'_>, _: &Loss) -> Result<LossMetrics> {
         let first = minibatch.observations.iter().step_by(4);
         let rows = first.zip(minibatch.returns).zip(minibatch.advantages);
         self.shown.extend(rows.map(|((obs, ret), advantage)| (*obs, *ret, *advantage)));
@@ -141,16 +142,21 @@ fn three_steps(truncated: bool) -> PolicyRollout {
     rollout
 }
 
-fn plain() -> PolicyConfig {
-    PolicyConfig {
-        gamma: 0.5,
-        gae_lambda: 1.0,
-        norm_adv: false,
-        num_minibatches: 2,
-        update_epochs: 1,
-        learning_rate: Schedule::constant(1e-3),
-        ..PolicyConfig::default()
-    }
+/// What a policy that learns by `algorithm`, with these `keys`, is shown of a rollout.
+fn shown(mut rollout: PolicyRollout, algorithm: &str, keys: &str) -> Witness {
+    let keys = format!("algorithm = \"{algorithm}\"\ngamma = 0.5\ngae_lambda = 1.0\n{keys}");
+    let mut config = config(CARTPOLE, "num_envs = 1\nnum_steps = 3\nnorm_adv = false", &keys);
+    let plan = config.policies.remove(0);
+    let mut witness = Witness::default();
+    let engine = RolloutEngine {
+        policy: &mut witness,
+        rollout: &mut rollout,
+        samples: &mut Samples::default(),
+        plan: &plan,
+        progress: PROGRESS,
+    };
+    engine.learn(&*plan.on_policy(&config.spec).unwrap()).unwrap();
+    witness
 }
 
 #[test]
@@ -160,10 +166,7 @@ fn truncation_bootstraps_with_the_last_observation_and_termination_does_not() {
         let returns = [1.0 + 0.5 * second, second, 4.0 + 0.5 * 8.0];
         let values = [0.5, 0.25, 0.125];
         for algorithm in ["ppo", "a2c"] {
-            let (mut witness, mut rollout) = (Witness::default(), three_steps(truncated));
-            let mut samples = Samples::default();
-            let update = if algorithm == "ppo" { ppo::update } else { a2c::update };
-            update(&mut witness, &mut rollout, &mut samples, &plain(), PROGRESS).unwrap();
+            let mut witness = shown(three_steps(truncated), algorithm, "");
             witness.shown.sort_by(|a, b| a.0.total_cmp(&b.0));
             let expected: Vec<_> =
                 (0..3).map(|t| (t as f32, returns[t], returns[t] - values[t])).collect();
@@ -174,9 +177,7 @@ fn truncation_bootstraps_with_the_last_observation_and_termination_does_not() {
 
 #[test]
 fn the_originals_last_step_is_behind_its_option() {
-    let config = PolicyConfig { compat_last_step: true, ..plain() };
-    let (mut witness, mut rollout) = (Witness::default(), three_steps(true));
-    a2c::update(&mut witness, &mut rollout, &mut Samples::default(), &config, PROGRESS).unwrap();
+    let witness = shown(three_steps(true), "a2c", "compat_last_step = true");
     let returns: Vec<f32> = witness.shown.iter().map(|row| row.1).collect();
     assert_eq!(returns, [2.0, 2.0, 0.125]);
 }

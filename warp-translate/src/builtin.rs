@@ -95,6 +95,8 @@ pub(crate) fn int_method(ty: &Ty, name: &str) -> Result<Signature, String> {
 /// A function of `warp_core::math`.
 pub(crate) fn math(name: &str) -> Option<Signature> {
     use Ty::F32;
+    // A GPU has one exponential.
+    let name = if name == "platform_exp" { "exp" } else { name };
     let n = match name {
         "sin" | "cos" | "sqrt" | "exp" | "ln" | "tanh" | "wrap_angle" => 1,
         "modulo" => 2,

@@ -311,7 +311,7 @@ pub(super) fn resolve_listed(
     };
     sweep(&mut table)?;
     // What is shared may be for another of the algorithms that are swept over; what is swept may not.
-    drop_foreign_keys(&mut table);
+    drop_foreign_keys(&mut table, registry);
     sweep(&mut table)?;
     let seed =
         i64::try_from(listed.seed).map_or_else(|_| listed.seed.to_string().into(), Value::from);

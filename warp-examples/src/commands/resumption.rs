@@ -24,7 +24,7 @@ pub(super) fn configure(
         return Ok(run);
     }
     let mut table = settings::parse(&Run::config(folder)?)?;
-    drop_foreign_keys(&mut table);
+    drop_foreign_keys(&mut table, registry);
     let mut keys = Vec::new();
     for set in &sets {
         let (key, _) = settings::split(set)?;

@@ -248,7 +248,7 @@ pub(super) fn read_config(folder: &Path, registry: &Registry) -> Result<TrainCon
     let text = Run::config(folder)?;
     let path = || format!("configuration \"{}\"", folder.join("config.toml").display());
     let mut table = settings::parse(&text).with_context(path)?;
-    drop_foreign_keys(&mut table);
+    drop_foreign_keys(&mut table, registry);
     TrainConfig::resolve(&table, registry).with_context(path)
 }
 

@@ -6,6 +6,7 @@
 
 mod body;
 mod entry;
+mod extensions;
 mod maker;
 
 pub use entry::Entry;
@@ -13,12 +14,16 @@ pub use maker::Maker;
 
 use crate::drawing::Drawing;
 use crate::error::{Error, Result};
+use extensions::Extensions;
+use std::any::Any;
+use std::fmt::Debug;
 use warp_core::Env;
 
 /// Environments by name.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     entries: Vec<Entry>,
+    extensions: Extensions,
 }
 
 impl Registry {
@@ -76,7 +81,23 @@ impl Registry {
     #[cfg(feature = "cuda")]
     #[must_use]
     pub fn on_gpu(&self, kernels: &crate::cuda::Kernels, build: crate::cuda::Build) -> Self {
-        Self { entries: self.entries.iter().map(|entry| entry.on_gpu(kernels, build)).collect() }
+        Self {
+            entries: self.entries.iter().map(|entry| entry.on_gpu(kernels, build)).collect(),
+            extensions: self.extensions.clone(),
+        }
+    }
+
+    /// Adds what a crate that works with environments offers by name, an algorithm, say; that crate's own
+    /// function knows `T` and finds it by [`Registry::extensions`].
+    #[must_use]
+    pub fn with_extension<T: Any + Debug + Send + Sync>(mut self, extension: T) -> Self {
+        self.extensions.push(extension);
+        self
+    }
+
+    /// What was added of this type, in that order.
+    pub fn extensions<T: Any>(&self) -> impl Iterator<Item = &T> {
+        self.extensions.of::<T>()
     }
 
     /// All environments, in the order they were added.

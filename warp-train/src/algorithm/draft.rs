@@ -219,10 +219,7 @@ impl Draft {
         if heads.len() > 1 {
             return Err(Error::Invalid(format!(
                 "policy \"{}\": {} takes one discrete action or a box, but group \"{}\" takes {}",
-                policy.name,
-                keys.algorithm.name(),
-                group.name,
-                group.action
+                policy.name, policy.algorithm.name, group.name, group.action
             )));
         }
         let n_choices = heads.first().copied().unwrap_or(0);
@@ -290,9 +287,7 @@ impl Draft {
             }
             other => Err(Error::Invalid(format!(
                 "policy \"{}\": {} acts within a box, but group \"{}\" takes {other}",
-                policy.name,
-                policy.config.algorithm.name(),
-                group.name
+                policy.name, policy.algorithm.name, group.name
             ))),
         }
     }
@@ -319,10 +314,7 @@ impl Draft {
         let group = &spec.groups[policy.groups[0]];
         Err(Error::Invalid(format!(
             "policy \"{}\": {} takes one of some choices, but group \"{}\" takes {}",
-            policy.name,
-            policy.config.algorithm.name(),
-            group.name,
-            group.action
+            policy.name, policy.algorithm.name, group.name, group.action
         )))
     }
 

@@ -1,13 +1,18 @@
 //! Algorithms as schedules over an engine, one file each, the same on every device.
 
+mod a2c;
 mod critics;
 mod ddpg;
 mod deterministic;
 mod dqn;
 mod draft;
 mod engine;
+mod entry;
 mod noise;
+mod on_policy;
+mod passes;
 mod plan;
+mod ppo;
 mod sac;
 mod sac_discrete;
 mod table;
@@ -16,11 +21,13 @@ mod temperature;
 
 pub(crate) use draft::RANDOM;
 pub use engine::{Engine, Gradients};
+pub use entry::{Algorithms, Entry, Learns, OnPolicyOf, OwnKeys, PlanOf, Planned, RegistryExt};
+pub use on_policy::{Advantages, OnPolicyAlgorithm, OnPolicyEngine};
+pub(crate) use passes::Passes;
 pub use plan::*;
-#[cfg(feature = "cuda")]
-pub(crate) use table::Passes;
-pub(crate) use table::{Learns, Planned, entry};
-pub use {ddpg::Ddpg, dqn::Dqn, sac::Sac, sac_discrete::SacDiscrete, td3::Td3};
+pub use table::{A2C, COMMON, OFF_POLICY, ON_POLICY, PPO};
+pub use {a2c::A2c, ddpg::Ddpg, dqn::Dqn, ppo::Ppo, sac::Sac};
+pub use {sac_discrete::SacDiscrete, td3::Td3};
 
 use crate::error::Result;
 use std::fmt::Debug;

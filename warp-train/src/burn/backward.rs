@@ -7,7 +7,7 @@ use burn::tensor::Device;
 
 use super::PolicyNetwork;
 use super::parameters::{self, floats, matrix};
-use crate::loss::{LossConfig, LossSums, Minibatch, OutputGradients, Outputs, chunk_loss};
+use crate::loss::{Loss, LossSums, Minibatch, OutputGradients, Outputs, chunk_loss};
 use crate::policy_error::PolicyError;
 use warp_sample::ActionLayout;
 
@@ -17,7 +17,7 @@ pub(super) struct Work<'a, N> {
     pub(super) device: &'a Device,
     pub(super) observation_width: usize,
     pub(super) layout: &'a ActionLayout,
-    pub(super) loss: &'a LossConfig,
+    pub(super) loss: &'a Loss,
     pub(super) total_weight: f64,
 }
 

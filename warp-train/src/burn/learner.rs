@@ -5,7 +5,7 @@ use crate::batch::TrainablePolicy;
 use crate::begin::initial_weights;
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Result, of_policy};
-use crate::loss::{LossConfig, LossMetrics, Minibatch};
+use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::model::PolicyTensors;
 use crate::optimiser::limit;
 use crate::policies::{Policy, PolicyLearner};
@@ -31,14 +31,20 @@ impl PolicyLearner<NamedPolicy<ActorCritic>> {
     /// A network that can't be built.
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
         let policies = (0..config.policies.len()).map(|index| perceptron(config, index));
-        Ok(Self::of_networks(config, policies.collect::<Result<Vec<_>>>()?, threads))
+        Self::of_networks(config, policies.collect::<Result<Vec<_>>>()?, threads)
     }
 }
 
 impl<N: PolicyNetwork> PolicyLearner<NamedPolicy<N>> {
     /// Ready-made policies, one per policy of `config`, in its order.
-    #[must_use]
-    pub fn of_networks(config: &TrainConfig, policies: Vec<BurnPolicy<N>>, threads: usize) -> Self {
+    ///
+    /// # Errors
+    /// An algorithm that learns from a replay memory.
+    pub fn of_networks(
+        config: &TrainConfig,
+        policies: Vec<BurnPolicy<N>>,
+        threads: usize,
+    ) -> Result<Self> {
         let named = |(plan, policy): (&PolicyPlan, BurnPolicy<N>)| NamedPolicy {
             name: plan.name.clone(),
             policy,
@@ -71,7 +77,7 @@ impl<N: PolicyNetwork> TrainablePolicy for NamedPolicy<N> {
         result
     }
 
-    fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &LossConfig) -> Result<LossMetrics> {
+    fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &Loss) -> Result<LossMetrics> {
         self.policy.gradients(minibatch, loss, self.threads).map_err(of_policy(&self.name))
     }
 

@@ -7,7 +7,7 @@ use super::chunks::{chunk_rows, for_each};
 use super::parameters::{self, ParameterSpec, floats, matrix};
 use super::tensors;
 use super::{ActorCritic, PolicyNetwork};
-use crate::loss::{LossConfig, LossMetrics, LossSums, Minibatch};
+use crate::loss::{Loss, LossMetrics, LossSums, Minibatch};
 use crate::model::{NamedTensor, NetworkConfig, PolicyTensors, check_width};
 use crate::optimiser::{Adam, AdamConfig};
 use crate::policy_error::{PolicyError, check_length};
@@ -148,7 +148,7 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
     pub fn gradients(
         &mut self,
         minibatch: &Minibatch<'_>,
-        loss: &LossConfig,
+        loss: &Loss,
         threads: usize,
     ) -> Result<LossMetrics, PolicyError> {
         minibatch.check(self.observation_width, &self.layout, loss)?;

@@ -3,16 +3,15 @@
 use super::EngineState;
 use super::cpu::{CpuEngine, Place};
 use super::lockstep::Member;
-use crate::algorithm::{Acting, Algorithm, Greedy, Learns, PassId, Plan, Planned, entry};
+use crate::algorithm::{Acting, Algorithm, Greedy, Learns, PassId, Plan, Planned};
 use crate::config::{PolicyConfig, PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::{LearnerState, Progress};
-use crate::loss::row::Row;
+use crate::loss::row::{Read, Rows, Write, no_draws};
 use crate::memory::{TERMINATED, TRUNCATED, Transition};
 use crate::metrics::PolicyFigures;
 use crate::normalise::Statistic;
 use crate::rollout::PolicyRollout;
-use warp_core::{Draw, Purpose};
 use warp_func::VecEnv;
 
 /// What a learner's state calls the number of updates made.
@@ -131,12 +130,11 @@ impl OffPolicy {
 /// # Errors
 /// Actions that it does not take, or an algorithm that learns from rollouts.
 pub(crate) fn planned(config: &TrainConfig, policy: &PolicyPlan) -> Result<Planned> {
-    match entry(policy.config.algorithm).learns {
+    match policy.algorithm.learns {
         Learns::FromReplay(plan) => plan(policy, &config.spec),
-        Learns::FromRollouts { .. } => Err(Error::Invalid(format!(
+        Learns::FromRollouts(_) => Err(Error::Invalid(format!(
             "policy \"{}\": {} learns from rollouts",
-            policy.name,
-            policy.config.algorithm.name()
+            policy.name, policy.algorithm.name
         ))),
     }
 }
@@ -204,15 +202,13 @@ impl Member for OffPolicy {
         let width = width_of(self.engine.plan(), pass);
         let mut output = vec![0.0; values.len() * width];
         self.engine.evaluate(pass, obs, &mut output);
-        let rows = outputs.chunks_exact_mut(self.policy.layout.output_width());
-        for (output, outputs) in output.chunks_exact(width).zip(rows) {
-            (function.run)(Row {
-                cells: &[],
-                reads: &[output],
-                writes: &mut [outputs],
-                draw: Draw::new(0, 0, 0, Purpose::Learn),
-            });
-        }
+        (function.run)(Rows {
+            n: values.len(),
+            cells: &[],
+            reads: &[Read::rows(&output, width)],
+            writes: &mut [Write { numbers: outputs, width: self.policy.layout.output_width() }],
+            draws: &no_draws,
+        });
         Ok(())
     }
 

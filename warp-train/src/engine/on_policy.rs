@@ -1,7 +1,8 @@
 //! A policy that learns from each rollout by itself, beside others that do not.
 
 use super::lockstep::Member;
-use crate::algorithm::{Learns, entry};
+use super::rollout::RolloutEngine;
+use crate::algorithm::OnPolicyAlgorithm;
 use crate::batch::{Samples, TrainablePolicy};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::Result;
@@ -18,6 +19,7 @@ use warp_func::VecEnv;
 pub(super) struct OnPolicy {
     plan: PolicyPlan,
     policy: NamedPolicy,
+    algorithm: Box<dyn OnPolicyAlgorithm>,
     normaliser: Normaliser,
     rollout: PolicyRollout,
     samples: Samples,
@@ -41,6 +43,7 @@ impl OnPolicy {
         let rollout = PolicyRollout::new(&plan, config, first_agent);
         Ok(Self {
             policy: NamedPolicy::new(config, index, threads)?,
+            algorithm: plan.on_policy(&config.spec)?,
             normaliser: Normaliser::new(&plan, rollout.width, rollout.n_rows),
             outputs: vec![0.0; rollout.n_rows * plan.layout.output_width()],
             entropies: vec![0.0; rollout.n_rows],
@@ -78,7 +81,7 @@ impl Member for OnPolicy {
     }
 
     fn finish(&mut self, envs: &dyn VecEnv, progress: Progress) -> Result<PolicyFigures> {
-        let Self { plan, policy, normaliser, rollout, samples, n_steps, .. } = self;
+        let Self { plan, policy, algorithm, normaliser, rollout, samples, n_steps, .. } = self;
         rollout.store_inputs(*n_steps, envs);
         // What follows the last step is the next rollout's first.
         let (obs, _) = rollout.inputs_mut(*n_steps);
@@ -89,13 +92,11 @@ impl Member for OnPolicy {
         normaliser.apply(&mut rollout.truncated.obs);
         normaliser.rewards(rollout);
         normaliser.finish_rollout();
-        let metrics = match entry(plan.config.algorithm).learns {
-            Learns::FromRollouts { update, .. } if plan.config.to_train => {
-                update(policy, rollout, samples, &plan.config, progress)?
-            }
-            _ => PolicyMetrics::default(),
-        };
-        Ok(metrics.into())
+        if !plan.config.to_train {
+            return Ok(PolicyMetrics::default().into());
+        }
+        let engine = RolloutEngine { policy, rollout, samples, plan, progress };
+        Ok(engine.learn(&**algorithm)?.into())
     }
 
     fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::config::{PolicyConfig, PolicyPlan, RunConfig, TrainConfig};
 use crate::error::{Error, Result};
+use crate::plan::Rollouts;
 use warp_core::EnvSpec;
 use warp_core::toml::{Table, Value};
 use warp_func::ResetPool;
@@ -65,6 +66,8 @@ impl<'a> Shape<'a> {
     fn of(config: &'a TrainConfig) -> Self {
         let plan = |plan: &PolicyPlan| PolicyPlan {
             config: without_numbers(&plan.config),
+            own: if plan.rollouts.is_some() { Table::new() } else { plan.own.clone() },
+            rollouts: plan.rollouts.as_ref().map(Rollouts::without_numbers),
             ..plan.clone()
         };
         Self {

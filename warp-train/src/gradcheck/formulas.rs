@@ -3,8 +3,28 @@
 //! Each comes with its distance from the nearest point at which it has no derivative.
 
 use crate::actions::ActionsRef;
-use crate::loss::LossConfig;
+use crate::loss::Loss;
+use crate::loss::a2c::A2cConfig;
+use crate::loss::ppo::PpoConfig;
 use warp_sample::{ActionLayout, Bounding, GaussianLayout};
+
+/// A loss that is known by its formula.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Formula {
+    /// Proximal policy optimisation.
+    Ppo(PpoConfig),
+    /// Advantage actor-critic.
+    A2c(A2cConfig),
+}
+
+impl From<&Formula> for Loss {
+    fn from(formula: &Formula) -> Self {
+        match formula {
+            Formula::Ppo(keys) => (*keys).into(),
+            Formula::A2c(keys) => (*keys).into(),
+        }
+    }
+}
 
 /// One row of a minibatch.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +47,7 @@ pub(super) struct RowLoss {
 
 /// The loss of a row for what the network gave: outputs f64 `[output_width]` and a value.
 pub(super) fn row_loss(
-    loss: &LossConfig,
+    loss: &Formula,
     layout: &ActionLayout,
     row: &Row<'_>,
     (outputs, value): (&[f64], f64),
@@ -44,11 +64,11 @@ pub(super) fn row_loss(
     };
     let error = value - row.target;
     let loss = match loss {
-        LossConfig::A2c(c) => {
+        Formula::A2c(c) => {
             -log_prob * row.advantage + f64::from(c.vf_coef) * error * error
                 - f64::from(c.ent_coef) * entropy
         }
-        LossConfig::Ppo(c) => {
+        Formula::Ppo(c) => {
             let clip = f64::from(c.clip_coef);
             let ratio = (log_prob - row.old_log_prob).exp();
             let clipped = ratio.clamp(1.0 - clip, 1.0 + clip);

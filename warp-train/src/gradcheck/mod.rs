@@ -11,15 +11,16 @@ mod scene;
 #[cfg(test)]
 mod tests;
 
+pub use formulas::Formula;
 pub use scene::{Scene, SceneOptions};
 
-use crate::a2c::A2cConfig;
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
-use crate::loss::{LossConfig, LossMetrics, Minibatch};
+use crate::loss::a2c::A2cConfig;
+use crate::loss::ppo::PpoConfig;
+use crate::loss::{LossMetrics, Minibatch};
 use crate::model::{NamedTensor, PolicyTensors};
 use crate::policies::{Policy, PolicyLearner};
-use crate::ppo::PpoConfig;
 use reference::Reference;
 use serde::Serialize;
 
@@ -58,7 +59,7 @@ pub trait GradientSource {
         policy: usize,
         weights: &[NamedTensor],
         minibatch: &Minibatch<'_>,
-        loss: &LossConfig,
+        loss: &Formula,
     ) -> Result<(LossMetrics, Vec<NamedTensor>)>;
 }
 
@@ -72,13 +73,13 @@ impl<P: Policy> GradientSource for PolicyLearner<P> {
         policy: usize,
         weights: &[NamedTensor],
         minibatch: &Minibatch<'_>,
-        loss: &LossConfig,
+        loss: &Formula,
     ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
         let policy = self.policy_mut(policy)?;
         let PolicyTensors { mut optimizer, .. } = policy.tensors();
         optimizer.iter_mut().for_each(|moment| moment.data.fill(0.0));
         policy.load(&PolicyTensors { weights: weights.to_vec(), optimizer, n_steps: 0 })?;
-        let metrics = policy.gradients(minibatch, loss)?;
+        let metrics = policy.gradients(minibatch, &loss.into())?;
         // From moments of zero, one step leaves a tenth of the gradient in the first one.
         policy.step(0.0, 0.0)?;
         Ok((metrics, from_moments(weights, &policy.tensors().optimizer)?))
@@ -215,13 +216,13 @@ impl Gradient {
 }
 
 /// The losses that are checked, with the policy's own coefficients.
-fn losses(plan: &PolicyPlan) -> [(&'static str, LossConfig); 2] {
+fn losses(plan: &PolicyPlan) -> [(&'static str, Formula); 2] {
     let config = &plan.config;
     let (vf_coef, ent_coef) = (config.vf_coef.at(0) as f32, config.ent_coef.at(0) as f32);
     let (clip_coef, clip_vloss) = (config.clip_coef as f32, config.clip_vloss);
     [
-        ("ppo", LossConfig::Ppo(PpoConfig { clip_coef, clip_vloss, vf_coef, ent_coef })),
-        ("a2c", LossConfig::A2c(A2cConfig { vf_coef, ent_coef })),
+        ("ppo", Formula::Ppo(PpoConfig { clip_coef, clip_vloss, vf_coef, ent_coef })),
+        ("a2c", Formula::A2c(A2cConfig { vf_coef, ent_coef })),
     ]
 }
 

@@ -3,11 +3,11 @@
 //! A moved parameter changes one unit of its layer, so only what lies behind that unit is computed
 //! anew; the rest is kept for every row.
 
-use super::formulas::{Row, RowLoss, row_loss};
+use super::formulas::{Formula, Row, RowLoss, row_loss};
 use super::scene::Scene;
 use crate::config::PolicyPlan;
 use crate::error::{Error, Result};
-use crate::loss::{LossConfig, Minibatch};
+use crate::loss::Minibatch;
 use crate::model::{Activation, NamedTensor};
 
 /// How far a parameter is moved, either way.
@@ -124,7 +124,7 @@ fn activate(activation: Activation, x: f64) -> f64 {
 pub(super) struct Reference<'a> {
     plan: &'a PolicyPlan,
     scene: &'a Scene,
-    loss: LossConfig,
+    loss: Formula,
     /// Actor (or shared trunk) and critic.
     towers: Vec<Tower>,
     log_std: Option<Vec<f64>>,
@@ -143,7 +143,7 @@ impl<'a> Reference<'a> {
     pub(super) fn new(
         plan: &'a PolicyPlan,
         scene: &'a Scene,
-        loss: &LossConfig,
+        loss: &Formula,
         near: f64,
     ) -> Result<Self> {
         let find = |name: &str| Layer::find(&scene.weights, name);

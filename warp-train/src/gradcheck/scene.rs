@@ -1,13 +1,13 @@
 //! The minibatch that gradients are checked on: what the environment really shows and what a policy
 //! really does there, with advantages and value targets drawn at random.
 
+use super::formulas::Formula;
 use super::reference::Reference;
-use crate::a2c::A2cConfig;
 use crate::actions::{Actions, pick_rows};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::Learner;
-use crate::loss::LossConfig;
+use crate::loss::a2c::A2cConfig;
 use crate::model::NamedTensor;
 use crate::rollout::{PolicyRollout, Rollout};
 use warp_core::{Draw, Purpose};
@@ -91,7 +91,7 @@ impl Scene {
     /// # Errors
     /// Weights of another network.
     pub fn with_own_values(&self, plan: &PolicyPlan) -> Result<Self> {
-        let loss = LossConfig::A2c(A2cConfig::default());
+        let loss = Formula::A2c(A2cConfig::default());
         let values = Reference::new(plan, self, &loss, 0.0)?.values();
         let pairs = self.returns.iter().zip(&values);
         let advantages = pairs.map(|(target, value)| target - value).collect();

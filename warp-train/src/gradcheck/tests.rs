@@ -111,7 +111,7 @@ impl GradientSource for Wrong {
         policy: usize,
         weights: &[NamedTensor],
         minibatch: &Minibatch<'_>,
-        loss: &LossConfig,
+        loss: &Formula,
     ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
         let (metrics, mut gradient) = self.0.gradient(policy, weights, minibatch, loss)?;
         let bias = gradient.iter_mut().find(|tensor| tensor.name == "policy_head.bias").unwrap();
@@ -157,7 +157,7 @@ impl GradientSource for Rounded {
         policy: usize,
         weights: &[NamedTensor],
         minibatch: &Minibatch<'_>,
-        loss: &LossConfig,
+        loss: &Formula,
     ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
         let of = |t: &NamedTensor| NamedTensor {
             data: t.data.iter().map(rounded).collect(),

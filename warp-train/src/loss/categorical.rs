@@ -3,12 +3,14 @@
 //! An action that the mask forbids has probability exactly zero, contributes nothing to the entropy
 //! and receives no gradient.
 
-use super::distribution::RowDistribution;
+use super::distribution::{BLOCK, RowDistribution};
 
-/// Room for one row's probabilities, reused from row to row.
+/// Probabilities of up to [`BLOCK`] rows.
 #[derive(Debug)]
 pub(crate) struct Categorical<'a> {
     head_sizes: &'a [usize],
+    /// Sum of the heads' sizes.
+    width: usize,
     probabilities: Vec<f32>,
     log_probabilities: Vec<f32>,
     entropies: Vec<f32>,
@@ -20,56 +22,63 @@ impl<'a> Categorical<'a> {
         let width = head_sizes.iter().sum();
         Self {
             head_sizes,
-            probabilities: vec![0.0; width],
-            log_probabilities: vec![0.0; width],
-            entropies: vec![0.0; head_sizes.len()],
+            width,
+            probabilities: vec![0.0; BLOCK * width],
+            log_probabilities: vec![0.0; BLOCK * width],
+            entropies: vec![0.0; BLOCK * head_sizes.len()],
         }
     }
 
-    /// Computes the row's distribution from `logits` `[width]`, `mask` `[width]` and checked
+    /// Computes row number `row`'s distribution from `logits` `[width]`, `mask` `[width]` and checked
     /// `actions` `[heads]`, and keeps what [`Self::gradient`] needs.
     pub(crate) fn evaluate(
         &mut self,
+        row: usize,
         logits: &[f32],
         mask: Option<&[u8]>,
         actions: &[i32],
     ) -> RowDistribution {
-        let mut row = RowDistribution { log_prob: 0.0, entropy: 0.0 };
+        let mut found = RowDistribution { log_prob: 0.0, entropy: 0.0 };
+        let probabilities = &mut self.probabilities[row * self.width..][..self.width];
+        let log_probabilities = &mut self.log_probabilities[row * self.width..][..self.width];
+        let entropies = &mut self.entropies[row * self.head_sizes.len()..];
         let mut start = 0;
-        for (head, (&size, &action)) in self.head_sizes.iter().zip(actions).enumerate() {
+        for ((&size, &action), kept) in self.head_sizes.iter().zip(actions).zip(entropies) {
             let range = start..start + size;
             start = range.end;
-            let log_probabilities = &mut self.log_probabilities[range.clone()];
+            let log_probabilities = &mut log_probabilities[range.clone()];
             let entropy = masked_softmax(
                 &logits[range.clone()],
                 mask.map(|mask| &mask[range.clone()]),
-                &mut self.probabilities[range],
+                &mut probabilities[range],
                 log_probabilities,
             );
-            self.entropies[head] = entropy;
-            row.entropy += entropy;
-            row.log_prob += log_probabilities[action as usize];
+            *kept = entropy;
+            found.entropy += entropy;
+            found.log_prob += log_probabilities[action as usize];
         }
-        row
+        found
     }
 
-    /// Writes `d_log_prob * d log_prob / d logits + d_entropy * d entropy / d logits` of the row last
-    /// evaluated into `gradient` `[width]`.
+    /// Writes `d_log_prob * d log_prob / d logits + d_entropy * d entropy / d logits` of row number `row`
+    /// into `gradient` `[width]`.
     pub(crate) fn gradient(
         &self,
+        row: usize,
         actions: &[i32],
         d_log_prob: f32,
         d_entropy: f32,
         gradient: &mut [f32],
     ) {
+        let probabilities = &self.probabilities[row * self.width..][..self.width];
+        let log_probabilities = &self.log_probabilities[row * self.width..][..self.width];
+        let entropies = &self.entropies[row * self.head_sizes.len()..];
         let mut start = 0;
-        for ((&size, &action), &entropy) in self.head_sizes.iter().zip(actions).zip(&self.entropies)
-        {
+        for ((&size, &action), &entropy) in self.head_sizes.iter().zip(actions).zip(entropies) {
             let range = start..start + size;
             start = range.end;
             let gradient = &mut gradient[range.clone()];
-            let pairs =
-                self.probabilities[range.clone()].iter().zip(&self.log_probabilities[range]);
+            let pairs = probabilities[range.clone()].iter().zip(&log_probabilities[range]);
             for (gradient, (p, log_p)) in gradient.iter_mut().zip(pairs) {
                 // p = 0 comes with log p = -inf: such an action has no gradient at all.
                 let some = -p * (d_log_prob + d_entropy * (log_p + entropy));
@@ -121,11 +130,11 @@ mod tests {
         let mut categorical = Categorical::new(&[3, 2]);
         let logits = [1.0, 1e30, 1.0, 0.5, -0.5];
         let mask = [1, 0, 1, 0, 1];
-        let row = categorical.evaluate(&logits, Some(&mask), &[0, 1]);
+        let row = categorical.evaluate(0, &logits, Some(&mask), &[0, 1]);
         assert!((row.log_prob - 0.5f32.ln()).abs() < 1e-6);
         assert!((row.entropy - 2f32.ln()).abs() < 1e-6);
         let mut gradient = [9.0; 5];
-        categorical.gradient(&[0, 1], 1.0, 1.0, &mut gradient);
+        categorical.gradient(0, &[0, 1], 1.0, 1.0, &mut gradient);
         assert_eq!(gradient[1], 0.0);
         assert_eq!(gradient[3..], [0.0, 0.0]);
         assert!((gradient[0] - 0.5).abs() < 1e-6 && (gradient[2] + 0.5).abs() < 1e-6);
@@ -134,10 +143,10 @@ mod tests {
     #[test]
     fn far_apart_logits_give_no_nan() {
         let mut categorical = Categorical::new(&[3]);
-        let row = categorical.evaluate(&[200.0, -200.0, f32::NEG_INFINITY], None, &[0]);
+        let row = categorical.evaluate(0, &[200.0, -200.0, f32::NEG_INFINITY], None, &[0]);
         assert_eq!(row, RowDistribution { log_prob: 0.0, entropy: 0.0 });
         let mut gradient = [0.0; 3];
-        categorical.gradient(&[0], 1.0, 1.0, &mut gradient);
+        categorical.gradient(0, &[0], 1.0, 1.0, &mut gradient);
         assert_eq!(gradient, [0.0; 3]);
     }
 }

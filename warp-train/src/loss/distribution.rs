@@ -5,6 +5,9 @@ use super::gaussian::Gaussian;
 use crate::actions::ActionsRef;
 use warp_sample::ActionLayout;
 
+/// Rows whose distributions are kept at a time.
+pub(super) const BLOCK: usize = 64;
+
 /// One row's distribution: log-probability of the action taken and entropy, summed over heads or
 /// elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,7 +18,7 @@ pub(super) struct RowDistribution {
     pub(super) entropy: f32,
 }
 
-/// Distributions of one layout, computed row after row in the same memory.
+/// Distributions of one layout, of up to [`BLOCK`] rows.
 #[derive(Debug)]
 pub(super) enum Distribution<'a> {
     Categorical(Categorical<'a>),
@@ -30,26 +33,30 @@ impl<'a> Distribution<'a> {
         }
     }
 
-    /// Computes the row's distribution from `outputs` `[output_width]`, `mask` and a checked action,
-    /// and keeps what [`Self::gradient`] needs.
+    /// Computes row number `row`'s distribution from `outputs` `[output_width]`, `mask` and a checked
+    /// action, and keeps what [`Self::gradient`] needs.
     pub(super) fn evaluate(
         &mut self,
+        row: usize,
         outputs: &[f32],
         mask: Option<&[u8]>,
         action: ActionsRef<'_>,
     ) -> RowDistribution {
         match (self, action) {
-            (Self::Categorical(one), ActionsRef::Discrete(a)) => one.evaluate(outputs, mask, a),
-            (Self::Gaussian(one), ActionsRef::Continuous(raw)) => one.evaluate(outputs, raw),
+            (Self::Categorical(one), ActionsRef::Discrete(a)) => {
+                one.evaluate(row, outputs, mask, a)
+            }
+            (Self::Gaussian(one), ActionsRef::Continuous(raw)) => one.evaluate(row, outputs, raw),
             // Checked before; a NaN would stop the optimiser.
             _ => RowDistribution { log_prob: f32::NAN, entropy: f32::NAN },
         }
     }
 
-    /// Writes `d_log_prob * d log_prob / d outputs + d_entropy * d entropy / d outputs` of the row
-    /// last evaluated into `gradient` `[output_width]`.
+    /// Writes `d_log_prob * d log_prob / d outputs + d_entropy * d entropy / d outputs` of row number
+    /// `row` into `gradient` `[output_width]`.
     pub(super) fn gradient(
         &self,
+        row: usize,
         action: ActionsRef<'_>,
         d_log_prob: f32,
         d_entropy: f32,
@@ -57,10 +64,10 @@ impl<'a> Distribution<'a> {
     ) {
         match (self, action) {
             (Self::Categorical(one), ActionsRef::Discrete(actions)) => {
-                one.gradient(actions, d_log_prob, d_entropy, gradient);
+                one.gradient(row, actions, d_log_prob, d_entropy, gradient);
             }
             (Self::Gaussian(one), ActionsRef::Continuous(_)) => {
-                one.gradient(d_log_prob, d_entropy, gradient);
+                one.gradient(row, d_log_prob, d_entropy, gradient);
             }
             _ => gradient.fill(f32::NAN),
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::LossConfig;
+use super::Loss;
 use crate::actions::ActionsRef;
 use crate::policy_error::{PolicyError, check_length};
 use warp_sample::ActionLayout;
@@ -67,7 +67,7 @@ impl<'a> Minibatch<'a> {
         &self,
         width: usize,
         layout: &ActionLayout,
-        loss: &LossConfig,
+        loss: &Loss,
     ) -> Result<(), PolicyError> {
         loss.check()?;
         let n = self.n_rows();

@@ -2,9 +2,10 @@
 //!
 //! Plain Rust over slices, with no tensor library: a network's learner feeds the gradients with respect to
 //! policy outputs (logits, or means and log-deviations) and values back through its layers. What differs
-//! between algorithms is a function of one row ([`PpoConfig`], [`A2cConfig`]); the entropy bonus and the
-//! weighted means are here.
+//! between algorithms are row functions of log-probabilities and values ([`Loss`]); the distributions,
+//! the entropy bonus and the weighted means are here.
 
+pub mod a2c;
 mod categorical;
 pub mod deterministic;
 mod distribution;
@@ -12,118 +13,160 @@ pub mod dqn;
 mod gaussian;
 mod minibatch;
 pub mod noise;
+pub mod ppo;
 pub mod row;
 pub mod sac;
 pub mod sac_discrete;
 
 pub use minibatch::Minibatch;
 
-use crate::a2c::A2cConfig;
 use crate::policy_error::PolicyError;
-use crate::ppo::PpoConfig;
-use distribution::Distribution;
+use distribution::{BLOCK, Distribution};
+use row::{Read, RowFunction, Rows, Write, no_draws};
 use warp_sample::ActionLayout;
 
-/// Which loss to descend.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum LossConfig {
-    /// Proximal policy optimisation.
-    Ppo(PpoConfig),
-    /// Advantage actor-critic.
-    A2c(A2cConfig),
+/// What an actor-critic descends: the policy's part, `vf_coef` times the value's, less `ent_coef` times the
+/// entropy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loss {
+    /// The two parts.
+    pub objective: Objective,
+    /// Weight of the value's part.
+    pub vf_coef: f32,
+    /// Weight of the entropy bonus.
+    pub ent_coef: f32,
 }
 
-impl LossConfig {
+/// The parts of a loss, none of which has numbers of both policy and value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Objective {
+    /// Reads some of [`POLICY_READS`] and writes `loss`, `d_log_prob` and any of [`POLICY_FIGURES`].
+    pub policy: Part,
+    /// Reads some of [`VALUE_READS`] and writes `loss` and `d_value`.
+    pub value: Part,
+}
+
+/// What a policy's part may read: the log-probability of the action now and when it was taken, and the
+/// advantage.
+pub const POLICY_READS: [&str; 3] = ["log_prob", "old_log_prob", "advantage"];
+/// Figures that a policy's part may write: an estimate of the divergence from the old policy, and 1 where
+/// the ratio is clipped, else 0.
+pub const POLICY_FIGURES: [&str; 2] = ["approx_kl", "clip_fraction"];
+/// What a value's part may read: the value estimate now and when the action was taken, and its target.
+pub const VALUE_READS: [&str; 3] = ["value", "old_value", "target"];
+
+const POLICY_WRITES: [&str; 4] = ["loss", "d_log_prob", POLICY_FIGURES[0], POLICY_FIGURES[1]];
+const VALUE_WRITES: [&str; 2] = ["loss", "d_value"];
+
+/// A row function with its coefficients, whose columns are told by their names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// The function.
+    pub function: &'static RowFunction,
+    /// Values of its cells.
+    pub cells: Vec<f32>,
+}
+
+impl Part {
+    /// Runs the function over the first `n` rows of columns whose names are `names`; those that it does not
+    /// write stay as they are.
+    fn run<const READS: usize, const WRITES: usize>(
+        &self,
+        n: usize,
+        names: ([&str; READS], [&str; WRITES]),
+        reads: [&[f32]; READS],
+        writes: &mut [Column; WRITES],
+    ) {
+        let position = |names: &[&str], name: &str| names.iter().position(|known| *known == name);
+        let read = |name: &&str| Some(Read::rows(reads[position(&names.0, name)?], 1));
+        let reads: Vec<Read<'_>> = self.function.reads.iter().filter_map(read).collect();
+        let mut free = writes.each_mut().map(Some);
+        let write = |name: &&str| {
+            let numbers = &mut free[position(&names.1, name)?].take()?[..n];
+            Some(Write { numbers, width: 1 })
+        };
+        let mut writes: Vec<Write<'_>> = self.function.writes.iter().filter_map(write).collect();
+        let (cells, draws) = (&self.cells, &no_draws);
+        (self.function.run)(Rows { n, cells, reads: &reads, writes: &mut writes, draws });
+    }
+
+    /// Checks the function's columns and cells.
+    fn check(&self, reads: &[&str], writes: &[&str], needed: &[&str]) -> Result<(), PolicyError> {
+        let RowFunction { name, .. } = self.function;
+        let invalid = |reason: String| {
+            Err(PolicyError::InvalidConfig(format!("row function {name}: {reason}")))
+        };
+        for (verb, own, known) in
+            [("reads", self.function.reads, reads), ("writes", self.function.writes, writes)]
+        {
+            if let Some(column) = own.iter().find(|column| !known.contains(column)) {
+                return invalid(format!(
+                    "it {verb} {column}, but a loss {verb} {}",
+                    known.join(", ")
+                ));
+            }
+        }
+        if let Some(column) = needed.iter().find(|column| !self.function.writes.contains(column)) {
+            return invalid(format!("it does not write {column}"));
+        }
+        if self.function.draws {
+            return invalid("a loss does not draw".into());
+        }
+        let (n, given) = (self.function.cells.len(), self.cells.len());
+        if n != given {
+            return invalid(format!("it has {n} cells, but {given} values are given"));
+        }
+        match self.cells.iter().find(|cell| !cell.is_finite()) {
+            Some(cell) => invalid(format!("{cell} is given, which is not finite")),
+            None => Ok(()),
+        }
+    }
+
+    fn reads(&self, column: &str) -> bool {
+        self.function.reads.contains(&column)
+    }
+}
+
+impl Objective {
+    /// Checks that the functions are those of a loss, and their cells finite.
+    ///
+    /// # Errors
+    /// A column that no loss has, one that is missing, or a cell that is not finite.
+    pub fn check(&self) -> Result<(), PolicyError> {
+        self.policy.check(&POLICY_READS, &POLICY_WRITES, &POLICY_WRITES[..2])?;
+        self.value.check(&VALUE_READS, &VALUE_WRITES, &VALUE_WRITES)
+    }
+}
+
+impl Loss {
     /// Whether the loss reads `Minibatch::log_probs`.
     #[must_use]
     pub fn reads_log_probs(&self) -> bool {
-        matches!(self, Self::Ppo(_))
+        self.objective.policy.reads(POLICY_READS[1])
     }
 
     /// Whether the loss reads `Minibatch::values`.
     #[must_use]
     pub fn reads_values(&self) -> bool {
-        matches!(self, Self::Ppo(config) if config.clip_vloss)
+        self.objective.value.reads(VALUE_READS[1])
     }
 
-    /// An error if a coefficient is not a finite number, or `clip_coef` is negative.
+    /// Checks that the functions are those of a loss, and all coefficients finite.
     pub(crate) fn check(&self) -> Result<(), PolicyError> {
-        let clip_coef = match self {
-            Self::Ppo(config) => config.clip_coef,
-            Self::A2c(_) => 0.0,
-        };
-        let coefficients = [clip_coef, self.vf_coef(), self.ent_coef()];
-        if clip_coef >= 0.0 && coefficients.iter().all(|coefficient| coefficient.is_finite()) {
-            return Ok(());
-        }
-        Err(PolicyError::InvalidConfig(format!(
-            "a loss needs finite coefficients and clip_coef not negative, but has {self:?}"
-        )))
-    }
-
-    fn ent_coef(&self) -> f32 {
-        match self {
-            Self::Ppo(config) => config.ent_coef,
-            Self::A2c(config) => config.ent_coef,
-        }
-    }
-
-    fn vf_coef(&self) -> f32 {
-        match self {
-            Self::Ppo(config) => config.vf_coef,
-            Self::A2c(config) => config.vf_coef,
-        }
-    }
-
-    /// Value loss of a row and its derivative by the value, for a value, the old one and the target.
-    fn value(&self, value: f32, old_value: f32, target: f32) -> (f32, f32) {
-        match self {
-            Self::Ppo(config) => config.value(value, old_value, target),
-            Self::A2c(_) => A2cConfig::value(value, target),
-        }
-    }
-
-    fn row(&self, row: &Row) -> RowLoss {
-        match self {
-            Self::Ppo(config) => config.row(row),
-            Self::A2c(config) => config.row(row),
+        self.objective.check()?;
+        let finite = self.vf_coef.is_finite() && self.ent_coef.is_finite();
+        match finite {
+            true => Ok(()),
+            false => Err(PolicyError::InvalidConfig(format!(
+                "a loss needs finite coefficients, but has vf_coef = {} and ent_coef = {}",
+                self.vf_coef, self.ent_coef
+            ))),
         }
     }
 }
 
-/// What an algorithm sees of one row.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
-    /// Log-probability of the action now.
-    pub(crate) log_prob: f32,
-    /// Log-probability when the action was taken (0 where the loss doesn't read it).
-    pub(crate) old_log_prob: f32,
-    /// Value estimate now.
-    pub(crate) value: f32,
-    /// Value estimate when the action was taken (0 where the loss doesn't read it).
-    pub(crate) old_value: f32,
-    /// The advantage.
-    pub(crate) advantage: f32,
-    /// The value target.
-    pub(crate) target: f32,
-}
-
-/// What an algorithm says of one row: losses, their derivatives, and figures to watch.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RowLoss {
-    /// Policy loss.
-    pub(crate) policy_loss: f32,
-    /// Derivative of the policy loss by `log_prob`.
-    pub(crate) d_log_prob: f32,
-    /// Value loss, before `vf_coef`.
-    pub(crate) value_loss: f32,
-    /// Derivative of the value loss by `value`, before `vf_coef`.
-    pub(crate) d_value: f32,
-    /// Estimate of the divergence from the old policy.
-    pub(crate) approx_kl: f32,
-    /// 1 where the ratio lies outside the clipping range, else 0.
-    pub(crate) clipped: f32,
-}
+/// A number per row of a block.
+type Column = [f32; BLOCK];
 
 /// A network's outputs for some rows.
 #[derive(Debug, Clone, Copy)]
@@ -166,28 +209,19 @@ impl LossSums {
 
     /// The weighted means over a minibatch of `total_weight`; all zero if that is zero.
     #[must_use]
-    pub fn means(&self, loss: &LossConfig, total_weight: f64) -> LossMetrics {
+    pub fn means(&self, loss: &Loss, total_weight: f64) -> LossMetrics {
         let scale = if total_weight > 0.0 { 1.0 / total_weight } else { 0.0 };
         let [policy_loss, value_loss, entropy] =
             [self.policy_loss, self.value_loss, self.entropy].map(|sum| sum * scale);
         LossMetrics {
-            loss: policy_loss + f64::from(loss.vf_coef()) * value_loss
-                - f64::from(loss.ent_coef()) * entropy,
+            loss: policy_loss + f64::from(loss.vf_coef) * value_loss
+                - f64::from(loss.ent_coef) * entropy,
             policy_loss,
             value_loss,
             entropy,
             approx_kl: self.approx_kl * scale,
             clip_fraction: self.clip_fraction * scale,
         }
-    }
-
-    fn add_row(&mut self, weight: f32, row: &RowLoss, entropy: f32) {
-        let weight = f64::from(weight);
-        self.policy_loss += weight * f64::from(row.policy_loss);
-        self.value_loss += weight * f64::from(row.value_loss);
-        self.entropy += weight * f64::from(entropy);
-        self.approx_kl += weight * f64::from(row.approx_kl);
-        self.clip_fraction += weight * f64::from(row.clipped);
     }
 }
 
@@ -226,87 +260,118 @@ pub(crate) enum LossPart {
 /// checked before they come here). Rows of weight 0 get gradient 0.
 #[must_use]
 pub fn chunk_loss(
-    loss: &LossConfig,
+    loss: &Loss,
     layout: &ActionLayout,
     total_weight: f64,
     rows: &Minibatch<'_>,
     outputs: Outputs<'_>,
     gradients: &mut OutputGradients<'_>,
 ) -> LossSums {
-    part_of_loss((loss, LossPart::Whole), layout, total_weight, rows, outputs, gradients)
+    let mut sums = LossSums::default();
+    policy_loss(loss, layout, total_weight, (rows, outputs.policy), gradients.policy, &mut sums);
+    value_loss(loss, total_weight, (rows, outputs.values), gradients.values, &mut sums);
+    sums
 }
 
 /// As [`chunk_loss`], for a part of the loss.
 pub(crate) fn part_of_loss(
-    (loss, part): (&LossConfig, LossPart),
+    (loss, part): (&Loss, LossPart),
     layout: &ActionLayout,
     total_weight: f64,
     rows: &Minibatch<'_>,
     outputs: Outputs<'_>,
     gradients: &mut OutputGradients<'_>,
 ) -> LossSums {
-    if part == LossPart::Value {
-        return value_loss(loss, total_weight, rows, outputs.values, gradients.values);
-    }
-    let (n_actions, width) = (layout.action_width(), layout.output_width());
-    let mut distribution = Distribution::new(layout);
     let mut sums = LossSums::default();
-    let or_zero = |array: &[f32], i: usize| array.get(i).copied().unwrap_or(0.0);
-    for i in 0..rows.n_rows() {
-        let gradient = &mut gradients.policy[i * width..][..width];
-        let weight = rows.weights.map_or(1.0, |weights| weights[i]);
-        if weight == 0.0 {
-            gradient.fill(0.0);
-            if part == LossPart::Whole {
-                gradients.values[i] = 0.0;
-            }
-            continue;
-        }
-        let action = rows.actions.rows(i..i + 1, n_actions);
-        let mask = rows.action_mask.map(|mask| &mask[i * width..][..width]);
-        let now = distribution.evaluate(&outputs.policy[i * width..][..width], mask, action);
-        let whole = part == LossPart::Whole;
-        let mut row = loss.row(&Row {
-            log_prob: now.log_prob,
-            old_log_prob: or_zero(rows.log_probs, i),
-            value: if whole { outputs.values[i] } else { 0.0 },
-            old_value: or_zero(rows.values, i),
-            advantage: rows.advantages[i],
-            target: rows.returns[i],
-        });
-        if !whole {
-            row.value_loss = 0.0;
-        }
-        sums.add_row(weight, &row, now.entropy);
-        let scale = (f64::from(weight) / total_weight) as f32;
-        let d_entropy = -scale * loss.ent_coef();
-        distribution.gradient(action, scale * row.d_log_prob, d_entropy, gradient);
-        if whole {
-            gradients.values[i] = scale * loss.vf_coef() * row.d_value;
-        }
+    if part != LossPart::Value {
+        let d_outputs = &mut *gradients.policy;
+        policy_loss(loss, layout, total_weight, (rows, outputs.policy), d_outputs, &mut sums);
+    }
+    if part != LossPart::Policy {
+        value_loss(loss, total_weight, (rows, outputs.values), gradients.values, &mut sums);
     }
     sums
 }
 
+/// The blocks of `n` rows: their first rows and how many there are.
+fn blocks(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..n).step_by(BLOCK).map(move |first| (first, BLOCK.min(n - first)))
+}
+
+/// A block of an array that is empty where the loss does not read it.
+fn block_of(array: &[f32], first: usize, n: usize) -> &[f32] {
+    const ZEROS: &Column = &[0.0; BLOCK];
+    array.get(first..first + n).unwrap_or(&ZEROS[..n])
+}
+
+/// The policy's part of a loss.
+fn policy_loss(
+    loss: &Loss,
+    layout: &ActionLayout,
+    total_weight: f64,
+    (rows, outputs): (&Minibatch<'_>, &[f32]),
+    gradients: &mut [f32],
+    sums: &mut LossSums,
+) {
+    let (n_actions, width) = (layout.action_width(), layout.output_width());
+    let mut distribution = Distribution::new(layout);
+    let weight = |row: usize| rows.weights.map_or(1.0, |weights| weights[row]);
+    let (mut log_probs, mut entropies) = ([0.0; BLOCK], [0.0; BLOCK]);
+    for (first, n) in blocks(rows.n_rows()) {
+        let action = |i: usize| rows.actions.rows(first + i..first + i + 1, n_actions);
+        for i in (0..n).filter(|i| weight(first + i) > 0.0) {
+            let row = first + i;
+            let mask = rows.action_mask.map(|mask| &mask[row * width..][..width]);
+            let now = distribution.evaluate(i, &outputs[row * width..][..width], mask, action(i));
+            (log_probs[i], entropies[i]) = (now.log_prob, now.entropy);
+        }
+        let mut writes = [[0.0; BLOCK]; 4];
+        let old = block_of(rows.log_probs, first, n);
+        let reads = [&log_probs[..n], old, &rows.advantages[first..first + n]];
+        loss.objective.policy.run(n, (POLICY_READS, POLICY_WRITES), reads, &mut writes);
+        let [losses, d_log_probs, approx_kl, clipped] = &writes;
+        for i in 0..n {
+            let gradient = &mut gradients[(first + i) * width..][..width];
+            let weight = weight(first + i);
+            if weight == 0.0 {
+                gradient.fill(0.0);
+                continue;
+            }
+            let count = |sum: &mut f64, x: f32| *sum += f64::from(weight) * f64::from(x);
+            count(&mut sums.policy_loss, losses[i]);
+            count(&mut sums.entropy, entropies[i]);
+            count(&mut sums.approx_kl, approx_kl[i]);
+            count(&mut sums.clip_fraction, clipped[i]);
+            let scale = (f64::from(weight) / total_weight) as f32;
+            let d_entropy = -scale * loss.ent_coef;
+            distribution.gradient(i, action(i), scale * d_log_probs[i], d_entropy, gradient);
+        }
+    }
+}
+
 /// The value's part of a loss.
 fn value_loss(
-    loss: &LossConfig,
+    loss: &Loss,
     total_weight: f64,
-    rows: &Minibatch<'_>,
-    values: &[f32],
+    (rows, values): (&Minibatch<'_>, &[f32]),
     gradients: &mut [f32],
-) -> LossSums {
-    let mut sums = LossSums::default();
-    for (i, (value, gradient)) in values.iter().zip(gradients).enumerate() {
-        let weight = rows.weights.map_or(1.0, |weights| weights[i]);
-        if weight == 0.0 {
-            *gradient = 0.0;
-            continue;
+    sums: &mut LossSums,
+) {
+    for (first, n) in blocks(rows.n_rows()) {
+        let block = first..first + n;
+        let mut writes = [[0.0; BLOCK]; 2];
+        let old = block_of(rows.values, first, n);
+        let reads = [&values[block.clone()], old, &rows.returns[block.clone()]];
+        loss.objective.value.run(n, (VALUE_READS, VALUE_WRITES), reads, &mut writes);
+        let [losses, d_values] = &writes;
+        for (i, gradient) in gradients[block].iter_mut().enumerate() {
+            let weight = rows.weights.map_or(1.0, |weights| weights[first + i]);
+            if weight == 0.0 {
+                *gradient = 0.0;
+                continue;
+            }
+            sums.value_loss += f64::from(weight) * f64::from(losses[i]);
+            *gradient = (f64::from(weight) / total_weight) as f32 * loss.vf_coef * d_values[i];
         }
-        let old_value = rows.values.get(i).copied().unwrap_or(0.0);
-        let (value_loss, d_value) = loss.value(*value, old_value, rows.returns[i]);
-        sums.add_row(weight, &RowLoss { value_loss, ..RowLoss::default() }, 0.0);
-        *gradient = (f64::from(weight) / total_weight) as f32 * loss.vf_coef() * d_value;
     }
-    sums
 }

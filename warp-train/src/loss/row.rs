@@ -5,17 +5,68 @@
 
 use warp_core::Draw;
 
-/// One row of the columns that a function reads and writes.
-#[derive(Debug)]
-pub struct Row<'a> {
+/// Some rows of the columns that a function reads and writes.
+#[expect(missing_debug_implementations, reason = "draws are a closure")]
+pub struct Rows<'a, 'b> {
+    /// How many.
+    pub n: usize,
     /// Values of its cells.
     pub cells: &'a [f32],
-    /// What it reads, f32 `[width]` each.
-    pub reads: &'a [&'a [f32]],
-    /// What it writes, f32 `[width]` each; what was there can be read.
-    pub writes: &'a mut [&'a mut [f32]],
-    /// The row's draws.
-    pub draw: Draw,
+    /// What it reads.
+    pub reads: &'a [Read<'a>],
+    /// What it writes; what was there can be read.
+    pub writes: &'a mut [Write<'b>],
+    /// The draws of a row.
+    pub draws: &'a dyn Fn(usize) -> Draw,
+}
+
+/// A column that is read, f32 `[n, width]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Read<'a> {
+    /// Its numbers.
+    pub numbers: &'a [f32],
+    /// Numbers per row.
+    pub width: usize,
+    /// Numbers from a row to the next: `width`, or 0 where all rows read the same.
+    pub stride: usize,
+}
+
+impl<'a> Read<'a> {
+    /// A column with a row for each.
+    #[must_use]
+    pub fn rows(numbers: &'a [f32], width: usize) -> Self {
+        Self { numbers, width, stride: width }
+    }
+
+    /// Row number `row`, f32 `[width]`.
+    #[inline]
+    #[must_use]
+    pub fn row(&self, row: usize) -> &'a [f32] {
+        &self.numbers[row * self.stride..][..self.width]
+    }
+}
+
+/// A column that is written, f32 `[n, width]`.
+#[derive(Debug)]
+pub struct Write<'a> {
+    /// Its numbers.
+    pub numbers: &'a mut [f32],
+    /// Numbers per row.
+    pub width: usize,
+}
+
+impl Write<'_> {
+    /// Row number `row`, f32 `[width]`.
+    #[inline]
+    pub fn row(&mut self, row: usize) -> &mut [f32] {
+        &mut self.numbers[row * self.width..][..self.width]
+    }
+}
+
+/// The draws of a function that takes none.
+#[must_use]
+pub fn no_draws(_: usize) -> Draw {
+    Draw::new(0, 0, 0, warp_core::Purpose::Learn)
 }
 
 /// A row function and its CUDA text.
@@ -33,8 +84,8 @@ pub struct RowFunction {
     pub reads: &'static [&'static str],
     /// Columns that are written: `&mut [f32]` each.
     pub writes: &'static [&'static str],
-    /// Runs it on the host.
-    pub run: fn(Row<'_>),
+    /// Runs it over some rows on the host.
+    pub run: fn(Rows<'_, '_>),
 }
 
 impl PartialEq for RowFunction {
@@ -57,13 +108,17 @@ macro_rules! row_functions {
             cells: &[$(stringify!($cell)),*],
             reads: &[$(stringify!($read)),*],
             writes: &[$(stringify!($write)),*],
-            run: |row| {
-                let $crate::loss::row::Row { cells, reads, writes, draw: _draw } = row;
+            run: |rows| {
+                let $crate::loss::row::Rows { n, cells, reads, writes, draws: _draws } = rows;
                 let ([$($cell),*], [$($read),*], [$($write),*]) = (cells, reads, writes) else {
                     return;
                 };
-                $(let mut $draw = _draw;)?
-                self::$name($(&mut $draw,)? $(*$cell,)* $($read,)* $($write),*)
+                for row in 0..n {
+                    $(let mut $draw = _draws(row);)?
+                    self::$name(
+                        $(&mut $draw,)? $(*$cell,)* $($read.row(row),)* $($write.row(row)),*
+                    );
+                }
             },
         };
     )*};

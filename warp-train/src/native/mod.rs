@@ -18,7 +18,7 @@ use crate::config::{PolicyPlan, TrainConfig};
 use crate::engine::LockstepLearner;
 use crate::error::{Result, of_policy};
 use crate::learner::Learner;
-use crate::loss::{LossConfig, LossMetrics, Minibatch};
+use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::model::PolicyTensors;
 use crate::optimiser::limit;
 use crate::policies::{Policy, PolicyLearner};
@@ -46,7 +46,7 @@ impl PolicyLearner<NamedPolicy> {
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
         let make = |index| NamedPolicy::new(config, index, threads);
         let policies = (0..config.policies.len()).map(make).collect::<Result<Vec<_>>>()?;
-        Ok(Self::from_policies(config, policies))
+        Self::from_policies(config, policies)
     }
 }
 
@@ -86,7 +86,7 @@ impl TrainablePolicy for NamedPolicy {
         self.work(obs, Wanted { outputs: None, values: Some(values) })
     }
 
-    fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &LossConfig) -> Result<LossMetrics> {
+    fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &Loss) -> Result<LossMetrics> {
         let Self { name, policy, crew, .. } = self;
         policy.gradients(minibatch, loss, crew).map_err(of_policy(name))
     }

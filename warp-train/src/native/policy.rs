@@ -8,7 +8,7 @@
 use super::network::{Network, Scratch, Wanted};
 use super::perceptron::{Dense, Weights};
 use super::wide::{add_rows, turn};
-use crate::loss::{LossConfig, LossMetrics, LossPart, LossSums, Minibatch};
+use crate::loss::{Loss, LossMetrics, LossPart, LossSums, Minibatch};
 use crate::loss::{OutputGradients, Outputs, part_of_loss};
 use crate::model::{Activation, NamedTensor, PolicyTensors};
 use crate::optimiser::{self, Adam, AdamConfig};
@@ -65,7 +65,7 @@ struct Chunk {
 struct TileJob<'a> {
     part: LossPart,
     rows: Minibatch<'a>,
-    loss: &'a LossConfig,
+    loss: &'a Loss,
     total_weight: f64,
 }
 
@@ -178,7 +178,7 @@ impl NativePolicy {
     pub(super) fn gradients(
         &mut self,
         minibatch: &Minibatch<'_>,
-        loss: &LossConfig,
+        loss: &Loss,
         crew: &mut Crew,
     ) -> Result<LossMetrics, PolicyError> {
         minibatch.check(self.network.observation_width(), &self.layout, loss)?;

@@ -61,7 +61,7 @@ pub(crate) fn config(base: &str, keys: &str, tables: &str) -> TrainConfig {
         table.insert(key, value);
     }
     // Minibatches are PPO's alone.
-    drop_foreign_keys(&mut table);
+    drop_foreign_keys(&mut table, &warp_envs::registry());
     TrainConfig::resolve(&table, &warp_envs::registry()).unwrap()
 }
 

@@ -7,8 +7,8 @@ use burn::tensor::{Device, Tensor};
 use super::*;
 
 fn update(policy: &mut BurnPolicy, arrays: &Arrays) -> LossMetrics {
-    let loss = LossConfig::A2c(A2cConfig::default());
-    let metrics = policy.gradients(&arrays.minibatch(), &loss, 2).unwrap();
+    let loss = Formula::A2c(A2cConfig::default());
+    let metrics = policy.gradients(&arrays.minibatch(), &(&loss).into(), 2).unwrap();
     policy.step(1e-2, 0.5).unwrap();
     metrics
 }
@@ -144,10 +144,10 @@ fn a_network_of_the_users_own_learns() {
         BurnPolicy::from_network(network, 3, discrete(&[3, 2]), adam, &device).unwrap();
     assert_eq!(policy.n_parameters(), 3 * 8 + 8 + 8 * 5 + 5 + 8 + 1);
     let arrays = Arrays::new(64, 3, &[3, 2]);
-    let loss = LossConfig::A2c(A2cConfig::default());
+    let loss = Formula::A2c(A2cConfig::default());
     let mut losses = Vec::new();
     for _ in 0..30 {
-        losses.push(policy.gradients(&arrays.minibatch(), &loss, 1).unwrap().loss);
+        losses.push(policy.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap().loss);
         policy.step(1e-2, 0.5).unwrap();
     }
     assert!(losses[29] < losses[0]);

@@ -32,7 +32,7 @@ fn named_gradients(policy: &mut BurnPolicy) -> Vec<NamedTensor> {
     tensors.into_iter().filter(|tensor| tensor.name.ends_with(".exp_avg")).collect()
 }
 
-fn check(config: &NetworkConfig, loss: &LossConfig) {
+fn check(config: &NetworkConfig, loss: &Formula) {
     let mut arrays = match &config.layout {
         ActionLayout::Discrete(heads) => Arrays::new(37, config.observation_width, heads.sizes()),
         ActionLayout::Continuous(_) => Arrays::continuous(37, config.observation_width, 2),
@@ -49,10 +49,10 @@ fn check(config: &NetworkConfig, loss: &LossConfig) {
             *log_prob = now as f32 + 0.17 * ((i % 7) as f32 - 3.0);
         }
     }
-    let metrics = policy.gradients(&arrays.minibatch(), loss, 2).unwrap();
+    let metrics = policy.gradients(&arrays.minibatch(), &loss.into(), 2).unwrap();
     let truth = reference.loss(&arrays, loss);
     assert!((metrics.loss - truth).abs() < 1e-5, "loss {} instead of {truth}", metrics.loss);
-    if matches!(loss, LossConfig::Ppo(_)) {
+    if matches!(loss, Formula::Ppo(_)) {
         assert!((0.2..0.98).contains(&metrics.clip_fraction), "{metrics:?}");
         assert!(metrics.approx_kl > 0.0);
     }
@@ -79,8 +79,8 @@ fn check(config: &NetworkConfig, loss: &LossConfig) {
 
 #[test]
 fn ppo_matches_finite_differences() {
-    let clipped = LossConfig::Ppo(PpoConfig { ent_coef: 0.1, ..PpoConfig::default() });
-    let plain = LossConfig::Ppo(PpoConfig { clip_vloss: false, ..PpoConfig::default() });
+    let clipped = Formula::Ppo(PpoConfig { ent_coef: 0.1, ..PpoConfig::default() });
+    let plain = Formula::Ppo(PpoConfig { clip_vloss: false, ..PpoConfig::default() });
     check(&config(&[6, 5], Activation::Tanh, false), &clipped);
     check(&config(&[6], Activation::Tanh, true), &plain);
     check(&config(&[], Activation::Tanh, false), &clipped);
@@ -88,15 +88,15 @@ fn ppo_matches_finite_differences() {
 
 #[test]
 fn a2c_matches_finite_differences() {
-    let loss = LossConfig::A2c(A2cConfig { ent_coef: 0.1, ..A2cConfig::default() });
+    let loss = Formula::A2c(A2cConfig { ent_coef: 0.1, ..A2cConfig::default() });
     check(&config(&[6, 5], Activation::Relu, false), &loss);
     check(&config(&[6, 5], Activation::Tanh, true), &loss);
 }
 
 #[test]
 fn continuous_actions_match_finite_differences() {
-    let ppo = LossConfig::Ppo(PpoConfig { ent_coef: 0.1, ..PpoConfig::default() });
-    let a2c = LossConfig::A2c(A2cConfig { ent_coef: 0.1, ..A2cConfig::default() });
+    let ppo = Formula::Ppo(PpoConfig { ent_coef: 0.1, ..PpoConfig::default() });
+    let a2c = Formula::A2c(A2cConfig { ent_coef: 0.1, ..A2cConfig::default() });
     for bounding in [Bounding::Clip, Bounding::Squash] {
         for log_std in [LogStd::StateIndependent, LogStd::StateDependent] {
             let shared = log_std == LogStd::StateDependent;
@@ -129,10 +129,10 @@ fn forward_matches_the_reference() {
 #[test]
 fn rows_of_weight_zero_may_hold_anything() {
     let config = config(&[4], Activation::Tanh, false);
-    let loss = LossConfig::Ppo(PpoConfig::default());
+    let loss = Formula::Ppo(PpoConfig::default());
     let mut arrays = Arrays::new(9, 3, config.layout.head_sizes());
     let mut clean = policy(&config);
-    let expected = clean.gradients(&arrays.minibatch(), &loss, 1).unwrap();
+    let expected = clean.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap();
     for i in [2, 5, 8] {
         arrays.advantages[i] = f32::NAN;
         arrays.returns[i] = f32::INFINITY;
@@ -140,10 +140,10 @@ fn rows_of_weight_zero_may_hold_anything() {
         arrays.action_mask[i * 5..][..5].fill(0);
     }
     let mut dirty = policy(&config);
-    assert_eq!(dirty.gradients(&arrays.minibatch(), &loss, 1).unwrap(), expected);
+    assert_eq!(dirty.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap(), expected);
     assert_eq!(dirty.gradient_buffer_mut(), clean.gradient_buffer_mut());
     arrays.weights.fill(0.0);
-    let none = dirty.gradients(&arrays.minibatch(), &loss, 1).unwrap();
+    let none = dirty.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap();
     assert_eq!(none, LossMetrics::default());
     assert!(dirty.gradient_buffer_mut().iter().all(|&g| g == 0.0));
 }
@@ -152,33 +152,33 @@ fn rows_of_weight_zero_may_hold_anything() {
 fn wrong_input_is_an_error() {
     let config = config(&[4], Activation::Tanh, false);
     let mut policy = policy(&config);
-    let loss = LossConfig::Ppo(PpoConfig::default());
+    let loss = Formula::Ppo(PpoConfig::default());
     let mut arrays = Arrays::new(4, 3, config.layout.head_sizes());
     arrays.action_mask.fill(1);
     set(&mut arrays, 3, 2);
-    let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
+    let error = policy.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap_err();
     assert!(error.to_string().contains("row 1 took action 2 of head 1"), "{error}");
     set(&mut arrays, 3, 1);
     arrays.weights[3] = -1.0;
-    let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
+    let error = policy.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap_err();
     assert_eq!(error, PolicyError::InvalidWeight { row: 3, weight: -1.0 });
     arrays.weights[3] = 1.0;
     arrays.observations.pop();
-    let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
+    let error = policy.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap_err();
     assert!(error.to_string().contains("\"observations\" has 11 elements"), "{error}");
     let mut arrays = Arrays::new(4, 3, config.layout.head_sizes());
     arrays.observations[0] = f32::NAN;
-    let error = policy.gradients(&arrays.minibatch(), &loss, 1).unwrap_err();
+    let error = policy.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap_err();
     assert!(
         matches!(error, PolicyError::NonFiniteOutput { output: "policy outputs", .. }),
         "{error}"
     );
     let mut arrays = Arrays::new(4, 3, config.layout.head_sizes());
     arrays.advantages[0] = f32::NAN;
-    policy.gradients(&arrays.minibatch(), &loss, 1).unwrap();
+    policy.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap();
     assert!(matches!(policy.step(1e-3, 0.5), Err(PolicyError::NonFiniteGradient { .. })));
-    let negative = LossConfig::Ppo(PpoConfig { clip_coef: -0.1, ..PpoConfig::default() });
-    assert!(policy.gradients(&arrays.minibatch(), &negative, 1).is_err());
+    let not_a_number = PpoConfig { clip_coef: f32::NAN, ..PpoConfig::default() };
+    assert!(policy.gradients(&arrays.minibatch(), &not_a_number.into(), 1).is_err());
     let empty = NetworkConfig { observation_width: 0, ..config };
     assert!(BurnPolicy::new(&empty, AdamConfig::default(), 1).is_err());
 }

@@ -6,14 +6,15 @@ mod reference;
 mod threads;
 
 use super::*;
-use crate::a2c::A2cConfig;
 use crate::actions::Actions;
 use crate::config::{Init, LogStd};
-use crate::loss::{LossConfig, LossMetrics, Minibatch};
+use crate::gradcheck::Formula;
+use crate::loss::a2c::A2cConfig;
+use crate::loss::ppo::PpoConfig;
+use crate::loss::{LossMetrics, Minibatch};
 use crate::model::{Activation, NamedTensor, NetworkConfig, PolicyTensors};
 use crate::optimiser::AdamConfig;
 use crate::policy_error::PolicyError;
-use crate::ppo::PpoConfig;
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
 
 /// A minibatch's arrays, made from a small generator of our own.

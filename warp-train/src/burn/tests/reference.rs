@@ -2,7 +2,7 @@
 
 use super::{Arrays, HALF_RANGE};
 use crate::actions::Actions;
-use crate::loss::LossConfig;
+use crate::gradcheck::Formula;
 use crate::model::{Activation, NamedTensor, NetworkConfig, PolicyTensors};
 use warp_sample::{ActionLayout, Bounding};
 
@@ -58,7 +58,7 @@ impl<'a> Reference<'a> {
         (outputs, self.linear("value_head", &critic)[0])
     }
 
-    pub(super) fn loss(&self, arrays: &Arrays, loss: &LossConfig) -> f64 {
+    pub(super) fn loss(&self, arrays: &Arrays, loss: &Formula) -> f64 {
         let layout = &self.config.layout;
         let (mut sum, mut total) = (0.0, 0.0);
         for (i, &weight) in arrays.weights.iter().enumerate() {
@@ -81,11 +81,11 @@ impl<'a> Reference<'a> {
             let advantage = f64::from(arrays.advantages[i]);
             let error = value - f64::from(arrays.returns[i]);
             let row = match loss {
-                LossConfig::A2c(c) => {
+                Formula::A2c(c) => {
                     -log_prob * advantage + f64::from(c.vf_coef) * error * error
                         - f64::from(c.ent_coef) * entropy
                 }
-                LossConfig::Ppo(c) => {
+                Formula::Ppo(c) => {
                     let clip = f64::from(c.clip_coef);
                     let ratio = (log_prob - f64::from(arrays.log_probs[i])).exp();
                     let clipped = ratio.clamp(1.0 - clip, 1.0 + clip);

@@ -1,39 +1,20 @@
 //! Row functions over columns, in pieces of rows that threads share.
 
 use super::CpuEngine;
-use crate::algorithm::{ColumnId, Plan, RowsId, RowsOf};
-use crate::loss::row::Row;
-use std::slice::ChunksExactMut;
+use crate::algorithm::{Column, ColumnId, Plan, RowsId, RowsOf};
+use crate::loss::row::{Read, Rows, Write};
 use std::sync::Mutex;
 use warp_core::{Draw, Purpose};
 
 /// Rows that are worth a task.
 const TASK_ROWS: usize = 256;
-/// Columns that a row function reads, or writes, at most.
-const MOST_COLUMNS: usize = 16;
-
 /// Bits of a stream's number that say which agent acts; those above say for which row function.
 pub(crate) const ACTING_BITS: u32 = 20;
-
-/// A column that is read.
-#[derive(Debug, Clone, Copy)]
-struct Read<'a> {
-    numbers: &'a [f32],
-    width: usize,
-    shared: bool,
-}
-
-impl<'a> Read<'a> {
-    fn row(&self, row: usize) -> &'a [f32] {
-        let first = if self.shared { 0 } else { row * self.width };
-        &self.numbers[first..first + self.width]
-    }
-}
 
 /// Some rows of the columns that are written.
 struct Task<'a> {
     first: usize,
-    writes: Vec<ChunksExactMut<'a, f32>>,
+    writes: Vec<Write<'a>>,
 }
 
 impl CpuEngine {
@@ -55,17 +36,16 @@ impl CpuEngine {
             .step_by(TASK_ROWS)
             .map(|first| {
                 let writes = pieces.iter_mut().filter_map(|(column, width)| {
-                    column.next().map(|piece| piece.chunks_exact_mut(*width))
+                    column.next().map(|numbers| Write { numbers, width: *width })
                 });
                 Mutex::new(Task { first, writes: writes.collect() })
             })
             .collect();
-        let read = |id: &ColumnId| {
-            let column = &plan.columns[id.0];
-            let shared = column.rows == RowsOf::Shared;
-            Read { numbers: &columns[id.0], width: column.width, shared }
+        let read = |id: &ColumnId, first: usize| {
+            let Column { rows, width, .. } = plan.columns[id.0];
+            let stride = if rows == RowsOf::Shared { 0 } else { width };
+            Read { numbers: &columns[id.0][first * stride..], width, stride }
         };
-        let reads: Vec<Read<'_>> = rows.reads.iter().map(read).collect();
         let cells: Vec<f32> = rows.cells.iter().map(|id| cells[id.0]).collect();
         let draw = |row: usize| match of {
             RowsOf::Acting => {
@@ -83,21 +63,14 @@ impl CpuEngine {
         crew.run(tasks.len(), &|task| {
             let Ok(mut task) = tasks[task].lock() else { return };
             let Task { first, writes } = &mut *task;
-            let end = n_rows.min(*first + TASK_ROWS);
-            for row in *first..end {
-                let mut given: [&[f32]; MOST_COLUMNS] = [&[]; MOST_COLUMNS];
-                given.iter_mut().zip(&reads).for_each(|(to, read)| *to = read.row(row));
-                let mut to: [&mut [f32]; MOST_COLUMNS] = std::array::from_fn(|_| &mut [][..]);
-                for (to, from) in to.iter_mut().zip(writes.iter_mut()) {
-                    *to = from.next().unwrap_or_default();
-                }
-                (rows.function.run)(Row {
-                    cells: &cells,
-                    reads: &given[..reads.len()],
-                    writes: &mut to[..rows.writes.len()],
-                    draw: draw(row),
-                });
-            }
+            let reads: Vec<Read<'_>> = rows.reads.iter().map(|id| read(id, *first)).collect();
+            (rows.function.run)(Rows {
+                n: TASK_ROWS.min(n_rows - *first),
+                cells: &cells,
+                reads: &reads,
+                writes,
+                draws: &|row| draw(*first + row),
+            });
         });
         drop((tasks, pieces));
         for (id, column) in rows.writes.iter().zip(taken) {

@@ -4,12 +4,15 @@
 use super::policy_number::PolicyNumber;
 use super::small::{SmallLearner, takes};
 use super::wide::{Machine, MakeForeign, NetworkBackend, WidePolicy, WideText};
-use crate::config::{Algorithm, TrainConfig};
+use crate::algorithm::{Advantages, Passes};
+use crate::config::TrainConfig;
 use crate::error::{Error, Result, of_policy};
+use crate::gradcheck::Formula;
 use crate::gradcheck::GradientSource;
-use crate::loss::{LossConfig, LossMetrics, Minibatch};
+use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::metrics::PolicyMetrics;
 use crate::model::NamedTensor;
+use crate::plan::Rollouts;
 use crate::schedule::Schedule;
 use std::fmt::{Debug, Formatter};
 use warp_func::cuda::{Build, Kernels};
@@ -83,7 +86,7 @@ impl CudaGradients {
 
     /// The run that learns once, by `loss`, from samples of policy number `policy`, and stays where it
     /// is.
-    fn config_for(&self, policy: usize, loss: &LossConfig, given: &Given<'_>) -> TrainConfig {
+    fn config_for(&self, policy: usize, loss: &Formula, given: &Given<'_>) -> TrainConfig {
         let mut config = self.config.clone();
         let agents = config.policies[policy].n_agents(&config.spec);
         let (samples, rows) = (given.order.len(), given.minibatch.n_rows());
@@ -92,23 +95,14 @@ impl CudaGradients {
             _ => (1, samples.max(rows).div_ceil(agents)),
         };
         let keys = &mut config.policies[policy].config;
-        let (vf_coef, ent_coef) = match loss {
-            LossConfig::A2c(c) => {
-                keys.algorithm = Algorithm::A2c;
-                (c.vf_coef, c.ent_coef)
-            }
-            LossConfig::Ppo(c) => {
-                keys.algorithm = Algorithm::Ppo;
-                (keys.clip_coef, keys.clip_vloss) = (f64::from(c.clip_coef), c.clip_vloss);
-                (c.vf_coef, c.ent_coef)
-            }
-        };
+        let Loss { objective, vf_coef, ent_coef } = loss.into();
         keys.vf_coef = Schedule::constant(f64::from(vf_coef));
         keys.ent_coef = Schedule::constant(f64::from(ent_coef));
         keys.learning_rate = Schedule::constant(0.0);
-        (keys.num_minibatches, keys.update_epochs) = (1, 1);
         (keys.norm_adv, keys.norm_obs, keys.norm_reward) = (false, false, false);
-        (keys.compat_last_step, keys.to_train, keys.max_grad_norm) = (false, true, 0.0);
+        (keys.to_train, keys.max_grad_norm) = (true, 0.0);
+        let (advantages, passes) = (Advantages::Gae, Some(Passes::ONE));
+        config.policies[policy].rollouts = Some(Rollouts { objective, advantages, passes });
         config
     }
 
@@ -117,7 +111,7 @@ impl CudaGradients {
         policy: usize,
         weights: &[NamedTensor],
         given: &Given<'_>,
-        loss: &LossConfig,
+        loss: &Formula,
     ) -> Result<(PolicyMetrics, Vec<NamedTensor>)> {
         let config = self.config_for(policy, loss, given);
         let Some(envs) = self.envs.as_cuda() else {
@@ -157,7 +151,7 @@ impl GradientSource for CudaGradients {
         policy: usize,
         weights: &[NamedTensor],
         minibatch: &Minibatch<'_>,
-        loss: &LossConfig,
+        loss: &Formula,
     ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
         let plan = self.config.policies.get(policy).ok_or_else(|| {
             let n = self.config.policies.len();
@@ -171,7 +165,7 @@ impl GradientSource for CudaGradients {
                 group.name
             )));
         }
-        let checked = minibatch.check(width, &plan.layout, loss);
+        let checked = minibatch.check(width, &plan.layout, &loss.into());
         checked.map_err(of_policy(&plan.name))?;
         let mut order = order(minibatch)?;
         if self.products == Products::Small {

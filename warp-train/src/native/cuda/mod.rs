@@ -6,8 +6,8 @@
 
 mod fleet;
 mod gradients;
+mod objective;
 mod policy_number;
-mod rollout_loss;
 mod small;
 mod wide;
 
@@ -67,6 +67,7 @@ impl CudaLearner {
     /// # Errors
     /// A network that can't be built.
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
+        config.policies.iter().try_for_each(|plan| plan.check_passes())?;
         let host = super::learner(config, threads)?;
         let state = host.state();
         Ok(Self {

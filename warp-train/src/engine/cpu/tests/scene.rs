@@ -2,7 +2,7 @@
 
 use super::perceptron::wide;
 use super::reference::Reference;
-use crate::algorithm::{Algorithm, Learns, Planned, Variant, entry};
+use crate::algorithm::{Algorithm, Algorithms, Learns, Planned, Variant};
 use crate::config::PolicyPlan;
 use crate::engine::cpu::{CpuEngine, Place};
 use crate::memory::{TERMINATED, TRUNCATED, Transition};
@@ -82,8 +82,9 @@ impl Scene {
     pub(super) fn new(spec: &EnvSpec, keys: &str) -> Self {
         let mut table: Table = KEYS.parse().unwrap();
         table.extend(keys.parse::<Table>().unwrap());
-        let policy = plan_policies(&table, &[], spec, 1000).unwrap().remove(0);
-        let Learns::FromReplay(plan) = entry(policy.config.algorithm).learns else {
+        let algorithms = Algorithms::of(&warp_func::Registry::new());
+        let policy = plan_policies(&algorithms, &table, &[], spec, 1000).unwrap().remove(0);
+        let Learns::FromReplay(plan) = policy.algorithm.learns else {
             panic!("{keys}: learns from rollouts")
         };
         let Planned { plan, algorithm } = plan(&policy, spec).unwrap();

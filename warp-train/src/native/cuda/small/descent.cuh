@@ -195,7 +195,8 @@ template <int NET> struct Minibatches {
     __device__ __forceinline__ Minibatches(const SmallRun& run, const u32* records, Fellows blocks,
                                            const Schedule& now, const WarpWords* keys = nullptr)
         : run(run), n(N_STEPS * run.n_rows), records(records), blocks(blocks), keys(keys), sums(), stage(0) {
-        k.clip = now.clip_coef;
+#pragma unroll
+        for (int i = 0; i < MOST_CELLS; ++i) k.cells[i] = now.cells[i];
         k.value = now.vf_coef;
         k.entropy = now.ent_coef;
         load_first(0);

@@ -1,11 +1,12 @@
 //! What the host gives kernels and reads of them per iteration: coefficients, and figures.
 
-use super::shared::{AdamFactors, Figures, Settings};
+use super::shared::{AdamFactors, Figures, MOST_CELLS, Settings};
 use super::text;
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::Iterated;
 use crate::metrics::PolicyMetrics;
+use crate::plan::Rollouts;
 use crate::policy_error::PolicyError;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceStruct, DeviceValue};
@@ -83,6 +84,16 @@ pub(super) fn schedule_width(updates: usize) -> usize {
     Settings::WORDS + updates * AdamFactors::WORDS
 }
 
+/// The objective's cells, for which [`text::unsupported_policy`] has seen to it that there is room.
+fn cells(plan: &PolicyPlan) -> [f32; MOST_CELLS] {
+    let mut cells = [0.0; MOST_CELLS];
+    if let Some(Rollouts { objective, .. }) = &plan.rollouts {
+        let given = objective.policy.cells.iter().chain(&objective.value.cells);
+        cells.iter_mut().zip(given).for_each(|(cell, given)| *cell = *given);
+    }
+    cells
+}
+
 /// What policy `index` learns with in the `n` iterations from `at(0)` on, a `Schedule` each. Adam has made
 /// `done` steps.
 pub(super) fn schedule_of(
@@ -92,7 +103,8 @@ pub(super) fn schedule_of(
     n: u64,
     at: impl Fn(u64) -> u64,
 ) -> Vec<u32> {
-    let keys = &config.policies[index].config;
+    let plan = &config.policies[index];
+    let (keys, cells) = (&plan.config, cells(plan));
     let (mut words, mut step) = (Vec::new(), done);
     for i in 0..n {
         let learning_rate = keys.learning_rate.at(at(i));
@@ -101,7 +113,7 @@ pub(super) fn schedule_of(
             ent_coef: keys.ent_coef.at(at(i)) as f32,
             gamma: keys.gamma as f32,
             gae_lambda: keys.gae_lambda as f32,
-            clip_coef: keys.clip_coef as f32,
+            cells,
             max_grad_norm: keys.max_grad_norm as f32,
             adam_eps: keys.adam_eps as f32,
         };

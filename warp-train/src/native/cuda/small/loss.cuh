@@ -1,13 +1,16 @@
-// Losses and their derivatives by a row's outputs: the twins of ppo.rs, a2c.rs and loss/.
+// Losses and their derivatives by a row's outputs: the twins of loss/, but for the objective, which is made
+// from its row functions.
 //
-// Needs: ALGORITHM (0 PPO, 1 A2C), CONTINUOUS, and HEADS and ACTION_WIDTH, or ACTION_WIDTH, LOG_STD_MIN
-// and LOG_STD_MAX; MASKED, NORM_ADV, CLIP_VLOSS.
+// Needs: CONTINUOUS, and HEADS and ACTION_WIDTH, or ACTION_WIDTH, LOG_STD_MIN
+// and LOG_STD_MAX; MASKED, NORM_ADV.
 #pragma once
 #include "net.cuh"
+#include "objective.cuh"
 
 struct Coefficients {
-    float clip, value, entropy;
+    float value, entropy;
     float mean, scale;  // of advantages
+    float cells[MOST_CELLS];  // of the objective
 };
 
 struct LossSums {
@@ -105,26 +108,6 @@ struct Distribution {
 };
 #endif
 
-// Value loss of a row and its derivative by the value.
-__device__ __forceinline__ void value_loss(float value, const Row& row, float target, float clip,
-                                           float& loss, float& by) {
-    float error = value - target, plain = error * error;
-    if (ALGORITHM == 1) {
-        loss = plain;
-        by = 2.0f * error;
-        return;
-    }
-    loss = 0.5f * plain;
-    by = error;
-    float step = value - row.value;
-    if (CLIP_VLOSS && fabsf(step) > clip) {
-        float other = row.value + fminf(fmaxf(step, -clip), clip) - target;
-        bool larger = other * other > plain;
-        loss = larger ? 0.5f * other * other : loss;
-        by = larger ? 0.0f : by;
-    }
-}
-
 // Derivatives of one row's loss by its outputs, of which those within half precision's range are
 // kept; adds the row to `sums`, times `weight`.
 template <int NET>
@@ -136,26 +119,18 @@ __device__ __forceinline__ void row_loss(const float (&z)[Role<NET>::outputs], c
         Distribution now;
         now.evaluate(z, row.what, raw);
         float advantage = NORM_ADV ? (row.advantage - k.mean) * k.scale : row.advantage;
-        float loss, by_log_prob;
-        if (ALGORITHM == 1) {
-            loss = -now.log_prob * advantage;
-            by_log_prob = -advantage;
-        } else {
-            float log_ratio = now.log_prob - row.log_prob, ratio = fast_exp(log_ratio);
-            float plain = -advantage * ratio;
-            float clipped = -advantage * fminf(fmaxf(ratio, 1.0f - k.clip), 1.0f + k.clip);
-            loss = fmaxf(plain, clipped);
-            by_log_prob = plain < clipped ? 0.0f : plain;
-            sums.kl += weight * ((ratio - 1.0f) - log_ratio);
-            sums.clipped += fabsf(ratio - 1.0f) > k.clip ? weight : 0.0f;
-        }
+        float loss, by_log_prob, kl, clipped;
+        warp_policy_loss(k.cells, now.log_prob, row.log_prob, advantage, loss, by_log_prob, kl, clipped);
+        sums.kl += weight * kl;
+        sums.clipped += weight * clipped;
         sums.policy += weight * loss;
         sums.entropy += weight * now.entropy;
         now.gradient(row.what, by_log_prob, -k.entropy, d);
     }
     if (R::value) {
         float loss, by;
-        value_loss(z[R::value_column], row, row.advantage + row.value, k.clip, loss, by);
+        float target = row.advantage + row.value;
+        warp_value_loss(k.cells, z[R::value_column], row.value, target, loss, by);
         sums.value += weight * loss;
         d[R::value_column] = k.value * by;
     }

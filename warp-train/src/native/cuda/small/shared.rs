@@ -5,6 +5,9 @@ use warp_core::DType;
 use warp_core::device_struct::Pointee;
 use warp_func::cuda::{DeviceStruct, KernelArgs, declare};
 
+/// Coefficients of an objective, at most.
+pub(super) const MOST_CELLS: usize = 8;
+
 warp_core::device_struct! {
     /// Where in a run an iteration is.
     pub(super) struct SmallRun {
@@ -50,7 +53,8 @@ warp_core::device_struct! {
         ent_coef: f32,
         gamma: f32,
         gae_lambda: f32,
-        clip_coef: f32,
+        /// Of the objective: the policy's part, then the value's, then zeros.
+        cells: [f32; MOST_CELLS],
         max_grad_norm: f32,
         adam_eps: f32,
     }

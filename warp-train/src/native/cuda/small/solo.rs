@@ -5,7 +5,7 @@ use super::figures::schedule_width;
 use super::layout::{Places, pack_all, unpack_all};
 use super::shared::{EpisodeFigures, Figures, SmallSizes, SoloArgs, SoloRun};
 use super::{GROUP_THREADS, iterated, schedule, sizes, text};
-use crate::config::TrainConfig;
+use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, LearnerState, Progress};
 use warp_core::DType;
@@ -110,10 +110,11 @@ impl SoloLearner {
     /// Whether two runs have the same schedule.
     pub(in super::super) fn share_schedule(one: &TrainConfig, other: &TrainConfig) -> bool {
         let keys = |config: &TrainConfig| {
-            let keys = &config.policies[0].config;
-            let constants =
-                [keys.gamma, keys.gae_lambda, keys.clip_coef, keys.max_grad_norm, keys.adam_eps];
-            (keys.learning_rate.clone(), keys.vf_coef.clone(), keys.ent_coef.clone(), constants)
+            let PolicyPlan { config: keys, rollouts, .. } = &config.policies[0];
+            let constants = [keys.gamma, keys.gae_lambda, keys.max_grad_norm, keys.adam_eps];
+            let objective = rollouts.as_ref().map(|rollouts| rollouts.objective.clone());
+            let schedules = [&keys.learning_rate, &keys.vf_coef, &keys.ent_coef].map(Clone::clone);
+            (schedules, constants, objective)
         };
         keys(one) == keys(other)
     }

@@ -82,8 +82,13 @@ fn collect_source(config: &TrainConfig, env: &EnvKernels) -> Source {
         ("POLICY_AGENTS", list(agents.collect())),
         ("AGENT_PLACES", list(places.collect())),
     ]);
-    let mut source =
-        source_of(&constants, env, Tuning { blocks: 1, lean: false }, "collect_team.cu");
+    let mut source = source_of(
+        &config.policies[0],
+        &constants,
+        env,
+        Tuning { blocks: 1, lean: false },
+        "collect_team.cu",
+    );
     for (name, value) in &mut source.defines {
         if name == "WARP_TEAM" || name == "WARP_TEAMS" {
             *value = "1".into();

@@ -1,13 +1,16 @@
 //! The small learner's text: its files behind the environment's, with sizes and coefficients as
 //! constants, so that it is compiled for one network, one environment and one configuration.
 
-use super::shared::declarations;
+use super::shared::{MOST_CELLS, declarations};
 use super::{TILE_ROWS, team};
-use crate::algorithm::Passes;
+use crate::algorithm::{Advantages, Passes};
 use crate::config::{LogStd, PolicyPlan, TrainConfig};
+use crate::loss::Part;
 use crate::model::Activation;
-use crate::native::cuda::rollout_loss::RolloutLoss;
+use crate::native::cuda::objective;
+use crate::plan::Rollouts;
 use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use warp_func::Start;
 use warp_func::cuda::{EnvKernels, Source};
 use warp_sample::{ActionLayout, Bounding};
@@ -93,6 +96,11 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
             "an observation of more than 15 numbers with layers of 128",
         ),
         (outputs > MOST_OUTPUTS, "more than 8 outputs"),
+        (
+            plan.passes().minibatches > 1 && !plan.passes().shuffles,
+            "several minibatches that are not shuffled",
+        ),
+        (n_cells(plan) > MOST_CELLS, "a loss with more than 8 coefficients"),
         (cuts(config) > MOST_CUTS, "more than 63 truncations of a replica in one rollout"),
         (
             rows.saturating_mul(config.run.num_steps) > MOST_SAMPLES,
@@ -101,6 +109,13 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
     ];
     let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
     refused.or_else(|| unsupported_actions(&plan.layout).map(Into::into))
+}
+
+fn n_cells(plan: &PolicyPlan) -> usize {
+    let cells = |rollouts: &Rollouts| {
+        rollouts.objective.policy.cells.len() + rollouts.objective.value.cells.len()
+    };
+    plan.rollouts.as_ref().map_or(0, cells)
 }
 
 fn unsupported_actions(layout: &ActionLayout) -> Option<&'static str> {
@@ -185,7 +200,7 @@ pub(super) fn run_sources(config: &TrainConfig, env: &EnvKernels) -> [Source; 2]
     constants.push(("TOGETHER", together.to_string()));
     let collect = if together == 8 { "collect_few.cu" } else { "collect.cu" };
     let tuning = Tuning { blocks: blocks_of(config, 0), lean: false };
-    [collect, "update.cu"].map(|file| source_of(&constants, env, tuning, file))
+    [collect, "update.cu"].map(|file| source_of(&config.policies[0], &constants, env, tuning, file))
 }
 
 /// Whether so many runs at most are few enough for a multiprocessor for each of their networks.
@@ -202,7 +217,7 @@ pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels, spread: bool) 
     constants.push(("MOST_TILES", most_tiles.to_string()));
     constants.push(("SPREAD", u32::from(spread).to_string()));
     let tuning = Tuning { blocks: if spread { 1 } else { 2 }, lean: true };
-    source_of(&constants, env, tuning, "solo.cu")
+    source_of(&config.policies[0], &constants, env, tuning, "solo.cu")
 }
 
 /// The same of policy number `index`'s update alone.
@@ -212,7 +227,7 @@ pub(super) fn update_source(config: &TrainConfig, index: usize, env: &EnvKernels
     constants.push(("MANY_ROWS", u32::from(rows >= MANY_ROWS).to_string()));
     constants.push(("APART", u32::from(team::apart(config)).to_string()));
     let tuning = Tuning { blocks: blocks_of(config, index), lean: false };
-    source_of(&constants, env, tuning, "update.cu")
+    source_of(&config.policies[index], &constants, env, tuning, "update.cu")
 }
 
 /// The translation units that `config` would have compiled on an environment with the text `env`; none
@@ -242,14 +257,15 @@ pub(super) struct Tuning {
     pub(super) lean: bool,
 }
 
-/// `file` for these constants.
+/// `file` for these constants and the objective of `plan`.
 pub(super) fn source_of(
+    plan: &PolicyPlan,
     constants: &[(&'static str, String)],
     env: &EnvKernels,
     tuning: Tuning,
     file: &str,
 ) -> Source {
-    let mut text = String::new();
+    let mut text = String::from("#include \"translated.cuh\"\n");
     for (name, value) in constants {
         let _ = writeln!(text, "#define {name} {value}");
     }
@@ -258,10 +274,10 @@ pub(super) fn source_of(
     // A name of the environment's body is none of ours.
     text.push_str("namespace warp_small {\n");
     text.push_str(&declarations());
-    let _ = writeln!(text, "#include \"{file}\"");
-    text.push_str("}\n");
+    let _ = writeln!(text, "#include \"{file}\"\n}}");
     let mut source = env.source("small.cu", &text);
     source.headers.extend(FILES.iter().map(|(name, text)| ((*name).into(), (*text).into())));
+    source.headers.push(("objective.cuh".into(), objective_of(plan)));
     source
 }
 
@@ -271,8 +287,8 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
     let keys = &plan.config;
     let flag = |on: bool| u32::from(on).to_string();
     let number = |value: f64| format!("{:e}f", value as f32);
-    let Passes { epochs, minibatches } = passes(config, index);
-    let loss = RolloutLoss::of(plan);
+    let Passes { epochs, minibatches, .. } = passes(config, index);
+    let advantages = plan.rollouts.as_ref().map(|rollouts| rollouts.advantages);
     let group = &config.spec.groups[plan.groups[0]];
     let heads: Vec<String> = plan.layout.head_sizes().iter().map(usize::to_string).collect();
     let mut constants = vec![
@@ -282,13 +298,13 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("ACTION_WIDTH", plan.layout.action_width().to_string()),
         ("SHARED_TRUNK", flag(keys.shared_trunk)),
         ("RELU", flag(keys.activation == Activation::Relu)),
-        ("ALGORITHM", (loss as u32).to_string()),
+        ("OBJECTIVE", format!("0x{:016x}ull", fingerprint(plan))),
+        ("MOST_CELLS", MOST_CELLS.to_string()),
         ("CONTINUOUS", flag(heads.is_empty())),
         ("MASKED", flag(group.mask_width() > 0)),
         ("LOG_STD_FREE", flag(keys.log_std == LogStd::StateIndependent)),
         ("NORM_ADV", flag(keys.norm_adv)),
-        ("CLIP_VLOSS", flag(keys.clip_vloss)),
-        ("COMPAT", flag(loss.compat_last_step(plan))),
+        ("COMPAT", flag(advantages == Some(Advantages::WarpDrive))),
         ("N_STEPS", run.num_steps.to_string()),
         ("CUTS", cuts(config).to_string()),
         ("MINIBATCHES", minibatches.to_string()),
@@ -313,6 +329,33 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
     constants
 }
 
+/// Tells policies' objectives apart, whose cells are not compiled in.
+fn fingerprint(plan: &PolicyPlan) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    if let Some(Rollouts { objective, .. }) = &plan.rollouts {
+        for function in [objective.policy.function, objective.value.function] {
+            (function.name, function.text).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+/// The text of a policy's objective, with approximate exponentials as everywhere here.
+fn objective_of(plan: &PolicyPlan) -> String {
+    let Some(Rollouts { objective, .. }) = &plan.rollouts else { return String::new() };
+    let cell = |part: &Part, number: usize| {
+        let before =
+            if std::ptr::eq(part, &objective.value) { objective.policy.cells.len() } else { 0 };
+        format!("cells[{}]", before + number)
+    };
+    format!(
+        "#pragma once\nnamespace objective {{\n\
+         __device__ __forceinline__ float warp_exp(float x) {{ return fast_exp(x); }}\n\
+         {}}}\nusing namespace objective;\n",
+        objective::text(objective, cell)
+    )
+}
+
 /// What of a configuration is compiled into the kernels, as text; empty where nothing can be.
 #[must_use]
 pub(in super::super) fn compiled_in(config: &TrainConfig) -> String {
@@ -324,12 +367,12 @@ pub(in super::super) fn compiled_in(config: &TrainConfig) -> String {
 
 /// How often policy number `index` goes through a rollout, and in how many parts.
 pub(super) fn passes(config: &TrainConfig, index: usize) -> Passes {
-    let Passes { epochs, minibatches } = config.policies[index].passes();
-    Passes { epochs, minibatches: minibatches.min(samples(config, index)) }
+    let passes = config.policies[index].passes();
+    Passes { minibatches: passes.minibatches.min(samples(config, index)), ..passes }
 }
 
 /// Minibatches that policy number `index` learns from in an iteration.
 pub(super) fn n_updates(config: &TrainConfig, index: usize) -> usize {
-    let Passes { epochs, minibatches } = passes(config, index);
+    let Passes { epochs, minibatches, .. } = passes(config, index);
     epochs * minibatches
 }

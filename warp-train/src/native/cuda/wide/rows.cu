@@ -1,7 +1,7 @@
 // One row of a policy: an action drawn from its outputs, and the loss of an action with its
 // derivatives by the outputs, twins of warp-train's loss, operation by operation.
 //
-// Made for one policy by constants: P_OUT outputs per row, P_ACTION numbers per action, P_SIZES the
+// Made for one policy by constants and the functions of its objective: P_OUT outputs per row, P_ACTION numbers per action, P_SIZES the
 // heads' sizes, WideLayout what the outputs mean to a sampler; P_CONTINUOUS for a box, P_LOG_STD_AT where
 // log-deviations that are parameters lie, or -1.
 
@@ -211,43 +211,12 @@ struct WideRow {
     float log_prob, old_log_prob, value, old_value, advantage, target;
 };
 
-__device__ inline WideLoss wide_a2c(const WideRow& row) {
-    float error = row.value - row.target;
-    WideLoss loss = {-row.log_prob * row.advantage, -row.advantage, error * error, 2.0f * error,
-                     0.0f, 0.0f};
-    return loss;
-}
-
-__device__ inline WideLoss wide_ppo(const WideRow& row) {
-    float clip = warp_float(P_CLIP);
-    float log_ratio = row.log_prob - row.old_log_prob;
-    float ratio = warp_exp(log_ratio);
-    float unclipped = -row.advantage * ratio;
-    float nearest = ratio > 1.0f - clip ? ratio : 1.0f - clip;
-    nearest = nearest < 1.0f + clip ? nearest : 1.0f + clip;
-    float clipped = -row.advantage * nearest;
-    float off = ratio - 1.0f < 0.0f ? 1.0f - ratio : ratio - 1.0f;
-    WideLoss loss = {unclipped > clipped ? unclipped : clipped,
-                     unclipped < clipped ? 0.0f : unclipped, 0.0f, 0.0f,
-                     (ratio - 1.0f) - log_ratio, off > clip ? 1.0f : 0.0f};
-    float error = row.value - row.target, plain = error * error;
-    float step = row.value - row.old_value;
-    loss.value_loss = 0.5f * plain;
-    loss.d_value = error;
-    if (P_CLIP_VLOSS && (step > clip || step < -clip)) {
-        step = step > clip ? clip : -clip;
-        float error_clipped = row.old_value + step - row.target;
-        float other = error_clipped * error_clipped;
-        if (other > plain) {
-            loss.value_loss = 0.5f * other;
-            loss.d_value = 0.0f;
-        }
-    }
-    return loss;
-}
-
 __device__ inline WideLoss wide_loss(const WideRow& row) {
-    return P_ALGORITHM == 0 ? wide_ppo(row) : wide_a2c(row);
+    WideLoss loss;
+    warp_policy_loss(0, row.log_prob, row.old_log_prob, row.advantage, loss.policy_loss,
+                     loss.d_log_prob, loss.approx_kl, loss.clipped);
+    warp_value_loss(0, row.value, row.old_value, row.target, loss.value_loss, loss.d_value);
+    return loss;
 }
 
 // What the rollout knows of a sample.

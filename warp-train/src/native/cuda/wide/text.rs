@@ -4,10 +4,12 @@ use super::args::declarations;
 use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
 use super::way::Way;
-use crate::config::{PolicyPlan, TrainConfig};
+use crate::config::TrainConfig;
+use crate::loss::Part;
 use crate::model::Activation;
+use crate::native::cuda::objective;
 use crate::native::cuda::policy_number::PolicyNumber;
-use crate::native::cuda::rollout_loss::RolloutLoss;
+use crate::plan::Rollouts;
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
 use warp_func::cuda::Source;
@@ -99,7 +101,7 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     let (plan, spec) = (&config.policies[number.index], &config.spec);
     let masked = spec.groups[plan.groups[0]].mask_width() > 0;
     let layout = layout_text("WideLayout", &plan.layout, masked);
-    let mut text = format!("#include \"sample.cuh\"\n{layout}");
+    let mut text = format!("#include \"sample.cuh\"\n#include \"translated.cuh\"\n{layout}");
     let mut define = |name: &str, value: String| {
         let _ = writeln!(text, "#define P_{name} {value}");
     };
@@ -126,16 +128,13 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     define("SIZES", if sizes.is_empty() { "{0}".into() } else { list(sizes.iter().copied()) });
     let log_std = network.log_std.as_ref().map_or(-1, |range| range.start as i64);
     define("LOG_STD_AT", log_std.to_string());
-    algorithm(plan, &mut define);
-    define("CONTINUOUS", u8::from(sizes.is_empty()).to_string());
-    text + &declarations()
-}
-
-fn algorithm(plan: &PolicyPlan, define: &mut dyn FnMut(&str, String)) {
-    define("ALGORITHM", (RolloutLoss::of(plan) as u32).to_string());
     define("MINIBATCHES", format!("{}u", plan.passes().minibatches));
-    define("CLIP", bits(plan.config.clip_coef as f32));
-    define("CLIP_VLOSS", u8::from(plan.config.clip_vloss).to_string());
+    define("CONTINUOUS", u8::from(sizes.is_empty()).to_string());
+    if let Some(Rollouts { objective, .. }) = &plan.rollouts {
+        let cell = |part: &Part, number: usize| format!("warp_float({})", bits(part.cells[number]));
+        text += &objective::text(objective, cell);
+    }
+    text + &declarations()
 }
 
 fn list<T: ToString>(values: impl Iterator<Item = T>) -> String {

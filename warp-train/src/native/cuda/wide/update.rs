@@ -8,10 +8,10 @@ use super::args::{
 use super::arrays::SUM_BLOCKS;
 use super::policy::{Rows, WidePolicy};
 use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, WideSettings};
+use crate::algorithm::Advantages;
 use crate::error::{Result, of_policy};
 use crate::learner::Progress;
 use crate::metrics::PolicyMetrics;
-use crate::native::cuda::rollout_loss::RolloutLoss;
 use crate::policy_error::PolicyError;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceStruct, KernelArgs, Launch};
@@ -44,9 +44,9 @@ impl WidePolicy {
             return Ok(());
         }
         self.advantages()?;
-        let (loss, passes) = (RolloutLoss::of(&self.plan), self.plan.passes());
+        let passes = self.plan.passes();
         for epoch in 0..passes.epochs {
-            if !loss.shuffles() {
+            if !passes.shuffles {
                 (0..passes.minibatches).try_for_each(|part| self.minibatch(part, &a.order))?;
                 continue;
             }
@@ -69,7 +69,8 @@ impl WidePolicy {
     /// Advantages, returns, and which samples count.
     fn advantages(&self) -> Result<()> {
         let (config, a, s) = (&self.plan.config, &self.arrays, &self.sizes);
-        let compat = RolloutLoss::of(&self.plan).compat_last_step(&self.plan);
+        let advantages = self.plan.rollouts.as_ref().map(|rollouts| rollouts.advantages);
+        let compat = advantages == Some(Advantages::WarpDrive);
         let (state, weights, counts, order) = (&a.state, &a.weights, &a.counts, &a.order);
         let args = GaeArgs {
             steps: s.steps as u32,

@@ -1,0 +1,28 @@
+//! What crates above this one offer by name, kept without knowing its type.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Something with a type of its own.
+trait Extension: Any + Debug + Send + Sync {}
+
+impl<T: Any + Debug + Send + Sync> Extension for T {}
+
+/// Values of any types.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Extensions(Vec<Arc<dyn Extension>>);
+
+impl Extensions {
+    pub(super) fn push<T: Any + Debug + Send + Sync>(&mut self, extension: T) {
+        self.0.push(Arc::new(extension));
+    }
+
+    /// Those of type `T`.
+    pub(super) fn of<T: Any>(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().filter_map(|extension| {
+            let any: &dyn Any = &**extension;
+            any.downcast_ref()
+        })
+    }
+}

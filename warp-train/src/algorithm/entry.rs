@@ -1,0 +1,169 @@
+//! What is known of an algorithm by its name, and how programs add their own.
+
+use super::on_policy::OnPolicyAlgorithm;
+use super::table::{ALGORITHMS, COMMON};
+use super::{Algorithm, Plan};
+use crate::config::{PolicyConfig, PolicyPlan};
+use crate::error::{Error, Result};
+use warp_core::toml::{Table, Value};
+use warp_core::{Config, ConfigField, EnvSpec};
+use warp_func::Registry;
+
+/// What is known of an algorithm.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// What configurations call it.
+    pub name: &'static str,
+    /// The keys of [`PolicyConfig`] that it reads, beside [`COMMON`].
+    pub keys: &'static [&'static [&'static str]],
+    /// Its defaults where they differ, as TOML.
+    pub defaults: &'static str,
+    /// Keys of its own.
+    pub own: Option<OwnKeys>,
+    /// What it learns from.
+    pub learns: Learns,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// What an algorithm learns from.
+#[derive(Debug, Clone, Copy)]
+pub enum Learns {
+    /// Each rollout by itself.
+    FromRollouts(OnPolicyOf),
+    /// Batches of a replay memory.
+    FromReplay(PlanOf),
+}
+
+/// Makes an algorithm for a policy.
+pub type OnPolicyOf = fn(&PolicyPlan, &EnvSpec) -> Result<Box<dyn OnPolicyAlgorithm>>;
+
+/// Declares an algorithm for a policy.
+pub type PlanOf = fn(&PolicyPlan, &EnvSpec) -> Result<Planned>;
+
+/// A plan, and the algorithm that it is of.
+#[derive(Debug)]
+pub struct Planned {
+    /// What there is.
+    pub plan: Plan,
+    /// What is done with it.
+    pub algorithm: Box<dyn Algorithm>,
+}
+
+/// Keys that an algorithm outside this crate declares with [`warp_core::config!`].
+#[derive(Debug, Clone, Copy)]
+pub struct OwnKeys {
+    fields: fn() -> &'static [ConfigField],
+    complete: fn(&Table) -> warp_core::Result<Table>,
+}
+
+impl OwnKeys {
+    /// Those of `K`; an algorithm gets them by [`PolicyPlan::own_keys`].
+    #[must_use]
+    pub const fn of<K: Config>() -> Self {
+        Self { fields: K::fields, complete: |given| Ok(K::from_table(given)?.to_table()) }
+    }
+
+    /// All of them, in the order of declaration.
+    pub(crate) fn fields(&self) -> &'static [ConfigField] {
+        (self.fields)()
+    }
+}
+
+impl Entry {
+    /// Whether the algorithm reads `key`.
+    #[must_use]
+    pub fn reads(&self, key: &str) -> bool {
+        COMMON.contains(&key)
+            || self.keys.iter().any(|keys| keys.contains(&key))
+            || self.is_own(key)
+    }
+
+    /// Whether `key` is one that this algorithm alone declares.
+    pub(crate) fn is_own(&self, key: &str) -> bool {
+        self.own_fields().iter().any(|field| field.name == key)
+    }
+
+    /// The keys that this algorithm alone declares.
+    pub(crate) fn own_fields(&self) -> &'static [ConfigField] {
+        self.own.map_or(&[], |own| own.fields())
+    }
+
+    /// Its own keys with what `given` says of them, complete.
+    pub(crate) fn own_keys(&self, given: &Table) -> warp_core::Result<Table> {
+        let Some(own) = self.own else { return Ok(Table::new()) };
+        let is_own = |(key, _): &(&String, &Value)| self.is_own(key);
+        let given = given.iter().filter(is_own).map(|(key, value)| (key.clone(), value.clone()));
+        (own.complete)(&given.collect())
+    }
+
+    /// Whether it learns from a replay memory.
+    pub(crate) fn is_off_policy(&self) -> bool {
+        matches!(self.learns, Learns::FromReplay(_))
+    }
+}
+
+/// Algorithms of one's own in a registry.
+pub trait RegistryExt {
+    /// Adds an algorithm; one of the same name is replaced.
+    #[must_use]
+    fn with_algorithm(self, algorithm: Entry) -> Self;
+}
+
+impl RegistryExt for Registry {
+    fn with_algorithm(self, algorithm: Entry) -> Self {
+        self.with_extension(algorithm)
+    }
+}
+
+/// The algorithms that a configuration may name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Algorithms(Vec<Entry>);
+
+impl Algorithms {
+    /// This crate's, and those that `registry` adds.
+    #[must_use]
+    pub fn of(registry: &Registry) -> Self {
+        let mut all = ALGORITHMS.to_vec();
+        for own in registry.extensions::<Entry>() {
+            all.retain(|entry| entry.name != own.name);
+            all.push(*own);
+        }
+        Self(all)
+    }
+
+    /// The one called `name`.
+    ///
+    /// # Errors
+    /// No such algorithm, with those that there are.
+    pub fn get(&self, name: &str) -> Result<&Entry> {
+        self.0.iter().find(|entry| entry.name == name).ok_or_else(|| {
+            let names: Vec<_> = self.0.iter().map(|entry| format!("\"{}\"", entry.name)).collect();
+            Error::Config(warp_core::Error::WrongType {
+                key: "algorithm".into(),
+                value: format!("\"{name}\""),
+                expected: format!("one of {}", names.join(", ")),
+            })
+        })
+    }
+
+    /// The one that `keys` name, if they name one.
+    ///
+    /// # Errors
+    /// As [`Algorithms::get`].
+    pub(crate) fn named(&self, keys: &Table) -> Result<Option<&Entry>> {
+        let Some(value) = keys.get("algorithm") else { return Ok(None) };
+        let mut config = PolicyConfig::default();
+        config.set("algorithm", value)?;
+        self.get(&config.algorithm).map(Some)
+    }
+
+    /// Whether `key` is one that an algorithm declares for itself.
+    pub(crate) fn is_own(&self, key: &str) -> bool {
+        self.0.iter().any(|entry| entry.is_own(key))
+    }
+}

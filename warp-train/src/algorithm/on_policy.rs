@@ -1,0 +1,70 @@
+//! What an algorithm that learns from rollouts is, and what it asks of a device.
+
+use crate::error::Result;
+use crate::loss::Objective;
+use std::fmt::Debug;
+use std::ops::Range;
+
+/// An actor-critic that learns from each rollout by itself, as a schedule that never sees a number.
+pub trait OnPolicyAlgorithm: Send + Debug {
+    /// What is descended; the weights of the value's part and of the entropy are keys of every such
+    /// policy.
+    fn objective(&self) -> Objective;
+
+    /// How advantages and value targets are estimated.
+    fn advantages(&self) -> Advantages {
+        Advantages::Gae
+    }
+
+    /// Learns from one rollout.
+    ///
+    /// # Errors
+    /// A device that failed, or a gradient that is not finite.
+    fn update(&self, engine: &mut dyn OnPolicyEngine) -> Result<()>;
+}
+
+/// How advantages are estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advantages {
+    /// Generalised advantage estimation (Schulman et al., 2016).
+    Gae,
+    /// Returns as WarpDrive computes them ([`crate::gae::warpdrive_returns`]).
+    WarpDrive,
+}
+
+/// A rollout and the policy that learns from it, on one device.
+pub trait OnPolicyEngine {
+    /// Estimates the advantages and value targets of all samples.
+    ///
+    /// # Errors
+    /// A device that failed; so for all functions of an engine.
+    fn estimate(&mut self) -> Result<()>;
+
+    /// Puts the samples in an order of epoch number `epoch`.
+    ///
+    /// # Errors
+    /// As [`OnPolicyEngine::estimate`].
+    fn shuffle(&mut self, epoch: usize) -> Result<()>;
+
+    /// Cuts the samples into `n` minibatches; into fewer if there are not as many samples.
+    fn cut(&mut self, n: usize) -> Range<usize>;
+
+    /// Gathers a minibatch of the last cut; its advantages are brought to mean 0 and deviation 1 if the key
+    /// `norm_adv` says so.
+    ///
+    /// # Errors
+    /// As [`OnPolicyEngine::estimate`].
+    fn gather(&mut self, minibatch: usize) -> Result<()>;
+
+    /// Computes the objective over the minibatch, and its gradient.
+    ///
+    /// # Errors
+    /// As [`OnPolicyEngine::estimate`].
+    fn gradient(&mut self) -> Result<()>;
+
+    /// Takes a step of Adam along the gradient.
+    ///
+    /// # Errors
+    /// A gradient that is not finite.
+    fn step(&mut self) -> Result<()>;
+}
