@@ -34,9 +34,13 @@ pub(crate) fn initial_weights(config: &TrainConfig, index: usize) -> Result<Vec<
     let network = plan.network(&config.spec);
     let what = format!("the network of policy \"{}\"", plan.name);
     warp_data::memory::check(&what, network.bytes(), "hidden")?;
-    // Policies of one run start from different weights.
-    let seed = config.run.seed.wrapping_add((index as u64) << 32);
-    network.initial(seed).map_err(of_policy(&plan.name))
+    network.initial(policy_seed(config, index)).map_err(of_policy(&plan.name))
+}
+
+/// What the first weights of policy number `index` are drawn from: policies of one run start from different
+/// ones.
+pub(crate) fn policy_seed(config: &TrainConfig, index: usize) -> u64 {
+    config.run.seed.wrapping_add((index as u64) << 32)
 }
 
 /// Reads what `init_from` names, for all policies of `config`, into `config.begun`.

@@ -11,6 +11,7 @@ pub use crate::choices::{ActionDistribution, Noise, Precision};
 use crate::error::{Error, Result};
 use crate::learner::LearnerState;
 pub use crate::model::{Activation, Init, LogStd};
+use crate::own_network::OwnNetworks;
 pub use crate::plan::PolicyPlan;
 use crate::plan::{complete_policy, plan_policies};
 pub use crate::policy_config::{PolicyConfig, drop_foreign_keys};
@@ -70,6 +71,8 @@ pub struct TrainConfig {
     pub begun: Option<Arc<LearnerState>>,
     /// The algorithms that its policies may name.
     pub(crate) algorithms: Algorithms,
+    /// The networks that its policies may name.
+    pub(crate) networks: OwnNetworks,
     base: PolicyKeys,
     own: Vec<(String, Table)>,
     /// The policies' keys at the top level, as they were given: with shares in schedules.
@@ -82,7 +85,7 @@ impl TrainConfig {
     /// # Errors
     /// The first key that is unknown, of the wrong type, out of range or in conflict.
     pub fn resolve(table: &Table, registry: &Registry) -> Result<Self> {
-        let algorithms = Algorithms::of(registry);
+        let (algorithms, networks) = (Algorithms::of(registry), OwnNetworks::of(registry));
         let mut run = RunConfig::default();
         let (mut env, mut own, mut given) = (Table::new(), Vec::new(), Table::new());
         for (key, value) in table {
@@ -108,9 +111,22 @@ impl TrainConfig {
         let (env, spec) = entry.describe(&env)?;
         let policies = plan_policies(&algorithms, &given, &own, &spec, run.total_steps)?;
         check_keys(&base, &given, &policies)?;
+        policies.iter().try_for_each(|plan| networks.of_policy(plan).map(|_| ()))?;
         let complete = |plan| complete_policy(plan, &spec, &run);
         let policies = policies.into_iter().map(complete).collect::<Result<_>>()?;
-        Ok(Self { run, policies, env, spec, pool: None, begun: None, algorithms, base, own, given })
+        Ok(Self {
+            run,
+            policies,
+            env,
+            spec,
+            pool: None,
+            begun: None,
+            algorithms,
+            networks,
+            base,
+            own,
+            given,
+        })
     }
 
     /// The algorithms in use, joined by `+` where policies differ.

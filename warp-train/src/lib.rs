@@ -32,6 +32,7 @@ pub mod native;
 mod new_folder;
 pub mod normalise;
 pub mod optimiser;
+pub mod own_network;
 mod plan;
 pub mod policies;
 mod policy_config;

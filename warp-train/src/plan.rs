@@ -91,7 +91,10 @@ impl PolicyPlan {
     /// Another schedule.
     #[cfg(feature = "cuda")]
     pub(crate) fn check_passes(&self) -> Result<()> {
-        if self.rollouts.as_ref().is_none_or(|rollouts| rollouts.passes.is_some()) {
+        let Some(Rollouts { objective, passes, .. }) = &self.rollouts else { return Ok(()) };
+        let parts = [&objective.policy, &objective.value];
+        parts.iter().try_for_each(|part| part.function.check_text())?;
+        if passes.is_some() {
             return Ok(());
         }
         Err(Error::Invalid(format!(

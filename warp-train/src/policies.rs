@@ -9,15 +9,17 @@ use crate::config::{PolicyPlan, TrainConfig};
 use crate::engine::RolloutEngine;
 use crate::error::{Error, Result};
 use crate::learner::{Learner, LearnerState, Progress};
+use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::metrics::{PolicyFigures, PolicyMetrics};
 use crate::model::PolicyTensors;
 use crate::normalise::Normaliser;
 use crate::rollout::{PolicyRollout, Rollout};
+use std::fmt::Debug;
 
 /// What a backend brings: a policy that acts, learns, and can be written down.
-pub trait Policy: TrainablePolicy + Send {
+pub trait Policy: TrainablePolicy + Send + Debug {
     /// What the backend is called in summaries.
-    const BACKEND: &'static str;
+    fn backend(&self) -> &'static str;
 
     /// Runs the network on `values.len()` observations; fills `outputs` f32 `[n, output_width]` and
     /// `values` f32 `[n]`.
@@ -42,6 +44,42 @@ pub trait Policy: TrainablePolicy + Send {
     /// # Errors
     /// A tensor that is missing, unknown, or of another shape.
     fn load(&mut self, tensors: &PolicyTensors) -> Result<()>;
+}
+
+impl<P: Policy + ?Sized> TrainablePolicy for Box<P> {
+    fn values(&mut self, obs: &[f32], values: &mut [f32]) -> Result<()> {
+        (**self).values(obs, values)
+    }
+
+    fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &Loss) -> Result<LossMetrics> {
+        (**self).gradients(minibatch, loss)
+    }
+
+    fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64> {
+        (**self).step(learning_rate, max_grad_norm)
+    }
+}
+
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn backend(&self) -> &'static str {
+        (**self).backend()
+    }
+
+    fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()> {
+        (**self).forward(obs, outputs, values)
+    }
+
+    fn outputs(&mut self, obs: &[f32], outputs: &mut [f32]) -> Result<bool> {
+        (**self).outputs(obs, outputs)
+    }
+
+    fn tensors(&self) -> PolicyTensors {
+        (**self).tensors()
+    }
+
+    fn load(&mut self, tensors: &PolicyTensors) -> Result<()> {
+        (**self).load(tensors)
+    }
 }
 
 /// The policies of a run.
@@ -96,7 +134,7 @@ impl<P: Policy> PolicyLearner<P> {
 
 impl<P: Policy> Learner for PolicyLearner<P> {
     fn backend(&self) -> &'static str {
-        P::BACKEND
+        self.policies.first().map_or("none", |one| one.policy.backend())
     }
 
     fn forward(

@@ -54,6 +54,8 @@ warp_core::config! {
         pub hidden: Vec<usize> = vec![64, 64],
         /// Function after each hidden layer: "tanh" or "relu".
         pub activation: Activation = Activation::Tanh,
+        /// A network of the program's own, by its name; not set: the layers that the keys describe.
+        pub network: Option<String> = None,
         /// Whether policy and value share their hidden layers.
         pub shared_trunk: bool = false,
         /// The native learner on a GPU: "fp16" multiplies in half precision with f32 sums where the

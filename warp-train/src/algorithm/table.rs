@@ -28,6 +28,7 @@ pub const ON_POLICY: &[&str] = &[
     "norm_adv",
     "ent_coef",
     "vf_coef",
+    "network",
     "shared_trunk",
     "action_distribution",
     "log_std",

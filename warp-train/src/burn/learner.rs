@@ -7,6 +7,7 @@ use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Result, of_policy};
 use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::model::PolicyTensors;
+use crate::native::no_own_networks;
 use crate::optimiser::limit;
 use crate::policies::{Policy, PolicyLearner};
 use burn::tensor::Device;
@@ -30,6 +31,7 @@ impl PolicyLearner<NamedPolicy<ActorCritic>> {
     /// # Errors
     /// A network that can't be built.
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
+        no_own_networks(config, "burn's perceptrons")?;
         let policies = (0..config.policies.len()).map(|index| perceptron(config, index));
         Self::of_networks(config, policies.collect::<Result<Vec<_>>>()?, threads)
     }
@@ -45,13 +47,17 @@ impl<N: PolicyNetwork> PolicyLearner<NamedPolicy<N>> {
         policies: Vec<BurnPolicy<N>>,
         threads: usize,
     ) -> Result<Self> {
-        let named = |(plan, policy): (&PolicyPlan, BurnPolicy<N>)| NamedPolicy {
-            name: plan.name.clone(),
-            policy,
-            threads,
-            outputs: Vec::new(),
+        let named = |(plan, policy): (&PolicyPlan, BurnPolicy<N>)| {
+            NamedPolicy::new(&plan.name, policy, threads)
         };
         Self::from_policies(config, config.policies.iter().zip(policies).map(named).collect())
+    }
+}
+
+impl<N: PolicyNetwork> NamedPolicy<N> {
+    /// `policy` under its name, on so many threads.
+    pub(super) fn new(name: &str, policy: BurnPolicy<N>, threads: usize) -> Self {
+        Self { name: name.into(), policy, threads, outputs: Vec::new() }
     }
 }
 
@@ -87,7 +93,9 @@ impl<N: PolicyNetwork> TrainablePolicy for NamedPolicy<N> {
 }
 
 impl<N: PolicyNetwork> Policy for NamedPolicy<N> {
-    const BACKEND: &'static str = "burn";
+    fn backend(&self) -> &'static str {
+        "burn"
+    }
 
     fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()> {
         let Self { name, policy, threads, .. } = self;

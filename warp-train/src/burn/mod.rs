@@ -17,6 +17,7 @@ mod backward;
 mod chunks;
 mod learner;
 mod network;
+mod own_network;
 mod parameters;
 mod policy;
 #[cfg(feature = "tch")]
@@ -27,4 +28,5 @@ mod tests;
 
 pub use learner::{BurnLearner, NamedPolicy};
 pub use network::{ActorCritic, PolicyNetwork};
+pub use own_network::own_network;
 pub use policy::BurnPolicy;

@@ -8,7 +8,6 @@ use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::Result;
 use crate::learner::{LearnerState, Progress};
 use crate::metrics::{PolicyFigures, PolicyMetrics};
-use crate::native::NamedPolicy;
 use crate::normalise::Normaliser;
 use crate::policies::{Policy, load_policy, save_policy};
 use crate::rollout::PolicyRollout;
@@ -18,7 +17,7 @@ use warp_func::VecEnv;
 #[derive(Debug)]
 pub(super) struct OnPolicy {
     plan: PolicyPlan,
-    policy: NamedPolicy,
+    policy: Box<dyn Policy>,
     algorithm: Box<dyn OnPolicyAlgorithm>,
     normaliser: Normaliser,
     rollout: PolicyRollout,
@@ -42,7 +41,7 @@ impl OnPolicy {
         let plan = config.policies[index].clone();
         let rollout = PolicyRollout::new(&plan, config, first_agent);
         Ok(Self {
-            policy: NamedPolicy::new(config, index, threads)?,
+            policy: crate::native::policy(config, index, threads)?,
             algorithm: plan.on_policy(&config.spec)?,
             normaliser: Normaliser::new(&plan, rollout.width, rollout.n_rows),
             outputs: vec![0.0; rollout.n_rows * plan.layout.output_width()],

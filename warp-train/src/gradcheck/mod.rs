@@ -16,6 +16,7 @@ pub use scene::{Scene, SceneOptions};
 
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
+use crate::learner::Learner;
 use crate::loss::a2c::A2cConfig;
 use crate::loss::ppo::PpoConfig;
 use crate::loss::{LossMetrics, Minibatch};
@@ -65,7 +66,7 @@ pub trait GradientSource {
 
 impl<P: Policy> GradientSource for PolicyLearner<P> {
     fn backend(&self) -> &'static str {
-        P::BACKEND
+        Learner::backend(self)
     }
 
     fn gradient(

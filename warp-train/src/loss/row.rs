@@ -74,7 +74,7 @@ pub fn no_draws(_: usize) -> Draw {
 pub struct RowFunction {
     /// Its name in Rust and in the text.
     pub name: &'static str,
-    /// The CUDA text of its file.
+    /// The CUDA text of its file; empty if there is none.
     pub text: &'static str,
     /// Whether it takes `&mut Draw` as its first parameter.
     pub draws: bool,
@@ -94,17 +94,39 @@ impl PartialEq for RowFunction {
     }
 }
 
+#[cfg(feature = "cuda")]
+impl RowFunction {
+    /// Checks that there is CUDA text.
+    pub(crate) fn check_text(&self) -> crate::error::Result<()> {
+        match self.text {
+            "" => Err(crate::error::Error::Invalid(format!(
+                "row function {} has no CUDA text, which `warp translate` makes of its file; it runs on \
+                 the CPU",
+                self.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Declares row functions of a file, `NAME = function(cells; reads; writes)` with the names of their
 /// parameters, in their order; `draw` before them if the first parameter is `&mut Draw`.
+///
+/// The file beside it that is named first has their CUDA text, which `warp translate` makes of the Rust
+/// file; without a name the functions run on processors alone.
+#[macro_export]
 macro_rules! row_functions {
-    ($text:literal; $($id:ident = $name:ident $($draw:ident)? (
+    ($text:literal; $($functions:tt)*) => {
+        $crate::row_functions!(@all include_str!($text); $($functions)*);
+    };
+    (@all $text:expr; $($id:ident = $name:ident $($draw:ident)? (
         $($cell:ident),*; $($read:ident),*; $($write:ident),*
     );)*) => {$(
         #[doc = concat!("[`", stringify!($name), "`] as a row function.")]
         pub static $id: $crate::loss::row::RowFunction = $crate::loss::row::RowFunction {
             name: stringify!($name),
-            text: include_str!($text),
-            draws: $crate::loss::row::row_functions!(@draws $($draw)?),
+            text: $text,
+            draws: $crate::row_functions!(@draws $($draw)?),
             cells: &[$(stringify!($cell)),*],
             reads: &[$(stringify!($read)),*],
             writes: &[$(stringify!($write)),*],
@@ -124,5 +146,6 @@ macro_rules! row_functions {
     )*};
     (@draws) => { false };
     (@draws draw) => { true };
+    ($($functions:tt)*) => { $crate::row_functions!(@all ""; $($functions)*); };
 }
-pub(crate) use row_functions;
+pub use crate::row_functions;

@@ -13,14 +13,15 @@ mod policy;
 pub(crate) mod wide;
 
 use crate::batch::TrainablePolicy;
-use crate::begin::initial_weights;
+use crate::begin::{initial_weights, policy_seed};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::engine::LockstepLearner;
-use crate::error::{Result, of_policy};
+use crate::error::{Error, Result, of_policy};
 use crate::learner::Learner;
 use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::model::PolicyTensors;
 use crate::optimiser::limit;
+use crate::own_network::NetworkStart;
 use crate::policies::{Policy, PolicyLearner};
 use network::Wanted;
 use policy::NativePolicy;
@@ -44,6 +45,7 @@ impl PolicyLearner<NamedPolicy> {
     /// # Errors
     /// A network that can't be built.
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
+        no_own_networks(config, "native")?;
         let make = |index| NamedPolicy::new(config, index, threads);
         let policies = (0..config.policies.len()).map(make).collect::<Result<Vec<_>>>()?;
         Self::from_policies(config, policies)
@@ -55,10 +57,45 @@ impl PolicyLearner<NamedPolicy> {
 /// # Errors
 /// A network that can't be built, actions that an algorithm does not take, or too little memory.
 pub fn learner(config: &TrainConfig, threads: usize) -> Result<Box<dyn Learner>> {
-    Ok(match config.policies.iter().any(PolicyPlan::is_off_policy) {
-        true => Box::new(LockstepLearner::new(config, threads)?),
-        false => Box::new(NativeLearner::new(config, threads)?),
-    })
+    if config.policies.iter().any(PolicyPlan::is_off_policy) {
+        return Ok(Box::new(LockstepLearner::new(config, threads)?));
+    }
+    if config.policies.iter().all(|plan| plan.config.network.is_none()) {
+        return Ok(Box::new(NativeLearner::new(config, threads)?));
+    }
+    let make = |index| policy(config, index, threads);
+    let policies = (0..config.policies.len()).map(make).collect::<Result<Vec<_>>>()?;
+    Ok(Box::new(PolicyLearner::from_policies(config, policies)?))
+}
+
+/// Policy number `index` of `config`, initialised from its seed: a network of the program's own, or a
+/// perceptron.
+pub(crate) fn policy(
+    config: &TrainConfig,
+    index: usize,
+    threads: usize,
+) -> Result<Box<dyn Policy>> {
+    let plan = &config.policies[index];
+    match config.networks.of_policy(plan)? {
+        Some(network) => {
+            let seed = policy_seed(config, index);
+            network.make(&NetworkStart { plan, spec: &config.spec, seed, threads })
+        }
+        None => Ok(Box::new(NamedPolicy::new(config, index, threads)?)),
+    }
+}
+
+/// Refuses networks of the program's own, which `backend` does not run.
+pub(crate) fn no_own_networks(config: &TrainConfig, backend: &str) -> Result<()> {
+    let own = |plan: &&PolicyPlan| plan.config.network.is_some();
+    let Some(PolicyPlan { name, config, .. }) = config.policies.iter().find(own) else {
+        return Ok(());
+    };
+    let network = config.network.as_deref().unwrap_or_default();
+    Err(Error::Invalid(format!(
+        "policy \"{name}\": network = \"{network}\" is the program's own, which runs on the CPU \
+         (--device cpu --backend auto) and not on {backend}"
+    )))
 }
 
 impl NamedPolicy {
@@ -98,7 +135,9 @@ impl TrainablePolicy for NamedPolicy {
 }
 
 impl Policy for NamedPolicy {
-    const BACKEND: &'static str = "native";
+    fn backend(&self) -> &'static str {
+        "native"
+    }
 
     fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()> {
         self.work(obs, Wanted { outputs: Some(outputs), values: Some(values) })

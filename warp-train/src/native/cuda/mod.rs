@@ -67,6 +67,7 @@ impl CudaLearner {
     /// # Errors
     /// A network that can't be built.
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
+        super::no_own_networks(config, "a GPU")?;
         config.policies.iter().try_for_each(|plan| plan.check_passes())?;
         let host = super::learner(config, threads)?;
         let state = host.state();
