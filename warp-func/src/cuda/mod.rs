@@ -16,13 +16,15 @@ mod launch;
 pub mod parity;
 mod pending;
 mod pointers;
+mod runs;
 mod signature;
 
-pub use arg::{Arg, Pointer, PointerStruct, WholeArray};
+pub use arg::{Arg, Pointer, PointerStruct, Structs, WholeArray};
 pub use cache::{folder as cache_folder, machine_code, problem as cache_problem};
 pub use compiler::{Build, Source, compile, nvrtc_version};
 pub use env::CudaVecEnv;
 pub use env_kernels::{EnvKernels, env_kernels};
 pub use kernels::{Kernels, Module};
 pub use launch::{Function, Launch};
+pub use runs::CudaRuns;
 pub use warp_data::cuda::{Device, DeviceArray, DeviceInfo, DeviceStore, Graph};
