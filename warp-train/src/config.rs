@@ -101,7 +101,10 @@ impl TrainConfig {
                 _ if is_field(PolicyConfig::fields(), key) || algorithms.is_own(key) => {
                     given.insert(key.clone(), value.clone());
                 }
-                _ => return Err(warp_core::config::unknown_key(key, known_keys()).into()),
+                _ => {
+                    let known = known_keys().chain(algorithms.own_keys());
+                    return Err(warp_core::config::unknown_key(key, known).into());
+                }
             }
         }
         check_run(&run)?;

@@ -7,14 +7,18 @@ mod cuda_cases;
 
 use cuda_cases::{Case, Done, Result, envs_on_gpu, no_compiler, no_device, progress, registry};
 use libtest_mimic::{Arguments, Measurement, Trial};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::time::Instant;
 use warp_func::VecEnv;
-use warp_func::cuda::{CudaVecEnv, compile};
+use warp_func::cuda::{Build, CudaVecEnv, Device, Kernels, compile};
 use warp_train::config::TrainConfig;
-use warp_train::learner::Learner;
+use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet};
+use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
-use warp_train::native::cuda::{CudaLearner, off_policy_sources};
+use warp_train::native::cuda::{CudaFleet, CudaLearner, off_policy_sources};
 
 /// Algorithms, networks and batches of every kind: a name and keys.
 const CASES: [Case; 6] = [
@@ -52,10 +56,15 @@ const CASES: [Case; 6] = [
 ];
 
 /// What rates are measured of.
-const RATES: [Case; 3] = [
+const RATES: [Case; 4] = [
     (
         "pendulum, 1 replica",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 1\nnum_steps = 250\nlearning_starts = 0",
+    ),
+    (
+        "pendulum, 16 replicas, 16 updates a step",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 16\nnum_steps = 16\ngradient_steps = 16\n\
+         learning_starts = 0",
     ),
     (
         "pendulum, 4096 replicas, batches of 4096",
@@ -63,8 +72,9 @@ const RATES: [Case; 3] = [
          batch_size = 4096",
     ),
     (
-        "cartpole, dqn, 1 replica",
-        "env_id = \"cartpole\"\nalgorithm = \"dqn\"\nnum_envs = 1\nnum_steps = 250\nlearning_starts = 0",
+        "cartpole, dqn, 16 replicas, 16 updates a step",
+        "env_id = \"cartpole\"\nalgorithm = \"dqn\"\nnum_envs = 16\nnum_steps = 16\ntrain_freq = 1\n\
+         gradient_steps = 16\nbatch_size = 128\nlearning_starts = 0",
     ),
 ];
 
@@ -91,6 +101,15 @@ fn main() -> ExitCode {
             trial("cuda_off_policy_runs_are_the_cpus", runs, no_device.is_some());
         }
     }
+    for (case, precision) in [(CASES[0], "fp16"), (CASES[1], "fp32"), (CASES[4], "fp16")] {
+        let name = format!("cuda_off_policy_fleet: {precision}, {}", case.0);
+        let trial = Trial::test(name, move || fleet(case.1, precision));
+        trials.push(trial.with_ignored_flag(no_device.is_some()));
+    }
+    let together = Trial::bench("cuda_off_policy_rate: pendulum, 64 seeds at once", |test_mode| {
+        (!test_mode).then(fleet_rate).transpose()
+    });
+    trials.push(together.with_ignored_flag(no_device.is_some()));
     for (name, keys) in RATES {
         let trial = Trial::bench(format!("cuda_off_policy_rate: {name}"), move |test_mode| {
             let rate = |()| rate(name, &config(keys, "fp16")?);
@@ -111,10 +130,12 @@ fn bounds(config: &TrainConfig) -> [f64; 2] {
     if exact { [1e-5, 1e-5] } else { [2e-3, 0.1] }
 }
 
-/// All programs, for the H200's machine code; this needs no GPU.
+/// All programs, of a run by itself and of many, for the H200's machine code; this needs no GPU.
 fn compiles(config: &TrainConfig) -> Result<()> {
-    for (source, build) in off_policy_sources(config)? {
-        compile(&source, build, "sm_90a")?;
+    for runs in [1, 64] {
+        for (source, build) in off_policy_sources(config, runs)? {
+            compile(&source, build, "sm_90a")?;
+        }
     }
     Ok(())
 }
@@ -175,6 +196,74 @@ fn runs(config: &TrainConfig) -> Result<()> {
     Ok(())
 }
 
+/// Trains runs to their ends; returns what they end with, by number.
+fn trained(runs: &[FleetRun]) -> Result<BTreeMap<usize, LearnerState>> {
+    let kernels = Kernels::new(&Device::open(0)?);
+    let registry = warp_envs::registry().on_gpu(&kernels, Build::Parity);
+    let make = |config: &TrainConfig| -> warp_train::Result<Box<dyn Learner>> {
+        Ok(Box::new(CudaLearner::new(config, 1)?))
+    };
+    let ends = Mutex::new(BTreeMap::new());
+    let others = ThreadFleet::new(&registry, "native", 1, make);
+    CudaFleet::new(&registry, others, 2).launch(runs, &|number, event| {
+        if let (FleetEvent::Finished(state), Ok(mut ends)) = (event, ends.lock()) {
+            ends.insert(number, state.clone());
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(ends.into_inner().map_err(|e| e.to_string())?)
+}
+
+/// Runs of `keys` with seeds from 5 on.
+fn seeds(keys: &str, n: u64, precision: &str) -> Result<Vec<FleetRun>> {
+    let run = |number: u64| -> Result<FleetRun> {
+        let config = config(&format!("seed = {}\n{keys}", 5 + number), precision)?;
+        Ok(FleetRun { number: number as usize, swept: Vec::new(), config })
+    };
+    (0..n).map(run).collect()
+}
+
+/// A run does not depend on how many others there are, nor on whether it is of a fleet.
+fn fleet(keys: &str, precision: &str) -> Result<()> {
+    let runs = seeds(&format!("total_steps = 200\n{keys}"), 40, precision)?;
+    let (many, few) = (trained(&runs)?, trained(&runs[38..])?);
+    let config = &runs[39].config;
+    let mut envs = envs_on_gpu(config)?;
+    let mut alone = CudaLearner::new(config, 1)?;
+    let n = 200_u64.div_ceil(config.steps_per_iteration());
+    alone.iterate(&mut *envs, progress(config, 0), n)?;
+    if many.len() != 40 || many.get(&38) != few.get(&38) || many.get(&39) != few.get(&39) {
+        return Err("a run of a large fleet differs from that of a small one".into());
+    }
+    if many.get(&39) != Some(&alone.state()) {
+        return Err("a run of a fleet differs from the run by itself".into());
+    }
+    if many.get(&0) == many.get(&1) {
+        return Err("runs of different seeds are the same".into());
+    }
+    Ok(())
+}
+
+/// Prints updates per second of all seeds together: the difference of a long fleet and a short one, since both
+/// begin and end alike.
+fn fleet_rate() -> Result<Measurement> {
+    let seconds = |steps: u64| -> Result<f64> {
+        let keys = format!("total_steps = {steps}\n{}", RATES[0].1);
+        let runs = seeds(&keys, 64, "fp16")?;
+        let clock = Instant::now();
+        trained(&runs)?;
+        Ok(clock.elapsed().as_secs_f64())
+    };
+    seconds(250)?;
+    let (short, long) = (seconds(500)?, seconds(5500)?);
+    let each = (long - short) / (64.0 * 5000.0);
+    println!(
+        "64 seeds: {:.0} updates/s in all; a fleet of 500 steps takes {short:.2} s",
+        1.0 / each
+    );
+    Ok(Measurement { avg: (1e9 * each) as u64, variance: 0 })
+}
+
 /// Prints updates and steps per second, and the time of every program and piece.
 fn rate(name: &str, config: &TrainConfig) -> Result<Measurement> {
     let mut envs = envs_on_gpu(config)?;
@@ -183,7 +272,8 @@ fn rate(name: &str, config: &TrainConfig) -> Result<Measurement> {
     let clock = Instant::now();
     learner.iterate(&mut *envs, progress(config, 4), 20)?;
     let seconds = clock.elapsed().as_secs_f64();
-    let updates = 20.0 * config.run.num_steps as f64;
+    let keys = &config.policies[0].config;
+    let updates = 20.0 * (config.run.num_steps * keys.gradient_steps / keys.train_freq) as f64;
     for (what, us) in with_envs(config, |envs| times(config, envs))? {
         println!("{us:9.2} us  {what}");
     }

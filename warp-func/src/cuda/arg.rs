@@ -5,7 +5,7 @@ use super::signature::{Definition, Parameter};
 use std::ffi::c_void;
 use std::sync::Arc;
 use warp_core::device_struct::{CMember, CStruct, CType};
-use warp_data::cuda::DeviceArray;
+use warp_data::cuda::{Device, DeviceArray};
 
 /// An argument of a kernel.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub enum Arg {
     Pointers(PointerStruct),
     /// A struct of numbers and pointers, by value: [`super::KernelArgs::arg`].
     Record(Record),
+    /// Structs side by side in an array: [`Structs`].
+    Structs(Structs),
 }
 
 /// A struct of numbers and pointers as an argument.
@@ -41,6 +43,31 @@ impl Record {
     /// The struct `of` these words, in which the addresses of `arrays` lie where it declares pointers.
     pub(super) fn new(of: CStruct, words: Vec<u32>, arrays: Vec<DeviceArray>) -> Self {
         Self { of, words: words.into(), _arrays: arrays.into() }
+    }
+}
+
+/// Structs side by side in the device's memory, which keep alive what they point to; the kernel gets a pointer
+/// to the first.
+#[derive(Debug, Clone)]
+pub struct Structs {
+    address: u64,
+    _array: DeviceArray,
+    _fields: Arc<[Vec<Arg>]>,
+}
+
+impl Structs {
+    /// A struct of each of `rows`, whose fields are the arguments one after the other: structs, whose sizes are
+    /// multiples of 8.
+    ///
+    /// # Errors
+    /// Too little memory.
+    ///
+    /// # Panics
+    /// If an argument is no such struct.
+    pub fn new(device: &Device, rows: Vec<Vec<Arg>>) -> warp_data::Result<Self> {
+        let words: Vec<u32> = rows.iter().flatten().flat_map(Arg::words).collect();
+        let array = DeviceArray::from_slice(device, "structs", &[words.len()], &words)?;
+        Ok(Self { address: array.ptr(), _array: array, _fields: rows.into() })
     }
 }
 
@@ -113,11 +140,26 @@ impl Arg {
         Self::Pointers(PointerStruct { name, addresses, _arrays })
     }
 
+    /// The words of a struct.
+    fn words(&self) -> Vec<u32> {
+        let word =
+            |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
+        match self {
+            Arg::Struct(_, bytes) if bytes.len().is_multiple_of(8) => {
+                bytes.chunks(4).map(word).collect()
+            }
+            Arg::Pointers(PointerStruct { addresses, .. }) => {
+                addresses.iter().flat_map(|at| [*at as u32, (*at >> 32) as u32]).collect()
+            }
+            other => panic!("{other:?} is no struct that could lie in an array"),
+        }
+    }
+
     pub(super) fn address(&self) -> *mut c_void {
         let address: *const c_void = match self {
-            Arg::Array(WholeArray { address, .. }) | Arg::U64(address) => {
-                std::ptr::from_ref(address).cast()
-            }
+            Arg::Array(WholeArray { address, .. })
+            | Arg::Structs(Structs { address, .. })
+            | Arg::U64(address) => std::ptr::from_ref(address).cast(),
             Arg::U32(value) => std::ptr::from_ref(value).cast(),
             Arg::I32(value) => std::ptr::from_ref(value).cast(),
             Arg::F32(value) => std::ptr::from_ref(value).cast(),
@@ -131,7 +173,7 @@ impl Arg {
     /// Bytes.
     pub(super) fn size(&self) -> usize {
         match self {
-            Arg::Array(_) | Arg::U64(_) => 8,
+            Arg::Array(_) | Arg::Structs(_) | Arg::U64(_) => 8,
             Arg::U32(_) | Arg::I32(_) | Arg::F32(_) => 4,
             Arg::Struct(_, bytes) => bytes.len(),
             Arg::Pointers(PointerStruct { addresses, .. }) => 8 * addresses.len(),
@@ -157,6 +199,9 @@ impl Arg {
                 let fits = matches!(parameter, Parameter::Pointer(wanted)
                     if wanted.is_none_or(|wanted| wanted == dtype));
                 expects(&format!("an array of {dtype}"), fits)
+            }
+            Arg::Structs(_) => {
+                expects("an array of structs", matches!(parameter, Parameter::Pointer(None)))
             }
             Arg::U32(_) => value("unsigned int"),
             Arg::I32(_) => value("int"),

@@ -56,7 +56,9 @@ struct Functions {
     observe: Function,
     step: Function,
     cycle: Function,
+    step_runs: Function,
     tick: Function,
+    tick_runs: Function,
     take: Function,
     merge: Function,
 }
@@ -68,7 +70,9 @@ impl Functions {
             observe: module.function("warp_observe")?,
             step: module.function("warp_step")?,
             cycle: module.function("warp_cycle")?,
+            step_runs: module.function("warp_step_runs")?,
             tick: module.function("warp_tick")?,
+            tick_runs: module.function("warp_tick_runs")?,
             take: module.function("warp_take_episodes")?,
             merge: module.function("warp_merge_episodes")?,
         })
@@ -274,8 +278,13 @@ impl CudaVecEnv {
         }
     }
 
+    /// The kernels that step several runs, and count that.
+    pub(super) fn functions_of_runs(&self) -> [Function; 2] {
+        [self.functions.step_runs.clone(), self.functions.tick_runs.clone()]
+    }
+
     /// How this environment's kernels are launched.
-    fn shape(&self) -> Launch {
+    pub(super) fn shape(&self) -> Launch {
         let EnvKernels { team, teams, shared_bytes, .. } = self.text;
         let blocks = self.options.n_envs.div_ceil(teams as usize) as u32;
         Launch { blocks, threads: team * teams, shared_bytes, cooperative: false }

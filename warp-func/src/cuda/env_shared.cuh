@@ -77,6 +77,18 @@ __device__ inline void warp_random_action(const WarpRun& run, const WarpArrays& 
 
 extern "C" __global__ void warp_tick(WarpArrays a, unsigned int steps) { *a.run_step += steps; }
 
+// What kernels get of one of several runs.
+struct WarpOfRun {
+    WarpTables tables;
+    WarpArrays a;
+    WarpRun run;
+};
+
+extern "C" __global__ void warp_tick_runs(const WarpOfRun* runs, unsigned int n, unsigned int steps) {
+    unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) *runs[i].a.run_step += steps;
+}
+
 // ---- Ended episodes: sums over replicas, in an order that depends on nothing but their number ----
 
 // Per block: count, then sum, minimum and maximum of the length and of each group's return, then

@@ -3,9 +3,11 @@
 
 // The replica of this thread's team. Teams share a block only if they are part of a warp each, so a
 // team without a replica may leave.
-__device__ inline unsigned int warp_replica() {
-    return blockIdx.x * WARP_TEAMS + threadIdx.x / WARP_TEAM;
+__device__ inline unsigned int warp_replica_of(unsigned int block) {
+    return block * WARP_TEAMS + threadIdx.x / WARP_TEAM;
 }
+
+__device__ inline unsigned int warp_replica() { return warp_replica_of(blockIdx.x); }
 
 extern __shared__ __align__(16) unsigned int warp_words[];
 
@@ -371,9 +373,9 @@ extern "C" __global__ void WARP_TEAM_BOUNDS warp_observe(WarpTables tables, Warp
     observe(env, state, seen);
 }
 
-extern "C" __global__ void WARP_TEAM_BOUNDS warp_step(WarpTables tables, WarpArrays a,
-                                                      WarpRun run) {
-    unsigned int r = warp_replica();
+__device__ inline void warp_step_block(const WarpTables& tables, const WarpArrays& a, const WarpRun& run,
+                                       unsigned int block) {
+    unsigned int r = warp_replica_of(block);
     if (r >= run.n_envs) return;
     Env env = warp_env(tables);
     State state = warp_team_state(a, r);
@@ -385,6 +387,18 @@ extern "C" __global__ void WARP_TEAM_BOUNDS warp_step(WarpTables tables, WarpArr
     warp_team_advance(env, run, a, r, *a.run_step + 1u, state, at);
     warp_team_save(a, r, state);
     warp_save_place(a, r, at);
+}
+
+extern "C" __global__ void WARP_TEAM_BOUNDS warp_step(WarpTables tables, WarpArrays a,
+                                                      WarpRun run) {
+    warp_step_block(tables, a, run, blockIdx.x);
+}
+
+// `blocks` for each run.
+extern "C" __global__ void WARP_TEAM_BOUNDS warp_step_runs(const WarpOfRun* runs,
+                                                           unsigned int blocks) {
+    const WarpOfRun& one = runs[blockIdx.x / blocks];
+    warp_step_block(one.tables, one.a, one.run, blockIdx.x % blocks);
 }
 
 extern "C" __global__ void WARP_TEAM_BOUNDS warp_cycle(WarpTables tables, WarpArrays a,

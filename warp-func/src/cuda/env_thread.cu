@@ -189,13 +189,24 @@ __device__ inline Actions warp_actions(const WarpArrays& a, unsigned int r) {
     return actions;
 }
 
-extern "C" __global__ void warp_step(WarpTables tables, WarpArrays a, WarpRun run) {
-    unsigned int r = blockIdx.x * blockDim.x + threadIdx.x;
+__device__ inline void warp_step_block(const WarpTables& tables, const WarpArrays& a, const WarpRun& run,
+                                       unsigned int block) {
+    unsigned int r = block * blockDim.x + threadIdx.x;
     if (r >= run.n_envs) return;
     Env env = warp_env(tables);
     WarpReplica replica = warp_load_replica(a, r);
     warp_advance(env, run, a, r, *a.run_step + 1u, warp_actions(a, r), replica);
     warp_save_replica(a, r, replica);
+}
+
+extern "C" __global__ void warp_step(WarpTables tables, WarpArrays a, WarpRun run) {
+    warp_step_block(tables, a, run, blockIdx.x);
+}
+
+// `blocks` for each run.
+extern "C" __global__ void warp_step_runs(const WarpOfRun* runs, unsigned int blocks) {
+    const WarpOfRun& one = runs[blockIdx.x / blocks];
+    warp_step_block(one.tables, one.a, one.run, blockIdx.x % blocks);
 }
 
 extern "C" __global__ void warp_cycle(WarpTables tables, WarpArrays a, WarpRun run,

@@ -18,9 +18,10 @@ mod launch;
 pub mod parity;
 mod pending;
 mod pointers;
+mod runs;
 mod signature;
 
-pub use arg::{Arg, Pointer, PointerStruct, Record, WholeArray};
+pub use arg::{Arg, Pointer, PointerStruct, Record, Structs, WholeArray};
 pub use cache::{folder as cache_folder, machine_code, problem as cache_problem};
 pub use compiler::{Build, Source, compile, nvrtc_version};
 pub use env::CudaVecEnv;
@@ -28,5 +29,6 @@ pub use env_kernels::{EnvKernels, env_kernels};
 pub use kernel_args::{KernelArgs, Members};
 pub use kernels::{Kernels, Module};
 pub use launch::{Function, Launch};
+pub use runs::CudaRuns;
 pub use warp_core::device_struct::{CMember, CStruct, CType, DeviceStruct, DeviceValue, declare};
 pub use warp_data::cuda::{Device, DeviceArray, DeviceInfo, DeviceStore, Graph};

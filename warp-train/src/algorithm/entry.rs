@@ -162,8 +162,13 @@ impl Algorithms {
         self.get(&config.algorithm).map(Some)
     }
 
+    /// The keys that algorithms declare for themselves.
+    pub(crate) fn own_keys(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().flat_map(|entry| entry.own_fields().iter().map(|field| field.name))
+    }
+
     /// Whether `key` is one that an algorithm declares for itself.
     pub(crate) fn is_own(&self, key: &str) -> bool {
-        self.0.iter().any(|entry| entry.is_own(key))
+        self.own_keys().any(|own| own == key)
     }
 }

@@ -55,7 +55,7 @@ const STEPS: u32 = 40;
 ///
 /// # Errors
 /// What either device says.
-pub fn pieces(config: &TrainConfig, envs: &CudaVecEnv) -> Result<Vec<Apart>> {
+pub fn pieces(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<Vec<Apart>> {
     let Planned { algorithm, .. } = planned(config, &config.policies[0])?;
     let (mut cpu, mut gpu) = engines(config, envs)?;
     let mut lists = vec![op::acting(&*algorithm, true)?];
@@ -77,9 +77,9 @@ pub fn pieces(config: &TrainConfig, envs: &CudaVecEnv) -> Result<Vec<Apart>> {
 ///
 /// # Errors
 /// What the device says.
-pub fn wholes(config: &TrainConfig, envs: &CudaVecEnv, n: u64) -> Result<[EngineState; 2]> {
+pub fn wholes(config: &TrainConfig, envs: &mut CudaVecEnv, n: u64) -> Result<[EngineState; 2]> {
     let Planned { plan, algorithm } = planned(config, &config.policies[0])?;
-    let run = |whole: bool| -> Result<EngineState> {
+    let mut run = |whole: bool| -> Result<EngineState> {
         let (_, mut gpu) = engines(config, envs)?;
         for update in 0..n {
             let ops = op::updating(&*algorithm, algorithm.variant(update), gpu.layout.shares > 1)?;
@@ -88,7 +88,7 @@ pub fn wholes(config: &TrainConfig, envs: &CudaVecEnv, n: u64) -> Result<[Engine
                 false => ops.iter().try_for_each(|op| gpu.run(std::slice::from_ref(op)))?,
             }
         }
-        gpu.state()
+        gpu.state(0)
     };
     Ok([run(true)?, run(false)?])
 }
@@ -97,7 +97,7 @@ pub fn wholes(config: &TrainConfig, envs: &CudaVecEnv, n: u64) -> Result<[Engine
 ///
 /// # Errors
 /// What the device says.
-pub fn times(config: &TrainConfig, envs: &CudaVecEnv) -> Result<Vec<(String, f64)>> {
+pub fn times(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<Vec<(String, f64)>> {
     const MANY: u32 = 200;
     let Planned { plan, algorithm } = planned(config, &config.policies[0])?;
     let (_, mut gpu) = engines(config, envs)?;
@@ -107,7 +107,7 @@ pub fn times(config: &TrainConfig, envs: &CudaVecEnv) -> Result<Vec<(String, f64
     let mut lists = vec![acting.clone(), vec![Op::Store], fused.clone()];
     lists.extend([acting, updating, fused].concat().into_iter().map(|op| vec![op]));
     gpu.prepare(&lists)?;
-    let device = envs.gpu();
+    let device = &gpu.kernels.device().clone();
     let mut times = Vec::new();
     for ops in &lists {
         let mut graph = Graph::capture(device, || (0..MANY).try_for_each(|_| gpu.run(ops)))?;
@@ -130,15 +130,15 @@ pub fn times(config: &TrainConfig, envs: &CudaVecEnv) -> Result<Vec<(String, f64
 }
 
 /// Both engines with the same weights and the same memory, of invented transitions.
-fn engines(config: &TrainConfig, envs: &CudaVecEnv) -> Result<(CpuEngine, CudaEngine)> {
+fn engines(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<(CpuEngine, CudaEngine)> {
     let policy = &config.policies[0];
     let setting = Setting::new(config, (0, 0));
     let plan = || planned(config, policy).map(|planned| planned.plan);
     let mut cpu = CpuEngine::new(plan()?, setting.place, policy.config.activation, 1)?;
-    let mut gpu = CudaEngine::new(plan()?, setting, envs)?;
+    let mut gpu = CudaEngine::new(plan()?, setting, (&[config.run.seed], &[envs]))?;
     fill(&mut cpu, gpu.setting.place.n_rows, &gpu.agents);
     cpu.set_cells(0, false);
-    gpu.load(&cpu.state())?;
+    gpu.load(&[cpu.state()])?;
     let obs = invented(cpu.column(cpu.plan().acting.obs).len(), 99);
     let id = cpu.plan().acting.obs;
     cpu.column_mut(id).copy_from_slice(&obs);
@@ -267,16 +267,16 @@ impl Engine for Both<'_> {
     fn step(&mut self, optimiser: OptimiserId) -> Result<()> {
         self.cpu.step(optimiser)?;
         self.gpu.step(optimiser)?;
-        let (found, expected) = (self.gpu.weights()?, self.cpu.state());
+        let (found, expected) = (self.gpu.weights(0)?, self.cpu.state());
         let name = self.cpu.plan().optimisers[optimiser.0].name.clone();
         self.compare_tensors((&name, Kind::Derivative), &found.moments, &expected.moments);
-        self.gpu.load(&expected)
+        self.gpu.load(&[expected])
     }
 
     fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {
         self.cpu.blend(targets, tau)?;
         self.gpu.blend(targets, tau)?;
-        let (found, expected) = (self.gpu.weights()?, self.cpu.state());
+        let (found, expected) = (self.gpu.weights(0)?, self.cpu.state());
         self.compare_tensors(("blend", Kind::Output), &found.weights, &expected.weights);
         Ok(())
     }
@@ -285,7 +285,7 @@ impl Engine for Both<'_> {
         self.cpu.figures(figures)?;
         self.gpu.clear_figures()?;
         self.gpu.figures(figures)?;
-        let words = self.gpu.figures_array().pull::<u32>()?;
+        let words = self.gpu.figures_array(0).pull::<u32>()?;
         let found = self.gpu.read_figures(&words);
         for ((name, found), (_, expected)) in found.into_iter().zip(self.cpu.take_figures()) {
             let apart = (found - expected).abs() / (1.0 + expected.abs());

@@ -10,15 +10,13 @@ use crate::model::Activation;
 use std::fmt::Write;
 
 /// Warps of a block.
-const WARPS: usize = 8;
-/// Numbers of parameters that a block moves at a time.
-pub(super) const BLENDED: usize = 4096;
+pub(super) const WARPS: usize = 8;
 
 /// Writes functions and counts what they need.
 #[derive(Debug)]
 pub(super) struct Emitter<'a> {
     pub(super) scene: &'a Scene<'a>,
-    tiles: RowTiles,
+    pub(super) tiles: RowTiles,
     /// The functions so far.
     pub(super) functions: String,
     n_functions: usize,
@@ -56,7 +54,7 @@ impl<'a> Emitter<'a> {
             None => self.of_items(&segment.ops),
         };
         if !segment.single.is_empty() {
-            text += "    if (blockIdx.x == gridDim.x - 1u && threadIdx.x == 0) {\n";
+            text += "    if (BLOCK == BLOCKS - 1u && threadIdx.x == 0) {\n";
             segment.single.iter().for_each(|op| text += &self.single(op));
             text += "    }\n";
         }
@@ -67,8 +65,8 @@ impl<'a> Emitter<'a> {
     fn of_tiles(&mut self, ops: &[Op], rows: RowsOf) -> String {
         let n = self.scene.layout.of_rows(rows).n;
         let mut text = format!(
-            "    for (unsigned int tile = blockIdx.x / TEAM; tile < {n}u; tile += gridDim.x / TEAM) {{\n        \
-             const unsigned int block = blockIdx.x % TEAM;\n"
+            "    for (unsigned int tile = BLOCK / TEAM; tile < {n}u; tile += BLOCKS / TEAM) {{\n        \
+             const unsigned int block = BLOCK % TEAM;\n"
         );
         let mut pending: Vec<&Op> = Vec::new();
         for (i, op) in ops.iter().enumerate() {
@@ -76,9 +74,9 @@ impl<'a> Emitter<'a> {
                 text += "        team_sync();\n";
                 pending.clear();
             }
-            let name = self.function(op);
+            let call = self.function(op);
             // Small pieces of work begin with different blocks of the team.
-            let _ = writeln!(text, "        {name}(m, tile, (block + {i}u) % TEAM);");
+            let _ = writeln!(text, "        {call}tile, (block + {i}u) % TEAM);");
             // Layers wait for each other.
             if self.last_meets {
                 pending.clear();
@@ -88,24 +86,45 @@ impl<'a> Emitter<'a> {
         text + "    }\n"
     }
 
-    /// All blocks share the parts of `ops`.
+    /// All blocks share the parts of `ops`; their warps do where there are few blocks.
     fn of_items(&mut self, ops: &[Op]) -> String {
+        let (small, large): (Vec<&Op>, _) = ops.iter().partition(|op| self.item_threads(op) == 32);
+        let mut text = String::new();
+        if !large.is_empty() {
+            text += &self.items_of(&large, "BLOCK", "BLOCKS");
+        }
+        if !small.is_empty() {
+            let (first, step) = ("BLOCK * N_WARPS + threadIdx.x / 32", "BLOCKS * N_WARPS");
+            text += "    __syncthreads();\n";
+            text += &self.items_of(&small, first, step);
+        }
+        text
+    }
+
+    /// Threads that do one part of `op`.
+    pub(super) fn item_threads(&self, op: &Op) -> usize {
+        let by_warp = self.scene.runs > 1 && self.scene.layout.half;
+        match op {
+            Op::Learn(..) | Op::Blend(..) | Op::Pack(_) if by_warp => 32,
+            _ => 32 * WARPS,
+        }
+    }
+
+    fn items_of(&mut self, ops: &[&Op], first: &str, step: &str) -> String {
         let mut parts = String::new();
         let mut total = 0;
         for op in ops {
             let n = self.items(op);
-            let name = self.function(op);
+            let call = self.function(op);
             let _ = writeln!(
                 parts,
-                "        if (item < {}) {{ {name}(m, item - {total}); continue; }}",
+                "        if (item < {}) {{ {call}item - {total}); continue; }}",
                 total + n
             );
             total += n;
         }
         self.most_items = self.most_items.max(total);
-        format!(
-            "    for (int item = blockIdx.x; item < {total}; item += gridDim.x) {{\n{parts}    }}\n"
-        )
+        format!("    for (int item = {first}; item < {total}; item += {step}) {{\n{parts}    }}\n")
     }
 
     fn items(&self, op: &Op) -> usize {
@@ -117,10 +136,7 @@ impl<'a> Emitter<'a> {
             Op::Weights(passes) => tiles(&self.models_of(passes)) * layout.shares,
             Op::Learn(passes, _) | Op::Gather(passes) => tiles(&self.models_of(passes)),
             Op::Adam(id) => tiles(&self.scene.plan.optimisers[id.0].models),
-            Op::Blend(targets, _) => {
-                let parts = |id: &ModelId| layout.model(*id).parameters.len().div_ceil(BLENDED);
-                targets.iter().map(parts).sum()
-            }
+            Op::Blend(models, _) | Op::Pack(models) => tiles(models),
             Op::Figures(figures) => figures.len(),
             _ => 0,
         }
@@ -150,32 +166,36 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Writes the function that does `op` and says what it is called.
+    /// Writes the function that does `op` and gives the beginning of a call.
     fn function(&mut self, op: &Op) -> String {
         self.last_meets = false;
         match op {
-            Op::Look => return "look".into(),
-            Op::Send => return "send".into(),
-            Op::Store => return "store".into(),
-            Op::Sample => return "sample_tile".into(),
+            Op::Look => return "look(m, ".into(),
+            Op::Send => return "send(m, ".into(),
+            Op::Store => return "store(m, ".into(),
+            Op::Sample => return "sample_tile(m, ".into(),
             _ => {}
         }
         let name = format!("work_{}", self.n_functions);
         self.n_functions += 1;
         let by_tile = matches!(op, Op::Forward(_) | Op::Deltas(..) | Op::Rows(_));
         let parameters = match by_tile {
-            true => "const Memory& m, unsigned int tile, unsigned int member",
-            false => "const Memory& m, int item",
+            true => "unsigned int tile, unsigned int member",
+            false => "int item",
         };
+        let half = self.scene.layout.half;
         let body = match op {
+            Op::Forward(passes) if half => self.forward_in_halves(passes),
+            Op::Deltas(passes, wanted) if half => self.deltas_in_halves(passes, *wanted),
             Op::Forward(passes) => self.forward(passes),
             Op::Deltas(passes, wanted) => self.deltas(passes, *wanted),
             Op::Rows(id) => self.rows(*id, op),
-            Op::Weights(passes) => self.weights(passes, None),
-            Op::Learn(passes, optimiser) => self.weights(passes, Some(*optimiser)),
+            Op::Weights(passes) => self.weights(passes),
+            Op::Learn(passes, optimiser) => self.learn(passes, *optimiser, self.item_threads(op)),
             Op::Gather(passes) => self.gather(passes),
             Op::Adam(id) => self.adam(*id),
-            Op::Blend(targets, tau) => self.blend(targets, tau.0),
+            Op::Blend(targets, tau) => self.blend(targets, tau.0, self.item_threads(op)),
+            Op::Pack(models) => self.pack(models, self.item_threads(op)),
             Op::Figures(figures) => self.figures(figures),
             _ => String::new(),
         };
@@ -184,11 +204,11 @@ impl<'a> Emitter<'a> {
             self.functions,
             "// {op:?}\n__device__ inline void {name}({parameters}) {{\n{body}}}"
         );
-        name
+        name + "("
     }
 
     /// The rows of a tile that there are.
-    fn tile_rows(&self, rows: RowsOf) -> String {
+    pub(super) fn tile_rows(&self, rows: RowsOf) -> String {
         let n = self.scene.layout.of_rows(rows).rows;
         format!(
             "    const long long first = (long long)tile * TILE_ROWS;\n    \
@@ -196,7 +216,7 @@ impl<'a> Emitter<'a> {
         )
     }
 
-    fn pass(&self, id: PassId) -> (&'a Pass, &'a [Layer]) {
+    pub(super) fn pass(&self, id: PassId) -> (&'a Pass, &'a [Layer]) {
         let pass = &self.scene.plan.passes[id.0];
         (pass, &self.scene.layout.model(pass.model).layers)
     }
@@ -207,23 +227,9 @@ impl<'a> Emitter<'a> {
         for id in passes {
             let (pass, layers) = self.pass(*id);
             let (to, k) = (self.scene.layout.pass(*id).inputs[0], layers[0].k);
-            let mut from = String::new();
-            let mut before = 0;
-            for column in &pass.inputs {
-                let width = self.scene.plan.columns[column.0].width;
-                let _ = write!(
-                    from,
-                    "if (column < {}) return m.column[{}][(first + row) * {width} + column - {before}]; ",
-                    before + width,
-                    column.0
-                );
-                before += width;
-            }
-            let _ = writeln!(
-                text,
-                "    assemble(m.scratch + {to}ll + first * {k}, {k}, {before}, rows, \
-                 [&](int row, int column) -> float {{ {from}return 0.0f; }});"
-            );
+            let inputs = self.inputs(pass);
+            let _ =
+                writeln!(text, "    assemble(m.scratch + {to}ll + first * {k}, {k}, {inputs});");
         }
         text += "    __syncthreads();\n";
         let deepest = passes.iter().map(|id| self.pass(*id).1.len()).max().unwrap_or(0);
@@ -236,6 +242,23 @@ impl<'a> Emitter<'a> {
             text += &self.products(&jobs, false);
         }
         text
+    }
+
+    /// How many numbers a pass reads, how many rows there are, and what says where they come from.
+    fn inputs(&self, pass: &Pass) -> String {
+        let mut from = String::new();
+        let mut before = 0;
+        for column in &pass.inputs {
+            let width = self.scene.plan.columns[column.0].width;
+            let _ = write!(
+                from,
+                "if (column < {}) return m.column[{}][(first + row) * {width} + column - {before}]; ",
+                before + width,
+                column.0
+            );
+            before += width;
+        }
+        format!("{before}, rows, [&](int row, int column) -> float {{ {from}return 0.0f; }}")
     }
 
     fn forward_job(&self, id: PassId, l: usize) -> Job {
@@ -263,7 +286,7 @@ impl<'a> Emitter<'a> {
         Job { product, parts: n / TILE, first: 0 }
     }
 
-    fn activation(&self, pass: &Pass) -> &'static str {
+    pub(super) fn activation(&self, pass: &Pass) -> &'static str {
         match self.scene.plan.models[pass.model.0].network.activation {
             Activation::Tanh => "TANH",
             Activation::Relu => "RELU",
@@ -339,7 +362,7 @@ impl<'a> Emitter<'a> {
     /// A call of `products` that does all jobs.
     fn products(&self, jobs: &[Job], turned: bool) -> String {
         let n: usize = jobs.iter().map(|job| job.parts).sum();
-        let split = WARPS / n.div_ceil(self.tiles.team).next_power_of_two().min(WARPS);
+        let split = WARPS / n.div_ceil(self.tiles.team_alone).next_power_of_two().min(WARPS);
         let mut choices = String::new();
         let mut before = 0;
         for Job { product, parts, first } in jobs {

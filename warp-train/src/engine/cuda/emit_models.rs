@@ -1,6 +1,6 @@
 //! The text of what all blocks share: gradients, optimisers, targets and figures.
 
-use super::emit::{BLENDED, Emitter};
+use super::emit::Emitter;
 use super::layout::{Layer, TILE};
 use crate::algorithm::{FigureId, ModelId, OptimiserId, PassId};
 use std::fmt::Write;
@@ -17,53 +17,77 @@ impl Emitter<'_> {
         let mut text = String::new();
         for id in models {
             for (l, layer) in self.scene.layout.model(*id).layers.iter().enumerate() {
-                let Layer { inputs, outputs, k, weight, bias, tile, .. } = *layer;
+                let Layer { inputs, outputs, k, n, weight, bias, tile, packed, packed_back } =
+                    *layer;
                 let across = k / TILE;
                 let _ = write!(
                     text,
-                    "    if (item < {n}) {{\n        \
+                    "    if (item < {items}) {{\n        \
                      const int part = item % {parts}, at = item / {parts}, o = at / {across}, i = at % {across};\n        \
                      const WeightTile tile = {{{weight}ll + o * {}ll + i * 32, {k}, \
-                     i == 0 ? {bias}ll + o * 32 : -1ll, {outputs} - 32 * o, {inputs} - 32 * i, {tile} + at}};\n        \
-                     (void)part;\n{}        return;\n    }}\n    item -= {n};\n",
+                     i == 0 ? {bias}ll + o * 32 : -1ll, {outputs} - 32 * o, {inputs} - 32 * i, {tile} + at, \
+                     m.packed + {packed}ll + (o * {} + 2 * i) * 512, m.packed + {packed_back}ll + (i * {} + 2 * o) * 512}};\n        \
+                     (void)part;\n{}        return;\n    }}\n    item -= {items};\n",
                     TILE * k,
+                    k / 16,
+                    n / 16,
                     of(*id, l, layer),
-                    n = layer.n_tiles() * parts,
+                    parts = parts,
+                    items = layer.n_tiles() * parts,
                 );
             }
         }
         text
     }
 
-    /// Sums of gradients, which are kept, or along which a step is made at once.
-    pub(super) fn weights(&self, passes: &[PassId], optimiser: Option<OptimiserId>) -> String {
-        let layout = self.scene.layout;
-        let parts = if optimiser.is_some() { 1 } else { layout.shares };
-        let take = match optimiser {
-            Some(OptimiserId(o)) => format!(
-                "        Descent take = {{m.parameters, m.exp_avg, m.exp_avg_sq, \
-                 m.counters + COUNTER_FAULT, {}u, m.steps[{o}]}};\n",
-                o + 1
-            ),
-            None => format!(
-                "        Record take = {{m.gradient + part * {}ll, 0.0}};\n",
-                layout.n_parameters
-            ),
-        };
-        let after = match (optimiser, parts) {
-            (None, 1) => "        if (threadIdx.x == 0) m.squares[tile.number] = squares;\n",
-            _ => "",
+    /// Sums of gradients, which are kept.
+    pub(super) fn weights(&self, passes: &[PassId]) -> String {
+        let (layout, parts) = (self.scene.layout, self.scene.layout.shares);
+        let after = match parts {
+            1 => "        if (threadIdx.x == 0) m.squares[tile.number] = squares;\n",
+            _ => "        (void)squares;\n",
         };
         self.each_tile(&self.models_of(passes), parts, |model, l, layer| {
-            let own = passes.iter().filter(|id| self.scene.plan.passes[id.0].model == model);
-            let slabs: Vec<String> = own.map(|id| self.slab(*id, l, layer)).collect();
+            let (slabs, n) = self.slabs(passes, model, (l, layer));
             format!(
-                "{take}        const Slab slabs[] = {{{}}};\n        \
-                 double squares = weight_tile(tile, slabs, {}, part, {parts}, take);\n        (void)squares;\n{after}",
-                slabs.join(", "),
-                slabs.len(),
+                "{slabs}        Record take = {{m.gradient + part * {}ll, 0.0}};\n        \
+                 double squares = weight_tile(tile, slabs, {n}, part, {parts}, take);\n{after}",
+                layout.n_parameters
             )
         })
+    }
+
+    /// Sums of gradients, along which a step is made at once.
+    pub(super) fn learn(
+        &self,
+        passes: &[PassId],
+        OptimiserId(o): OptimiserId,
+        threads: usize,
+    ) -> String {
+        self.each_tile(&self.models_of(passes), 1, |model, l, layer| {
+            let (slabs, n) = self.slabs(passes, model, (l, layer));
+            let call = match threads {
+                32 => format!("weight_tile_of_warp(tile, slabs, {n}, take)"),
+                _ => format!("weight_tile(tile, slabs, {n}, part, 1, take)"),
+            };
+            format!(
+                "{slabs}        Descent take = {{m.parameters, m.exp_avg, m.exp_avg_sq, \
+                 m.counters + COUNTER_FAULT, {}u, m.steps[{o}]}};\n        {call};\n",
+                o + 1
+            )
+        })
+    }
+
+    /// The rows that a layer's gradient is summed of, as `slabs`, and how many passes have them.
+    fn slabs(
+        &self,
+        passes: &[PassId],
+        model: ModelId,
+        (l, layer): (usize, &Layer),
+    ) -> (String, usize) {
+        let own = passes.iter().filter(|id| self.scene.plan.passes[id.0].model == model);
+        let slabs: Vec<String> = own.map(|id| self.slab(*id, l, layer)).collect();
+        (format!("        const Slab slabs[] = {{{}}};\n", slabs.join(", ")), slabs.len())
     }
 
     fn slab(&self, id: PassId, l: usize, Layer { k, n, .. }: &Layer) -> String {
@@ -81,7 +105,7 @@ impl Emitter<'_> {
     pub(super) fn gather(&self, passes: &[PassId]) -> String {
         let layout = self.scene.layout;
         let sum = format!(
-            "        double squares = 0.0;\n        each_of_tile(tile, [&](long long to) {{\n            \
+            "        double squares = 0.0;\n        each_of_tile<N_THREADS>(tile, [&](long long to) {{\n            \
              float sum = 0.0f;\n            \
              for (int share = 0; share < {}; ++share) sum += m.gradient[share * {}ll + to];\n            \
              m.gradient[to] = sum;\n            squares += (double)sum * (double)sum;\n        }});\n        \
@@ -113,32 +137,34 @@ impl Emitter<'_> {
              const AdamStep step = m.steps[{o}];\n",
             o + 1
         );
-        let apply = "        each_of_tile(tile, [&](long long to) {\n            \
-             adam(step, m.gradient[to] * scale, m.parameters[to], m.exp_avg[to], m.exp_avg_sq[to]);\n        });\n";
+        let apply = "        each_of_tile<N_THREADS>(tile, [&](long long to) {\n            \
+             adam(step, m.gradient[to] * scale, m.parameters[to], m.exp_avg[to], m.exp_avg_sq[to]);\n        });\n        \
+             pack_tile<N_THREADS>(tile, m.parameters);\n";
         text + &self.each_tile(models, 1, |_, _, _| apply.into())
     }
 
     /// Moves targets by the share in cell `tau` towards their sources.
-    pub(super) fn blend(&self, targets: &[ModelId], tau: usize) -> String {
-        let mut text = format!("    const float tau = m.cells[{tau}];\n");
-        for id in targets {
-            let Some(source) = self.scene.plan.models[id.0].target_of else { continue };
-            let layout = self.scene.layout;
-            let (to, from) = (&layout.model(*id).parameters, &layout.model(source).parameters);
-            let _ = write!(
-                text,
-                "    if (item < {parts}) {{\n        \
-                 for (int i = item * {BLENDED} + threadIdx.x; i < {n} && i < (item + 1) * {BLENDED}; i += N_THREADS) {{\n            \
-                 float* target = m.parameters + {}ll + i;\n            \
-                 *target += tau * (m.parameters[{}ll + i] - *target);\n        }}\n        return;\n    }}\n    \
-                 item -= {parts};\n",
-                to.start,
-                from.start,
-                parts = to.len().div_ceil(BLENDED),
-                n = to.len(),
-            );
-        }
-        text
+    pub(super) fn blend(&self, targets: &[ModelId], tau: usize, threads: usize) -> String {
+        let layout = self.scene.layout;
+        let first = |id: ModelId| layout.model(id).parameters.start;
+        let text = format!("    const float tau = m.cells[{tau}];\n");
+        text + &self.each_tile(targets, 1, |id, _, _| {
+            let source = self.scene.plan.models[id.0].target_of.unwrap_or(id);
+            format!(
+                "        each_of_tile<{threads}>(tile, [&](long long to) {{\n            \
+                 m.parameters[to] += tau * (m.parameters[to + {} - {}] - m.parameters[to]);\n        }});\n        \
+                 pack_tile<{threads}>(tile, m.parameters);\n",
+                first(source),
+                first(id)
+            )
+        })
+    }
+
+    /// Packs what the host has set.
+    pub(super) fn pack(&self, models: &[ModelId], threads: usize) -> String {
+        self.each_tile(models, 1, |_, _, _| {
+            format!("        pack_tile<{threads}>(tile, m.parameters);\n")
+        })
     }
 
     /// Adds means of columns to the figures' sums.
@@ -148,15 +174,11 @@ impl Emitter<'_> {
         for (item, id) in figures.iter().enumerate() {
             let column = plan.figures[id.0].column;
             let n = self.scene.layout.of_rows(plan.columns[column.0].rows).rows;
-            let _ = write!(
+            let _ = writeln!(
                 text,
-                "    if (item == {item}) {{\n        double sum = 0.0;\n        \
-                 for (int i = threadIdx.x; i < {n}; i += N_THREADS) sum += (double)m.column[{}][i];\n        \
-                 sum = block_sum(sum);\n        if (threadIdx.x == 0) {{\n            \
-                 m.figures[{}] += sum / {n}.0;\n            m.figures[{}] += 1.0;\n        }}\n        return;\n    }}\n",
+                "    if (item == {item}) add_mean(m.column[{}], {n}, m.figures + {});",
                 column.0,
-                2 * id.0,
-                2 * id.0 + 1
+                2 * id.0
             );
         }
         text

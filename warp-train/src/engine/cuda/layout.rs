@@ -8,10 +8,13 @@ use warp_func::cuda::DeviceInfo;
 
 /// Rows and columns of a tile of weights; widths of layers are padded to it.
 pub(super) const TILE: usize = 32;
-/// Rows from which on tiles of rows are two parts high.
+/// Rows from which on tiles of rows are two parts high, where products are in fp32.
 const MANY_ROWS: usize = 4096;
-/// Most blocks that a team has.
+/// Most blocks that a team has, where they share layers, and where they share passes.
 const LARGEST_TEAM: usize = 8;
+const MOST_PASSES: usize = 4;
+/// Shared memory that two blocks of a multiprocessor can have each.
+const MOST_SHARED: usize = 100 << 10;
 /// Rows whose products are worth a share of a gradient of its own.
 const ROWS_OF_SHARE: usize = 1024;
 /// Copies of a gradient at most.
@@ -30,6 +33,9 @@ pub(super) struct Layer {
     pub(super) bias: usize,
     /// Number of the first tile of weights among all.
     pub(super) tile: usize,
+    /// Weights packed for the way forward and for the way back, among all packed ones.
+    pub(super) packed: usize,
+    pub(super) packed_back: usize,
 }
 
 impl Layer {
@@ -63,6 +69,8 @@ pub(super) struct RowTiles {
     pub(super) high: usize,
     /// Blocks that share a tile.
     pub(super) team: usize,
+    /// As many in a run that has the GPU for itself: the order of sums does not depend on other runs.
+    pub(super) team_alone: usize,
     /// Tiles.
     pub(super) n: usize,
 }
@@ -71,42 +79,78 @@ pub(super) struct RowTiles {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Machine {
     multiprocessors: usize,
+    /// Runs that share it.
+    runs: usize,
     /// Compute capability, the major version.
     generation: u32,
 }
 
 impl Machine {
     /// The H200.
-    pub(crate) const H200: Self = Self { multiprocessors: 132, generation: 9 };
+    pub(crate) const H200: Self = Self { multiprocessors: 132, runs: 1, generation: 9 };
 
-    pub(super) fn of(info: &DeviceInfo) -> Self {
+    pub(crate) fn of(info: &DeviceInfo) -> Self {
         let multiprocessors = info.n_multiprocessors as usize;
-        Self { multiprocessors, generation: info.capability.0 }
+        Self { multiprocessors, runs: 1, generation: info.capability.0 }
     }
 
-    /// Whether products with operands in TF32 are known.
-    pub(super) fn has_tf32(self) -> bool {
+    /// A part of it, for each of so many runs.
+    pub(crate) fn shared_by(self, runs: usize) -> Self {
+        Self { runs, ..self }
+    }
+
+    /// Runs that share it.
+    pub(crate) fn runs(self) -> usize {
+        self.runs
+    }
+
+    /// Runs that have a place at the same time at most.
+    pub(crate) fn most_runs(self) -> usize {
+        2 * self.multiprocessors
+    }
+
+    /// Whether products with operands in both kinds of half precision are known.
+    fn has_halves(self) -> bool {
         self.generation >= 8
     }
 
-    /// Blocks that share a tile where there are `n`: clusters came with generation 9.
-    fn team(self, n: usize) -> usize {
-        let largest = if self.generation >= 9 { LARGEST_TEAM } else { 1 };
+    /// Blocks, `largest` at most, that share a tile where there are `n`: clusters came with generation 9.
+    fn team(self, n: usize, largest: usize) -> usize {
+        let largest = if self.generation >= 9 && self.runs == 1 { largest } else { 1 };
         1 << (self.multiprocessors / n).clamp(1, largest).ilog2()
     }
 
-    /// Blocks of a program at most. All run at the same time, so that they can meet: a multiprocessor takes
-    /// two of them, and a quarter of the places is left over for clusters that must not be torn apart.
+    /// Blocks of a program of one run at most. All run at the same time, so that they can meet: a multiprocessor
+    /// takes two of them, and a quarter of the places is left over for clusters that must not be torn apart.
     pub(super) fn most_blocks(self) -> usize {
-        self.multiprocessors * 3 / 2
+        match self.runs {
+            1 => self.multiprocessors * 3 / 2,
+            runs => (self.most_runs() / runs).max(1),
+        }
     }
 }
 
 impl RowTiles {
-    fn new(rows: usize, machine: Machine) -> Self {
+    /// Where a team shares layers.
+    fn of_layers(rows: usize, machine: Machine) -> Self {
         let high = if rows < MANY_ROWS { 1 } else { 2 };
         let n = rows.div_ceil(16 * high);
-        Self { rows, high, team: machine.team(n), n }
+        let team_alone = machine.shared_by(1).team(n, LARGEST_TEAM);
+        Self { rows, high, team: machine.team(n, LARGEST_TEAM), team_alone, n }
+    }
+
+    /// Where each block of a team takes passes of its own, `passes` at a time at most: as high as fits, while
+    /// there are tiles for half of the run's multiprocessors.
+    fn of_passes(rows: usize, machine: Machine, widest: usize, passes: usize) -> Self {
+        let n = |high: usize| rows.div_ceil(16 * high);
+        let fits = |high: &usize| {
+            rows >= 16 * high
+                && n(*high) >= machine.multiprocessors / machine.runs / 2
+                && half_bytes(*high, widest) <= MOST_SHARED
+        };
+        let high = [4, 2].into_iter().find(fits).unwrap_or(1);
+        let (n, team) = (n(high), machine.team(n(high), passes));
+        Self { rows, high, team, team_alone: team, n }
     }
 
     pub(super) fn padded(&self) -> usize {
@@ -126,18 +170,35 @@ pub(super) struct Layout {
     pub(super) scratch: usize,
     /// Parts into which rows are cut for gradients.
     pub(super) shares: usize,
+    /// Products with operands in half precision, else in fp32.
+    pub(super) half: bool,
+    /// The widest layer, padded.
+    pub(super) widest: usize,
+}
+
+/// Bytes of a tile's numbers in half precision, before and after a layer, and of warps' parts of sums.
+pub(super) fn half_bytes(high: usize, widest: usize) -> usize {
+    2 * 2 * 16 * high * (widest + 8) + 8 * 16 * 32 * 4
 }
 
 impl Layout {
-    pub(super) fn new(plan: &Plan, n_rows: usize, machine: Machine) -> Self {
+    /// For `n_rows` that act, with products in fp32 if they are to be `exact`, or must be because a layer's
+    /// numbers do not fit into shared memory.
+    pub(super) fn new(plan: &Plan, n_rows: usize, machine: Machine, exact: bool) -> Self {
         let (mut parameters, mut tiles) = (0, 0);
         let model = |model: &Model| {
             let layers: Vec<LayerShape> = model.network.layers().collect();
             model_shape(&layers, &mut parameters, &mut tiles)
         };
         let models: Vec<ModelShape> = plan.models.iter().map(model).collect();
-        let acting = RowTiles::new(n_rows, machine);
-        let batch = RowTiles::new(plan.batch_size, machine);
+        let layers = models.iter().flat_map(|model| &model.layers);
+        let widest = layers.map(|layer| layer.k.max(layer.n)).max().unwrap_or(0);
+        let half = !exact && machine.has_halves() && half_bytes(1, widest) <= MOST_SHARED;
+        let tiles_of = |rows: usize, passes: usize| match half {
+            true => RowTiles::of_passes(rows, machine, widest, passes),
+            false => RowTiles::of_layers(rows, machine),
+        };
+        let (acting, batch) = (tiles_of(n_rows, 1), tiles_of(plan.batch_size, MOST_PASSES));
         let mut scratch = 0;
         let mut take = |n: usize| {
             scratch += n;
@@ -157,7 +218,7 @@ impl Layout {
         let passes = passes.collect();
         let shares = (plan.batch_size / ROWS_OF_SHARE).clamp(1, MOST_SHARES);
         let (n_parameters, n_tiles) = (parameters, tiles);
-        Self { passes, models, acting, batch, n_parameters, n_tiles, scratch, shares }
+        Self { passes, models, acting, batch, n_parameters, n_tiles, scratch, shares, half, widest }
     }
 
     pub(super) fn of_rows(&self, rows: RowsOf) -> RowTiles {
@@ -180,7 +241,10 @@ fn model_shape(layers: &[LayerShape], parameters: &mut usize, tiles: &mut usize)
         let (k, n) = (inputs.max(1).next_multiple_of(TILE), outputs.next_multiple_of(TILE));
         let weight = *parameters;
         let bias = weight + n * k;
-        let layer = Layer { inputs, outputs, k, n, weight, bias, tile: *tiles };
+        let packed = 2 * weight;
+        let packed_back = packed + n * k;
+        let layer =
+            Layer { inputs, outputs, k, n, weight, bias, tile: *tiles, packed, packed_back };
         (*parameters, *tiles) = (bias + n, *tiles + layer.n_tiles());
         layer
     };

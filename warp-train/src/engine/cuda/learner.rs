@@ -17,7 +17,7 @@ use crate::policy_error::PolicyError;
 use std::collections::HashMap;
 use warp_core::DType::U32;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{CudaVecEnv, Graph, Source};
+use warp_func::cuda::{CudaRuns, CudaVecEnv, Graph, Source};
 
 /// A policy, its algorithm and its engine.
 #[derive(Debug)]
@@ -40,16 +40,20 @@ const MOST_RECORDED: usize = 64;
 /// What decides a recorded iteration: the variants of every member's updates, in order.
 type Round = Vec<Vec<Variant>>;
 
-/// Off-policy policies on a GPU.
+/// Off-policy policies on a GPU: those of one run, or of several that differ in their seeds alone.
 #[derive(Debug)]
 pub(crate) struct OffPolicyLearner {
+    /// The first run's.
     config: TrainConfig,
     members: Vec<Member>,
+    /// The environments, where there are several.
+    together: Option<CudaRuns>,
     recorded: HashMap<Round, Graph>,
 }
 
-/// What iterations leave, until the host looks: a row each.
+/// What a run's iterations leave, until the host looks: a row each.
 struct Log {
+    /// By policy.
     figures: Vec<DeviceArray>,
     episodes: DeviceArray,
 }
@@ -89,12 +93,13 @@ pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<Sour
     for (index, policy) in config.policies.iter().enumerate() {
         let Planned { plan, algorithm } = planned(config, policy)?;
         let setting = Setting::new(config, (index, 0));
-        let layout = Layout::new(&plan, setting.place.n_rows, machine);
+        let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
         let Programs { acting, updating } =
             Programs::new(policy, &*algorithm, &plan, layout.shares)?;
         let agents = Agents::new(&config.spec, &setting.groups);
-        let (place, exact) = (&setting.place, setting.exact);
-        let scene = Scene { plan: &plan, layout: &layout, place, agents: &agents, exact, machine };
+        let place = &setting.place;
+        let (plan, layout, agents) = (&plan, &layout, &agents);
+        let scene = Scene { plan, layout, place, agents, runs: machine.runs(), machine };
         let mut lists = vec![acting, vec![Op::Store]];
         lists.extend(updating);
         sources.extend(lists.iter().map(|ops| scene.program(ops).source));
@@ -104,14 +109,16 @@ pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<Sour
 
 impl Member {
     fn new(
-        config: &TrainConfig,
+        configs: &[TrainConfig],
         (index, first_agent): (usize, u32),
-        envs: &CudaVecEnv,
+        envs: &[&mut CudaVecEnv],
     ) -> Result<Self> {
+        let config = &configs[0];
         let policy = config.policies[index].clone();
         let Planned { plan, algorithm } = planned(config, &policy)?;
         let setting = Setting::new(config, (index, first_agent));
-        let mut engine = CudaEngine::new(plan, setting, envs)?;
+        let seeds: Vec<u64> = configs.iter().map(|config| config.run.seed).collect();
+        let mut engine = CudaEngine::new(plan, setting, (&seeds, envs))?;
         let Programs { acting, updating } =
             Programs::new(&policy, &*algorithm, &engine.plan, engine.layout.shares)?;
         let mut all = vec![acting.clone(), vec![Op::Store]];
@@ -146,16 +153,17 @@ impl Member {
 }
 
 impl OffPolicyLearner {
-    /// The policies of `config` with the weights of `state`, for `envs`.
+    /// The policies of `configs`, a run each, with the weights of `states`, for `envs`.
     ///
     /// # Errors
     /// Text that does not compile, too little memory, a state of other policies, or policies that learn from
     /// rollouts.
     pub(crate) fn new(
-        config: &TrainConfig,
-        envs: &CudaVecEnv,
-        state: &LearnerState,
+        configs: &[TrainConfig],
+        envs: &[&mut CudaVecEnv],
+        states: &[LearnerState],
     ) -> Result<Self> {
+        let config = &configs[0];
         if let Some(other) = config.policies.iter().find(|policy| !policy.is_off_policy()) {
             return Err(Error::Invalid(format!(
                 "policy \"{}\" learns from rollouts and others from replay memories, which a GPU does not do \
@@ -166,41 +174,45 @@ impl OffPolicyLearner {
         let mut first_agent = 0;
         let mut members = Vec::new();
         for (index, policy) in config.policies.iter().enumerate() {
-            members.push(Member::new(config, (index, first_agent), envs)?);
+            members.push(Member::new(configs, (index, first_agent), envs)?);
             first_agent += policy.n_agents(&config.spec) as u32;
         }
-        let mut learner = Self { config: config.clone(), members, recorded: HashMap::new() };
-        learner.load(state)?;
+        let together = (envs.len() > 1).then(|| CudaRuns::new(envs)).transpose()?;
+        let (config, recorded) = (config.clone(), HashMap::new());
+        let mut learner = Self { config, members, together, recorded };
+        learner.load(states)?;
         Ok(learner)
     }
 
-    /// Takes over weights, moments, memories and counters.
+    /// Takes over each run's weights, moments, memories and counters.
     ///
     /// # Errors
     /// A tensor that is missing, or of another shape.
-    pub(crate) fn load(&mut self, state: &LearnerState) -> Result<()> {
+    pub(crate) fn load(&mut self, states: &[LearnerState]) -> Result<()> {
         for member in &mut self.members {
-            let own = load(&member.policy.name, state);
+            let own = |state| load(&member.policy.name, state);
+            let own: Vec<EngineState> = states.iter().map(own).collect();
             member.engine.load(&own)?;
-            member.updates = own.updates;
+            // Runs side by side have made as many.
+            member.updates = own.first().map_or(0, |state| state.updates);
         }
         Ok(())
     }
 
-    /// Writes weights, moments and counters into `state`, but no memory, which may be large.
+    /// Writes weights, moments and counters of a run into `state`, but no memory, which may be large.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
-    pub(crate) fn store(&self, state: &mut LearnerState) -> Result<()> {
-        self.save_into(state, CudaEngine::weights)
+    pub(crate) fn store(&self, run: usize, state: &mut LearnerState) -> Result<()> {
+        self.save_into(state, |engine| engine.weights(run))
     }
 
-    /// Writes all that is needed to go on into `state`.
+    /// Writes all that a run needs to go on into `state`.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
-    pub(crate) fn store_all(&self, state: &mut LearnerState) -> Result<()> {
-        self.save_into(state, CudaEngine::state)
+    pub(crate) fn store_all(&self, run: usize, state: &mut LearnerState) -> Result<()> {
+        self.save_into(state, |engine| engine.state(run))
     }
 
     fn save_into(
@@ -216,17 +228,19 @@ impl OffPolicyLearner {
         Ok(())
     }
 
-    /// Acts and learns for `n` iterations; the host waits once, at their end.
+    /// Acts and learns for `n` iterations of every run; the host waits once, at their end. A run that diverged is
+    /// an error of its own.
     ///
     /// # Errors
-    /// A policy that diverged, or whatever went wrong on the device.
+    /// Whatever went wrong on the device.
     pub(crate) fn run(
         &mut self,
-        envs: &mut CudaVecEnv,
+        envs: &mut [&mut CudaVecEnv],
         progress: Progress,
         n: u64,
-    ) -> Result<Vec<Iterated>> {
-        let log = self.log(envs, n as usize)?;
+    ) -> Result<Vec<Result<Vec<Iterated>>>> {
+        let log = |(run, envs): (usize, &&mut CudaVecEnv)| self.log(run, envs, n as usize);
+        let logs = envs.iter().enumerate().map(log).collect::<Result<Vec<_>>>()?;
         for i in 0..n as usize {
             let env_steps = progress.env_steps + i as u64 * self.config.steps_per_iteration();
             for member in &mut self.members {
@@ -237,36 +251,45 @@ impl OffPolicyLearner {
                 member.engine.clear_figures()?;
             }
             self.iterate(envs)?;
-            for (member, figures) in self.members.iter().zip(&log.figures) {
-                let from = member.engine.figures_array();
-                figures.copy_part(i * from.len(), from, 0..from.len())?;
+            for (run, (envs, log)) in envs.iter_mut().zip(&logs).enumerate() {
+                self.note(run, envs, (i, log))?;
             }
-            envs.device_totals()?;
-            let totals = envs.totals_array();
-            log.episodes.copy_part(i * totals.len(), totals, 0..totals.len())?;
         }
-        self.read(envs, progress, &log)
+        let read = |(run, (envs, log)): (usize, (&&mut CudaVecEnv, &Log))| {
+            self.read((run, envs), progress, log)
+        };
+        envs.iter().zip(&logs).enumerate().map(read).collect()
     }
 
-    fn log(&self, envs: &CudaVecEnv, n: usize) -> Result<Log> {
+    fn log(&self, run: usize, envs: &CudaVecEnv, n: usize) -> Result<Log> {
         let rows =
             |array: &DeviceArray| DeviceArray::zeros(envs.gpu(), "log", U32, &[n, array.len()]);
-        let figures = self.members.iter().map(|member| rows(member.engine.figures_array()));
+        let figures = self.members.iter().map(|member| rows(member.engine.figures_array(run)));
         let figures = figures.collect::<warp_data::Result<_>>()?;
         Ok(Log { figures, episodes: rows(envs.totals_array())? })
     }
 
+    /// Keeps what iteration `i` left in a run.
+    fn note(&self, run: usize, envs: &mut CudaVecEnv, (i, log): (usize, &Log)) -> Result<()> {
+        for (member, figures) in self.members.iter().zip(&log.figures) {
+            let from = member.engine.figures_array(run);
+            figures.copy_part(i * from.len(), from, 0..from.len())?;
+        }
+        envs.device_totals()?;
+        let totals = envs.totals_array();
+        Ok(log.episodes.copy_part(i * totals.len(), totals, 0..totals.len())?)
+    }
+
     /// Starts an iteration, recorded if it is the first of its kind.
-    fn iterate(&mut self, envs: &mut CudaVecEnv) -> Result<()> {
+    fn iterate(&mut self, envs: &mut [&mut CudaVecEnv]) -> Result<()> {
         let num_steps = self.config.run.num_steps;
         let round: Round = self.members.iter().map(|member| member.variants(num_steps)).collect();
         if let Some(graph) = self.recorded.get_mut(&round) {
             graph.launch()?;
-            envs.note_steps(num_steps as u32);
+            envs.iter_mut().for_each(|envs| envs.note_steps(num_steps as u32));
         } else {
-            let device = envs.gpu().clone();
-            let members = &mut self.members;
-            let mut graph = Graph::capture(&device, || steps(members, &round, num_steps, envs))?;
+            let device = envs[0].gpu().clone();
+            let mut graph = Graph::capture(&device, || self.steps(&round, num_steps, envs))?;
             graph.launch()?;
             if self.recorded.len() == MOST_RECORDED {
                 self.recorded.clear();
@@ -279,12 +302,40 @@ impl OffPolicyLearner {
         Ok(())
     }
 
-    /// What the iterations of a call left.
-    fn read(&self, envs: &CudaVecEnv, progress: Progress, log: &Log) -> Result<Vec<Iterated>> {
+    /// Starts the steps of an iteration.
+    fn steps(
+        &mut self,
+        round: &Round,
+        num_steps: usize,
+        envs: &mut [&mut CudaVecEnv],
+    ) -> Result<()> {
+        for t in 0..num_steps {
+            for member in &mut self.members {
+                member.engine.run(&member.acting)?;
+            }
+            match &self.together {
+                Some(together) => together.step(envs)?,
+                None => envs[0].device_step()?,
+            }
+            for (member, variants) in self.members.iter_mut().zip(round) {
+                member.engine.run(&[Op::Store])?;
+                member.learn(t, variants)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the iterations of a call left in a run: the error is the device's, then the run's.
+    fn read(
+        &self,
+        (run, envs): (usize, &CudaVecEnv),
+        progress: Progress,
+        log: &Log,
+    ) -> Result<Result<Vec<Iterated>>> {
         for member in &self.members {
-            if member.engine.fault()?.is_some() {
+            if member.engine.fault(run)?.is_some() {
                 let source = PolicyError::NonFiniteGradient { norm: f64::NAN };
-                return Err(Error::Policy { policy: member.policy.name.clone(), source });
+                return Ok(Err(Error::Policy { policy: member.policy.name.clone(), source }));
             }
         }
         let episodes = log.episodes.pull::<u32>()?;
@@ -294,7 +345,7 @@ impl OffPolicyLearner {
         let iteration = |(i, totals): (usize, &[u32])| {
             let env_steps = progress.env_steps + i as u64 * self.config.steps_per_iteration();
             let policy = |(member, words): (&Member, &Vec<u32>)| {
-                let row = member.engine.figures_array().len();
+                let row = member.engine.figures_array(run).len();
                 let rate = member.policy.config.learning_rate.at(env_steps);
                 let own = member.engine.read_figures(&words[i * row..][..row]);
                 [("learning_rate", rate)].into_iter().chain(own).collect()
@@ -302,26 +353,6 @@ impl OffPolicyLearner {
             let policies = self.members.iter().zip(&figures).map(policy).collect();
             Iterated { episodes: envs.read_totals(totals), policies }
         };
-        Ok(episodes.chunks(width).enumerate().map(iteration).collect())
+        Ok(Ok(episodes.chunks(width).enumerate().map(iteration).collect()))
     }
-}
-
-/// Starts the steps of an iteration.
-fn steps(
-    members: &mut [Member],
-    round: &Round,
-    num_steps: usize,
-    envs: &mut CudaVecEnv,
-) -> Result<()> {
-    for t in 0..num_steps {
-        for member in &mut *members {
-            member.engine.run(&member.acting)?;
-        }
-        envs.device_step()?;
-        for (member, variants) in members.iter_mut().zip(round) {
-            member.engine.run(&[Op::Store])?;
-            member.learn(t, variants)?;
-        }
-    }
-    Ok(())
 }

@@ -123,6 +123,8 @@ pub(super) struct Memory {
     /// `[shares, n_parameters]`.
     pub(super) gradient: DeviceArray,
     scratch: DeviceArray,
+    /// Weights in half precision, two to a number.
+    packed: DeviceArray,
     pub(super) cells: DeviceArray,
     /// [`COUNTERS`], and then steps made by each optimiser.
     pub(super) counters: DeviceArray,
@@ -165,6 +167,7 @@ impl Memory {
             exp_avg_sq: make("exp_avg_sq", F32, n)?,
             gradient: make("gradient", F32, layout.shares * n)?,
             scratch: make("scratch", F32, layout.scratch)?,
+            packed: make("packed", F32, if layout.half { n } else { 1 })?,
             cells: make("cells", F32, plan.cells.len())?,
             counters: make("counters", U32, COUNTERS.len() + optimisers)?,
             steps: make("steps", F32, STEP_WORDS * optimisers)?,
@@ -210,12 +213,13 @@ impl Memory {
 type Field = (&'static str, &'static str, fn(&Memory) -> &DeviceArray);
 
 /// Those behind the columns.
-const ARRAYS: [Field; 21] = [
+const ARRAYS: [Field; 22] = [
     ("float*", "parameters", |m| &m.parameters),
     ("float*", "exp_avg", |m| &m.exp_avg),
     ("float*", "exp_avg_sq", |m| &m.exp_avg_sq),
     ("float*", "gradient", |m| &m.gradient),
-    ("float*", "scratch", |m| &m.scratch),
+    ("Kept*", "scratch", |m| &m.scratch),
+    ("Half*", "packed", |m| &m.packed),
     ("const float*", "cells", |m| &m.cells),
     ("unsigned int*", "counters", |m| &m.counters),
     ("AdamStep*", "steps", |m| &m.steps),

@@ -7,6 +7,7 @@
 
 pub mod check;
 mod emit;
+mod emit_halves;
 mod emit_models;
 mod layout;
 mod learner;
@@ -23,13 +24,14 @@ use crate::algorithm::{
 };
 use crate::config::{Precision, TrainConfig};
 use crate::error::{Error, Result};
-use layout::{Layout, Machine};
+use layout::Layout;
+pub(crate) use layout::Machine;
 use memory::{Memory, World};
 use op::{Op, Tracer};
 use std::collections::HashMap;
 use text::{Agents, KERNEL, Program, Scene};
 use warp_func::VecEnv;
-use warp_func::cuda::{Build, CudaVecEnv, Function, Kernels, Launch};
+use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs};
 
 pub(crate) use learner::{OffPolicyLearner, sources};
 
@@ -43,7 +45,7 @@ pub(crate) struct Setting {
     pub(crate) place: Place,
     /// Numbers of the groups that the policy acts for.
     pub(crate) groups: Vec<usize>,
-    /// Products in fp32; else operands are rounded to TF32.
+    /// Products in fp32; else operands are in half precision where layers are not too wide for that.
     pub(crate) exact: bool,
 }
 
@@ -65,25 +67,33 @@ impl Setting {
     }
 }
 
-/// Columns, models and memory of one policy on a GPU.
+/// Columns, models and memory of one policy on a GPU, once for each run.
 #[derive(Debug)]
 pub(crate) struct CudaEngine {
     plan: Plan,
     setting: Setting,
     agents: Agents,
     layout: Layout,
-    memory: Memory,
+    seeds: Vec<u64>,
+    memories: Vec<Memory>,
+    /// What kernels get: all memories.
+    arg: Arg,
     kernels: Kernels,
     machine: Machine,
     programs: HashMap<Vec<Op>, (Function, Launch)>,
 }
 
 impl CudaEngine {
-    /// Takes the memory of `plan`, for the agents of `envs`. Parameters are zeros until they are loaded.
+    /// Takes the memory of `plan` for runs of `seeds`, for the agents of each of `envs`. Parameters are zeros
+    /// until they are loaded.
     ///
     /// # Errors
     /// Too little memory, or what is not done on a GPU.
-    pub(crate) fn new(plan: Plan, setting: Setting, envs: &CudaVecEnv) -> Result<Self> {
+    pub(crate) fn new(
+        plan: Plan,
+        setting: Setting,
+        (seeds, envs): (&[u64], &[&mut CudaVecEnv]),
+    ) -> Result<Self> {
         if plan.replay.priority.is_some() {
             return Err(Error::Invalid(
                 "prioritised = true: samples have no priorities on a GPU yet; train on the CPU or set it \
@@ -91,16 +101,38 @@ impl CudaEngine {
                     .into(),
             ));
         }
-        let kernels = envs.kernels();
-        let machine = Machine::of(kernels.device().info());
-        let layout = Layout::new(&plan, setting.place.n_rows, machine);
-        let world = World::new(envs, &setting.groups);
-        let agents = Agents::new(envs.spec(), &setting.groups);
-        let memory = Memory::new(kernels.device(), (&plan, &layout), &setting.place, world)?;
-        let programs = HashMap::new();
-        let kernels = kernels.clone();
-        let engine = Self { plan, setting, agents, layout, memory, kernels, machine, programs };
-        engine.push_counters(0, 0, 0, &vec![0; engine.plan.optimisers.len()])?;
+        let kernels = envs[0].kernels().clone();
+        let machine = Machine::of(kernels.device().info()).shared_by(seeds.len());
+        let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
+        let agents = Agents::new(envs[0].spec(), &setting.groups);
+        let memory = |envs: &&mut CudaVecEnv| {
+            let world = World::new(envs, &setting.groups);
+            Memory::new(kernels.device(), (&plan, &layout), &setting.place, world)
+        };
+        let memories = envs.iter().map(memory).collect::<Result<Vec<_>>>()?;
+        let args = || memories.iter().map(Memory::arg);
+        let arg = match args().next() {
+            Some(alone) if memories.len() == 1 => alone,
+            _ => {
+                Arg::Structs(Structs::new(kernels.device(), args().map(|arg| vec![arg]).collect())?)
+            }
+        };
+        let (programs, seeds) = (HashMap::new(), seeds.to_vec());
+        let engine = Self {
+            plan,
+            setting,
+            agents,
+            layout,
+            seeds,
+            memories,
+            arg,
+            kernels,
+            machine,
+            programs,
+        };
+        for run in 0..engine.memories.len() {
+            engine.push_counters(run, [0; 3], &vec![0; engine.plan.optimisers.len()])?;
+        }
         engine.set_cells(0, false)?;
         Ok(engine)
     }
@@ -125,7 +157,7 @@ impl CudaEngine {
             layout: &self.layout,
             place: &self.setting.place,
             agents: &self.agents,
-            exact: self.setting.exact,
+            runs: self.memories.len(),
             machine: self.machine,
         }
     }
@@ -136,7 +168,7 @@ impl CudaEngine {
             self.prepare(&[ops.to_vec()])?;
         }
         let (function, launch) = &self.programs[ops];
-        Ok(function.launch(launch, &[self.memory.arg()])?)
+        Ok(function.launch(launch, std::slice::from_ref(&self.arg))?)
     }
 
     /// Sets the cells to their values after `env_steps`; the cell that says to act at random to `random`.
@@ -146,7 +178,13 @@ impl CudaEngine {
             false => cell.value.at(env_steps) as f32,
         };
         let cells: Vec<f32> = self.plan.cells.iter().map(value).collect();
-        Ok(self.memory.cells.push(&cells)?)
+        Ok(self.memories.iter().try_for_each(|memory| memory.cells.push(&cells))?)
+    }
+
+    /// Packs all weights, which the host has set.
+    fn pack(&mut self) -> Result<()> {
+        let all = (0..self.plan.models.len()).map(ModelId).collect();
+        if self.layout.half { self.run(&[Op::Pack(all)]) } else { Ok(()) }
     }
 
     /// Does one piece of work by itself.

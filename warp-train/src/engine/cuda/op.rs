@@ -35,6 +35,8 @@ pub(super) enum Op {
     Learn(Vec<PassId>, OptimiserId),
     /// Applies a row function.
     Rows(RowsId),
+    /// Packs weights that the host has set.
+    Pack(Vec<ModelId>),
     /// Moves targets.
     Blend(Vec<ModelId>, CellId),
     /// Takes means.
@@ -100,6 +102,7 @@ impl Op {
             | Self::Gather(_)
             | Self::Adam(_)
             | Self::Learn(..)
+            | Self::Pack(_)
             | Self::Blend(..)
             | Self::Figures(_) => Reach::Everywhere,
         }
@@ -190,6 +193,7 @@ impl Op {
             Self::Gather(passes) => {
                 writes.extend(passes.iter().map(|pass| Thing::Gradient(model(pass))));
             }
+            Self::Pack(models) => writes.extend(models.iter().map(|id| Thing::Parameters(*id))),
             Self::Blend(targets, _) => {
                 let sources = targets.iter().filter_map(|id| plan.models[id.0].target_of);
                 reads.extend(sources.map(Thing::Parameters));

@@ -2,7 +2,7 @@
 //! memory, counters and figures.
 
 use super::layout::{Layer, ModelShape};
-use super::memory::{COUNTERS, FAULT, HEAD, RING, SIZE, UPDATES, words};
+use super::memory::{COUNTERS, FAULT, HEAD, Memory, RING, SIZE, UPDATES, words};
 use super::{CudaEngine, EngineState};
 use crate::algorithm::ColumnId;
 use crate::error::{Error, Result};
@@ -11,13 +11,14 @@ use warp_data::Element;
 use warp_data::cuda::DeviceArray;
 
 impl CudaEngine {
-    /// Weights, moments, step counts and the number of updates: what is small.
-    pub(crate) fn weights(&self) -> Result<EngineState> {
-        let counters = self.memory.counters.pull::<u32>()?;
+    /// Weights, moments, step counts and the number of updates of a run: what is small.
+    pub(crate) fn weights(&self, run: usize) -> Result<EngineState> {
+        let memory = &self.memories[run];
+        let counters = memory.counters.pull::<u32>()?;
         let (weights, first, second) = (
-            self.memory.parameters.pull::<f32>()?,
-            self.memory.exp_avg.pull::<f32>()?,
-            self.memory.exp_avg_sq.pull::<f32>()?,
+            memory.parameters.pull::<f32>()?,
+            memory.exp_avg.pull::<f32>()?,
+            memory.exp_avg_sq.pull::<f32>()?,
         );
         let mut state = EngineState {
             updates: u64::from(counters[UPDATES]),
@@ -37,18 +38,19 @@ impl CudaEngine {
         Ok(state)
     }
 
-    /// All that is needed to go on.
-    pub(crate) fn state(&self) -> Result<EngineState> {
-        let mut state = self.weights()?;
-        let size = self.memory.counters.pull::<u32>()?[SIZE] as usize;
-        for (column, array) in self.plan.columns.iter().zip(&self.memory.columns) {
+    /// All that a run needs to go on.
+    pub(crate) fn state(&self, run: usize) -> Result<EngineState> {
+        let memory = &self.memories[run];
+        let mut state = self.weights(run)?;
+        let size = memory.counters.pull::<u32>()?[SIZE] as usize;
+        for (column, array) in self.plan.columns.iter().zip(&memory.columns) {
             if column.kept {
                 let data = array.pull::<f32>()?;
                 let shape = vec![data.len() / column.width, column.width];
                 state.numbers.push(NamedTensor { name: column.name.clone(), shape, data });
             }
         }
-        let (ring, n_rows) = (&self.memory.ring, self.setting.place.n_rows);
+        let (ring, n_rows) = (&memory.ring, self.setting.place.n_rows);
         for ((name, array), width) in RING[0].iter().zip(&ring.numbers).zip(ring.widths[0]) {
             let data = first_of::<f32>(array, size * n_rows * width)?;
             let (name, shape) = (format!("replay.{name}"), vec![size, n_rows, width]);
@@ -65,36 +67,42 @@ impl CudaEngine {
         Ok(state)
     }
 
-    /// Takes over what [`CudaEngine::state`] gave. A state without memory leaves the memory empty.
+    /// Takes over what [`CudaEngine::state`] gave, of each run. A state without memory leaves the memory empty.
     ///
     /// # Errors
     /// A tensor that is missing or of another shape.
-    pub(crate) fn load(&mut self, state: &EngineState) -> Result<()> {
+    pub(crate) fn load(&mut self, states: &[EngineState]) -> Result<()> {
+        states.iter().enumerate().try_for_each(|(run, state)| self.load_run(run, state))?;
+        self.pack()
+    }
+
+    fn load_run(&self, run: usize, state: &EngineState) -> Result<()> {
+        let memory = &self.memories[run];
         let all: Vec<usize> = (0..self.plan.models.len()).collect();
-        self.memory.parameters.push(&self.flat(&state.weights, "", &all)?)?;
+        memory.parameters.push(&self.flat(&state.weights, "", &all)?)?;
         let fresh = state.steps.iter().all(|(_, n)| *n == 0);
         let optimised = self.plan.optimisers.iter().flat_map(|o| &o.models);
         let optimised: Vec<usize> = optimised.map(|id| id.0).filter(|_| !fresh).collect();
-        self.memory.exp_avg.push(&self.flat(&state.moments, ".exp_avg", &optimised)?)?;
-        self.memory.exp_avg_sq.push(&self.flat(&state.moments, ".exp_avg_sq", &optimised)?)?;
+        memory.exp_avg.push(&self.flat(&state.moments, ".exp_avg", &optimised)?)?;
+        memory.exp_avg_sq.push(&self.flat(&state.moments, ".exp_avg_sq", &optimised)?)?;
         let steps = self.plan.optimisers.iter().map(|optimiser| {
             let found = state.steps.iter().find(|(name, _)| *name == optimiser.name);
             found.map_or(0, |(_, n)| *n as u32)
         });
         let steps: Vec<u32> = steps.collect();
-        let size = if state.numbers.is_empty() { 0 } else { self.load_memory(state)? };
+        let size = if state.numbers.is_empty() { 0 } else { self.load_memory(memory, state)? };
         let head = if size == 0 { 0 } else { state.head as u32 };
-        self.push_counters(state.updates as u32, head, size as u32, &steps)
+        self.push_counters(run, [state.updates as u32, head, size as u32], &steps)
     }
 
     /// Returns the number of steps in the memory.
-    fn load_memory(&self, state: &EngineState) -> Result<usize> {
+    fn load_memory(&self, memory: &Memory, state: &EngineState) -> Result<usize> {
         let missing = |name: &str, len: usize| {
             Error::Invalid(format!(
                 "the array \"{name}\" of {len} elements is missing or of another size"
             ))
         };
-        for (column, array) in self.plan.columns.iter().zip(&self.memory.columns) {
+        for (column, array) in self.plan.columns.iter().zip(&memory.columns) {
             if !column.kept {
                 continue;
             }
@@ -102,7 +110,7 @@ impl CudaEngine {
             let found = found.filter(|tensor| tensor.data.len() == array.len());
             array.push(&found.ok_or_else(|| missing(&column.name, array.len()))?.data)?;
         }
-        let (ring, n_rows) = (&self.memory.ring, self.setting.place.n_rows);
+        let (ring, n_rows) = (&memory.ring, self.setting.place.n_rows);
         let reward = state.numbers.iter().find(|tensor| tensor.name == "replay.reward");
         let size = reward.and_then(|tensor| tensor.shape.first()).copied().unwrap_or(0);
         if size > ring.steps || state.head as usize >= ring.steps {
@@ -129,35 +137,35 @@ impl CudaEngine {
         Ok(size)
     }
 
+    /// Sets a run's counters: of updates, and where its replay memory goes on and how many steps it has.
     pub(super) fn push_counters(
         &self,
-        updates: u32,
-        head: u32,
-        size: u32,
+        run: usize,
+        [updates, head, size]: [u32; 3],
         steps: &[u32],
     ) -> Result<()> {
-        let place = &self.setting.place;
-        let mut counters = vec![place.seed as u32, (place.seed >> 32) as u32, place.first_replica];
+        let seed = self.seeds[run];
+        let mut counters = vec![seed as u32, (seed >> 32) as u32, self.setting.place.first_replica];
         counters.extend([updates, head, size, 0]);
         counters.extend(steps);
-        Ok(self.memory.counters.push(&counters)?)
+        Ok(self.memories[run].counters.push(&counters)?)
     }
 
-    /// The optimiser whose gradient was not finite, if one was.
-    pub(crate) fn fault(&self) -> Result<Option<String>> {
-        let fault = self.memory.counters.pull::<u32>()?[FAULT];
+    /// The optimiser of a run whose gradient was not finite, if one was.
+    pub(crate) fn fault(&self, run: usize) -> Result<Option<String>> {
+        let fault = self.memories[run].counters.pull::<u32>()?[FAULT];
         let optimiser = (fault as usize).checked_sub(1).and_then(|at| self.plan.optimisers.get(at));
         Ok(optimiser.map(|optimiser| optimiser.name.clone()))
     }
 
-    /// A column's numbers.
+    /// A column's numbers, of the first run.
     pub(crate) fn column(&self, id: ColumnId) -> Result<Vec<f32>> {
-        Ok(self.memory.columns[id.0].pull()?)
+        Ok(self.memories[0].columns[id.0].pull()?)
     }
 
-    /// Sets a column's numbers.
+    /// Sets a column's numbers of the first run.
     pub(crate) fn set_column(&self, id: ColumnId, numbers: &[f32]) -> Result<()> {
-        Ok(self.memory.columns[id.0].push(numbers)?)
+        Ok(self.memories[0].columns[id.0].push(numbers)?)
     }
 
     /// The tensors of a model that lie as the parameters do, with `suffix` behind their names.
@@ -220,16 +228,16 @@ impl CudaEngine {
         taken.map(|(i, figure)| (figure.name, number(2 * i) / number(2 * i + 1))).collect()
     }
 
-    /// Where figures are summed.
-    pub(crate) fn figures_array(&self) -> &DeviceArray {
-        &self.memory.figures
+    /// Where a run's figures are summed.
+    pub(crate) fn figures_array(&self, run: usize) -> &DeviceArray {
+        &self.memories[run].figures
     }
 
     /// Begins new sums of figures.
     pub(crate) fn clear_figures(&self) -> Result<()> {
         let zeros: Vec<u32> =
             self.plan.figures.iter().flat_map(|_| [words(0.0), words(0.0)]).flatten().collect();
-        Ok(self.memory.figures.push(&zeros)?)
+        Ok(self.memories.iter().try_for_each(|memory| memory.figures.push(&zeros))?)
     }
 }
 

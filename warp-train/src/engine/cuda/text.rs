@@ -2,7 +2,7 @@
 //! piece of work, and the kernel that goes through its segments.
 
 use super::emit::Emitter;
-use super::layout::{Layout, Machine, RowTiles};
+use super::layout::{Layout, Machine, RowTiles, half_bytes};
 use super::memory::{self, COUNTERS, ring_steps};
 use super::op::Op;
 use super::schedule::{Segment, segments};
@@ -13,6 +13,8 @@ use warp_core::EnvSpec;
 use warp_func::cuda::{Launch, Source};
 
 const TILE: &str = include_str!("tile.cu");
+const SINGLE: &str = include_str!("single.cu");
+const HALF: &str = include_str!("half.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
 const REPLAY: &str = include_str!("replay.cu");
 const ACTING: &str = include_str!("acting.cu");
@@ -54,8 +56,8 @@ pub(super) struct Scene<'a> {
     pub(super) layout: &'a Layout,
     pub(super) place: &'a Place,
     pub(super) agents: &'a Agents,
-    /// Products in fp32.
-    pub(super) exact: bool,
+    /// Runs side by side.
+    pub(super) runs: usize,
     pub(super) machine: Machine,
 }
 
@@ -72,21 +74,28 @@ impl Scene<'_> {
         let segments = segments(ops, self.plan);
         let acts = segments.iter().any(|segment| segment.rows == Some(RowsOf::Acting));
         let tiles = if acts { self.layout.acting } else { self.layout.batch };
-        let mut text = String::from("#include \"draw.cuh\"\n#include \"translated.cuh\"\n");
-        self.constants(tiles, &mut text);
-        text += &[TILE, GRADIENT].join("\n");
-        text += &memory::text(self.plan.columns.len(), self.agents.of_groups.len());
-        text += SEED;
-        text += &[REPLAY, ACTING].join("\n");
-        self.row_functions(ops, &mut text);
         let mut emitter = Emitter::new(self, tiles);
         let bodies: Vec<String> = segments.iter().map(|segment| emitter.segment(segment)).collect();
-        text += &emitter.functions;
         let blocks = self.blocks(&segments, tiles, &emitter);
-        text += &kernel(tiles, &bodies);
-        let shared = GRADIENT_BYTES.max(PRODUCT_BYTES * tiles.high);
+        let mut text = String::from("#include \"draw.cuh\"\n#include \"translated.cuh\"\n");
+        let _ = writeln!(text, "#define BLOCKS {blocks}u\n#define BLOCK (blockIdx.x % BLOCKS)");
+        self.constants(tiles, &mut text);
+        let products = if self.layout.half { HALF } else { SINGLE };
+        text += &[TILE, products, GRADIENT].join("\n");
+        text += &memory::text(self.plan.columns.len(), self.agents.of_groups.len());
+        text += SEED;
+        text += OF_RUN;
+        text += &[REPLAY, ACTING].join("\n");
+        self.row_functions(ops, &mut text);
+        text += &emitter.functions;
+        text += &kernel(tiles, self.runs, &bodies);
+        let products = match self.layout.half {
+            true => half_bytes(tiles.high, self.layout.widest),
+            false => PRODUCT_BYTES * tiles.high,
+        };
+        let shared = GRADIENT_BYTES.max(products);
         let launch = Launch {
-            blocks: blocks as u32,
+            blocks: (self.runs * blocks) as u32,
             threads: THREADS,
             shared_bytes: shared as u32,
             cooperative: segments.len() > 1,
@@ -111,7 +120,7 @@ impl Scene<'_> {
         let width = |column: ColumnId| plan.columns[column.0].width;
         define("TEAM", &tiles.team);
         define("TILES_HIGH", &tiles.high);
-        define("EXACT", &u8::from(self.exact || !self.machine.has_tf32()));
+        define("WARP_TILES", &u8::from(self.runs > 1 && self.layout.half));
         for (name, value) in [
             ("N_ROWS", place.n_rows),
             ("N_AGENTS", place.n_agents),
@@ -195,16 +204,30 @@ __device__ inline unsigned long long seed_of(const Memory& m) {
 }
 ";
 
+/// What a block works on, in shared memory, where all functions find it.
+const OF_RUN: &str = "__shared__ Memory m;
+
+__device__ inline void begin(const Memory& of_run) {
+    const unsigned long long* from = (const unsigned long long*)&of_run;
+    for (unsigned int i = threadIdx.x; i < sizeof(Memory) / 8; i += N_THREADS) ((unsigned long long*)&m)[i] = from[i];
+    __syncthreads();
+}
+";
+
 /// The kernel that goes through all segments.
-fn kernel(tiles: RowTiles, bodies: &[String]) -> String {
+fn kernel(tiles: RowTiles, runs: usize, bodies: &[String]) -> String {
     let cluster = match tiles.team {
         1 => String::new(),
         team => format!("__cluster_dims__({team}, 1, 1) "),
     };
     let body = bodies.join("    grid_sync(m.barrier);\n");
+    let (parameter, of_run) = match runs {
+        1 => ("const __grid_constant__ Memory one", "one"),
+        _ => ("const Memory* runs", "runs[blockIdx.x / BLOCKS]"),
+    };
     format!(
         "extern \"C\" __global__ void {cluster}__launch_bounds__({THREADS}, 2) {KERNEL}(\
-         const __grid_constant__ Memory m) {{\n{body}}}\n"
+         {parameter}) {{\n    begin({of_run});\n{body}}}\n"
     )
 }
 

@@ -5,6 +5,7 @@
 //! difference is a launch of its own. While the device works on some runs the host reports those before them
 //! and prepares those behind.
 
+use super::fleet_off_policy;
 use super::small::{
     MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, SoloRoom, SoloSpan, Trained, compiled_in,
     is_solo, unsupported,
@@ -22,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use warp_func::cuda::CudaVecEnv;
 use warp_func::{Registry, VecEnv, VecOptions};
 
-/// Fleets on a GPU; runs that are not of few replicas go one after the other.
+/// Fleets on a GPU; runs that learn from rollouts and are not of few replicas go one after the other.
 #[derive(Debug)]
 pub struct CudaFleet<'a> {
     registry: &'a Registry,
@@ -53,7 +54,10 @@ impl FleetLearner for CudaFleet<'_> {
     fn launch(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<()> {
         let mut groups: Vec<(String, Vec<FleetRun>)> = Vec::new();
         for run in runs {
-            let key = compiled_in(&run.config);
+            let key = match fleet_off_policy::takes(&run.config) {
+                true => fleet_off_policy::common(&run.config),
+                false => compiled_in(&run.config),
+            };
             match groups.iter_mut().find(|(known, _)| *known == key) {
                 Some((_, group)) => group.push(run.clone()),
                 None => groups.push((key, vec![run.clone()])),
@@ -61,6 +65,12 @@ impl FleetLearner for CudaFleet<'_> {
         }
         for (_, group) in groups {
             let Some(first) = group.first() else { continue };
+            if fleet_off_policy::takes(&first.config) {
+                if fleet_off_policy::train(self.registry, &group, watch)?.is_break() {
+                    return Ok(());
+                }
+                continue;
+            }
             let options = VecOptions {
                 n_envs: group.len() * first.config.run.num_envs,
                 ..first.config.vec_options()
@@ -295,7 +305,7 @@ fn beginning(config: &TrainConfig) -> Result<LearnerState> {
 }
 
 /// What there is to say of a run's iteration; nothing of time, which all runs share.
-fn metrics(
+pub(super) fn metrics(
     config: &TrainConfig,
     trained: &[bool],
     iteration: u64,

@@ -5,6 +5,7 @@
 //! checkpoint goes on wherever it was written.
 
 mod fleet;
+mod fleet_off_policy;
 mod gradients;
 mod objective;
 mod policy_number;
@@ -32,13 +33,13 @@ pub use wide::sources as wide_sources;
 #[doc(hidden)]
 pub use crate::engine::cuda::check as off_policy_check;
 
-/// The translation units that off-policy policies of `config` have compiled for an H200.
+/// The translation units that off-policy policies of `config` have compiled for an H200 that `runs` share.
 ///
 /// # Errors
 /// Policies that an algorithm does not take.
 #[doc(hidden)]
-pub fn off_policy_sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
-    let sources = crate::engine::cuda::sources(config, H200)?;
+pub fn off_policy_sources(config: &TrainConfig, runs: usize) -> Result<Vec<(Source, Build)>> {
+    let sources = crate::engine::cuda::sources(config, H200.shared_by(runs))?;
     Ok(sources.into_iter().map(|source| (source, Build::Parity)).collect())
 }
 
@@ -168,7 +169,7 @@ impl Learner for CudaLearner {
         let mut state = self.state.clone();
         if let (Some(OnDevice::OffPolicy(learner)), false) = (&self.device, self.device_is_stale) {
             // A number that is not finite, under what went wrong: no checkpoint is made of such a state.
-            if let Err(error) = learner.store_all(&mut state) {
+            if let Err(error) = learner.store_all(0, &mut state) {
                 let (shape, data) = (vec![1], vec![f64::NAN]);
                 state.statistics.push(Statistic { name: error.to_string(), shape, data });
             }
@@ -198,7 +199,7 @@ enum OnDevice {
 impl OnDevice {
     fn new(
         config: &TrainConfig,
-        envs: &CudaVecEnv,
+        envs: &mut CudaVecEnv,
         state: &LearnerState,
         foreign: Option<MakeForeign>,
     ) -> Result<Self> {
@@ -209,7 +210,8 @@ impl OnDevice {
                     "policy \"{name}\" learns from a replay memory, which the native learner alone does"
                 )));
             }
-            return Ok(Self::OffPolicy(Box::new(OffPolicyLearner::new(config, envs, state)?)));
+            let (config, state) = (std::slice::from_ref(config), std::slice::from_ref(state));
+            return Ok(Self::OffPolicy(Box::new(OffPolicyLearner::new(config, &[envs], state)?)));
         }
         if foreign.is_some() {
             let backend = NetworkBackend { tensor_cores: false, foreign };
@@ -243,7 +245,7 @@ impl OnDevice {
             Self::Solo(learner) => learner.reload(std::slice::from_ref(state)),
             Self::Team(learner) => learner.load(state),
             Self::Wide(learner) => learner.load(state),
-            Self::OffPolicy(learner) => learner.load(state),
+            Self::OffPolicy(learner) => learner.load(std::slice::from_ref(state)),
         }
     }
 
@@ -253,7 +255,7 @@ impl OnDevice {
             Self::Solo(learner) => learner.store(std::slice::from_mut(state)),
             Self::Team(learner) => learner.store(state),
             Self::Wide(learner) => learner.store(state),
-            Self::OffPolicy(learner) => learner.store(state),
+            Self::OffPolicy(learner) => learner.store(0, state),
         }
     }
 
@@ -269,7 +271,7 @@ impl OnDevice {
             Self::Solo(learner) => learner.run(envs, progress, n),
             Self::Team(learner) => learner.run(config, envs, progress, n),
             Self::Wide(learner) => learner.run(config, envs, progress, n),
-            Self::OffPolicy(learner) => learner.run(envs, progress, n),
+            Self::OffPolicy(learner) => learner.run(&mut [envs], progress, n)?.swap_remove(0),
         }
     }
 }

@@ -1,0 +1,141 @@
+//! The text of passes in half precision: each block of a team takes passes of its own.
+
+use super::emit::{Emitter, WARPS};
+use super::layout::Layer;
+use super::op::Wanted;
+use crate::algorithm::{ColumnId, PassId};
+use std::fmt::Write;
+
+/// What is not kept.
+const NOWHERE: &str = "(Kept*)0";
+
+impl Emitter<'_> {
+    /// Runs passes.
+    pub(super) fn forward_in_halves(&self, passes: &[PassId]) -> String {
+        self.each_pass(passes, |id| {
+            let (pass, layers) = self.pass(id);
+            let kept = |l: usize| match pass.back {
+                Some(_) => self.kept(self.scene.layout.pass(id).inputs[l], layers[l].k),
+                None => NOWHERE.into(),
+            };
+            let mut text = self.put_columns::<false>(&pass.inputs, &kept(0), layers[0].k);
+            for (l, Layer { outputs, k, n, bias, packed, .. }) in layers.iter().enumerate() {
+                let (x, y) = buffers(l);
+                let from = format!("{x}, m.packed + {packed}ll, m.parameters + {bias}ll");
+                let high = self.high(n / 32);
+                text += "        __syncthreads();\n";
+                let _ = match l + 1 < layers.len() {
+                    true => writeln!(
+                        text,
+                        "        hidden_layer<{high}, {k}>({from}, {}, {y}, {}, {n});",
+                        self.activation(pass),
+                        kept(l + 1)
+                    ),
+                    false => writeln!(
+                        text,
+                        "        last_layer<{k}>({from}, parts, m.column[{}] + first * {outputs}, {outputs}, rows);",
+                        pass.output.0
+                    ),
+                };
+            }
+            text
+        })
+    }
+
+    /// Goes back through passes.
+    pub(super) fn deltas_in_halves(&self, passes: &[PassId], wanted: Wanted) -> String {
+        self.each_pass(passes, |id| {
+            let (pass, layers) = self.pass(id);
+            let (Some(back), Some(head)) = (&pass.back, layers.last()) else { return String::new() };
+            let shape = self.scene.layout.pass(id);
+            // Derivatives by weights need those by sums, those by inputs do not.
+            let kept = |l: usize| match wanted {
+                Wanted::Parameters => self.kept(shape.deltas[l], layers[l].n),
+                Wanted::Input => NOWHERE.into(),
+            };
+            let mut text = self.put_columns::<true>(&[back.d_output], &kept(layers.len() - 1), head.n);
+            text += "        __syncthreads();\n";
+            for (step, l) in (1..layers.len()).rev().enumerate() {
+                let (x, y) = buffers(step);
+                let Layer { k, n, packed_back, .. } = layers[l];
+                let _ = writeln!(
+                    text,
+                    "        layer_back<{}, {n}>({x}, m.packed + {packed_back}ll, {}_SLOPE, {}, {y}, {}, {k});\n        \
+                     __syncthreads();",
+                    self.high(k / 32),
+                    self.activation(pass),
+                    self.kept(shape.inputs[l], k),
+                    kept(l - 1)
+                );
+            }
+            let to = back.d_input.filter(|_| wanted == Wanted::Input);
+            let Some(to) = to else { return text };
+            let width = |i: usize| self.scene.plan.columns[pass.inputs[i].0].width;
+            let (before, width) = ((0..to.input).map(width).sum::<usize>(), width(to.input));
+            let Layer { n, packed_back, .. } = layers[0];
+            let _ = writeln!(
+                text,
+                "        inputs_back<{n}>({}, m.packed + {packed_back}ll, parts, \
+                 m.column[{}] + first * {width}, {before}, {width}, rows);",
+                buffers(layers.len() - 1).0,
+                to.column.0
+            );
+            text
+        })
+    }
+
+    /// Puts columns side by side, with zeros behind them up to `width`.
+    fn put_columns<const BACK: bool>(&self, ids: &[ColumnId], kept: &str, width: usize) -> String {
+        let (mut text, mut at) = (String::new(), 0);
+        let mut put = |from: String, at: usize, columns: usize| {
+            let _ = writeln!(
+                text,
+                "        put_column<{BACK}>(x, {kept}, {width}, {at}, {from}, {columns}, rows);"
+            );
+        };
+        for id in ids {
+            let columns = self.scene.plan.columns[id.0].width;
+            put(format!("m.column[{}] + first * {columns}", id.0), at, columns);
+            at += columns;
+        }
+        if at < width {
+            put("0".into(), at, width - at);
+        }
+        text
+    }
+
+    /// What the blocks of a team do with their passes, one after the other.
+    fn each_pass(&self, passes: &[PassId], of: impl Fn(PassId) -> String) -> String {
+        let rows = self.scene.plan.columns[self.pass(passes[0]).0.output.0].rows;
+        let distance = 16 * self.tiles.high * (self.scene.layout.widest + 8);
+        let mut text = self.tile_rows(rows);
+        let _ = writeln!(
+            text,
+            "    Half *x = (Half*)shared, *y = x + {distance};\n    float* parts = (float*)(y + {distance});\n    (void)parts;"
+        );
+        for (i, id) in passes.iter().enumerate() {
+            let text_of_pass = of(*id);
+            let _ = writeln!(
+                text,
+                "    if (member == {i}u % TEAM) {{\n{text_of_pass}        __syncthreads();\n    }}"
+            );
+        }
+        text
+    }
+
+    /// The first row of a tile of what is kept.
+    fn kept(&self, at: usize, width: usize) -> String {
+        format!("m.scratch + {at}ll + first * {width}")
+    }
+
+    /// How many times 16 rows a warp takes at a time: all, unless warps would be idle.
+    fn high(&self, chunks: usize) -> usize {
+        let high = self.tiles.high;
+        if chunks * high <= WARPS { 1 } else { high }
+    }
+}
+
+/// Where layer number `l` reads and writes.
+fn buffers(l: usize) -> (&'static str, &'static str) {
+    if l.is_multiple_of(2) { ("x", "y") } else { ("y", "x") }
+}
