@@ -18,9 +18,9 @@ use clap::{Args, Command};
 use network::residual;
 use warp_examples::commands::{eval, learner, train};
 use warp_examples::{Outcome, settings};
-use warp_func::Registry;
 use warp_train::learner::LearnerState;
 use warp_train::own_network::WithNetwork;
+use warp_train::warp_func::Registry;
 use warp_train::{TrainConfig, Trainer};
 
 fn registry() -> Registry {

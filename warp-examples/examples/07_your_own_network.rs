@@ -5,11 +5,11 @@
 //!
 //! Each hidden layer adds to what goes through it, in place of replacing it.
 
-use burn::module::{Module, Param};
-use burn::nn::{Linear, LinearConfig};
-use burn::tensor::{Device, Tensor, activation::relu};
 use std::process::ExitCode;
-use warp_train::burn::{PolicyNetwork, own_network};
+use warp_train::burn::burn::module::{Module, Param};
+use warp_train::burn::burn::nn::{Linear, LinearConfig};
+use warp_train::burn::burn::tensor::{Device, Tensor, activation::relu};
+use warp_train::burn::{PolicyNetwork, burn, own_network};
 use warp_train::model::NetworkConfig;
 use warp_train::own_network::{OwnNetwork, WithNetwork};
 

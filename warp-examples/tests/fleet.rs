@@ -118,3 +118,15 @@ fn what_is_no_fleet_is_refused_in_one_sentence() {
     let said = folder.warp(&["eval", "taken"]);
     assert!(said.code == Some(2) && said.stderr.contains("00000.safetensors"), "{said:?}");
 }
+
+#[test]
+fn a_fleet_with_replay_memories_is_its_runs_by_themselves() {
+    let folder = Folder::new("fleet-replay");
+    let run = ["train", "pendulum", "--device", "cpu", "--steps", "300", "--set", "algorithm=sac"];
+    let small = ["--set", "hidden=[8]", "--set", "batch_size=16"];
+    let train = |more: &[&str]| folder.done(&[&run[..], &small, more].concat());
+    train(&["--seeds", "0..2", "--out", "many"]);
+    train(&["--seed", "1", "--out", "plain"]);
+    let eval = |run: &str| folder.done(&["eval", run, "--episodes", "3", "--json"]).json();
+    assert_eq!(eval("many")["runs"][1]["evaluation"], eval("plain"));
+}

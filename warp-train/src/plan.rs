@@ -292,7 +292,7 @@ fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -> Result<()
     let agents = plan.n_agents(spec);
     // Too many to count are refused for memory, later.
     let rows = run.num_envs.saturating_mul(run.num_steps).saturating_mul(agents);
-    let cut = !plan.is_off_policy();
+    let cut = plan.algorithm.reads("num_minibatches");
     if cut && (config.num_minibatches == 0 || config.num_minibatches > rows) {
         let reason = format!("must lie between 1 and the {rows} samples of a rollout");
         return invalid("num_minibatches", config.num_minibatches.to_string(), &reason);

@@ -145,7 +145,11 @@ fn three_steps(truncated: bool) -> PolicyRollout {
 /// What a policy that learns by `algorithm`, with these `keys`, is shown of a rollout.
 fn shown(mut rollout: PolicyRollout, algorithm: &str, keys: &str) -> Witness {
     let keys = format!("algorithm = \"{algorithm}\"\ngamma = 0.5\ngae_lambda = 1.0\n{keys}");
-    let mut config = config(CARTPOLE, "num_envs = 1\nnum_steps = 3\nnorm_adv = false", &keys);
+    let mut config = config(
+        CARTPOLE,
+        "num_envs = 1\nnum_steps = 3\nnorm_adv = false\nnum_minibatches = 2\nupdate_epochs = 1",
+        &keys,
+    );
     let plan = config.policies.remove(0);
     let mut witness = Witness::default();
     let engine = RolloutEngine {

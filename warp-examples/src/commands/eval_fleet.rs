@@ -14,6 +14,7 @@ use warp_func::Registry;
 use warp_train::Run;
 use warp_train::evaluate::{EvalOptions, Evaluation, evaluate};
 use warp_train::fleet::{Fleet, GroupedReturns, Listed};
+use warp_train::learner::LearnerState;
 
 /// Evaluates the fleet in `folder`.
 pub(super) fn findings(
@@ -29,9 +30,9 @@ pub(super) fn findings(
         let Some((weights, statistics)) = Fleet::weights(folder, one.run)? else { continue };
         let config = config_of(&shared, one, registry)?;
         let mut learner = learner(&args.backend, &config, options.threads)?;
-        // Optimiser state is not kept; a fresh one fits.
-        let mut state = learner.state();
-        (state.weights, state.statistics) = (weights, statistics);
+        // The optimiser's state is not kept, a fresh one fits; nor are replay memories, which acting needs none of.
+        let (numbers, flags) = (Vec::new(), Vec::new());
+        let state = LearnerState { weights, statistics, numbers, flags, ..learner.state() };
         learner.load_state(&state)?;
         found.insert(one.run, evaluate(&mut *learner, &config, registry, options)?);
     }

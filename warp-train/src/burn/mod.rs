@@ -26,6 +26,9 @@ mod tensors;
 #[cfg(test)]
 mod tests;
 
+/// The library itself, re-exported so that versions agree: `use warp_train::burn::burn` in a program that
+/// does not depend on it otherwise.
+pub use ::burn;
 pub use learner::{BurnLearner, NamedPolicy};
 pub use network::{ActorCritic, PolicyNetwork};
 pub use own_network::own_network;
