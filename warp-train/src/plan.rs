@@ -128,7 +128,6 @@ pub(crate) struct Rollouts {
     pub(crate) objective: Objective,
     pub(crate) advantages: Advantages,
     /// Its schedule, if it is of the kind that kernels know.
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "kernels alone ask for it"))]
     pub(crate) passes: Option<Passes>,
 }
 

@@ -10,7 +10,7 @@ use warp_core::{EnvSpec, Space};
 
 /// A plan that is being declared.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub struct Draft {
     columns: Vec<Column>,
     models: Vec<Model>,
     passes: Vec<Pass>,
@@ -22,79 +22,90 @@ pub(super) struct Draft {
 
 /// What an off-policy algorithm begins with: the memory's and acting's columns, and common cells.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Common {
-    pub(super) acting: Acting,
-    pub(super) replay: Replay,
+pub struct Common {
+    /// Acting's columns.
+    pub acting: Acting,
+    /// The memory's batch.
+    pub replay: Replay,
     /// 1 / batch size.
-    pub(super) share: CellId,
+    pub share: CellId,
     /// 1 while actions are drawn at random, before learning starts.
-    pub(super) random: CellId,
-    pub(super) learning_rate: CellId,
+    pub random: CellId,
+    /// Step size.
+    pub learning_rate: CellId,
     /// The critics', where it is not the same.
-    pub(super) critic_rate: CellId,
-    pub(super) tau: CellId,
+    pub critic_rate: CellId,
+    /// Share by which targets follow.
+    pub tau: CellId,
     /// Numbers per observation.
-    pub(super) obs_width: usize,
+    pub obs_width: usize,
     /// Numbers per action: elements of a box, or 1.
-    pub(super) action_width: usize,
+    pub action_width: usize,
     /// Choices of a discrete action; 0 for a box.
-    pub(super) n_choices: usize,
+    pub n_choices: usize,
     /// Which choices are allowed; all of them without masks.
-    pub(super) allowed: Allowed,
+    pub allowed: Allowed,
 }
 
 /// Columns that say which choices are allowed, f32 `[choices]`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowed {
-    pub(super) acting: ColumnId,
-    pub(super) now: ColumnId,
-    pub(super) next: ColumnId,
+pub struct Allowed {
+    /// To an agent that acts.
+    pub acting: ColumnId,
+    /// Where a sample's action was taken.
+    pub now: ColumnId,
+    /// After that action.
+    pub next: ColumnId,
 }
 
 /// Lowest and highest values of a box's elements.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    pub(super) low: ColumnId,
-    pub(super) high: ColumnId,
+pub struct Bounds {
+    /// f32 `[1, elements]`.
+    pub low: ColumnId,
+    /// f32 `[1, elements]`.
+    pub high: ColumnId,
 }
 
 /// The cell that engines set to 1 before learning starts.
 pub(crate) const RANDOM: &str = "random";
 
 impl Draft {
-    pub(super) fn column(&mut self, name: &str, rows: RowsOf, width: usize) -> ColumnId {
+    /// A column of zeros, f32 `[rows, width]`.
+    pub fn column(&mut self, name: &str, rows: RowsOf, width: usize) -> ColumnId {
         let (name, start) = (name.to_string(), vec![0.0; width]);
         self.columns.push(Column { name, rows, width, start, kept: false });
         ColumnId(self.columns.len() - 1)
     }
 
     /// A batch column of one number per row.
-    pub(super) fn number(&mut self, name: &str) -> ColumnId {
+    pub fn number(&mut self, name: &str) -> ColumnId {
         self.column(name, RowsOf::Batch, 1)
     }
 
     /// The same numbers for every row.
-    pub(super) fn shared(&mut self, name: &str, numbers: &[f32]) -> ColumnId {
+    pub fn shared(&mut self, name: &str, numbers: &[f32]) -> ColumnId {
         let id = self.column(name, RowsOf::Shared, numbers.len());
         self.columns[id.0].start = numbers.to_vec();
         id
     }
 
     /// An acting column that goes on from iteration to iteration.
-    pub(super) fn kept(&mut self, name: &str, width: usize, start: f32) -> ColumnId {
+    pub fn kept(&mut self, name: &str, width: usize, start: f32) -> ColumnId {
         let id = self.column(name, RowsOf::Acting, width);
         let column = &mut self.columns[id.0];
         (column.start, column.kept) = (vec![start; width], true);
         id
     }
 
-    pub(super) fn model(&mut self, name: &str, network: Perceptron) -> ModelId {
+    /// A network's parameters, drawn from the run's seed.
+    pub fn model(&mut self, name: &str, network: Perceptron) -> ModelId {
         self.models.push(Model { name: name.into(), network, target_of: None });
         ModelId(self.models.len() - 1)
     }
 
     /// A model that starts equal to `source` and follows it.
-    pub(super) fn target(&mut self, source: ModelId) -> ModelId {
+    pub fn target(&mut self, source: ModelId) -> ModelId {
         let Model { name, network, .. } = self.models[source.0].clone();
         let name = format!("{name}_target");
         self.models.push(Model { name, network, target_of: Some(source) });
@@ -102,7 +113,7 @@ impl Draft {
     }
 
     /// A pass without a way back, whose output is a new column called `name`.
-    pub(super) fn pass(&mut self, name: &str, model: ModelId, inputs: &[ColumnId]) -> PassId {
+    pub fn pass(&mut self, name: &str, model: ModelId, inputs: &[ColumnId]) -> PassId {
         let rows = inputs.first().map_or(RowsOf::Batch, |input| self.columns[input.0].rows);
         let output = self.column(name, rows, self.models[model.0].network.outputs);
         self.passes.push(Pass { model, inputs: inputs.to_vec(), output, back: None });
@@ -110,12 +121,7 @@ impl Draft {
     }
 
     /// The same with a way back.
-    pub(super) fn pass_and_back(
-        &mut self,
-        name: &str,
-        model: ModelId,
-        inputs: &[ColumnId],
-    ) -> PassId {
+    pub fn pass_and_back(&mut self, name: &str, model: ModelId, inputs: &[ColumnId]) -> PassId {
         let id = self.pass(name, model, inputs);
         let Column { rows, width, .. } = self.columns[self.passes[id.0].output.0];
         let d_output = self.column(&format!("d_{name}"), rows, width);
@@ -124,7 +130,7 @@ impl Draft {
     }
 
     /// The same with derivatives by input number `input`.
-    pub(super) fn pass_and_back_to(
+    pub fn pass_and_back_to(
         &mut self,
         name: &str,
         model: ModelId,
@@ -141,24 +147,25 @@ impl Draft {
     }
 
     /// A pass's outputs.
-    pub(super) fn output(&self, pass: PassId) -> ColumnId {
+    pub fn output(&self, pass: PassId) -> ColumnId {
         self.passes[pass.0].output
     }
 
     /// Where the derivatives by a pass's outputs are to be written.
-    pub(super) fn d_output(&self, pass: PassId) -> ColumnId {
+    pub fn d_output(&self, pass: PassId) -> ColumnId {
         let back = self.passes[pass.0].back.as_ref();
         back.map_or(self.output(pass), |back| back.d_output)
     }
 
     /// Where the derivatives by a pass's input are.
-    pub(super) fn d_input(&self, pass: PassId) -> ColumnId {
+    pub fn d_input(&self, pass: PassId) -> ColumnId {
         let back = self.passes[pass.0].back.as_ref();
         let to = back.and_then(|back| back.d_input);
         to.map_or(self.output(pass), |to| to.column)
     }
 
-    pub(super) fn rows(
+    /// A row function with its cells and columns, in its order.
+    pub fn rows(
         &mut self,
         function: &'static RowFunction,
         cells: &[CellId],
@@ -170,29 +177,27 @@ impl Draft {
         RowsId(self.rows.len() - 1)
     }
 
-    pub(super) fn cell(&mut self, name: &str, value: Schedule) -> CellId {
+    /// A number that is set before each iteration.
+    pub fn cell(&mut self, name: &str, value: Schedule) -> CellId {
         self.cells.push(Cell { name: name.into(), value });
         CellId(self.cells.len() - 1)
     }
 
-    pub(super) fn constant(&mut self, name: &str, value: f64) -> CellId {
+    /// A number that stays.
+    pub fn constant(&mut self, name: &str, value: f64) -> CellId {
         self.cell(name, Schedule::constant(value))
     }
 
     /// A cell that says how much is explored: not at all by a policy that does not learn.
-    pub(super) fn exploration(
-        &mut self,
-        name: &str,
-        value: &Schedule,
-        policy: &PolicyPlan,
-    ) -> CellId {
+    pub fn exploration(&mut self, name: &str, value: &Schedule, policy: &PolicyPlan) -> CellId {
         match policy.config.to_train {
             true => self.cell(name, value.clone()),
             false => self.constant(name, 0.0),
         }
     }
 
-    pub(super) fn optimiser(
+    /// Models that Adam moves together, with the policy's constants.
+    pub fn optimiser(
         &mut self,
         name: &str,
         models: &[ModelId],
@@ -205,13 +210,17 @@ impl Draft {
         OptimiserId(self.optimisers.len() - 1)
     }
 
-    pub(super) fn figure(&mut self, name: &'static str, column: ColumnId) -> FigureId {
+    /// The mean of a batch column of width 1, as metrics report it.
+    pub fn figure(&mut self, name: &'static str, column: ColumnId) -> FigureId {
         self.figures.push(Figure { name, column });
         FigureId(self.figures.len() - 1)
     }
 
     /// Declares what every off-policy algorithm has.
-    pub(super) fn common(&mut self, policy: &PolicyPlan, spec: &EnvSpec) -> Result<Common> {
+    ///
+    /// # Errors
+    /// Actions of several choices at once.
+    pub fn common(&mut self, policy: &PolicyPlan, spec: &EnvSpec) -> Result<Common> {
         let keys = &policy.config;
         let group = &spec.groups[policy.groups[0]];
         let (obs_width, mask_width) = (group.observation_width(), group.mask_width());
@@ -279,7 +288,10 @@ impl Draft {
     }
 
     /// The bounds of a policy's box.
-    pub(super) fn bounds(&mut self, policy: &PolicyPlan, spec: &EnvSpec) -> Result<Bounds> {
+    ///
+    /// # Errors
+    /// Actions that are choices.
+    pub fn bounds(&mut self, policy: &PolicyPlan, spec: &EnvSpec) -> Result<Bounds> {
         let group = &spec.groups[policy.groups[0]];
         match &group.action {
             Space::Box { low, high, .. } => {
@@ -293,7 +305,7 @@ impl Draft {
     }
 
     /// A perceptron with the policy's hidden layers.
-    pub(super) fn perceptron(policy: &PolicyPlan, inputs: usize, outputs: usize) -> Perceptron {
+    pub fn perceptron(policy: &PolicyPlan, inputs: usize, outputs: usize) -> Perceptron {
         let keys = &policy.config;
         Perceptron {
             inputs,
@@ -307,7 +319,10 @@ impl Draft {
     }
 
     /// The number of choices, where there are some.
-    pub(super) fn choices(policy: &PolicyPlan, spec: &EnvSpec, common: &Common) -> Result<usize> {
+    ///
+    /// # Errors
+    /// Actions within a box.
+    pub fn choices(policy: &PolicyPlan, spec: &EnvSpec, common: &Common) -> Result<usize> {
         if common.n_choices > 0 {
             return Ok(common.n_choices);
         }
@@ -319,7 +334,7 @@ impl Draft {
     }
 
     /// The whole plan.
-    pub(super) fn finish(self, policy: &PolicyPlan, common: &Common, greedy: Greedy) -> Plan {
+    pub fn finish(self, policy: &PolicyPlan, common: &Common, greedy: Greedy) -> Plan {
         let Self { columns, models, passes, rows, optimisers, cells, figures } = self;
         let Common { acting, replay, .. } = *common;
         let batch_size = policy.config.batch_size;

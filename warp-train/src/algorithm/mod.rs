@@ -20,6 +20,7 @@ mod td3;
 mod temperature;
 
 pub(crate) use draft::RANDOM;
+pub use draft::{Allowed, Bounds, Common, Draft};
 pub use engine::{Engine, Gradients};
 pub use entry::{Algorithms, Entry, Learns, OnPolicyOf, OwnKeys, PlanOf, Planned, RegistryExt};
 pub use on_policy::{Advantages, OnPolicyAlgorithm, OnPolicyEngine};

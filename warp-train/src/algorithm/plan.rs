@@ -4,6 +4,7 @@
 //! An engine reads the plan, takes the memory and compiles the kernels; the algorithm then says by ids
 //! what is to be done in which order.
 
+use crate::error::{Error, Result};
 use crate::loss::row::RowFunction;
 use crate::model::Perceptron;
 use crate::optimiser::AdamConfig;
@@ -244,6 +245,81 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Checks that everything fits together, so that no engine is asked for what is not there.
+    ///
+    /// # Errors
+    /// The first piece that does not fit.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.rows.iter().try_for_each(|rows| self.check_rows(rows))?;
+        self.passes.iter().try_for_each(|pass| self.check_pass(pass))?;
+        for Figure { name, column } in &self.figures {
+            let column = &self.columns[column.0];
+            if column.width != 1 || column.rows != RowsOf::Batch {
+                let column = &column.name;
+                return refused(format!(
+                    "figure {name} takes {column}, which has no number per sample"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_rows(&self, rows: &Rows) -> Result<()> {
+        let RowFunction { name, cells, reads, writes, .. } = rows.function;
+        for (what, declared, given) in [
+            ("cells", cells.len(), rows.cells.len()),
+            ("columns to read", reads.len(), rows.reads.len()),
+            ("columns to write", writes.len(), rows.writes.len()),
+        ] {
+            if declared != given {
+                return refused(format!(
+                    "row function {name} has {declared} {what}, but {given} are given"
+                ));
+            }
+        }
+        let Some(first) = rows.writes.first() else {
+            return refused(format!("row function {name} writes nothing"));
+        };
+        let of = self.columns[first.0].rows;
+        let fits = |id: &&ColumnId| {
+            let rows = self.columns[id.0].rows;
+            rows == of || rows == RowsOf::Shared
+        };
+        let wrong = rows.reads.iter().find(|id| !fits(id));
+        let twice = |id: &&ColumnId| {
+            let others = rows.writes.iter().chain(&rows.reads).filter(|other| other == id).count();
+            others > 1 || self.columns[id.0].rows != of
+        };
+        match wrong.or_else(|| rows.writes.iter().find(twice)) {
+            Some(id) => refused(format!(
+                "row function {name}: column {} has other rows, or is given twice",
+                self.columns[id.0].name
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn check_pass(&self, pass: &Pass) -> Result<()> {
+        let Model { name, network, .. } = &self.models[pass.model.0];
+        let width = |id: ColumnId| self.columns[id.0].width;
+        let inputs: usize = pass.inputs.iter().map(|id| width(*id)).sum();
+        if inputs != network.inputs || width(pass.output) != network.outputs {
+            return refused(format!(
+                "a pass of {name} has {inputs} inputs and {} outputs, but the network has {} and {}",
+                width(pass.output),
+                network.inputs,
+                network.outputs
+            ));
+        }
+        let rows = self.columns[pass.output.0].rows;
+        match pass.inputs.iter().find(|id| self.columns[id.0].rows != rows) {
+            Some(id) => {
+                refused(format!("a pass of {name}: {} has other rows", self.columns[id.0].name))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Rows of a column, where so many act at a time.
     pub(crate) fn n_rows(&self, rows: RowsOf, acting: usize) -> usize {
         match rows {
@@ -266,5 +342,37 @@ impl Plan {
             of(self.columns[pass.output.0].rows, kept)
         });
         columns.chain(passes).fold(0, u128::saturating_add)
+    }
+}
+
+fn refused(reason: String) -> Result<()> {
+    Err(Error::Invalid(format!("an algorithm's plan does not fit together: {reason}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TrainConfig;
+    use crate::engine::off_policy::planned;
+
+    #[test]
+    fn a_plan_that_does_not_fit_together_is_refused() {
+        let table = "env_id = \"pendulum\"\nalgorithm = \"sac\"".parse().unwrap();
+        let config = TrainConfig::resolve(&table, &warp_envs::registry()).unwrap();
+        let plan = planned(&config, &config.policies[0]).unwrap().plan;
+        let error = |change: &dyn Fn(&mut Plan)| {
+            let mut plan = plan.clone();
+            change(&mut plan);
+            plan.check().unwrap_err().to_string()
+        };
+        plan.check().unwrap();
+        let said = error(&|plan| plan.rows[0].cells.clear());
+        assert!(said.contains("has 2 cells, but 0 are given"), "{said}");
+        let said = error(&|plan| plan.passes[0].inputs.clear());
+        assert!(said.contains("has 0 inputs and"), "{said}");
+        let said = error(&|plan| plan.rows[0].writes[1] = plan.rows[0].writes[0]);
+        assert!(said.contains("is given twice"), "{said}");
+        let said = error(&|plan| plan.figures[0].column = plan.acting.obs);
+        assert!(said.contains("no number per sample"), "{said}");
     }
 }

@@ -131,7 +131,11 @@ impl OffPolicy {
 /// Actions that it does not take, or an algorithm that learns from rollouts.
 pub(crate) fn planned(config: &TrainConfig, policy: &PolicyPlan) -> Result<Planned> {
     match policy.algorithm.learns {
-        Learns::FromReplay(plan) => plan(policy, &config.spec),
+        Learns::FromReplay(plan) => {
+            let planned = plan(policy, &config.spec)?;
+            planned.plan.check()?;
+            Ok(planned)
+        }
         Learns::FromRollouts(_) => Err(Error::Invalid(format!(
             "policy \"{}\": {} learns from rollouts",
             policy.name, policy.algorithm.name
