@@ -370,7 +370,8 @@ mod tests {
         assert!(said.contains("has 2 cells, but 0 are given"), "{said}");
         let said = error(&|plan| plan.passes[0].inputs.clear());
         assert!(said.contains("has 0 inputs and"), "{said}");
-        let said = error(&|plan| plan.rows[0].writes[1] = plan.rows[0].writes[0]);
+        let two = plan.rows.iter().position(|rows| rows.writes.len() > 1).unwrap();
+        let said = error(&|plan| plan.rows[two].writes[1] = plan.rows[two].writes[0]);
         assert!(said.contains("is given twice"), "{said}");
         let said = error(&|plan| plan.figures[0].column = plan.acting.obs);
         assert!(said.contains("no number per sample"), "{said}");
