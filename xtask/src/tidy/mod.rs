@@ -3,6 +3,7 @@
 //! Every check is a function from the [`Tree`] of files to its [`Violation`]s; all of them run, so
 //! that one call lists everything there is to put right. `xtask/tests/tidy.rs` runs the same.
 
+mod algorithms;
 mod crates;
 mod manifest;
 mod markdown;
@@ -62,6 +63,7 @@ pub fn run() -> Result<()> {
 #[must_use]
 pub fn violations(tree: &Tree) -> Vec<Violation> {
     let checks = [
+        algorithms::check,
         text::check,
         crates::check,
         metadata::check,
