@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use warp_core::math;
 use warp_train::Result;
 use warp_train::algorithm::{
-    Entry, Learns, ON_POLICY, OnPolicyAlgorithm, OnPolicyEngine, OwnKeys, RegistryExt,
+    Entry, Learns, ON_POLICY, OnPolicyAlgorithm, OnPolicyEngine, OwnKeys, WithAlgorithm,
 };
 use warp_train::config::PolicyPlan;
 use warp_train::loss::{Objective, Part, ppo};

@@ -22,7 +22,7 @@ use warp_examples::{Outcome, settings};
 use warp_func::Registry;
 use warp_train::TrainConfig;
 use warp_train::Trainer;
-use warp_train::algorithm::{OwnKeys, RegistryExt};
+use warp_train::algorithm::{OwnKeys, WithAlgorithm};
 use warp_train::loss::row::{Read, Rows, Write, no_draws};
 use warp_train::native::NativeLearner;
 

@@ -99,7 +99,8 @@ impl PolicyPlan {
         }
         Err(Error::Invalid(format!(
             "policy \"{}\": kernels on a GPU estimate advantages once and then go through all samples \
-             a number of times, each time in as many minibatches, but {} has another schedule; it \
+             a number of times, each time in as many minibatches, but {} has another schedule, or one \
+             of more than a million requests; it \
              learns on the CPU",
             self.name, self.algorithm.name
         )))

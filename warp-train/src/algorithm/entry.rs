@@ -108,13 +108,13 @@ impl Entry {
 }
 
 /// Algorithms of one's own in a registry.
-pub trait RegistryExt {
+pub trait WithAlgorithm {
     /// Adds an algorithm; one of the same name is replaced.
     #[must_use]
     fn with_algorithm(self, algorithm: Entry) -> Self;
 }
 
-impl RegistryExt for Registry {
+impl WithAlgorithm for Registry {
     fn with_algorithm(self, algorithm: Entry) -> Self {
         self.with_extension(algorithm)
     }

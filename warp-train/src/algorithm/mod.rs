@@ -22,7 +22,7 @@ mod temperature;
 pub(crate) use draft::RANDOM;
 pub use draft::{Allowed, Bounds, Common, Draft};
 pub use engine::{Engine, Gradients};
-pub use entry::{Algorithms, Entry, Learns, OnPolicyOf, OwnKeys, PlanOf, Planned, RegistryExt};
+pub use entry::{Algorithms, Entry, Learns, OnPolicyOf, OwnKeys, PlanOf, Planned, WithAlgorithm};
 pub use on_policy::{Advantages, OnPolicyAlgorithm, OnPolicyEngine};
 pub(crate) use passes::Passes;
 pub use plan::*;
