@@ -1,7 +1,7 @@
 //! What a kernel is passed. An address is always one of an array that the argument keeps alive, so
 //! that code without `unsafe` can't make one up.
 
-use super::signature::{Definition, Parameter};
+use super::signature::{Definition, Parameter, parameter_of, parts_of};
 use std::ffi::c_void;
 use std::sync::Arc;
 use warp_core::device_struct::{CMember, CStruct, CType};
@@ -52,7 +52,7 @@ impl Record {
 pub struct Structs {
     address: u64,
     _array: DeviceArray,
-    _fields: Arc<[Vec<Arg>]>,
+    fields: Arc<[Vec<Arg>]>,
 }
 
 impl Structs {
@@ -67,7 +67,7 @@ impl Structs {
     pub fn new(device: &Device, rows: Vec<Vec<Arg>>) -> warp_data::Result<Self> {
         let words: Vec<u32> = rows.iter().flatten().flat_map(Arg::words).collect();
         let array = DeviceArray::from_slice(device, "structs", &[words.len()], &words)?;
-        Ok(Self { address: array.ptr(), _array: array, _fields: rows.into() })
+        Ok(Self { address: array.ptr(), _array: array, fields: rows.into() })
     }
 }
 
@@ -200,9 +200,11 @@ impl Arg {
                     if wanted.is_none_or(|wanted| wanted == dtype));
                 expects(&format!("an array of {dtype}"), fits)
             }
-            Arg::Structs(_) => {
-                expects("an array of structs", matches!(parameter, Parameter::Pointer(None)))
-            }
+            Arg::Structs(Structs { fields, .. }) => expects(
+                "an array of structs",
+                matches!(parameter, Parameter::Structs { name, definitions }
+                    if fields.iter().all(|row| makes(row, name, definitions))),
+            ),
             Arg::U32(_) => value("unsigned int"),
             Arg::I32(_) => value("int"),
             Arg::U64(_) => value("unsigned long long"),
@@ -226,6 +228,18 @@ impl Arg {
     }
 }
 
+/// Whether the arguments `row` make a struct `name`: one that is it, or one for each of its members.
+fn makes(row: &[Arg], name: &str, definitions: &[Definition]) -> bool {
+    let fits = |arg: &Arg, parameter: &Parameter| arg.mismatch(parameter).is_none();
+    let whole = || parameter_of(definitions, name).is_some_and(|whole| fits(&row[0], &whole));
+    let parts = || {
+        parts_of(definitions, name).is_some_and(|parts| {
+            parts.len() == row.len() && row.iter().zip(&parts).all(|(arg, part)| fits(arg, part))
+        })
+    };
+    (row.len() == 1 && whole()) || parts()
+}
+
 /// Whether a text defines `of`, and the structs in it, with the same members.
 fn defines(definitions: &[Definition], of: &CStruct) -> bool {
     let Some(definition) = definitions.iter().find(|d| d.name == of.name) else { return false };
@@ -235,4 +249,39 @@ fn defines(definitions: &[Definition], of: &CStruct) -> bool {
     };
     definition.members.len() == of.members.len()
         && of.members.iter().zip(&definition.members).all(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::signature::parse;
+    use super::*;
+
+    const TEXT: &str = "struct Tables { const float* rows; };\n\
+        struct Run { unsigned long long seed; };\n\
+        struct OfRun {\n    Tables tables; // Where it looks.\n    Run run;\n};\n\
+        extern \"C\" __global__ void many(const OfRun* runs) {}\n\
+        extern \"C\" __global__ void tables(const Tables* all) {}\n\
+        extern \"C\" __global__ void seeds(const Run* all) {}\n";
+
+    fn takes(kernel: &str, row: &[Arg]) -> bool {
+        match &parse(TEXT, kernel).unwrap()[0] {
+            Parameter::Structs { name, definitions } => makes(row, name, definitions),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn structs_with_pointers_are_made_of_arguments_that_hold_them() {
+        let tables = || Arg::pointers("Tables", []);
+        let run = || Arg::Struct("Run", vec![0; 8]);
+        assert!(takes("many", &[tables(), run()]) && takes("tables", &[tables()]));
+        // Numbers that pose as addresses.
+        assert!(!takes("tables", &[Arg::Struct("Tables", vec![64; 8])]));
+        assert!(!takes("many", &[Arg::Struct("Tables", vec![64; 8]), run()]));
+        assert!(!takes("many", &[Arg::Struct("OfRun", vec![64; 16])]));
+        assert!(!takes("many", &[run(), tables()]) && !takes("many", &[tables()]));
+        assert!(!takes("many", &[Arg::pointers("Other", []), run()]));
+        // Without pointers an array of numbers will do.
+        assert_eq!(parse(TEXT, "seeds").unwrap(), [Parameter::Pointer(None)]);
+    }
 }

@@ -5,8 +5,14 @@ use warp_core::DType;
 /// One parameter of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Parameter {
-    /// A pointer to elements of this type; `None`: to anything else.
+    /// A pointer to elements of this type; `None`: to anything else that holds no pointers.
     Pointer(Option<DType>),
+    /// A pointer to structs of this name that hold pointers.
+    Structs {
+        name: String,
+        /// It and the structs in it.
+        definitions: Vec<Definition>,
+    },
     /// A value of this C type, which is no struct.
     Value(String),
     /// A struct.
@@ -25,6 +31,41 @@ pub(super) struct Definition {
     pub(super) name: String,
     /// The declarations of its members, their words one space apart.
     pub(super) members: Vec<String>,
+}
+
+impl Definition {
+    fn has_pointers(&self) -> bool {
+        self.members.iter().any(|member| member.contains(['*', '&']))
+    }
+
+    /// The types of the members, each without its name.
+    fn types(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().map(|member| member.split(' ').next().unwrap_or(member))
+    }
+}
+
+/// Struct `name` of `definitions` as a parameter, if it is there.
+pub(super) fn parameter_of(definitions: &[Definition], name: &str) -> Option<Parameter> {
+    let mut own: Vec<Definition> = Vec::new();
+    let mut left = vec![name];
+    while let Some(name) = left.pop() {
+        let found = definitions.iter().find(|definition| definition.name == name);
+        let known = own.iter().any(|definition| definition.name == name);
+        if let Some(definition) = found.filter(|_| !known) {
+            own.push(definition.clone());
+            left.extend(definition.types());
+        }
+    }
+    let pointers = own.iter().any(Definition::has_pointers);
+    let name = own.first()?.name.clone();
+    Some(Parameter::Struct { name, pointers, definitions: own })
+}
+
+/// The structs that struct `name` of `definitions` is made of, in order, as parameters; none if it has
+/// members of another kind.
+pub(super) fn parts_of(definitions: &[Definition], name: &str) -> Option<Vec<Parameter>> {
+    let definition = definitions.iter().find(|definition| definition.name == name)?;
+    definition.types().map(|part| parameter_of(definitions, part)).collect()
 }
 
 /// The parameters of kernel `name`, if `text` defines it.
@@ -57,7 +98,13 @@ fn parameter(all: &str, text: &str) -> Parameter {
         kept.collect::<Vec<_>>().join(" ")
     };
     if let Some((pointee, _)) = text.split_once('*') {
-        return Parameter::Pointer(dtype(&words(pointee)));
+        let name = words(pointee);
+        let mut definitions = Vec::new();
+        collect(all, &name, &mut definitions);
+        return match definitions.iter().any(Definition::has_pointers) {
+            true => Parameter::Structs { name, definitions },
+            false => Parameter::Pointer(dtype(&name)),
+        };
     }
     let text = words(text);
     // The last word is the parameter's name.
@@ -67,8 +114,7 @@ fn parameter(all: &str, text: &str) -> Parameter {
     if definitions.is_empty() {
         return Parameter::Value(c_type);
     }
-    let members = || definitions.iter().flat_map(|definition| &definition.members);
-    let pointers = members().any(|member| member.contains(['*', '&']));
+    let pointers = definitions.iter().any(Definition::has_pointers);
     Parameter::Struct { name: c_type, pointers, definitions }
 }
 
