@@ -40,6 +40,24 @@ impl<'a> CudaFleet<'a> {
     }
 }
 
+/// What tells which runs may share a launch.
+#[derive(PartialEq)]
+enum Shared {
+    /// What is compiled into their kernels.
+    Program(String),
+    /// All but their seeds.
+    Configuration(Box<TrainConfig>),
+}
+
+impl Shared {
+    fn of(config: &TrainConfig) -> Self {
+        match fleet_off_policy::takes(config) {
+            true => Self::Configuration(Box::new(fleet_off_policy::common(config))),
+            false => Self::Program(compiled_in(config)),
+        }
+    }
+}
+
 /// Whether runs like this one can share a launch.
 fn shares(config: &TrainConfig, envs_team: u32) -> bool {
     let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
@@ -52,15 +70,12 @@ impl FleetLearner for CudaFleet<'_> {
     }
 
     fn launch(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<()> {
-        let mut groups: Vec<(String, Vec<FleetRun>)> = Vec::new();
+        let mut groups: Vec<(Shared, Vec<FleetRun>)> = Vec::new();
         for run in runs {
-            let key = match fleet_off_policy::takes(&run.config) {
-                true => fleet_off_policy::common(&run.config),
-                false => compiled_in(&run.config),
-            };
-            match groups.iter_mut().find(|(known, _)| *known == key) {
+            let shared = Shared::of(&run.config);
+            match groups.iter_mut().find(|(known, _)| *known == shared) {
                 Some((_, group)) => group.push(run.clone()),
-                None => groups.push((key, vec![run.clone()])),
+                None => groups.push((shared, vec![run.clone()])),
             }
         }
         for (_, group) in groups {

@@ -21,11 +21,11 @@ pub(super) fn takes(config: &TrainConfig) -> bool {
     config.policies.iter().all(PolicyPlan::is_off_policy)
 }
 
-/// What runs of one launch have in common, if [`takes`] says that there is such a launch.
-pub(super) fn common(config: &TrainConfig) -> String {
-    let mut config = config.clone();
-    config.run.seed = 0;
-    format!("{config:?}")
+/// What runs of one launch have in common, if [`takes`] says that there is such a launch: all but the seed.
+pub(super) fn common(config: &TrainConfig) -> TrainConfig {
+    let mut common = config.clone();
+    common.run.seed = 0;
+    common
 }
 
 /// Trains runs to their ends, as many at a time as have a place.

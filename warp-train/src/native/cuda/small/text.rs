@@ -85,6 +85,8 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
         (spec.groups.iter().any(|group| group.mortal), "agents that can leave"),
         (spec.global_observation.is_some(), "a global observation"),
         (!keys.to_train, "a policy that does not learn"),
+        (keys.network.is_some(), "a network of the program's own"),
+        (plan.check_passes().is_err(), "an objective or a schedule that no kernel has"),
         (keys.norm_obs || keys.norm_reward, "normalised observations or rewards"),
         (
             !matches!(keys.hidden[..], [32, 32] | [64, 64] | [128, 128]),
