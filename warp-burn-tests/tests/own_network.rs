@@ -6,6 +6,8 @@
     reason = "clippy knows tests by their attribute, which helpers lack"
 )]
 
+#[path = "../../warp-examples/tests/in_process/mod.rs"]
+mod in_process;
 #[allow(
     dead_code,
     unreachable_pub,
@@ -14,10 +16,10 @@
 #[path = "../../warp-examples/examples/07_your_own_network.rs"]
 mod network;
 
-use clap::{Args, Command};
+use in_process::{args, done, newest_checkpoint};
 use network::residual;
 use warp_examples::commands::{eval, learner, train};
-use warp_examples::{Outcome, settings};
+use warp_examples::settings;
 use warp_train::learner::LearnerState;
 use warp_train::own_network::WithNetwork;
 use warp_train::warp_func::Registry;
@@ -31,12 +33,6 @@ fn configured(env: &str, sets: &[&str], registry: &Registry) -> anyhow::Result<T
     let sets: Vec<String> =
         ["network=residual"].iter().chain(sets).map(ToString::to_string).collect();
     settings::configure(env, &sets, registry)
-}
-
-/// What a command gets of the words after its name.
-fn args<A: Args>(words: &[&str]) -> A {
-    let command = A::augment_args(Command::new("warp").no_binary_name(true));
-    A::from_arg_matches(&command.get_matches_from(words)).unwrap()
 }
 
 fn begun(env: &str, seed: &str) -> LearnerState {
@@ -78,7 +74,6 @@ fn it_has_the_commands() {
     let (registry, folder) = (registry(), tempfile::tempdir().unwrap());
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (run, whole) = (path("run"), path("whole"));
-    let done = |outcome: anyhow::Result<Outcome>| assert_eq!(outcome.unwrap(), Outcome::Done);
     let sets =
         ["network=residual", "num_envs=8", "num_steps=32", "hidden=[16]", "learning_rate=1e-3"];
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
@@ -88,12 +83,10 @@ fn it_has_the_commands() {
     done(train::execute(&train_args(&["--steps", "1024", "--out", &whole]), &registry));
     let longer = ["--resume", &run, "--steps", "1024", "--device", "cpu"];
     done(train::execute(&args(&longer), &registry));
-    let newest = |run: &str| {
-        let folders = std::fs::read_dir(format!("{run}/checkpoints")).unwrap();
-        let newest = folders.map(|entry| entry.unwrap().path()).max().unwrap();
-        std::fs::read(newest.join("weights.safetensors")).unwrap()
-    };
-    assert!(newest(&run) == newest(&whole), "it goes on as if it had not stopped");
+    assert!(
+        newest_checkpoint(&run) == newest_checkpoint(&whole),
+        "it goes on as if it had not stopped"
+    );
     done(eval::execute(&args(&[&run, "--episodes", "2", "--device", "cpu"]), &registry));
 }
 

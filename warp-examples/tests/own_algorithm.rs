@@ -13,16 +13,17 @@
 )]
 #[path = "../examples/06_your_own_algorithm.rs"]
 mod algorithm;
+mod in_process;
 
 use algorithm::{PPO_KL, PenaltyKeys};
-use clap::{Args, Command};
-use warp_core::{Config, Draw, Purpose};
+use in_process::{args, done, newest_checkpoint};
+use warp_core::{Draw, Purpose};
 use warp_examples::commands::{bench, config, eval, train};
-use warp_examples::{Outcome, settings};
+use warp_examples::settings;
 use warp_func::Registry;
 use warp_train::TrainConfig;
 use warp_train::Trainer;
-use warp_train::algorithm::{OwnKeys, WithAlgorithm};
+use warp_train::algorithm::WithAlgorithm;
 use warp_train::loss::row::{Read, Rows, Write, no_draws};
 use warp_train::native::NativeLearner;
 
@@ -34,12 +35,6 @@ fn configured(sets: &[&str]) -> anyhow::Result<TrainConfig> {
     let sets: Vec<String> =
         ["algorithm=ppo_kl"].iter().chain(sets).map(ToString::to_string).collect();
     settings::configure("cartpole", &sets, &registry())
-}
-
-/// What a command gets of the words after its name.
-fn args<A: Args>(words: &[&str]) -> A {
-    let command = A::augment_args(Command::new("warp").no_binary_name(true));
-    A::from_arg_matches(&command.get_matches_from(words)).unwrap()
 }
 
 /// Loss and derivative of one row.
@@ -96,7 +91,6 @@ fn it_has_the_commands() {
     let (registry, folder) = (registry(), tempfile::tempdir().unwrap());
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (run, whole) = (path("run"), path("whole"));
-    let done = |outcome: anyhow::Result<Outcome>| assert_eq!(outcome.unwrap(), Outcome::Done);
     let sets = ["algorithm=ppo_kl", "num_envs=8", "learning_rate=1e-3", "ent_coef=0.01"];
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
     let sets = [&["cartpole"], &sets[..]].concat();
@@ -109,13 +103,10 @@ fn it_has_the_commands() {
     assert!(!text.contains("clip_coef"), "a key of PPO's");
     let longer = ["--resume", &run, "--steps", "8192", "--device", "cpu"];
     done(train::execute(&args(&longer), &registry));
-    let newest = |run: &str| {
-        let folders = std::fs::read_dir(format!("{run}/checkpoints")).unwrap();
-        let newest = folders.map(|entry| entry.unwrap().path()).max().unwrap();
-        ["weights", "optimizer", "state"]
-            .map(|file| std::fs::read(newest.join(format!("{file}.safetensors"))).unwrap())
-    };
-    assert!(newest(&run) == newest(&whole), "it goes on as if it had not stopped");
+    assert!(
+        newest_checkpoint(&run) == newest_checkpoint(&whole),
+        "it goes on as if it had not stopped"
+    );
     done(eval::execute(&args(&[&run, "--episodes", "5"]), &registry));
     let measured = ["cartpole", "--train", "--set", "algorithm=ppo_kl", "--seconds", "0.1"];
     done(bench::execute(&args(&[&measured[..], &["--device", "cpu"]].concat()), &registry));
@@ -132,6 +123,4 @@ fn mistakes_are_sentences() {
         settings::configure("cartpole", &["algorithm=ppo_kl".into()], &warp_envs::registry());
     let unknown = format!("{:#}", unknown.unwrap_err());
     assert!(unknown.contains("one of \"ppo\", \"a2c\""), "{unknown}");
-    assert!(PenaltyKeys::fields().iter().all(|field| !field.doc.is_empty()));
-    let _ = OwnKeys::of::<PenaltyKeys>();
 }

@@ -14,10 +14,12 @@
 #[path = "../examples/05_your_own_simulator.rs"]
 mod simulator;
 
-use clap::{Args, Command};
+mod in_process;
+
+use in_process::{args, done};
 use simulator::Corridors;
 use warp_examples::commands::{bench, config, envs, eval, parity, train};
-use warp_examples::{Outcome, settings};
+use warp_examples::settings;
 use warp_func::Registry;
 use warp_sample::Mode;
 use warp_train::evaluate::{EvalOptions, evaluate};
@@ -26,12 +28,6 @@ use warp_train::{Learner, Trainer};
 
 fn registry() -> Registry {
     Registry::new().with_maker("corridor", Corridors)
-}
-
-/// What a command gets of the words after its name.
-fn args<A: Args>(words: &[&str]) -> A {
-    let command = A::augment_args(Command::new("warp").no_binary_name(true));
-    A::from_arg_matches(&command.get_matches_from(words)).unwrap()
 }
 
 #[test]
@@ -58,7 +54,6 @@ fn it_is_learned() {
 fn it_has_the_commands() {
     let (registry, folder) = (registry(), tempfile::tempdir().unwrap());
     let run = folder.path().join("run").to_string_lossy().into_owned();
-    let done = |outcome: anyhow::Result<Outcome>| assert_eq!(outcome.unwrap(), Outcome::Done);
     done(envs::execute(&args(&[]), &registry));
     done(config::execute(&args(&["corridor", "--set", "env.cells=5"]), &registry));
     let short = ["--steps", "4096", "--device", "cpu", "--out", &run];
