@@ -108,7 +108,7 @@ impl TrainConfig {
             }
         }
         check_run(&run)?;
-        let base = PolicyKeys::new(&algorithms, &given, ("", &Table::new()), run.total_steps)?;
+        let base = PolicyKeys::new(&algorithms, &given, "", &Table::new(), run.total_steps)?;
         let entry = registry.get(&run.env_id)?;
         run.env_id = entry.name.into();
         let (env, spec) = entry.describe(&env)?;

@@ -35,6 +35,7 @@ pub mod optimiser;
 pub mod own_network;
 mod plan;
 pub mod policies;
+mod policy_check;
 mod policy_config;
 mod policy_error;
 pub mod resumption;

@@ -220,7 +220,8 @@ impl PolicyKeys {
     pub(crate) fn new(
         algorithms: &Algorithms,
         given: &Table,
-        (prefix, own): (&str, &Table),
+        prefix: &str,
+        own: &Table,
         total_steps: u64,
     ) -> Result<Self> {
         let named = match algorithms.named(own)? {

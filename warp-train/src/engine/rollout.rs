@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Advantages, OnPolicyAlgorithm, OnPolicyEngine};
 use crate::batch::{Samples, TrainablePolicy};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gae::{gae, warpdrive_returns};
 use crate::learner::Progress;
 use crate::loss::Loss;
@@ -48,7 +48,11 @@ impl RolloutEngine<'_> {
         // Coefficients of this moment in the run.
         let (keys, step) = (&self.plan.config, self.progress.env_steps);
         let Some(Rollouts { objective, advantages, .. }) = &self.plan.rollouts else {
-            return Ok(PolicyMetrics::default());
+            let PolicyPlan { name, algorithm, .. } = self.plan;
+            return Err(Error::Invalid(format!(
+                "policy \"{name}\": {} does not learn from rollouts",
+                algorithm.name
+            )));
         };
         let loss = Loss {
             objective: objective.clone(),
@@ -99,6 +103,10 @@ impl OnPolicyEngine for Update<'_> {
 
     fn gather(&mut self, minibatch: usize) -> Result<()> {
         let (n, parts) = (self.on.samples.len(), self.minibatches);
+        if minibatch >= parts {
+            let reason = format!("minibatch {minibatch} is asked for, but there are {parts}");
+            return Err(Error::Invalid(reason));
+        }
         self.range = n * minibatch / parts..n * (minibatch + 1) / parts;
         Ok(())
     }

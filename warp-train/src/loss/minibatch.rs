@@ -20,7 +20,7 @@ pub struct Minibatch<'a> {
     pub advantages: &'a [f32],
     /// Value targets, f32 `[n]`.
     pub returns: &'a [f32],
-    /// Value estimates when the actions were taken, f32 `[n]`. Read for `clip_vloss` only.
+    /// Value estimates when the actions were taken, f32 `[n]`. A2C doesn't read it.
     pub values: &'a [f32],
     /// Sample weights, f32 `[n]`, finite and not negative; 0 leaves a row (a dead agent) out, whatever
     /// its other arrays hold, so long as its observation is finite. `None` weighs every row 1.

@@ -55,8 +55,17 @@ pub const POLICY_FIGURES: [&str; 2] = ["approx_kl", "clip_fraction"];
 /// What a value's part may read: the value estimate now and when the action was taken, and its target.
 pub const VALUE_READS: [&str; 3] = ["value", "old_value", "target"];
 
-const POLICY_WRITES: [&str; 4] = ["loss", "d_log_prob", POLICY_FIGURES[0], POLICY_FIGURES[1]];
-const VALUE_WRITES: [&str; 2] = ["loss", "d_value"];
+/// The columns that a part may read and write.
+struct Names<const READS: usize, const WRITES: usize> {
+    reads: [&'static str; READS],
+    writes: [&'static str; WRITES],
+}
+
+const POLICY: Names<3, 4> = Names {
+    reads: POLICY_READS,
+    writes: ["loss", "d_log_prob", POLICY_FIGURES[0], POLICY_FIGURES[1]],
+};
+const VALUE: Names<3, 2> = Names { reads: VALUE_READS, writes: ["loss", "d_value"] };
 
 /// A row function with its coefficients, whose columns are told by their names.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,21 +77,21 @@ pub struct Part {
 }
 
 impl Part {
-    /// Runs the function over the first `n` rows of columns whose names are `names`; those that it does not
-    /// write stay as they are.
+    /// Runs the function over the first `n` rows of columns, which lie in the order of `names`; those that
+    /// it does not write stay as they are.
     fn run<const READS: usize, const WRITES: usize>(
         &self,
         n: usize,
-        names: ([&str; READS], [&str; WRITES]),
+        names: &Names<READS, WRITES>,
         reads: [&[f32]; READS],
         writes: &mut [Column; WRITES],
     ) {
         let position = |names: &[&str], name: &str| names.iter().position(|known| *known == name);
-        let read = |name: &&str| Some(Read::rows(reads[position(&names.0, name)?], 1));
+        let read = |name: &&str| Some(Read::rows(reads[position(&names.reads, name)?], 1));
         let reads: Vec<Read<'_>> = self.function.reads.iter().filter_map(read).collect();
         let mut free = writes.each_mut().map(Some);
         let write = |name: &&str| {
-            let numbers = &mut free[position(&names.1, name)?].take()?[..n];
+            let numbers = &mut free[position(&names.writes, name)?].take()?[..n];
             Some(Write { numbers, width: 1 })
         };
         let mut writes: Vec<Write<'_>> = self.function.writes.iter().filter_map(write).collect();
@@ -133,8 +142,8 @@ impl Objective {
     /// # Errors
     /// A column that no loss has, one that is missing, or a cell that is not finite.
     pub fn check(&self) -> Result<(), PolicyError> {
-        self.policy.check(&POLICY_READS, &POLICY_WRITES, &POLICY_WRITES[..2])?;
-        self.value.check(&VALUE_READS, &VALUE_WRITES, &VALUE_WRITES)
+        self.policy.check(&POLICY.reads, &POLICY.writes, &POLICY.writes[..2])?;
+        self.value.check(&VALUE.reads, &VALUE.writes, &VALUE.writes)
     }
 }
 
@@ -267,10 +276,7 @@ pub fn chunk_loss(
     outputs: Outputs<'_>,
     gradients: &mut OutputGradients<'_>,
 ) -> LossSums {
-    let mut sums = LossSums::default();
-    policy_loss(loss, layout, total_weight, (rows, outputs.policy), gradients.policy, &mut sums);
-    value_loss(loss, total_weight, (rows, outputs.values), gradients.values, &mut sums);
-    sums
+    part_of_loss((loss, LossPart::Whole), layout, total_weight, rows, outputs, gradients)
 }
 
 /// As [`chunk_loss`], for a part of the loss.
@@ -285,10 +291,10 @@ pub(crate) fn part_of_loss(
     let mut sums = LossSums::default();
     if part != LossPart::Value {
         let d_outputs = &mut *gradients.policy;
-        policy_loss(loss, layout, total_weight, (rows, outputs.policy), d_outputs, &mut sums);
+        policy_loss(loss, layout, total_weight, rows, outputs.policy, d_outputs, &mut sums);
     }
     if part != LossPart::Policy {
-        value_loss(loss, total_weight, (rows, outputs.values), gradients.values, &mut sums);
+        value_loss(loss, total_weight, rows, outputs.values, gradients.values, &mut sums);
     }
     sums
 }
@@ -309,7 +315,8 @@ fn policy_loss(
     loss: &Loss,
     layout: &ActionLayout,
     total_weight: f64,
-    (rows, outputs): (&Minibatch<'_>, &[f32]),
+    rows: &Minibatch<'_>,
+    outputs: &[f32],
     gradients: &mut [f32],
     sums: &mut LossSums,
 ) {
@@ -328,7 +335,7 @@ fn policy_loss(
         let mut writes = [[0.0; BLOCK]; 4];
         let old = block_of(rows.log_probs, first, n);
         let reads = [&log_probs[..n], old, &rows.advantages[first..first + n]];
-        loss.objective.policy.run(n, (POLICY_READS, POLICY_WRITES), reads, &mut writes);
+        loss.objective.policy.run(n, &POLICY, reads, &mut writes);
         let [losses, d_log_probs, approx_kl, clipped] = &writes;
         for i in 0..n {
             let gradient = &mut gradients[(first + i) * width..][..width];
@@ -353,7 +360,8 @@ fn policy_loss(
 fn value_loss(
     loss: &Loss,
     total_weight: f64,
-    (rows, values): (&Minibatch<'_>, &[f32]),
+    rows: &Minibatch<'_>,
+    values: &[f32],
     gradients: &mut [f32],
     sums: &mut LossSums,
 ) {
@@ -362,7 +370,7 @@ fn value_loss(
         let mut writes = [[0.0; BLOCK]; 2];
         let old = block_of(rows.values, first, n);
         let reads = [&values[block.clone()], old, &rows.returns[block.clone()]];
-        loss.objective.value.run(n, (VALUE_READS, VALUE_WRITES), reads, &mut writes);
+        loss.objective.value.run(n, &VALUE, reads, &mut writes);
         let [losses, d_values] = &writes;
         for (i, gradient) in gradients[block].iter_mut().enumerate() {
             let weight = rows.weights.map_or(1.0, |weights| weights[first + i]);
