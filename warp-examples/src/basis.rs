@@ -69,7 +69,8 @@ impl Basis {
     /// What `file` (none: only a name was given) stands on, which sets the keys of `given`.
     pub(crate) fn of(
         file: Option<&str>,
-        (entry, algorithm): (&Entry, Option<&str>),
+        entry: &Entry,
+        algorithm: Option<&str>,
         default: &Table,
         given: [&Table; 2],
     ) -> Self {

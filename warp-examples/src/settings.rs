@@ -71,7 +71,7 @@ pub fn configure_with_basis(
         Basis::Original { file: target.into() }
     } else {
         let file = is_file.then_some(target);
-        Basis::of(file, (entry, algorithm.as_deref()), &table, [&given, &overrides])
+        Basis::of(file, entry, algorithm.as_deref(), &table, [&given, &overrides])
     };
     merge(&mut table, given);
     merge(&mut table, overrides);

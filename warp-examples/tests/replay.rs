@@ -100,7 +100,7 @@ fn replayed(file: &Path) -> Result<(), Failed> {
     let mut table = Vec::new();
     let data = std::env::var_os("WARP_DATA").map(PathBuf::from);
     let data = data.as_deref();
-    match run_to(&mut table, &warp_envs::registry(), (&[file.to_path_buf()], data), false) {
+    match run_to(&mut table, &warp_envs::registry(), &[file.to_path_buf()], data, false) {
         Ok(true) => Ok(()),
         Ok(false) => Err(String::from_utf8_lossy(&table).into_owned().into()),
         Err(error) => Err(error.to_string().into()),
@@ -156,7 +156,7 @@ fn outcome(file: &Path) -> Result<bool, String> {
     let registry = warp_envs::registry().with::<array_pole::ArrayPole>();
     let mut out = Vec::new();
     let files = [file.to_path_buf()];
-    let outcome = run_to(&mut out, &registry, (&files, None), true).map_err(|e| e.to_string())?;
+    let outcome = run_to(&mut out, &registry, &files, None, true).map_err(|e| e.to_string())?;
     let printed: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(printed["passed"], outcome);
     let failed = |array: &Value| array["passed"] == false;
@@ -487,7 +487,7 @@ fn catalysis() {
     let outcome = |copy: &mut Copy, data: &str| {
         let file = copy.write().with_extension("json");
         let data = folder.join(data);
-        run_to(&mut Vec::new(), &warp_envs::registry(), (&[file], Some(&data)), true)
+        run_to(&mut Vec::new(), &warp_envs::registry(), &[file], Some(&data), true)
             .map_err(|error| error.to_string())
     };
     assert_eq!(outcome(&mut copy, ""), Ok(true));

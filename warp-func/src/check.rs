@@ -129,14 +129,14 @@ pub(crate) fn random_actions(envs: &mut dyn VecEnv, seed: u64, step: u32) -> Res
         match (envs.actions_mut(g)?, &group.action) {
             (GroupActionsMut::Continuous(actions), Space::Box { low, high, .. }) => {
                 for (row, actions) in actions.chunks_exact_mut(width).enumerate() {
-                    random_elements((low, high), draw(row), actions);
+                    random_elements(low, high, draw(row), actions);
                 }
             }
             (actions, _) => {
                 let mask_width = sizes.iter().sum::<usize>();
                 for (row, actions) in actions.discrete().chunks_exact_mut(width).enumerate() {
                     let mask = mask.as_ref().map(|mask| &mask[row * mask_width..][..mask_width]);
-                    random_heads((&sizes, mask), draw(row), actions);
+                    random_heads(&sizes, mask, draw(row), actions);
                 }
             }
         }
@@ -145,14 +145,14 @@ pub(crate) fn random_actions(envs: &mut dyn VecEnv, seed: u64, step: u32) -> Res
 }
 
 /// One agent's elements of a Box, of which an unbounded one is cut at 10.
-fn random_elements((low, high): (&[f32], &[f32]), mut draw: Draw, actions: &mut [f32]) {
+fn random_elements(low: &[f32], high: &[f32], mut draw: Draw, actions: &mut [f32]) {
     for (action, (low, high)) in actions.iter_mut().zip(low.iter().zip(high)) {
         *action = draw.uniform_in(low.max(-10.0), high.min(10.0));
     }
 }
 
 /// One agent's choices, within its mask if there is one.
-fn random_heads((sizes, mask): (&[usize], Option<&[u8]>), mut draw: Draw, actions: &mut [i32]) {
+fn random_heads(sizes: &[usize], mask: Option<&[u8]>, mut draw: Draw, actions: &mut [i32]) {
     let mut offset = 0;
     for (action, size) in actions.iter_mut().zip(sizes) {
         let mut pick = draw.below(*size as u32) as usize;

@@ -104,7 +104,7 @@ impl CategoricalLayout {
                 log_probs: &mut out.log_probs[first..last],
                 entropies: &mut out.entropies[first..last],
             };
-            self.sample_block(logits, mask, (rows, first), mode, &mut out)
+            self.sample_block(logits, mask, rows, first, mode, &mut out)
                 .ok_or_else(|| self.fault(logits, mask, first))?;
         }
         Ok(())
@@ -115,7 +115,8 @@ impl CategoricalLayout {
         &self,
         logits: &[f32],
         mask: Option<&[u8]>,
-        (rows, first_row): (&Rows, usize),
+        rows: &Rows,
+        first_row: usize,
         mode: Mode,
         out: &mut Samples<'_>,
     ) -> Option<()> {

@@ -226,12 +226,7 @@ impl GaussianLayout {
                 log_probs: &mut out.log_probs[first..last],
                 entropies: &mut out.entropies[first..last],
             };
-            self.sample_block(
-                &parameters[first * 2 * dim..last * 2 * dim],
-                (rows, first),
-                mode,
-                out,
-            );
+            self.sample_block(&parameters[first * 2 * dim..last * 2 * dim], rows, first, mode, out);
         }
         Ok(())
     }
@@ -240,7 +235,8 @@ impl GaussianLayout {
     fn sample_block(
         &self,
         parameters: &[f32],
-        (rows, first_row): (&Rows, usize),
+        rows: &Rows,
+        first_row: usize,
         mode: Mode,
         out: GaussianSamples<'_>,
     ) {

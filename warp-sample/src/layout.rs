@@ -28,6 +28,17 @@ pub enum ActionsMut<'a> {
     },
 }
 
+/// Room for the actions of some rows, and for what is known of them.
+#[derive(Debug)]
+pub struct ActionSamples<'a> {
+    /// What is chosen.
+    pub actions: ActionsMut<'a>,
+    /// f32 `[rows]`.
+    pub log_probs: &'a mut [f32],
+    /// f32 `[rows]`.
+    pub entropies: &'a mut [f32],
+}
+
 impl ActionLayout {
     /// Numbers that a policy gives per row: the sum of the heads' sizes, or mean and log-deviation
     /// of each element.
@@ -64,7 +75,7 @@ impl ActionLayout {
 
     /// Chooses an action for every row: [`CategoricalLayout::sample`] or [`GaussianLayout::sample`].
     ///
-    /// `outputs` is f32 `[rows, output_width]`, `log_probs` and `entropies` f32 `[rows]`.
+    /// `outputs` is f32 `[rows, output_width]`.
     ///
     /// # Errors
     ///
@@ -75,9 +86,9 @@ impl ActionLayout {
         mask: Option<&[u8]>,
         rows: &Rows,
         mode: Mode,
-        actions: ActionsMut<'_>,
-        (log_probs, entropies): (&mut [f32], &mut [f32]),
+        out: ActionSamples<'_>,
     ) -> Result<()> {
+        let ActionSamples { actions, log_probs, entropies } = out;
         match (self, actions) {
             (Self::Discrete(heads), ActionsMut::Discrete(actions)) => {
                 let out = Samples { actions, log_probs, entropies };

@@ -16,6 +16,6 @@ mod rows;
 pub use categorical::{CategoricalLayout, Mode, Samples};
 pub use error::{Error, Result};
 pub use gaussian::{Bounding, GaussianLayout, GaussianSamples};
-pub use layout::{ActionLayout, ActionsMut};
+pub use layout::{ActionLayout, ActionSamples, ActionsMut};
 pub use ou::OrnsteinUhlenbeck;
 pub use rows::Rows;

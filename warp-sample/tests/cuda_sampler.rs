@@ -132,9 +132,9 @@ impl Batch {
             log_std: None,
             mask: self.mask.as_ref().map(Part::from),
         };
-        let numbers = ((&self.log_probs).into(), (&self.entropies).into());
+        let (log_probs, entropies) = ((&self.log_probs).into(), (&self.entropies).into());
         let actions = self.actions(sampler.layout());
-        Ok(sampler.sample(&inputs, &self.rows(step), mode, actions, numbers)?)
+        Ok(sampler.sample(&inputs, &self.rows(step), mode, actions, log_probs, entropies)?)
     }
 
     /// What lies in the arrays, as the CPU's samplers give it.
@@ -197,9 +197,10 @@ fn anywhere(kernels: &Kernels) -> Result<(), Failed> {
             log_std: None,
             mask: batch.mask.as_ref().map(Part::from),
         };
-        let numbers = ((&batch.log_probs).into(), (&batch.entropies).into());
+        let (log_probs, entropies) = ((&batch.log_probs).into(), (&batch.entropies).into());
         let actions = batch.actions(&case.layout);
-        sampler.sample(&inputs, &batch.rows(0), Mode::Sample, actions, numbers)?;
+        let rows = batch.rows(0);
+        sampler.sample(&inputs, &rows, Mode::Sample, actions, log_probs, entropies)?;
         let cpu = case.sample(&case.rows(SEED, 0), Mode::Sample);
         check(cpu == batch.pull(&case.layout)?, || format!("{}: rows differ", case.name))?;
     }
@@ -337,13 +338,16 @@ fn shared_deviations(kernels: &Kernels) -> Result<(), Failed> {
     let log_std = DeviceArray::from_slice(kernels.device(), "log_std", &[2], &shared)?;
     let inputs =
         DeviceInputs { outputs: (&means).into(), log_std: Some((&log_std).into()), mask: None };
-    let numbers = || ((&batch.log_probs).into(), (&batch.entropies).into());
     let actions = batch.actions(&case.layout);
-    sampler.sample(&inputs, &batch.rows(0), Mode::Sample, actions, numbers())?;
+    let sample = |inputs: &DeviceInputs<'_>| {
+        let (log_probs, entropies) = ((&batch.log_probs).into(), (&batch.entropies).into());
+        sampler.sample(inputs, &batch.rows(0), Mode::Sample, actions, log_probs, entropies)
+    };
+    sample(&inputs)?;
     let cpu = case.sample(&case.rows(SEED, 0), Mode::Sample);
     check(cpu == batch.pull(&case.layout)?, || "rows differ".into())?;
     let inputs = DeviceInputs { log_std: None, ..inputs };
-    let refused = sampler.sample(&inputs, &batch.rows(0), Mode::Sample, actions, numbers());
+    let refused = sample(&inputs);
     let words = "was made shared log-deviations, but is given none";
     check(refused.is_err_and(|e| e.to_string().contains(words)), || "no deviations".into())
 }

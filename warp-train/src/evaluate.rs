@@ -86,7 +86,7 @@ pub fn evaluate(
     let mut scores = Scores::new(&config, options.episodes);
     let random = random_policies(&config, &options.random);
     while !scores.is_done() {
-        choose_actions(learner, &mut rollout, &mut *envs, (options.mode, &random))?;
+        choose_actions(learner, &mut rollout, &mut *envs, options.mode, &random)?;
         envs.step()?;
         scores.add_step(&*envs);
     }
@@ -136,7 +136,7 @@ pub fn play_episode<E: From<Error>>(
     let mut rollout = Rollout::new(&config);
     let random = random_policies(&config, &options.random);
     while look(&*envs)?.is_continue() && !is_over(&*envs) {
-        choose_actions(learner, &mut rollout, &mut *envs, (options.mode, &random))?;
+        choose_actions(learner, &mut rollout, &mut *envs, options.mode, &random)?;
         envs.step().map_err(Error::from)?;
     }
     Ok(())
@@ -167,7 +167,8 @@ fn choose_actions(
     learner: &mut dyn Learner,
     rollout: &mut Rollout,
     envs: &mut dyn VecEnv,
-    (mode, random): (Mode, &[bool]),
+    mode: Mode,
+    random: &[bool],
 ) -> Result<()> {
     for (index, policy) in rollout.policies.iter_mut().enumerate() {
         policy.store_inputs(0, envs);

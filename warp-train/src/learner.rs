@@ -11,7 +11,7 @@ use crate::normalise::{Normaliser, Statistic};
 use crate::rollout::{PolicyRollout, Rollout};
 use std::time::Instant;
 use warp_func::{EpisodeTotals, VecEnv};
-use warp_sample::{ActionLayout, ActionsMut, Mode, Rows};
+use warp_sample::{ActionLayout, ActionSamples, ActionsMut, Mode, Rows};
 
 /// Everything a learner needs to go on where it was: named tensors, the same for every backend.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -185,9 +185,10 @@ pub trait Learner: Send {
             ActionsMut::Discrete(actions) => ActionsMut::Discrete(actions),
             ActionsMut::Continuous { raw, bounded } => ActionsMut::Continuous { raw, bounded },
         };
-        let numbers = (&mut *out.log_probs, &mut *out.entropies);
+        let (log_probs, entropies) = (&mut *out.log_probs, &mut *out.entropies);
+        let into = ActionSamples { actions, log_probs, entropies };
         let Scene { action_mask, layout, rows, mode, .. } = scene;
-        Ok(layout.sample(out.outputs, *action_mask, rows, *mode, actions, numbers)?)
+        Ok(layout.sample(out.outputs, *action_mask, rows, *mode, into)?)
     }
 
     /// Fills `rollout` with the next `n_steps` steps of `envs`. Returns where the time went.

@@ -8,7 +8,7 @@ use crate::config::{PolicyPlan, TrainConfig};
 use crate::error::Result;
 use crate::interleave::{GroupRows, Interleave};
 use warp_func::VecEnv;
-use warp_sample::{ActionLayout, Mode, Rows};
+use warp_sample::{ActionLayout, ActionSamples, Mode, Rows};
 
 /// A rollout of every policy.
 #[derive(Debug)]
@@ -190,8 +190,8 @@ impl PolicyRollout {
             .then(|| &self.action_mask[rows.start * width..rows.end * width]);
         let width = self.layout.action_width();
         let actions = self.actions.rows_mut(rows.clone(), width, &mut self.bounded);
-        let numbers = (&mut self.log_probs[rows], entropies);
-        Ok(self.layout.sample(outputs, mask, names, Mode::Sample, actions, numbers)?)
+        let out = ActionSamples { actions, log_probs: &mut self.log_probs[rows], entropies };
+        Ok(self.layout.sample(outputs, mask, names, Mode::Sample, out)?)
     }
 
     /// Takes what the environments are to get in step 0, f32 `[n_rows, width]`: numbers of choices or

@@ -59,7 +59,8 @@ pub(crate) fn body(
     world: &World,
     module: ModuleId,
     of: &syn::ItemImpl,
-    (name, span): (&str, Span),
+    name: &str,
+    span: Span,
 ) -> Result<ItemId> {
     let method = of.items.iter().find_map(|part| match part {
         syn::ImplItem::Fn(function) if function.sig.ident == name => Some(function),

@@ -314,7 +314,7 @@ pub(crate) fn world_of(
     let world = crate::entry::types(modules, module, &of, span)?;
     let mut entries = Vec::new();
     for name in ["reset", "observe", "step"] {
-        entries.push((name, crate::entry::body(modules, &world, module, &of, (name, span))?));
+        entries.push((name, crate::entry::body(modules, &world, module, &of, name, span)?));
     }
     Ok((world, entries))
 }

@@ -159,7 +159,7 @@ impl Env for Catalysis {
     }
 
     fn spec(&self) -> EnvSpec {
-        spec(Self::NAME, "atom", Space::Discrete { n: 6 }, (1, self.episode_length))
+        spec(Self::NAME, "atom", Space::Discrete { n: 6 }, 1, self.episode_length)
     }
 
     fn params(&self) -> &CatalysisParams {
@@ -201,7 +201,7 @@ impl Env for Catalysis {
 }
 
 /// What both environments look like from outside, but for name and actions.
-fn spec(name: &str, group: &str, action: Space, (n_atoms, steps): (usize, u32)) -> EnvSpec {
+fn spec(name: &str, group: &str, action: Space, n_atoms: usize, steps: u32) -> EnvSpec {
     let high = [vec![1.0; 3 * n_atoms], vec![f32::INFINITY; n_atoms]].concat();
     let observation = Space::Box { low: vec![0.0; 4 * n_atoms], high, shape: vec![4 * n_atoms] };
     EnvSpec {

@@ -138,7 +138,7 @@ pub(super) fn build(config: &Covid19Config, figures: &Figures) -> Result<(Covid1
     let worker_production = worker_production(config, fitted);
     let mut tables = fitted_tables(config, fitted, worker_production);
     start_tables(&mut tables, fitted, start);
-    replay_tables(&mut tables, (config, fitted), aftermath.as_ref())?;
+    replay_tables(&mut tables, config, fitted, aftermath.as_ref())?;
     let params = params(config, fitted, &tables, worker_production)?;
     Ok((params, tables))
 }
@@ -249,7 +249,8 @@ fn start_tables(tables: &mut Tables, fitted: &Fitted, start: &Start) {
 
 fn replay_tables(
     tables: &mut Tables,
-    (config, fitted): (&Covid19Config, &Fitted),
+    config: &Covid19Config,
+    fitted: &Fitted,
     aftermath: Option<&Aftermath>,
 ) -> Result<()> {
     tables.real_stringency = vec![0; N_STATES];

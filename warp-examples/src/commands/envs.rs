@@ -24,7 +24,8 @@ pub struct EnvsArgs {
 pub fn execute(args: &EnvsArgs, registry: &Registry) -> Result<Outcome> {
     let specs = registry.entries().map(spec).collect::<Result<Vec<_>>>()?;
     if args.json {
-        let envs: Vec<_> = registry.entries().zip(&specs).map(describe).collect();
+        let envs: Vec<_> =
+            registry.entries().zip(&specs).map(|(entry, spec)| describe(entry, spec)).collect();
         print_json(&json!({ "envs": envs }))?;
         return Ok(Outcome::Done);
     }
@@ -72,7 +73,7 @@ fn limit(spec: &EnvSpec) -> String {
     }
 }
 
-fn describe((entry, spec): (&Entry, &EnvSpec)) -> Value {
+fn describe(entry: &Entry, spec: &EnvSpec) -> Value {
     let group = |group: &warp_core::GroupSpec| {
         json!({
             "name": group.name,

@@ -126,12 +126,12 @@ fn check(
             sources.extend(torch.as_mut().map(|gpu| gpu as &mut dyn GradientSource));
             let found = compare(config, &scenes, &mut sources)?;
             let mut tables = vec![Table { what: "", found }];
-            tables.extend(halves(config, &scenes, (&mut native, on_gpu(Products::Half)?))?);
+            tables.extend(halves(config, &scenes, &mut native, on_gpu(Products::Half)?)?);
             if let Some(gpu) = on_gpu(Products::Small)? {
                 let own = config.policies.iter().zip(&scenes);
                 let own = own.map(|(plan, scene)| scene.with_own_values(plan));
                 let own = own.collect::<warp_train::Result<Vec<_>>>()?;
-                tables.extend(halves(config, &own, (&mut native, Some(gpu)))?);
+                tables.extend(halves(config, &own, &mut native, Some(gpu))?);
             }
             Ok(tables)
         }
@@ -143,7 +143,8 @@ fn check(
 fn halves(
     config: &TrainConfig,
     scenes: &[Scene],
-    (native, gpu): (&mut NativeLearner, Option<CudaGradients>),
+    native: &mut NativeLearner,
+    gpu: Option<CudaGradients>,
 ) -> Result<Option<Table>> {
     let Some(mut gpu) = gpu else { return Ok(None) };
     let mut found = compare(config, scenes, &mut [native, &mut gpu])?;

@@ -115,8 +115,8 @@ fn one(args: &ParityArgs, entry: &Entry, registry: &Registry, twin: &Twin) -> Re
     match twin {
         Twin::Gpu(kernels) => {
             let build = if args.release { Build::Release } else { Build::Parity };
-            let on = (kernels, build);
-            Ok(cuda::parity::compare(entry, &config.env, &options, on, (steps, RELEASE_BOUND))?)
+            let (env, bound) = (&config.env, RELEASE_BOUND);
+            Ok(cuda::parity::compare(entry, env, &options, kernels, build, steps, bound)?)
         }
         Twin::Host(compiler) => {
             let folder = tempfile::tempdir()?;

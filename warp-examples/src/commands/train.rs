@@ -90,10 +90,13 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     };
     let entry = registry.get(&config.run.env_id)?;
     let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
-    let (registry, place) = (&device.registry(registry), (&device, thread_count(args.threads)));
+    let (registry, threads) = (&device.registry(registry), thread_count(args.threads));
     let (mut trainer, mut run) = match from.zip(locked) {
-        Some((from, locked)) => resume(from.checkpoint()?, locked, config, args, registry, place)?,
-        None => begin(config, args, registry, place)?,
+        Some((from, locked)) => {
+            let checkpoint = from.checkpoint()?;
+            resume(checkpoint, locked, config, args, registry, &device, threads)?
+        }
+        None => begin(config, args, registry, &device, threads)?,
     };
     if !why.is_empty() {
         tell(&why);
@@ -108,7 +111,7 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     let mut halves = HalfWatch::new(&device, &trainer);
     let stop = Stop::listen()?;
     let mut records = Records::open(run.folder(), &trainer, &Run::config(run.folder())?)?;
-    let finished = work(&mut trainer, (&mut run, &mut records, &mut halves), &stop)
+    let finished = work(&mut trainer, &mut run, &mut records, &mut halves, &stop)
         .map_err(|error| with_last_good(error, run.folder()))?;
     let summary = run.summarise(&trainer, device.name())?;
     curves::draw(run.folder(), trainer.config())?;
@@ -185,7 +188,8 @@ fn begin(
     config: TrainConfig,
     args: &TrainArgs,
     registry: &Registry,
-    place: (&Device, usize),
+    device: &Device,
+    threads: usize,
 ) -> Result<(Trainer, Run)> {
     let (env, algorithm, seed) = (&config.run.env_id, config.algorithm(), config.run.seed);
     let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(env, &algorithm, seed));
@@ -194,8 +198,8 @@ fn begin(
     tell_notice(entry);
     // Before anything that takes long.
     Run::check_free(&folder)?;
-    let mut trainer = trainer(config, args, registry, place)?;
-    prepare(&mut trainer, args, place.0)?;
+    let mut trainer = trainer(config, args, registry, device, threads)?;
+    prepare(&mut trainer, args, device)?;
     let run = Run::create(&folder, &text, &trainer)?;
     Ok((trainer, run))
 }
@@ -223,7 +227,8 @@ fn resume(
     mut config: TrainConfig,
     args: &TrainArgs,
     registry: &Registry,
-    place: (&Device, usize),
+    device: &Device,
+    threads: usize,
 ) -> Result<(Trainer, Run)> {
     pool_file::attach(&mut config)?;
     let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
@@ -233,9 +238,9 @@ fn resume(
     if resumption::gives_length(args) && steps < done {
         bail!("--steps {steps}: the run in \"{}\" has done {done} already", folder.display());
     }
-    let mut trainer = trainer(config, args, registry, place)?;
+    let mut trainer = trainer(config, args, registry, device, threads)?;
     trainer.restore(&checkpoint)?;
-    prepare(&mut trainer, args, place.0)?;
+    prepare(&mut trainer, args, device)?;
     if !args.set.is_empty() {
         Run::keep_config(folder, done)?;
     }
@@ -256,7 +261,8 @@ fn trainer(
     config: TrainConfig,
     args: &TrainArgs,
     registry: &Registry,
-    (device, threads): (&Device, usize),
+    device: &Device,
+    threads: usize,
 ) -> Result<Trainer> {
     let learner = learner_on(device, &args.backend, &config, threads)?;
     Ok(Trainer::new(config, registry, learner, threads)?)
@@ -265,7 +271,9 @@ fn trainer(
 /// Iterates until the run is done (true) or `stop` is set (false); saves on the way and at the end.
 fn work(
     trainer: &mut Trainer,
-    (run, records, halves): (&mut Run, &mut Records, &mut HalfWatch),
+    run: &mut Run,
+    records: &mut Records,
+    halves: &mut HalfWatch,
     stop: &Stop,
 ) -> Result<bool> {
     let total = trainer.config().run.total_steps;

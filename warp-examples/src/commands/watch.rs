@@ -112,8 +112,8 @@ pub fn execute(args: &WatchArgs, registry: &Registry) -> Result<Outcome> {
         let cut = |line: &str| line.chars().take(usize::from(columns)).collect::<String>();
         let (line, leave) = (cut(&line), cut(LEAVE));
         // One row for the heading, one for how to leave.
-        let size = (usize::from(columns), usize::from(rows) - 2);
-        let picture = draw(&moment.scene, size, depth)?;
+        let (columns, rows) = (usize::from(columns), usize::from(rows) - 2);
+        let picture = draw(&moment.scene, columns, rows, depth)?;
         show(&format!("\x1b[H{line}\x1b[K\r\n{picture}{leave}\x1b[K"))?;
         next += pause;
         let leave = stage.wait(next, &stop);

@@ -104,8 +104,7 @@ impl Chart {
                 let backend = BitMapBackend::with_buffer(&mut pixels, (width, height));
                 self.draw(&backend.into_drawing_area(), OVERSAMPLING)?;
                 let pixels = reduce(&pixels, width as usize);
-                let size = (width / OVERSAMPLING, height / OVERSAMPLING);
-                write_png(path, size, &pixels)
+                write_png(path, width / OVERSAMPLING, height / OVERSAMPLING, &pixels)
             }
             Format::Svg => {
                 let mut text = String::new();

@@ -61,7 +61,7 @@ pub fn picture(scene: &Scene, heading: &Heading, width: u32) -> Result<Frame> {
     let bottom = height as f32 + scene.y.start * scale;
     let placement = Placement { scale, left: -scene.x.start * scale, bottom, thinnest: 1.0 };
     canvas.draw(scene, placement);
-    canvas.heading(scene, heading, (text, top));
+    canvas.heading(scene, heading, text, top);
     Ok(canvas.finish())
 }
 
@@ -70,7 +70,7 @@ pub fn picture(scene: &Scene, heading: &Heading, width: u32) -> Result<Frame> {
 ///
 /// # Errors
 /// A size for which there is no memory.
-pub fn fitted(scene: &Scene, (width, height): (u32, u32), detail: f32) -> Result<Frame> {
+pub fn fitted(scene: &Scene, width: u32, height: u32, detail: f32) -> Result<Frame> {
     let (x, y) = (scene.x.end - scene.x.start, scene.y.end - scene.y.start);
     let scale = (width as f32 / x).min(height as f32 / y);
     let mut canvas = Canvas::new(width, height)?;
@@ -160,7 +160,7 @@ impl Canvas {
         }
     }
 
-    fn heading(&mut self, scene: &Scene, heading: &Heading, (size, height): (f32, f32)) {
+    fn heading(&mut self, scene: &Scene, heading: &Heading, size: f32, height: f32) {
         let width = self.pixmap.width() as f32;
         let Colour(red, green, blue, _) = colours::GRID;
         if let Some(band) = tiny_skia::Rect::from_xywh(0.0, 0.0, width, height) {

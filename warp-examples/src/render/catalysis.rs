@@ -26,8 +26,8 @@ pub(super) fn draw(view: &View<'_>, past: &Past) -> Option<Scene> {
     map(&mut scene, landscape, now);
     let best = backdrop.best.as_ref().map_or(&[][..], |best| &best.path);
     for atom in 0..now.len() / 3 {
-        way(&mut scene, best, atom, (0.012 * nx, colours::INK));
-        way(&mut scene, states, atom, (0.02 * nx, colours::RED));
+        way(&mut scene, best, atom, 0.012 * nx, colours::INK);
+        way(&mut scene, states, atom, 0.02 * nx, colours::RED);
     }
     for (atom, goal) in landscape.setting.goal.chunks_exact(3).enumerate() {
         let (x, y) = middle(goal);
@@ -37,7 +37,7 @@ pub(super) fn draw(view: &View<'_>, past: &Past) -> Option<Scene> {
         scene.disc(middle(&now[3 * atom..]), 0.55, colours::BACKGROUND);
         scene.disc(middle(&now[3 * atom..]), 0.42, colour);
     }
-    profile(&mut scene, landscape, (states, best), (nx, height));
+    profile(&mut scene, landscape, states, best, nx, height);
     Some(scene)
 }
 
@@ -80,7 +80,7 @@ fn shade(height: f32) -> Colour {
 }
 
 /// The way of one atom from above, broken where it leaves on one side and comes back on the other.
-fn way(scene: &mut Scene, states: &[Vec<i32>], atom: usize, (width, colour): (f32, Colour)) {
+fn way(scene: &mut Scene, states: &[Vec<i32>], atom: usize, width: f32, colour: Colour) {
     let points: Vec<Point> = states.iter().map(|state| middle(&state[3 * atom..])).collect();
     let near = |a: &Point, b: &Point| (a.0 - b.0).abs() <= 1.0 && (a.1 - b.1).abs() <= 1.0;
     for part in points.chunk_by(near).filter(|part| part.len() > 1) {
@@ -92,8 +92,10 @@ fn way(scene: &mut Scene, states: &[Vec<i32>], atom: usize, (width, colour): (f3
 fn profile(
     scene: &mut Scene,
     landscape: &Landscape,
-    (states, best): (&[Vec<i32>], &[Vec<i32>]),
-    (width, height): (f32, f32),
+    states: &[Vec<i32>],
+    best: &[Vec<i32>],
+    width: f32,
+    height: f32,
 ) {
     let Some(start) = states.first().and_then(|state| landscape.energy(state)) else { return };
     let most = landscape.setting.ienergy + landscape.setting.max_denergy;

@@ -28,16 +28,16 @@ pub fn write_gif(path: &Path, moments: &[Moment], width: u32, fps: u32) -> Resul
     let samples = samples.collect::<Result<Vec<_>>>()?;
     let mut palette = Palette::of(&samples);
     let first = samples.into_iter().next().context("there is nothing to be shown")?;
-    let size = (first.width as u16, first.height as u16);
+    let (columns, rows) = (first.width as u16, first.height as u16);
     let mut colours = palette.bytes();
     colours.resize(3 * (MOST + 1), 0);
     let file = BufWriter::new(File::create(path).with_context(shown)?);
-    let mut encoder = Encoder::new(file, size.0, size.1, &colours).with_context(shown)?;
+    let mut encoder = Encoder::new(file, columns, rows, &colours).with_context(shown)?;
     encoder.set_repeat(Repeat::Infinite).with_context(shown)?;
     let mut before: Vec<u8> = Vec::new();
     for (i, moment) in moments.iter().enumerate() {
         let now = numbers(&moment.picture(width)?, &mut palette);
-        let mut frame = changes(&before, &now, size);
+        let mut frame = changes(&before, &now, columns, rows);
         frame.delay = if i + 1 == moments.len() { PAUSE } else { delay(i, fps) };
         encoder.write_frame(&frame).with_context(shown)?;
         before = now;
@@ -57,7 +57,7 @@ fn numbers(frame: &Frame, palette: &mut Palette) -> Vec<u8> {
 }
 
 /// The smallest rectangle in which something has changed, and in it only that.
-fn changes(before: &[u8], now: &[u8], (width, height): (u16, u16)) -> gif::Frame<'static> {
+fn changes(before: &[u8], now: &[u8], width: u16, height: u16) -> gif::Frame<'static> {
     let columns = usize::from(width);
     let changed = |at: usize| before.get(at) != Some(&now[at]);
     let places = || (0..now.len()).filter(|at| changed(*at));
@@ -97,11 +97,11 @@ mod tests {
     fn a_frame_holds_the_changes() {
         let before = [1, 1, 1, 1, 1, 1, 1, 1, 1];
         let now = [1, 1, 1, 1, 2, 1, 1, 1, 3];
-        let frame = changes(&before, &now, (3, 3));
+        let frame = changes(&before, &now, 3, 3);
         assert_eq!((frame.left, frame.top, frame.width, frame.height), (1, 1, 2, 2));
         assert_eq!(*frame.buffer, [2, SAME, SAME, 3]);
-        let frame = changes(&now, &now, (3, 3));
+        let frame = changes(&now, &now, 3, 3);
         assert_eq!(*frame.buffer, [SAME]);
-        assert_eq!(changes(&[], &now, (3, 3)).buffer.len(), 9);
+        assert_eq!(changes(&[], &now, 3, 3).buffer.len(), 9);
     }
 }

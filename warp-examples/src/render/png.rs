@@ -6,7 +6,7 @@ use std::io::BufWriter;
 use std::path::Path;
 
 /// Writes pixels, three bytes (red, green, blue) each, row by row.
-pub(crate) fn write_png(path: &Path, (width, height): (u32, u32), pixels: &[u8]) -> Result<()> {
+pub(crate) fn write_png(path: &Path, width: u32, height: u32, pixels: &[u8]) -> Result<()> {
     let shown = || format!("cannot write \"{}\"", path.display());
     let file = BufWriter::new(File::create(path).with_context(shown)?);
     let mut encoder = png::Encoder::new(file, width, height);

@@ -30,5 +30,5 @@ pub fn write_strip(path: &Path, moments: &[Moment], width: u32, n: usize) -> Res
             pixels[3 * ((top + y) * width + left)..][..row.len()].copy_from_slice(row);
         }
     }
-    write_png(path, (width as u32, height as u32), &pixels)
+    write_png(path, width as u32, height as u32, &pixels)
 }

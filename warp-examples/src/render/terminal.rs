@@ -21,9 +21,9 @@ pub enum Depth {
 ///
 /// # Errors
 /// A size for which there is no memory.
-pub fn draw(scene: &Scene, (columns, rows): (usize, usize), depth: Depth) -> Result<String> {
-    let size = (columns * DETAIL, 2 * rows * DETAIL);
-    let frame = fitted(scene, (size.0 as u32, size.1 as u32), DETAIL as f32)?;
+pub fn draw(scene: &Scene, columns: usize, rows: usize, depth: Depth) -> Result<String> {
+    let (width, height) = (columns * DETAIL, 2 * rows * DETAIL);
+    let frame = fitted(scene, width as u32, height as u32, DETAIL as f32)?;
     let mut text = String::new();
     for row in 0..rows {
         let mut last = None;
@@ -71,7 +71,7 @@ mod tests {
     fn a_scene_fills_its_characters() {
         let mut scene = Scene::new(0.0..4.0, 0.0..4.0);
         scene.rectangle((0.0, 0.0), (4.0, 2.0), colours::INK);
-        let text = draw(&scene, (4, 2), Depth::True).unwrap();
+        let text = draw(&scene, 4, 2, Depth::True).unwrap();
         let lines: Vec<&str> = text.split("\r\n").collect();
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[0], "\x1b[38;2;250;250;252;48;2;250;250;252m▀▀▀▀\x1b[0m");

@@ -101,9 +101,11 @@ impl<'a> Draft<'a> {
     /// `per_agent`, its elements are agents.
     pub(super) fn field(
         &mut self,
-        (name, id): (&str, ArrayId),
+        name: &str,
+        id: ArrayId,
         per_agent: bool,
-        (teacher, free): (Tolerance, Tolerance),
+        teacher: Tolerance,
+        free: Tolerance,
         rule: Rule,
     ) -> Result<()> {
         // Arrays in a state by value have a field per element and are recorded as one array.
@@ -121,7 +123,7 @@ impl<'a> Draft<'a> {
             false => Origin { flat: i, agent: 0, element: i },
         };
         let origin = (0..len).map(place).collect();
-        let track = Track::gather(name, recorded, (self.store, id), origin)?;
+        let track = Track::gather(name, recorded, self.store, id, origin)?;
         self.plan.loads.push(track.clone());
         let check = Check::new(name, track, teacher, Some(free));
         self.plan.checks.push(Check { after: 1, rule, ..check });
@@ -138,7 +140,8 @@ impl<'a> Draft<'a> {
     pub(super) fn grouped(
         &self,
         name: &str,
-        (rows, ids): (usize, &[ArrayId]),
+        rows: usize,
+        ids: &[ArrayId],
         features: Features<'_>,
     ) -> Result<Vec<(String, Track)>> {
         let part = |(group, array): (usize, &ArrayId)| {
@@ -169,7 +172,7 @@ impl<'a> Draft<'a> {
                 Origin { flat: agent(i) * width + element, agent: agent(i), element }
             };
             let origin = (0..n_agents(part) * width).map(place).collect();
-            let track = Track::gather(name, recorded, (self.store, part.array), origin)?;
+            let track = Track::gather(name, recorded, self.store, part.array, origin)?;
             Ok((name.to_string(), track))
         };
         parts.iter().map(track).collect()
@@ -181,13 +184,13 @@ impl<'a> Draft<'a> {
         expect_row_len(name, recorded, len)?;
         let place = |i| Origin { flat: i, agent: i / part.width, element: i % part.width };
         let origin = (0..len).map(place).collect();
-        Track::gather(name, recorded, (self.store, part.array), origin)
+        Track::gather(name, recorded, self.store, part.array, origin)
     }
 
     /// The recorded `actions`.
     pub(super) fn actions(&mut self) -> Result<()> {
         let ids = &self.env.ids().action;
-        let tracks = self.grouped("actions", (self.plan.transitions, ids), AS_RECORDED)?;
+        let tracks = self.grouped("actions", self.plan.transitions, ids, AS_RECORDED)?;
         for (name, track) in tracks {
             self.used(&name);
             self.plan.actions.push(track);
@@ -198,11 +201,12 @@ impl<'a> Draft<'a> {
     /// The recorded `rewards`.
     pub(super) fn rewards(
         &mut self,
-        (teacher, free): (Tolerance, Option<Tolerance>),
+        teacher: Tolerance,
+        free: Option<Tolerance>,
         rule: impl Fn() -> Rule,
     ) -> Result<()> {
         let ids = &self.env.ids().reward;
-        let tracks = self.grouped("rewards", (self.plan.transitions, ids), AS_RECORDED)?;
+        let tracks = self.grouped("rewards", self.plan.transitions, ids, AS_RECORDED)?;
         let check = |(name, track): (String, Track)| Check {
             rule: rule(),
             ..Check::new(&name, track, teacher, free)
@@ -216,14 +220,15 @@ impl<'a> Draft<'a> {
         &mut self,
         chained: bool,
         features: Features<'_>,
-        (teacher, free): (Tolerance, Option<Tolerance>),
+        teacher: Tolerance,
+        free: Option<Tolerance>,
         loose: (&'static [usize], f64),
         rule: impl Fn() -> Rule,
     ) -> Result<()> {
         let ids = &self.env.ids().obs;
         let after = usize::from(chained);
         let rows = self.plan.transitions + after;
-        let tracks = self.grouped("observations", (rows, ids), features)?;
+        let tracks = self.grouped("observations", rows, ids, features)?;
         let check = |(name, track): (String, Track)| Check {
             after,
             observed: chained,
@@ -240,7 +245,7 @@ impl<'a> Draft<'a> {
         let recorded = self.case.rows(name, self.plan.transitions)?;
         expect_row_len(name, recorded, 1)?;
         let origin = vec![Origin { flat: 0, agent: 0, element: 0 }];
-        let track = Track::gather(name, recorded, (self.store, self.env.ids().terminated), origin)?;
+        let track = Track::gather(name, recorded, self.store, self.env.ids().terminated, origin)?;
         let check = Check::new(name, track, Tolerance::EXACT, free.then_some(Tolerance::EXACT));
         self.plan.checks.push(Check { seen: Seen::Done, rule, ..check });
         Ok(())

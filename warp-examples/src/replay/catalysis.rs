@@ -49,8 +49,8 @@ fn plan(case: &Case, _config: &Table, env: &dyn VecEnv) -> Result<Plan> {
     if case.find("done").is_some() && case.find("terminated").is_some() {
         let recorded = case.rows("terminated", plan.transitions)?;
         let origin = vec![Origin { flat: 0, agent: 0, element: 0 }];
-        let ids = (env.store(), env.ids().terminated);
-        let track = Track::gather("terminated", recorded, ids, origin)?;
+        let track =
+            Track::gather("terminated", recorded, env.store(), env.ids().terminated, origin)?;
         plan.checks.push(Check::new("terminated", track, Tolerance::EXACT, None));
     }
     for check in &mut plan.checks {

@@ -96,7 +96,7 @@ impl Tallies {
             let loose =
                 self.all[tally].mode == Mode::Teacher && check.loose.0.contains(&origin.element);
             let bound = if loose { check.loose.1 } else { self.all[tally].tolerance.bound };
-            self.element(tally, (place, bound), (check.rule)(place), (*expected, *seen));
+            self.element(tally, place, bound, (check.rule)(place), *expected, *seen);
         }
     }
 
@@ -104,9 +104,11 @@ impl Tallies {
     pub(super) fn element(
         &mut self,
         tally: usize,
-        (place, bound): (Place, f64),
+        place: Place,
+        bound: f64,
         treatment: Treatment,
-        (expected, seen): (f64, f64),
+        expected: f64,
+        seen: f64,
     ) {
         let tally = &mut self.all[tally];
         let difference = match treatment {
@@ -150,7 +152,7 @@ mod tests {
         let mut tallies = Tallies::default();
         let index = tallies.index("x", Mode::Teacher, tolerance);
         let place = Place { row: 1, agent: 2, element: 3 };
-        tallies.element(index, (place, tolerance.bound), treatment, pair);
+        tallies.element(index, place, tolerance.bound, treatment, pair.0, pair.1);
         tallies.into_vec().remove(0).largest_error
     }
 

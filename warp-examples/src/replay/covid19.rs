@@ -91,20 +91,20 @@ fn plan(case: &Case, config: &Table, env: &dyn VecEnv) -> Result<Plan> {
             "past_levels" => draft.plan.loads.push(track(id, levels.words(row_len), row_len)),
             _ => {
                 let (bound, rule) = state_rule(&name, &population);
-                draft.field((&name, id), false, (bound, bound), rule)?;
+                draft.field(&name, id, false, bound, bound, rule)?;
             }
         }
     }
     for (group, name) in ["actions_a", "actions_p"].into_iter().enumerate() {
         let recorded = case.rows(name, case.steps)?;
-        let track = whole(name, recorded, (&draft, env.ids().action[group]))?;
+        let track = whole(name, recorded, &draft, env.ids().action[group])?;
         draft.plan.actions.push(track);
         draft.used(name);
     }
     observations(&mut draft, env)?;
     for (group, name) in ["rewards_a", "rewards_p"].into_iter().enumerate() {
         let recorded = case.rows(name, case.steps)?;
-        let track = whole(name, recorded, (&draft, env.ids().reward[group]))?;
+        let track = whole(name, recorded, &draft, env.ids().reward[group])?;
         draft.plan.checks.push(Check::new(name, track, REWARD, Some(REWARD)));
     }
     draft.plan.constants = constants(&draft, &ours, &levels)?;
@@ -129,11 +129,11 @@ fn state_rule(name: &str, population: &[f64]) -> (Tolerance, Rule) {
 }
 
 /// All elements of a recorded array, in their order.
-fn whole(name: &str, recorded: &Recorded, (draft, id): (&Draft<'_>, ArrayId)) -> Result<Track> {
+fn whole(name: &str, recorded: &Recorded, draft: &Draft<'_>, id: ArrayId) -> Result<Track> {
     let row_len = draft.store.array(id).row_len();
     super::adapter::expect_row_len(name, recorded, row_len)?;
     let place = |flat| Origin { flat, agent: flat, element: 0 };
-    Track::gather(name, recorded, (draft.store, id), (0..row_len).map(place).collect())
+    Track::gather(name, recorded, draft.store, id, (0..row_len).map(place).collect())
 }
 
 /// Numbers that were not recorded as such.
@@ -253,12 +253,12 @@ fn observations(draft: &mut Draft<'_>, env: &dyn VecEnv) -> Result<()> {
     let masks = [governor_masks(draft)?, draft.case.rows("obs_action_mask_p", rows)?.data.clone()];
     let names = ["observations.governor", "observations.planner"];
     for (group, (name, data)) in names.into_iter().zip([governors, planner]).enumerate() {
-        observed(draft, (name, env.ids().obs[group]), data, OBSERVATION)?;
+        observed(draft, name, env.ids().obs[group], data, OBSERVATION)?;
     }
     for (group, (name, data)) in ["mask_a", "mask_p"].into_iter().zip(masks).enumerate() {
         let id = env.ids().action_mask[group];
         let id = id.ok_or_else(|| anyhow!("group {group} has no action mask"))?;
-        observed(draft, (&format!("obs_action_{name}"), id), data, Tolerance::EXACT)?;
+        observed(draft, &format!("obs_action_{name}"), id, data, Tolerance::EXACT)?;
     }
     let parts: Vec<String> = draft.case.array_names().map(String::from).collect();
     parts.iter().filter(|name| name.starts_with("obs_")).for_each(|name| draft.used(name));
@@ -285,13 +285,14 @@ fn governor_masks(draft: &Draft<'_>) -> Result<Vec<f64>> {
 /// Compares an array that shows the state, before and after every step.
 fn observed(
     draft: &mut Draft<'_>,
-    (name, id): (&str, ArrayId),
+    name: &str,
+    id: ArrayId,
     data: Vec<f64>,
     bound: Tolerance,
 ) -> Result<()> {
     let rows = draft.case.steps + 1;
     let recorded = Recorded { dtype: Numeric::I64, shape: vec![rows, data.len() / rows], data };
-    let track = whole(name, &recorded, (draft, id))?;
+    let track = whole(name, &recorded, draft, id)?;
     let check = Check::new(name, track, bound, Some(bound));
     draft.plan.checks.push(Check { after: 1, observed: true, ..check });
     Ok(())

@@ -16,8 +16,8 @@ pub(super) fn constants(plan: &Plan, tallies: &mut Tallies) {
         let pairs = constant.recorded.iter().zip(&constant.expected).enumerate();
         for (element, (recorded, expected)) in pairs {
             let place = Place { row: 0, agent: 0, element };
-            let pair = (*recorded, *expected);
-            tallies.element(tally, (place, tolerance.bound), Treatment::Plain, pair);
+            let plain = Treatment::Plain;
+            tallies.element(tally, place, tolerance.bound, plain, *recorded, *expected);
         }
     }
 }
@@ -33,11 +33,11 @@ pub(super) fn teacher(env: &mut dyn VecEnv, plan: &Plan, tallies: &mut Tallies) 
         let rows: Vec<usize> = (first..first + n_envs).map(|t| t.min(first + n - 1)).collect();
         load(env, plan, &rows)?;
         for (check, tally) in checks.iter().filter(|(check, _)| check.observed) {
-            compare(env, (check, *tally), (&rows[..n], 0), tallies);
+            compare(env, check, *tally, &rows[..n], 0, tallies);
         }
         act(env, plan, &rows)?;
         for (check, tally) in &checks {
-            compare(env, (check, *tally), (&rows[..n], check.after), tallies);
+            compare(env, check, *tally, &rows[..n], check.after, tallies);
         }
     }
     Ok(())
@@ -67,7 +67,7 @@ pub(super) fn free(env: &mut dyn VecEnv, plan: &Plan, tallies: &mut Tallies) -> 
             let compared =
                 (grow.iter().filter(|_| together)).chain(stay.iter().filter(|_| start == 0));
             for (check, tally) in compared {
-                compare(env, (check, *tally), (&[t], check.after), tallies);
+                compare(env, check, *tally, &[t], check.after, tallies);
             }
             if together {
                 twins::move_apart(env.store_mut(), &moves, t);
@@ -161,8 +161,10 @@ fn fill<T: Element>(
 /// Compares replica `i` with row `rows[i] + after`.
 fn compare(
     env: &dyn VecEnv,
-    (check, tally): (&Check, usize),
-    (rows, after): (&[usize], usize),
+    check: &Check,
+    tally: usize,
+    rows: &[usize],
+    after: usize,
     tallies: &mut Tallies,
 ) {
     let (store, ids) = (env.store(), env.ids());

@@ -52,7 +52,7 @@ pub fn run(
     data: Option<&Path>,
     json: bool,
 ) -> Result<bool> {
-    run_to(&mut std::io::stdout().lock(), registry, (files, data), json)
+    run_to(&mut std::io::stdout().lock(), registry, files, data, json)
 }
 
 /// As [`run`], with the output going to `out`.
@@ -62,7 +62,8 @@ pub fn run(
 pub fn run_to(
     out: &mut dyn Write,
     registry: &Registry,
-    (files, data): (&[PathBuf], Option<&Path>),
+    files: &[PathBuf],
+    data: Option<&Path>,
     json: bool,
 ) -> Result<bool> {
     ensure!(!files.is_empty(), "there is nothing to replay: name at least one .npz file");

@@ -36,7 +36,7 @@ pub(super) fn compare(path: &Path, data: Option<&Path>) -> Result<Option<FileRep
     let mut tallies = Tallies::default();
     for (name, entry) in &known {
         let entry = entry.as_object().cloned().unwrap_or_default();
-        landscape(&mut tallies, (name, &entry), data).map_err(refuse)?;
+        landscape(&mut tallies, name, &entry, data).map_err(refuse)?;
     }
     let case = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Ok(Some(FileReport {
@@ -50,7 +50,8 @@ pub(super) fn compare(path: &Path, data: Option<&Path>) -> Result<Option<FileRep
 /// Compares one landscape; its numbers are the elements of an array of its name.
 fn landscape(
     tallies: &mut Tallies,
-    (name, known): (&str, &Map<String, Value>),
+    name: &str,
+    known: &Map<String, Value>,
     data: &Path,
 ) -> Result<()> {
     let short = name.strip_prefix("one_atom_").unwrap_or(name);
@@ -81,8 +82,8 @@ fn landscape(
         let expected = known.get(key).and_then(Value::as_f64);
         ensure!(expected.is_some(), "\"{name}\" has no number \"{key}\"");
         let place = Place { row: 0, agent: 0, element };
-        let pair = (expected.unwrap_or(f64::NAN), seen);
-        tallies.element(tally, (place, CLOSE.bound), Treatment::Plain, pair);
+        let expected = expected.unwrap_or(f64::NAN);
+        tallies.element(tally, place, CLOSE.bound, Treatment::Plain, expected, seen);
     }
     Ok(())
 }

@@ -185,7 +185,8 @@ impl Track {
     pub(super) fn gather(
         name: &str,
         recorded: &Recorded,
-        (store, array): (&Store, ArrayId),
+        store: &Store,
+        array: ArrayId,
         origin: Vec<Origin>,
     ) -> Result<Track> {
         let (held, row_len) = (store.array(array), recorded.row_len());

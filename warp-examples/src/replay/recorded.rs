@@ -69,9 +69,9 @@ pub(super) fn plan_by_names(case: &Case, env: &dyn VecEnv, rules: &Rules) -> Res
         fields(&mut draft, rules)?;
     }
     draft.actions()?;
-    let within = (Tolerance::within(rules.bound), None);
-    draft.observations(chained, AS_RECORDED, within, rules.loose_observation, plain)?;
-    draft.rewards((Tolerance::scaled(rules.bound), None), plain)?;
+    let within = Tolerance::within(rules.bound);
+    draft.observations(chained, AS_RECORDED, within, None, rules.loose_observation, plain)?;
+    draft.rewards(Tolerance::scaled(rules.bound), None, plain)?;
     draft.done(if chained { "done" } else { "terminated" }, false, plain())?;
     draft.plan.free_transitions = if chained { rules.free_transitions.min(transitions) } else { 0 };
     Ok(draft.plan)
@@ -84,8 +84,8 @@ fn fields(draft: &mut Draft<'_>, rules: &Rules) -> Result<()> {
             draft.load_timestep(id);
             continue;
         }
-        let bounds = rules.bounds(draft.store.array(id).dtype());
-        draft.field((&name, id), false, bounds, plain())?;
+        let (teacher, free) = rules.bounds(draft.store.array(id).dtype());
+        draft.field(&name, id, false, teacher, free, plain())?;
     }
     Ok(())
 }
@@ -110,14 +110,14 @@ fn matrix(draft: &mut Draft<'_>, chained: bool, rules: &Rules) -> Result<()> {
         );
         let place = |i| Origin { flat: i, agent: 0, element: i };
         let origin: Vec<Origin> = (column..column + len).map(place).collect();
-        let mut load = Track::gather("state", before, (store, id), origin.clone())?;
+        let mut load = Track::gather("state", before, store, id, origin.clone())?;
         if rules.angles.contains(&column) {
             // In f64, before the cast: many turns in an f32 would cost more than the tolerance.
             let tau = std::f64::consts::TAU;
             load.data.iter_mut().for_each(|angle| *angle -= tau * (*angle / tau).round());
         }
         draft.plan.loads.push(load);
-        let track = Track::gather(name, after, (store, id), origin)?;
+        let track = Track::gather(name, after, store, id, origin)?;
         let (teacher, free) = rules.bounds(store.array(id).dtype());
         let angles = rules.angles;
         draft.plan.checks.push(Check {

@@ -52,8 +52,8 @@ fn plan(case: &Case, config: &Table, env: &dyn VecEnv) -> Result<Plan> {
         field(&mut draft, &name, id)?;
     }
     draft.actions()?;
-    draft.observations(true, AS_RECORDED, (BOUNDS.0, Some(BOUNDS.1)), (&[], 0.0), plain)?;
-    draft.rewards((BOUNDS.0, Some(BOUNDS.1)), plain)?;
+    draft.observations(true, AS_RECORDED, BOUNDS.0, Some(BOUNDS.1), (&[], 0.0), plain)?;
+    draft.rewards(BOUNDS.0, Some(BOUNDS.1), plain)?;
     draft.done("done", true, plain())?;
     if case.find("action_mask").is_some() {
         mask(&mut draft, env)?;
@@ -80,7 +80,7 @@ fn field(draft: &mut Draft<'_>, name: &str, id: ArrayId) -> Result<()> {
         array.row_len()
     );
     let origin = (0..len).map(|i| Origin { flat: i, agent: 0, element: i }).collect();
-    let track = Track::gather(recorded, array, (draft.store, id), origin)?;
+    let track = Track::gather(recorded, array, draft.store, id, origin)?;
     draft.plan.loads.push(track.clone());
     let whole = draft.store.array(id).dtype() != warp_core::DType::F32;
     let bounds = if whole { (Tolerance::EXACT, Tolerance::EXACT) } else { BOUNDS };
@@ -97,7 +97,7 @@ fn mask(draft: &mut Draft<'_>, env: &dyn VecEnv) -> Result<()> {
     let len = draft.store.array(id).row_len();
     super::adapter::expect_row_len("action_mask", recorded, len)?;
     let origin = (0..len).map(|i| Origin { flat: i, agent: 0, element: i }).collect();
-    let track = Track::gather("action_mask", recorded, (draft.store, id), origin)?;
+    let track = Track::gather("action_mask", recorded, draft.store, id, origin)?;
     let check = Check::new("action_mask", track, Tolerance::EXACT, Some(Tolerance::EXACT));
     draft.plan.checks.push(Check { after: 1, observed: true, ..check });
     Ok(())
@@ -118,7 +118,7 @@ mod tests {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../warp-envs/tests/golden/rice_n");
         let file = golden.join("no_negotiation_levels10_first2.npz");
         let mut out = Vec::new();
-        assert!(run_to(&mut out, &warp_envs::registry(), (&[file], None), true).unwrap());
+        assert!(run_to(&mut out, &warp_envs::registry(), &[file], None, true).unwrap());
         let report: serde_json::Value = serde_json::from_slice(&out).unwrap();
         let arrays = report["files"][0]["arrays"].as_array().unwrap();
         let free = |name: &str| arrays.iter().find(|a| a["array"] == name && a["mode"] == "free");

@@ -76,14 +76,14 @@ fn plan(case: &Case, config: &Table, env: &dyn VecEnv) -> Result<Plan> {
                 let whole = [FLAGS, "num_runners", "timestep"].contains(&name.as_str());
                 let bounds = if whole { [Tolerance::EXACT; 2] } else { [BOUND, FREE_BOUND] };
                 let rule = fragile.state_rule(&name);
-                draft.field((&name, id), true, (bounds[0], bounds[1]), rule)?;
+                draft.field(&name, id, true, bounds[0], bounds[1], rule)?;
             }
         }
     }
     alive(&mut draft, &fragile)?;
     draft.actions()?;
     observations(&mut draft, config, &fragile)?;
-    draft.rewards((BOUND, Some(BOUND)), || fragile.reward_rule())?;
+    draft.rewards(BOUND, Some(BOUND), || fragile.reward_rule())?;
     draft.done("done", true, fragile.tag_rule(0))?;
     draft.plan.constants = constants(&draft, config)?;
     for name in
@@ -120,7 +120,7 @@ fn flags_before(draft: &mut Draft<'_>, id: ArrayId) -> Result<()> {
     earlier.data.truncate(recorded.data.len() - n_agents);
     earlier.data.splice(0..0, vec![1.0; n_agents]);
     let origin = draft.order.iter().map(|i| Origin { flat: *i, agent: *i, element: 0 }).collect();
-    let track = Track::gather(FLAGS, &earlier, (draft.store, id), origin)?;
+    let track = Track::gather(FLAGS, &earlier, draft.store, id, origin)?;
     draft.plan.loads.push(track);
     Ok(())
 }
@@ -132,7 +132,7 @@ fn alive(draft: &mut Draft<'_>, fragile: &Rc<Fragile>) -> Result<()> {
         let first = draft.spec.first_agent(group);
         let agents = &draft.order[first..first + draft.spec.groups[group].n_agents];
         let origin = agents.iter().map(|i| Origin { flat: *i, agent: *i, element: 0 }).collect();
-        let track = Track::gather(FLAGS, recorded, (draft.store, id), origin)?;
+        let track = Track::gather(FLAGS, recorded, draft.store, id, origin)?;
         draft.plan.loads.push(track.clone());
         let check = Check::new(FLAGS, track, Tolerance::EXACT, Some(Tolerance::EXACT));
         draft.plan.checks.push(Check { after: 1, rule: fragile.tag_rule(1), ..check });
@@ -163,7 +163,7 @@ fn observations(draft: &mut Draft<'_>, config: &Table, fragile: &Rc<Fragile>) ->
     };
     let features = if full { &full_features } else { AS_RECORDED };
     let rule = || fragile.observation_rule(full, seen);
-    draft.observations(true, features, (BOUND, None), (&[], 0.0), rule)
+    draft.observations(true, features, BOUND, None, (&[], 0.0), rule)
 }
 
 /// What the recording says of numbers that follow from the configuration.

@@ -33,12 +33,11 @@ fn config(case: &Case) -> Result<Table> {
 fn plan(case: &Case, _config: &Table, env: &dyn VecEnv) -> Result<Plan> {
     let mut draft = Draft::new(case, env, case.steps, true)?;
     for (name, id) in draft.fields() {
-        draft.field((&name, id), true, (Tolerance::EXACT, Tolerance::EXACT), plain())?;
+        draft.field(&name, id, true, Tolerance::EXACT, Tolerance::EXACT, plain())?;
     }
     draft.actions()?;
-    let within = (FRACTIONS, Some(FRACTIONS));
-    draft.observations(true, AS_RECORDED, within, (&[], 0.0), plain)?;
-    draft.rewards(within, plain)?;
+    draft.observations(true, AS_RECORDED, FRACTIONS, Some(FRACTIONS), (&[], 0.0), plain)?;
+    draft.rewards(FRACTIONS, Some(FRACTIONS), plain)?;
     draft.done("done", true, plain())?;
     draft.plan.free_transitions = case.steps;
     Ok(draft.plan)

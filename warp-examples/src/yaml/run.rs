@@ -30,9 +30,10 @@ pub(super) fn translate(root: &Node, registry: &Registry) -> Result<Translated> 
         notes.push("saving.name".into());
     }
     let named = name.map(|node| ("name", node)).or(other.map(|node| ("saving.name", node)));
-    let named = named.context("the file has no key name, which says what environment it is for")?;
+    let (key, node) =
+        named.context("the file has no key name, which says what environment it is for")?;
     let env = top.section("env")?;
-    let place = world::place(&top, named, env, registry, notes)?;
+    let place = world::place(&top, key, node, env, registry, notes)?;
     let (_, spec) = place.entry.describe(&place.env)?;
     let (mut shared, policies) = policy::policies(top.section("policy")?, &spec, notes)?;
     let has_ddpg = policy::is_ddpg(&shared) || policies.values().any(is_ddpg);

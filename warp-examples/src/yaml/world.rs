@@ -67,7 +67,8 @@ pub(super) struct Place<'r> {
 /// Translates the section `env` for the environment called `name`, at `node`.
 pub(super) fn place<'r>(
     top: &Section<'_>,
-    (key, node): (&str, &Node),
+    key: &str,
+    node: &Node,
     mut section: Section<'_>,
     registry: &'r Registry,
     without_effect: &mut Vec<String>,

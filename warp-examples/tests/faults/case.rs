@@ -55,7 +55,7 @@ fn disturb(
 ) -> Result<()> {
     let run = place.path("run");
     let before = kept(&run);
-    let (said, calls) = place.warp(&scenario.command, shim, (at, mode.name()));
+    let (said, calls) = place.warp(&scenario.command, shim, at, mode.name());
     // The same calls as without the fault, so the trace says what was complete.
     ensure!(calls.get(..at) == Some(&scenario.trace[..at]), "other calls than planned: {said:?}");
     match mode {

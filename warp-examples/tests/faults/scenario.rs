@@ -55,7 +55,7 @@ pub(super) fn scenarios(folder: &Folder, shim: &Path) -> Vec<Scenario> {
     .map(|(name, before, command, recovery)| {
         let at = format!("{}-whole", name.replace(' ', "-"));
         let place = Place::new(folder, &at, before);
-        let (said, trace) = place.warp(&command, shim, (0, "fail"));
+        let (said, trace) = place.warp(&command, shim, 0, "fail");
         assert_eq!(said.code, Some(0), "{name}: {said:?}");
         let end = state(&place.path("run"));
         Scenario { name, before: before.into(), command, recovery, trace, end }
@@ -93,7 +93,8 @@ impl<'a> Place<'a> {
         &self,
         args: &[&str],
         shim: &Path,
-        (at, mode): (usize, &str),
+        at: usize,
+        mode: &str,
     ) -> (super::warp_command::Said, Vec<Call>) {
         let trace = self.path("trace");
         let mut command = self.folder.command(args);

@@ -90,7 +90,9 @@ impl CudaVecEnv {
         build: Build,
         blueprint: &Blueprint,
         options: VecOptions,
-        (plan, host, ids): (&Plan, Store, ArrayIds),
+        plan: &Plan,
+        host: Store,
+        ids: ArrayIds,
     ) -> Result<Self> {
         options.check()?;
         let text = env_kernels(blueprint)?;

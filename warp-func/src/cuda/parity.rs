@@ -25,15 +25,17 @@ pub fn compare(
     entry: &Entry,
     config: &Table,
     options: &VecOptions,
-    (kernels, build): (&Kernels, Build),
-    (steps, bound): (u32, f64),
+    kernels: &Kernels,
+    build: Build,
+    steps: u32,
+    bound: f64,
 ) -> Result<Parity> {
     let mut cpu = entry.make(config, options)?;
-    let mut cuda = entry.make_cuda(config, options, (kernels, build))?;
+    let mut cuda = entry.make_cuda(config, options, kernels, build)?;
     let mut parity = Parity::new(steps);
     let bound = if build == Build::Parity { 0.0 } else { bound };
     cuda.sync()?;
-    take(&mut parity, 0, (&*cpu, &*cuda), bound);
+    take(&mut parity, 0, &*cpu, &*cuda, bound);
     for step in 1..=steps {
         if build == Build::Release {
             teach(&*cpu, &mut *cuda);
@@ -42,7 +44,7 @@ pub fn compare(
             random_actions(envs, options.seed, step)?;
             envs.step()?;
         }
-        take(&mut parity, step, (&*cpu, &*cuda), bound);
+        take(&mut parity, step, &*cpu, &*cuda, bound);
         parity.episodes += cpu.take_episodes().count;
     }
     Ok(parity)
@@ -63,7 +65,7 @@ fn teach(from: &dyn VecEnv, to: &mut dyn VecEnv) {
 }
 
 /// Compares all arrays after a step.
-fn take(parity: &mut Parity, step: u32, (cpu, cuda): (&dyn VecEnv, &dyn VecEnv), bound: f64) {
+fn take(parity: &mut Parity, step: u32, cpu: &dyn VecEnv, cuda: &dyn VecEnv, bound: f64) {
     parity.take(step, cpu, bound, |id| (!equal(cpu, cuda, id)).then(|| bits(cuda, id)));
 }
 

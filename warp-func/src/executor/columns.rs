@@ -190,7 +190,7 @@ impl<E: Env> Shards<E> {
         let size = n.div_ceil(MAX_SHARDS).next_multiple_of(least);
         let runner = |first: usize| {
             let replicas = first..(first + size).min(n);
-            UnsafeCell::new(ShardRunner::new(env, spec, options, (store, ids), replicas))
+            UnsafeCell::new(ShardRunner::new(env, spec, options, store, ids, replicas))
         };
         Self { shards: (0..n).step_by(size).map(runner).collect() }
     }

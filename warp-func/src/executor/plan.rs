@@ -14,7 +14,7 @@ pub(crate) fn plan<E: Env>(
     n: usize,
     pool_rows: usize,
 ) -> Result<(Plan, ArrayIds)> {
-    declare(spec, n, (&fields(env)?, pool_rows))
+    declare(spec, n, &fields(env)?, pool_rows)
 }
 
 impl ArrayIds {
@@ -29,7 +29,7 @@ impl ArrayIds {
         n_envs: usize,
         state: &[StateField],
     ) -> Result<(Plan, ArrayIds)> {
-        declare(spec, n_envs, (state, 0))
+        declare(spec, n_envs, state, 0)
     }
 }
 
@@ -37,7 +37,8 @@ impl ArrayIds {
 fn declare(
     spec: &EnvSpec,
     n: usize,
-    (fields, pool_rows): (&[StateField], usize),
+    fields: &[StateField],
+    pool_rows: usize,
 ) -> Result<(Plan, ArrayIds)> {
     let mut plan = Plan::new();
     let mut add = |prefix: &str, rows: usize, field: &StateField| {

@@ -43,7 +43,8 @@ impl<E: Env> ShardRunner<E> {
         env: &Arc<E>,
         spec: &EnvSpec,
         options: &VecOptions,
-        (store, ids): (&Store, &ArrayIds),
+        store: &Store,
+        ids: &ArrayIds,
         replicas: Range<usize>,
     ) -> Self {
         Self {

@@ -35,7 +35,8 @@ impl<E: Env> Kind for Body<E> {
         &self,
         config: &Table,
         options: &VecOptions,
-        (kernels, build): (&crate::cuda::Kernels, crate::cuda::Build),
+        kernels: &crate::cuda::Kernels,
+        build: crate::cuda::Build,
     ) -> Result<Box<dyn VecEnv>> {
         use crate::executor::{plan, starts};
         let env = Self::build(&Self::config(config)?)?;
@@ -44,13 +45,14 @@ impl<E: Env> Kind for Body<E> {
         let (plan, ids) = plan::plan(&env, &blueprint.spec, options.n_envs, pool_rows)?;
         let mut host = plan.allocate()?;
         starts::fill_pool(&env, options, host.edit(), &ids);
-        let made = (&plan, host, ids);
         Ok(Box::new(crate::cuda::CudaVecEnv::new(
             kernels,
             build,
             &blueprint,
             options.clone(),
-            made,
+            &plan,
+            host,
+            ids,
         )?))
     }
 

@@ -86,7 +86,7 @@ impl Entry {
     pub fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>> {
         #[cfg(feature = "cuda")]
         if let Some((kernels, build)) = &self.gpu {
-            return self.make_cuda(config, options, (kernels, *build));
+            return self.make_cuda(config, options, kernels, *build);
         }
         self.kind.make(config, options)
     }
@@ -100,9 +100,10 @@ impl Entry {
         &self,
         config: &Table,
         options: &VecOptions,
-        (kernels, build): (&crate::cuda::Kernels, crate::cuda::Build),
+        kernels: &crate::cuda::Kernels,
+        build: crate::cuda::Build,
     ) -> Result<Box<dyn VecEnv>> {
-        self.kind.make_cuda(config, options, (kernels, build))
+        self.kind.make_cuda(config, options, kernels, build)
     }
 
     /// The same environment, made on the GPU whose kernels these are.
@@ -170,7 +171,8 @@ pub(super) trait Kind: Send + Sync {
         &self,
         config: &Table,
         options: &VecOptions,
-        on: (&crate::cuda::Kernels, crate::cuda::Build),
+        kernels: &crate::cuda::Kernels,
+        build: crate::cuda::Build,
     ) -> Result<Box<dyn VecEnv>>;
     fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)>;
     fn bytes_per_replica(&self, config: &Table) -> Result<u128>;

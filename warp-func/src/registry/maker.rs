@@ -108,7 +108,8 @@ impl<M: Maker> Kind for Made<M> {
         &self,
         _: &Table,
         _: &VecOptions,
-        _: (&crate::cuda::Kernels, crate::cuda::Build),
+        _: &crate::cuda::Kernels,
+        _: crate::cuda::Build,
     ) -> Result<Box<dyn VecEnv>> {
         self.foreign()
     }

@@ -306,8 +306,8 @@ fn arrays() {
     for start in [Start::Fresh, Start::Pool] {
         for name in ["drone", "board", "swarm"] {
             let options = VecOptions { n_envs: 300, seed: 9, start, ..VecOptions::default() };
-            let (entry, build) = (registry.get(name).unwrap(), (gpu(), Build::Parity));
-            let parity = compare(entry, &Table::new(), &options, build, (200, 0.0)).unwrap();
+            let (entry, build) = (registry.get(name).unwrap(), Build::Parity);
+            let parity = compare(entry, &Table::new(), &options, gpu(), build, 200, 0.0).unwrap();
             assert!(parity.first.is_none(), "{}", parity.first.unwrap());
             assert!(parity.episodes > 1000, "{} episodes", parity.episodes);
         }
@@ -323,7 +323,7 @@ fn same(agents: i64, build: Build, bound: f64) {
     let config: Table = [("agents".to_string(), agents.into())].into_iter().collect();
     let options = VecOptions { n_envs: 65, seed: 3, ..VecOptions::default() };
     let entry = registry.get("herd").unwrap();
-    let parity = compare(entry, &config, &options, (gpu(), build), (15, bound)).unwrap();
+    let parity = compare(entry, &config, &options, gpu(), build, 15, bound).unwrap();
     assert!(parity.holds(), "{agents} agents: {}", parity.first.unwrap());
     assert!(parity.episodes > 65, "{agents} agents: {} episodes", parity.episodes);
 }

@@ -168,7 +168,8 @@ impl DeviceSampler {
         rows: &DeviceRows<'_>,
         mode: Mode,
         actions: DeviceActions<'_>,
-        (log_probs, entropies): (Part<'_>, Part<'_>),
+        log_probs: Part<'_>,
+        entropies: Part<'_>,
     ) -> Result<()> {
         let n = rows.n_rows;
         let mut at = self.actions(actions, n)?;

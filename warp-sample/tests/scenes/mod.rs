@@ -2,7 +2,8 @@
 
 use warp_core::{Draw, Purpose};
 use warp_sample::{
-    ActionLayout, ActionsMut, Bounding, CategoricalLayout, GaussianLayout, Mode, Rows,
+    ActionLayout, ActionSamples, ActionsMut, Bounding, CategoricalLayout, GaussianLayout, Mode,
+    Rows,
 };
 
 /// A layout and a batch of rows for it.
@@ -52,9 +53,10 @@ impl Case {
             true => ActionsMut::Continuous { raw: &mut drawn.raw, bounded: &mut drawn.bounded },
             false => ActionsMut::Discrete(&mut drawn.discrete),
         };
-        let numbers = (&mut drawn.log_probs[..], &mut drawn.entropies[..]);
+        let (log_probs, entropies) = (&mut drawn.log_probs[..], &mut drawn.entropies[..]);
+        let out = ActionSamples { actions, log_probs, entropies };
         let mask = self.mask.as_deref();
-        self.layout.sample(&self.outputs, mask, rows, mode, actions, numbers).expect("it fits");
+        self.layout.sample(&self.outputs, mask, rows, mode, out).expect("it fits");
         drawn
     }
 

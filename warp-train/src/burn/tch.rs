@@ -120,7 +120,7 @@ impl TorchPass {
         outs: &DeviceArray,
         learns: bool,
     ) -> Result<()> {
-        self.network.forward((x, 0), rows, outs, learns)?;
+        self.network.forward(x, 0, rows, outs, learns)?;
         self.x = Some(x.clone());
         Ok(())
     }
@@ -178,7 +178,8 @@ struct TorchNetwork {
 impl ForeignNetwork for TorchNetwork {
     fn forward(
         &mut self,
-        (x, at): (&DeviceArray, usize),
+        x: &DeviceArray,
+        at: usize,
         rows: usize,
         outs: &DeviceArray,
         learns: bool,

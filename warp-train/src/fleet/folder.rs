@@ -82,7 +82,7 @@ impl Fleet {
             listed = list::write(staging, runs)?;
             write_whole(&staging.join("config.toml"), config_toml)
         })?;
-        Self::open(folder, listed, runs, (journal, BTreeMap::new()))
+        Self::open(folder, listed, runs, journal, BTreeMap::new())
     }
 
     fn check_free(folder: &Path) -> Result<()> {
@@ -107,14 +107,15 @@ impl Fleet {
         let listed = list::read_exactly(folder)?;
         let ended = EndsFile::read(folder, runs)?;
         let note = records::sort(&mut journal, |run| ended.contains_key(&run))?;
-        Ok(Self { note, ..Self::open(folder, listed, runs, (journal, ended))? })
+        Ok(Self { note, ..Self::open(folder, listed, runs, journal, ended)? })
     }
 
     fn open(
         folder: &Path,
         listed: Vec<Listed>,
         runs: &[FleetRun],
-        (journal, ended): (Journal, BTreeMap<usize, RunSummary>),
+        journal: Journal,
+        ended: BTreeMap<usize, RunSummary>,
     ) -> Result<Self> {
         let ends_file = EndsFile::open(folder)?;
         let iterations = |run: &FleetRun| {

@@ -52,7 +52,11 @@ impl Thinner {
             iteration,
             env_steps,
             episodes: EpisodeMetrics { episodes: 0, ..metrics.episodes.clone() },
-            policy: metrics.policy.iter().map(zeros).collect(),
+            policy: metrics
+                .policy
+                .iter()
+                .map(|(name, figures)| (name.clone(), zeros(figures)))
+                .collect(),
         });
         (record.iteration, record.env_steps) = (iteration, env_steps);
         merge_episodes(&mut record.episodes, &metrics.episodes);
@@ -78,9 +82,9 @@ impl Thinner {
     }
 }
 
-/// A policy's figures, all zero, under its name.
-fn zeros((name, figures): (&String, &PolicyFigures)) -> (String, PolicyFigures) {
-    (name.clone(), figures.iter().map(|(figure, _)| (figure, 0.0)).collect())
+/// A policy's figures, all zero.
+fn zeros(figures: &PolicyFigures) -> PolicyFigures {
+    figures.iter().map(|(figure, _)| (figure, 0.0)).collect()
 }
 
 fn merge_episodes(into: &mut EpisodeMetrics, from: &EpisodeMetrics) {

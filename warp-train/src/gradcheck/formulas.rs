@@ -50,7 +50,8 @@ pub(super) fn row_loss(
     loss: &Formula,
     layout: &ActionLayout,
     row: &Row<'_>,
-    (outputs, value): (&[f64], f64),
+    outputs: &[f64],
+    value: f64,
 ) -> RowLoss {
     let (log_prob, entropy, mut to_kink) = match (layout, row.action) {
         (ActionLayout::Discrete(heads), ActionsRef::Discrete(actions)) => {

@@ -172,7 +172,7 @@ pub fn compare(
             for (i, one) in gradients[..last].iter().enumerate() {
                 let others = if i == 0 { &gradients[1..] } else { &gradients[last..] };
                 for other in others.iter().rev() {
-                    one.against(other, (&plan.name, name, &sizes), &mut found);
+                    one.against(other, &plan.name, name, &sizes, &mut found);
                 }
             }
         }
@@ -194,7 +194,9 @@ impl Gradient {
     fn against(
         &self,
         other: &Self,
-        (policy, loss, sizes): (&str, &'static str, &[f64]),
+        policy: &str,
+        loss: &'static str,
+        sizes: &[f64],
         found: &mut Vec<Comparison>,
     ) {
         let bound = self.bound.max(other.bound);
@@ -210,7 +212,7 @@ impl Gradient {
         };
         found.push(row("loss", &[], (self.loss - other.loss).abs() / (1.0 + other.loss.abs())));
         let sizes = if bound > BOUND { sizes.to_vec() } else { largest_elements(&other.tensors) };
-        let errors = relative_errors((&self.tensors, &other.tensors), &sizes);
+        let errors = relative_errors(&self.tensors, &other.tensors, &sizes);
         let rows = self.tensors.iter().zip(errors);
         found.extend(rows.map(|(tensor, error)| row(&tensor.name, &tensor.shape, error)));
     }
@@ -235,7 +237,7 @@ fn largest_elements(tensors: &[NamedTensor]) -> Vec<f64> {
 }
 
 /// Largest difference of each tensor relative to its size, or to [`FLOOR`] of the largest of all.
-fn relative_errors((a, b): (&[NamedTensor], &[NamedTensor]), sizes: &[f64]) -> Vec<f64> {
+fn relative_errors(a: &[NamedTensor], b: &[NamedTensor], sizes: &[f64]) -> Vec<f64> {
     let floor = sizes.iter().fold(f64::MIN_POSITIVE, |most, size| most.max(*size)) * FLOOR;
     let error = |((a, b), size): ((&NamedTensor, &NamedTensor), &f64)| {
         let pairs = a.data.iter().zip(&b.data);

@@ -88,10 +88,11 @@ impl Tower {
     fn behind(
         &self,
         kept: &Kept,
-        at: (usize, usize, f64),
+        l: usize,
+        unit: usize,
+        change: f64,
         activation: Activation,
     ) -> Vec<Vec<f64>> {
-        let (l, unit, change) = at;
         let before = kept.inputs[l + 1][unit];
         let change = activate(activation, kept.sums[l][unit] + change) - before;
         let Some(next) = self.hidden.get(l + 1) else {
@@ -248,7 +249,7 @@ impl<'a> Reference<'a> {
         };
         let mut policy = heads.concat();
         policy.extend(log_std.unwrap_or(&[]));
-        row_loss(&self.loss, &self.plan.layout, &self.row(row), (&policy, value[0][0]))
+        row_loss(&self.loss, &self.plan.layout, &self.row(row), &policy, value[0][0])
     }
 
     fn distance_to_kink(&self, row: usize) -> f64 {
@@ -289,7 +290,7 @@ impl<'a> Reference<'a> {
             let mut largest = 0.0f64;
             for (i, d) in tensor.data.iter_mut().enumerate() {
                 let slope = match place {
-                    Some((t, l, is_weight)) => self.by_parameter((t, l), (i, is_weight)),
+                    Some((t, l, is_weight)) => self.by_parameter(t, l, i, is_weight),
                     None => self.by_log_std(i),
                 };
                 *d = slope.mean as f32;
@@ -311,7 +312,7 @@ impl<'a> Reference<'a> {
     }
 
     /// The slope of the loss by element `i` of a layer's weights or biases.
-    fn by_parameter(&self, (t, l): (usize, usize), (i, is_weight): (usize, bool)) -> Slope {
+    fn by_parameter(&self, t: usize, l: usize, i: usize, is_weight: bool) -> Slope {
         let tower = &self.towers[t];
         let n_hidden = tower.hidden.len();
         let layer = tower.hidden.get(l).unwrap_or_else(|| &tower.heads[l - n_hidden]);
@@ -322,7 +323,7 @@ impl<'a> Reference<'a> {
             let kept = &self.kept[t][row];
             let change = shift * input.map_or(1.0, |input| kept.inputs[l.min(n_hidden)][input]);
             let outputs = match l.checked_sub(n_hidden) {
-                None => tower.behind(kept, (l, unit, change), activation),
+                None => tower.behind(kept, l, unit, change, activation),
                 Some(head) => {
                     let mut outputs = kept.outputs.clone();
                     outputs[head][unit] += change;

@@ -276,12 +276,13 @@ pub fn chunk_loss(
     outputs: Outputs<'_>,
     gradients: &mut OutputGradients<'_>,
 ) -> LossSums {
-    part_of_loss((loss, LossPart::Whole), layout, total_weight, rows, outputs, gradients)
+    part_of_loss(loss, LossPart::Whole, layout, total_weight, rows, outputs, gradients)
 }
 
 /// As [`chunk_loss`], for a part of the loss.
 pub(crate) fn part_of_loss(
-    (loss, part): (&Loss, LossPart),
+    loss: &Loss,
+    part: LossPart,
     layout: &ActionLayout,
     total_weight: f64,
     rows: &Minibatch<'_>,

@@ -101,15 +101,15 @@ fn blocks<const MR: usize, const NR: usize, const FMA: bool, const ONTO: u8>(
 ) {
     let mut column = 0;
     while column + NR <= shape.n {
-        column_of_blocks::<MR, NR, FMA, ONTO>(shape, a, b, (&mut *c, start), column);
+        column_of_blocks::<MR, NR, FMA, ONTO>(shape, a, b, &mut *c, start, column);
         column += NR;
     }
     while column + 8 <= shape.n {
-        column_of_blocks::<MR, 8, FMA, ONTO>(shape, a, b, (&mut *c, start), column);
+        column_of_blocks::<MR, 8, FMA, ONTO>(shape, a, b, &mut *c, start, column);
         column += 8;
     }
     while column < shape.n {
-        column_of_blocks::<MR, 1, FMA, ONTO>(shape, a, b, (&mut *c, start), column);
+        column_of_blocks::<MR, 1, FMA, ONTO>(shape, a, b, &mut *c, start, column);
         column += 1;
     }
 }
@@ -119,20 +119,21 @@ fn column_of_blocks<const MR: usize, const NR: usize, const FMA: bool, const ONT
     shape: Shape,
     a: Left<'_>,
     b: &[f32],
-    (c, start): (&mut [f32], &[f32]),
+    c: &mut [f32],
+    start: &[f32],
     column: usize,
 ) {
     let mut row = 0;
     while row + MR <= shape.m {
-        block::<MR, NR, FMA, ONTO>(shape, a, b, (&mut *c, start), (row, column));
+        block::<MR, NR, FMA, ONTO>(shape, a, b, &mut *c, start, row, column);
         row += MR;
     }
     while row + 2 <= shape.m {
-        block::<2, NR, FMA, ONTO>(shape, a, b, (&mut *c, start), (row, column));
+        block::<2, NR, FMA, ONTO>(shape, a, b, &mut *c, start, row, column);
         row += 2;
     }
     if row < shape.m {
-        block::<1, NR, FMA, ONTO>(shape, a, b, (&mut *c, start), (row, column));
+        block::<1, NR, FMA, ONTO>(shape, a, b, &mut *c, start, row, column);
     }
 }
 
@@ -142,8 +143,10 @@ fn block<const MR: usize, const NR: usize, const FMA: bool, const ONTO: u8>(
     Shape { k, n, .. }: Shape,
     a: Left<'_>,
     b: &[f32],
-    (c, start): (&mut [f32], &[f32]),
-    (row, column): (usize, usize),
+    c: &mut [f32],
+    start: &[f32],
+    row: usize,
+    column: usize,
 ) {
     let mut sums = [[0.0f32; NR]; MR];
     if a.column == 1 {
@@ -185,27 +188,29 @@ fn accumulate<const NR: usize, const FMA: bool>(sums: &mut [f32; NR], a: f32, b:
 }
 
 /// `y[i][j] = bias[j] + x[i] . w[j]` for a few long rows `w`, `[n, k]`: the output layers.
-pub(super) fn dots(Shape { m, k, n }: Shape, x: &[f32], w: &[f32], bias: &[f32], y: &mut [f32]) {
+pub(super) fn dots(shape: Shape, x: &[f32], w: &[f32], bias: &[f32], y: &mut [f32]) {
+    let Shape { m, k, n } = shape;
     debug_assert!(x.len() >= m * k && w.len() >= n * k && y.len() >= m * n);
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         // SAFETY: the features were just found.
-        return unsafe { dots_avx2((k, n), x, (w, bias), y) };
+        return unsafe { dots_avx2(shape, x, w, bias, y) };
     }
-    dots_of_rows::<false>((k, n), x, (w, bias), y);
+    dots_of_rows::<false>(shape, x, w, bias, y);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn dots_avx2(size: (usize, usize), x: &[f32], layer: (&[f32], &[f32]), y: &mut [f32]) {
-    dots_of_rows::<true>(size, x, layer, y);
+fn dots_avx2(shape: Shape, x: &[f32], w: &[f32], bias: &[f32], y: &mut [f32]) {
+    dots_of_rows::<true>(shape, x, w, bias, y);
 }
 
 #[inline(always)]
 fn dots_of_rows<const FMA: bool>(
-    (k, n): (usize, usize),
+    Shape { k, n, .. }: Shape,
     x: &[f32],
-    (w, bias): (&[f32], &[f32]),
+    w: &[f32],
+    bias: &[f32],
     y: &mut [f32],
 ) {
     for (x, y) in x.chunks_exact(k).zip(y.chunks_exact_mut(n)) {

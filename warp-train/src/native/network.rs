@@ -5,7 +5,7 @@
 //! network that the checkpoint holds.
 
 use super::perceptron::{Activations, Dense, Tower, Weights};
-use crate::loss::LossPart;
+use crate::loss::{LossPart, OutputGradients};
 use crate::model::{Activation, NamedTensor};
 use crate::policy_error::PolicyError;
 use std::ops::Range;
@@ -149,11 +149,11 @@ impl Network {
         wanted: Wanted<'_>,
     ) {
         let rows = x.len() / self.observation_width();
-        let with = (parameters, self.activation);
+        let activation = self.activation;
         let Scratch { actor, critic, parts: [first, second], unwanted } = scratch;
         let Wanted { outputs, mut values } = wanted;
         if let (Some(tower), Some(values)) = (&self.critic, values.as_deref_mut()) {
-            tower.forward(with, x, rows, critic, &mut [values]);
+            tower.forward(parameters, activation, x, rows, critic, &mut [values]);
         }
         let outputs = match outputs {
             Some(outputs) => outputs,
@@ -180,8 +180,15 @@ impl Network {
         }
         let policy: &mut [f32] = if plain { &mut *outputs } else { first };
         match widths[1] {
-            0 => self.actor.forward(with, x, rows, actor, &mut [policy, values]),
-            _ => self.actor.forward(with, x, rows, actor, &mut [policy, second, values]),
+            0 => self.actor.forward(parameters, activation, x, rows, actor, &mut [policy, values]),
+            _ => self.actor.forward(
+                parameters,
+                activation,
+                x,
+                rows,
+                actor,
+                &mut [policy, second, values],
+            ),
         }
         if !plain {
             self.join(parameters, [&scratch.parts[0], &scratch.parts[1]], outputs);
@@ -194,9 +201,11 @@ impl Network {
         weights: &Weights<'_>,
         x: &[f32],
         scratch: &mut Scratch,
-        (part, d_outputs, d_values): (LossPart, &[f32], &[f32]),
+        part: LossPart,
+        of_outputs: &OutputGradients<'_>,
         gradients: &mut [f32],
     ) {
+        let (d_outputs, d_values) = (&*of_outputs.policy, &*of_outputs.values);
         if let (LossPart::Value, Some(tower)) = (part, &self.critic) {
             return tower.backward(weights, x, &mut scratch.critic, &[d_values], gradients);
         }

@@ -106,7 +106,8 @@ impl Tower {
     /// Fills the outputs of the heads, one slice each, for rows of `x`.
     pub(crate) fn forward(
         &self,
-        (parameters, activation): (&[f32], Activation),
+        parameters: &[f32],
+        activation: Activation,
         x: &[f32],
         rows: usize,
         kept: &mut Activations,

@@ -251,15 +251,14 @@ impl NativePolicy {
         self.network.forward(&self.parameters, observations, scratch, wanted);
         let mut into = OutputGradients { policy: d_outputs, values: d_values };
         let seen = Outputs { policy: outputs, values };
-        let wanted = (*loss, *part);
-        sums.add(&part_of_loss(wanted, &self.layout, *total_weight, rows, seen, &mut into));
+        let layout = &self.layout;
+        sums.add(&part_of_loss(loss, *part, layout, *total_weight, rows, seen, &mut into));
         let weights = Weights {
             activation: self.network.activation,
             parameters: &self.parameters,
             turned: &self.turned,
         };
-        let d = (*part, &d_outputs[..], &d_values[..]);
-        self.network.backward(&weights, observations, scratch, d, gradients);
+        self.network.backward(&weights, observations, scratch, *part, &into, gradients);
     }
 
     /// One step of Adam; the norm of the gradient before clipping.
@@ -280,7 +279,7 @@ impl NativePolicy {
             let Ok(mut job) = jobs[part].lock() else { return };
             let ((parameters, turned), (exp_avg, exp_avg_sq)) = &mut *job;
             let range = &parts[part].1;
-            step.apply(parameters, &gradients[range.clone()], (exp_avg, exp_avg_sq));
+            step.apply(parameters, &gradients[range.clone()], exp_avg, exp_avg_sq);
             turn_weights(network, range, parameters, turned);
         });
         Ok(norm)

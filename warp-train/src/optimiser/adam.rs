@@ -76,7 +76,7 @@ impl Adam {
         check_length("gradients", gradients.len(), n, 1)?;
         let norm = squares(gradients).sqrt();
         let step = self.begin(norm, learning_rate, max_grad_norm)?;
-        step.apply(parameters, gradients, (&mut self.exp_avg, &mut self.exp_avg_sq));
+        step.apply(parameters, gradients, &mut self.exp_avg, &mut self.exp_avg_sq);
         Ok(norm)
     }
 
@@ -127,7 +127,8 @@ impl Step {
         self,
         parameters: &mut [f32],
         gradients: &[f32],
-        (exp_avg, exp_avg_sq): (&mut [f32], &mut [f32]),
+        exp_avg: &mut [f32],
+        exp_avg_sq: &mut [f32],
     ) {
         vectors::run(Apply { step: self, parameters, gradients, exp_avg, exp_avg_sq });
     }

@@ -66,7 +66,7 @@ pub(crate) fn envs_on_gpu(config: &TrainConfig) -> Result<Box<dyn VecEnv>> {
     let kernels = Kernels::new(&Device::open(0)?);
     let registry = registry();
     let entry = registry.get(&config.run.env_id)?;
-    Ok(entry.make_cuda(&config.env, &config.vec_options(), (&kernels, Build::Parity))?)
+    Ok(entry.make_cuda(&config.env, &config.vec_options(), &kernels, Build::Parity)?)
 }
 
 pub(crate) fn progress(config: &TrainConfig, iteration: u64) -> Progress {

@@ -324,8 +324,7 @@ impl Emitter<'_> {
             }
             (Pattern::Struct(fields), ty) => {
                 for (name, pattern) in fields {
-                    let field =
-                        crate::infer::field_of(self.modules, self.world, &ty, (name, span))?;
+                    let field = crate::infer::field_of(self.modules, self.world, &ty, name, span)?;
                     let at = Kind::Field(Box::new(place.clone()), name.clone());
                     self.take_apart(pattern, &part(at, field.ty))?;
                 }

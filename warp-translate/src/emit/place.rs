@@ -137,8 +137,8 @@ impl Emitter<'_> {
         let of = base.ty.behind().clone();
         let len = match &of {
             Ty::State | Ty::Tables => {
-                let at = (name, whole.span);
-                let field = crate::infer::field_of(self.modules, self.world, &of, at)?;
+                let field =
+                    crate::infer::field_of(self.modules, self.world, &of, name, whole.span)?;
                 if !matches!(field.ty, Ty::Slice(..)) {
                     return Ok(None);
                 }

@@ -220,7 +220,7 @@ impl Infer<'_> {
             };
             let name = name.to_string();
             let value = self.expr(&field.expr)?;
-            let wanted = super::field_of(self.modules, self.world, &ty, (&name, span))?.ty;
+            let wanted = super::field_of(self.modules, self.world, &ty, &name, span)?.ty;
             fields.push((name, self.fit(value, &wanted)?));
         }
         Ok(Expr { kind: Kind::Struct(item, fields), ty, span })

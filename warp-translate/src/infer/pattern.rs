@@ -93,7 +93,7 @@ impl Infer<'_> {
                 return fault(span, "fields have names");
             };
             let name = name.to_string();
-            let ty = super::field_of(self.modules, self.world, &named, (&name, span))?.ty;
+            let ty = super::field_of(self.modules, self.world, &named, &name, span)?.ty;
             fields.push((name, self.pattern(&field.pat, &ty)?));
         }
         Ok(Pattern::Struct(fields))

@@ -20,7 +20,7 @@ impl Infer<'_> {
                 format!("the type is not known where `.{name}` is asked for; write it"),
             );
         }
-        let found = super::field_of(self.modules, self.world, &ty, (&name, span))?;
+        let found = super::field_of(self.modules, self.world, &ty, &name, span)?;
         Ok(Expr { kind: Kind::Field(Box::new(base), name), ty: found.ty, span })
     }
 

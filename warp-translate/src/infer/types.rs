@@ -90,7 +90,7 @@ pub(crate) fn type_of(
             }
         }
         syn::Type::Path(path) if path.qself.is_none() => {
-            named_type(modules, world, module, own, (&path.path, span))
+            named_type(modules, world, module, own, &path.path, span)
         }
         _ => fault(span, "a body has scalars, arrays, slices, tuples, structs and enums only"),
     }
@@ -101,7 +101,8 @@ fn named_type(
     world: &World,
     module: ModuleId,
     own: Option<&Ty>,
-    (path, span): (&syn::Path, Span),
+    path: &syn::Path,
+    span: Span,
 ) -> Result<Ty> {
     let names: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
     let last = names.last().cloned().unwrap_or_default();
@@ -161,13 +162,14 @@ pub(crate) fn field_of(
     modules: &mut Modules,
     world: &World,
     ty: &Ty,
-    (name, span): (&str, Span),
+    name: &str,
+    span: Span,
 ) -> Result<Field> {
     let rows = |element: Ty, mutable| Ty::Slice(Box::new(element), mutable);
     let groups = |element: Ty, mutable| Ty::Groups(Box::new(rows(element, mutable)));
     let plain = |ty: Ty| Ok(Field { ty, dims: None });
     match (ty, name) {
-        (Ty::Ref(inner, _), _) => return field_of(modules, world, inner, (name, span)),
+        (Ty::Ref(inner, _), _) => return field_of(modules, world, inner, name, span),
         (Ty::Actions, "discrete") => return plain(groups(Ty::I32, false)),
         (Ty::Actions, "continuous") => return plain(groups(Ty::F32, false)),
         (Ty::StepOut, "reward") => return plain(groups(Ty::F32, true)),
@@ -203,7 +205,7 @@ pub(crate) fn field_of(
         _ => None,
     };
     match item {
-        Some(item) => field_of_item(modules, world, item, (name, span)),
+        Some(item) => field_of_item(modules, world, item, name, span),
         None => fault(span, format!("{} has no field `{name}`", ty.rust())),
     }
 }
@@ -212,7 +214,8 @@ fn field_of_item(
     modules: &mut Modules,
     world: &World,
     item: ItemId,
-    (name, span): (&str, Span),
+    name: &str,
+    span: Span,
 ) -> Result<Field> {
     let (of, module) = (&modules.items[item], modules.items[item].module);
     let (fields, by_reference) = match &of.what {

@@ -141,7 +141,7 @@ impl Env for CatalysisTwoAtoms {
 
     fn spec(&self) -> EnvSpec {
         let action = Space::MultiDiscrete { sizes: vec![2, 6] };
-        spec(Self::NAME, "atoms", action, (2, self.episode_length))
+        spec(Self::NAME, "atoms", action, 2, self.episode_length)
     }
 
     fn params(&self) -> &CatalysisTwoAtomsParams {

@@ -29,11 +29,12 @@ pub(super) fn execute(
     args: &BenchArgs,
     config: &TrainConfig,
     registry: &Registry,
-    (kernels, started): (&Kernels, Instant),
+    kernels: &Kernels,
+    started: Instant,
 ) -> Result<Outcome> {
     let entry = registry.get(&config.run.env_id)?;
     let options = VecOptions { threads: 0, ..config.vec_options() };
-    let mut envs = entry.make_cuda(&config.env, &options, (kernels, Build::Release))?;
+    let mut envs = entry.make_cuda(&config.env, &options, kernels, Build::Release)?;
     let cuda = gpu(&mut *envs)?;
     cuda.cycle(1)?;
     cuda.gpu().synchronize()?;
@@ -109,7 +110,7 @@ fn check(steps: u32, config: &TrainConfig, registry: &Registry, kernels: &Kernel
         write_random_actions(&mut *on_cpu, step)?;
         on_cpu.step()?;
     }
-    let mut on_gpu = entry.make_cuda(&config.env, &options, (kernels, Build::Parity))?;
+    let mut on_gpu = entry.make_cuda(&config.env, &options, kernels, Build::Parity)?;
     gpu(&mut *on_gpu)?.cycle(steps)?;
     on_gpu.sync()?;
     for id in on_cpu.ids().persistent() {

@@ -25,11 +25,11 @@ pub(super) fn measure(
     place: &Place<'_>,
 ) -> Result<Option<Curves>> {
     let Some(wanted) = args.curve_steps else { return Ok(None) };
-    let length = n_iterations(wanted, args.curve_seconds, found)?;
+    let (planned, most) = n_iterations(wanted, args.curve_seconds, found)?;
     let (mut courses, mut seconds) = (Vec::new(), Vec::new());
     for seed in 0..args.seeds {
         let run = || format!("seed {seed} of {} replicas", config.run.num_envs);
-        let (course, time) = train(config, seed, length, place).with_context(run)?;
+        let (course, time) = train(config, seed, planned, most, place).with_context(run)?;
         courses.push(course);
         seconds.push(time);
     }
@@ -49,7 +49,8 @@ fn n_iterations(steps: u64, limit: Option<f64>, found: &Throughput) -> Result<(u
 fn train(
     config: &TrainConfig,
     seed: u64,
-    (planned, most): (u64, u64),
+    planned: u64,
+    most: u64,
     place: &Place<'_>,
 ) -> Result<(Course, f64)> {
     let mut config = config.clone();

@@ -108,7 +108,7 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
         }
         let place = Place::new(&device, args, registry);
         return match args.until {
-            Some(wanted) => until::execute(args, &configs, wanted, (&place, started)),
+            Some(wanted) => until::execute(args, &configs, wanted, &place, started),
             None => train::execute(args, configs, &place),
         };
     }
@@ -129,7 +129,7 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
     warp_train::trainer::check_memory(&config, registry, "--envs")?;
     #[cfg(feature = "cuda")]
     if let Device::Cuda(kernels) = &device {
-        return cuda::execute(args, &config, registry, (kernels, started));
+        return cuda::execute(args, &config, registry, kernels, started);
     }
     let alone = measure_alone(&config, registry, threads, args.seconds)?;
     let with_policy = measure_with_policy(&config, registry, threads, args.seconds)?;

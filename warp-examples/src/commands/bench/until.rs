@@ -64,7 +64,8 @@ pub(super) fn execute(
     args: &BenchArgs,
     configs: &[TrainConfig],
     wanted: f64,
-    (place, started): (&Place<'_>, Instant),
+    place: &Place<'_>,
+    started: Instant,
 ) -> Result<Outcome> {
     let (mut all, mut first_reached) = (Vec::new(), None);
     for config in configs {
@@ -96,7 +97,7 @@ pub(super) fn execute(
             "replicas": all,
         }))?;
     } else {
-        print(config, wanted, place, (&all, first_reached))?;
+        print(config, wanted, place, &all, first_reached)?;
     }
     Ok(Outcome::Done)
 }
@@ -205,7 +206,8 @@ fn print(
     config: &TrainConfig,
     wanted: f64,
     place: &Place<'_>,
-    (all, first_reached): (&[Found], Option<f64>),
+    all: &[Found],
+    first_reached: Option<f64>,
 ) -> Result<()> {
     let (env, algorithm) = (&config.run.env_id, config.algorithm());
     say(&format!(

@@ -47,7 +47,7 @@ pub(super) fn replay(case: &Case, chance: &mut Chance) -> Result<()> {
             chance.start(|draw| draws(draw, dealt))?;
             let seen = chance.observation();
             let row = &first_seen[3 * number..3 * number + 3];
-            chance.expect(("start_observation", number), row, &seen)?;
+            chance.expect("start_observation", number, row, &seen)?;
             (player, dealer) = (Hand::default(), Hand::default());
             dealt[..2].iter().for_each(|card| dealer.take(*card));
             dealt[2..].iter().for_each(|card| player.take(*card));
@@ -74,13 +74,13 @@ pub(super) fn replay(case: &Case, chance: &mut Chance) -> Result<()> {
         timestep += 1;
         let [got, over, cut] = chance.outcome();
         let seen = chance.observation();
-        chance.expect(("observation", t), &observation[3 * t..3 * t + 3], &seen)?;
-        chance.expect(("reward", t), &[f64::from(reward[t] as f32)], &[got])?;
-        chance.expect(("terminated", t), &terminated[t..=t], &[over + cut])?;
+        chance.expect("observation", t, &observation[3 * t..3 * t + 3], &seen)?;
+        chance.expect("reward", t, &[f64::from(reward[t] as f32)], &[got])?;
+        chance.expect("terminated", t, &terminated[t..=t], &[over + cut])?;
         // The hand has exactly the recorded cards: none was drawn beyond them.
         let sums = [f64::from(player.sum), f64::from(dealer.sum)];
         let seen = [chance.state("player_sum")?, chance.state("dealer_sum")?];
-        chance.expect(("cards", t), &sums, &seen)?;
+        chance.expect("cards", t, &sums, &seen)?;
     }
     Ok(())
 }

@@ -131,27 +131,31 @@ impl Chance {
     /// Compares `seen` with row `row` of the array `name`.
     pub(super) fn expect(
         &mut self,
-        (name, row): (&str, usize),
+        name: &str,
+        row: usize,
         expected: &[f64],
         seen: &[f64],
     ) -> Result<()> {
-        self.compare((name, Mode::Teacher, Tolerance::EXACT), row, expected, seen)
+        self.compare(name, Mode::Teacher, Tolerance::EXACT, row, expected, seen)
     }
 
     /// As [`Chance::expect`], for what follows from the configuration.
     pub(super) fn follows(
         &mut self,
-        (name, row): (&str, usize),
+        name: &str,
+        row: usize,
         expected: &[f64],
         seen: &[f64],
     ) -> Result<()> {
         // Probabilities are f32 here.
-        self.compare((name, Mode::Config, Tolerance::within(1e-6)), row, expected, seen)
+        self.compare(name, Mode::Config, Tolerance::within(1e-6), row, expected, seen)
     }
 
     fn compare(
         &mut self,
-        (name, mode, tolerance): (&str, Mode, Tolerance),
+        name: &str,
+        mode: Mode,
+        tolerance: Tolerance,
         row: usize,
         expected: &[f64],
         seen: &[f64],
@@ -163,9 +167,10 @@ impl Chance {
             seen.len()
         );
         let tally = self.tallies.index(name, mode, tolerance);
-        for (element, pair) in expected.iter().copied().zip(seen.iter().copied()).enumerate() {
+        for (element, (expected, seen)) in expected.iter().zip(seen).enumerate() {
             let place = Place { row, agent: 0, element };
-            self.tallies.element(tally, (place, tolerance.bound), Treatment::Plain, pair);
+            let plain = Treatment::Plain;
+            self.tallies.element(tally, place, tolerance.bound, plain, *expected, *seen);
         }
         Ok(())
     }

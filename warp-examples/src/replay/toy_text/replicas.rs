@@ -50,7 +50,7 @@ impl Moment<'_> {
 }
 
 /// Whether the draws of a step let an action of NChain slip as its reward says it did.
-fn slips_as(mut draw: Draw, board: bool, (action, reward): (f64, f64)) -> bool {
+fn slips_as(mut draw: Draw, board: bool, action: f64, reward: f64) -> bool {
     let back = reward == 2.0;
     board || (draw.uniform() < 0.2) == (back != (action == 1.0))
 }
@@ -87,22 +87,21 @@ pub(super) fn replay(case: &Case, chance: &mut Chance) -> Result<()> {
             }
             if ended {
                 begin(chance, &next, t + 1)?;
-                chance.expect(("elapsed_step", t + 1), &elapsed[at + n..=at + n], &[0.0])?;
+                chance.expect("elapsed_step", t + 1, &elapsed[at + n..=at + n], &[0.0])?;
                 continue;
             }
             let loaded = now.state()?;
             let timestep = elapsed[at] as u32;
             let before = Before { state: &loaded, timestep, action: action[at] as i32 };
-            let slip = (action[at], reward[at]);
-            chance.step(before, |draw| slips_as(draw, board.is_some(), slip))?;
+            chance.step(before, |draw| slips_as(draw, board.is_some(), action[at], reward[at]))?;
             let [got, over, cut] = chance.outcome();
             let seen = seen(chance, board.is_some());
-            chance.expect(("observation", t + 1), next.seen, &seen)?;
-            chance.expect(("reward", t), &[reward[at]], &[got])?;
-            chance.expect(("terminated", t), &[terminated[at]], &[over])?;
-            chance.expect(("truncated", t), &[truncated[at]], &[cut])?;
+            chance.expect("observation", t + 1, next.seen, &seen)?;
+            chance.expect("reward", t, &[reward[at]], &[got])?;
+            chance.expect("terminated", t, &[terminated[at]], &[over])?;
+            chance.expect("truncated", t, &[truncated[at]], &[cut])?;
             let seen = chance.elapsed();
-            chance.expect(("elapsed_step", t + 1), &elapsed[at + n..=at + n], &[seen])?;
+            chance.expect("elapsed_step", t + 1, &elapsed[at + n..=at + n], &[seen])?;
         }
     }
     Ok(())
@@ -112,7 +111,7 @@ pub(super) fn replay(case: &Case, chance: &mut Chance) -> Result<()> {
 fn begin(chance: &mut Chance, moment: &Moment<'_>, row: usize) -> Result<()> {
     chance.start(|draw| moment.begins(draw))?;
     let seen = seen(chance, moment.board.is_some());
-    chance.expect(("observation", row), moment.seen, &seen)
+    chance.expect("observation", row, moment.seen, &seen)
 }
 
 fn seen(chance: &Chance, board: bool) -> Vec<f64> {

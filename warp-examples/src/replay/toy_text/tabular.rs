@@ -96,7 +96,7 @@ pub(super) fn table(case: &Case, chance: &mut Chance) -> Result<()> {
         }
         for k in 0..n {
             let at = row * most + k;
-            chance.follows(("prob", state), &prob[at..=at], &[rules.probability(k, n)])?;
+            chance.follows("prob", state, &prob[at..=at], &[rules.probability(k, n)])?;
             if prob[at] == 0.0 {
                 continue;
             }
@@ -105,9 +105,9 @@ pub(super) fn table(case: &Case, chance: &mut Chance) -> Result<()> {
             chance.step(before, |mut draw| rules.outcome(draw.uniform(), n) == k)?;
             let [got, over, cut] = chance.outcome();
             let seen = chance.state("state")?;
-            chance.expect(("next_state", state), &next[at..=at], &[seen])?;
-            chance.expect(("reward", state), &[f64::from(reward[at] as f32)], &[got])?;
-            chance.expect(("terminated", state), &terminated[at..=at], &[over + cut])?;
+            chance.expect("next_state", state, &next[at..=at], &[seen])?;
+            chance.expect("reward", state, &[f64::from(reward[at] as f32)], &[got])?;
+            chance.expect("terminated", state, &terminated[at..=at], &[over + cut])?;
         }
     }
     starts(case, &rules, chance, states)
@@ -120,18 +120,18 @@ fn starts(case: &Case, rules: &Rules, chance: &mut Chance, states: usize) -> Res
     for (state, often) in initial.iter().enumerate() {
         let number = rules.starts.iter().position(|start| *start as usize == state);
         let share = if number.is_some() { 1.0 / n as f64 } else { 0.0 };
-        chance.follows(("initial", state), &[*often], &[share])?;
+        chance.follows("initial", state, &[*often], &[share])?;
         if let Some(number) = number {
             chance.start(|mut draw| draw.below(n as u32) as usize == number)?;
             let seen = chance.state("state")?;
-            chance.expect(("initial", state), &[state as f64], &[seen])?;
+            chance.expect("initial", state, &[state as f64], &[seen])?;
         }
     }
     Ok(())
 }
 
 /// The draws of a step: its outcome, and which other destination a fickle passenger chooses.
-fn drawn(rules: &Rules, mut draw: Draw, (k, n): (usize, usize), other: Option<u32>) -> bool {
+fn drawn(rules: &Rules, mut draw: Draw, k: usize, n: usize, other: Option<u32>) -> bool {
     rules.outcome(draw.uniform(), n) == k && other.is_none_or(|other| draw.below(3) == other)
 }
 
@@ -151,31 +151,31 @@ pub(super) fn trajectory(case: &Case, chance: &mut Chance) -> Result<()> {
         let chancy = rules.cumulative != [0.0, 1.0] && rules.cumulative != [1.0, 1.0];
         let n = if chancy && !(taxi && action[t] >= 4.0) { 3 } else { 1 };
         let k = outcome[t] as usize;
-        chance.follows(("outcome", t), &outcome[t..=t], &[rules.outcome(u[t] as f32, n) as f64])?;
-        chance.follows(("prob", t), &prob[t..=t], &[rules.probability(k, n)])?;
+        chance.follows("outcome", t, &outcome[t..=t], &[rules.outcome(u[t] as f32, n) as f64])?;
+        chance.follows("prob", t, &prob[t..=t], &[rules.probability(k, n)])?;
         let mut loaded = vec![("state", state[t] as i32)];
         loaded.extend(armed.get(t).map(|armed| ("fickle_armed", *armed as i32)));
         let before =
             Before { state: &loaded, timestep: timestep[t] as u32, action: action[t] as i32 };
         chance.load(before)?;
         if taxi {
-            masks(case, chance, ("mask", t))?;
+            masks(case, chance, "mask", t)?;
         }
         let other = if taxi { other(case, t, state[t] as i32)? } else { None };
-        chance.act(before.action, |draw| drawn(&rules, draw, (k, n), other))?;
+        chance.act(before.action, |draw| drawn(&rules, draw, k, n, other))?;
         let [got, over, cut] = chance.outcome();
         let (seen, shown) = (chance.state("state")?, chance.one_hot());
-        chance.expect(("next_state", t), &[next[t], next[t]], &[seen, shown])?;
-        chance.expect(("reward", t), &[f64::from(reward[t] as f32)], &[got])?;
-        chance.expect(("terminated", t), &terminated[t..=t], &[over])?;
+        chance.expect("next_state", t, &[next[t], next[t]], &[seen, shown])?;
+        chance.expect("reward", t, &[f64::from(reward[t] as f32)], &[got])?;
+        chance.expect("terminated", t, &terminated[t..=t], &[over])?;
         // The original may say both; here what ends an episode counts.
         let cut_only = truncated[t] * (1.0 - terminated[t]);
-        chance.expect(("truncated", t), &[cut_only], &[cut])?;
+        chance.expect("truncated", t, &[cut_only], &[cut])?;
         if taxi {
-            masks(case, chance, ("next_mask", t))?;
+            masks(case, chance, "next_mask", t)?;
             if t + 1 < steps && episode[t + 1] == episode[t] {
                 let seen = chance.state("fickle_armed")?;
-                chance.expect(("fickle_armed", t + 1), &armed[t + 1..=t + 1], &[seen])?;
+                chance.expect("fickle_armed", t + 1, &armed[t + 1..=t + 1], &[seen])?;
             }
         }
     }
@@ -189,11 +189,11 @@ fn other(case: &Case, t: usize, state: i32) -> Result<Option<u32>> {
     Ok((chosen >= 0).then_some((chosen - i32::from(chosen > before)) as u32))
 }
 
-fn masks(case: &Case, chance: &mut Chance, (name, t): (&str, usize)) -> Result<()> {
+fn masks(case: &Case, chance: &mut Chance, name: &str, t: usize) -> Result<()> {
     let recorded = case.rows(name, case.steps)?;
     let width = recorded.row_len();
     let seen = chance.mask()?;
-    chance.expect((name, t), &recorded.data[t * width..(t + 1) * width], &seen)
+    chance.expect(name, t, &recorded.data[t * width..(t + 1) * width], &seen)
 }
 
 /// Begins an episode as each recorded one began.
@@ -202,7 +202,7 @@ fn first_states(case: &Case, rules: &Rules, chance: &mut Chance) -> Result<()> {
     let u = &case.rows("start_u", first.len())?.data;
     let n = rules.starts.len() as u32;
     for (episode, state) in first.iter().enumerate() {
-        chance.follows(("start_u", episode), &[*state], &[rules.start(u[episode])])?;
+        chance.follows("start_u", episode, &[*state], &[rules.start(u[episode])])?;
         let number = rules.starts.iter().position(|start| f64::from(*start) == *state);
         let number = number.unwrap_or(usize::MAX);
         ensure!(number < usize::MAX, "array \"start_state\" holds {state}, where none can begin");
@@ -217,10 +217,10 @@ fn first_states(case: &Case, rules: &Rules, chance: &mut Chance) -> Result<()> {
                 && (fickle < 0.0 || (draw.uniform() < rules.fickle) == armed)
         })?;
         let (seen, shown) = (chance.state("state")?, chance.one_hot());
-        chance.expect(("start_state", episode), &[*state, *state], &[seen, shown])?;
+        chance.expect("start_state", episode, &[*state, *state], &[seen, shown])?;
         if case.find("fickle_u").is_some() {
             let seen = chance.state("fickle_armed")?;
-            chance.expect(("fickle_u", episode), &[f64::from(u8::from(armed))], &[seen])?;
+            chance.expect("fickle_u", episode, &[f64::from(u8::from(armed))], &[seen])?;
         }
     }
     Ok(())

@@ -49,7 +49,7 @@ impl CpuEngine {
         self.crew.run(jobs.len(), &|job| {
             let Ok(mut job) = jobs[job].lock() else { return };
             let (model, (exp_avg, exp_avg_sq)) = &mut *job;
-            step.apply(&mut model.parameters, &model.gradients, (exp_avg, exp_avg_sq));
+            step.apply(&mut model.parameters, &model.gradients, exp_avg, exp_avg_sq);
             model.turn();
         });
         Ok(())

@@ -70,7 +70,8 @@ impl CpuEngine {
             let first = task.tile * TILE_ROWS;
             gather(plan, pass, columns, first..first + rows, x);
             model.tower.forward(
-                (&model.parameters, model.activation),
+                &model.parameters,
+                model.activation,
                 x,
                 rows,
                 kept,
@@ -184,8 +185,8 @@ impl CpuEngine {
             let (x, output) = &mut *tile;
             let rows = output.len() / model.outputs();
             let kept = &mut Activations::default();
-            let weights = (&model.parameters[..], model.activation);
-            model.tower.forward(weights, x, rows, kept, &mut [&mut **output]);
+            let (parameters, activation) = (&model.parameters[..], model.activation);
+            model.tower.forward(parameters, activation, x, rows, kept, &mut [&mut **output]);
         });
     }
 }

@@ -60,8 +60,8 @@ impl CudaGradients {
         products: Products,
     ) -> Result<Option<Self>> {
         let entry = registry.get(&config.run.env_id)?;
-        let on = (kernels, Build::Parity);
-        let mut envs = entry.make_cuda(&config.env, &config.vec_options(), on)?;
+        let options = config.vec_options();
+        let mut envs = entry.make_cuda(&config.env, &options, kernels, Build::Parity)?;
         let small = envs.as_cuda().is_some_and(|envs| takes(config, envs.text()));
         if products == Products::Small && !small {
             return Ok(None);

@@ -24,7 +24,8 @@ pub(crate) trait ForeignNetwork: Debug + Send {
     /// Whatever the library says.
     fn forward(
         &mut self,
-        x: (&DeviceArray, usize),
+        x: &DeviceArray,
+        at: usize,
         rows: usize,
         outs: &DeviceArray,
         learns: bool,

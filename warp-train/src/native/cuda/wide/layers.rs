@@ -171,8 +171,8 @@ impl WidePolicy {
     /// Runs the network in fp32 on some rows; `outs` then has their outputs and values.
     pub(super) fn layers(&self, rows: &Rows<'_>) -> Result<()> {
         if let Some(foreign) = &self.foreign {
-            let (x, outs) = ((rows.x, rows.at), &self.arrays.outs);
-            return foreign.borrow_mut().forward(x, rows.rows, outs, rows.sampled);
+            let outs = &self.arrays.outs;
+            return foreign.borrow_mut().forward(rows.x, rows.at, rows.rows, outs, rows.sampled);
         }
         let Some(by_layer) = &self.by_layer else { return Ok(()) };
         for (t, tower) in self.network.towers.iter().enumerate() {
