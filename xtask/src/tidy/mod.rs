@@ -8,6 +8,7 @@ mod crates;
 mod manifest;
 mod markdown;
 mod metadata;
+mod parameters;
 mod text;
 mod translated;
 mod tree;
@@ -67,6 +68,7 @@ pub fn violations(tree: &Tree) -> Vec<Violation> {
         text::check,
         crates::check,
         metadata::check,
+        parameters::check,
         unsafety::check,
         markdown::check,
         translated::check,
