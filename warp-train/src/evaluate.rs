@@ -162,8 +162,12 @@ fn random_policies(config: &TrainConfig, names: &[String]) -> Vec<bool> {
     config.policies.iter().map(|plan| names.contains(&plan.name)).collect()
 }
 
-/// Lets every policy look and act, greedily or not, or at random.
-fn choose_actions(
+/// Lets every policy look at `envs` and say what it does in the next step, greedily or not, or, where
+/// `random` says so, one flag per policy, at random. `rollout` has room for one step.
+///
+/// # Errors
+/// A policy that diverged, or whatever goes wrong on a device.
+pub fn choose_actions(
     learner: &mut dyn Learner,
     rollout: &mut Rollout,
     envs: &mut dyn VecEnv,

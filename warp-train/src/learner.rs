@@ -1,15 +1,13 @@
-//! What a learner is: four verbs over all policies of a run.
+//! What a learner is: three verbs over all policies of a run.
 //!
-//! `collect` has a default that works for every learner and environment; one that owns the whole
-//! rollout (fused kernels on a GPU) replaces it. `update` learns from a rollout,
-//! `act` is for evaluation, `state` is what a checkpoint holds.
+//! `iterate` collects and learns, wherever that happens; `act` is for evaluation; `state` is what a
+//! checkpoint holds.
 
 use crate::error::Result;
 use crate::metrics::{PhaseSeconds, PolicyFigures};
 use crate::model::{NamedBytes, NamedTensor};
 use crate::normalise::{Normaliser, Statistic};
-use crate::rollout::{PolicyRollout, Rollout};
-use std::time::Instant;
+use crate::rollout::Rollout;
 use warp_func::{EpisodeTotals, VecEnv};
 use warp_sample::{ActionLayout, ActionSamples, ActionsMut, Mode, Rows};
 
@@ -115,6 +113,15 @@ pub struct Progress {
     pub seed: u64,
 }
 
+impl Progress {
+    /// Where it stands `n` iterations of `steps` environment steps later.
+    #[must_use]
+    pub(crate) fn after(self, n: u64, steps: u64) -> Self {
+        let (iteration, env_steps) = (self.iteration + n, self.env_steps + n * steps);
+        Self { iteration, env_steps, ..self }
+    }
+}
+
 /// Something that learns.
 pub trait Learner: Send {
     /// What it is called in summaries.
@@ -135,37 +142,12 @@ pub trait Learner: Send {
         values: &mut [f32],
     ) -> Result<()>;
 
-    /// Fills `outputs` alone and says true, if they can be had without the values: then a rollout asks
-    /// for all its values at once, by [`Learner::values`]. Else does nothing.
-    ///
-    /// # Errors
-    /// As [`Learner::forward`].
-    fn outputs(&mut self, _policy: usize, _obs: &[f32], _outputs: &mut [f32]) -> Result<bool> {
-        Ok(false)
-    }
-
-    /// Fills `values` f32 `[n_rows]` of observations f32 `[n_rows, width]`; only where
-    /// [`Learner::outputs`] says true.
-    ///
-    /// # Errors
-    /// As [`Learner::forward`].
-    fn values(&mut self, policy: usize, _obs: &[f32], _values: &mut [f32]) -> Result<()> {
-        let reason = format!("the values of policy {policy} can't be had alone");
-        Err(crate::error::Error::Invalid(reason))
-    }
-
     /// What a policy's observations are normalised by, if they are. Without a default, so that no learner
     /// acts on what its policies have never seen.
     ///
     /// # Errors
     /// A state on a device that can't be brought here.
     fn normaliser(&mut self, policy: usize) -> Result<Option<&Normaliser>>;
-
-    /// What each policy normalises by, in order, to be taught by a rollout on the host; only for learners
-    /// that work on [`Rollout`]s.
-    fn normalisers_mut(&mut self) -> &mut [Normaliser] {
-        &mut []
-    }
 
     /// Chooses an action for every row: normaliser (which learns nothing), network, sampler.
     ///
@@ -191,40 +173,31 @@ pub trait Learner: Send {
         Ok(layout.sample(out.outputs, *action_mask, rows, *mode, into)?)
     }
 
-    /// Fills `rollout` with the next `n_steps` steps of `envs`. Returns where the time went.
+    /// How many iterations it takes at once at most, at least 1.
+    fn most_iterations(&self) -> u64;
+
+    /// Collects and learns `n` times from where `progress` says; one entry per iteration. What it does
+    /// does not depend on how iterations are put together. `n` = 0 prepares what the first one would
+    /// begin with: kernels, arrays.
     ///
     /// # Errors
-    /// As [`Learner::act`].
-    fn collect(&mut self, envs: &mut dyn VecEnv, rollout: &mut Rollout) -> Result<PhaseSeconds> {
-        collect(self, envs, rollout)
-    }
+    /// Environments that are not where the learner is, a policy or a loss that diverged, too little memory.
+    fn iterate(
+        &mut self,
+        envs: &mut dyn VecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>>;
 
-    /// Whether the learner has a rollout of its own where the environments are, and how many
-    /// iterations it takes at once at most; nothing if it works on [`Rollout`]s.
-    fn iterates(&self) -> Option<u64> {
+    /// What the last iteration collected, where the learner keeps that on the host for all policies.
+    fn rollout(&self) -> Option<&Rollout> {
         None
     }
 
-    /// Collects and learns `n` times from where `progress` says, without anything on the host; one
-    /// entry per iteration. What it does does not depend on how iterations are put together.
-    ///
-    /// # Errors
-    /// A learner that works on [`Rollout`]s; environments elsewhere; a policy that diverged.
-    fn iterate(
-        &mut self,
-        _envs: &mut dyn VecEnv,
-        _progress: Progress,
-        _n: u64,
-    ) -> Result<Vec<Iterated>> {
-        let reason = format!("the learner {} works on rollouts on the host", self.backend());
-        Err(crate::Error::Invalid(reason))
+    /// Bytes of [`Learner::rollout`], which is made with the first iteration; 0 where there is none.
+    fn rollout_bytes(&self) -> u128 {
+        0
     }
-
-    /// Learns from a full rollout; one entry per policy.
-    ///
-    /// # Errors
-    /// A loss that diverged.
-    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyFigures>>;
 
     /// What a checkpoint holds.
     fn state(&self) -> LearnerState;
@@ -242,13 +215,15 @@ impl std::fmt::Debug for dyn Learner {
     }
 }
 
-/// What an iteration leaves of which the host has seen nothing.
+/// What an iteration leaves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Iterated {
     /// The episodes that ended.
     pub episodes: EpisodeTotals,
     /// One entry per policy.
     pub policies: Vec<PolicyFigures>,
+    /// Where its time went; nothing where nobody waits between the phases.
+    pub phases: Option<PhaseSeconds>,
 }
 
 /// What a policy acts on.
@@ -279,68 +254,4 @@ pub struct Acted<'a> {
     pub log_probs: &'a mut [f32],
     /// f32 `[n_rows]`.
     pub entropies: &'a mut [f32],
-}
-
-/// The default of [`Learner::collect`]: look, act, step, store; for every step in turn.
-fn collect<L: Learner + ?Sized>(
-    learner: &mut L,
-    envs: &mut dyn VecEnv,
-    rollout: &mut Rollout,
-) -> Result<PhaseSeconds> {
-    let mut phases = PhaseSeconds::default();
-    let mut clock = Instant::now();
-    let mut lap = |phase: &mut f64| {
-        *phase += std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64()
-    };
-    let sized = |p: &PolicyRollout| {
-        (vec![0.0; p.n_rows * p.layout.output_width()], vec![0.0; p.n_rows], false)
-    };
-    let mut scratch: Vec<_> = rollout.policies.iter().map(sized).collect();
-    for policy in &mut rollout.policies {
-        policy.truncated.at.clear();
-        policy.truncated.obs.clear();
-    }
-    for t in 0..=rollout.n_steps {
-        let last = t == rollout.n_steps;
-        for (index, policy) in rollout.policies.iter_mut().enumerate() {
-            policy.store_inputs(t, envs);
-            if let Some(normaliser) = learner.normalisers_mut().get_mut(index) {
-                let (obs, weights) = policy.inputs_mut(t);
-                // What follows the last step is the next rollout's first.
-                if last { normaliser.apply(obs) } else { normaliser.observe(obs, weights) }
-            }
-            let (outputs, entropies, apart) = &mut scratch[index];
-            lap(&mut phases.step);
-            let (n_rows, width, rows) = (policy.n_rows, policy.width, policy.rows(t));
-            let obs = &policy.obs[t * n_rows * width..][..n_rows * width];
-            if !last {
-                *apart = learner.outputs(index, obs, outputs)?;
-            }
-            if !*apart {
-                learner.forward(index, obs, n_rows, outputs, &mut policy.values[rows])?;
-            }
-            lap(&mut phases.policy);
-            if last {
-                // Only the values of what follows the last step are needed.
-                if *apart {
-                    learner.values(index, &policy.obs, &mut policy.values)?;
-                    lap(&mut phases.policy);
-                }
-                continue;
-            }
-            let names = policy.names(envs);
-            policy.draw(t, outputs, &names, entropies)?;
-            policy.send_actions(t, envs)?;
-            lap(&mut phases.sample);
-        }
-        if !last {
-            envs.step()?;
-            rollout.policies.iter_mut().for_each(|policy| policy.store_outcome(t, envs));
-            lap(&mut phases.step);
-        }
-    }
-    for (normaliser, policy) in learner.normalisers_mut().iter().zip(&mut rollout.policies) {
-        normaliser.apply(&mut policy.truncated.obs);
-    }
-    Ok(phases)
 }

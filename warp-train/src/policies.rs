@@ -8,13 +8,15 @@ use crate::batch::{Samples, TrainablePolicy};
 use crate::config::{PolicyPlan, TrainConfig};
 use crate::engine::RolloutEngine;
 use crate::error::{Error, Result};
-use crate::learner::{Learner, LearnerState, Progress};
+use crate::learner::{Iterated, Learner, LearnerState, Progress};
 use crate::loss::{Loss, LossMetrics, Minibatch};
-use crate::metrics::{PolicyFigures, PolicyMetrics};
+use crate::metrics::{PhaseSeconds, PolicyFigures, PolicyMetrics};
 use crate::model::PolicyTensors;
 use crate::normalise::Normaliser;
 use crate::rollout::{PolicyRollout, Rollout};
 use std::fmt::Debug;
+use std::time::Instant;
+use warp_func::VecEnv;
 
 /// What a backend brings: a policy that acts, learns, and can be written down.
 pub trait Policy: TrainablePolicy + Send + Debug {
@@ -82,11 +84,14 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
     }
 }
 
-/// The policies of a run.
+/// The policies of a run, which learn from rollouts on the host.
 #[derive(Debug)]
 pub struct PolicyLearner<P: Policy> {
+    config: TrainConfig,
     policies: Vec<OnePolicy<P>>,
     normalisers: Vec<Normaliser>,
+    /// Made with the first iteration: who evaluates needs none.
+    rollout: Option<Rollout>,
 }
 
 #[derive(Debug)]
@@ -118,6 +123,8 @@ impl<P: Policy> PolicyLearner<P> {
         Ok(Self {
             policies: config.policies.iter().zip(policies).map(one).collect::<Result<_>>()?,
             normalisers: config.policies.iter().map(normaliser).collect(),
+            config: config.clone(),
+            rollout: None,
         })
     }
 
@@ -129,6 +136,127 @@ impl<P: Policy> PolicyLearner<P> {
         let n = self.policies.len();
         let policy = self.policies.get_mut(index).map(|one| &mut one.policy);
         policy.ok_or_else(|| Error::Invalid(format!("there are {n} policies, not {}", index + 1)))
+    }
+
+    fn iterate_once(
+        &mut self,
+        envs: &mut dyn VecEnv,
+        rollout: &mut Rollout,
+        progress: Progress,
+    ) -> Result<Iterated> {
+        let mut phases = self.collect(envs, rollout)?;
+        let learning = Instant::now();
+        let policies = self.update(rollout, progress)?;
+        phases.learn = learning.elapsed().as_secs_f64();
+        Ok(Iterated { episodes: envs.take_episodes(), policies, phases: Some(phases) })
+    }
+
+    /// Fills `outputs` alone and says true, if they can be had without the values; else does nothing.
+    ///
+    /// # Errors
+    /// As [`Learner::forward`].
+    pub fn outputs(&mut self, policy: usize, obs: &[f32], outputs: &mut [f32]) -> Result<bool> {
+        self.policies[policy].policy.outputs(obs, outputs)
+    }
+
+    /// Fills `values` f32 `[n_rows]` of observations f32 `[n_rows, width]`.
+    ///
+    /// # Errors
+    /// As [`Learner::forward`].
+    pub fn values(&mut self, policy: usize, obs: &[f32], values: &mut [f32]) -> Result<()> {
+        self.policies[policy].policy.values(obs, values)
+    }
+
+    /// Fills `rollout` with the next steps of `envs`: look, act, step, store. Returns where the time went.
+    ///
+    /// # Errors
+    /// As [`Learner::forward`]; or logits that are not finite, that is, a policy that diverged.
+    pub fn collect(
+        &mut self,
+        envs: &mut dyn VecEnv,
+        rollout: &mut Rollout,
+    ) -> Result<PhaseSeconds> {
+        let mut phases = PhaseSeconds::default();
+        let mut clock = Instant::now();
+        let mut lap = |phase: &mut f64| {
+            *phase += std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64()
+        };
+        let sized = |p: &PolicyRollout| {
+            (vec![0.0; p.n_rows * p.layout.output_width()], vec![0.0; p.n_rows], false)
+        };
+        let mut scratch: Vec<_> = rollout.policies.iter().map(sized).collect();
+        for policy in &mut rollout.policies {
+            policy.truncated.at.clear();
+            policy.truncated.obs.clear();
+        }
+        for t in 0..=rollout.n_steps {
+            let last = t == rollout.n_steps;
+            for (index, policy) in rollout.policies.iter_mut().enumerate() {
+                policy.store_inputs(t, envs);
+                if let Some(normaliser) = self.normalisers.get_mut(index) {
+                    let (obs, weights) = policy.inputs_mut(t);
+                    // What follows the last step is the next rollout's first.
+                    if last { normaliser.apply(obs) } else { normaliser.observe(obs, weights) }
+                }
+                let (outputs, entropies, apart) = &mut scratch[index];
+                lap(&mut phases.step);
+                let (n_rows, width, rows) = (policy.n_rows, policy.width, policy.rows(t));
+                let obs = &policy.obs[t * n_rows * width..][..n_rows * width];
+                if !last {
+                    *apart = self.outputs(index, obs, outputs)?;
+                }
+                if !*apart {
+                    self.forward(index, obs, n_rows, outputs, &mut policy.values[rows])?;
+                }
+                lap(&mut phases.policy);
+                if last {
+                    // Only the values of what follows the last step are needed.
+                    if *apart {
+                        self.values(index, &policy.obs, &mut policy.values)?;
+                        lap(&mut phases.policy);
+                    }
+                    continue;
+                }
+                let names = policy.names(envs);
+                policy.draw(t, outputs, &names, entropies)?;
+                policy.send_actions(t, envs)?;
+                lap(&mut phases.sample);
+            }
+            if !last {
+                envs.step()?;
+                rollout.policies.iter_mut().for_each(|policy| policy.store_outcome(t, envs));
+                lap(&mut phases.step);
+            }
+        }
+        for (normaliser, policy) in self.normalisers.iter().zip(&mut rollout.policies) {
+            normaliser.apply(&mut policy.truncated.obs);
+        }
+        Ok(phases)
+    }
+
+    /// Learns from a full rollout; one entry per policy.
+    ///
+    /// # Errors
+    /// A loss that diverged.
+    pub fn update(
+        &mut self,
+        rollout: &mut Rollout,
+        progress: Progress,
+    ) -> Result<Vec<PolicyFigures>> {
+        let update = |((one, normaliser), rollout): ((&mut OnePolicy<P>, &mut Normaliser), _)| {
+            let rollout: &mut PolicyRollout = rollout;
+            normaliser.rewards(rollout);
+            normaliser.finish_rollout();
+            let OnePolicy { plan, policy, algorithm, samples } = one;
+            if !plan.config.to_train {
+                return Ok(PolicyMetrics::default());
+            }
+            let engine = RolloutEngine { policy, rollout, samples, plan, progress };
+            engine.learn(&**algorithm)
+        };
+        let policies = self.policies.iter_mut().zip(&mut self.normalisers);
+        let updated = policies.zip(&mut rollout.policies).map(update);
+        updated.map(|done| done.map(PolicyFigures::from)).collect()
     }
 }
 
@@ -148,37 +276,34 @@ impl<P: Policy> Learner for PolicyLearner<P> {
         self.policies[policy].policy.forward(obs, outputs, values)
     }
 
-    fn outputs(&mut self, policy: usize, obs: &[f32], outputs: &mut [f32]) -> Result<bool> {
-        self.policies[policy].policy.outputs(obs, outputs)
-    }
-
-    fn values(&mut self, policy: usize, obs: &[f32], values: &mut [f32]) -> Result<()> {
-        self.policies[policy].policy.values(obs, values)
-    }
-
     fn normaliser(&mut self, policy: usize) -> Result<Option<&Normaliser>> {
         Ok(self.normalisers.get(policy))
     }
 
-    fn normalisers_mut(&mut self) -> &mut [Normaliser] {
-        &mut self.normalisers
+    fn most_iterations(&self) -> u64 {
+        1
     }
 
-    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyFigures>> {
-        let update = |((one, normaliser), rollout): ((&mut OnePolicy<P>, &mut Normaliser), _)| {
-            let rollout: &mut PolicyRollout = rollout;
-            normaliser.rewards(rollout);
-            normaliser.finish_rollout();
-            let OnePolicy { plan, policy, algorithm, samples } = one;
-            if !plan.config.to_train {
-                return Ok(PolicyMetrics::default());
-            }
-            let engine = RolloutEngine { policy, rollout, samples, plan, progress };
-            engine.learn(&**algorithm)
-        };
-        let policies = self.policies.iter_mut().zip(&mut self.normalisers);
-        let updated = policies.zip(&mut rollout.policies).map(update);
-        updated.map(|done| done.map(PolicyFigures::from)).collect()
+    fn iterate(
+        &mut self,
+        envs: &mut dyn VecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        let mut rollout = self.rollout.take().unwrap_or_else(|| Rollout::new(&self.config));
+        let steps = self.config.steps_per_iteration();
+        let done = (0..n).map(|i| self.iterate_once(envs, &mut rollout, progress.after(i, steps)));
+        let done = done.collect();
+        self.rollout = Some(rollout);
+        done
+    }
+
+    fn rollout(&self) -> Option<&Rollout> {
+        self.rollout.as_ref()
+    }
+
+    fn rollout_bytes(&self) -> u128 {
+        Rollout::bytes(&self.config)
     }
 
     fn state(&self) -> LearnerState {

@@ -84,12 +84,6 @@ impl Rollout {
         Self { n_steps, policies: config.policies.iter().map(part).collect() }
     }
 
-    /// No room at all, for a learner that has a rollout of its own.
-    #[must_use]
-    pub fn elsewhere(config: &TrainConfig) -> Self {
-        Self { n_steps: config.run.num_steps, policies: Vec::new() }
-    }
-
     /// Bytes that [`Rollout::new`] will allocate, gathered minibatches included.
     #[must_use]
     pub fn bytes(config: &TrainConfig) -> u128 {

@@ -15,7 +15,6 @@ pub struct Trainer {
     config: TrainConfig,
     envs: Box<dyn VecEnv>,
     learner: Box<dyn Learner>,
-    rollout: Rollout,
     iteration: u64,
     env_steps: u64,
     phases: PhaseSeconds,
@@ -40,20 +39,17 @@ impl Trainer {
         mut learner: Box<dyn Learner>,
         threads: usize,
     ) -> Result<Self> {
-        let on_host = learner.iterates().is_none();
-        if on_host {
+        if learner.rollout_bytes() > 0 {
             check_memory(&config, registry, "num_envs or num_steps")?;
         }
         let options = VecOptions { threads, ..config.vec_options() };
         let mut envs = registry.get(&config.run.env_id)?.make(&config.env, &options)?;
         envs.sync()?;
         begin::begin(&config, &*envs, &mut *learner)?;
-        let rollout = if on_host { Rollout::new(&config) } else { Rollout::elsewhere(&config) };
         Ok(Self {
             config,
             envs,
             learner,
-            rollout,
             iteration: 0,
             env_steps: 0,
             phases: PhaseSeconds::default(),
@@ -81,35 +77,13 @@ impl Trainer {
         Ok(())
     }
 
-    /// Collects one rollout, learns from it, and says what happened.
+    /// Collects and learns once, and says what happened.
     ///
     /// # Errors
     /// A policy that diverged.
     pub fn iterate(&mut self) -> Result<IterationMetrics> {
-        if self.learner.iterates().is_some() {
-            let mut done = self.iterate_elsewhere(1)?;
-            let none = || Error::Invalid("the learner said nothing of its iteration".into());
-            return done.pop().ok_or_else(none);
-        }
-        let step = self.env_steps;
-        let diverged = |e| diverged(e, step);
-        let mut phases =
-            self.learner.collect(&mut *self.envs, &mut self.rollout).map_err(diverged)?;
-        let learning = Instant::now();
-        let (iteration, seed) = (self.iteration, self.config.run.seed);
-        let progress = Progress { iteration, env_steps: step, seed };
-        let policies = self.learner.update(&mut self.rollout, progress).map_err(diverged)?;
-        phases.learn = learning.elapsed().as_secs_f64();
-        let steps = self.config.steps_per_iteration();
-        self.iteration += 1;
-        self.env_steps += steps;
-        // The first iteration touches all memory for the first time: not counted.
-        if self.iteration > 1 {
-            self.phases.add(&phases);
-            self.measured_steps += steps;
-        }
-        let totals = self.envs.take_episodes();
-        Ok(self.metrics(&Iterated { episodes: totals, policies }, &phases))
+        let none = || Error::Invalid("the learner said nothing of its iteration".into());
+        self.iterate_at_once(1)?.pop().ok_or_else(none)
     }
 
     /// Iterations until `env_steps` are done, the next checkpoint is due, or about a tenth of a
@@ -118,26 +92,23 @@ impl Trainer {
     /// # Errors
     /// A policy that diverged.
     pub fn advance(&mut self, env_steps: u64) -> Result<Vec<IterationMetrics>> {
-        let Some(most) = self.learner.iterates() else { return Ok(vec![self.iterate()?]) };
+        let most = self.learner.most_iterations();
         let each = self.phases.total() / (self.iteration.saturating_sub(1)).max(1) as f64;
         let timely = if each > 0.0 { (0.1 / each) as u64 } else { 1 };
         let (steps, most) = (self.config.steps_per_iteration(), most.min(timely).max(1));
         let after = |n: u64| self.env_steps + n * steps;
         let ends = |n: &u64| after(*n) >= env_steps || self.config.is_checkpoint_step(after(*n));
         let n = (1..most).find(ends).unwrap_or(most);
-        self.iterate_elsewhere(n)
+        self.iterate_at_once(n)
     }
 
-    /// What the first iteration would begin with, once: kernels and arrays of a learner with a rollout
-    /// of its own. Nothing is collected or learned.
+    /// What the first iteration would begin with, once: the learner's kernels and arrays. Nothing is
+    /// collected or learned.
     ///
     /// # Errors
     /// Kernels that do not compile, or too little memory.
     pub fn prepare(&mut self) -> Result<()> {
-        if self.learner.iterates().is_some() {
-            self.iterate_elsewhere(0)?;
-        }
-        Ok(())
+        self.iterate_at_once(0).map(|_| ())
     }
 
     /// `n` iterations, as many at once as the learner takes.
@@ -145,32 +116,31 @@ impl Trainer {
     /// # Errors
     /// A policy that diverged.
     pub fn iterate_times(&mut self, n: u64) -> Result<Vec<IterationMetrics>> {
-        let Some(most) = self.learner.iterates() else {
-            return (0..n).map(|_| self.iterate()).collect();
-        };
+        let most = self.learner.most_iterations().max(1);
         let (mut all, mut left) = (Vec::new(), n);
         while left > 0 {
-            let part = left.min(most.max(1));
-            all.extend(self.iterate_elsewhere(part)?);
+            let part = left.min(most);
+            all.extend(self.iterate_at_once(part)?);
             left -= part;
         }
         Ok(all)
     }
 
-    /// `n` iterations by a learner with a rollout of its own.
-    fn iterate_elsewhere(&mut self, n: u64) -> Result<Vec<IterationMetrics>> {
+    /// `n` iterations, no more than the learner takes at once.
+    fn iterate_at_once(&mut self, n: u64) -> Result<Vec<IterationMetrics>> {
         let (started, step) = (Instant::now(), self.env_steps);
         let (iteration, seed) = (self.iteration, self.config.run.seed);
         let progress = Progress { iteration, env_steps: step, seed };
         let done = self.learner.iterate(&mut *self.envs, progress, n);
         let done = done.map_err(|e| diverged(e, step))?;
-        // One time for everything: nobody waits between the phases.
+        // One time for everything where nobody waits between the phases.
         let learn = started.elapsed().as_secs_f64() / n.max(1) as f64;
-        let phases = PhaseSeconds { learn, ..PhaseSeconds::default() };
         let steps = self.config.steps_per_iteration();
         let metrics = |one: &Iterated| {
+            let phases = one.phases.unwrap_or(PhaseSeconds { learn, ..PhaseSeconds::default() });
             self.iteration += 1;
             self.env_steps += steps;
+            // The first iteration touches all memory for the first time: not counted.
             if self.iteration > 1 {
                 self.phases.add(&phases);
                 self.measured_steps += steps;
@@ -219,10 +189,10 @@ impl Trainer {
         &*self.envs
     }
 
-    /// What the last iteration collected.
+    /// What the last iteration collected, where the learner keeps that on the host for all policies.
     #[must_use]
-    pub fn rollout(&self) -> &Rollout {
-        &self.rollout
+    pub fn rollout(&self) -> Option<&Rollout> {
+        self.learner.rollout()
     }
 
     /// The learner.

@@ -27,7 +27,7 @@ fn the_first_rollout_is_normalised_by_the_first_observations() {
                 check_beginning(&begun.statistics_of_policy(&plan.name), obs);
             }
             let metrics = run.iterate().unwrap();
-            for part in &run.rollout().policies {
+            for part in &run.rollout().unwrap().policies {
                 assert!(part.obs.iter().all(|x| x.abs() <= CLIP));
             }
             // They count for next to nothing: the rollout holds them once more.

@@ -17,14 +17,10 @@ pub(super) fn show(trainer: &Trainer, device: &Device) -> Result<()> {
     let store = trainer.envs().store();
     let mut lines: Vec<Line> =
         store.arrays().map(|a| line(a.name(), a.dtype(), a.shape())).collect();
-    lines.extend(
-        trainer
-            .rollout()
-            .policies
-            .iter()
-            .zip(&trainer.config().policies)
-            .flat_map(|(rollout, plan)| rollout_lines(trainer.rollout(), rollout, &plan.name)),
-    );
+    if let Some(all) = trainer.rollout() {
+        let parts = all.policies.iter().zip(&trainer.config().policies);
+        lines.extend(parts.flat_map(|(part, plan)| rollout_lines(all, part, &plan.name)));
+    }
     tell(&table("host", &lines, available().map(u128::from)));
     match device {
         Device::Cpu => {}

@@ -72,7 +72,8 @@ impl Records {
             let tag = if tag.contains('/') { tag.into() } else { format!("run/{tag}") };
             values.push(event::scalar(&tag, number));
         });
-        for (plan, policy) in trainer.config().policies.iter().zip(&trainer.rollout().policies) {
+        let collected = trainer.rollout().map_or(&[][..], |rollout| &rollout.policies);
+        for (plan, policy) in trainer.config().policies.iter().zip(collected) {
             let histograms = actions::histograms(policy);
             for (head, histogram) in histograms.iter().enumerate() {
                 let several = histograms.len() > 1;

@@ -102,7 +102,7 @@ impl LockstepLearner {
         };
         let policies = self.members.iter_mut().zip(&self.config.policies).map(finish);
         let policies = policies.collect::<Result<_>>()?;
-        Ok(Iterated { episodes: envs.take_episodes(), policies })
+        Ok(Iterated { episodes: envs.take_episodes(), policies, phases: None })
     }
 }
 
@@ -147,8 +147,8 @@ impl Learner for LockstepLearner {
         Ok(self.members[policy].normaliser())
     }
 
-    fn iterates(&self) -> Option<u64> {
-        Some(MOST_ITERATIONS)
+    fn most_iterations(&self) -> u64 {
+        MOST_ITERATIONS
     }
 
     fn iterate(
@@ -158,16 +158,7 @@ impl Learner for LockstepLearner {
         n: u64,
     ) -> Result<Vec<Iterated>> {
         let steps = self.config.steps_per_iteration();
-        let at = |i: u64| Progress {
-            iteration: progress.iteration + i,
-            env_steps: progress.env_steps + i * steps,
-            ..progress
-        };
-        (0..n).map(|i| self.iterate_once(envs, at(i))).collect()
-    }
-
-    fn update(&mut self, _: &mut Rollout, _: Progress) -> Result<Vec<PolicyFigures>> {
-        Err(Error::Invalid("policies that act in lockstep collect by themselves".into()))
+        (0..n).map(|i| self.iterate_once(envs, progress.after(i, steps))).collect()
     }
 
     fn state(&self) -> LearnerState {

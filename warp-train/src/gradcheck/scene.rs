@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::learner::Learner;
 use crate::loss::a2c::A2cConfig;
 use crate::model::NamedTensor;
+use crate::policies::{Policy, PolicyLearner};
 use crate::rollout::{PolicyRollout, Rollout};
 use warp_core::{Draw, Purpose};
 use warp_func::Registry;
@@ -63,10 +64,10 @@ impl Scene {
     ///
     /// # Errors
     /// An environment that can't be built or stepped.
-    pub fn collect(
+    pub fn collect<P: Policy>(
         config: &TrainConfig,
         registry: &Registry,
-        learner: &mut dyn Learner,
+        learner: &mut PolicyLearner<P>,
         options: SceneOptions,
     ) -> Result<Vec<Self>> {
         if options.rows == 0 {

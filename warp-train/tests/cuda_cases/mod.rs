@@ -13,7 +13,6 @@ use warp_func::{Registry, VecEnv};
 use warp_train::config::TrainConfig;
 use warp_train::learner::{Learner, LearnerState, Progress};
 use warp_train::metrics::PolicyFigures;
-use warp_train::rollout::Rollout;
 
 pub(crate) type Result<T> = std::result::Result<T, Failed>;
 
@@ -87,8 +86,17 @@ pub(crate) fn on_gpu(
     before: u64,
     n: u64,
 ) -> Result<Done> {
-    let mut envs = envs_on_gpu(config)?;
-    let mut done = learner.iterate(&mut *envs, progress(config, before), n)?;
+    done(config, learner, &mut *envs_on_gpu(config)?, before, n)
+}
+
+fn done(
+    config: &TrainConfig,
+    learner: &mut dyn Learner,
+    envs: &mut dyn VecEnv,
+    before: u64,
+    n: u64,
+) -> Result<Done> {
+    let mut done = learner.iterate(envs, progress(config, before), n)?;
     let seen = done.pop().ok_or("nothing was said of the iteration")?.policies;
     Ok(Done { seen, state: learner.state() })
 }
@@ -102,13 +110,7 @@ pub(crate) fn on_cpu(
 ) -> Result<Done> {
     let registry = registry();
     let entry = registry.get(&config.run.env_id)?;
-    let mut envs = entry.make(&config.env, &config.vec_options())?;
-    let (mut rollout, mut seen) = (Rollout::new(config), Vec::new());
-    for i in 0..n {
-        learner.collect(&mut *envs, &mut rollout)?;
-        seen = learner.update(&mut rollout, progress(config, before + i))?;
-    }
-    Ok(Done { seen, state: learner.state() })
+    done(config, learner, &mut *entry.make(&config.env, &config.vec_options())?, before, n)
 }
 
 /// ||a - b|| / ||b|| over the first moments, each a tenth of the clipped gradient: the gradient

@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 use train::Place;
 use warp_core::Space;
 use warp_func::{Registry, VecEnv, VecOptions};
-use warp_sample::{Bounding, CategoricalLayout, GaussianLayout, Rows};
+use warp_sample::{Bounding, CategoricalLayout, GaussianLayout, Mode, Rows};
 use warp_train::TrainConfig;
+use warp_train::evaluate::choose_actions;
 use warp_train::rollout::Rollout;
 
 /// Sets of random actions that are used in turn.
@@ -199,9 +200,10 @@ fn measure_with_policy(
     let mut envs = make(config, registry, threads)?;
     let mut learner = learner("auto", config, threads)?;
     let mut rollout = Rollout::new(config);
+    let random = vec![false; config.policies.len()];
     rate(seconds, config.run.num_envs, || {
-        learner.collect(&mut *envs, &mut rollout)?;
-        Ok(())
+        choose_actions(&mut *learner, &mut rollout, &mut *envs, Mode::Sample, &random)?;
+        Ok(envs.step()?)
     })
 }
 

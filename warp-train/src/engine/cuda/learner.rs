@@ -351,7 +351,7 @@ impl OffPolicyLearner {
                 [("learning_rate", rate)].into_iter().chain(own).collect()
             };
             let policies = self.members.iter().zip(&figures).map(policy).collect();
-            Iterated { episodes: envs.read_totals(totals), policies }
+            Iterated { episodes: envs.read_totals(totals), policies, phases: None }
         };
         Ok(Ok(episodes.chunks(width).enumerate().map(iteration).collect()))
     }

@@ -16,9 +16,7 @@ use crate::config::{Precision, TrainConfig};
 use crate::engine::cuda::{H200, OffPolicyLearner};
 use crate::error::{Error, Result};
 use crate::learner::{Iterated, Learner, LearnerState, Progress};
-use crate::metrics::PolicyFigures;
 use crate::normalise::{Normaliser, Statistic};
-use crate::rollout::Rollout;
 use small::{PackedRuns, SmallLearner, SoloLearner, SoloRoom, TeamLearner};
 use warp_func::VecEnv;
 use warp_func::cuda::{Build, CudaVecEnv, Source};
@@ -126,15 +124,8 @@ impl Learner for CudaLearner {
         self.on_host()?.normaliser(policy)
     }
 
-    fn update(&mut self, rollout: &mut Rollout, progress: Progress) -> Result<Vec<PolicyFigures>> {
-        let metrics = self.on_host()?.update(rollout, progress)?;
-        self.state = self.host.state();
-        self.device_is_stale = true;
-        Ok(metrics)
-    }
-
-    fn iterates(&self) -> Option<u64> {
-        Some(small::MOST_ITERATIONS)
+    fn most_iterations(&self) -> u64 {
+        small::MOST_ITERATIONS
     }
 
     fn iterate(

@@ -29,7 +29,7 @@ pub(super) fn iterated(row: &Figures, config: &TrainConfig, env_steps: u64) -> R
         returns: vec![spread(row.n_episodes, returns)],
         statistics: Vec::new(),
     };
-    Ok(Iterated { episodes, policies: vec![policy.into()] })
+    Ok(Iterated { episodes, policies: vec![policy.into()], phases: None })
 }
 
 /// `of` these numbers, if there are any.

@@ -225,6 +225,7 @@ impl TeamLearner {
             Ok(Iterated {
                 episodes,
                 policies: policies.map(|p| p.map(Into::into)).collect::<Result<_>>()?,
+                phases: None,
             })
         };
         episodes.into_iter().zip(0..).map(iteration).collect()

@@ -124,7 +124,7 @@ impl WideLearner {
             self.learn(progress)?;
             let policies = self.policies.iter().map(|policy| policy.metrics(progress));
             let policies = policies.map(|policy| policy.map(Into::into)).collect::<Result<_>>()?;
-            Ok(Iterated { episodes: envs.take_episodes(), policies })
+            Ok(Iterated { episodes: envs.take_episodes(), policies, phases: None })
         };
         (0..n).map(iteration).collect()
     }
