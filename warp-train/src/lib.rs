@@ -1,61 +1,66 @@
 //! How policies learn.
 #![doc = include_str!("../README.md")]
 
-pub mod actions;
 pub mod algorithm;
-mod aside;
-pub mod batch;
-pub mod begin;
-#[cfg(feature = "burn")]
-pub mod burn;
-pub mod checkpoint;
-mod choices;
 pub mod config;
-mod durable;
-mod encoding;
 pub mod engine;
 pub mod error;
-pub mod evaluate;
-pub mod fleet;
-pub mod gae;
-pub mod gradcheck;
-pub mod half;
-mod interleave;
-pub mod interval;
-pub mod journal;
-pub mod learner;
+#[cfg(feature = "cuda")]
+mod fused;
 pub mod loss;
 pub mod memory;
-pub mod metrics;
 pub mod model;
-pub mod native;
-mod new_folder;
-pub mod normalise;
+mod network;
 pub mod optimiser;
-pub mod own_network;
-mod plan;
-pub mod policies;
-mod policy_check;
-mod policy_config;
-mod policy_error;
-pub mod resumption;
-pub mod rollout;
 pub mod run;
-pub mod schedule;
-pub mod trainer;
 mod vectors;
 
+pub use algorithm::schedule;
+pub use engine::rollout::{self, batch, normalise};
+pub use loss::{actions, gae};
+pub use network::own_network;
+pub use run::learner::{self, policies};
+pub use run::{begin, checkpoint, evaluate, fleet, gradcheck, half, interval, journal, metrics};
+pub use run::{resumption, trainer};
+
 pub use actions::{Actions, ActionsRef};
+pub use algorithm::Schedule;
 pub use checkpoint::Checkpoint;
 pub use config::{ActionDistribution, Init, LogStd, PolicyConfig, RunConfig, TrainConfig};
-#[doc(hidden)]
-pub use encoding::decode;
-pub use error::{Error, Result};
+pub use error::{Error, PolicyError, Result};
 pub use learner::Learner;
-pub use policy_error::PolicyError;
 pub use run::Run;
-pub use schedule::Schedule;
+#[doc(hidden)]
+pub use run::decode;
 pub use trainer::Trainer;
 
 /// What environments are written against and run by, re-exported so that versions agree.
 pub use {warp_core, warp_func};
+
+/// The same networks without a tensor library, several times faster; the default.
+pub mod native {
+    pub use crate::network::native::NamedPolicy;
+    pub use crate::run::learner::NativeLearner;
+    pub use crate::run::learner::native::learner;
+
+    /// Whole iterations on an NVIDIA GPU, without the host.
+    #[cfg(feature = "cuda")]
+    pub mod cuda {
+        pub use crate::fused::*;
+        pub use crate::run::fleet::CudaFleet;
+        pub use crate::run::learner::CudaLearner;
+    }
+}
+
+/// Policies on burn's tensors: networks, losses, Adam, and a learner of them.
+#[cfg(feature = "burn")]
+pub mod burn {
+    pub use crate::network::burn::*;
+    pub use crate::run::learner::BurnLearner;
+
+    /// Burn's networks on an NVIDIA GPU, through LibTorch.
+    #[cfg(feature = "tch")]
+    pub mod tch {
+        pub use crate::run::learner::torch::*;
+    }
+}

@@ -2,7 +2,7 @@
 //! whole rollout, as WarpDrive does it ([`crate::loss::a2c`]).
 
 use super::on_policy::{Advantages, OnPolicyAlgorithm, OnPolicyEngine};
-use crate::config::PolicyConfig;
+use crate::algorithm::PolicyConfig;
 use crate::error::Result;
 use crate::loss::{Objective, a2c};
 

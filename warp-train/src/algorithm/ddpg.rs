@@ -5,7 +5,7 @@ use super::deterministic::Actor;
 use super::draft::Draft;
 use super::{Algorithm, CellId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, RowsId, RowsOf, Variant};
-use crate::config::PolicyPlan;
+use crate::algorithm::PolicyPlan;
 use crate::error::Result;
 use crate::loss::deterministic::{ACTOR_GRADIENT, ACTOR_LOSS, CRITIC_LOSS, OUTPUTS, SQUASH};
 use warp_core::EnvSpec;

@@ -2,7 +2,7 @@
 
 use super::draft::{Common, Draft};
 use super::{ColumnId, Engine, ModelId, PassId, RowsId, RowsOf, noise};
-use crate::config::PolicyPlan;
+use crate::algorithm::PolicyPlan;
 use crate::error::Result;
 use crate::loss::deterministic::SQUASH;
 use warp_core::EnvSpec;

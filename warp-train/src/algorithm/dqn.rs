@@ -4,7 +4,7 @@
 use super::draft::Draft;
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, RowsId, RowsOf, Variant};
-use crate::config::PolicyPlan;
+use crate::algorithm::PolicyPlan;
 use crate::error::Result;
 use crate::loss::dqn::{ACT, DUEL, DUEL_GRADIENT, LOSS};
 use warp_core::EnvSpec;

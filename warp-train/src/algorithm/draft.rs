@@ -1,11 +1,11 @@
 //! A plan on the way: hands out ids and declares what every off-policy algorithm has.
 
 use super::plan::*;
-use crate::config::PolicyPlan;
+use crate::algorithm::PolicyPlan;
+use crate::algorithm::Schedule;
 use crate::error::{Error, Result};
 use crate::loss::row::RowFunction;
 use crate::model::Perceptron;
-use crate::schedule::Schedule;
 use warp_core::{EnvSpec, Space};
 
 /// A plan that is being declared.

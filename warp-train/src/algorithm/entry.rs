@@ -3,7 +3,7 @@
 use super::on_policy::OnPolicyAlgorithm;
 use super::table::{ALGORITHMS, COMMON};
 use super::{Algorithm, Plan};
-use crate::config::{PolicyConfig, PolicyPlan};
+use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::error::{Error, Result};
 use warp_core::toml::{Table, Value};
 use warp_core::{Config, ConfigField, EnvSpec};

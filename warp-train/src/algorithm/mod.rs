@@ -1,6 +1,7 @@
 //! Algorithms as schedules over an engine, one file each, the same on every device.
 
 mod a2c;
+pub(crate) mod choices;
 mod critics;
 mod ddpg;
 mod deterministic;
@@ -8,24 +9,34 @@ mod dqn;
 mod draft;
 mod engine;
 mod entry;
+mod figures;
 mod noise;
 mod on_policy;
 mod passes;
 mod plan;
+pub(crate) mod policy_config;
+pub(crate) mod policy_plan;
 mod ppo;
 mod sac;
 mod sac_discrete;
+pub mod schedule;
 mod table;
 mod td3;
 mod temperature;
 
+pub use choices::{ActionDistribution, Noise, Precision};
 pub(crate) use draft::RANDOM;
 pub use draft::{Allowed, Bounds, Common, Draft};
 pub use engine::{Engine, Gradients};
 pub use entry::{Algorithms, Entry, Learns, OnPolicyOf, OwnKeys, PlanOf, Planned, WithAlgorithm};
+pub use figures::{PolicyFigures, PolicyMetrics};
 pub use on_policy::{Advantages, OnPolicyAlgorithm, OnPolicyEngine};
 pub(crate) use passes::Passes;
 pub use plan::*;
+pub use policy_config::{PolicyConfig, drop_foreign_keys};
+pub use policy_plan::PolicyPlan;
+pub(crate) use policy_plan::Rollouts;
+pub use schedule::Schedule;
 pub use table::{A2C, COMMON, OFF_POLICY, ON_POLICY, PPO};
 pub use {a2c::A2c, ddpg::Ddpg, dqn::Dqn, ppo::Ppo, sac::Sac};
 pub use {sac_discrete::SacDiscrete, td3::Td3};

@@ -2,7 +2,7 @@
 
 use super::draft::{Common, Draft};
 use super::{ColumnId, RowsId};
-use crate::config::{Noise, PolicyPlan};
+use crate::algorithm::{Noise, PolicyPlan};
 use crate::error::Result;
 use crate::loss::noise::{GAUSSIAN, OU, PLAIN};
 use warp_core::EnvSpec;

@@ -28,7 +28,7 @@ pub trait OnPolicyAlgorithm: Send + Debug {
 pub enum Advantages {
     /// Generalised advantage estimation (Schulman et al., 2016).
     Gae,
-    /// Returns as WarpDrive computes them ([`crate::gae::warpdrive_returns`]).
+    /// Returns as WarpDrive computes them ([`crate::loss::gae::warpdrive_returns`]).
     WarpDrive,
 }
 

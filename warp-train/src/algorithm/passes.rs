@@ -150,8 +150,8 @@ impl OnPolicyEngine for Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::PolicyConfig;
     use crate::algorithm::{A2c, Ppo};
-    use crate::config::PolicyConfig;
     use crate::loss::{Objective, a2c};
 
     /// Asks for what a list says.

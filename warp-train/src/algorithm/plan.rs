@@ -4,11 +4,11 @@
 //! An engine reads the plan, takes the memory and compiles the kernels; the algorithm then says by ids
 //! what is to be done in which order.
 
+use crate::algorithm::Schedule;
 use crate::error::{Error, Result};
 use crate::loss::row::RowFunction;
 use crate::model::Perceptron;
 use crate::optimiser::AdamConfig;
-use crate::schedule::Schedule;
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident)*) => {$(

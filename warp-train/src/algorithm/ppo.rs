@@ -2,7 +2,7 @@
 //! epochs of shuffled minibatches, the loss of one sample at a time ([`crate::loss::ppo`]).
 
 use super::on_policy::{OnPolicyAlgorithm, OnPolicyEngine};
-use crate::config::PolicyConfig;
+use crate::algorithm::PolicyConfig;
 use crate::error::Result;
 use crate::loss::Objective;
 use crate::loss::ppo::PpoConfig;

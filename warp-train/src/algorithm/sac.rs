@@ -6,7 +6,7 @@ use super::draft::{Common, Draft};
 use super::temperature::Temperature;
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, noise};
 use super::{ModelId, OptimiserId, PassId, Plan, Replay, RowsId, RowsOf, Variant};
-use crate::config::PolicyPlan;
+use crate::algorithm::PolicyPlan;
 use crate::error::Result;
 use crate::loss::sac::{
     ACT, ACTOR_GRADIENT, ACTOR_LOSS, CRITIC_LOSS, DRAW_ACTION, TEMPERATURE_LOSS,

@@ -6,7 +6,7 @@ use super::draft::{Common, Draft};
 use super::temperature::Temperature;
 use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, Replay, RowsId, Variant};
-use crate::config::{Noise, PolicyPlan};
+use crate::algorithm::{Noise, PolicyPlan};
 use crate::error::{Error, Result};
 use crate::loss::sac_discrete::{ACT, ACTOR_LOSS, CRITIC_LOSS, TEMPERATURE_LOSS};
 use warp_core::EnvSpec;

@@ -3,7 +3,7 @@
 use super::entry::{Entry, Learns};
 use super::on_policy::OnPolicyAlgorithm;
 use super::{A2c, Algorithm, Ddpg, Dqn, Plan, Planned, Ppo, Sac, SacDiscrete, Td3};
-use crate::config::PolicyPlan;
+use crate::algorithm::PolicyPlan;
 use crate::error::Result;
 use warp_core::EnvSpec;
 
@@ -164,7 +164,7 @@ fn off_policy<A: Algorithm + 'static>(made: Result<(Plan, A)>) -> Result<Planned
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::PolicyConfig;
+    use crate::algorithm::PolicyConfig;
     use warp_core::Config;
     use warp_core::toml::Table;
 

@@ -6,7 +6,7 @@ use super::deterministic::Actor;
 use super::draft::Draft;
 use super::{Algorithm, CellId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, Replay, RowsId, RowsOf, Variant};
-use crate::config::PolicyPlan;
+use crate::algorithm::PolicyPlan;
 use crate::error::Result;
 use crate::loss::deterministic::{ACTOR_GRADIENT, ACTOR_LOSS, OUTPUTS, SMOOTH, TWIN_CRITIC_LOSS};
 use warp_core::EnvSpec;

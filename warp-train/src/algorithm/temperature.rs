@@ -4,7 +4,7 @@
 
 use super::draft::Draft;
 use super::{CellId, ColumnId, Engine, Gradients, ModelId, OptimiserId, PassId};
-use crate::config::PolicyPlan;
+use crate::algorithm::PolicyPlan;
 use crate::error::Result;
 use crate::model::Perceptron;
 

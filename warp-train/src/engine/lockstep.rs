@@ -2,21 +2,19 @@
 
 use super::off_policy::OffPolicy;
 use super::on_policy::OnPolicy;
-use crate::config::{PolicyPlan, TrainConfig};
+use crate::algorithm::PolicyFigures;
+use crate::algorithm::PolicyPlan;
+use crate::config::TrainConfig;
+use crate::engine::rollout::Rollout;
+use crate::engine::rollout::normalise::Normaliser;
+use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
-use crate::learner::{Iterated, Learner, LearnerState, Progress};
-use crate::metrics::PolicyFigures;
-use crate::normalise::Normaliser;
-use crate::policies::check_owners;
-use crate::rollout::Rollout;
+use crate::model::LearnerState;
 use std::fmt::Debug;
 use warp_func::VecEnv;
 
-/// Iterations at once, at most: episodes and figures are looked at after each.
-const MOST_ITERATIONS: u64 = 64;
-
 /// One policy among those that act in lockstep.
-pub(super) trait Member: Send + Debug {
+pub(crate) trait Member: Send + Debug {
     /// Begins an iteration.
     fn begin(&mut self, progress: Progress);
 
@@ -38,7 +36,7 @@ pub(super) trait Member: Send + Debug {
     /// A policy that diverged.
     fn finish(&mut self, envs: &dyn VecEnv, progress: Progress) -> Result<PolicyFigures>;
 
-    /// As [`Learner::forward`].
+    /// Fills outputs f32 `[n_rows, output_width]` and values f32 `[n_rows]` of observations f32 `[n_rows, width]`.
     ///
     /// # Errors
     /// A policy that diverged.
@@ -62,8 +60,8 @@ pub(super) trait Member: Send + Debug {
 /// Policies of any algorithms, on the host.
 #[derive(Debug)]
 pub struct LockstepLearner {
-    config: TrainConfig,
-    members: Vec<Box<dyn Member>>,
+    pub(crate) config: TrainConfig,
+    pub(crate) members: Vec<Box<dyn Member>>,
 }
 
 impl LockstepLearner {
@@ -86,7 +84,11 @@ impl LockstepLearner {
         Ok(Self { config: config.clone(), members })
     }
 
-    fn iterate_once(&mut self, envs: &mut dyn VecEnv, progress: Progress) -> Result<Iterated> {
+    pub(crate) fn iterate_once(
+        &mut self,
+        envs: &mut dyn VecEnv,
+        progress: Progress,
+    ) -> Result<Iterated> {
         self.members.iter_mut().for_each(|member| member.begin(progress));
         for t in 0..self.config.run.num_steps {
             for (member, plan) in self.members.iter_mut().zip(&self.config.policies) {
@@ -124,51 +126,5 @@ fn of(policy: &str) -> impl Fn(Error) -> Error {
     move |error| match error {
         Error::Policy { source, .. } => Error::Policy { policy: policy.into(), source },
         other => other,
-    }
-}
-
-impl Learner for LockstepLearner {
-    fn backend(&self) -> &'static str {
-        "native"
-    }
-
-    fn forward(
-        &mut self,
-        policy: usize,
-        obs: &[f32],
-        _n_rows: usize,
-        outputs: &mut [f32],
-        values: &mut [f32],
-    ) -> Result<()> {
-        self.members[policy].forward(obs, outputs, values)
-    }
-
-    fn normaliser(&mut self, policy: usize) -> Result<Option<&Normaliser>> {
-        Ok(self.members[policy].normaliser())
-    }
-
-    fn most_iterations(&self) -> u64 {
-        MOST_ITERATIONS
-    }
-
-    fn iterate(
-        &mut self,
-        envs: &mut dyn VecEnv,
-        progress: Progress,
-        n: u64,
-    ) -> Result<Vec<Iterated>> {
-        let steps = self.config.steps_per_iteration();
-        (0..n).map(|i| self.iterate_once(envs, progress.after(i, steps))).collect()
-    }
-
-    fn state(&self) -> LearnerState {
-        let mut state = LearnerState::default();
-        self.members.iter().for_each(|member| member.save(&mut state));
-        state
-    }
-
-    fn load_state(&mut self, state: &LearnerState) -> Result<()> {
-        check_owners(self.config.policies.iter(), state)?;
-        self.members.iter_mut().try_for_each(|member| member.load(state))
     }
 }

@@ -6,10 +6,13 @@ pub(crate) mod cuda;
 mod lockstep;
 pub(crate) mod off_policy;
 mod on_policy;
-mod rollout;
+pub(crate) mod policies;
+mod progress;
+pub mod rollout;
 mod state;
 
 pub use lockstep::LockstepLearner;
 pub(crate) use off_policy::{REPLAY_HEAD, UPDATES};
+pub use progress::{Iterated, PhaseSeconds, Progress, StepRates};
 pub use rollout::RolloutEngine;
 pub use state::EngineState;

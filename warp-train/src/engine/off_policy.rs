@@ -3,15 +3,17 @@
 use super::EngineState;
 use super::cpu::{CpuEngine, Place};
 use super::lockstep::Member;
+use crate::algorithm::PolicyFigures;
 use crate::algorithm::{Acting, Algorithm, Greedy, Learns, PassId, Plan, Planned};
-use crate::config::{PolicyConfig, PolicyPlan, TrainConfig};
+use crate::algorithm::{PolicyConfig, PolicyPlan};
+use crate::config::TrainConfig;
+use crate::engine::Progress;
+use crate::engine::rollout::PolicyRollout;
 use crate::error::{Error, Result};
-use crate::learner::{LearnerState, Progress};
 use crate::loss::row::{Read, Rows, Write, no_draws};
 use crate::memory::{TERMINATED, TRUNCATED, Transition};
-use crate::metrics::PolicyFigures;
-use crate::normalise::Statistic;
-use crate::rollout::PolicyRollout;
+use crate::model::LearnerState;
+use crate::model::Statistic;
 use warp_func::VecEnv;
 
 /// What a learner's state calls the number of updates made.

@@ -3,14 +3,18 @@
 use super::lockstep::Member;
 use super::rollout::RolloutEngine;
 use crate::algorithm::OnPolicyAlgorithm;
-use crate::batch::{Samples, TrainablePolicy};
-use crate::config::{PolicyPlan, TrainConfig};
+use crate::algorithm::PolicyPlan;
+use crate::algorithm::{PolicyFigures, PolicyMetrics};
+use crate::config::TrainConfig;
+use crate::engine::Progress;
+use crate::engine::policies::{load_policy, save_policy};
+use crate::engine::rollout::PolicyRollout;
+use crate::engine::rollout::batch::Samples;
+use crate::engine::rollout::normalise::Normaliser;
 use crate::error::Result;
-use crate::learner::{LearnerState, Progress};
-use crate::metrics::{PolicyFigures, PolicyMetrics};
-use crate::normalise::Normaliser;
-use crate::policies::{Policy, load_policy, save_policy};
-use crate::rollout::PolicyRollout;
+use crate::model::LearnerState;
+use crate::network::Policy;
+use crate::network::TrainablePolicy;
 use warp_func::VecEnv;
 
 /// A policy, its rollout, and what it normalises by.
@@ -41,7 +45,7 @@ impl OnPolicy {
         let plan = config.policies[index].clone();
         let rollout = PolicyRollout::new(&plan, config, first_agent);
         Ok(Self {
-            policy: crate::native::policy(config, index, threads)?,
+            policy: crate::engine::policies::policy(config, index, threads)?,
             algorithm: plan.on_policy(&config.spec)?,
             normaliser: Normaliser::new(&plan, rollout.width, rollout.n_rows),
             outputs: vec![0.0; rollout.n_rows * plan.layout.output_width()],

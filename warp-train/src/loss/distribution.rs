@@ -2,7 +2,7 @@
 
 use super::categorical::Categorical;
 use super::gaussian::Gaussian;
-use crate::actions::ActionsRef;
+use crate::loss::actions::ActionsRef;
 use warp_sample::ActionLayout;
 
 /// Rows whose distributions are kept at a time.

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::Loss;
-use crate::actions::ActionsRef;
-use crate::policy_error::{PolicyError, check_length};
+use crate::error::{PolicyError, check_length};
+use crate::loss::actions::ActionsRef;
 use warp_sample::ActionLayout;
 
 /// `n` rows of experience; all arrays are row-major and contiguous.

@@ -6,10 +6,12 @@
 //! the entropy bonus and the weighted means are here.
 
 pub mod a2c;
+pub mod actions;
 mod categorical;
 pub mod deterministic;
 mod distribution;
 pub mod dqn;
+pub mod gae;
 mod gaussian;
 mod minibatch;
 pub mod noise;
@@ -20,7 +22,7 @@ pub mod sac_discrete;
 
 pub use minibatch::Minibatch;
 
-use crate::policy_error::PolicyError;
+use crate::error::PolicyError;
 use distribution::{BLOCK, Distribution};
 use row::{Read, RowFunction, Rows, Write, no_draws};
 use warp_sample::ActionLayout;

@@ -1,20 +1,24 @@
 //! What a network is, whatever runs it: its declared shape, its parameters by name, and how they start.
 //!
-//! Nothing here computes a network. `native/` and `burn/` do, both from [`NetworkConfig::initial`]'s
+//! Nothing here computes a network. `network/native/` and `network/burn/` do, both from [`NetworkConfig::initial`]'s
 //! weights, so that a run begins alike on every backend and device.
 
 mod activation;
 mod init;
+mod moments;
 mod network;
 mod perceptron;
+mod state;
 mod tensors;
 
 pub use activation::Activation;
 pub use init::Init;
+pub(crate) use moments::from_moments;
 #[cfg(feature = "burn")]
 pub(crate) use network::check_width;
 pub use network::{LogStd, NetworkConfig};
 pub use perceptron::{LayerShape, Perceptron};
+pub use state::{LearnerState, Statistic};
 #[cfg(feature = "burn")]
 pub(crate) use tensors::transpose;
 pub use tensors::{NamedBytes, NamedTensor, PolicyTensors};

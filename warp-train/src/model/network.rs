@@ -6,7 +6,7 @@
 use super::init::layer;
 use super::tensors::NamedTensor;
 use super::{Activation, Init};
-use crate::policy_error::PolicyError;
+use crate::error::PolicyError;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use warp_sample::ActionLayout;

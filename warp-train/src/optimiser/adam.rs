@@ -3,7 +3,7 @@
 //! Kingma & Ba, "Adam: A Method for Stochastic Optimization", 2015.
 
 use super::clipping::{scale, squares};
-use crate::policy_error::{PolicyError, check_length};
+use crate::error::{PolicyError, check_length};
 use crate::vectors::{self, Work};
 
 /// Adam's constants.

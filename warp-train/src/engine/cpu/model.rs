@@ -3,7 +3,7 @@
 use crate::algorithm::Model;
 use crate::error::Result;
 use crate::model::{Activation, LayerShape, NamedTensor, Perceptron};
-use crate::native::perceptron::{Dense, Tower, Weights, turn_weights};
+use crate::network::native::perceptron::{Dense, Tower, Weights, turn_weights};
 use rand::rngs::StdRng;
 
 /// A perceptron over one flat vector of parameters.

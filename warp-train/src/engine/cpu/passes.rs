@@ -5,8 +5,8 @@
 
 use super::CpuEngine;
 use crate::algorithm::{Pass, PassId, Plan};
-use crate::native::perceptron::Activations;
-use crate::native::wide::add_rows;
+use crate::network::native::perceptron::Activations;
+use crate::network::native::wide::add_rows;
 use std::ops::Range;
 use std::sync::Mutex;
 

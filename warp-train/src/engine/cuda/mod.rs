@@ -19,10 +19,11 @@ mod text;
 
 use super::EngineState;
 use super::cpu::Place;
+use crate::algorithm::Precision;
 use crate::algorithm::{
     CellId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan, RANDOM, RowsId,
 };
-use crate::config::{Precision, TrainConfig};
+use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use layout::Layout;
 pub(crate) use layout::Machine;

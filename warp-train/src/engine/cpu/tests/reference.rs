@@ -2,7 +2,7 @@
 
 use super::perceptron::{Network, part_of, wide};
 use super::scene::Scene;
-use crate::config::PolicyConfig;
+use crate::algorithm::PolicyConfig;
 use crate::model::NamedTensor;
 use std::collections::BTreeMap;
 

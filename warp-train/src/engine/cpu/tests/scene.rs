@@ -2,11 +2,11 @@
 
 use super::perceptron::wide;
 use super::reference::Reference;
+use crate::algorithm::PolicyPlan;
 use crate::algorithm::{Algorithm, Algorithms, Learns, Planned, Variant};
-use crate::config::PolicyPlan;
+use crate::config::policies::plan_policies;
 use crate::engine::cpu::{CpuEngine, Place};
 use crate::memory::{TERMINATED, TRUNCATED, Transition};
-use crate::plan::plan_policies;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use warp_core::toml::Table;

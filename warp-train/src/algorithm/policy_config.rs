@@ -1,0 +1,281 @@
+//! The keys of a policy, and which of them its algorithm reads.
+
+use crate::algorithm::Schedule;
+use crate::algorithm::choices::{ActionDistribution, Noise, Precision};
+use crate::algorithm::{Algorithms, Entry};
+use crate::error::{Error, Result};
+use crate::model::{Activation, Init, LogStd};
+use warp_core::Config;
+use warp_core::toml::{Table, Value};
+use warp_func::Registry;
+
+warp_core::config! {
+    /// Keys of a policy; at the top level: for all policies that do not set them.
+    pub struct PolicyConfig {
+        /// The environment's groups of agents that this policy acts for.
+        pub groups: Vec<String> = Vec::new(),
+        /// "ppo", "a2c", "dqn", "ddpg", "td3" or "sac".
+        pub algorithm: String = "ppo".into(),
+        /// Whether the policy learns; one that does not acts and is kept as it is.
+        pub to_train: bool = true,
+        /// Run that the policy's weights start from, and what it normalises by, but not the state of
+        /// Adam: a run's folder, for its newest checkpoint, or one of its checkpoints. There the policy
+        /// has the same name, or is the only one. With to_train = false the policy stays as it was.
+        pub init_from: Option<String> = None,
+        /// Step size of Adam, which A2C has, too (Stable-Baselines3's has RMSProp): a number, or points
+        /// [step, value] joined by straight lines. A step may be a share of the run:
+        /// [["0%", 0.001], ["100%", 0.0]]. Two points at one share are a jump.
+        pub learning_rate: Schedule = Schedule::constant(2.5e-4),
+        /// Discount per step.
+        pub gamma: f64 = 0.99,
+        /// Weight of longer returns in the advantage estimate (GAE); 1: the full return.
+        pub gae_lambda: f64 = 0.95,
+        /// PPO: parts into which the rollout is cut for each pass over it.
+        pub num_minibatches: usize = 4,
+        /// PPO: passes over the rollout.
+        pub update_epochs: usize = 4,
+        /// Whether advantages are brought to mean 0 and deviation 1 (PPO: in each minibatch).
+        pub norm_adv: bool = true,
+        /// PPO: how far the probability of an action may move before its gradient is cut.
+        pub clip_coef: f64 = 0.2,
+        /// PPO: whether the value may move only as far, too.
+        pub clip_vloss: bool = true,
+        /// Weight of the entropy bonus: a number or points, as for learning_rate.
+        pub ent_coef: Schedule = Schedule::constant(0.01),
+        /// Weight of the value loss: a number or points, as for learning_rate. The loss is half the
+        /// squared error in PPO, as in CleanRL, and the whole squared error in A2C, as in WarpDrive and
+        /// Stable-Baselines3, so that one number weighs twice as much in A2C.
+        pub vf_coef: Schedule = Schedule::constant(0.5),
+        /// Largest norm of the whole gradient; 0: not clipped.
+        pub max_grad_norm: f64 = 0.5,
+        /// Epsilon of Adam.
+        pub adam_eps: f64 = 1e-5,
+        /// Widths of the hidden layers.
+        pub hidden: Vec<usize> = vec![64, 64],
+        /// Function after each hidden layer: "tanh" or "relu".
+        pub activation: Activation = Activation::Tanh,
+        /// A network of the program's own, by its name; not set: the layers that the keys describe.
+        pub network: Option<String> = None,
+        /// Whether policy and value share their hidden layers.
+        pub shared_trunk: bool = false,
+        /// The native learner on a GPU: "fp16" multiplies in half precision with f32 sums where the
+        /// network suits that, "fp32" computes everything in f32 and is much slower.
+        pub precision: Precision = Precision::Half,
+        /// How weights start: "orthogonal" (gain sqrt 2 in hidden layers, 0.01 in the policy's last,
+        /// 1 in the value's, biases 0), "xavier" (uniform with gain 1, biases 0) or "kaiming" (torch's
+        /// default: weights and biases uniform within 1 / sqrt(inputs)).
+        pub init: Init = Init::Orthogonal,
+        /// Continuous actions: "gaussian" draws in the action's units and clips to the bounds;
+        /// "squashed" puts tanh of the sample between them.
+        pub action_distribution: ActionDistribution = ActionDistribution::Gaussian,
+        /// Continuous actions: whether the logarithm of the standard deviation is one number per
+        /// element ("state_independent") or another output of the network ("state_dependent", which
+        /// collapses more easily: a `log_std_min` of about -2 helps).
+        pub log_std: LogStd = LogStd::StateIndependent,
+        /// Continuous actions: where the logarithm of the standard deviation starts.
+        pub log_std_init: f64 = 0.0,
+        /// Continuous actions: the lowest logarithm of the standard deviation.
+        pub log_std_min: f64 = -5.0,
+        /// Continuous actions: the highest logarithm of the standard deviation.
+        pub log_std_max: f64 = 2.0,
+        /// Whether observations are brought to mean 0 and deviation 1, each number by itself, and cut
+        /// off at 10; by what rollouts before this one held, in the first one by the observations
+        /// that the environments begin with.
+        pub norm_obs: bool = false,
+        /// Whether rewards are divided by the standard deviation of the discounted return and cut off
+        /// at 10, as Stable-Baselines3 does it: the return takes in the last reward of an episode and
+        /// then starts from 0, terminated or truncated. (Gymnasium 1.x drops what came before the last
+        /// reward, and goes on where an episode is truncated.) Figures of episodes stay as they are.
+        pub norm_reward: bool = false,
+        /// A2C, for comparison with WarpDrive: the last step of a rollout uses the value of its own
+        /// observation as the return and ignores its reward, as the original does.
+        pub compat_last_step: bool = false,
+        /// Transitions that the replay memory holds; rounded down to whole steps of all replicas.
+        pub buffer_size: usize = 1_000_000,
+        /// Samples per update.
+        pub batch_size: usize = 256,
+        /// Environment steps, summed over replicas, in which actions are drawn at random and nothing is
+        /// learned; rounded up to whole iterations.
+        pub learning_starts: u64 = 100,
+        /// Steps of every replica between updates; num_steps is a multiple of it.
+        pub train_freq: usize = 1,
+        /// Updates after each `train_freq` steps, each from a batch of its own.
+        pub gradient_steps: usize = 1,
+        /// Steps whose rewards are summed before the value of what follows; fewer where an episode ends.
+        pub n_step: usize = 1,
+        /// Share by which target networks move towards those that they follow. DQN: every
+        /// target_interval updates, by default wholly.
+        pub tau: f64 = 0.005,
+        /// Whether samples of larger error are drawn more often.
+        pub prioritised: bool = false,
+        /// Prioritised: power of the error.
+        pub priority_alpha: f64 = 0.6,
+        /// Prioritised: power of the weights that make up for it: a number or points, as for
+        /// learning_rate.
+        pub priority_beta: Schedule = Schedule::constant(0.4),
+        /// DQN: share of actions that are drawn at random: a number or points, as for learning_rate.
+        pub epsilon: Schedule = Schedule::constant(0.05),
+        /// DQN: updates between those in which the target network moves.
+        pub target_interval: usize = 1,
+        /// DQN: whether the network itself chooses the action that its target values.
+        pub double: bool = true,
+        /// DQN: whether values are made of a state's value and the actions' advantages.
+        pub dueling: bool = false,
+        /// DDPG, TD3, SAC: step size of the critics, as learning_rate; not set: the same.
+        pub critic_learning_rate: Option<Schedule> = None,
+        /// DDPG, TD3, SAC in a box: noise that is added to actions: "none", "gaussian" or "ou".
+        pub noise: Noise = Noise::Gaussian,
+        /// Standard deviation of the noise, where actions lie within -1 to 1 (of "ou": what
+        /// each step adds): a number or points, as for learning_rate.
+        pub noise_std: Schedule = Schedule::constant(0.1),
+        /// Share of itself that the noise "ou" loses in each step.
+        pub noise_damping: f64 = 0.15,
+        /// TD3: updates of the critics for one of the actor and of the targets.
+        pub policy_delay: usize = 2,
+        /// TD3: standard deviation of the noise on the target's actions.
+        pub target_noise: f64 = 0.2,
+        /// TD3: largest magnitude of that noise.
+        pub target_noise_clip: f64 = 0.5,
+        /// SAC: the temperature, the weight of the entropy; not set: it is learned.
+        pub alpha: Option<f64> = None,
+        /// SAC: what a learned temperature starts with.
+        pub alpha_start: f64 = 1.0,
+        /// SAC: the entropy that a learned temperature aims at; not set: less the number of elements of
+        /// an action, or 0.98 of the largest for a discrete one.
+        pub target_entropy: Option<f64> = None,
+    }
+}
+
+impl PolicyConfig {
+    /// The keys that may change over a run, by name.
+    #[must_use]
+    pub fn schedules(&self) -> Vec<(&'static str, &Schedule)> {
+        let critic = self.critic_learning_rate.as_ref();
+        let always = [
+            ("learning_rate", &self.learning_rate),
+            ("ent_coef", &self.ent_coef),
+            ("vf_coef", &self.vf_coef),
+            ("priority_beta", &self.priority_beta),
+            ("epsilon", &self.epsilon),
+            ("noise_std", &self.noise_std),
+        ];
+        always.into_iter().chain(critic.map(|rate| ("critic_learning_rate", rate))).collect()
+    }
+
+    /// The defaults of an algorithm, for a run of `total_steps`.
+    #[must_use]
+    pub fn of(algorithm: &Entry, total_steps: u64) -> Self {
+        let config = Self { algorithm: algorithm.name.into(), ..Self::default() };
+        let defaults = algorithm.defaults.parse::<Table>().unwrap_or_default();
+        // Keys and values of ours: a test reads those of every algorithm.
+        config.clone().with(&defaults, total_steps).unwrap_or(config)
+    }
+
+    /// The same with the keys of `table`, for a run of `total_steps`.
+    pub(crate) fn with(mut self, table: &Table, total_steps: u64) -> warp_core::Result<Self> {
+        for (key, value) in table {
+            let schedule = match key.as_str() {
+                "learning_rate" => &mut self.learning_rate,
+                "ent_coef" => &mut self.ent_coef,
+                "vf_coef" => &mut self.vf_coef,
+                "priority_beta" => &mut self.priority_beta,
+                "epsilon" => &mut self.epsilon,
+                "noise_std" => &mut self.noise_std,
+                "critic_learning_rate" => {
+                    self.critic_learning_rate.get_or_insert(Schedule::constant(0.0))
+                }
+                _ => {
+                    self.set(key, value)?;
+                    continue;
+                }
+            };
+            *schedule = Schedule::of_run(value, total_steps).map_err(|expected| {
+                warp_core::Error::WrongType { key: key.clone(), value: value.to_string(), expected }
+            })?;
+        }
+        Ok(self)
+    }
+}
+
+/// A policy's algorithm and keys.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PolicyKeys {
+    pub(crate) algorithm: Entry,
+    pub(crate) config: PolicyConfig,
+    /// Those that the algorithm alone declares.
+    pub(crate) own: Table,
+}
+
+impl PolicyKeys {
+    /// The value of `key`, if it is set.
+    pub(crate) fn get(&self, key: &str) -> Option<Value> {
+        self.config.get(key).or_else(|| self.own.get(key).cloned())
+    }
+
+    /// The defaults of the algorithm that `own` or `given` names, then the keys `given` for all policies
+    /// that it reads, then its `own`, which messages put under `prefix`.
+    ///
+    /// # Errors
+    /// An algorithm or key that there is not, or a value that does not fit.
+    pub(crate) fn new(
+        algorithms: &Algorithms,
+        given: &Table,
+        prefix: &str,
+        own: &Table,
+        total_steps: u64,
+    ) -> Result<Self> {
+        let named = match algorithms.named(own)? {
+            Some(entry) => Some(entry),
+            None => algorithms.named(given)?,
+        };
+        let default = || algorithms.get(&PolicyConfig::default().algorithm);
+        let algorithm = *named.map_or_else(default, Ok)?;
+        if let Some((key, value)) = own.iter().find(|(key, _)| is_key(key) && !algorithm.reads(key))
+        {
+            return Err(foreign_key(&algorithm, key, value, prefix));
+        }
+        let mut given = given.clone();
+        given.retain(|key, _| algorithm.reads(key));
+        let split = |keys: &Table| -> (Table, Table) {
+            keys.clone().into_iter().partition(|(key, _)| algorithm.is_own(key))
+        };
+        let ((mut declared, given), (own_declared, own)) = (split(&given), split(own));
+        declared.extend(own_declared);
+        let config = PolicyConfig::of(&algorithm, total_steps).with(&given, total_steps)?;
+        let config = config.with(&own, total_steps).map_err(|e| e.under(prefix))?;
+        Ok(Self { own: algorithm.own_keys(&declared)?, algorithm, config })
+    }
+}
+
+/// Takes from a run's own configuration the keys that no algorithm of its policies reads: earlier versions
+/// wrote all keys.
+pub fn drop_foreign_keys(table: &mut Table, registry: &Registry) {
+    let algorithms = Algorithms::of(registry);
+    // A name that nobody knows is refused later.
+    let named = |keys: &Table| algorithms.named(keys).ok().flatten().copied();
+    let default = algorithms.get(&PolicyConfig::default().algorithm).ok().copied();
+    let Some(shared) = named(table).or(default) else { return };
+    let mut used = vec![shared];
+    if let Some(Value::Table(policies)) = table.get_mut("policy") {
+        for (_, keys) in policies.iter_mut() {
+            let Value::Table(keys) = keys else { continue };
+            let own = named(keys).unwrap_or(shared);
+            keys.retain(|key, _| !is_key(key) || own.reads(key));
+            used.push(own);
+        }
+    }
+    table.retain(|key, _| !is_key(key) || used.iter().any(|algorithm| algorithm.reads(key)));
+}
+
+fn is_key(key: &str) -> bool {
+    PolicyConfig::fields().iter().any(|field| field.name == key)
+}
+
+/// The error for a key that `algorithm` does not read, under `prefix`, with the nearest that it does.
+pub(crate) fn foreign_key(algorithm: &Entry, key: &str, value: &Value, prefix: &str) -> Error {
+    let fields = PolicyConfig::fields().iter().chain(algorithm.own_fields());
+    let own = fields.map(|field| field.name).filter(|key| algorithm.reads(key));
+    let nearest = warp_core::config::nearest(key, own);
+    let hint = nearest.map_or_else(String::new, |key| format!("; did you mean {key}?"));
+    Error::Invalid(format!("{prefix}{key} = {value}: {} has no such key{hint}", algorithm.name))
+}

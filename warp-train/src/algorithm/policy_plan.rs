@@ -1,0 +1,150 @@
+//! Which policy acts for which groups, and whether its keys fit them.
+
+use crate::algorithm::PolicyConfig;
+use crate::algorithm::{Advantages, Entry, Learns, OnPolicyAlgorithm, Passes};
+use crate::error::{Error, Result, of_policy};
+use crate::loss::{Objective, Part};
+use crate::model::NetworkConfig;
+use crate::optimiser::AdamConfig;
+use warp_core::toml::{Table, Value};
+use warp_core::{Config, EnvSpec};
+use warp_sample::ActionLayout;
+
+/// A policy and the groups it acts for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicyPlan {
+    /// Its name.
+    pub name: String,
+    /// How it learns.
+    pub algorithm: Entry,
+    /// Its keys, complete.
+    pub config: PolicyConfig,
+    /// The keys that its algorithm alone declares, complete.
+    pub own: Table,
+    /// The groups, by number, in the order of the spec.
+    pub groups: Vec<usize>,
+    /// What its outputs mean and what its actions are.
+    pub layout: ActionLayout,
+    /// What its algorithm makes of rollouts, if it learns from them.
+    pub(crate) rollouts: Option<Rollouts>,
+}
+
+impl PolicyPlan {
+    /// The policy's agents in one replica.
+    #[must_use]
+    pub fn n_agents(&self, spec: &EnvSpec) -> usize {
+        self.groups.iter().map(|group| spec.groups[*group].n_agents).sum()
+    }
+
+    /// The network that the keys declare, for an environment of this `spec`.
+    #[must_use]
+    pub fn network(&self, spec: &EnvSpec) -> NetworkConfig {
+        NetworkConfig {
+            observation_width: spec.groups[self.groups[0]].observation_width(),
+            layout: self.layout.clone(),
+            hidden: self.config.hidden.clone(),
+            activation: self.config.activation,
+            shared_trunk: self.config.shared_trunk,
+            init: self.config.init,
+            log_std: self.config.log_std,
+            log_std_init: self.config.log_std_init as f32,
+        }
+    }
+
+    /// The keys that its algorithm declares with [`crate::algorithm::OwnKeys::of`].
+    ///
+    /// # Errors
+    /// Keys of another algorithm.
+    pub fn own_keys<K: Config>(&self) -> Result<K> {
+        Ok(K::from_table(&self.own)?)
+    }
+
+    /// The algorithm that it learns by from rollouts.
+    ///
+    /// # Errors
+    /// One that learns from a replay memory, or keys that it does not take.
+    pub fn on_policy(&self, spec: &EnvSpec) -> Result<Box<dyn OnPolicyAlgorithm>> {
+        match self.algorithm.learns {
+            Learns::FromRollouts(make) => make(self, spec),
+            Learns::FromReplay(_) => Err(Error::Invalid(format!(
+                "policy \"{}\": {} learns from a replay memory, not from rollouts",
+                self.name, self.algorithm.name
+            ))),
+        }
+    }
+
+    /// How often kernels go through each rollout, and in how many parts.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn passes(&self) -> Passes {
+        let passes = self.rollouts.as_ref().and_then(|rollouts| rollouts.passes);
+        passes.unwrap_or(Passes::ONE)
+    }
+
+    /// Checks that kernels which iterate by themselves know the algorithm's schedule.
+    ///
+    /// # Errors
+    /// Another schedule.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn check_passes(&self) -> Result<()> {
+        let Some(Rollouts { objective, passes, .. }) = &self.rollouts else { return Ok(()) };
+        let parts = [&objective.policy, &objective.value];
+        parts.iter().try_for_each(|part| part.function.check_text())?;
+        if passes.is_some() {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!(
+            "policy \"{}\": kernels on a GPU estimate advantages once and then go through all samples \
+             a number of times, each time in as many minibatches, but {} has another schedule, or one \
+             of more than a million requests; it \
+             learns on the CPU",
+            self.name, self.algorithm.name
+        )))
+    }
+
+    /// Whether the policy learns from a replay memory.
+    pub(crate) fn is_off_policy(&self) -> bool {
+        self.algorithm.is_off_policy()
+    }
+
+    /// The value of `key`, if it is set.
+    pub(crate) fn get(&self, key: &str) -> Option<Value> {
+        self.config.get(key).or_else(|| self.own.get(key).cloned())
+    }
+
+    /// Adam as the keys describe it.
+    #[must_use]
+    pub fn adam(&self) -> AdamConfig {
+        AdamConfig { epsilon: self.config.adam_eps, ..AdamConfig::default() }
+    }
+}
+
+/// What an algorithm makes of rollouts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rollouts {
+    pub(crate) objective: Objective,
+    pub(crate) advantages: Advantages,
+    /// Its schedule, if it is of the kind that kernels know.
+    pub(crate) passes: Option<Passes>,
+}
+
+impl Rollouts {
+    pub(crate) fn of(plan: &PolicyPlan, spec: &EnvSpec) -> Result<Option<Self>> {
+        if plan.is_off_policy() {
+            return Ok(None);
+        }
+        let algorithm = plan.on_policy(spec)?;
+        let (objective, advantages) = (algorithm.objective(), algorithm.advantages());
+        objective.check().map_err(of_policy(&plan.name))?;
+        Ok(Some(Self { objective, advantages, passes: Passes::of(&*algorithm)? }))
+    }
+}
+
+impl Rollouts {
+    /// The same without the values of cells, in which the runs of one launch may differ.
+    pub(crate) fn without_numbers(&self) -> Self {
+        let Objective { policy, value } = &self.objective;
+        let [policy, value] =
+            [policy, value].map(|part| Part { function: part.function, cells: Vec::new() });
+        Self { objective: Objective { policy, value }, ..self.clone() }
+    }
+}

@@ -1,0 +1,331 @@
+//! A run's configuration: the trainer's keys at the top level, the environment's under `env.`, a
+//! policy's own under `policy.<name>.`.
+//!
+//! Names are CleanRL's. A key of [`PolicyConfig`] at the top level holds for every policy that does
+//! not set it itself. Schedules may be given over shares of the run, which are resolved to steps
+//! first, by `total_steps`; nothing else depends on it, so a run that is continued equals a longer one
+//! with the same steps in its schedules.
+
+pub(crate) mod policies;
+mod policy_check;
+pub(crate) mod weights;
+
+use crate::algorithm::Algorithms;
+pub use crate::algorithm::PolicyPlan;
+pub use crate::algorithm::choices::{ActionDistribution, Noise, Precision};
+use crate::algorithm::policy_config::{PolicyKeys, foreign_key};
+pub use crate::algorithm::{PolicyConfig, drop_foreign_keys};
+use crate::error::{Error, Result};
+use crate::model::LearnerState;
+pub use crate::model::{Activation, Init, LogStd};
+use crate::network::own_network::OwnNetworks;
+use policies::{complete_policy, plan_policies};
+use std::fmt::Write;
+use std::sync::Arc;
+use warp_core::toml::{Table, Value};
+use warp_core::{Config, ConfigField, EnvSpec};
+use warp_func::{PoolSource, Registry, ResetPool, Start, VecOptions};
+
+warp_core::config! {
+    /// Keys that hold for the whole run.
+    pub struct RunConfig {
+        /// The environment's name.
+        pub env_id: String = "cartpole".into(),
+        /// Seed of everything random: same seed, same run.
+        pub seed: u64 = 0,
+        /// Environment replicas that are stepped side by side.
+        pub num_envs: usize = 64,
+        /// Steps of every replica in one iteration, between two updates.
+        pub num_steps: usize = 64,
+        /// Environment steps, summed over replicas, after which the run ends (rounded up to whole
+        /// iterations). Shares in schedules are shares of it; nothing else depends on it.
+        pub total_steps: u64 = 1_000_000,
+        /// Where episodes start: "fresh" draws anew for every replica and episode, "fixed" starts
+        /// all of them alike, "pool" takes a row of a reset pool, drawn for every replica and episode.
+        pub start: Start = Start::Fresh,
+        /// Rows of the reset pool for the start "pool", at least 1; they are drawn from the seed.
+        pub pool_size: Option<usize> = None,
+        /// File of the reset pool instead: .npz with an array [rows, ...] per field of the state.
+        pub pool_file: Option<String> = None,
+        /// SHA-256 of pool_file, written by the program: a file that has changed since is refused.
+        pub pool_digest: Option<String> = None,
+        /// Environment steps between checkpoints (rounded up to whole iterations); 0: only at the end. By
+        /// default 100,000, or those of 20 iterations where these are more.
+        pub checkpoint_steps: Option<u64> = None,
+        /// Checkpoints that are kept; older ones are deleted.
+        pub keep_checkpoints: usize = 1,
+    }
+}
+
+/// A complete and checked configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainConfig {
+    /// The run's keys.
+    pub run: RunConfig,
+    /// The policies, each complete.
+    pub policies: Vec<PolicyPlan>,
+    /// The environment's keys, complete.
+    pub env: Table,
+    /// The environment that they lead to.
+    pub spec: EnvSpec,
+    /// The reset pool in `pool_file`, once it has been read; whoever opens files puts it here.
+    pub pool: Option<Arc<ResetPool>>,
+    /// Weights and statistics of policies with `init_from`, once their runs have been read
+    /// ([`crate::run::begin::read`]).
+    pub begun: Option<Arc<LearnerState>>,
+    /// The algorithms that its policies may name.
+    pub(crate) algorithms: Algorithms,
+    /// The networks that its policies may name.
+    pub(crate) networks: OwnNetworks,
+    base: PolicyKeys,
+    own: Vec<(String, Table)>,
+    /// The policies' keys at the top level, as they were given: with shares in schedules.
+    given: Table,
+}
+
+impl TrainConfig {
+    /// Checks `table` and completes it with defaults and the environment's spec.
+    ///
+    /// # Errors
+    /// The first key that is unknown, of the wrong type, out of range or in conflict.
+    pub fn resolve(table: &Table, registry: &Registry) -> Result<Self> {
+        let (algorithms, networks) = (Algorithms::of(registry), OwnNetworks::of(registry));
+        let mut run = RunConfig::default();
+        let (mut env, mut own, mut given) = (Table::new(), Vec::new(), Table::new());
+        for (key, value) in table {
+            match (key.as_str(), value) {
+                ("env", Value::Table(keys)) => env = keys.clone(),
+                ("policy", Value::Table(tables)) => own = policy_tables(tables)?,
+                ("env" | "policy", _) => {
+                    return Err(Error::Invalid(format!(
+                        "{key} = {value}: expected a table of keys"
+                    )));
+                }
+                _ if is_field(RunConfig::fields(), key) => run.set(key, value)?,
+                _ if is_field(PolicyConfig::fields(), key) || algorithms.is_own(key) => {
+                    given.insert(key.clone(), value.clone());
+                }
+                _ => {
+                    let known = known_keys().chain(algorithms.own_keys());
+                    return Err(warp_core::config::unknown_key(key, known).into());
+                }
+            }
+        }
+        check_run(&run)?;
+        let base = PolicyKeys::new(&algorithms, &given, "", &Table::new(), run.total_steps)?;
+        let entry = registry.get(&run.env_id)?;
+        run.env_id = entry.name.into();
+        let (env, spec) = entry.describe(&env)?;
+        let policies = plan_policies(&algorithms, &given, &own, &spec, run.total_steps)?;
+        check_keys(&base, &given, &policies)?;
+        policies.iter().try_for_each(|plan| networks.of_policy(plan).map(|_| ()))?;
+        let complete = |plan| complete_policy(plan, &spec, &run);
+        let policies = policies.into_iter().map(complete).collect::<Result<_>>()?;
+        Ok(Self {
+            run,
+            policies,
+            env,
+            spec,
+            pool: None,
+            begun: None,
+            algorithms,
+            networks,
+            base,
+            own,
+            given,
+        })
+    }
+
+    /// The algorithms in use, joined by `+` where policies differ.
+    #[must_use]
+    pub fn algorithm(&self) -> String {
+        let mut names: Vec<_> = self.policies.iter().map(|p| p.algorithm.name).collect();
+        names.dedup();
+        names.join("+")
+    }
+
+    /// How the run's replicas are stepped and where their episodes start; on one thread.
+    #[must_use]
+    pub fn vec_options(&self) -> VecOptions {
+        let pool = match (&self.pool, self.run.pool_size) {
+            (Some(pool), _) => PoolSource::Given(Arc::clone(pool)),
+            (None, Some(rows)) => PoolSource::Generated { rows },
+            // Refused, since it has no rows: the file has not been read.
+            (None, None) => PoolSource::Given(Arc::default()),
+        };
+        VecOptions {
+            n_envs: self.run.num_envs,
+            seed: self.run.seed,
+            start: self.run.start,
+            start_seed: Some(self.run.seed),
+            pool,
+            ..VecOptions::default()
+        }
+    }
+
+    /// Environment steps in one iteration.
+    #[must_use]
+    pub fn steps_per_iteration(&self) -> u64 {
+        self.run.num_envs as u64 * self.run.num_steps as u64
+    }
+
+    /// Environment steps at the end of a run that has done `done` of them: iterations are whole.
+    #[must_use]
+    pub fn end_after(&self, done: u64) -> u64 {
+        let each = self.steps_per_iteration().max(1);
+        let iterations = self.run.total_steps.saturating_sub(done).div_ceil(each);
+        done.saturating_add(iterations.saturating_mul(each))
+    }
+
+    /// Whether a checkpoint is due after `step` environment steps, a whole number of iterations.
+    #[must_use]
+    pub fn is_checkpoint_step(&self, step: u64) -> bool {
+        let before = self.steps_per_iteration();
+        let every =
+            self.run.checkpoint_steps.unwrap_or_else(|| before.saturating_mul(20).max(100_000));
+        every > 0 && step > 0 && step.saturating_sub(before) / every != step / every
+    }
+
+    /// As TOML, complete, with a comment before each key; points of schedules lie at steps.
+    #[must_use]
+    pub fn to_toml(&self, env_fields: &[ConfigField]) -> String {
+        let own = |plan: &PolicyPlan, key: &str| plan.get(key);
+        self.write(env_fields, |key| self.base.get(key), own)
+    }
+
+    /// The same with schedules as they were given: over shares of a run that may still become longer.
+    #[must_use]
+    pub fn to_toml_as_given(&self, env_fields: &[ConfigField]) -> String {
+        let is_schedule =
+            |key: &str| self.base.config.schedules().iter().any(|(name, _)| *name == key);
+        let given = |table: Option<&Table>, key: &str| {
+            table.filter(|_| is_schedule(key)).and_then(|table| table.get(key).cloned())
+        };
+        let base = |key: &str| given(Some(&self.given), key).or_else(|| self.base.get(key));
+        let own = |plan: &PolicyPlan, key: &str| {
+            given(self.own_keys(&plan.name), key).or_else(|| plan.get(key))
+        };
+        self.write(env_fields, base, own)
+    }
+
+    /// The keys that a policy sets itself, as they were given.
+    pub(crate) fn own_keys(&self, policy: &str) -> Option<&Table> {
+        self.own.iter().find(|(name, _)| name == policy).map(|(_, keys)| keys)
+    }
+
+    /// The keys of policies: those of all algorithms, and those that the ones in use declare.
+    fn policy_fields(&self) -> Vec<ConfigField> {
+        let mut fields = PolicyConfig::fields().to_vec();
+        for plan in &self.policies {
+            let own = plan.algorithm.own_fields().iter();
+            fields.extend(own.filter(|field| !is_field(&fields, field.name)).collect::<Vec<_>>());
+        }
+        fields
+    }
+
+    fn write(
+        &self,
+        env_fields: &[ConfigField],
+        base: impl Fn(&str) -> Option<Value>,
+        own: impl Fn(&PolicyPlan, &str) -> Option<Value>,
+    ) -> String {
+        let mut text = String::new();
+        write_keys(&mut text, RunConfig::fields(), |key| self.run.get(key));
+        let read = |name: &str| self.policies.iter().any(|plan| plan.algorithm.reads(name));
+        let shared = |f: &&ConfigField| f.name != "groups" && read(f.name);
+        let fields: Vec<_> = self.policy_fields().into_iter().filter(|f| shared(&f)).collect();
+        write_keys(&mut text, &fields, base);
+        let _ = writeln!(text, "[env]");
+        write_keys(&mut text, env_fields, |key| self.env.get(key).cloned());
+        for plan in &self.policies {
+            let _ = writeln!(text, "[policy.{}]", plan.name);
+            let keys = self.own_keys(&plan.name);
+            let is_own = |f: &&ConfigField| {
+                f.name == "groups" || keys.is_some_and(|keys| keys.contains_key(f.name))
+            };
+            let fields: Vec<_> = self.policy_fields().into_iter().filter(|f| is_own(&f)).collect();
+            write_keys(&mut text, &fields, |key| own(plan, key));
+        }
+        text.truncate(text.trim_end().len());
+        text + "\n"
+    }
+}
+
+/// Checks that some policy's algorithm reads each key that is given for all of them.
+fn check_keys(base: &PolicyKeys, given: &Table, policies: &[PolicyPlan]) -> Result<()> {
+    let is_foreign = |key: &str| !policies.iter().any(|plan| plan.algorithm.reads(key));
+    match given.iter().find(|(key, _)| is_foreign(key)) {
+        Some((key, value)) => Err(foreign_key(&base.algorithm, key, value, "")),
+        None => Ok(()),
+    }
+}
+
+fn is_field(fields: &[ConfigField], key: &str) -> bool {
+    fields.iter().any(|field| field.name == key)
+}
+
+/// The keys at the top level: the run's, a policy's, and the tables of both.
+pub fn known_keys() -> impl Iterator<Item = &'static str> {
+    let fields = RunConfig::fields().iter().chain(PolicyConfig::fields());
+    fields.map(|field| field.name).chain(["env", "policy"])
+}
+
+fn policy_tables(tables: &Table) -> Result<Vec<(String, Table)>> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let table = |(name, value): (&String, &Value)| match value {
+        // Names stand in TOML headings, in keys and in the names of tensors.
+        _ if name.is_empty() || !name.chars().all(plain) => Err(Error::Invalid(format!(
+            "policy.{name:?}: a policy's name has letters, digits, _ and - only"
+        ))),
+        Value::Table(keys) => Ok((name.clone(), keys.clone())),
+        _ => Err(Error::Invalid(format!("policy.{name} = {value}: expected a table of keys"))),
+    };
+    tables.iter().map(table).collect()
+}
+
+fn check_run(run: &RunConfig) -> Result<()> {
+    let positive = |key: &str, value: usize| {
+        if value > 0 {
+            Ok(())
+        } else {
+            Err(warp_core::Error::invalid(key, 0, "must be at least 1"))
+        }
+    };
+    positive("num_envs", run.num_envs)?;
+    positive("num_steps", run.num_steps)?;
+    positive("keep_checkpoints", run.keep_checkpoints)?;
+    positive("pool_size", run.pool_size.unwrap_or(1))?;
+    if run.start == Start::Pool && run.pool_size.is_some() == run.pool_file.is_some() {
+        return Err(Error::Invalid(match &run.pool_file {
+            Some(file) => format!("pool_file = \"{file}\" has its own rows; leave out pool_size"),
+            None => "start = \"pool\" needs pool_size or pool_file".into(),
+        }));
+    }
+    if run.num_envs > u32::MAX as usize {
+        let reason = "replicas are numbered with 32 bits";
+        return Err(warp_core::Error::invalid("num_envs", run.num_envs, reason).into());
+    }
+    // Totals of steps are counted with 64 bits, and no run ends before a whole iteration.
+    let steps = run.num_envs as u128 * run.num_steps as u128;
+    if steps > i64::MAX as u128 {
+        let reason = format!(
+            "an iteration of {} replicas with {} steps each is more than can be counted",
+            run.num_envs, run.num_steps
+        );
+        return Err(warp_core::Error::invalid("num_steps", run.num_steps, reason).into());
+    }
+    Ok(())
+}
+
+fn write_keys(text: &mut String, fields: &[ConfigField], get: impl Fn(&str) -> Option<Value>) {
+    for field in fields {
+        for line in field.doc.lines() {
+            let _ = writeln!(text, "# {}", line.trim());
+        }
+        let _ = match get(field.name) {
+            Some(value) => writeln!(text, "{} = {value}", field.name),
+            None => writeln!(text, "# {} is not set", field.name),
+        };
+    }
+    let _ = writeln!(text);
+}

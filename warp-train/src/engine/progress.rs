@@ -1,0 +1,93 @@
+//! Where a run stands, and what an iteration leaves.
+
+use crate::algorithm::PolicyFigures;
+use serde::Serialize;
+use warp_func::EpisodeTotals;
+
+/// Where a run stands when a learner works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Iterations done.
+    pub iteration: u64,
+    /// Environment steps done, summed over replicas.
+    pub env_steps: u64,
+    /// The run's seed.
+    pub seed: u64,
+}
+
+impl Progress {
+    /// Where it stands `n` iterations of `steps` environment steps later.
+    #[must_use]
+    pub(crate) fn after(self, n: u64, steps: u64) -> Self {
+        let (iteration, env_steps) = (self.iteration + n, self.env_steps + n * steps);
+        Self { iteration, env_steps, ..self }
+    }
+}
+
+/// What an iteration leaves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Iterated {
+    /// The episodes that ended.
+    pub episodes: EpisodeTotals,
+    /// One entry per policy.
+    pub policies: Vec<PolicyFigures>,
+    /// Where its time went; nothing where nobody waits between the phases.
+    pub phases: Option<PhaseSeconds>,
+}
+
+/// Where the seconds of an iteration went.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PhaseSeconds {
+    /// Forward passes.
+    pub policy: f64,
+    /// Drawing actions and handing them over.
+    pub sample: f64,
+    /// Stepping environments and storing what came of it.
+    pub step: f64,
+    /// Learning.
+    pub learn: f64,
+}
+
+impl PhaseSeconds {
+    /// All phases together.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.policy + self.sample + self.step + self.learn
+    }
+
+    /// Adds another iteration.
+    pub fn add(&mut self, other: &PhaseSeconds) {
+        self.policy += other.policy;
+        self.sample += other.sample;
+        self.step += other.step;
+        self.learn += other.learn;
+    }
+
+    /// Environment steps per second, over all and in each phase alone.
+    #[must_use]
+    pub fn rates(&self, env_steps: u64) -> StepRates {
+        let rate = |seconds: f64| if seconds > 0.0 { env_steps as f64 / seconds } else { 0.0 };
+        StepRates {
+            total: rate(self.total()),
+            policy: rate(self.policy),
+            sample: rate(self.sample),
+            step: rate(self.step),
+            learn: rate(self.learn),
+        }
+    }
+}
+
+/// Environment steps per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct StepRates {
+    /// Over everything.
+    pub total: f64,
+    /// Were there only forward passes.
+    pub policy: f64,
+    /// Were there only sampling.
+    pub sample: f64,
+    /// Were there only environments.
+    pub step: f64,
+    /// Were there only learning.
+    pub learn: f64,
+}

@@ -1,0 +1,97 @@
+//! What can go wrong in training; one sentence each, values included.
+//!
+//! [`Error::is_users`] tells what the user can put right (a key, a file, a device) from what can't be
+//! (a run that broke), since the command's exit code says which.
+
+mod policy;
+
+pub use policy::PolicyError;
+pub(crate) use policy::check_length;
+
+use std::path::Path;
+
+/// The crate's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A configuration key or value.
+    #[error(transparent)]
+    Config(#[from] warp_core::Error),
+    /// An environment can't be built or stepped.
+    #[error(transparent)]
+    Env(#[from] warp_func::Error),
+    /// Arrays do not fit, or not into memory.
+    #[error(transparent)]
+    Data(#[from] warp_data::Error),
+    /// Actions can't be drawn.
+    #[error(transparent)]
+    Sample(#[from] warp_sample::Error),
+    /// The policy can't be built or updated.
+    #[error("policy \"{policy}\": {source}")]
+    Policy {
+        /// The policy's name.
+        policy: String,
+        /// What is wrong with it.
+        source: PolicyError,
+    },
+    /// A configuration that contradicts itself or the environment.
+    #[error("{0}")]
+    Invalid(String),
+    /// A file that can't be read or written.
+    #[error("{what} \"{path}\": {reason}")]
+    File {
+        /// What was to be done, as in "cannot read".
+        what: &'static str,
+        /// The file.
+        path: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// A checkpoint whose files are missing, cut, changed, or of another run.
+    #[error("checkpoint \"{path}\" is damaged: {reason}")]
+    Damaged {
+        /// The checkpoint's folder or file.
+        path: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// The run can't go on.
+    #[error("the run broke at step {step}: {reason}")]
+    Broken {
+        /// Environment steps done.
+        step: u64,
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// Names the policy that an error is of.
+pub(crate) fn of_policy(name: &str) -> impl FnOnce(PolicyError) -> Error {
+    move |source| Error::Policy { policy: name.into(), source }
+}
+
+impl Error {
+    /// An [`Error::File`].
+    pub fn file(what: &'static str, path: &Path, reason: impl std::fmt::Display) -> Self {
+        Error::File { what, path: path.display().to_string(), reason: reason.to_string() }
+    }
+
+    /// An [`Error::Damaged`].
+    pub fn damaged(path: &Path, reason: impl Into<String>) -> Self {
+        Error::Damaged { path: path.display().to_string(), reason: reason.into() }
+    }
+
+    /// An [`Error::Broken`] by numbers that are not finite.
+    pub fn diverged(step: u64, reason: impl std::fmt::Display) -> Self {
+        Error::Broken { step, reason: format!("the policy diverged: {reason}") }
+    }
+
+    /// Whether the user can put it right.
+    #[must_use]
+    pub fn is_users(&self) -> bool {
+        !matches!(self, Error::Broken { .. } | Error::Sample(_))
+    }
+}

@@ -1,0 +1,290 @@
+//! Gradients of given minibatches on a GPU, for `gradcheck`: the kernels that a run would use, fed from
+//! the host.
+
+use super::policy_number::PolicyNumber;
+use super::small::{SmallLearner, takes};
+use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
+use crate::algorithm::PolicyMetrics;
+use crate::algorithm::Rollouts;
+use crate::algorithm::Schedule;
+use crate::algorithm::{Advantages, Passes};
+use crate::config::TrainConfig;
+use crate::error::{Error, Result, of_policy};
+use crate::loss::{Loss, LossMetrics, Minibatch};
+use crate::model::NamedTensor;
+use crate::network::foreign::MakeForeign;
+use std::fmt::{Debug, Formatter};
+use warp_func::cuda::{Build, Kernels};
+use warp_func::{Registry, VecEnv};
+
+/// What computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Products {
+    /// The kernels for every network, in f32.
+    Single,
+    /// The same with half-precision operands where a run with `precision = "fp16"` has them.
+    Half,
+    /// The kernels for small networks, with half-precision operands. Old values and advantages are
+    /// their own, so they are compared on [`crate::run::gradcheck::Scene::with_own_values`].
+    Small,
+}
+
+/// The native learner's gradients on a GPU.
+pub struct CudaGradients {
+    config: TrainConfig,
+    /// For their text and their arrays' addresses; they are not stepped.
+    envs: Box<dyn VecEnv>,
+    products: Products,
+    /// Makes networks that a tensor library runs, if that is what is asked for.
+    foreign: Option<MakeForeign>,
+}
+
+/// A minibatch as kernels take it: rows by number, each as often as its weight says.
+#[derive(Debug)]
+pub(super) struct Given<'a> {
+    pub(super) minibatch: &'a Minibatch<'a>,
+    pub(super) order: Vec<u32>,
+}
+
+impl CudaGradients {
+    /// For the policies of `config`, compiled by `kernels`; nothing if they are not small enough for
+    /// [`Products::Small`].
+    ///
+    /// # Errors
+    /// An environment that can't be made on the GPU.
+    pub fn new(
+        config: &TrainConfig,
+        registry: &Registry,
+        kernels: &Kernels,
+        products: Products,
+    ) -> Result<Option<Self>> {
+        let entry = registry.get(&config.run.env_id)?;
+        let options = config.vec_options();
+        let mut envs = entry.make_cuda(&config.env, &options, kernels, Build::Parity)?;
+        let small = envs.as_cuda().is_some_and(|envs| takes(config, envs.text()));
+        if products == Products::Small && !small {
+            return Ok(None);
+        }
+        Ok(Some(Self { config: config.clone(), envs, products, foreign: None }))
+    }
+
+    /// The same in f32, of networks that `foreign` makes.
+    ///
+    /// # Errors
+    /// As [`CudaGradients::new`].
+    #[cfg(feature = "tch")]
+    pub(crate) fn of_networks(
+        config: &TrainConfig,
+        registry: &Registry,
+        kernels: &Kernels,
+        foreign: MakeForeign,
+    ) -> Result<Option<Self>> {
+        let made = Self::new(config, registry, kernels, Products::Single)?;
+        Ok(made.map(|made| Self { foreign: Some(foreign), ..made }))
+    }
+
+    /// The run that learns once, by `loss`, from samples of policy number `policy`, and stays where it
+    /// is.
+    fn config_for(&self, policy: usize, loss: Loss, given: &Given<'_>) -> TrainConfig {
+        let mut config = self.config.clone();
+        let agents = config.policies[policy].n_agents(&config.spec);
+        let (samples, rows) = (given.order.len(), given.minibatch.n_rows());
+        (config.run.num_envs, config.run.num_steps) = match self.products {
+            Products::Small => (samples / agents, 1),
+            _ => (1, samples.max(rows).div_ceil(agents)),
+        };
+        let keys = &mut config.policies[policy].config;
+        let Loss { objective, vf_coef, ent_coef } = loss;
+        keys.vf_coef = Schedule::constant(f64::from(vf_coef));
+        keys.ent_coef = Schedule::constant(f64::from(ent_coef));
+        keys.learning_rate = Schedule::constant(0.0);
+        (keys.norm_adv, keys.norm_obs, keys.norm_reward) = (false, false, false);
+        (keys.to_train, keys.max_grad_norm) = (true, 0.0);
+        let (advantages, passes) = (Advantages::Gae, Some(Passes::ONE));
+        config.policies[policy].rollouts = Some(Rollouts { objective, advantages, passes });
+        config
+    }
+
+    fn compute(
+        &mut self,
+        policy: usize,
+        weights: &[NamedTensor],
+        given: &Given<'_>,
+        loss: Loss,
+    ) -> Result<(PolicyMetrics, Vec<NamedTensor>)> {
+        let config = self.config_for(policy, loss, given);
+        let Some(envs) = self.envs.as_cuda() else {
+            return Err(Error::Invalid("gradients on a GPU need environments there".into()));
+        };
+        if self.products == Products::Small {
+            let mut small = SmallLearner::for_gradients(&config, policy, envs)?;
+            return small.gradient_of(&config, weights, given);
+        }
+        let kernels = envs.kernels().clone();
+        let (tensor_cores, foreign) = (self.products == Products::Half, self.foreign);
+        let backend = NetworkBackend { tensor_cores, foreign };
+        let (number, machine) =
+            (PolicyNumber { index: policy, first_agent: 0 }, Machine::of(envs.gpu().info()));
+        let text = WideText::new(&config, number, machine, backend)?;
+        let mut policy = WidePolicy::new(&config, policy, text, &kernels, envs, foreign)?;
+        policy.gradient_of(weights, given)
+    }
+}
+
+impl CudaGradients {
+    /// What it is called.
+    pub(crate) fn backend(&self) -> &'static str {
+        match self.products {
+            _ if self.foreign.is_some() => "burn-tch",
+            Products::Single => "cuda fp32",
+            Products::Half => "cuda fp16",
+            Products::Small => "cuda small",
+        }
+    }
+
+    /// Whether its products have half-precision operands.
+    pub(crate) fn is_half(&self) -> bool {
+        self.products != Products::Single
+    }
+
+    /// The loss over `minibatch` with weights `weights` in policy number `policy`, and its gradient.
+    ///
+    /// # Errors
+    /// Weights or arrays that do not fit, or a gradient that is not finite.
+    pub(crate) fn of_minibatch(
+        &mut self,
+        policy: usize,
+        weights: &[NamedTensor],
+        minibatch: &Minibatch<'_>,
+        loss: Loss,
+    ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
+        let plan = self.config.policies.get(policy).ok_or_else(|| {
+            let n = self.config.policies.len();
+            Error::Invalid(format!("there are {n} policies, not {}", policy + 1))
+        })?;
+        let group = &self.config.spec.groups[plan.groups[0]];
+        let (width, masked) = (group.observation_width(), group.mask_width() > 0);
+        if minibatch.action_mask.is_some() && !masked {
+            return Err(Error::Invalid(format!(
+                "the minibatch has an action mask, the group \"{}\" has none on the GPU",
+                group.name
+            )));
+        }
+        let checked = minibatch.check(width, &plan.layout, &loss);
+        checked.map_err(of_policy(&plan.name))?;
+        let mut order = order(minibatch)?;
+        if self.products == Products::Small {
+            // They learn from all agents of all replicas; as often one as the other.
+            order = order.repeat(plan.n_agents(&self.config.spec));
+        }
+        let given = Given { minibatch, order };
+        let (seen, gradient) = self.compute(policy, weights, &given, loss)?;
+        let metrics = LossMetrics {
+            loss: seen.loss,
+            policy_loss: seen.policy_loss,
+            value_loss: seen.value_loss,
+            entropy: seen.entropy,
+            approx_kl: seen.approx_kl,
+            clip_fraction: seen.clip_fraction,
+        };
+        let of = |weight: &NamedTensor| {
+            let tensor = gradient.iter().find(|tensor| tensor.name == weight.name);
+            tensor.cloned().ok_or_else(|| {
+                Error::Invalid(format!("tensor \"{}\" has no gradient on the GPU", weight.name))
+            })
+        };
+        Ok((metrics, weights.iter().map(of).collect::<Result<_>>()?))
+    }
+}
+
+impl Debug for CudaGradients {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let env = &self.config.run.env_id;
+        f.debug_struct("CudaGradients").field("env", env).field("products", &self.products).finish()
+    }
+}
+
+/// Each row as often as its weight has eighths, since kernels count samples and do not weigh them.
+fn order(minibatch: &Minibatch<'_>) -> Result<Vec<u32>> {
+    let mut order = Vec::new();
+    for row in 0..minibatch.n_rows() {
+        let weight = minibatch.weights.map_or(1.0, |weights| weights[row]);
+        let eighths = 8.0 * weight;
+        if eighths.fract() != 0.0 || eighths > 1024.0 {
+            return Err(Error::Invalid(format!(
+                "the weight of row {row} is {weight}; a GPU takes eighths up to 128"
+            )));
+        }
+        order.extend(std::iter::repeat_n(row as u32, eighths as usize));
+    }
+    match order.is_empty() {
+        true => Err(Error::Invalid("no row of the minibatch counts".into())),
+        false => Ok(order),
+    }
+}
+
+/// `x` as half precision, rounded to nearest, ties to even.
+pub(super) fn half_bits(x: f32) -> u16 {
+    let (bits, sign) = (x.to_bits() & 0x7fff_ffff, (x.to_bits() >> 16) as u16 & 0x8000);
+    let size = f32::from_bits(bits);
+    if x.is_nan() {
+        return 0x7e00;
+    }
+    if size < 6.103_515_6e-5 {
+        // Below the normal numbers steps have one size, 2^-24; adding 0.5 rounds to that.
+        return sign | ((size + 0.5).to_bits() - 0.5f32.to_bits()) as u16;
+    }
+    // The exponent's bias becomes 15 instead of 127; what rounds up may carry into it.
+    let rounded = bits + 0xfff + (bits >> 13 & 1);
+    sign | ((rounded >> 13).saturating_sub(112 << 10)).min(0x7c00) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_the_nearest() {
+        let halves = [
+            (0.0, 0x0000),
+            (-0.0, 0x8000),
+            (1.0, 0x3c00),
+            (-2.0, 0xc000),
+            (65504.0, 0x7bff),
+            (65519.0, 0x7bff),
+            (65520.0, 0x7c00),
+            (f32::INFINITY, 0x7c00),
+            (f32::NEG_INFINITY, 0xfc00),
+            (6.103_515_6e-5, 0x0400),
+            (6.097_555e-5, 0x03ff),
+            (5.960_464_5e-8, 0x0001),
+            (2.980_232_2e-8, 0x0000),
+            (1.0 + 1.0 / 2048.0, 0x3c00),
+            (1.0 + 3.0 / 2048.0, 0x3c02),
+            (1.0 + 1.1 / 2048.0, 0x3c01),
+            (0.1, 0x2e66),
+        ];
+        for (x, bits) in halves {
+            assert_eq!(half_bits(x), bits, "{x}");
+        }
+        assert_eq!(half_bits(f32::NAN) & 0x7c00, 0x7c00);
+    }
+
+    #[test]
+    fn rows_come_as_often_as_their_weight_says() {
+        let of = |weights: &'static [f32]| Minibatch {
+            observations: &[],
+            actions: crate::loss::actions::ActionsRef::Discrete(&[]),
+            log_probs: &[],
+            advantages: &[],
+            returns: &[0.0; 3],
+            values: &[],
+            weights: Some(weights),
+            action_mask: None,
+        };
+        assert_eq!(order(&of(&[0.25, 0.0, 0.125])).unwrap(), [0, 0, 2]);
+        let error = order(&of(&[0.3, 0.0, 0.0])).unwrap_err().to_string();
+        assert!(error.contains("row 0 is 0.3"), "{error}");
+        assert!(order(&of(&[0.0; 3])).is_err());
+    }
+}

@@ -1,0 +1,130 @@
+//! Whole iterations on an NVIDIA GPU, by kernels that collect and learn without the host.
+//!
+//! `small` takes small networks of one agent or of a small team, `wide` everything else. Weights have the
+//! names and shapes that every learner has, so a checkpoint goes on wherever it was written.
+
+mod gradients;
+mod objective;
+mod policy_number;
+pub(crate) mod small;
+mod wide;
+
+use crate::algorithm::Precision;
+use crate::config::TrainConfig;
+use crate::engine::cuda::{H200, OffPolicyLearner};
+use crate::engine::{Iterated, Progress};
+use crate::error::{Error, Result};
+use crate::model::LearnerState;
+use crate::network::foreign::MakeForeign;
+use small::{PackedRuns, SmallLearner, SoloLearner, SoloRoom, TeamLearner};
+use warp_func::cuda::{Build, CudaVecEnv, Source};
+use wide::{NetworkBackend, WideLearner};
+
+pub use gradients::{CudaGradients, Products};
+pub(crate) use small::MOST_ITERATIONS;
+pub use small::sources as small_sources;
+#[doc(hidden)]
+pub use wide::sources as wide_sources;
+
+#[doc(hidden)]
+pub use crate::engine::cuda::check as off_policy_check;
+
+/// The translation units that off-policy policies of `config` have compiled for an H200 that `runs` share.
+///
+/// # Errors
+/// Policies that an algorithm does not take.
+#[doc(hidden)]
+pub fn off_policy_sources(config: &TrainConfig, runs: usize) -> Result<Vec<(Source, Build)>> {
+    let sources = crate::engine::cuda::sources(config, H200.shared_by(runs))?;
+    Ok(sources.into_iter().map(|source| (source, Build::Parity)).collect())
+}
+
+/// The way of learning that suits a configuration.
+#[derive(Debug)]
+pub(crate) enum OnDevice {
+    Small(Box<SmallLearner>),
+    Solo(Box<SoloLearner>),
+    Team(Box<TeamLearner>),
+    Wide(Box<WideLearner>),
+    OffPolicy(Box<OffPolicyLearner>),
+}
+
+impl OnDevice {
+    pub(crate) fn new(
+        config: &TrainConfig,
+        envs: &mut CudaVecEnv,
+        state: &LearnerState,
+        foreign: Option<MakeForeign>,
+    ) -> Result<Self> {
+        if let Some(policy) = config.policies.iter().find(|policy| policy.is_off_policy()) {
+            if foreign.is_some() {
+                let name = &policy.name;
+                return Err(Error::Invalid(format!(
+                    "policy \"{name}\" learns from a replay memory, which the native learner alone does"
+                )));
+            }
+            let (config, state) = (std::slice::from_ref(config), std::slice::from_ref(state));
+            return Ok(Self::OffPolicy(Box::new(OffPolicyLearner::new(config, &[envs], state)?)));
+        }
+        if foreign.is_some() {
+            let backend = NetworkBackend { tensor_cores: false, foreign };
+            let wide = WideLearner::new(config, envs, state, backend)?;
+            return Ok(Self::Wide(Box::new(wide)));
+        }
+        let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
+        Ok(match small::takes(config, envs.text()) && !exact {
+            true if envs.text().team > 1 => {
+                Self::Team(Box::new(TeamLearner::new(config, envs, state)?))
+            }
+            true if small::is_solo(config) => {
+                let mut learner =
+                    SoloLearner::new(config, envs, SoloRoom { runs: 1, schedules: 1 })?;
+                let state = std::slice::from_ref(state);
+                learner.load(PackedRuns::new(vec![config.clone()], state, 1)?, 0)?;
+                Self::Solo(Box::new(learner))
+            }
+            true => Self::Small(Box::new(SmallLearner::new(config, envs, state)?)),
+            false => {
+                let backend = NetworkBackend { tensor_cores: !exact, foreign: None };
+                let wide = WideLearner::new(config, envs, state, backend)?;
+                Self::Wide(Box::new(wide))
+            }
+        })
+    }
+
+    pub(crate) fn load(&mut self, state: &LearnerState) -> Result<()> {
+        match self {
+            Self::Small(learner) => learner.load(state),
+            Self::Solo(learner) => learner.reload(std::slice::from_ref(state)),
+            Self::Team(learner) => learner.load(state),
+            Self::Wide(learner) => learner.load(state),
+            Self::OffPolicy(learner) => learner.load(std::slice::from_ref(state)),
+        }
+    }
+
+    pub(crate) fn store(&self, state: &mut LearnerState) -> Result<()> {
+        match self {
+            Self::Small(learner) => learner.store(state),
+            Self::Solo(learner) => learner.store(std::slice::from_mut(state)),
+            Self::Team(learner) => learner.store(state),
+            Self::Wide(learner) => learner.store(state),
+            Self::OffPolicy(learner) => learner.store(0, state),
+        }
+    }
+
+    pub(crate) fn run(
+        &mut self,
+        config: &TrainConfig,
+        envs: &mut CudaVecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        match self {
+            Self::Small(learner) => learner.run(config, envs, progress, n),
+            Self::Solo(learner) => learner.run(envs, progress, n),
+            Self::Team(learner) => learner.run(config, envs, progress, n),
+            Self::Wide(learner) => learner.run(config, envs, progress, n),
+            Self::OffPolicy(learner) => learner.run(&mut [envs], progress, n)?.swap_remove(0),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What the host gives kernels and reads of them per iteration: coefficients, and figures.
+
+use super::shared::{AdamFactors, Figures, MOST_CELLS, Settings};
+use super::text;
+use crate::algorithm::PolicyMetrics;
+use crate::algorithm::PolicyPlan;
+use crate::algorithm::Rollouts;
+use crate::config::TrainConfig;
+use crate::engine::Iterated;
+use crate::error::PolicyError;
+use crate::error::{Error, Result};
+use warp_data::cuda::DeviceArray;
+use warp_func::cuda::{DeviceStruct, DeviceValue};
+use warp_func::{EpisodeTotals, Spread};
+
+/// What the kernels' figures say of an iteration of a run of one policy.
+///
+/// # Errors
+/// A policy that diverged.
+pub(super) fn iterated(row: &Figures, config: &TrainConfig, env_steps: u64) -> Result<Iterated> {
+    let samples = config.steps_per_iteration() as f64;
+    let policy = policy_metrics(row, &config.policies[0], samples, env_steps)?;
+    let (sum, min, max) = (row.episode_lengths, -row.minus_shortest, row.longest);
+    let lengths = Spread { sum, min, max };
+    let (sum, min, max) = (row.episode_returns, -row.minus_smallest, row.largest);
+    let returns = Spread { sum, min, max };
+    let episodes = EpisodeTotals {
+        count: row.n_episodes as u64,
+        length: spread(row.n_episodes, lengths),
+        returns: vec![spread(row.n_episodes, returns)],
+        statistics: Vec::new(),
+    };
+    Ok(Iterated { episodes, policies: vec![policy.into()], phases: None })
+}
+
+/// `of` these numbers, if there are any.
+pub(super) fn spread(count: f64, of: Spread) -> Spread {
+    if count > 0.0 { of } else { Spread::default() }
+}
+
+/// What an update's figures say of the policy `plan`, which has `samples` in a rollout.
+///
+/// # Errors
+/// A policy that diverged.
+pub(super) fn policy_metrics(
+    row: &Figures,
+    plan: &PolicyPlan,
+    samples: f64,
+    env_steps: u64,
+) -> Result<PolicyMetrics> {
+    let keys = &plan.config;
+    if row.non_finite != 0.0 {
+        let source = PolicyError::NonFiniteGradient { norm: row.grad_norm };
+        return Err(Error::Policy { policy: plan.name.clone(), source });
+    }
+    let variance = |sum: f64, squares: f64| squares / samples - (sum / samples).powi(2);
+    let all = variance(row.returns, row.returns_squared);
+    let residuals = variance(row.residuals, row.residuals_squared);
+    let (vf_coef, ent_coef) = (keys.vf_coef.at(env_steps), keys.ent_coef.at(env_steps));
+    Ok(PolicyMetrics {
+        learning_rate: keys.learning_rate.at(env_steps),
+        loss: row.policy_loss + vf_coef * row.value_loss - ent_coef * row.entropy,
+        policy_loss: row.policy_loss,
+        value_loss: row.value_loss,
+        entropy: row.entropy,
+        approx_kl: row.approx_kl,
+        clip_fraction: row.clip_fraction,
+        grad_norm: row.grad_norm,
+        explained_variance: if all > 0.0 { 1.0 - residuals / all } else { 0.0 },
+    })
+}
+
+/// Coefficients of the `n` iterations from `at(0)` on for a run of one policy; see [`schedule_of`].
+pub(super) fn schedule(
+    config: &TrainConfig,
+    done: u64,
+    n: u64,
+    at: impl Fn(u64) -> u64,
+) -> Vec<u32> {
+    schedule_of(config, 0, done, n, at)
+}
+
+/// Words of a `Schedule` of order.cuh with so many minibatches.
+pub(super) fn schedule_width(updates: usize) -> usize {
+    Settings::WORDS + updates * AdamFactors::WORDS
+}
+
+/// The objective's cells, for which [`text::unsupported_policy`] has seen to it that there is room.
+fn cells(plan: &PolicyPlan) -> [f32; MOST_CELLS] {
+    let mut cells = [0.0; MOST_CELLS];
+    if let Some(Rollouts { objective, .. }) = &plan.rollouts {
+        let given = objective.policy.cells.iter().chain(&objective.value.cells);
+        cells.iter_mut().zip(given).for_each(|(cell, given)| *cell = *given);
+    }
+    cells
+}
+
+/// What policy `index` learns with in the `n` iterations from `at(0)` on, a `Schedule` each. Adam has made
+/// `done` steps.
+pub(super) fn schedule_of(
+    config: &TrainConfig,
+    index: usize,
+    done: u64,
+    n: u64,
+    at: impl Fn(u64) -> u64,
+) -> Vec<u32> {
+    let plan = &config.policies[index];
+    let (keys, cells) = (&plan.config, cells(plan));
+    let (mut words, mut step) = (Vec::new(), done);
+    for i in 0..n {
+        let learning_rate = keys.learning_rate.at(at(i));
+        let settings = Settings {
+            vf_coef: keys.vf_coef.at(at(i)) as f32,
+            ent_coef: keys.ent_coef.at(at(i)) as f32,
+            gamma: keys.gamma as f32,
+            gae_lambda: keys.gae_lambda as f32,
+            cells,
+            max_grad_norm: keys.max_grad_norm as f32,
+            adam_eps: keys.adam_eps as f32,
+        };
+        settings.put(&mut words);
+        for _ in 0..text::n_updates(config, index) {
+            step += 1;
+            let t = step as f64;
+            let factors = AdamFactors {
+                step_size: (learning_rate / (1.0 - 0.9_f64.powf(t))) as f32,
+                inverse_bias_correction2_sqrt: (1.0 / (1.0 - 0.999_f64.powf(t)).sqrt()) as f32,
+            };
+            factors.put(&mut words);
+        }
+    }
+    words
+}
+
+/// The figures that a kernel wrote, one after the other.
+pub(super) fn figures(words: &[u32]) -> Vec<Figures> {
+    words.chunks_exact(Figures::WORDS).map(Figures::take).collect()
+}
+
+/// Doubles that a kernel wrote.
+pub(super) fn doubles(array: &DeviceArray) -> Result<Vec<f64>> {
+    Ok(array.pull::<u32>()?.chunks_exact(2).map(f64::take).collect())
+}

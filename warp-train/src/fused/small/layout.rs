@@ -1,0 +1,221 @@
+//! Where a policy's tensors lie in the learner's padded matrices (see net.cuh), and both ways between
+//! them.
+
+use crate::config::TrainConfig;
+use crate::error::{Error, Result};
+use crate::model::LearnerState;
+use crate::model::LogStd;
+use crate::model::NamedTensor;
+
+/// The sizes that decide every place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Places {
+    inputs: usize,
+    hidden: usize,
+    outputs: usize,
+    action_width: usize,
+    shared: bool,
+    free_log_std: bool,
+}
+
+impl Places {
+    pub(super) fn new(config: &TrainConfig) -> Self {
+        Self::of_policy(config, 0)
+    }
+
+    /// Those of policy number `index`.
+    pub(super) fn of_policy(config: &TrainConfig, index: usize) -> Self {
+        let plan = &config.policies[index];
+        Self {
+            inputs: config.spec.groups[plan.groups[0]].observation_width(),
+            hidden: plan.config.hidden[0],
+            outputs: plan.layout.output_width(),
+            action_width: plan.layout.action_width(),
+            shared: plan.config.shared_trunk,
+            free_log_std: plan.config.log_std == LogStd::StateIndependent,
+        }
+    }
+
+    /// Inputs and the one, as wide as the products take them.
+    fn padded_inputs(&self) -> usize {
+        (self.inputs + 1).next_multiple_of(16)
+    }
+
+    fn at_second(&self) -> usize {
+        self.hidden * self.padded_inputs()
+    }
+
+    fn at_second_bias(&self) -> usize {
+        self.at_second() + self.hidden * self.hidden
+    }
+
+    fn at_last(&self) -> usize {
+        self.at_second_bias() + self.hidden
+    }
+
+    fn at_last_bias(&self) -> usize {
+        self.at_last() + 8 * self.hidden
+    }
+
+    /// Numbers of one network.
+    pub(super) fn per_net(&self) -> usize {
+        self.at_last_bias() + 8
+    }
+
+    /// Numbers of all networks.
+    pub(super) fn total(&self) -> usize {
+        self.per_net() * self.n_nets()
+    }
+
+    /// Networks: one with a shared trunk, else one each for policy and value.
+    pub(super) fn n_nets(&self) -> usize {
+        if self.shared { 1 } else { 2 }
+    }
+
+    /// The place of each element of the tensor `name` (of a policy, without its name).
+    fn of(&self, name: &str, n: usize) -> Option<Vec<usize>> {
+        let critic = if self.shared { 0 } else { self.per_net() };
+        let value_row = if self.shared { self.outputs } else { 0 };
+        let (layer, kind) = name.rsplit_once('.').unwrap_or((name, ""));
+        let net = match layer {
+            "critic.0" | "critic.1" | "value_head" => critic,
+            _ => 0,
+        };
+        let rows = |start: usize, width: usize, stride: usize| {
+            (0..n).map(|i| net + start + i / width * stride + i % width).collect()
+        };
+        let (inputs, hidden) = (self.inputs, self.hidden);
+        let last = |row: usize| match kind {
+            "weight" => rows(self.at_last() + row * hidden, hidden, hidden),
+            _ => rows(self.at_last_bias() + row, n, n),
+        };
+        Some(match (layer, kind) {
+            ("trunk.0" | "actor.0" | "critic.0", "weight") => rows(0, inputs, self.padded_inputs()),
+            ("trunk.0" | "actor.0" | "critic.0", "bias") => rows(inputs, 1, self.padded_inputs()),
+            ("trunk.1" | "actor.1" | "critic.1", "weight") => {
+                rows(self.at_second(), hidden, hidden)
+            }
+            ("trunk.1" | "actor.1" | "critic.1", "bias") => rows(self.at_second_bias(), n, n),
+            ("policy_head", _) => last(0),
+            ("log_std_head", _) => last(self.action_width),
+            ("log_std", "") if self.free_log_std => last(self.action_width),
+            ("value_head", _) => last(value_row),
+            _ => return None,
+        })
+    }
+
+    /// The padded matrices that hold `tensors`, whose names end in `suffix`.
+    ///
+    /// # Errors
+    /// A tensor that has no place.
+    pub(super) fn pack(
+        &self,
+        policy: &str,
+        tensors: &[NamedTensor],
+        suffix: &str,
+    ) -> Result<Vec<f32>> {
+        let mut packed = vec![0.0; self.total()];
+        for tensor in tensors.iter().filter(|tensor| tensor.name.ends_with(suffix)) {
+            let places = self.places(policy, tensor, suffix)?;
+            places.iter().zip(&tensor.data).for_each(|(at, value)| packed[*at] = *value);
+        }
+        Ok(packed)
+    }
+
+    /// Fills `tensors`, whose names end in `suffix`, from the padded matrices.
+    ///
+    /// # Errors
+    /// A tensor that has no place.
+    pub(super) fn unpack(
+        &self,
+        policy: &str,
+        packed: &[f32],
+        tensors: &mut [NamedTensor],
+        suffix: &str,
+    ) -> Result<()> {
+        for tensor in tensors.iter_mut().filter(|tensor| tensor.name.ends_with(suffix)) {
+            let places = self.places(policy, tensor, suffix)?;
+            tensor.data.iter_mut().zip(&places).for_each(|(value, at)| *value = packed[*at]);
+        }
+        Ok(())
+    }
+
+    fn places(&self, policy: &str, tensor: &NamedTensor, suffix: &str) -> Result<Vec<usize>> {
+        let own = tensor.name.strip_prefix(policy).and_then(|name| name.strip_prefix('.'));
+        let plain = own.and_then(|name| name.strip_suffix(suffix));
+        plain.and_then(|name| self.of(name, tensor.data.len())).ok_or_else(|| {
+            Error::Invalid(format!("tensor \"{}\" has no place in this network", tensor.name))
+        })
+    }
+}
+
+/// Weights and both moments, one after the other, each as [`Places`] lays them out.
+pub(super) fn pack_all(places: &Places, policy: &str, state: &LearnerState) -> Result<Vec<f32>> {
+    let mut all = places.pack(policy, &state.weights, "")?;
+    all.extend(places.pack(policy, &state.optimizer, ".exp_avg")?);
+    all.extend(places.pack(policy, &state.optimizer, ".exp_avg_sq")?);
+    Ok(all)
+}
+
+/// The reverse of [`pack_all`], into a state that has all tensors already.
+pub(super) fn unpack_all(
+    places: &Places,
+    policy: &str,
+    all: &[f32],
+    state: &mut LearnerState,
+) -> Result<()> {
+    let n = places.total();
+    places.unpack(policy, &all[..n], &mut state.weights, "")?;
+    places.unpack(policy, &all[n..2 * n], &mut state.optimizer, ".exp_avg")?;
+    places.unpack(policy, &all[2 * n..], &mut state.optimizer, ".exp_avg_sq")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::learner::Learner;
+    use crate::run::learner::NativeLearner;
+
+    #[test]
+    fn every_tensor_has_places_of_its_own() {
+        for keys in [
+            "env_id = \"cartpole\"",
+            "env_id = \"cartpole\"\nshared_trunk = true\nhidden = [32, 32]",
+            "env_id = \"pendulum\"\nhidden = [128, 128]",
+            "env_id = \"pendulum\"\nlog_std = \"state_dependent\"\nshared_trunk = true",
+        ] {
+            let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry());
+            let config = config.unwrap();
+            let policy = config.policies[0].name.clone();
+            let mut state = NativeLearner::new(&config, 1).unwrap().state();
+            let mut number = 0.0;
+            let mut fill = |tensor: &mut NamedTensor| {
+                for value in &mut tensor.data {
+                    number += 1.0;
+                    *value = number;
+                }
+            };
+            state.weights.iter_mut().for_each(&mut fill);
+            state.optimizer.iter_mut().for_each(&mut fill);
+            let places = Places::new(&config);
+            let packed = pack_all(&places, &policy, &state).unwrap();
+            let filled = packed.iter().filter(|value| **value > 0.0).count();
+            assert_eq!((packed.len(), filled), (3 * places.total(), number as usize), "{keys}");
+            let mut back = state.clone();
+            back.weights.iter_mut().chain(&mut back.optimizer).for_each(|t| t.data.fill(0.0));
+            unpack_all(&places, &policy, &packed, &mut back).unwrap();
+            assert!(back == state, "{keys}");
+        }
+    }
+
+    #[test]
+    fn a_tensor_of_another_network_is_refused() {
+        let config =
+            TrainConfig::resolve(&"env_id = \"cartpole\"".parse().unwrap(), &warp_envs::registry());
+        let config = config.unwrap();
+        let other =
+            NamedTensor { name: "pole.actor.2.bias".into(), shape: vec![1], data: vec![1.0] };
+        let error = Places::new(&config).pack("pole", &[other], "").unwrap_err().to_string();
+        assert!(error.contains("\"pole.actor.2.bias\" has no place"), "{error}");
+    }
+}

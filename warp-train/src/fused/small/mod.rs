@@ -1,0 +1,338 @@
+//! Small perceptrons at full speed: a rollout is one launch, an update is another.
+//!
+//! For two hidden layers of 32, 64 or 128: state stays in registers, weights in shared memory, products
+//! run on tensor cores with half-precision operands and single-precision sums. The host only says where
+//! in the run it is, and reads one block of figures for many iterations.
+//!
+//! `SmallLearner` is a policy with all that it learns from, and collects too where one agent is alone in
+//! its environment; `team.rs` collects for several agents and policies, `solo.rs` is for runs of few
+//! replicas.
+
+mod figures;
+mod gradients;
+mod layout;
+mod shared;
+mod solo;
+mod team;
+mod text;
+
+pub(crate) use solo::{
+    MOST_ITERATIONS as MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, SoloRoom, SoloSpan, Trained,
+};
+pub(super) use team::TeamLearner;
+pub use text::sources;
+pub(crate) use text::{compiled_in, is_solo, takes, unsupported};
+
+use crate::config::TrainConfig;
+use crate::engine::{Iterated, Progress};
+use crate::error::{Error, Result};
+use crate::fused::policy_number::PolicyNumber;
+use crate::model::LearnerState;
+use figures::{figures, iterated, schedule, schedule_of, schedule_width};
+use layout::{Places, pack_all, unpack_all};
+use shared::{CollectArgs, EpisodeFigures, Figures, SizesArgs, SmallRun, SmallSizes, UpdateArgs};
+use warp_core::DType;
+use warp_func::cuda::{
+    Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs,
+    Launch, Module,
+};
+
+/// Iterations that one block of figures holds.
+pub(crate) const MOST_ITERATIONS: u64 = 256;
+/// Threads of an update's block, and samples of one of its tiles.
+const GROUP_THREADS: u32 = 256;
+const TILE_ROWS: usize = 128;
+
+/// A policy's arrays and kernels.
+#[derive(Debug)]
+pub(crate) struct SmallLearner {
+    places: Places,
+    policy: String,
+    /// The policy's number.
+    index: usize,
+    /// The number of its first agent.
+    first_agent: u32,
+    updates: usize,
+    /// Its agents in all replicas.
+    n_rows: usize,
+    /// Replicas of whose episodes the update is to report.
+    n_reported: usize,
+    arrays: Arrays,
+    /// What fills the records, if not another.
+    collect: Option<(Function, Launch)>,
+    update: (Function, Launch),
+    actor_blocks: u32,
+    /// Adam's steps made.
+    n_steps: u64,
+}
+
+#[derive(Debug)]
+struct Arrays {
+    /// Weights and both moments, one after the other.
+    parameters: [DeviceArray; 3],
+    records: DeviceArray,
+    episodes: DeviceArray,
+    schedule: DeviceArray,
+    partials: DeviceArray,
+    reduced: DeviceArray,
+    norms: DeviceArray,
+    state: DeviceArray,
+    totals: DeviceArray,
+    figures: DeviceArray,
+    barrier: DeviceArray,
+}
+
+impl SmallLearner {
+    /// Compiles for `envs`, of one agent each, and allocates everything; begins with `state`.
+    ///
+    /// # Errors
+    /// Text that does not compile, too little memory, or tensors that do not fit.
+    pub(super) fn new(
+        config: &TrainConfig,
+        envs: &CudaVecEnv,
+        state: &LearnerState,
+    ) -> Result<Self> {
+        let sources = text::run_sources(config, envs.text());
+        let units = sources.each_ref().map(|unit| (unit, Build::Release));
+        let modules = envs.kernels().compile_all(&units)?;
+        let only = PolicyNumber { index: 0, first_agent: 0 };
+        let mut this = Self::of_policy(config, only, envs.gpu(), &modules[1])?;
+        let launch = collecting(config, envs.gpu().info().n_multiprocessors);
+        this.collect = Some((modules[0].function("small_collect")?, launch));
+        this.n_reported = config.run.num_envs;
+        this.load(state)?;
+        Ok(this)
+    }
+
+    /// A policy with the update of `module`; its weights are zeros, and another fills its records.
+    ///
+    /// # Errors
+    /// Too little memory, or kernels for another network.
+    fn of_policy(
+        config: &TrainConfig,
+        number: PolicyNumber,
+        gpu: &Device,
+        module: &Module,
+    ) -> Result<Self> {
+        let PolicyNumber { index, first_agent } = number;
+        let sizes = sizes(gpu, &module.function("small_sizes")?)?;
+        let places = Places::of_policy(config, index);
+        if sizes.n_parameters as usize != places.total() {
+            let (device, host) = (sizes.n_parameters, places.total());
+            return Err(Error::Invalid(format!(
+                "the kernels lay out {device} parameters, the host {host}"
+            )));
+        }
+        let passes = text::passes(config, index);
+        let plan = &config.policies[index];
+        let n_rows = config.run.num_envs * plan.n_agents(&config.spec);
+        let minibatch = (n_rows * config.run.num_steps).div_ceil(passes.minibatches);
+        let tiles = minibatch.div_ceil(TILE_ROWS) as u32;
+        let most = text::blocks_of(config, index) * gpu.info().n_multiprocessors;
+        let update = Launch {
+            blocks: (places.n_nets() as u32 * tiles).min(most),
+            threads: GROUP_THREADS,
+            shared_bytes: sizes.shared_bytes,
+            cooperative: true,
+        };
+        let updates = text::n_updates(config, index);
+        let room = Room { rows: n_rows, updates, blocks: update.blocks as usize };
+        Ok(Self {
+            policy: plan.name.clone(),
+            index,
+            first_agent,
+            updates,
+            n_rows,
+            n_reported: 0,
+            arrays: Arrays::new(gpu, config, &sizes, &room)?,
+            collect: None,
+            update: (module.function("small_update")?, update),
+            actor_blocks: match places.n_nets() {
+                1 => update.blocks,
+                _ => actor_blocks(update.blocks, tiles),
+            },
+            n_steps: 0,
+            places,
+        })
+    }
+
+    /// Takes over weights and moments.
+    ///
+    /// # Errors
+    /// Tensors that do not fit.
+    pub(super) fn load(&mut self, state: &LearnerState) -> Result<()> {
+        let all = pack_all(&self.places, &self.policy, state)?;
+        for (array, part) in self.arrays.parameters.iter().zip(all.chunks(self.places.total())) {
+            array.push(part)?;
+        }
+        self.n_steps = state.optimizer_steps.first().map_or(0, |(_, steps)| *steps);
+        Ok(())
+    }
+
+    /// Writes weights and moments into `state`, which has all tensors already.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    pub(super) fn store(&self, state: &mut LearnerState) -> Result<()> {
+        let mut all = Vec::with_capacity(3 * self.places.total());
+        for array in &self.arrays.parameters {
+            all.extend(array.pull::<f32>()?);
+        }
+        unpack_all(&self.places, &self.policy, &all, state)?;
+        state.optimizer_steps.iter_mut().for_each(|(_, steps)| *steps = self.n_steps);
+        Ok(())
+    }
+
+    /// Collects and learns `n` times, at most [`MOST_ITERATIONS`].
+    ///
+    /// # Errors
+    /// A policy that diverged, or whatever went wrong on the device.
+    pub(super) fn run(
+        &mut self,
+        config: &TrainConfig,
+        envs: &mut CudaVecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        let at = |i: u64| progress.env_steps + i * config.steps_per_iteration();
+        self.begin(config, progress, n)?;
+        for index in 0..n {
+            let run = self.place(config, progress, index);
+            self.collect(envs, run)?;
+            self.learn(run)?;
+        }
+        envs.tick((n * config.run.num_steps as u64) as u32)?;
+        let rows = self.figures(n)?;
+        rows.iter().zip(0..).map(|(row, i)| iterated(row, config, at(i))).collect()
+    }
+
+    /// Gives the kernels the coefficients of the next `n` iterations, and counts their updates.
+    fn begin(&mut self, config: &TrainConfig, progress: Progress, n: u64) -> Result<()> {
+        let at = |i: u64| progress.env_steps + i * config.steps_per_iteration();
+        let mut rows = schedule_of(config, self.index, self.n_steps, n, at);
+        rows.resize(self.arrays.schedule.len(), 0);
+        self.arrays.schedule.push(&rows)?;
+        self.n_steps += n * self.updates as u64;
+        Ok(())
+    }
+
+    /// Waits for what the first `n` iterations of a launch say of themselves, a row each.
+    fn figures(&self, n: u64) -> Result<Vec<Figures>> {
+        let mut rows = figures(&self.arrays.figures.pull::<u32>()?);
+        rows.truncate(n as usize);
+        Ok(rows)
+    }
+
+    /// Where in the run the kernels of iteration `index` of a launch are.
+    fn place(&self, config: &TrainConfig, progress: Progress, index: u64) -> SmallRun {
+        SmallRun {
+            seed: progress.seed,
+            n_rows: self.n_rows as u32,
+            n_envs: self.n_reported as u32,
+            iteration: (progress.iteration + index) as u32,
+            index: index as u32,
+            first_agent: self.first_agent,
+            actor_blocks: self.actor_blocks,
+            steps_before: (index * config.run.num_steps as u64) as u32,
+        }
+    }
+
+    /// Starts a rollout.
+    fn collect(&self, envs: &CudaVecEnv, run: SmallRun) -> Result<()> {
+        let Some((kernel, launch)) = &self.collect else { return Ok(()) };
+        let Arrays { records, episodes, barrier, .. } = &self.arrays;
+        let [tables, arrays, world] = envs.args().clone();
+        let parameters = &self.arrays.parameters[0];
+        let args = CollectArgs { run, parameters, records, episodes, barrier };
+        Ok(kernel.launch(launch, &[world, arrays, tables, args.arg()])?)
+    }
+
+    /// Starts to learn from the records; the barrier's counter is 0.
+    fn learn(&self, run: SmallRun) -> Result<()> {
+        let a = &self.arrays;
+        let [parameters, exp_avg, exp_avg_sq] = &a.parameters;
+        let args = UpdateArgs {
+            run,
+            parameters,
+            exp_avg,
+            exp_avg_sq,
+            records: &a.records,
+            schedule: &a.schedule,
+            episodes: &a.episodes,
+            partials: &a.partials,
+            reduced: &a.reduced,
+            norms: &a.norms,
+            state: &a.state,
+            totals: &a.totals,
+            figures: &a.figures,
+            barrier: &a.barrier,
+        };
+        Ok(self.update.0.launch(&self.update.1, &[args.arg()])?)
+    }
+}
+
+/// How the kernel that collects is launched: spread over all multiprocessors.
+fn collecting(config: &TrainConfig, multiprocessors: u32) -> Launch {
+    let (together, hidden) = (text::together(config), config.policies[0].config.hidden[0]);
+    let parts = config.run.num_envs.div_ceil(together) as u32;
+    let (blocks, threads) = match parts.div_ceil(multiprocessors).min(4) {
+        _ if together == 8 => (parts, 2 * hidden as u32),
+        warps => (parts.div_ceil(warps), 32 * warps),
+    };
+    Launch { blocks, threads, ..Launch::default() }
+}
+
+/// How many of the blocks take the policy's network, so that both networks are done at the same time.
+fn actor_blocks(blocks: u32, tiles: u32) -> u32 {
+    // A tile of the policy's network takes longer by this much.
+    let seconds = |actor: u32| {
+        let (policy, value) = (tiles.div_ceil(actor), tiles.div_ceil(blocks - actor));
+        (1.08 * f64::from(policy)).max(f64::from(value))
+    };
+    let off = |actor: u32| actor.abs_diff(blocks / 2);
+    let better = |a: &u32, b: &u32| seconds(*a).total_cmp(&seconds(*b)).then(off(*a).cmp(&off(*b)));
+    (1..blocks).min_by(better).unwrap_or(1)
+}
+
+fn sizes(gpu: &Device, kernel: &Function) -> Result<SmallSizes> {
+    let sizes = &DeviceArray::zeros(gpu, "sizes", DType::U32, &[SmallSizes::WORDS])?;
+    let launch = Launch { blocks: 1, threads: 1, ..Launch::default() };
+    kernel.launch(&launch, &[SizesArgs { sizes }.arg()])?;
+    Ok(SmallSizes::take(&sizes.pull::<u32>()?))
+}
+
+/// What a policy's arrays are for.
+#[derive(Debug)]
+struct Room {
+    /// Agents in all replicas.
+    rows: usize,
+    /// Minibatches of an iteration.
+    updates: usize,
+    /// Blocks that learn.
+    blocks: usize,
+}
+
+impl Arrays {
+    fn new(gpu: &Device, config: &TrainConfig, sizes: &SmallSizes, room: &Room) -> Result<Self> {
+        let array = |name: &str, dtype, shape: &[usize]| {
+            Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
+        };
+        let parameters = |name| array(name, DType::F32, &[sizes.n_parameters as usize]);
+        let (own, n_totals) = (sizes.own as usize, sizes.n_totals as usize);
+        let steps = config.run.num_steps + 1 + text::cuts(config) as usize;
+        let (most, &Room { rows, updates, blocks }) = (MOST_ITERATIONS as usize, room);
+        Ok(Self {
+            parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
+            records: array("records", DType::U32, &[steps, rows, 4 * sizes.record_units as usize])?,
+            episodes: array("episodes", DType::F32, &[EpisodeFigures::WORDS, rows])?,
+            schedule: array("schedule", DType::U32, &[most, schedule_width(updates)])?,
+            partials: array("partial gradients", DType::F32, &[blocks, own])?,
+            reduced: array("gradients", DType::F32, &[2, own])?,
+            norms: array("norms", DType::F32, &[blocks])?,
+            state: array("optimiser", DType::F32, &[blocks, 3, own])?,
+            totals: array("totals", DType::U32, &[blocks, 2 * n_totals])?,
+            figures: array("figures", DType::U32, &[most, Figures::WORDS])?,
+            barrier: array("barrier", DType::U32, &[1])?,
+        })
+    }
+}

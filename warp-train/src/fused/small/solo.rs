@@ -1,0 +1,425 @@
+//! Runs of few replicas: many iterations of many runs in one launch, one or two runs a block, or a block
+//! for each network of a run.
+
+use super::figures::schedule_width;
+use super::layout::{Places, pack_all, unpack_all};
+use super::shared::{EpisodeFigures, Figures, SmallSizes, SoloArgs, SoloRun};
+use super::{GROUP_THREADS, iterated, schedule, sizes, text};
+use crate::algorithm::PolicyPlan;
+use crate::config::TrainConfig;
+use crate::engine::{Iterated, Progress};
+use crate::error::{Error, Result};
+use crate::model::LearnerState;
+use warp_core::DType;
+use warp_func::cuda::{
+    Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs, Launch,
+};
+
+/// Iterations of one launch at most: what its schedule and its figures have room for.
+pub(crate) const MOST_ITERATIONS: u64 = 256;
+
+/// What a learner has room for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SoloRoom {
+    /// Runs at a time.
+    pub(crate) runs: usize,
+    /// Their schedules: one each, or one that is the same for all.
+    pub(crate) schedules: usize,
+}
+
+/// The iterations of a launch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SoloSpan {
+    /// Iterations done before it.
+    pub(crate) done: u64,
+    /// Its own, at most [`MOST_ITERATIONS`].
+    pub(crate) n: u64,
+    /// Iterations done whose steps the environments have not counted.
+    pub(crate) uncounted: u64,
+    /// Whether episodes begin.
+    pub(crate) begins: bool,
+}
+
+/// Some runs that differ in their seeds, weights and schedules, side by side on one device.
+#[derive(Debug)]
+pub(crate) struct SoloLearner {
+    places: Places,
+    configs: Vec<TrainConfig>,
+    /// The first run's number among those whose replicas the environments hold.
+    first_run: usize,
+    kernel: Function,
+    launch: Launch,
+    /// Blocks of a run, if it has them to itself.
+    blocks_per_run: usize,
+    parameters: [DeviceArray; 3],
+    work: Work,
+    /// Adam's steps made, the same in all runs.
+    n_steps: u64,
+}
+
+#[derive(Debug)]
+struct Work {
+    seeds: DeviceArray,
+    records: DeviceArray,
+    schedule: DeviceArray,
+    episodes: DeviceArray,
+    state: DeviceArray,
+    totals: DeviceArray,
+    figures: DeviceArray,
+}
+
+impl SoloLearner {
+    /// Compiles for `envs` and runs like that of `config`, and allocates everything for `room`; they have
+    /// to be loaded.
+    ///
+    /// # Errors
+    /// Text that does not compile, or too little memory.
+    pub(crate) fn new(config: &TrainConfig, envs: &CudaVecEnv, room: SoloRoom) -> Result<Self> {
+        let gpu = envs.gpu();
+        let spread = text::spreads(config, room.runs, gpu.info().n_multiprocessors);
+        let source = text::solo_source(config, envs.text(), spread);
+        let module = envs.kernels().compile(&source, Build::Release)?;
+        let sizes = sizes(gpu, &module.function("small_sizes")?)?;
+        let places = Places::new(config);
+        let parameters = |name| {
+            Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::F32, &[room.runs, places.total()])?)
+        };
+        let blocks_per_run = if spread { places.n_nets() } else { 1 };
+        let groups = (places.n_nets() / blocks_per_run) as u32;
+        let launch = Launch {
+            blocks: 0,
+            threads: groups * GROUP_THREADS + collectors(config),
+            shared_bytes: sizes.shared_bytes,
+            cooperative: false,
+        };
+        Ok(Self {
+            configs: Vec::new(),
+            first_run: 0,
+            kernel: module.function("small_solo")?,
+            launch,
+            blocks_per_run,
+            parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
+            work: Work::new(gpu, config, &sizes, room)?,
+            places,
+            n_steps: 0,
+        })
+    }
+
+    /// Whether two runs have the same schedule.
+    pub(crate) fn share_schedule(one: &TrainConfig, other: &TrainConfig) -> bool {
+        let keys = |config: &TrainConfig| {
+            let PolicyPlan { config: keys, rollouts, .. } = &config.policies[0];
+            let constants = [keys.gamma, keys.gae_lambda, keys.max_grad_norm, keys.adam_eps];
+            let objective = rollouts.as_ref().map(|rollouts| rollouts.objective.clone());
+            let schedules = [&keys.learning_rate, &keys.vf_coef, &keys.ent_coef].map(Clone::clone);
+            (schedules, constants, objective)
+        };
+        keys(one) == keys(other)
+    }
+
+    /// Takes on `runs`; the environments hold their replicas from run number `first_run` on.
+    ///
+    /// # Errors
+    /// More runs than there is room for, or whatever went wrong on the device.
+    pub(crate) fn load(&mut self, runs: PackedRuns, first_run: usize) -> Result<()> {
+        for (array, numbers) in self.parameters.iter().zip(&runs.parameters) {
+            array.push(numbers)?;
+        }
+        let seed = |config: &TrainConfig| [config.run.seed as u32, (config.run.seed >> 32) as u32];
+        let mut seeds: Vec<u32> = runs.configs.iter().flat_map(seed).collect();
+        seeds.resize(self.work.seeds.len(), 0);
+        self.work.seeds.push(&seeds)?;
+        // Two runs share a block as soon as not every run has a multiprocessor to itself.
+        let n = runs.configs.len();
+        let alone = n <= self.work.seeds.device().info().n_multiprocessors as usize;
+        self.launch.blocks = if alone { n * self.blocks_per_run } else { n.div_ceil(2) } as u32;
+        (self.configs, self.n_steps, self.first_run) = (runs.configs, runs.n_steps, first_run);
+        Ok(())
+    }
+
+    /// The same runs, from other states.
+    ///
+    /// # Errors
+    /// Tensors that do not fit.
+    pub(crate) fn reload(&mut self, states: &[LearnerState]) -> Result<()> {
+        let room = self.parameters[0].shape()[0];
+        self.load(PackedRuns::new(self.configs.clone(), states, room)?, self.first_run)
+    }
+
+    /// Writes the runs' weights and moments into `states`, which have all tensors already.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    pub(crate) fn store(&self, states: &mut [LearnerState]) -> Result<()> {
+        self.trained()?.store(&self.configs[0].policies[0].name, states)
+    }
+
+    /// The runs' weights and moments, as they are now.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    pub(crate) fn trained(&self) -> Result<Trained> {
+        let arrays = self.parameters.iter().map(DeviceArray::pull::<f32>);
+        let arrays = arrays.collect::<std::result::Result<Vec<_>, _>>()?;
+        Ok(Trained { places: self.places, arrays, n_steps: self.n_steps })
+    }
+
+    /// Starts the iterations of `span`.
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub(crate) fn start(&mut self, envs: &CudaVecEnv, span: SoloSpan) -> Result<()> {
+        let n_schedules = self.push_schedule(span.done, span.n)?;
+        let first = &self.configs[0];
+        let most = MOST_ITERATIONS as usize;
+        let run = SoloRun {
+            n_envs: first.run.num_envs as u32,
+            iteration: span.done as u32,
+            n_iterations: span.n as u32,
+            begins: u32::from(span.begins),
+            schedules: if n_schedules > 1 { most as u32 } else { 0 },
+            n_figures: most as u32,
+            n_runs: self.configs.len() as u32,
+            first_run: self.first_run as u32,
+            steps_before: (span.uncounted * first.run.num_steps as u64) as u32,
+        };
+        let [tables, arrays, world] = envs.args().clone();
+        let ([parameters, exp_avg, exp_avg_sq], w) = (&self.parameters, &self.work);
+        let args = SoloArgs {
+            run,
+            seeds: &w.seeds,
+            parameters,
+            exp_avg,
+            exp_avg_sq,
+            records: &w.records,
+            schedule: &w.schedule,
+            episodes: &w.episodes,
+            state: &w.state,
+            totals: &w.totals,
+            figures: &w.figures,
+        };
+        self.kernel.launch(&self.launch, &[world, arrays, tables, args.arg()])?;
+        self.n_steps += span.n * text::n_updates(first, 0) as u64;
+        Ok(())
+    }
+
+    /// Fills in the coefficients of `n` iterations; returns how many runs have their own.
+    fn push_schedule(&self, iteration: u64, n: u64) -> Result<usize> {
+        let shape = self.work.schedule.shape();
+        let (n_schedules, len) = (shape[0].min(self.configs.len()), shape[1] * shape[2]);
+        let mut own = vec![Vec::new(); n_schedules];
+        each_run(&mut own, |run, rows| {
+            let config = &self.configs[run];
+            let at = |i: u64| (iteration + i) * config.steps_per_iteration();
+            *rows = schedule(config, self.n_steps, n, at);
+            rows.resize(len, 0);
+            Ok(())
+        })?;
+        let mut rows = own.concat();
+        rows.resize(self.work.schedule.len(), 0);
+        self.work.schedule.push(&rows)?;
+        Ok(n_schedules)
+    }
+
+    /// Collects and learns `n` times from where `progress` says; for one run whose episodes have begun.
+    ///
+    /// # Errors
+    /// A policy that diverged, or whatever went wrong on the device.
+    pub(crate) fn run(
+        &mut self,
+        envs: &mut CudaVecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        let mut all = Vec::new();
+        let config = self.configs[0].clone();
+        let mut figures = SoloFigures::default();
+        for first in (0..n).step_by(MOST_ITERATIONS as usize) {
+            let part = (n - first).min(MOST_ITERATIONS);
+            // A run of a fleet begins in the kernel, in the last bit not where the executor began.
+            let done = progress.iteration + first;
+            self.start(envs, SoloSpan { done, n: part, uncounted: 0, begins: done == 0 })?;
+            envs.tick((part * config.run.num_steps as u64) as u32)?;
+            self.figures(&mut figures)?;
+            for i in 0..part {
+                let env_steps = progress.env_steps + (first + i) * config.steps_per_iteration();
+                all.push(figures.iterated(&config, 0, i as usize, env_steps)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Fills `figures` with those of the last launch.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    pub(crate) fn figures(&self, figures: &mut SoloFigures) -> Result<()> {
+        figures.words.resize(self.work.figures.len(), 0);
+        Ok(self.work.figures.pull_into(&mut figures.words)?)
+    }
+}
+
+/// Runs as a device takes them on.
+#[derive(Debug)]
+pub(crate) struct PackedRuns {
+    configs: Vec<TrainConfig>,
+    /// Weights and both moments, with zeros behind those of the last run.
+    parameters: [Vec<f32>; 3],
+    n_steps: u64,
+}
+
+impl PackedRuns {
+    /// The runs of `configs`, which begin with `states`, for a learner with this room.
+    ///
+    /// # Errors
+    /// Tensors that do not fit.
+    pub(crate) fn new(
+        configs: Vec<TrainConfig>,
+        states: &[LearnerState],
+        room: usize,
+    ) -> Result<Self> {
+        let places = Places::new(&configs[0]);
+        let total = places.total();
+        let mut parameters = [0, 1, 2].map(|_| vec![0.0; room * total]);
+        let [weights, moments, squares] = parameters.each_mut().map(|kind| kind.chunks_mut(total));
+        let mut all: Vec<_> = weights.zip(moments).zip(squares).take(configs.len()).collect();
+        each_run(&mut all, |run, ((weights, moments), squares)| {
+            let packed = pack_all(&places, &configs[run].policies[0].name, &states[run])?;
+            weights.copy_from_slice(&packed[..total]);
+            moments.copy_from_slice(&packed[total..2 * total]);
+            squares.copy_from_slice(&packed[2 * total..]);
+            Ok(())
+        })?;
+        let steps = states.first().and_then(|state| state.optimizer_steps.first());
+        let n_steps = steps.map_or(0, |(_, steps)| *steps);
+        Ok(Self { configs, parameters, n_steps })
+    }
+}
+
+/// What a launch says of its runs' iterations: [`Figures`], [`MOST_ITERATIONS`] of them per run.
+#[derive(Debug, Default)]
+pub(crate) struct SoloFigures {
+    words: Vec<u32>,
+}
+
+impl SoloFigures {
+    /// Those of iteration `i` of the launch of its run number `run`, which has this configuration and had
+    /// done `env_steps` before it.
+    ///
+    /// # Errors
+    /// A policy that diverged.
+    pub(crate) fn iterated(
+        &self,
+        config: &TrainConfig,
+        run: usize,
+        i: usize,
+        env_steps: u64,
+    ) -> Result<Iterated> {
+        let at = (run * MOST_ITERATIONS as usize + i) * Figures::WORDS;
+        iterated(&Figures::take(&self.words[at..]), config, env_steps)
+    }
+}
+
+/// Weights and moments of some runs.
+#[derive(Debug)]
+pub(crate) struct Trained {
+    places: Places,
+    arrays: Vec<Vec<f32>>,
+    n_steps: u64,
+}
+
+impl Trained {
+    /// Writes them into the states of runs of `policy`, which have all tensors already.
+    ///
+    /// # Errors
+    /// Tensors that do not fit.
+    pub(crate) fn store(&self, policy: &str, states: &mut [LearnerState]) -> Result<()> {
+        let total = self.places.total();
+        each_run(states, |run, state| {
+            let of_run = |array: &Vec<f32>| array[run * total..(run + 1) * total].to_vec();
+            let all: Vec<f32> = self.arrays.iter().flat_map(of_run).collect();
+            unpack_all(&self.places, policy, &all, state)?;
+            state.optimizer_steps.iter_mut().for_each(|(_, steps)| *steps = self.n_steps);
+            Ok(())
+        })
+    }
+}
+
+impl Work {
+    fn new(
+        gpu: &Device,
+        config: &TrainConfig,
+        sizes: &SmallSizes,
+        SoloRoom { runs: n, schedules }: SoloRoom,
+    ) -> Result<Self> {
+        let array = |name: &str, dtype, shape: &[usize]| {
+            Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
+        };
+        let (nets, replicas) = (Places::new(config).n_nets(), config.run.num_envs);
+        let rows = config.run.num_steps + 1 + text::cuts(config) as usize;
+        let (most, width) = (MOST_ITERATIONS as usize, schedule_width(text::n_updates(config, 0)));
+        let (units, own) = (sizes.record_units as usize, sizes.own as usize);
+        Ok(Self {
+            seeds: array("seeds", DType::U32, &[n, 2])?,
+            records: array("records", DType::U32, &[n, rows, replicas, 4 * units])?,
+            schedule: array("schedule", DType::U32, &[schedules, most, width])?,
+            episodes: array("episodes", DType::F32, &[n, EpisodeFigures::WORDS, replicas])?,
+            state: array("optimiser", DType::F32, &[n, nets, 3, own])?,
+            totals: array("totals", DType::U32, &[n, nets, 2 * sizes.n_totals as usize])?,
+            figures: array("figures", DType::U32, &[n, most, Figures::WORDS])?,
+        })
+    }
+}
+
+/// Threads of a block that collect: a warp for 16 features of a hidden layer.
+fn collectors(config: &TrainConfig) -> u32 {
+    2 * config.policies[0].config.hidden[0] as u32
+}
+
+/// Calls `work` with each run's number and item, on as many threads as the machine has.
+fn each_run<T: Send>(
+    items: &mut [T],
+    work: impl Fn(usize, &mut T) -> Result<()> + Sync,
+) -> Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = items.len().div_ceil(threads).max(1);
+    let part = |first: usize, items: &mut [T]| {
+        items.iter_mut().enumerate().try_for_each(|(i, item)| work(first + i, item))
+    };
+    if items.len() <= share {
+        return part(0, items);
+    }
+    std::thread::scope(|scope| {
+        let parts = items.chunks_mut(share).enumerate();
+        let workers: Vec<_> =
+            parts.map(|(n, items)| scope.spawn(move || part(n * share, items))).collect();
+        workers.into_iter().try_for_each(|worker| {
+            let ended = worker.join();
+            ended
+                .unwrap_or_else(|_| Err(Error::Invalid("a thread of the fleet ended early".into())))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_is_worked_on_once_and_the_first_error_is_told() {
+        for n in [0, 1, 3, 100] {
+            let mut items = vec![0; n];
+            each_run(&mut items, |run, item| {
+                *item += run + 1;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(items, (1..=n).collect::<Vec<_>>());
+        }
+        let failed = each_run(&mut [0; 50], |run, _| match run {
+            7 => Err(Error::Invalid("seven".into())),
+            _ => Ok(()),
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "seven");
+    }
+}

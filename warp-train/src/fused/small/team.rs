@@ -1,0 +1,318 @@
+//! Several agents and several policies: one launch collects for all of them, and each policy learns as
+//! if it were alone.
+//!
+//! For environments whose replicas have a team of threads elsewhere: here each has one thread, and the
+//! rows of all agents go through the networks together; see collect_team.cu.
+
+use super::figures::{doubles, policy_metrics, spread};
+use super::shared::{CollectTeamArgs, SmallRun, TeamFiguresArgs, TeamSizes, TeamSizesArgs};
+use super::text::{self, Tuning, constants, source_of, unsupported_policy};
+use super::{MOST_ITERATIONS, SmallLearner};
+use crate::config::TrainConfig;
+use crate::engine::{Iterated, Progress};
+use crate::error::{Error, Result};
+use crate::fused::policy_number::PolicyNumber;
+use crate::model::LearnerState;
+use warp_core::DType;
+use warp_func::cuda::{
+    Arg, Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, EnvKernels, Function,
+    KernelArgs, Launch, Module, Pointer, Source,
+};
+use warp_func::{EpisodeTotals, Spread};
+use warp_sample::ActionLayout;
+
+/// Agents of a replica at most: a thread has the state and the actions of all of them.
+const MOST_AGENTS: usize = 16;
+/// Words of a replica's state at most, for the same reason.
+const MOST_STATE: usize = 256;
+/// Up to this many replicas a warp takes eight of them, above sixteen.
+const FEW: usize = 12_288;
+/// Sixteen for so many agents at most.
+const FEW_AGENTS: usize = 8;
+/// Warps of a block at most.
+const MOST_WARPS: u32 = 4;
+
+/// Why there are no kernels for a run on environments of the text `env`; nothing if there are.
+pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
+    let Some(first) = config.policies.first() else { return Some("no policy".into()) };
+    let spec = &config.spec;
+    let width = |g: usize| spec.groups[g].observation_width();
+    let alike = config.policies.iter().all(|plan| {
+        let (a, b) = (&plan.config, &first.config);
+        (&a.hidden, a.shared_trunk, a.activation) == (&b.hidden, b.shared_trunk, b.activation)
+            && plan.groups.iter().all(|g| width(*g) == width(first.groups[0]))
+            && plan.layout.head_sizes() == first.layout.head_sizes()
+    });
+    let words = env.defines.iter().find(|(name, _)| name == "WARP_STATE_WORDS");
+    let words = words.and_then(|(_, words)| words.parse().ok()).unwrap_or(usize::MAX);
+    let refusals = [
+        (spec.n_agents() > MOST_AGENTS, "more than 16 agents"),
+        (words > MOST_STATE, "a state of more than 256 words"),
+        (!matches!(first.layout, ActionLayout::Discrete(_)), "continuous actions of a team"),
+        (spec.groups.iter().any(|group| group.mask_width() > 0), "masked actions of a team"),
+        (!alike, "policies that differ in their networks"),
+    ];
+    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
+    refused.or_else(|| config.policies.iter().find_map(|plan| unsupported_policy(config, plan)))
+}
+
+/// The translation units that a run has compiled: of rollouts, and of each policy's updates.
+pub(super) fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
+    let updates = (0..config.policies.len()).map(|p| text::update_source(config, p, env));
+    std::iter::once(collect_source(config, env)).chain(updates).collect()
+}
+
+/// Rollouts, with the body compiled for a team of one thread.
+fn collect_source(config: &TrainConfig, env: &EnvKernels) -> Source {
+    let spec = &config.spec;
+    let agents = config.policies.iter().map(|plan| plan.n_agents(spec));
+    let groups = config.policies.iter().flat_map(|plan| &plan.groups);
+    let places = groups.flat_map(|g| {
+        let first = spec.first_agent(*g);
+        first..first + spec.groups[*g].n_agents
+    });
+    let list = |numbers: Vec<usize>| {
+        let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+        format!("{{{}}}", numbers.join(", "))
+    };
+    let mut constants = constants(config, 0);
+    constants.extend([
+        ("APART", u32::from(apart(config)).to_string()),
+        ("TOGETHER", together(config).to_string()),
+        ("N_POLICIES", config.policies.len().to_string()),
+        ("POLICY_AGENTS", list(agents.collect())),
+        ("AGENT_PLACES", list(places.collect())),
+    ]);
+    let mut source = source_of(
+        &config.policies[0],
+        &constants,
+        env,
+        Tuning { blocks: 1, lean: false },
+        "collect_team.cu",
+    );
+    for (name, value) in &mut source.defines {
+        if name == "WARP_TEAM" || name == "WARP_TEAMS" {
+            *value = "1".into();
+        }
+    }
+    source
+}
+
+/// Whether rewards and the like are stored behind the observations: unless updates take rows in another
+/// order than the rollout's, which then are not read from two places.
+pub(super) fn apart(config: &TrainConfig) -> bool {
+    (0..config.policies.len()).all(|p| text::passes(config, p).minibatches == 1)
+}
+
+/// Replicas that a warp takes: few are done sooner, more use the products' tiles better, as long as
+/// registers can hold where all their agents' rows go.
+fn together(config: &TrainConfig) -> usize {
+    let many = config.run.num_envs > FEW && config.spec.n_agents() <= FEW_AGENTS;
+    if many { 16 } else { 8 }
+}
+
+/// Policies that learn from the same replicas.
+#[derive(Debug)]
+pub(crate) struct TeamLearner {
+    policies: Vec<SmallLearner>,
+    collect: (Function, Launch),
+    sum: Function,
+    n_warps: u32,
+    /// Numbers about the episodes that ended in an iteration.
+    n_figures: usize,
+    /// What each warp says of them, iteration by iteration, f64.
+    figures: DeviceArray,
+    /// The same of all warps together.
+    totals: DeviceArray,
+}
+
+impl TeamLearner {
+    /// Compiles for `envs` and allocates everything; begins with `state`.
+    ///
+    /// # Errors
+    /// Text that does not compile, too little memory, or tensors that do not fit.
+    pub(in super::super) fn new(
+        config: &TrainConfig,
+        envs: &CudaVecEnv,
+        state: &LearnerState,
+    ) -> Result<Self> {
+        let (kernels, gpu) = (envs.kernels(), envs.gpu());
+        let (mut policies, mut first_agent) = (Vec::new(), 0);
+        let sources = sources(config, envs.text());
+        let units: Vec<_> = sources.iter().map(|unit| (unit, Build::Release)).collect();
+        let modules = kernels.compile_all(&units)?;
+        let (module, updates) = (&modules[0], &modules[1..]);
+        for (index, (plan, update)) in config.policies.iter().zip(updates).enumerate() {
+            let number = PolicyNumber { index, first_agent };
+            policies.push(SmallLearner::of_policy(config, number, gpu, update)?);
+            first_agent += plan.n_agents(&config.spec) as u32;
+        }
+        let sizes = TeamSizes::of(gpu, module)?;
+        let n_warps = config.run.num_envs.div_ceil(together(config)) as u32;
+        let array = |name: &str, n: u32| {
+            let shape = [MOST_ITERATIONS as usize, n as usize, 2 * sizes.n_figures as usize];
+            Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::U32, &shape)?)
+        };
+        let launch = sizes.launch(gpu, n_warps);
+        let mut this = Self {
+            policies,
+            collect: (module.function("small_collect_team")?, launch),
+            sum: module.function("small_team_figures")?,
+            n_warps,
+            n_figures: sizes.n_figures as usize,
+            figures: array("episodes of warps", n_warps)?,
+            totals: array("episodes", 1)?,
+        };
+        this.load(state)?;
+        Ok(this)
+    }
+
+    /// Takes over weights and moments.
+    ///
+    /// # Errors
+    /// Tensors that do not fit.
+    pub(in super::super) fn load(&mut self, state: &LearnerState) -> Result<()> {
+        self.policies.iter_mut().try_for_each(|policy| policy.load(&own(policy, state)))
+    }
+
+    /// Writes weights and moments into `state`, which has all tensors already.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    pub(in super::super) fn store(&self, state: &mut LearnerState) -> Result<()> {
+        let mut new = LearnerState::default();
+        for policy in &self.policies {
+            let mut part = own(policy, state);
+            policy.store(&mut part)?;
+            new.weights.extend(part.weights);
+            new.optimizer.extend(part.optimizer);
+            new.optimizer_steps.extend(part.optimizer_steps);
+        }
+        *state = new;
+        Ok(())
+    }
+
+    /// Collects and learns `n` times, at most [`MOST_ITERATIONS`].
+    ///
+    /// # Errors
+    /// A policy that diverged, or whatever went wrong on the device.
+    pub(in super::super) fn run(
+        &mut self,
+        config: &TrainConfig,
+        envs: &mut CudaVecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        for policy in &mut self.policies {
+            policy.begin(config, progress, n)?;
+        }
+        for index in 0..n {
+            self.collect(config, envs, progress.seed, index)?;
+            for policy in &self.policies {
+                policy.learn(policy.place(config, progress, index))?;
+            }
+        }
+        envs.tick((n * config.run.num_steps as u64) as u32)?;
+        let episodes = self.episodes(config, n)?;
+        let rows = self.policies.iter().map(|policy| policy.figures(n));
+        let rows = rows.collect::<Result<Vec<_>>>()?;
+        let iteration = |(episodes, i): (EpisodeTotals, u64)| {
+            let at = progress.env_steps + i * config.steps_per_iteration();
+            let policies = config.policies.iter().zip(&rows).map(|(plan, rows)| {
+                let samples =
+                    config.steps_per_iteration() as f64 * plan.n_agents(&config.spec) as f64;
+                policy_metrics(&rows[i as usize], plan, samples, at)
+            });
+            Ok(Iterated {
+                episodes,
+                policies: policies.map(|p| p.map(Into::into)).collect::<Result<_>>()?,
+                phases: None,
+            })
+        };
+        episodes.into_iter().zip(0..).map(iteration).collect()
+    }
+
+    /// Starts the rollout of iteration `index` of a launch.
+    fn collect(
+        &self,
+        config: &TrainConfig,
+        envs: &CudaVecEnv,
+        seed: u64,
+        index: u64,
+    ) -> Result<()> {
+        let [tables, arrays, world] = envs.args().clone();
+        let n = config.run.num_envs as u32;
+        let before = (index * config.run.num_steps as u64) as u32;
+        let (n_rows, n_envs, index, steps_before) = (n, n, index as u32, before);
+        let run = SmallRun { seed, n_rows, n_envs, index, steps_before, ..SmallRun::default() };
+        let of_policies = || self.policies.iter().map(|policy| &policy.arrays);
+        let policies = of_policies()
+            .map(|arrays| &arrays.parameters[0])
+            .chain(of_policies().map(|arrays| &arrays.records))
+            .chain(of_policies().map(|arrays| &arrays.barrier));
+        let policies = Arg::pointers("TeamPolicies", policies.map(Pointer::from));
+        let args = CollectTeamArgs { run, figures: &self.figures };
+        let args = [world, arrays, tables, policies, args.arg()];
+        Ok(self.collect.0.launch(&self.collect.1, &args)?)
+    }
+
+    /// Waits for the totals over the episodes that ended in each of `n` iterations.
+    fn episodes(&self, config: &TrainConfig, n: u64) -> Result<Vec<EpisodeTotals>> {
+        // Nothing was collected when a run is only prepared.
+        if n == 0 {
+            return Ok(Vec::new());
+        }
+        let launch = Launch { blocks: n as u32, threads: 256, ..Launch::default() };
+        let (figures, out) = (&self.figures, &self.totals);
+        let args = TeamFiguresArgs { figures, n_warps: self.n_warps, out };
+        self.sum.launch(&launch, &[args.arg()])?;
+        let n_groups = config.spec.groups.len();
+        let totals = |row: &[f64]| {
+            let part = |sum: usize, max: usize| {
+                let of = Spread { sum: row[sum], min: -row[max + 1], max: row[max] };
+                spread(row[0], of)
+            };
+            EpisodeTotals {
+                count: row[0] as u64,
+                length: part(1, 2),
+                returns: (0..n_groups).map(|g| part(4 + 3 * g, 5 + 3 * g)).collect(),
+                statistics: row[4 + 3 * n_groups..].to_vec(),
+            }
+        };
+        let numbers = doubles(&self.totals)?;
+        Ok(numbers.chunks_exact(self.n_figures).take(n as usize).map(totals).collect())
+    }
+}
+
+/// What of `state` belongs to `policy`.
+fn own(policy: &SmallLearner, state: &LearnerState) -> LearnerState {
+    let (weights, optimizer, n_steps) = state.of_policy(&policy.policy);
+    let mut own = LearnerState::default();
+    own.add_policy(&policy.policy, weights, optimizer, n_steps);
+    own
+}
+
+impl TeamSizes {
+    fn of(gpu: &Device, module: &Module) -> Result<Self> {
+        let sizes = &DeviceArray::zeros(gpu, "sizes", DType::U32, &[Self::WORDS])?;
+        let launch = Launch { blocks: 1, threads: 1, ..Launch::default() };
+        let kernel = module.function("small_team_sizes")?;
+        kernel.launch(&launch, &[TeamSizesArgs { sizes }.arg()])?;
+        Ok(Self::take(&sizes.pull::<u32>()?))
+    }
+
+    /// Blocks of one warp, which spread evenly, for as long as those of `n_warps` warps find room at the
+    /// same time.
+    fn launch(&self, gpu: &Device, n_warps: u32) -> Launch {
+        let info = gpu.info();
+        let room = info.shared_per_block.saturating_sub(self.networks) / self.rows;
+        let at_once = n_warps.div_ceil(8 * info.n_multiprocessors);
+        let warps = at_once.min(MOST_WARPS).min(room).max(1);
+        Launch {
+            blocks: n_warps.div_ceil(warps),
+            threads: 32 * warps,
+            shared_bytes: self.networks + warps * self.rows,
+            cooperative: false,
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The small learner's text: its files behind the environment's, with sizes and coefficients as
+//! constants, so that it is compiled for one network, one environment and one configuration.
+
+use super::shared::{MOST_CELLS, declarations};
+use super::{TILE_ROWS, team};
+use crate::algorithm::PolicyPlan;
+use crate::algorithm::Rollouts;
+use crate::algorithm::{Advantages, Passes};
+use crate::config::TrainConfig;
+use crate::fused::objective;
+use crate::loss::Part;
+use crate::model::Activation;
+use crate::model::LogStd;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use warp_func::Start;
+use warp_func::cuda::{EnvKernels, Source};
+use warp_sample::{ActionLayout, Bounding};
+
+/// Included files: names and texts.
+const FILES: [(&str, &str); 17] = [
+    ("mma.cuh", include_str!("mma.cuh")),
+    ("net.cuh", include_str!("net.cuh")),
+    ("loss.cuh", include_str!("loss.cuh")),
+    ("four_warps.cuh", include_str!("four_warps.cuh")),
+    ("gradient.cuh", include_str!("gradient.cuh")),
+    ("order.cuh", include_str!("order.cuh")),
+    ("advantages.cuh", include_str!("advantages.cuh")),
+    ("descent.cuh", include_str!("descent.cuh")),
+    ("fellow.cuh", include_str!("fellow.cuh")),
+    ("weights.cuh", include_str!("weights.cuh")),
+    ("choice.cuh", include_str!("choice.cuh")),
+    ("collect.cu", include_str!("collect.cu")),
+    ("collect_few.cu", include_str!("collect_few.cu")),
+    ("team_replica.cuh", include_str!("team_replica.cuh")),
+    ("collect_team.cu", include_str!("collect_team.cu")),
+    ("update.cu", include_str!("update.cu")),
+    ("solo.cu", include_str!("solo.cu")),
+];
+
+/// Rows of the last layer's tile: outputs of a network at most.
+const MOST_OUTPUTS: usize = 8;
+/// Inputs at most, so that a tile's rows fit into shared memory beside the layers.
+const MOST_INPUTS: usize = 31;
+/// The same beside layers of 128.
+const MOST_INPUTS_128: usize = 15;
+/// Heads that a stored row has room for, and choices of one.
+const MOST_HEADS: usize = 4;
+const MOST_CHOICES: usize = 15;
+/// Truncations of one replica in a rollout that a stored row can tell apart.
+const MOST_CUTS: u32 = 63;
+/// Samples of a rollout are numbered with 32 bits, and so are a minibatch's shares.
+const MOST_SAMPLES: usize = 1 << 31;
+
+/// Whether there are kernels for a run on environments of the text `env`.
+#[must_use]
+pub(crate) fn takes(config: &TrainConfig, env: &EnvKernels) -> bool {
+    match env.team {
+        1 => unsupported(config).is_none(),
+        _ => team::unsupported(config, env).is_none(),
+    }
+}
+
+/// Why this learner can't take a run of one agent; nothing if it can.
+#[must_use]
+pub(crate) fn unsupported(config: &TrainConfig) -> Option<String> {
+    let [plan] = &config.policies[..] else { return Some("more than one policy".into()) };
+    let spec = &config.spec;
+    let refusals = [
+        (spec.groups.len() != 1 || spec.n_agents() != 1, "more than one agent"),
+        (!spec.statistics.is_empty(), "statistics of episodes"),
+    ];
+    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
+    refused.or_else(|| unsupported_policy(config, plan))
+}
+
+/// What of a policy and its agents there are no kernels for.
+pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Option<String> {
+    let (spec, keys) = (&config.spec, &plan.config);
+    if keys.hidden.is_empty() {
+        return Some("no hidden layer".into());
+    }
+    let inputs = spec.groups[plan.groups[0]].observation_width();
+    let outputs = plan.layout.output_width() + usize::from(keys.shared_trunk);
+    let rows = config.run.num_envs.saturating_mul(plan.n_agents(spec));
+    let refusals = [
+        (spec.groups.iter().any(|group| group.mortal), "agents that can leave"),
+        (spec.global_observation.is_some(), "a global observation"),
+        (!keys.to_train, "a policy that does not learn"),
+        (keys.network.is_some(), "a network of the program's own"),
+        (plan.check_passes().is_err(), "an objective or a schedule that no kernel has"),
+        (keys.norm_obs || keys.norm_reward, "normalised observations or rewards"),
+        (
+            !matches!(keys.hidden[..], [32, 32] | [64, 64] | [128, 128]),
+            "other hidden layers than two of 32, 64 or 128",
+        ),
+        (inputs > MOST_INPUTS, "an observation of more than 31 numbers"),
+        (
+            keys.hidden[0] == 128 && inputs > MOST_INPUTS_128,
+            "an observation of more than 15 numbers with layers of 128",
+        ),
+        (outputs > MOST_OUTPUTS, "more than 8 outputs"),
+        (
+            plan.passes().minibatches > 1 && !plan.passes().shuffles,
+            "several minibatches that are not shuffled",
+        ),
+        (n_cells(plan) > MOST_CELLS, "a loss with more than 8 coefficients"),
+        (cuts(config) > MOST_CUTS, "more than 63 truncations of a replica in one rollout"),
+        (
+            rows.saturating_mul(config.run.num_steps) > MOST_SAMPLES,
+            "more than 2^31 samples in a rollout",
+        ),
+    ];
+    let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
+    refused.or_else(|| unsupported_actions(&plan.layout).map(Into::into))
+}
+
+fn n_cells(plan: &PolicyPlan) -> usize {
+    let cells = |rollouts: &Rollouts| {
+        rollouts.objective.policy.cells.len() + rollouts.objective.value.cells.len()
+    };
+    plan.rollouts.as_ref().map_or(0, cells)
+}
+
+fn unsupported_actions(layout: &ActionLayout) -> Option<&'static str> {
+    match layout {
+        ActionLayout::Discrete(heads) => {
+            let fits = heads.n_heads() <= MOST_HEADS
+                && heads.sizes().iter().all(|size| *size <= MOST_CHOICES);
+            (!fits).then_some("more than 4 heads, or one of more than 15 choices")
+        }
+        ActionLayout::Continuous(elements) => {
+            (elements.bounding() == Bounding::Squash).then_some("squashed actions")
+        }
+    }
+}
+
+/// Truncations of one replica in a rollout at most.
+pub(super) fn cuts(config: &TrainConfig) -> u32 {
+    let limit = config.spec.time_limit;
+    match limit.ends {
+        warp_core::LimitEnds::Terminated => 0,
+        warp_core::LimitEnds::Truncated => {
+            (config.run.num_steps as u32).div_ceil(limit.steps.max(1)).max(1)
+        }
+    }
+}
+
+/// Samples of a minibatch, for all networks together, from which on two blocks share a multiprocessor:
+/// their barriers and sums over blocks cost more, their tiles less.
+const LARGE_MINIBATCH: usize = 200_000;
+
+/// Rows of a rollout from which on each has a thread that computes its advantages, not a warp.
+const MANY_ROWS: usize = 4096;
+
+/// Blocks of an update of policy number `index` on one multiprocessor.
+pub(super) fn blocks_of(config: &TrainConfig, index: usize) -> u32 {
+    let minibatch = samples(config, index) / passes(config, index).minibatches;
+    let keys = &config.policies[index].config;
+    let n_nets = if keys.shared_trunk { 1 } else { 2 };
+    if minibatch * n_nets >= LARGE_MINIBATCH && keys.hidden[0] <= 64 { 2 } else { 1 }
+}
+
+/// Samples of a policy in a rollout.
+fn samples(config: &TrainConfig, index: usize) -> usize {
+    let agents = config.policies[index].n_agents(&config.spec);
+    config.run.num_envs * config.run.num_steps * agents
+}
+
+/// Replicas of a run at most whose rollout one block takes.
+const SOLO_REPLICAS: usize = 8;
+/// Samples of a minibatch at most where one block has to take all of it.
+const SOLO_MINIBATCH: usize = 1024;
+
+/// Whether a run is small enough for a block per network.
+#[must_use]
+pub(crate) fn is_solo(config: &TrainConfig) -> bool {
+    let (run, hidden) = (&config.run, config.policies[0].config.hidden[0]);
+    hidden <= 64
+        && run.start != Start::Pool
+        && run.num_envs <= SOLO_REPLICAS
+        && run.num_envs * run.num_steps / passes(config, 0).minibatches <= SOLO_MINIBATCH
+}
+
+/// Up to this many replicas a block takes eight of them, its warps sharing the network.
+const FEW: usize = 4096;
+/// From this many replicas on a warp takes 32 of them, below 16.
+const MANY: usize = 16_384;
+
+/// Replicas of a run of one agent that are taken through a rollout together: few at a time for as long as
+/// that fills the device better.
+pub(super) fn together(config: &TrainConfig) -> usize {
+    match config.run.num_envs {
+        ..=FEW => 8,
+        MANY.. if config.policies[0].config.hidden[0] <= 64 => 32,
+        _ => 16,
+    }
+}
+
+/// The translation units for `config` on an environment with the text `env`: of a rollout, of an update.
+pub(super) fn run_sources(config: &TrainConfig, env: &EnvKernels) -> [Source; 2] {
+    let mut constants = constants(config, 0);
+    let together = together(config);
+    constants.push(("TOGETHER", together.to_string()));
+    let collect = if together == 8 { "collect_few.cu" } else { "collect.cu" };
+    let tuning = Tuning { blocks: blocks_of(config, 0), lean: false };
+    [collect, "update.cu"].map(|file| source_of(&config.policies[0], &constants, env, tuning, file))
+}
+
+/// Whether so many runs at most are few enough for a multiprocessor for each of their networks.
+pub(super) fn spreads(config: &TrainConfig, runs: usize, multiprocessors: u32) -> bool {
+    !config.policies[0].config.shared_trunk && 2 * runs <= multiprocessors as usize
+}
+
+/// The same of whole runs; with `spread` a block has one of a run's networks and not all.
+pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels, spread: bool) -> Source {
+    let mut constants = constants(config, 0);
+    let minibatch = samples(config, 0).div_ceil(passes(config, 0).minibatches);
+    // 0: any number of tiles.
+    let most_tiles = if minibatch <= TILE_ROWS { 1 } else { 0 };
+    constants.push(("MOST_TILES", most_tiles.to_string()));
+    constants.push(("SPREAD", u32::from(spread).to_string()));
+    let tuning = Tuning { blocks: if spread { 1 } else { 2 }, lean: true };
+    source_of(&config.policies[0], &constants, env, tuning, "solo.cu")
+}
+
+/// The same of policy number `index`'s update alone.
+pub(super) fn update_source(config: &TrainConfig, index: usize, env: &EnvKernels) -> Source {
+    let mut constants = constants(config, index);
+    let rows = samples(config, index) / config.run.num_steps;
+    constants.push(("MANY_ROWS", u32::from(rows >= MANY_ROWS).to_string()));
+    constants.push(("APART", u32::from(team::apart(config)).to_string()));
+    let tuning = Tuning { blocks: blocks_of(config, index), lean: false };
+    source_of(&config.policies[index], &constants, env, tuning, "update.cu")
+}
+
+/// The translation units that `config` would have compiled on an environment with the text `env`; none
+/// if it is not one of small networks.
+#[must_use]
+pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
+    if !takes(config, env) {
+        return Vec::new();
+    }
+    if env.team > 1 {
+        return team::sources(config, env);
+    }
+    let mut sources = run_sources(config, env).to_vec();
+    if is_solo(config) {
+        let ways = [false, true].into_iter().filter(|spread| !spread || spreads(config, 1, 2));
+        sources.extend(ways.map(|spread| solo_source(config, env, spread)));
+    }
+    sources
+}
+
+/// How a unit uses a multiprocessor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tuning {
+    /// Blocks that share one.
+    pub(super) blocks: u32,
+    /// The macro LEAN: registers are worth more than instructions.
+    pub(super) lean: bool,
+}
+
+/// `file` for these constants and the objective of `plan`.
+pub(super) fn source_of(
+    plan: &PolicyPlan,
+    constants: &[(&'static str, String)],
+    env: &EnvKernels,
+    tuning: Tuning,
+    file: &str,
+) -> Source {
+    let mut text = String::from("#include \"translated.cuh\"\n");
+    for (name, value) in constants {
+        let _ = writeln!(text, "#define {name} {value}");
+    }
+    let (blocks, lean) = (tuning.blocks, u32::from(tuning.lean));
+    let _ = writeln!(text, "#define BLOCKS {blocks}\n#define LEAN {lean}");
+    // A name of the environment's body is none of ours.
+    text.push_str("namespace warp_small {\n");
+    text.push_str(&declarations());
+    let _ = writeln!(text, "#include \"{file}\"\n}}");
+    let mut source = env.source("small.cu", &text);
+    source.headers.extend(FILES.iter().map(|(name, text)| ((*name).into(), (*text).into())));
+    source.headers.push(("objective.cuh".into(), objective_of(plan)));
+    source
+}
+
+/// Macros and their values for policy number `index`.
+pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str, String)> {
+    let (plan, run) = (&config.policies[index], &config.run);
+    let keys = &plan.config;
+    let flag = |on: bool| u32::from(on).to_string();
+    let number = |value: f64| format!("{:e}f", value as f32);
+    let Passes { epochs, minibatches, .. } = passes(config, index);
+    let advantages = plan.rollouts.as_ref().map(|rollouts| rollouts.advantages);
+    let group = &config.spec.groups[plan.groups[0]];
+    let heads: Vec<String> = plan.layout.head_sizes().iter().map(usize::to_string).collect();
+    let mut constants = vec![
+        ("OBS", group.observation_width().to_string()),
+        ("HID", keys.hidden[0].to_string()),
+        ("OUT", plan.layout.output_width().to_string()),
+        ("ACTION_WIDTH", plan.layout.action_width().to_string()),
+        ("SHARED_TRUNK", flag(keys.shared_trunk)),
+        ("RELU", flag(keys.activation == Activation::Relu)),
+        ("OBJECTIVE", format!("0x{:016x}ull", fingerprint(plan))),
+        ("MOST_CELLS", MOST_CELLS.to_string()),
+        ("CONTINUOUS", flag(heads.is_empty())),
+        ("MASKED", flag(group.mask_width() > 0)),
+        ("LOG_STD_FREE", flag(keys.log_std == LogStd::StateIndependent)),
+        ("NORM_ADV", flag(keys.norm_adv)),
+        ("COMPAT", flag(advantages == Some(Advantages::WarpDrive))),
+        ("N_STEPS", run.num_steps.to_string()),
+        ("CUTS", cuts(config).to_string()),
+        ("MINIBATCHES", minibatches.to_string()),
+        ("EPOCHS", epochs.to_string()),
+        ("BLEND_1", number(1.0 - 0.9)),
+        ("BLEND_2", number(1.0 - 0.999)),
+        ("FIRST_AGENT", "0".into()),
+        ("ROWS", "1".into()),
+        // Four warps multiply matrices of this size together.
+        ("FOUR_WARPS", flag(keys.hidden[0] == 64)),
+    ];
+    match &plan.layout {
+        ActionLayout::Discrete(_) => constants.push(("HEADS", format!("{{{}}}", heads.join(", ")))),
+        ActionLayout::Continuous(elements) => {
+            let (low, high) = elements.log_std_range();
+            constants.extend([
+                ("LOG_STD_MIN", number(f64::from(low))),
+                ("LOG_STD_MAX", number(f64::from(high))),
+            ]);
+        }
+    }
+    constants
+}
+
+/// Tells policies' objectives apart, whose cells are not compiled in.
+fn fingerprint(plan: &PolicyPlan) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    if let Some(Rollouts { objective, .. }) = &plan.rollouts {
+        for function in [objective.policy.function, objective.value.function] {
+            (function.name, function.text).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+/// The text of a policy's objective, with approximate exponentials as everywhere here.
+fn objective_of(plan: &PolicyPlan) -> String {
+    let Some(Rollouts { objective, .. }) = &plan.rollouts else { return String::new() };
+    let cell = |part: &Part, number: usize| {
+        let before =
+            if std::ptr::eq(part, &objective.value) { objective.policy.cells.len() } else { 0 };
+        format!("cells[{}]", before + number)
+    };
+    format!(
+        "#pragma once\nnamespace objective {{\n\
+         __device__ __forceinline__ float warp_exp(float x) {{ return fast_exp(x); }}\n\
+         {}}}\nusing namespace objective;\n",
+        objective::text(objective, cell)
+    )
+}
+
+/// What of a configuration is compiled into the kernels, as text; empty where nothing can be.
+#[must_use]
+pub(crate) fn compiled_in(config: &TrainConfig) -> String {
+    if unsupported(config).is_some() {
+        return String::new();
+    }
+    constants(config, 0).into_iter().map(|(name, value)| format!("{name} {value}\n")).collect()
+}
+
+/// How often policy number `index` goes through a rollout, and in how many parts.
+pub(super) fn passes(config: &TrainConfig, index: usize) -> Passes {
+    let passes = config.policies[index].passes();
+    Passes { minibatches: passes.minibatches.min(samples(config, index)), ..passes }
+}
+
+/// Minibatches that policy number `index` learns from in an iteration.
+pub(super) fn n_updates(config: &TrainConfig, index: usize) -> usize {
+    let Passes { epochs, minibatches, .. } = passes(config, index);
+    epochs * minibatches
+}

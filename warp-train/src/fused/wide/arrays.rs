@@ -1,0 +1,245 @@
+//! What a policy of the wide path keeps on the device: parameters, a rollout, and room to learn.
+
+use super::layers::Product;
+use super::network::{Tower, WideNetwork};
+use super::shared::{WideSettings, WideState};
+use super::text::{TILE_ROWS, TensorShape, truncation_slots};
+use super::way::Way;
+use crate::algorithm::PolicyPlan;
+use crate::config::TrainConfig;
+use crate::error::Result;
+use crate::network::foreign::rows_at_once;
+use warp_core::DType::{self, F32, I32, U8, U32};
+use warp_data::cuda::{Device, DeviceArray};
+use warp_func::cuda::DeviceStruct;
+
+/// Bytes of the numbers that rows which go through the layers at once have at most.
+const LAYERS_BYTES: usize = 512 << 20;
+/// Rows that go through the layers at once, at least.
+const FEWEST_ROWS: usize = 16_384;
+/// Bytes that the first pass on tensor cores may keep for the second at most.
+const KEPT_BYTES: usize = 4 << 30;
+/// Samples of a share that is summed into a copy of the gradient, at least, where layers go one by one.
+const FEWEST_OF_SHARE: usize = 128;
+/// Blocks of sums over all samples.
+pub(super) const SUM_BLOCKS: usize = 256;
+
+/// Numbers of a policy's rollout and of how it is worked through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sizes {
+    /// Agents of all replicas.
+    pub(super) rows: usize,
+    pub(super) steps: usize,
+    /// Rows of all steps.
+    pub(super) cells: usize,
+    /// Largest minibatch.
+    pub(super) minibatch: usize,
+    /// Samples that are learned from at once.
+    pub(super) chunk: usize,
+    /// Rows that act at once, in fp32.
+    pub(super) part: usize,
+    /// Copies of the gradient.
+    pub(super) copies: usize,
+    /// Truncations that one row can have in a rollout.
+    pub(super) slots: usize,
+    /// Numbers of an action mask; 0 without one.
+    pub(super) mask: usize,
+    /// Whether a tensor library runs the network, and needs no room for its layers here.
+    pub(super) foreign: bool,
+    /// Whether whole towers run in fp32, and nothing is kept between their layers.
+    pub(super) fused: bool,
+}
+
+impl Sizes {
+    pub(super) fn new(
+        config: &TrainConfig,
+        plan: &PolicyPlan,
+        network: &WideNetwork,
+        way: &Way,
+        multiprocessors: usize,
+    ) -> Self {
+        let (foreign, fused) = (*way == Way::Foreign, matches!(way, Way::Fused(_)));
+        let shapes = way.shapes();
+        let (rows, steps) =
+            (config.run.num_envs * plan.n_agents(&config.spec), config.run.num_steps);
+        let cells = rows * steps;
+        let parts = plan.passes().minibatches.max(1);
+        // Few samples may be left, which then make fewer minibatches of one each.
+        let minibatch = cells.div_ceil(parts).max(1);
+        let kept = shapes.iter().map(TensorShape::kept_bytes).max();
+        let width = config.spec.groups[plan.groups[0]].observation_width();
+        let at_once = if foreign { rows_at_once(plan, width) } else { rows_by_layer(network) };
+        let chunk = match kept {
+            _ if fused => minibatch,
+            kept => kept.map_or(at_once, |bytes| KEPT_BYTES / bytes * TILE_ROWS),
+        };
+        let chunk = chunk.min(minibatch).next_multiple_of(TILE_ROWS);
+        let copies = match way {
+            Way::Foreign => 1,
+            Way::Layers(product) => copies_by_layer(network, *product, chunk, multiprocessors),
+            Way::Fused(shape) => shape.copies(minibatch, multiprocessors),
+            Way::Tensor(shapes) => {
+                multiprocessors / shapes.iter().map(TensorShape::jobs).max().unwrap_or(1)
+            }
+        };
+        let copies = copies.max(1);
+        let part = rows.clamp(1, at_once);
+        let slots = truncation_slots(&config.spec, steps);
+        let mask = config.spec.groups[plan.groups[0]].mask_width();
+        Self { rows, steps, cells, minibatch, chunk, part, copies, slots, mask, foreign, fused }
+    }
+
+    /// Chunks of a minibatch.
+    pub(super) fn chunks(&self) -> usize {
+        self.minibatch.div_ceil(self.chunk)
+    }
+}
+
+/// Rows that go through the layers one by one, at once.
+fn rows_by_layer(network: &WideNetwork) -> usize {
+    let hidden = || network.towers.iter().flat_map(|tower| &tower.hidden).map(|layer| layer.n_out);
+    let gradients = 2 * hidden().max().unwrap_or(0);
+    let numbers = network.observation_width() + hidden().sum::<usize>() + gradients;
+    (LAYERS_BYTES / (4 * (numbers + network.n_outputs + 1))).max(FEWEST_ROWS)
+}
+
+/// Copies of the gradient, so that the weights of the largest layer give every multiprocessor two blocks.
+fn copies_by_layer(
+    network: &WideNetwork,
+    product: Product,
+    chunk: usize,
+    multiprocessors: usize,
+) -> usize {
+    let layers = network.towers.iter().flat_map(Tower::layers);
+    let tiles = layers.map(|layer| product.weight_tiles(layer)).max().unwrap_or(1);
+    (2 * multiprocessors / tiles).min(chunk / FEWEST_OF_SHARE)
+}
+
+/// The arrays; shapes are in [`Sizes`]' terms.
+#[derive(Debug)]
+pub(super) struct Arrays {
+    pub(super) settings: DeviceArray,
+    pub(super) state: DeviceArray,
+    /// Parameters and what is as long as they.
+    pub(super) parameters: DeviceArray,
+    pub(super) exp_avg: DeviceArray,
+    pub(super) exp_avg_sq: DeviceArray,
+    pub(super) gradient: DeviceArray,
+    /// `[copies, n_parameters]`.
+    pub(super) partial: DeviceArray,
+    /// Observations: f32 `[steps + 1, rows, width]`, or halves `[steps, rows, padded width]`.
+    pub(super) obs: DeviceArray,
+    pub(super) masks: DeviceArray,
+    pub(super) weights: DeviceArray,
+    pub(super) actions: DeviceArray,
+    pub(super) raws: DeviceArray,
+    pub(super) log_probs: DeviceArray,
+    /// `[steps + 1, rows]`.
+    pub(super) values: DeviceArray,
+    pub(super) rewards: DeviceArray,
+    pub(super) ended: DeviceArray,
+    pub(super) truncated_values: DeviceArray,
+    pub(super) advantages: DeviceArray,
+    pub(super) returns: DeviceArray,
+    /// Cells that count, in order, and as an epoch uses them.
+    pub(super) order: DeviceArray,
+    pub(super) shuffled: DeviceArray,
+    pub(super) counts: DeviceArray,
+    /// Truncated rows, `[slots, rows]`.
+    pub(super) cut_count: DeviceArray,
+    pub(super) cut_cell: DeviceArray,
+    pub(super) cut_obs: DeviceArray,
+    pub(super) cut_values: DeviceArray,
+    /// Sums, f64.
+    pub(super) sums: DeviceArray,
+    pub(super) losses: DeviceArray,
+    pub(super) squares: DeviceArray,
+    /// Rows at once: outputs f32 `[rows, n_outputs + 1]`.
+    pub(super) outs: DeviceArray,
+    /// Rows at once: gathered observations, and per tower and layer activations and gradients; layer by
+    /// layer only.
+    pub(super) gathered: DeviceArray,
+    pub(super) hidden: Vec<Vec<DeviceArray>>,
+    pub(super) d_hidden: [DeviceArray; 2],
+    /// What the first pass on tensor cores keeps.
+    pub(super) kept: DeviceArray,
+}
+
+impl Arrays {
+    pub(super) fn new(
+        device: &Device,
+        plan: &PolicyPlan,
+        network: &WideNetwork,
+        sizes: &Sizes,
+        shapes: &[TensorShape],
+    ) -> Result<Self> {
+        let make = |name: &str, dtype: DType, n: usize| -> Result<DeviceArray> {
+            Ok(DeviceArray::zeros(device, &format!("{}.{name}", plan.name), dtype, &[n])?)
+        };
+        let n = network.n_parameters;
+        let &Sizes { rows, cells, slots, chunk, part, copies, .. } = sizes;
+        let (width, layout) = (network.observation_width(), &plan.layout);
+        let discrete = !layout.head_sizes().is_empty();
+        let per_action = layout.action_width();
+        let obs = match shapes.first() {
+            Some(shape) => make("obs", U8, 2 * shape.observation_width() * cells)?,
+            None => make("obs", F32, (cells + rows) * width)?,
+        };
+        // Activations in fp32: of chunks that are learned from, or of a few rows that act.
+        let at_once = match shapes.is_empty() {
+            _ if sizes.fused => 0,
+            true => chunk.max(part),
+            false => part,
+        };
+        let widest = network.towers.iter().flat_map(|t| &t.hidden).map(|l| l.n_out).max();
+        let hidden = |t: usize| {
+            let layers = network.towers[t].hidden.iter();
+            let rows = if sizes.foreign { 0 } else { at_once };
+            layers.map(|layer| make("hidden", F32, rows * layer.n_out)).collect()
+        };
+        let d_hidden = || {
+            let by_layer = shapes.is_empty() && !sizes.foreign && !sizes.fused;
+            let rows = if by_layer { chunk } else { 0 };
+            make("d_hidden", F32, rows * widest.unwrap_or(0))
+        };
+        let kept = shapes.iter().map(TensorShape::kept_bytes).max().unwrap_or(0);
+        let blocks =
+            (device.info().n_multiprocessors as usize).max(chunk.div_ceil(256)).max(copies);
+        Ok(Self {
+            settings: make("settings", U32, WideSettings::WORDS)?,
+            state: make("state", U32, WideState::WORDS)?,
+            parameters: make("parameters", F32, n)?,
+            exp_avg: make("exp_avg", F32, n)?,
+            exp_avg_sq: make("exp_avg_sq", F32, n)?,
+            gradient: make("gradient", F32, n)?,
+            partial: make("partial", F32, copies * n)?,
+            obs,
+            masks: make("masks", U8, (cells + rows) * sizes.mask)?,
+            weights: make("weights", U8, cells + rows)?,
+            actions: make("actions", I32, if discrete { cells * per_action } else { 0 })?,
+            raws: make("raws", F32, if discrete { 0 } else { cells * per_action })?,
+            log_probs: make("log_probs", F32, cells)?,
+            values: make("values", F32, cells + rows)?,
+            rewards: make("rewards", F32, cells)?,
+            ended: make("ended", U8, cells)?,
+            truncated_values: make("truncated_values", F32, cells)?,
+            advantages: make("advantages", F32, cells)?,
+            returns: make("returns", F32, cells)?,
+            order: make("order", U32, cells)?,
+            shuffled: make("shuffled", U32, cells)?,
+            counts: make("counts", U32, cells.div_ceil(1024))?,
+            cut_count: make("cut_count", U32, rows)?,
+            cut_cell: make("cut_cell", U32, slots * rows)?,
+            cut_obs: make("cut_obs", F32, slots * rows * width)?,
+            cut_values: make("cut_values", F32, slots * rows)?,
+            sums: make("sums", U32, 2 * 4 * SUM_BLOCKS)?,
+            losses: make("losses", U32, 2 * 5 * blocks * sizes.chunks() * network.towers.len())?,
+            squares: make("squares", U32, 2 * n.div_ceil(256))?,
+            outs: make("outs", F32, at_once * (network.n_outputs + 1))?,
+            gathered: make("gathered", F32, at_once * width)?,
+            hidden: (0..network.towers.len()).map(hidden).collect::<Result<_>>()?,
+            d_hidden: [d_hidden()?, d_hidden()?],
+            kept: make("kept", U8, chunk.div_ceil(TILE_ROWS) * kept)?,
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! The gradient that the wide kernels give for a minibatch that comes from the host.
+
+use super::super::gradients::{Given, half_bits};
+use super::policy::WidePolicy;
+use super::shared::WideState;
+use crate::algorithm::PolicyMetrics;
+use crate::engine::Progress;
+use crate::error::Result;
+use crate::loss::actions::ActionsRef;
+use crate::model::{NamedTensor, PolicyTensors};
+use warp_data::Element;
+use warp_data::cuda::DeviceArray;
+use warp_func::cuda::DeviceStruct;
+
+impl WidePolicy {
+    /// The figures and the gradient of the loss over `given` at `weights`, in the parameters' order.
+    /// The policy has room for as many samples, one minibatch, and advantages as they are given.
+    ///
+    /// # Errors
+    /// Tensors that do not fit, or a gradient that is not finite.
+    pub(in super::super) fn gradient_of(
+        &mut self,
+        weights: &[NamedTensor],
+        given: &Given<'_>,
+    ) -> Result<(PolicyMetrics, Vec<NamedTensor>)> {
+        let (weights, optimizer) = (weights.to_vec(), Vec::new());
+        self.load(&PolicyTensors { weights, optimizer, n_steps: 0 })?;
+        self.put(given)?;
+        let progress = Progress { iteration: 0, env_steps: 0, seed: 0 };
+        self.push_settings(progress)?;
+        self.minibatch(0, &self.arrays.order)?;
+        let metrics = self.metrics(progress)?;
+        Ok((metrics, self.network.named(&self.arrays.gradient.pull::<f32>()?, "")))
+    }
+
+    /// Puts the samples where a rollout would have.
+    fn put(&self, given: &Given<'_>) -> Result<()> {
+        let (a, from) = (&self.arrays, given.minibatch);
+        match self.tensor.first() {
+            None => put(&a.obs, from.observations, 0.0)?,
+            Some(tower) => {
+                let (width, padded) =
+                    (self.network.observation_width(), tower.shape.observation_width());
+                let mut halves: Vec<u8> = Vec::new();
+                for row in from.observations.chunks(width) {
+                    halves.extend(row.iter().flat_map(|x| half_bits(*x).to_le_bytes()));
+                    halves.resize(halves.len() + 2 * (padded - width), 0);
+                }
+                put(&a.obs, &halves, 0)?;
+            }
+        }
+        match from.actions {
+            ActionsRef::Discrete(actions) => put(&a.actions, actions, 0)?,
+            ActionsRef::Continuous(raws) => put(&a.raws, raws, 0.0)?,
+        }
+        put(&a.masks, from.action_mask.unwrap_or(&[]), 1)?;
+        put(&a.log_probs, from.log_probs, 0.0)?;
+        put(&a.values, from.values, 0.0)?;
+        put(&a.advantages, from.advantages, 0.0)?;
+        put(&a.returns, from.returns, 0.0)?;
+        put(&a.order, &given.order, 0)?;
+        let state = WideState { n: given.order.len() as u32, ..WideState::default() };
+        Ok(a.state.push(&state.words())?)
+    }
+}
+
+/// Fills an array's beginning, and the rest with `rest`.
+fn put<T: Element>(array: &DeviceArray, data: &[T], rest: T) -> Result<()> {
+    let mut all = data.to_vec();
+    all.resize(array.len(), rest);
+    Ok(array.push(&all)?)
+}

@@ -1,0 +1,176 @@
+//! The native learner on a GPU for networks of any size and environments with many agents.
+//!
+//! A rollout is one recorded graph of launches (per step: look, network, draw, environment, keep), an
+//! update another; the host waits once per iteration, for a block of figures. Networks whose weights
+//! fit into shared memory run as a whole, on tensor cores or in fp32, all others layer by layer.
+
+mod args;
+mod arrays;
+mod fused;
+mod gradients;
+mod kernels;
+mod layers;
+mod network;
+mod normalise;
+mod policy;
+mod rollout;
+mod shared;
+mod text;
+mod update;
+mod way;
+
+use crate::config::TrainConfig;
+use crate::engine::{Iterated, Progress};
+use crate::error::Result;
+use crate::model::LearnerState;
+use crate::model::PolicyTensors;
+use warp_func::VecEnv;
+use warp_func::cuda::{CudaVecEnv, Graph, Kernels};
+
+pub(super) use policy::WidePolicy;
+pub use way::sources;
+pub(super) use way::{Machine, NetworkBackend, WideText};
+
+/// Policies on a GPU; see the module.
+#[derive(Debug)]
+pub(crate) struct WideLearner {
+    kernels: Kernels,
+    policies: Vec<WidePolicy>,
+    n_steps: usize,
+    /// Whether launches are recorded: a tensor library's can't be.
+    recorded: bool,
+    collecting: Option<Graph>,
+    learning: Option<Graph>,
+}
+
+impl WideLearner {
+    /// The policies of `config` with the weights of `state`, for `envs`. Nothing is recorded where
+    /// networks are foreign.
+    ///
+    /// # Errors
+    /// Text that does not compile, too little memory, or a state of other policies.
+    pub(super) fn new(
+        config: &TrainConfig,
+        envs: &CudaVecEnv,
+        state: &LearnerState,
+        backend: NetworkBackend,
+    ) -> Result<Self> {
+        let kernels = envs.kernels();
+        let machine = Machine::of(envs.gpu().info());
+        let texts = WideText::of_all(config, machine, backend)?;
+        // All at once, which policies would else have done one after the other.
+        kernels.compile_all(&texts.iter().flat_map(WideText::units).collect::<Vec<_>>())?;
+        let foreign = backend.foreign;
+        let policy = |(index, text)| WidePolicy::new(config, index, text, kernels, envs, foreign);
+        let policies = texts.into_iter().enumerate().map(policy).collect::<Result<_>>()?;
+        let (kernels, n_steps) = (kernels.clone(), config.run.num_steps);
+        let recorded = foreign.is_none();
+        let (collecting, learning) = (None, None);
+        let mut learner = Self { kernels, policies, n_steps, recorded, collecting, learning };
+        learner.load(state)?;
+        Ok(learner)
+    }
+
+    /// Takes over weights and moments.
+    ///
+    /// # Errors
+    /// A tensor that is missing, or of another shape.
+    pub(super) fn load(&mut self, state: &LearnerState) -> Result<()> {
+        for policy in &mut self.policies {
+            let (weights, optimizer, n_steps) = state.of_policy(&policy.plan.name);
+            policy.load(&PolicyTensors { weights, optimizer, n_steps })?;
+            let name = &policy.plan.name;
+            policy.normaliser.load_state(name, &state.statistics_of_policy(name))?;
+        }
+        Ok(())
+    }
+
+    /// Writes weights and moments into `state`.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    pub(super) fn store(&self, state: &mut LearnerState) -> Result<()> {
+        let mut new = LearnerState::default();
+        for policy in &self.policies {
+            let PolicyTensors { weights, optimizer, n_steps } = policy.tensors()?;
+            new.add_policy(&policy.plan.name, weights, optimizer, n_steps);
+            new.add_statistics(&policy.plan.name, policy.normaliser.state()?);
+        }
+        *state = new;
+        Ok(())
+    }
+
+    /// Collects and learns `n` times.
+    ///
+    /// # Errors
+    /// A policy that diverged, or whatever went wrong on the device.
+    pub(super) fn run(
+        &mut self,
+        config: &TrainConfig,
+        envs: &mut CudaVecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        let iteration = |i: u64| {
+            let progress = Progress {
+                iteration: progress.iteration + i,
+                env_steps: progress.env_steps + i * config.steps_per_iteration(),
+                ..progress
+            };
+            self.collect(envs)?;
+            self.learn(progress)?;
+            let policies = self.policies.iter().map(|policy| policy.metrics(progress));
+            let policies = policies.map(|policy| policy.map(Into::into)).collect::<Result<_>>()?;
+            Ok(Iterated { episodes: envs.take_episodes(), policies, phases: None })
+        };
+        (0..n).map(iteration).collect()
+    }
+
+    /// Starts the next rollout of `envs` and returns at once.
+    fn collect(&mut self, envs: &mut CudaVecEnv) -> Result<()> {
+        if let Some(graph) = &mut self.collecting {
+            graph.launch()?;
+            envs.note_steps(self.n_steps as u32);
+            return Ok(());
+        }
+        let (policies, n_steps) = (&self.policies, self.n_steps);
+        if !self.recorded {
+            return collect(policies, n_steps, envs);
+        }
+        let device = self.kernels.device();
+        let mut graph = Graph::capture(device, || collect(policies, n_steps, envs))?;
+        graph.launch()?;
+        self.collecting = Some(graph);
+        Ok(())
+    }
+
+    /// Starts to learn from the last rollout and returns at once.
+    fn learn(&mut self, progress: Progress) -> Result<()> {
+        let policies = &self.policies;
+        policies.iter().try_for_each(|policy| policy.push_settings(progress))?;
+        if !self.recorded {
+            return policies.iter().try_for_each(WidePolicy::learn);
+        }
+        if self.learning.is_none() && !policies.iter().all(WidePolicy::learns_nothing) {
+            let learn = || policies.iter().try_for_each(WidePolicy::learn);
+            self.learning = Some(Graph::capture(self.kernels.device(), learn)?);
+        }
+        match &mut self.learning {
+            Some(graph) => Ok(graph.launch()?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut CudaVecEnv) -> Result<()> {
+    for t in 0..n_steps {
+        for policy in policies {
+            policy.act(t, envs)?;
+        }
+        envs.device_step()?;
+        for policy in policies {
+            policy.outcome(t)?;
+        }
+    }
+    policies.iter().try_for_each(WidePolicy::finish_rollout)
+}

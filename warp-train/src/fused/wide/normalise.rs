@@ -1,0 +1,201 @@
+//! Running normalisation of one policy's observations and rewards on the device.
+
+use super::args::{
+    CountInArgs, DiscountArgs, LearnReturnsArgs, LookArgs, RememberArgs, ReturnMomentsArgs,
+    ScaleRewardsArgs,
+};
+use super::arrays::Sizes;
+use super::kernels::NormaliserKernels;
+use super::policy::WidePolicy;
+use super::shared::WideMoments;
+use crate::algorithm::PolicyPlan;
+use crate::error::{Error, Result};
+use crate::model::Statistic;
+use warp_core::DType::{F32, U32};
+use warp_data::cuda::{Device, DeviceArray};
+use warp_func::cuda::{DeviceStruct, DeviceValue, KernelArgs, Launch, Module};
+
+/// Shares of a step's rows at most.
+const MOST_SHARES: usize = 64;
+
+/// What a policy normalises by; arrays of moments are `[n, 3]` in f64.
+#[derive(Debug)]
+pub(super) struct WideNormaliser {
+    kernels: NormaliserKernels,
+    learns: bool,
+    width: usize,
+    shares: usize,
+    /// Mean and 1 / deviation per number, and whether they count: f32 `[2 width + 1]`.
+    pub(super) factors: DeviceArray,
+    /// Of observations: what counts, what the rollout at hand holds, a step's shares.
+    obs: Option<[DeviceArray; 3]>,
+    reward: Option<Rewards>,
+}
+
+#[derive(Debug)]
+struct Rewards {
+    gamma: f64,
+    /// Of the discounted return: what counts, and of each step.
+    moments: [DeviceArray; 2],
+    /// The discounted return of each row so far, f64 `[rows]`.
+    running: DeviceArray,
+    /// f32 `[steps, rows]`.
+    discounted: DeviceArray,
+}
+
+impl WideNormaliser {
+    pub(super) fn new(
+        device: &Device,
+        module: &Module,
+        plan: &PolicyPlan,
+        width: usize,
+        sizes: &Sizes,
+    ) -> Result<Self> {
+        let keys = &plan.config;
+        let make = |name: &str, words: usize| -> Result<DeviceArray> {
+            Ok(DeviceArray::zeros(device, &format!("{}.{name}", plan.name), U32, &[words])?)
+        };
+        let shares = sizes.rows.div_ceil(256).clamp(1, MOST_SHARES);
+        let obs = || -> Result<[DeviceArray; 3]> {
+            let moments = |n: usize| make("obs_moments", WideMoments::WORDS * width * n);
+            Ok([moments(1)?, moments(1)?, moments(shares)?])
+        };
+        let reward = || -> Result<Rewards> {
+            let moments = |n: usize| make("reward_moments", WideMoments::WORDS * n);
+            Ok(Rewards {
+                gamma: keys.gamma,
+                moments: [moments(1)?, moments(sizes.steps)?],
+                running: make("discounted_return", 2 * sizes.rows)?,
+                discounted: DeviceArray::zeros(device, "discounted", F32, &[sizes.cells])?,
+            })
+        };
+        Ok(Self {
+            kernels: NormaliserKernels::of(module)?,
+            learns: keys.to_train,
+            width,
+            shares,
+            factors: DeviceArray::zeros(device, "factors", F32, &[2 * width + 1])?,
+            obs: keys.norm_obs.then(obs).transpose()?,
+            reward: keys.norm_reward.then(reward).transpose()?,
+        })
+    }
+
+    /// Takes in what the agents see before a training step.
+    pub(super) fn look(&self, policy: &WidePolicy) -> Result<()> {
+        let (Some([_, pending, parts]), true) = (&self.obs, self.learns) else { return Ok(()) };
+        let blocks = self.width.div_ceil(32) * self.shares;
+        let (rows, shares) = (policy.sizes.rows as u32, self.shares as u32);
+        let args = LookArgs { places: &policy.places, rows, shares, parts };
+        self.kernels.look.launch(&Launch::over(blocks * 256, 256), &[args.arg()])?;
+        let args = RememberArgs { parts, shares, pending };
+        Ok(self.kernels.remember.launch(&Launch::over(self.width, 64), &[args.arg()])?)
+    }
+
+    /// When the rollout is full: normalises its rewards, and lets its observations count.
+    pub(super) fn finish(&self, policy: &WidePolicy) -> Result<()> {
+        if let Some(reward) = &self.reward {
+            self.rewards(reward, policy)?;
+        }
+        match &self.obs {
+            Some([_, pending, _]) => self.count_in(pending),
+            None => Ok(()),
+        }
+    }
+
+    fn count_in(&self, pending: &DeviceArray) -> Result<()> {
+        let Some([moments, ..]) = &self.obs else { return Ok(()) };
+        let args = CountInArgs { moments, pending, factors: &self.factors };
+        Ok(self.kernels.count_in.launch(&Launch::over(self.width, 64), &[args.arg()])?)
+    }
+
+    fn rewards(&self, reward: &Rewards, policy: &WidePolicy) -> Result<()> {
+        let (a, s, kernels) = (&policy.arrays, &policy.sizes, &self.kernels);
+        let [moments, steps] = &reward.moments;
+        let (rows, discounted) = (s.rows as u32, &reward.discounted);
+        let args = DiscountArgs {
+            steps: s.steps as u32,
+            rows,
+            rewards: &a.rewards,
+            ended: &a.ended,
+            gamma: reward.gamma,
+            running: &reward.running,
+            discounted,
+        };
+        kernels.discount.launch(&Launch::over(s.rows, 64), &[args.arg()])?;
+        if self.learns {
+            let args = ReturnMomentsArgs { rows, discounted, weights: &a.weights, steps };
+            let launch = Launch { blocks: s.steps as u32, threads: 256, ..Launch::default() };
+            kernels.return_moments.launch(&launch, &[args.arg()])?;
+            let args = LearnReturnsArgs { steps, n: s.steps as u32, moments };
+            let launch = Launch { blocks: 1, threads: 1, ..Launch::default() };
+            kernels.learn_returns.launch(&launch, &[args.arg()])?;
+        }
+        let args = ScaleRewardsArgs { n: s.cells as u64, moments, rewards: &a.rewards };
+        Ok(kernels.scale_rewards.launch(&Launch::over(s.cells, 256), &[args.arg()])?)
+    }
+
+    /// As [`crate::engine::rollout::normalise::Normaliser::state`].
+    pub(super) fn state(&self) -> Result<Vec<Statistic>> {
+        let mut statistics = Vec::new();
+        let mut add = |name: String, data: Vec<f64>| {
+            statistics.push(Statistic { name, shape: vec![data.len()], data });
+        };
+        let reward = self.reward.as_ref().map(|reward| &reward.moments[0]);
+        let of = [("obs", self.obs.as_ref().map(|obs| &obs[0])), ("reward", reward)];
+        for (prefix, moments) in of.into_iter().filter_map(|(p, m)| Some((p, m?))) {
+            let words = moments.pull::<u32>()?;
+            let moments: Vec<_> =
+                words.chunks_exact(WideMoments::WORDS).map(WideMoments::take).collect();
+            let each = |of: fn(&WideMoments) -> f64| moments.iter().map(of).collect::<Vec<_>>();
+            add(format!("{prefix}_count"), vec![moments[0].count]);
+            add(format!("{prefix}_mean"), each(|of| of.mean));
+            add(format!("{prefix}_var"), each(|of| of.var));
+        }
+        if let Some(reward) = &self.reward {
+            add("discounted_return".into(), doubles(&reward.running.pull::<u32>()?));
+        }
+        Ok(statistics)
+    }
+
+    /// Takes over what [`WideNormaliser::state`] gave.
+    pub(super) fn load_state(&self, policy: &str, statistics: &[Statistic]) -> Result<()> {
+        let take = |name: String, n: usize| {
+            let found = statistics.iter().find(|statistic| statistic.name == name);
+            let data = found.map(|statistic| &statistic.data).filter(|data| data.len() == n);
+            data.ok_or_else(|| {
+                Error::Invalid(format!(
+                    "policy \"{policy}\": statistic \"{name}\" of {n} numbers is missing"
+                ))
+            })
+        };
+        let load = |prefix: &str, array: &DeviceArray, n: usize| -> Result<()> {
+            let count = take(format!("{prefix}_count"), 1)?[0];
+            let (mean, var) =
+                (take(format!("{prefix}_mean"), n)?, take(format!("{prefix}_var"), n)?);
+            let each = mean.iter().zip(var);
+            let moments = each.map(|(mean, var)| WideMoments { count, mean: *mean, var: *var });
+            Ok(array.push(&moments.flat_map(|moments| moments.words()).collect::<Vec<_>>())?)
+        };
+        if let Some([moments, pending, _]) = &self.obs {
+            load("obs", moments, self.width)?;
+            pending.push(&vec![0u32; pending.len()])?;
+            self.count_in(pending)?;
+        }
+        if let Some(reward) = &self.reward {
+            load("reward", &reward.moments[0], 1)?;
+            let running = take("discounted_return".into(), reward.running.len() / 2)?;
+            reward.running.push(&words(running))?;
+        }
+        Ok(())
+    }
+}
+
+fn doubles(words: &[u32]) -> Vec<f64> {
+    words.chunks_exact(2).map(f64::take).collect()
+}
+
+fn words(doubles: &[f64]) -> Vec<u32> {
+    let mut words = Vec::with_capacity(2 * doubles.len());
+    doubles.iter().for_each(|double| double.put(&mut words));
+    words
+}

@@ -1,0 +1,244 @@
+//! One policy of the wide path: its arrays and kernels, and how it acts and fills its rollout.
+//!
+//! Everything here starts kernels and returns; nothing waits for the device but `tensors`.
+
+use super::args::PackArgs;
+use super::arrays::{Arrays, Sizes};
+use super::kernels::{
+    ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
+    LayerKernels, TensorActKernels, TensorLearnKernels, TensorWeightsKernels,
+};
+use super::layers::few_fit;
+use super::network::WideNetwork;
+use super::normalise::WideNormaliser;
+use super::shared::WideState;
+use super::text::{self, TensorShape};
+use super::way::{Way, WideText};
+use crate::algorithm::PolicyPlan;
+use crate::config::TrainConfig;
+use crate::error::{Error, Result, of_policy};
+use crate::model::{Activation, PolicyTensors};
+use crate::network::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
+use std::cell::RefCell;
+use warp_core::DType::{F32, U8};
+use warp_data::cuda::{Device, DeviceArray};
+use warp_func::VecEnv;
+use warp_func::cuda::{
+    Build, CudaVecEnv, DeviceStruct, DeviceValue, KernelArgs, Kernels, Launch, Module, Source,
+};
+
+/// A tower on tensor cores: its kernels, its weights as halves, its biases.
+#[derive(Debug)]
+pub(super) struct TensorTower {
+    pub(super) shape: TensorShape,
+    pub(super) acts: TensorActKernels,
+    pub(super) learns: TensorLearnKernels,
+    pub(super) weights: TensorWeightsKernels,
+    pub(super) image: DeviceArray,
+    pub(super) biases: DeviceArray,
+}
+
+/// Where the rows of a forward pass in fp32 come from and how many there are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub(super) x: &'a DeviceArray,
+    /// The first row's place in `x`, in numbers.
+    pub(super) at: usize,
+    /// Whether rows are samples of a minibatch from number `first` on, which may end earlier.
+    pub(super) sampled: bool,
+    pub(super) first: usize,
+    pub(super) rows: usize,
+}
+
+/// A policy on the device.
+#[derive(Debug)]
+pub(in super::super) struct WidePolicy {
+    pub(super) plan: PolicyPlan,
+    pub(super) network: WideNetwork,
+    pub(super) sizes: Sizes,
+    pub(super) arrays: Arrays,
+    pub(super) kernels: GeneralKernels,
+    /// Layers one by one, where towers do not run as a whole.
+    pub(super) by_layer: Option<ByLayer>,
+    /// Whole towers in fp32.
+    pub(super) fused: Option<FusedTowers>,
+    /// One per tower, or none: in fp32 or layer by layer.
+    pub(super) tensor: Vec<TensorTower>,
+    pub(super) device: Device,
+    pub(super) normaliser: WideNormaliser,
+    /// Where the environment's arrays lie.
+    pub(super) places: DeviceArray,
+    /// What runs the network, if this folder's kernels don't.
+    pub(super) foreign: Option<RefCell<Box<dyn ForeignNetwork>>>,
+}
+
+impl WidePolicy {
+    /// The policy number `index` of `config`, freshly initialised, with kernels of `text`.
+    pub(in super::super) fn new(
+        config: &TrainConfig,
+        index: usize,
+        text: WideText,
+        kernels: &Kernels,
+        envs: &CudaVecEnv,
+        make_foreign: Option<MakeForeign>,
+    ) -> Result<Self> {
+        let plan = config.policies[index].clone();
+        let WideText { network, way, general, towers } = text;
+        let multiprocessors = kernels.device().info().n_multiprocessors as usize;
+        let sizes = Sizes::new(config, &plan, &network, &way, multiprocessors);
+        if sizes.cells > u32::MAX as usize {
+            return Err(Error::Invalid(format!(
+                "policy \"{}\" has {} samples in a rollout, but they are numbered with 32 bits; lower \
+                 num_envs or num_steps",
+                plan.name, sizes.cells
+            )));
+        }
+        let compile = |units: &[Source], build| {
+            let units: Vec<_> = units.iter().map(|unit| (unit, build)).collect();
+            kernels.compile_all(&units)
+        };
+        let modules = compile(&general, Build::Parity)?;
+        let module = &modules[0];
+        let (by_layer, fused) = (by_layer(module, &network, &way)?, fused(&modules, &way)?);
+        let general = GeneralKernels::of(module)?;
+        let device = kernels.device();
+        let width = network.observation_width();
+        let normaliser = WideNormaliser::new(device, module, &plan, width, &sizes)?;
+        let arrays = Arrays::new(device, &plan, &network, &sizes, way.shapes())?;
+        let tower = |(shape, units): (&TensorShape, &[Source; 3])| -> Result<TensorTower> {
+            let modules = compile(units, Build::Release)?;
+            let acts = TensorActKernels::of(&modules[0])?;
+            let learns = TensorLearnKernels::of(&modules[1])?;
+            let weights = TensorWeightsKernels::of(&modules[2])?;
+            let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
+            let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
+            Ok(TensorTower { shape: shape.clone(), acts, learns, weights, image, biases })
+        };
+        let tensor = way.shapes().iter().zip(&towers).map(tower).collect::<Result<_>>()?;
+        let places = places(&plan, envs)?;
+        let device = device.clone();
+        let parameters = &arrays.parameters;
+        let parts = ForeignParts {
+            plan: &config.policies[index],
+            spec: &config.spec,
+            places: network.places(),
+            parameters,
+        };
+        let foreign = make_foreign.map(|make| make(&parts)).transpose()?.map(RefCell::new);
+        Ok(Self {
+            plan,
+            network,
+            sizes,
+            arrays,
+            kernels: general,
+            by_layer,
+            fused,
+            tensor,
+            device,
+            normaliser,
+            places,
+            foreign,
+        })
+    }
+
+    pub(super) fn activation(&self) -> i32 {
+        match self.plan.config.activation {
+            Activation::Tanh => 1,
+            Activation::Relu => 2,
+        }
+    }
+
+    /// Numbers per row of outputs: the policy's and the value.
+    pub(super) fn out_row(&self) -> usize {
+        self.network.n_outputs + 1
+    }
+
+    /// Weights as halves, from the parameters as they are now.
+    pub(super) fn pack(&self) -> Result<()> {
+        for tower in &self.tensor {
+            let threads = (tower.shape.image_bytes() / 2).max(tower.shape.biases());
+            let (image, biases) = (&tower.image, &tower.biases);
+            let args = PackArgs { parameters: &self.arrays.parameters, image, biases };
+            tower.acts.pack.launch(&Launch::over(threads, 256), &[args.arg()])?;
+        }
+        Ok(())
+    }
+
+    /// As many blocks as there are multiprocessors, or fewer where rows are few.
+    pub(super) fn two_tiles_a_block(&self, rows: usize, shared_bytes: usize) -> Launch {
+        let blocks = rows.div_ceil(2 * text::TILE_ROWS) as u32;
+        let blocks = blocks.clamp(1, self.device.info().n_multiprocessors);
+        Launch { blocks, threads: 256, shared_bytes: shared_bytes as u32, cooperative: false }
+    }
+
+    /// Weights, optimiser state and step count.
+    pub(super) fn tensors(&self) -> Result<PolicyTensors> {
+        let pull = |array: &DeviceArray| array.pull::<f32>();
+        let mut optimizer = self.network.named(&pull(&self.arrays.exp_avg)?, ".exp_avg");
+        optimizer.extend(self.network.named(&pull(&self.arrays.exp_avg_sq)?, ".exp_avg_sq"));
+        let weights = self.network.named(&pull(&self.arrays.parameters)?, "");
+        let n_steps = u64::from(self.state()?.adam_steps);
+        Ok(PolicyTensors { weights, optimizer, n_steps })
+    }
+
+    /// Waits for what the kernels have told each other.
+    pub(super) fn state(&self) -> Result<WideState> {
+        Ok(WideState::take(&self.arrays.state.pull::<u32>()?))
+    }
+
+    /// Takes over all that [`WidePolicy::tensors`] gives, bit by bit; or nothing.
+    pub(super) fn load(&mut self, tensors: &PolicyTensors) -> Result<()> {
+        let flat =
+            |list, suffix| self.network.flat(list, suffix).map_err(of_policy(&self.plan.name));
+        let parameters = flat(&tensors.weights, "")?;
+        let zeros = || vec![0.0; self.network.n_parameters];
+        // A network that has never been optimised may come without moments.
+        let fresh = tensors.optimizer.is_empty() && tensors.n_steps == 0;
+        let (exp_avg, exp_avg_sq) = match fresh {
+            true => (zeros(), zeros()),
+            false => {
+                (flat(&tensors.optimizer, ".exp_avg")?, flat(&tensors.optimizer, ".exp_avg_sq")?)
+            }
+        };
+        self.arrays.parameters.push(&parameters)?;
+        self.arrays.exp_avg.push(&exp_avg)?;
+        self.arrays.exp_avg_sq.push(&exp_avg_sq)?;
+        let state = WideState { adam_steps: tensors.n_steps as u32, ..WideState::default() };
+        self.arrays.state.push(&state.words())?;
+        self.pack()
+    }
+}
+
+/// What runs layers one by one, if that is the way.
+fn by_layer(module: &Module, network: &WideNetwork, way: &Way) -> Result<Option<ByLayer>> {
+    let Way::Layers(product) = *way else { return Ok(None) };
+    let few = few_fit(network).then(|| FewKernels::of(module)).transpose()?;
+    Ok(Some(ByLayer { product, kernels: LayerKernels::of(module)?, few }))
+}
+
+/// What runs whole towers in fp32, if that is the way; they learn in a unit of its own.
+fn fused(modules: &[Module], way: &Way) -> Result<Option<FusedTowers>> {
+    let Way::Fused(shape) = *way else { return Ok(None) };
+    let (acts, learns) = (FusedActKernels::of(&modules[0])?, FusedLearnKernels::of(&modules[1])?);
+    Ok(Some(FusedTowers { shape, acts, learns }))
+}
+
+/// `WidePlaces`: where the arrays of the policy's groups lie, as addresses of two words.
+fn places(plan: &PolicyPlan, envs: &CudaVecEnv) -> Result<DeviceArray> {
+    let (ids, arrays) = (envs.ids(), envs.arrays());
+    let place = |id| Some(arrays.array(id));
+    let mut places = Vec::new();
+    for g in &plan.groups {
+        places.extend([
+            place(ids.obs[*g]),
+            ids.action_mask[*g].and_then(place),
+            place(ids.action[*g]),
+            place(ids.reward[*g]),
+            ids.alive[*g].and_then(place),
+            ids.agent_terminated[*g].and_then(place),
+            place(ids.final_obs[*g]),
+        ]);
+    }
+    places.extend([place(ids.terminated), place(ids.truncated), Some(envs.run_step_array())]);
+    Ok(DeviceArray::addresses(envs.gpu(), "places", &places)?)
+}

@@ -1,0 +1,364 @@
+//! The CUDA text of the wide path, made for one policy by constants.
+
+use super::args::declarations;
+use super::layers::{self, Product};
+use super::network::{Role, Tower, WideNetwork};
+use super::way::Way;
+use crate::algorithm::Rollouts;
+use crate::config::TrainConfig;
+use crate::fused::objective;
+use crate::fused::policy_number::PolicyNumber;
+use crate::loss::Part;
+use crate::model::Activation;
+use std::fmt::Write;
+use warp_core::{EnvSpec, LimitEnds};
+use warp_func::cuda::Source;
+use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
+
+/// What every text begins with.
+const ROWS: [&str; 2] = [include_str!("state.cu"), include_str!("rows.cu")];
+const GENERAL: [&str; 3] =
+    [include_str!("normalise.cu"), include_str!("rollout.cu"), include_str!("update.cu")];
+const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
+const OPERAND: &str = include_str!("operand.cu");
+const GEMM: &str = include_str!("gemm.cu");
+const ACT_FEW: &str = include_str!("act_few.cu");
+const FUSED: &str = include_str!("fused.cu");
+const FUSED_ACT: &str = include_str!("fused_act.cu");
+const FUSED_LEARN: &str = include_str!("fused_learn.cu");
+const TENSOR: &str = include_str!("tensor.cu");
+/// Texts that take long to compile, so each is a unit of its own.
+const TENSOR_UNITS: [&[&str]; 3] = [
+    &[include_str!("tensor_pack.cu"), include_str!("tensor_act.cu")],
+    &[include_str!("tensor_learn.cu")],
+    &[include_str!("tensor_weights.cu")],
+];
+
+/// How often one agent's episode can be cut by a time limit within a rollout.
+pub(super) fn truncation_slots(spec: &EnvSpec, n_steps: usize) -> usize {
+    match spec.time_limit.ends {
+        LimitEnds::Terminated => 0,
+        LimitEnds::Truncated => n_steps.div_ceil(spec.time_limit.steps.max(1) as usize),
+    }
+}
+
+/// The kernels that every network needs, and those that run it unless tensor cores do; in fp32 a unit of
+/// their own for those that whole towers learn with.
+pub(super) fn general(
+    config: &TrainConfig,
+    number: PolicyNumber,
+    network: &WideNetwork,
+    way: &Way,
+) -> Vec<Source> {
+    let rows = constants(config, number, network) + &ROWS.join("\n");
+    let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
+    match way {
+        Way::Layers(product) => {
+            let half = *product == Product::Half;
+            let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
+            text += &[OPERAND, PRODUCTS[usize::from(half)], GEMM].join("\n");
+            if layers::few_fit(network) {
+                text += &layers::constants(network);
+                text += ACT_FEW;
+            }
+        }
+        Way::Fused(shape) => {
+            let tanh = config.policies[number.index].config.activation == Activation::Tanh;
+            let mut fused = shape.constants(network, tanh);
+            fused += FUSED;
+            text = format!("{text}{fused}{FUSED_ACT}");
+            learns = Some(with_samplers("wide_fused.cu", format!("{rows}{fused}{FUSED_LEARN}")));
+        }
+        Way::Tensor(_) | Way::Foreign => {}
+    }
+    [with_samplers("wide.cu", text)].into_iter().chain(learns).collect()
+}
+
+/// The kernels of one tower on tensor cores, in several units.
+pub(super) fn tensor(
+    config: &TrainConfig,
+    number: PolicyNumber,
+    network: &WideNetwork,
+    shape: &TensorShape,
+) -> [Source; 3] {
+    let mut text = constants(config, number, network);
+    let tanh = config.policies[number.index].config.activation == Activation::Tanh;
+    shape.constants(tanh, &mut text);
+    text += &ROWS.join("\n");
+    text += &products(&shape.products());
+    text += TENSOR;
+    TENSOR_UNITS.map(|unit| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n"))))
+}
+
+fn with_samplers(name: &str, text: String) -> Source {
+    let mut source = Source::new(name, text);
+    source.headers.push(("sample.cuh".into(), SAMPLE_CUH.into()));
+    source
+}
+
+/// The constants that say what the policy is.
+fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) -> String {
+    let (plan, spec) = (&config.policies[number.index], &config.spec);
+    let masked = spec.groups[plan.groups[0]].mask_width() > 0;
+    let layout = layout_text("WideLayout", &plan.layout, masked);
+    let mut text = format!("#include \"sample.cuh\"\n#include \"translated.cuh\"\n{layout}");
+    let mut define = |name: &str, value: String| {
+        let _ = writeln!(text, "#define P_{name} {value}");
+    };
+    let groups: Vec<_> = plan.groups.iter().map(|g| &spec.groups[*g]).collect();
+    let agents: Vec<_> = groups.iter().map(|group| group.n_agents).collect();
+    let firsts = agents.iter().scan(0, |next, n| {
+        *next += n;
+        Some(*next - n)
+    });
+    let layout = &plan.layout;
+    define("GROUPS", groups.len().to_string());
+    define("GROUP_FIRST", list(firsts));
+    define("GROUP_AGENTS", list(agents.iter().copied()));
+    define("AGENTS", format!("{}u", plan.n_agents(spec)));
+    define("FIRST_AGENT", format!("{}u", number.first_agent));
+    define("WIDTH", network.observation_width().to_string());
+    define("MASK", groups[0].mask_width().to_string());
+    define("MORTAL", u8::from(groups.iter().any(|group| group.mortal)).to_string());
+    define("SLOTS", truncation_slots(spec, config.run.num_steps).to_string());
+    define("NORM_OBS", u8::from(plan.config.norm_obs).to_string());
+    define("OUT", network.n_outputs.to_string());
+    define("ACTION", layout.action_width().to_string());
+    let sizes = layout.head_sizes();
+    define("SIZES", if sizes.is_empty() { "{0}".into() } else { list(sizes.iter().copied()) });
+    let log_std = network.log_std.as_ref().map_or(-1, |range| range.start as i64);
+    define("LOG_STD_AT", log_std.to_string());
+    define("MINIBATCHES", format!("{}u", plan.passes().minibatches));
+    define("CONTINUOUS", u8::from(sizes.is_empty()).to_string());
+    if let Some(Rollouts { objective, .. }) = &plan.rollouts {
+        let cell = |part: &Part, number: usize| format!("warp_float({})", bits(part.cells[number]));
+        text += &objective::text(objective, cell);
+    }
+    text + &declarations()
+}
+
+fn list<T: ToString>(values: impl Iterator<Item = T>) -> String {
+    format!("{{{}}}", values.map(|v| v.to_string()).collect::<Vec<_>>().join(", "))
+}
+
+fn bits(value: f32) -> String {
+    format!("0x{:08x}u", value.to_bits())
+}
+
+/// Rows of a tile on tensor cores.
+pub(super) const TILE_ROWS: usize = 64;
+/// Stages of the ring of tiles that gradients of weights are made from.
+const STAGES: usize = 4;
+/// Bytes of 64 rows of 64 columns.
+const BLOCK: usize = 8192;
+
+/// A tower as tensor cores see it; the sizes that `wide_tensor*.cu` computes for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TensorShape {
+    tower: Tower,
+    /// Inputs of each layer, padded, and then of none.
+    widths: Vec<usize>,
+    /// Outputs, padded.
+    outputs: usize,
+}
+
+impl TensorShape {
+    /// The shape of `tower`, if it has one that fits into `shared_bytes` of shared memory.
+    pub(super) fn new(tower: &Tower, shared_bytes: usize) -> Option<Self> {
+        let first = tower.hidden.first()?.n_in.next_multiple_of(16);
+        let widths: Vec<_> =
+            [first].into_iter().chain(tower.hidden.iter().map(|layer| layer.n_out)).collect();
+        let columns = tower.heads.n_out + tower.gap;
+        let shape = Self { tower: tower.clone(), widths, outputs: columns.next_multiple_of(16) };
+        let whole = shape.widths[1..].iter().all(|width| width % 64 == 0 && *width <= 256);
+        // What kernels declare for themselves.
+        let fixed = 3 * 1024;
+        let largest = shape.learn_bytes().max(shape.weights_bytes()) + fixed;
+        let fits = whole && first <= 256 && shape.outputs <= 256 && largest <= shared_bytes;
+        fits.then_some(shape)
+    }
+
+    fn outputs_of(&self, layer: usize) -> usize {
+        self.widths.get(layer + 1).copied().unwrap_or(self.outputs)
+    }
+
+    fn layers(&self) -> std::ops::Range<usize> {
+        0..self.widths.len()
+    }
+
+    /// Observations as kept in a rollout: halves per row.
+    pub(super) fn observation_width(&self) -> usize {
+        self.widths[0]
+    }
+
+    /// Bytes of all weights as halves.
+    pub(super) fn image_bytes(&self) -> usize {
+        self.layers().map(|l| 2 * self.widths[l] * self.outputs_of(l)).sum()
+    }
+
+    /// Biases, padded.
+    pub(super) fn biases(&self) -> usize {
+        self.layers().map(|l| self.outputs_of(l)).sum()
+    }
+
+    /// Bytes kept of a tile between the two passes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let blocks = |columns: usize| columns.div_ceil(64);
+        let all = self.layers().map(|l| blocks(self.widths[l]) + blocks(self.outputs_of(l)));
+        all.sum::<usize>() * BLOCK
+    }
+
+    /// Shared memory of the kernel that acts.
+    pub(super) fn act_bytes(&self) -> usize {
+        // 16 rows of observations, then of outputs, for each of eight warps.
+        let row = (2 * self.widths[0] + 16).max(4 * (self.outputs + 1));
+        self.image_bytes() + 4 * self.biases() + 8 * 16 * row
+    }
+
+    /// Shared memory of the first pass.
+    pub(super) fn learn_bytes(&self) -> usize {
+        self.act_bytes() + 256 * 5 * 4
+    }
+
+    /// Shared memory of the second pass.
+    pub(super) fn weights_bytes(&self) -> usize {
+        // A block of two groups is laid out as if both were full.
+        let room = |l: usize| (2 * self.group(l) + self.widths[l].div_ceil(64)) * BLOCK;
+        self.layers().map(room).max().unwrap_or(0) * STAGES
+    }
+
+    /// Blocks of 64 outputs that four warps work on in the second pass.
+    fn group(&self, layer: usize) -> usize {
+        let most = if self.widths[layer] > 128 { 1 } else { 2 };
+        self.outputs_of(layer).div_ceil(128).min(most)
+    }
+
+    /// Jobs of the second pass.
+    pub(super) fn jobs(&self) -> usize {
+        let jobs = |l: usize| self.outputs_of(l).div_ceil(64).div_ceil(2 * self.group(l));
+        self.layers().map(jobs).sum()
+    }
+
+    /// Widths of the products that the text needs.
+    fn products(&self) -> Vec<usize> {
+        let widths = self.widths.iter().copied().chain([self.outputs, 8]);
+        let mut widths: Vec<_> = widths.collect();
+        widths.sort_unstable();
+        widths.dedup();
+        widths
+    }
+
+    fn constants(&self, tanh: bool, text: &mut String) {
+        let tower = &self.tower;
+        let role = match tower.role {
+            Role::Both => 0,
+            Role::Actor => 1,
+            Role::Critic => 2,
+        };
+        let inputs = tower.hidden.first().unwrap_or(&tower.heads).n_in;
+        for (name, value) in [
+            ("DEPTH", tower.hidden.len().to_string()),
+            ("WIDTHS", list(self.widths.iter())),
+            ("IN", inputs.to_string()),
+            ("N", self.outputs.to_string()),
+            ("WEIGHTS", list(tower.layers().map(|layer| format!("{}u", layer.weight)))),
+            ("OUTS", tower.heads.n_out.to_string()),
+            ("GAP_AT", tower.gap_at.to_string()),
+            ("GAP", tower.gap.to_string()),
+            ("ROLE", role.to_string()),
+            ("TANH", u8::from(tanh).to_string()),
+        ] {
+            let _ = writeln!(text, "#define T_{name} {value}");
+        }
+    }
+}
+
+/// Products of a group of four warps, 64 rows by 16 by each of `widths`: the left operand in
+/// registers and the right one in shared memory, turned or not; or both in shared memory, turned.
+fn products(widths: &[usize]) -> String {
+    let mut text =
+        String::from("\ntypedef unsigned long long WideWord;\ntemplate <int N> struct Mma;\n");
+    for n in widths {
+        let d = n / 2;
+        let numbered =
+            |format: &dyn Fn(usize) -> String| (0..d).map(format).collect::<Vec<_>>().join(", ");
+        let places = numbered(&|i| format!("%{i}"));
+        let sums = numbered(&|i| format!("\"+f\"(d[{i}])"));
+        let code = format!("wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {{{places}}}");
+        let [a, b, c, e, right, add, turned] = std::array::from_fn(|i| d + i);
+        let _ = write!(
+            text,
+            "template <> struct Mma<{n}> {{\n\
+             template <int TURNED> __device__ static inline void registers(\n\
+             float (&d)[{d}], const unsigned int* a, WideWord b, int add) {{\n\
+             asm volatile(\"{{.reg .pred p; setp.ne.b32 p, %{add}, 0; {code}, \
+             {{%{a}, %{b}, %{c}, %{e}}}, %{right}, p, 1, 1, %{turned};}}\"\n\
+             : {sums} : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), \"r\"(add), \
+             \"n\"(TURNED));\n}}\n\
+             __device__ static inline void shared(float (&d)[{d}], WideWord a, WideWord b) {{\n\
+             asm volatile(\"{code}, %{a}, %{b}, 1, 1, 1, 1, 1;\" : {sums} : \"l\"(a), \"l\"(b));\n\
+             }}\n}};\n"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::network::Layer;
+    use super::*;
+
+    fn tower(inputs: usize, hidden: &[usize], outputs: usize) -> Tower {
+        let mut n_in = inputs;
+        let mut layer = |n_out: usize| {
+            let layer = Layer { n_in, n_out, weight: 0 };
+            n_in = n_out;
+            layer
+        };
+        let (column, gap_at, gap) = (0, 0, 0);
+        let hidden = hidden.iter().map(|n| layer(*n)).collect();
+        Tower { role: Role::Both, hidden, heads: layer(outputs), column, gap_at, gap }
+    }
+
+    /// What the kernels compute for themselves, as they printed it.
+    #[test]
+    fn sizes_are_those_of_the_kernels() {
+        let shape = TensorShape::new(&tower(71, &[256, 256], 23), 232_448).unwrap();
+        assert_eq!((shape.observation_width(), shape.biases()), (80, 544));
+        assert_eq!(shape.image_bytes(), 2 * (80 * 256 + 256 * 256 + 256 * 32));
+        assert_eq!((shape.act_bytes(), shape.learn_bytes()), (213_120, 218_240));
+        assert_eq!(
+            (shape.kept_bytes(), shape.weights_bytes(), shape.jobs()),
+            (155_648, 196_608, 4)
+        );
+        assert_eq!(shape.products(), [8, 32, 80, 256]);
+    }
+
+    #[test]
+    fn networks_that_do_not_fit_have_no_shape() {
+        for (inputs, hidden) in [(729, &[256, 256][..]), (71, &[512]), (71, &[40, 24]), (71, &[])] {
+            assert_eq!(TensorShape::new(&tower(inputs, hidden, 23), 232_448), None, "{hidden:?}");
+        }
+        assert_eq!(TensorShape::new(&tower(71, &[256, 256], 23), 101_376), None);
+    }
+
+    /// Else NVRTC mistakes local structs for them, as `kernel_args.rs` says.
+    #[test]
+    fn arguments_are_taken_by_value() {
+        let units = TENSOR_UNITS.concat();
+        let others = [GEMM, ACT_FEW, FUSED, FUSED_ACT, FUSED_LEARN, TENSOR];
+        let texts = [&ROWS[..], &GENERAL, &PRODUCTS, &others, &units].concat();
+        assert!(texts.iter().all(|text| !text.contains("__grid_constant__")));
+    }
+
+    #[test]
+    fn products_name_every_operand() {
+        let text = products(&[8]);
+        assert!(
+            text.contains(
+                "m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, 1, 1, %10"
+            )
+        );
+        assert!(text.contains("{%0, %1, %2, %3}, %4, %5, 1, 1, 1, 1, 1"));
+    }
+}

@@ -1,0 +1,278 @@
+//! How a policy of the wide path learns: advantages, minibatches, gradients, Adam; all as launches.
+
+use super::args::{
+    AdamArgs, AdvantagesArgs, BeginMinibatchArgs, CompactArgs, CountArgs, ExplainArgs, FactorsArgs,
+    GaeArgs, GatherArgs, LossesArgs, PlacesOfBlocksArgs, ReduceArgs, ShuffleArgs, TensorLearnArgs,
+    TensorWeightsArgs, VariancesArgs, WideSamples,
+};
+use super::arrays::SUM_BLOCKS;
+use super::policy::{Rows, WidePolicy};
+use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, WideSettings};
+use crate::algorithm::Advantages;
+use crate::algorithm::PolicyMetrics;
+use crate::engine::Progress;
+use crate::error::PolicyError;
+use crate::error::{Result, of_policy};
+use warp_data::cuda::DeviceArray;
+use warp_func::cuda::{DeviceStruct, KernelArgs, Launch};
+
+impl WidePolicy {
+    /// Says what this iteration's update needs to know.
+    pub(super) fn push_settings(&self, progress: Progress) -> Result<()> {
+        let (keys, at) = (&self.plan.config, progress.env_steps);
+        let settings = WideSettings {
+            seed: progress.seed,
+            learning_rate: keys.learning_rate.at(at),
+            vf_coef: keys.vf_coef.at(at) as f32,
+            ent_coef: keys.ent_coef.at(at) as f32,
+            iteration: progress.iteration as u32,
+        };
+        Ok(self.arrays.settings.push(&settings.words())?)
+    }
+
+    /// Whether [`WidePolicy::learn`] starts nothing, which can't be recorded.
+    pub(super) fn learns_nothing(&self) -> bool {
+        let keys = &self.plan.config;
+        !keys.to_train && !keys.norm_obs && !keys.norm_reward
+    }
+
+    /// Starts the whole update.
+    pub(super) fn learn(&self) -> Result<()> {
+        let (config, a) = (&self.plan.config, &self.arrays);
+        self.normaliser.finish(self)?;
+        if !config.to_train {
+            return Ok(());
+        }
+        self.advantages()?;
+        let passes = self.plan.passes();
+        for epoch in 0..passes.epochs {
+            if !passes.shuffles {
+                (0..passes.minibatches).try_for_each(|part| self.minibatch(part, &a.order))?;
+                continue;
+            }
+            let args = ShuffleArgs {
+                settings: &a.settings,
+                state: &a.state,
+                epoch: epoch as u32,
+                order: &a.order,
+                shuffled: &a.shuffled,
+            };
+            let launch = Launch::over(self.sizes.cells, 256);
+            self.kernels.shuffle.launch(&launch, &[args.arg()])?;
+            for part in 0..passes.minibatches {
+                self.minibatch(part, &a.shuffled)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Advantages, returns, and which samples count.
+    fn advantages(&self) -> Result<()> {
+        let (config, a, s) = (&self.plan.config, &self.arrays, &self.sizes);
+        let advantages = self.plan.rollouts.as_ref().map(|rollouts| rollouts.advantages);
+        let compat = advantages == Some(Advantages::WarpDrive);
+        let (state, weights, counts, order) = (&a.state, &a.weights, &a.counts, &a.order);
+        let args = GaeArgs {
+            steps: s.steps as u32,
+            rows: s.rows as u32,
+            rewards: &a.rewards,
+            values: &a.values,
+            ended: &a.ended,
+            truncated_values: &a.truncated_values,
+            gamma: config.gamma as f32,
+            lambda: config.gae_lambda as f32,
+            compat_last_step: i32::from(compat),
+            advantages: &a.advantages,
+            returns: &a.returns,
+        };
+        let kernels = &self.kernels;
+        kernels.gae.launch(&Launch::over(s.rows, 64), &[args.arg()])?;
+        let (cells, blocks) = (s.cells as u32, s.cells.div_ceil(1024) as u32);
+        let of_cells = Launch { blocks, threads: 256, ..Launch::default() };
+        kernels.count.launch(&of_cells, &[CountArgs { weights, cells, counts }.arg()])?;
+        let args = PlacesOfBlocksArgs { counts, blocks, state };
+        kernels.places_of_blocks.launch(&ONE_BLOCK, &[args.arg()])?;
+        let args = CompactArgs { weights, cells, places: counts, order };
+        kernels.compact.launch(&of_cells, &[args.arg()])?;
+        let (returns, values, parts) = (&a.returns, &a.values, &a.sums);
+        let args = VariancesArgs { state, order, returns, values, parts };
+        kernels.variances.launch(&sum_blocks(), &[args.arg()])?;
+        let args = ExplainArgs { parts, blocks: SUM_BLOCKS as u32, state };
+        Ok(kernels.explain.launch(&ONE_BLOCK, &[args.arg()])?)
+    }
+
+    /// One step of gradient descent.
+    pub(super) fn minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
+        let (config, a, s) = (&self.plan.config, &self.arrays, &self.sizes);
+        let (state, number, parts) = (&a.state, part as u32, &a.sums);
+        let args = AdvantagesArgs { state, part: number, order, advantages: &a.advantages, parts };
+        self.kernels.advantages.launch(&sum_blocks(), &[args.arg()])?;
+        let (blocks, normalise) = (SUM_BLOCKS as u32, i32::from(config.norm_adv));
+        let args = BeginMinibatchArgs { state, part: number, parts, blocks, normalise };
+        self.kernels.begin_minibatch.launch(&ONE_BLOCK, &[args.arg()])?;
+        let mut loss_blocks = 0;
+        for first in (0..s.chunks()).map(|chunk| chunk * s.chunk) {
+            loss_blocks += match &self.fused {
+                Some(towers) => self.fused_gradients(towers, order)?,
+                None if self.tensor.is_empty() => self.gradients(first, order, loss_blocks)?,
+                None => self.tensor_gradients(first, order, loss_blocks)?,
+            };
+        }
+        self.descend(loss_blocks)
+    }
+
+    /// Sums the gradients up and has Adam make a step.
+    fn descend(&self, loss_blocks: usize) -> Result<()> {
+        let (config, a) = (&self.plan.config, &self.arrays);
+        let (n, state) = (self.network.n_parameters, &a.state);
+        let (n_parameters, gradient, squares) = (n as u32, &a.gradient, &a.squares);
+        let (partial, copies) = (&a.partial, self.sizes.copies as u32);
+        let args = ReduceArgs { state, partial, copies, n_parameters, gradient, squares };
+        self.kernels.reduce.launch(&Launch::over(n, 256), &[args.arg()])?;
+        let args = FactorsArgs {
+            settings: &a.settings,
+            state,
+            squares,
+            blocks: n.div_ceil(256) as u32,
+            losses: &a.losses,
+            loss_blocks: loss_blocks as u32,
+            max_grad_norm: config.max_grad_norm as f32,
+        };
+        self.kernels.factors.launch(&ONE_BLOCK, &[args.arg()])?;
+        let args = AdamArgs {
+            state,
+            gradient,
+            n_parameters,
+            epsilon: config.adam_eps as f32,
+            parameters: &a.parameters,
+            exp_avg: &a.exp_avg,
+            exp_avg_sq: &a.exp_avg_sq,
+        };
+        self.kernels.adam.launch(&Launch::over(n, 256), &[args.arg()])?;
+        self.pack()
+    }
+
+    /// What the loss reads of samples.
+    pub(super) fn samples(&self) -> WideSamples<'_> {
+        let a = &self.arrays;
+        WideSamples {
+            masks: &a.masks,
+            actions: &a.actions,
+            raws: &a.raws,
+            log_probs: &a.log_probs,
+            values: &a.values,
+            advantages: &a.advantages,
+            returns: &a.returns,
+        }
+    }
+
+    /// Gradients of a chunk in fp32; returns how many blocks of loss sums it left.
+    fn gradients(&self, first: usize, order: &DeviceArray, losses_at: usize) -> Result<usize> {
+        let (a, rows) = (&self.arrays, self.sizes.chunk);
+        let (state, chunk) = (&a.state, (first as u32, rows as u32));
+        let (obs, gathered) = (&a.obs, &a.gathered);
+        let args = GatherArgs { state, order, first: chunk.0, rows: chunk.1, obs, gathered };
+        let launch = Launch::over(rows * self.network.observation_width(), 256);
+        self.kernels.gather.launch(&launch, &[args.arg()])?;
+        self.layers(&Rows { x: gathered, at: 0, sampled: true, first, rows })?;
+        let args = LossesArgs {
+            settings: &a.settings,
+            state,
+            order,
+            first: chunk.0,
+            rows: chunk.1,
+            from: self.samples(),
+            parameters: &a.parameters,
+            outs: &a.outs,
+            parts: &a.losses,
+            parts_at: losses_at as u32,
+        };
+        self.kernels.losses.launch(&Launch::over(rows, 256), &[args.arg()])?;
+        match &self.foreign {
+            Some(foreign) => foreign.borrow_mut().backward(&a.outs, &a.partial, first > 0)?,
+            None => self.backward(first)?,
+        }
+        Ok(rows.div_ceil(256))
+    }
+
+    /// Gradients of a chunk on tensor cores; returns how many blocks of loss sums it left.
+    fn tensor_gradients(&self, first: usize, order: &DeviceArray, at: usize) -> Result<usize> {
+        let (a, s) = (&self.arrays, &self.sizes);
+        let (first, rows, kept, copies) = (first as u32, s.chunk as u32, &a.kept, s.copies as u32);
+        let mut blocks = 0;
+        for tower in &self.tensor {
+            let args = TensorLearnArgs {
+                settings: &a.settings,
+                state: &a.state,
+                order,
+                first,
+                rows,
+                obs: &a.obs,
+                from: self.samples(),
+                parameters: &a.parameters,
+                image: &tower.image,
+                biases: &tower.biases,
+                kept,
+                parts: &a.losses,
+                parts_at: (at + blocks) as u32,
+            };
+            let launch = self.two_tiles_a_block(s.chunk, tower.shape.learn_bytes());
+            tower.learns.tensor_learn.launch(&launch, &[args.arg()])?;
+            blocks += launch.blocks as usize;
+            let n_parameters = self.network.n_parameters as u32;
+            let (state, partial) = (&a.state, &a.partial);
+            let args =
+                TensorWeightsArgs { state, first, rows, copies, kept, partial, n_parameters };
+            let launch = Launch {
+                blocks: (tower.shape.jobs() * s.copies) as u32,
+                threads: 256,
+                shared_bytes: tower.shape.weights_bytes() as u32,
+                cooperative: false,
+            };
+            tower.weights.tensor_weights.launch(&launch, &[args.arg()])?;
+        }
+        Ok(blocks)
+    }
+
+    /// Waits for the update and says what it did.
+    pub(super) fn metrics(&self, progress: Progress) -> Result<PolicyMetrics> {
+        let state = self.state()?;
+        let failed = |source| Err(of_policy(&self.plan.name)(source));
+        if state.fault & FAULT_OUTPUT != 0 {
+            return failed(PolicyError::NonFiniteOutput {
+                output: "outputs",
+                index: 0,
+                value: f32::NAN,
+            });
+        }
+        if state.fault & FAULT_GRADIENT != 0 {
+            return failed(PolicyError::NonFiniteGradient { norm: state.norm });
+        }
+        let config = &self.plan.config;
+        if !config.to_train {
+            return Ok(PolicyMetrics::default());
+        }
+        let updates = f64::from(state.updates.max(1));
+        let [policy_loss, value_loss, entropy, approx_kl, clip_fraction, grad_norm] =
+            state.sums.map(|sum| sum / updates);
+        let vf_coef = f64::from(config.vf_coef.at(progress.env_steps) as f32);
+        let ent_coef = f64::from(config.ent_coef.at(progress.env_steps) as f32);
+        Ok(PolicyMetrics {
+            learning_rate: config.learning_rate.at(progress.env_steps),
+            loss: policy_loss + vf_coef * value_loss - ent_coef * entropy,
+            policy_loss,
+            value_loss,
+            entropy,
+            approx_kl,
+            clip_fraction,
+            explained_variance: state.explained_variance,
+            grad_norm,
+        })
+    }
+}
+
+const ONE_BLOCK: Launch = Launch { blocks: 1, threads: 256, shared_bytes: 0, cooperative: false };
+
+fn sum_blocks() -> Launch {
+    Launch { blocks: SUM_BLOCKS as u32, ..ONE_BLOCK }
+}

@@ -1,0 +1,151 @@
+//! How a policy's network runs on a GPU, and the kernels that it has compiled for that.
+
+use super::fused::{FusedShape, SharedMemory};
+use super::layers::Product;
+use super::network::WideNetwork;
+use super::text::{self, TensorShape};
+use crate::algorithm::{PolicyPlan, Precision};
+use crate::config::TrainConfig;
+use crate::config::weights::initial_weights;
+use crate::error::{Result, of_policy};
+use crate::fused::policy_number::PolicyNumber;
+use crate::network::foreign::MakeForeign;
+use warp_data::cuda::DeviceInfo;
+use warp_func::cuda::{Build, Source};
+
+/// How a policy's network runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Layer by layer.
+    Layers(Product),
+    /// Whole towers in fp32.
+    Fused(FusedShape),
+    /// Whole towers on tensor cores.
+    Tensor(Vec<TensorShape>),
+    /// By a tensor library, which has kernels of its own.
+    Foreign,
+}
+
+/// What runs networks.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct NetworkBackend {
+    /// Products may have half-precision operands and fp32 sums; else everything is fp32.
+    pub(in super::super) tensor_cores: bool,
+    /// Makes networks that something else than this folder's kernels runs.
+    pub(in super::super) foreign: Option<MakeForeign>,
+}
+
+/// What of a GPU decides how a network runs.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Machine {
+    shared: SharedMemory,
+    /// Compute capability, the major version.
+    generation: u32,
+}
+
+impl Machine {
+    /// The H200.
+    const H200: Self = Self { shared: SharedMemory::H200, generation: 9 };
+
+    pub(in super::super) fn of(info: &DeviceInfo) -> Self {
+        Self { shared: SharedMemory::of(info), generation: info.capability.0 }
+    }
+}
+
+impl Way {
+    /// For a network whose `rows` act at a time; with `tensor_cores` operands of products may be halves.
+    fn new(network: &WideNetwork, rows: usize, machine: Machine, tensor_cores: bool) -> Self {
+        let shape = |tower| TensorShape::new(tower, machine.shared.per_block);
+        let shapes: Option<Vec<_>> = network.towers.iter().map(shape).collect();
+        let fused = || FusedShape::new(network, rows, machine.shared);
+        match shapes {
+            // The products on tensor cores are those of this generation alone.
+            Some(shapes) if tensor_cores && machine.generation == 9 => Self::Tensor(shapes),
+            // Older GPUs have some, too.
+            _ if tensor_cores && machine.generation >= 8 => Self::Layers(Product::Half),
+            _ => fused().map_or(Self::Layers(Product::Single), Self::Fused),
+        }
+    }
+
+    /// The towers on tensor cores.
+    pub(super) fn shapes(&self) -> &[TensorShape] {
+        match self {
+            Self::Tensor(shapes) => shapes,
+            _ => &[],
+        }
+    }
+}
+
+/// A policy's network, how it runs, and its text.
+#[derive(Debug)]
+pub(in super::super) struct WideText {
+    pub(super) network: WideNetwork,
+    pub(super) way: Way,
+    /// Units in the parity build: first what every network needs.
+    pub(super) general: Vec<Source>,
+    /// Units of each tower on tensor cores, in the release build.
+    pub(super) towers: Vec<[Source; 3]>,
+}
+
+impl WideText {
+    /// Of a policy of `config`.
+    ///
+    /// # Errors
+    /// A network that can't be built.
+    pub(in super::super) fn new(
+        config: &TrainConfig,
+        number: PolicyNumber,
+        machine: Machine,
+        backend: NetworkBackend,
+    ) -> Result<Self> {
+        let plan = &config.policies[number.index];
+        let weights = initial_weights(config, number.index)?;
+        let network = WideNetwork::from_tensors(&weights).map_err(of_policy(&plan.name))?;
+        let rows = config.run.num_envs * plan.n_agents(&config.spec);
+        let way = match backend.foreign {
+            Some(_) => Way::Foreign,
+            None => Way::new(&network, rows, machine, backend.tensor_cores),
+        };
+        let general = text::general(config, number, &network, &way);
+        let tower = |shape| text::tensor(config, number, &network, shape);
+        let towers = way.shapes().iter().map(tower).collect();
+        Ok(Self { network, way, general, towers })
+    }
+
+    /// Those of all policies of `config`, in their order.
+    ///
+    /// # Errors
+    /// As [`WideText::new`].
+    pub(super) fn of_all(
+        config: &TrainConfig,
+        machine: Machine,
+        backend: NetworkBackend,
+    ) -> Result<Vec<Self>> {
+        let mut first_agent = 0;
+        let text = |index: usize| {
+            let number = PolicyNumber { index, first_agent };
+            first_agent += config.policies[index].n_agents(&config.spec) as u32;
+            Self::new(config, number, machine, backend)
+        };
+        (0..config.policies.len()).map(text).collect()
+    }
+
+    /// All units.
+    pub(super) fn units(&self) -> impl Iterator<Item = (&Source, Build)> {
+        let general = self.general.iter().map(|unit| (unit, Build::Parity));
+        general.chain(self.towers.iter().flatten().map(|unit| (unit, Build::Release)))
+    }
+}
+
+/// The translation units that `config` has compiled for an H200.
+///
+/// # Errors
+/// A network that can't be built.
+pub fn sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
+    let half = |plan: &PolicyPlan| plan.config.precision == Precision::Half;
+    let tensor_cores = config.policies.iter().all(half);
+    let backend = NetworkBackend { tensor_cores, foreign: None };
+    let texts = WideText::of_all(config, Machine::H200, backend)?;
+    let units = texts.iter().flat_map(WideText::units);
+    Ok(units.map(|(unit, build)| (unit.clone(), build)).collect())
+}

@@ -1,0 +1,102 @@
+//! What runs a model forward and back: our own networks on the CPU, a burn module, or a network that a
+//! program adds under a name.
+
+#[cfg(feature = "burn")]
+pub(crate) mod burn;
+#[cfg(feature = "cuda")]
+pub(crate) mod foreign;
+pub(crate) mod native;
+pub mod own_network;
+
+use crate::error::Result;
+use crate::loss::{Loss, LossMetrics, Minibatch};
+use crate::model::PolicyTensors;
+use std::fmt::Debug;
+
+/// A policy that an algorithm can improve.
+pub trait TrainablePolicy {
+    /// Value estimates of `values.len()` observations, f32 `[n, width]`.
+    ///
+    /// # Errors
+    /// A network that gives something else than its configuration says.
+    fn values(&mut self, obs: &[f32], values: &mut [f32]) -> Result<()>;
+
+    /// Computes the gradient of `loss` over `minibatch`.
+    ///
+    /// # Errors
+    /// Arrays that do not fit, or a network as above.
+    fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &Loss) -> Result<LossMetrics>;
+
+    /// One step of the optimiser along the last gradient, clipped to `max_grad_norm` (0: not
+    /// clipped). Returns the norm before clipping.
+    ///
+    /// # Errors
+    /// A gradient that is not finite; nothing has changed then.
+    fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64>;
+}
+
+/// What a backend brings: a policy that acts, learns, and can be written down.
+pub trait Policy: TrainablePolicy + Send + Debug {
+    /// What the backend is called in summaries.
+    fn backend(&self) -> &'static str;
+
+    /// Runs the network on `values.len()` observations; fills `outputs` f32 `[n, output_width]` and
+    /// `values` f32 `[n]`.
+    ///
+    /// # Errors
+    /// A network that gives something else than its configuration says.
+    fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()>;
+
+    /// Fills `outputs` alone and says true, if they can be had without the values; else does nothing.
+    ///
+    /// # Errors
+    /// As [`Policy::forward`].
+    fn outputs(&mut self, _obs: &[f32], _outputs: &mut [f32]) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Weights, optimiser state and step count.
+    fn tensors(&self) -> PolicyTensors;
+
+    /// Takes over all that [`Policy::tensors`] gives, bit by bit.
+    ///
+    /// # Errors
+    /// A tensor that is missing, unknown, or of another shape.
+    fn load(&mut self, tensors: &PolicyTensors) -> Result<()>;
+}
+
+impl<P: Policy + ?Sized> TrainablePolicy for Box<P> {
+    fn values(&mut self, obs: &[f32], values: &mut [f32]) -> Result<()> {
+        (**self).values(obs, values)
+    }
+
+    fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &Loss) -> Result<LossMetrics> {
+        (**self).gradients(minibatch, loss)
+    }
+
+    fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64> {
+        (**self).step(learning_rate, max_grad_norm)
+    }
+}
+
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn backend(&self) -> &'static str {
+        (**self).backend()
+    }
+
+    fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()> {
+        (**self).forward(obs, outputs, values)
+    }
+
+    fn outputs(&mut self, obs: &[f32], outputs: &mut [f32]) -> Result<bool> {
+        (**self).outputs(obs, outputs)
+    }
+
+    fn tensors(&self) -> PolicyTensors {
+        (**self).tensors()
+    }
+
+    fn load(&mut self, tensors: &PolicyTensors) -> Result<()> {
+        (**self).load(tensors)
+    }
+}

@@ -1,0 +1,215 @@
+//! What a run begins with: weights that are drawn or another run's, and moments of the first observations.
+//!
+//! Every learner is made of the weights that are drawn; what else there is is put into it through its
+//! [`LearnerState`]. So every backend and device begins alike. A run that goes on takes its own
+//! checkpoint instead.
+
+use crate::algorithm::Algorithms;
+use crate::algorithm::{PolicyConfig, PolicyPlan};
+use crate::config::TrainConfig;
+use crate::engine::rollout::normalise::RunningMoments;
+use crate::engine::{REPLAY_HEAD, UPDATES};
+use crate::error::{Error, Result};
+use crate::model::LearnerState;
+use crate::run::Run;
+use crate::run::checkpoint::Checkpoint;
+use crate::run::learner::Learner;
+use std::path::Path;
+use std::sync::Arc;
+use warp_core::Config;
+use warp_core::toml::{Table, Value};
+use warp_func::VecEnv;
+
+/// Keys that say what a network's weights and outputs mean, though not how many there are.
+const MEANING: [&str; 2] = ["activation", "action_distribution"];
+/// Statistics of the run that they come from: returns on the way belong to its replicas, counters to its
+/// replay memory.
+const OF_THE_RUN: [&str; 3] = ["discounted_return", UPDATES, REPLAY_HEAD];
+
+/// Reads what `init_from` names, for all policies of `config`, into `config.begun`.
+///
+/// # Errors
+/// A run or checkpoint that can't be opened, a policy that it does not have, or one that is another
+/// function of the same weights.
+pub fn read(config: &mut TrainConfig) -> Result<()> {
+    let mut begun = LearnerState::default();
+    for plan in &config.policies {
+        if let Some(place) = &plan.config.init_from {
+            Source::open(place, plan, &config.algorithms)?.add_to(&mut begun)?;
+        }
+    }
+    config.begun = (begun != LearnerState::default()).then(|| Arc::new(begun));
+    Ok(())
+}
+
+/// Puts into `state`, a learner's new one, what `config.begun` holds.
+///
+/// # Errors
+/// A network of another size.
+pub fn take_over(config: &TrainConfig, state: &mut LearnerState) -> Result<()> {
+    let Some(begun) = &config.begun else { return Ok(()) };
+    for (policy, _) in &begun.optimizer_steps {
+        let is_own = |name: &str| name.strip_prefix(policy).is_some_and(|n| n.starts_with('.'));
+        let given = || begun.weights.iter().filter(|tensor| is_own(&tensor.name));
+        for own in state.weights.iter_mut().filter(|tensor| is_own(&tensor.name)) {
+            let found = given().find(|tensor| tensor.name == own.name);
+            let found = found.filter(|tensor| tensor.shape == own.shape);
+            *own = found.ok_or_else(|| other_network(config, policy, &own.name))?.clone();
+        }
+        if let Some(extra) = given().find(|t| !state.weights.iter().any(|own| own.name == t.name)) {
+            return Err(other_network(config, policy, &extra.name));
+        }
+        for own in state.statistics.iter_mut().filter(|statistic| is_own(&statistic.name)) {
+            if let Some(found) = begun.statistics.iter().find(|given| given.name == own.name) {
+                own.data.clone_from(&found.data);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lets `learner`, a new one, begin in `envs`, which have just been reset and are up to date on the host.
+///
+/// # Errors
+/// As [`take_over`].
+pub(crate) fn begin(
+    config: &TrainConfig,
+    envs: &dyn VecEnv,
+    learner: &mut dyn Learner,
+) -> Result<()> {
+    let looks = |plan: &&PolicyPlan| plan.config.norm_obs && plan.config.to_train;
+    if config.begun.is_none() && !config.policies.iter().any(|plan| looks(&plan)) {
+        return Ok(());
+    }
+    let mut state = learner.state();
+    take_over(config, &mut state)?;
+    for plan in config.policies.iter().filter(looks) {
+        look(plan, envs, &mut state);
+    }
+    learner.load_state(&state)
+}
+
+/// Lets the observations of `plan`'s agents be what its first rollout is normalised by, unless more is
+/// known already.
+fn look(plan: &PolicyPlan, envs: &dyn VecEnv, state: &mut LearnerState) {
+    let prefix = format!("{}.obs", plan.name);
+    let count = state.statistics.iter().find(|s| s.name == format!("{prefix}_count"));
+    if count.is_none_or(|count| count.data != [0.0]) {
+        return;
+    }
+    let mut begun = Vec::new();
+    moments(plan, envs).as_beginning().save(&prefix, &mut begun);
+    for own in &mut state.statistics {
+        if let Some(found) = begun.iter().find(|given| given.name == own.name) {
+            own.data.clone_from(&found.data);
+        }
+    }
+}
+
+/// Moments of what the agents of `plan` see now; those that have left do not count.
+pub(crate) fn moments(plan: &PolicyPlan, envs: &dyn VecEnv) -> RunningMoments {
+    let (store, ids) = (envs.store(), envs.ids());
+    let width = envs.spec().groups[plan.groups[0]].observation_width();
+    let mut moments = RunningMoments::new(width);
+    for group in &plan.groups {
+        let alive = ids.alive[*group].map_or(&[][..], |id| store.slice::<u8>(id));
+        let weights: Vec<f32> = alive.iter().map(|alive| f32::from(*alive)).collect();
+        moments.add(store.slice(ids.obs[*group]), &weights);
+    }
+    moments
+}
+
+/// A policy of another run.
+struct Source<'a> {
+    place: &'a str,
+    plan: &'a PolicyPlan,
+    algorithms: &'a Algorithms,
+    checkpoint: Checkpoint,
+    /// What it is called there.
+    policy: String,
+}
+
+impl<'a> Source<'a> {
+    fn open(place: &'a str, plan: &'a PolicyPlan, algorithms: &'a Algorithms) -> Result<Self> {
+        let folder = Path::new(place);
+        let checkpoint = match folder.join("manifest.json").exists() {
+            true => Checkpoint::open(folder)?,
+            false => Checkpoint::newest(&Run::checkpoints(folder))?,
+        };
+        // An optimiser's name follows its policy's, which has no dot, where there are several.
+        let policy = |name: &String| name.split('.').next().unwrap_or(name).to_string();
+        let mut policies: Vec<_> = checkpoint.manifest.optimizer_steps.keys().map(policy).collect();
+        policies.dedup();
+        let policy = match &policies[..] {
+            [only] => only.clone(),
+            _ if policies.contains(&plan.name) => plan.name.clone(),
+            _ => {
+                let known = policies.join(", ");
+                let reason = format!("it has the policies {known} and none called {}", plan.name);
+                return Err(refused(plan, place, &reason));
+            }
+        };
+        let source = Self { place, plan, algorithms, checkpoint, policy };
+        source.check_meaning()?;
+        Ok(source)
+    }
+
+    /// Weights do not say what they are for; the run's configuration does.
+    fn check_meaning(&self) -> Result<()> {
+        let folder = self.checkpoint.path.parent().and_then(Path::parent);
+        let text = folder.and_then(|folder| Run::config(folder).ok());
+        // A checkpoint that lies by itself has no configuration.
+        let Some(table) = text.and_then(|text| text.parse::<Table>().ok()) else { return Ok(()) };
+        let own = table.get("policy").and_then(|policies| policies.get(&self.policy));
+        let given = |key: &str| own.and_then(|own| own.get(key)).or_else(|| table.get(key));
+        // What an algorithm does not read is not written down, or is another policy's.
+        let named = given("algorithm").and_then(Value::as_str);
+        let algorithm = self.algorithms.get(named.unwrap_or(&PolicyConfig::default().algorithm))?;
+        let defaults = PolicyConfig::of(algorithm, 0);
+        for key in MEANING {
+            let there = given(key).filter(|_| algorithm.reads(key)).cloned();
+            let there = there.or_else(|| defaults.get(key));
+            let there = there.as_ref().and_then(Value::as_str).unwrap_or_default();
+            let here = self.plan.config.get(key);
+            if here.as_ref().and_then(Value::as_str) != Some(there) {
+                let here = here.map_or_else(String::new, |here| here.to_string());
+                let reason = format!("its {key} is \"{there}\", here it is {here}");
+                return Err(refused(self.plan, self.place, &reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds weights and statistics under the name that the policy has here.
+    fn add_to(&self, begun: &mut LearnerState) -> Result<()> {
+        let (name, learner) = (&self.plan.name, &self.checkpoint.learner);
+        let (weights, _, _) = learner.of_policy(&self.policy);
+        let mut statistics = learner.statistics_of_policy(&self.policy);
+        statistics.retain(|statistic| !OF_THE_RUN.contains(&&statistic.name[..]));
+        let normalises = statistics.iter().any(|statistic| statistic.name == "obs_count");
+        if normalises != self.plan.config.norm_obs {
+            let reason = match normalises {
+                true => "it was trained with norm_obs = true, so it needs that here",
+                false => "it was trained with norm_obs = false, so it needs that here",
+            };
+            return Err(refused(self.plan, self.place, reason));
+        }
+        begun.add_policy(name, weights, Vec::new(), 0);
+        begun.add_statistics(name, statistics);
+        Ok(())
+    }
+}
+
+fn refused(plan: &PolicyPlan, place: &str, reason: &str) -> Error {
+    Error::Invalid(format!("policy \"{}\" can't start from \"{place}\": {reason}", plan.name))
+}
+
+/// The policy's weights are not those of its network here.
+fn other_network(config: &TrainConfig, policy: &str, tensor: &str) -> Error {
+    let place = config.policies.iter().find(|plan| plan.name == policy);
+    let place = place.and_then(|plan| plan.config.init_from.as_deref()).unwrap_or_default();
+    Error::Invalid(format!(
+        "policy \"{policy}\" can't start from \"{place}\": \"{tensor}\" is not the same there; hidden, \
+         shared_trunk, log_std and the environment's spaces must agree"
+    ))
+}

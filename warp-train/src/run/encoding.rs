@@ -1,0 +1,143 @@
+//! Arrays as safetensors, bit by bit: a learner's tensors and an environment's arrays.
+
+use crate::error::{Error, Result};
+use crate::model::Statistic;
+use crate::model::{NamedBytes, NamedTensor};
+use safetensors::tensor::Dtype;
+use safetensors::{SafeTensors, serialize};
+use warp_core::DType;
+use warp_func::VecEnv;
+
+pub(crate) fn dtype(dtype: DType) -> Dtype {
+    match dtype {
+        DType::F32 => Dtype::F32,
+        DType::I32 => Dtype::I32,
+        DType::U32 => Dtype::U32,
+        DType::U8 => Dtype::U8,
+    }
+}
+
+/// The arrays from which everything else about the environments follows.
+pub(crate) fn env_arrays(envs: &dyn VecEnv) -> Vec<(String, OwnedTensor)> {
+    let array = |id| {
+        let array = envs.store().array(id);
+        let store = envs.store();
+        let bytes = match array.dtype() {
+            DType::F32 => words(store.slice::<f32>(id).iter().map(|x| x.to_bits())),
+            DType::I32 => words(store.slice::<i32>(id).iter().map(|x| *x as u32)),
+            DType::U32 => words(store.slice::<u32>(id).iter().copied()),
+            DType::U8 => store.slice::<u8>(id).to_vec(),
+        };
+        let tensor =
+            OwnedTensor { dtype: dtype(array.dtype()), shape: array.shape().to_vec(), bytes };
+        (array.name().to_string(), tensor)
+    };
+    envs.ids().persistent().map(array).collect()
+}
+
+fn words(values: impl Iterator<Item = u32>) -> Vec<u8> {
+    values.flat_map(u32::to_le_bytes).collect()
+}
+
+/// A tensor's bytes, little-endian.
+#[derive(Debug)]
+pub(crate) struct OwnedTensor {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl safetensors::View for &OwnedTensor {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+    fn data(&self) -> std::borrow::Cow<'_, [u8]> {
+        (&self.bytes).into()
+    }
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Tensors of f32 and statistics of f64 in one file.
+pub(crate) fn encode(tensors: &[NamedTensor], statistics: &[Statistic]) -> Result<Vec<u8>> {
+    let f32s = tensors.iter().map(|t| {
+        let bytes = words(t.data.iter().map(|x| x.to_bits()));
+        (t.name.as_str(), OwnedTensor { dtype: Dtype::F32, shape: t.shape.clone(), bytes })
+    });
+    let f64s = statistics.iter().map(|s| {
+        let bytes = s.data.iter().flat_map(|x| x.to_le_bytes()).collect();
+        (s.name.as_str(), OwnedTensor { dtype: Dtype::F64, shape: s.shape.clone(), bytes })
+    });
+    let all: Vec<_> = f32s.chain(f64s).collect();
+    let views = all.iter().map(|(name, tensor)| (*name, tensor));
+    serialize(views, None).map_err(|e| Error::Invalid(e.to_string()))
+}
+
+/// The tensors and statistics in a checkpoint's file.
+///
+/// # Errors
+/// What is damaged, in a sentence.
+pub fn decode(bytes: &[u8]) -> std::result::Result<(Vec<NamedTensor>, Vec<Statistic>), String> {
+    let tensors = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
+    let (mut f32s, mut f64s) = (Vec::new(), Vec::new());
+    for (name, view) in tensors.tensors() {
+        let (shape, bytes) = (view.shape().to_vec(), view.data());
+        match view.dtype() {
+            Dtype::F32 => {
+                let (numbers, _) = bytes.as_chunks::<4>();
+                let data = numbers.iter().map(|b| f32::from_le_bytes(*b)).collect();
+                f32s.push(NamedTensor { name, shape, data });
+            }
+            Dtype::F64 => {
+                let (numbers, _) = bytes.as_chunks::<8>();
+                let data = numbers.iter().map(|b| f64::from_le_bytes(*b)).collect();
+                f64s.push(Statistic { name, shape, data });
+            }
+            other => return Err(format!("tensor \"{name}\" is {other:?}, not F32 or F64")),
+        }
+    }
+    Ok((f32s, f64s))
+}
+
+/// Numbers and flags of memories in one file.
+pub(crate) fn encode_memory(numbers: &[NamedTensor], flags: &[NamedBytes]) -> Result<Vec<u8>> {
+    let numbers = numbers.iter().map(|t| {
+        let bytes = words(t.data.iter().map(|x| x.to_bits()));
+        (t.name.as_str(), OwnedTensor { dtype: Dtype::F32, shape: t.shape.clone(), bytes })
+    });
+    let flags = flags.iter().map(|t| {
+        let bytes = t.data.clone();
+        (t.name.as_str(), OwnedTensor { dtype: Dtype::U8, shape: t.shape.clone(), bytes })
+    });
+    let all: Vec<_> = numbers.chain(flags).collect();
+    let views = all.iter().map(|(name, tensor)| (*name, tensor));
+    serialize(views, None).map_err(|e| Error::Invalid(e.to_string()))
+}
+
+/// The reverse of [`encode_memory`].
+///
+/// # Errors
+/// What is damaged, in a sentence.
+pub(crate) fn decode_memory(
+    bytes: &[u8],
+) -> std::result::Result<(Vec<NamedTensor>, Vec<NamedBytes>), String> {
+    let tensors = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
+    let (mut numbers, mut flags) = (Vec::new(), Vec::new());
+    for (name, view) in tensors.tensors() {
+        let (shape, bytes) = (view.shape().to_vec(), view.data());
+        match view.dtype() {
+            Dtype::F32 => {
+                let (words, _) = bytes.as_chunks::<4>();
+                let data = words.iter().map(|b| f32::from_le_bytes(*b)).collect();
+                numbers.push(NamedTensor { name, shape, data });
+            }
+            Dtype::U8 => flags.push(NamedBytes { name, shape, data: bytes.to_vec() }),
+            other => return Err(format!("array \"{name}\" is {other:?}, not F32 or U8")),
+        }
+    }
+    Ok((numbers, flags))
+}

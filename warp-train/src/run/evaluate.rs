@@ -1,0 +1,310 @@
+//! Evaluation: whole episodes from fresh starts, one per replica, the terminal reward included.
+//!
+//! Replicas are run side by side, but only the first episode of each counts: taking whichever
+//! episodes end first would favour short ones.
+
+use crate::config::TrainConfig;
+use crate::engine::rollout::{PolicyRollout, Rollout};
+use crate::error::{Error, Result};
+use crate::run::interval::{Estimate, INTERVAL};
+use crate::run::learner::{Acted, Learner, Scene};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use warp_func::{Registry, VecEnv, VecOptions};
+use warp_sample::Mode;
+
+/// Evaluation draws other starts than training with the same seed.
+const EVALUATION: u64 = 0x6576_616c;
+
+/// The key of environments that can start anywhere, to learn sooner; evaluation sets it to 0.
+const EXPLORING_STARTS: &str = "exploring_starts";
+
+/// How to evaluate.
+#[derive(Debug, Clone)]
+pub struct EvalOptions {
+    /// Episodes, at least 1.
+    pub episodes: usize,
+    /// Greedy or sampled actions.
+    pub mode: Mode,
+    /// Policies that act at random instead.
+    pub random: Vec<String>,
+    /// Threads that step the environments.
+    pub threads: usize,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Episodes.
+    pub episodes: usize,
+    /// Mean return: rewards of all agents of trained policies, summed over an episode.
+    pub mean_episode_return: f64,
+    /// Standard deviation of the return over episodes (n - 1); `None` for a lone one.
+    pub std: Option<f64>,
+    /// Half the width of the interval of the mean return over episodes; `None` for a lone one.
+    pub confidence: Option<f64>,
+    /// What that interval is.
+    pub interval: &'static str,
+    /// Smallest return.
+    pub min: f64,
+    /// Largest return.
+    pub max: f64,
+    /// Mean length in steps.
+    pub mean_episode_length: f64,
+    /// Mean return by group of agents.
+    pub group_return: BTreeMap<String, f64>,
+    /// Mean of each of the environment's statistics.
+    pub statistics: BTreeMap<String, f64>,
+}
+
+/// Runs `learner` for some episodes.
+///
+/// # Errors
+/// Options that do not fit the run, or a policy that diverged.
+pub fn evaluate(
+    learner: &mut dyn Learner,
+    config: &TrainConfig,
+    registry: &Registry,
+    options: &EvalOptions,
+) -> Result<Evaluation> {
+    check(config, options)?;
+    let mut config = from_true_starts(config);
+    config.run.num_envs = options.episodes;
+    config.run.num_steps = 1;
+    crate::run::trainer::check_memory(&config, registry, "the number of episodes")?;
+    let entry = registry.get(&config.run.env_id)?;
+    let vec_options = VecOptions {
+        n_envs: options.episodes,
+        seed: config.run.seed ^ EVALUATION,
+        threads: options.threads,
+        ..config.vec_options()
+    };
+    let mut envs = entry.make(&config.env, &vec_options)?;
+    envs.sync()?;
+    let mut rollout = Rollout::new(&config);
+    let mut scores = Scores::new(&config, options.episodes);
+    let random = random_policies(&config, &options.random);
+    while !scores.is_done() {
+        choose_actions(learner, &mut rollout, &mut *envs, options.mode, &random)?;
+        envs.step()?;
+        scores.add_step(&*envs);
+    }
+    Ok(scores.finish(&config))
+}
+
+/// How to play one episode.
+#[derive(Debug, Clone)]
+pub struct EpisodeOptions {
+    /// Seed of start and draws; `None`: the run's, which gives the first episode of [`evaluate`].
+    pub seed: Option<u64>,
+    /// Greedy or sampled actions.
+    pub mode: Mode,
+    /// Policies that act at random instead.
+    pub random: Vec<String>,
+}
+
+/// Who watches an episode: sees the environments after each step, and may break it off or fail.
+pub type Look<'a, E> = dyn FnMut(&dyn VecEnv) -> std::result::Result<ControlFlow<()>, E> + 'a;
+
+/// Plays one episode as [`evaluate`] does and shows the environment, one replica, to `look`: at the
+/// start and after every step, the last one included. It ends early when `look` breaks.
+///
+/// # Errors
+/// As [`evaluate`], and those of `look`.
+pub fn play_episode<E: From<Error>>(
+    learner: &mut dyn Learner,
+    config: &TrainConfig,
+    registry: &Registry,
+    options: &EpisodeOptions,
+    look: &mut Look<'_, E>,
+) -> std::result::Result<(), E> {
+    check_random(config, &options.random)?;
+    let mut config = from_true_starts(config);
+    config.run.num_envs = 1;
+    config.run.num_steps = 1;
+    crate::run::trainer::check_memory(&config, registry, "the environment's size")?;
+    let vec_options = VecOptions {
+        seed: options.seed.unwrap_or(config.run.seed) ^ EVALUATION,
+        // So that the last state is there to be seen.
+        auto_reset: false,
+        ..config.vec_options()
+    };
+    let entry = registry.get(&config.run.env_id).map_err(Error::from)?;
+    let mut envs = entry.make(&config.env, &vec_options).map_err(Error::from)?;
+    envs.sync().map_err(Error::from)?;
+    let mut rollout = Rollout::new(&config);
+    let random = random_policies(&config, &options.random);
+    while look(&*envs)?.is_continue() && !is_over(&*envs) {
+        choose_actions(learner, &mut rollout, &mut *envs, options.mode, &random)?;
+        envs.step().map_err(Error::from)?;
+    }
+    Ok(())
+}
+
+/// The configuration without what only training is to see.
+fn from_true_starts(config: &TrainConfig) -> TrainConfig {
+    let mut config = config.clone();
+    if let Some(share) = config.env.get_mut(EXPLORING_STARTS) {
+        *share = 0.0.into();
+    }
+    config
+}
+
+/// Whether the only replica's episode has ended.
+fn is_over(envs: &dyn VecEnv) -> bool {
+    let (ids, store) = (envs.ids(), envs.store());
+    store.slice::<u8>(ids.terminated)[0] | store.slice::<u8>(ids.truncated)[0] != 0
+}
+
+/// Which policies act at random.
+fn random_policies(config: &TrainConfig, names: &[String]) -> Vec<bool> {
+    config.policies.iter().map(|plan| names.contains(&plan.name)).collect()
+}
+
+/// Lets every policy look at `envs` and say what it does in the next step, greedily or not, or, where
+/// `random` says so, one flag per policy, at random. `rollout` has room for one step.
+///
+/// # Errors
+/// A policy that diverged, or whatever goes wrong on a device.
+pub fn choose_actions(
+    learner: &mut dyn Learner,
+    rollout: &mut Rollout,
+    envs: &mut dyn VecEnv,
+    mode: Mode,
+    random: &[bool],
+) -> Result<()> {
+    for (index, policy) in rollout.policies.iter_mut().enumerate() {
+        policy.store_inputs(0, envs);
+        choose(learner, index, policy, (!random[index]).then_some(mode), envs)?;
+        policy.send_actions(0, envs)?;
+    }
+    Ok(())
+}
+
+fn check(config: &TrainConfig, options: &EvalOptions) -> Result<()> {
+    if options.episodes == 0 {
+        return Err(Error::Invalid("episodes = 0: at least one is needed".into()));
+    }
+    check_random(config, &options.random)
+}
+
+fn check_random(config: &TrainConfig, random: &[String]) -> Result<()> {
+    let known = || config.policies.iter().map(|plan| plan.name.as_str());
+    match random.iter().find(|name| known().all(|k| k != name.as_str())) {
+        Some(name) => {
+            let known = known().collect::<Vec<_>>().join(", ");
+            Err(Error::Invalid(format!("there is no policy \"{name}\"; there are {known}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Lets one policy choose the actions of step 0, at random or (`Some` of a mode) by what it learned.
+fn choose(
+    learner: &mut dyn Learner,
+    index: usize,
+    policy: &mut PolicyRollout,
+    mode: Option<Mode>,
+    envs: &dyn VecEnv,
+) -> Result<()> {
+    let (n, rows) = (policy.n_rows, policy.names(envs));
+    let PolicyRollout { layout, width, action_mask, actions, bounded, .. } = policy;
+    let action_mask = (!action_mask.is_empty()).then(|| &action_mask[..n * layout.mask_width()]);
+    let actions = actions.rows_mut(0..n, layout.action_width(), bounded);
+    let Some(mode) = mode else {
+        return Ok(layout.random_actions(action_mask, &rows, actions)?);
+    };
+    let obs = &policy.obs[..n * *width];
+    let scene = Scene { obs, action_mask, layout, rows, mode };
+    let mut out = Acted {
+        outputs: &mut vec![0.0; n * layout.output_width()],
+        values: &mut policy.values[..n],
+        actions,
+        log_probs: &mut policy.log_probs,
+        entropies: &mut vec![0.0; n],
+    };
+    learner.act(index, &scene, &mut out)
+}
+
+/// The first episode of each replica.
+struct Scores {
+    trained: Vec<bool>,
+    /// Return so far by replica and group.
+    group_returns: Vec<Vec<f64>>,
+    lengths: Vec<u32>,
+    done: Vec<bool>,
+    statistics: Vec<f64>,
+}
+
+impl Scores {
+    fn new(config: &TrainConfig, n: usize) -> Self {
+        Self {
+            trained: crate::run::trainer::trained_groups(config),
+            group_returns: vec![vec![0.0; config.spec.groups.len()]; n],
+            lengths: vec![0; n],
+            done: vec![false; n],
+            statistics: vec![0.0; config.spec.statistics.len()],
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        !self.done.contains(&false)
+    }
+
+    fn add_step(&mut self, envs: &dyn VecEnv) {
+        let (ids, store) = (envs.ids(), envs.store());
+        let flags = store.slice::<u8>(ids.terminated).iter().zip(store.slice::<u8>(ids.truncated));
+        for (replica, (terminated, truncated)) in flags.enumerate() {
+            if self.done[replica] {
+                continue;
+            }
+            self.lengths[replica] += 1;
+            for (g, sum) in self.group_returns[replica].iter_mut().enumerate() {
+                let agents = envs.spec().groups[g].n_agents;
+                let rewards = &store.slice::<f32>(ids.reward[g])[replica * agents..][..agents];
+                *sum += rewards.iter().map(|r| f64::from(*r)).sum::<f64>();
+            }
+            self.done[replica] = terminated | truncated != 0;
+            if let (true, Some(id)) = (self.done[replica], ids.final_statistic) {
+                let k = self.statistics.len();
+                let last = &store.slice::<f32>(id)[replica * k..][..k];
+                self.statistics.iter_mut().zip(last).for_each(|(sum, x)| *sum += f64::from(*x));
+            }
+        }
+    }
+
+    fn finish(self, config: &TrainConfig) -> Evaluation {
+        let n = self.done.len() as f64;
+        let of_trained = |groups: &Vec<f64>| -> f64 {
+            groups.iter().zip(&self.trained).filter(|(_, t)| **t).map(|(sum, _)| sum).sum()
+        };
+        let returns: Vec<f64> = self.group_returns.iter().map(of_trained).collect();
+        // There is at least one episode.
+        let found = Estimate::of(&returns);
+        let group = |g: usize| self.group_returns.iter().map(|r| r[g]).sum::<f64>() / n;
+        let spec = &config.spec;
+        Evaluation {
+            episodes: self.done.len(),
+            mean_episode_return: found.map_or(f64::NAN, |found| found.mean),
+            std: found.and_then(|found| found.std),
+            confidence: found.and_then(|found| found.confidence),
+            interval: INTERVAL,
+            min: returns.iter().copied().fold(f64::INFINITY, f64::min),
+            max: returns.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            mean_episode_length: self.lengths.iter().map(|l| f64::from(*l)).sum::<f64>() / n,
+            group_return: spec
+                .groups
+                .iter()
+                .enumerate()
+                .map(|(g, s)| (s.name.clone(), group(g)))
+                .collect(),
+            statistics: spec
+                .statistics
+                .iter()
+                .cloned()
+                .zip(self.statistics.iter().map(|s| s / n))
+                .collect(),
+        }
+    }
+}

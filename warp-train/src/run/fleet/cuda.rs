@@ -1,0 +1,343 @@
+//! Many runs of few replicas in one launch on a GPU.
+//!
+//! Runs that differ in their seeds and in what their schedules hold (learning rate, coefficients, discount,
+//! clipping) share a launch; whatever else they differ in is compiled into the kernels, so each such
+//! difference is a launch of its own. While the device works on some runs the host reports those before them
+//! and prepares those behind.
+
+use super::cuda_off_policy;
+use crate::algorithm::Precision;
+use crate::config::TrainConfig;
+use crate::engine::Iterated;
+use crate::engine::StepRates;
+use crate::error::{Error, Result};
+use crate::fused::small::{
+    MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, SoloRoom, SoloSpan, Trained, compiled_in,
+    is_solo, unsupported,
+};
+use crate::model::LearnerState;
+use crate::run::begin;
+use crate::run::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
+use crate::run::learner::Learner;
+use crate::run::learner::NativeLearner;
+use crate::run::metrics::{EpisodeMetrics, IterationMetrics};
+use crate::run::trainer::trained_groups;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use warp_func::cuda::CudaVecEnv;
+use warp_func::{Registry, VecEnv, VecOptions};
+
+/// Fleets on a GPU; runs that learn from rollouts and are not of few replicas go one after the other.
+#[derive(Debug)]
+pub struct CudaFleet<'a> {
+    registry: &'a Registry,
+    others: ThreadFleet<'a>,
+    threads: usize,
+}
+
+impl<'a> CudaFleet<'a> {
+    /// Fleets of environments of `registry`, which makes them on the GPU; `threads` of the host report,
+    /// and `others` trains what does not share a launch.
+    #[must_use]
+    pub fn new(registry: &'a Registry, others: ThreadFleet<'a>, threads: usize) -> Self {
+        Self { registry, others, threads: threads.max(1) }
+    }
+}
+
+/// What tells which runs may share a launch.
+#[derive(PartialEq)]
+enum Shared {
+    /// What is compiled into their kernels.
+    Program(String),
+    /// All but their seeds.
+    Configuration(Box<TrainConfig>),
+}
+
+impl Shared {
+    fn of(config: &TrainConfig) -> Self {
+        match cuda_off_policy::takes(config) {
+            true => Self::Configuration(Box::new(cuda_off_policy::common(config))),
+            false => Self::Program(compiled_in(config)),
+        }
+    }
+}
+
+/// Whether runs like this one can share a launch.
+fn shares(config: &TrainConfig, envs_team: u32) -> bool {
+    let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
+    envs_team == 1 && !exact && unsupported(config).is_none() && is_solo(config)
+}
+
+impl FleetLearner for CudaFleet<'_> {
+    fn backend(&self) -> String {
+        "native".into()
+    }
+
+    fn launch(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<()> {
+        let mut groups: Vec<(Shared, Vec<FleetRun>)> = Vec::new();
+        for run in runs {
+            let shared = Shared::of(&run.config);
+            match groups.iter_mut().find(|(known, _)| *known == shared) {
+                Some((_, group)) => group.push(run.clone()),
+                None => groups.push((shared, vec![run.clone()])),
+            }
+        }
+        for (_, group) in groups {
+            let Some(first) = group.first() else { continue };
+            if cuda_off_policy::takes(&first.config) {
+                if cuda_off_policy::train(self.registry, &group, watch)?.is_break() {
+                    return Ok(());
+                }
+                continue;
+            }
+            let options = VecOptions {
+                n_envs: group.len() * first.config.run.num_envs,
+                ..first.config.vec_options()
+            };
+            let entry = self.registry.get(&first.config.run.env_id)?;
+            let mut envs = entry.make(&first.config.env, &options)?;
+            let team = envs.as_cuda().map_or(0, |envs| envs.text().team);
+            if !shares(&first.config, team) {
+                drop(envs);
+                self.others.launch(&group, watch)?;
+                continue;
+            }
+            if self.together(&group, &mut *envs, watch)?.is_break() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs that the device trains side by side, in the order of their numbers.
+struct Wave<'r> {
+    runs: &'r [FleetRun],
+    /// The first run's place in the launch.
+    first: usize,
+    states: Vec<LearnerState>,
+    /// Until the device has taken them on.
+    packed: Option<PackedRuns>,
+}
+
+impl CudaFleet<'_> {
+    /// Trains `runs` to their ends, wave after wave: while the device is at one, the host reports the one
+    /// before and prepares the next.
+    fn together(
+        &self,
+        runs: &[FleetRun],
+        envs: &mut dyn VecEnv,
+        watch: &Watch<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let Some(envs) = envs.as_cuda() else {
+            return Err(Error::Invalid("the fleet is on a GPU, the environments are not".into()));
+        };
+        let first = &runs[0].config;
+        let most = 2 * envs.gpu().info().n_multiprocessors as usize;
+        let share = runs.len().div_ceil(runs.len().div_ceil(most));
+        let own = runs.iter().any(|run| !SoloLearner::share_schedule(&run.config, first));
+        let room = SoloRoom { runs: share, schedules: if own { share } else { 1 } };
+        let mut waves = runs.chunks(share).enumerate().map(|(i, runs)| (i * share, runs));
+        let mut next = waves.next();
+        // Both take a while.
+        let (wave, learner) = std::thread::scope(|scope| {
+            let wave = scope.spawn(|| self.prepare(next, share));
+            let learner = SoloLearner::new(first, envs, room);
+            (wave.join(), learner)
+        });
+        let ended = |_| Err(Error::Invalid("a thread of the fleet ended early".into()));
+        let (mut wave, mut learner) = (wave.unwrap_or_else(ended)?, learner?);
+        let mut report = Reporter::new(watch, self.threads);
+        while let Some(mut now) = wave.take() {
+            if let Some(packed) = now.packed.take() {
+                learner.load(packed, now.first)?;
+            }
+            next = waves.next();
+            let flow = report.train(&mut learner, envs, now, || {
+                wave = self.prepare(next, share)?;
+                Ok(())
+            })?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        report.catch_up()
+    }
+
+    /// Where the runs of a wave of `share` at most begin: each initialised from its own seed.
+    fn prepare<'r>(
+        &self,
+        wave: Option<(usize, &'r [FleetRun])>,
+        share: usize,
+    ) -> Result<Option<Wave<'r>>> {
+        let Some((first, runs)) = wave else { return Ok(None) };
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut made = Vec::new();
+            loop {
+                let run = next.fetch_add(1, Ordering::Relaxed);
+                let Some(FleetRun { config, .. }) = runs.get(run) else { return made };
+                made.push((run, beginning(config)));
+            }
+        };
+        let mut made = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..self.threads).map(|_| scope.spawn(work)).collect();
+            let mut made = work();
+            for other in others {
+                made.extend(other.join().unwrap_or_default());
+            }
+            made
+        });
+        made.sort_by_key(|(run, _)| *run);
+        let states = made.into_iter().map(|(_, state)| state).collect::<Result<Vec<_>>>()?;
+        let configs = runs.iter().map(|run| run.config.clone()).collect();
+        let packed = Some(PackedRuns::new(configs, &states, share)?);
+        Ok(Some(Wave { runs, first, states, packed }))
+    }
+}
+
+/// Tells a watcher of all runs, from several threads, each run by one of them.
+struct Reporter<'r, 'w> {
+    watch: &'r Watch<'w>,
+    threads: usize,
+    /// Of the launch that the host has yet to report.
+    figures: SoloFigures,
+    part: Option<Part<'r>>,
+    /// The wave that is done, and what came of it.
+    done: Option<(Wave<'r>, Trained)>,
+    /// Of the runs of one wave.
+    broken: Vec<AtomicBool>,
+}
+
+/// Iterations of a wave: how many were done before, and how many these are.
+#[derive(Clone, Copy)]
+struct Part<'r> {
+    runs: &'r [FleetRun],
+    from: u64,
+    n: u64,
+}
+
+impl<'r, 'w> Reporter<'r, 'w> {
+    fn new(watch: &'r Watch<'w>, threads: usize) -> Self {
+        let (figures, broken) = (SoloFigures::default(), Vec::new());
+        Self { watch, threads, figures, part: None, done: None, broken }
+    }
+
+    /// Trains a wave that `learner` has taken on, and meanwhile reports what came before and does `other`
+    /// work of the host.
+    fn train(
+        &mut self,
+        learner: &mut SoloLearner,
+        envs: &CudaVecEnv,
+        wave: Wave<'r>,
+        other: impl FnOnce() -> Result<()>,
+    ) -> Result<ControlFlow<()>> {
+        let config = &wave.runs[0].config;
+        let n_iterations = config.run.total_steps.div_ceil(config.steps_per_iteration().max(1));
+        let mut other = Some(other);
+        for from in (0..n_iterations).step_by(MOST_SOLO as usize) {
+            let n = (n_iterations - from).min(MOST_SOLO);
+            learner.start(envs, SoloSpan { done: from, n, uncounted: from, begins: from == 0 })?;
+            if self.catch_up()?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if let Some(other) = other.take() {
+                other()?;
+            }
+            learner.figures(&mut self.figures)?;
+            self.part = Some(Part { runs: wave.runs, from, n });
+        }
+        self.done = Some((wave, learner.trained()?));
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Reports what has not been reported.
+    fn catch_up(&mut self) -> Result<ControlFlow<()>> {
+        if let Some(part) = self.part.take() {
+            if part.from == 0 {
+                self.broken = part.runs.iter().map(|_| AtomicBool::new(false)).collect();
+            }
+            if self.iterations(part).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        let Some((mut wave, trained)) = self.done.take() else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        trained.store(&wave.runs[0].config.policies[0].name, &mut wave.states)?;
+        // Of runs of no iteration none is broken.
+        self.broken.resize_with(wave.runs.len(), || AtomicBool::new(false));
+        Ok(self.each(|run| {
+            (self.watch)(wave.runs[run].number, FleetEvent::Finished(&wave.states[run]))
+        }))
+    }
+
+    /// Calls `tell` once for each run that goes on, until one breaks.
+    fn each(&self, tell: impl Fn(usize) -> ControlFlow<()> + Sync) -> ControlFlow<()> {
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let work = || {
+            while !stop.load(Ordering::Relaxed) {
+                let run = next.fetch_add(1, Ordering::Relaxed);
+                let Some(broken) = self.broken.get(run) else { return };
+                if !broken.load(Ordering::Relaxed) && tell(run).is_break() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.threads.min(self.broken.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        if stop.into_inner() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn iterations(&self, Part { runs, from, n }: Part<'_>) -> ControlFlow<()> {
+        self.each(|run| {
+            let FleetRun { number, config, .. } = &runs[run];
+            let trained = trained_groups(config);
+            for i in 0..n {
+                let before = (from + i) * config.steps_per_iteration();
+                match self.figures.iterated(config, run, i as usize, before) {
+                    Ok(done) => {
+                        let metrics = metrics(config, &trained, from + i + 1, done);
+                        (self.watch)(*number, FleetEvent::Iteration(&metrics))?;
+                    }
+                    Err(error) => {
+                        self.broken[run].store(true, Ordering::Relaxed);
+                        let error = Error::Broken { step: before, reason: error.to_string() };
+                        return (self.watch)(*number, FleetEvent::Broken(error));
+                    }
+                }
+            }
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+/// What a run begins with.
+fn beginning(config: &TrainConfig) -> Result<LearnerState> {
+    let mut state = NativeLearner::new(config, 1)?.state();
+    begin::take_over(config, &mut state)?;
+    Ok(state)
+}
+
+/// What there is to say of a run's iteration; nothing of time, which all runs share.
+pub(super) fn metrics(
+    config: &TrainConfig,
+    trained: &[bool],
+    iteration: u64,
+    done: Iterated,
+) -> IterationMetrics {
+    let env_steps = iteration * config.steps_per_iteration();
+    let names = config.policies.iter().map(|plan| plan.name.clone());
+    IterationMetrics {
+        iteration,
+        env_steps,
+        agent_steps: env_steps * config.spec.n_agents() as u64,
+        episodes: EpisodeMetrics::new(&done.episodes, &config.spec, trained),
+        policy: names.zip(done.policies).collect(),
+        steps_per_second: StepRates::default(),
+    }
+}

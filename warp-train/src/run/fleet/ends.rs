@@ -1,0 +1,142 @@
+//! Which runs of a fleet have ended, so that one that was interrupted or killed can be completed.
+//!
+//! `ended.jsonl` has a line per ended run, in the order of their ends; it is there until all have ended. A
+//! line counts if what it says of weights and records is so: else the run is done again, which gives the
+//! same bytes.
+
+use super::folder::weights_path;
+use super::summary::RunSummary;
+use super::{FleetRun, records};
+use crate::error::{Error, Result};
+use crate::run::checkpoint::digest;
+use crate::run::durable;
+use crate::run::journal::each_line;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use warp_data::file;
+
+const ENDED: &str = "ended.jsonl";
+
+/// A run's end, as a line has it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ending {
+    run: usize,
+    env_steps: u64,
+    /// As text, since JSON's numbers are not always read back bit by bit.
+    mean_episode_return: Option<String>,
+    mean_group_return: BTreeMap<String, String>,
+    error: Option<String>,
+    /// Lines of the run in `metrics.jsonl`.
+    n_records: usize,
+    /// SHA-256 of the file of weights, in hexadecimal; none of a run that broke.
+    weights: Option<String>,
+}
+
+/// The file, open.
+#[derive(Debug)]
+pub(super) struct EndsFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl EndsFile {
+    /// Makes that of a new fleet.
+    pub(super) fn create(fleet: &Path) -> Result<()> {
+        durable::write_synced(&fleet.join(ENDED), b"")
+    }
+
+    /// Opens that of a fleet in which not all runs have ended.
+    pub(super) fn open(fleet: &Path) -> Result<Self> {
+        let path = fleet.join(ENDED);
+        let failed = |e| Error::file("cannot continue", &path, e);
+        let mut file = File::options().append(true).open(&path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() > 0 {
+            // Behind half a line that a kill left, a line would not be one.
+            file.write_all(b"\n").map_err(failed)?;
+        }
+        Ok(Self { path, file })
+    }
+
+    /// Whether the fleet in `fleet` has runs that have not ended.
+    pub(super) fn is_in(fleet: &Path) -> bool {
+        fleet.join(ENDED).exists()
+    }
+
+    /// Adds a run, whose weights and `n_records` records are written.
+    pub(super) fn add(
+        &mut self,
+        run: &RunSummary,
+        n_records: usize,
+        weights: Option<String>,
+    ) -> Result<()> {
+        let groups = run.mean_group_return.iter();
+        let ending = Ending {
+            run: run.run,
+            env_steps: run.env_steps,
+            mean_episode_return: run.mean_episode_return.map(|mean| mean.to_string()),
+            mean_group_return: groups
+                .map(|(name, mean)| (name.clone(), mean.to_string()))
+                .collect(),
+            error: run.error.clone(),
+            n_records,
+            weights,
+        };
+        let line = serde_json::to_string(&ending)
+            .map_err(|e| Error::file("cannot encode a line of", &self.path, e))?;
+        let written = self.file.write_all((line + "\n").as_bytes());
+        written.map_err(|e| Error::file("cannot write", &self.path, e))
+    }
+
+    /// Brings all lines to the disk.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file.sync_all().map_err(|e| Error::file("cannot write", &self.path, e))
+    }
+
+    /// Deletes the file: all runs have ended.
+    pub(super) fn delete(self) -> Result<()> {
+        durable::delete(&self.path)
+    }
+
+    /// The ended ones of `runs`, which are in the order of their numbers; every line that counts.
+    pub(super) fn read(fleet: &Path, runs: &[FleetRun]) -> Result<BTreeMap<usize, RunSummary>> {
+        let n_records = records::count(fleet)?;
+        let counts = |ending: &Ending| {
+            let records = n_records.get(&ending.run).copied().unwrap_or(0);
+            let weights = file::read(&weights_path(fleet, ending.run), file::TENSORS).ok();
+            records == ending.n_records
+                && (ending.weights.is_none() || ending.weights == weights.map(|b| digest(&b)))
+        };
+        let mut ended = BTreeMap::new();
+        let path = fleet.join(ENDED);
+        let read = each_line(&path, |line| {
+            let Ok(ending) = serde_json::from_slice::<Ending>(line.bytes) else { return };
+            let Some(run) = runs.get(ending.run) else { return };
+            if counts(&ending) {
+                ended.insert(ending.run, ending.summary(run));
+            }
+        });
+        read.map_err(|e| Error::file("cannot read", &path, e))?;
+        Ok(ended)
+    }
+}
+
+impl Ending {
+    fn summary(self, run: &FleetRun) -> RunSummary {
+        let groups = self.mean_group_return.into_iter();
+        RunSummary {
+            run: self.run,
+            seed: run.config.run.seed,
+            swept: run.swept.iter().cloned().collect(),
+            env_steps: self.env_steps,
+            mean_episode_return: self.mean_episode_return.and_then(|mean| mean.parse().ok()),
+            mean_group_return: groups
+                .filter_map(|(name, mean)| Some((name, mean.parse().ok()?)))
+                .collect(),
+            error: self.error,
+        }
+    }
+}

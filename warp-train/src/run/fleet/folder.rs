@@ -1,0 +1,340 @@
+//! A fleet's folder: `config.toml`, `fleet.json` (which runs there are), `metrics.jsonl` (records of all
+//! runs), `weights/` (a file per finished run) and `summary.json`; `ended.jsonl` until all have ended.
+
+use super::ends::EndsFile;
+use super::list::{self, LIST, Listed};
+use super::record::Thinner;
+use super::records;
+use super::summary::{FleetSummary, RunSummary, Work};
+use super::{FleetEvent, FleetRun};
+use crate::error::{Error, Result};
+use crate::model::LearnerState;
+use crate::model::NamedTensor;
+use crate::model::Statistic;
+use crate::run::checkpoint::digest;
+use crate::run::durable;
+use crate::run::durable::write_whole;
+use crate::run::encoding::{decode, encode};
+use crate::run::journal::{Journal, METRICS};
+use crate::run::metrics::{IterationMetrics, RecentReturns};
+use crate::run::new_folder;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use warp_core::toml::Table;
+use warp_data::file;
+
+/// A fleet that is being trained, and its folder.
+///
+/// Threads that report different runs wait for each other only when a run ends.
+#[derive(Debug)]
+pub struct Fleet {
+    folder: PathBuf,
+    listed: Vec<Listed>,
+    started: Instant,
+    /// By number.
+    runs: BTreeMap<usize, Mutex<Open>>,
+    ends: Mutex<Ends>,
+    env_steps: AtomicU64,
+    /// Those that were done before this process.
+    first_steps: u64,
+    n_ended: AtomicUsize,
+    note: Option<String>,
+}
+
+/// A run in training.
+#[derive(Debug)]
+struct Open {
+    thinner: Thinner,
+    lines: String,
+    n_lines: usize,
+    recent: RecentReturns,
+    env_steps: u64,
+    ended: bool,
+}
+
+/// What has been written of ended runs.
+#[derive(Debug)]
+struct Ends {
+    journal: Journal,
+    ends_file: EndsFile,
+    ended: BTreeMap<usize, RunSummary>,
+    /// The first thing that could not be written.
+    failure: Option<Error>,
+}
+
+impl Fleet {
+    /// Makes the folder of a new fleet; `config_toml` is the configuration of all runs but for their
+    /// seeds and swept keys.
+    ///
+    /// # Errors
+    /// A folder that holds a run already, or that another process makes, or that can't be written.
+    pub fn create(folder: &Path, config_toml: &str, runs: &[FleetRun]) -> Result<Self> {
+        Self::check_free(folder)?;
+        let mut listed = Vec::new();
+        let journal = new_folder::create(folder, |staging| {
+            let weights = staging.join("weights");
+            std::fs::create_dir(&weights).map_err(|e| Error::file("cannot create", &weights, e))?;
+            EndsFile::create(staging)?;
+            listed = list::write(staging, runs)?;
+            write_whole(&staging.join("config.toml"), config_toml)
+        })?;
+        Self::open(folder, listed, runs, journal, BTreeMap::new())
+    }
+
+    fn check_free(folder: &Path) -> Result<()> {
+        new_folder::settle(folder)?;
+        let parts = ["config.toml", LIST, METRICS, "summary.json", "weights", "checkpoints"];
+        let Some(part) = parts.iter().find(|part| folder.join(part).exists()) else {
+            return Ok(());
+        };
+        let reason = format!("it holds a run already ({part})");
+        Err(Error::file("cannot start a fleet in", folder, reason))
+    }
+
+    /// Opens the folder of a fleet that is to be completed: `runs` are all of its runs, in the order of their
+    /// numbers. Runs that have not ended begin anew.
+    ///
+    /// # Errors
+    /// Another process that is at work there, or a folder that can't be read or written.
+    pub fn reopen(folder: &Path, runs: &[FleetRun]) -> Result<Self> {
+        let mut journal = Journal::open(folder)?;
+        durable::sweep(folder)?;
+        durable::sweep(&folder.join("weights"))?;
+        let listed = list::read_exactly(folder)?;
+        let ended = EndsFile::read(folder, runs)?;
+        let note = records::sort(&mut journal, |run| ended.contains_key(&run))?;
+        Ok(Self { note, ..Self::open(folder, listed, runs, journal, ended)? })
+    }
+
+    fn open(
+        folder: &Path,
+        listed: Vec<Listed>,
+        runs: &[FleetRun],
+        journal: Journal,
+        ended: BTreeMap<usize, RunSummary>,
+    ) -> Result<Self> {
+        let ends_file = EndsFile::open(folder)?;
+        let iterations = |run: &FleetRun| {
+            run.config.run.total_steps.div_ceil(run.config.steps_per_iteration().max(1))
+        };
+        let open = |run: &FleetRun| Open {
+            thinner: Thinner::new(run.number, run.config.run.seed, iterations(run)),
+            lines: String::new(),
+            n_lines: 0,
+            recent: RecentReturns::default(),
+            env_steps: 0,
+            ended: ended.contains_key(&run.number),
+        };
+        let runs = runs.iter().map(|run| (run.number, Mutex::new(open(run)))).collect();
+        let (n_ended, first_steps) = (ended.len(), ended.values().map(|run| run.env_steps).sum());
+        Ok(Self {
+            folder: folder.into(),
+            listed,
+            started: Instant::now(),
+            runs,
+            ends: Mutex::new(Ends { journal, ends_file, ended, failure: None }),
+            env_steps: AtomicU64::new(first_steps),
+            first_steps,
+            n_ended: AtomicUsize::new(n_ended),
+            note: None,
+        })
+    }
+
+    /// What became of damaged records when the fleet was reopened, in a sentence; mostly none.
+    #[must_use]
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// Whether a run has ended.
+    #[must_use]
+    pub fn has_ended(&self, run: usize) -> bool {
+        self.ends().ended.contains_key(&run)
+    }
+
+    /// Whether `folder` is that of a fleet.
+    #[must_use]
+    pub fn is_in(folder: &Path) -> bool {
+        folder.join(LIST).exists()
+    }
+
+    /// Whether all runs of the fleet in `folder` have ended.
+    #[must_use]
+    pub fn is_complete(folder: &Path) -> bool {
+        Self::is_in(folder) && !EndsFile::is_in(folder)
+    }
+
+    /// The runs of the fleet in `folder`, those that have not finished included.
+    ///
+    /// # Errors
+    /// A list that can't be read.
+    pub fn list(folder: &Path) -> Result<Vec<Listed>> {
+        list::read(folder)
+    }
+
+    /// The last weights of a run, if it has finished.
+    ///
+    /// # Errors
+    /// A file that is not as it was written.
+    pub fn weights(
+        folder: &Path,
+        run: usize,
+    ) -> Result<Option<(Vec<NamedTensor>, Vec<Statistic>)>> {
+        let path = weights_path(folder, run);
+        match file::read(&path, file::TENSORS) {
+            Ok(bytes) => {
+                let unreadable = |e| Error::file("cannot read", &path, e);
+                let (weights, statistics) = decode(&bytes).map_err(unreadable)?;
+                let state = LearnerState { weights, statistics, ..LearnerState::default() };
+                state.check_finite().map_err(unreadable)?;
+                Ok(Some((state.weights, state.statistics)))
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::file("cannot read", &path, e)),
+        }
+    }
+
+    /// Writes down what happened to a run; breaks if that is not possible.
+    pub fn take(&self, run: usize, event: FleetEvent<'_>) -> ControlFlow<()> {
+        let Some(open) = self.runs.get(&run) else { return ControlFlow::Continue(()) };
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.ended {
+            return ControlFlow::Continue(());
+        }
+        let taken = match event {
+            FleetEvent::Iteration(metrics) => self.iteration(&mut open, metrics),
+            FleetEvent::Finished(learner) => self.finished(&mut open, run, learner),
+            FleetEvent::Broken(error) => self.end(&mut open, run, Err(error.to_string())),
+        };
+        match taken {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.ends().failure.get_or_insert(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn iteration(&self, open: &mut Open, metrics: &IterationMetrics) -> Result<()> {
+        self.env_steps.fetch_add(metrics.env_steps - open.env_steps, Ordering::Relaxed);
+        open.env_steps = metrics.env_steps;
+        open.recent.add_iteration(&metrics.episodes);
+        if let Some(record) = open.thinner.add(metrics) {
+            let path = || self.folder.join(METRICS);
+            open.lines += &serde_json::to_string(&record)
+                .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
+            open.lines.push('\n');
+            open.n_lines += 1;
+        }
+        Ok(())
+    }
+
+    fn finished(&self, open: &mut Open, run: usize, learner: &LearnerState) -> Result<()> {
+        if let Err(reason) = learner.check_finite() {
+            let error = Error::diverged(open.env_steps, reason).to_string();
+            return self.end(open, run, Err(error));
+        }
+        let path = weights_path(&self.folder, run);
+        let bytes = encode(&learner.weights, &learner.statistics)?;
+        let partial = durable::partial(&path);
+        // The disk is waited for once, when the fleet is at its end.
+        std::fs::write(&partial, &bytes)
+            .and_then(|()| std::fs::rename(&partial, &path))
+            .map_err(|e| Error::file("cannot write", &path, e))?;
+        self.end(open, run, Ok(digest(&bytes)))
+    }
+
+    /// Notes the end of a run, with the digest of its weights or with what broke it.
+    fn end(
+        &self,
+        open: &mut Open,
+        run: usize,
+        weights: std::result::Result<String, String>,
+    ) -> Result<()> {
+        open.ended = true;
+        self.n_ended.fetch_add(1, Ordering::Relaxed);
+        let listed = self.listed.get(run);
+        let summary = RunSummary {
+            run,
+            seed: listed.map_or(0, |listed| listed.seed),
+            swept: listed.map_or_else(Table::new, |listed| listed.swept.clone()),
+            env_steps: open.env_steps,
+            mean_episode_return: open.recent.mean(),
+            mean_group_return: open.recent.groups(),
+            error: weights.as_ref().err().cloned(),
+        };
+        let lines = std::mem::take(&mut open.lines);
+        let mut ends = self.ends();
+        ends.journal.append(&lines)?;
+        ends.ends_file.add(&summary, open.n_lines, weights.ok())?;
+        ends.ended.insert(run, summary);
+        Ok(())
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Environment steps done so far, all runs together; and how many runs have ended.
+    #[must_use]
+    pub fn progress(&self) -> (u64, usize) {
+        (self.env_steps.load(Ordering::Relaxed), self.n_ended.load(Ordering::Relaxed))
+    }
+
+    /// Brings everything to the disk and writes `summary.json`. `about` is its beginning: environment,
+    /// backend and so on; the rest is filled in. If all runs have ended, their records are sorted.
+    ///
+    /// # Errors
+    /// A file that couldn't be written, now or before.
+    pub fn finish(self, about: FleetSummary) -> Result<FleetSummary> {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let Ends { mut journal, ends_file, ended, failure } =
+            self.ends.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        sync_weights(&self.folder, &ended)?;
+        journal.sync()?;
+        ends_file.sync()?;
+        let is_complete = ended.len() == self.listed.len();
+        if is_complete {
+            records::sort(&mut journal, |_| true)?;
+        }
+        let env_steps = self.env_steps.into_inner();
+        let work = Work { env_steps, own_steps: env_steps - self.first_steps, seconds };
+        let summary = about.of_runs(ended.into_values().collect(), self.listed.len(), &work);
+        let path = self.folder.join("summary.json");
+        let text = serde_json::to_string_pretty(&summary)
+            .map_err(|e| Error::file("cannot encode", &path, e))?;
+        write_whole(&path, &(text + "\n"))?;
+        if is_complete {
+            ends_file.delete()?;
+        }
+        Ok(summary)
+    }
+}
+
+/// Makes sure that the weights of all finished runs are on the disk.
+fn sync_weights(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result<()> {
+    for (run, _) in ended.iter().filter(|(_, run)| run.error.is_none()) {
+        let path = weights_path(folder, *run);
+        let synced = File::open(&path).and_then(|file| file.sync_all());
+        synced.map_err(|e| Error::file("cannot write", &path, e))?;
+    }
+    durable::sync_folder(&folder.join("weights"))
+}
+
+pub(super) fn weights_path(folder: &Path, run: usize) -> PathBuf {
+    folder.join("weights").join(format!("{run:05}.safetensors"))
+}

@@ -1,0 +1,77 @@
+//! `fleet.json`: which runs a fleet has, line by line.
+
+use super::FleetRun;
+use crate::error::{Error, Result};
+use crate::run::durable::write_whole;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use warp_core::toml::Table;
+use warp_data::file;
+
+/// Version of the layout.
+const FORMAT: u32 = 1;
+pub(super) const LIST: &str = "fleet.json";
+
+/// One run, as `fleet.json` has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listed {
+    /// Its number.
+    pub run: usize,
+    /// Its seed.
+    pub seed: u64,
+    /// The swept keys with its values; empty without a sweep.
+    pub swept: Table,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    format: u32,
+    runs: Vec<Listed>,
+}
+
+impl List {
+    fn text(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string(self)?.replace("{\"run\"", "\n{\"run\"") + "\n")
+    }
+}
+
+/// Writes the list of a new fleet.
+pub(super) fn write(fleet: &Path, runs: &[FleetRun]) -> Result<Vec<Listed>> {
+    let listed = |run: &FleetRun| Listed {
+        run: run.number,
+        seed: run.config.run.seed,
+        swept: run.swept.iter().cloned().collect(),
+    };
+    let list = List { format: FORMAT, runs: runs.iter().map(listed).collect() };
+    let path = fleet.join(LIST);
+    let text = list.text().map_err(|e| Error::file("cannot encode", &path, e))?;
+    write_whole(&path, &text)?;
+    Ok(list.runs)
+}
+
+pub(super) fn read(fleet: &Path) -> Result<Vec<Listed>> {
+    Ok(load(fleet)?.0.runs)
+}
+
+/// The list, every swept value bit by bit: JSON's numbers are not always read so.
+pub(super) fn read_exactly(fleet: &Path) -> Result<Vec<Listed>> {
+    let (list, text) = load(fleet)?;
+    if list.text().ok().as_ref() == Some(&text) {
+        return Ok(list.runs);
+    }
+    let reason = "it is not read back as it was written, so the runs would not be the same";
+    Err(Error::file("cannot continue a fleet's", &fleet.join(LIST), reason))
+}
+
+fn load(fleet: &Path) -> Result<(List, String)> {
+    let path = fleet.join(LIST);
+    let wrong = |e: &dyn std::fmt::Display| Error::file("cannot read a fleet's", &path, e);
+    let text = file::read_text(&path, file::DESCRIPTION).map_err(|e| wrong(&e))?;
+    let list: List = serde_json::from_str(&text).map_err(|e| wrong(&e))?;
+    if list.format == FORMAT {
+        return Ok((list, text));
+    }
+    Err(wrong(&format!("it has format {}, this build reads {FORMAT}", list.format)))
+}

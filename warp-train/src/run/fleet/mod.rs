@@ -1,0 +1,60 @@
+//! Many independent runs in one launch: seeds, and values of swept keys.
+//!
+//! `plan` says which runs there are and which of them one launch can take, a [`FleetLearner`] trains
+//! those, `record` thins out what they report, and `folder` is what a fleet leaves on the disk. A run of
+//! a fleet is the run that its seed and keys describe: how many others there are changes nothing.
+
+#[cfg(feature = "cuda")]
+mod cuda;
+#[cfg(feature = "cuda")]
+mod cuda_off_policy;
+mod ends;
+mod folder;
+mod list;
+mod plan;
+mod record;
+mod records;
+mod summary;
+mod threads;
+
+#[cfg(feature = "cuda")]
+pub use cuda::CudaFleet;
+pub use folder::Fleet;
+pub use list::Listed;
+pub use plan::{FleetRun, check_sweepable, launches};
+pub use record::{FleetRecord, RECORDS};
+pub use summary::{FleetSummary, GroupedReturns, Returns, RunSummary, SweptReturns};
+pub use threads::ThreadFleet;
+
+use crate::error::{Error, Result};
+use crate::model::LearnerState;
+use crate::run::metrics::IterationMetrics;
+use std::ops::ControlFlow;
+
+/// What a fleet reports of one of its runs.
+#[derive(Debug)]
+pub enum FleetEvent<'a> {
+    /// An iteration is done.
+    Iteration(&'a IterationMetrics),
+    /// The run is at its end, with this learner.
+    Finished(&'a LearnerState),
+    /// The run can't go on; the others do.
+    Broken(Error),
+}
+
+/// Who is told of every event, with the run's number; may be called from several threads, but for one
+/// run always in order. Breaking stops all runs.
+pub type Watch<'a> = dyn Fn(usize, FleetEvent<'_>) -> ControlFlow<()> + Sync + 'a;
+
+/// Something that trains many runs side by side.
+pub trait FleetLearner {
+    /// What it is called in summaries.
+    fn backend(&self) -> String;
+
+    /// Trains all `runs`, which differ in values alone (see [`launches`]), to their ends. A device may
+    /// report everything after it is done.
+    ///
+    /// # Errors
+    /// Runs that it can't take, none of which has begun then.
+    fn launch(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<()>;
+}

@@ -1,0 +1,139 @@
+//! Which runs a fleet has, and which of them go into one launch.
+
+use crate::algorithm::Rollouts;
+use crate::algorithm::{PolicyConfig, PolicyPlan};
+use crate::config::{RunConfig, TrainConfig};
+use crate::error::{Error, Result};
+use warp_core::EnvSpec;
+use warp_core::toml::{Table, Value};
+use warp_func::ResetPool;
+
+/// One run of a fleet.
+#[derive(Debug, Clone)]
+pub struct FleetRun {
+    /// Its number in the fleet.
+    pub number: usize,
+    /// The swept keys with this run's values.
+    pub swept: Vec<(String, Value)>,
+    /// The complete configuration, seed included.
+    pub config: TrainConfig,
+}
+
+/// Checks that runs of a fleet may differ in `key`.
+///
+/// # Errors
+/// A key in which they may not, with the reason.
+pub fn check_sweepable(key: &str) -> Result<()> {
+    let reason = match key.rsplit('.').next().unwrap_or(key) {
+        "seed" => "use --seeds A..B for several seeds",
+        "env_id" => "a fleet has one environment",
+        "total_steps" => "all runs of a fleet are equally long",
+        "checkpoint_steps" | "keep_checkpoints" => {
+            "a fleet keeps the last weights of its runs only"
+        }
+        "pool_file" | "pool_digest" => "all runs of a fleet read the same files",
+        "groups" => "all runs of a fleet have the same policies",
+        _ => return Ok(()),
+    };
+    Err(Error::Invalid(format!("{key} can't be swept: {reason}")))
+}
+
+/// The positions of `runs`, gathered into launches: runs in one launch have the same arrays and the
+/// same program, and differ in their seeds and in plain numbers of the algorithm.
+#[must_use]
+pub fn launches(runs: &[FleetRun]) -> Vec<Vec<usize>> {
+    let mut found: Vec<(Shape<'_>, Vec<usize>)> = Vec::new();
+    for (position, run) in runs.iter().enumerate() {
+        let shape = Shape::of(&run.config);
+        match found.iter_mut().find(|(known, _)| *known == shape) {
+            Some((_, launch)) => launch.push(position),
+            None => found.push((shape, vec![position])),
+        }
+    }
+    found.into_iter().map(|(_, launch)| launch).collect()
+}
+
+/// What all runs of a launch have in common: a configuration without its seed and its numbers.
+#[derive(PartialEq)]
+struct Shape<'a> {
+    run: RunConfig,
+    policies: Vec<PolicyPlan>,
+    env: &'a Table,
+    spec: &'a EnvSpec,
+    pool: Option<&'a ResetPool>,
+}
+
+impl<'a> Shape<'a> {
+    fn of(config: &'a TrainConfig) -> Self {
+        let plan = |plan: &PolicyPlan| PolicyPlan {
+            config: without_numbers(&plan.config),
+            own: if plan.rollouts.is_some() { Table::new() } else { plan.own.clone() },
+            rollouts: plan.rollouts.as_ref().map(Rollouts::without_numbers),
+            ..plan.clone()
+        };
+        Self {
+            run: RunConfig { seed: 0, ..config.run.clone() },
+            policies: config.policies.iter().map(plan).collect(),
+            env: &config.env,
+            spec: &config.spec,
+            pool: config.pool.as_deref(),
+        }
+    }
+}
+
+/// The configuration with the numbers that the runs of one launch may differ in at their defaults.
+fn without_numbers(config: &PolicyConfig) -> PolicyConfig {
+    let default = PolicyConfig::default();
+    PolicyConfig {
+        learning_rate: default.learning_rate,
+        gamma: default.gamma,
+        gae_lambda: default.gae_lambda,
+        clip_coef: default.clip_coef,
+        ent_coef: default.ent_coef,
+        vf_coef: default.vf_coef,
+        max_grad_norm: default.max_grad_norm,
+        adam_eps: default.adam_eps,
+        log_std_init: default.log_std_init,
+        init: default.init,
+        ..config.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(number: usize, keys: &str) -> FleetRun {
+        let table = format!("env_id = \"cartpole\"\n{keys}").parse().unwrap();
+        let config = TrainConfig::resolve(&table, &warp_envs::registry()).unwrap();
+        FleetRun { number, swept: Vec::new(), config }
+    }
+
+    #[test]
+    fn what_has_another_shape_goes_into_another_launch() {
+        let keys = [
+            "",
+            "seed = 7",
+            "hidden = [32]",
+            "learning_rate = 0.5\ngamma = 0.5\nclip_coef = 0.3",
+            "num_envs = 5",
+            "hidden = [32]\nseed = 3",
+            "[env]\nepisode_length = 50",
+            "[policy.pole]\ngroups = [\"pole\"]\nent_coef = 0.5",
+        ];
+        let runs: Vec<_> = keys.iter().enumerate().map(|(i, keys)| run(i, keys)).collect();
+        let found = launches(&runs);
+        assert_eq!(found, [vec![0, 1, 3, 7], vec![2, 5], vec![4], vec![6]]);
+    }
+
+    #[test]
+    fn what_no_fleet_can_sweep_is_refused() {
+        for key in ["seed", "env_id", "total_steps", "pool_file", "policy.pole.groups"] {
+            let error = check_sweepable(key).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{key} can't be swept: ")), "{error}");
+        }
+        for key in ["learning_rate", "env.episode_length", "policy.pole.gamma", "hidden"] {
+            check_sweepable(key).unwrap();
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Whether gradients are right: every backend against finite differences, and against each other.
+//!
+//! `scene` makes a minibatch of real observations and actions at which the losses are smooth,
+//! `reference` computes the same network and `formulas` the same losses in f64, plainly, one parameter
+//! moved at a time. A backend takes part through [`GradientSource`], which every learner made of
+//! policies has, and which `fused/gradients.rs` has for the kernels of a GPU.
+
+#[cfg(feature = "cuda")]
+mod cuda;
+mod formulas;
+mod reference;
+mod scene;
+#[cfg(test)]
+mod tests;
+
+pub use formulas::Formula;
+pub use scene::{Scene, SceneOptions};
+
+use crate::algorithm::PolicyPlan;
+use crate::config::TrainConfig;
+use crate::error::Result;
+use crate::loss::a2c::A2cConfig;
+use crate::loss::ppo::PpoConfig;
+use crate::loss::{LossMetrics, Minibatch};
+use crate::model::{NamedTensor, PolicyTensors, from_moments};
+use crate::network::Policy;
+use crate::run::learner::Learner;
+use crate::run::learner::PolicyLearner;
+use reference::Reference;
+use serde::Serialize;
+
+/// Largest difference between an element of a gradient and the finite difference, relative to the
+/// largest element of its tensor: f32 sums against f64 ones.
+pub const BOUND: f64 = 2e-4;
+/// The same where products have half-precision operands, of which each is rounded by up to 2^-11: some
+/// ten times that, relative to the largest element that the tensor would have if the gradients of all
+/// rows had one sign. Where they cancel, their rounding does not.
+pub const HALF_BOUND: f64 = 5e-3;
+/// Rows nearer than this to a point at which the loss has no derivative are left out ..
+const NEAR: f64 = 1e-4;
+/// .. and than this in half precision, which may take them for rows beyond it.
+const HALF_NEAR: f64 = 5e-3;
+/// A tensor whose gradient is smaller than this part of the largest one is measured against that:
+/// what is left of it is rounding.
+const FLOOR: f64 = 1e-3;
+
+/// A learner whose gradients can be looked at.
+pub trait GradientSource {
+    /// What it is called.
+    fn backend(&self) -> &'static str;
+
+    /// Whether its products have half-precision operands: then [`HALF_BOUND`] holds for it.
+    fn is_half(&self) -> bool {
+        false
+    }
+
+    /// The loss over `minibatch` with weights `weights` in policy number `policy`, and its gradient
+    /// with the names, shapes and order of the weights. Optimiser state is lost.
+    ///
+    /// # Errors
+    /// Weights or arrays that do not fit, or a gradient that is not finite.
+    fn gradient(
+        &mut self,
+        policy: usize,
+        weights: &[NamedTensor],
+        minibatch: &Minibatch<'_>,
+        loss: &Formula,
+    ) -> Result<(LossMetrics, Vec<NamedTensor>)>;
+}
+
+impl<P: Policy> GradientSource for PolicyLearner<P> {
+    fn backend(&self) -> &'static str {
+        Learner::backend(self)
+    }
+
+    fn gradient(
+        &mut self,
+        policy: usize,
+        weights: &[NamedTensor],
+        minibatch: &Minibatch<'_>,
+        loss: &Formula,
+    ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
+        let policy = self.policy_mut(policy)?;
+        let PolicyTensors { mut optimizer, .. } = policy.tensors();
+        optimizer.iter_mut().for_each(|moment| moment.data.fill(0.0));
+        policy.load(&PolicyTensors { weights: weights.to_vec(), optimizer, n_steps: 0 })?;
+        let metrics = policy.gradients(minibatch, &loss.into())?;
+        // From moments of zero, one step leaves a tenth of the gradient in the first one.
+        policy.step(0.0, 0.0)?;
+        Ok((metrics, from_moments(weights, &policy.tensors().optimizer)?))
+    }
+}
+
+/// One backend's gradient of one tensor against another's, or against finite differences.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The policy.
+    pub policy: String,
+    /// "ppo" or "a2c".
+    pub loss: &'static str,
+    /// The tensor; `loss` itself for the loss's value.
+    pub tensor: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// The backend.
+    pub backend: &'static str,
+    /// What it is compared with: another backend or "differences".
+    pub against: &'static str,
+    /// Largest difference, relative as [`BOUND`] or [`HALF_BOUND`] says.
+    pub error: f64,
+    /// What it may be at most: [`BOUND`], or [`HALF_BOUND`] if either has half precision.
+    pub bound: f64,
+}
+
+impl Comparison {
+    /// Whether the gradients agree; false for an error that is not a number.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.error <= self.bound
+    }
+}
+
+/// Compares the gradients of `sources` with finite differences and with the first of them: every
+/// parameter of every policy of `config`, for PPO's loss and A2C's.
+///
+/// # Errors
+/// A policy that can't be evaluated, or a scene all of whose rows lie next to a point without a
+/// derivative.
+pub fn compare(
+    config: &TrainConfig,
+    scenes: &[Scene],
+    sources: &mut [&mut dyn GradientSource],
+) -> Result<Vec<Comparison>> {
+    let half = sources.iter().any(|source| source.is_half());
+    let near = if half { HALF_NEAR } else { NEAR };
+    let mut found = Vec::new();
+    for (index, (plan, scene)) in config.policies.iter().zip(scenes).enumerate() {
+        for (name, loss) in losses(plan) {
+            let truth = Reference::new(plan, scene, &loss, near)?;
+            let minibatch = truth.minibatch();
+            let mut gradients = Vec::new();
+            for source in &mut *sources {
+                let (metrics, tensors) =
+                    source.gradient(index, &scene.weights, &minibatch, &loss)?;
+                let bound = if source.is_half() { HALF_BOUND } else { BOUND };
+                gradients.push(Gradient {
+                    backend: source.backend(),
+                    bound,
+                    loss: metrics.loss,
+                    tensors,
+                });
+            }
+            let (tensors, sizes) = truth.gradient();
+            let (backend, bound, loss) = ("differences", BOUND, truth.loss());
+            gradients.push(Gradient { backend, bound, loss, tensors });
+            let last = gradients.len() - 1;
+            for (i, one) in gradients[..last].iter().enumerate() {
+                let others = if i == 0 { &gradients[1..] } else { &gradients[last..] };
+                for other in others.iter().rev() {
+                    one.against(other, &plan.name, name, &sizes, &mut found);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What a backend, or finite differences, say of a loss.
+struct Gradient {
+    backend: &'static str,
+    bound: f64,
+    loss: f64,
+    tensors: Vec<NamedTensor>,
+}
+
+impl Gradient {
+    /// Adds a comparison of the loss, and one per tensor; `sizes` are those of its elements if nothing
+    /// cancelled.
+    fn against(
+        &self,
+        other: &Self,
+        policy: &str,
+        loss: &'static str,
+        sizes: &[f64],
+        found: &mut Vec<Comparison>,
+    ) {
+        let bound = self.bound.max(other.bound);
+        let row = |tensor: &str, shape: &[usize], error: f64| Comparison {
+            policy: policy.into(),
+            loss,
+            tensor: tensor.into(),
+            shape: shape.to_vec(),
+            backend: self.backend,
+            against: other.backend,
+            error,
+            bound,
+        };
+        found.push(row("loss", &[], (self.loss - other.loss).abs() / (1.0 + other.loss.abs())));
+        let sizes = if bound > BOUND { sizes.to_vec() } else { largest_elements(&other.tensors) };
+        let errors = relative_errors(&self.tensors, &other.tensors, &sizes);
+        let rows = self.tensors.iter().zip(errors);
+        found.extend(rows.map(|(tensor, error)| row(&tensor.name, &tensor.shape, error)));
+    }
+}
+
+/// The losses that are checked, with the policy's own coefficients.
+fn losses(plan: &PolicyPlan) -> [(&'static str, Formula); 2] {
+    let config = &plan.config;
+    let (vf_coef, ent_coef) = (config.vf_coef.at(0) as f32, config.ent_coef.at(0) as f32);
+    let (clip_coef, clip_vloss) = (config.clip_coef as f32, config.clip_vloss);
+    [
+        ("ppo", Formula::Ppo(PpoConfig { clip_coef, clip_vloss, vf_coef, ent_coef })),
+        ("a2c", Formula::A2c(A2cConfig { vf_coef, ent_coef })),
+    ]
+}
+
+fn largest_elements(tensors: &[NamedTensor]) -> Vec<f64> {
+    let largest = |tensor: &NamedTensor| {
+        tensor.data.iter().fold(0.0f64, |largest, x| largest.max(f64::from(x.abs())))
+    };
+    tensors.iter().map(largest).collect()
+}
+
+/// Largest difference of each tensor relative to its size, or to [`FLOOR`] of the largest of all.
+fn relative_errors(a: &[NamedTensor], b: &[NamedTensor], sizes: &[f64]) -> Vec<f64> {
+    let floor = sizes.iter().fold(f64::MIN_POSITIVE, |most, size| most.max(*size)) * FLOOR;
+    let error = |((a, b), size): ((&NamedTensor, &NamedTensor), &f64)| {
+        let pairs = a.data.iter().zip(&b.data);
+        // Not f64::max, which would lose a NaN.
+        let worse = |worst: f64, d: f64| if d > worst || d.is_nan() { d } else { worst };
+        let differences = pairs.map(|(a, b)| f64::from((a - b).abs()));
+        differences.fold(0.0, worse) / size.max(floor)
+    };
+    a.iter().zip(b).zip(sizes).map(error).collect()
+}

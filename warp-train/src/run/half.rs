@@ -1,0 +1,153 @@
+//! Whether observations keep their meaning in half precision, which the native learner on a GPU stores
+//! and multiplies them in (`precision = "fp16"`).
+//!
+//! A half holds whole numbers up to 2,048, then only every second one and so on up to 65,504; behind
+//! that is infinity, and below 6.1e-5 ever fewer digits are left. What `norm_obs` brings to mean 0 and
+//! deviation 1 needs no warning.
+
+use crate::algorithm::PolicyPlan;
+use crate::config::TrainConfig;
+use crate::run::begin::moments;
+use warp_core::{EnvSpec, Space};
+use warp_func::VecEnv;
+
+/// The largest finite half.
+pub const LARGEST: f32 = 65_504.0;
+/// Up to here halves hold every whole number.
+const WHOLE: f32 = 2_048.0;
+/// The smallest half of full precision.
+const SMALLEST: f32 = 6.103_515_6e-5;
+/// Half the distance of neighbouring halves, relative to them.
+const ROUNDING: f64 = 1.0 / 2_048.0;
+
+/// What the bounds of observations let expect, a sentence for each group of `config` whose observations
+/// may not fit; bounds that are infinite say nothing.
+#[must_use]
+pub fn by_bounds(config: &TrainConfig) -> Vec<String> {
+    groups(config).filter_map(|(_, group)| of_bounds(&config.spec, group)).collect()
+}
+
+/// The same of what the agents see now, which must be up to date on the host.
+#[must_use]
+pub fn by_data(config: &TrainConfig, envs: &dyn VecEnv) -> Vec<String> {
+    groups(config).filter_map(|(plan, group)| of_data(plan, group, envs)).collect()
+}
+
+/// Groups whose observations a network sees as they are, each with its policy.
+fn groups(config: &TrainConfig) -> impl Iterator<Item = (&PolicyPlan, usize)> {
+    let raw = config.policies.iter().filter(|plan| !plan.config.norm_obs);
+    raw.flat_map(|plan| plan.groups.iter().map(move |group| (plan, *group)))
+}
+
+const REMEDY: &str = "use norm_obs = true or precision = \"fp32\"";
+
+fn of_bounds(spec: &EnvSpec, group: usize) -> Option<String> {
+    let (mut low, mut high) = (0.0_f32, 0.0_f32);
+    bounds(&spec.groups[group].observation, &mut |a, b| (low, high) = (low.min(a), high.max(b)));
+    let largest = high.max(-low);
+    let why = match largest {
+        0.0 => return None,
+        _ if largest > LARGEST => "half precision ends at 65504",
+        _ if largest > WHOLE => "half precision holds whole numbers only up to 2048",
+        _ if largest < SMALLEST => "half precision has few digits below 0.00006",
+        _ => return None,
+    };
+    let name = &spec.groups[group].name;
+    Some(format!("observations of {name} have bounds of {low} to {high}, but {why}: {REMEDY}"))
+}
+
+/// Calls `see` with the finite bounds of all numbers.
+fn bounds(space: &Space, see: &mut dyn FnMut(f32, f32)) {
+    let finite = |x: f32| if x.is_finite() { x } else { 0.0 };
+    match space {
+        Space::Box { low, high, .. } => {
+            low.iter().zip(high).for_each(|(low, high)| see(finite(*low), finite(*high)));
+        }
+        Space::Dict(parts) => {
+            let inputs = parts.iter().filter(|(key, _)| key != warp_core::space::ACTION_MASK);
+            inputs.for_each(|(_, part)| bounds(part, see));
+        }
+        Space::Discrete { .. } | Space::MultiDiscrete { .. } => {}
+    }
+}
+
+fn of_data(plan: &PolicyPlan, group: usize, envs: &dyn VecEnv) -> Option<String> {
+    let spec = &envs.spec().groups[group];
+    let (name, width) = (&spec.name, spec.observation_width());
+    let obs = envs.store().slice::<f32>(envs.ids().obs[group]);
+    if let Some(at) = obs.iter().position(|x| x.is_nan() || x.abs() > LARGEST) {
+        let (number, value) = (at % width, obs[at]);
+        return Some(format!(
+            "number {number} of an observation of {name} is {value}, but half precision ends at \
+             65504: {REMEDY}"
+        ));
+    }
+    let moments = moments(&PolicyPlan { groups: vec![group], ..plan.clone() }, envs);
+    let spread = moments.mean.iter().zip(&moments.var).map(|(mean, var)| (mean, var.sqrt()));
+    let lost = |(mean, deviation): &(&f64, f64)| {
+        let step = mean.abs().max(f64::from(SMALLEST)) * ROUNDING;
+        *deviation > 0.0 && *deviation < step
+    };
+    let (number, (mean, deviation)) = spread.enumerate().find(|(_, spread)| lost(spread))?;
+    Some(format!(
+        "number {number} of {name}'s observations is {mean:.4e} with a deviation of {deviation:.1e}, \
+         which half precision can't tell apart: {REMEDY}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warp_core::toml::Table;
+    use warp_func::VecOptions;
+
+    fn config(text: &str) -> TrainConfig {
+        TrainConfig::resolve(&text.parse::<Table>().unwrap(), &warp_envs::registry()).unwrap()
+    }
+
+    fn with_bounds(low: f32, high: f32, norm_obs: bool) -> Vec<String> {
+        let mut config = config(&format!("env_id = \"pendulum\"\nnorm_obs = {norm_obs}"));
+        config.spec.groups[0].observation = Space::boxed(low, high, &[3]);
+        by_bounds(&config)
+    }
+
+    #[test]
+    fn bounds_that_do_not_fit_are_said_once_per_group() {
+        for (low, high, words) in [
+            (-1e6, 5.0, "pendulum have bounds of -1000000 to 5, but half precision ends at 65504"),
+            (0.0, 4000.0, "whole numbers only up to 2048"),
+            (-1e-6, 1e-6, "few digits"),
+        ] {
+            let found = with_bounds(low, high, false);
+            assert_eq!(found.len(), 1);
+            assert!(found[0].contains(words), "{found:?}");
+            assert_eq!(with_bounds(low, high, true), [""; 0]);
+        }
+        for (low, high) in [(-1.0, 1.0), (f32::NEG_INFINITY, f32::INFINITY), (0.0, 2048.0)] {
+            assert_eq!(with_bounds(low, high, false), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn data_that_does_not_fit_is_said() {
+        let config = config("env_id = \"pendulum\"\nnum_envs = 50");
+        let options = VecOptions { n_envs: 50, ..VecOptions::default() };
+        let registry = warp_envs::registry();
+        let mut envs = registry.get("pendulum").unwrap().make(&config.env, &options).unwrap();
+        assert_eq!(by_data(&config, &*envs), [""; 0]);
+        let obs = envs.ids().obs[0];
+        let set = |envs: &mut dyn VecEnv, value: &dyn Fn(usize) -> f32| {
+            let mut store = envs.store_mut();
+            let rows = store.slice_mut::<f32>(obs).chunks_exact_mut(3);
+            rows.enumerate().for_each(|(row, x)| x[1] = value(row));
+            by_data(&config, &*envs).join("\n")
+        };
+        let found = set(&mut *envs, &|row| if row == 7 { 1e5 } else { 0.0 });
+        assert!(found.contains("number 1 of an observation of pendulum is 100000"), "{found}");
+        assert!(set(&mut *envs, &|row| [1.0, f32::NAN][row % 2]).contains("is NaN"));
+        let found = set(&mut *envs, &|row| 300.0 + 0.01 * (row % 2) as f32);
+        assert!(found.contains("can't tell apart"), "{found}");
+        assert_eq!(set(&mut *envs, &|row| 300.0 + row as f32), "");
+        assert_eq!(set(&mut *envs, &|_| 300.0), "");
+    }
+}

@@ -1,0 +1,145 @@
+//! The native learner on an NVIDIA GPU: whole iterations without the host.
+
+use super::Learner;
+use crate::config::TrainConfig;
+use crate::engine::policies::no_own_networks;
+use crate::engine::rollout::normalise::Normaliser;
+use crate::engine::{Iterated, Progress};
+use crate::error::{Error, Result};
+use crate::fused::{MOST_ITERATIONS, OnDevice};
+use crate::model::{LearnerState, Statistic};
+use crate::network::foreign::MakeForeign;
+use warp_func::VecEnv;
+
+/// Perceptrons on an NVIDIA GPU, on environments that live there too.
+#[derive(Debug)]
+pub struct CudaLearner {
+    config: TrainConfig,
+    /// The same policies on the host: for observations that come from there.
+    host: Box<dyn Learner>,
+    /// What a checkpoint holds, up to date after every call.
+    state: LearnerState,
+    /// Made when the environments are known.
+    device: Option<OnDevice>,
+    host_is_stale: bool,
+    device_is_stale: bool,
+    /// Makes networks that a tensor library runs, if that is what they are to be.
+    foreign: Option<MakeForeign>,
+}
+
+impl CudaLearner {
+    /// The policies of `config`, initialised from its seed.
+    ///
+    /// # Errors
+    /// A network that can't be built.
+    pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
+        no_own_networks(config, "a GPU")?;
+        config.policies.iter().try_for_each(|plan| plan.check_passes())?;
+        let host = super::native::learner(config, threads)?;
+        let state = host.state();
+        Ok(Self {
+            config: config.clone(),
+            host,
+            state,
+            device: None,
+            host_is_stale: false,
+            device_is_stale: false,
+            foreign: None,
+        })
+    }
+
+    /// The same with networks that `foreign` makes, on the same arrays.
+    ///
+    /// # Errors
+    /// As [`CudaLearner::new`].
+    #[cfg(feature = "tch")]
+    pub(crate) fn of_networks(
+        config: &TrainConfig,
+        threads: usize,
+        foreign: MakeForeign,
+    ) -> Result<Self> {
+        Ok(Self { foreign: Some(foreign), ..Self::new(config, threads)? })
+    }
+
+    /// The policies on the host, as they are now.
+    fn on_host(&mut self) -> Result<&mut dyn Learner> {
+        if self.host_is_stale {
+            self.host.load_state(&self.state)?;
+            self.host_is_stale = false;
+        }
+        Ok(&mut *self.host)
+    }
+}
+
+impl Learner for CudaLearner {
+    fn backend(&self) -> &'static str {
+        if self.foreign.is_some() { "burn-tch" } else { "native" }
+    }
+
+    fn forward(
+        &mut self,
+        policy: usize,
+        obs: &[f32],
+        n_rows: usize,
+        outputs: &mut [f32],
+        values: &mut [f32],
+    ) -> Result<()> {
+        self.on_host()?.forward(policy, obs, n_rows, outputs, values)
+    }
+
+    fn normaliser(&mut self, policy: usize) -> Result<Option<&Normaliser>> {
+        self.on_host()?.normaliser(policy)
+    }
+
+    fn most_iterations(&self) -> u64 {
+        MOST_ITERATIONS
+    }
+
+    fn iterate(
+        &mut self,
+        envs: &mut dyn VecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        let Some(envs) = envs.as_cuda() else {
+            return Err(Error::Invalid("the learner is on a GPU, the environments are not".into()));
+        };
+        let device = match &mut self.device {
+            Some(device) => {
+                if self.device_is_stale {
+                    device.load(&self.state)?;
+                }
+                device
+            }
+            None => {
+                let new = OnDevice::new(&self.config, envs, &self.state, self.foreign)?;
+                self.device.insert(new)
+            }
+        };
+        self.device_is_stale = false;
+        let iterated = device.run(&self.config, envs, progress, n)?;
+        device.store(&mut self.state)?;
+        self.host_is_stale = true;
+        Ok(iterated)
+    }
+
+    fn state(&self) -> LearnerState {
+        let mut state = self.state.clone();
+        if let (Some(OnDevice::OffPolicy(learner)), false) = (&self.device, self.device_is_stale) {
+            // A number that is not finite, under what went wrong: no checkpoint is made of such a state.
+            if let Err(error) = learner.store_all(0, &mut state) {
+                let (shape, data) = (vec![1], vec![f64::NAN]);
+                state.statistics.push(Statistic { name: error.to_string(), shape, data });
+            }
+        }
+        state
+    }
+
+    fn load_state(&mut self, state: &LearnerState) -> Result<()> {
+        self.host.load_state(state)?;
+        self.state = self.host.state();
+        self.host_is_stale = false;
+        self.device_is_stale = true;
+        Ok(())
+    }
+}

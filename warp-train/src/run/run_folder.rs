@@ -1,0 +1,313 @@
+//! A run's folder: `config.toml`, `metrics.jsonl`, `summary.json`, `checkpoints/`.
+//!
+//! One process at a time trains in it: it holds the lock of `metrics.jsonl`.
+
+use crate::config::TrainConfig;
+use crate::engine::StepRates;
+use crate::error::{Error, Result};
+use crate::run::aside::set_aside;
+use crate::run::checkpoint;
+use crate::run::checkpoint::Checkpoint;
+use crate::run::durable;
+use crate::run::durable::write_whole;
+use crate::run::journal::{Journal, METRICS};
+use crate::run::metrics::{IterationMetrics, RecentReturns};
+use crate::run::new_folder;
+use crate::run::trainer::Trainer;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use warp_data::file;
+
+/// An open run folder.
+#[derive(Debug)]
+pub struct Run {
+    folder: PathBuf,
+    journal: Journal,
+    started: Instant,
+    /// Environment steps done before this process.
+    first_step: u64,
+    /// Seconds of the run before it was continued.
+    before: f64,
+    /// Seconds of the run at its last line.
+    logged: f64,
+    recent: RecentReturns,
+    notes: Vec<String>,
+}
+
+/// A line of `metrics.jsonl`.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    metrics: &'a IterationMetrics,
+    /// Wall time since the run began, without the time between an end and a resume.
+    seconds: f64,
+}
+
+/// A run's folder that no other process trains in as long as this lives.
+#[derive(Debug)]
+pub struct Locked {
+    folder: PathBuf,
+    journal: Journal,
+}
+
+/// `summary.json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// The environment's name.
+    pub env: String,
+    /// The algorithm.
+    pub algorithm: String,
+    /// The device.
+    pub device: String,
+    /// The learner.
+    pub backend: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Environment steps done, summed over replicas.
+    pub env_steps: u64,
+    /// Agent steps done.
+    pub agent_steps: u64,
+    /// Environment steps that the process that ended the run did itself; fewer than `env_steps` if it
+    /// continued one.
+    pub part_env_steps: u64,
+    /// Wall time of that process, from its first iteration on: what `part_env_steps` took.
+    pub seconds: f64,
+    /// Environment steps per second in the process that ended the run, its first iteration excluded.
+    pub env_steps_per_second: f64,
+    /// The same for each phase alone.
+    pub steps_per_second: StepRates,
+    /// Mean return of the last 100 or more episodes; `None` if none has ended.
+    pub mean_episode_return: Option<f64>,
+    /// The same for each group of agents.
+    pub mean_group_return: BTreeMap<String, f64>,
+    /// Version of the crate.
+    pub version: String,
+}
+
+impl Locked {
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Run {
+    /// The default folder: `runs/<env>-<algorithm>-s<seed>`, with a number added if it is taken.
+    #[must_use]
+    pub fn free_folder(env: &str, algorithm: &str, seed: u64) -> PathBuf {
+        let base = PathBuf::from("runs").join(format!("{env}-{algorithm}-s{seed}"));
+        let numbered = |n: u32| PathBuf::from(format!("{}-{n}", base.display()));
+        let mut all = std::iter::once(base.clone()).chain((2..).map(numbered));
+        all.find(|folder| !folder.exists()).unwrap_or(base)
+    }
+
+    /// Makes the folder of a new run, with a first checkpoint: from the first moment on there is
+    /// something to resume.
+    ///
+    /// # Errors
+    /// A folder that holds a run already or can't be written.
+    pub fn create(folder: &Path, config_toml: &str, trainer: &Trainer) -> Result<Self> {
+        Self::check_free(folder)?;
+        let journal = new_folder::create(folder, |staging| {
+            save(&Self::checkpoints(staging), trainer)?;
+            write_whole(&staging.join("config.toml"), config_toml)
+        })?;
+        Ok(Self::open(Locked { folder: folder.into(), journal }))
+    }
+
+    /// Checks that no run is in `folder`.
+    ///
+    /// # Errors
+    /// What of a run lies there.
+    pub fn check_free(folder: &Path) -> Result<()> {
+        new_folder::settle(folder)?;
+        let parts = ["config.toml", METRICS, "summary.json", "checkpoints", "tensorboard"];
+        let Some(part) = parts.iter().find(|part| folder.join(part).exists()) else {
+            return Ok(());
+        };
+        let reason = format!("it holds a run already ({part}); continue it with --resume");
+        Err(Error::file("cannot start a run in", folder, reason))
+    }
+
+    /// Keeps other processes from training in `folder`; to be called before anything of the run is
+    /// read.
+    ///
+    /// # Errors
+    /// No such run, or another process that is at work there.
+    pub fn lock(folder: &Path) -> Result<Locked> {
+        new_folder::settle(folder)?;
+        Self::config(folder)?;
+        Ok(Locked { folder: folder.into(), journal: Journal::open(folder)? })
+    }
+
+    /// Goes on with a run from `checkpoint`. Later checkpoints are set aside with a copy of all records, and
+    /// what was logged after it too ([`Self::notes`]).
+    ///
+    /// # Errors
+    /// Metrics of which it is not clear which are later, or a folder that can't be written.
+    pub fn reopen(mut locked: Locked, config_toml: &str, checkpoint: &Checkpoint) -> Result<Self> {
+        let step = checkpoint.manifest.env_steps;
+        durable::sweep(&locked.folder)?;
+        let aside = set_aside(&locked.folder, step)?.map(|aside| {
+            let aside = aside.display();
+            format!("what the run did after step {step} is kept as a run of its own in {aside}")
+        });
+        // Mean returns and seconds go on where the run was interrupted.
+        let (mut recent, mut before) = (RecentReturns::default(), 0.0);
+        let logged = locked.journal.go_on_after(step, |line| {
+            let groups = line.group_return.iter().map(|(group, spread)| (group, spread.mean));
+            recent.add(line.episodes, line.episode_return.as_ref().map(|s| s.mean), groups);
+            before = line.seconds.unwrap_or(before);
+        })?;
+        write_whole(&locked.folder.join("config.toml"), config_toml)?;
+        let notes = aside.into_iter().chain(logged).collect();
+        Ok(Self { first_step: step, before, logged: before, recent, notes, ..Self::open(locked) })
+    }
+
+    fn open(locked: Locked) -> Self {
+        let Locked { folder, journal } = locked;
+        Self {
+            folder,
+            journal,
+            started: Instant::now(),
+            first_step: 0,
+            before: 0.0,
+            logged: 0.0,
+            recent: RecentReturns::default(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// What became of checkpoints and metrics when the run was reopened, a sentence each; mostly none.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The configuration of the run in `folder`.
+    ///
+    /// # Errors
+    /// No such folder, or one without a run.
+    pub fn config(folder: &Path) -> Result<String> {
+        let path = folder.join("config.toml");
+        file::read_text(&path, file::CONFIGURATION)
+            .map_err(|e| Error::file("cannot read a run's", &path, e))
+    }
+
+    /// Keeps the configuration of the run in `folder` as `config-<12-digit step>.toml`: what held until
+    /// then, before another takes its place.
+    ///
+    /// # Errors
+    /// A folder that can't be written.
+    pub fn keep_config(folder: &Path, env_steps: u64) -> Result<()> {
+        let path = folder.join(format!("config-{env_steps:012}.toml"));
+        // There already: the run was continued from this step before, and did not get further.
+        if path.exists() { Ok(()) } else { write_whole(&path, &Self::config(folder)?) }
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The folder of a run's checkpoints.
+    #[must_use]
+    pub fn checkpoints(folder: &Path) -> PathBuf {
+        folder.join("checkpoints")
+    }
+
+    /// Appends a line for each of some iterations to `metrics.jsonl`. They were done since the last
+    /// call, and each is taken to have lasted as long as the others.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn log(&mut self, done: &[IterationMetrics]) -> Result<()> {
+        let (from, now) = (self.logged, self.before + self.seconds());
+        let mut lines = String::new();
+        for (n, metrics) in (1..).zip(done) {
+            self.recent.add_iteration(&metrics.episodes);
+            let seconds = from + (now - from) * f64::from(n) / done.len() as f64;
+            let line = Line { metrics, seconds: (seconds * 1e6).round() / 1e6 };
+            let path = || self.folder.join(METRICS);
+            lines += &serde_json::to_string(&line)
+                .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
+            lines.push('\n');
+        }
+        self.logged = now;
+        self.journal.append(&lines)
+    }
+
+    /// Mean returns of the last 100 or more episodes.
+    #[must_use]
+    pub fn recent_returns(&self) -> &RecentReturns {
+        &self.recent
+    }
+
+    /// Seconds since the run was created or continued.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// Writes a checkpoint and deletes the oldest ones.
+    ///
+    /// # Errors
+    /// A learner that diverged: the checkpoints stay as they are. A folder that can't be written.
+    pub fn checkpoint(&self, trainer: &Trainer) -> Result<PathBuf> {
+        let folder = Self::checkpoints(&self.folder);
+        // What led to a checkpoint is never missing beside it.
+        self.journal.sync()?;
+        let path = save(&folder, trainer)?;
+        self.prune(trainer.config())?;
+        Ok(path)
+    }
+
+    /// Deletes the oldest checkpoints, and what a process that was killed on the way left of them.
+    ///
+    /// # Errors
+    /// A folder that can't be written.
+    pub fn prune(&self, config: &TrainConfig) -> Result<()> {
+        let is_regular = |step: u64| config.is_checkpoint_step(step);
+        let folder = Self::checkpoints(&self.folder);
+        checkpoint::prune(&folder, config.run.keep_checkpoints, is_regular)
+    }
+
+    /// Writes `summary.json`.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn summarise(&self, trainer: &Trainer, device: &str) -> Result<Summary> {
+        let (phases, steps) = trainer.phases();
+        let rates = phases.rates(steps);
+        let summary = Summary {
+            env: trainer.config().run.env_id.clone(),
+            algorithm: trainer.config().algorithm(),
+            device: device.into(),
+            backend: trainer.learner().backend().into(),
+            seed: trainer.config().run.seed,
+            env_steps: trainer.env_steps(),
+            agent_steps: trainer.agent_steps(),
+            part_env_steps: trainer.env_steps() - self.first_step,
+            seconds: self.seconds(),
+            env_steps_per_second: rates.total,
+            steps_per_second: rates,
+            mean_episode_return: self.recent.mean(),
+            mean_group_return: self.recent.groups(),
+            version: env!("CARGO_PKG_VERSION").into(),
+        };
+        let path = self.folder.join("summary.json");
+        let text = serde_json::to_string_pretty(&summary)
+            .map_err(|e| Error::file("cannot encode", &path, e))?;
+        write_whole(&path, &(text + "\n"))?;
+        Ok(summary)
+    }
+}
+
+fn save(folder: &Path, trainer: &Trainer) -> Result<PathBuf> {
+    let state = trainer.learner().state();
+    checkpoint::save(folder, &trainer.counters(), &state, trainer.envs())
+}

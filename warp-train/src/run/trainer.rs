@@ -1,0 +1,282 @@
+//! A run in memory: environments, learner and rollout, one iteration at a time.
+
+use crate::config::TrainConfig;
+use crate::engine::PhaseSeconds;
+use crate::engine::rollout::Rollout;
+use crate::engine::{Iterated, Progress};
+use crate::error::{Error, Result};
+use crate::run::begin;
+use crate::run::checkpoint::{Checkpoint, Counters};
+use crate::run::learner::Learner;
+use crate::run::metrics::{EpisodeMetrics, IterationMetrics};
+use std::time::Instant;
+use warp_func::{Registry, Start, VecEnv, VecOptions};
+
+/// Everything that a run works with.
+pub struct Trainer {
+    config: TrainConfig,
+    envs: Box<dyn VecEnv>,
+    learner: Box<dyn Learner>,
+    iteration: u64,
+    env_steps: u64,
+    phases: PhaseSeconds,
+    measured_steps: u64,
+}
+
+impl std::fmt::Debug for Trainer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut s = f.debug_struct("Trainer");
+        s.field("env_steps", &self.env_steps).finish_non_exhaustive()
+    }
+}
+
+impl Trainer {
+    /// A run at its beginning. `threads` step the environments; results do not depend on it.
+    ///
+    /// # Errors
+    /// Environments that can't be built, or too little memory for them and the rollout.
+    pub fn new(
+        config: TrainConfig,
+        registry: &Registry,
+        mut learner: Box<dyn Learner>,
+        threads: usize,
+    ) -> Result<Self> {
+        if learner.rollout_bytes() > 0 {
+            check_memory(&config, registry, "num_envs or num_steps")?;
+        }
+        let options = VecOptions { threads, ..config.vec_options() };
+        let mut envs = registry.get(&config.run.env_id)?.make(&config.env, &options)?;
+        envs.sync()?;
+        begin::begin(&config, &*envs, &mut *learner)?;
+        Ok(Self {
+            config,
+            envs,
+            learner,
+            iteration: 0,
+            env_steps: 0,
+            phases: PhaseSeconds::default(),
+            measured_steps: 0,
+        })
+    }
+
+    /// Goes on where `checkpoint` was taken.
+    ///
+    /// # Errors
+    /// A checkpoint of another environment, seed, network or number of replicas.
+    pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        let (manifest, run) = (&checkpoint.manifest, &self.config.run);
+        if manifest.env_id != run.env_id || manifest.seed != run.seed {
+            let reason = format!(
+                "it is of {} with seed {}, the configuration of {} with seed {}",
+                manifest.env_id, manifest.seed, run.env_id, run.seed
+            );
+            return Err(Error::damaged(&checkpoint.path, reason));
+        }
+        self.learner.load_state(&checkpoint.learner)?;
+        checkpoint.restore_envs(&mut *self.envs)?;
+        self.iteration = manifest.iteration;
+        self.env_steps = manifest.env_steps;
+        Ok(())
+    }
+
+    /// Collects and learns once, and says what happened.
+    ///
+    /// # Errors
+    /// A policy that diverged.
+    pub fn iterate(&mut self) -> Result<IterationMetrics> {
+        let none = || Error::Invalid("the learner said nothing of its iteration".into());
+        self.iterate_at_once(1)?.pop().ok_or_else(none)
+    }
+
+    /// Iterations until `env_steps` are done, the next checkpoint is due, or about a tenth of a
+    /// second has passed: as many as the learner takes at once, at least one.
+    ///
+    /// # Errors
+    /// A policy that diverged.
+    pub fn advance(&mut self, env_steps: u64) -> Result<Vec<IterationMetrics>> {
+        let most = self.learner.most_iterations();
+        let each = self.phases.total() / (self.iteration.saturating_sub(1)).max(1) as f64;
+        let timely = if each > 0.0 { (0.1 / each) as u64 } else { 1 };
+        let (steps, most) = (self.config.steps_per_iteration(), most.min(timely).max(1));
+        let after = |n: u64| self.env_steps + n * steps;
+        let ends = |n: &u64| after(*n) >= env_steps || self.config.is_checkpoint_step(after(*n));
+        let n = (1..most).find(ends).unwrap_or(most);
+        self.iterate_at_once(n)
+    }
+
+    /// What the first iteration would begin with, once: the learner's kernels and arrays. Nothing is
+    /// collected or learned.
+    ///
+    /// # Errors
+    /// Kernels that do not compile, or too little memory.
+    pub fn prepare(&mut self) -> Result<()> {
+        self.iterate_at_once(0).map(|_| ())
+    }
+
+    /// `n` iterations, as many at once as the learner takes.
+    ///
+    /// # Errors
+    /// A policy that diverged.
+    pub fn iterate_times(&mut self, n: u64) -> Result<Vec<IterationMetrics>> {
+        let most = self.learner.most_iterations().max(1);
+        let (mut all, mut left) = (Vec::new(), n);
+        while left > 0 {
+            let part = left.min(most);
+            all.extend(self.iterate_at_once(part)?);
+            left -= part;
+        }
+        Ok(all)
+    }
+
+    /// `n` iterations, no more than the learner takes at once.
+    fn iterate_at_once(&mut self, n: u64) -> Result<Vec<IterationMetrics>> {
+        let (started, step) = (Instant::now(), self.env_steps);
+        let (iteration, seed) = (self.iteration, self.config.run.seed);
+        let progress = Progress { iteration, env_steps: step, seed };
+        let done = self.learner.iterate(&mut *self.envs, progress, n);
+        let done = done.map_err(|e| diverged(e, step))?;
+        // One time for everything where nobody waits between the phases.
+        let learn = started.elapsed().as_secs_f64() / n.max(1) as f64;
+        let steps = self.config.steps_per_iteration();
+        let metrics = |one: &Iterated| {
+            let phases = one.phases.unwrap_or(PhaseSeconds { learn, ..PhaseSeconds::default() });
+            self.iteration += 1;
+            self.env_steps += steps;
+            // The first iteration touches all memory for the first time: not counted.
+            if self.iteration > 1 {
+                self.phases.add(&phases);
+                self.measured_steps += steps;
+            }
+            self.metrics(one, &phases)
+        };
+        Ok(done.iter().map(metrics).collect())
+    }
+
+    /// What there is to say of the iteration that was just done.
+    fn metrics(&self, done: &Iterated, phases: &PhaseSeconds) -> IterationMetrics {
+        let names = self.config.policies.iter().map(|plan| plan.name.clone());
+        IterationMetrics {
+            iteration: self.iteration,
+            env_steps: self.env_steps,
+            agent_steps: self.agent_steps(),
+            episodes: EpisodeMetrics::new(&done.episodes, self.envs.spec(), &self.trained_groups()),
+            policy: names.zip(done.policies.iter().cloned()).collect(),
+            steps_per_second: phases.rates(self.config.steps_per_iteration()),
+        }
+    }
+
+    /// Brings what the host knows of the environments up to date, for a checkpoint.
+    ///
+    /// # Errors
+    /// Whatever went wrong on a device.
+    pub fn sync(&mut self) -> Result<()> {
+        Ok(self.envs.sync()?)
+    }
+
+    /// Which groups are acted for by a policy that learns (all, if none does).
+    #[must_use]
+    pub fn trained_groups(&self) -> Vec<bool> {
+        trained_groups(&self.config)
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &TrainConfig {
+        &self.config
+    }
+
+    /// The environments.
+    #[must_use]
+    pub fn envs(&self) -> &dyn VecEnv {
+        &*self.envs
+    }
+
+    /// What the last iteration collected, where the learner keeps that on the host for all policies.
+    #[must_use]
+    pub fn rollout(&self) -> Option<&Rollout> {
+        self.learner.rollout()
+    }
+
+    /// The learner.
+    #[must_use]
+    pub fn learner(&self) -> &dyn Learner {
+        &*self.learner
+    }
+
+    /// Environment steps done, summed over replicas.
+    #[must_use]
+    pub fn env_steps(&self) -> u64 {
+        self.env_steps
+    }
+
+    /// Agent steps done.
+    #[must_use]
+    pub fn agent_steps(&self) -> u64 {
+        self.env_steps * self.envs.spec().n_agents() as u64
+    }
+
+    /// Where the time of this process went, first iteration excluded, and the steps done in it.
+    #[must_use]
+    pub fn phases(&self) -> (PhaseSeconds, u64) {
+        (self.phases, self.measured_steps)
+    }
+
+    /// What a checkpoint says of the run's place.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters {
+            env_id: self.config.run.env_id.clone(),
+            seed: self.config.run.seed,
+            iteration: self.iteration,
+            env_steps: self.env_steps,
+        }
+    }
+}
+
+/// A policy's error as the run's.
+fn diverged(error: Error, step: u64) -> Error {
+    match error {
+        Error::Sample(e) => Error::diverged(step, e),
+        Error::Policy { policy, source } => {
+            Error::Broken { step, reason: format!("policy \"{policy}\": {source}") }
+        }
+        other => other,
+    }
+}
+
+/// Which groups are acted for by a policy that learns; all, if none does.
+#[must_use]
+pub fn trained_groups(config: &TrainConfig) -> Vec<bool> {
+    let mut trained = vec![false; config.spec.groups.len()];
+    for plan in config.policies.iter().filter(|plan| plan.config.to_train) {
+        plan.groups.iter().for_each(|group| trained[*group] = true);
+    }
+    if !trained.contains(&true) {
+        trained.fill(true);
+    }
+    trained
+}
+
+/// Checks that environments and rollout fit into memory together, before any of them is allocated;
+/// `lower` names the setting that would help.
+///
+/// # Errors
+/// Too little memory, with both figures.
+pub fn check_memory(config: &TrainConfig, registry: &Registry, lower: &str) -> Result<()> {
+    let one = registry.get(&config.run.env_id)?.bytes_per_replica(&config.env)?;
+    let replicas = one.saturating_mul(config.run.num_envs as u128);
+    let needed = replicas.saturating_add(Rollout::bytes(config));
+    let mut what = format!(
+        "{} replicas of {} and a rollout of {} steps",
+        config.run.num_envs, config.run.env_id, config.run.num_steps
+    );
+    let (mut needed, mut lower) = (needed, lower.to_string());
+    if config.run.start == Start::Pool {
+        let rows = config.vec_options().pool.rows();
+        let row = registry.get(&config.run.env_id)?.bytes_per_pool_row(&config.env)?;
+        needed = needed.saturating_add(row.saturating_mul(rows as u128));
+        what += &format!(" and a reset pool of {rows} rows");
+        lower += " or pool_size";
+    }
+    Ok(warp_data::memory::check(&what, needed, &lower)?)
+}
