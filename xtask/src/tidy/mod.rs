@@ -4,7 +4,9 @@
 //! that one call lists everything there is to put right. `xtask/tests/tidy.rs` runs the same.
 
 mod algorithms;
+mod code;
 mod crates;
+mod folders;
 mod manifest;
 mod markdown;
 mod metadata;
@@ -67,6 +69,7 @@ pub fn violations(tree: &Tree) -> Vec<Violation> {
         algorithms::check,
         text::check,
         crates::check,
+        folders::check,
         metadata::check,
         parameters::check,
         unsafety::check,
