@@ -53,10 +53,10 @@ mod tests {
     fn names_decide_in_the_table_alone() {
         let text =
             "let a = \"ppo\";\nif name == \"ppo\" {}\n// if \"ppo\"\n#[cfg(test)]\nif \"ppo\" {}\n";
-        assert_eq!(found("warp-train/src/run.rs", text), [2]);
+        assert_eq!(found("warp-train/src/run/trainer.rs", text), [2]);
         assert_eq!(found("warp-examples/src/run.rs", "match n {\n    \"ppo\" => 1,\n"), [2]);
         assert_eq!(found("warp-train/tests/run.rs", text), [0; 0]);
         assert_eq!(found("warp-train/src/loss/ppo.rs", text), [0; 0]);
-        assert_eq!(found("warp-train/src/run.rs", "if name == \"other\" {}\n"), [0; 0]);
+        assert_eq!(found("warp-train/src/run/trainer.rs", "if name == \"other\" {}\n"), [0; 0]);
     }
 }
