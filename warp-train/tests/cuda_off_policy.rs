@@ -21,7 +21,7 @@ use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, off_policy_sources};
 
 /// Algorithms, networks and batches of every kind: a name and keys.
-const CASES: [Case; 6] = [
+const CASES: [Case; 7] = [
     (
         "sac",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
@@ -44,16 +44,29 @@ const CASES: [Case; 6] = [
          batch_size = 5000\nlearning_starts = 0",
     ),
     (
-        "dueling dqn, several agents",
+        "dueling dqn, several agents, prioritised",
         "env_id = \"tag_gridworld\"\nalgorithm = \"dqn\"\nnum_envs = 6\nnum_steps = 4\nhidden = [48, 48]\n\
-         dueling = true\nn_step = 2\nlearning_starts = 0\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
+         prioritised = true\ndueling = true\nn_step = 2\nlearning_starts = 0\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
     ),
     (
         "discrete sac, no hidden layer",
         "env_id = \"acrobot\"\nalgorithm = \"sac\"\nnum_envs = 3\nnum_steps = 4\nhidden = []\n\
          learning_starts = 0",
     ),
+    (
+        "sac, prioritised",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 3\nnum_steps = 8\nlearning_starts = 24\n\
+         hidden = [32]\nbuffer_size = 500\nprioritised = true\npriority_beta = [[0, 0.4], [200, 1.0]]",
+    ),
 ];
+
+/// Taggers that learn from rollouts beside runners that learn from a replay memory.
+const MIXED: Case = (
+    "a2c beside dqn",
+    "env_id = \"tag_gridworld\"\nalgorithm = \"a2c\"\nnum_envs = 6\nnum_steps = 4\nhidden = [48, 48]\n\
+     [policy.tagger]\ngroups = [\"tagger\"]\n\
+     [policy.runner]\ngroups = [\"runner\"]\nalgorithm = \"dqn\"\nlearning_starts = 24\ntrain_freq = 2",
+);
 
 /// What rates are measured of.
 const RATES: [Case; 4] = [
@@ -99,6 +112,15 @@ fn main() -> ExitCode {
             trial("cuda_off_policy_programs_are_their_pieces", whole, no_device.is_some());
             trial("cuda_off_policy_repeats_and_resumes", resumes, no_device.is_some());
             trial("cuda_off_policy_runs_are_the_cpus", runs, no_device.is_some());
+        }
+    }
+    for precision in ["fp16", "fp32"] {
+        for (test, run) in
+            [("resumes", resumes as fn(&TrainConfig) -> Result<()>), ("runs_are_the_cpus", runs)]
+        {
+            let name = format!("cuda_off_policy_{test}: {precision}, {}", MIXED.0);
+            let trial = Trial::test(name, move || run(&config(MIXED.1, precision)?));
+            trials.push(trial.with_ignored_flag(no_device.is_some()));
         }
     }
     for (case, precision) in [(CASES[0], "fp16"), (CASES[1], "fp32"), (CASES[4], "fp16")] {

@@ -4,18 +4,20 @@
 //! names and shapes that every learner has, so a checkpoint goes on wherever it was written.
 
 mod gradients;
+mod mixed;
 mod objective;
 mod policy_number;
 pub(crate) mod small;
 mod wide;
 
-use crate::algorithm::Precision;
+use crate::algorithm::{PolicyPlan, Precision};
 use crate::config::TrainConfig;
 use crate::engine::cuda::{H200, OffPolicyLearner};
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::network::foreign::MakeForeign;
+use mixed::MixedLearner;
 use small::{PackedRuns, SmallLearner, SoloLearner, SoloRoom, TeamLearner};
 use warp_func::cuda::{Build, CudaVecEnv, Source};
 use wide::{NetworkBackend, WideLearner};
@@ -47,6 +49,7 @@ pub(crate) enum OnDevice {
     Team(Box<TeamLearner>),
     Wide(Box<WideLearner>),
     OffPolicy(Box<OffPolicyLearner>),
+    Mixed(Box<MixedLearner>),
 }
 
 impl OnDevice {
@@ -62,6 +65,9 @@ impl OnDevice {
                 return Err(Error::Invalid(format!(
                     "policy \"{name}\" learns from a replay memory, which the native learner alone does"
                 )));
+            }
+            if !config.policies.iter().all(PolicyPlan::is_off_policy) {
+                return Ok(Self::Mixed(Box::new(MixedLearner::new(config, envs, state)?)));
             }
             let (config, state) = (std::slice::from_ref(config), std::slice::from_ref(state));
             return Ok(Self::OffPolicy(Box::new(OffPolicyLearner::new(config, &[envs], state)?)));
@@ -99,6 +105,7 @@ impl OnDevice {
             Self::Team(learner) => learner.load(state),
             Self::Wide(learner) => learner.load(state),
             Self::OffPolicy(learner) => learner.load(std::slice::from_ref(state)),
+            Self::Mixed(learner) => learner.load(state),
         }
     }
 
@@ -109,6 +116,17 @@ impl OnDevice {
             Self::Team(learner) => learner.store(state),
             Self::Wide(learner) => learner.store(state),
             Self::OffPolicy(learner) => learner.store(0, state),
+            Self::Mixed(learner) => learner.store(state),
+        }
+    }
+
+    /// The same with replay memories, where there are some.
+    pub(crate) fn store_all(&self, state: &mut LearnerState) -> Result<()> {
+        match self {
+            Self::OffPolicy(learner) => learner.store_all(0, state),
+            Self::Mixed(learner) => learner.store_all(state),
+            // Written after every call.
+            Self::Small(_) | Self::Solo(_) | Self::Team(_) | Self::Wide(_) => Ok(()),
         }
     }
 
@@ -125,6 +143,7 @@ impl OnDevice {
             Self::Team(learner) => learner.run(config, envs, progress, n),
             Self::Wide(learner) => learner.run(config, envs, progress, n),
             Self::OffPolicy(learner) => learner.run(&mut [envs], progress, n)?.swap_remove(0),
+            Self::Mixed(learner) => learner.run(envs, progress, n),
         }
     }
 }

@@ -4,5 +4,8 @@ mod priorities;
 mod replay;
 mod saved;
 
+pub(crate) use priorities::Priorities;
+pub(crate) use saved::{LARGEST, PRIORITY};
+
 pub use replay::{Batch, Ring, RingShape, Sampling, Transition};
 pub(crate) use replay::{TERMINATED, TRUNCATED};

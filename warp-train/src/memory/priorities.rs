@@ -35,6 +35,11 @@ impl Priorities {
         self.nodes[1]
     }
 
+    /// The tree of sums: its root is node 1, and its leaves are the second half.
+    pub(crate) fn nodes(&self) -> &[f32] {
+        &self.nodes
+    }
+
     /// The priority of transition `i`.
     pub(crate) fn of(&self, i: usize) -> f32 {
         self.nodes[self.leaves + i]

@@ -5,9 +5,9 @@ use super::replay::RingShape;
 use crate::model::{NamedBytes, NamedTensor};
 
 /// The array of priorities in a checkpoint.
-const PRIORITY: &str = "replay.priority";
+pub(crate) const PRIORITY: &str = "replay.priority";
 /// The largest priority there.
-const LARGEST: &str = "replay.largest_priority";
+pub(crate) const LARGEST: &str = "replay.largest_priority";
 
 impl Ring {
     /// What is there, for a checkpoint.

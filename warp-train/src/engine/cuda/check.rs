@@ -1,6 +1,6 @@
 //! This engine against the one on a processor, piece by piece, and whole programs against their pieces.
 
-use super::op::{self, Op};
+use super::op;
 use super::schedule::fuse;
 use super::text::Agents;
 use super::{CudaEngine, Setting};
@@ -60,15 +60,14 @@ pub fn pieces(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<Vec<Apart>>
     let (mut cpu, mut gpu) = engines(config, envs)?;
     let mut lists = vec![op::acting(&*algorithm, true)?];
     for variant in 0..algorithm.n_variants() {
-        lists.push(op::updating(&*algorithm, Variant(variant), gpu.layout.shares > 1)?);
+        lists.push(op::updating(&*algorithm, Variant(variant), gpu.how())?);
     }
     gpu.prepare(&lists.concat().into_iter().map(|op| vec![op]).collect::<Vec<_>>())?;
     let mut both = Both { cpu: &mut cpu, gpu: &mut gpu, seen: Vec::new() };
     algorithm.act(&mut both)?;
     for variant in 0..algorithm.n_variants() {
         algorithm.update(&mut both, Variant(variant))?;
-        both.cpu.finish_update();
-        both.gpu.run(&[Op::Advance])?;
+        both.finish_update()?;
     }
     Ok(both.seen)
 }
@@ -82,7 +81,7 @@ pub fn wholes(config: &TrainConfig, envs: &mut CudaVecEnv, n: u64) -> Result<[En
     let mut run = |whole: bool| -> Result<EngineState> {
         let (_, mut gpu) = engines(config, envs)?;
         for update in 0..n {
-            let ops = op::updating(&*algorithm, algorithm.variant(update), gpu.layout.shares > 1)?;
+            let ops = op::updating(&*algorithm, algorithm.variant(update), gpu.how())?;
             match whole {
                 true => gpu.run(&fuse(&ops, &plan))?,
                 false => ops.iter().try_for_each(|op| gpu.run(std::slice::from_ref(op)))?,
@@ -102,9 +101,9 @@ pub fn times(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<Vec<(String,
     let Planned { plan, algorithm } = planned(config, &config.policies[0])?;
     let (_, mut gpu) = engines(config, envs)?;
     let acting = op::acting(&*algorithm, true)?;
-    let updating = op::updating(&*algorithm, Variant(0), gpu.layout.shares > 1)?;
+    let updating = op::updating(&*algorithm, Variant(0), gpu.how())?;
     let fused = fuse(&updating, &plan);
-    let mut lists = vec![acting.clone(), vec![Op::Store], fused.clone()];
+    let mut lists = vec![acting.clone(), gpu.how().storing(), fused.clone()];
     lists.extend([acting, updating, fused].concat().into_iter().map(|op| vec![op]));
     gpu.prepare(&lists)?;
     let device = &gpu.kernels.device().clone();
@@ -188,6 +187,15 @@ fn fill(cpu: &mut CpuEngine, n_rows: usize, agents: &Agents) {
 }
 
 impl Both<'_> {
+    /// Ends an update, and compares what memories then hold.
+    fn finish_update(&mut self) -> Result<()> {
+        self.cpu.finish_update();
+        self.gpu.how().ending().into_iter().try_for_each(|op| self.gpu.alone(op))?;
+        let (found, expected) = (self.gpu.state(0)?.numbers, self.cpu.state().numbers);
+        self.compare_tensors(("finish", Kind::Same), &found, &expected);
+        Ok(())
+    }
+
     /// Compares columns, and gives the GPU the processor's.
     fn compare(&mut self, doing: &str, columns: &[ColumnId], kind: Kind) -> Result<()> {
         for id in columns {

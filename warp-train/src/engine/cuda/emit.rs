@@ -105,7 +105,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn item_threads(&self, op: &Op) -> usize {
         let by_warp = self.scene.runs > 1 && self.scene.layout.half;
         match op {
-            Op::Learn(..) | Op::Blend(..) | Op::Pack(_) if by_warp => 32,
+            Op::Blend(..) | Op::Pack(_) if by_warp => 32,
             _ => 32 * WARPS,
         }
     }
@@ -134,10 +134,14 @@ impl<'a> Emitter<'a> {
         };
         match op {
             Op::Weights(passes) => tiles(&self.models_of(passes)) * layout.shares,
-            Op::Learn(passes, _) | Op::Gather(passes) => tiles(&self.models_of(passes)),
+            Op::Learn(passes, ..) if self.scene.crowded() => {
+                self.models_of(passes).iter().map(|id| layout.model(*id).eights()).sum()
+            }
+            Op::Learn(passes, ..) | Op::Gather(passes) => tiles(&self.models_of(passes)),
             Op::Adam(id) => tiles(&self.scene.plan.optimisers[id.0].models),
             Op::Blend(models, _) | Op::Pack(models) => tiles(models),
             Op::Figures(figures) => figures.len(),
+            Op::Admit | Op::Pick | Op::Prioritise => 1,
             _ => 0,
         }
     }
@@ -191,12 +195,15 @@ impl<'a> Emitter<'a> {
             Op::Deltas(passes, wanted) => self.deltas(passes, *wanted),
             Op::Rows(id) => self.rows(*id, op),
             Op::Weights(passes) => self.weights(passes),
-            Op::Learn(passes, optimiser) => self.learn(passes, *optimiser, self.item_threads(op)),
+            Op::Learn(passes, optimiser, follows) => self.learn(passes, *optimiser, follows),
             Op::Gather(passes) => self.gather(passes),
             Op::Adam(id) => self.adam(*id),
             Op::Blend(targets, tau) => self.blend(targets, tau.0, self.item_threads(op)),
             Op::Pack(models) => self.pack(models, self.item_threads(op)),
             Op::Figures(figures) => self.figures(figures),
+            Op::Admit => "    admit(m);\n".into(),
+            Op::Pick => "    pick(m);\n".into(),
+            Op::Prioritise => "    prioritise(m);\n".into(),
             _ => String::new(),
         };
         self.last_meets = body.contains("team_sync");

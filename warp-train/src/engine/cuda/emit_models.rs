@@ -1,7 +1,8 @@
 //! The text of what all blocks share: gradients, optimisers, targets and figures.
 
 use super::emit::Emitter;
-use super::layout::{Layer, TILE};
+use super::layout::{Eight, Layer, TILE};
+use super::op::Follow;
 use crate::algorithm::{FigureId, ModelId, OptimiserId, PassId};
 use std::fmt::Write;
 
@@ -17,23 +18,38 @@ impl Emitter<'_> {
         let mut text = String::new();
         for id in models {
             for (l, layer) in self.scene.layout.model(*id).layers.iter().enumerate() {
-                let Layer { inputs, outputs, k, n, weight, bias, tile, packed, packed_back } =
-                    *layer;
-                let across = k / TILE;
+                let across = layer.k / TILE;
                 let _ = write!(
                     text,
                     "    if (item < {items}) {{\n        \
-                     const int part = item % {parts}, at = item / {parts}, o = at / {across}, i = at % {across};\n        \
-                     const WeightTile tile = {{{weight}ll + o * {}ll + i * 32, {k}, \
-                     i == 0 ? {bias}ll + o * 32 : -1ll, {outputs} - 32 * o, {inputs} - 32 * i, {tile} + at, \
-                     m.packed + {packed}ll + (o * {} + 2 * i) * 512, m.packed + {packed_back}ll + (i * {} + 2 * o) * 512}};\n        \
+                     const int part = item % {parts}, at = item / {parts}, o = at / {across}, i = at % {across};\n{}        \
                      (void)part;\n{}        return;\n    }}\n    item -= {items};\n",
-                    TILE * k,
-                    k / 16,
-                    n / 16,
+                    tile(layer, "o", "i"),
                     of(*id, l, layer),
-                    parts = parts,
                     items = layer.n_tiles() * parts,
+                );
+            }
+        }
+        text
+    }
+
+    /// Finds the eight tiles number `item`, and which of them is the warp's, with `of` behind.
+    fn each_eight(
+        &self,
+        models: &[ModelId],
+        mut of: impl FnMut(ModelId, usize, &Layer) -> String,
+    ) -> String {
+        let mut text = String::from("    const int warp = threadIdx.x / 32;\n");
+        for id in models {
+            for (l, layer) in self.scene.layout.model(*id).layers.iter().enumerate() {
+                let Eight { high, wide, across, n } = layer.eight();
+                let _ = write!(
+                    text,
+                    "    if (item < {n}) {{\n        \
+                     const int o = item / {across} * {high}, i = item % {across} * {wide};\n{}{}        \
+                     return;\n    }}\n    item -= {n};\n",
+                    tile(layer, &format!("(o + warp / {wide})"), &format!("(i + warp % {wide})")),
+                    of(*id, l, layer),
                 );
             }
         }
@@ -62,20 +78,44 @@ impl Emitter<'_> {
         &self,
         passes: &[PassId],
         OptimiserId(o): OptimiserId,
-        threads: usize,
+        follows: &[Follow],
     ) -> String {
-        self.each_tile(&self.models_of(passes), 1, |model, l, layer| {
+        let models = self.models_of(passes);
+        let of = |model, l, layer: &Layer, call: &dyn Fn(usize) -> String| {
             let (slabs, n) = self.slabs(passes, model, (l, layer));
-            let call = match threads {
-                32 => format!("weight_tile_of_warp(tile, slabs, {n}, take)"),
-                _ => format!("weight_tile(tile, slabs, {n}, part, 1, take)"),
-            };
+            let target = self.target(model, follows);
             format!(
-                "{slabs}        Descent take = {{m.parameters, m.exp_avg, m.exp_avg_sq, \
-                 m.counters + COUNTER_FAULT, {}u, m.steps[{o}]}};\n        {call};\n",
-                o + 1
+                "{slabs}        Descent take = {{m.parameters, m.exp_avg, m.exp_avg_sq, {target}, \
+                 m.counters + COUNTER_FAULT, {}u, m.steps[{o}]}};\n        {}\n",
+                o + 1,
+                call(n)
             )
+        };
+        if self.scene.crowded() {
+            return self.each_eight(&models, |model, l, layer| {
+                let Eight { high, wide, .. } = layer.eight();
+                of(model, l, layer, &|n| {
+                    format!("eight_tiles(tile, {high}, {wide}, slabs, {n}, take);")
+                })
+            });
+        }
+        self.each_tile(&models, 1, |model, l, layer| {
+            of(model, l, layer, &|n| format!("weight_tile(tile, slabs, {n}, part, 1, take);"))
         })
+    }
+
+    /// What a step knows of the target that follows a model, if one does: how far behind the model's parameters it
+    /// lies, how fast it follows, and whether passes go back through it.
+    fn target(&self, model: ModelId, follows: &[Follow]) -> String {
+        let plan = self.scene.plan;
+        let of_model = |follow: &&Follow| plan.models[follow.target.0].target_of == Some(model);
+        let Some(Follow { target, tau }) = follows.iter().find(of_model) else {
+            return "0ll, 0.0f, false".into();
+        };
+        let first = |id: ModelId| self.scene.layout.model(id).parameters.start as i64;
+        let behind = first(*target) - first(model);
+        let back = plan.passes.iter().any(|pass| pass.model == *target && pass.back.is_some());
+        format!("{behind}ll, m.cells[{}], {back}", tau.0)
     }
 
     /// The rows that a layer's gradient is summed of, as `slabs`, and how many passes have them.
@@ -183,4 +223,20 @@ impl Emitter<'_> {
         }
         text
     }
+}
+
+/// The description of the tile of a layer's weights that is number `o` among those of its outputs and number `i`
+/// among those of its inputs.
+fn tile(layer: &Layer, o: &str, i: &str) -> String {
+    let Layer { inputs, outputs, k, n, weight, bias, tile, packed, packed_back } = *layer;
+    format!(
+        "        const WeightTile tile = {{{weight}ll + {o} * {}ll + {i} * 32, {k}, \
+         {i} == 0 ? {bias}ll + {o} * 32 : -1ll, {outputs} - 32 * {o}, {inputs} - 32 * {i}, \
+         {tile} + {o} * {} + {i}, m.packed + {packed}ll + ({o} * {} + 2 * {i}) * 512, \
+         m.packed + {packed_back}ll + ({i} * {} + 2 * {o}) * 512}};\n",
+        TILE * k,
+        k / TILE,
+        k / 16,
+        n / 16
+    )
 }

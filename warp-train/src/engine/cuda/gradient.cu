@@ -74,60 +74,83 @@ struct WeightTile {
 struct Record {
     float* gradient;
     double squares;
-    __device__ inline void prepare(int, long long) {}
-    __device__ inline void prepare_bias(long long) {}
-    // Pair number `i` of a thread: weights of `output` from `input` on, of which n are there.
-    __device__ inline void weights(const WeightTile&, int, long long at, int, int, const float (&g)[2], int n) {
-        bias(at, g[0]);
-        if (n > 1) bias(at + 1, g[1]);
+    struct Loaded {};
+    __device__ inline Loaded load_two(long long) const { return {}; }
+    __device__ inline Loaded load_bias(long long) const { return {}; }
+    // Weights of `output` from `input` on, of which n are there.
+    __device__ inline void weights(const WeightTile&, Loaded, long long at, int, int, const float (&g)[2], int n) {
+        bias({}, at, g[0]);
+        if (n > 1) bias({}, at + 1, g[1]);
     }
-    __device__ inline void bias(long long at, float g) {
+    __device__ inline void bias(Loaded, long long at, float g) {
         gradient[at] = g;
         squares += (double)g * (double)g;
     }
     __device__ inline double sum_of_squares() { return block_sum(squares); };
 };
 
-// Makes Adam's step along them at once. What it changes is loaded ahead of the sums.
+// A parameter or two, their moments, and those of a target that follows.
+template <class Number>
+struct Cell {
+    Number parameter, first, second, target;
+};
+
+// Makes Adam's step along them at once, and lets a target follow.
 struct Descent {
     float *parameters, *first, *second;
+    // How far behind a parameter its target lies, or 0, and the share of the way that it goes.
+    long long behind;
+    float tau;
+    // Whether anything goes back through the target.
+    bool back_of_target;
     unsigned int* fault;
     unsigned int optimiser;
     AdamStep step;
-    float2 p[2], m[2], v[2];
-    float p_bias, m_bias, v_bias;
-    __device__ inline void prepare(int i, long long at) {
-        p[i] = *(const float2*)(parameters + at);
-        m[i] = *(const float2*)(first + at);
-        v[i] = *(const float2*)(second + at);
+    template <class Number>
+    __device__ inline Cell<Number> load(long long at) const {
+        // Nothing of it is needed again before the next update.
+        Cell<Number> cell = {__ldcs((const Number*)(parameters + at)), __ldcs((const Number*)(first + at)),
+                             __ldcs((const Number*)(second + at))};
+        if (behind != 0) cell.target = __ldcs((const Number*)(parameters + at + behind));
+        return cell;
     }
-    __device__ inline void prepare_bias(long long at) {
-        p_bias = parameters[at];
-        m_bias = first[at];
-        v_bias = second[at];
+    template <class Number>
+    __device__ inline void store(const Cell<Number>& cell, long long at) const {
+        __stcs((Number*)(parameters + at), cell.parameter);
+        __stcs((Number*)(first + at), cell.first);
+        __stcs((Number*)(second + at), cell.second);
+        if (behind != 0) __stcs((Number*)(parameters + at + behind), cell.target);
     }
-    __device__ inline void check(float g) {
+    __device__ inline Cell<float2> load_two(long long at) const { return load<float2>(at); }
+    __device__ inline Cell<float> load_bias(long long at) const { return load<float>(at); }
+    __device__ inline void check(float g) const {
         if (!(g * 0.0f == 0.0f)) *fault = optimiser;
     }
-    // Padding stays 0.
-    __device__ inline void weights(const WeightTile& tile, int i, long long at, int output, int input,
-                                   const float (&g)[2], int n) {
-        adam(step, g[0], p[i].x, m[i].x, v[i].x);
-        if (n > 1) adam(step, g[1], p[i].y, m[i].y, v[i].y);
+    // Moves two weights of which n are there: padding stays 0.
+    __device__ inline void move(Cell<float2>& cell, const float (&g)[2], int n) const {
+        adam(step, g[0], cell.parameter.x, cell.first.x, cell.second.x);
+        if (n > 1) adam(step, g[1], cell.parameter.y, cell.first.y, cell.second.y);
         check(g[0] + g[1]);
-        *(float2*)(parameters + at) = p[i];
-        *(float2*)(first + at) = m[i];
-        *(float2*)(second + at) = v[i];
-        pack_two(tile.forward, tile.back, output, input, p[i].x, p[i].y);
+        if (behind == 0) return;
+        cell.target.x += tau * (cell.parameter.x - cell.target.x);
+        cell.target.y += tau * (cell.parameter.y - cell.target.y);
     }
-    __device__ inline void bias(long long at, float g) {
-        adam(step, g, p_bias, m_bias, v_bias);
+    __device__ inline void weights(const WeightTile& tile, Cell<float2> cell, long long at, int output, int input,
+                                   const float (&g)[2], int n) const {
+        move(cell, g, n);
+        store(cell, at);
+        pack_two(tile.forward, tile.back, output, input, cell.parameter.x, cell.parameter.y);
+        if (behind == 0) return;
+        // Every parameter is packed twice.
+        pack_two(tile.forward + 2 * behind, tile.back + 2 * behind, output, input, cell.target.x, cell.target.y);
+    }
+    __device__ inline void bias(Cell<float> cell, long long at, float g) const {
+        adam(step, g, cell.parameter, cell.first, cell.second);
         check(g);
-        parameters[at] = p_bias;
-        first[at] = m_bias;
-        second[at] = v_bias;
+        if (behind != 0) cell.target += tau * (cell.parameter - cell.target);
+        store(cell, at);
     }
-    __device__ inline double sum_of_squares() { return 0.0; }
+    __device__ inline double sum_of_squares() { return 0.0; };
 };
 
 // Sums share `part` of `parts` of all slabs' rows; a block's work. Returns the sum of squares.
@@ -137,15 +160,17 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     long long weights_at[2], bias_at = tile.bias + bias_of(warp, lane);
     bool has_weights[2];
+    decltype(take.load_two(0)) two_loaded[2];
     bool has_bias = tile.bias >= 0 && lane % 4 == 0 && warp < 4 && bias_of(warp, lane) < tile.outputs;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int output = output_of(warp, lane, i), input = input_of(warp, lane, i);
         weights_at[i] = tile.weight + (long long)output * tile.stride + input;
         has_weights[i] = output < tile.outputs && input < tile.inputs;
-        if (has_weights[i]) take.prepare(i, weights_at[i]);
+        if (has_weights[i]) two_loaded[i] = take.load_two(weights_at[i]);
     }
-    if (has_bias) take.prepare_bias(bias_at);
+    decltype(take.load_bias(0)) bias_loaded;
+    if (has_bias) bias_loaded = take.load_bias(bias_at);
     WeightSums sums = {};
     for (int i = 0; i < n_slabs; ++i) {
         long long n = slabs[i].rows / ROWS_AT_ONCE;
@@ -165,54 +190,19 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int output = output_of(warp, lane, i), input = input_of(warp, lane, i);
-        if (has_weights[i]) take.weights(tile, i, weights_at[i], output, input, two[i], tile.inputs - input);
+        if (has_weights[i]) {
+            take.weights(tile, two_loaded[i], weights_at[i], output, input, two[i], tile.inputs - input);
+        }
     }
     if (has_bias) {
         float sum = 0.0f;
 #pragma unroll
         for (int other = 0; other < N_WARPS; ++other) sum += shared[(other * SUMS + 32 + warp) * 32 + lane];
-        take.bias(bias_at, sum);
+        take.bias(bias_loaded, bias_at, sum);
     }
     __syncthreads();
     return take.sum_of_squares();
 }
-
-#if WARP_TILES
-// The same sums as a warp's work, where there are many tiles for few blocks: one after the other it takes the parts of
-// the sums that warps take elsewhere, so that the sums are the same.
-__device__ __noinline__ void weight_tile_of_warp(const WeightTile& tile, const Slab* slabs, int n_slabs, Descent take) {
-    int lane = threadIdx.x % 32;
-    WeightSums sums = {};
-#pragma unroll 1
-    for (int warp = 0; warp < N_WARPS; ++warp) {
-        WeightSums part = {};
-        for (int i = 0; i < n_slabs; ++i) add_rows(part, slabs[i], warp, slabs[i].rows / ROWS_AT_ONCE, tile.bias >= 0);
-        add_sums(sums, part);
-    }
-    // Through shared memory, where they can be numbered.
-    float* own = shared + threadIdx.x / 32 * SUMS * 32 + lane;
-#pragma unroll
-    for (int i = 0; i < 32; ++i) own[32 * i] = sums.weight(i);
-#pragma unroll 4
-    for (int i = 0; i < 16; ++i) {
-        int output = output_of(i / 2, lane, i % 2), input = input_of(i / 2, lane, i % 2);
-        long long at = tile.weight + (long long)output * tile.stride + input;
-        if (output >= tile.outputs || input >= tile.inputs) continue;
-        const float two[2] = {own[64 * i], own[64 * i + 32]};
-        Descent of_pair = take;
-        of_pair.prepare(0, at);
-        of_pair.weights(tile, 0, at, output, input, two, tile.inputs - input);
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        int output = bias_of(i, lane);
-        if (tile.bias < 0 || lane % 4 != 0 || output >= tile.outputs) continue;
-        take.prepare_bias(tile.bias + output);
-        take.bias(tile.bias + output, sums.bias(i));
-    }
-    __syncwarp();
-}
-#endif
 
 // Calls take(parameter) for all of a tile, which is the work of THREADS: a block or a warp.
 template <int THREADS, class Take>

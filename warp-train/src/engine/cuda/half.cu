@@ -137,6 +137,40 @@ __device__ inline void multiply(const Half* x, const Half* weights, int chunks, 
     }
 }
 
+// The same for the first 8 columns of a chunk: all warps share the terms of each sum.
+template <bool BACK, int K, class Finish>
+__device__ inline void multiply_eight(const Half* x, const uint4* weights, float* parts, Finish finish) {
+    constexpr int ROUNDS = K / 16;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    float sums[TILES_HIGH][4] = {};
+#pragma unroll
+    for (int round = warp; round < ROUNDS; round += N_WARPS) {
+        uint4 now = __ldcg(weights + 64 * round);
+#pragma unroll
+        for (int h = 0; h < TILES_HIGH; ++h) {
+            unsigned int a[4];
+            load_matrices(a, x + (16 * h + lane % 16) * (K + 8) + lane / 16 * 8 + 16 * round);
+            multiply_add<BACK>(sums[h], a, now.x, now.y);
+        }
+    }
+#pragma unroll
+    for (int h = 0; h < TILES_HIGH; ++h) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            float* to = parts + (warp * TILE_ROWS + 16 * h + lane / 4 + 8 * i) * 8 + lane % 4 * 2;
+            *(float2*)to = make_float2(sums[h][2 * i], sums[h][2 * i + 1]);
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < TILE_ROWS * 8; i += N_THREADS) {
+        float sum = 0.0f;
+#pragma unroll
+        for (int other = 0; other < N_WARPS; ++other) sum += parts[other * TILE_ROWS * 8 + i];
+        finish(i / 8, i % 8, sum);
+    }
+    __syncthreads();
+}
+
 // The same for few columns, `columns` of them from `first` on: all warps share the terms of each sum; calls
 // finish(row, column, sum). `parts`: room for the warps' parts, which have met when this begins.
 template <bool BACK, int K, class Finish>
@@ -147,6 +181,12 @@ __device__ inline void multiply_few(const Half* x, const Half* weights, int firs
     for (int chunk = first / 32; 32 * chunk < first + columns; ++chunk) {
         const uint4* w = (const uint4*)weights + (long long)chunk * ROUNDS * 64 + lane;
         int low = low_of(first - 32 * chunk), n = high_of(first + columns - 32 * chunk) - low;
+        if (low + n <= 8) {
+            multiply_eight<BACK, K>(x, w, parts, [&](int row, int column, float sum) {
+                if (column >= low && column < low + n) finish(row, 32 * chunk + column, sum);
+            });
+            continue;
+        }
 #pragma unroll 1
         for (int h = 0; h < TILES_HIGH; ++h) {
             const Half* from = x + (16 * h + lane % 16) * (K + 8) + lane / 16 * 8;
@@ -252,6 +292,27 @@ struct WeightSums {
 // Of a warp's rows in shared memory, which are 32 numbers wide.
 #define STAGED 40
 
+// Adds 16 rows that lie in shared memory, `stride` numbers from row to row.
+__device__ inline void add_staged(WeightSums& sums, const Half* d, const Half* x, int stride, bool with_bias) {
+    int matrix = threadIdx.x % 32 / 8, row = threadIdx.x % 8;
+    unsigned int outputs[2][4];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        load_turned(outputs[i], d + (row + matrix / 2 * 8) * stride + 16 * i + matrix % 2 * 8);
+        if (with_bias) multiply_add<true>(sums.biases[i], outputs[i], 0x3f803f80u, 0x3f803f80u);
+    }
+#pragma unroll
+    for (int j = 0; j < 4; j += 2) {
+        unsigned int inputs[4];
+        load_turned(inputs, x + (row + matrix % 2 * 8) * stride + 8 * j + matrix / 2 * 8);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            multiply_add<true>(sums.products[4 * i + j], outputs[i], inputs[0], inputs[1]);
+            multiply_add<true>(sums.products[4 * i + j + 1], outputs[i], inputs[2], inputs[3]);
+        }
+    }
+}
+
 // Adds rows 16 i of a slab, for i = first_group, and so on in steps of N_WARPS, up to `to`.
 __device__ inline void add_rows(WeightSums& sums, const Slab& slab, int first_group, int to, bool with_bias) {
     constexpr int BUFFERS = 2;
@@ -284,23 +345,7 @@ __device__ inline void add_rows(WeightSums& sums, const Slab& slab, int first_gr
             }
             __syncwarp();
             if (next < to) load(b, next);
-            int matrix = lane / 8, row = lane % 8;
-            unsigned int outputs[2][4];
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                load_turned(outputs[i], staged_d + (row + matrix / 2 * 8) * STAGED + 16 * i + matrix % 2 * 8);
-                if (with_bias) multiply_add<true>(sums.biases[i], outputs[i], 0x3f803f80u, 0x3f803f80u);
-            }
-#pragma unroll
-            for (int j = 0; j < 4; j += 2) {
-                unsigned int inputs[4];
-                load_turned(inputs, staged_x + (row + matrix % 2 * 8) * STAGED + 8 * j + matrix / 2 * 8);
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    multiply_add<true>(sums.products[4 * i + j], outputs[i], inputs[0], inputs[1]);
-                    multiply_add<true>(sums.products[4 * i + j + 1], outputs[i], inputs[2], inputs[3]);
-                }
-            }
+            add_staged(sums, staged_d, staged_x, STAGED, with_bias);
         }
     }
     __syncwarp();

@@ -17,6 +17,8 @@ const MOST_PASSES: usize = 4;
 const MOST_SHARED: usize = 100 << 10;
 /// Rows whose products are worth a share of a gradient of its own.
 const ROWS_OF_SHARE: usize = 1024;
+/// Runs from which on a run has more tiles of weights than warps.
+const MANY_RUNS: usize = 8;
 /// Copies of a gradient at most.
 const MOST_SHARES: usize = 16;
 
@@ -38,9 +40,36 @@ pub(super) struct Layer {
     pub(super) packed_back: usize,
 }
 
+/// Tiles of a layer's weights that a block takes at a time, one to each of its eight warps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Eight {
+    /// Tiles of outputs and of inputs, side by side.
+    pub(super) high: usize,
+    pub(super) wide: usize,
+    /// How many times that is across, and in all.
+    pub(super) across: usize,
+    pub(super) n: usize,
+}
+
 impl Layer {
     pub(super) fn n_tiles(&self) -> usize {
         self.n / TILE * (self.k / TILE)
+    }
+
+    /// As square as it can be.
+    pub(super) fn eight(&self) -> Eight {
+        let (outputs, inputs) = (self.n / TILE, self.k / TILE);
+        let high = (8 / inputs.next_power_of_two().min(4)).min(outputs.next_power_of_two());
+        let wide = 8 / high;
+        let across = inputs.div_ceil(wide);
+        Eight { high, wide, across, n: across * outputs.div_ceil(high) }
+    }
+}
+
+impl ModelShape {
+    /// Parts of eight tiles each.
+    pub(super) fn eights(&self) -> usize {
+        self.layers.iter().map(|layer| layer.eight().n).sum()
     }
 }
 
@@ -102,6 +131,11 @@ impl Machine {
     /// Runs that share it.
     pub(crate) fn runs(self) -> usize {
         self.runs
+    }
+
+    /// Whether so many share it that a run has few blocks.
+    pub(super) fn is_crowded(self) -> bool {
+        self.runs >= MANY_RUNS
     }
 
     /// Runs that have a place at the same time at most.

@@ -1,39 +1,16 @@
 //! Policies that learn from replay memories, with everything on the GPU: a round of steps and updates is
 //! recorded once and replayed.
 
-use super::layout::{Layout, Machine};
-use super::op::{self, Op};
-use super::schedule::fuse;
-use super::text::{Agents, Scene};
-use super::{CudaEngine, Setting};
-use crate::algorithm::{Algorithm, Plan, Planned, Variant};
-use crate::algorithm::{PolicyConfig, PolicyPlan};
+use super::member::Member;
+use crate::algorithm::Variant;
 use crate::config::TrainConfig;
-use crate::engine::EngineState;
-use crate::engine::off_policy::planned;
-use crate::engine::off_policy::{load, save};
 use crate::engine::{Iterated, Progress};
-use crate::error::PolicyError;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::LearnerState;
 use std::collections::HashMap;
 use warp_core::DType::U32;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{CudaRuns, CudaVecEnv, Graph, Source};
-
-/// A policy, its algorithm and its engine.
-#[derive(Debug)]
-struct Member {
-    policy: PolicyPlan,
-    algorithm: Box<dyn Algorithm>,
-    engine: CudaEngine,
-    acting: Vec<Op>,
-    /// By variant.
-    updating: Vec<Vec<Op>>,
-    /// Updates made.
-    updates: u64,
-    warming_up: bool,
-}
+use warp_func::cuda::{CudaRuns, CudaVecEnv, Graph};
 
 /// Iterations that are kept recorded, at most. Where a target moves every so many updates, and an iteration
 /// has another number of them, nearly every iteration is another one.
@@ -60,100 +37,6 @@ struct Log {
     episodes: DeviceArray,
 }
 
-/// What a member does, as lists of work.
-struct Programs {
-    acting: Vec<Op>,
-    updating: Vec<Vec<Op>>,
-}
-
-impl Programs {
-    /// Of `policy`, whose gradients are summed in `shares`.
-    fn new(
-        policy: &PolicyPlan,
-        algorithm: &dyn Algorithm,
-        plan: &Plan,
-        shares: usize,
-    ) -> Result<Self> {
-        let kept = policy.config.to_train;
-        let updating = (0..algorithm.n_variants()).map(|variant| {
-            let ops = op::updating(algorithm, Variant(variant), shares > 1)?;
-            Ok(fuse(&ops, plan))
-        });
-        Ok(Self {
-            acting: op::acting(algorithm, kept)?,
-            updating: updating.collect::<Result<_>>()?,
-        })
-    }
-}
-
-/// The texts of the programs of `config` for a GPU like `machine`.
-///
-/// # Errors
-/// Policies that an algorithm does not take.
-pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<Source>> {
-    let mut sources = Vec::new();
-    for (index, policy) in config.policies.iter().enumerate() {
-        let Planned { plan, algorithm } = planned(config, policy)?;
-        let setting = Setting::new(config, (index, 0));
-        let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
-        let Programs { acting, updating } =
-            Programs::new(policy, &*algorithm, &plan, layout.shares)?;
-        let agents = Agents::new(&config.spec, &setting.groups);
-        let place = &setting.place;
-        let (plan, layout, agents) = (&plan, &layout, &agents);
-        let scene = Scene { plan, layout, place, agents, runs: machine.runs(), machine };
-        let mut lists = vec![acting, vec![Op::Store]];
-        lists.extend(updating);
-        sources.extend(lists.iter().map(|ops| scene.program(ops).source));
-    }
-    Ok(sources)
-}
-
-impl Member {
-    fn new(
-        configs: &[TrainConfig],
-        (index, first_agent): (usize, u32),
-        envs: &[&mut CudaVecEnv],
-    ) -> Result<Self> {
-        let config = &configs[0];
-        let policy = config.policies[index].clone();
-        let Planned { plan, algorithm } = planned(config, &policy)?;
-        let setting = Setting::new(config, (index, first_agent));
-        let seeds: Vec<u64> = configs.iter().map(|config| config.run.seed).collect();
-        let mut engine = CudaEngine::new(plan, setting, (&seeds, envs))?;
-        let Programs { acting, updating } =
-            Programs::new(&policy, &*algorithm, &engine.plan, engine.layout.shares)?;
-        let mut all = vec![acting.clone(), vec![Op::Store]];
-        all.extend(updating.iter().cloned());
-        engine.prepare(&all)?;
-        let (updates, warming_up) = (0, true);
-        Ok(Self { policy, algorithm, engine, acting, updating, updates, warming_up })
-    }
-
-    /// The variants of the updates of an iteration that begins now, `num_steps` long.
-    fn variants(&self, num_steps: usize) -> Vec<Variant> {
-        let keys = &self.policy.config;
-        if self.warming_up || !keys.to_train {
-            return Vec::new();
-        }
-        let n = (num_steps / keys.train_freq * keys.gradient_steps) as u64;
-        (self.updates..self.updates + n).map(|update| self.algorithm.variant(update)).collect()
-    }
-
-    /// Starts the updates that belong to step `t`, the next of `variants`.
-    fn learn(&mut self, t: usize, variants: &[Variant]) -> Result<()> {
-        let keys = &self.policy.config;
-        if variants.is_empty() || !(t + 1).is_multiple_of(keys.train_freq) {
-            return Ok(());
-        }
-        let first = ((t + 1) / keys.train_freq - 1) * keys.gradient_steps;
-        for Variant(variant) in &variants[first..first + keys.gradient_steps] {
-            self.engine.run(&self.updating[*variant])?;
-        }
-        Ok(())
-    }
-}
-
 impl OffPolicyLearner {
     /// The policies of `configs`, a run each, with the weights of `states`, for `envs`.
     ///
@@ -166,13 +49,6 @@ impl OffPolicyLearner {
         states: &[LearnerState],
     ) -> Result<Self> {
         let config = &configs[0];
-        if let Some(other) = config.policies.iter().find(|policy| !policy.is_off_policy()) {
-            return Err(Error::Invalid(format!(
-                "policy \"{}\" learns from rollouts and others from replay memories, which a GPU does not do \
-                 in one run; train on the CPU",
-                other.name
-            )));
-        }
         let mut first_agent = 0;
         let mut members = Vec::new();
         for (index, policy) in config.policies.iter().enumerate() {
@@ -191,14 +67,7 @@ impl OffPolicyLearner {
     /// # Errors
     /// A tensor that is missing, or of another shape.
     pub(crate) fn load(&mut self, states: &[LearnerState]) -> Result<()> {
-        for member in &mut self.members {
-            let own = |state| load(&member.policy.name, state);
-            let own: Vec<EngineState> = states.iter().map(own).collect();
-            member.engine.load(&own)?;
-            // Runs side by side have made as many.
-            member.updates = own.first().map_or(0, |state| state.updates);
-        }
-        Ok(())
+        self.members.iter_mut().try_for_each(|member| member.load(states))
     }
 
     /// Writes weights, moments and counters of a run into `state`, but no memory, which may be large.
@@ -206,7 +75,8 @@ impl OffPolicyLearner {
     /// # Errors
     /// Whatever went wrong on the device.
     pub(crate) fn store(&self, run: usize, state: &mut LearnerState) -> Result<()> {
-        self.save_into(state, |engine| engine.weights(run))
+        *state = LearnerState::default();
+        self.members.iter().try_for_each(|member| member.store(run, state))
     }
 
     /// Writes all that a run needs to go on into `state`.
@@ -214,20 +84,8 @@ impl OffPolicyLearner {
     /// # Errors
     /// Whatever went wrong on the device.
     pub(crate) fn store_all(&self, run: usize, state: &mut LearnerState) -> Result<()> {
-        self.save_into(state, |engine| engine.state(run))
-    }
-
-    fn save_into(
-        &self,
-        state: &mut LearnerState,
-        of: impl Fn(&CudaEngine) -> Result<EngineState>,
-    ) -> Result<()> {
-        let mut new = LearnerState::default();
-        for member in &self.members {
-            save(&member.policy.name, of(&member.engine)?, &mut new);
-        }
-        *state = new;
-        Ok(())
+        *state = LearnerState::default();
+        self.members.iter().try_for_each(|member| member.store_all(run, state))
     }
 
     /// Acts and learns for `n` iterations of every run; the host waits once, at their end. A run that diverged is
@@ -245,13 +103,7 @@ impl OffPolicyLearner {
         let logs = envs.iter().enumerate().map(log).collect::<Result<Vec<_>>>()?;
         for i in 0..n as usize {
             let env_steps = progress.env_steps + i as u64 * self.config.steps_per_iteration();
-            for member in &mut self.members {
-                let PolicyConfig { to_train, learning_starts, .. } = member.policy.config;
-                // One that does not learn acts as it is from the first step on.
-                member.warming_up = to_train && env_steps < learning_starts;
-                member.engine.set_cells(env_steps, member.warming_up)?;
-                member.engine.clear_figures()?;
-            }
+            self.members.iter_mut().try_for_each(|member| member.begin(env_steps))?;
             self.iterate(envs)?;
             for (run, (envs, log)) in envs.iter_mut().zip(&logs).enumerate() {
                 self.note(run, envs, (i, log))?;
@@ -266,7 +118,7 @@ impl OffPolicyLearner {
     fn log(&self, run: usize, envs: &CudaVecEnv, n: usize) -> Result<Log> {
         let rows =
             |array: &DeviceArray| DeviceArray::zeros(envs.gpu(), "log", U32, &[n, array.len()]);
-        let figures = self.members.iter().map(|member| rows(member.engine.figures_array(run)));
+        let figures = self.members.iter().map(|member| rows(member.figures_array(run)));
         let figures = figures.collect::<warp_data::Result<_>>()?;
         Ok(Log { figures, episodes: rows(envs.totals_array())? })
     }
@@ -274,7 +126,7 @@ impl OffPolicyLearner {
     /// Keeps what iteration `i` left in a run.
     fn note(&self, run: usize, envs: &mut CudaVecEnv, (i, log): (usize, &Log)) -> Result<()> {
         for (member, figures) in self.members.iter().zip(&log.figures) {
-            let from = member.engine.figures_array(run);
+            let from = member.figures_array(run);
             figures.copy_part(i * from.len(), from, 0..from.len())?;
         }
         envs.device_totals()?;
@@ -299,7 +151,7 @@ impl OffPolicyLearner {
             self.recorded.insert(round.clone(), graph);
         }
         for (member, variants) in self.members.iter_mut().zip(&round) {
-            member.updates += variants.len() as u64;
+            member.note_updates(variants.len() as u64);
         }
         Ok(())
     }
@@ -312,15 +164,12 @@ impl OffPolicyLearner {
         envs: &mut [&mut CudaVecEnv],
     ) -> Result<()> {
         for t in 0..num_steps {
-            for member in &mut self.members {
-                member.engine.run(&member.acting)?;
-            }
+            self.members.iter_mut().try_for_each(Member::act)?;
             match &self.together {
                 Some(together) => together.step(envs)?,
                 None => envs[0].device_step()?,
             }
             for (member, variants) in self.members.iter_mut().zip(round) {
-                member.engine.run(&[Op::Store])?;
                 member.learn(t, variants)?;
             }
         }
@@ -335,9 +184,8 @@ impl OffPolicyLearner {
         log: &Log,
     ) -> Result<Result<Vec<Iterated>>> {
         for member in &self.members {
-            if member.engine.fault(run)?.is_some() {
-                let source = PolicyError::NonFiniteGradient { norm: f64::NAN };
-                return Ok(Err(Error::Policy { policy: member.policy.name.clone(), source }));
+            if let Err(error) = member.check(run)? {
+                return Ok(Err(error));
             }
         }
         let episodes = log.episodes.pull::<u32>()?;
@@ -347,10 +195,8 @@ impl OffPolicyLearner {
         let iteration = |(i, totals): (usize, &[u32])| {
             let env_steps = progress.env_steps + i as u64 * self.config.steps_per_iteration();
             let policy = |(member, words): (&Member, &Vec<u32>)| {
-                let row = member.engine.figures_array(run).len();
-                let rate = member.policy.config.learning_rate.at(env_steps);
-                let own = member.engine.read_figures(&words[i * row..][..row]);
-                [("learning_rate", rate)].into_iter().chain(own).collect()
+                let row = member.figures_array(run).len();
+                member.read_figures(&words[i * row..][..row], env_steps)
             };
             let policies = self.members.iter().zip(&figures).map(policy).collect();
             Iterated { episodes: envs.read_totals(totals), policies, phases: None }

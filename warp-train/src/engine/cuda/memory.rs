@@ -1,6 +1,7 @@
 //! What an engine keeps on the device, as one struct of pointers that every kernel gets.
 
 use super::layout::Layout;
+use super::priorities::PriorityArrays;
 use crate::algorithm::{Plan, RowsOf};
 use crate::engine::cpu::Place;
 use crate::error::{Error, Result};
@@ -136,6 +137,7 @@ pub(super) struct Memory {
     barrier: DeviceArray,
     alive_now: DeviceArray,
     pub(super) ring: RingArrays,
+    pub(super) priorities: PriorityArrays,
     world: World,
 }
 
@@ -177,6 +179,11 @@ impl Memory {
             barrier: make("barrier", U32, 1)?,
             alive_now: make("alive_now", U8, place.n_rows)?,
             ring: RingArrays::new(device, plan, place.n_rows)?,
+            priorities: PriorityArrays::new(
+                device,
+                plan,
+                ring_steps(plan, place.n_rows) * place.n_rows,
+            )?,
             world,
         };
         memory.push_constants(plan)?;
@@ -213,7 +220,7 @@ impl Memory {
 type Field = (&'static str, &'static str, fn(&Memory) -> &DeviceArray);
 
 /// Those behind the columns.
-const ARRAYS: [Field; 22] = [
+const ARRAYS: [Field; 26] = [
     ("float*", "parameters", |m| &m.parameters),
     ("float*", "exp_avg", |m| &m.exp_avg),
     ("float*", "exp_avg_sq", |m| &m.exp_avg_sq),
@@ -236,6 +243,10 @@ const ARRAYS: [Field; 22] = [
     ("unsigned char*", "ring_alive", |m| &m.ring.flags[1]),
     ("unsigned char*", "ring_mask", |m| &m.ring.flags[2]),
     ("unsigned char*", "ring_next_mask", |m| &m.ring.flags[3]),
+    ("float*", "priorities", |m| &m.priorities.nodes),
+    ("float*", "largest", |m| &m.priorities.largest),
+    ("unsigned int*", "picked", |m| &m.priorities.picked),
+    ("unsigned int*", "owner", |m| &m.priorities.owner),
 ];
 
 /// The struct's text.

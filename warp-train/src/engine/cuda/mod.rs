@@ -11,8 +11,10 @@ mod emit_halves;
 mod emit_models;
 mod layout;
 mod learner;
+mod member;
 mod memory;
 mod op;
+mod priorities;
 mod schedule;
 mod state;
 mod text;
@@ -24,17 +26,18 @@ use crate::algorithm::{
     CellId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan, RANDOM, RowsId,
 };
 use crate::config::TrainConfig;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use layout::Layout;
 pub(crate) use layout::Machine;
 use memory::{Memory, World};
-use op::{Op, Tracer};
+use op::{How, Op, Tracer};
 use std::collections::HashMap;
 use text::{Agents, KERNEL, Program, Scene};
 use warp_func::VecEnv;
 use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs};
 
-pub(crate) use learner::{OffPolicyLearner, sources};
+pub(crate) use learner::OffPolicyLearner;
+pub(crate) use member::{Member, sources};
 
 /// The GPU that texts are compiled for where there is none.
 pub(crate) const H200: Machine = Machine::H200;
@@ -95,13 +98,6 @@ impl CudaEngine {
         setting: Setting,
         (seeds, envs): (&[u64], &[&mut CudaVecEnv]),
     ) -> Result<Self> {
-        if plan.replay.priority.is_some() {
-            return Err(Error::Invalid(
-                "prioritised = true: samples have no priorities on a GPU yet; train on the CPU or set it \
-                 to false"
-                    .into(),
-            ));
-        }
         let kernels = envs[0].kernels().clone();
         let machine = Machine::of(kernels.device().info()).shared_by(seeds.len());
         let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
@@ -188,6 +184,18 @@ impl CudaEngine {
         if self.layout.half { self.run(&[Op::Pack(all)]) } else { Ok(()) }
     }
 
+    /// Which pieces of work there are.
+    fn how(&self) -> How {
+        How::of(&self.plan, &self.layout)
+    }
+
+    /// Does what is asked of a tracer, piece by piece.
+    fn traced(&mut self, ask: impl FnOnce(&mut Tracer) -> Result<()>) -> Result<()> {
+        let mut tracer = Tracer { how: self.how(), ops: Vec::new() };
+        ask(&mut tracer)?;
+        tracer.ops.into_iter().try_for_each(|op| self.alone(op))
+    }
+
     /// Does one piece of work by itself.
     fn alone(&mut self, op: Op) -> Result<()> {
         self.run(&[op])
@@ -197,7 +205,7 @@ impl CudaEngine {
 /// Piece by piece, for tests: a learner runs whole programs.
 impl Engine for CudaEngine {
     fn sample(&mut self) -> Result<()> {
-        self.alone(Op::Sample)
+        self.traced(|tracer| tracer.sample())
     }
 
     fn forward(&mut self, passes: &[PassId]) -> Result<()> {
@@ -205,9 +213,7 @@ impl Engine for CudaEngine {
     }
 
     fn backward(&mut self, passes: &[PassId], want: Gradients) -> Result<()> {
-        let mut tracer = Tracer { shared: self.layout.shares > 1, ops: Vec::new() };
-        tracer.backward(passes, want)?;
-        tracer.ops.into_iter().try_for_each(|op| self.alone(op))
+        self.traced(|tracer| tracer.backward(passes, want))
     }
 
     fn rows(&mut self, rows: RowsId) -> Result<()> {

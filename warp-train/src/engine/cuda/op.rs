@@ -1,5 +1,6 @@
 //! What an engine does for an algorithm, as a list that can be looked at before any of it is done.
 
+use super::layout::Layout;
 use crate::algorithm::{
     Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan,
     RowsId, RowsOf, Variant,
@@ -17,7 +18,11 @@ pub(super) enum Op {
     Turn,
     /// Keeps what came of a step.
     Store,
-    /// Draws a batch.
+    /// Gives a stored step its priorities.
+    Admit,
+    /// Picks a batch by priorities.
+    Pick,
+    /// Draws a batch, or puts what was picked together.
     Sample,
     /// Runs passes.
     Forward(Vec<PassId>),
@@ -31,8 +36,8 @@ pub(super) enum Op {
     Count(OptimiserId),
     /// Makes it.
     Adam(OptimiserId),
-    /// Sums the gradients of an optimiser's models and makes its step at once.
-    Learn(Vec<PassId>, OptimiserId),
+    /// Sums the gradients of an optimiser's models and makes its step at once, and its targets follow.
+    Learn(Vec<PassId>, OptimiserId, Vec<Follow>),
     /// Applies a row function.
     Rows(RowsId),
     /// Packs weights that the host has set.
@@ -41,8 +46,17 @@ pub(super) enum Op {
     Blend(Vec<ModelId>, CellId),
     /// Takes means.
     Figures(Vec<FigureId>),
+    /// Makes errors priorities.
+    Prioritise,
     /// Counts an update.
     Advance,
+}
+
+/// A target that moves as soon as its model has made its step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Follow {
+    pub(super) target: ModelId,
+    pub(super) tau: CellId,
 }
 
 /// How far derivatives go: [`Gradients`], which can't be hashed.
@@ -77,6 +91,8 @@ pub(super) enum Thing {
     Alive,
     Ring,
     RingPlace,
+    Priorities,
+    Picked,
     Updates,
 }
 
@@ -98,7 +114,10 @@ impl Op {
             }
             Self::Rows(id) => rows_of(plan.rows[id.0].writes[0]),
             Self::Turn | Self::Count(_) | Self::Advance => Reach::Anywhere,
-            Self::Weights(_)
+            Self::Admit
+            | Self::Pick
+            | Self::Prioritise
+            | Self::Weights(_)
             | Self::Gather(_)
             | Self::Adam(_)
             | Self::Learn(..)
@@ -139,11 +158,23 @@ impl Op {
                 writes.extend([Thing::Ring, Thing::Column(acting.begins)]);
             }
             Self::Sample => {
-                reads.extend([Thing::Ring, Thing::RingPlace, Thing::Updates]);
+                reads.extend([Thing::Ring, Thing::RingPlace, Thing::Updates, Thing::Picked]);
                 let of = [replay.obs, replay.action, replay.reward, replay.discount];
                 writes.extend(columns(&of));
                 writes.extend(columns(&[replay.next_obs, replay.weight]));
                 writes.extend(mask(replay.mask).into_iter().chain(mask(replay.next_mask)));
+            }
+            Self::Admit => {
+                reads.extend([Thing::Ring, Thing::RingPlace]);
+                writes.push(Thing::Priorities);
+            }
+            Self::Pick => {
+                reads.extend([Thing::Ring, Thing::RingPlace, Thing::Updates, Thing::Priorities]);
+                writes.extend([Thing::Picked, Thing::Column(replay.weight)]);
+            }
+            Self::Prioritise => {
+                reads.extend([Thing::Ring, Thing::Picked, Thing::Column(replay.error)]);
+                writes.push(Thing::Priorities);
             }
             Self::Rows(id) => {
                 let rows = &plan.rows[id.0];
@@ -184,7 +215,7 @@ impl Op {
                     writes.extend(to.map(|to| Thing::Column(to.column)));
                 }
             }
-            Self::Weights(passes) | Self::Learn(passes, _) => {
+            Self::Weights(passes) | Self::Learn(passes, ..) => {
                 for pass in passes {
                     reads.extend([Thing::Kept(*pass), Thing::Deltas(*pass)]);
                     writes.push(Thing::Gradient(model(pass)));
@@ -201,7 +232,10 @@ impl Op {
             }
             _ => {}
         }
-        if let Self::Adam(id) | Self::Learn(_, id) = self {
+        if let Self::Learn(_, _, follows) = self {
+            writes.extend(follows.iter().map(|follow| Thing::Parameters(follow.target)));
+        }
+        if let Self::Adam(id) | Self::Learn(_, id, _) = self {
             let models = &plan.optimisers[id.0].models;
             reads.push(Thing::Step(*id));
             reads.extend(models.iter().map(|id| Thing::Gradient(*id)));
@@ -214,13 +248,38 @@ impl Op {
 /// An engine that does nothing and writes down what it was asked for.
 #[derive(Debug, Default)]
 pub(super) struct Tracer {
+    pub(super) how: How,
+    pub(super) ops: Vec<Op>,
+}
+
+/// What of a plan and its layout decides which pieces of work there are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct How {
     /// Whether gradients are summed in shares.
     pub(super) shared: bool,
-    pub(super) ops: Vec<Op>,
+    /// Whether samples have priorities.
+    pub(super) prioritised: bool,
+}
+
+impl How {
+    pub(super) fn of(plan: &Plan, layout: &Layout) -> Self {
+        Self { shared: layout.shares > 1, prioritised: plan.replay.priority.is_some() }
+    }
+
+    /// The work of keeping what came of a step.
+    pub(super) fn storing(self) -> Vec<Op> {
+        [Op::Store].into_iter().chain(self.prioritised.then_some(Op::Admit)).collect()
+    }
+
+    /// The work at the end of an update.
+    pub(super) fn ending(self) -> Vec<Op> {
+        self.prioritised.then_some(Op::Prioritise).into_iter().chain([Op::Advance]).collect()
+    }
 }
 
 impl Engine for Tracer {
     fn sample(&mut self) -> Result<()> {
+        self.ops.extend(self.how.prioritised.then_some(Op::Pick));
         self.ops.push(Op::Sample);
         Ok(())
     }
@@ -237,7 +296,7 @@ impl Engine for Tracer {
         }
         self.ops.push(Op::Deltas(passes.into(), Wanted::Parameters));
         self.ops.push(Op::Weights(passes.into()));
-        if self.shared {
+        if self.how.shared {
             self.ops.push(Op::Gather(passes.into()));
         }
         Ok(())
@@ -275,14 +334,10 @@ pub(super) fn acting(algorithm: &dyn Algorithm, kept: bool) -> Result<Vec<Op>> {
     Ok(ops)
 }
 
-/// The work of an update, whose gradients are summed in shares if they are `shared`.
-pub(super) fn updating(
-    algorithm: &dyn Algorithm,
-    variant: Variant,
-    shared: bool,
-) -> Result<Vec<Op>> {
-    let mut tracer = Tracer { shared, ops: Vec::new() };
+/// The work of an update.
+pub(super) fn updating(algorithm: &dyn Algorithm, variant: Variant, how: How) -> Result<Vec<Op>> {
+    let mut tracer = Tracer { how, ops: Vec::new() };
     algorithm.update(&mut tracer, variant)?;
-    tracer.ops.push(Op::Advance);
+    tracer.ops.extend(how.ending());
     Ok(tracer.ops)
 }

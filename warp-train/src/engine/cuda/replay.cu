@@ -11,6 +11,11 @@ __device__ inline unsigned int ring_place(unsigned int head, unsigned int size, 
     return (unsigned int)(((unsigned long long)head + RING_STEPS - size + step) % RING_STEPS);
 }
 
+// The reverse: the step, counted from the oldest, that lies there.
+__device__ inline unsigned int ring_step(unsigned int head, unsigned int size, unsigned int place) {
+    return (unsigned int)(((unsigned long long)place + RING_STEPS + size - head) % RING_STEPS);
+}
+
 __device__ inline void copy_row(float* to, const float* from, unsigned int n) {
     for (unsigned int i = threadIdx.x % 32; i < n; i += 32) to[i] = from[i];
 }
@@ -23,6 +28,9 @@ __device__ inline void copy_flags(float* to, const unsigned char* from, unsigned
 __device__ inline void sample_row(const Memory& m, unsigned int row) {
     unsigned int head = m.counters[COUNTER_HEAD], size = m.counters[COUNTER_SIZE];
     if (size == 0) return;
+#if PRIORITISED
+    unsigned int step = ring_step(head, size, m.picked[row] / N_ROWS), agent = m.picked[row] % N_ROWS;
+#else
     WarpDraw draw = warp_draw(seed_of(m), row, m.counters[COUNTER_UPDATES], WARP_PURPOSE_REPLAY);
     draw = warp_draw_agent(&draw, POLICY);
     unsigned int step = 0, agent = 0;
@@ -35,6 +43,8 @@ __device__ inline void sample_row(const Memory& m, unsigned int row) {
         // Nobody leaves where nobody can die.
         found = !MORTAL || m.ring_alive[(unsigned long long)ring_place(head, size, step) * N_ROWS + agent] != 0;
     }
+    if (threadIdx.x % 32 == 0) m.column[COLUMN_WEIGHT][row] = found ? 1.0f : 0.0f;
+#endif
     unsigned long long first = (unsigned long long)ring_place(head, size, step) * N_ROWS + agent;
     unsigned long long last = first;
     float sum = 0.0f, factor = 1.0f;
@@ -48,7 +58,6 @@ __device__ inline void sample_row(const Memory& m, unsigned int row) {
     if (threadIdx.x % 32 == 0) {
         m.column[COLUMN_REWARD][row] = sum;
         m.column[COLUMN_DISCOUNT][row] = ends == TERMINATED ? 0.0f : factor;
-        m.column[COLUMN_WEIGHT][row] = found ? 1.0f : 0.0f;
     }
     unsigned long long to = row;
     copy_row(m.column[COLUMN_OBS] + to * OBS, m.ring_obs + first * OBS, OBS);

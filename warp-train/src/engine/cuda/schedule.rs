@@ -1,8 +1,8 @@
 //! Puts pieces of work together that need not wait for all blocks: a program is a row of segments, between
 //! which all blocks meet.
 
-use super::op::{Op, Reach};
-use crate::algorithm::{OptimiserId, PassId, Plan, RowsOf};
+use super::op::{Follow, Op, Reach};
+use crate::algorithm::{CellId, ModelId, OptimiserId, PassId, Plan, RowsOf};
 
 /// Work without a meeting of all blocks.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,13 +72,44 @@ pub(super) fn fuse(ops: &[Op], plan: &Plan) -> Vec<Op> {
         match weights.filter(alone) {
             Some(weights) => {
                 let passes = learns(&fused[weights], optimiser, plan).unwrap_or_default();
-                fused[at] = Op::Learn(passes, optimiser);
+                fused[at] = Op::Learn(passes, optimiser, Vec::new());
                 fused.remove(weights);
             }
             None => at += 1,
         }
     }
+    follow(&mut fused, plan);
     fused
+}
+
+/// Lets targets follow as soon as their models have made their steps, where nothing between needs them as they were.
+fn follow(ops: &mut Vec<Op>, plan: &Plan) {
+    for at in (0..ops.len()).rev() {
+        let Op::Blend(targets, tau) = ops[at].clone() else { continue };
+        let left: Vec<ModelId> = targets
+            .into_iter()
+            .filter(|target| !follows(&mut ops[..at], *target, tau, plan))
+            .collect();
+        match left.is_empty() {
+            true => drop(ops.remove(at)),
+            false => ops[at] = Op::Blend(left, tau),
+        }
+    }
+}
+
+/// Whether `target` now follows in the last of `ops` that makes its model's step.
+fn follows(ops: &mut [Op], target: ModelId, tau: CellId, plan: &Plan) -> bool {
+    let Some(source) = plan.models[target.0].target_of else { return false };
+    let steps = |op: &Op| matches!(op, Op::Learn(_, id, _) if plan.optimisers[id.0].models.contains(&source));
+    let Some(step) = ops.iter().rposition(steps) else { return false };
+    let blend = Op::Blend(vec![target], tau);
+    if ops[step + 1..].iter().any(|op| op.conflicts(&blend, plan)) {
+        return false;
+    }
+    if let Op::Learn(_, _, follows) = &mut ops[step] {
+        follows.push(Follow { target, tau });
+    }
+    true
 }
 
 /// The passes of a sum of gradients that are those of all of an optimiser's models, and of no others.

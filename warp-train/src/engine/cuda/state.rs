@@ -56,6 +56,7 @@ impl CudaEngine {
             let (name, shape) = (format!("replay.{name}"), vec![size, n_rows, width]);
             state.numbers.push(NamedTensor { name, shape, data });
         }
+        state.numbers.extend(memory.priorities.arrays([size, n_rows])?);
         for ((name, array), width) in RING[1].iter().zip(&ring.flags).zip(ring.widths[1]) {
             if width == 0 {
                 continue;
@@ -91,6 +92,7 @@ impl CudaEngine {
         });
         let steps: Vec<u32> = steps.collect();
         let size = if state.numbers.is_empty() { 0 } else { self.load_memory(memory, state)? };
+        memory.priorities.load(state, size * self.setting.place.n_rows)?;
         let head = if size == 0 { 0 } else { state.head as u32 };
         self.push_counters(run, [state.updates as u32, head, size as u32], &steps)
     }

@@ -5,6 +5,7 @@ use super::emit::Emitter;
 use super::layout::{Layout, Machine, RowTiles, half_bytes};
 use super::memory::{self, COUNTERS, ring_steps};
 use super::op::Op;
+use super::priorities;
 use super::schedule::{Segment, segments};
 use crate::algorithm::{ColumnId, Plan, RowsOf};
 use crate::engine::cpu::Place;
@@ -16,7 +17,9 @@ const TILE: &str = include_str!("tile.cu");
 const SINGLE: &str = include_str!("single.cu");
 const HALF: &str = include_str!("half.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
+const EIGHT_TILES: &str = include_str!("eight_tiles.cu");
 const REPLAY: &str = include_str!("replay.cu");
+const PRIORITIES: &str = include_str!("priorities.cu");
 const ACTING: &str = include_str!("acting.cu");
 /// The kernel of every program.
 pub(super) const KERNEL: &str = "program";
@@ -25,6 +28,8 @@ const THREADS: u32 = 256;
 /// Shared memory of the sums of gradients, and of products for 16 rows.
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
+/// Shared memory of eight tiles of weights and of their targets: more than that of the rows on their way to them.
+const EIGHT_BYTES: usize = 8 * 2 * 32 * 40 * 4;
 
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,12 +85,22 @@ impl Scene<'_> {
         let mut text = String::from("#include \"draw.cuh\"\n#include \"translated.cuh\"\n");
         let _ = writeln!(text, "#define BLOCKS {blocks}u\n#define BLOCK (blockIdx.x % BLOCKS)");
         self.constants(tiles, &mut text);
+        text += &priorities::constants(
+            self.plan,
+            ring_steps(self.plan, self.place.n_rows) * self.place.n_rows,
+        );
         let products = if self.layout.half { HALF } else { SINGLE };
         text += &[TILE, products, GRADIENT].join("\n");
+        if self.crowded() {
+            text += EIGHT_TILES;
+        }
         text += &memory::text(self.plan.columns.len(), self.agents.of_groups.len());
         text += SEED;
         text += OF_RUN;
         text += &[REPLAY, ACTING].join("\n");
+        if self.plan.replay.priority.is_some() {
+            text += PRIORITIES;
+        }
         self.row_functions(ops, &mut text);
         text += &emitter.functions;
         text += &kernel(tiles, self.runs, &bodies);
@@ -93,7 +108,8 @@ impl Scene<'_> {
             true => half_bytes(tiles.high, self.layout.widest),
             false => PRODUCT_BYTES * tiles.high,
         };
-        let shared = GRADIENT_BYTES.max(products);
+        let eight = if self.crowded() { EIGHT_BYTES } else { 0 };
+        let shared = GRADIENT_BYTES.max(products).max(eight);
         let launch = Launch {
             blocks: (self.runs * blocks) as u32,
             threads: THREADS,
@@ -101,6 +117,11 @@ impl Scene<'_> {
             cooperative: segments.len() > 1,
         };
         Program { source: Source::new("program.cu", text), launch }
+    }
+
+    /// Whether a block takes eight tiles of weights at a time, since a run has few blocks.
+    pub(super) fn crowded(&self) -> bool {
+        self.layout.half && self.machine.is_crowded()
     }
 
     /// As many blocks as the largest segment can use, but not more than run at the same time.
@@ -120,7 +141,6 @@ impl Scene<'_> {
         let width = |column: ColumnId| plan.columns[column.0].width;
         define("TEAM", &tiles.team);
         define("TILES_HIGH", &tiles.high);
-        define("WARP_TILES", &u8::from(self.runs > 1 && self.layout.half));
         for (name, value) in [
             ("N_ROWS", place.n_rows),
             ("N_AGENTS", place.n_agents),

@@ -23,7 +23,6 @@ use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress};
 use crate::error::Result;
 use crate::model::LearnerState;
-use crate::model::PolicyTensors;
 use warp_func::VecEnv;
 use warp_func::cuda::{CudaVecEnv, Graph, Kernels};
 
@@ -76,13 +75,7 @@ impl WideLearner {
     /// # Errors
     /// A tensor that is missing, or of another shape.
     pub(super) fn load(&mut self, state: &LearnerState) -> Result<()> {
-        for policy in &mut self.policies {
-            let (weights, optimizer, n_steps) = state.of_policy(&policy.plan.name);
-            policy.load(&PolicyTensors { weights, optimizer, n_steps })?;
-            let name = &policy.plan.name;
-            policy.normaliser.load_state(name, &state.statistics_of_policy(name))?;
-        }
-        Ok(())
+        self.policies.iter_mut().try_for_each(|policy| policy.load_from(state))
     }
 
     /// Writes weights and moments into `state`.
@@ -91,11 +84,7 @@ impl WideLearner {
     /// Whatever went wrong on the device.
     pub(super) fn store(&self, state: &mut LearnerState) -> Result<()> {
         let mut new = LearnerState::default();
-        for policy in &self.policies {
-            let PolicyTensors { weights, optimizer, n_steps } = policy.tensors()?;
-            new.add_policy(&policy.plan.name, weights, optimizer, n_steps);
-            new.add_statistics(&policy.plan.name, policy.normaliser.state()?);
-        }
+        self.policies.iter().try_for_each(|policy| policy.store_into(&mut new))?;
         *state = new;
         Ok(())
     }

@@ -17,6 +17,7 @@ use super::way::{Way, WideText};
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::error::{Error, Result, of_policy};
+use crate::model::LearnerState;
 use crate::model::{Activation, PolicyTensors};
 use crate::network::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
 use std::cell::RefCell;
@@ -184,6 +185,28 @@ impl WidePolicy {
     /// Waits for what the kernels have told each other.
     pub(super) fn state(&self) -> Result<WideState> {
         Ok(WideState::take(&self.arrays.state.pull::<u32>()?))
+    }
+
+    /// Takes over its part of `state`.
+    ///
+    /// # Errors
+    /// A tensor that is missing, or of another shape.
+    pub(in super::super) fn load_from(&mut self, state: &LearnerState) -> Result<()> {
+        let name = self.plan.name.clone();
+        let (weights, optimizer, n_steps) = state.of_policy(&name);
+        self.load(&PolicyTensors { weights, optimizer, n_steps })?;
+        self.normaliser.load_state(&name, &state.statistics_of_policy(&name))
+    }
+
+    /// Adds what [`WidePolicy::load_from`] takes over to `state`.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device.
+    pub(in super::super) fn store_into(&self, state: &mut LearnerState) -> Result<()> {
+        let PolicyTensors { weights, optimizer, n_steps } = self.tensors()?;
+        state.add_policy(&self.plan.name, weights, optimizer, n_steps);
+        state.add_statistics(&self.plan.name, self.normaliser.state()?);
+        Ok(())
     }
 
     /// Takes over all that [`WidePolicy::tensors`] gives, bit by bit; or nothing.

@@ -22,7 +22,7 @@ pub(super) enum Stage {
 
 impl WidePolicy {
     /// Looks, acts and hands over the actions of step `t`.
-    pub(super) fn act(&self, t: usize, envs: &CudaVecEnv) -> Result<()> {
+    pub(in super::super) fn act(&self, t: usize, envs: &CudaVecEnv) -> Result<()> {
         self.normaliser.look(self)?;
         if !self.tensor.is_empty() {
             return self.tensor_act(Stage::Act, t, Some(envs));
@@ -102,7 +102,7 @@ impl WidePolicy {
     }
 
     /// Keeps what came of step `t`.
-    pub(super) fn outcome(&self, t: usize) -> Result<()> {
+    pub(in super::super) fn outcome(&self, t: usize) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
         let args = OutcomeArgs {
             places: &self.places,
@@ -120,7 +120,7 @@ impl WidePolicy {
     }
 
     /// Values of what follows the last step, and of the last observations of truncated episodes.
-    pub(super) fn finish_rollout(&self) -> Result<()> {
+    pub(in super::super) fn finish_rollout(&self) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
         let cut = s.slots * s.rows;
         if let Some(towers) = &self.fused {

@@ -18,7 +18,7 @@ use warp_func::cuda::{DeviceStruct, KernelArgs, Launch};
 
 impl WidePolicy {
     /// Says what this iteration's update needs to know.
-    pub(super) fn push_settings(&self, progress: Progress) -> Result<()> {
+    pub(in super::super) fn push_settings(&self, progress: Progress) -> Result<()> {
         let (keys, at) = (&self.plan.config, progress.env_steps);
         let settings = WideSettings {
             seed: progress.seed,
@@ -37,7 +37,7 @@ impl WidePolicy {
     }
 
     /// Starts the whole update.
-    pub(super) fn learn(&self) -> Result<()> {
+    pub(in super::super) fn learn(&self) -> Result<()> {
         let (config, a) = (&self.plan.config, &self.arrays);
         self.normaliser.finish(self)?;
         if !config.to_train {
@@ -235,7 +235,7 @@ impl WidePolicy {
     }
 
     /// Waits for the update and says what it did.
-    pub(super) fn metrics(&self, progress: Progress) -> Result<PolicyMetrics> {
+    pub(in super::super) fn metrics(&self, progress: Progress) -> Result<PolicyMetrics> {
         let state = self.state()?;
         let failed = |source| Err(of_policy(&self.plan.name)(source));
         if state.fault & FAULT_OUTPUT != 0 {

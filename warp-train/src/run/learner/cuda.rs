@@ -125,9 +125,9 @@ impl Learner for CudaLearner {
 
     fn state(&self) -> LearnerState {
         let mut state = self.state.clone();
-        if let (Some(OnDevice::OffPolicy(learner)), false) = (&self.device, self.device_is_stale) {
+        if let (Some(device), false) = (&self.device, self.device_is_stale) {
             // A number that is not finite, under what went wrong: no checkpoint is made of such a state.
-            if let Err(error) = learner.store_all(0, &mut state) {
+            if let Err(error) = device.store_all(&mut state) {
                 let (shape, data) = (vec![1], vec![f64::NAN]);
                 state.statistics.push(Statistic { name: error.to_string(), shape, data });
             }

@@ -1,0 +1,193 @@
+//! One policy that learns from a replay memory on the GPU, in one run or in several side by side: its algorithm's
+//! work as lists, and the engine that does it.
+
+use super::layout::{Layout, Machine};
+use super::op::{self, How, Op};
+use super::schedule::fuse;
+use super::text::{Agents, Scene};
+use super::{CudaEngine, Setting};
+use crate::algorithm::{Algorithm, Plan, Planned, Variant};
+use crate::algorithm::{PolicyConfig, PolicyFigures, PolicyPlan};
+use crate::config::TrainConfig;
+use crate::engine::EngineState;
+use crate::engine::off_policy::{load, planned, save};
+use crate::error::{Error, PolicyError, Result};
+use crate::model::LearnerState;
+use warp_data::cuda::DeviceArray;
+use warp_func::cuda::{CudaVecEnv, Source};
+
+/// A policy, its algorithm and its engine.
+#[derive(Debug)]
+pub(crate) struct Member {
+    policy: PolicyPlan,
+    algorithm: Box<dyn Algorithm>,
+    engine: CudaEngine,
+    programs: Programs,
+    /// Updates made.
+    updates: u64,
+    warming_up: bool,
+}
+
+/// What a member does, as lists of work; of updates by variant.
+#[derive(Debug, Clone)]
+struct Programs {
+    acting: Vec<Op>,
+    storing: Vec<Op>,
+    updating: Vec<Vec<Op>>,
+}
+
+impl Programs {
+    fn new(
+        policy: &PolicyPlan,
+        algorithm: &dyn Algorithm,
+        plan: &Plan,
+        layout: &Layout,
+    ) -> Result<Self> {
+        let (kept, how) = (policy.config.to_train, How::of(plan, layout));
+        let updating = (0..algorithm.n_variants())
+            .map(|variant| Ok(fuse(&op::updating(algorithm, Variant(variant), how)?, plan)));
+        Ok(Self {
+            acting: op::acting(algorithm, kept)?,
+            storing: how.storing(),
+            updating: updating.collect::<Result<_>>()?,
+        })
+    }
+
+    fn all(&self) -> Vec<Vec<Op>> {
+        [&self.acting, &self.storing].into_iter().chain(&self.updating).cloned().collect()
+    }
+}
+
+/// The texts of the programs of `config` for a GPU like `machine`.
+///
+/// # Errors
+/// Policies that an algorithm does not take.
+pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    for (index, policy) in config.policies.iter().enumerate() {
+        let Planned { plan, algorithm } = planned(config, policy)?;
+        let setting = Setting::new(config, (index, 0));
+        let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
+        let programs = Programs::new(policy, &*algorithm, &plan, &layout)?;
+        let agents = Agents::new(&config.spec, &setting.groups);
+        let place = &setting.place;
+        let (plan, layout, agents) = (&plan, &layout, &agents);
+        let scene = Scene { plan, layout, place, agents, runs: machine.runs(), machine };
+        sources.extend(programs.all().iter().map(|ops| scene.program(ops).source));
+    }
+    Ok(sources)
+}
+
+impl Member {
+    /// Policy number `index` of `configs`, one configuration per run, whose agents are numbered from `first_agent`.
+    ///
+    /// # Errors
+    /// A policy that the algorithm does not take, text that does not compile, or too little memory.
+    pub(crate) fn new(
+        configs: &[TrainConfig],
+        (index, first_agent): (usize, u32),
+        envs: &[&mut CudaVecEnv],
+    ) -> Result<Self> {
+        let config = &configs[0];
+        let policy = config.policies[index].clone();
+        let Planned { plan, algorithm } = planned(config, &policy)?;
+        let setting = Setting::new(config, (index, first_agent));
+        let seeds: Vec<u64> = configs.iter().map(|config| config.run.seed).collect();
+        let mut engine = CudaEngine::new(plan, setting, (&seeds, envs))?;
+        let programs = Programs::new(&policy, &*algorithm, &engine.plan, &engine.layout)?;
+        engine.prepare(&programs.all())?;
+        let (updates, warming_up) = (0, true);
+        Ok(Self { policy, algorithm, engine, programs, updates, warming_up })
+    }
+
+    /// The variants of the updates of an iteration that begins now, `num_steps` long.
+    pub(crate) fn variants(&self, num_steps: usize) -> Vec<Variant> {
+        let keys = &self.policy.config;
+        if self.warming_up || !keys.to_train {
+            return Vec::new();
+        }
+        let n = (num_steps / keys.train_freq * keys.gradient_steps) as u64;
+        (self.updates..self.updates + n).map(|update| self.algorithm.variant(update)).collect()
+    }
+
+    /// Begins an iteration at `env_steps`.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device, here and below.
+    pub(crate) fn begin(&mut self, env_steps: u64) -> Result<()> {
+        let PolicyConfig { to_train, learning_starts, .. } = self.policy.config;
+        // One that does not learn acts as it is from the first step on.
+        self.warming_up = to_train && env_steps < learning_starts;
+        self.engine.set_cells(env_steps, self.warming_up)?;
+        self.engine.clear_figures()
+    }
+
+    /// Starts to act.
+    pub(crate) fn act(&mut self) -> Result<()> {
+        self.engine.run(&self.programs.acting)
+    }
+
+    /// Starts to keep what came of step `t`, and the updates that belong to it, the next of `variants`.
+    pub(crate) fn learn(&mut self, t: usize, variants: &[Variant]) -> Result<()> {
+        self.engine.run(&self.programs.storing)?;
+        let keys = &self.policy.config;
+        if variants.is_empty() || !(t + 1).is_multiple_of(keys.train_freq) {
+            return Ok(());
+        }
+        let first = ((t + 1) / keys.train_freq - 1) * keys.gradient_steps;
+        for Variant(variant) in &variants[first..first + keys.gradient_steps] {
+            self.engine.run(&self.programs.updating[*variant])?;
+        }
+        Ok(())
+    }
+
+    /// Counts the updates of an iteration that has been started.
+    pub(crate) fn note_updates(&mut self, n: u64) {
+        self.updates += n;
+    }
+
+    /// Takes over each run's weights, moments, memory and counters.
+    ///
+    /// # Errors
+    /// A tensor that is missing, or of another shape.
+    pub(crate) fn load(&mut self, states: &[LearnerState]) -> Result<()> {
+        let own: Vec<EngineState> =
+            states.iter().map(|state| load(&self.policy.name, state)).collect();
+        self.engine.load(&own)?;
+        // Runs side by side have made as many.
+        self.updates = own.first().map_or(0, |state| state.updates);
+        Ok(())
+    }
+
+    /// Adds weights, moments and counters of a run to `state`, but no memory, which may be large.
+    pub(crate) fn store(&self, run: usize, state: &mut LearnerState) -> Result<()> {
+        save(&self.policy.name, self.engine.weights(run)?, state);
+        Ok(())
+    }
+
+    /// Adds all that a run needs to go on to `state`.
+    pub(crate) fn store_all(&self, run: usize, state: &mut LearnerState) -> Result<()> {
+        save(&self.policy.name, self.engine.state(run)?, state);
+        Ok(())
+    }
+
+    /// Whether a run has diverged: the inner error.
+    pub(crate) fn check(&self, run: usize) -> Result<Result<()>> {
+        if self.engine.fault(run)?.is_none() {
+            return Ok(Ok(()));
+        }
+        let source = PolicyError::NonFiniteGradient { norm: f64::NAN };
+        Ok(Err(Error::Policy { policy: self.policy.name.clone(), source }))
+    }
+
+    /// Where a run's figures are summed.
+    pub(crate) fn figures_array(&self, run: usize) -> &DeviceArray {
+        self.engine.figures_array(run)
+    }
+
+    /// The figures of an iteration that began at `env_steps`, from what its array held then.
+    pub(crate) fn read_figures(&self, words: &[u32], env_steps: u64) -> PolicyFigures {
+        let rate = self.policy.config.learning_rate.at(env_steps);
+        [("learning_rate", rate)].into_iter().chain(self.engine.read_figures(words)).collect()
+    }
+}

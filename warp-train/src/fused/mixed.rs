@@ -1,0 +1,226 @@
+//! Policies of one run on a GPU of which some learn from rollouts and others from replay memories: they act in
+//! lockstep, and each learns in its own way.
+
+use super::policy_number::PolicyNumber;
+use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
+use crate::algorithm::{PolicyFigures, PolicyPlan, Precision, Variant};
+use crate::config::TrainConfig;
+use crate::engine::cuda::Member;
+use crate::engine::{Iterated, Progress};
+use crate::error::Result;
+use crate::model::LearnerState;
+use warp_func::VecEnv;
+use warp_func::cuda::{CudaVecEnv, Graph};
+
+/// A policy, by what it learns from.
+#[derive(Debug)]
+enum Policy {
+    Rollouts(Box<WidePolicy>),
+    Replay(Box<Member>),
+}
+
+/// Policies of both kinds.
+#[derive(Debug)]
+pub(crate) struct MixedLearner {
+    config: TrainConfig,
+    policies: Vec<Policy>,
+    /// A rollout with the updates that belong to its steps, and what they were: where another number of them
+    /// comes next, it is recorded again.
+    collecting: Option<(Vec<Vec<Variant>>, Graph)>,
+    /// What follows a rollout.
+    learning: Option<Graph>,
+}
+
+impl MixedLearner {
+    /// The policies of `config` with the weights of `state`, for `envs`.
+    ///
+    /// # Errors
+    /// Text that does not compile, too little memory, or a state of other policies.
+    pub(super) fn new(
+        config: &TrainConfig,
+        envs: &mut CudaVecEnv,
+        state: &LearnerState,
+    ) -> Result<Self> {
+        let half = |plan: &PolicyPlan| plan.config.precision == Precision::Half;
+        let backend =
+            NetworkBackend { tensor_cores: config.policies.iter().all(half), foreign: None };
+        let machine = Machine::of(envs.gpu().info());
+        let mut first_agent = 0;
+        let mut policies = Vec::new();
+        for (index, plan) in config.policies.iter().enumerate() {
+            policies.push(if plan.is_off_policy() {
+                let configs = std::slice::from_ref(config);
+                Policy::Replay(Box::new(Member::new(configs, (index, first_agent), &[envs])?))
+            } else {
+                let number = PolicyNumber { index, first_agent };
+                let text = WideText::new(config, number, machine, backend)?;
+                let kernels = envs.kernels().clone();
+                let policy = WidePolicy::new(config, index, text, &kernels, envs, None)?;
+                Policy::Rollouts(Box::new(policy))
+            });
+            first_agent += plan.n_agents(&config.spec) as u32;
+        }
+        let config = config.clone();
+        let mut learner = Self { config, policies, collecting: None, learning: None };
+        learner.load(state)?;
+        Ok(learner)
+    }
+
+    /// Takes over weights, moments, memories and counters.
+    ///
+    /// # Errors
+    /// A tensor that is missing, or of another shape.
+    pub(super) fn load(&mut self, state: &LearnerState) -> Result<()> {
+        self.policies.iter_mut().try_for_each(|policy| match policy {
+            Policy::Rollouts(policy) => policy.load_from(state),
+            Policy::Replay(member) => member.load(std::slice::from_ref(state)),
+        })
+    }
+
+    /// Writes weights, moments and counters into `state`, but no replay memory, which may be large.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the device, here and below.
+    pub(super) fn store(&self, state: &mut LearnerState) -> Result<()> {
+        self.store_by(state, |member, state| member.store(0, state))
+    }
+
+    /// Writes all that is needed to go on into `state`.
+    pub(super) fn store_all(&self, state: &mut LearnerState) -> Result<()> {
+        self.store_by(state, |member, state| member.store_all(0, state))
+    }
+
+    fn store_by(
+        &self,
+        state: &mut LearnerState,
+        store: impl Fn(&Member, &mut LearnerState) -> Result<()>,
+    ) -> Result<()> {
+        *state = LearnerState::default();
+        self.policies.iter().try_for_each(|policy| match policy {
+            Policy::Rollouts(policy) => policy.store_into(state),
+            Policy::Replay(member) => store(member, state),
+        })
+    }
+
+    /// Acts and learns for `n` iterations.
+    ///
+    /// # Errors
+    /// A policy that diverged, or whatever went wrong on the device.
+    pub(super) fn run(
+        &mut self,
+        envs: &mut CudaVecEnv,
+        progress: Progress,
+        n: u64,
+    ) -> Result<Vec<Iterated>> {
+        let iteration = |i: u64| {
+            let progress = Progress {
+                iteration: progress.iteration + i,
+                env_steps: progress.env_steps + i * self.config.steps_per_iteration(),
+                ..progress
+            };
+            self.begin(progress)?;
+            self.collect(envs)?;
+            self.learn(envs)?;
+            let figures = self.policies.iter().map(|policy| policy.figures(progress));
+            let policies = figures.collect::<Result<_>>()?;
+            Ok(Iterated { episodes: envs.take_episodes(), policies, phases: None })
+        };
+        (0..n).map(iteration).collect()
+    }
+
+    fn begin(&mut self, progress: Progress) -> Result<()> {
+        self.policies.iter_mut().try_for_each(|policy| match policy {
+            Policy::Rollouts(policy) => policy.push_settings(progress),
+            Policy::Replay(member) => member.begin(progress.env_steps),
+        })
+    }
+
+    /// Starts a rollout, with the updates between its steps.
+    fn collect(&mut self, envs: &mut CudaVecEnv) -> Result<()> {
+        let n_steps = self.config.run.num_steps;
+        let round: Vec<_> = self.policies.iter().map(|policy| policy.variants(n_steps)).collect();
+        match &mut self.collecting {
+            Some((recorded, graph)) if *recorded == round => {
+                graph.launch()?;
+                envs.note_steps(n_steps as u32);
+            }
+            _ => {
+                let device = envs.gpu().clone();
+                let mut graph = Graph::capture(&device, || self.steps(&round, n_steps, envs))?;
+                graph.launch()?;
+                self.collecting = Some((round.clone(), graph));
+            }
+        }
+        for (policy, variants) in self.policies.iter_mut().zip(&round) {
+            if let Policy::Replay(member) = policy {
+                member.note_updates(variants.len() as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn steps(
+        &mut self,
+        round: &[Vec<Variant>],
+        n_steps: usize,
+        envs: &mut CudaVecEnv,
+    ) -> Result<()> {
+        for t in 0..n_steps {
+            for policy in &mut self.policies {
+                match policy {
+                    Policy::Rollouts(policy) => policy.act(t, envs)?,
+                    Policy::Replay(member) => member.act()?,
+                }
+            }
+            envs.device_step()?;
+            for (policy, variants) in self.policies.iter_mut().zip(round) {
+                match policy {
+                    Policy::Rollouts(policy) => policy.outcome(t)?,
+                    Policy::Replay(member) => member.learn(t, variants)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts to learn from the last rollout.
+    fn learn(&mut self, envs: &CudaVecEnv) -> Result<()> {
+        let learn = || {
+            self.policies.iter().try_for_each(|policy| match policy {
+                Policy::Rollouts(policy) => {
+                    policy.finish_rollout()?;
+                    policy.learn()
+                }
+                Policy::Replay(_) => Ok(()),
+            })
+        };
+        if self.learning.is_none() {
+            self.learning = Some(Graph::capture(envs.gpu(), learn)?);
+        }
+        match &mut self.learning {
+            Some(graph) => Ok(graph.launch()?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Policy {
+    /// The variants of the updates between the steps of an iteration.
+    fn variants(&self, n_steps: usize) -> Vec<Variant> {
+        match self {
+            Self::Rollouts(_) => Vec::new(),
+            Self::Replay(member) => member.variants(n_steps),
+        }
+    }
+
+    /// Waits for an iteration's figures.
+    fn figures(&self, progress: Progress) -> Result<PolicyFigures> {
+        match self {
+            Self::Rollouts(policy) => Ok(policy.metrics(progress)?.into()),
+            Self::Replay(member) => {
+                member.check(0)??;
+                Ok(member.read_figures(&member.figures_array(0).pull::<u32>()?, progress.env_steps))
+            }
+        }
+    }
+}
