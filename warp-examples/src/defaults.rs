@@ -6,7 +6,7 @@ use warp_core::toml::{Table, Value};
 use warp_func::Entry;
 
 /// By environment and, where it matters, algorithm. The first one of an environment is its default.
-const DEFAULTS: [(&str, &str, &str); 28] = [
+const DEFAULTS: [(&str, &str, &str); 29] = [
     ("blackjack", "ppo", include_str!("../configs/blackjack.toml")),
     ("catch", "ppo", include_str!("../configs/catch.toml")),
     ("cliff_walking", "ppo", include_str!("../configs/cliff_walking.toml")),
@@ -29,6 +29,7 @@ const DEFAULTS: [(&str, &str, &str); 28] = [
     ("pendulum", "ppo", include_str!("../configs/pendulum.toml")),
     ("pendulum", "sac", include_str!("../configs/pendulum-sac.toml")),
     ("pendulum", "td3", include_str!("../configs/pendulum-td3.toml")),
+    ("pendulum", "fast_td3", include_str!("../configs/pendulum-fast_td3.toml")),
     ("pendulum", "ddpg", include_str!("../configs/pendulum-ddpg.toml")),
     ("rice_n", "ppo", include_str!("../configs/rice_n.toml")),
     ("tag_gridworld", "ppo", include_str!("../configs/tag_gridworld.toml")),

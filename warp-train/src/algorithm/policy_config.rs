@@ -136,6 +136,12 @@ warp_core::config! {
         pub target_noise: f64 = 0.2,
         /// TD3: largest magnitude of that noise.
         pub target_noise_clip: f64 = 0.5,
+        /// TD3: values over which critics give a distribution, evenly spaced; 1: critics give the value itself.
+        pub atoms: usize = 1,
+        /// TD3 with atoms: the smallest of these values.
+        pub value_min: f64 = -250.0,
+        /// TD3 with atoms: the largest of these values.
+        pub value_max: f64 = 250.0,
         /// SAC: the temperature, the weight of the entropy; not set: it is learned.
         pub alpha: Option<f64> = None,
         /// SAC: what a learned temperature starts with.

@@ -58,7 +58,8 @@ pub const OFF_POLICY: &[&str] = &[
 const DQN: &[&str] = &["epsilon", "target_interval", "double", "dueling"];
 const CRITICS: &[&str] = &["critic_learning_rate"];
 const NOISE: &[&str] = &["noise", "noise_std", "noise_damping"];
-const TD3: &[&str] = &["policy_delay", "target_noise", "target_noise_clip"];
+const TD3: &[&str] =
+    &["policy_delay", "target_noise", "target_noise_clip", "atoms", "value_min", "value_max"];
 const SAC: &[&str] = &["alpha", "alpha_start", "target_entropy", "log_std_min", "log_std_max"];
 
 /// Stable-Baselines3's, but for the choice of the network itself in the target.
@@ -85,6 +86,23 @@ const DETERMINISTIC_DEFAULTS: &str = r#"
     action_distribution = "squashed"
     log_std_min = -20.0
 "#;
+/// FastTD3's, for thousands of replicas on a GPU.
+const FAST_TD3_DEFAULTS: &str = r#"
+    learning_rate = 3e-4
+    max_grad_norm = 0.0
+    adam_eps = 1e-8
+    hidden = [256, 256]
+    activation = "relu"
+    init = "kaiming"
+    action_distribution = "squashed"
+    log_std_min = -20.0
+    batch_size = 32_768
+    gradient_steps = 2
+    tau = 0.1
+    noise_std = 0.2
+    target_noise = 0.001
+    atoms = 101
+"#;
 /// Stable-Baselines3's.
 const SAC_DEFAULTS: &str = r#"
     learning_rate = 3e-4
@@ -100,7 +118,7 @@ const SAC_DEFAULTS: &str = r#"
 "#;
 
 /// The algorithms of this crate, the default first.
-pub(super) const ALGORITHMS: [Entry; 6] = [
+pub(super) const ALGORITHMS: [Entry; 7] = [
     Entry {
         name: "ppo",
         keys: &[ON_POLICY, PPO],
@@ -133,6 +151,13 @@ pub(super) const ALGORITHMS: [Entry; 6] = [
         name: "td3",
         keys: &[OFF_POLICY, CRITICS, NOISE, TD3],
         defaults: DETERMINISTIC_DEFAULTS,
+        own: None,
+        learns: Learns::FromReplay(|policy, spec| off_policy(Td3::plan(policy, spec))),
+    },
+    Entry {
+        name: "fast_td3",
+        keys: &[OFF_POLICY, CRITICS, NOISE, TD3],
+        defaults: FAST_TD3_DEFAULTS,
         own: None,
         learns: Learns::FromReplay(|policy, spec| off_policy(Td3::plan(policy, spec))),
     },

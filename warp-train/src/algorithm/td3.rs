@@ -1,14 +1,16 @@
 //! Twin delayed deterministic policy gradient (Fujimoto et al., 2018): DDPG with two critics, of which
-//! the smaller counts, noise on the target's actions, and an actor that learns less often.
+//! the smaller counts, noise on the target's actions, and an actor that learns less often. With `atoms` critics
+//! give a distribution over values (Bellemare et al., 2017), as in FastTD3 (Seo et al., 2025).
 
 use super::critics::TwinCritics;
 use super::deterministic::Actor;
-use super::draft::Draft;
-use super::{Algorithm, CellId, Engine, FigureId, Gradients, Greedy, ModelId};
+use super::draft::{Common, Draft};
+use super::{Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, Greedy, ModelId};
 use super::{OptimiserId, PassId, Plan, Replay, RowsId, RowsOf, Variant};
-use crate::algorithm::PolicyPlan;
+use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::error::Result;
 use crate::loss::deterministic::{ACTOR_GRADIENT, ACTOR_LOSS, OUTPUTS, SMOOTH, TWIN_CRITIC_LOSS};
+use crate::loss::value_distribution;
 use warp_core::EnvSpec;
 
 /// The critics alone.
@@ -35,6 +37,65 @@ pub struct Td3 {
     actor_figures: [FigureId; 1],
 }
 
+/// The losses as row functions, and the first critic's values on the batch.
+struct Losses {
+    critics: RowsId,
+    actor: RowsId,
+    q: ColumnId,
+}
+
+impl Losses {
+    /// Of critics that give values. `actor` is the first one on the actor's actions; `losses` are the critics'
+    /// column and the actor's.
+    fn of_values(
+        d: &mut Draft,
+        common: &Common,
+        critics: &TwinCritics,
+        actor: PassId,
+        losses: [ColumnId; 2],
+    ) -> Self {
+        let Replay { reward, discount, weight, error, .. } = common.replay;
+        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(d), critics.next_q(d));
+        let [d_q_1, d_q_2] = critics.d_q(d);
+        let reads = [reward, discount, weight, next_q_1, next_q_2, q_1, q_2];
+        let writes = [d_q_1, d_q_2, losses[0], error];
+        let (q, d_q) = (d.output(actor), d.d_output(actor));
+        Self {
+            critics: d.rows(&TWIN_CRITIC_LOSS, &[common.share], &reads, &writes),
+            actor: d.rows(&ACTOR_LOSS, &[common.share], &[q], &[d_q, losses[1]]),
+            q: q_1,
+        }
+    }
+
+    /// Of critics that give distributions.
+    fn of_distributions(
+        d: &mut Draft,
+        keys: &PolicyConfig,
+        common: &Common,
+        critics: &TwinCritics,
+        actor: PassId,
+        losses: [ColumnId; 2],
+    ) -> Self {
+        let Replay { reward, discount, weight, error, .. } = common.replay;
+        let [value_min, value_max] = [("value_min", keys.value_min), ("value_max", keys.value_max)]
+            .map(|(name, value)| d.constant(name, value));
+        let cells = [common.share, value_min, value_max];
+        let ([logits_1, logits_2], [next_1, next_2]) = (critics.q(d), critics.next_q(d));
+        let [d_logits_1, d_logits_2] = critics.d_q(d);
+        let target = d.column("target", RowsOf::Batch, keys.atoms);
+        let q = d.number("q");
+        let reads = [reward, discount, weight, next_1, next_2, logits_1, logits_2];
+        let writes = [d_logits_1, d_logits_2, target, losses[0], error, q];
+        let (logits, d_logits) = (d.output(actor), d.d_output(actor));
+        let actor_writes = [d_logits, losses[1]];
+        Self {
+            critics: d.rows(&value_distribution::TWIN_CRITIC_LOSS, &cells, &reads, &writes),
+            actor: d.rows(&value_distribution::ACTOR_LOSS, &cells, &[logits], &actor_writes),
+            q,
+        }
+    }
+}
+
 impl Td3 {
     /// Declares TD3 for a policy.
     ///
@@ -44,32 +105,26 @@ impl Td3 {
         let keys = &policy.config;
         let mut d = Draft::default();
         let common = d.common(policy, spec)?;
-        let (replay, share, dim) = (common.replay, common.share, common.action_width);
+        let (replay, dim) = (common.replay, common.action_width);
         let actor = Actor::plan(&mut d, policy, spec, &common)?;
         let next_action = d.column("next_action", RowsOf::Batch, dim);
         let noise =
             [("target_noise", keys.target_noise), ("target_noise_clip", keys.target_noise_clip)]
                 .map(|(name, value)| d.constant(name, value));
         let smooth = d.rows(&SMOOTH, &noise, &[d.output(actor.next)], &[next_action]);
-        let network = Draft::perceptron(policy, common.obs_width + dim, 1);
+        let network = Draft::perceptron(policy, common.obs_width + dim, keys.atoms);
         let now = [replay.obs, replay.action];
         let critics = TwinCritics::plan(&mut d, &network, &now, &[replay.next_obs, next_action]);
-        let ([q_1, q_2], [next_q_1, next_q_2]) = (critics.q(&d), critics.next_q(&d));
-        let [d_q_1, d_q_2] = critics.d_q(&d);
-        let [loss, actor_loss] = ["critic_loss", "actor_loss"].map(|name| d.number(name));
-        let Replay { reward, discount, weight, error, .. } = replay;
-        let reads = [reward, discount, weight, next_q_1, next_q_2, q_1, q_2];
-        let writes = [d_q_1, d_q_2, loss, error];
-        let critic_loss = d.rows(&TWIN_CRITIC_LOSS, &[share], &reads, &writes);
-
         let inputs = [replay.obs, actor.action];
         let critic_of_actor = d.pass_and_back_to("q_of_actor", critics.models[0], &inputs, 1);
-        let actor_loss_rows = d.rows(
-            &ACTOR_LOSS,
-            &[share],
-            &[d.output(critic_of_actor)],
-            &[d.d_output(critic_of_actor), actor_loss],
-        );
+        let [loss, actor_loss] = ["critic_loss", "actor_loss"].map(|name| d.number(name));
+        let columns = [loss, actor_loss];
+        let losses = match keys.atoms {
+            1 => Losses::of_values(&mut d, &common, &critics, critic_of_actor, columns),
+            _ => {
+                Losses::of_distributions(&mut d, keys, &common, &critics, critic_of_actor, columns)
+            }
+        };
         let actor_gradient = d.rows(
             &ACTOR_GRADIENT,
             &[],
@@ -80,7 +135,7 @@ impl Td3 {
         let rate = common.learning_rate;
         let critic_step = d.optimiser("critics", &critics.models, common.critic_rate, policy);
         let actor_step = d.optimiser("actor", &[actor.model], rate, policy);
-        let critic_figures = [d.figure("critic_loss", loss), d.figure("q", q_1)];
+        let critic_figures = [d.figure("critic_loss", loss), d.figure("q", losses.q)];
         let actor_figures = [d.figure("actor_loss", actor_loss)];
         let targets = [actor.target, critics.targets[0], critics.targets[1]];
         let plan = d.finish(policy, &common, Greedy { pass: actor.acts, outputs: Some(&OUTPUTS) });
@@ -89,10 +144,10 @@ impl Td3 {
             policy_delay: keys.policy_delay as u64,
             smooth,
             critics,
-            critic_loss,
+            critic_loss: losses.critics,
             critic_step,
             critic_of_actor,
-            actor_loss: actor_loss_rows,
+            actor_loss: losses.actor,
             actor_gradient,
             actor_step,
             targets,

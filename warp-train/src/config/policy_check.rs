@@ -88,6 +88,7 @@ fn check_off_policy(plan: &PolicyPlan, run: &RunConfig) -> Result<()> {
         ("n_step", config.n_step),
         ("target_interval", config.target_interval),
         ("policy_delay", config.policy_delay),
+        ("atoms", config.atoms),
     ] {
         if value == 0 {
             return invalid(key, "0".into(), "must be at least 1");
@@ -124,6 +125,11 @@ fn check_off_policy(plan: &PolicyPlan, run: &RunConfig) -> Result<()> {
         if !(0.0..=f64::from(f32::MAX)).contains(&value) {
             return invalid(key, value.to_string(), "must not be negative");
         }
+    }
+    let [min, max] = [config.value_min, config.value_max].map(|value| value as f32);
+    if !(max - min).is_finite() || min >= max {
+        let reason = format!("must be finite and less than value_max = {}", config.value_max);
+        return invalid("value_min", config.value_min.to_string(), &reason);
     }
     for (key, value) in [("alpha", config.alpha), ("alpha_start", Some(config.alpha_start))] {
         if value.is_some_and(|alpha| !(alpha > 0.0 && alpha <= f64::from(f32::MAX))) {

@@ -19,6 +19,7 @@ pub mod ppo;
 pub mod row;
 pub mod sac;
 pub mod sac_discrete;
+pub mod value_distribution;
 
 pub use minibatch::Minibatch;
 

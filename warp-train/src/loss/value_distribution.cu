@@ -1,0 +1,109 @@
+// Made from loss/value_distribution.rs by warp translate; change that file.
+// Row functions of critics that give a distribution over values, as logits, instead of one value. The values
+// are evenly spaced from `value_min` to `value_max`.
+// Bellemare et al., "A Distributional Perspective on Reinforcement Learning", 2017; two of them as in Seo et
+// al., "FastTD3: Simple, Fast, and Capable Reinforcement Learning for Humanoid Control", 2025. Derivatives by
+// hand.
+
+// ln of the sum of the exponentials.
+__device__ inline float log_sum(WarpSlice<const float> logits) {
+    float largest = logits[0];
+    for (unsigned int i = 0u; i < logits.len; ++i) {
+        largest = warp_max(largest, logits[i]);
+    }
+    float sum = 0.0f;
+    for (unsigned int i = 0u; i < logits.len; ++i) {
+        sum += warp_exp(logits[i] - largest);
+    }
+    return largest + warp_ln(sum);
+}
+
+// From a value to the next of `n`.
+__device__ inline float distance(float value_min, float value_max, unsigned int n) {
+    return (value_max - value_min) / (float)(n - 1u);
+}
+
+// The mean value.
+__device__ inline float mean(float value_min, float value_max, WarpSlice<const float> logits) {
+    float apart = distance(value_min, value_max, logits.len);
+    float total = log_sum(logits);
+    float sum = 0.0f;
+    for (unsigned int i = 0u; i < logits.len; ++i) {
+        sum += warp_exp(logits[i] - total) * (value_min + apart * (float)i);
+    }
+    return sum;
+}
+
+// The distribution of `r + gamma Z'`, each of whose values is shared between the two that it lies
+// between.
+__device__ inline void project(float value_min, float value_max, float reward, float discount,
+                               WarpSlice<const float> next, WarpSlice<float> target) {
+    float apart = distance(value_min, value_max, next.len);
+    float total = log_sum(next);
+    for (unsigned int i = 0u; i < target.len; ++i) {
+        target[i] = 0.0f;
+    }
+    for (unsigned int i = 0u; i < next.len; ++i) {
+        float value = reward + discount * (value_min + apart * (float)i);
+        float place = (warp_clamp(value, value_min, value_max) - value_min) / apart;
+        unsigned int below = (unsigned int)warp_to_int(place);
+        if (below + 2u > target.len) {
+            below = target.len - 2u;
+        }
+        float part = place - (float)below;
+        float p = warp_exp(next[i] - total);
+        target[below] += p * (1.0f - part);
+        target[below + 1u] += p * part;
+    }
+}
+
+// The cross-entropy of a critic against `target`, and `scale` times its slopes.
+__device__ inline float cross_entropy(float scale, WarpSlice<const float> target,
+                                      WarpSlice<const float> logits, WarpSlice<float> d_logits) {
+    float total = log_sum(logits);
+    float loss = 0.0f;
+    for (unsigned int i = 0u; i < logits.len; ++i) {
+        loss -= target[i] * (logits[i] - total);
+        d_logits[i] = scale * (warp_exp(logits[i] - total) - target[i]);
+    }
+    return loss;
+}
+
+// Both critics' cross-entropies against `r + gamma Z'`, where Z' is that of the smaller mean.
+__device__ inline void twin_critic_loss(float share, float value_min, float value_max,
+                                        WarpSlice<const float> reward,
+                                        WarpSlice<const float> discount,
+                                        WarpSlice<const float> weight,
+                                        WarpSlice<const float> next_1,
+                                        WarpSlice<const float> next_2,
+                                        WarpSlice<const float> logits_1,
+                                        WarpSlice<const float> logits_2,
+                                        WarpSlice<float> d_logits_1, WarpSlice<float> d_logits_2,
+                                        WarpSlice<float> target, WarpSlice<float> loss,
+                                        WarpSlice<float> error, WarpSlice<float> value) {
+    if (mean(value_min, value_max, next_2) < mean(value_min, value_max, next_1)) {
+        project(value_min, value_max, reward[0], discount[0], next_2, target);
+    } else {
+        project(value_min, value_max, reward[0], discount[0], next_1, target);
+    }
+    float scale = share * weight[0];
+    float loss_1 = cross_entropy(scale, target, logits_1, d_logits_1);
+    float loss_2 = cross_entropy(scale, target, logits_2, d_logits_2);
+    loss[0] = weight[0] * (loss_1 + loss_2);
+    error[0] = 0.5f * (loss_1 + loss_2);
+    value[0] = mean(value_min, value_max, logits_1);
+}
+
+// The actor's loss, minus the mean value of its own action.
+__device__ inline void actor_loss(float share, float value_min, float value_max,
+                                  WarpSlice<const float> logits, WarpSlice<float> d_logits,
+                                  WarpSlice<float> loss) {
+    float apart = distance(value_min, value_max, logits.len);
+    float total = log_sum(logits);
+    float q = mean(value_min, value_max, logits);
+    for (unsigned int i = 0u; i < logits.len; ++i) {
+        float p = warp_exp(logits[i] - total);
+        d_logits[i] = share * p * (q - (value_min + apart * (float)i));
+    }
+    loss[0] = -q;
+}
