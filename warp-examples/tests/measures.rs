@@ -27,6 +27,21 @@ fn gradients_are_checked_parameter_by_parameter() {
 }
 
 #[test]
+fn gradients_of_algorithms_with_a_replay_memory_are_checked() {
+    let folder = Folder::new("gradcheck-replay");
+    let small = ["gradcheck", "pendulum", "--device", "cpu", "--set", "algorithm=sac"];
+    let small = [&small[..], &["--set", "hidden=[6]", "--rows", "16"]].concat();
+    let said = folder.done(&small);
+    assert!(said.stdout.contains("pendulum temperature temperature.head.bias [1]"), "{said:?}");
+    assert!(said.stdout.contains("all gradients agree"), "{said:?}");
+    let found = folder.done(&[&small[..], &["--json"]].concat()).json();
+    assert_eq!(found["passed"], true);
+    let comparisons = found["environments"][0]["comparisons"].as_array().unwrap();
+    // Critics and actor with a loss each and four tensors a network; the temperature's one.
+    assert_eq!(comparisons.len(), (1 + 2 * 4) + (1 + 4) + 1);
+}
+
+#[test]
 fn training_is_measured_for_several_numbers_of_replicas() {
     let folder = Folder::new("bench-train");
     let args = "bench cartpole --train --replicas 4 16 --seconds 0.05 --set num_steps=16";

@@ -1,7 +1,8 @@
 //! `warp gradcheck`: whether gradients are right, every parameter against finite differences.
 //!
 //! The networks are those of the default configurations; observations and actions come from a short
-//! rollout, and losses are PPO's and A2C's. The native learner's are always compared, burn's where the
+//! rollout, and losses are PPO's and A2C's; of a configuration with an algorithm that learns from a replay
+//! memory, that algorithm's own. The native learner's are always compared, burn's of PPO and A2C where the
 //! build has it. Where there is a GPU, the gradients of its kernels are compared as well: in f32 beside the
 //! processor's, and in half precision by themselves, within a looser bound.
 
@@ -14,8 +15,11 @@ use warp_func::Registry;
 use warp_train::TrainConfig;
 #[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;
+use warp_train::config::PolicyPlan;
+#[cfg(feature = "cuda")]
+use warp_train::gradcheck::compare_replay_on;
 use warp_train::gradcheck::{
-    BOUND, Comparison, GradientSource, HALF_BOUND, Scene, SceneOptions, compare,
+    BOUND, Comparison, GradientSource, HALF_BOUND, Scene, SceneOptions, compare, compare_replay,
 };
 use warp_train::native::NativeLearner;
 #[cfg(feature = "cuda")]
@@ -61,13 +65,13 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
         None => registry.entries().map(|entry| entry.name.to_string()).collect(),
     };
     let mut all = Vec::new();
-    let (mut passed, mut half) = (true, false);
+    let (mut passed, mut largest) = (true, BOUND);
     for target in targets {
         let config = Scene::shorten(settings::configure(&target, &args.set, registry)?);
         let tables = check(&config, args.rows, registry, &device)?;
         let found = || tables.iter().flat_map(|table| &table.found);
         passed &= found().all(Comparison::passed);
-        half |= found().any(|comparison| comparison.bound > BOUND);
+        largest = found().fold(largest, |largest, comparison| largest.max(comparison.bound));
         if args.json {
             let found: Vec<_> = found().collect();
             all.push(json!({ "env": config.run.env_id, "comparisons": found }));
@@ -80,12 +84,14 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
             "passed": passed,
             "device": device.name(),
             "bound": BOUND,
-            "half_bound": HALF_BOUND,
+            "half_bound": largest.max(HALF_BOUND),
             "environments": all,
         }))?;
     } else {
-        let in_half =
-            if half { format!(", in half precision {HALF_BOUND:.0e}") } else { String::new() };
+        let in_half = match largest > BOUND {
+            true => format!(", in half precision {largest:.0e}"),
+            false => String::new(),
+        };
         let bound = format!("the bound of {BOUND:.0e}{in_half}");
         say(&if passed {
             format!("all gradients agree within {bound}")
@@ -102,8 +108,11 @@ fn check(
     registry: &Registry,
     device: &Device,
 ) -> Result<Vec<Table>> {
-    let mut native = NativeLearner::new(config, 1)?;
     let options = SceneOptions { rows, seed: config.run.seed };
+    if config.policies.iter().all(PolicyPlan::is_off_policy) {
+        return check_replay(config, options, registry, device);
+    }
+    let mut native = NativeLearner::new(config, 1)?;
     let scenes = Scene::collect(config, registry, &mut native, options)?;
     let mut sources: Vec<&mut dyn GradientSource> = vec![&mut native];
     #[cfg(feature = "burn")]
@@ -136,6 +145,24 @@ fn check(
             Ok(tables)
         }
     }
+}
+
+/// The same for algorithms that learn from a replay memory.
+fn check_replay(
+    config: &TrainConfig,
+    options: SceneOptions,
+    registry: &Registry,
+    device: &Device,
+) -> Result<Vec<Table>> {
+    let found = match device {
+        Device::Cpu => compare_replay(config, registry, options)?,
+        #[cfg(feature = "cuda")]
+        Device::Cuda(kernels) => compare_replay_on(config, registry, options, kernels)?,
+    };
+    let (exact, half): (Vec<_>, Vec<_>) = found.into_iter().partition(|c| c.bound <= BOUND);
+    let tables = [("", exact), (" in half precision", half)].into_iter();
+    let tables = tables.filter(|(_, found)| !found.is_empty());
+    Ok(tables.map(|(what, found)| Table { what, found }).collect())
 }
 
 /// Half precision on a GPU against the processor and finite differences.

@@ -102,7 +102,8 @@ impl PolicyPlan {
     }
 
     /// Whether the policy learns from a replay memory.
-    pub(crate) fn is_off_policy(&self) -> bool {
+    #[must_use]
+    pub fn is_off_policy(&self) -> bool {
         self.algorithm.is_off_policy()
     }
 

@@ -14,6 +14,7 @@ mod learner;
 mod member;
 mod memory;
 mod op;
+mod pieces;
 mod priorities;
 mod schedule;
 mod state;

@@ -3,17 +3,22 @@
 //! `scene` makes a minibatch of real observations and actions at which the losses are smooth,
 //! `reference` computes the same network and `formulas` the same losses in f64, plainly, one parameter
 //! moved at a time. A backend takes part through [`GradientSource`], which every learner made of
-//! policies has, and which `fused/gradients.rs` has for the kernels of a GPU.
+//! policies has, and which `fused/gradients.rs` has for the kernels of a GPU. `replay/` is the same for
+//! algorithms that learn from a replay memory.
 
 #[cfg(feature = "cuda")]
 mod cuda;
 mod formulas;
 mod reference;
+pub(crate) mod replay;
 mod scene;
 #[cfg(test)]
 mod tests;
 
 pub use formulas::Formula;
+pub use replay::compare_replay;
+#[cfg(feature = "cuda")]
+pub use replay::compare_replay_on;
 pub use scene::{Scene, SceneOptions};
 
 use crate::algorithm::PolicyPlan;
@@ -36,6 +41,8 @@ pub const BOUND: f64 = 2e-4;
 /// ten times that, relative to the largest element that the tensor would have if the gradients of all
 /// rows had one sign. Where they cancel, their rounding does not.
 pub const HALF_BOUND: f64 = 5e-3;
+/// The same where what goes back is bf16, of which each number is rounded by up to 2^-9.
+pub const BFLOAT_BOUND: f64 = 4.0 * HALF_BOUND;
 /// Rows nearer than this to a point at which the loss has no derivative are left out ..
 const NEAR: f64 = 1e-4;
 /// .. and than this in half precision, which may take them for rows beyond it.
@@ -96,7 +103,7 @@ impl<P: Policy> GradientSource for PolicyLearner<P> {
 pub struct Comparison {
     /// The policy.
     pub policy: String,
-    /// "ppo" or "a2c".
+    /// "ppo" or "a2c", or the optimiser that makes the loss smaller: "critics", say.
     pub loss: &'static str,
     /// The tensor; `loss` itself for the loss's value.
     pub tensor: String,
@@ -106,9 +113,9 @@ pub struct Comparison {
     pub backend: &'static str,
     /// What it is compared with: another backend or "differences".
     pub against: &'static str,
-    /// Largest difference, relative as [`BOUND`] or [`HALF_BOUND`] says.
+    /// Largest difference, relative as [`BOUND`], [`HALF_BOUND`] or [`BFLOAT_BOUND`] says.
     pub error: f64,
-    /// What it may be at most: [`BOUND`], or [`HALF_BOUND`] if either has half precision.
+    /// What it may be at most: the larger bound of the two.
     pub bound: f64,
 }
 
@@ -146,30 +153,50 @@ pub fn compare(
                 gradients.push(Gradient {
                     backend: source.backend(),
                     bound,
-                    loss: metrics.loss,
+                    loss: Some(metrics.loss),
                     tensors,
                 });
             }
             let (tensors, sizes) = truth.gradient();
-            let (backend, bound, loss) = ("differences", BOUND, truth.loss());
-            gradients.push(Gradient { backend, bound, loss, tensors });
-            let last = gradients.len() - 1;
-            for (i, one) in gradients[..last].iter().enumerate() {
-                let others = if i == 0 { &gradients[1..] } else { &gradients[last..] };
-                for other in others.iter().rev() {
-                    one.against(other, &plan.name, name, &sizes, &mut found);
-                }
-            }
+            let (backend, bound, loss) = ("differences", BOUND, Some(truth.loss()));
+            let differences = Gradient { backend, bound, loss, tensors };
+            let labels = Labels { policy: &plan.name, loss: name };
+            pairs(gradients, differences, &labels, &sizes, &mut found);
         }
     }
     Ok(found)
+}
+
+/// Compares each of `gradients` with `differences` and the first with all others.
+fn pairs(
+    mut gradients: Vec<Gradient>,
+    differences: Gradient,
+    labels: &Labels<'_>,
+    sizes: &[f64],
+    found: &mut Vec<Comparison>,
+) {
+    gradients.push(differences);
+    let last = gradients.len() - 1;
+    for (i, one) in gradients[..last].iter().enumerate() {
+        let others = if i == 0 { &gradients[1..] } else { &gradients[last..] };
+        for other in others.iter().rev() {
+            one.against(other, labels, sizes, found);
+        }
+    }
+}
+
+/// Whose gradient it is, and of what.
+struct Labels<'a> {
+    policy: &'a str,
+    loss: &'static str,
 }
 
 /// What a backend, or finite differences, say of a loss.
 struct Gradient {
     backend: &'static str,
     bound: f64,
-    loss: f64,
+    /// The loss's value, if it is known.
+    loss: Option<f64>,
     tensors: Vec<NamedTensor>,
 }
 
@@ -179,15 +206,14 @@ impl Gradient {
     fn against(
         &self,
         other: &Self,
-        policy: &str,
-        loss: &'static str,
+        labels: &Labels<'_>,
         sizes: &[f64],
         found: &mut Vec<Comparison>,
     ) {
         let bound = self.bound.max(other.bound);
         let row = |tensor: &str, shape: &[usize], error: f64| Comparison {
-            policy: policy.into(),
-            loss,
+            policy: labels.policy.into(),
+            loss: labels.loss,
             tensor: tensor.into(),
             shape: shape.to_vec(),
             backend: self.backend,
@@ -195,10 +221,13 @@ impl Gradient {
             error,
             bound,
         };
-        found.push(row("loss", &[], (self.loss - other.loss).abs() / (1.0 + other.loss.abs())));
+        if let (Some(own), Some(loss)) = (self.loss, other.loss) {
+            found.push(row("loss", &[], (own - loss).abs() / (1.0 + loss.abs())));
+        }
         let sizes = if bound > BOUND { sizes.to_vec() } else { largest_elements(&other.tensors) };
         let errors = relative_errors(&self.tensors, &other.tensors, &sizes);
-        let rows = self.tensors.iter().zip(errors);
+        // A temperature is a bias without weights.
+        let rows = self.tensors.iter().zip(errors).filter(|(tensor, _)| !tensor.data.is_empty());
         found.extend(rows.map(|(tensor, error)| row(&tensor.name, &tensor.shape, error)));
     }
 }

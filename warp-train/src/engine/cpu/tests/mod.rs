@@ -7,7 +7,6 @@
 mod derivatives;
 mod deterministic;
 mod dqn;
-mod perceptron;
 mod reference;
 mod sac;
 mod sac_discrete;

@@ -1,9 +1,9 @@
 //! What an update changes, in f64: models, moments and counters, with slow and plain optimisation.
 
-use super::perceptron::{Network, part_of, wide};
 use super::scene::Scene;
-use crate::algorithm::PolicyConfig;
+use crate::algorithm::{PolicyConfig, Variant};
 use crate::model::NamedTensor;
+use crate::run::gradcheck::replay::{Networks, Row, objectives, part_of, wide};
 use std::collections::BTreeMap;
 
 /// How far a parameter is moved for its difference: relu's bends are seldom within it.
@@ -24,13 +24,10 @@ struct Moments {
     second: Vec<f64>,
 }
 
-/// Networks by name.
-pub(super) type Networks = BTreeMap<String, Network>;
-
 /// All that an update changes.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
-    pub(super) networks: Networks,
+    networks: Networks,
     moments: BTreeMap<String, Moments>,
     n_steps: BTreeMap<String, u64>,
     keys: PolicyConfig,
@@ -41,10 +38,12 @@ impl Reference {
     pub(super) fn of(scene: &Scene) -> Self {
         let state = scene.engine.state();
         let keys = scene.policy.config.clone();
-        let (mut networks, mut moments) = (Networks::new(), BTreeMap::new());
-        for model in &scene.engine.plan().models {
-            let network = Network::read(&state.weights, &model.name, keys.activation);
-            networks.insert(model.name.clone(), network);
+        let models = &scene.engine.plan().models;
+        let names = models.iter().map(|model| model.name.as_str());
+        let networks = Networks::read(&state.weights, names, keys.activation);
+        let mut moments = BTreeMap::new();
+        for model in models {
+            assert!(!networks.parameters(&model.name).is_empty(), "there is no {}", model.name);
             if model.target_of.is_none() {
                 let first = flat(&state.moments, &model.name, ".exp_avg");
                 let second = flat(&state.moments, &model.name, ".exp_avg_sq");
@@ -54,13 +53,31 @@ impl Reference {
         Self { networks, moments, n_steps: state.steps.into_iter().collect(), keys }
     }
 
+    /// The update of `variant` that the scene's engine has just made: the last variant is a whole update, one
+    /// before it moves the first optimiser's models alone.
+    pub(super) fn update(&mut self, scene: &Scene, variant: Variant) {
+        let (rows, before) = (scene.batch(), self.networks.clone());
+        let whole = variant.0 + 1 == scene.algorithm.n_variants();
+        let objectives = objectives(scene.engine.plan());
+        assert!(!objectives.is_empty());
+        for objective in objectives.into_iter().take(if whole { usize::MAX } else { 1 }) {
+            let keys = self.keys.clone();
+            let given = |row: &Row| (objective.given)(&keys, &before, row);
+            let given: Vec<Vec<f64>> = rows.iter().map(given).collect();
+            // The critics of an actor are those of after their step.
+            self.descend(objective.name, objective.models, |networks| {
+                let loss = |i: usize| (objective.loss)(&keys, networks, &rows[i], &given[i]);
+                (0..rows.len()).map(loss).sum::<f64>() / rows.len() as f64
+            });
+        }
+        let follows = |model: &&crate::algorithm::Model| whole && model.target_of.is_some();
+        for model in scene.engine.plan().models.iter().filter(follows) {
+            self.follow(&model.name);
+        }
+    }
+
     /// One step of Adam that makes `loss`, a function of the networks, smaller by moving `models`.
-    pub(super) fn descend(
-        &mut self,
-        optimiser: &str,
-        models: &[&str],
-        loss: impl Fn(&Networks) -> f64,
-    ) {
+    fn descend(&mut self, optimiser: &str, models: &[&str], loss: impl Fn(&Networks) -> f64) {
         let gradients: Vec<Vec<f64>> =
             models.iter().map(|model| gradient(&self.networks, model, &loss)).collect();
         let norm = gradients.iter().flatten().map(|g| g * g).sum::<f64>().sqrt();
@@ -72,9 +89,8 @@ impl Reference {
         let (rate, epsilon) = (self.keys.learning_rate.at(0), self.keys.adam_eps);
         let [correction_1, correction_2] = [0.9_f64, 0.999].map(|b| 1.0 - b.powf(*n_steps as f64));
         for (model, gradient) in models.iter().zip(gradients) {
-            let network = self.networks.get_mut(*model).unwrap();
             let Moments { first, second } = self.moments.get_mut(*model).unwrap();
-            let mut parameters = network.parameters();
+            let mut parameters = self.networks.parameters(model);
             for (i, p) in parameters.iter_mut().enumerate() {
                 let g = scale * gradient[i];
                 first[i] = 0.9 * first[i] + 0.1 * g;
@@ -82,20 +98,17 @@ impl Reference {
                 let denominator = (second[i] / correction_2).sqrt() + epsilon;
                 *p -= rate * (first[i] / correction_1) / denominator;
             }
-            network.set_parameters(&parameters);
+            self.networks.set_parameters(model, &parameters);
         }
     }
 
-    /// Moves the targets of `models` by the share tau towards them.
-    pub(super) fn follow(&mut self, models: &[&str]) {
-        for model in models {
-            let source = self.networks[*model].parameters();
-            let target = self.networks.get_mut(&format!("{model}_target")).unwrap();
-            let tau = self.keys.tau;
-            let pairs = target.parameters().into_iter().zip(source);
-            let moved: Vec<f64> = pairs.map(|(t, s)| tau * s + (1.0 - tau) * t).collect();
-            target.set_parameters(&moved);
-        }
+    /// Moves a target by the share tau towards its model.
+    fn follow(&mut self, target: &str) {
+        let source = self.networks.parameters(target.strip_suffix("_target").unwrap());
+        let tau = self.keys.tau;
+        let pairs = self.networks.parameters(target).into_iter().zip(source);
+        let moved: Vec<f64> = pairs.map(|(t, s)| tau * s + (1.0 - tau) * t).collect();
+        self.networks.set_parameters(target, &moved);
     }
 
     /// Expects that an engine's state is this one, but for the rounding of f32.
@@ -107,9 +120,14 @@ impl Reference {
             close(&format!("second moments of {name}"), &expected.second, &moments.second);
         }
         let rate = self.keys.learning_rate.at(0);
-        for (name, expected) in &self.networks {
-            let (expected, found) = (expected.parameters(), found.networks[name].parameters());
-            let source = name.strip_suffix("_target").unwrap_or(name);
+        for (source, suffix) in self.moments.keys().flat_map(|name| [(name, ""), (name, "_target")])
+        {
+            let name = format!("{source}{suffix}");
+            let (expected, found) =
+                (self.networks.parameters(&name), found.networks.parameters(&name));
+            if expected.is_empty() && !suffix.is_empty() {
+                continue;
+            }
             let second = &self.moments[source].second;
             let tiny = TINY * TINY * largest(second);
             let mut n_compared = 0;
@@ -135,12 +153,12 @@ fn flat(tensors: &[NamedTensor], model: &str, suffix: &str) -> Vec<f64> {
 
 /// The derivatives of `loss` by the parameters of `model`.
 fn gradient(networks: &Networks, model: &str, loss: impl Fn(&Networks) -> f64) -> Vec<f64> {
-    let parameters = networks[model].parameters();
+    let parameters = networks.parameters(model);
     let mut moved = networks.clone();
     let mut at = |i: usize, by: f64| {
         let mut parameters = parameters.clone();
         parameters[i] += by;
-        moved.get_mut(model).unwrap().set_parameters(&parameters);
+        moved.set_parameters(model, &parameters);
         loss(&moved)
     };
     let slope = |i: usize| (at(i, REACH) - at(i, -REACH)) / (2.0 * REACH);

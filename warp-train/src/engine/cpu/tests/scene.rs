@@ -1,12 +1,11 @@
 //! A policy with a small network and a memory of random transitions.
 
-use super::perceptron::wide;
 use super::reference::Reference;
-use crate::algorithm::PolicyPlan;
-use crate::algorithm::{Algorithm, Algorithms, Learns, Planned, Variant};
+use crate::algorithm::{Algorithm, Algorithms, Learns, Planned, PolicyPlan};
 use crate::config::policies::plan_policies;
 use crate::engine::cpu::{CpuEngine, Place};
 use crate::memory::{TERMINATED, TRUNCATED, Transition};
+use crate::run::gradcheck::replay::{Row, noise, wide};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use warp_core::toml::Table;
@@ -35,21 +34,6 @@ pub(super) struct Scene {
     pub(super) policy: PolicyPlan,
     pub(super) algorithm: Box<dyn Algorithm>,
     pub(super) engine: CpuEngine,
-}
-
-/// One row of the batch that was drawn last.
-#[derive(Debug, Clone)]
-pub(super) struct Sample {
-    pub(super) obs: Vec<f64>,
-    pub(super) action: Vec<f64>,
-    pub(super) reward: f64,
-    pub(super) discount: f64,
-    pub(super) next_obs: Vec<f64>,
-    pub(super) weight: f64,
-    /// Choices that are allowed now; none without masks.
-    pub(super) mask: Vec<bool>,
-    /// Choices that are allowed next; none without masks.
-    pub(super) next_mask: Vec<bool>,
 }
 
 /// Actions of two elements.
@@ -148,7 +132,7 @@ impl Scene {
     }
 
     /// The batch that was drawn last.
-    pub(super) fn batch(&self) -> Vec<Sample> {
+    pub(super) fn batch(&self) -> Vec<Row> {
         let of = |name: &str| self.column(name);
         let (obs, action, next_obs) = (of("obs"), of("action"), of("next_obs"));
         let (reward, discount, weight) = (of("reward"), of("discount"), of("weight"));
@@ -156,7 +140,10 @@ impl Scene {
             rows.get(row).map_or(Vec::new(), |row| row.iter().map(|x| *x == 1.0).collect())
         };
         let (mask, next_mask) = (of("mask"), of("next_mask"));
-        let sample = |row: usize| Sample {
+        let drawn = |column: &str, row: usize| {
+            noise(self.engine.plan(), &self.engine.place, self.engine.updates(), column, row)
+        };
+        let row = |row: usize| Row {
             obs: obs[row].clone(),
             action: action[row].clone(),
             reward: reward[row][0],
@@ -165,32 +152,25 @@ impl Scene {
             weight: weight[row][0],
             mask: allowed(&mask, row),
             next_mask: allowed(&next_mask, row),
+            noise: drawn("drawn_action", row),
+            next_noise: drawn("next_action", row),
         };
-        let batch: Vec<Sample> = (0..obs.len()).map(sample).collect();
+        let batch: Vec<Row> = (0..obs.len()).map(row).collect();
         // Some end for good, others go on.
-        assert!(batch.iter().any(|sample| sample.discount == 0.0));
-        assert!(batch.iter().any(|sample| sample.discount > 0.0));
+        assert!(batch.iter().any(|row| row.discount == 0.0));
+        assert!(batch.iter().any(|row| row.discount > 0.0));
         batch
     }
 
-    /// Some updates, each compared with the one `by_hand` of the same state.
-    pub(super) fn follows(
-        &mut self,
-        n_updates: usize,
-        by_hand: impl Fn(&Scene, Variant, &mut Reference),
-    ) {
+    /// Some updates, each compared with the slow one of the same state.
+    pub(super) fn follows(&mut self, n_updates: usize) {
         for _ in 0..n_updates {
             let mut expected = Reference::of(self);
             let variant = self.algorithm.variant(self.engine.updates());
             self.algorithm.update(&mut self.engine, variant).unwrap();
-            by_hand(self, variant, &mut expected);
+            expected.update(self, variant);
             expected.compare(&Reference::of(self));
             self.engine.finish_update();
         }
     }
-}
-
-/// The mean of a function over a batch.
-pub(super) fn mean(n: usize, of: impl Fn(usize) -> f64) -> f64 {
-    (0..n).map(of).sum::<f64>() / n as f64
 }

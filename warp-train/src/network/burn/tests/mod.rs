@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod gradients;
+mod off_policy;
 mod reference;
 mod threads;
 

@@ -1,0 +1,26 @@
+//! An update piece by piece, for who looks between them.
+
+use super::CudaEngine;
+use super::op;
+use crate::algorithm::{Algorithm, Variant};
+use crate::error::Result;
+
+impl CudaEngine {
+    /// Whether products have half-precision operands.
+    pub(crate) fn is_half(&self) -> bool {
+        self.layout.half
+    }
+
+    /// Compiles the pieces of an update, side by side.
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub(crate) fn prepare_pieces(
+        &mut self,
+        algorithm: &dyn Algorithm,
+        variant: Variant,
+    ) -> Result<()> {
+        let ops = op::updating(algorithm, variant, self.how())?;
+        self.prepare(&ops.into_iter().map(|op| vec![op]).collect::<Vec<_>>())
+    }
+}

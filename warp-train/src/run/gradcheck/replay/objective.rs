@@ -1,0 +1,60 @@
+//! What optimisers make smaller, as functions of networks and one row, written from the papers.
+
+use super::networks::Networks;
+use super::{deterministic, dqn, sac, sac_discrete, value_distribution};
+use crate::algorithm::Plan;
+use crate::algorithm::PolicyConfig;
+use crate::loss::row::RowFunction;
+
+/// One row of a batch.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Row {
+    pub(crate) obs: Vec<f64>,
+    pub(crate) action: Vec<f64>,
+    pub(crate) reward: f64,
+    pub(crate) discount: f64,
+    pub(crate) next_obs: Vec<f64>,
+    pub(crate) weight: f64,
+    /// Choices that are allowed now; none without masks.
+    pub(crate) mask: Vec<bool>,
+    /// Choices that are allowed next; none without masks.
+    pub(crate) next_mask: Vec<bool>,
+    /// Standard normal numbers of the action that the actor draws; none if it draws nothing.
+    pub(crate) noise: Vec<f64>,
+    /// And of the one that it draws next.
+    pub(crate) next_noise: Vec<f64>,
+}
+
+/// What one optimiser makes smaller: the mean of a loss over the rows of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Objective {
+    /// The optimiser's name.
+    pub(crate) name: &'static str,
+    /// The models that it moves.
+    pub(crate) models: &'static [&'static str],
+    /// The column with the loss of every row, if there is one.
+    pub(crate) column: Option<&'static str>,
+    /// What a row's loss takes as given, by the networks of before the update: a target, or the probabilities
+    /// of one.
+    pub(crate) given: fn(&PolicyConfig, &Networks, &Row) -> Vec<f64>,
+    /// A row's loss, with what is given.
+    pub(crate) loss: fn(&PolicyConfig, &Networks, &Row, &[f64]) -> f64,
+}
+
+/// The objectives of a plan, which is known by the row function of its loss.
+pub(crate) fn objectives(plan: &Plan) -> Vec<&'static Objective> {
+    use crate::loss;
+    let known: [(&RowFunction, &'static [Objective]); 6] = [
+        (&loss::dqn::LOSS, &dqn::OBJECTIVES),
+        (&loss::deterministic::CRITIC_LOSS, &deterministic::DDPG),
+        (&loss::deterministic::TWIN_CRITIC_LOSS, &deterministic::TD3),
+        (&loss::value_distribution::TWIN_CRITIC_LOSS, &value_distribution::TD3),
+        (&loss::sac::CRITIC_LOSS, &sac::OBJECTIVES),
+        (&loss::sac_discrete::CRITIC_LOSS, &sac_discrete::OBJECTIVES),
+    ];
+    let uses = |function: &RowFunction| plan.rows.iter().any(|rows| rows.function == function);
+    let found = known.into_iter().find(|(function, _)| uses(function));
+    // A temperature that is given is not learned.
+    let learned = |objective: &&Objective| plan.optimisers.iter().any(|o| o.name == objective.name);
+    found.map_or(Vec::new(), |(_, objectives)| objectives.iter().filter(learned).collect())
+}
