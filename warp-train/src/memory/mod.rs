@@ -4,7 +4,9 @@ mod priorities;
 mod replay;
 mod saved;
 
+#[cfg(feature = "cuda")]
 pub(crate) use priorities::Priorities;
+#[cfg(feature = "cuda")]
 pub(crate) use saved::{LARGEST, PRIORITY};
 
 pub use replay::{Batch, Ring, RingShape, Sampling, Transition};

@@ -36,6 +36,7 @@ impl Priorities {
     }
 
     /// The tree of sums: its root is node 1, and its leaves are the second half.
+    #[cfg(feature = "cuda")]
     pub(crate) fn nodes(&self) -> &[f32] {
         &self.nodes
     }
