@@ -292,6 +292,14 @@ fn bad_values_are_refused() {
     refuses(&format!("{td3}policy_delay = 0"), "policy_delay = 0: must be at least 1");
     refuses(&format!("{td3}noise_std = -1.0"), "noise_std = -1: must not be negative");
     refuses(&format!("{td3}noise = \"pink\""), "\"none\", \"gaussian\", \"ou\"");
+    for (keys, words) in [
+        ("atoms = 0", "atoms = 0: must be at least 1"),
+        ("atoms = 1000000000000", "atoms = 1000000000000: must be at most 65536"),
+        ("value_min = 250.0", "value_min = 250: must be less than value_max = 250"),
+        ("value_max = 1e300", "value_max = 1e300: does not fit in an f32"),
+    ] {
+        refuses(&format!("{td3}{keys}"), words);
+    }
     let dqn = "env_id = \"cartpole\"\nalgorithm = \"dqn\"\n";
     refuses(&format!("{dqn}epsilon = 1.5"), "epsilon = 1.5: must lie between 0 and 1");
     refuses(&format!("{dqn}target_interval = 0"), "target_interval = 0: must be at least 1");

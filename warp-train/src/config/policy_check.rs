@@ -9,6 +9,8 @@ use warp_core::{EnvSpec, Space};
 
 /// Hidden layers at most: far more than learn anything without shortcuts between them.
 const MOST_LAYERS: usize = 64;
+/// Values that a critic's distribution can have.
+const MOST_ATOMS: usize = 1 << 16;
 
 /// Checks a policy's keys against each other and the environment.
 pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -> Result<()> {
@@ -126,9 +128,19 @@ fn check_off_policy(plan: &PolicyPlan, run: &RunConfig) -> Result<()> {
             return invalid(key, value.to_string(), "must not be negative");
         }
     }
-    let [min, max] = [config.value_min, config.value_max].map(|value| value as f32);
-    if !(max - min).is_finite() || min >= max {
-        let reason = format!("must be finite and less than value_max = {}", config.value_max);
+    if config.atoms > MOST_ATOMS {
+        let reason = format!("must be at most {MOST_ATOMS}");
+        return invalid("atoms", config.atoms.to_string(), &reason);
+    }
+    for (key, value) in [("value_min", config.value_min), ("value_max", config.value_max)] {
+        // Half of the range, so that the distance between the two fits, too.
+        if value.abs() > f64::from(f32::MAX) / 2.0 {
+            return invalid(key, format!("{value:e}"), "does not fit in an f32");
+        }
+    }
+    // As the algorithm sees them.
+    if config.value_min as f32 >= config.value_max as f32 {
+        let reason = format!("must be less than value_max = {}", config.value_max);
         return invalid("value_min", config.value_min.to_string(), &reason);
     }
     for (key, value) in [("alpha", config.alpha), ("alpha_start", Some(config.alpha_start))] {
