@@ -95,11 +95,13 @@ impl MixedLearner {
         state: &mut LearnerState,
         store: impl Fn(&Member, &mut LearnerState) -> Result<()>,
     ) -> Result<()> {
-        *state = LearnerState::default();
+        let mut new = LearnerState::default();
         self.policies.iter().try_for_each(|policy| match policy {
-            Policy::Rollouts(policy) => policy.store_into(state),
-            Policy::Replay(member) => store(member, state),
-        })
+            Policy::Rollouts(policy) => policy.store_into(&mut new),
+            Policy::Replay(member) => store(member, &mut new),
+        })?;
+        *state = new;
+        Ok(())
     }
 
     /// Acts and learns for `n` iterations.

@@ -215,6 +215,10 @@ impl Both<'_> {
         found: &[NamedTensor],
         expected: &[NamedTensor],
     ) {
+        if found.len() != expected.len() {
+            let what = format!("{doing}: {} tensors, not {}", found.len(), expected.len());
+            self.seen.push(Apart { what, kind, apart: f64::INFINITY });
+        }
         for (found, expected) in found.iter().zip(expected) {
             let apart = if found.name == expected.name && found.shape == expected.shape {
                 apart(&found.data, &expected.data)

@@ -12,7 +12,7 @@ const NOWHERE: &str = "(Kept*)0";
 impl Emitter<'_> {
     /// Runs passes.
     pub(super) fn forward_in_halves(&self, passes: &[PassId]) -> String {
-        self.each_pass(&self.in_order(passes, false), |id| {
+        self.each_pass(&self.kept_last(passes), |id| {
             let (pass, layers) = self.pass(id);
             let kept = |l: usize| match pass.back {
                 Some(_) => self.kept(self.scene.layout.pass(id).inputs[l], layers[l].k),
@@ -44,7 +44,7 @@ impl Emitter<'_> {
 
     /// Goes back through passes.
     pub(super) fn deltas_in_halves(&self, passes: &[PassId], wanted: Wanted) -> String {
-        self.each_pass(&self.in_order(passes, true), |id| {
+        self.each_pass(&self.last_first(passes), |id| {
             let (pass, layers) = self.pass(id);
             let (Some(back), Some(head)) = (&pass.back, layers.last()) else { return String::new() };
             let shape = self.scene.layout.pass(id);
@@ -104,14 +104,20 @@ impl Emitter<'_> {
         text
     }
 
-    /// Where many runs share the caches, what was kept last is taken first on the way back.
-    fn in_order(&self, passes: &[PassId], back: bool) -> Vec<PassId> {
+    /// On the way forward: where many runs share the caches, what is needed again comes last.
+    fn kept_last(&self, passes: &[PassId]) -> Vec<PassId> {
         let mut passes = passes.to_vec();
         if self.scene.crowded() {
-            match back {
-                true => passes.reverse(),
-                false => passes.sort_by_key(|id| self.pass(*id).0.back.is_some()),
-            }
+            passes.sort_by_key(|id| self.pass(*id).0.back.is_some());
+        }
+        passes
+    }
+
+    /// On the way back: where many runs share the caches, what was kept last is taken first.
+    fn last_first(&self, passes: &[PassId]) -> Vec<PassId> {
+        let mut passes = passes.to_vec();
+        if self.scene.crowded() {
+            passes.reverse();
         }
         passes
     }

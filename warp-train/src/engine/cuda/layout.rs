@@ -133,9 +133,10 @@ impl Machine {
         self.runs
     }
 
-    /// Whether so many share it that a run has few blocks.
+    /// Whether so many share it that a run has few blocks, each of which has room for eight tiles of weights: two of
+    /// them would not fit into a multiprocessor of most GPUs before generation 9.
     pub(super) fn is_crowded(self) -> bool {
-        self.runs >= MANY_RUNS
+        self.runs >= MANY_RUNS && self.generation >= 9
     }
 
     /// Runs that have a place at the same time at most.

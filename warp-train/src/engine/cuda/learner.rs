@@ -75,8 +75,10 @@ impl OffPolicyLearner {
     /// # Errors
     /// Whatever went wrong on the device.
     pub(crate) fn store(&self, run: usize, state: &mut LearnerState) -> Result<()> {
-        *state = LearnerState::default();
-        self.members.iter().try_for_each(|member| member.store(run, state))
+        let mut new = LearnerState::default();
+        self.members.iter().try_for_each(|member| member.store(run, &mut new))?;
+        *state = new;
+        Ok(())
     }
 
     /// Writes all that a run needs to go on into `state`.
@@ -84,8 +86,10 @@ impl OffPolicyLearner {
     /// # Errors
     /// Whatever went wrong on the device.
     pub(crate) fn store_all(&self, run: usize, state: &mut LearnerState) -> Result<()> {
-        *state = LearnerState::default();
-        self.members.iter().try_for_each(|member| member.store_all(run, state))
+        let mut new = LearnerState::default();
+        self.members.iter().try_for_each(|member| member.store_all(run, &mut new))?;
+        *state = new;
+        Ok(())
     }
 
     /// Acts and learns for `n` iterations of every run; the host waits once, at their end. A run that diverged is

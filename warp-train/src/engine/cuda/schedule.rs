@@ -121,3 +121,61 @@ fn learns(op: &Op, optimiser: OptimiserId, plan: &Plan) -> Option<Vec<PassId>> {
     let all = models.iter().all(|model| passes.iter().any(|pass| of(pass) == *model));
     (known && all).then(|| passes.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::op::{How, updating};
+    use super::*;
+    use crate::algorithm::{Planned, Variant};
+    use crate::config::TrainConfig;
+    use crate::engine::off_policy::planned;
+
+    /// An update of TD3 with its actor.
+    fn update() -> (Plan, Vec<Op>) {
+        let table = "env_id = \"pendulum\"\nalgorithm = \"td3\"".parse().unwrap();
+        let config = TrainConfig::resolve(&table, &warp_envs::registry()).unwrap();
+        let Planned { plan, algorithm } = planned(&config, &config.policies[0]).unwrap();
+        let ops = updating(&*algorithm, Variant(1), How::default()).unwrap();
+        (plan, ops)
+    }
+
+    fn n_following(ops: &[Op]) -> usize {
+        let n = |op: &Op| if let Op::Learn(_, _, follows) = op { follows.len() } else { 0 };
+        ops.iter().map(n).sum()
+    }
+
+    #[test]
+    fn targets_follow_with_the_steps_of_their_models() {
+        let (plan, ops) = update();
+        let fused = fuse(&ops, &plan);
+        assert_eq!(n_following(&fused), 3);
+        assert!(!fused.iter().any(|op| matches!(op, Op::Blend(..) | Op::Adam(_))));
+    }
+
+    #[test]
+    fn a_target_that_is_needed_as_it_was_does_not_follow_early() {
+        let (plan, mut ops) = update();
+        // The target of the first critic is run once more behind the critics' step.
+        let critic = plan.models.iter().position(|model| model.target_of == Some(ModelId(2)));
+        let target = ModelId(critic.unwrap());
+        let pass = plan.passes.iter().position(|pass| pass.model == target).unwrap();
+        let blend = ops.iter().position(|op| matches!(op, Op::Blend(..))).unwrap();
+        ops.insert(blend, Op::Forward(vec![PassId(pass)]));
+        let fused = fuse(&ops, &plan);
+        assert_eq!(n_following(&fused), 2);
+        let left = fused.iter().find_map(|op| match op {
+            Op::Blend(targets, _) => Some(targets.clone()),
+            _ => None,
+        });
+        assert_eq!(left, Some(vec![target]));
+    }
+
+    #[test]
+    fn a_clipped_step_has_no_followers() {
+        let (mut plan, ops) = update();
+        plan.optimisers.iter_mut().for_each(|optimiser| optimiser.max_grad_norm = 1.0);
+        let fused = fuse(&ops, &plan);
+        assert_eq!(n_following(&fused), 0);
+        assert!(fused.iter().any(|op| matches!(op, Op::Blend(targets, _) if targets.len() == 3)));
+    }
+}
