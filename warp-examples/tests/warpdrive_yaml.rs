@@ -18,9 +18,6 @@ fn what_is_not_built_is_refused_in_one_sentence() {
         let start = format!("configuration \"{}\": ", path(name));
         format!("{error:#}").strip_prefix(&start).unwrap().to_string()
     };
-    let expected = "line 20: trainer.evaluator = true: evaluation during training is not built yet; \
-                    warp eval evaluates a run";
-    assert_eq!(whole("single_continuous_mountain_car"), expected);
     let error = whole("single_mountain_car");
     let expected = "line 19: trainer.neg_pos_env_ratio = 10: learning from a selection of \
                     replicas is not built yet";
@@ -30,12 +27,9 @@ fn what_is_not_built_is_refused_in_one_sentence() {
     assert!(error.contains("the file has no key name"), "{error}");
 
     let backend = "env_backend: \"numba\"";
-    for (key, value) in [("num_gpus", "2"), ("evaluator", "True")] {
-        let error = refused("single_cartpole", backend, &format!("{key}: {value}"));
-        let value = value.to_lowercase();
-        let start = format!("line 18: trainer.{key} = {value}: ");
-        assert!(error.starts_with(&start) && error.contains("not built yet"), "{error}");
-    }
+    let error = refused("single_cartpole", backend, "num_gpus: 2");
+    assert!(error.starts_with("line 18: trainer.num_gpus = 2: "), "{error}");
+    assert!(error.contains("not built yet"), "{error}");
     let with = |from: &str, to: &str| refused("single_cartpole", from, to);
     let error = with("normalize_return: False", "normalize_return: True");
     assert!(error.contains("policy.shared.normalize_return = true: returns can't"), "{error}");
@@ -47,6 +41,21 @@ fn what_is_not_built_is_refused_in_one_sentence() {
     assert!(with("A2C", "SAC").contains("expected \"A2C\", \"PPO\" or \"DDPG\""));
     let error = with(backend, "n_step: 5");
     assert!(error.ends_with("trainer.n_step = 5: returns over n steps belong to DDPG"), "{error}");
+}
+
+#[test]
+fn an_evaluator_evaluates_whenever_metrics_are_logged() {
+    let file = path("single_continuous_mountain_car");
+    let run = settings::configure(&file, &[], &warp_envs::registry()).unwrap().run;
+    assert_eq!((run.eval_steps, run.eval_episodes, run.log_interval), (50_000_000, 10_000, 1000));
+    assert_eq!((run.basedir.as_str(), run.tag.as_deref()), ("/tmp", Some("experiments")));
+    let without = path("single_cartpole");
+    let run = settings::configure(&without, &[], &warp_envs::registry()).unwrap().run;
+    assert_eq!((run.eval_steps, run.log_interval), (0, 100));
+    let error = refused("single_cartpole", "metrics_log_freq: 100", "metrics_log_freq: 0");
+    assert!(error.ends_with("saving.metrics_log_freq = 0: must be at least 1"), "{error}");
+    let error = refused("single_cartpole", "tag: \"experiments\"", "tag: a/b");
+    assert!(error.contains("tag = \"a/b\": must be the name of a folder"), "{error}");
 }
 
 #[test]

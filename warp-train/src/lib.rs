@@ -20,11 +20,12 @@ pub use engine::rollout::{self, batch, normalise};
 pub use loss::{actions, gae};
 pub use network::own_network;
 pub use run::learner::{self, policies};
-pub use run::{begin, checkpoint, evaluate, fleet, gradcheck, half, interval, journal, metrics};
-pub use run::{resumption, trainer};
+pub use run::{begin, callback, checkpoint, evaluate, fleet, gradcheck, half, interval, journal};
+pub use run::{metrics, resumption, trainer};
 
 pub use actions::{Actions, ActionsRef};
 pub use algorithm::Schedule;
+pub use callback::Callback;
 pub use checkpoint::Checkpoint;
 pub use config::{ActionDistribution, Init, LogStd, PolicyConfig, RunConfig, TrainConfig};
 pub use error::{Error, PolicyError, Result};

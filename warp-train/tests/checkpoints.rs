@@ -128,7 +128,7 @@ fn a_half_written_checkpoint_is_neither_used_nor_kept() {
     assert_eq!(Checkpoint::newest(folder.path()).unwrap().path, first);
     iterate(&mut trainer, 1);
     let second = saved(folder.path(), &trainer, &trainer.learner().state());
-    checkpoint::prune(folder.path(), 1, |_| true).unwrap();
+    checkpoint::prune(folder.path(), 1, |_| true, |_| false).unwrap();
     assert!(!partial.exists() && !first.exists() && second.exists());
 }
 

@@ -16,14 +16,14 @@ use warp_func::Registry;
 use warp_sample::Mode;
 use warp_train::evaluate::{EpisodeOptions, EvalOptions, Evaluation, evaluate};
 use warp_train::fleet::{Fleet, GroupedReturns};
-use warp_train::{Checkpoint, Run};
+use warp_train::run::Place;
 
 /// Evaluate the policies of runs.
 #[derive(Debug, Clone, Args)]
 pub struct EvalArgs {
-    /// The runs' folders, or fleets'. Of several runs those that differ in seed and length alone are
-    /// summed up together.
-    #[arg(value_name = "RUN", required = true)]
+    /// The runs' folders, or fleets': their newest checkpoints, or those of a step, or those that did best in
+    /// evaluations. Of several runs those that differ in seed and length alone are summed up together.
+    #[arg(value_name = "RUN[@STEP | @best] | FLEET", required = true)]
     pub runs: Vec<PathBuf>,
     /// Episodes.
     #[arg(long, value_name = "N", default_value_t = 100)]
@@ -152,9 +152,10 @@ fn run(
     options: &EvalOptions,
     registry: &Registry,
 ) -> Result<(Findings, Evaluated)> {
-    let mut config = read_config(folder, registry)?;
+    let place = Place::parse(folder);
+    let mut config = read_config(&place.folder, registry)?;
     crate::pool_file::attach(&mut config)?;
-    let checkpoint = Checkpoint::newest(&Run::checkpoints(folder))?;
+    let checkpoint = place.checkpoint()?;
     let mut learner = learner(&args.backend, &config, options.threads)?;
     learner.load_state(&checkpoint.learner)?;
     let evaluation = evaluate(&mut *learner, &config, registry, options)?;

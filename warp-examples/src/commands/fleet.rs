@@ -9,7 +9,7 @@ use crate::records::fleet::{draw, label};
 use crate::{Outcome, settings};
 use anyhow::{Context, Result, bail};
 use std::ops::{ControlFlow, Range};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use warp_core::toml::{Table, Value};
 use warp_func::Registry;
@@ -54,7 +54,9 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         Some(folder) => (folder.clone(), Fleet::reopen(folder, &runs)?),
         None => {
             super::train::tell_notice(entry);
-            let folder = args.out.clone().unwrap_or_else(|| free_folder(first));
+            let name = format!("{}-{}-fleet", first.run.env_id, first.algorithm());
+            let free = || Run::free_folder(&first.run, &name);
+            let folder = args.out.clone().unwrap_or_else(free);
             let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs)?;
             let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
             notes::tell(bases.iter().map(ToString::to_string).chain(of_runs));
@@ -159,6 +161,13 @@ fn plan(args: &TrainArgs, registry: &Registry) -> Result<(Vec<FleetRun>, Vec<Bas
         sets.extend(combination.iter().map(|(key, value)| format!("{key}={value}")));
         let (config, basis) = settings::configure_with_basis(target, &sets, registry)?;
         bases.push(basis);
+        if config.run.eval_steps > 0 {
+            let steps = config.run.eval_steps;
+            bail!(
+                "eval_steps = {steps}: the runs of a fleet are not evaluated on their way; set it to 0 and \
+                 use warp eval"
+            );
+        }
         let seeds = seeds.clone().unwrap_or(config.run.seed..config.run.seed.saturating_add(1));
         if runs.len() as u64 + (seeds.end - seeds.start) > MAX_RUNS as u64 {
             bail!("a fleet has at most {MAX_RUNS} runs, but more are asked for");
@@ -247,14 +256,6 @@ fn learner<'a>(
         return Ok(Box::new(fleet));
     }
     Ok(Box::new(others))
-}
-
-/// `runs/<env>-<algorithm>-fleet`, with a number added if it is taken.
-fn free_folder(config: &TrainConfig) -> PathBuf {
-    let base = format!("runs/{}-{}-fleet", config.run.env_id, config.algorithm());
-    let numbered = (2..).map(|n| format!("{base}-{n}"));
-    let all = std::iter::once(base.clone()).chain(numbered).map(PathBuf::from);
-    all.into_iter().find(|folder| !folder.exists()).unwrap_or_else(|| base.into())
 }
 
 /// Shows how far the fleet is, now and then.

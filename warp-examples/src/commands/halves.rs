@@ -1,7 +1,7 @@
 //! Says what half precision loses of observations, where a learner on a GPU stores them in it.
 
 use super::{Device, tell};
-use warp_train::{Trainer, half};
+use warp_train::{Callback, Result, Trainer, half};
 
 /// Looks at observations whenever the host has them, until there was something to say.
 pub(super) struct HalfWatch {
@@ -22,7 +22,7 @@ impl HalfWatch {
     }
 
     /// Looks at what the agents see now, which the host must know.
-    pub(super) fn look(&mut self, trainer: &Trainer) {
+    fn look(&mut self, trainer: &Trainer) {
         if self.looks {
             self.say(half::by_data(trainer.config(), trainer.envs()));
         }
@@ -33,5 +33,12 @@ impl HalfWatch {
         for warning in warnings {
             tell(&format!("warning: {warning}"));
         }
+    }
+}
+
+impl Callback for HalfWatch {
+    fn checkpoint(&mut self, trainer: &Trainer) -> Result<()> {
+        self.look(trainer);
+        Ok(())
     }
 }

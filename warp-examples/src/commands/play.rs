@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use warp_func::Registry;
 use warp_sample::Mode;
 use warp_train::evaluate::{EpisodeOptions, play_episode};
-use warp_train::{Checkpoint, Run};
+use warp_train::run::Place;
 
 /// Which episode.
 #[derive(Debug, Clone, Args)]
 pub struct PlayArgs {
-    /// The run's folder.
-    #[arg(value_name = "RUN")]
+    /// The run's folder, for its newest checkpoint; or that of a step, or the one that did best in evaluations.
+    #[arg(value_name = "RUN[@STEP | @best]")]
     pub run: PathBuf,
     /// Draw actions from the policy, instead of taking the likeliest.
     #[arg(long)]
@@ -44,9 +44,10 @@ pub(super) fn play(
     registry: &Registry,
     look: &mut dyn FnMut(Moment) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
-    let mut config = read_config(&args.run, registry)?;
+    let place = Place::parse(&args.run);
+    let mut config = read_config(&place.folder, registry)?;
     crate::pool_file::attach(&mut config)?;
-    let checkpoint = Checkpoint::newest(&Run::checkpoints(&args.run))?;
+    let checkpoint = place.checkpoint()?;
     let mut learner = learner(&args.backend, &config, 1)?;
     learner.load_state(&checkpoint.learner)?;
     let options = EpisodeOptions {

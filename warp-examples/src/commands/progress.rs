@@ -5,7 +5,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
-use warp_train::metrics::RecentReturns;
+use warp_train::callback::{Callback, End, Flow};
+use warp_train::metrics::{IterationMetrics, RecentReturns};
+use warp_train::{Result, Trainer};
 
 /// Seconds between lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -35,11 +37,6 @@ impl Progress {
         Self { bar, total, first, started: now, last_line: now }
     }
 
-    pub(super) fn show(&mut self, env_steps: u64, recent: &RecentReturns) {
-        let shown = recent.mean().map_or("-".into(), |mean| by_group(mean, &recent.groups()));
-        self.show_text(env_steps, &format!("return {shown}"));
-    }
-
     /// Shows that `steps` are done, with a few words.
     pub(super) fn show_text(&mut self, steps: u64, text: &str) {
         let seconds = self.started.elapsed().as_secs_f64();
@@ -59,6 +56,36 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// The progress of one run, with its mean return.
+pub(super) struct ReturnBar {
+    progress: Progress,
+    recent: RecentReturns,
+}
+
+impl ReturnBar {
+    /// For a run that is where `trainer` is; `recent` has the returns so far.
+    pub(super) fn new(trainer: &Trainer, recent: &RecentReturns) -> Self {
+        let (first, config) = (trainer.env_steps(), trainer.config());
+        let progress = Progress::new(first, config.end_after(first));
+        Self { progress, recent: recent.clone() }
+    }
+}
+
+impl Callback for ReturnBar {
+    fn iteration(&mut self, trainer: &Trainer, done: &[IterationMetrics]) -> Result<Flow> {
+        done.iter().for_each(|one| self.recent.add_iteration(&one.episodes));
+        let recent = &self.recent;
+        let shown = recent.mean().map_or("-".into(), |mean| by_group(mean, &recent.groups()));
+        self.progress.show_text(trainer.env_steps(), &format!("return {shown}"));
+        Ok(Flow::Continue(()))
+    }
+
+    fn end(&mut self, _: &Trainer, _: End) -> Result<()> {
+        self.progress.finish();
+        Ok(())
     }
 }
 

@@ -5,6 +5,9 @@ use signal_hook::consts::signal::{SIGINT, SIGTERM};
 use signal_hook::flag::{register_conditional_default, register_usize};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use warp_train::Trainer;
+use warp_train::callback::{Callback, Flow, Stopped};
+use warp_train::metrics::IterationMetrics;
 
 #[cfg(unix)]
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, signal_hook::consts::signal::SIGHUP];
@@ -44,9 +47,23 @@ impl Stop {
         u8::try_from(ASKED_BY.load(Ordering::Relaxed)).ok().filter(|signal| *signal > 0)
     }
 
+    fn flow(&self) -> Flow {
+        if self.is_asked() { Flow::Break(Stopped::Asked) } else { Flow::Continue(()) }
+    }
+
     /// Whether the command is asked to stop.
     pub(super) fn is_asked(&self) -> bool {
         self.asked_by().is_some()
+    }
+}
+
+impl Callback for Stop {
+    fn start(&mut self, _: &Trainer) -> warp_train::Result<Flow> {
+        Ok(self.flow())
+    }
+
+    fn iteration(&mut self, _: &Trainer, _: &[IterationMetrics]) -> warp_train::Result<Flow> {
+        Ok(self.flow())
     }
 }
 

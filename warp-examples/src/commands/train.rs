@@ -1,7 +1,7 @@
 //! `warp train`: a new run, or one that goes on.
 
 use super::halves::HalfWatch;
-use super::progress::{Progress, by_group, short};
+use super::progress::{ReturnBar, by_group, short};
 use super::stop::Stop;
 use super::{
     Device, fleet, learner_on, memory, notes, options, resumption, say, tell, thread_count,
@@ -13,8 +13,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use warp_func::{Entry, Registry};
+use warp_train::callback::{Callback, EarlyStop, End, Stopped};
 use warp_train::config::drop_foreign_keys;
-use warp_train::run::{Locked, Summary};
+use warp_train::run::{Evaluator, Locked, Place, Summary, Which, train};
 use warp_train::{Checkpoint, Run, TrainConfig, Trainer};
 
 /// Train policies.
@@ -23,10 +24,10 @@ pub struct TrainArgs {
     /// An environment's name, or a configuration file.
     #[arg(value_name = "ENV | FILE.toml | FILE.yaml", required_unless_present = "resume")]
     pub target: Option<String>,
-    /// Continue the run in this folder, from its newest checkpoint or that of a step; environment and
-    /// configuration come from it, and --set changes what may change: the run's length, learning rates,
-    /// coefficients and the like. Or complete the fleet there.
-    #[arg(long, value_name = "RUN[@STEP] | FLEET", conflicts_with_all = ["target", "envs", "seed", "out"])]
+    /// Continue the run in this folder, from its newest checkpoint, that of a step, or the one that did best in
+    /// evaluations; environment and configuration come from it, and --set changes what may change: the run's
+    /// length, learning rates, coefficients and the like. Or complete the fleet there.
+    #[arg(long, value_name = "RUN[@STEP | @best] | FLEET", conflicts_with_all = ["target", "envs", "seed", "out"])]
     pub resume: Option<PathBuf>,
     /// auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
@@ -55,7 +56,7 @@ pub struct TrainArgs {
     /// Changes a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// The run's folder; by default runs/ENV-ALGORITHM-sSEED.
+    /// The run's folder; by default ENV-ALGORITHM-sSEED in what the keys basedir (runs) and tag say.
     #[arg(long, value_name = "RUN")]
     pub out: Option<PathBuf>,
     /// Print the memory plan first: every array, with the total and what is left.
@@ -90,10 +91,11 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     };
     let entry = registry.get(&config.run.env_id)?;
     let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
-    let (registry, threads) = (&device.registry(registry), thread_count(args.threads));
+    let (on_host, threads) = (registry, thread_count(args.threads));
+    let registry = &device.registry(on_host);
     let (mut trainer, mut run) = match from.zip(locked) {
         Some((from, locked)) => {
-            let checkpoint = from.checkpoint()?;
+            let checkpoint = checkpoint_of(&from)?;
             resume(checkpoint, locked, config, args, registry, &device, threads)?
         }
         None => begin(config, args, registry, &device, threads)?,
@@ -109,52 +111,40 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         tell(&notice);
     }
     let mut halves = HalfWatch::new(&device, &trainer);
-    let stop = Stop::listen()?;
+    let mut stop = Stop::listen()?;
     let mut records = Records::open(run.folder(), &trainer, &Run::config(run.folder())?)?;
-    let finished = work(&mut trainer, &mut run, &mut records, &mut halves, &stop)
-        .map_err(|error| with_last_good(error, run.folder()))?;
+    let mut bar = ReturnBar::new(&trainer, run.recent_returns());
+    let end = {
+        // What is written down comes before what is shown.
+        let callbacks: &mut [&mut dyn Callback] =
+            &mut [&mut run, &mut records, &mut halves, &mut bar, &mut EarlyStop, &mut stop];
+        let evaluator = Evaluator { registry: on_host, threads };
+        train(&mut trainer, evaluator, callbacks)
+    };
+    let end = end.map_err(|error| with_last_good(error, run.folder()))?;
     let summary = run.summarise(&trainer, device.name())?;
     curves::draw(run.folder(), trainer.config())?;
-    let told = report(&summary, run.folder(), finished);
-    match stop.asked_by() {
+    let told = report(&summary, run.folder(), end);
+    match (end, stop.asked_by()) {
         // The terminal may be gone.
-        Some(signal) if !finished => Ok(Outcome::Interrupted { signal }),
+        (End::Stopped(Stopped::Asked), Some(signal)) => Ok(Outcome::Interrupted { signal }),
         _ => told.map(|()| Outcome::Done),
     }
 }
 
-/// A run, and the step from which it goes on if that is not its newest checkpoint.
-struct Place {
-    folder: PathBuf,
-    step: Option<u64>,
-}
-
-impl Place {
-    /// RUN or RUN@STEP; a folder that is called so is a run.
-    fn parse(given: &Path) -> Self {
-        let parts =
-            given.to_str().filter(|_| !given.exists()).and_then(|text| text.rsplit_once('@'));
-        let step = parts.and_then(|(folder, step)| Some((folder, step.parse().ok()?)));
-        match step {
-            Some((folder, step)) => Self { folder: folder.into(), step: Some(step) },
-            None => Self { folder: given.into(), step: None },
-        }
+/// The checkpoint that a run goes on from.
+fn checkpoint_of(place: &Place) -> Result<Checkpoint> {
+    let found = place.checkpoint();
+    if place.which != Which::Newest {
+        return Ok(found?);
     }
-
-    fn checkpoint(&self) -> Result<Checkpoint> {
-        let checkpoints = Run::checkpoints(&self.folder);
-        let Some(step) = self.step else {
-            let hint = || format!("older checkpoints: --resume {}@STEP", self.folder.display());
-            return Checkpoint::newest(&checkpoints).with_context(hint);
-        };
-        Ok(Checkpoint::at(&checkpoints, step)?)
-    }
+    found.with_context(|| format!("older checkpoints: --resume {}@STEP", place.folder.display()))
 }
 
 /// Adds to the error of a run that broke what is left of it.
-fn with_last_good(error: anyhow::Error, folder: &Path) -> anyhow::Error {
-    match error.downcast() {
-        Ok(warp_train::Error::Broken { step, reason }) => {
+fn with_last_good(error: warp_train::Error, folder: &Path) -> warp_train::Error {
+    match error {
+        warp_train::Error::Broken { step, reason } => {
             let saved = warp_train::checkpoint::list(&Run::checkpoints(folder)).unwrap_or_default();
             let saved: Vec<u64> = saved.into_iter().map(|(step, _)| step).collect();
             let folder = folder.display();
@@ -169,10 +159,9 @@ fn with_last_good(error: anyhow::Error, folder: &Path) -> anyhow::Error {
                 [] => "it has no checkpoint".into(),
             };
             let reason = format!("{reason}; {left}");
-            warp_train::Error::Broken { step, reason }.into()
+            warp_train::Error::Broken { step, reason }
         }
-        Ok(other) => other.into(),
-        Err(error) => error,
+        other => other,
     }
 }
 
@@ -191,9 +180,10 @@ fn begin(
     device: &Device,
     threads: usize,
 ) -> Result<(Trainer, Run)> {
-    let (env, algorithm, seed) = (&config.run.env_id, config.algorithm(), config.run.seed);
-    let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(env, &algorithm, seed));
-    let entry = registry.get(env)?;
+    let run = &config.run;
+    let name = format!("{}-{}-s{}", run.env_id, config.algorithm(), run.seed);
+    let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(run, &name));
+    let entry = registry.get(&run.env_id)?;
     let text = config.to_toml(entry.fields);
     tell_notice(entry);
     // Before anything that takes long.
@@ -268,47 +258,7 @@ fn trainer(
     Ok(Trainer::new(config, registry, learner, threads)?)
 }
 
-/// Iterates until the run is done (true) or `stop` is set (false); saves on the way and at the end.
-fn work(
-    trainer: &mut Trainer,
-    run: &mut Run,
-    records: &mut Records,
-    halves: &mut HalfWatch,
-    stop: &Stop,
-) -> Result<bool> {
-    let total = trainer.config().run.total_steps;
-    let end = trainer.config().end_after(trainer.env_steps());
-    let mut progress = Progress::new(trainer.env_steps(), end);
-    // Both a new run and one that is continued begin at a checkpoint.
-    let mut saved = Some(trainer.env_steps());
-    while trainer.env_steps() < total && !stop.is_asked() {
-        let done = trainer.advance(total)?;
-        run.log(&done)?;
-        done.iter().try_for_each(|metrics| records.log(metrics, trainer))?;
-        progress.show(trainer.env_steps(), run.recent_returns());
-        if trainer.config().is_checkpoint_step(trainer.env_steps()) {
-            trainer.sync()?;
-            run.checkpoint(trainer)?;
-            halves.look(trainer);
-            saved = Some(trainer.env_steps());
-        }
-    }
-    progress.finish();
-    if saved != Some(trainer.env_steps()) {
-        trainer.sync()?;
-        run.checkpoint(trainer)?;
-    } else {
-        // Where there is nothing to do, it may be what was killed between a save and this.
-        run.prune(trainer.config())?;
-    }
-    let finished = trainer.env_steps() >= total;
-    if finished {
-        records.finish(trainer.env_steps())?;
-    }
-    Ok(finished)
-}
-
-fn report(summary: &Summary, folder: &Path, finished: bool) -> Result<()> {
+fn report(summary: &Summary, folder: &Path, end: End) -> Result<()> {
     let reached = match summary.mean_episode_return {
         Some(mean) => {
             let means = by_group(mean, &summary.mean_group_return);
@@ -321,7 +271,13 @@ fn report(summary: &Summary, folder: &Path, finished: bool) -> Result<()> {
         rate if rate > 0.0 => format!(" ({}steps/s)", short(rate)),
         _ => String::new(),
     };
-    let how = if finished { "reached" } else { "stopped early; reached so far:" };
+    let how = match end {
+        End::Complete => "reached".into(),
+        End::Stopped(Stopped::ReturnReached(mean)) => {
+            format!("stopped at an evaluation's mean return of {mean:.1}; reached")
+        }
+        End::Stopped(_) => "stopped early; reached so far:".to_string(),
+    };
     let in_all = match summary.env_steps {
         steps if steps > summary.part_env_steps => format!(", {steps} in all"),
         _ => String::new(),

@@ -246,6 +246,7 @@ mod tests {
             },
             policy: BTreeMap::new(),
             steps_per_second: PhaseSeconds::default().rates(1),
+            evaluation: None,
         }
     }
 

@@ -25,8 +25,9 @@ use event_file::EventFile;
 use serde_json::Value;
 use std::path::Path;
 use warp_core::toml::{Table, Value as Toml};
-use warp_train::Trainer;
+use warp_train::callback::{Callback, End, Flow};
 use warp_train::metrics::IterationMetrics;
+use warp_train::{Error, Trainer};
 
 /// The events of a run, written as it goes.
 #[derive(Debug)]
@@ -58,12 +59,9 @@ impl Records {
     }
 
     /// Writes what happened in an iteration, if it is one of those that are recorded: every one up
-    /// to the 1,000th, every tenth up to the 10,000th, and so on.
-    ///
-    /// # Errors
-    /// A file that can't be written.
-    pub fn log(&mut self, metrics: &IterationMetrics, trainer: &Trainer) -> Result<()> {
-        if !is_recorded(metrics.iteration) {
+    /// to the 1,000th, every tenth up to the 10,000th, and so on, and those with an evaluation.
+    fn log(&mut self, metrics: &IterationMetrics, trainer: &Trainer) -> Result<()> {
+        if !is_recorded(metrics.iteration) && metrics.evaluation.is_none() {
             return Ok(());
         }
         let mut values = Vec::new();
@@ -85,16 +83,34 @@ impl Records {
     }
 
     /// Notes that the run is over.
-    ///
-    /// # Errors
-    /// A file that can't be written.
-    pub fn finish(&mut self, env_steps: u64) -> Result<()> {
+    fn finish(&mut self, env_steps: u64) -> Result<()> {
         let now = When::now(env_steps);
         self.write(env_steps, &[event::session_end(now.wall_time)])
     }
 
     fn write(&mut self, step: u64, values: &[message::Message]) -> Result<()> {
         self.events.write([When::now(step).summary(values).bytes()].into_iter())
+    }
+}
+
+impl Callback for Records {
+    fn iteration(
+        &mut self,
+        trainer: &Trainer,
+        done: &[IterationMetrics],
+    ) -> warp_train::Result<Flow> {
+        let written = done.iter().try_for_each(|metrics| self.log(metrics, trainer));
+        written.map_err(|e| Error::Callback(e.into()))?;
+        Ok(Flow::Continue(()))
+    }
+
+    fn end(&mut self, trainer: &Trainer, end: End) -> warp_train::Result<()> {
+        match end {
+            End::Complete => {
+                self.finish(trainer.env_steps()).map_err(|e| Error::Callback(e.into()))
+            }
+            End::Stopped(_) => Ok(()),
+        }
     }
 }
 

@@ -8,8 +8,20 @@ use warp_func::Registry;
 use warp_train::TrainConfig;
 
 /// Keys that change nothing of what a run does until it ends.
-const OTHER: [&str; 5] =
-    ["seed", "total_steps", "checkpoint_steps", "keep_checkpoints", "algorithm"];
+const OTHER: [&str; 12] = [
+    "seed",
+    "total_steps",
+    "checkpoint_steps",
+    "keep_checkpoints",
+    "keep_best_checkpoints",
+    "eval_steps",
+    "eval_episodes",
+    "stop_at_return",
+    "log_interval",
+    "basedir",
+    "tag",
+    "algorithm",
+];
 /// Keys in a label, at most.
 const SHOWN: usize = 6;
 

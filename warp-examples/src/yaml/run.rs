@@ -18,6 +18,16 @@ struct Trainer {
     n_step: usize,
     /// Environment steps in all.
     total_steps: u128,
+    /// Whether policies are evaluated whenever metrics are logged.
+    evaluates: bool,
+}
+
+impl Trainer {
+    /// Keys of evaluations, which come every `steps` steps and let each replica play an episode.
+    fn evaluation(&self, steps: u128) -> impl Iterator<Item = (&'static str, u128)> {
+        let keys = [("eval_steps", steps), ("eval_episodes", self.num_envs as u128)];
+        keys.into_iter().filter(|_| self.evaluates)
+    }
 }
 
 pub(super) fn translate(root: &Node, registry: &Registry) -> Result<Translated> {
@@ -45,7 +55,13 @@ pub(super) fn translate(root: &Node, registry: &Registry) -> Result<Translated> 
         notes.extend(noise.given());
     }
     let saved = saving.get_or("model_params_save_freq", 1000_u64)?;
-    saving.ignore(&["metrics_log_freq", "basedir", "tag", "use_wandb"], notes);
+    let logged = saving.get_or("metrics_log_freq", 100_u64)?;
+    if logged == 0 {
+        bail!(saving.invalid("metrics_log_freq", "must be at least 1"));
+    }
+    let basedir = saving.get_or("basedir", "/tmp".to_string())?;
+    let tag = saving.get_or("tag", "experiment".to_string())?;
+    saving.ignore(&["use_wandb"], notes);
     saving.finish()?;
     top.finish()?;
     if trainer.seed.is_some() && place.seed.is_some() {
@@ -61,10 +77,16 @@ pub(super) fn translate(root: &Node, registry: &Registry) -> Result<Translated> 
         ("num_steps", trainer.num_steps as u128),
         ("total_steps", trainer.total_steps),
         ("checkpoint_steps", u128::from(saved).saturating_mul(iteration)),
-    ] {
+        ("log_interval", u128::from(logged)),
+    ]
+    .into_iter()
+    .chain(trainer.evaluation(u128::from(logged).saturating_mul(iteration)))
+    {
         // TOML's numbers end at 2^63, and no run gets there.
         table.insert(key.into(), Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)));
     }
+    table.insert("basedir".into(), basedir.into());
+    table.insert("tag".into(), tag.into());
     table.insert("env_id".into(), place.entry.name.into());
     table.insert("env".into(), place.env.into());
     table.insert("policy".into(), policies.into());
@@ -84,6 +106,7 @@ fn trainer(
     let batch = section.get_or("train_batch_size", 10_000_usize)?;
     let seed = section.get("seed")?;
     let n_step = section.get_or("n_step", 1_usize)?;
+    let evaluates = section.get_or("evaluator", false)?;
     if n_step > 1 && !has_ddpg {
         bail!(section.invalid("n_step", "returns over n steps belong to DDPG"));
     }
@@ -106,7 +129,7 @@ fn trainer(
     }
     let total_steps = iterations.saturating_mul(num_envs as u128 * num_steps as u128);
     section.finish()?;
-    Ok(Trainer { seed, num_envs, num_steps, n_step, total_steps })
+    Ok(Trainer { seed, num_envs, num_steps, n_step, total_steps, evaluates })
 }
 
 /// Refuses what means something that this program can't do yet.
@@ -118,11 +141,7 @@ fn not_built(section: &mut Section<'_>, notes: &mut Vec<String>) -> Result<()> {
         let reason = "learning from a selection of replicas is not built yet";
         bail!(section.invalid("neg_pos_env_ratio", reason));
     }
-    if section.get_or("evaluator", false)? {
-        let reason = "evaluation during training is not built yet; warp eval evaluates a run";
-        bail!(section.invalid("evaluator", reason));
-    }
-    section.ignore(&["num_gpus", "neg_pos_env_ratio", "evaluator"], notes);
+    section.ignore(&["num_gpus", "neg_pos_env_ratio"], notes);
     Ok(())
 }
 

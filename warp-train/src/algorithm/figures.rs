@@ -41,6 +41,11 @@ impl PolicyFigures {
         self.0.iter().copied()
     }
 
+    /// Puts `change(name, figure)` in the place of every figure.
+    pub(crate) fn change(&mut self, change: impl Fn(&str, f64) -> f64) {
+        self.0.iter_mut().for_each(|(name, figure)| *figure = change(name, *figure));
+    }
+
     /// Puts `join(figure, other's figure of that name)` in the place of every figure.
     pub(crate) fn join(&mut self, other: &Self, join: impl Fn(&str, f64, f64) -> f64) {
         for (name, figure) in &mut self.0 {

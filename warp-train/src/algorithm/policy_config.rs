@@ -19,8 +19,9 @@ warp_core::config! {
         /// Whether the policy learns; one that does not acts and is kept as it is.
         pub to_train: bool = true,
         /// Run that the policy's weights start from, and what it normalises by, but not the state of
-        /// Adam: a run's folder, for its newest checkpoint, or one of its checkpoints. There the policy
-        /// has the same name, or is the only one. With to_train = false the policy stays as it was.
+        /// Adam: a run's folder, for its newest checkpoint, with @STEP or @best for another, or a checkpoint's
+        /// folder. There the policy has the same name, or is the only one. With to_train = false the policy
+        /// stays as it was.
         pub init_from: Option<String> = None,
         /// Step size of Adam, which A2C has, too (Stable-Baselines3's has RMSProp): a number, or points
         /// [step, value] joined by straight lines. A step may be a share of the run:

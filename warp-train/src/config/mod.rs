@@ -52,8 +52,24 @@ warp_core::config! {
         /// Environment steps between checkpoints (rounded up to whole iterations); 0: only at the end. By
         /// default 100,000, or those of 20 iterations where these are more.
         pub checkpoint_steps: Option<u64> = None,
-        /// Checkpoints that are kept; older ones are deleted.
+        /// Newest checkpoints that are kept; older ones are deleted.
         pub keep_checkpoints: usize = 1,
+        /// Checkpoints that are kept beside them since their evaluation had the highest mean return; of equal
+        /// ones the earlier. 0: none.
+        pub keep_best_checkpoints: usize = 1,
+        /// Environment steps between evaluations on replicas of their own (rounded up to whole iterations); 0:
+        /// none. Training does not depend on it.
+        pub eval_steps: u64 = 0,
+        /// Episodes of an evaluation, at least 1: greedy, from the same starts each time.
+        pub eval_episodes: usize = 20,
+        /// Mean return of an evaluation at which the run stops; not set: it goes on to total_steps.
+        pub stop_at_return: Option<f64> = None,
+        /// Iterations between lines of metrics.jsonl, at least 1; a line sums up those since the last one.
+        pub log_interval: u64 = 1,
+        /// Folder in which a run gets its own, unless the command names one.
+        pub basedir: String = "runs".into(),
+        /// Folder within basedir, for runs that belong together.
+        pub tag: Option<String> = None,
     }
 }
 
@@ -180,10 +196,20 @@ impl TrainConfig {
     /// Whether a checkpoint is due after `step` environment steps, a whole number of iterations.
     #[must_use]
     pub fn is_checkpoint_step(&self, step: u64) -> bool {
-        let before = self.steps_per_iteration();
-        let every =
-            self.run.checkpoint_steps.unwrap_or_else(|| before.saturating_mul(20).max(100_000));
-        every > 0 && step > 0 && step.saturating_sub(before) / every != step / every
+        let default = || self.steps_per_iteration().saturating_mul(20).max(100_000);
+        self.is_due(self.run.checkpoint_steps.unwrap_or_else(default), step)
+    }
+
+    /// Whether an evaluation is due after `step` environment steps, a whole number of iterations.
+    #[must_use]
+    pub fn is_evaluation_step(&self, step: u64) -> bool {
+        self.is_due(self.run.eval_steps, step)
+    }
+
+    /// Whether the iteration that ended at `step` has done a multiple of `every` steps.
+    fn is_due(&self, every: u64, step: u64) -> bool {
+        let before = step.saturating_sub(self.steps_per_iteration());
+        every > 0 && step > 0 && before / every != step / every
     }
 
     /// As TOML, complete, with a comment before each key; points of schedules lie at steps.
@@ -283,18 +309,40 @@ fn policy_tables(tables: &Table) -> Result<Vec<(String, Table)>> {
     tables.iter().map(table).collect()
 }
 
-fn check_run(run: &RunConfig) -> Result<()> {
-    let positive = |key: &str, value: usize| {
-        if value > 0 {
-            Ok(())
-        } else {
-            Err(warp_core::Error::invalid(key, 0, "must be at least 1"))
-        }
+fn positive(key: &str, value: u64) -> Result<()> {
+    match value {
+        0 => Err(warp_core::Error::invalid(key, 0, "must be at least 1").into()),
+        _ => Ok(()),
+    }
+}
+
+/// What is written down of a run, and what ends it.
+fn check_records(run: &RunConfig) -> Result<()> {
+    positive("log_interval", run.log_interval)?;
+    positive("eval_episodes", run.eval_episodes as u64)?;
+    if let (Some(reached), 0) = (run.stop_at_return, run.eval_steps) {
+        let reason = "it is a mean return of evaluations, which need eval_steps above 0";
+        return Err(warp_core::Error::invalid("stop_at_return", reached, reason).into());
+    }
+    let is_folder = |tag: &str| {
+        let plain = |c: char| c != '/' && c != '\\' && !c.is_control();
+        !["", ".", ".."].contains(&tag) && tag.chars().all(plain)
     };
-    positive("num_envs", run.num_envs)?;
-    positive("num_steps", run.num_steps)?;
-    positive("keep_checkpoints", run.keep_checkpoints)?;
-    positive("pool_size", run.pool_size.unwrap_or(1))?;
+    match run.tag.as_deref().filter(|tag| !is_folder(tag)) {
+        Some(tag) => {
+            let reason = "must be the name of a folder, without slashes";
+            Err(warp_core::Error::invalid("tag", format!("{tag:?}"), reason).into())
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_run(run: &RunConfig) -> Result<()> {
+    positive("num_envs", run.num_envs as u64)?;
+    positive("num_steps", run.num_steps as u64)?;
+    positive("keep_checkpoints", run.keep_checkpoints as u64)?;
+    positive("pool_size", run.pool_size.unwrap_or(1) as u64)?;
+    check_records(run)?;
     if run.start == Start::Pool && run.pool_size.is_some() == run.pool_file.is_some() {
         return Err(Error::Invalid(match &run.pool_file {
             Some(file) => format!("pool_file = \"{file}\" has its own rows; leave out pool_size"),

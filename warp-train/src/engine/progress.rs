@@ -91,3 +91,18 @@ pub struct StepRates {
     /// Were there only learning.
     pub learn: f64,
 }
+
+impl StepRates {
+    /// Puts `join(rate, other's rate)` in the place of every rate.
+    pub(crate) fn join(&mut self, other: &Self, join: impl Fn(f64, f64) -> f64) {
+        for (rate, other) in [
+            (&mut self.total, other.total),
+            (&mut self.policy, other.policy),
+            (&mut self.sample, other.sample),
+            (&mut self.step, other.step),
+            (&mut self.learn, other.learn),
+        ] {
+            *rate = join(*rate, other);
+        }
+    }
+}

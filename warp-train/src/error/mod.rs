@@ -58,6 +58,9 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
+    /// What a callback of the program could not do.
+    #[error(transparent)]
+    Callback(Box<dyn std::error::Error + Send + Sync>),
     /// The run can't go on.
     #[error("the run broke at step {step}: {reason}")]
     Broken {

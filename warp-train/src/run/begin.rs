@@ -11,9 +11,9 @@ use crate::engine::rollout::normalise::RunningMoments;
 use crate::engine::{REPLAY_HEAD, UPDATES};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
-use crate::run::Run;
 use crate::run::checkpoint::Checkpoint;
 use crate::run::learner::Learner;
+use crate::run::{Place, Run};
 use std::path::Path;
 use std::sync::Arc;
 use warp_core::Config;
@@ -134,7 +134,7 @@ impl<'a> Source<'a> {
         let folder = Path::new(place);
         let checkpoint = match folder.join("manifest.json").exists() {
             true => Checkpoint::open(folder)?,
-            false => Checkpoint::newest(&Run::checkpoints(folder))?,
+            false => Place::parse(folder).checkpoint()?,
         };
         // An optimiser's name follows its policy's, which has no dot, where there are several.
         let policy = |name: &String| name.split('.').next().unwrap_or(name).to_string();

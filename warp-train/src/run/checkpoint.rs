@@ -142,21 +142,27 @@ pub fn save(
     Ok(target)
 }
 
-/// Deletes all but the newest `keep` checkpoints, and what an interrupted write left.
+/// Deletes all but the newest `keep` checkpoints and the best ones, and what an interrupted write left.
 ///
 /// Of the older ones only those of a regular step are kept: what an earlier end of the run left
 /// would not be there had it run through.
 ///
 /// # Errors
 /// A folder that can't be deleted.
-pub fn prune(folder: &Path, keep: usize, is_regular: impl Fn(u64) -> bool) -> Result<()> {
+pub fn prune(
+    folder: &Path,
+    keep: usize,
+    is_regular: impl Fn(u64) -> bool,
+    is_best: impl Fn(u64) -> bool,
+) -> Result<()> {
     durable::sweep(folder)?;
     let all = list(folder)?;
     let mut older = all.iter().rev().skip(1);
     let mut kept = 1;
     older.try_for_each(|(step, path)| {
         kept += usize::from(is_regular(*step));
-        if is_regular(*step) && kept <= keep { Ok(()) } else { durable::remove_folder(path) }
+        let stays = is_best(*step) || (is_regular(*step) && kept <= keep);
+        if stays { Ok(()) } else { durable::remove_folder(path) }
     })
 }
 

@@ -2,6 +2,7 @@
 //! the system takes back when the process ends, however it ends.
 
 use crate::error::{Error, Result};
+use crate::run::best::BestSteps;
 use crate::run::durable;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -68,6 +69,22 @@ pub(crate) struct Logged {
     pub(crate) episode_return: Option<Mean>,
     #[serde(default)]
     pub(crate) group_return: BTreeMap<String, Mean>,
+    #[serde(default)]
+    evaluation: Option<Score>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Score {
+    mean_episode_return: f64,
+}
+
+impl Logged {
+    /// Adds the evaluation after it, if there was one, to those that are known.
+    pub(crate) fn add_score_to(&self, best: &mut BestSteps) {
+        if let Some(Score { mean_episode_return }) = &self.evaluation {
+            best.add(self.env_steps, *mean_episode_return, usize::MAX);
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -2,6 +2,7 @@
 
 pub use crate::algorithm::{PolicyFigures, PolicyMetrics};
 pub use crate::engine::{PhaseSeconds, StepRates};
+use crate::run::evaluate::Evaluation;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use warp_core::EnvSpec;
@@ -145,4 +146,7 @@ pub struct IterationMetrics {
     pub policy: BTreeMap<String, PolicyFigures>,
     /// Environment steps per second in this iteration.
     pub steps_per_second: StepRates,
+    /// The evaluation after it, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluation: Option<Evaluation>,
 }

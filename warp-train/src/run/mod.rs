@@ -2,6 +2,8 @@
 
 pub(crate) mod aside;
 pub mod begin;
+mod best;
+pub mod callback;
 pub mod checkpoint;
 pub(crate) mod durable;
 mod encoding;
@@ -10,14 +12,20 @@ pub mod fleet;
 pub mod gradcheck;
 pub mod half;
 pub mod interval;
+mod iteration_sum;
 pub mod journal;
 pub mod learner;
 pub mod metrics;
 pub(crate) mod new_folder;
+mod place;
+mod recording;
 pub mod resumption;
 mod run_folder;
 pub mod trainer;
+mod training;
 
 #[doc(hidden)]
 pub use encoding::decode;
+pub use place::{Place, Which};
 pub use run_folder::*;
+pub use training::{Evaluator, train};

@@ -10,10 +10,15 @@ use crate::error::{Error, Result};
 use warp_core::Config;
 
 /// Keys that may change; all others decide what a checkpoint holds, or what run it is.
-const CHANGEABLE: [&str; 31] = [
+const CHANGEABLE: [&str; 36] = [
     "total_steps",
     "checkpoint_steps",
     "keep_checkpoints",
+    "keep_best_checkpoints",
+    "eval_steps",
+    "eval_episodes",
+    "stop_at_return",
+    "log_interval",
     "to_train",
     "learning_rate",
     "gamma",

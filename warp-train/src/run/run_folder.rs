@@ -2,16 +2,18 @@
 //!
 //! One process at a time trains in it: it holds the lock of `metrics.jsonl`.
 
-use crate::config::TrainConfig;
+use crate::config::RunConfig;
 use crate::engine::StepRates;
 use crate::error::{Error, Result};
 use crate::run::aside::set_aside;
+use crate::run::best::BestSteps;
 use crate::run::checkpoint;
 use crate::run::checkpoint::Checkpoint;
 use crate::run::durable;
 use crate::run::durable::write_whole;
-use crate::run::journal::{Journal, METRICS};
-use crate::run::metrics::{IterationMetrics, RecentReturns};
+use crate::run::iteration_sum::IterationSum;
+use crate::run::journal::{Journal, Logged, METRICS, each_line};
+use crate::run::metrics::RecentReturns;
 use crate::run::new_folder;
 use crate::run::trainer::Trainer;
 use serde::Serialize;
@@ -23,26 +25,22 @@ use warp_data::file;
 /// An open run folder.
 #[derive(Debug)]
 pub struct Run {
-    folder: PathBuf,
-    journal: Journal,
+    pub(super) folder: PathBuf,
+    pub(super) journal: Journal,
     started: Instant,
     /// Environment steps done before this process.
     first_step: u64,
     /// Seconds of the run before it was continued.
-    before: f64,
-    /// Seconds of the run at its last line.
-    logged: f64,
-    recent: RecentReturns,
+    pub(super) before: f64,
+    /// Seconds of the run at its last iteration.
+    pub(super) logged: f64,
+    /// Iterations since the last line.
+    pub(super) sum: IterationSum,
+    pub(super) recent: RecentReturns,
+    /// Step of the newest checkpoint.
+    pub(super) saved: u64,
+    pub(super) best: BestSteps,
     notes: Vec<String>,
-}
-
-/// A line of `metrics.jsonl`.
-#[derive(Serialize)]
-struct Line<'a> {
-    #[serde(flatten)]
-    metrics: &'a IterationMetrics,
-    /// Wall time since the run began, without the time between an end and a resume.
-    seconds: f64,
 }
 
 /// A run's folder that no other process trains in as long as this lives.
@@ -95,10 +93,12 @@ impl Locked {
 }
 
 impl Run {
-    /// The default folder: `runs/<env>-<algorithm>-s<seed>`, with a number added if it is taken.
+    /// The default folder of a run called `name`: `<basedir>[/<tag>]/<name>`, with a number added if it is
+    /// taken.
     #[must_use]
-    pub fn free_folder(env: &str, algorithm: &str, seed: u64) -> PathBuf {
-        let base = PathBuf::from("runs").join(format!("{env}-{algorithm}-s{seed}"));
+    pub fn free_folder(config: &RunConfig, name: &str) -> PathBuf {
+        let tag = config.tag.as_deref().unwrap_or_default();
+        let base = Path::new(&config.basedir).join(tag).join(name);
         let numbered = |n: u32| PathBuf::from(format!("{}-{n}", base.display()));
         let mut all = std::iter::once(base.clone()).chain((2..).map(numbered));
         all.find(|folder| !folder.exists()).unwrap_or(base)
@@ -157,14 +157,18 @@ impl Run {
         });
         // Mean returns and seconds go on where the run was interrupted.
         let (mut recent, mut before) = (RecentReturns::default(), 0.0);
+        let mut best = BestSteps::default();
         let logged = locked.journal.go_on_after(step, |line| {
             let groups = line.group_return.iter().map(|(group, spread)| (group, spread.mean));
             recent.add(line.episodes, line.episode_return.as_ref().map(|s| s.mean), groups);
             before = line.seconds.unwrap_or(before);
+            line.add_score_to(&mut best);
         })?;
         write_whole(&locked.folder.join("config.toml"), config_toml)?;
         let notes = aside.into_iter().chain(logged).collect();
-        Ok(Self { first_step: step, before, logged: before, recent, notes, ..Self::open(locked) })
+        let saved = step;
+        let opened = Self::open(locked);
+        Ok(Self { first_step: step, before, logged: before, recent, saved, best, notes, ..opened })
     }
 
     fn open(locked: Locked) -> Self {
@@ -176,7 +180,10 @@ impl Run {
             first_step: 0,
             before: 0.0,
             logged: 0.0,
+            sum: IterationSum::default(),
             recent: RecentReturns::default(),
+            saved: 0,
+            best: BestSteps::default(),
             notes: Vec::new(),
         }
     }
@@ -220,25 +227,23 @@ impl Run {
         folder.join("checkpoints")
     }
 
-    /// Appends a line for each of some iterations to `metrics.jsonl`. They were done since the last
-    /// call, and each is taken to have lasted as long as the others.
+    /// Step of the checkpoint in `folder` whose evaluation had the highest mean return.
     ///
     /// # Errors
-    /// A file that can't be written.
-    pub fn log(&mut self, done: &[IterationMetrics]) -> Result<()> {
-        let (from, now) = (self.logged, self.before + self.seconds());
-        let mut lines = String::new();
-        for (n, metrics) in (1..).zip(done) {
-            self.recent.add_iteration(&metrics.episodes);
-            let seconds = from + (now - from) * f64::from(n) / done.len() as f64;
-            let line = Line { metrics, seconds: (seconds * 1e6).round() / 1e6 };
-            let path = || self.folder.join(METRICS);
-            lines += &serde_json::to_string(&line)
-                .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
-            lines.push('\n');
-        }
-        self.logged = now;
-        self.journal.append(&lines)
+    /// No evaluated checkpoint, or records that can't be read.
+    pub fn best_step(folder: &Path) -> Result<u64> {
+        let saved = checkpoint::list(&Self::checkpoints(folder))?;
+        let (path, mut best) = (folder.join(METRICS), BestSteps::default());
+        each_line(&path, |line| {
+            if let Ok(logged) = serde_json::from_slice::<Logged>(line.bytes) {
+                logged.add_score_to(&mut best);
+            }
+        })
+        .map_err(|e| Error::file("cannot read", &path, e))?;
+        let best = best.narrowed(usize::MAX, |step| saved.iter().any(|(at, _)| *at == step));
+        let reason = "there is none that was evaluated; train with eval_steps above 0";
+        best.first()
+            .ok_or_else(|| Error::file("cannot open the best checkpoint of", folder, reason))
     }
 
     /// Mean returns of the last 100 or more episodes.
@@ -251,29 +256,6 @@ impl Run {
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
-    }
-
-    /// Writes a checkpoint and deletes the oldest ones.
-    ///
-    /// # Errors
-    /// A learner that diverged: the checkpoints stay as they are. A folder that can't be written.
-    pub fn checkpoint(&self, trainer: &Trainer) -> Result<PathBuf> {
-        let folder = Self::checkpoints(&self.folder);
-        // What led to a checkpoint is never missing beside it.
-        self.journal.sync()?;
-        let path = save(&folder, trainer)?;
-        self.prune(trainer.config())?;
-        Ok(path)
-    }
-
-    /// Deletes the oldest checkpoints, and what a process that was killed on the way left of them.
-    ///
-    /// # Errors
-    /// A folder that can't be written.
-    pub fn prune(&self, config: &TrainConfig) -> Result<()> {
-        let is_regular = |step: u64| config.is_checkpoint_step(step);
-        let folder = Self::checkpoints(&self.folder);
-        checkpoint::prune(&folder, config.run.keep_checkpoints, is_regular)
     }
 
     /// Writes `summary.json`.
@@ -307,7 +289,8 @@ impl Run {
     }
 }
 
-fn save(folder: &Path, trainer: &Trainer) -> Result<PathBuf> {
+/// Writes the checkpoint of where `trainer` is into `folder`.
+pub(super) fn save(folder: &Path, trainer: &Trainer) -> Result<PathBuf> {
     let state = trainer.learner().state();
     checkpoint::save(folder, &trainer.counters(), &state, trainer.envs())
 }

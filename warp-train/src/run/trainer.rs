@@ -7,6 +7,7 @@ use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::run::begin;
 use crate::run::checkpoint::{Checkpoint, Counters};
+use crate::run::evaluate::{EvalOptions, Evaluation, evaluate};
 use crate::run::learner::Learner;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics};
 use std::time::Instant;
@@ -88,8 +89,8 @@ impl Trainer {
         self.iterate_at_once(1)?.pop().ok_or_else(none)
     }
 
-    /// Iterations until `env_steps` are done, the next checkpoint is due, or about a tenth of a
-    /// second has passed: as many as the learner takes at once, at least one.
+    /// Iterations until `env_steps` are done, the next checkpoint or evaluation is due, or about a tenth of
+    /// a second has passed: as many as the learner takes at once, at least one.
     ///
     /// # Errors
     /// A policy that diverged.
@@ -99,7 +100,9 @@ impl Trainer {
         let timely = if each > 0.0 { (0.1 / each) as u64 } else { 1 };
         let (steps, most) = (self.config.steps_per_iteration(), most.min(timely).max(1));
         let after = |n: u64| self.env_steps + n * steps;
-        let ends = |n: &u64| after(*n) >= env_steps || self.config.is_checkpoint_step(after(*n));
+        let stops =
+            |step| self.config.is_checkpoint_step(step) || self.config.is_evaluation_step(step);
+        let ends = |n: &u64| after(*n) >= env_steps || stops(after(*n));
         let n = (1..most).find(ends).unwrap_or(most);
         self.iterate_at_once(n)
     }
@@ -162,7 +165,17 @@ impl Trainer {
             episodes: EpisodeMetrics::new(&done.episodes, self.envs.spec(), &self.trained_groups()),
             policy: names.zip(done.policies.iter().cloned()).collect(),
             steps_per_second: phases.rates(self.config.steps_per_iteration()),
+            evaluation: None,
         }
+    }
+
+    /// Evaluates the policies as they are, in environments of their own; what training does next is what
+    /// it would have done without.
+    ///
+    /// # Errors
+    /// As [`evaluate`].
+    pub fn evaluate(&mut self, registry: &Registry, options: &EvalOptions) -> Result<Evaluation> {
+        evaluate(&mut *self.learner, &self.config, registry, options)
     }
 
     /// Brings what the host knows of the environments up to date, for a checkpoint.

@@ -339,5 +339,6 @@ pub(super) fn metrics(
         episodes: EpisodeMetrics::new(&done.episodes, &config.spec, trained),
         policy: names.zip(done.policies).collect(),
         steps_per_second: StepRates::default(),
+        evaluation: None,
     }
 }

@@ -28,9 +28,13 @@ pub fn check_sweepable(key: &str) -> Result<()> {
         "seed" => "use --seeds A..B for several seeds",
         "env_id" => "a fleet has one environment",
         "total_steps" => "all runs of a fleet are equally long",
-        "checkpoint_steps" | "keep_checkpoints" => {
+        "checkpoint_steps" | "keep_checkpoints" | "keep_best_checkpoints" => {
             "a fleet keeps the last weights of its runs only"
         }
+        "eval_steps" | "eval_episodes" | "stop_at_return" => {
+            "the runs of a fleet are not evaluated on their way"
+        }
+        "log_interval" | "basedir" | "tag" => "a fleet has one folder and its own records",
         "pool_file" | "pool_digest" => "all runs of a fleet read the same files",
         "groups" => "all runs of a fleet have the same policies",
         _ => return Ok(()),

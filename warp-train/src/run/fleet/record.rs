@@ -2,6 +2,7 @@
 //! readable.
 
 use crate::algorithm::PolicyFigures;
+use crate::run::iteration_sum::IterationSum;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, MeanMinMax};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -34,85 +35,29 @@ pub(super) struct Thinner {
     run: usize,
     seed: u64,
     n_iterations: u64,
-    open: Option<FleetRecord>,
-    n_open: u64,
+    sum: IterationSum,
 }
 
 impl Thinner {
     /// For a run of `n_iterations`.
     pub(super) fn new(run: usize, seed: u64, n_iterations: u64) -> Self {
-        Self { run, seed, n_iterations: n_iterations.max(1), open: None, n_open: 0 }
+        Self { run, seed, n_iterations: n_iterations.max(1), sum: IterationSum::default() }
     }
 
     /// Takes in an iteration; a record if one is complete.
     pub(super) fn add(&mut self, metrics: &IterationMetrics) -> Option<FleetRecord> {
-        let IterationMetrics { iteration, env_steps, .. } = *metrics;
-        let record = self.open.get_or_insert_with(|| FleetRecord {
-            run: self.run,
-            seed: self.seed,
-            iteration,
-            env_steps,
-            episodes: EpisodeMetrics { episodes: 0, ..metrics.episodes.clone() },
-            policy: metrics
-                .policy
-                .iter()
-                .map(|(name, figures)| (name.clone(), zeros(figures)))
-                .collect(),
-        });
-        (record.iteration, record.env_steps) = (iteration, env_steps);
-        merge_episodes(&mut record.episodes, &metrics.episodes);
-        for (sum, figures) in record.policy.values_mut().zip(metrics.policy.values()) {
-            sum.join(figures, |_, sum, figure| sum + figure);
-        }
-        self.n_open += 1;
+        self.sum.add(metrics);
+        let iteration = metrics.iteration;
         let place = |iteration: u64| iteration * RECORDS / self.n_iterations;
         let complete = iteration >= self.n_iterations || place(iteration) > place(iteration - 1);
-        if !complete {
-            return None;
+        let IterationMetrics { iteration, env_steps, mut episodes, mut policy, .. } =
+            if complete { self.sum.take()? } else { return None };
+        for figures in policy.values_mut() {
+            figures.change(|name, x| if name == "learning_rate" { x } else { short(x) });
         }
-        let n = std::mem::take(&mut self.n_open) as f64;
-        let mut record = self.open.take()?;
-        for (figures, last) in record.policy.values_mut().zip(metrics.policy.values()) {
-            figures.join(last, |name, sum, last| match name {
-                "learning_rate" => last,
-                _ => short(sum / n),
-            });
-        }
-        shorten(&mut record.episodes);
-        Some(record)
+        shorten(&mut episodes);
+        Some(FleetRecord { run: self.run, seed: self.seed, iteration, env_steps, episodes, policy })
     }
-}
-
-/// A policy's figures, all zero.
-fn zeros(figures: &PolicyFigures) -> PolicyFigures {
-    figures.iter().map(|(figure, _)| (figure, 0.0)).collect()
-}
-
-fn merge_episodes(into: &mut EpisodeMetrics, from: &EpisodeMetrics) {
-    if from.episodes == 0 {
-        return;
-    }
-    if into.episodes == 0 {
-        *into = from.clone();
-        return;
-    }
-    let (m, n) = (into.episodes as f64, from.episodes as f64);
-    let mean = |a: f64, b: f64| (a * m + b * n) / (m + n);
-    let join = |a: &mut MeanMinMax, b: &MeanMinMax| {
-        *a = MeanMinMax { mean: mean(a.mean, b.mean), min: a.min.min(b.min), max: a.max.max(b.max) }
-    };
-    for (a, b) in [
-        (&mut into.episode_return, &from.episode_return),
-        (&mut into.episode_length, &from.episode_length),
-    ] {
-        if let (Some(a), Some(b)) = (a, b) {
-            join(a, b);
-        }
-    }
-    into.group_return.values_mut().zip(from.group_return.values()).for_each(|(a, b)| join(a, b));
-    let statistics = into.statistics.values_mut().zip(from.statistics.values());
-    statistics.for_each(|(a, b)| *a = mean(*a, *b));
-    into.episodes += from.episodes;
 }
 
 fn shorten(episodes: &mut EpisodeMetrics) {
@@ -152,6 +97,7 @@ mod tests {
                 .into_iter()
                 .collect(),
             steps_per_second: StepRates::default(),
+            evaluation: None,
         }
     }
 

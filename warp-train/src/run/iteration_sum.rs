@@ -1,0 +1,145 @@
+//! Several iterations summed up as one, for records that are not of every iteration.
+
+use crate::algorithm::PolicyFigures;
+use crate::engine::StepRates;
+use crate::run::metrics::{EpisodeMetrics, IterationMetrics, MeanMinMax};
+
+/// Iterations of one run since the last record.
+#[derive(Debug, Default)]
+pub(crate) struct IterationSum {
+    open: Option<IterationMetrics>,
+    n: u64,
+}
+
+impl IterationSum {
+    /// Whether there was none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// Takes in the next iteration.
+    pub(crate) fn add(&mut self, metrics: &IterationMetrics) {
+        let sum = self.open.get_or_insert_with(|| IterationMetrics {
+            episodes: EpisodeMetrics { episodes: 0, ..metrics.episodes.clone() },
+            policy: metrics.policy.iter().map(|(name, of)| (name.clone(), zeros(of))).collect(),
+            steps_per_second: StepRates::default(),
+            evaluation: None,
+            ..*metrics
+        });
+        (sum.iteration, sum.env_steps) = (metrics.iteration, metrics.env_steps);
+        sum.agent_steps = metrics.agent_steps;
+        merge_episodes(&mut sum.episodes, &metrics.episodes);
+        for (sum, figures) in sum.policy.values_mut().zip(metrics.policy.values()) {
+            sum.join(figures, |name, sum, figure| match name {
+                "learning_rate" => figure,
+                _ => sum + figure,
+            });
+        }
+        sum.steps_per_second.join(&metrics.steps_per_second, |sum, rate| sum + 1.0 / rate);
+        if metrics.evaluation.is_some() {
+            sum.evaluation.clone_from(&metrics.evaluation);
+        }
+        self.n += 1;
+    }
+
+    /// What they come to: totals of episodes, means of figures, the learning rate and the evaluation of the
+    /// last one; nothing if there was none.
+    pub(crate) fn take(&mut self) -> Option<IterationMetrics> {
+        let n = std::mem::take(&mut self.n) as f64;
+        let mut sum = self.open.take()?;
+        for figures in sum.policy.values_mut() {
+            figures.change(|name, sum| if name == "learning_rate" { sum } else { sum / n });
+        }
+        // All iterations have the same number of steps.
+        let rate = |sum: f64| if sum.is_finite() { n / sum } else { 0.0 };
+        sum.steps_per_second.join(&StepRates::default(), |sum, _| rate(sum));
+        Some(sum)
+    }
+}
+
+/// A policy's figures, all zero.
+fn zeros(figures: &PolicyFigures) -> PolicyFigures {
+    figures.iter().map(|(figure, _)| (figure, 0.0)).collect()
+}
+
+fn merge_episodes(into: &mut EpisodeMetrics, from: &EpisodeMetrics) {
+    if from.episodes == 0 {
+        return;
+    }
+    if into.episodes == 0 {
+        *into = from.clone();
+        return;
+    }
+    let (m, n) = (into.episodes as f64, from.episodes as f64);
+    let mean = |a: f64, b: f64| (a * m + b * n) / (m + n);
+    let join = |a: &mut MeanMinMax, b: &MeanMinMax| {
+        *a = MeanMinMax { mean: mean(a.mean, b.mean), min: a.min.min(b.min), max: a.max.max(b.max) }
+    };
+    for (a, b) in [
+        (&mut into.episode_return, &from.episode_return),
+        (&mut into.episode_length, &from.episode_length),
+    ] {
+        if let (Some(a), Some(b)) = (a, b) {
+            join(a, b);
+        }
+    }
+    into.group_return.values_mut().zip(from.group_return.values()).for_each(|(a, b)| join(a, b));
+    let statistics = into.statistics.values_mut().zip(from.statistics.values());
+    statistics.for_each(|(a, b)| *a = mean(*a, *b));
+    into.episodes += from.episodes;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn iteration(n: u64, episodes: u64, mean: f64) -> IterationMetrics {
+        let spread =
+            (episodes > 0).then_some(MeanMinMax { mean, min: mean - 1.0, max: mean + 1.0 });
+        let figures = PolicyFigures::from_iter([("loss", mean), ("learning_rate", mean)]);
+        IterationMetrics {
+            iteration: n,
+            env_steps: 10 * n,
+            agent_steps: 20 * n,
+            episodes: EpisodeMetrics {
+                episodes,
+                episode_return: spread,
+                episode_length: spread,
+                group_return: BTreeMap::new(),
+                statistics: BTreeMap::new(),
+            },
+            policy: BTreeMap::from([("a".into(), figures)]),
+            steps_per_second: StepRates { total: mean, ..StepRates::default() },
+            evaluation: None,
+        }
+    }
+
+    #[test]
+    fn episodes_are_added_and_figures_averaged() {
+        let mut sum = IterationSum::default();
+        [iteration(1, 1, 4.0), iteration(2, 0, 100.0), iteration(3, 3, 8.0)]
+            .iter()
+            .for_each(|one| sum.add(one));
+        let all = sum.take().unwrap();
+        assert_eq!((all.iteration, all.env_steps, all.agent_steps), (3, 30, 60));
+        let MeanMinMax { mean, min, max } = all.episodes.episode_return.unwrap();
+        assert_eq!((all.episodes.episodes, mean, min, max), (4, 7.0, 3.0, 9.0));
+        let figures = &all.policy["a"];
+        assert_eq!(
+            (figures.get("loss"), figures.get("learning_rate")),
+            (Some(112.0 / 3.0), Some(8.0))
+        );
+        // 30 steps in 10 / 4 + 10 / 100 + 10 / 8 seconds; a phase that nobody measured has no rate.
+        let rates = all.steps_per_second;
+        assert!((rates.total - 30.0 / 3.85).abs() < 1e-12, "{rates:?}");
+        assert_eq!((rates.learn, sum.take()), (0.0, None));
+    }
+
+    #[test]
+    fn one_iteration_is_itself() {
+        let (mut sum, one) = (IterationSum::default(), iteration(7, 2, 0.25));
+        sum.add(&one);
+        assert_eq!(sum.take(), Some(one));
+    }
+}

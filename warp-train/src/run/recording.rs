@@ -1,0 +1,121 @@
+//! A run's folder as a callback: it writes lines and checkpoints.
+
+use crate::config::TrainConfig;
+use crate::error::{Error, Result};
+use crate::run::callback::{Callback, End, Flow};
+use crate::run::checkpoint;
+use crate::run::evaluate::Evaluation;
+use crate::run::journal::METRICS;
+use crate::run::metrics::IterationMetrics;
+use crate::run::run_folder::{Run, save};
+use crate::run::trainer::Trainer;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// A line of `metrics.jsonl`.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    metrics: &'a IterationMetrics,
+    /// Wall time since the run began, without the time between an end and a resume.
+    seconds: f64,
+}
+
+impl Callback for Run {
+    fn start(&mut self, trainer: &Trainer) -> Result<Flow> {
+        let saved = checkpoint::list(&Self::checkpoints(&self.folder))?;
+        let is_there = |step| saved.iter().any(|(at, _)| *at == step);
+        let keep = trainer.config().run.keep_best_checkpoints;
+        self.best = std::mem::take(&mut self.best).narrowed(keep, is_there);
+        Ok(Flow::Continue(()))
+    }
+
+    /// Appends the lines that are due. The iterations were done since the last call, and each is taken to
+    /// have lasted as long as the others.
+    fn iteration(&mut self, trainer: &Trainer, done: &[IterationMetrics]) -> Result<Flow> {
+        let (from, now) = (self.logged, self.before + self.seconds());
+        let mut lines = String::new();
+        for (n, metrics) in (1..).zip(done) {
+            self.recent.add_iteration(&metrics.episodes);
+            self.logged = from + (now - from) * f64::from(n) / done.len() as f64;
+            let is_due = is_line_due(trainer.config(), metrics);
+            if is_due && self.sum.is_empty() {
+                lines += &self.line(metrics)?;
+                continue;
+            }
+            self.sum.add(metrics);
+            if is_due {
+                lines += &self.open_line()?;
+            }
+        }
+        self.journal.append(&lines)?;
+        Ok(Flow::Continue(()))
+    }
+
+    fn evaluation(&mut self, trainer: &Trainer, evaluation: &Evaluation) -> Result<Flow> {
+        let keep = trainer.config().run.keep_best_checkpoints;
+        if self.best.add(trainer.env_steps(), evaluation.mean_episode_return, keep) {
+            self.save(trainer)?;
+        }
+        Ok(Flow::Continue(()))
+    }
+
+    fn checkpoint(&mut self, trainer: &Trainer) -> Result<()> {
+        self.save(trainer).map(|_| ())
+    }
+
+    fn end(&mut self, trainer: &Trainer, _end: End) -> Result<()> {
+        let line = self.open_line()?;
+        self.journal.append(&line)?;
+        if self.saved == trainer.env_steps() {
+            // Where there was nothing to do, it may be what was killed between a save and this.
+            return self.prune(trainer.config());
+        }
+        self.save(trainer).map(|_| ())
+    }
+}
+
+/// Whether the iteration ends a line: what led to a checkpoint or an evaluation is never missing before it.
+fn is_line_due(config: &TrainConfig, metrics: &IterationMetrics) -> bool {
+    let (run, step) = (&config.run, metrics.env_steps);
+    metrics.iteration.is_multiple_of(run.log_interval)
+        || step >= run.total_steps
+        || config.is_checkpoint_step(step)
+        || config.is_evaluation_step(step)
+}
+
+impl Run {
+    fn line(&self, metrics: &IterationMetrics) -> Result<String> {
+        let line = Line { metrics, seconds: (self.logged * 1e6).round() / 1e6 };
+        let path = || self.folder.join(METRICS);
+        let text = serde_json::to_string(&line)
+            .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
+        Ok(text + "\n")
+    }
+
+    /// The line of the iterations that have none yet; nothing if all have.
+    fn open_line(&mut self) -> Result<String> {
+        let sum = self.sum.take();
+        sum.map_or_else(|| Ok(String::new()), |metrics| self.line(&metrics))
+    }
+
+    /// Writes a checkpoint and deletes those that are no longer kept. A learner that diverged leaves the
+    /// checkpoints as they are.
+    fn save(&mut self, trainer: &Trainer) -> Result<PathBuf> {
+        // What led to a checkpoint is never missing beside it.
+        self.journal.sync()?;
+        let path = save(&Self::checkpoints(&self.folder), trainer)?;
+        self.saved = trainer.env_steps();
+        self.prune(trainer.config())?;
+        Ok(path)
+    }
+
+    /// Deletes the checkpoints that are not kept, and what a process that was killed on the way left of
+    /// them.
+    fn prune(&self, config: &TrainConfig) -> Result<()> {
+        let is_regular = |step| config.is_checkpoint_step(step);
+        let folder = Self::checkpoints(&self.folder);
+        let is_best = |step| self.best.contains(step);
+        checkpoint::prune(&folder, config.run.keep_checkpoints, is_regular, is_best)
+    }
+}

@@ -1,0 +1,80 @@
+//! A whole run: iterations until its end, with evaluations and checkpoints on the way.
+
+use crate::error::Result;
+use crate::run::callback::{Callback, End, Flow, Stopped};
+use crate::run::evaluate::{EvalOptions, Evaluation};
+use crate::run::trainer::Trainer;
+use warp_func::Registry;
+use warp_sample::Mode;
+
+/// Where a run is evaluated on its way: environments on the host, of their own.
+#[derive(Debug, Clone, Copy)]
+pub struct Evaluator<'a> {
+    /// Environments by name, on the host.
+    pub registry: &'a Registry,
+    /// Threads that step them; results do not depend on it.
+    pub threads: usize,
+}
+
+/// Iterates until `total_steps` are done or a callback stops it; evaluates (with `evaluator`) and lets
+/// checkpoints be written whenever the configuration says so.
+///
+/// # Errors
+/// A run that broke, an evaluation that can't be had, or what a callback could not do.
+pub fn train(
+    trainer: &mut Trainer,
+    evaluator: Evaluator<'_>,
+    callbacks: &mut [&mut dyn Callback],
+) -> Result<End> {
+    let total = trainer.config().run.total_steps;
+    let mut stopped = each(callbacks, |callback| callback.start(trainer))?;
+    while stopped.is_none() && trainer.env_steps() < total {
+        let mut done = trainer.advance(total)?;
+        let evaluation = evaluator.evaluate_if_due(trainer)?;
+        if let Some(last) = done.last_mut() {
+            last.evaluation.clone_from(&evaluation);
+        }
+        stopped = each(callbacks, |callback| callback.iteration(trainer, &done))?;
+        if let Some(evaluation) = evaluation {
+            trainer.sync()?;
+            let enough = each(callbacks, |callback| callback.evaluation(trainer, &evaluation))?;
+            stopped = stopped.or(enough);
+        }
+        if trainer.config().is_checkpoint_step(trainer.env_steps()) {
+            trainer.sync()?;
+            callbacks.iter_mut().try_for_each(|callback| callback.checkpoint(trainer))?;
+        }
+    }
+    trainer.sync()?;
+    let complete = trainer.env_steps() >= total;
+    let end = stopped.filter(|_| !complete).map_or(End::Complete, End::Stopped);
+    callbacks.iter_mut().try_for_each(|callback| callback.end(trainer, end))?;
+    Ok(end)
+}
+
+/// Calls every callback, whatever the others say; the first reason to stop, if there is one.
+fn each(
+    callbacks: &mut [&mut dyn Callback],
+    mut call: impl FnMut(&mut dyn Callback) -> Result<Flow>,
+) -> Result<Option<Stopped>> {
+    let mut stopped = None;
+    for callback in callbacks {
+        stopped = stopped.or(call(&mut **callback)?.break_value());
+    }
+    Ok(stopped)
+}
+
+impl Evaluator<'_> {
+    fn evaluate_if_due(&self, trainer: &mut Trainer) -> Result<Option<Evaluation>> {
+        if !trainer.config().is_evaluation_step(trainer.env_steps()) {
+            return Ok(None);
+        }
+        let options = EvalOptions {
+            episodes: trainer.config().run.eval_episodes,
+            mode: Mode::Greedy,
+            random: Vec::new(),
+            threads: self.threads,
+        };
+        trainer.evaluate(self.registry, &options).map(Some)
+    }
+}
