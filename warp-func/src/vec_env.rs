@@ -21,6 +21,9 @@ pub struct VecOptions {
     pub threads: usize,
     /// The global number of the first replica: N devices draw what one would.
     pub first_replica: u32,
+    /// Parts of the replicas, each as many, whose episodes are counted apart
+    /// ([`VecEnv::take_episodes_of_parts`]) so that sums do not depend on who else is here.
+    pub parts: usize,
     /// Whether a replica that ends starts anew in the same step.
     pub auto_reset: bool,
     /// Where episodes start.
@@ -55,6 +58,9 @@ impl VecOptions {
         if n_envs == 0 {
             return invalid("at least one replica is needed");
         }
+        if self.parts == 0 || !n_envs.is_multiple_of(self.parts) {
+            return invalid(&format!("they can't be cut into {} equal parts", self.parts));
+        }
         if first.checked_add(n_envs).is_none_or(|end| end > u32::MAX as usize) {
             return invalid("replicas are numbered with 32 bits");
         }
@@ -69,6 +75,7 @@ impl Default for VecOptions {
             seed: 0,
             threads: 1,
             first_replica: 0,
+            parts: 1,
             auto_reset: true,
             start: Start::Fresh,
             pool: PoolSource::default(),
@@ -184,6 +191,11 @@ pub trait VecEnv: Send {
 
     /// What is known of the episodes that ended since the last call.
     fn take_episodes(&mut self) -> EpisodeTotals;
+
+    /// The same, part by part ([`VecOptions::parts`]); one part where they are not counted apart.
+    fn take_episodes_of_parts(&mut self) -> Vec<EpisodeTotals> {
+        vec![self.take_episodes()]
+    }
 
     /// Brings the store up to date with a device that has worked without it. Nothing on the host.
     ///

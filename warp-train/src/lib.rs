@@ -14,6 +14,7 @@ mod network;
 pub mod optimiser;
 pub mod run;
 mod vectors;
+pub mod world;
 
 pub use algorithm::schedule;
 pub use engine::rollout::{self, batch, normalise};

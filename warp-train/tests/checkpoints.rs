@@ -12,13 +12,15 @@ use runs::{AnyLearner, CARTPOLE, Folder, TAG, bits, config, iterate, trainer};
 use std::path::{Path, PathBuf};
 use warp_train::learner::LearnerState;
 use warp_train::model::NamedTensor;
+use warp_train::run::Snapshot;
 use warp_train::{Checkpoint, Error, Learner, TrainConfig, Trainer, checkpoint};
 
 const FILES: [&str; 4] =
     ["weights.safetensors", "optimizer.safetensors", "state.safetensors", "manifest.json"];
 
 fn saved(folder: &Path, trainer: &Trainer, state: &LearnerState) -> PathBuf {
-    checkpoint::save(folder, &trainer.counters(), state, trainer.envs()).unwrap()
+    checkpoint::save(folder, &Snapshot::of(&trainer.counters(), state.clone(), trainer.envs()))
+        .unwrap()
 }
 
 fn a_run(folder: &Path, config: &TrainConfig) -> (Trainer, PathBuf) {
@@ -154,7 +156,8 @@ fn a_learner_that_diverged_is_not_saved_and_the_last_good_checkpoint_stays() {
                 1 => bad.optimizer[0].data[2] = f32::INFINITY,
                 _ => bad.statistics[1].data[1] = f64::NAN,
             }
-            let refused = checkpoint::save(folder.path(), &run.counters(), &bad, run.envs());
+            let refused =
+                checkpoint::save(folder.path(), &Snapshot::of(&run.counters(), bad, run.envs()));
             let error = refused.unwrap_err();
             assert!(matches!(error, Error::Broken { .. }), "{error:?}");
             assert!(error.to_string().contains("the policy diverged: tensor "), "{error}");

@@ -19,6 +19,7 @@ use warp_train::gradcheck::{GradientSource, Scene, SceneOptions, compare};
 use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaGradients, CudaLearner, Products};
+use warp_train::run::Snapshot;
 use warp_train::{Checkpoint, Trainer, checkpoint};
 
 /// Networks, heads and boxes of every kind, small and wide.
@@ -191,7 +192,10 @@ fn changes_sides(keys: &str) -> Result<()> {
         first.iterate_times(3)?;
         first.sync()?;
         let state = first.learner().state();
-        let path = checkpoint::save(&folder.0, &first.counters(), &state, first.envs())?;
+        let path = checkpoint::save(
+            &folder.0,
+            &Snapshot::of(&first.counters(), state.clone(), first.envs()),
+        )?;
         let kept = Checkpoint::open(&path)?;
         let mut expected = None;
         for &side in Side::NEXT {

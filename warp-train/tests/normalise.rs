@@ -11,6 +11,7 @@ use warp_train::evaluate::{EvalOptions, evaluate};
 use warp_train::learner::Progress;
 use warp_train::normalise::{EPSILON, RunningMoments, Statistic};
 use warp_train::rollout::Rollout;
+use warp_train::run::Snapshot;
 use warp_train::{Checkpoint, Learner, TrainConfig, checkpoint};
 
 const PROGRESS: Progress = Progress { iteration: 0, env_steps: 0, seed: 0 };
@@ -200,7 +201,11 @@ fn statistics_that_do_not_fit_are_refused() {
     let refused = |config: &TrainConfig, change: &dyn Fn(&mut Vec<Statistic>), words: &str| {
         let mut state = run.learner().state();
         change(&mut state.statistics);
-        let path = checkpoint::save(folder.path(), &run.counters(), &state, run.envs()).unwrap();
+        let path = checkpoint::save(
+            folder.path(),
+            &Snapshot::of(&run.counters(), state.clone(), run.envs()),
+        )
+        .unwrap();
         let checkpoint = Checkpoint::open(&path).unwrap();
         let mut learner = AnyLearner::new(config, 1).unwrap();
         let error = learner.load_state(&checkpoint.learner).unwrap_err();
@@ -222,7 +227,9 @@ fn statistics_that_do_not_fit_are_refused() {
     // Neither written nor read.
     let mut state = run.learner().state();
     state.statistics[1].data[0] = f64::NAN;
-    let error = checkpoint::save(folder.path(), &run.counters(), &state, run.envs()).unwrap_err();
+    let error =
+        checkpoint::save(folder.path(), &Snapshot::of(&run.counters(), state.clone(), run.envs()))
+            .unwrap_err();
     assert!(error.to_string().contains("obs_mean\" holds NaN"), "{error}");
     let mut learner = AnyLearner::new(&normed, 1).unwrap();
     let error = learner.load_state(&state).unwrap_err();

@@ -9,6 +9,7 @@ mod runs;
 
 use runs::{Folder, bits, bits_of, config, iterate};
 use warp_core::toml::Table;
+use warp_train::run::Snapshot;
 use warp_train::{Checkpoint, Run, TrainConfig, Trainer, begin, checkpoint, native};
 
 /// What all runs have: batches of several tiles of rows, a memory that overflows.
@@ -110,7 +111,10 @@ fn trainer(config: &TrainConfig, threads: usize) -> Trainer {
 
 fn saved(folder: &Folder, trainer: &Trainer) -> Checkpoint {
     let state = trainer.learner().state();
-    let path = checkpoint::save(folder.path(), &trainer.counters(), &state, trainer.envs());
+    let path = checkpoint::save(
+        folder.path(),
+        &Snapshot::of(&trainer.counters(), state.clone(), trainer.envs()),
+    );
     Checkpoint::open(&path.unwrap()).unwrap()
 }
 

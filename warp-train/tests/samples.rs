@@ -158,6 +158,7 @@ fn shown(mut rollout: PolicyRollout, algorithm: &str, keys: &str) -> Witness {
         samples: &mut Samples::default(),
         plan: &plan,
         progress: PROGRESS,
+        sharing: &config.sharing(),
     };
     engine.learn(&*plan.on_policy(&config.spec).unwrap()).unwrap();
     witness

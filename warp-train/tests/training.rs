@@ -159,8 +159,7 @@ fn goes_on(config: &TrainConfig, name: &str) {
     let metrics = lines(&mut whole, 4);
     let mut first = trainer(config, 2);
     assert_eq!(lines(&mut first, 2), metrics[..2]);
-    let state = first.learner().state();
-    let path = checkpoint::save(folder.path(), &first.counters(), &state, first.envs()).unwrap();
+    let path = checkpoint::save(folder.path(), &first.snapshot().unwrap()).unwrap();
     drop(first);
     let mut second = trainer(config, 3);
     iterate(&mut second, 1);
@@ -168,10 +167,9 @@ fn goes_on(config: &TrainConfig, name: &str) {
     // Episodes of the iteration before the restoration are none of the run's.
     assert_eq!(second.env_steps(), whole.env_steps() / 2);
     assert_eq!(lines(&mut second, 2), metrics[2..]);
-    let save = |trainer: &Trainer, part: &str| {
+    let save = |trainer: &mut Trainer, part: &str| {
         let folder = folder.path().join(part);
-        let state = trainer.learner().state();
-        let path = checkpoint::save(&folder, &trainer.counters(), &state, trainer.envs()).unwrap();
+        let path = checkpoint::save(&folder, &trainer.snapshot().unwrap()).unwrap();
         let files = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<_> = files
             .map(|f| (f.file_name().unwrap().to_owned(), std::fs::read(&f).unwrap()))
@@ -179,8 +177,8 @@ fn goes_on(config: &TrainConfig, name: &str) {
         files.sort();
         files
     };
-    assert_eq!(save(&whole, "whole").len(), 4);
-    assert_eq!(save(&whole, "whole"), save(&second, "second"));
+    assert_eq!(save(&mut whole, "whole").len(), 4);
+    assert_eq!(save(&mut whole, "whole"), save(&mut second, "second"));
 }
 
 #[test]

@@ -190,6 +190,7 @@ fn begin(
     Run::check_free(&folder)?;
     let mut trainer = trainer(config, args, registry, device, threads)?;
     prepare(&mut trainer, args, device)?;
+    trainer.sync()?;
     let run = Run::create(&folder, &text, &trainer)?;
     Ok((trainer, run))
 }

@@ -171,6 +171,7 @@ impl<'a, S: State> FieldSource<'a> for RowSource<'a, S> {
 #[derive(Debug)]
 pub(super) struct Shards<E: Env> {
     shards: Vec<UnsafeCell<ShardRunner<E>>>,
+    parts: usize,
 }
 
 // SAFETY: shards are only reached through `&mut self`, which hands each to one thread at a time.
@@ -184,15 +185,22 @@ impl<E: Env> Shards<E> {
         store: &Store,
         ids: &ArrayIds,
     ) -> Self {
-        let n = options.n_envs;
+        // Of a part: its shards are cut as if there were no other.
+        let n = options.n_envs / options.parts;
         // Environments with many agents are worth a thread each.
         let least = if spec.n_agents() > 4 { 1 } else { SHARD_REPLICAS };
         let size = n.div_ceil(MAX_SHARDS).next_multiple_of(least);
-        let runner = |first: usize| {
-            let replicas = first..(first + size).min(n);
+        let runner = |first: usize, part: usize| {
+            let replicas = part * n + first..part * n + (first + size).min(n);
             UnsafeCell::new(ShardRunner::new(env, spec, options, store, ids, replicas))
         };
-        Self { shards: (0..n).step_by(size).map(runner).collect() }
+        let of_part = |part| (0..n).step_by(size).map(move |first| runner(first, part));
+        Self { shards: (0..options.parts).flat_map(of_part).collect(), parts: options.parts }
+    }
+
+    /// Which part of the replicas shard number `index` belongs to.
+    pub(super) fn part(&self, index: usize) -> usize {
+        index / (self.shards.len() / self.parts)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -120,4 +120,18 @@ impl<E: Env> VecEnv for CpuVecEnv<E> {
         });
         self.totals.clone()
     }
+
+    fn take_episodes_of_parts(&mut self) -> Vec<EpisodeTotals> {
+        self.totals.clear();
+        let mut parts = vec![self.totals.clone(); self.options.parts];
+        let shards = &mut self.shards;
+        let of: Vec<usize> = (0..shards.len()).map(|index| shards.part(index)).collect();
+        let mut of = of.into_iter();
+        shards.each_in_order(|shard| {
+            let part = of.next().unwrap_or_default();
+            parts[part].merge(&shard.episodes);
+            shard.episodes.clear();
+        });
+        parts
+    }
 }

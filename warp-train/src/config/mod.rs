@@ -8,6 +8,7 @@
 
 pub(crate) mod policies;
 mod policy_check;
+mod shards;
 pub(crate) mod weights;
 
 use crate::algorithm::Algorithms;
@@ -19,7 +20,9 @@ use crate::error::{Error, Result};
 use crate::model::LearnerState;
 pub use crate::model::{Activation, Init, LogStd};
 use crate::network::own_network::OwnNetworks;
+use crate::world::World;
 use policies::{complete_policy, plan_policies};
+pub use shards::{Shards, Sharing};
 use std::fmt::Write;
 use std::sync::Arc;
 use warp_core::toml::{Table, Value};
@@ -52,6 +55,9 @@ warp_core::config! {
         /// Environment steps between checkpoints (rounded up to whole iterations); 0: only at the end. By
         /// default 100,000, or those of 20 iterations where these are more.
         pub checkpoint_steps: Option<u64> = None,
+        /// Parts of the replicas that minibatches are drawn from, as many from each: what a run of several GPUs
+        /// does not depend on. By default as many as the ranks that it begins on.
+        pub shards: Option<usize> = None,
         /// Newest checkpoints that are kept; older ones are deleted.
         pub keep_checkpoints: usize = 1,
         /// Checkpoints that are kept beside them since their evaluation had the highest mean return; of equal
@@ -89,6 +95,8 @@ pub struct TrainConfig {
     /// Weights and statistics of policies with `init_from`, once their runs have been read
     /// ([`crate::run::begin::read`]).
     pub begun: Option<Arc<LearnerState>>,
+    /// The ranks that share the run, seen from this one ([`TrainConfig::on_rank`]).
+    pub world: World,
     /// The algorithms that its policies may name.
     pub(crate) algorithms: Algorithms,
     /// The networks that its policies may name.
@@ -144,6 +152,7 @@ impl TrainConfig {
             spec,
             pool: None,
             begun: None,
+            world: World::default(),
             algorithms,
             networks,
             base,
@@ -170,7 +179,9 @@ impl TrainConfig {
             (None, None) => PoolSource::Given(Arc::default()),
         };
         VecOptions {
-            n_envs: self.run.num_envs,
+            n_envs: self.n_envs(),
+            first_replica: self.world.share(self.run.num_envs).start as u32,
+            parts: self.shards().here,
             seed: self.run.seed,
             start: self.run.start,
             start_seed: Some(self.run.seed),

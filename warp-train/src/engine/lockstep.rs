@@ -1,5 +1,6 @@
 //! Policies that act in lockstep in environments on the host, each learning in its own way.
 
+use super::episodes;
 use super::off_policy::OffPolicy;
 use super::on_policy::OnPolicy;
 use crate::algorithm::PolicyFigures;
@@ -104,7 +105,8 @@ impl LockstepLearner {
         };
         let policies = self.members.iter_mut().zip(&self.config.policies).map(finish);
         let policies = policies.collect::<Result<_>>()?;
-        Ok(Iterated { episodes: envs.take_episodes(), policies, phases: None })
+        let episodes = episodes::take(envs, &self.config.sharing())?;
+        Ok(Iterated { episodes, policies, phases: None })
     }
 }
 
@@ -116,7 +118,8 @@ fn check_rollouts(config: &TrainConfig) -> Result<()> {
         collected.run.num_steps = 1;
     }
     let run = &collected.run;
-    let what = format!("rollouts of {} replicas with {} steps", run.num_envs, run.num_steps);
+    let n_envs = collected.n_envs();
+    let what = format!("rollouts of {n_envs} replicas with {} steps", run.num_steps);
     let lower = "num_envs or num_steps";
     Ok(warp_data::memory::check(&what, Rollout::bytes(&collected), lower)?)
 }

@@ -3,6 +3,7 @@
 pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
+pub(crate) mod episodes;
 mod lockstep;
 pub(crate) mod off_policy;
 mod on_policy;

@@ -5,7 +5,7 @@ use super::rollout::RolloutEngine;
 use crate::algorithm::OnPolicyAlgorithm;
 use crate::algorithm::PolicyPlan;
 use crate::algorithm::{PolicyFigures, PolicyMetrics};
-use crate::config::TrainConfig;
+use crate::config::{Sharing, TrainConfig};
 use crate::engine::Progress;
 use crate::engine::policies::{load_policy, save_policy};
 use crate::engine::rollout::PolicyRollout;
@@ -27,6 +27,7 @@ pub(super) struct OnPolicy {
     rollout: PolicyRollout,
     samples: Samples,
     n_steps: usize,
+    sharing: Sharing,
     outputs: Vec<f32>,
     entropies: Vec<f32>,
 }
@@ -47,11 +48,12 @@ impl OnPolicy {
         Ok(Self {
             policy: crate::engine::policies::policy(config, index, threads)?,
             algorithm: plan.on_policy(&config.spec)?,
-            normaliser: Normaliser::new(&plan, rollout.width, rollout.n_rows),
+            normaliser: Normaliser::new(&plan, rollout.width, rollout.n_rows, config.sharing()),
             outputs: vec![0.0; rollout.n_rows * plan.layout.output_width()],
             entropies: vec![0.0; rollout.n_rows],
             samples: Samples::default(),
             n_steps: config.run.num_steps,
+            sharing: config.sharing(),
             rollout,
             plan,
         })
@@ -84,7 +86,8 @@ impl Member for OnPolicy {
     }
 
     fn finish(&mut self, envs: &dyn VecEnv, progress: Progress) -> Result<PolicyFigures> {
-        let Self { plan, policy, algorithm, normaliser, rollout, samples, n_steps, .. } = self;
+        let Self { plan, policy, algorithm, normaliser, rollout, samples, .. } = self;
+        let (n_steps, sharing) = (&self.n_steps, &self.sharing);
         rollout.store_inputs(*n_steps, envs);
         // What follows the last step is the next rollout's first.
         let (obs, _) = rollout.inputs_mut(*n_steps);
@@ -93,12 +96,12 @@ impl Member for OnPolicy {
         let obs = &rollout.obs[rows.start * rollout.width..];
         policy.values(obs, &mut rollout.values[rows])?;
         normaliser.apply(&mut rollout.truncated.obs);
-        normaliser.rewards(rollout);
-        normaliser.finish_rollout();
+        normaliser.rewards(rollout)?;
+        normaliser.finish_rollout()?;
         if !plan.config.to_train {
             return Ok(PolicyMetrics::default().into());
         }
-        let engine = RolloutEngine { policy, rollout, samples, plan, progress };
+        let engine = RolloutEngine { policy, rollout, samples, plan, progress, sharing };
         Ok(engine.learn(&**algorithm)?.into())
     }
 

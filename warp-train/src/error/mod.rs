@@ -61,6 +61,9 @@ pub enum Error {
     /// What a callback of the program could not do.
     #[error(transparent)]
     Callback(Box<dyn std::error::Error + Send + Sync>),
+    /// Ranks of a run that have lost each other, or one that gave up.
+    #[error("the ranks of this run can't go on: {0}")]
+    Ranks(String),
     /// The run can't go on.
     #[error("the run broke at step {step}: {reason}")]
     Broken {
@@ -95,6 +98,6 @@ impl Error {
     /// Whether the user can put it right.
     #[must_use]
     pub fn is_users(&self) -> bool {
-        !matches!(self, Error::Broken { .. } | Error::Sample(_))
+        !matches!(self, Error::Broken { .. } | Error::Sample(_) | Error::Ranks(_))
     }
 }

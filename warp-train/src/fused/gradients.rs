@@ -279,6 +279,7 @@ mod tests {
             advantages: &[],
             returns: &[0.0; 3],
             values: &[],
+            whole: None,
             weights: Some(weights),
             action_mask: None,
         };

@@ -25,6 +25,9 @@ pub struct Minibatch<'a> {
     /// Sample weights, f32 `[n]`, finite and not negative; 0 leaves a row (a dead agent) out, whatever
     /// its other arrays hold, so long as its observation is finite. `None` weighs every row 1.
     pub weights: Option<&'a [f32]>,
+    /// Sum of the weights of all rows that means are taken over, where these are a part of them. `None`: these
+    /// are all.
+    pub whole: Option<f64>,
     /// 1 = allowed, u8 `[n, sum of head_sizes]`. `None` allows everything; none for a box.
     pub action_mask: Option<&'a [u8]>,
 }
@@ -36,12 +39,13 @@ impl<'a> Minibatch<'a> {
         self.returns.len()
     }
 
-    /// Sum of the sample weights.
+    /// Sum of the sample weights that means are taken over.
     #[must_use]
     pub fn total_weight(&self) -> f64 {
-        match self.weights {
-            Some(weights) => weights.iter().map(|&weight| f64::from(weight)).sum(),
-            None => self.n_rows() as f64,
+        match (self.whole, self.weights) {
+            (Some(whole), _) => whole,
+            (None, Some(weights)) => weights.iter().map(|&weight| f64::from(weight)).sum(),
+            (None, None) => self.n_rows() as f64,
         }
     }
 
@@ -58,6 +62,7 @@ impl<'a> Minibatch<'a> {
             returns: &self.returns[range.clone()],
             values: optional(self.values),
             weights: self.weights.map(|weights| &weights[range.clone()]),
+            whole: self.whole,
             action_mask: self.action_mask.map(|mask| &mask[wide(layout.mask_width())]),
         }
     }

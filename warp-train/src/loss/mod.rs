@@ -254,6 +254,20 @@ pub struct LossMetrics {
     pub clip_fraction: f64,
 }
 
+impl LossMetrics {
+    /// As numbers that are summed over parts of a minibatch.
+    pub(crate) fn numbers(&self) -> [f64; 6] {
+        let Self { loss, policy_loss, value_loss, entropy, approx_kl, clip_fraction } = *self;
+        [loss, policy_loss, value_loss, entropy, approx_kl, clip_fraction]
+    }
+
+    /// The reverse of [`LossMetrics::numbers`].
+    pub(crate) fn of_numbers(numbers: [f64; 6]) -> Self {
+        let [loss, policy_loss, value_loss, entropy, approx_kl, clip_fraction] = numbers;
+        Self { loss, policy_loss, value_loss, entropy, approx_kl, clip_fraction }
+    }
+}
+
 /// What of a loss is wanted; policy and value can be had apart, since no term has both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LossPart {

@@ -33,6 +33,15 @@ pub trait TrainablePolicy {
     /// # Errors
     /// A gradient that is not finite; nothing has changed then.
     fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64>;
+
+    /// The last gradient, f32 `[n_parameters]` in an order of the network's own: what is summed over shards
+    /// and ranks. `None`: the network does not show it, and learns by itself alone.
+    fn gradient(&self) -> Option<&[f32]> {
+        None
+    }
+
+    /// Has the next step follow `sum` instead, f32 `[n_parameters]` as [`TrainablePolicy::gradient`] gave it.
+    fn set_gradient(&mut self, _sum: &[f32]) {}
 }
 
 /// What a backend brings: a policy that acts, learns, and can be written down.
@@ -76,6 +85,14 @@ impl<P: Policy + ?Sized> TrainablePolicy for Box<P> {
 
     fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64> {
         (**self).step(learning_rate, max_grad_norm)
+    }
+
+    fn gradient(&self) -> Option<&[f32]> {
+        (**self).gradient()
+    }
+
+    fn set_gradient(&mut self, sum: &[f32]) {
+        (**self).set_gradient(sum);
     }
 }
 

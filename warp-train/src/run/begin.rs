@@ -6,14 +6,14 @@
 
 use crate::algorithm::Algorithms;
 use crate::algorithm::{PolicyConfig, PolicyPlan};
-use crate::config::TrainConfig;
+use crate::config::{Shards, Sharing, TrainConfig};
 use crate::engine::rollout::normalise::RunningMoments;
 use crate::engine::{REPLAY_HEAD, UPDATES};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::run::checkpoint::Checkpoint;
 use crate::run::learner::Learner;
-use crate::run::{Place, Run};
+use crate::run::{Place, Run, whole};
 use std::path::Path;
 use std::sync::Arc;
 use warp_core::Config;
@@ -81,42 +81,75 @@ pub(crate) fn begin(
     if config.begun.is_none() && !config.policies.iter().any(|plan| looks(&plan)) {
         return Ok(());
     }
-    let mut state = learner.state();
+    let mut state = whole::learner(&config.world, learner.state())?;
     take_over(config, &mut state)?;
     for plan in config.policies.iter().filter(looks) {
-        look(plan, envs, &mut state);
+        look(plan, envs, &config.sharing(), &mut state)?;
     }
     learner.load_state(&state)
 }
 
 /// Lets the observations of `plan`'s agents be what its first rollout is normalised by, unless more is
 /// known already.
-fn look(plan: &PolicyPlan, envs: &dyn VecEnv, state: &mut LearnerState) {
+fn look(
+    plan: &PolicyPlan,
+    envs: &dyn VecEnv,
+    sharing: &Sharing,
+    state: &mut LearnerState,
+) -> Result<()> {
     let prefix = format!("{}.obs", plan.name);
     let count = state.statistics.iter().find(|s| s.name == format!("{prefix}_count"));
     if count.is_none_or(|count| count.data != [0.0]) {
-        return;
+        return Ok(());
     }
     let mut begun = Vec::new();
-    moments(plan, envs).as_beginning().save(&prefix, &mut begun);
+    moments_of_all(plan, envs, sharing)?.as_beginning().save(&prefix, &mut begun);
     for own in &mut state.statistics {
         if let Some(found) = begun.iter().find(|given| given.name == own.name) {
             own.data.clone_from(&found.data);
         }
     }
+    Ok(())
 }
 
-/// Moments of what the agents of `plan` see now; those that have left do not count.
-pub(crate) fn moments(plan: &PolicyPlan, envs: &dyn VecEnv) -> RunningMoments {
+/// Moments of what the agents of `plan` see now in a shard; those that have left do not count.
+pub(crate) fn moments(
+    plan: &PolicyPlan,
+    envs: &dyn VecEnv,
+    shards: Shards,
+    shard: usize,
+) -> RunningMoments {
     let (store, ids) = (envs.store(), envs.ids());
     let width = envs.spec().groups[plan.groups[0]].observation_width();
     let mut moments = RunningMoments::new(width);
     for group in &plan.groups {
+        let obs = store.slice(ids.obs[*group]);
+        let rows = shards.rows(obs.len() / width, shard);
         let alive = ids.alive[*group].map_or(&[][..], |id| store.slice::<u8>(id));
+        let alive = alive.get(rows.clone()).unwrap_or(&[]);
         let weights: Vec<f32> = alive.iter().map(|alive| f32::from(*alive)).collect();
-        moments.add(store.slice(ids.obs[*group]), &weights);
+        moments.add(&obs[rows.start * width..rows.end * width], &weights);
     }
     moments
+}
+
+/// The same of all shards on all ranks.
+fn moments_of_all(
+    plan: &PolicyPlan,
+    envs: &dyn VecEnv,
+    sharing: &Sharing,
+) -> Result<RunningMoments> {
+    let Sharing { world, shards } = sharing;
+    let width = envs.spec().groups[plan.groups[0]].observation_width();
+    let mut here = Vec::new();
+    for shard in 0..shards.here {
+        here.extend(moments(plan, envs, *shards, shard).numbers());
+    }
+    let mut all = RunningMoments::new(width);
+    for numbers in world.gather_f64("moments of observations", &here)?.chunks(1 + 2 * width) {
+        all.merge(&RunningMoments::of_numbers(numbers, width));
+    }
+    Ok(all)
 }
 
 /// A policy of another run.

@@ -9,7 +9,9 @@
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::run::durable;
-use crate::run::encoding::{decode, decode_memory, dtype, encode, encode_memory, env_arrays};
+use crate::run::encoding::{decode, decode_memory, dtype, encode, encode_memory};
+use crate::run::whole::Snapshot;
+use crate::world::World;
 use safetensors::{SafeTensors, serialize};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -93,14 +95,9 @@ pub struct Counters {
 ///
 /// # Errors
 /// A learner that diverged, of which nothing is written; a folder that can't be written.
-pub fn save(
-    folder: &Path,
-    counters: &Counters,
-    learner: &LearnerState,
-    envs: &dyn VecEnv,
-) -> Result<PathBuf> {
+pub fn save(folder: &Path, snapshot: &Snapshot) -> Result<PathBuf> {
+    let Snapshot { counters, learner, envs: state, run_step } = snapshot;
     learner.check_finite().map_err(|reason| Error::diverged(counters.env_steps, reason))?;
-    let state = env_arrays(envs);
     let state: Vec<_> = state.iter().map(|(name, view)| (name.as_str(), view)).collect();
     let mut contents = vec![
         (WEIGHTS, encode(&learner.weights, &learner.statistics)?),
@@ -117,7 +114,7 @@ pub fn save(
         seed: counters.seed,
         iteration: counters.iteration,
         env_steps: counters.env_steps,
-        run_step: envs.run_step(),
+        run_step: *run_step,
         optimizer_steps: learner.optimizer_steps.iter().cloned().collect(),
         files: contents.iter().map(|(name, bytes)| ((*name).into(), digest(bytes))).collect(),
         digest: String::new(),
@@ -276,7 +273,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// An array that is missing or of another shape or type, or whatever went wrong on a device.
-    pub fn restore_envs(&self, envs: &mut dyn VecEnv) -> Result<()> {
+    pub fn restore_envs(&self, envs: &mut dyn VecEnv, world: &World) -> Result<()> {
         let damaged = |reason: String| Error::damaged(&self.path, format!("{STATE}: {reason}"));
         let tensors = SafeTensors::deserialize(&self.state).map_err(|e| damaged(e.to_string()))?;
         let ids: Vec<_> = envs.ids().persistent().collect();
@@ -284,15 +281,17 @@ impl Checkpoint {
             let array = envs.store().array(id).clone();
             let (name, shape) = (array.name().to_string(), array.shape().to_vec());
             let view = tensors.tensor(&name).map_err(|e| damaged(e.to_string()))?;
+            let shape = of_all_ranks(shape, world);
             if view.shape() != shape || view.dtype() != dtype(array.dtype()) {
                 return Err(damaged(format!(
-                    "array \"{name}\" is {:?} {:?}, the environment has {} {shape:?}",
+                    "array \"{name}\" is {:?} {:?}, the environments have {} {shape:?}",
                     view.dtype(),
                     view.shape(),
                     array.dtype()
                 )));
             }
-            let bytes = view.data();
+            // This rank's replicas.
+            let bytes = &view.data()[world.share(view.data().len())];
             let words =
                 || bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
             let mut store = envs.store_mut();
@@ -306,6 +305,14 @@ impl Checkpoint {
         envs.set_run_step(self.manifest.run_step);
         Ok(envs.observe()?)
     }
+}
+
+/// The shape of an array with the replicas of all ranks.
+fn of_all_ranks(mut shape: Vec<usize>, world: &World) -> Vec<usize> {
+    if let Some(rows) = shape.first_mut() {
+        *rows *= world.size();
+    }
+    shape
 }
 
 fn fill<T>(target: &mut [T], values: impl Iterator<Item = T>) {

@@ -40,11 +40,25 @@ fn words(values: impl Iterator<Item = u32>) -> Vec<u8> {
 }
 
 /// A tensor's bytes, little-endian.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct OwnedTensor {
     dtype: Dtype,
     shape: Vec<usize>,
     bytes: Vec<u8>,
+}
+
+impl OwnedTensor {
+    /// Its numbers as bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The same with the rows of `parts`, one after the other, of which each is as large as this.
+    pub(crate) fn of_parts(mut self, parts: Vec<Vec<u8>>) -> Self {
+        self.shape[0] *= parts.len();
+        self.bytes = parts.concat();
+        self
+    }
 }
 
 impl safetensors::View for &OwnedTensor {

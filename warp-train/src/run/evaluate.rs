@@ -8,6 +8,7 @@ use crate::engine::rollout::{PolicyRollout, Rollout};
 use crate::error::{Error, Result};
 use crate::run::interval::{Estimate, INTERVAL};
 use crate::run::learner::{Acted, Learner, Scene};
+use crate::world::World;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -145,6 +146,8 @@ pub fn play_episode<E: From<Error>>(
 /// The configuration without what only training is to see.
 fn from_true_starts(config: &TrainConfig) -> TrainConfig {
     let mut config = config.clone();
+    // Whoever evaluates does it alone.
+    (config.world, config.run.shards) = (World::default(), None);
     if let Some(share) = config.env.get_mut(EXPLORING_STARTS) {
         *share = 0.0.into();
     }

@@ -6,6 +6,7 @@
 //! deviation 1 needs no warning.
 
 use crate::algorithm::PolicyPlan;
+use crate::config::Shards;
 use crate::config::TrainConfig;
 use crate::run::begin::moments;
 use warp_core::{EnvSpec, Space};
@@ -82,7 +83,8 @@ fn of_data(plan: &PolicyPlan, group: usize, envs: &dyn VecEnv) -> Option<String>
              65504: {REMEDY}"
         ));
     }
-    let moments = moments(&PolicyPlan { groups: vec![group], ..plan.clone() }, envs);
+    let plan = PolicyPlan { groups: vec![group], ..plan.clone() };
+    let moments = moments(&plan, envs, Shards::ONE, 0);
     let spread = moments.mean.iter().zip(&moments.var).map(|(mean, var)| (mean, var.sqrt()));
     let lost = |(mean, deviation): &(&f64, f64)| {
         let step = mean.abs().max(f64::from(SMALLEST)) * ROUNDING;

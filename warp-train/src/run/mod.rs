@@ -23,9 +23,11 @@ pub mod resumption;
 mod run_folder;
 pub mod trainer;
 mod training;
+mod whole;
 
 #[doc(hidden)]
 pub use encoding::decode;
 pub use place::{Place, Which};
 pub use run_folder::*;
 pub use training::{Evaluator, train};
+pub use whole::Snapshot;

@@ -291,6 +291,5 @@ impl Run {
 
 /// Writes the checkpoint of where `trainer` is into `folder`.
 pub(super) fn save(folder: &Path, trainer: &Trainer) -> Result<PathBuf> {
-    let state = trainer.learner().state();
-    checkpoint::save(folder, &trainer.counters(), &state, trainer.envs())
+    checkpoint::save(folder, &*trainer.snapshot()?)
 }

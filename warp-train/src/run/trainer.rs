@@ -10,6 +10,8 @@ use crate::run::checkpoint::{Checkpoint, Counters};
 use crate::run::evaluate::{EvalOptions, Evaluation, evaluate};
 use crate::run::learner::Learner;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics};
+use crate::run::whole::Snapshot;
+use std::borrow::Cow;
 use std::time::Instant;
 use warp_func::{Registry, Start, VecEnv, VecOptions};
 
@@ -22,6 +24,8 @@ pub struct Trainer {
     env_steps: u64,
     phases: PhaseSeconds,
     measured_steps: u64,
+    /// What all ranks had when it was last asked for; the first rank's alone.
+    gathered: Option<Snapshot>,
 }
 
 impl std::fmt::Debug for Trainer {
@@ -57,6 +61,7 @@ impl Trainer {
             env_steps: 0,
             phases: PhaseSeconds::default(),
             measured_steps: 0,
+            gathered: None,
         })
     }
 
@@ -74,7 +79,7 @@ impl Trainer {
             return Err(Error::damaged(&checkpoint.path, reason));
         }
         self.learner.load_state(&checkpoint.learner)?;
-        checkpoint.restore_envs(&mut *self.envs)?;
+        checkpoint.restore_envs(&mut *self.envs, &self.config.world)?;
         self.iteration = manifest.iteration;
         self.env_steps = manifest.env_steps;
         Ok(())
@@ -104,7 +109,17 @@ impl Trainer {
             |step| self.config.is_checkpoint_step(step) || self.config.is_evaluation_step(step);
         let ends = |n: &u64| after(*n) >= env_steps || stops(after(*n));
         let n = (1..most).find(ends).unwrap_or(most);
+        let n = self.agreed(n)?;
         self.iterate_at_once(n)
+    }
+
+    /// What the first rank decides: the others have other clocks.
+    fn agreed(&self, n: u64) -> Result<u64> {
+        if self.config.world.is_alone() {
+            return Ok(n);
+        }
+        let told = self.config.world.tell("iterations", &n.to_le_bytes())?;
+        Ok(told.first_chunk().map_or(1, |bytes| u64::from_le_bytes(*bytes)))
     }
 
     /// What the first iteration would begin with, once: the learner's kernels and arrays. Nothing is
@@ -178,12 +193,31 @@ impl Trainer {
         evaluate(&mut *self.learner, &self.config, registry, options)
     }
 
-    /// Brings what the host knows of the environments up to date, for a checkpoint.
+    /// Brings what the host knows of the run up to date, for a checkpoint: with several ranks, which are all to
+    /// call it, what all of them have.
     ///
     /// # Errors
-    /// Whatever went wrong on a device.
+    /// Whatever went wrong on a device, weights that differ between ranks, or ranks that have lost each other.
     pub fn sync(&mut self) -> Result<()> {
-        Ok(self.envs.sync()?)
+        self.envs.sync()?;
+        if !self.config.world.is_alone() {
+            let part = Snapshot::of(&self.counters(), self.learner.state(), &*self.envs);
+            self.gathered = Snapshot::gather(&self.config.world, part)?;
+        }
+        Ok(())
+    }
+
+    /// What a checkpoint holds, as of the last [`Trainer::sync`].
+    ///
+    /// # Errors
+    /// A rank other than the first, which has but a part of it.
+    pub fn snapshot(&self) -> Result<Cow<'_, Snapshot>> {
+        if self.config.world.is_alone() {
+            let state = self.learner.state();
+            return Ok(Cow::Owned(Snapshot::of(&self.counters(), state, &*self.envs)));
+        }
+        let none = || Error::Invalid("only the first rank has the whole of a run".into());
+        self.gathered.as_ref().map(Cow::Borrowed).ok_or_else(none)
     }
 
     /// Which groups are acted for by a policy that learns (all, if none does).
@@ -277,11 +311,13 @@ pub fn trained_groups(config: &TrainConfig) -> Vec<bool> {
 /// Too little memory, with both figures.
 pub fn check_memory(config: &TrainConfig, registry: &Registry, lower: &str) -> Result<()> {
     let one = registry.get(&config.run.env_id)?.bytes_per_replica(&config.env)?;
-    let replicas = one.saturating_mul(config.run.num_envs as u128);
+    let replicas = one.saturating_mul(config.n_envs() as u128);
     let needed = replicas.saturating_add(Rollout::bytes(config));
     let mut what = format!(
         "{} replicas of {} and a rollout of {} steps",
-        config.run.num_envs, config.run.env_id, config.run.num_steps
+        config.n_envs(),
+        config.run.env_id,
+        config.run.num_steps
     );
     let (mut needed, mut lower) = (needed, lower.to_string());
     if config.run.start == Start::Pool {

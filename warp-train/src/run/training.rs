@@ -4,6 +4,8 @@ use crate::error::Result;
 use crate::run::callback::{Callback, End, Flow, Stopped};
 use crate::run::evaluate::{EvalOptions, Evaluation};
 use crate::run::trainer::Trainer;
+use crate::world::World;
+use std::time::Duration;
 use warp_func::Registry;
 use warp_sample::Mode;
 
@@ -16,8 +18,14 @@ pub struct Evaluator<'a> {
     pub threads: usize,
 }
 
+/// How long other ranks wait while the first one evaluates or writes; that it is gone they hear at once.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
 /// Iterates until `total_steps` are done or a callback stops it; evaluates (with `evaluator`) and lets
 /// checkpoints be written whenever the configuration says so.
+///
+/// With several ranks all of them call it; the first one evaluates, and those that write and print are callbacks of
+/// its own.
 ///
 /// # Errors
 /// A run that broke, an evaluation that can't be had, or what a callback could not do.
@@ -27,7 +35,9 @@ pub fn train(
     callbacks: &mut [&mut dyn Callback],
 ) -> Result<End> {
     let total = trainer.config().run.total_steps;
-    let mut stopped = each(callbacks, |callback| callback.start(trainer))?;
+    let world = trainer.config().world.clone();
+    let stopped = each(callbacks, |callback| callback.start(trainer))?;
+    let mut stopped = agreed(&world, stopped)?;
     while stopped.is_none() && trainer.env_steps() < total {
         let mut done = trainer.advance(total)?;
         let evaluation = evaluator.evaluate_if_due(trainer)?;
@@ -35,8 +45,10 @@ pub fn train(
             last.evaluation.clone_from(&evaluation);
         }
         stopped = each(callbacks, |callback| callback.iteration(trainer, &done))?;
-        if let Some(evaluation) = evaluation {
+        if trainer.config().is_evaluation_step(trainer.env_steps()) {
             trainer.sync()?;
+        }
+        if let Some(evaluation) = evaluation {
             let enough = each(callbacks, |callback| callback.evaluation(trainer, &evaluation))?;
             stopped = stopped.or(enough);
         }
@@ -44,12 +56,33 @@ pub fn train(
             trainer.sync()?;
             callbacks.iter_mut().try_for_each(|callback| callback.checkpoint(trainer))?;
         }
+        stopped = agreed(&world, stopped)?;
     }
     trainer.sync()?;
     let complete = trainer.env_steps() >= total;
     let end = stopped.filter(|_| !complete).map_or(End::Complete, End::Stopped);
     callbacks.iter_mut().try_for_each(|callback| callback.end(trainer, end))?;
     Ok(end)
+}
+
+/// The first reason to stop that any rank has.
+fn agreed(world: &World, stopped: Option<Stopped>) -> Result<Option<Stopped>> {
+    if world.is_alone() {
+        return Ok(stopped);
+    }
+    let (why, reached) = match stopped {
+        None => (0_u8, 0.0),
+        Some(Stopped::Asked) => (1, 0.0),
+        Some(Stopped::ReturnReached(mean)) => (2, mean),
+    };
+    let said = [&[why][..], &reached.to_le_bytes()].concat();
+    let all = world.gather_within("whether to stop", &said, PATIENCE)?;
+    let reason = |said: &Vec<u8>| match said.split_first() {
+        Some((1, _)) => Some(Stopped::Asked),
+        Some((2, mean)) => Some(Stopped::ReturnReached(f64::from_le_bytes(*mean.first_chunk()?))),
+        _ => None,
+    };
+    Ok(all.iter().find_map(reason))
 }
 
 /// Calls every callback, whatever the others say; the first reason to stop, if there is one.
@@ -66,7 +99,8 @@ fn each(
 
 impl Evaluator<'_> {
     fn evaluate_if_due(&self, trainer: &mut Trainer) -> Result<Option<Evaluation>> {
-        if !trainer.config().is_evaluation_step(trainer.env_steps()) {
+        let is_due = trainer.config().is_evaluation_step(trainer.env_steps());
+        if !is_due || !trainer.config().world.is_first() {
             return Ok(None);
         }
         let options = EvalOptions {

@@ -62,7 +62,7 @@ impl Setting {
         let place = Place {
             seed: config.run.seed,
             policy: index,
-            n_rows: config.run.num_envs * n_agents,
+            n_rows: config.n_envs() * n_agents,
             n_agents,
             first_agent,
             first_replica: config.vec_options().first_replica,

@@ -1,6 +1,10 @@
 //! From a rollout to minibatches: which samples count, in what order, gathered into one piece.
+//!
+//! Samples are drawn shard by shard: a minibatch is as many parts as there are shards, each of which is one
+//! piece of its shard's order.
 
 use crate::algorithm::PolicyMetrics;
+use crate::config::Shards;
 use crate::engine::rollout::PolicyRollout;
 use crate::error::Result;
 use crate::loss::actions::{Actions, pick_rows};
@@ -15,9 +19,8 @@ use warp_core::Draw;
 pub struct Samples {
     advantages: Vec<f32>,
     returns: Vec<f32>,
-    /// `step * n_rows + row` of each sample, in the order of use.
-    order: Vec<u32>,
-    explained_variance: f64,
+    /// `step * n_rows + row` of each sample, in the order of use; shard by shard.
+    orders: Vec<Vec<u32>>,
     obs: Vec<f32>,
     action_mask: Vec<u8>,
     actions: Actions,
@@ -25,6 +28,47 @@ pub struct Samples {
     values: Vec<f32>,
     batch_advantages: Vec<f32>,
     batch_returns: Vec<f32>,
+}
+
+/// Count and moments of some numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Moments {
+    /// How many there are.
+    pub n: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// Sum of the squares of their deviations from it.
+    pub squares: f64,
+}
+
+impl Moments {
+    /// Of all `numbers`.
+    pub fn of<I: Iterator<Item = f64>>(numbers: impl Fn() -> I) -> Self {
+        let n = numbers().count() as f64;
+        let mean = numbers().sum::<f64>() / n.max(1.0);
+        let squares = numbers().map(|x| (x - mean) * (x - mean)).sum::<f64>();
+        Self { n, mean, squares }
+    }
+
+    /// Of these numbers and those that `other` is of (Chan, Golub & LeVeque, 1979).
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        if self.n == 0.0 || other.n == 0.0 {
+            return if self.n == 0.0 { other } else { self };
+        }
+        let (n, delta) = (self.n + other.n, other.mean - self.mean);
+        Self {
+            n,
+            mean: self.mean + delta * (other.n / n),
+            squares: self.squares + other.squares + delta * delta * (self.n * other.n / n),
+        }
+    }
+
+    /// Mean square of the deviations.
+    #[must_use]
+    pub fn variance(self) -> f64 {
+        self.squares / self.n.max(1.0)
+    }
 }
 
 impl Samples {
@@ -37,6 +81,7 @@ impl Samples {
         &mut self,
         policy: &mut dyn TrainablePolicy,
         rollout: &mut PolicyRollout,
+        shards: Shards,
         estimate: impl FnOnce(Trajectory<'_>, &mut [f32], &mut [f32]),
     ) -> Result<()> {
         let mut cut = vec![0.0; rollout.truncated.at.len()];
@@ -59,45 +104,59 @@ impl Samples {
         };
         estimate(trajectory, &mut self.advantages, &mut self.returns);
         let in_game = |cell: &u32| rollout.weights.get(*cell as usize).is_none_or(|w| *w > 0.0);
-        self.order.clear();
-        self.order.extend((0..cells as u32).filter(in_game));
-        self.explained_variance = self.explain(&rollout.values);
+        self.orders.resize_with(shards.here, Vec::new);
+        for (index, order) in self.orders.iter_mut().enumerate() {
+            let rows = shards.rows(rollout.n_rows, index);
+            let of_step = |step: usize| {
+                let first = (step * rollout.n_rows) as u32;
+                first + rows.start as u32..first + rows.end as u32
+            };
+            order.clear();
+            order.extend((0..cells / rollout.n_rows).flat_map(of_step).filter(in_game));
+        }
         Ok(())
     }
 
-    /// Number of samples.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.order.len()
+    /// Number of samples of each shard here.
+    pub fn counts(&self) -> impl Iterator<Item = usize> + '_ {
+        self.orders.iter().map(Vec::len)
     }
 
-    /// Whether there are none.
+    /// Moments of a shard's returns, and of what the values miss of them.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+    pub fn explained(&self, values: &[f32], shard: usize) -> [Moments; 2] {
+        let order = &self.orders[shard];
+        let returns = || order.iter().map(|at| f64::from(self.returns[*at as usize]));
+        let missed =
+            || order.iter().map(|at| f64::from(self.returns[*at as usize] - values[*at as usize]));
+        [Moments::of(returns), Moments::of(missed)]
     }
 
-    /// 1 - variance of (return - value) / variance of the return; 0 if returns do not vary.
-    #[must_use]
-    pub fn explained_variance(&self) -> f64 {
-        self.explained_variance
-    }
-
-    /// Puts the samples in a random order (Fisher and Yates).
-    pub fn shuffle(&mut self, mut draw: Draw) {
-        for i in (1..self.order.len()).rev() {
-            self.order.swap(i, draw.below(i as u32 + 1) as usize);
+    /// Puts a shard's samples in a random order (Fisher and Yates).
+    pub fn shuffle(&mut self, shard: usize, mut draw: Draw) {
+        let order = &mut self.orders[shard];
+        for i in (1..order.len()).rev() {
+            order.swap(i, draw.below(i as u32 + 1) as usize);
         }
     }
 
-    /// The samples `range` of the current order as one minibatch.
+    /// Moments of the advantages of the samples `range` of a shard's current order.
+    #[must_use]
+    pub fn moments(&self, shard: usize, range: Range<usize>) -> Moments {
+        let picked = &self.orders[shard][range];
+        Moments::of(|| picked.iter().map(|at| f64::from(self.advantages[*at as usize])))
+    }
+
+    /// The samples `range` of a shard's current order as one piece of a minibatch, whose advantages are brought
+    /// to mean 0 and deviation 1 by `moments` of all of them.
     pub fn gather(
         &mut self,
         rollout: &PolicyRollout,
+        shard: usize,
         range: Range<usize>,
-        norm_adv: bool,
+        moments: Option<Moments>,
     ) -> Minibatch<'_> {
-        let picked = &self.order[range];
+        let picked = &self.orders[shard][range];
         pick_rows(&mut self.obs, &rollout.obs, picked, rollout.width);
         self.actions.pick(&rollout.actions, picked, rollout.layout.action_width());
         pick_rows(&mut self.log_probs, &rollout.log_probs, picked, 1);
@@ -113,8 +172,8 @@ impl Samples {
                 rollout.layout.mask_width(),
             );
         }
-        if norm_adv {
-            normalise(&mut self.batch_advantages);
+        if let Some(moments) = moments {
+            normalise(&mut self.batch_advantages, moments);
         }
         Minibatch {
             observations: &self.obs,
@@ -124,34 +183,18 @@ impl Samples {
             returns: &self.batch_returns,
             values: &self.values,
             weights: None,
+            whole: None,
             action_mask: masked.then_some(&*self.action_mask),
         }
     }
-
-    fn explain(&self, values: &[f32]) -> f64 {
-        let returns = || self.order.iter().map(|at| f64::from(self.returns[*at as usize]));
-        let missed = || {
-            self.order.iter().map(|at| f64::from(self.returns[*at as usize] - values[*at as usize]))
-        };
-        let total = variance(returns);
-        if total > 0.0 { 1.0 - variance(missed) / total } else { 0.0 }
-    }
 }
 
-fn variance<I: Iterator<Item = f64>>(numbers: impl Fn() -> I) -> f64 {
-    let n = numbers().count().max(1) as f64;
-    let mean = numbers().sum::<f64>() / n;
-    numbers().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n
-}
-
-/// Mean 0 and (unbiased, as in CleanRL) deviation 1; a lone sample is left as it is.
-fn normalise(numbers: &mut [f32]) {
-    if numbers.len() < 2 {
+/// Mean 0 and (unbiased, as in CleanRL) deviation 1 by `moments`; a lone sample is left as it is.
+fn normalise(numbers: &mut [f32], moments: Moments) {
+    let Moments { n, mean, squares } = moments;
+    if n < 2.0 {
         return;
     }
-    let n = numbers.len() as f64;
-    let mean = numbers.iter().map(|x| f64::from(*x)).sum::<f64>() / n;
-    let squares = numbers.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>();
     let scale = 1.0 / ((squares / (n - 1.0)).sqrt() + 1e-8);
     numbers.iter_mut().for_each(|x| *x = ((f64::from(*x) - mean) * scale) as f32);
 }
@@ -191,23 +234,41 @@ mod tests {
 
     #[test]
     fn shuffling_permutes() {
-        let mut samples = Samples { order: (0..1000).collect(), ..Samples::default() };
-        samples.shuffle(Draw::new(1, 0, 0, Purpose::Shuffle));
-        assert_ne!(samples.order, (0..1000).collect::<Vec<_>>());
-        let moved = samples.order.iter().enumerate().filter(|(i, at)| *i as u32 != **at).count();
+        let mut samples = Samples { orders: vec![(0..1000).collect()], ..Samples::default() };
+        samples.shuffle(0, Draw::new(1, 0, 0, Purpose::Shuffle));
+        let order = &mut samples.orders[0];
+        assert_ne!(*order, (0..1000).collect::<Vec<_>>());
+        let moved = order.iter().enumerate().filter(|(i, at)| *i as u32 != **at).count();
         assert!(moved > 950, "{moved}");
-        samples.order.sort_unstable();
-        assert_eq!(samples.order, (0..1000).collect::<Vec<_>>());
+        order.sort_unstable();
+        assert_eq!(*order, (0..1000).collect::<Vec<_>>());
     }
 
     #[test]
     fn normalised_numbers_have_mean_0_and_deviation_1() {
+        let of = |numbers: &[f32]| Moments::of(|| numbers.iter().map(|x| f64::from(*x)));
         let mut numbers = [1.0, 2.0, 3.0, 6.0];
-        normalise(&mut numbers);
+        let moments = of(&numbers);
+        normalise(&mut numbers, moments);
         assert!(numbers.iter().sum::<f32>().abs() < 1e-6);
         assert!((numbers.iter().map(|x| x * x).sum::<f32>() / 3.0 - 1.0).abs() < 1e-6);
         let mut lone = [5.0];
-        normalise(&mut lone);
+        let moments = of(&lone);
+        normalise(&mut lone, moments);
         assert_eq!(lone, [5.0]);
+    }
+
+    #[test]
+    fn moments_of_parts_are_those_of_the_whole() {
+        let numbers: Vec<f64> = (0..997).map(|i| (f64::from(i) * 0.7).sin() * 3.0 + 1e3).collect();
+        let whole = Moments::of(|| numbers.iter().copied());
+        let parts = numbers.chunks(251).map(|part| Moments::of(|| part.iter().copied()));
+        let merged = parts.fold(Moments::default(), Moments::with);
+        let close = |a: f64, b: f64| assert!((a - b).abs() <= 1e-12 * a.abs(), "{a} {b}");
+        assert_eq!(whole.n, merged.n);
+        close(whole.mean, merged.mean);
+        close(whole.squares, merged.squares);
+        assert_eq!(Moments::default().with(whole), whole);
+        assert_eq!(whole.with(Moments::default()), whole);
     }
 }

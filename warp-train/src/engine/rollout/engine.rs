@@ -3,15 +3,19 @@
 use crate::algorithm::PolicyMetrics;
 use crate::algorithm::{Advantages, OnPolicyAlgorithm, OnPolicyEngine};
 use crate::algorithm::{PolicyPlan, Rollouts};
+use crate::config::{Shards, Sharing};
 use crate::engine::Progress;
 use crate::engine::rollout::PolicyRollout;
-use crate::engine::rollout::batch::Samples;
+use crate::engine::rollout::batch::{Moments, Samples};
 use crate::error::{Error, Result};
-use crate::loss::Loss;
 use crate::loss::gae::{gae, warpdrive_returns};
+use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::network::TrainablePolicy;
 use std::ops::Range;
 use warp_core::{Draw, Purpose};
+
+/// Bits of a number that say which epoch an order is of; those above say of which shard.
+const EPOCH_BITS: u32 = 16;
 
 /// A policy, and the rollout that it learns from.
 #[expect(missing_debug_implementations, reason = "policies of tests need not have it")]
@@ -26,6 +30,8 @@ pub struct RolloutEngine<'a> {
     pub plan: &'a PolicyPlan,
     /// Where the run stands.
     pub progress: Progress,
+    /// Who else learns the same.
+    pub sharing: &'a Sharing,
 }
 
 /// An update on its way.
@@ -33,9 +39,12 @@ struct Update<'a> {
     on: RolloutEngine<'a>,
     advantages: Advantages,
     loss: Loss,
+    /// Samples of every shard of all ranks.
+    counts: Vec<usize>,
     minibatches: usize,
-    /// The samples of the minibatch.
-    range: Range<usize>,
+    /// Number of the minibatch at hand, and moments of its advantages if they are to be normalised.
+    minibatch: usize,
+    moments: Option<Moments>,
     n_steps: usize,
     metrics: PolicyMetrics,
 }
@@ -65,8 +74,10 @@ impl RolloutEngine<'_> {
             advantages: *advantages,
             on: self,
             loss,
+            counts: Vec::new(),
             minibatches: 1,
-            range: 0..0,
+            minibatch: 0,
+            moments: None,
             n_steps: 0,
             metrics: PolicyMetrics { learning_rate, ..PolicyMetrics::default() },
         };
@@ -76,16 +87,95 @@ impl RolloutEngine<'_> {
     }
 }
 
+impl Update<'_> {
+    /// The samples of the minibatch at hand in a shard of so many.
+    fn range(&self, n: usize) -> Range<usize> {
+        let (u, parts) = (self.minibatch, self.minibatches);
+        n * u / parts..n * (u + 1) / parts
+    }
+
+    /// The pieces of the minibatch here: a shard's number and its samples.
+    fn pieces(&self) -> Vec<(usize, Range<usize>)> {
+        self.on.samples.counts().map(|n| self.range(n)).enumerate().collect()
+    }
+
+    /// Moments of numbers of all shards, from those of the shards here.
+    fn merged(&self, what: &'static str, here: &[Moments]) -> Result<Moments> {
+        let numbers: Vec<f64> = here.iter().flat_map(|m| [m.n, m.mean, m.squares]).collect();
+        let all = self.on.sharing.world.gather_f64(what, &numbers)?;
+        let moments = all.chunks_exact(3).map(|m| Moments { n: m[0], mean: m[1], squares: m[2] });
+        Ok(moments.fold(Moments::default(), Moments::with))
+    }
+
+    /// Gradient and figures of a piece of the minibatch.
+    fn gradient_of(
+        &mut self,
+        shard: usize,
+        range: Range<usize>,
+        whole: Option<f64>,
+    ) -> Result<LossMetrics> {
+        let RolloutEngine { policy, rollout, samples, .. } = &mut self.on;
+        let minibatch = samples.gather(rollout, shard, range, self.moments);
+        policy.gradients(&Minibatch { whole, ..minibatch }, &self.loss)
+    }
+
+    /// Sums gradient and figures over the shards of all ranks, in their order.
+    fn gradient_of_all(&mut self) -> Result<()> {
+        let whole = self.counts.iter().map(|n| self.range(*n).len()).sum::<usize>() as f64;
+        let (mut gradients, mut figures) = (Vec::new(), Vec::new());
+        for (shard, range) in self.pieces() {
+            let n = range.len();
+            let seen = match n {
+                0 => LossMetrics::default(),
+                _ => self.gradient_of(shard, range, Some(whole))?,
+            };
+            figures.extend(seen.numbers());
+            let Some(gradient) = self.on.policy.gradient() else {
+                return Err(Error::Invalid(format!(
+                    "policy \"{}\": its network does not show its gradient, which shards need; leave \
+                     out shards",
+                    self.on.plan.name
+                )));
+            };
+            match n {
+                0 => gradients.extend(gradient.iter().map(|_| 0.0)),
+                _ => gradients.extend_from_slice(gradient),
+            }
+        }
+        let Sharing { world, shards } = self.on.sharing;
+        let n = gradients.len() / shards.here;
+        let all = world.gather_f32("gradients", &gradients)?;
+        let mut parts = all.chunks_exact(n);
+        let mut sum = parts.next().unwrap_or_default().to_vec();
+        for part in parts {
+            sum.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
+        }
+        self.on.policy.set_gradient(&sum);
+        let figures = world.gather_f64("figures of a loss", &figures)?;
+        for seen in figures.as_chunks().0 {
+            self.metrics.add(&LossMetrics::of_numbers(*seen));
+        }
+        Ok(())
+    }
+}
+
 impl OnPolicyEngine for Update<'_> {
     fn estimate(&mut self) -> Result<()> {
-        let RolloutEngine { policy, rollout, samples, plan, .. } = &mut self.on;
+        let RolloutEngine { policy, rollout, samples, plan, sharing, .. } = &mut self.on;
         let (gamma, lambda) = (plan.config.gamma as f32, plan.config.gae_lambda as f32);
-        let how = self.advantages;
-        samples.fill(*policy, rollout, |trajectory, advantages, returns| match how {
+        let (how, shards) = (self.advantages, sharing.shards);
+        samples.fill(*policy, rollout, shards, |trajectory, advantages, returns| match how {
             Advantages::Gae => gae(trajectory, gamma, lambda, advantages, returns),
             Advantages::WarpDrive => warpdrive_returns(trajectory, gamma, advantages, returns),
         })?;
-        self.metrics.explained_variance = samples.explained_variance();
+        let explained = (0..shards.here).map(|shard| samples.explained(&rollout.values, shard));
+        let (returns, missed): (Vec<_>, Vec<_>) = explained.map(|[a, b]| (a, b)).unzip();
+        let counts: Vec<f64> = samples.counts().map(|n| n as f64).collect();
+        let total = self.merged("moments of returns", &returns)?.variance();
+        let missed = self.merged("moments of residuals", &missed)?.variance();
+        self.metrics.explained_variance = if total > 0.0 { 1.0 - missed / total } else { 0.0 };
+        let counts = self.on.sharing.world.gather_f64("counts of samples", &counts)?;
+        self.counts = counts.into_iter().map(|n| n as usize).collect();
         Ok(())
     }
 
@@ -93,29 +183,42 @@ impl OnPolicyEngine for Update<'_> {
         let Progress { iteration, seed, .. } = self.on.progress;
         let first_agent = self.on.rollout.first_agent;
         let draw = Draw::new(seed, first_agent, iteration as u32, Purpose::Shuffle);
-        self.on.samples.shuffle(draw.agent(epoch as u32));
+        let Shards { first, here, .. } = self.on.sharing.shards;
+        for shard in 0..here {
+            let number = ((first + shard) as u32) << EPOCH_BITS | epoch as u32;
+            self.on.samples.shuffle(shard, draw.agent(number));
+        }
         Ok(())
     }
 
     fn cut(&mut self, n: usize) -> Range<usize> {
-        self.minibatches = n.min(self.on.samples.len());
+        self.minibatches = n.min(self.counts.iter().copied().max().unwrap_or(0));
         0..self.minibatches
     }
 
     fn gather(&mut self, minibatch: usize) -> Result<()> {
-        let (n, parts) = (self.on.samples.len(), self.minibatches);
+        let parts = self.minibatches;
         if minibatch >= parts {
             let reason = format!("minibatch {minibatch} is asked for, but there are {parts}");
             return Err(Error::Invalid(reason));
         }
-        self.range = n * minibatch / parts..n * (minibatch + 1) / parts;
+        self.minibatch = minibatch;
+        self.moments = None;
+        if self.on.plan.config.norm_adv {
+            let of = |(shard, range)| self.on.samples.moments(shard, range);
+            let here: Vec<Moments> = self.pieces().into_iter().map(of).collect();
+            self.moments = Some(self.merged("moments of advantages", &here)?);
+        }
         Ok(())
     }
 
     fn gradient(&mut self) -> Result<()> {
-        let RolloutEngine { policy, rollout, samples, plan, .. } = &mut self.on;
-        let minibatch = samples.gather(rollout, self.range.clone(), plan.config.norm_adv);
-        self.metrics.add(&policy.gradients(&minibatch, &self.loss)?);
+        if !self.on.sharing.shards.is_one() {
+            return self.gradient_of_all();
+        }
+        let range = self.range(self.counts[0]);
+        let seen = self.gradient_of(0, range, None)?;
+        self.metrics.add(&seen);
         Ok(())
     }
 

@@ -98,7 +98,7 @@ impl Rollout {
         let steps = config.run.num_steps as u128 + 1;
         let per_policy = |plan: &PolicyPlan| {
             let group = &config.spec.groups[plan.groups[0]];
-            let rows = config.run.num_envs as u128 * plan.n_agents(&config.spec) as u128;
+            let rows = config.n_envs() as u128 * plan.n_agents(&config.spec) as u128;
             let stored = 4 * (group.observation_width() + group.action.action_width() + 8)
                 + group.mask_width();
             (2 * stored as u128).saturating_mul(steps).saturating_mul(rows)
@@ -120,7 +120,7 @@ impl PolicyRollout {
         let first = &spec.groups[plan.groups[0]];
         let (width, layout) = (first.observation_width(), plan.layout.clone());
         let mortal = plan.groups.iter().any(|g| spec.groups[*g].mortal);
-        let n_rows = config.run.num_envs * n_agents;
+        let n_rows = config.n_envs() * n_agents;
         let cells = n_steps * n_rows;
         let bounded =
             if layout.head_sizes().is_empty() { n_rows * layout.action_width() } else { 0 };

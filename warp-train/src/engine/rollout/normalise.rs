@@ -8,9 +8,11 @@
 //! with (`run/begin.rs`), which count for next to nothing: the rollout holds them once more.
 
 use crate::algorithm::{PolicyConfig, PolicyPlan};
+use crate::config::{Shards, Sharing};
 use crate::engine::rollout::PolicyRollout;
 use crate::error::{Error, Result};
 pub use crate::model::Statistic;
+use crate::world::World;
 
 /// What a normalised number is cut off at, both ways.
 pub const CLIP: f32 = 10.0;
@@ -86,6 +88,17 @@ impl RunningMoments {
         self
     }
 
+    /// Count, means and variances, one after the other.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = f64> + '_ {
+        std::iter::once(self.count).chain(self.mean.iter().chain(&self.var).copied())
+    }
+
+    /// The reverse of [`RunningMoments::numbers`], f64 `[1 + 2 * width]`.
+    pub(crate) fn of_numbers(numbers: &[f64], width: usize) -> Self {
+        let (mean, var) = numbers[1..].split_at(width);
+        Self { count: numbers[0], mean: mean.to_vec(), var: var.to_vec() }
+    }
+
     /// Count, mean and variance as `<prefix>_count`, `<prefix>_mean` and `<prefix>_var`.
     pub(crate) fn save(&self, prefix: &str, into: &mut Vec<Statistic>) {
         let width = vec![self.mean.len()];
@@ -110,8 +123,8 @@ impl RunningMoments {
 struct ObsNormaliser {
     /// What counts for the rollout at hand.
     moments: RunningMoments,
-    /// What the rollout at hand holds.
-    pending: RunningMoments,
+    /// What the rollout at hand holds, by the shards that are here.
+    pending: Vec<RunningMoments>,
     /// `moments` as mean and 1 / deviation.
     factors: Vec<(f32, f32)>,
 }
@@ -134,6 +147,8 @@ struct RewardNormaliser {
     gamma: f64,
     /// Of the discounted return.
     moments: RunningMoments,
+    /// The same of the rollout at hand, by the shards that are here, where there are several.
+    pending: Vec<RunningMoments>,
     /// The discounted return of each row so far, `[n_rows]`.
     returns: Vec<f64>,
 }
@@ -144,26 +159,29 @@ pub struct Normaliser {
     learns: bool,
     obs: Option<ObsNormaliser>,
     reward: Option<RewardNormaliser>,
+    sharing: Sharing,
 }
 
 impl Normaliser {
     /// As the keys `norm_obs` and `norm_reward` of `plan` say, for observations of `width` numbers
-    /// and `n_rows` rows (agents of all replicas).
+    /// and `n_rows` rows (agents of all replicas of this rank).
     #[must_use]
-    pub fn new(plan: &PolicyPlan, width: usize, n_rows: usize) -> Self {
+    pub fn new(plan: &PolicyPlan, width: usize, n_rows: usize, sharing: Sharing) -> Self {
         let PolicyConfig { norm_obs, norm_reward, gamma, to_train, .. } = plan.config;
         let moments = RunningMoments::new(width);
-        let pending = moments.clone();
+        let pending = vec![moments.clone(); sharing.shards.here];
         let obs = ObsNormaliser { moments, pending, factors: Vec::new() };
         let reward = RewardNormaliser {
             gamma,
             moments: RunningMoments::new(1),
+            pending: vec![RunningMoments::new(1); sharing.shards.here],
             returns: vec![0.0; if norm_reward { n_rows } else { 0 }],
         };
         Self {
             learns: to_train,
             obs: norm_obs.then_some(obs),
             reward: norm_reward.then_some(reward),
+            sharing,
         }
     }
 
@@ -190,14 +208,26 @@ impl Normaliser {
     /// Rows of weight 0 do not count; an empty `weights`: all do.
     pub fn observe(&mut self, obs: &mut [f32], weights: &[f32]) {
         if let (Some(normaliser), true) = (&mut self.obs, self.learns) {
-            normaliser.pending.add(obs, weights);
+            let (shards, width) = (self.sharing.shards, normaliser.moments.mean.len());
+            let n_rows = obs.len() / width;
+            for (index, pending) in normaliser.pending.iter_mut().enumerate() {
+                let rows = shards.rows(n_rows, index);
+                let weights = weights.get(rows.clone()).unwrap_or(&[]);
+                pending.add(&obs[rows.start * width..rows.end * width], weights);
+            }
         }
         self.apply(obs);
     }
 
     /// Takes in a full rollout's rewards and normalises them in place; to be called once per rollout.
-    pub fn rewards(&mut self, rollout: &mut PolicyRollout) {
-        let Some(RewardNormaliser { gamma, moments, returns }) = &mut self.reward else { return };
+    ///
+    /// # Errors
+    /// Ranks that have lost each other.
+    pub fn rewards(&mut self, rollout: &mut PolicyRollout) -> Result<()> {
+        let Sharing { world, shards } = &self.sharing;
+        let Some(RewardNormaliser { gamma, moments, pending, returns }) = &mut self.reward else {
+            return Ok(());
+        };
         let n_rows = returns.len();
         let mut discounted = vec![0.0; n_rows];
         let cells = rollout.rewards.chunks_exact(n_rows).zip(rollout.ended.chunks_exact(n_rows));
@@ -208,11 +238,14 @@ impl Normaliser {
             discounted.iter_mut().zip(&*returns).for_each(|(to, sum)| *to = *sum as f32);
             if self.learns {
                 let weights = rollout.weights.get(t * n_rows..(t + 1) * n_rows).unwrap_or(&[]);
-                moments.add(&discounted, weights);
+                add_by_shard(*shards, moments, pending, &discounted, weights);
             }
             for (sum, _) in returns.iter_mut().zip(ended).filter(|(_, ended)| **ended != 0) {
                 *sum = 0.0;
             }
+        }
+        if !shards.is_one() {
+            merge_all(world, "moments of rewards", moments, pending)?;
         }
         let scale = (1.0 / (moments.var[0] + EPSILON).sqrt()) as f32;
         for reward in &mut rollout.rewards {
@@ -220,16 +253,22 @@ impl Normaliser {
             let scaled = if scaled > CLIP { CLIP } else { scaled };
             *reward = if scaled < -CLIP { -CLIP } else { scaled };
         }
+        Ok(())
     }
 
     /// Lets the observations taken in count from now on; to be called when a rollout has been
     /// learned from.
-    pub fn finish_rollout(&mut self) {
+    ///
+    /// # Errors
+    /// Ranks that have lost each other.
+    pub fn finish_rollout(&mut self) -> Result<()> {
+        if let Some(ObsNormaliser { moments, pending, .. }) = &mut self.obs {
+            merge_all(&self.sharing.world, "moments of observations", moments, pending)?;
+        }
         if let Some(normaliser) = &mut self.obs {
-            normaliser.moments.merge(&normaliser.pending);
-            normaliser.pending = RunningMoments::new(normaliser.moments.mean.len());
             normaliser.refresh();
         }
+        Ok(())
     }
 
     /// `obs_count`, `obs_mean`, `obs_var`; `reward_count`, `reward_mean`, `reward_var` (of the
@@ -257,12 +296,15 @@ impl Normaliser {
         let mut given = Given { policy, left: statistics.iter().collect() };
         if let Some(obs) = &mut new.obs {
             obs.moments.load("obs", &mut given)?;
-            obs.pending = RunningMoments::new(obs.moments.mean.len());
+            obs.pending.fill(RunningMoments::new(obs.moments.mean.len()));
             obs.refresh();
         }
         if let Some(reward) = &mut new.reward {
             reward.moments.load("reward", &mut given)?;
-            reward.returns = given.take("discounted_return", reward.returns.len())?;
+            // Of all replicas; this rank has some of them.
+            let n_rows = reward.returns.len() * self.sharing.world.size();
+            let all = given.take("discounted_return", n_rows)?;
+            reward.returns = all[self.sharing.world.share(n_rows)].to_vec();
         }
         if let Some(extra) = given.left.iter().min_by_key(|statistic| &statistic.name) {
             return Err(Error::Invalid(format!(
@@ -274,6 +316,39 @@ impl Normaliser {
         *self = new;
         Ok(())
     }
+}
+
+/// Takes in numbers, one for each row, shard by shard; the only shard of a run at once.
+fn add_by_shard(
+    shards: Shards,
+    moments: &mut RunningMoments,
+    pending: &mut [RunningMoments],
+    numbers: &[f32],
+    weights: &[f32],
+) {
+    if shards.is_one() {
+        return moments.add(numbers, weights);
+    }
+    for (index, pending) in pending.iter_mut().enumerate() {
+        let rows = shards.rows(numbers.len(), index);
+        pending.add(&numbers[rows.clone()], weights.get(rows).unwrap_or(&[]));
+    }
+}
+
+/// Lets what is pending on all ranks count, in the order of shards.
+fn merge_all(
+    world: &World,
+    what: &'static str,
+    moments: &mut RunningMoments,
+    pending: &mut [RunningMoments],
+) -> Result<()> {
+    let numbers: Vec<f64> = pending.iter().flat_map(RunningMoments::numbers).collect();
+    let width = moments.mean.len();
+    for numbers in world.gather_f64(what, &numbers)?.chunks_exact(1 + 2 * width) {
+        moments.merge(&RunningMoments::of_numbers(numbers, width));
+    }
+    pending.fill(RunningMoments::new(width));
+    Ok(())
 }
 
 /// Statistics that were given and not yet taken.

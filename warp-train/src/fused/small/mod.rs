@@ -99,7 +99,7 @@ impl SmallLearner {
         let mut this = Self::of_policy(config, only, envs.gpu(), &modules[1])?;
         let launch = collecting(config, envs.gpu().info().n_multiprocessors);
         this.collect = Some((modules[0].function("small_collect")?, launch));
-        this.n_reported = config.run.num_envs;
+        this.n_reported = config.n_envs();
         this.load(state)?;
         Ok(this)
     }
@@ -125,7 +125,7 @@ impl SmallLearner {
         }
         let passes = text::passes(config, index);
         let plan = &config.policies[index];
-        let n_rows = config.run.num_envs * plan.n_agents(&config.spec);
+        let n_rows = config.n_envs() * plan.n_agents(&config.spec);
         let minibatch = (n_rows * config.run.num_steps).div_ceil(passes.minibatches);
         let tiles = minibatch.div_ceil(TILE_ROWS) as u32;
         let most = text::blocks_of(config, index) * gpu.info().n_multiprocessors;
@@ -274,7 +274,7 @@ impl SmallLearner {
 /// How the kernel that collects is launched: spread over all multiprocessors.
 fn collecting(config: &TrainConfig, multiprocessors: u32) -> Launch {
     let (together, hidden) = (text::together(config), config.policies[0].config.hidden[0]);
-    let parts = config.run.num_envs.div_ceil(together) as u32;
+    let parts = config.n_envs().div_ceil(together) as u32;
     let (blocks, threads) = match parts.div_ceil(multiprocessors).min(4) {
         _ if together == 8 => (parts, 2 * hidden as u32),
         warps => (parts.div_ceil(warps), 32 * warps),

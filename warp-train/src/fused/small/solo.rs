@@ -355,7 +355,7 @@ impl Work {
         let array = |name: &str, dtype, shape: &[usize]| {
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)
         };
-        let (nets, replicas) = (Places::new(config).n_nets(), config.run.num_envs);
+        let (nets, replicas) = (Places::new(config).n_nets(), config.n_envs());
         let rows = config.run.num_steps + 1 + text::cuts(config) as usize;
         let (most, width) = (MOST_ITERATIONS as usize, schedule_width(text::n_updates(config, 0)));
         let (units, own) = (sizes.record_units as usize, sizes.own as usize);

@@ -107,7 +107,7 @@ pub(super) fn apart(config: &TrainConfig) -> bool {
 /// Replicas that a warp takes: few are done sooner, more use the products' tiles better, as long as
 /// registers can hold where all their agents' rows go.
 fn together(config: &TrainConfig) -> usize {
-    let many = config.run.num_envs > FEW && config.spec.n_agents() <= FEW_AGENTS;
+    let many = config.n_envs() > FEW && config.spec.n_agents() <= FEW_AGENTS;
     if many { 16 } else { 8 }
 }
 
@@ -148,7 +148,7 @@ impl TeamLearner {
             first_agent += plan.n_agents(&config.spec) as u32;
         }
         let sizes = TeamSizes::of(gpu, module)?;
-        let n_warps = config.run.num_envs.div_ceil(together(config)) as u32;
+        let n_warps = config.n_envs().div_ceil(together(config)) as u32;
         let array = |name: &str, n: u32| {
             let shape = [MOST_ITERATIONS as usize, n as usize, 2 * sizes.n_figures as usize];
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::U32, &shape)?)
@@ -241,7 +241,7 @@ impl TeamLearner {
         index: u64,
     ) -> Result<()> {
         let [tables, arrays, world] = envs.args().clone();
-        let n = config.run.num_envs as u32;
+        let n = config.n_envs() as u32;
         let before = (index * config.run.num_steps as u64) as u32;
         let (n_rows, n_envs, index, steps_before) = (n, n, index as u32, before);
         let run = SmallRun { seed, n_rows, n_envs, index, steps_before, ..SmallRun::default() };

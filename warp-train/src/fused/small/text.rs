@@ -82,7 +82,7 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
     }
     let inputs = spec.groups[plan.groups[0]].observation_width();
     let outputs = plan.layout.output_width() + usize::from(keys.shared_trunk);
-    let rows = config.run.num_envs.saturating_mul(plan.n_agents(spec));
+    let rows = config.n_envs().saturating_mul(plan.n_agents(spec));
     let refusals = [
         (spec.groups.iter().any(|group| group.mortal), "agents that can leave"),
         (spec.global_observation.is_some(), "a global observation"),
@@ -164,7 +164,7 @@ pub(super) fn blocks_of(config: &TrainConfig, index: usize) -> u32 {
 /// Samples of a policy in a rollout.
 fn samples(config: &TrainConfig, index: usize) -> usize {
     let agents = config.policies[index].n_agents(&config.spec);
-    config.run.num_envs * config.run.num_steps * agents
+    config.n_envs() * config.run.num_steps * agents
 }
 
 /// Replicas of a run at most whose rollout one block takes.
@@ -178,6 +178,7 @@ pub(crate) fn is_solo(config: &TrainConfig) -> bool {
     let (run, hidden) = (&config.run, config.policies[0].config.hidden[0]);
     hidden <= 64
         && run.start != Start::Pool
+        && config.world.is_alone()
         && run.num_envs <= SOLO_REPLICAS
         && run.num_envs * run.num_steps / passes(config, 0).minibatches <= SOLO_MINIBATCH
 }
@@ -190,7 +191,7 @@ const MANY: usize = 16_384;
 /// Replicas of a run of one agent that are taken through a rollout together: few at a time for as long as
 /// that fills the device better.
 pub(super) fn together(config: &TrainConfig) -> usize {
-    match config.run.num_envs {
+    match config.n_envs() {
         ..=FEW => 8,
         MANY.. if config.policies[0].config.hidden[0] <= 64 => 32,
         _ => 16,

@@ -60,8 +60,7 @@ impl Sizes {
     ) -> Self {
         let (foreign, fused) = (*way == Way::Foreign, matches!(way, Way::Fused(_)));
         let shapes = way.shapes();
-        let (rows, steps) =
-            (config.run.num_envs * plan.n_agents(&config.spec), config.run.num_steps);
+        let (rows, steps) = (config.n_envs() * plan.n_agents(&config.spec), config.run.num_steps);
         let cells = rows * steps;
         let parts = plan.passes().minibatches.max(1);
         // Few samples may be left, which then make fewer minibatches of one each.

@@ -101,7 +101,7 @@ impl WideText {
         let plan = &config.policies[number.index];
         let weights = initial_weights(config, number.index)?;
         let network = WideNetwork::from_tensors(&weights).map_err(of_policy(&plan.name))?;
-        let rows = config.run.num_envs * plan.n_agents(&config.spec);
+        let rows = config.n_envs() * plan.n_agents(&config.spec);
         let way = match backend.foreign {
             Some(_) => Way::Foreign,
             None => Way::new(&network, rows, machine, backend.tensor_cores),

@@ -41,6 +41,14 @@ impl<N: PolicyNetwork> TrainablePolicy for NamedPolicy<N> {
     fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64> {
         self.policy.step(learning_rate, limit(max_grad_norm)).map_err(of_policy(&self.name))
     }
+
+    fn gradient(&self) -> Option<&[f32]> {
+        Some(self.policy.gradient_buffer())
+    }
+
+    fn set_gradient(&mut self, sum: &[f32]) {
+        self.policy.gradient_buffer_mut().copy_from_slice(sum);
+    }
 }
 
 impl<N: PolicyNetwork> Policy for NamedPolicy<N> {

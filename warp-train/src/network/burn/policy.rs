@@ -100,6 +100,12 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         self.adam.n_steps()
     }
 
+    /// The gradient that [`Self::gradients`] left, f32 `[n_parameters]`.
+    #[must_use]
+    pub fn gradient_buffer(&self) -> &[f32] {
+        &self.gradients
+    }
+
     /// The gradient that [`Self::gradients`] left and [`Self::step`] will follow, f32
     /// `[n_parameters]`: the place to average over devices.
     pub fn gradient_buffer_mut(&mut self) -> &mut [f32] {

@@ -68,6 +68,14 @@ impl TrainablePolicy for NamedPolicy {
         let Self { name, policy, crew } = self;
         policy.step(learning_rate, limit(max_grad_norm), crew).map_err(of_policy(name))
     }
+
+    fn gradient(&self) -> Option<&[f32]> {
+        Some(self.policy.gradient())
+    }
+
+    fn set_gradient(&mut self, sum: &[f32]) {
+        self.policy.set_gradient(sum);
+    }
 }
 
 impl Policy for NamedPolicy {

@@ -233,6 +233,19 @@ impl NativePolicy {
         });
     }
 
+    /// The last gradient.
+    pub(super) fn gradient(&self) -> &[f32] {
+        &self.gradients
+    }
+
+    /// Puts another in its place.
+    pub(super) fn set_gradient(&mut self, sum: &[f32]) {
+        self.gradients.copy_from_slice(sum);
+        for (squares, (_, range)) in self.squares.iter_mut().zip(&self.parts) {
+            *squares = optimiser::squares(&sum[range.clone()]);
+        }
+    }
+
     /// Forward, loss and backward of a few rows, for a part of the network.
     fn tile(&self, job: &TileJob<'_>, tile: &mut Tile, chunk: &mut Chunk) {
         let TileJob { part, rows, loss, total_weight } = job;

@@ -91,7 +91,7 @@ impl FleetLearner for CudaFleet<'_> {
                 continue;
             }
             let options = VecOptions {
-                n_envs: group.len() * first.config.run.num_envs,
+                n_envs: group.len() * first.config.n_envs(),
                 ..first.config.vec_options()
             };
             let entry = self.registry.get(&first.config.run.env_id)?;

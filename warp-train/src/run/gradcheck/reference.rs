@@ -206,6 +206,7 @@ impl<'a> Reference<'a> {
             advantages: &scene.advantages,
             returns: &scene.returns,
             values: &scene.values,
+            whole: None,
             weights: Some(&self.sample_weights),
             action_mask: (!scene.action_mask.is_empty()).then_some(&*scene.action_mask),
         }

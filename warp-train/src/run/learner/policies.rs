@@ -9,6 +9,7 @@ use crate::algorithm::{PolicyFigures, PolicyMetrics};
 use crate::config::TrainConfig;
 use crate::engine::PhaseSeconds;
 use crate::engine::RolloutEngine;
+use crate::engine::episodes;
 use crate::engine::policies::{check_owners, load_policy, save_policy};
 use crate::engine::rollout::batch::Samples;
 use crate::engine::rollout::normalise::Normaliser;
@@ -56,7 +57,8 @@ impl<P: Policy> PolicyLearner<P> {
         };
         let normaliser = |plan: &PolicyPlan| {
             let width = config.spec.groups[plan.groups[0]].observation_width();
-            Normaliser::new(plan, width, config.run.num_envs * plan.n_agents(&config.spec))
+            let n_rows = config.n_envs() * plan.n_agents(&config.spec);
+            Normaliser::new(plan, width, n_rows, config.sharing())
         };
         Ok(Self {
             policies: config.policies.iter().zip(policies).map(one).collect::<Result<_>>()?,
@@ -86,7 +88,8 @@ impl<P: Policy> PolicyLearner<P> {
         let learning = Instant::now();
         let policies = self.update(rollout, progress)?;
         phases.learn = learning.elapsed().as_secs_f64();
-        Ok(Iterated { episodes: envs.take_episodes(), policies, phases: Some(phases) })
+        let episodes = episodes::take(envs, &self.config.sharing())?;
+        Ok(Iterated { episodes, policies, phases: Some(phases) })
     }
 
     /// Fills `outputs` alone and says true, if they can be had without the values; else does nothing.
@@ -181,15 +184,16 @@ impl<P: Policy> PolicyLearner<P> {
         rollout: &mut Rollout,
         progress: Progress,
     ) -> Result<Vec<PolicyFigures>> {
+        let sharing = &self.config.sharing();
         let update = |((one, normaliser), rollout): ((&mut OnePolicy<P>, &mut Normaliser), _)| {
             let rollout: &mut PolicyRollout = rollout;
-            normaliser.rewards(rollout);
-            normaliser.finish_rollout();
+            normaliser.rewards(rollout)?;
+            normaliser.finish_rollout()?;
             let OnePolicy { plan, policy, algorithm, samples } = one;
             if !plan.config.to_train {
                 return Ok(PolicyMetrics::default());
             }
-            let engine = RolloutEngine { policy, rollout, samples, plan, progress };
+            let engine = RolloutEngine { policy, rollout, samples, plan, progress, sharing };
             engine.learn(&**algorithm)
         };
         let policies = self.policies.iter_mut().zip(&mut self.normalisers);

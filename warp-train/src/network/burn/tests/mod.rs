@@ -76,6 +76,7 @@ impl Arrays {
             advantages: &self.advantages,
             returns: &self.returns,
             values: &self.values,
+            whole: None,
             weights: Some(&self.weights),
             action_mask: (!self.action_mask.is_empty()).then_some(&*self.action_mask),
         }

@@ -1,0 +1,170 @@
+//! How a run is cut up: replicas over ranks, and into the shards that minibatches are drawn from.
+
+use super::TrainConfig;
+use crate::error::{Error, Result};
+use crate::world::World;
+use std::ops::Range;
+
+/// The shards of a run, and which of them this rank has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shards {
+    /// Number of the first that is here.
+    pub first: usize,
+    /// How many are here, at least 1.
+    pub here: usize,
+    /// How many there are on all ranks.
+    pub total: usize,
+}
+
+impl Shards {
+    /// A whole that is not cut up.
+    pub const ONE: Self = Self { first: 0, here: 1, total: 1 };
+
+    /// Whether there is one alone: sums over shards are then the sums over all.
+    #[must_use]
+    pub fn is_one(&self) -> bool {
+        self.total == 1
+    }
+
+    /// Which of `n` rows, a multiple of the shards here, are those of shard `index` of them.
+    #[must_use]
+    pub fn rows(&self, n: usize, index: usize) -> Range<usize> {
+        let each = n / self.here;
+        index * each..(index + 1) * each
+    }
+}
+
+/// What a learner needs to know of who learns with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sharing {
+    /// The ranks.
+    pub world: World,
+    /// The shards of all of them.
+    pub shards: Shards,
+}
+
+impl TrainConfig {
+    /// The ranks and shards of the run.
+    #[must_use]
+    pub fn sharing(&self) -> Sharing {
+        Sharing { world: self.world.clone(), shards: self.shards() }
+    }
+
+    /// The same run, seen from a rank of `world`.
+    ///
+    /// # Errors
+    /// Replicas, shards or batches that can't be dealt out evenly, with what fits.
+    pub fn on_rank(mut self, world: World) -> Result<Self> {
+        let ranks = world.size();
+        let shards = *self.run.shards.get_or_insert(ranks);
+        if ranks == 1 && shards == 1 {
+            // As it was given: a run that never had ranks says nothing of them.
+            return Ok(Self { world, ..self });
+        }
+        let fits = |n: usize| {
+            let fits: Vec<String> =
+                (1..=n.min(64)).filter(|d| n.is_multiple_of(*d)).map(|d| d.to_string()).collect();
+            fits.join(", ")
+        };
+        if !shards.is_multiple_of(ranks) {
+            return Err(Error::Invalid(format!(
+                "{ranks} ranks can't share {shards} shards evenly; ranks that can: {}",
+                fits(shards)
+            )));
+        }
+        let n = self.run.num_envs;
+        if !n.is_multiple_of(shards) {
+            return Err(Error::Invalid(format!(
+                "num_envs = {n} can't be dealt out evenly to {shards} shards; shards that fit: {}",
+                fits(n)
+            )));
+        }
+        for plan in self.policies.iter().filter(|plan| plan.is_off_policy()) {
+            let (policy, batch) = (&plan.name, plan.config.batch_size);
+            if !batch.is_multiple_of(shards) {
+                return Err(Error::Invalid(format!(
+                    "policy \"{policy}\": batch_size = {batch} can't be dealt out evenly to {shards} \
+                     shards; shards that fit: {}",
+                    fits(batch)
+                )));
+            }
+        }
+        self.world = world;
+        Ok(self)
+    }
+
+    /// The shards of the run.
+    #[must_use]
+    pub fn shards(&self) -> Shards {
+        let total = self.run.shards.unwrap_or(1).max(1);
+        let here = self.world.share(total);
+        Shards { first: here.start, here: here.len().max(1), total }
+    }
+
+    /// Replicas of this rank.
+    #[must_use]
+    pub fn n_envs(&self) -> usize {
+        self.world.share(self.run.num_envs).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::threads;
+    use std::time::Duration;
+    use warp_core::toml;
+
+    fn config(text: &str) -> TrainConfig {
+        let table = text.parse::<toml::Table>().unwrap();
+        TrainConfig::resolve(&table, &warp_envs::registry()).unwrap()
+    }
+
+    fn on(config: &TrainConfig, rank: usize, size: usize) -> Result<TrainConfig> {
+        let link = threads(size, Duration::from_secs(1)).swap_remove(rank);
+        config.clone().on_rank(World::new(rank, size, link))
+    }
+
+    #[test]
+    fn ranks_have_neighbouring_shares() {
+        let config = config("env_id = \"cartpole\"\nnum_envs = 24\nshards = 6");
+        let third = on(&config, 2, 3).unwrap();
+        assert_eq!((third.n_envs(), third.vec_options().first_replica), (8, 16));
+        assert_eq!(third.shards(), Shards { first: 4, here: 2, total: 6 });
+        assert_eq!(third.steps_per_iteration(), config.steps_per_iteration());
+        let begun = on(
+            &TrainConfig {
+                run: crate::RunConfig { shards: None, ..config.run.clone() },
+                ..config.clone()
+            },
+            0,
+            3,
+        );
+        assert_eq!(begun.unwrap().run.shards, Some(3));
+    }
+
+    #[test]
+    fn what_does_not_divide_is_named_with_what_fits() {
+        for (text, ranks, words) in [
+            (
+                "num_envs = 24\nshards = 6",
+                4,
+                "4 ranks can't share 6 shards evenly; ranks that can: 1, 2, 3, 6",
+            ),
+            (
+                "num_envs = 10",
+                4,
+                "num_envs = 10 can't be dealt out evenly to 4 shards; shards that fit: 1, 2, 5, 10",
+            ),
+            (
+                "num_envs = 8\nalgorithm = \"dqn\"\nbatch_size = 30",
+                4,
+                "batch_size = 30 can't be dealt",
+            ),
+        ] {
+            let error =
+                on(&config(&format!("env_id = \"cartpole\"\n{text}")), 0, ranks).unwrap_err();
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+}

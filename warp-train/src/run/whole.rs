@@ -1,0 +1,83 @@
+//! What a checkpoint holds, put together from all ranks: rows in the order of replicas, weights as every rank
+//! has them.
+
+use crate::error::{Error, Result};
+use crate::model::{LearnerState, Statistic};
+use crate::run::checkpoint::{Counters, digest};
+use crate::run::encoding::{OwnedTensor, encode, env_arrays};
+use crate::world::World;
+use warp_func::VecEnv;
+
+/// Statistics with a number for each row.
+const OF_ROWS: &str = ".discounted_return";
+
+/// A run at one of its steps, whole.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub(crate) counters: Counters,
+    pub(crate) learner: LearnerState,
+    pub(crate) envs: Vec<(String, OwnedTensor)>,
+    pub(crate) run_step: u32,
+}
+
+impl Snapshot {
+    /// Of a run of one rank.
+    #[must_use]
+    pub fn of(counters: &Counters, learner: LearnerState, envs: &dyn VecEnv) -> Self {
+        let (counters, run_step) = (counters.clone(), envs.run_step());
+        Self { counters, learner, envs: env_arrays(envs), run_step }
+    }
+
+    /// What the ranks of `world` have, each its own part; nothing on ranks other than the first.
+    ///
+    /// # Errors
+    /// Weights that are not the same on all ranks, or ranks that have lost each other.
+    pub(crate) fn gather(world: &World, part: Self) -> Result<Option<Self>> {
+        if world.is_alone() {
+            return Ok(Some(part));
+        }
+        check_equal(world, &part)?;
+        let learner = learner(world, part.learner)?;
+        let mut envs = Vec::new();
+        for (name, tensor) in part.envs {
+            let parts = world.collect("replicas", tensor.bytes())?;
+            envs.push((name, tensor.of_parts(parts)));
+        }
+        Ok(world.is_first().then_some(Self { learner, envs, ..part }))
+    }
+}
+
+/// A learner's state with the rows of all ranks.
+///
+/// # Errors
+/// Ranks that have lost each other.
+pub(crate) fn learner(world: &World, mut state: LearnerState) -> Result<LearnerState> {
+    if world.is_alone() {
+        return Ok(state);
+    }
+    for Statistic { name, shape, data } in &mut state.statistics {
+        if name.ends_with(OF_ROWS) {
+            *data = world.gather_f64("discounted returns", data)?;
+            *shape = vec![data.len()];
+        }
+    }
+    Ok(state)
+}
+
+/// Checks that all ranks have the same weights and moments.
+fn check_equal(world: &World, part: &Snapshot) -> Result<()> {
+    let Snapshot { learner, counters, .. } = part;
+    let mut bytes = encode(&learner.weights, &[])?;
+    bytes.extend(encode(&learner.optimizer, &[])?);
+    let digests = world.gather("digests of weights", digest(&bytes).as_bytes())?;
+    match digests.iter().position(|digest| *digest != digests[0]) {
+        None => Ok(()),
+        Some(rank) => {
+            let reason = format!(
+                "rank {rank} has other weights than rank 0, which no rounding explains; the last checkpoint \
+                 is good"
+            );
+            Err(Error::Broken { step: counters.env_steps, reason })
+        }
+    }
+}

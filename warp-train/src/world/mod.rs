@@ -1,0 +1,187 @@
+//! The ranks of a run: how many there are, what each has of the whole, and what they tell each other on the
+//! host.
+//!
+//! A rank is a GPU, or on the CPU a share of the machine, with replicas of its own and the same weights as all
+//! others. All ranks do the same in the same order; a run of one rank asks nobody.
+
+mod launch;
+mod link;
+mod tcp;
+mod threads;
+
+pub use launch::{Launch, from_environment};
+pub use link::{Hearers, Link, Round};
+pub use tcp::{Hello, Listener, MEETING, join};
+pub use threads::threads;
+
+use crate::error::{Error, Result};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long ranks wait for each other before they give up, unless `--link-timeout` says otherwise.
+pub const LINK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The ranks of a run, seen from one of them.
+#[derive(Clone, Default)]
+pub struct World {
+    rank: usize,
+    /// Ranks beside the first.
+    others: usize,
+    /// Nothing where this rank is the only one.
+    link: Option<Arc<Mutex<Box<dyn Link>>>>,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {} of {}", self.rank, self.size())
+    }
+}
+
+/// Two worlds are equal if they are of as many ranks and seen from the same one.
+impl PartialEq for World {
+    fn eq(&self, other: &Self) -> bool {
+        (self.rank, self.others) == (other.rank, other.others)
+    }
+}
+
+impl World {
+    /// Rank number `rank` of `size`, which hear each other through `link`.
+    #[must_use]
+    pub fn new(rank: usize, size: usize, link: Box<dyn Link>) -> Self {
+        let link = (size > 1).then(|| Arc::new(Mutex::new(link)));
+        Self { rank, others: size.max(1) - 1, link }
+    }
+
+    /// This rank's number, from 0.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.others + 1
+    }
+
+    /// Whether there is one rank alone.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.others == 0
+    }
+
+    /// Whether this is the rank that writes, prints, draws and evaluates.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.rank == 0
+    }
+
+    /// Which of `n` things, a multiple of the ranks, are this rank's.
+    #[must_use]
+    pub fn share(&self, n: usize) -> Range<usize> {
+        let each = n / self.size();
+        self.rank * each..(self.rank + 1) * each
+    }
+
+    /// What every rank has to say, in their order. `what` names it in errors: "gradients".
+    ///
+    /// # Errors
+    /// A rank that is gone, gave up, is late, or says something else.
+    pub fn gather(&self, what: &'static str, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.exchange(Round { what, hearers: Hearers::All, patience: Duration::ZERO }, mine)
+    }
+
+    /// The same, where the first rank may keep the others waiting for `patience`: it evaluates, or writes.
+    ///
+    /// # Errors
+    /// As [`World::gather`].
+    pub fn gather_within(
+        &self,
+        what: &'static str,
+        mine: &[u8],
+        patience: Duration,
+    ) -> Result<Vec<Vec<u8>>> {
+        self.exchange(Round { what, hearers: Hearers::All, patience }, mine)
+    }
+
+    /// The same, which the first rank alone hears; the others get nothing.
+    ///
+    /// # Errors
+    /// As [`World::gather`].
+    pub fn collect(&self, what: &'static str, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.exchange(Round { what, hearers: Hearers::First, patience: Duration::ZERO }, mine)
+    }
+
+    fn exchange(&self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let Some(link) = &self.link else { return Ok(vec![mine.to_vec()]) };
+        let mut link = link.lock().map_err(|_| Error::Ranks("a rank has panicked".into()))?;
+        link.gather(round, mine).map_err(Error::Ranks)
+    }
+
+    /// What the first rank has to say.
+    ///
+    /// # Errors
+    /// As [`World::gather`].
+    pub fn tell(&self, what: &'static str, mine: &[u8]) -> Result<Vec<u8>> {
+        let mine = if self.is_first() { mine } else { &[] };
+        Ok(self.gather(what, mine)?.swap_remove(0))
+    }
+
+    /// Waits until all ranks are here.
+    ///
+    /// # Errors
+    /// As [`World::gather`].
+    pub fn meet(&self, what: &'static str) -> Result<()> {
+        self.gather(what, &[]).map(|_| ())
+    }
+
+    /// Whether it is so for any rank.
+    ///
+    /// # Errors
+    /// As [`World::gather`].
+    pub fn any(&self, what: &'static str, here: bool) -> Result<bool> {
+        Ok(self.gather(what, &[u8::from(here)])?.iter().any(|said| said.contains(&1)))
+    }
+
+    /// The numbers of all ranks, one after the other.
+    ///
+    /// # Errors
+    /// As [`World::gather`].
+    pub fn gather_f64(&self, what: &'static str, mine: &[f64]) -> Result<Vec<f64>> {
+        let bytes: Vec<u8> = mine.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let parts = self.gather(what, &bytes)?;
+        Ok(parts.iter().flat_map(|part| f64s(part)).collect())
+    }
+
+    /// The same in single precision.
+    ///
+    /// # Errors
+    /// As [`World::gather`].
+    pub fn gather_f32(&self, what: &'static str, mine: &[f32]) -> Result<Vec<f32>> {
+        let bytes: Vec<u8> = mine.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let parts = self.gather(what, &bytes)?;
+        let numbers = |part: &Vec<u8>| {
+            let (words, _) = part.as_chunks::<4>();
+            words.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect::<Vec<_>>()
+        };
+        Ok(parts.iter().flat_map(numbers).collect())
+    }
+
+    /// Lets the other ranks know that this one can't go on, so that none waits for it.
+    pub fn give_up(&self, why: &str) {
+        let Some(link) = &self.link else { return };
+        if let Ok(mut link) = link.lock() {
+            link.give_up(why);
+        }
+    }
+}
+
+/// The numbers in `bytes`.
+fn f64s(bytes: &[u8]) -> Vec<f64> {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,474 @@
+//! Ranks that are processes, on one machine or several: a star with rank 0 in its middle.
+//!
+//! A message is a frame: `WARP`, its kind, what it is about, its length, its bytes. Rank 0 listens until all
+//! others have said hello; what anybody else sends there is dropped.
+
+use super::{Hearers, Link, Round};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// Version of what is said here.
+const VERSION: u32 = 1;
+const MAGIC: [u8; 4] = *b"WARP";
+/// Bytes of a message at most.
+const MOST_BYTES: u64 = 1 << 36;
+/// Bytes of a greeting at most: a stranger could claim any number.
+const MOST_OF_HELLO: u64 = 1 << 12;
+/// How long a stranger may take to say hello.
+const GREETING: Duration = Duration::from_secs(2);
+/// How often who waits looks whether it is late.
+const TURN: Duration = Duration::from_millis(100);
+/// How long ranks look for rank 0, and it for them.
+pub const MEETING: Duration = Duration::from_secs(60);
+
+/// What a rank says of itself before anything else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Its rank.
+    pub rank: usize,
+    /// How many ranks it knows of.
+    pub size: usize,
+    /// What the processes of a run have in common.
+    pub token: String,
+    /// Digest of its configuration.
+    pub config: String,
+    /// The GPU it has, by its UUID; empty for a processor.
+    pub gpu: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Hello = 1,
+    Welcome = 2,
+    Refused = 3,
+    Said = 4,
+    AllSaid = 5,
+    GaveUp = 6,
+}
+
+impl Kind {
+    fn of(byte: u8) -> Option<Self> {
+        use Kind::{AllSaid, GaveUp, Hello, Refused, Said, Welcome};
+        [Hello, Welcome, Refused, Said, AllSaid, GaveUp].into_iter().find(|k| *k as u8 == byte)
+    }
+}
+
+/// A message.
+#[derive(Debug)]
+struct Frame {
+    kind: Kind,
+    what: String,
+    bytes: Vec<u8>,
+}
+
+impl Frame {
+    fn new(kind: Kind, what: &str, bytes: &[u8]) -> Self {
+        Self { kind, what: what.into(), bytes: bytes.to_vec() }
+    }
+}
+
+/// Rank 0, before the others have come.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+}
+
+impl Listener {
+    /// Listens at HOST:PORT.
+    ///
+    /// # Errors
+    /// A place that is none, or is taken.
+    pub fn bind(place: &str) -> Result<Self, String> {
+        let failed = |e| format!("rank 0 can't listen at {place}: {e}");
+        let listener = TcpListener::bind(place).or_else(|error| {
+            // The name that others know may not be one of this machine's own, as behind a service.
+            let port = place.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            match (error.kind(), port) {
+                (ErrorKind::AddrNotAvailable, Some(port)) => TcpListener::bind(("0.0.0.0", port)),
+                _ => Err(error),
+            }
+        });
+        let listener = listener.map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(Self { listener })
+    }
+
+    /// The port that it listens at.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn port(&self) -> Result<u16, String> {
+        self.listener.local_addr().map(|at| at.port()).map_err(|e| e.to_string())
+    }
+
+    /// Waits until all other ranks have said hello.
+    ///
+    /// # Errors
+    /// A rank that does not come within `patience`, or one of another run's configuration; the others are
+    /// told.
+    pub fn welcome(
+        self,
+        own: &Hello,
+        patience: Duration,
+        timeout: Duration,
+    ) -> Result<Box<dyn Link>, String> {
+        let since = Instant::now();
+        let mut spokes: Vec<Option<TcpStream>> = (1..own.size).map(|_| None).collect();
+        while spokes.iter().any(Option::is_none) {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    if let Err(why) = greet(stream, own, &mut spokes) {
+                        tell_all(spokes.iter_mut().flatten(), &why);
+                        return Err(why);
+                    }
+                }
+                Err(_) if since.elapsed() > patience => {
+                    let missing = spokes.iter().zip(1..).filter(|(spoke, _)| spoke.is_none());
+                    let missing: Vec<String> = missing.map(|(_, rank)| rank.to_string()).collect();
+                    let (missing, seconds) = (missing.join(", "), patience.as_secs_f64());
+                    let why = format!("rank {missing} has not come within {seconds} s");
+                    tell_all(spokes.iter_mut().flatten(), &why);
+                    return Err(why);
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+        let mut spokes: Vec<TcpStream> = spokes.into_iter().flatten().collect();
+        for spoke in &mut spokes {
+            send(spoke, &Frame::new(Kind::Welcome, "", &[]), timeout)
+                .map_err(|e| format!("a rank is gone before the run began: {e}"))?;
+        }
+        Ok(Box::new(Hub { spokes, timeout, over: None }))
+    }
+}
+
+/// Hears who has come: a rank, which gets its place; or a stranger or a double, who is sent away.
+fn greet(
+    mut stream: TcpStream,
+    own: &Hello,
+    spokes: &mut [Option<TcpStream>],
+) -> Result<(), String> {
+    let prepared = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
+    let until = Instant::now() + GREETING;
+    let Ok(frame) = receive(&mut stream, until, MOST_OF_HELLO) else { return Ok(()) };
+    if prepared.is_err() || frame.kind != Kind::Hello {
+        return Ok(());
+    }
+    let mut refuse = |why: &str| {
+        let _ = send(&mut stream, &Frame::new(Kind::Refused, "", why.as_bytes()), GREETING);
+    };
+    let hello = match Hello::read(&frame.bytes) {
+        Ok(hello) => hello,
+        Err(why) => {
+            refuse(&why);
+            return Ok(());
+        }
+    };
+    let Hello { rank, size, token, config, gpu } = &hello;
+    if *token != own.token || *size != own.size || *rank == 0 || *rank >= own.size {
+        refuse(&format!(
+            "rank {rank} of {size} is not of the run of {} ranks at this place",
+            own.size
+        ));
+        return Ok(());
+    }
+    if spokes[rank - 1].is_some() {
+        refuse(&format!("there is a rank {rank} already"));
+        return Ok(());
+    }
+    if *config != own.config {
+        let why = format!("rank {rank} has another configuration than rank 0");
+        refuse(&why);
+        return Err(why);
+    }
+    if !gpu.is_empty() && *gpu == own.gpu {
+        let why = format!("rank {rank} and rank 0 have the same GPU, {gpu}");
+        refuse(&why);
+        return Err(why);
+    }
+    spokes[rank - 1] = Some(stream);
+    Ok(())
+}
+
+/// Joins the run whose rank 0 listens at HOST:PORT.
+///
+/// # Errors
+/// Nobody who listens there within `patience`, or who does not take this rank.
+pub fn join(
+    place: &str,
+    own: &Hello,
+    patience: Duration,
+    timeout: Duration,
+) -> Result<Box<dyn Link>, String> {
+    let since = Instant::now();
+    loop {
+        let why = match connect(place) {
+            Ok(mut stream) => {
+                let said = send(&mut stream, &Frame::new(Kind::Hello, "", &own.bytes()), GREETING);
+                let until = since + patience + timeout;
+                let answer = said.and_then(|()| receive(&mut stream, until, MOST_OF_HELLO));
+                match answer {
+                    Ok(Frame { kind: Kind::Welcome, .. }) => {
+                        return Ok(Box::new(Spoke { hub: stream, timeout, over: None }));
+                    }
+                    Ok(Frame { kind: Kind::Refused | Kind::GaveUp, bytes, .. }) => {
+                        return Err(String::from_utf8_lossy(&bytes).into_owned());
+                    }
+                    Ok(_) => "what listens there is not rank 0".into(),
+                    Err(e) => e,
+                }
+            }
+            Err(e) => e.to_string(),
+        };
+        if since.elapsed() > patience {
+            let (rank, seconds) = (own.rank, patience.as_secs_f64());
+            return Err(format!(
+                "rank {rank} found no rank 0 at {place} within {seconds} s: {why}"
+            ));
+        }
+        std::thread::sleep(TURN);
+    }
+}
+
+fn connect(place: &str) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::new(ErrorKind::NotFound, "no such host");
+    for address in place.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, GREETING) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(e) => last = e,
+        }
+    }
+    Err(last)
+}
+
+impl Hello {
+    fn bytes(&self) -> Vec<u8> {
+        let Self { rank, size, token, config, gpu } = self;
+        format!("{VERSION}\n{rank}\n{size}\n{config}\n{gpu}\n{token}").into_bytes()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, String> {
+        let text = String::from_utf8_lossy(bytes);
+        let mut parts = text.splitn(6, '\n');
+        let mut next = || parts.next().unwrap_or_default();
+        let version = next();
+        if version != VERSION.to_string() {
+            return Err(format!("this is version {VERSION} of the link, not \"{version}\""));
+        }
+        let number = |text: &str| text.parse().map_err(|_| format!("\"{text}\" is no rank"));
+        let (rank, size) = (number(next())?, number(next())?);
+        let (config, gpu, token) = (next().into(), next().into(), next().into());
+        Ok(Self { rank, size, token, config, gpu })
+    }
+}
+
+/// Rank 0's end: a stream to each other rank, in their order.
+struct Hub {
+    spokes: Vec<TcpStream>,
+    timeout: Duration,
+    over: Option<String>,
+}
+
+impl Hub {
+    fn round(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let Round { what, hearers, .. } = round;
+        let until = Instant::now() + self.timeout;
+        let mut all = vec![mine.to_vec()];
+        for (stream, rank) in self.spokes.iter_mut().zip(1..) {
+            let frame = receive(stream, until, MOST_BYTES);
+            all.push(said(frame, rank, what, self.timeout)?);
+        }
+        let joined = if hearers == Hearers::All { join_parts(&all) } else { Vec::new() };
+        let answer = Frame { kind: Kind::AllSaid, what: what.into(), bytes: joined };
+        for (stream, rank) in self.spokes.iter_mut().zip(1..) {
+            let sent = send(stream, &answer, self.timeout);
+            sent.map_err(|e| format!("rank {rank} is gone: {what} could not be sent to it: {e}"))?;
+        }
+        Ok(all)
+    }
+}
+
+impl Link for Hub {
+    fn gather(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        if let Some(why) = &self.over {
+            return Err(why.clone());
+        }
+        let done = self.round(round, mine);
+        if let Err(why) = &done {
+            self.over = Some(why.clone());
+            tell_all(self.spokes.iter_mut(), why);
+        }
+        done
+    }
+
+    fn give_up(&mut self, why: &str) {
+        if self.over.is_none() {
+            let why = format!("rank 0 gave up: {why}");
+            tell_all(self.spokes.iter_mut(), &why);
+            self.over = Some(why);
+        }
+    }
+}
+
+/// Another rank's end.
+struct Spoke {
+    hub: TcpStream,
+    timeout: Duration,
+    over: Option<String>,
+}
+
+impl Spoke {
+    fn round(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let Round { what, hearers, patience } = round;
+        let gone = |e: String| format!("rank 0 is gone, or late by {what}: {e}");
+        let mine = Frame::new(Kind::Said, what, mine);
+        let sent = send(&mut self.hub, &mine, self.timeout);
+        // What rank 0 says last, if it gave up, is worth more than that it is gone.
+        let until = Instant::now() + patience.max(self.timeout + self.timeout / 2);
+        let frame = receive(&mut self.hub, until, MOST_BYTES);
+        let frame = match (frame, sent) {
+            (Ok(frame), _) => frame,
+            (Err(e), Ok(())) | (Err(_), Err(e)) => return Err(gone(e)),
+        };
+        match frame {
+            Frame { kind: Kind::AllSaid, what: of, bytes } if of == what => match hearers {
+                Hearers::All => split_parts(&bytes).ok_or_else(|| gone("a broken message".into())),
+                Hearers::First => Ok(Vec::new()),
+            },
+            Frame { kind: Kind::GaveUp, bytes, .. } => {
+                Err(String::from_utf8_lossy(&bytes).into_owned())
+            }
+            Frame { what: of, .. } => Err(gone(format!("it has come to \"{of}\""))),
+        }
+    }
+}
+
+impl Link for Spoke {
+    fn gather(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        if let Some(why) = &self.over {
+            return Err(why.clone());
+        }
+        let done = self.round(round, mine);
+        if let Err(why) = &done {
+            self.over = Some(why.clone());
+        }
+        done
+    }
+
+    fn give_up(&mut self, why: &str) {
+        if self.over.is_none() {
+            let _ = send(&mut self.hub, &Frame::new(Kind::GaveUp, "", why.as_bytes()), GREETING);
+            self.over = Some(format!("this rank gave up: {why}"));
+        }
+    }
+}
+
+/// What rank `rank` said in a round about `what`.
+fn said(
+    frame: Result<Frame, String>,
+    rank: usize,
+    what: &str,
+    timeout: Duration,
+) -> Result<Vec<u8>, String> {
+    match frame {
+        Ok(Frame { kind: Kind::Said, what: of, bytes }) if of == what => Ok(bytes),
+        Ok(Frame { kind: Kind::Said, what: of, .. }) => {
+            Err(format!("rank {rank} has come to {of}, rank 0 to {what}"))
+        }
+        Ok(Frame { kind: Kind::GaveUp, bytes, .. }) => {
+            Err(format!("rank {rank} gave up: {}", String::from_utf8_lossy(&bytes)))
+        }
+        Ok(Frame { .. }) => Err(format!("rank {rank} sends what is no part of a round")),
+        Err(e) if e == LATE => {
+            let seconds = timeout.as_secs_f64();
+            Err(format!("rank {rank} has not come to {what} for {seconds} s"))
+        }
+        Err(e) => Err(format!("rank {rank} is gone, or sends what nobody can read: {e}")),
+    }
+}
+
+fn tell_all<'a>(spokes: impl Iterator<Item = &'a mut TcpStream>, why: &str) {
+    for spoke in spokes {
+        let _ = send(spoke, &Frame::new(Kind::GaveUp, "", why.as_bytes()), GREETING);
+    }
+}
+
+/// Parts with their lengths.
+fn join_parts(parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut all = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
+    for part in parts {
+        all.extend((part.len() as u64).to_le_bytes());
+        all.extend(part);
+    }
+    all
+}
+
+fn split_parts(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut parts = Vec::new();
+    while !bytes.is_empty() {
+        let (length, rest) = bytes.split_first_chunk::<8>()?;
+        let (part, rest) = rest.split_at_checked(u64::from_le_bytes(*length) as usize)?;
+        parts.push(part.to_vec());
+        bytes = rest;
+    }
+    Some(parts)
+}
+
+const LATE: &str = "nothing came in time";
+
+fn send(stream: &mut TcpStream, frame: &Frame, timeout: Duration) -> Result<(), String> {
+    let Frame { kind, what, bytes } = frame;
+    let mut head = MAGIC.to_vec();
+    head.extend([*kind as u8, what.len() as u8]);
+    head.extend((bytes.len() as u64).to_le_bytes());
+    head.extend(what.bytes());
+    stream.set_write_timeout(Some(timeout.max(TURN))).map_err(|e| e.to_string())?;
+    stream.write_all(&head).and_then(|()| stream.write_all(bytes)).map_err(|e| e.to_string())
+}
+
+/// A frame that comes before `until`, of `most` bytes at most.
+fn receive(stream: &mut TcpStream, until: Instant, most: u64) -> Result<Frame, String> {
+    let mut head = [0; 14];
+    read_all(stream, &mut head, until)?;
+    let (magic, rest) = head.split_at(4);
+    let (kind, what, length) = (Kind::of(rest[0]), rest[1], &rest[2..]);
+    let length = length.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    let Some(kind) = kind.filter(|_| magic == MAGIC) else {
+        return Err("not a message of a rank".into());
+    };
+    if length > most {
+        return Err(format!("a message of {length} bytes, {most} at most"));
+    }
+    let mut name = vec![0; usize::from(what)];
+    read_all(stream, &mut name, until)?;
+    let mut bytes = Vec::new();
+    while (bytes.len() as u64) < length {
+        // Memory is taken as bytes come, whatever length was claimed.
+        let from = bytes.len();
+        bytes.resize(from + (length as usize - from).min(1 << 20), 0);
+        read_all(stream, &mut bytes[from..], until)?;
+    }
+    Ok(Frame { kind, what: String::from_utf8_lossy(&name).into_owned(), bytes })
+}
+
+fn read_all(stream: &mut TcpStream, mut into: &mut [u8], until: Instant) -> Result<(), String> {
+    while !into.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(LATE.into());
+        }
+        stream.set_read_timeout(Some(left)).map_err(|e| e.to_string())?;
+        match stream.read(into) {
+            Ok(0) => return Err("its connection has ended".into()),
+            Ok(n) => into = &mut into[n..],
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e.to_string()),
+        }
+    }
+    Ok(())
+}

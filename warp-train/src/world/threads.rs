@@ -1,0 +1,133 @@
+//! Ranks that are threads of one process.
+
+use super::{Hearers, Link, Round};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The links of `size` ranks, in their order; each waits for the others for `timeout` at most.
+#[must_use]
+pub fn threads(size: usize, timeout: Duration) -> Vec<Box<dyn Link>> {
+    let meeting = Meeting { said: vec![None; size], ..Meeting::default() };
+    let room = Arc::new(Room { meeting: Mutex::new(meeting), changed: Condvar::new() });
+    let link =
+        |rank| -> Box<dyn Link> { Box::new(Thread { rank, room: Arc::clone(&room), timeout }) };
+    (0..size).map(link).collect()
+}
+
+/// Where the threads meet.
+#[derive(Debug, Default)]
+struct Room {
+    meeting: Mutex<Meeting>,
+    changed: Condvar,
+}
+
+/// A round on its way.
+#[derive(Debug, Default)]
+struct Meeting {
+    /// Rounds that are over.
+    round: u64,
+    /// What the round is about, once somebody has come.
+    what: &'static str,
+    said: Vec<Option<Vec<u8>>>,
+    /// What was said in the last round.
+    last: Arc<Vec<Vec<u8>>>,
+    /// Why there is no further round.
+    over: Option<String>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    rank: usize,
+    room: Arc<Room>,
+    timeout: Duration,
+}
+
+impl Thread {
+    fn meeting(&self) -> MutexGuard<'_, Meeting> {
+        // A thread that panics has told the others so before (`Drop`).
+        self.room.meeting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link for Thread {
+    fn gather(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let Round { what, hearers, patience } = round;
+        let (since, timeout) = (Instant::now(), self.timeout.max(patience));
+        let mut meeting = self.meeting();
+        meeting.enter(self.rank, what, mine)?;
+        let number = meeting.round;
+        if meeting.said.iter().all(Option::is_some) {
+            let said = meeting.said.iter_mut().map(|part| part.take().unwrap_or_default());
+            meeting.last = Arc::new(said.collect());
+            meeting.round += 1;
+            self.room.changed.notify_all();
+        }
+        while meeting.round == number {
+            if let Some(why) = &meeting.over {
+                return Err(why.clone());
+            }
+            let left = timeout.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                let why = meeting.late(what, timeout);
+                meeting.over = Some(why.clone());
+                self.room.changed.notify_all();
+                return Err(why);
+            }
+            let waited = self.room.changed.wait_timeout(meeting, left);
+            meeting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let last = Arc::clone(&meeting.last);
+        drop(meeting);
+        let hears = hearers == Hearers::All || self.rank == 0;
+        Ok(if hears { last.to_vec() } else { Vec::new() })
+    }
+
+    fn give_up(&mut self, why: &str) {
+        let mut meeting = self.meeting();
+        meeting.over.get_or_insert_with(|| format!("rank {} gave up: {why}", self.rank));
+        self.room.changed.notify_all();
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.give_up("it panicked");
+        }
+        // Who still waits for this rank waits in vain.
+        let mut meeting = self.meeting();
+        if meeting.said.iter().any(Option::is_some) {
+            let what = meeting.what;
+            meeting.over.get_or_insert_with(|| {
+                format!("rank {} is gone; the others wait for {what}", self.rank)
+            });
+        }
+        self.room.changed.notify_all();
+    }
+}
+
+impl Meeting {
+    /// Says a rank's part of the round.
+    fn enter(&mut self, rank: usize, what: &'static str, mine: &[u8]) -> Result<(), String> {
+        if let Some(why) = &self.over {
+            return Err(why.clone());
+        }
+        if self.said.iter().all(Option::is_none) {
+            self.what = what;
+        } else if self.what != what {
+            let why = format!("rank {rank} has come to {what}, others to {}", self.what);
+            self.over = Some(why.clone());
+            return Err(why);
+        }
+        self.said[rank] = Some(mine.to_vec());
+        Ok(())
+    }
+
+    /// Who is missing.
+    fn late(&self, what: &str, timeout: Duration) -> String {
+        let missing = self.said.iter().enumerate().filter(|(_, said)| said.is_none());
+        let missing: Vec<String> = missing.map(|(rank, _)| rank.to_string()).collect();
+        let seconds = timeout.as_secs_f64();
+        format!("rank {} has not come to {what} for {seconds} s", missing.join(", "))
+    }
+}
