@@ -2,7 +2,8 @@
 
 use crate::Outcome;
 use crate::commands::{
-    Device, bench, config, envs, eval, gradcheck, info, plot, render, train, translate, watch,
+    Device, bench, config, envs, eval, gradcheck, info, plot, render, report, train, translate,
+    watch,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -24,6 +25,8 @@ pub(crate) enum Command {
     Eval(eval::EvalArgs),
     /// Draw the curves of runs.
     Plot(plot::PlotArgs),
+    /// Compare the scores of runs, with intervals.
+    Report(report::ReportArgs),
     /// Draw an episode of a run.
     Render(render::RenderArgs),
     /// Show an episode of a run, live in the terminal.
@@ -70,6 +73,7 @@ impl Command {
             Command::Train(args) => train::execute(&args, registry),
             Command::Eval(args) => eval::execute(&args, registry),
             Command::Plot(args) => plot::execute(&args, registry),
+            Command::Report(args) => report::execute(&args, registry),
             Command::Render(args) => render::execute(&args, registry),
             Command::Watch(args) => watch::execute(&args, registry),
             Command::Bench(args) => bench::execute(&args, registry),

@@ -15,6 +15,7 @@ pub mod pool_file;
 pub mod records;
 pub mod render;
 pub mod replay;
+pub mod report;
 pub mod settings;
 mod usage;
 pub mod yaml;

@@ -300,7 +300,7 @@ pub(super) fn config_of(
 }
 
 /// The same without the rows of its `pool_file`.
-pub(super) fn resolve_listed(
+pub(crate) fn resolve_listed(
     shared: &Table,
     listed: &Listed,
     registry: &Registry,

@@ -21,6 +21,7 @@ pub mod play;
 pub mod plot;
 mod progress;
 pub mod render;
+pub mod report;
 mod resumption;
 mod stop;
 pub mod train;
@@ -30,6 +31,8 @@ pub mod watch;
 use crate::output::{say, tell};
 use anyhow::{Result, bail};
 pub use device::Device;
+pub(crate) use fleet::resolve_listed;
+pub(crate) use train::read_config;
 #[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;
 use warp_train::{Learner, TrainConfig};

@@ -5,7 +5,7 @@ use super::fleet::resolve_listed;
 use super::train::read_config;
 use super::{say, tell};
 use crate::records::bands::{Band, together};
-use crate::records::charts::{Chart, Format, Line, Panel};
+use crate::records::charts::{Chart, Format, Horizontal, Line, Panel};
 use crate::records::curves::WINDOW;
 use crate::records::fleet;
 use crate::records::history::{Axis, History, Points, figures, is_of_episodes};
@@ -83,7 +83,7 @@ pub fn execute(args: &PlotArgs, registry: &Registry) -> Result<Outcome> {
     let mut panels: Vec<Panel> = Vec::new();
     for group in &groups {
         let at = panels.iter().position(|panel| panel.title == group.panel).unwrap_or_else(|| {
-            let (title, axis) = (group.panel.clone(), args.x);
+            let (title, axis) = (group.panel.clone(), Horizontal::Progress(args.x));
             panels.push(Panel { title, axis, ..Panel::default() });
             panels.len() - 1
         });

@@ -240,7 +240,7 @@ fn resume(
 }
 
 /// The configuration of the run in `folder`, without the rows of its `pool_file`.
-pub(super) fn read_config(folder: &Path, registry: &Registry) -> Result<TrainConfig> {
+pub(crate) fn read_config(folder: &Path, registry: &Registry) -> Result<TrainConfig> {
     let text = Run::config(folder)?;
     let path = || format!("configuration \"{}\"", folder.join("config.toml").display());
     let mut table = settings::parse(&text).with_context(path)?;

@@ -49,7 +49,43 @@ pub struct Panel {
     /// The axis goes at least so far.
     pub until: f64,
     /// What the axis is.
-    pub axis: Axis,
+    pub axis: Horizontal,
+}
+
+/// What a panel's horizontal axis is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Horizontal {
+    /// How far a run is, from its beginning on.
+    Progress(Axis),
+    /// Scores from this one on.
+    Scores {
+        /// The lowest.
+        from: f64,
+    },
+}
+
+impl Default for Horizontal {
+    fn default() -> Self {
+        Self::Progress(Axis::default())
+    }
+}
+
+impl Horizontal {
+    /// What stands below the axis.
+    fn title(self) -> &'static str {
+        match self {
+            Self::Progress(axis) => axis.title(),
+            Self::Scores { .. } => "score",
+        }
+    }
+
+    /// Where it begins.
+    fn start(self) -> f64 {
+        match self {
+            Self::Progress(_) => 0.0,
+            Self::Scores { from } => from,
+        }
+    }
 }
 
 /// A curve.
@@ -246,7 +282,8 @@ impl Panel {
     fn x_range(&self) -> Range<f64> {
         let points = self.lines.iter().flat_map(|line| &line.points);
         let end = points.map(|point| point.0).fold(self.until, f64::max);
-        0.0..if end > 0.0 { end } else { 1.0 }
+        let start = self.axis.start();
+        start..if end > start { end } else { start + 1.0 }
     }
 
     fn y_range(&self) -> Range<f64> {

@@ -1,0 +1,146 @@
+//! `warp report`: what several runs say of the settings that they are seeds of.
+
+use super::{options, print_json, say, tell};
+use crate::Outcome;
+use crate::report::comparison::{Scales, Section, sections};
+use crate::report::profiles;
+use crate::report::scores::{Score, Scores};
+use crate::report::statistics::Bootstrap;
+use crate::report::tables::{latex, markdown};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use warp_func::Registry;
+
+/// Compare the scores of runs, with intervals.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    /// The runs' or fleets' folders. Runs that differ in seed and length alone are seeds of one setting.
+    #[arg(value_name = "RUN | FLEET", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// The score, as its keys in metrics.jsonl joined by dots: the last value. By default the mean return over
+    /// the last 100 or more episodes, where there are several groups of agents that of each group.
+    #[arg(long, value_name = "KEY")]
+    pub metric: Option<String>,
+    /// Scores that stand for 0 and 1 in a task; given for all tasks, there is a table over all of them.
+    #[arg(long, value_name = "TASK=LOW,HIGH")]
+    pub normalise: Vec<String>,
+    /// Resamples of the bootstrap.
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub resamples: u32,
+    /// Seed of the bootstrap.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+    /// Folder for report.md, report.tex and profiles.png.
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A run that can't be read, a figure that none of them has, or a folder that can't be written.
+pub fn execute(args: &ReportArgs, registry: &Registry) -> Result<Outcome> {
+    let mut scores = Scores::default();
+    let mut seen = HashSet::new();
+    for folder in &args.runs {
+        // `runs/*` and one of them again: still one run.
+        if seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
+            scores.read(folder, args.metric.as_deref(), registry)?;
+        }
+    }
+    if scores.list.is_empty() {
+        let known: Vec<&str> = scores.known.iter().map(String::as_str).collect();
+        let metric = args.metric.as_deref().unwrap_or("episode_return.mean");
+        bail!("no run has {metric}; there are {}", known.join(", "));
+    }
+    let scales = scales(&args.normalise, &scores.list)?;
+    let bootstrap = Bootstrap { resamples: args.resamples, seed: args.seed };
+    let sections = sections(&scores, &scales, &bootstrap);
+    let score = match &args.metric {
+        Some(metric) => format!("the last {metric}"),
+        None => "mean return over the last 100 or more episodes of training".into(),
+    };
+    let notes = notes(&scores, &sections);
+    let text = markdown(&sections, &score, &notes);
+    if let Some(folder) = &args.out {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create \"{}\"", folder.display()))?;
+        write(&folder.join("report.md"), &text)?;
+        write(&folder.join("report.tex"), &latex(&sections, &score))?;
+        profiles::chart(&sections, &bootstrap).save(&folder.join("profiles.png"))?;
+        tell(&format!("the report is in {}", folder.display()));
+    }
+    if args.json {
+        print_json(&json!({ "score": score, "sections": sections, "notes": notes }))?;
+    } else {
+        say(text.trim_end())?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write \"{}\"", path.display()))
+}
+
+/// The scales of tasks, each of which there must be.
+fn scales(given: &[String], scores: &[Score]) -> Result<Scales> {
+    let mut scales = Scales::new();
+    for text in given {
+        let number = |text: &str| options::finite(text.trim()).ok();
+        let parsed = text.rsplit_once('=').and_then(|(task, range)| {
+            let (low, high) = range.split_once(',')?;
+            Some((task.trim(), number(low)?, number(high)?))
+        });
+        let Some((task, low, high)) = parsed.filter(|(_, low, high)| low != high) else {
+            bail!("--normalise {text}: expected TASK=LOW,HIGH with two different numbers");
+        };
+        if !scores.iter().any(|score| score.task == task) {
+            let mut tasks: Vec<&str> = scores.iter().map(|score| score.task.as_str()).collect();
+            tasks.sort_unstable();
+            tasks.dedup();
+            bail!(
+                "--normalise {text}: there is no task \"{task}\"; there are {}",
+                tasks.join("; ")
+            );
+        }
+        scales.insert(task.into(), [low, high]);
+    }
+    Ok(scales)
+}
+
+/// What must be known beside the tables, a sentence each.
+fn notes(scores: &Scores, sections: &[Section]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let runs = |n: usize| if n == 1 { "1 run".to_string() } else { format!("{n} runs") };
+    let is_lone = |section: &&Section| section.rows.iter().any(|row| row.mean.interval.is_none());
+    if sections.iter().any(|section| is_lone(&section)) {
+        notes.push("[-]: one run has no interval; train more seeds of it.".into());
+    }
+    if scores.n_broken > 0 {
+        notes.push(format!("Not among them: {} that broke.", runs(scores.n_broken)));
+    }
+    if scores.n_without > 0 {
+        notes.push(format!("Not among them: {} without such a score.", runs(scores.n_without)));
+    }
+    notes.extend(
+        uneven(scores).iter().map(|task| format!("Runs of one setting differ in length: {task}.")),
+    );
+    notes
+}
+
+/// Tasks in which runs of one setting have done different numbers of steps.
+fn uneven(scores: &Scores) -> BTreeSet<&str> {
+    let (mut first, mut found) = (BTreeMap::new(), BTreeSet::new());
+    for Score { task, setting, env_steps, .. } in &scores.list {
+        if first.entry((task, setting)).or_insert(env_steps) != &env_steps {
+            found.insert(task.as_str());
+        }
+    }
+    found
+}
