@@ -29,7 +29,7 @@ fn panel(section: &Section, bootstrap: &Bootstrap) -> Panel {
         let shares: Vec<Estimated> = thresholds.iter().map(share).collect();
         let at = || thresholds.iter().zip(&shares);
         Line {
-            label: format!("{} ({} runs)", row.label, row.n),
+            label: format!("{} ({} {})", row.label, row.n, if row.n == 1 { "run" } else { "runs" }),
             colour,
             points: at().map(|(x, share)| (*x, share.value)).collect(),
             band: at().filter_map(|(x, s)| s.interval.map(|[low, high]| (*x, low, high))).collect(),
