@@ -18,10 +18,6 @@ fn what_is_not_built_is_refused_in_one_sentence() {
         let start = format!("configuration \"{}\": ", path(name));
         format!("{error:#}").strip_prefix(&start).unwrap().to_string()
     };
-    let error = whole("single_mountain_car");
-    let expected = "line 19: trainer.neg_pos_env_ratio = 10: learning from a selection of \
-                    replicas is not built yet";
-    assert_eq!(error, expected);
     assert!(whole("default_configs").contains("saving.name = \"default\": there is no such"));
     let error = read("trainer: {}").unwrap_err();
     assert!(error.contains("the file has no key name"), "{error}");
@@ -31,10 +27,9 @@ fn what_is_not_built_is_refused_in_one_sentence() {
     assert!(error.starts_with("line 18: trainer.num_gpus = 2: "), "{error}");
     assert!(error.contains("not built yet"), "{error}");
     let with = |from: &str, to: &str| refused("single_cartpole", from, to);
-    let error = with("normalize_return: False", "normalize_return: True");
-    assert!(error.contains("policy.shared.normalize_return = true: returns can't"), "{error}");
-    let error = with("model_ckpt_filepath: \"\"", "model_ckpt_filepath: \"/tmp/old\"");
-    assert!(error.contains("model_ckpt_filepath = \"/tmp/old\": weights of the original"));
+    let weights = |path: &str| format!("model_ckpt_filepath: \"{path}\"");
+    let error = with("model_ckpt_filepath: \"\"", &weights("/tmp/shared_1000.state_dict"));
+    assert!(error.contains("state_dict\": weights of the original can't be read here"), "{error}");
     assert!(
         with("\"fully_connected\"", "\"transformer\"").contains("model.type = \"transformer\"")
     );
@@ -56,6 +51,42 @@ fn an_evaluator_evaluates_whenever_metrics_are_logged() {
     assert!(error.ends_with("saving.metrics_log_freq = 0: must be at least 1"), "{error}");
     let error = refused("single_cartpole", "tag: \"experiments\"", "tag: a/b");
     assert!(error.contains("tag = \"a/b\": must be the name of a folder"), "{error}");
+}
+
+#[test]
+fn weights_come_from_a_run_of_ours() {
+    let text = text("single_cartpole")
+        .replace("model_ckpt_filepath: \"\"", "model_ckpt_filepath: \"runs/mine@best\"");
+    let init_from = read(&text).unwrap().policies[0].config.init_from.clone();
+    assert_eq!(init_from.as_deref(), Some("runs/mine@best"));
+}
+
+#[test]
+fn all_eight_of_the_original_are_read_as_they_are() {
+    for name in [
+        "single_acrobot",
+        "single_cartpole",
+        "single_continuous_mountain_car",
+        "single_mountain_car",
+        "single_pendulum",
+        "tag_continuous",
+        "tag_gridworld",
+        "tag_gridworld_with_reset_pool",
+    ] {
+        settings::configure(&path(name), &[], &warp_envs::registry()).unwrap();
+    }
+}
+
+#[test]
+fn replicas_with_a_goal_are_learned_from_more_often() {
+    let keys = |name: &str| {
+        let config = settings::configure(&path(name), &[], &warp_envs::registry()).unwrap();
+        config.policies[0].config.clone()
+    };
+    assert_eq!(keys("single_mountain_car").neg_pos_env_ratio, Some(10.0));
+    assert_eq!(keys("single_cartpole").neg_pos_env_ratio, None);
+    let text = text("single_cartpole").replace("normalize_return: False", "normalize_return: True");
+    assert!(read(&text).unwrap().policies[0].config.norm_return);
 }
 
 #[test]

@@ -41,18 +41,25 @@ impl Device {
     }
 
     /// As [`Device::choose`], for training in the environment `entry`: `auto` is a GPU if there is one that
-    /// `backend` can use and the environment has a body for. The sentence says which it is and why; it is
-    /// empty if the user chose.
+    /// `backend` can use, the environment has a body for, and `config` has no key that learners on the host
+    /// alone know. The sentence says which it is and why; it is empty if the user chose.
     ///
     /// # Errors
     /// As [`Device::choose`].
-    pub fn for_training(name: &str, backend: &str, entry: &Entry) -> Result<(Self, String)> {
+    pub fn for_training(
+        name: &str,
+        backend: &str,
+        entry: &Entry,
+        config: Option<&TrainConfig>,
+    ) -> Result<(Self, String)> {
         if name != "auto" {
             return Ok((Self::choose(name)?, String::new()));
         }
-        let found = match entry.kernel {
-            Some(_) => Self::found(backend),
-            None => Err(anyhow!("\"{}\" has no CUDA body", entry.name)),
+        let policies = config.map_or(&[][..], |config| &config.policies);
+        let found = match (entry.kernel, policies.iter().find_map(PolicyPlan::host_key)) {
+            (Some(_), None) => Self::found(backend),
+            (Some(_), Some(key)) => Err(anyhow!("learners on a GPU do not know {key}")),
+            (None, _) => Err(anyhow!("\"{}\" has no CUDA body", entry.name)),
         };
         Ok(found
             .unwrap_or_else(|reason| (Device::Cpu, format!("training on the processor: {reason}"))))
@@ -188,7 +195,7 @@ mod tests {
         let registry = warp_envs::registry();
         let mut entry = registry.get("cartpole").unwrap().clone();
         entry.kernel = None;
-        let (device, why) = Device::for_training("auto", "auto", &entry).unwrap();
+        let (device, why) = Device::for_training("auto", "auto", &entry, None).unwrap();
         assert_eq!(device.name(), "cpu");
         assert_eq!(why, "training on the processor: \"cartpole\" has no CUDA body");
     }

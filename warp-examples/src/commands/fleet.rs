@@ -41,7 +41,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     }
     let first = &runs.first().context("a fleet has at least one run")?.config;
     let entry = registry.get(&first.run.env_id)?;
-    let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
+    let (device, why) = Device::for_training(&args.device, &args.backend, entry, Some(first))?;
     let on_device = device.registry(registry);
     let mut learner = learner(args, first, &device, &on_device)?;
     if !why.is_empty() {

@@ -90,7 +90,7 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         None => configure(args, registry).map(|(config, basis)| (config, Some(basis)))?,
     };
     let entry = registry.get(&config.run.env_id)?;
-    let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
+    let (device, why) = Device::for_training(&args.device, &args.backend, entry, Some(&config))?;
     let (on_host, threads) = (registry, thread_count(args.threads));
     let registry = &device.registry(on_host);
     let (mut trainer, mut run) = match from.zip(locked) {

@@ -83,9 +83,7 @@ fn translate(mut section: Section<'_>, without_effect: &mut Vec<String>) -> Resu
     set("ent_coef", section.get_or("entropy_coeff", schedule(0.05))?.to_value());
     set("max_grad_norm", Some(max_grad_norm(&mut section)?.into()));
     set("norm_adv", Some(section.get_or("normalize_advantage", false)?.into()));
-    if section.get_or("normalize_return", false)? {
-        bail!(section.invalid("normalize_return", "returns can't be normalised here"));
-    }
+    set("norm_return", Some(section.get_or("normalize_return", false)?.into()));
     set("gamma", Some(section.get_or("gamma", 0.98)?.into()));
     set("gae_lambda", Some(1.0.into()));
     set("adam_eps", Some(1e-8.into()));
@@ -143,7 +141,7 @@ fn ddpg(mut section: Section<'_>, without_effect: &mut Vec<String>) -> Result<Ta
     }
     set("max_grad_norm", Some(max_grad_norm(&mut section)?.into()));
     if section.get_or("normalize_return", false)? {
-        bail!(section.invalid("normalize_return", "returns can't be normalised here"));
+        bail!(section.invalid("normalize_return", "DDPG learns from no returns here"));
     }
     set("gamma", Some(section.get_or("gamma", 0.98)?.into()));
     set("adam_eps", Some(1e-8.into()));
@@ -218,8 +216,9 @@ fn network(mut model: Section<'_>, without_effect: &mut Vec<String>) -> Result<T
     if let Some(kind) = model.get::<String>("type")?.filter(|kind| kind != "fully_connected") {
         bail!(model.invalid("type", &format!("{kind} is no policy of A2C: fully_connected is")));
     }
-    if model.get::<String>("model_ckpt_filepath")?.is_some_and(|path| !path.is_empty()) {
-        let reason = "weights of the original can't be read here; leave it empty";
+    let weights = model.get::<String>("model_ckpt_filepath")?.filter(|path| !path.is_empty());
+    if weights.as_ref().is_some_and(|path| path.ends_with(".state_dict")) {
+        let reason = "weights of the original can't be read here; a run's folder can";
         bail!(model.invalid("model_ckpt_filepath", reason));
     }
     let init = match model.get::<String>("init_method")?.as_deref() {
@@ -236,7 +235,8 @@ fn network(mut model: Section<'_>, without_effect: &mut Vec<String>) -> Result<T
         ("shared_trunk", true.into()),
         ("init", init.into()),
     ];
-    Ok(keys.into_iter().map(|(key, value)| (key.to_string(), value)).collect())
+    let weights = weights.map(|path| ("init_from", path.into()));
+    Ok(keys.into_iter().chain(weights).map(|(key, value)| (key.to_string(), value)).collect())
 }
 
 /// A coefficient, or each value of a schedule, times two.

@@ -20,6 +20,8 @@ struct Trainer {
     total_steps: u128,
     /// Whether policies are evaluated whenever metrics are logged.
     evaluates: bool,
+    /// Replicas without a goal that are learned from, for each with one.
+    ratio: Option<f64>,
 }
 
 impl Trainer {
@@ -53,6 +55,12 @@ pub(super) fn translate(root: &Node, registry: &Registry) -> Result<Translated> 
         shared.extend(off_policy(&trainer, &noise));
     } else {
         notes.extend(noise.given());
+    }
+    match trainer.ratio {
+        // DDPG draws from a memory.
+        Some(_) if has_ddpg => notes.push("trainer.neg_pos_env_ratio".into()),
+        Some(ratio) => drop(shared.insert("neg_pos_env_ratio".into(), ratio.into())),
+        None => {}
     }
     let saved = saving.get_or("model_params_save_freq", 1000_u64)?;
     let logged = saving.get_or("metrics_log_freq", 100_u64)?;
@@ -107,6 +115,8 @@ fn trainer(
     let seed = section.get("seed")?;
     let n_step = section.get_or("n_step", 1_usize)?;
     let evaluates = section.get_or("evaluator", false)?;
+    // Only above 0 it selects replicas.
+    let ratio = section.get("neg_pos_env_ratio")?.filter(|ratio: &f64| *ratio > 0.0);
     if n_step > 1 && !has_ddpg {
         bail!(section.invalid("n_step", "returns over n steps belong to DDPG"));
     }
@@ -129,7 +139,7 @@ fn trainer(
     }
     let total_steps = iterations.saturating_mul(num_envs as u128 * num_steps as u128);
     section.finish()?;
-    Ok(Trainer { seed, num_envs, num_steps, n_step, total_steps, evaluates })
+    Ok(Trainer { seed, num_envs, num_steps, n_step, total_steps, evaluates, ratio })
 }
 
 /// Refuses what means something that this program can't do yet.
@@ -137,11 +147,7 @@ fn not_built(section: &mut Section<'_>, notes: &mut Vec<String>) -> Result<()> {
     if section.get_or("num_gpus", 1_i32)? > 1 {
         bail!(section.invalid("num_gpus", "training on several GPUs is not built yet"));
     }
-    if section.get_or("neg_pos_env_ratio", -1.0)? > 0.0 {
-        let reason = "learning from a selection of replicas is not built yet";
-        bail!(section.invalid("neg_pos_env_ratio", reason));
-    }
-    section.ignore(&["num_gpus", "neg_pos_env_ratio"], notes);
+    section.ignore(&["num_gpus"], notes);
     Ok(())
 }
 

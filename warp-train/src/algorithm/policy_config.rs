@@ -88,6 +88,16 @@ warp_core::config! {
         /// then starts from 0, terminated or truncated. (Gymnasium 1.x drops what came before the last
         /// reward, and goes on where an episode is truncated.) Figures of episodes stay as they are.
         pub norm_reward: bool = false,
+        /// Whether returns are brought to mean 0 and deviation 1, over replicas and agents at each step of the
+        /// rollout (of a shard), before advantages are taken from them, as WarpDrive does it: the value
+        /// learns these. CPU only.
+        pub norm_return: bool = false,
+        /// How many replicas in whose rollout no episode reached its goal are learned from, for each one in
+        /// which one did; they are drawn anew for every rollout (of a shard). Where none did, or there are
+        /// not so many others, all are learned from, as with no value. An episode reached its goal if the
+        /// environment's statistic goal_reached is above 0 at its end; without such a statistic, if it was
+        /// terminated before its time limit. CPU only.
+        pub neg_pos_env_ratio: Option<f64> = None,
         /// A2C, for comparison with WarpDrive: the last step of a rollout uses the value of its own
         /// observation as the return and ignores its reward, as the original does.
         pub compat_last_step: bool = false,

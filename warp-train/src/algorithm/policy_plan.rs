@@ -80,12 +80,28 @@ impl PolicyPlan {
         passes.unwrap_or(Passes::ONE)
     }
 
-    /// Checks that kernels which iterate by themselves know the algorithm's schedule.
+    /// The key, if there is one, because of which the policy learns on the host alone.
+    #[must_use]
+    pub fn host_key(&self) -> Option<&'static str> {
+        let keys = [
+            ("neg_pos_env_ratio", self.config.neg_pos_env_ratio.is_some()),
+            ("norm_return", self.config.norm_return),
+        ];
+        keys.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
+    }
+
+    /// Checks that kernels which iterate by themselves know the algorithm's schedule and keys.
     ///
     /// # Errors
-    /// Another schedule.
+    /// Another schedule, or a key that only learners on the host know.
     #[cfg(feature = "cuda")]
     pub(crate) fn check_passes(&self) -> Result<()> {
+        if let Some(key) = self.host_key() {
+            return Err(Error::Invalid(format!(
+                "policy \"{}\": learners on a GPU do not know {key}; train with --device cpu",
+                self.name
+            )));
+        }
         let Some(Rollouts { objective, passes, .. }) = &self.rollouts else { return Ok(()) };
         let parts = [&objective.policy, &objective.value];
         parts.iter().try_for_each(|part| part.function.check_text())?;

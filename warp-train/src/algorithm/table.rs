@@ -37,6 +37,8 @@ pub const ON_POLICY: &[&str] = &[
     "log_std_max",
     "norm_obs",
     "norm_reward",
+    "norm_return",
+    "neg_pos_env_ratio",
 ];
 /// PPO's own keys.
 pub const PPO: &[&str] = &["num_minibatches", "update_epochs", "clip_coef", "clip_vloss"];

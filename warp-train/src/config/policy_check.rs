@@ -52,6 +52,9 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
             return invalid(key, value.to_string(), "does not fit in an f32");
         }
     }
+    if let Some(ratio) = config.neg_pos_env_ratio.filter(|ratio| !(0.0..=1e9).contains(ratio)) {
+        return invalid("neg_pos_env_ratio", ratio.to_string(), "must lie between 0 and 1e9");
+    }
     if config.hidden.contains(&0) {
         return invalid("hidden", format!("{:?}", config.hidden), "each width must be at least 1");
     }

@@ -102,7 +102,7 @@ impl Member for OnPolicy {
             return Ok(PolicyMetrics::default().into());
         }
         let engine = RolloutEngine { policy, rollout, samples, plan, progress, sharing };
-        Ok(engine.learn(&**algorithm)?.into())
+        engine.learn(&**algorithm)
     }
 
     fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()> {

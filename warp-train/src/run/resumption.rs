@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use warp_core::Config;
 
 /// Keys that may change; all others decide what a checkpoint holds, or what run it is.
-const CHANGEABLE: [&str; 36] = [
+const CHANGEABLE: [&str; 38] = [
     "total_steps",
     "checkpoint_steps",
     "keep_checkpoints",
@@ -26,6 +26,8 @@ const CHANGEABLE: [&str; 36] = [
     "num_minibatches",
     "update_epochs",
     "norm_adv",
+    "norm_return",
+    "neg_pos_env_ratio",
     "clip_coef",
     "clip_vloss",
     "ent_coef",

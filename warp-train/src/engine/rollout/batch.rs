@@ -117,6 +117,36 @@ impl Samples {
         Ok(())
     }
 
+    /// Leaves out the samples of a shard's replicas that are not `selected`; each has `n_agents` rows, and the
+    /// shard's begin at `first_row`.
+    pub(super) fn select(
+        &mut self,
+        shard: usize,
+        rollout: &PolicyRollout,
+        first_row: usize,
+        selected: &[bool],
+    ) {
+        let replica = |cell: u32| (cell as usize % rollout.n_rows - first_row) / rollout.n_agents;
+        self.orders[shard].retain(|cell| selected[replica(*cell)]);
+    }
+
+    /// Brings the returns of each step to mean 0 and deviation 1 over a shard's samples, and takes the
+    /// advantages from them anew; a step with a lone sample is left as it is.
+    pub(super) fn normalise_returns(&mut self, shard: usize, rollout: &PolicyRollout) {
+        let step = |cell: u32| cell as usize / rollout.n_rows;
+        for cells in self.orders[shard].chunk_by(|a, b| step(*a) == step(*b)) {
+            if cells.len() < 2 {
+                continue;
+            }
+            let moments =
+                Moments::of(|| cells.iter().map(|cell| f64::from(self.returns[*cell as usize])));
+            for cell in cells.iter().map(|cell| *cell as usize) {
+                normalise(&mut self.returns[cell..=cell], moments);
+                self.advantages[cell] = self.returns[cell] - rollout.values[cell];
+            }
+        }
+    }
+
     /// Number of samples of each shard here.
     pub fn counts(&self) -> impl Iterator<Item = usize> + '_ {
         self.orders.iter().map(Vec::len)
@@ -242,6 +272,34 @@ mod tests {
         assert!(moved > 950, "{moved}");
         order.sort_unstable();
         assert_eq!(*order, (0..1000).collect::<Vec<_>>());
+    }
+
+    /// Four replicas, three steps; what is left out stays as it is.
+    #[test]
+    fn returns_are_normalised_step_by_step_over_what_is_selected() {
+        let text = "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 3";
+        let config = crate::TrainConfig::resolve(&text.parse().unwrap(), &warp_envs::registry());
+        let config = config.unwrap();
+        let mut rollout = PolicyRollout::new(&config.policies[0], &config, 0);
+        rollout.values.fill(0.5);
+        let returns: Vec<f32> = (0..12).map(|cell| (cell * cell) as f32).collect();
+        let orders = vec![(0..12).collect()];
+        let mut samples =
+            Samples { advantages: vec![9.0; 12], returns, orders, ..Samples::default() };
+        samples.select(0, &rollout, 0, &[true, false, true, true]);
+        assert_eq!(samples.orders[0], [0, 2, 3, 4, 6, 7, 8, 10, 11]);
+        samples.normalise_returns(0, &rollout);
+        for step in [[0, 2, 3], [4, 6, 7], [8, 10, 11]] {
+            let squares = step.map(|cell| (cell * cell) as f64);
+            let mean = squares.iter().sum::<f64>() / 3.0;
+            let deviation = squares.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 2.0;
+            for (cell, x) in step.into_iter().zip(squares) {
+                let expected = (x - mean) / deviation.sqrt();
+                assert!((f64::from(samples.returns[cell]) - expected).abs() < 1e-6);
+                assert_eq!(samples.advantages[cell], samples.returns[cell] - 0.5);
+            }
+        }
+        assert_eq!((samples.returns[5], samples.advantages[5]), (25.0, 9.0));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! A policy that learns from a rollout on the host, step by step as its algorithm says.
 
-use crate::algorithm::PolicyMetrics;
 use crate::algorithm::{Advantages, OnPolicyAlgorithm, OnPolicyEngine};
+use crate::algorithm::{PolicyFigures, PolicyMetrics};
 use crate::algorithm::{PolicyPlan, Rollouts};
 use crate::config::{Shards, Sharing};
 use crate::engine::Progress;
 use crate::engine::rollout::PolicyRollout;
 use crate::engine::rollout::batch::{Moments, Samples};
+use crate::engine::rollout::spread::Spread;
 use crate::error::{Error, Result};
 use crate::loss::gae::{gae, warpdrive_returns};
 use crate::loss::{Loss, LossMetrics, Minibatch};
@@ -47,6 +48,8 @@ struct Update<'a> {
     moments: Option<Moments>,
     n_steps: usize,
     metrics: PolicyMetrics,
+    /// Figures of the whole rollout.
+    of_rollout: Vec<(&'static str, f64)>,
 }
 
 impl RolloutEngine<'_> {
@@ -54,7 +57,7 @@ impl RolloutEngine<'_> {
     ///
     /// # Errors
     /// A loss or gradient that is not finite.
-    pub fn learn(self, algorithm: &dyn OnPolicyAlgorithm) -> Result<PolicyMetrics> {
+    pub fn learn(self, algorithm: &dyn OnPolicyAlgorithm) -> Result<PolicyFigures> {
         // Coefficients of this moment in the run.
         let (keys, step) = (&self.plan.config, self.progress.env_steps);
         let Some(Rollouts { objective, advantages, .. }) = &self.plan.rollouts else {
@@ -80,10 +83,12 @@ impl RolloutEngine<'_> {
             moments: None,
             n_steps: 0,
             metrics: PolicyMetrics { learning_rate, ..PolicyMetrics::default() },
+            of_rollout: Vec::new(),
         };
         algorithm.update(&mut update)?;
         update.metrics.divide(update.n_steps);
-        Ok(update.metrics)
+        let figures = PolicyFigures::from(update.metrics);
+        Ok(figures.iter().chain(update.of_rollout).collect())
     }
 }
 
@@ -105,6 +110,16 @@ impl Update<'_> {
         let all = self.on.sharing.world.gather_f64(what, &numbers)?;
         let moments = all.chunks_exact(3).map(|m| Moments { n: m[0], mean: m[1], squares: m[2] });
         Ok(moments.fold(Moments::default(), Moments::with))
+    }
+
+    /// How far the rollout's actions differ, in the mean over shards.
+    fn spread(&self) -> Result<Spread> {
+        let Sharing { world, shards } = self.on.sharing;
+        let rollout = &*self.on.rollout;
+        let of = |shard| Spread::of(rollout, shards.rows(rollout.n_rows, shard)).numbers();
+        let here: Vec<f64> = (0..shards.here).flat_map(of).collect();
+        let all = world.gather_f64("spread of actions", &here)?;
+        Ok(Spread::mean(all.as_chunks().0))
     }
 
     /// Gradient and figures of a piece of the minibatch.
@@ -161,6 +176,7 @@ impl Update<'_> {
 
 impl OnPolicyEngine for Update<'_> {
     fn estimate(&mut self) -> Result<()> {
+        let Progress { iteration, seed, .. } = self.on.progress;
         let RolloutEngine { policy, rollout, samples, plan, sharing, .. } = &mut self.on;
         let (gamma, lambda) = (plan.config.gamma as f32, plan.config.gae_lambda as f32);
         let (how, shards) = (self.advantages, sharing.shards);
@@ -168,12 +184,32 @@ impl OnPolicyEngine for Update<'_> {
             Advantages::Gae => gae(trajectory, gamma, lambda, advantages, returns),
             Advantages::WarpDrive => warpdrive_returns(trajectory, gamma, advantages, returns),
         })?;
+        let draw = Draw::new(seed, rollout.first_agent, iteration as u32, Purpose::Learn);
+        for shard in 0..shards.here {
+            let rows = shards.rows(rollout.n_rows, shard);
+            let draw = draw.agent((shards.first + shard) as u32);
+            if let Some(selected) = rollout.selected(&rows, plan.config.neg_pos_env_ratio, draw) {
+                samples.select(shard, rollout, rows.start, &selected);
+            }
+            if plan.config.norm_return {
+                samples.normalise_returns(shard, rollout);
+            }
+        }
         let explained = (0..shards.here).map(|shard| samples.explained(&rollout.values, shard));
         let (returns, missed): (Vec<_>, Vec<_>) = explained.map(|[a, b]| (a, b)).unzip();
         let counts: Vec<f64> = samples.counts().map(|n| n as f64).collect();
-        let total = self.merged("moments of returns", &returns)?.variance();
-        let missed = self.merged("moments of residuals", &missed)?.variance();
-        self.metrics.explained_variance = if total > 0.0 { 1.0 - missed / total } else { 0.0 };
+        let spread = self.spread()?;
+        let returns = self.merged("moments of returns", &returns)?;
+        let missed = self.merged("moments of residuals", &missed)?;
+        let (total, residual) = (returns.variance(), missed.variance());
+        self.metrics.explained_variance = if total > 0.0 { 1.0 - residual / total } else { 0.0 };
+        // What the values miss of the returns is the advantages.
+        self.of_rollout = vec![
+            ("mean_value", returns.mean - missed.mean),
+            ("mean_return", returns.mean),
+            ("mean_advantage", missed.mean),
+        ];
+        self.of_rollout.extend(spread.figures());
         let counts = self.on.sharing.world.gather_f64("counts of samples", &counts)?;
         self.counts = counts.into_iter().map(|n| n as usize).collect();
         Ok(())

@@ -7,14 +7,19 @@ pub mod batch;
 mod engine;
 mod interleave;
 pub mod normalise;
+mod selection;
+mod spread;
 
 pub use engine::RolloutEngine;
 
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::engine::rollout::interleave::{GroupRows, Interleave};
+use crate::engine::rollout::selection::Goals;
 use crate::error::Result;
 use crate::loss::actions::Actions;
+use std::ops::Range;
+use warp_core::Draw;
 use warp_func::VecEnv;
 use warp_sample::{ActionLayout, ActionSamples, Mode, Rows};
 
@@ -67,6 +72,8 @@ pub struct PolicyRollout {
     pub truncated_values: Vec<f32>,
     /// The truncated rows (`step * n_rows + row`) and their last observations, row after row.
     pub truncated: Truncated,
+    /// Where episodes reached their goals, if that decides what is learned from.
+    goals: Option<Goals>,
 }
 
 /// Rows whose episode was truncated, with what they saw last.
@@ -142,12 +149,20 @@ impl PolicyRollout {
             weights: vec![0.0; if mortal { cells } else { 0 }],
             truncated_values: vec![0.0; cells],
             truncated: Truncated::default(),
+            goals: Goals::new(plan, config),
         }
+    }
+
+    /// Which replicas of those that have `rows` are learned from, by the key `neg_pos_env_ratio`; nothing
+    /// where all are.
+    fn selected(&self, rows: &Range<usize>, ratio: Option<f64>, draw: Draw) -> Option<Vec<bool>> {
+        let replicas = rows.start / self.n_agents..rows.end / self.n_agents;
+        Some(self.goals.as_ref()?.select(replicas, ratio?, draw))
     }
 
     /// The rows of step `t`.
     #[must_use]
-    pub fn rows(&self, t: usize) -> std::ops::Range<usize> {
+    pub fn rows(&self, t: usize) -> Range<usize> {
         t * self.n_rows..(t + 1) * self.n_rows
     }
 
@@ -217,6 +232,9 @@ impl PolicyRollout {
 
     /// Copies what the agents see now, and who is in the game, as the inputs of step `t`.
     pub fn store_inputs(&mut self, t: usize, envs: &dyn VecEnv) {
+        if let Some(goals) = self.goals.as_mut().filter(|_| t * self.n_rows < self.rewards.len()) {
+            goals.look(t, envs);
+        }
         let (ids, store) = (envs.ids(), envs.store());
         let (n_rows, width) = (self.n_rows, self.width);
         let mask_width = self.layout.mask_width();
@@ -283,6 +301,9 @@ impl PolicyRollout {
             if let Some(left) = ids.agent_terminated[rows.group] {
                 layout.zip(store.slice::<u8>(left), ended, |ended, left| *ended |= left);
             }
+        }
+        if let Some(goals) = &mut self.goals {
+            goals.note(envs);
         }
         if truncated.iter().any(|cut| *cut != 0) {
             self.store_truncated(t, envs);

@@ -191,14 +191,13 @@ impl<P: Policy> PolicyLearner<P> {
             normaliser.finish_rollout()?;
             let OnePolicy { plan, policy, algorithm, samples } = one;
             if !plan.config.to_train {
-                return Ok(PolicyMetrics::default());
+                return Ok(PolicyMetrics::default().into());
             }
             let engine = RolloutEngine { policy, rollout, samples, plan, progress, sharing };
             engine.learn(&**algorithm)
         };
         let policies = self.policies.iter_mut().zip(&mut self.normalisers);
-        let updated = policies.zip(&mut rollout.policies).map(update);
-        updated.map(|done| done.map(PolicyFigures::from)).collect()
+        policies.zip(&mut rollout.policies).map(update).collect()
     }
 }
 
