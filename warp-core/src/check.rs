@@ -116,6 +116,7 @@ fn play<E: Env>(one: &mut Single<E>, seed: u64, step: u32, trace: &mut Vec<u32>)
         (0..one.spec().groups.len()).map(|g| one.alive(g).to_vec()).collect();
     let ended = one.step(&actions)?;
     check_arrays(one, &alive_before)?;
+    check_number(one)?;
     trace.extend(one.state_bits());
     for g in 0..one.spec().groups.len() {
         trace.extend(one.obs(g).iter().chain(one.reward(g)).map(|x| x.to_bits()));
@@ -170,6 +171,28 @@ fn check_arrays<E: Env>(one: &Single<E>, alive_before: &[Vec<u8>]) -> Result<()>
         Some(value) => broken::<E>(format!("step {step}: a statistic is {value}")),
         None => Ok(()),
     }
+}
+
+/// A number says what its one-hot form and its mask say.
+fn check_number<E: Env>(one: &mut Single<E>) -> Result<()> {
+    let mut mask = one.action_mask(0).to_vec();
+    mask.fill(u8::MAX);
+    let mut number = None;
+    let env = one.shared();
+    one.edit(|state| {
+        number = env.number(state);
+        env.number_mask(state, &mut mask);
+    });
+    let Some(number) = number else { return Ok(()) };
+    let shown = one.obs(0).iter().position(|x| *x == 1.0);
+    if usize::try_from(number).ok() != shown {
+        return broken::<E>(format!("number is {number}, but observe shows {shown:?}"));
+    }
+    if mask != one.action_mask(0) {
+        let shown = one.action_mask(0);
+        return broken::<E>(format!("number_mask is {mask:?}, but observe shows {shown:?}"));
+    }
+    Ok(())
 }
 
 /// A second look at the same state must show the same.

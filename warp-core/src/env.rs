@@ -142,6 +142,34 @@ pub trait Env: Send + Sync + Sized + 'static {
     /// Writes what the agents see: a function of the state alone.
     fn observe(&self, state: &View<'_, Self>, out: &mut Observation<'_>);
 
+    /// The observation of a lone agent that observes a `Space::Discrete`, beside a mask perhaps, as the number
+    /// that [`Env::observe`] shows one-hot; `None`: whoever wants it counts.
+    #[inline(always)]
+    fn number(&self, state: &View<'_, Self>) -> Option<i32> {
+        let _ = state;
+        None
+    }
+
+    /// The mask that belongs to [`Env::number`], as [`Env::observe`] writes it; not asked for without one.
+    #[inline(always)]
+    fn number_mask(&self, state: &View<'_, Self>, mask: &mut [u8]) {
+        let _ = (state, mask);
+    }
+
+    /// How likely each kind of outcome of a step is, for environments whose steps have few; none: it is not
+    /// said.
+    fn chances(&self) -> Vec<f64> {
+        Vec::new()
+    }
+
+    /// Which of [`Env::chances`] a step with these `actions` and this `draw` is; asked for if there are
+    /// several.
+    #[inline(always)]
+    fn chance(&self, actions: &Actions<'_>, draw: &mut Draw) -> usize {
+        let _ = (actions, draw);
+        0
+    }
+
     /// Moves a replica by one step.
     fn step(
         &self,

@@ -196,6 +196,11 @@ impl<E: Env> Single<E> {
         &self.env
     }
 
+    /// The environment, to be held beside the replica.
+    pub(crate) fn shared(&self) -> Arc<E> {
+        Arc::clone(&self.env)
+    }
+
     /// Its spec.
     #[must_use]
     pub fn spec(&self) -> &EnvSpec {

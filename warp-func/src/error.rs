@@ -51,6 +51,12 @@ pub enum Error {
         /// The head's space.
         space: String,
     },
+    /// A step of a replica whose episode has ended, where none begins by itself.
+    #[error("the episode of environment {replica} has ended: it has to begin another before it is stepped")]
+    Ended {
+        /// The replica.
+        replica: usize,
+    },
     /// A reset pool that contradicts itself or does not fit the environment.
     #[error("the reset pool does not fit: {reason}")]
     InvalidPool {

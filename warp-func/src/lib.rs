@@ -15,7 +15,9 @@ pub mod host;
 pub mod parity;
 pub mod pool;
 pub mod registry;
+pub mod replicas;
 pub mod vec_env;
+mod vectors;
 
 pub use blueprint::{Blueprint, Body, SharedTable};
 pub use check::check_vec_env;
@@ -27,6 +29,7 @@ pub use group_actions::GroupActionsMut;
 pub use parity::Parity;
 pub use pool::{PoolSource, ResetPool, StateField};
 pub use registry::{Entry, Maker, Registry};
+pub use replicas::{AutoReset, Batch, Orders, ReplicaOptions, Replicas};
 
 pub use vec_env::{ArrayIds, Start, VecEnv, VecOptions};
 /// The contract that environments are written against, re-exported so that versions agree.

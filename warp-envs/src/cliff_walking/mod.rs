@@ -107,6 +107,15 @@ impl Env for CliffWalking {
     }
 
     #[inline(always)]
+    fn number(&self, state: &CliffWalkingState) -> Option<i32> {
+        Some(state.state)
+    }
+
+    fn chances(&self) -> Vec<f64> {
+        vec![if self.params.first > 0.0 { 1.0 / 3.0 } else { 1.0 }]
+    }
+
+    #[inline(always)]
     fn step(
         &self,
         state: &mut CliffWalkingState,

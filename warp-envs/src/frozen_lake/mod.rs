@@ -24,6 +24,7 @@ mod tests;
 pub use map::MapName;
 
 use crate::preset::{limit_of, probability};
+use crate::slippery::slip;
 use warp_core::{
     Actions, Draw, Env, EnvSpec, Error, Kernel, Layout, Observation, Result, Space, StepOut, Table,
     TimeLimit,
@@ -89,6 +90,9 @@ pub struct FrozenLake {
     limit: TimeLimit,
     params: FrozenLakeParams,
     tables: Tables,
+    /// How likely it is that the elf slips to one side, and that it goes where it wants; on firm ice the
+    /// latter is all.
+    chances: Vec<f64>,
 }
 
 impl Env for FrozenLake {
@@ -112,7 +116,9 @@ impl Env for FrozenLake {
         let (rows, columns) = (map.rows as i32, map.columns as i32);
         let params = FrozenLakeParams { rows, columns, first, second };
         let rewards = vec![frozen, hole, goal];
-        Ok(Self { limit, params, tables: Tables { tiles: map.tiles, starts: map.starts, rewards } })
+        let tables = Tables { tiles: map.tiles, starts: map.starts, rewards };
+        let chances = if config.is_slippery { vec![(1.0 - rate) / 2.0, rate] } else { vec![1.0] };
+        Ok(Self { limit, params, tables, chances })
     }
 
     fn spec(&self) -> EnvSpec {
@@ -142,6 +148,20 @@ impl Env for FrozenLake {
 
     fn observe(&self, state: &FrozenLakeState, out: &mut Observation<'_>) {
         step::observe(&self.params, state, out);
+    }
+
+    #[inline(always)]
+    fn number(&self, state: &FrozenLakeState) -> Option<i32> {
+        Some(state.state)
+    }
+
+    fn chances(&self) -> Vec<f64> {
+        self.chances.clone()
+    }
+
+    #[inline(always)]
+    fn chance(&self, _actions: &Actions<'_>, draw: &mut Draw) -> usize {
+        usize::from(slip(draw.uniform(), self.params.first, self.params.second) == 0)
     }
 
     fn step(

@@ -89,6 +89,11 @@ impl Env for NChain {
     }
 
     #[inline(always)]
+    fn number(&self, state: &NChainState) -> Option<i32> {
+        Some(state.state)
+    }
+
+    #[inline(always)]
     fn step(
         &self,
         state: &mut NChainState,

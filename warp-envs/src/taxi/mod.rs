@@ -71,6 +71,9 @@ warp_core::state! {
 pub struct Taxi {
     limit: TimeLimit,
     params: TaxiParams,
+    /// How likely it is that the rain moves the taxi to one side, and that it does not, where it may; then 1.
+    /// When it is dry, 1 is all.
+    chances: Vec<f64>,
 }
 
 impl Env for Taxi {
@@ -88,7 +91,8 @@ impl Env for Taxi {
             second: (first + (1.0 - first) / 2.0) as f32,
             fickle: if config.fickle_passenger { fickle as f32 } else { 0.0 },
         };
-        Ok(Self { limit: limit_of(Some(config.episode_length))?, params })
+        let chances = if config.is_rainy { vec![(1.0 - rain) / 2.0, rain, 1.0] } else { vec![1.0] };
+        Ok(Self { limit: limit_of(Some(config.episode_length))?, params, chances })
     }
 
     fn spec(&self) -> EnvSpec {
@@ -115,6 +119,25 @@ impl Env for Taxi {
 
     fn observe(&self, state: &TaxiState, out: &mut Observation<'_>) {
         step::observe(state, out);
+    }
+
+    #[inline(always)]
+    fn number(&self, state: &TaxiState) -> Option<i32> {
+        Some(state.state)
+    }
+
+    #[inline(always)]
+    fn number_mask(&self, state: &TaxiState, mask: &mut [u8]) {
+        step::mask(state, mask);
+    }
+
+    fn chances(&self) -> Vec<f64> {
+        self.chances.clone()
+    }
+
+    #[inline(always)]
+    fn chance(&self, actions: &Actions<'_>, draw: &mut Draw) -> usize {
+        step::chance(&self.params, actions, draw)
     }
 
     fn step(

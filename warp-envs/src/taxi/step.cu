@@ -69,16 +69,20 @@ __device__ inline void step(const Env& env, State& state, const Actions& actions
     state.state = (cell * 5 + passenger_2) * 4 + destination;
 }
 
-__device__ inline void observe(const Env&, const State& state, Observation& out) {
-    for (unsigned int i = 0u; i < N_STATES; ++i) {
-        out.obs[0][i] = (int)i == state.state ? 1.0f : 0.0f;
-    }
+__device__ inline void mask(const State& state, WarpSlice<unsigned char> allowed) {
     int cell = state.state / 20;
     int passenger = state.state / 4 % 5;
     int place = PLACE[(unsigned int)cell];
     for (int way = 0; way < 4; ++way) {
-        out.action_mask[0][(unsigned int)way] = (unsigned char)(moved(cell, way) != cell);
+        allowed[(unsigned int)way] = (unsigned char)(moved(cell, way) != cell);
     }
-    out.action_mask[0][4] = (unsigned char)(passenger == place);
-    out.action_mask[0][5] = (unsigned char)(passenger == IN_TAXI && place >= 0);
+    allowed[4] = (unsigned char)(passenger == place);
+    allowed[5] = (unsigned char)(passenger == IN_TAXI && place >= 0);
+}
+
+__device__ inline void observe(const Env&, const State& state, Observation& out) {
+    for (unsigned int i = 0u; i < N_STATES; ++i) {
+        out.obs[0][i] = (int)i == state.state ? 1.0f : 0.0f;
+    }
+    mask(state, warp_slice(out.action_mask[0], WARP_LEN_action_mask_0));
 }

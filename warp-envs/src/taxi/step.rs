@@ -80,11 +80,21 @@ pub(super) fn observe(state: &TaxiState, out: &mut Observation<'_>) {
     for i in 0..N_STATES {
         out.obs[0][i] = if i as i32 == state.state { 1.0 } else { 0.0 };
     }
+    mask(state, out.action_mask[0]);
+}
+
+pub(super) fn mask(state: &TaxiState, allowed: &mut [u8]) {
     let (cell, passenger) = (state.state / 20, state.state / 4 % 5);
     let place = PLACE[cell as usize];
     for way in 0..4 {
-        out.action_mask[0][way as usize] = u8::from(moved(cell, way) != cell);
+        allowed[way as usize] = u8::from(moved(cell, way) != cell);
     }
-    out.action_mask[0][4] = u8::from(passenger == place);
-    out.action_mask[0][5] = u8::from(passenger == IN_TAXI && place >= 0);
+    allowed[4] = u8::from(passenger == place);
+    allowed[5] = u8::from(passenger == IN_TAXI && place >= 0);
+}
+
+/// Which of the environment's chances a step is: 0 to a side, 1 where it was meant, 2 certain.
+pub(super) fn chance(params: &TaxiParams, actions: &Actions<'_>, draw: &mut Draw) -> usize {
+    let meant = usize::from(draw.uniform() < params.first);
+    if actions.discrete[0][0] < PICK_UP { meant } else { 2 }
 }

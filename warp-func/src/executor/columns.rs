@@ -18,7 +18,7 @@ const MAX_SHARDS: usize = 16;
 
 /// One array cut into equal rows, one per replica; a shard touches the rows of its replicas only.
 #[derive(Debug, Clone)]
-pub(super) struct Column<T> {
+pub(crate) struct Column<T> {
     first: *mut T,
     row: usize,
     rows: usize,
@@ -27,7 +27,7 @@ pub(super) struct Column<T> {
 }
 
 impl<T: Element> Column<T> {
-    pub(super) fn new(store: &Store, id: ArrayId) -> Self {
+    pub(crate) fn new(store: &Store, id: ArrayId) -> Self {
         let array = store.array(id).clone();
         assert_eq!(array.dtype(), T::DTYPE, "declared by the same executor");
         let rows = array.shape()[0];
@@ -36,7 +36,7 @@ impl<T: Element> Column<T> {
 
     /// Rows `replicas`.
     #[inline(always)]
-    pub(super) fn rows(&self, replicas: Range<usize>) -> &[T] {
+    pub(crate) fn rows(&self, replicas: Range<usize>) -> &[T] {
         debug_assert!(replicas.start <= replicas.end && replicas.end <= self.rows);
         // SAFETY: the range lies within the array, as shards cover 0..n_envs. Nobody writes these rows
         // meanwhile: they belong to the shard whose runner holds this column, and the executor,
@@ -50,7 +50,7 @@ impl<T: Element> Column<T> {
     /// Rows `replicas`, to be changed.
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "rows are disjoint between shards, columns are not")]
-    pub(super) fn rows_mut(&self, replicas: Range<usize>) -> &mut [T] {
+    pub(crate) fn rows_mut(&self, replicas: Range<usize>) -> &mut [T] {
         debug_assert!(replicas.start <= replicas.end && replicas.end <= self.rows);
         // SAFETY: as for `rows`; a shard's runner asks for one row of one column at a time, or for
         // rows of different columns, never twice for the same one.
@@ -62,22 +62,24 @@ impl<T: Element> Column<T> {
 
     /// The row of one replica, to be changed.
     #[inline(always)]
-    pub(super) fn row_mut(&self, replica: usize) -> &mut [T] {
+    pub(crate) fn row_mut(&self, replica: usize) -> &mut [T] {
         self.rows_mut(replica..replica + 1)
     }
 }
 
 // SAFETY: a column is a pointer into memory that it keeps alive; disjointness is the shards' matter.
 unsafe impl<T: Element> Send for Column<T> {}
+// SAFETY: as above.
+unsafe impl<T: Element> Sync for Column<T> {}
 
 /// A state field of any type, as bits.
 #[derive(Debug, Clone)]
-pub(super) struct FieldColumn {
+pub(crate) struct FieldColumn {
     bits: Column<u32>,
 }
 
 /// The columns of a state: as many as it has fields, and of their types.
-pub(super) fn field_columns<S: State>(store: &Store, ids: &[ArrayId]) -> Vec<FieldColumn> {
+pub(crate) fn field_columns<S: State>(store: &Store, ids: &[ArrayId]) -> Vec<FieldColumn> {
     let column = |id: &ArrayId| {
         let array = store.array(*id).clone();
         let (row, rows) = (array.row_len(), array.shape()[0]);
@@ -92,13 +94,13 @@ pub(super) fn field_columns<S: State>(store: &Store, ids: &[ArrayId]) -> Vec<Fie
 impl FieldColumn {
     /// Rows `rows`, as bits.
     #[inline(always)]
-    pub(super) fn bits(&self, rows: Range<usize>) -> &[u32] {
+    pub(crate) fn bits(&self, rows: Range<usize>) -> &[u32] {
         self.bits.rows(rows)
     }
 
     /// Rows `rows`, as bits, to be changed.
     #[inline(always)]
-    pub(super) fn bits_mut(&self, rows: Range<usize>) -> &mut [u32] {
+    pub(crate) fn bits_mut(&self, rows: Range<usize>) -> &mut [u32] {
         self.bits.rows_mut(rows)
     }
 }
@@ -107,14 +109,14 @@ impl FieldColumn {
 /// one before it asks for the next. No closure stands between it and the bodies: that would keep them from
 /// being compiled for the caller's vectors.
 #[inline(always)]
-pub(super) fn view<S: State>(fields: &[FieldColumn], replica: usize) -> S::View<'_> {
+pub(crate) fn view<S: State>(fields: &[FieldColumn], replica: usize) -> S::View<'_> {
     S::view(&mut RowSource::<S>::new(fields, replica))
 }
 
 /// Takes a view back: numbers are put into the columns; one of rows has written in place, and still holds
 /// them. Whatever it is, it is gone before the next one is made.
 #[inline(always)]
-pub(super) fn put<S: State>(fields: &[FieldColumn], replica: usize, view: S::View<'_>) {
+pub(crate) fn put<S: State>(fields: &[FieldColumn], replica: usize, view: S::View<'_>) {
     if S::SCALARS {
         S::save(&view, |field, bits| fields[field].bits_mut(replica..replica + 1)[0] = bits);
     }

@@ -4,30 +4,30 @@
 //! into a tile on the stack, one branch-free loop steps all lanes (which the compiler turns into
 //! vector instructions, since a tile aliases nothing), and the tile is copied back. Restarts are a
 //! second pass. No instruction set changes a result: bodies never use fused multiply-add.
-#![expect(unsafe_code, reason = "calls functions compiled for vector units found at run time")]
 
 use super::shard::ShardRunner;
+use crate::vectors::{Work, widest};
 use warp_core::{
     Actions, Env, EnvSpec, FieldSource, Observation, Purpose, Record, Space, State, StepOut,
 };
 
 /// Replicas per tile.
-const LANES: usize = 64;
+pub(crate) const LANES: usize = 64;
 /// State fields that fit in a tile.
-const MAX_FIELDS: usize = 8;
+pub(crate) const MAX_FIELDS: usize = 8;
 /// Observation elements that fit in a tile.
-const MAX_WIDTH: usize = 8;
+pub(crate) const MAX_WIDTH: usize = 8;
 
 /// The kind of action that the fast path's one agent takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FastPath {
+pub(crate) enum FastPath {
     Discrete,
     Continuous,
 }
 
 impl FastPath {
     /// Whether an environment is small and plain enough.
-    pub(super) fn for_env<E: Env>(spec: &EnvSpec) -> Option<FastPath> {
+    pub(crate) fn for_env<E: Env>(spec: &EnvSpec) -> Option<FastPath> {
         let group = &spec.groups[0];
         let small = E::State::SCALARS && E::State::FIELDS.len() <= MAX_FIELDS;
         let seen = E::OBSERVATION_WIDTH > 0 && E::OBSERVATION_WIDTH <= MAX_WIDTH;
@@ -44,37 +44,22 @@ impl FastPath {
     }
 }
 
+/// A step of a shard's bodies, all replicas of it.
+struct StepShard<'a, E: Env> {
+    shard: &'a mut ShardRunner<E>,
+    fast: Option<FastPath>,
+}
+
+impl<E: Env> Work for StepShard<'_, E> {
+    #[inline(always)]
+    fn run(self) {
+        step_any(self.shard, self.fast);
+    }
+}
+
 /// Runs the bodies of all replicas with the widest vectors that this machine has.
 pub(super) fn step<E: Env>(shard: &mut ShardRunner<E>, fast: Option<FastPath>) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        // The answers are cached by the standard library; asking costs a load and a test.
-        if is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512bw")
-        {
-            // SAFETY: the features were just found.
-            return unsafe { step_avx512(shard, fast) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the feature was just found.
-            return unsafe { step_avx2(shard, fast) };
-        }
-    }
-    step_any(shard, fast);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw")]
-fn step_avx512<E: Env>(shard: &mut ShardRunner<E>, fast: Option<FastPath>) {
-    step_any(shard, fast);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn step_avx2<E: Env>(shard: &mut ShardRunner<E>, fast: Option<FastPath>) {
-    step_any(shard, fast);
+    widest(StepShard { shard, fast });
 }
 
 #[inline(always)]
@@ -97,10 +82,10 @@ struct Tile {
 }
 
 /// The fields of one lane, in order.
-struct Lane<'t> {
-    fields: &'t [[u32; LANES]; MAX_FIELDS],
-    lane: usize,
-    next: usize,
+pub(crate) struct Lane<'t> {
+    pub(crate) fields: &'t [[u32; LANES]; MAX_FIELDS],
+    pub(crate) lane: usize,
+    pub(crate) next: usize,
 }
 
 impl<'a> FieldSource<'a> for Lane<'_> {

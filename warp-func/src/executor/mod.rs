@@ -5,9 +5,9 @@
 //! many replicas per instruction; `starts` is where episodes begin; `columns` (and `group`) is where pointers into the store are kept.
 
 pub(crate) mod actions;
-mod columns;
+pub(crate) mod columns;
 mod group;
-mod lanes;
+pub(crate) mod lanes;
 pub(crate) mod plan;
 mod shard;
 pub(crate) mod starts;

@@ -6,6 +6,7 @@ use crate::blueprint::Blueprint;
 use crate::error::Result;
 use crate::executor::CpuVecEnv;
 use crate::pool::StateField;
+use crate::replicas::{ReplicaOptions, Replicas};
 use crate::vec_env::{VecEnv, VecOptions};
 use std::marker::PhantomData;
 use warp_core::toml::Table;
@@ -28,6 +29,10 @@ impl<E: Env> Kind for Body<E> {
     fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>> {
         let env = Self::build(&Self::config(config)?)?;
         Ok(Box::new(CpuVecEnv::new(env, options.clone())?))
+    }
+
+    fn make_replicas(&self, config: &Table, options: &ReplicaOptions) -> Result<Replicas> {
+        Replicas::new(Self::build(&Self::config(config)?)?, options.clone())
     }
 
     #[cfg(feature = "cuda")]

@@ -5,6 +5,7 @@ use super::maker::{Made, Maker};
 use crate::blueprint::Blueprint;
 use crate::drawing::Drawing;
 use crate::error::Result;
+use crate::replicas::{ReplicaOptions, Replicas};
 use crate::vec_env::{VecEnv, VecOptions};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -122,6 +123,14 @@ impl Entry {
         }
     }
 
+    /// Builds replicas that each go their own way, on the host.
+    ///
+    /// # Errors
+    /// As [`Entry::make`]; [`Error::Foreign`](crate::Error::Foreign) without a body.
+    pub fn make_replicas(&self, config: &Table, options: &ReplicaOptions) -> Result<Replicas> {
+        self.kind.make_replicas(config, options)
+    }
+
     /// The complete configuration that `config` leads to, and what the environment looks like then.
     ///
     /// # Errors
@@ -166,6 +175,7 @@ impl Entry {
 /// What an entry can do, whatever the type of its environment.
 pub(super) trait Kind: Send + Sync {
     fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>>;
+    fn make_replicas(&self, config: &Table, options: &ReplicaOptions) -> Result<Replicas>;
     #[cfg(feature = "cuda")]
     fn make_cuda(
         &self,

@@ -4,6 +4,7 @@ use super::entry::Kind;
 use crate::blueprint::Blueprint;
 use crate::drawing::Drawing;
 use crate::error::{Error, Result};
+use crate::replicas::{ReplicaOptions, Replicas};
 use crate::vec_env::{ArrayIds, Start, VecEnv, VecOptions};
 use warp_core::toml::Table;
 use warp_core::{Config, EnvSpec};
@@ -101,6 +102,10 @@ impl<M: Maker> Kind for Made<M> {
         let made = self.maker.make(&config, options).map_err(under_env)?;
         self.check(&*made, &spec, options)?;
         Ok(made)
+    }
+
+    fn make_replicas(&self, _: &Table, _: &ReplicaOptions) -> Result<Replicas> {
+        self.foreign()
     }
 
     #[cfg(feature = "cuda")]

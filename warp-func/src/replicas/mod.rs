@@ -1,0 +1,254 @@
+//! Replicas that each go their own way: a seed, a count of draws and an episode of their own.
+//!
+//! The training executor moves all replicas at once, and what one draws depends on its number and on the
+//! step of the run. Here any of them may be moved, in any order, and each does what it would do alone:
+//! replica i of seed s is the only replica of seed s + i, bit for bit. `plan` declares what a replica's
+//! future depends on, `batch` what a step shows, `runner` moves some replicas, `tile` many at once in vector
+//! registers.
+#![expect(unsafe_code, reason = "threads move disjoint replicas of shared arrays")]
+
+mod batch;
+mod options;
+mod plan;
+mod runner;
+mod tile;
+
+pub use batch::Batch;
+pub use options::{AutoReset, ReplicaOptions};
+
+use crate::crew::Crew;
+use crate::error::{Error, Result};
+use plan::ReplicaIds;
+use runner::{Mover, Part, Phase, Runner};
+use std::sync::Arc;
+use std::time::Instant;
+use warp_core::single::GroupAction;
+use warp_core::{Env, EnvSpec};
+use warp_data::{Store, StoreMut};
+
+/// Work for which waking another thread pays, ns.
+const WORTH_A_THREAD: f64 = 100_000.0;
+/// Rows that are worked on by one thread: whole tiles.
+const CHUNK: usize = 64;
+
+/// Which replicas move, and what their agents do.
+#[derive(Debug, Clone, Default)]
+pub struct Orders {
+    /// Numbers of replicas, each at most once.
+    pub ids: Vec<u32>,
+    /// Actions by group, `[ids, n_agents, heads or elements]`. Those of replicas that begin an episode are
+    /// not used.
+    pub actions: Vec<GroupAction>,
+}
+
+/// Replicas of one environment on the host, each with a seed and an episode of its own.
+///
+/// A replica that is new, or whose episode has ended (unless [`AutoReset::SameStep`] has begun the next one
+/// already), begins an episode instead of a step: its reward is 0, and it is 0 steps into its episode.
+///
+/// A draw depends on the replica's seed and on how many steps and starts it has made since it got that.
+#[derive(Debug)]
+pub struct Replicas {
+    mover: Arc<dyn Mover>,
+    options: ReplicaOptions,
+    store: Store,
+    ids: ReplicaIds,
+    crew: Crew,
+    /// What moving one replica took of late, ns.
+    cost: f64,
+    /// A flag per replica, all 0 between calls.
+    seen: Vec<u8>,
+}
+
+impl Replicas {
+    /// New replicas: each begins its first episode when it is first moved.
+    ///
+    /// # Errors
+    /// Options out of range, a spec that contradicts itself, or too little memory.
+    pub fn new<E: Env>(env: E, options: ReplicaOptions) -> Result<Self> {
+        options.check()?;
+        let n = options.seeds.len();
+        let mut spec = env.spec();
+        spec.validate()?;
+        if let Some(steps) = options.max_episode_steps {
+            spec.time_limit.steps = steps;
+        }
+        let (plan, ids) = plan::plan(&env, &spec, n)?;
+        let mut store = plan.allocate()?;
+        for (id, seed) in options.seeds.iter().enumerate() {
+            ids.seed(&mut store.edit(), id, *seed);
+        }
+        let mover = Arc::new(Runner::new(env, spec, &options, &store, &ids));
+        // A crew is as large as there can be work for.
+        let crew = Crew::new(options.n_threads().min(n.div_ceil(CHUNK)));
+        Ok(Self { mover, options, store, ids, crew, cost: 0.0, seen: vec![0; n] })
+    }
+
+    /// One replica seen from outside, with the time limit of the options.
+    #[must_use]
+    pub fn spec(&self) -> &EnvSpec {
+        self.mover.spec()
+    }
+
+    /// How they are run, with the seeds that they have now.
+    #[must_use]
+    pub fn options(&self) -> &ReplicaOptions {
+        &self.options
+    }
+
+    /// How likely each kind of outcome is; see [`Env::chances`].
+    #[must_use]
+    pub fn chances(&self) -> &[f64] {
+        self.mover.chances()
+    }
+
+    /// Whether observations are numbers, i32 `[rows, 1]`, and not f32 `[rows, n_agents, width]`.
+    #[must_use]
+    pub fn numbered(&self) -> bool {
+        self.mover.layout().numbered
+    }
+
+    /// Room for what `rows` replicas show.
+    ///
+    /// # Errors
+    /// Too little memory.
+    pub fn new_batch(&self, rows: usize) -> Result<Batch> {
+        Batch::new(self.mover.spec(), self.mover.layout(), rows)
+    }
+
+    /// Moves the replicas of `orders`; row k of `batch` is what the k-th shows.
+    ///
+    /// # Errors
+    /// A number of a replica that does not exist or comes twice, too small a batch, or an action outside its
+    /// space that its replica would take, or a replica that has ended and does not begin by itself; nothing
+    /// has moved then.
+    pub fn step(&mut self, orders: &mut Orders, batch: &mut Batch) -> Result<()> {
+        self.check(&orders.ids, batch)?;
+        self.check_ended(&orders.ids)?;
+        // SAFETY: `&mut self` keeps everyone else from the replicas, `&mut batch` from its rows, which are
+        // of this environment and enough; every task has rows of its own, and no replica is there twice.
+        unsafe { self.mover.check_actions(orders)? };
+        let (mover, orders, out) = (&*self.mover, &*orders, batch.columns());
+        let chunks = chunks(&self.options, self.cost, orders.ids.len());
+        let began = Instant::now();
+        self.crew.run(chunks.number, &|task| {
+            let rows = task * chunks.size..orders.ids.len().min((task + 1) * chunks.size);
+            let part = Part { orders, to: rows.start, rows, out };
+            // SAFETY: as above.
+            unsafe { mover.advance(&part) };
+        });
+        self.measure(began, orders.ids.len(), chunks);
+        Ok(())
+    }
+
+    /// Shows replicas as they are, without a step: no reward, no flag.
+    ///
+    /// # Errors
+    /// As [`Replicas::step`], for numbers and batch.
+    pub fn show(&mut self, ids: &[u32], batch: &mut Batch) -> Result<()> {
+        self.check(ids, batch)?;
+        for (row, id) in ids.iter().enumerate() {
+            // SAFETY: as in `step`.
+            unsafe { self.mover.show(*id as usize, batch.columns(), row) };
+        }
+        Ok(())
+    }
+
+    /// Lets these replicas begin an episode when they are moved next.
+    ///
+    /// # Errors
+    /// A replica that does not exist.
+    pub fn mark_new(&mut self, ids: &[u32]) -> Result<()> {
+        self.check_ids(ids)?;
+        let mut store = self.store.edit();
+        let phases = store.slice_mut::<u8>(self.ids.phase);
+        ids.iter().for_each(|id| phases[*id as usize] = Phase::New as u8);
+        Ok(())
+    }
+
+    /// Gives a replica a new seed, and lets it begin an episode when it is moved next.
+    ///
+    /// # Errors
+    /// A replica that does not exist.
+    pub fn seed(&mut self, id: u32, seed: u64) -> Result<()> {
+        self.check_ids(&[id])?;
+        self.options.seeds[id as usize] = seed;
+        self.ids.seed(&mut self.store.edit(), id as usize, seed);
+        Ok(())
+    }
+
+    /// Everything that the replicas' futures depend on, a row per replica: the fields of the state under
+    /// their own names, and what is kept beside it as `replica.seed_low`, `replica.event` and so on.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The same, to be changed. Whatever is written must be a state of the environment.
+    pub fn store_mut(&mut self) -> StoreMut<'_> {
+        self.store.edit()
+    }
+
+    fn check(&mut self, ids: &[u32], batch: &Batch) -> Result<()> {
+        self.check_ids(ids)?;
+        if batch.rows() >= ids.len() && batch.is_of(&self.mover) {
+            return Ok(());
+        }
+        let reason = format!("a batch of {} rows or more, made by these replicas, is needed", ids.len());
+        Err(Error::InvalidOption { option: "batch", value: batch.rows().to_string(), reason })
+    }
+
+    fn check_ids(&mut self, ids: &[u32]) -> Result<()> {
+        let n = self.seen.len();
+        let wrong = |id: u32, reason: String| {
+            Err(Error::InvalidOption { option: "env_id", value: id.to_string(), reason })
+        };
+        if let Some(id) = ids.iter().find(|id| **id as usize >= n) {
+            return wrong(*id, format!("environments are numbered from 0 to {}", n - 1));
+        }
+        // All of them in order is by far the most frequent.
+        if ids.windows(2).all(|pair| pair[0] < pair[1]) {
+            return Ok(());
+        }
+        let seen = &mut self.seen;
+        let twice = ids.iter().find(|id| std::mem::replace(&mut seen[**id as usize], 1) == 1);
+        ids.iter().for_each(|id| seen[*id as usize] = 0);
+        match twice {
+            Some(id) => wrong(*id, "an environment is moved once at a time".into()),
+            None => Ok(()),
+        }
+    }
+
+    fn check_ended(&self, ids: &[u32]) -> Result<()> {
+        if self.options.auto_reset != AutoReset::Disabled {
+            return Ok(());
+        }
+        let phases = self.store.slice::<u8>(self.ids.phase);
+        match ids.iter().find(|id| phases[**id as usize] == Phase::Ended as u8) {
+            Some(id) => Err(Error::Ended { replica: *id as usize }),
+            None => Ok(()),
+        }
+    }
+
+    fn measure(&mut self, began: Instant, rows: usize, chunks: Chunks) {
+        let threads = if chunks.number > 1 { self.options.n_threads().min(chunks.number) } else { 1 };
+        let took = began.elapsed().as_nanos() as f64 * threads as f64 / rows.max(1) as f64;
+        // What a call took while the system had other things to do must not last.
+        self.cost = if self.cost == 0.0 { took } else { self.cost.min(took) * 0.9 + took * 0.1 };
+    }
+}
+
+/// How rows are shared among threads.
+#[derive(Debug, Clone, Copy)]
+struct Chunks {
+    size: usize,
+    number: usize,
+}
+
+/// How `rows` rows of `cost` ns each are shared: not at all where waking a thread costs more.
+fn chunks(options: &ReplicaOptions, cost: f64, rows: usize) -> Chunks {
+    let threads = ((cost * rows as f64 / WORTH_A_THREAD) as usize).min(options.n_threads());
+    let wanted = if threads > 1 { threads * 4 } else { 1 };
+    let size = rows.div_ceil(wanted).next_multiple_of(CHUNK).max(1);
+    Chunks { size, number: rows.div_ceil(size) }
+}
