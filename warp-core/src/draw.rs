@@ -57,7 +57,12 @@ pub struct Draw {
     counter: [u32; 4],
     index: u32,
     block: [u32; 4],
+    /// The number of the block that is held; `NONE` before the first.
+    held: u32,
 }
+
+/// No block: a stream has 2^24 of them.
+const NONE: u32 = u32::MAX;
 
 impl Draw {
     /// The stream of agent 0 of a replica (numbered over all devices) at a step of the run.
@@ -65,7 +70,7 @@ impl Draw {
     pub fn new(seed: u64, replica: u32, step: u32, purpose: Purpose) -> Self {
         let key = [seed as u32, (seed >> 32) as u32];
         let counter = [replica, 0, step, (purpose as u32) << 24];
-        Self { key, counter, index: 0, block: [0; 4] }
+        Self { key, counter, index: 0, block: [0; 4], held: NONE }
     }
 
     /// The stream of one agent, from its first draw.
@@ -73,7 +78,7 @@ impl Draw {
     pub fn agent(&self, agent: u32) -> Self {
         let mut counter = self.counter;
         counter[1] = agent;
-        Self { counter, index: 0, ..*self }
+        Self { counter, index: 0, held: NONE, ..*self }
     }
 
     /// Words 4 `block` to 4 `block` + 3 of the stream, without a change of its position.
@@ -85,12 +90,20 @@ impl Draw {
         philox4x32_10([replica, agent, step, purpose | (block & 0x00ff_ffff)], self.key)
     }
 
+    /// The same stream, from its first draw, given what [`Draw::block`] says of block 0: for those who compute
+    /// the blocks of many streams at once.
+    #[inline(always)]
+    pub fn with_first_block(&self, block: [u32; 4]) -> Self {
+        Self { index: 0, block, held: 0, ..*self }
+    }
+
     /// The next 32 random bits.
     #[inline(always)]
     pub fn next_u32(&mut self) -> u32 {
         let lane = self.index & 3;
-        if lane == 0 {
-            self.block = self.block(self.index >> 2);
+        if lane == 0 && self.held != self.index >> 2 {
+            self.held = self.index >> 2;
+            self.block = self.block(self.held);
         }
         self.index = self.index.wrapping_add(1);
         self.block[lane as usize]
@@ -157,6 +170,9 @@ mod tests {
         assert_eq!(drawn, expected);
         let stream = Draw::new(seed, 11, 22, Purpose::Action).agent(33);
         assert_eq!(stream.block(1), drawn[4..8]);
+        let begun = stream.with_first_block(stream.block(0));
+        assert_eq!(words(begun, 10), drawn);
+        assert_eq!(words(begun.agent(34), 6), words(stream.agent(34), 6));
     }
 
     #[test]

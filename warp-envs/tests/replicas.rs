@@ -1,4 +1,8 @@
 //! Replicas of their own: each does what it would do alone, whatever moves beside it.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
 
 use warp_core::single::{GroupAction, Single};
 use warp_core::{Config, Draw, EnvSpec, Purpose, Space};
@@ -8,8 +12,17 @@ use warp_func::{AutoReset, Batch, Orders, ReplicaOptions, Replicas};
 
 /// Environments of every kind: by tiles and one by one, with numbers, masks, chances and groups.
 const NAMES: [&str; 11] = [
-    "cartpole", "acrobot", "pendulum", "mountain_car", "frozen_lake", "taxi", "blackjack", "catch", "nchain",
-    "cliff_walking", "tag_gridworld",
+    "cartpole",
+    "acrobot",
+    "pendulum",
+    "mountain_car",
+    "frozen_lake",
+    "taxi",
+    "blackjack",
+    "catch",
+    "nchain",
+    "cliff_walking",
+    "tag_gridworld",
 ];
 
 fn make(name: &str, config: &str, seeds: Vec<u64>, auto_reset: AutoReset) -> Replicas {
@@ -24,7 +37,10 @@ fn actions(spec: &EnvSpec, seed: u64, moved: u32) -> Vec<GroupAction> {
         let (n, sizes) = (group.n_agents, group.action.head_sizes());
         match &group.action {
             Space::Box { low, high, .. } => GroupAction::Continuous(
-                (0..n).flat_map(|_| low.iter().zip(high)).map(|(l, h)| draw.uniform_in(*l, *h)).collect(),
+                (0..n)
+                    .flat_map(|_| low.iter().zip(high))
+                    .map(|(l, h)| draw.uniform_in(*l, *h))
+                    .collect(),
             ),
             _ => GroupAction::Discrete(
                 (0..n).flat_map(|_| &sizes).map(|size| draw.below(*size as u32) as i32).collect(),
@@ -113,7 +129,9 @@ fn a_replica_does_what_it_does_alone_whatever_moves_beside_it() {
                 }
                 let mut orders = orders(&replicas, &ids, &mut moved);
                 replicas.step(&mut orders, &mut batch).unwrap();
-                ids.iter().enumerate().for_each(|(at, id)| shown[*id as usize].push(row(&batch, at)));
+                ids.iter()
+                    .enumerate()
+                    .for_each(|(at, id)| shown[*id as usize].push(row(&batch, at)));
             }
             for id in [0, 1, 16, 17, 63, 64, 69] {
                 let alone = alone(name, SEED + id as u64, shown[id].len(), auto_reset);
@@ -135,7 +153,10 @@ fn a_first_episode_is_that_of_a_single_replica() {
         replicas.step(&mut orders, &mut batch).unwrap();
         if step > 0 {
             let ended = single.step(&orders.actions).unwrap();
-            assert_eq!(batch.store().get::<u8>("terminated").unwrap()[0], u8::from(ended.terminated));
+            assert_eq!(
+                batch.store().get::<u8>("terminated").unwrap()[0],
+                u8::from(ended.terminated)
+            );
         }
         assert_eq!(batch.store().get::<f32>("obs.pole").unwrap(), single.obs(0), "step {step}");
         if batch.store().get::<u8>("terminated").unwrap()[0] == 1 {
@@ -242,10 +263,18 @@ fn what_is_kept_is_all_that_the_future_depends_on() {
                 for id in one.store().ids() {
                     let name = one.store().array(id).name().to_string();
                     match one.store().array(id).dtype() {
-                        warp_core::DType::F32 => other.store_mut().push(&name, one.store().slice::<f32>(id)),
-                        warp_core::DType::I32 => other.store_mut().push(&name, one.store().slice::<i32>(id)),
-                        warp_core::DType::U32 => other.store_mut().push(&name, one.store().slice::<u32>(id)),
-                        warp_core::DType::U8 => other.store_mut().push(&name, one.store().slice::<u8>(id)),
+                        warp_core::DType::F32 => {
+                            other.store_mut().push(&name, one.store().slice::<f32>(id))
+                        }
+                        warp_core::DType::I32 => {
+                            other.store_mut().push(&name, one.store().slice::<i32>(id))
+                        }
+                        warp_core::DType::U32 => {
+                            other.store_mut().push(&name, one.store().slice::<u32>(id))
+                        }
+                        warp_core::DType::U8 => {
+                            other.store_mut().push(&name, one.store().slice::<u8>(id))
+                        }
                     }
                     .unwrap();
                 }
@@ -271,7 +300,11 @@ fn what_is_refused_moves_nothing() {
     };
     refused(&[0, 3], act(&[0, 0]), "env_id = 3: environments are numbered from 0 to 2");
     refused(&[2, 0, 2], act(&[0, 0, 0]), "env_id = 2: an environment is moved once");
-    refused(&[1, 2], act(&[7, 2]), "replica 2, group \"pole\", agent 0, head 0: action 2 is not in");
+    refused(
+        &[1, 2],
+        act(&[7, 2]),
+        "replica 2, group \"pole\", agent 0, head 0: action 2 is not in",
+    );
     refused(&[0, 1], act(&[0]), "2 x 1 of Discrete(2) are needed");
     refused(&[0], vec![GroupAction::Continuous(vec![0.0])], "are needed for group \"pole\"");
     let mut foreign = make("cartpole", "", vec![1], AutoReset::NextStep);
@@ -282,7 +315,8 @@ fn what_is_refused_moves_nothing() {
 #[test]
 fn limits_and_options_are_checked() {
     let entry = |options: ReplicaOptions| {
-        let made = registry().get("cartpole").unwrap().make_replicas(&"".parse().unwrap(), &options);
+        let made =
+            registry().get("cartpole").unwrap().make_replicas(&"".parse().unwrap(), &options);
         made.map(|_| ()).unwrap_err().to_string()
     };
     assert!(entry(ReplicaOptions::new(vec![])).starts_with("num_envs = 0: "));

@@ -52,11 +52,32 @@ pub enum Error {
         space: String,
     },
     /// A step of a replica whose episode has ended, where none begins by itself.
-    #[error("the episode of environment {replica} has ended: it has to begin another before it is stepped")]
+    #[error(
+        "the episode of environment {replica} has ended: it has to begin another before it is stepped"
+    )]
     Ended {
         /// The replica.
         replica: usize,
     },
+    /// A replica that was sent and is to be moved or changed before it is received.
+    #[error("environment {replica} is under way: it was sent and has not been received")]
+    UnderWay {
+        /// The replica.
+        replica: usize,
+    },
+    /// More replicas are to be received than were sent.
+    #[error(
+        "{wanted} environments are to be received, but {under_way} are under way: send more first"
+    )]
+    TooFewUnderWay {
+        /// How many are asked for.
+        wanted: usize,
+        /// How many were sent and not yet received.
+        under_way: usize,
+    },
+    /// A body that panicked on a thread of its own.
+    #[error("a step of an environment has panicked; what it was moving is lost")]
+    Panicked,
     /// A reset pool that contradicts itself or does not fit the environment.
     #[error("the reset pool does not fit: {reason}")]
     InvalidPool {

@@ -29,7 +29,7 @@ pub use group_actions::GroupActionsMut;
 pub use parity::Parity;
 pub use pool::{PoolSource, ResetPool, StateField};
 pub use registry::{Entry, Maker, Registry};
-pub use replicas::{AutoReset, Batch, Orders, ReplicaOptions, Replicas};
+pub use replicas::{AutoReset, Batch, Orders, ReplicaOptions, ReplicaQueue, Replicas};
 
 pub use vec_env::{ArrayIds, Start, VecEnv, VecOptions};
 /// The contract that environments are written against, re-exported so that versions agree.

@@ -40,7 +40,7 @@ fn commands(crates: &[String]) -> Result<Vec<CommandLine>> {
     if all {
         // In one call, since the crates are found among themselves and not on a registry.
         let package = "cargo package --locked --workspace --exclude xtask --exclude warp-burn-tests \
-             --no-verify --allow-dirty";
+             --exclude warp-py --no-verify --allow-dirty";
         commands.push(CommandLine::new(package));
     }
     Ok(commands)

@@ -34,12 +34,12 @@ pub fn miri() -> Result<()> {
         .run()
 }
 
-/// Has loom try the hand-over of jobs between threads.
+/// Has loom try the hand-over of jobs between threads, of the crew and of queues of replicas.
 ///
 /// # Errors
 /// An order of steps in which two threads are at one place, a task is lost, or nobody goes on.
 pub fn loom() -> Result<()> {
-    CommandLine::new("cargo test --locked -p warp-func --lib crew::model")
+    CommandLine::new("cargo test --locked -p warp-func --lib model::")
         .with("RUSTFLAGS", "--cfg loom")
         .with("CARGO_TARGET_DIR", "target/loom")
         .run()

@@ -93,6 +93,12 @@ impl std::fmt::Debug for Crew {
 impl Crew {
     /// A crew of `size` threads, the caller's included; fewer if the system refuses some.
     pub fn new(size: usize) -> Self {
+        Self::starting(size, |_| {})
+    }
+
+    /// As [`Crew::new`]; each thread but the caller's begins with `start`, given its number from 1.
+    pub fn starting(size: usize, start: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        let start = Arc::new(start);
         let shared = Arc::new(Shared {
             claims: AtomicU64::new(0),
             job: UnsafeCell::new(None),
@@ -103,8 +109,12 @@ impl Crew {
         let mut workers = Vec::new();
         for index in 1..size.max(1) {
             let shared = Arc::clone(&shared);
-            let name = format!("warp-{index}");
-            match Builder::new().name(name).spawn(move || serve(&shared)) {
+            let (name, start) = (format!("warp-{index}"), Arc::clone(&start));
+            let begin = move || {
+                start(index);
+                serve(&shared);
+            };
+            match Builder::new().name(name).spawn(begin) {
                 Ok(handle) => workers.push((handle.thread().clone(), Some(handle))),
                 Err(_) => break,
             }

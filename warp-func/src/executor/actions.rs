@@ -93,8 +93,13 @@ pub(crate) fn check_rows(
         };
         if given != width * ids.len() || boxed != sizes.is_empty() {
             let (n, name, space) = (ids.len(), &group.name, &group.action);
-            let reason = format!("{n} x {} of {space} are needed for group \"{name}\"", group.n_agents);
-            return Err(Error::InvalidOption { option: "actions", value: given.to_string(), reason });
+            let reason =
+                format!("{n} x {} of {space} are needed for group \"{name}\"", group.n_agents);
+            return Err(Error::InvalidOption {
+                option: "actions",
+                value: given.to_string(),
+                reason,
+            });
         }
         // Almost always all is well at the first look.
         match actions {

@@ -1,9 +1,11 @@
 //! What some replicas show after a step, a row each: arrays that are written anew by every step.
+#![expect(unsafe_code, reason = "copies rows of arrays of any type")]
 
 use super::options::AutoReset;
 use super::runner::Mover;
 use crate::error::Result;
 use crate::executor::columns::Column;
+use std::ops::Range;
 use std::sync::Arc;
 use warp_core::{DType, EnvSpec};
 use warp_data::{Array, Plan, Store};
@@ -119,6 +121,33 @@ impl Batch {
         &self.store
     }
 
+    /// The replicas of all rows.
+    pub(super) fn env_ids(&self) -> &[i32] {
+        self.columns.env_id.rows(0..self.rows)
+    }
+
+    /// Copies rows `rows` of `from`, a batch of the same replicas, into those from `to` on.
+    ///
+    /// # Panics
+    /// If either batch has not as many rows.
+    pub(super) fn copy_rows(&mut self, to: usize, from: &Batch, rows: Range<usize>) {
+        assert!(
+            Arc::ptr_eq(&self.of, &from.of),
+            "batches of the same replicas have the same arrays"
+        );
+        assert!(rows.end <= from.rows && to + rows.len() <= self.rows, "rows that there are");
+        for (to_array, from_array) in self.store.arrays().zip(from.store.arrays()) {
+            let row = from_array.row_len() * from_array.dtype().size();
+            // SAFETY: both arrays have the same type and rows of the same length, and the rows exist; one
+            // batch is borrowed mutably, so they are not the same memory.
+            unsafe {
+                let source = from_array.as_ptr().add(rows.start * row);
+                let target = to_array.as_ptr().add(to * row);
+                std::ptr::copy_nonoverlapping(source, target, rows.len() * row);
+            }
+        }
+    }
+
     pub(super) fn columns(&self) -> &Columns {
         &self.columns
     }
@@ -136,7 +165,8 @@ fn declare_shown(
     rows: usize,
     prefix: &str,
 ) -> Result<()> {
-    let mut add = |name: &str, dtype, shape: &[usize]| plan.add(&format!("{prefix}{name}"), dtype, shape);
+    let mut add =
+        |name: &str, dtype, shape: &[usize]| plan.add(&format!("{prefix}{name}"), dtype, shape);
     for group in &spec.groups {
         let (name, agents) = (&group.name, group.n_agents);
         if layout.numbered {

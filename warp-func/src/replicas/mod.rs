@@ -4,17 +4,19 @@
 //! step of the run. Here any of them may be moved, in any order, and each does what it would do alone:
 //! replica i of seed s is the only replica of seed s + i, bit for bit. `plan` declares what a replica's
 //! future depends on, `batch` what a step shows, `runner` moves some replicas, `tile` many at once in vector
-//! registers.
+//! registers; `queue` lets them move by themselves.
 #![expect(unsafe_code, reason = "threads move disjoint replicas of shared arrays")]
 
 mod batch;
 mod options;
 mod plan;
+pub mod queue;
 mod runner;
 mod tile;
 
 pub use batch::Batch;
 pub use options::{AutoReset, ReplicaOptions};
+pub use queue::ReplicaQueue;
 
 use crate::crew::Crew;
 use crate::error::{Error, Result};
@@ -27,7 +29,7 @@ use warp_core::{Env, EnvSpec};
 use warp_data::{Store, StoreMut};
 
 /// Work for which waking another thread pays, ns.
-const WORTH_A_THREAD: f64 = 100_000.0;
+const WORTH_A_THREAD: f64 = 50_000.0;
 /// Rows that are worked on by one thread: whole tiles.
 const CHUNK: usize = 64;
 
@@ -54,6 +56,8 @@ pub struct Replicas {
     store: Store,
     ids: ReplicaIds,
     crew: Crew,
+    /// Threads of the crew at most: the system is asked once, since its answer takes long.
+    threads: usize,
     /// What moving one replica took of late, ns.
     cost: f64,
     /// A flag per replica, all 0 between calls.
@@ -80,8 +84,12 @@ impl Replicas {
         }
         let mover = Arc::new(Runner::new(env, spec, &options, &store, &ids));
         // A crew is as large as there can be work for.
-        let crew = Crew::new(options.n_threads().min(n.div_ceil(CHUNK)));
-        Ok(Self { mover, options, store, ids, crew, cost: 0.0, seen: vec![0; n] })
+        let threads = options.n_threads().min(n.div_ceil(CHUNK));
+        let cores = options.clone();
+        // The caller's thread is where the caller has put it.
+        let start = move |index: usize| cores.core_of(index - 1).into_iter().for_each(options::pin);
+        let crew = Crew::starting(threads, start);
+        Ok(Self { mover, options, store, ids, crew, threads, cost: 0.0, seen: vec![0; n] })
     }
 
     /// One replica seen from outside, with the time limit of the options.
@@ -123,18 +131,16 @@ impl Replicas {
     /// space that its replica would take, or a replica that has ended and does not begin by itself; nothing
     /// has moved then.
     pub fn step(&mut self, orders: &mut Orders, batch: &mut Batch) -> Result<()> {
-        self.check(&orders.ids, batch)?;
-        self.check_ended(&orders.ids)?;
-        // SAFETY: `&mut self` keeps everyone else from the replicas, `&mut batch` from its rows, which are
-        // of this environment and enough; every task has rows of its own, and no replica is there twice.
-        unsafe { self.mover.check_actions(orders)? };
+        self.check_batch(orders.ids.len(), batch)?;
+        self.check_orders(orders)?;
         let (mover, orders, out) = (&*self.mover, &*orders, batch.columns());
-        let chunks = chunks(&self.options, self.cost, orders.ids.len());
+        let chunks = chunks(self.threads, self.cost, orders.ids.len());
         let began = Instant::now();
         self.crew.run(chunks.number, &|task| {
             let rows = task * chunks.size..orders.ids.len().min((task + 1) * chunks.size);
             let part = Part { orders, to: rows.start, rows, out };
-            // SAFETY: as above.
+            // SAFETY: `&mut self` keeps everyone else from the replicas, `&mut batch` from its rows, which are
+            // of this environment and enough; every task has rows of its own, and no replica is there twice.
             unsafe { mover.advance(&part) };
         });
         self.measure(began, orders.ids.len(), chunks);
@@ -146,7 +152,8 @@ impl Replicas {
     /// # Errors
     /// As [`Replicas::step`], for numbers and batch.
     pub fn show(&mut self, ids: &[u32], batch: &mut Batch) -> Result<()> {
-        self.check(ids, batch)?;
+        self.check_batch(ids.len(), batch)?;
+        self.check_ids(ids)?;
         for (row, id) in ids.iter().enumerate() {
             // SAFETY: as in `step`.
             unsafe { self.mover.show(*id as usize, batch.columns(), row) };
@@ -159,10 +166,56 @@ impl Replicas {
     /// # Errors
     /// A replica that does not exist.
     pub fn mark_new(&mut self, ids: &[u32]) -> Result<()> {
-        self.check_ids(ids)?;
-        let mut store = self.store.edit();
-        let phases = store.slice_mut::<u8>(self.ids.phase);
-        ids.iter().for_each(|id| phases[*id as usize] = Phase::New as u8);
+        self.set_phases(ids, Phase::New)
+    }
+
+    /// Says that an episode is on in these replicas: after their states were written from outside.
+    ///
+    /// # Errors
+    /// A replica that does not exist.
+    pub fn mark_running(&mut self, ids: &[u32]) -> Result<()> {
+        self.set_phases(ids, Phase::Running)
+    }
+
+    /// Whether the states of these replicas may be stepped: for states that were written from outside.
+    ///
+    /// # Errors
+    /// A number that is not finite, an observation that is none of the space's, or a phase that is none.
+    pub fn check_state(&self, ids: &[u32]) -> Result<()> {
+        let wrong = |option, value: String, reason: &str| {
+            Err(Error::InvalidOption { option, value, reason: reason.into() })
+        };
+        for array in &self.ids.state {
+            let array = (self.store.array(*array), *array);
+            if array.0.dtype() == warp_core::DType::F32 {
+                let (row, values) = (array.0.row_len(), self.store.slice::<f32>(array.1));
+                let own = |id: &u32| &values[*id as usize * row..][..row];
+                if let Some(value) = ids.iter().flat_map(own).find(|value| !value.is_finite()) {
+                    return wrong("state", value.to_string(), "a state holds finite numbers");
+                }
+            }
+        }
+        let phases = self.store.slice::<u8>(self.ids.phase);
+        for id in ids {
+            let phase = phases[*id as usize];
+            if phase > Phase::Ended as u8 {
+                return wrong(
+                    "replica.phase",
+                    phase.to_string(),
+                    "it is 0 (new), 1 (running) or 2 (ended)",
+                );
+            }
+            if phase != Phase::New as u8 {
+                // SAFETY: `&self` of who has the replicas; nothing is written.
+                if let Some(number) = unsafe { self.mover.number(*id as usize) } {
+                    let n = self.spec().groups[0].observation_width();
+                    if usize::try_from(number).map_or(true, |number| number >= n) {
+                        let reason = format!("states are numbered from 0 to {}", n - 1);
+                        return wrong("state", number.to_string(), &reason);
+                    }
+                }
+            }
+        }
         Ok(())
     }
 
@@ -189,12 +242,39 @@ impl Replicas {
         self.store.edit()
     }
 
-    fn check(&mut self, ids: &[u32], batch: &Batch) -> Result<()> {
+    fn set_phases(&mut self, ids: &[u32], phase: Phase) -> Result<()> {
         self.check_ids(ids)?;
-        if batch.rows() >= ids.len() && batch.is_of(&self.mover) {
+        for id in ids {
+            // SAFETY: as in `step`; of replicas that are under way in a queue nobody asks for it.
+            unsafe { self.mover.set_phase(*id as usize, phase) };
+        }
+        Ok(())
+    }
+
+    /// Whether [`Replicas::step`] would refuse `orders`: for those who collect them.
+    ///
+    /// # Errors
+    /// As [`Replicas::step`].
+    pub fn check(&mut self, orders: &mut Orders) -> Result<()> {
+        self.check_orders(orders)
+    }
+
+    /// Checks that the replicas of `orders` exist, each once, may be moved and can follow their actions. Of
+    /// others nothing is read.
+    fn check_orders(&mut self, orders: &mut Orders) -> Result<()> {
+        self.check_ids(&orders.ids)?;
+        // SAFETY: as in `step`; a queue asks for replicas that are not under way.
+        unsafe {
+            self.check_ended(&orders.ids)?;
+            self.mover.check_actions(orders)
+        }
+    }
+
+    fn check_batch(&self, rows: usize, batch: &Batch) -> Result<()> {
+        if batch.rows() >= rows && batch.is_of(&self.mover) {
             return Ok(());
         }
-        let reason = format!("a batch of {} rows or more, made by these replicas, is needed", ids.len());
+        let reason = format!("a batch of {rows} rows or more, made by these replicas, is needed");
         Err(Error::InvalidOption { option: "batch", value: batch.rows().to_string(), reason })
     }
 
@@ -219,19 +299,22 @@ impl Replicas {
         }
     }
 
-    fn check_ended(&self, ids: &[u32]) -> Result<()> {
+    /// # Safety
+    /// As [`Mover::advance`].
+    unsafe fn check_ended(&self, ids: &[u32]) -> Result<()> {
         if self.options.auto_reset != AutoReset::Disabled {
             return Ok(());
         }
-        let phases = self.store.slice::<u8>(self.ids.phase);
-        match ids.iter().find(|id| phases[**id as usize] == Phase::Ended as u8) {
+        // SAFETY: as this function's.
+        let ended = |id: &&u32| unsafe { self.mover.has_ended(**id as usize) };
+        match ids.iter().find(ended) {
             Some(id) => Err(Error::Ended { replica: *id as usize }),
             None => Ok(()),
         }
     }
 
     fn measure(&mut self, began: Instant, rows: usize, chunks: Chunks) {
-        let threads = if chunks.number > 1 { self.options.n_threads().min(chunks.number) } else { 1 };
+        let threads = if chunks.number > 1 { self.threads.min(chunks.number) } else { 1 };
         let took = began.elapsed().as_nanos() as f64 * threads as f64 / rows.max(1) as f64;
         // What a call took while the system had other things to do must not last.
         self.cost = if self.cost == 0.0 { took } else { self.cost.min(took) * 0.9 + took * 0.1 };
@@ -246,8 +329,8 @@ struct Chunks {
 }
 
 /// How `rows` rows of `cost` ns each are shared: not at all where waking a thread costs more.
-fn chunks(options: &ReplicaOptions, cost: f64, rows: usize) -> Chunks {
-    let threads = ((cost * rows as f64 / WORTH_A_THREAD) as usize).min(options.n_threads());
+fn chunks(most: usize, cost: f64, rows: usize) -> Chunks {
+    let threads = ((cost * rows as f64 / WORTH_A_THREAD) as usize).min(most);
     let wanted = if threads > 1 { threads * 4 } else { 1 };
     let size = rows.div_ceil(wanted).next_multiple_of(CHUNK).max(1);
     Chunks { size, number: rows.div_ceil(size) }

@@ -39,6 +39,12 @@ impl ReplicaOptions {
         Self { seeds, threads: 0, first_core: None, auto_reset, max_episode_steps: None }
     }
 
+    /// The core that the thread of this number belongs on, if any.
+    pub(super) fn core_of(&self, index: usize) -> Option<usize> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.first_core.map(|first| first.wrapping_add(index) % cores)
+    }
+
     /// How many threads there are to be.
     pub(super) fn n_threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -69,3 +75,18 @@ impl ReplicaOptions {
 
 /// Threads at most.
 const MAX_THREADS: usize = 1024;
+
+/// Keeps the calling thread on a core; where the system does not let it, it goes on elsewhere.
+pub(super) fn pin(core: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        let mut cores = rustix::thread::CpuSet::new();
+        if core < rustix::thread::CpuSet::MAX_CPU {
+            cores.set(core);
+            // It is about speed alone.
+            let _ = rustix::thread::sched_setaffinity(None, &cores);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = core;
+}

@@ -59,6 +59,7 @@ pub(super) fn plan<E: Env>(env: &E, spec: &EnvSpec, n: usize) -> Result<(Plan, R
     let width = spec.statistics.len();
     let statistic =
         (width > 0).then(|| plan.add("replica.statistic", DType::F32, &[n, width])).transpose()?;
-    let ids = ReplicaIds { state, seed_low, seed_high, event, elapsed_step, phase, alive, statistic };
+    let ids =
+        ReplicaIds { state, seed_low, seed_high, event, elapsed_step, phase, alive, statistic };
     Ok((plan, ids))
 }

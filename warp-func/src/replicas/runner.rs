@@ -63,6 +63,24 @@ pub(super) trait Mover: Send + Sync + std::fmt::Debug {
     /// at one of these replicas or at one of these rows, and nobody borrows them.
     unsafe fn advance(&self, part: &Part<'_>);
 
+    /// Says whether an episode is on in replica `id`.
+    ///
+    /// # Safety
+    /// As [`Mover::advance`].
+    unsafe fn set_phase(&self, id: usize, phase: Phase);
+
+    /// Whether the episode of replica `id` has ended and no other has begun.
+    ///
+    /// # Safety
+    /// As [`Mover::advance`].
+    unsafe fn has_ended(&self, id: usize) -> bool;
+
+    /// What replica `id` observes, if that is a number.
+    ///
+    /// # Safety
+    /// As [`Mover::advance`], but that others may read it, too.
+    unsafe fn number(&self, id: usize) -> Option<i32>;
+
     /// Shows replica `id` in row `row` of `out` as it is.
     ///
     /// # Safety
@@ -325,6 +343,18 @@ impl<E: Env> Mover for Runner<E> {
         widest(Advance { runner: self, part });
     }
 
+    unsafe fn set_phase(&self, id: usize, phase: Phase) {
+        self.phase.row_mut(id)[0] = phase as u8;
+    }
+
+    unsafe fn has_ended(&self, id: usize) -> bool {
+        self.phase.row_mut(id)[0] == Phase::Ended as u8
+    }
+
+    unsafe fn number(&self, id: usize) -> Option<i32> {
+        self.env.number(&view::<E::State>(&self.fields, id))
+    }
+
     unsafe fn show(&self, id: usize, out: &Columns, row: usize) {
         out.env_id.row_mut(row)[0] = id as i32;
         out.reward.iter().for_each(|reward| reward.row_mut(row).fill(0.0));
@@ -354,7 +384,10 @@ impl<E: Env> Work for Advance<'_, E> {
 
 /// One slice per group, empty beyond the last.
 #[inline(always)]
-fn each_group<'a, C, T>(columns: &'a [C], row: impl Fn(&'a C) -> &'a mut [T]) -> Groups<&'a mut [T]> {
+fn each_group<'a, C, T>(
+    columns: &'a [C],
+    row: impl Fn(&'a C) -> &'a mut [T],
+) -> Groups<&'a mut [T]> {
     let mut columns = columns.iter();
     let mut next = || columns.next().map_or(&mut [][..], &row);
     [next(), next(), next(), next(), next(), next(), next(), next()]

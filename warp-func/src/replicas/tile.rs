@@ -46,6 +46,8 @@ struct Tile {
     elapsed_step: [u32; LANES],
     before: [u8; LANES],
     phase: [u8; LANES],
+    /// The first block of what each lane draws in its step, word by word.
+    block: [[u32; LANES]; 4],
     discrete: [i32; LANES],
     continuous: [f32; LANES],
     chance: [u8; LANES],
@@ -66,6 +68,7 @@ impl Tile {
             elapsed_step: [0; LANES],
             before: [0; LANES],
             phase: [0; LANES],
+            block: [[0; LANES]; 4],
             discrete: [0; LANES],
             continuous: [0.0; LANES],
             chance: [0; LANES],
@@ -139,11 +142,14 @@ fn step_tiles<E: Env, const DISCRETE: bool, const NUMBERED: bool>(
         let members = Members::of(&part.orders.ids[first..first + n]);
         load::<E>(runner, &mut tile, members);
         match &part.orders.actions[0] {
-            GroupAction::Discrete(all) => tile.discrete[..n].copy_from_slice(&all[first..first + n]),
+            GroupAction::Discrete(all) => {
+                tile.discrete[..n].copy_from_slice(&all[first..first + n])
+            }
             GroupAction::Continuous(all) => {
                 tile.continuous[..n].copy_from_slice(&all[first..first + n]);
             }
         }
+        draw_lanes(&mut tile);
         step_lanes::<E, DISCRETE, NUMBERED>(&runner.env, &mut tile);
         if part.out.now.chance.is_some() {
             chance_lanes::<E, DISCRETE>(&runner.env, &mut tile);
@@ -176,9 +182,26 @@ fn load<E: Env>(runner: &Runner<E>, tile: &mut Tile, members: Members<'_>) {
 }
 
 #[inline(always)]
-fn draw_of(tile: &Tile, lane: usize) -> Draw {
+fn stream_of(tile: &Tile, lane: usize) -> Draw {
     let seed = u64::from(tile.seed_low[lane]) | u64::from(tile.seed_high[lane]) << 32;
     Draw::new(seed, 0, tile.event[lane], Purpose::Step)
+}
+
+#[inline(always)]
+fn draw_of(tile: &Tile, lane: usize) -> Draw {
+    stream_of(tile, lane).with_first_block([0, 1, 2, 3].map(|word| tile.block[word][lane]))
+}
+
+/// First blocks by themselves, which become vector instructions whatever the bodies are. Bodies that draw
+/// nothing leave nothing of it in the compiled code.
+#[inline(always)]
+fn draw_lanes(tile: &mut Tile) {
+    for lane in 0..LANES {
+        let block = stream_of(tile, lane).block(0);
+        for word in 0..4 {
+            tile.block[word][lane] = block[word];
+        }
+    }
 }
 
 /// Lanes beyond the last replica hold an earlier tile's numbers, or zeros; nobody reads them.

@@ -24,7 +24,7 @@ const NOTHING: Row =
     Row { name: "", may: &[], with_cuda: &[], in_tests: &[], burn: false, cudarc: false };
 
 /// The arrows between the crates.
-const TABLE: [Row; 11] = [
+const TABLE: [Row; 12] = [
     Row { name: "warp-core", ..NOTHING },
     Row { name: "warp-data", may: &["warp-core"], cudarc: true, ..NOTHING },
     Row { name: "warp-func", may: &["warp-core", "warp-data"], cudarc: true, ..NOTHING },
@@ -59,6 +59,12 @@ const TABLE: [Row; 11] = [
     },
     // Asks for the feature `burn`, for tests alone.
     Row { name: "warp-burn-tests", may: &["warp-envs", "warp-train", "warp-examples"], ..NOTHING },
+    // The Python package.
+    Row {
+        name: "warp-py",
+        may: &["warp-core", "warp-data", "warp-func", "warp-envs", "warp-train", "warp-examples"],
+        ..NOTHING
+    },
     Row { name: "warp-translate", ..NOTHING },
     Row { name: "xtask", may: &["warp-translate"], ..NOTHING },
     // The targets of cargo-fuzz.

@@ -1,0 +1,120 @@
+"""Fast reinforcement-learning environments, and training in them.
+
+    import warp_rl
+    envs = warp_rl.make("CartPole-v1", num_envs=1024)
+    observations, info = envs.reset(seed=0)
+
+Not NVIDIA's Warp, whose package is called `warp`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _tasks
+from ._registration import register as _register
+from ._spec import EnvSpec, make_spec
+from ._vector import VectorEnv
+
+if TYPE_CHECKING:
+    from gymnasium.vector import AutoresetMode
+
+__all__ = [
+    "EnvSpec",
+    "VectorEnv",
+    "list_envs",
+    "list_parallel_envs",
+    "make",
+    "make_dm",
+    "make_multi",
+    "make_parallel",
+    "make_spec",
+    "mujoco_version",
+]
+
+#: What is loaded when it is asked for, since it needs packages that not everyone has, or time.
+_LATER = {
+    "envpool": ("warp_rl.envpool", None),
+    "make_dm": ("warp_rl._dm", "make_dm"),
+    "make_multi": ("warp_rl._multi", "make_multi"),
+    "make_parallel": ("warp_rl._parallel", "make_parallel"),
+    "sb3": ("warp_rl.sb3", None),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'warp_rl' has no attribute {name!r}")
+    module, attribute = _LATER[name]
+    loaded = importlib.import_module(module)
+    return loaded if attribute is None else getattr(loaded, attribute)
+
+
+def make(
+    task_id: str,
+    env_type: str = "gymnasium",
+    *,
+    num_envs: int = 1,
+    batch_size: int | None = None,
+    num_threads: int = 0,
+    thread_affinity_offset: int = -1,
+    seed: int | Sequence[int] | None = None,
+    max_episode_steps: int | None = None,
+    autoreset_mode: str | AutoresetMode = "next_step",
+    device: str = "cpu",
+    copy: bool = True,
+    output: str = "numpy",
+    render_mode: str | None = None,
+    **config: Any,
+) -> Any:
+    """Environments of a task, stepped together behind Gymnasium's interface.
+
+    `env_type` "dm" and "parallel" are `make_dm` and `make_parallel`.
+
+    Raises ValueError for an unknown task or a value out of range, TypeError for an unknown option.
+    """
+    if env_type != "gymnasium":
+        return _of_type(env_type, task_id, num_envs=num_envs, seed=seed, config=config)
+    return VectorEnv(
+        task_id,
+        num_envs=num_envs,
+        batch_size=batch_size,
+        num_threads=num_threads,
+        thread_affinity_offset=thread_affinity_offset,
+        seed=seed,
+        max_episode_steps=max_episode_steps,
+        autoreset_mode=autoreset_mode,
+        device=device,
+        copy=copy,
+        output=output,
+        render_mode=render_mode,
+        **config,
+    )
+
+
+def _of_type(env_type: str, task_id: str, *, num_envs: int, seed: Any, config: dict[str, Any]) -> Any:
+    if env_type == "dm":
+        return __getattr__("make_dm")(task_id, **({} if seed is None else {"seed": seed}), **config)
+    if env_type == "parallel":
+        return __getattr__("make_parallel")(task_id, seed=seed, **config)
+    raise ValueError(f"env_type is {env_type!r}, but it is one of 'gymnasium', 'dm' and 'parallel'")
+
+
+def list_envs() -> list[str]:
+    """Names of all tasks with one agent."""
+    return _tasks.lone()
+
+
+def list_parallel_envs() -> list[str]:
+    """Names of all environments with several agents, for `make_parallel` and `make_multi`."""
+    return _tasks.with_groups()
+
+
+def mujoco_version() -> str | None:
+    """The version of MuJoCo that tasks run on; None: there are no such tasks."""
+    return None
+
+
+_register()

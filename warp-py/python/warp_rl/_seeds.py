@@ -1,0 +1,33 @@
+"""Seeds: one number for all environments, one for each, or none."""
+
+from __future__ import annotations
+
+import operator
+import secrets
+from collections.abc import Sequence
+
+
+def of_each(seed: int | Sequence[int] | None, num_envs: int) -> list[int]:
+    """The seed of every environment: `seed + i`, `seed[i]`, or random ones.
+
+    Raises ValueError for a negative seed or another number of seeds, TypeError for what is no number.
+    """
+    if seed is None:
+        first = secrets.randbits(62)
+        return [first + i for i in range(num_envs)]
+    if hasattr(seed, "__index__") and not getattr(seed, "shape", ()):
+        first = operator.index(seed)  # type: ignore[arg-type]
+        return [_checked(first + i if first >= 0 else first) for i in range(num_envs)]
+    try:
+        each = [operator.index(one) for one in seed]  # type: ignore[union-attr]
+    except TypeError:
+        raise TypeError(f"seed is {seed!r}, but a whole number or one for each environment is needed") from None
+    if len(each) != num_envs:
+        raise ValueError(f"seed has {len(each)} numbers, but there are {num_envs} environments")
+    return [_checked(one) for one in each]
+
+
+def _checked(seed: int) -> int:
+    if seed < 0:
+        raise ValueError(f"seed is {seed}, but seeds are not negative")
+    return seed & 0xFFFF_FFFF_FFFF_FFFF

@@ -1,0 +1,87 @@
+"""One environment by itself: Gymnasium's `Env`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from . import _native, _seeds
+from ._spec import EnvSpec, settings
+from ._tasks import find
+
+#: Longer than any episode: `gymnasium.make` cuts them itself.
+_NO_LIMIT = 2**31 - 1
+
+
+class SingleEnv(gymnasium.Env):
+    """One environment of a task, as `gymnasium.make("warp_rl/...")` makes it.
+
+    It has no time limit of its own unless `max_episode_steps` is given: Gymnasium puts its `TimeLimit` around.
+    """
+
+    def __init__(
+        self,
+        task_id: str,
+        *,
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
+        **config: Any,
+    ) -> None:
+        task = find(task_id)
+        if render_mode is not None:
+            raise ValueError(f"render_mode is {render_mode!r}, but nothing is drawn here")
+        described = EnvSpec(task_id, **config)
+        self.metadata = {"render_modes": []}
+        self.render_mode = render_mode
+        self.observation_space = described.observation_space
+        self.action_space = described.action_space
+        self._numbered = isinstance(self.observation_space, gymnasium.spaces.Discrete)
+        self._pool = _native.Pool(
+            task.env,
+            settings(task, config),
+            _seeds.of_each(None, 1),
+            num_threads=1,
+            autoreset_mode="disabled",
+            max_episode_steps=max_episode_steps or _NO_LIMIT,
+            whole=task.whole,
+            with_masks=False,
+        )
+        self._actions = np.zeros((1, *(self.action_space.shape or ())), self.action_space.dtype)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode; with a seed, draws begin anew."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self.reseed(seed)
+        obs, info = self._pool.reset()
+        return self._row(obs), _first(info)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Moves by one step."""
+        if isinstance(action, np.ndarray) and action.ndim:
+            actions = action[None]
+        else:
+            self._actions[0] = action
+            actions = self._actions
+        obs, reward, terminated, truncated, info = self._pool.step(actions)
+        return self._row(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), _first(info)
+
+    def reseed(self, seed: int) -> None:
+        """Lets draws begin anew from a seed, with the next reset."""
+        self._pool.seed(_seeds.of_each(seed, 1))
+
+    def close(self) -> None:
+        """Lets go of the environment."""
+        self._pool.close()
+
+    def _row(self, obs: Any) -> Any:
+        return int(obs[0]) if self._numbered else obs[0]
+
+
+def _first(info: dict[str, Any]) -> dict[str, Any]:
+    """What is known of the only environment, without its number."""
+    return {key: value[0] for key, value in info.items() if key != "env_id"}

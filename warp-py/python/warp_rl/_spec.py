@@ -1,0 +1,101 @@
+"""What a task looks like before it is made."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from . import _native, _spaces
+from ._tasks import Task, find
+
+#: Keys of other libraries for keys of ours, by environment.
+_KEYS = {"pendulum": {"g": "gravity"}}
+
+
+def settings(task: Task, config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of a task's environment, `config` over what the name says.
+
+    Raises TypeError for a key that the environment does not have.
+    """
+    said = _native.describe(task.env, {})
+    given = {_KEYS.get(task.env, {}).get(key, key): value for key, value in config.items()}
+    for key in given:
+        if key not in said["keys"]:
+            known = ", ".join(said["keys"])
+            raise TypeError(f"{task.id} has no option {key!r}; it has {known}")
+    merged = {**task.config, **given}
+    if task.env == "frozen_lake" and config.get("desc", 0) is None and config.get("map_name", 0) is None:
+        merged["map_name"] = "random"
+    return merged
+
+
+class EnvSpec:
+    """What a task looks like: spaces, limits, the complete configuration."""
+
+    def __init__(self, task_id: str, **config: Any) -> None:
+        task = find(task_id)
+        limit = config.pop("max_episode_steps", None) or task.max_episode_steps
+        said = _native.describe(task.env, settings(task, config))
+        self.id = task.id
+        self.task = task
+        self.groups: list[dict[str, Any]] = said["groups"]
+        self.max_episode_steps: int | None = limit or said["max_episode_steps"]
+        self.reward_threshold: float | None = task.reward_threshold
+        values = {**said["config"], "max_episode_steps": self.max_episode_steps}
+        values["reward_threshold"] = self.reward_threshold
+        self.config = namedtuple("Config", list(values))(**values)  # type: ignore[misc]
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether one agent acts in it."""
+        return len(self.groups) == 1 and self.groups[0]["n_agents"] == 1
+
+    @property
+    def observation_space(self) -> spaces.Space[Any]:
+        """What the agent sees; of several agents a dictionary by group."""
+        if self.is_lone:
+            return _spaces.observation(self.groups[0], whole=self.task.whole)
+        return spaces.Dict({group["name"]: _spaces.observation(group) for group in self.groups})
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """What the agent may do; of several agents a dictionary by group."""
+        if self.is_lone:
+            return _spaces.action(self.groups[0])
+        return spaces.Dict({group["name"]: _spaces.action(group) for group in self.groups})
+
+    def observation_spec(self) -> Any:
+        """dm_env's form of the observation space."""
+        from ._dm import array_spec
+
+        return array_spec(self.observation_space, "observation")
+
+    def action_spec(self) -> Any:
+        """dm_env's form of the action space."""
+        from ._dm import array_spec
+
+        return array_spec(self.action_space, "action")
+
+    def __repr__(self) -> str:
+        return f"EnvSpec({self.id!r}, {self.observation_space}, {self.action_space})"
+
+
+def make_spec(task_id: str, **config: Any) -> EnvSpec:
+    """What a task looks like, with `config` over its defaults.
+
+    Raises ValueError for an unknown task or a value out of range, TypeError for an unknown key.
+    """
+    return EnvSpec(task_id, **config)
+
+
+def is_number(space: spaces.Space[Any]) -> bool:
+    """Whether an observation of this space is a number."""
+    return isinstance(space, spaces.Discrete)
+
+
+def integer_of(space: spaces.Space[Any]) -> np.dtype | None:
+    """The type of observations that are whole numbers; None: they are real."""
+    return space.dtype if np.issubdtype(space.dtype, np.integer) else None

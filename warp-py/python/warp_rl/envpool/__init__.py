@@ -1,0 +1,59 @@
+"""EnvPool's module, as a drop-in: `import warp_rl.envpool as envpool`.
+
+Names, arguments, defaults and answers are EnvPool 1.x's. What it leaves undefined or dies of is an error here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._tasks import TABLE
+from ._dm import DMEnvPool
+from ._gymnasium import EnvPool, GymnasiumEnvPool
+from ._spec import EnvSpec
+
+__all__ = [
+    "DMEnvPool",
+    "EnvPool",
+    "EnvSpec",
+    "GymnasiumEnvPool",
+    "list_all_envs",
+    "make",
+    "make_dm",
+    "make_gym",
+    "make_gymnasium",
+    "make_spec",
+]
+
+
+def make(task_id: str, env_type: str, **kwargs: Any) -> GymnasiumEnvPool | DMEnvPool:
+    """Environments of a task behind Gymnasium's interface ("gymnasium", "gym") or dm_env's ("dm")."""
+    assert env_type in ("gym", "gymnasium", "dm"), (
+        f"env_type is {env_type!r}, but it is one of 'gym', 'gymnasium' and 'dm'"
+    )
+    return DMEnvPool(task_id, **kwargs) if env_type == "dm" else GymnasiumEnvPool(task_id, **kwargs)
+
+
+def make_gymnasium(task_id: str, **kwargs: Any) -> GymnasiumEnvPool:
+    """As `make(task_id, "gymnasium", ...)`."""
+    return GymnasiumEnvPool(task_id, **kwargs)
+
+
+def make_gym(task_id: str, **kwargs: Any) -> GymnasiumEnvPool:
+    """The same as `make_gymnasium`."""
+    return make_gymnasium(task_id, **kwargs)
+
+
+def make_dm(task_id: str, **kwargs: Any) -> DMEnvPool:
+    """As `make(task_id, "dm", ...)`."""
+    return DMEnvPool(task_id, **kwargs)
+
+
+def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
+    """What a task looks like before it is made."""
+    return EnvSpec(task_id, **kwargs)
+
+
+def list_all_envs() -> list[str]:
+    """Names of all tasks."""
+    return list(TABLE)

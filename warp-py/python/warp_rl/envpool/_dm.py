@@ -1,0 +1,69 @@
+"""EnvPool behind dm_env's interface: a batch of time steps in one."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import dm_env
+import numpy as np
+from dm_env import specs
+
+from .._dm import array_spec
+from ._core import Core
+from ._spec import EnvSpec
+
+_State = namedtuple("State", ["env_id", "players", "obs"])
+_Players = namedtuple("players", ["env_id"])
+_INT32 = np.iinfo(np.int32)
+
+
+def observation_spec(spec: EnvSpec) -> Any:
+    """What one environment shows: who it is, and what its agent sees."""
+    who = specs.BoundedArray((), np.int32, _INT32.min, _INT32.max, "env_id")
+    return _State(who, _Players(who), array_spec(spec.observation_space, "obs", np.int32))
+
+
+class DMEnvPool(Core, dm_env.Environment):
+    """Environments of a task: step_type is 0 where an episode begins and 2 where it ends."""
+
+    def __init__(self, task_id: str, **kwargs: Any) -> None:
+        super().__init__(task_id, **kwargs)
+
+    def recv(self, reset: bool = False, return_info: bool = True) -> dm_env.TimeStep:
+        """Waits for the environments that are finished first."""
+        return self._time_step(*self._recv())
+
+    def step(self, action: Any, env_id: Any = None) -> dm_env.TimeStep:
+        """`send`, then `recv`."""
+        self.send(action, env_id)
+        return self.recv()
+
+    def reset(self, env_id: Any = None) -> dm_env.TimeStep:
+        """Begins an episode in all environments, or in those of `env_id`."""
+        if self.is_async:
+            obs, info = self._pool.reset(env_id)
+            nothing = np.zeros(len(info["env_id"]), np.float32)
+            never = np.zeros(len(info["env_id"]), np.bool_)
+            return self._time_step(obs, nothing, never, never, info)
+        self._reset(env_id)
+        return self.recv()
+
+    def _time_step(self, obs: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> dm_env.TimeStep:
+        done = terminated | truncated
+        step_type = np.where(info["elapsed_step"] == 0, 0, np.where(done, 2, 1)).astype(np.int32)
+        discount = 1.0 - done.astype(np.float32)
+        seen = _State(info["env_id"], _Players(info["env_id"]), obs)
+        return dm_env.TimeStep(step_type, reward, discount, seen)
+
+    def observation_spec(self) -> Any:
+        """What one environment shows, as a namedtuple of specs."""
+        return self.spec.observation_spec()
+
+    def action_spec(self) -> Any:
+        """What one environment's agent may do."""
+        return self.spec.action_spec()
+
+    def close(self) -> None:
+        """Lets go of the environments."""
+        self._pool.close()

@@ -1,0 +1,66 @@
+"""EnvPool behind Gymnasium's interface; spaces are those of one environment."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from ._core import Core
+from ._spec import Refused
+
+
+class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv):
+    """Environments of a task: `reset`, `step`, or `async_reset`, `send` and `recv`."""
+
+    def __init__(self, task_id: str, **kwargs: Any) -> None:
+        super().__init__(task_id, **kwargs)
+        self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
+        self.observation_space = self.single_observation_space = self.spec.observation_space
+        self.action_space = self.single_action_space = self.spec.action_space
+        self.closed = False
+
+    def recv(self, reset: bool = False, return_info: bool = True) -> Any:
+        """Waits for the environments that are finished first: five arrays, or two after a reset."""
+        obs, reward, terminated, truncated, info = self._recv()
+        info["players"] = {"env_id": info["env_id"]}
+        return (obs, info) if reset else (obs, reward, terminated, truncated, info)
+
+    def step(self, action: Any, env_id: Any = None) -> Any:
+        """`send`, then `recv`."""
+        self.send(action, env_id)
+        return self.recv()
+
+    def reset(
+        self,
+        env_id: Any = None,
+        *,
+        seed: Any = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode in all environments, in those of `env_id`, or where `reset_mask` is true."""
+        if seed is not None:
+            warnings.warn("seed is given to make(), and ignored by reset()", UserWarning, stacklevel=2)
+        mask = (options or {}).get("reset_mask")
+        if mask is not None:
+            mask = np.asarray(mask)
+            if mask.dtype != np.bool_ or mask.shape != (self.num_envs,) or not mask.any():
+                raise Refused(f"reset_mask is {mask!r}, but bool of shape ({self.num_envs},) is needed, true once")
+            env_id = np.flatnonzero(mask).astype(np.int32)
+        if self.is_async:
+            # Everything that is under way is let go.
+            obs, info = self._pool.reset(env_id)
+            info["players"] = {"env_id": info["env_id"]}
+            return obs, info
+        self._reset(env_id)
+        return self.recv(reset=True)
+
+    def close_extras(self, **_: Any) -> None:
+        """Lets go of the environments."""
+        self._pool.close()
+
+
+EnvPool = GymnasiumEnvPool

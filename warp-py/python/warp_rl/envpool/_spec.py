@@ -1,0 +1,176 @@
+"""What a task looks like, as EnvPool says it: one environment's arrays, and a configuration of all keys."""
+
+from __future__ import annotations
+
+import operator
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from .. import _native, _spaces
+from .._spec import settings
+from .._tasks import Task, find
+
+#: Keys that every task has, with their defaults.
+COMMON: dict[str, Any] = {
+    "num_envs": 1,
+    "batch_size": 0,
+    "num_threads": 0,
+    "max_num_players": 1,
+    "thread_affinity_offset": -1,
+    "base_path": "",
+    "seed": 42,
+    "env_seed": [],
+    "gym_reset_return_info": True,
+}
+#: Keys of wrappers, which no environment has.
+WRAPPERS: dict[str, Any] = {
+    "render_mode": None,
+    "render_env_id": 0,
+    "render_width": None,
+    "render_height": None,
+    "render_camera_id": None,
+    "from_pixels": False,
+}
+_INT32 = np.iinfo(np.int32)
+
+ArraySpec = namedtuple("ArraySpec", ["shape", "dtype", "minimum", "maximum"])
+
+
+class Refused(AssertionError, ValueError):
+    """A value out of range: EnvPool asserts, others expect a ValueError."""
+
+
+def check(holds: bool, sentence: str) -> None:
+    """Raises `Refused` with the sentence unless it holds."""
+    if not holds:
+        raise Refused(sentence)
+
+
+class EnvSpec:
+    """A task with its configuration, complete."""
+
+    def __init__(self, task_id: str, **kwargs: Any) -> None:
+        try:
+            self.task: Task = find(task_id)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        check(kwargs.get("gym_reset_return_info", True) is True, "gym_reset_return_info is False, but "
+              "a reset always returns its info")
+        own = {key: value for key, value in kwargs.items() if key not in COMMON and key not in WRAPPERS}
+        limit = own.pop("max_episode_steps", None)
+        own.pop("reward_threshold", None)
+        if self.task.env == "frozen_lake" and "size" in own:
+            size = own.pop("size")
+            check(size in (4, 8), f"size is {size!r}, but there are maps of 4 and of 8 tiles a side")
+            own["map_name"] = f"{size}x{size}"
+        self.own = settings(self.task, own)
+        said = _native.describe(self.task.env, self.own)
+        self.group: dict[str, Any] = said["groups"][0]
+        check(len(said["groups"]) == 1 and self.group["n_agents"] == 1, f"{task_id} has several agents")
+        common = {key: kwargs.get(key, default) for key, default in COMMON.items()}
+        self._check_common(common)
+        steps = limit or self.task.max_episode_steps or said["max_episode_steps"]
+        self.max_episode_steps = steps if steps is not None else int(_INT32.max)
+        check(self.max_episode_steps >= 1, f"max_episode_steps is {limit}, but at least 1 is needed")
+        values = {**common, "max_episode_steps": self.max_episode_steps}
+        if self.task.reward_threshold is not None:
+            values["reward_threshold"] = self.task.reward_threshold
+        extra = {key: value for key, value in said["config"].items() if key not in ("preset", "episode_length")}
+        values.update(extra)
+        self.config = namedtuple("Config", list(values))(**values)  # type: ignore[misc]
+        self.seeds = self._seeds(common)
+
+    def _check_common(self, common: dict[str, Any]) -> None:
+        num_envs = operator.index(common["num_envs"])
+        check(num_envs >= 1, f"num_envs is {num_envs}, but at least 1 is needed")
+        batch = operator.index(common["batch_size"])
+        check(0 <= batch <= num_envs, f"batch_size is {batch}, but num_envs is {num_envs}")
+        check(common["num_threads"] >= 0, f"num_threads is {common['num_threads']}, but 0 or more are needed")
+        players = common["max_num_players"]
+        check(players == 1, f"max_num_players is {players}, but these tasks have one player")
+        common["batch_size"] = batch or num_envs
+
+    def _seeds(self, common: dict[str, Any]) -> list[int]:
+        """The seed of each environment: int32, which may be negative."""
+        num_envs, seed = common["num_envs"], common["seed"]
+        each = list(seed) if isinstance(seed, Sequence | np.ndarray) else [seed + i for i in range(num_envs)]
+        check(len(each) == num_envs, f"seed has {len(each)} numbers, but num_envs is {num_envs}")
+        given = each if isinstance(seed, Sequence | np.ndarray) else [seed]
+        for one in given:
+            check(_INT32.min <= one <= _INT32.max, f"seed is {one}, which is not in the range of int32")
+        return [int(one) & 0xFFFF_FFFF_FFFF_FFFF for one in each]
+
+    @property
+    def reward_threshold(self) -> float | None:
+        """The return from which the task counts as solved."""
+        return self.task.reward_threshold
+
+    @property
+    def observation_space(self) -> spaces.Space[Any]:
+        """What one environment's agent sees."""
+        return _spaces.observation(self.group, whole=self.task.whole, integer=np.int32)
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """What it may do."""
+        return _spaces.action(self.group)
+
+    gymnasium_observation_space = observation_space
+    gymnasium_action_space = action_space
+
+    @property
+    def state_array_spec(self) -> dict[str, ArraySpec]:
+        """The arrays that come of a step."""
+        whole = (_INT32.min, _INT32.max)
+        float32 = np.finfo(np.float32)
+        return {
+            "info:env_id": ArraySpec([], np.dtype("int32"), *whole),
+            "info:players.env_id": ArraySpec([-1], np.dtype("int32"), *whole),
+            "elapsed_step": ArraySpec([], np.dtype("int32"), *whole),
+            "done": ArraySpec([], np.dtype("bool"), False, True),
+            "reward": ArraySpec([-1], np.dtype("float32"), float32.min, float32.max),
+            "discount": ArraySpec([-1], np.dtype("float32"), 0.0, 1.0),
+            "step_type": ArraySpec([], np.dtype("int32"), *whole),
+            "trunc": ArraySpec([], np.dtype("bool"), False, True),
+            "obs": _array_spec(self.observation_space),
+        }
+
+    @property
+    def action_array_spec(self) -> dict[str, ArraySpec]:
+        """The arrays that go into a step."""
+        whole = (_INT32.min, _INT32.max)
+        return {
+            "env_id": ArraySpec([], np.dtype("int32"), *whole),
+            "players.env_id": ArraySpec([-1], np.dtype("int32"), *whole),
+            "action": _array_spec(self.action_space, -1),
+        }
+
+    def observation_spec(self) -> Any:
+        """dm_env's form of what one environment shows: a namedtuple of specs."""
+        from ._dm import observation_spec
+
+        return observation_spec(self)
+
+    def action_spec(self) -> Any:
+        """dm_env's form of the action space."""
+        from .._dm import array_spec
+
+        return array_spec(self.action_space, "action", np.int32)
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{key}={value!r}" for key, value in self.config._asdict().items())
+        return f"{self.task.id.split('-')[0]}EnvSpec({inner})"
+
+
+def _array_spec(space: spaces.Space[Any], *by_player: int) -> ArraySpec:
+    """The array of a space; a number is one for each player, an array only where `by_player` says so."""
+    if isinstance(space, spaces.Discrete):
+        return ArraySpec([-1], np.dtype("int32"), 0, int(space.n) - 1)
+    shape = [*by_player, *(space.shape or ())]
+    if isinstance(space, spaces.MultiDiscrete):
+        return ArraySpec(shape, np.dtype("int32"), 0, space.nvec - 1)
+    return ArraySpec(shape, space.dtype, space.low, space.high)  # type: ignore[attr-defined]

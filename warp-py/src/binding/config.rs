@@ -1,0 +1,48 @@
+//! Configurations: a dictionary of Python's as a table of TOML.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
+use toml::{Table, Value};
+
+/// The table that `config` says. A key whose value is `None` is left at its default.
+pub(super) fn table(config: &Bound<'_, PyDict>) -> PyResult<Table> {
+    let mut table = Table::new();
+    for (key, value) in config {
+        let key: String = key.extract()?;
+        if !value.is_none() {
+            let value = value_of(&key, &value)?;
+            table.insert(key, value);
+        }
+    }
+    Ok(table)
+}
+
+fn value_of(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    // A bool is an int to Python.
+    if value.is_instance_of::<PyBool>() {
+        return Ok(Value::Boolean(value.extract()?));
+    }
+    if value.is_instance_of::<PyInt>() {
+        return Ok(Value::Integer(value.extract()?));
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(Value::Float(value.extract()?));
+    }
+    if value.is_instance_of::<PyString>() {
+        return Ok(Value::String(value.extract()?));
+    }
+    if let Ok(inner) = value.cast::<PyDict>() {
+        return Ok(Value::Table(table(inner)?));
+    }
+    // Arrays and scalars of NumPy's, and of whoever is like them.
+    if let Ok(plain) = value.call_method0("tolist") {
+        return value_of(key, &plain);
+    }
+    if let Ok(items) = value.try_iter() {
+        let items = items.map(|item| value_of(key, &item?)).collect::<PyResult<Vec<_>>>()?;
+        return Ok(Value::Array(items));
+    }
+    let kind = value.get_type();
+    Err(PyTypeError::new_err(format!("{key} is of {kind}, which no configuration holds")))
+}

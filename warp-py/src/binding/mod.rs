@@ -1,0 +1,46 @@
+//! What knows Python: everything in this folder, and nothing outside it.
+//!
+//! `pool` is replicas as a Python object, `engine` how they are moved, `slot` the memory that a step shows itself in and `array` NumPy's
+//! arrays over it; `actions` and `numbers` read what Python hands over, `config` and `describe`
+//! translate configurations and spaces.
+
+mod actions;
+mod array;
+mod config;
+mod describe;
+mod engine;
+mod numbers;
+mod pool;
+mod slot;
+mod state;
+
+use pyo3::PyErr;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+/// An error of the framework as Python's.
+fn raised(error: warp_func::Error) -> PyErr {
+    use warp_func::Error;
+    match error {
+        Error::UnderWay { .. } | Error::TooFewUnderWay { .. } | Error::Panicked => {
+            PyRuntimeError::new_err(error.to_string())
+        }
+        Error::InvalidAction { replica, action, space, .. } => {
+            let reason =
+                format!("actions hold {action} for environment {replica}, which is not in {space}");
+            PyValueError::new_err(reason)
+        }
+        _ => PyValueError::new_err(error.to_string()),
+    }
+}
+
+/// The native half of `warp_rl`.
+#[pymodule(name = "_native")]
+mod native {
+    #[pymodule_export]
+    use super::array::Frame;
+    #[pymodule_export]
+    use super::describe::{describe, names};
+    #[pymodule_export]
+    use super::pool::Pool;
+}

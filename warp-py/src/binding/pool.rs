@@ -1,0 +1,428 @@
+//! Replicas as a Python object: actions in, arrays out, Python's lock let go of in between.
+
+use super::array::Dtype;
+use super::config::table;
+use super::engine::Engine;
+use super::numbers::{Argument, Shape};
+use super::slot::{Plan, Role, Slot, Style, free};
+use super::{actions, raised, state};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::sync::Arc;
+use warp_func::{AutoReset, Orders, ReplicaOptions};
+
+/// Environments that are stepped together, or some of them at a time.
+#[pyclass]
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// None after `close`.
+    engine: Option<Engine>,
+    /// Rows that are received at a time.
+    batch_size: usize,
+    orders: Orders,
+    forms: Vec<actions::Form>,
+    style: Style,
+    slots: Vec<Slot>,
+    /// The slot of the last answer.
+    at: usize,
+    copy: bool,
+    all: Vec<u32>,
+    /// An array of `True` for every environment.
+    every: Py<PyAny>,
+    with_masks: bool,
+    ended: bool,
+    /// Whether `orders` has the environments of the last answer, which go on if no others are named.
+    received: bool,
+    process: u32,
+}
+
+#[pymethods]
+impl Pool {
+    #[new]
+    #[pyo3(signature = (
+        name, config, seeds, *, num_threads=0, first_core=None, autoreset_mode="next_step",
+        max_episode_steps=None, batch_size=None, copy=true, by_group=false, integers="int64", whole=false, of_task=true,
+        with_masks=true
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they have names where they are called")]
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        config: &Bound<'_, PyDict>,
+        seeds: Vec<u64>,
+        num_threads: usize,
+        first_core: Option<usize>,
+        autoreset_mode: &str,
+        max_episode_steps: Option<u32>,
+        batch_size: Option<usize>,
+        copy: bool,
+        by_group: bool,
+        integers: &str,
+        whole: bool,
+        of_task: bool,
+        with_masks: bool,
+    ) -> PyResult<Self> {
+        let auto_reset = match autoreset_mode {
+            "next_step" => AutoReset::NextStep,
+            "same_step" => AutoReset::SameStep,
+            "disabled" => AutoReset::Disabled,
+            other => {
+                let reason = format!(
+                    "autoreset_mode is '{other}', but it is one of 'next_step', 'same_step' and 'disabled'"
+                );
+                return Err(PyValueError::new_err(reason));
+            }
+        };
+        let integers = if integers == "int32" { Dtype::I32 } else { Dtype::I64 };
+        let all: Vec<u32> = (0..seeds.len() as u32).collect();
+        let batch_size = batch_size.unwrap_or(all.len());
+        if batch_size == 0 || batch_size > all.len() {
+            let n = all.len();
+            let reason = format!("batch_size is {batch_size}, but it is one of 1 to num_envs, {n}");
+            return Err(PyValueError::new_err(reason));
+        }
+        // More threads than rows that are waited for help nobody.
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = if num_threads == 0 { cores().min(batch_size) } else { num_threads };
+        let options = ReplicaOptions { seeds, threads, first_core, auto_reset, max_episode_steps };
+        let registry = warp_envs::registry();
+        let entry = registry.get(name).map_err(raised)?;
+        let replicas = entry.make_replicas(&table(config)?, &options).map_err(raised)?;
+        let style = Style { by_group, integers, whole, of_task };
+        let batch = replicas.new_batch(all.len()).map_err(raised)?;
+        let plan = Arc::new(Plan::new(py, &replicas, &batch, style));
+        let slots = vec![Slot::new(py, batch, &plan)?];
+        let every = py.import("numpy")?.call_method1("ones", (all.len(), "bool"))?;
+        every.getattr("flags")?.setattr("writeable", false)?;
+        Ok(Self {
+            orders: Orders::default(),
+            forms: actions::forms(replicas.spec(), by_group),
+            engine: Some(Engine::new(replicas, batch_size < all.len())?),
+            batch_size,
+            style,
+            slots,
+            at: 0,
+            copy,
+            all,
+            every: every.unbind(),
+            with_masks,
+            ended: false,
+            received: false,
+            process: std::process::id(),
+        })
+    }
+
+    /// Moves all environments, or those of `env_id`, and answers with observations, rewards, two flags and
+    /// a dictionary.
+    #[pyo3(signature = (actions, env_id=None))]
+    fn step<'py>(
+        &mut self,
+        py: Python<'py>,
+        actions: &Bound<'py, PyAny>,
+        env_id: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        self.check_open()?;
+        if let Some(Engine::Queue(_)) = self.engine {
+            self.send(actions, env_id)?;
+            return self.recv(py);
+        }
+        self.read_ids(env_id)?;
+        self.read_actions(actions)?;
+        self.advance(py)?;
+        self.answer(py)
+    }
+
+    /// Sends all environments, those of the last answer if they are received some at a time, or those of
+    /// `env_id` off with their actions.
+    #[pyo3(signature = (actions, env_id=None))]
+    fn send(
+        &mut self,
+        actions: &Bound<'_, PyAny>,
+        env_id: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.check_open()?;
+        if env_id.is_some() || !self.received {
+            self.read_ids(env_id)?;
+        }
+        self.read_actions(actions)?;
+        let orders = self.orders.clone();
+        open(&mut self.engine)?.send(orders)
+    }
+
+    /// Answers for the environments that are finished first, or for all that were sent where that is one
+    /// call's work.
+    fn recv<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.check_open()?;
+        self.choose_slot(py)?;
+        let Self { engine, slots, orders, batch_size, at, .. } = self;
+        open(engine)?.recv(py, *batch_size, orders, &mut slots[*at].batch)?;
+        self.received = matches!(self.engine, Some(Engine::Queue(_)));
+        self.slots[self.at].fill(self.orders.ids.len());
+        self.answer(py)
+    }
+
+    /// Sends all environments, or those of `env_id`, off to begin an episode.
+    #[pyo3(signature = (env_id=None))]
+    fn async_reset(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.check_open()?;
+        self.read_ids(env_id)?;
+        self.idle_actions();
+        let orders = self.orders.clone();
+        let engine = open(&mut self.engine)?;
+        engine.mark_new(&orders.ids)?;
+        engine.send(orders)
+    }
+
+    /// How many environments were sent and not received.
+    #[getter]
+    fn under_way(&mut self) -> PyResult<usize> {
+        Ok(open(&mut self.engine)?.under_way())
+    }
+
+    /// Begins an episode in all environments, or in those of `env_id`, and shows them.
+    #[pyo3(signature = (env_id=None))]
+    fn reset<'py>(
+        &mut self,
+        py: Python<'py>,
+        env_id: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        self.check_open()?;
+        self.read_ids(env_id)?;
+        self.drain(py)?;
+        self.begin(py)?;
+        self.seen(py, None)
+    }
+
+    /// Begins an episode where `mask` is true, and shows all environments.
+    fn reset_where<'py>(
+        &mut self,
+        py: Python<'py>,
+        mask: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        self.check_open()?;
+        let chosen: Vec<bool> = mask.call_method0("tolist")?.extract()?;
+        self.orders.ids.clear();
+        self.orders.ids.extend(self.all.iter().filter(|id| chosen[**id as usize]));
+        self.drain(py)?;
+        self.begin(py)?;
+        self.orders.ids.clone_from(&self.all);
+        let (slot, orders) = (&mut self.slots[self.at], &self.orders);
+        let replicas = open(&mut self.engine)?.replicas()?;
+        py.detach(|| replicas.show(&orders.ids, &mut slot.batch)).map_err(raised)?;
+        self.slots[self.at].fill(self.all.len());
+        self.seen(py, Some(mask))
+    }
+
+    /// Gives every environment a seed; each begins with its first draws.
+    fn seed(&mut self, py: Python<'_>, seeds: Vec<u64>) -> PyResult<()> {
+        self.check_open()?;
+        self.drain(py)?;
+        let replicas = open(&mut self.engine)?.replicas()?;
+        for (id, seed) in (0..).zip(seeds) {
+            replicas.seed(id, seed).map_err(raised)?;
+        }
+        Ok(())
+    }
+
+    /// Gives those of `env_id` a seed each.
+    fn seed_some(&mut self, env_id: &Bound<'_, PyAny>, seeds: Vec<u64>) -> PyResult<()> {
+        self.check_open()?;
+        self.drain(env_id.py())?;
+        self.read_ids(Some(env_id))?;
+        let replicas = open(&mut self.engine)?.replicas()?;
+        for (id, seed) in self.orders.ids.iter().zip(seeds) {
+            replicas.seed(*id, seed).map_err(raised)?;
+        }
+        Ok(())
+    }
+
+    /// Lets all environments, or those of `env_id`, begin an episode when they are stepped next.
+    #[pyo3(signature = (env_id=None))]
+    fn mark_new(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.check_open()?;
+        self.read_ids(env_id)?;
+        open(&mut self.engine)?.mark_new(&self.orders.ids)
+    }
+
+    /// What agents saw last where the last step ended an episode and began another: observations, and a
+    /// dictionary.
+    fn last<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let (slot, rows) = (&self.slots[self.at], self.orders.ids.len());
+        let info = slot.info(py, Role::FinalInfo, rows, None)?;
+        PyTuple::new(py, [slot.by_role(py, Role::FinalObs, rows)?, info.into_any()])
+    }
+
+    /// Whether the last step ended an episode.
+    #[getter]
+    fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Copies of everything that the futures of the environments depend on, by name.
+    fn get_state<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.check_open()?;
+        state::take(py, open(&mut self.engine)?.replicas()?)
+    }
+
+    /// Puts back what `get_state` gave, or some of it, into all environments or those of `env_id`.
+    #[pyo3(signature = (state, env_id=None))]
+    fn set_state(
+        &mut self,
+        state: &Bound<'_, PyDict>,
+        env_id: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.check_open()?;
+        self.read_ids(env_id)?;
+        let Self { engine, orders, .. } = self;
+        state::put(open(engine)?.replicas()?, state, &orders.ids)
+    }
+
+    /// Lets go of everything.
+    fn close(&mut self) {
+        self.let_go();
+    }
+
+    #[getter]
+    fn seeds(&mut self) -> PyResult<Vec<u64>> {
+        Ok(open(&mut self.engine)?.replicas()?.options().seeds.clone())
+    }
+}
+
+impl Pool {
+    fn check_open(&self) -> PyResult<()> {
+        if self.process != std::process::id() {
+            return Err(PyRuntimeError::new_err(
+                "these environments were made before this process was forked: make others here",
+            ));
+        }
+        Ok(())
+    }
+
+    fn read_ids(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let Some(value) = env_id else {
+            self.orders.ids.clone_from(&self.all);
+            return Ok(());
+        };
+        let mut ids = Vec::new();
+        let shape = Shape { rows: None, item: &[] };
+        Argument { name: "env_id", value }.integers(shape, &mut ids)?;
+        if let Some(id) = ids.iter().find(|id| **id < 0 || **id as usize >= self.all.len()) {
+            let most = self.all.len() - 1;
+            let reason =
+                format!("env_id holds {id}, but environments are numbered from 0 to {most}");
+            return Err(PyValueError::new_err(reason));
+        }
+        self.orders.ids.clear();
+        self.orders.ids.extend(ids.iter().map(|id| *id as u32));
+        Ok(())
+    }
+
+    fn read_actions(&mut self, actions: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Self { orders, forms, style, .. } = self;
+        let Orders { ids, actions: to } = orders;
+        actions::read(forms, style.by_group, actions, ids.len(), to)
+    }
+
+    /// Finds memory for the next answer.
+    fn choose_slot(&mut self, py: Python<'_>) -> PyResult<()> {
+        let Self { engine, slots, copy, .. } = self;
+        let engine = open(engine)?;
+        self.at = free(py, slots, *copy, &|rows| engine.new_batch(rows))?;
+        Ok(())
+    }
+
+    /// Moves the replicas of `orders` and shows them in a free slot.
+    fn advance(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.choose_slot(py)?;
+        let Self { engine, slots, orders, at, .. } = self;
+        let (replicas, slot) = (open(engine)?.replicas()?, &mut slots[*at]);
+        py.detach(|| replicas.step(orders, &mut slot.batch)).map_err(raised)?;
+        slot.fill(orders.ids.len());
+        Ok(())
+    }
+
+    /// Lets what is under way finish, and forgets it.
+    fn drain(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.received = false;
+        if open(&mut self.engine)?.under_way() == 0 {
+            return Ok(());
+        }
+        self.choose_slot(py)?;
+        let Self { engine, slots, at, .. } = self;
+        open(engine)?.drain(py, &mut slots[*at].batch)
+    }
+
+    /// Begins an episode in the replicas of `orders`.
+    fn begin(&mut self, py: Python<'_>) -> PyResult<()> {
+        open(&mut self.engine)?.mark_new(&self.orders.ids)?;
+        self.idle_actions();
+        self.advance(py)
+    }
+
+    /// Actions that nobody takes, for replicas that begin an episode.
+    fn idle_actions(&mut self) {
+        let Orders { ids, actions } = &mut self.orders;
+        actions::idle(&self.forms, ids.len(), actions);
+    }
+
+    fn mask<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if !self.with_masks {
+            return Ok(None);
+        }
+        if rows == self.all.len() {
+            return Ok(Some(self.every.bind(py).clone()));
+        }
+        py.import("numpy")?.call_method1("ones", (rows, "bool")).map(Some)
+    }
+
+    fn answer<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let (slot, rows) = (&self.slots[self.at], self.orders.ids.len());
+        let flags = ["terminated", "truncated"].map(|name| slot.batch.store().get::<u8>(name));
+        self.ended = flags.into_iter().flatten().any(|flags| flags[..rows].contains(&1));
+        let info = slot.info(py, Role::Info, rows, self.mask(py, rows)?.as_ref())?;
+        PyTuple::new(
+            py,
+            [
+                slot.by_role(py, Role::Obs, rows)?,
+                slot.by_role(py, Role::Reward, rows)?,
+                slot.by_role(py, Role::Terminated, rows)?,
+                slot.by_role(py, Role::Truncated, rows)?,
+                info.into_any(),
+            ],
+        )
+    }
+
+    /// Observations and a dictionary; `mask` says whose it is of, or all.
+    fn seen<'py>(
+        &mut self,
+        py: Python<'py>,
+        mask: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let (slot, rows) = (&self.slots[self.at], self.orders.ids.len());
+        self.ended = false;
+        let every = self.mask(py, rows)?;
+        let mask = if self.with_masks { mask.or(every.as_ref()) } else { None };
+        let info = slot.info(py, Role::Info, rows, mask)?;
+        PyTuple::new(py, [slot.by_role(py, Role::Obs, rows)?, info.into_any()])
+    }
+
+    fn let_go(&mut self) {
+        let engine = self.engine.take();
+        if self.process != std::process::id() {
+            // Its threads were not forked, and nobody can wait for them.
+            std::mem::forget(engine);
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// The environments, unless they are closed.
+fn open(engine: &mut Option<Engine>) -> PyResult<&mut Engine> {
+    engine.as_mut().ok_or_else(|| PyRuntimeError::new_err("these environments are closed"))
+}

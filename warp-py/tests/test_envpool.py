@@ -1,0 +1,157 @@
+"""The module in EnvPool's place, held against its rules and, where it is installed, against EnvPool."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from warp_rl import envpool
+
+TASKS = ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Taxi-v3", "Blackjack-v1", "Catch-v0", "NChain-v0"]
+
+
+def test_gymnasiums_side():
+    envs = envpool.make("Taxi-v3", env_type="gym", num_envs=3)
+    assert len(envs) == envs.num_envs == 3 and not envs.is_async
+    assert (envs.all_env_ids == [0, 1, 2]).all() and envs.all_env_ids.dtype == np.int32
+    assert envs.observation_space == envs.single_observation_space and envs.observation_space.n == 500
+    assert envs.metadata["autoreset_mode"].name == "NEXT_STEP"
+    assert envs.config["seed"] == 42 and envs.spec.config.max_episode_steps == 200
+    obs, info = envs.reset()
+    assert obs.dtype == np.int32 and obs.shape == (3,)
+    assert set(info) == {"env_id", "players", "elapsed_step"}
+    assert (info["players"]["env_id"] == info["env_id"]).all() and (info["elapsed_step"] == 0).all()
+    obs, reward, terminated, truncated, info = envs.step(np.zeros(3, np.int64))
+    assert reward.dtype == np.float32 and (info["elapsed_step"] == 1).all()
+    obs, *_, info = envs.step(np.zeros(2), np.array([2, 0]))
+    assert obs.shape == (2,) and info["env_id"].tolist() == [2, 0]
+    obs, info = envs.reset(np.array([1]))
+    assert info["env_id"].tolist() == [1] and info["elapsed_step"].tolist() == [0]
+    with pytest.warns(UserWarning, match="seed"):
+        envs.reset(seed=3)
+    obs, info = envs.reset(options={"reset_mask": np.array([True, False, True])})
+    assert info["env_id"].tolist() == [0, 2]
+
+
+def test_a_first_step_is_a_reset_and_so_is_the_one_after_an_end():
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=4, max_episode_steps=3)
+    steps = []
+    for _ in range(9):
+        obs, reward, terminated, truncated, info = envs.step(np.ones(4, int))
+        steps.append((info["elapsed_step"][0], reward[0], truncated[0]))
+    assert steps == [(0, 0, False), (1, 1, False), (2, 1, False), (3, 1, True)] * 2 + [(0, 0, False)]
+
+
+def test_a_forced_reset_cancels_the_one_that_is_due():
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=2, max_episode_steps=2)
+    envs.reset()
+    envs.step(np.ones(2, int))
+    assert envs.step(np.ones(2, int))[3].all()
+    envs.reset(np.array([0]))
+    *_, info = envs.step(np.ones(2, int))
+    assert info["elapsed_step"].tolist() == [1, 0]
+
+
+def test_actions_by_name():
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=3)
+    envs.reset()
+    ids = np.array([2, 0], np.int32)
+    action = np.zeros(2, np.int32)
+    obs, *_, info = envs.step({"action": action, "env_id": ids, "players.env_id": ids})
+    assert info["env_id"].tolist() == [2, 0]
+    envs.step({"action": action, "env_id": ids, "players": {"env_id": ids}})
+    with pytest.raises(AssertionError, match="int64"):
+        envs.step({"action": action.astype(np.int64), "env_id": ids})
+    with pytest.raises(AssertionError, match="env_id"):
+        envs.step({"action": action})
+
+
+def test_asynchronously():
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=8, batch_size=3, num_threads=2)
+    assert envs.is_async and envs.config["batch_size"] == 3
+    envs.async_reset()
+    for _ in range(50):
+        obs, reward, terminated, truncated, info = envs.recv()
+        assert obs.shape == (3, 4) and info["players"]["env_id"].shape == (3,)
+        envs.send(np.ones(3, int), info["env_id"])
+
+
+def test_dm_envs_side():
+    pytest.importorskip("dm_env")
+    envs = envpool.make_dm("FrozenLake-v1", num_envs=2, size=8)
+    step = envs.reset()
+    assert step.step_type.tolist() == [0, 0] and step.step_type.dtype == np.int32
+    assert step.reward.tolist() == [0, 0] and step.discount.tolist() == [1, 1]
+    assert step.observation.obs.dtype == np.int32 and step.observation.env_id.tolist() == [0, 1]
+    assert step.observation.players.env_id.tolist() == [0, 1]
+    assert envs.observation_spec().obs.num_values == 64 and envs.action_spec().num_values == 4
+    kinds = set()
+    for _ in range(300):
+        step = envs.step(np.random.default_rng(0).integers(0, 4, 2))
+        kinds |= set(zip(step.step_type.tolist(), step.discount.tolist(), strict=True))
+    assert kinds <= {(0, 1.0), (1, 1.0), (2, 0.0)} and (2, 0.0) in kinds
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"num_envs": 0}, "num_envs"),
+        ({"num_envs": 2, "batch_size": 3}, "batch_size"),
+        ({"num_threads": -1}, "num_threads"),
+        ({"seed": 2**40}, "int32"),
+        ({"num_envs": 3, "seed": [1, 2]}, "seed"),
+        ({"max_num_players": 2}, "max_num_players"),
+    ],
+)
+def test_bad_options_are_assertions(arguments, says):
+    with pytest.raises(AssertionError, match=says):
+        envpool.make_gym("CartPole-v1", **arguments)
+
+
+def test_other_refusals():
+    with pytest.raises(AssertionError, match="Nope-v0"):
+        envpool.make("Nope-v0", "gym")
+    with pytest.raises(AssertionError, match="env_type"):
+        envpool.make("CartPole-v1", "torch")
+    with pytest.raises(ValueError, match="gym_reset_return_info"):
+        envpool.make_gym("CartPole-v1", gym_reset_return_info=False)
+    with pytest.raises(TypeError, match="nope"):
+        envpool.make_gym("CartPole-v1", nope=1)
+
+
+def test_seeds_of_the_module():
+    one = envpool.make_gym("CartPole-v1", num_envs=2, seed=[5, -7]).reset()[0]
+    assert (one[0] == envpool.make_gym("CartPole-v1", seed=5).reset()[0][0]).all()
+    assert (one[1] == envpool.make_gym("CartPole-v1", seed=-7).reset()[0][0]).all()
+    same = [envpool.make_gym("CartPole-v1", num_envs=2).reset()[0] for _ in range(2)]
+    assert (same[0] == same[1]).all()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("task_id", TASKS)
+def test_beside_envpool(task_id):
+    theirs = pytest.importorskip("envpool")
+    spec, ours = theirs.make_spec(task_id), envpool.make_spec(task_id)
+    assert ours.observation_space == spec.observation_space and ours.action_space == spec.action_space
+    assert ours.config.max_episode_steps == spec.config.max_episode_steps
+    assert ours.reward_threshold == spec.reward_threshold
+    assert set(spec.state_array_spec) == set(ours.state_array_spec)
+    for name in ("state_array_spec", "action_array_spec"):
+        assert set(getattr(spec, name)) == set(getattr(ours, name))
+        for key, value in getattr(spec, name).items():
+            said = getattr(ours, name)[key]
+            assert said.shape == value.shape and said.dtype == value.dtype, key
+    a, b = (module.make_gymnasium(task_id, num_envs=5) for module in (theirs, envpool))
+    rng = np.random.default_rng(0)
+    for one, other in [(a.reset(), b.reset())]:
+        assert one[0].dtype == other[0].dtype and one[0].shape == other[0].shape
+        assert one[1].keys() == other[1].keys()
+    for _ in range(50):
+        actions = np.stack([a.action_space.sample() for _ in range(5)])
+        ids = rng.permutation(5)[: rng.integers(1, 6)].astype(np.int32)
+        one, other = a.step(actions[ids], ids), b.step(actions[ids], ids)
+        for x, y in zip(one[:4], other[:4], strict=True):
+            assert x.dtype == y.dtype and x.shape == y.shape
+        for key in ("env_id", "elapsed_step"):
+            assert one[4][key].dtype == other[4][key].dtype and one[4][key].shape == other[4][key].shape
+        assert one[4].keys() == other[4].keys()

@@ -1,0 +1,58 @@
+"""One environment, as Gymnasium makes it."""
+
+from __future__ import annotations
+
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import warp_rl
+
+#: What Gymnasium's own environments of these names are told as well.
+THEIRS = ("minimum value is -infinity", "maximum value is infinity", "symmetric and normalized", "out of date")
+
+
+@pytest.mark.parametrize("task_id", [name for name in warp_rl.list_envs() if "-v" in name])
+def test_gymnasiums_checker_is_content(task_id):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        check_env(gymnasium.make(f"warp_rl/{task_id}").unwrapped, skip_render_check=True)
+    others = [str(one.message) for one in said if not any(theirs in str(one.message) for theirs in THEIRS)]
+    assert not others
+
+
+def test_it_is_the_first_of_many():
+    env = gymnasium.make("warp_rl/Taxi-v4")
+    envs = warp_rl.make("Taxi-v4", num_envs=3, autoreset_mode="disabled")
+    obs, info = env.reset(seed=9)
+    many, their = envs.reset(seed=9)
+    assert obs == many[0] and isinstance(obs, int)
+    assert set(info) == {"elapsed_step", "prob", "action_mask"}
+    for step in range(50):
+        obs, reward, terminated, truncated, info = env.step(step % 6)
+        many, rewards, *_, their = envs.step([step % 6] * 3)
+        assert obs == many[0] and reward == rewards[0] and type(terminated) is bool
+        assert (info["action_mask"] == their["action_mask"][0]).all()
+
+
+def test_gymnasium_cuts_the_episode():
+    env = gymnasium.make("warp_rl/Pendulum-v1")
+    env.reset(seed=0)
+    for step in range(200):
+        *_, terminated, truncated, _ = env.step(np.zeros(1, np.float32))
+        assert not terminated and truncated == (step == 199)
+    short = gymnasium.make("warp_rl/Pendulum-v1", max_episode_steps=5)
+    short.reset(seed=0)
+    assert [short.step([0.0])[3] for _ in range(5)] == [False] * 4 + [True]
+
+
+def test_options_reach_the_environment():
+    env = gymnasium.make("warp_rl/FrozenLake-v1", desc=["SG"], is_slippery=False)
+    assert env.observation_space.n == 2
+    env.reset()
+    assert env.step(2)[:3] == (1, 1.0, True)
+    random = warp_rl.make("FrozenLake-v1", desc=None, map_name=None, num_envs=1)
+    assert random.single_observation_space.n == 64
