@@ -2,8 +2,8 @@
 
 use crate::Outcome;
 use crate::commands::{
-    Device, bench, config, envs, eval, gradcheck, info, plot, render, report, train, translate,
-    watch,
+    Device, bench, config, envs, episode, eval, gradcheck, info, plot, render, report, train,
+    translate, watch,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Report(report::ReportArgs),
     /// Draw an episode of a run.
     Render(render::RenderArgs),
+    /// Write episodes of a run into a file of arrays.
+    Episode(episode::EpisodeArgs),
     /// Show an episode of a run, live in the terminal.
     Watch(watch::WatchArgs),
     /// Measure how fast an environment is stepped.
@@ -75,6 +77,7 @@ impl Command {
             Command::Plot(args) => plot::execute(&args, registry),
             Command::Report(args) => report::execute(&args, registry),
             Command::Render(args) => render::execute(&args, registry),
+            Command::Episode(args) => episode::execute(&args, registry),
             Command::Watch(args) => watch::execute(&args, registry),
             Command::Bench(args) => bench::execute(&args, registry),
             Command::Gradcheck(args) => gradcheck::execute(&args, registry),

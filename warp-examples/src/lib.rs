@@ -7,6 +7,7 @@ pub mod basis;
 mod cli;
 pub mod commands;
 pub mod defaults;
+pub mod episode;
 pub mod output;
 #[doc(hidden)]
 pub mod parsers;

@@ -8,7 +8,7 @@ use warp_core::Config;
 use warp_core::toml::Table;
 use warp_envs::catalysis::{Catalysis, CatalysisConfig, CatalysisTwoAtoms, Landscape};
 use warp_func::Registry;
-use warp_train::evaluate::{EpisodeOptions, play_episode};
+use warp_train::episode::{EpisodeOptions, play_episode};
 use warp_train::{Learner, TrainConfig};
 
 /// A way from reactant to product, or as far as the policy came.
@@ -80,7 +80,7 @@ impl Pathway {
         let Some(landscape) = landscape(env, &config.env)? else { return Ok(None) };
         let (mut past, mut rewards) = (Past::default(), Vec::new());
         let group = &config.spec.groups[0].name;
-        play_episode(learner, config, registry, options, &mut |envs| {
+        play_episode(learner, config, registry, options, &mut |envs, _| {
             let view = View::new(envs, &config.env);
             past.record(&view);
             rewards.push(view.number(&format!("reward.{group}")).map_or(0.0, f64::from));

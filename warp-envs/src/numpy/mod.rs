@@ -5,9 +5,11 @@
 //! overlong text away from it.
 
 mod error;
+mod write;
 mod zip;
 
 pub use error::{Error, Result};
+pub use write::{Written, write_npz};
 
 use error::{bail, ensure, unfit};
 use npyz::{DType, NpyFile, Order, TypeChar};
@@ -45,11 +47,27 @@ impl Numeric {
         matches!(self, Numeric::F32 | Numeric::F64)
     }
 
-    fn size(self) -> usize {
+    /// Bytes of an element.
+    #[must_use]
+    pub fn size(self) -> usize {
         match self {
             Numeric::F32 | Numeric::I32 | Numeric::U32 => 4,
             Numeric::F64 | Numeric::I64 => 8,
             Numeric::I8 | Numeric::U8 | Numeric::Bool => 1,
+        }
+    }
+
+    /// What an `.npy` file calls it.
+    fn descr(self) -> &'static str {
+        match self {
+            Numeric::F32 => "<f4",
+            Numeric::F64 => "<f8",
+            Numeric::I8 => "|i1",
+            Numeric::I32 => "<i4",
+            Numeric::I64 => "<i8",
+            Numeric::U8 => "|u1",
+            Numeric::U32 => "<u4",
+            Numeric::Bool => "|b1",
         }
     }
 
@@ -234,7 +252,7 @@ pub(crate) mod tests {
             let bytes: Vec<u8> = data.iter().flat_map(|v| v.to_le_bytes()).collect();
             (format!("{name}.npy"), npy(&header, &bytes))
         };
-        zip::tests::archive(&arrays.map(member).collect::<Vec<_>>())
+        zip::archive(&arrays.map(member).collect::<Vec<_>>()).unwrap()
     }
 
     fn npy(header: &str, data: &[u8]) -> Vec<u8> {

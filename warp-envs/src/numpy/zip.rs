@@ -184,31 +184,42 @@ fn crc32(bytes: &[u8]) -> u32 {
         .fold(!0, |crc, byte| TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8))
 }
 
-#[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// An archive of `members`: name and bytes.
-    pub(in super::super) fn archive(members: &[(String, Vec<u8>)]) -> Vec<u8> {
-        let (mut archive, mut list) = (Vec::new(), Vec::new());
-        for (name, bytes) in members {
-            let start = archive.len() as u32;
-            let mut about = [0; 22];
-            about[10..14].copy_from_slice(&crc32(bytes).to_le_bytes());
-            about[14..18].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
-            about[18..22].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
-            let lengths = [name.len() as u8, 0, 0, 0];
-            archive.extend([LOCAL, &about, &lengths, name.as_bytes(), bytes].concat());
-            let rest = [&[0; 10], &start.to_le_bytes()[..]].concat();
-            list.extend([ENTRY, &[0; 2], &about, &lengths, &rest, name.as_bytes()].concat());
-        }
-        let (start, count) = (archive.len() as u32, members.len() as u8);
-        archive.extend(&list);
-        archive.extend([END, &[0; 4], &[count, 0, count, 0]].concat());
-        archive.extend((list.len() as u32).to_le_bytes());
-        archive.extend([&start.to_le_bytes()[..], &[0; 2]].concat());
-        archive
+/// The bytes of an archive of `members`, each a name and its bytes, as [`members`] reads them.
+pub(super) fn archive(members: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
+    let (mut archive, mut list) = (Vec::new(), Vec::new());
+    let mut names = BTreeSet::new();
+    for (name, bytes) in members {
+        ensure!(names.insert(name), "the archive is to hold \"{name}\" twice");
+        let (start, size) = (word(archive.len(), name)?, word(bytes.len(), name)?);
+        // Version 2.0, no flags, stored, at midnight of 1980-01-01, ZIP's first day.
+        let mut about = vec![20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
+        about.extend([crc32(bytes).to_le_bytes(), size, size].concat());
+        let length = u16::try_from(name.len());
+        let length =
+            length.map_err(|_| unfit!("the name \"{name}\" is too long for an archive"))?;
+        about.extend([length.to_le_bytes(), [0; 2]].concat());
+        archive.extend([LOCAL, &about, name.as_bytes(), bytes].concat());
+        let rest = [&[0; 10], &start[..]].concat();
+        list.extend([ENTRY, &[20, 0], &about, &rest, name.as_bytes()].concat());
     }
+    let count = u16::try_from(members.len());
+    let count = count.map_err(|_| unfit!("{} members are too many", members.len()))?.to_le_bytes();
+    let (size, start) = (word(list.len(), "list")?, word(archive.len(), "list")?);
+    archive.extend(&list);
+    archive.extend([END, &[0; 4], &count, &count, &size, &start, &[0; 2]].concat());
+    Ok(archive)
+}
+
+/// A size or an offset as an archive has it.
+fn word(n: usize, name: &str) -> Result<[u8; 4]> {
+    let fits = u32::try_from(n).ok().filter(|n| *n < u32::MAX);
+    let fits = fits.ok_or_else(|| unfit!("with \"{name}\" the archive is larger than 4 GiB"))?;
+    Ok(fits.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn the_checksum_is_zips() {
@@ -223,7 +234,7 @@ pub(super) mod tests {
     #[test]
     fn members_that_share_bytes_are_refused() {
         let member = |name: &str| (name.to_string(), vec![7; 100]);
-        let sound = archive(&[member("a"), member("b")]);
+        let sound = archive(&[member("a"), member("b")]).unwrap();
         assert_eq!(members(&sound).unwrap().len(), 2);
         let at = list(&sound);
         let changed = |offset: usize, value: &[u8]| {

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use warp_func::Registry;
 use warp_sample::Mode;
-use warp_train::evaluate::{EpisodeOptions, EvalOptions, Evaluation, evaluate};
+use warp_train::episode::EpisodeOptions;
+use warp_train::evaluate::{EvalOptions, Evaluation, evaluate};
 use warp_train::fleet::{Fleet, GroupedReturns};
 use warp_train::run::Place;
 
@@ -160,7 +161,7 @@ fn run(
     learner.load_state(&checkpoint.learner)?;
     let evaluation = evaluate(&mut *learner, &config, registry, options)?;
     let random = options.random.clone();
-    let episode = EpisodeOptions { seed: None, mode: options.mode, random };
+    let episode = EpisodeOptions { seed: None, mode: options.mode, random, replica: 0 };
     let pathway = Pathway::walk(&mut *learner, &config, registry, &episode)?;
     let mut lines = lines(&evaluation, checkpoint.manifest.env_steps);
     lines.extend(pathway.iter().flat_map(Pathway::lines));

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod config;
 mod device;
 pub mod envs;
+pub mod episode;
 pub mod eval;
 mod eval_fleet;
 mod fleet;

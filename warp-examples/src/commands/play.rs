@@ -2,21 +2,24 @@
 
 use super::learner;
 use super::train::read_config;
+use crate::episode::recording::Recording;
 use crate::render::{Moment, Past, View};
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use warp_func::Registry;
+use warp_func::{Registry, VecEnv};
 use warp_sample::Mode;
-use warp_train::evaluate::{EpisodeOptions, play_episode};
+use warp_train::TrainConfig;
+use warp_train::episode::{EpisodeOptions, play_episode};
 use warp_train::run::Place;
 
 /// Which episode.
 #[derive(Debug, Clone, Args)]
 pub struct PlayArgs {
-    /// The run's folder, for its newest checkpoint; or that of a step, or the one that did best in evaluations.
-    #[arg(value_name = "RUN[@STEP | @best]")]
+    /// The run's folder, for its newest checkpoint; or that of a step, or the one that did best in evaluations; or
+    /// a file that warp episode wrote.
+    #[arg(value_name = "RUN[@STEP | @best] | FILE.npz")]
     pub run: PathBuf,
     /// Draw actions from the policy, instead of taking the likeliest.
     #[arg(long)]
@@ -24,6 +27,9 @@ pub struct PlayArgs {
     /// Seed of the episode; by default the run's, which gives the first episode of `warp eval`.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
+    /// Which of the episodes of `warp eval`, or of the file, from 0.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub episode: u32,
     /// Policies that act at random instead, for comparison.
     #[arg(long, value_name = "POLICY")]
     pub random: Vec<String>,
@@ -44,6 +50,9 @@ pub(super) fn play(
     registry: &Registry,
     look: &mut dyn FnMut(Moment) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
+    if args.run.extension().is_some_and(|ending| ending == "npz") {
+        return play_recording(args, registry, look);
+    }
     let place = Place::parse(&args.run);
     let mut config = read_config(&place.folder, registry)?;
     crate::pool_file::attach(&mut config)?;
@@ -54,13 +63,45 @@ pub(super) fn play(
         seed: args.seed,
         mode: if args.stochastic { Mode::Sample } else { Mode::Greedy },
         random: args.random.clone(),
+        replica: args.episode,
     };
+    let mut show = shown(args, &config, registry, look)?;
+    play_episode(&mut *learner, &config, registry, &options, &mut |envs, _| show(envs))
+}
+
+/// Plays an episode of a file.
+fn play_recording(
+    args: &PlayArgs,
+    registry: &Registry,
+    look: &mut dyn FnMut(Moment) -> Result<ControlFlow<()>>,
+) -> Result<()> {
+    let given = [
+        (args.stochastic, "--stochastic"),
+        (args.seed.is_some(), "--seed"),
+        (!args.random.is_empty(), "--random"),
+    ];
+    if let Some((_, option)) = given.into_iter().find(|(given, _)| *given) {
+        bail!("{option}: \"{}\" is a recording, nobody acts in it", args.run.display());
+    }
+    let recording = Recording::read(&args.run, registry)?;
+    let mut show = shown(args, &recording.config, registry, look)?;
+    let played = recording.play(args.episode as usize, registry, &mut |envs| show(envs));
+    played.with_context(|| format!("recording \"{}\"", args.run.display()))
+}
+
+/// Shows environments to `look` as moments, until `--steps` are over.
+fn shown<'a>(
+    args: &'a PlayArgs,
+    config: &'a TrainConfig,
+    registry: &Registry,
+    look: &'a mut dyn FnMut(Moment) -> Result<ControlFlow<()>>,
+) -> Result<impl FnMut(&dyn VecEnv) -> Result<ControlFlow<()>> + 'a> {
     let (mut past, drawing) = (Past::default(), registry.get(&config.run.env_id)?.drawing);
-    play_episode(&mut *learner, &config, registry, &options, &mut |envs| {
+    Ok(move |envs: &dyn VecEnv| {
         let view = View::new(envs, &config.env);
         let enough = args.steps.is_some_and(|steps| view.step() >= steps);
         past.record(&view);
         let flow = look(Moment::of(&view, &past, drawing))?;
-        Ok::<_, anyhow::Error>(if enough { ControlFlow::Break(()) } else { flow })
+        Ok(if enough { ControlFlow::Break(()) } else { flow })
     })
 }

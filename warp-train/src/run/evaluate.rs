@@ -11,12 +11,11 @@ use crate::run::learner::{Acted, Learner, Scene};
 use crate::world::World;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use warp_func::{Registry, VecEnv, VecOptions};
 use warp_sample::Mode;
 
 /// Evaluation draws other starts than training with the same seed.
-const EVALUATION: u64 = 0x6576_616c;
+pub(super) const EVALUATION: u64 = 0x6576_616c;
 
 /// The key of environments that can start anywhere, to learn sooner; evaluation sets it to 0.
 const EXPLORING_STARTS: &str = "exploring_starts";
@@ -94,57 +93,8 @@ pub fn evaluate(
     Ok(scores.finish(&config))
 }
 
-/// How to play one episode.
-#[derive(Debug, Clone)]
-pub struct EpisodeOptions {
-    /// Seed of start and draws; `None`: the run's, which gives the first episode of [`evaluate`].
-    pub seed: Option<u64>,
-    /// Greedy or sampled actions.
-    pub mode: Mode,
-    /// Policies that act at random instead.
-    pub random: Vec<String>,
-}
-
-/// Who watches an episode: sees the environments after each step, and may break it off or fail.
-pub type Look<'a, E> = dyn FnMut(&dyn VecEnv) -> std::result::Result<ControlFlow<()>, E> + 'a;
-
-/// Plays one episode as [`evaluate`] does and shows the environment, one replica, to `look`: at the
-/// start and after every step, the last one included. It ends early when `look` breaks.
-///
-/// # Errors
-/// As [`evaluate`], and those of `look`.
-pub fn play_episode<E: From<Error>>(
-    learner: &mut dyn Learner,
-    config: &TrainConfig,
-    registry: &Registry,
-    options: &EpisodeOptions,
-    look: &mut Look<'_, E>,
-) -> std::result::Result<(), E> {
-    check_random(config, &options.random)?;
-    let mut config = from_true_starts(config);
-    config.run.num_envs = 1;
-    config.run.num_steps = 1;
-    crate::run::trainer::check_memory(&config, registry, "the environment's size")?;
-    let vec_options = VecOptions {
-        seed: options.seed.unwrap_or(config.run.seed) ^ EVALUATION,
-        // So that the last state is there to be seen.
-        auto_reset: false,
-        ..config.vec_options()
-    };
-    let entry = registry.get(&config.run.env_id).map_err(Error::from)?;
-    let mut envs = entry.make(&config.env, &vec_options).map_err(Error::from)?;
-    envs.sync().map_err(Error::from)?;
-    let mut rollout = Rollout::new(&config);
-    let random = random_policies(&config, &options.random);
-    while look(&*envs)?.is_continue() && !is_over(&*envs) {
-        choose_actions(learner, &mut rollout, &mut *envs, options.mode, &random)?;
-        envs.step().map_err(Error::from)?;
-    }
-    Ok(())
-}
-
 /// The configuration without what only training is to see.
-fn from_true_starts(config: &TrainConfig) -> TrainConfig {
+pub(super) fn from_true_starts(config: &TrainConfig) -> TrainConfig {
     let mut config = config.clone();
     // Whoever evaluates does it alone.
     (config.world, config.run.shards) = (World::default(), None);
@@ -154,19 +104,14 @@ fn from_true_starts(config: &TrainConfig) -> TrainConfig {
     config
 }
 
-/// Whether the only replica's episode has ended.
-fn is_over(envs: &dyn VecEnv) -> bool {
-    let (ids, store) = (envs.ids(), envs.store());
-    store.slice::<u8>(ids.terminated)[0] | store.slice::<u8>(ids.truncated)[0] != 0
-}
-
 /// Which policies act at random.
-fn random_policies(config: &TrainConfig, names: &[String]) -> Vec<bool> {
+pub(super) fn random_policies(config: &TrainConfig, names: &[String]) -> Vec<bool> {
     config.policies.iter().map(|plan| names.contains(&plan.name)).collect()
 }
 
 /// Lets every policy look at `envs` and say what it does in the next step, greedily or not, or, where
-/// `random` says so, one flag per policy, at random. `rollout` has room for one step.
+/// `random` says so, one flag per policy, at random. `rollout` has room for one step. Gives what each policy's
+/// network said, f32 `[n_rows, output_width]`; nothing of those that act at random.
 ///
 /// # Errors
 /// A policy that diverged, or whatever goes wrong on a device.
@@ -176,13 +121,14 @@ pub fn choose_actions(
     envs: &mut dyn VecEnv,
     mode: Mode,
     random: &[bool],
-) -> Result<()> {
+) -> Result<Vec<Vec<f32>>> {
+    let mut outputs = Vec::with_capacity(random.len());
     for (index, policy) in rollout.policies.iter_mut().enumerate() {
         policy.store_inputs(0, envs);
-        choose(learner, index, policy, (!random[index]).then_some(mode), envs)?;
+        outputs.push(choose(learner, index, policy, (!random[index]).then_some(mode), envs)?);
         policy.send_actions(0, envs)?;
     }
-    Ok(())
+    Ok(outputs)
 }
 
 fn check(config: &TrainConfig, options: &EvalOptions) -> Result<()> {
@@ -192,7 +138,7 @@ fn check(config: &TrainConfig, options: &EvalOptions) -> Result<()> {
     check_random(config, &options.random)
 }
 
-fn check_random(config: &TrainConfig, random: &[String]) -> Result<()> {
+pub(super) fn check_random(config: &TrainConfig, random: &[String]) -> Result<()> {
     let known = || config.policies.iter().map(|plan| plan.name.as_str());
     match random.iter().find(|name| known().all(|k| k != name.as_str())) {
         Some(name) => {
@@ -210,24 +156,27 @@ fn choose(
     policy: &mut PolicyRollout,
     mode: Option<Mode>,
     envs: &dyn VecEnv,
-) -> Result<()> {
+) -> Result<Vec<f32>> {
     let (n, rows) = (policy.n_rows, policy.names(envs));
     let PolicyRollout { layout, width, action_mask, actions, bounded, .. } = policy;
     let action_mask = (!action_mask.is_empty()).then(|| &action_mask[..n * layout.mask_width()]);
     let actions = actions.rows_mut(0..n, layout.action_width(), bounded);
     let Some(mode) = mode else {
-        return Ok(layout.random_actions(action_mask, &rows, actions)?);
+        layout.random_actions(action_mask, &rows, actions)?;
+        return Ok(Vec::new());
     };
     let obs = &policy.obs[..n * *width];
     let scene = Scene { obs, action_mask, layout, rows, mode };
+    let mut outputs = vec![0.0; n * layout.output_width()];
     let mut out = Acted {
-        outputs: &mut vec![0.0; n * layout.output_width()],
+        outputs: &mut outputs,
         values: &mut policy.values[..n],
         actions,
         log_probs: &mut policy.log_probs,
         entropies: &mut vec![0.0; n],
     };
-    learner.act(index, &scene, &mut out)
+    learner.act(index, &scene, &mut out)?;
+    Ok(outputs)
 }
 
 /// The first episode of each replica.

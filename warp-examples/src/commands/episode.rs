@@ -1,0 +1,94 @@
+//! `warp episode`: episodes of a run as arrays in a file.
+
+use super::{learner, read_config, say};
+use crate::Outcome;
+use crate::episode::recorder::Recorder;
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use std::ops::{ControlFlow, Range};
+use std::path::PathBuf;
+use warp_func::Registry;
+use warp_sample::Mode;
+use warp_train::episode::{EpisodeOptions, play_episode};
+use warp_train::run::Place;
+
+/// Write episodes of a run into a file of arrays.
+#[derive(Debug, Clone, Args)]
+pub struct EpisodeArgs {
+    /// The run's folder, for its newest checkpoint; or that of a step, or the one that did best in evaluations.
+    #[arg(value_name = "RUN[@STEP | @best]")]
+    pub run: PathBuf,
+    /// The file, which numpy.load reads and warp render draws.
+    #[arg(short, long, value_name = "FILE.npz")]
+    pub out: PathBuf,
+    /// Which of the episodes that warp eval plays: a number, or A..B for A to B - 1.
+    #[arg(long, value_name = "N | A..B", default_value = "0")]
+    pub episodes: String,
+    /// Arrays to be written, by names with commas between them; by default all. warp render needs those of the
+    /// state.
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    pub arrays: Vec<String>,
+    /// Draw actions from the policy, instead of taking the likeliest.
+    #[arg(long)]
+    pub stochastic: bool,
+    /// Seed of the episodes; by default the run's, which gives those of warp eval.
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// Policies that act at random instead.
+    #[arg(long, value_name = "POLICY")]
+    pub random: Vec<String>,
+    /// auto, native, or burn in a build with that feature.
+    #[arg(long, default_value = "auto")]
+    pub backend: String,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A run or checkpoint that can't be opened, an array that there is not, or a file that can't be written.
+pub fn execute(args: &EpisodeArgs, registry: &Registry) -> Result<Outcome> {
+    ensure!(
+        args.out.extension().is_some_and(|ending| ending == "npz"),
+        "\"{}\": expected a name that ends in .npz",
+        args.out.display()
+    );
+    let episodes = episodes(&args.episodes)?;
+    let place = Place::parse(&args.run);
+    let mut config = read_config(&place.folder, registry)?;
+    crate::pool_file::attach(&mut config)?;
+    let mut learner = learner(&args.backend, &config, 1)?;
+    learner.load_state(&place.checkpoint()?.learner)?;
+    let mut recorder = Recorder::new(&config, &args.arrays);
+    for replica in episodes.clone() {
+        let options = EpisodeOptions {
+            seed: args.seed,
+            mode: if args.stochastic { Mode::Sample } else { Mode::Greedy },
+            random: args.random.clone(),
+            replica,
+        };
+        play_episode(&mut *learner, &config, registry, &options, &mut |envs, chosen| {
+            recorder.look(envs, chosen)?;
+            Ok::<_, anyhow::Error>(ControlFlow::Continue(()))
+        })?;
+    }
+    let bytes = recorder.finish(&config.to_toml(registry.get(&config.run.env_id)?.fields))?;
+    std::fs::write(&args.out, bytes)
+        .with_context(|| format!("cannot write \"{}\"", args.out.display()))?;
+    let n = episodes.len();
+    let episodes = if n == 1 { "1 episode is".to_string() } else { format!("{n} episodes are") };
+    say(&format!("{episodes} written down in {}", args.out.display()))?;
+    Ok(Outcome::Done)
+}
+
+/// One number, or a range without its end.
+fn episodes(text: &str) -> Result<Range<u32>> {
+    let number = |text: &str| text.trim().parse::<u32>().ok();
+    let range = match text.split_once("..") {
+        Some((from, to)) => number(from).zip(number(to)).map(|(from, to)| from..to),
+        None => number(text).and_then(|n| Some(n..n.checked_add(1)?)),
+    };
+    match range {
+        Some(range) if !range.is_empty() => Ok(range),
+        _ => bail!("--episodes {text}: expected a number or A..B with A < B"),
+    }
+}
