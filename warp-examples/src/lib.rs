@@ -45,7 +45,8 @@ pub enum Outcome {
 /// have every command.
 ///
 /// The exit code is 0 when all went well, 1 when a comparison failed or a run broke, 2 for what the
-/// user can put right, and 128 and the signal's number (130 after Ctrl-C) for what a signal stopped.
+/// user can put right, 75 when the ranks of a run have lost each other, and 128 and the signal's number (130
+/// after Ctrl-C) for what a signal stopped.
 #[must_use]
 pub fn run(registry: Registry) -> ExitCode {
     let cli = match usage::parse(&registry) {
@@ -59,12 +60,17 @@ pub fn run(registry: Registry) -> ExitCode {
         Err(error) => {
             // One line, whatever the names in it hold.
             output::tell(&format!("error: {}", output::one_line(&format!("{error:#}"))));
-            ExitCode::from(if is_users(&error) { 2 } else { 1 })
+            ExitCode::from(code_of(&error))
         }
     }
 }
 
-/// Whether the user can put an error right; only a run that broke by itself is not theirs.
-fn is_users(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<warp_train::Error>().is_none_or(warp_train::Error::is_users)
+/// 75 where ranks have lost each other, which another start may mend; 1 for a run that broke by itself; 2 for
+/// what the user can put right.
+fn code_of(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref() {
+        Some(warp_train::Error::Ranks(_)) => 75,
+        Some(error) if !error.is_users() => 1,
+        _ => 2,
+    }
 }

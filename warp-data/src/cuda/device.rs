@@ -83,6 +83,8 @@ pub struct DeviceInfo {
     pub ordinal: usize,
     /// Its name.
     pub name: String,
+    /// Its unique number, in hexadecimal.
+    pub uuid: String,
     /// The newest CUDA that its driver speaks: major and minor version.
     pub driver: (u32, u32),
     /// Compute capability: major and minor version.
@@ -211,6 +213,7 @@ impl DeviceInfo {
         Ok(DeviceInfo {
             ordinal,
             name: context.name()?,
+            uuid: context.uuid()?.bytes.iter().map(|byte| format!("{:02x}", *byte as u8)).collect(),
             driver: driver_version()?,
             capability: (major.unsigned_abs(), minor.unsigned_abs()),
             n_multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,

@@ -123,6 +123,16 @@ impl Device {
         }
     }
 
+    /// The GPU's unique number; empty for the processor.
+    #[must_use]
+    pub fn uuid(&self) -> String {
+        match self {
+            Device::Cpu => String::new(),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(kernels) => kernels.device().info().uuid.clone(),
+        }
+    }
+
     /// Whether products of matrices can have half-precision operands here: on GPUs from compute
     /// capability 8 on.
     #[must_use]

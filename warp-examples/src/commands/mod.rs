@@ -21,6 +21,7 @@ pub mod parity;
 pub mod play;
 pub mod plot;
 mod progress;
+mod ranks;
 pub mod render;
 pub mod report;
 mod resumption;

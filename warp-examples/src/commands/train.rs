@@ -2,9 +2,10 @@
 
 use super::halves::HalfWatch;
 use super::progress::{ReturnBar, by_group, short};
+use super::ranks::{Rank, RankArgs, Ranks};
 use super::stop::Stop;
 use super::{
-    Device, fleet, learner_on, memory, notes, options, resumption, say, tell, thread_count,
+    Device, fleet, learner_on, memory, notes, options, ranks, resumption, say, tell, thread_count,
 };
 use crate::basis::Basis;
 use crate::records::{Records, curves};
@@ -12,10 +13,12 @@ use crate::{Outcome, pool_file, settings};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use warp_func::{Entry, Registry};
 use warp_train::callback::{Callback, EarlyStop, End, Stopped};
 use warp_train::config::drop_foreign_keys;
-use warp_train::run::{Evaluator, Locked, Place, Summary, Which, train};
+use warp_train::run::{Evaluator, Locked, PATIENCE, Place, Summary, Which, train};
+use warp_train::world::{Link, World};
 use warp_train::{Checkpoint, Run, TrainConfig, Trainer};
 
 /// Train policies.
@@ -62,6 +65,9 @@ pub struct TrainArgs {
     /// Print the memory plan first: every array, with the total and what is left.
     #[arg(short, long, conflicts_with_all = ["seeds", "sweep"])]
     pub verbose: bool,
+    /// Several GPUs and machines.
+    #[command(flatten)]
+    pub ranks: RankArgs,
 }
 
 impl TrainArgs {
@@ -71,6 +77,13 @@ impl TrainArgs {
         let steps = self.steps.map(|n| format!("total_steps={n}"));
         let seed = self.seed.map(|n| format!("seed={n}"));
         [envs, steps, seed].into_iter().flatten()
+    }
+
+    /// Has them mean the run in `folder`, as it is.
+    fn go_on_in(&mut self, folder: PathBuf) {
+        (self.target, self.resume, self.out) = (None, Some(folder), None);
+        (self.envs, self.steps, self.seed) = (None, None, None);
+        self.set.clear();
     }
 }
 
@@ -82,53 +95,227 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if fleet::is_asked_for(args) {
         return fleet::train(args, registry);
     }
-    let from = args.resume.as_deref().map(Place::parse);
-    // Before anything is read that another process might be about to change.
-    let locked = from.as_ref().map(|from| Run::lock(&from.folder)).transpose()?;
-    let (config, basis) = match &from {
-        Some(from) => (resumption::configure(&from.folder, args, registry)?, None),
-        None => configure(args, registry).map(|(config, basis)| (config, Some(basis)))?,
+    let Some(ranks) = Ranks::of(&args.ranks)? else {
+        return OneRank::alone(args, registry)?.train(&OnceLock::new());
     };
-    let entry = registry.get(&config.run.env_id)?;
-    let (device, why) = Device::for_training(&args.device, &args.backend, entry, Some(&config))?;
-    let (on_host, threads) = (registry, thread_count(args.threads));
-    let registry = &device.registry(on_host);
-    let (mut trainer, mut run) = match from.zip(locked) {
-        Some((from, locked)) => {
-            let checkpoint = checkpoint_of(&from)?;
-            resume(checkpoint, locked, config, args, registry, &device, threads)?
+    let mut args = args.clone();
+    loop {
+        let begun = OnceLock::new();
+        let done = ranks.each(|rank, link| OneRank::of(rank, link, &args, registry)?.train(&begun));
+        match (done, begun.into_inner()) {
+            (Err(error), Some(folder)) if args.ranks.restarts > 0 && ranks::is_lost(&error) => {
+                tell(&format!("{error:#}; starting over from the newest checkpoint"));
+                args.ranks.restarts -= 1;
+                args.go_on_in(folder);
+            }
+            (done, _) => return done,
         }
-        None => begin(config, args, registry, &device, threads)?,
-    };
-    if !why.is_empty() {
-        tell(&why);
     }
-    let based = basis.map(|basis| basis.to_string());
-    let of_run = notes::of_run(trainer.config(), trainer.env_steps());
-    notes::tell(based.into_iter().chain(of_run).chain(run.notes().iter().cloned()));
-    // A wait that the user should not wonder about.
-    if let Some(notice) = device.compile_notice() {
-        tell(&notice);
+}
+
+/// What one rank has of a run that is about to begin or go on.
+struct OneRank<'a> {
+    args: &'a TrainArgs,
+    /// Environments by name, on the host.
+    on_host: &'a Registry,
+    config: TrainConfig,
+    basis: Option<Basis>,
+    device: Device,
+    /// Why it is that device.
+    why: String,
+    threads: usize,
+    from: Option<(Place, Option<Locked>)>,
+    /// Whether it hears signals: one rank of every process.
+    listens: bool,
+}
+
+impl<'a> OneRank<'a> {
+    /// The only rank of a run.
+    fn alone(args: &'a TrainArgs, registry: &'a Registry) -> Result<Self> {
+        let from = args.resume.as_deref().map(Place::parse);
+        // Before anything is read that another process might be about to change.
+        let lock = |from: Place| Run::lock(&from.folder).map(|locked| (from, Some(locked)));
+        let from = from.map(lock).transpose()?;
+        let (config, basis) = configure(args, from.as_ref().map(|(place, _)| place), registry)?;
+        let config = config.on_rank(World::default())?;
+        let entry = registry.get(&config.run.env_id)?;
+        let (device, why) = Device::for_training(&args.device, &args.backend, entry, Some(&config))?;
+        let threads = thread_count(args.threads);
+        let on_host = registry;
+        Ok(Self { args, on_host, config, basis, device, why, threads, from, listens: true })
     }
-    let mut halves = HalfWatch::new(&device, &trainer);
-    let mut stop = Stop::listen()?;
-    let mut records = Records::open(run.folder(), &trainer, &Run::config(run.folder())?)?;
-    let mut bar = ReturnBar::new(&trainer, run.recent_returns());
-    let end = {
-        // What is written down comes before what is shown.
-        let callbacks: &mut [&mut dyn Callback] =
-            &mut [&mut run, &mut records, &mut halves, &mut bar, &mut EarlyStop, &mut stop];
+
+    /// One of several.
+    fn of(
+        rank: Rank<'_>,
+        link: Option<Box<dyn Link>>,
+        args: &'a TrainArgs,
+        registry: &'a Registry,
+    ) -> Result<Self> {
+        let from = args.resume.as_deref().map(Place::parse);
+        let (mut config, basis) = configure(args, from.as_ref(), registry)?;
+        if args.ranks.scale_envs && from.is_none() {
+            config.run.num_envs = config.run.num_envs.saturating_mul(rank.size());
+        }
+        let entry = registry.get(&config.run.env_id)?;
+        let device = Device::choose(&rank.device(&args.device)?)?;
+        let digest = config.digest(entry.fields);
+        let world = rank.world(link, digest, device.uuid())?;
+        let lock = |from: Place| {
+            let locked = world.is_first().then(|| Run::lock(&from.folder)).transpose();
+            locked.map(|locked| (from, locked))
+        };
+        let made = from.map(lock).transpose();
+        let from = made.inspect_err(|error| world.give_up(&error.to_string()))?;
+        let config = config.on_rank(world)?;
+        let threads = (thread_count(args.threads) / rank.here()).max(1);
+        let (on_host, why, listens) = (registry, String::new(), rank.is_first_here());
+        Ok(Self { args, on_host, config, basis, device, why, threads, from, listens })
+    }
+
+    /// Trains until the end, and lets other ranks know if it can't. `begun` gets the run's folder once there is a
+    /// checkpoint in it.
+    fn train(self, begun: &OnceLock<PathBuf>) -> Result<Outcome> {
+        let world = self.config.world.clone();
+        let done = self.run(begun);
+        if let Err(error) = &done {
+            world.give_up(&format!("{error:#}"));
+        }
+        done
+    }
+
+    fn run(mut self, begun: &OnceLock<PathBuf>) -> Result<Outcome> {
+        let registry = &self.device.registry(self.on_host);
+        let world = self.config.world.clone();
+        let (mut trainer, run) = match self.from.take() {
+            Some((place, locked)) => self.resume(&place, locked, registry)?,
+            None => self.begin(registry)?,
+        };
+        let Self { args: _, on_host, basis, device, why, threads, listens, .. } = self;
         let evaluator = Evaluator { registry: on_host, threads };
-        train(&mut trainer, evaluator, callbacks)
-    };
-    let end = end.map_err(|error| with_last_good(error, run.folder()))?;
-    let summary = run.summarise(&trainer, device.name())?;
-    curves::draw(run.folder(), trainer.config())?;
-    let told = report(&summary, run.folder(), end);
-    match (end, stop.asked_by()) {
-        // The terminal may be gone.
-        (End::Stopped(Stopped::Asked), Some(signal)) => Ok(Outcome::Interrupted { signal }),
-        _ => told.map(|()| Outcome::Done),
+        let folder = run.as_ref().map(|run| run.folder().to_string_lossy().into_owned());
+        let folder = world.tell("the run's folder", folder.unwrap_or_default().as_bytes())?;
+        begun.get_or_init(|| String::from_utf8_lossy(&folder).into_owned().into());
+        let Some(mut run) = run else {
+            // The first rank writes, prints and draws.
+            let mut stop = listens.then(Stop::listen).transpose()?;
+            let mut callbacks: Vec<&mut dyn Callback> = Vec::new();
+            callbacks.extend(stop.as_mut().map(|stop| stop as &mut dyn Callback));
+            train(&mut trainer, evaluator, &mut callbacks)?;
+            world.gather_within("the end", &[], PATIENCE)?;
+            return Ok(Outcome::Done);
+        };
+        if !why.is_empty() {
+            tell(&why);
+        }
+        let based = basis.map(|basis| basis.to_string());
+        let of_run = notes::of_run(trainer.config(), trainer.env_steps());
+        notes::tell(based.into_iter().chain(of_run).chain(run.notes().iter().cloned()));
+        // A wait that the user should not wonder about.
+        if let Some(notice) = device.compile_notice() {
+            tell(&notice);
+        }
+        let mut halves = HalfWatch::new(&device, &trainer);
+        let mut stop = Stop::listen()?;
+        let mut records = Records::open(run.folder(), &trainer, &Run::config(run.folder())?)?;
+        let mut bar = ReturnBar::new(&trainer, run.recent_returns());
+        let end = {
+            // What is written down comes before what is shown.
+            let callbacks: &mut [&mut dyn Callback] =
+                &mut [&mut run, &mut records, &mut halves, &mut bar, &mut EarlyStop, &mut stop];
+            train(&mut trainer, evaluator, callbacks)
+        };
+        let end = end.map_err(|error| with_last_good(error, run.folder()))?;
+        let summary = run.summarise(&trainer, device.name())?;
+        curves::draw(run.folder(), trainer.config())?;
+        world.gather_within("the end", &[], PATIENCE)?;
+        let told = report(&summary, run.folder(), end);
+        match (end, stop.asked_by()) {
+            // The terminal may be gone.
+            (End::Stopped(Stopped::Asked), Some(signal)) => Ok(Outcome::Interrupted { signal }),
+            _ => told.map(|()| Outcome::Done),
+        }
+    }
+
+    /// A new run, and its folder on the first rank.
+    fn begin(&self, registry: &Registry) -> Result<(Trainer, Option<Run>)> {
+        let Self { args, config, .. } = self;
+        let run = &config.run;
+        let name = format!("{}-{}-s{}", run.env_id, config.algorithm(), run.seed);
+        let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(run, &name));
+        let entry = registry.get(&run.env_id)?;
+        let text = config.to_toml(entry.fields);
+        let is_first = config.world.is_first();
+        if is_first {
+            tell_notice(entry);
+            // Before anything that takes long.
+            Run::check_free(&folder)?;
+        }
+        let mut trainer = self.trainer(config.clone(), registry)?;
+        self.prepare(&mut trainer)?;
+        trainer.sync()?;
+        let run = is_first.then(|| Run::create(&folder, &text, &trainer)).transpose()?;
+        Ok((trainer, run))
+    }
+
+    /// A run that goes on, and its folder on the first rank.
+    fn resume(
+        &self,
+        place: &Place,
+        locked: Option<Locked>,
+        registry: &Registry,
+    ) -> Result<(Trainer, Option<Run>)> {
+        let args = self.args;
+        let mut config = self.config.clone();
+        let world = config.world.clone();
+        let checkpoint = checkpoint_for(&world, place)?;
+        pool_file::attach(&mut config)?;
+        let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
+        let done = checkpoint.manifest.env_steps;
+        let steps = config.run.total_steps;
+        if resumption::gives_length(args) && steps < done {
+            let folder = place.folder.display();
+            bail!("--steps {steps}: the run in \"{folder}\" has done {done} already");
+        }
+        let mut trainer = self.trainer(config, registry)?;
+        trainer.restore(&checkpoint)?;
+        self.prepare(&mut trainer)?;
+        trainer.sync()?;
+        let Some(locked) = locked else { return Ok((trainer, None)) };
+        if !args.set.is_empty() {
+            Run::keep_config(locked.folder(), done)?;
+        }
+        let run = Run::reopen(locked, &text, &checkpoint)?;
+        Ok((trainer, Some(run)))
+    }
+
+    fn trainer(&self, config: TrainConfig, registry: &Registry) -> Result<Trainer> {
+        let learner = learner_on(&self.device, &self.args.backend, &config, self.threads)?;
+        Ok(Trainer::new(config, registry, learner, self.threads)?)
+    }
+
+    /// Lets the learner take all memory it needs, so that too little of it is known before anything is written;
+    /// prints the plan if it is asked for.
+    fn prepare(&self, trainer: &mut Trainer) -> Result<()> {
+        let prepared = trainer.prepare();
+        if self.args.verbose && self.config.world.is_first() {
+            memory::show(trainer, &self.device)?;
+        }
+        Ok(prepared?)
+    }
+}
+
+/// The checkpoint that the first rank finds, on all of them.
+fn checkpoint_for(world: &World, place: &Place) -> Result<Checkpoint> {
+    let found = world.is_first().then(|| checkpoint_of(place)).transpose()?;
+    let step = found.as_ref().map_or(0, |found| found.manifest.env_steps);
+    let told = world.tell("the checkpoint's step", &step.to_le_bytes())?;
+    match (found, told.first_chunk()) {
+        (Some(found), _) => Ok(found),
+        (None, Some(step)) => {
+            Ok(Checkpoint::at(&Run::checkpoints(&place.folder), u64::from_le_bytes(*step))?)
+        }
+        (None, None) => bail!("the first rank names no checkpoint"),
     }
 }
 
@@ -165,44 +352,20 @@ fn with_last_good(error: warp_train::Error, folder: &Path) -> warp_train::Error 
     }
 }
 
-/// The configuration of a new run.
-fn configure(args: &TrainArgs, registry: &Registry) -> Result<(TrainConfig, Basis)> {
+/// The configuration of a new run with what it is based on, or of the one that goes on at `from`.
+fn configure(
+    args: &TrainArgs,
+    from: Option<&Place>,
+    registry: &Registry,
+) -> Result<(TrainConfig, Option<Basis>)> {
+    if let Some(from) = from {
+        return Ok((resumption::configure(&from.folder, args, registry)?, None));
+    }
     let target = args.target.as_deref().context("an environment or a file is needed")?;
     let mut sets = args.set.clone();
     sets.extend(args.overrides());
-    settings::configure_with_basis(target, &sets, registry)
-}
-
-fn begin(
-    config: TrainConfig,
-    args: &TrainArgs,
-    registry: &Registry,
-    device: &Device,
-    threads: usize,
-) -> Result<(Trainer, Run)> {
-    let run = &config.run;
-    let name = format!("{}-{}-s{}", run.env_id, config.algorithm(), run.seed);
-    let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(run, &name));
-    let entry = registry.get(&run.env_id)?;
-    let text = config.to_toml(entry.fields);
-    tell_notice(entry);
-    // Before anything that takes long.
-    Run::check_free(&folder)?;
-    let mut trainer = trainer(config, args, registry, device, threads)?;
-    prepare(&mut trainer, args, device)?;
-    trainer.sync()?;
-    let run = Run::create(&folder, &text, &trainer)?;
-    Ok((trainer, run))
-}
-
-/// Lets the learner take all memory it needs, so that too little of it is known before anything is written;
-/// prints the plan if it is asked for.
-fn prepare(trainer: &mut Trainer, args: &TrainArgs, device: &Device) -> Result<()> {
-    let prepared = trainer.prepare();
-    if args.verbose {
-        memory::show(trainer, device)?;
-    }
-    Ok(prepared?)
+    let (config, basis) = settings::configure_with_basis(target, &sets, registry)?;
+    Ok((config, Some(basis)))
 }
 
 /// Says what should be known of an environment before training in it.
@@ -212,33 +375,6 @@ pub(super) fn tell_notice(entry: &Entry) {
     }
 }
 
-fn resume(
-    checkpoint: Checkpoint,
-    locked: Locked,
-    mut config: TrainConfig,
-    args: &TrainArgs,
-    registry: &Registry,
-    device: &Device,
-    threads: usize,
-) -> Result<(Trainer, Run)> {
-    pool_file::attach(&mut config)?;
-    let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
-    let folder = locked.folder();
-    let done = checkpoint.manifest.env_steps;
-    let steps = config.run.total_steps;
-    if resumption::gives_length(args) && steps < done {
-        bail!("--steps {steps}: the run in \"{}\" has done {done} already", folder.display());
-    }
-    let mut trainer = trainer(config, args, registry, device, threads)?;
-    trainer.restore(&checkpoint)?;
-    prepare(&mut trainer, args, device)?;
-    if !args.set.is_empty() {
-        Run::keep_config(folder, done)?;
-    }
-    let run = Run::reopen(locked, &text, &checkpoint)?;
-    Ok((trainer, run))
-}
-
 /// The configuration of the run in `folder`, without the rows of its `pool_file`.
 pub(crate) fn read_config(folder: &Path, registry: &Registry) -> Result<TrainConfig> {
     let text = Run::config(folder)?;
@@ -246,17 +382,6 @@ pub(crate) fn read_config(folder: &Path, registry: &Registry) -> Result<TrainCon
     let mut table = settings::parse(&text).with_context(path)?;
     drop_foreign_keys(&mut table, registry);
     TrainConfig::resolve(&table, registry).with_context(path)
-}
-
-fn trainer(
-    config: TrainConfig,
-    args: &TrainArgs,
-    registry: &Registry,
-    device: &Device,
-    threads: usize,
-) -> Result<Trainer> {
-    let learner = learner_on(device, &args.backend, &config, threads)?;
-    Ok(Trainer::new(config, registry, learner, threads)?)
 }
 
 fn report(summary: &Summary, folder: &Path, end: End) -> Result<()> {

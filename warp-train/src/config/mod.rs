@@ -22,6 +22,7 @@ pub use crate::model::{Activation, Init, LogStd};
 use crate::network::own_network::OwnNetworks;
 use crate::world::World;
 use policies::{complete_policy, plan_policies};
+use sha2::{Digest, Sha256};
 pub use shards::{Shards, Sharing};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -221,6 +222,13 @@ impl TrainConfig {
     fn is_due(&self, every: u64, step: u64) -> bool {
         let before = step.saturating_sub(self.steps_per_iteration());
         every > 0 && step > 0 && before / every != step / every
+    }
+
+    /// SHA-256 of what a run's ranks have in common, in hexadecimal.
+    #[must_use]
+    pub fn digest(&self, env_fields: &[ConfigField]) -> String {
+        let digest = Sha256::digest(self.to_toml(env_fields).as_bytes());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// As TOML, complete, with a comment before each key; points of schedules lie at steps.

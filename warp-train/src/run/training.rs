@@ -19,7 +19,7 @@ pub struct Evaluator<'a> {
 }
 
 /// How long other ranks wait while the first one evaluates or writes; that it is gone they hear at once.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+pub const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// Iterates until `total_steps` are done or a callback stops it; evaluates (with `evaluator`) and lets
 /// checkpoints be written whenever the configuration says so.

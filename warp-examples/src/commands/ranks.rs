@@ -1,0 +1,239 @@
+//! Which ranks of a run this process has, and how they find the others.
+
+use super::options;
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use std::time::Duration;
+use warp_train::Error;
+use warp_train::world::{
+    Hello, Launch, Link, Listener, MEETING, World, from_environment, join, threads,
+};
+
+/// Ranks of a run, at most.
+const MOST_RANKS: usize = 64;
+
+/// Several GPUs and machines.
+#[derive(Debug, Clone, Args)]
+pub struct RankArgs {
+    /// Train one run on several GPUs: so many, or those with these numbers; with --device cpu, as many shares of
+    /// this machine.
+    #[arg(long, value_name = "N | I,J,...", conflicts_with_all = ["sweep"])]
+    pub gpus: Option<String>,
+    /// Machines that share the run, each started with the same command but for --node.
+    #[arg(long, value_name = "N", requires_all = ["node", "master"])]
+    pub nodes: Option<usize>,
+    /// This machine's number, from 0.
+    #[arg(long, value_name = "I", requires = "nodes")]
+    pub node: Option<usize>,
+    /// Where machine 0 listens for the others.
+    #[arg(long, value_name = "HOST:PORT", requires = "nodes")]
+    pub master: Option<String>,
+    /// Seconds that ranks wait for each other before they give up.
+    #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = options::seconds)]
+    pub link_timeout: f64,
+    /// Multiply num_envs by the number of ranks.
+    #[arg(long)]
+    pub scale_envs: bool,
+    /// Start over from the newest checkpoint up to so many times when a rank is lost.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub restarts: u32,
+}
+
+/// The ranks of this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ranks {
+    /// Rank of the first.
+    first: usize,
+    /// The GPU of each, or where it is on the CPU.
+    places: Vec<usize>,
+    /// Ranks of all processes.
+    size: usize,
+    /// Where rank 0 listens, if there are other processes.
+    master: Option<String>,
+    token: String,
+    timeout: Duration,
+}
+
+/// One rank at its place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rank<'a> {
+    ranks: &'a Ranks,
+    /// Its number among those of this process.
+    local: usize,
+}
+
+impl Ranks {
+    /// What the options or, without them, the environment say; nothing for a run of one rank.
+    ///
+    /// # Errors
+    /// Options or variables that contradict each other.
+    pub(super) fn of(args: &RankArgs) -> Result<Option<Self>> {
+        let RankArgs { gpus, nodes, node, master, .. } = args;
+        let timeout = Duration::from_secs_f64(args.link_timeout);
+        let launch = from_environment(|name| std::env::var(name).ok()).map_err(|e| anyhow!(e))?;
+        if let Some(Launch { starter, .. }) = launch.as_ref().filter(|_| nodes.is_some()) {
+            bail!("--nodes is given, but {starter} has started this process as one of several");
+        }
+        if let Some(Launch { rank, size, local_rank, master, token, starter }) = launch {
+            if gpus.as_deref().is_some_and(|gpus| gpus != "1") {
+                bail!("--gpus is given, but {starter} has started a process for each GPU");
+            }
+            check_size(size)?;
+            let (places, master) = (vec![local_rank], Some(master));
+            return Ok(Some(Self { first: rank, places, size, master, token, timeout }));
+        }
+        let places = gpus.as_deref().map_or(Ok(vec![0]), places)?;
+        let (nodes, node) = (nodes.unwrap_or(1), node.unwrap_or(0));
+        if node >= nodes {
+            bail!("--node {node}: machines go from 0 to --nodes {nodes} - 1");
+        }
+        let size = places.len() * nodes;
+        check_size(size)?;
+        if size == 1 {
+            return Ok(None);
+        }
+        let (first, token) = (node * places.len(), String::new());
+        let master = master.clone().filter(|_| nodes > 1);
+        Ok(Some(Self { first, places, size, master, token, timeout }))
+    }
+
+    /// Does `work` on every rank of this process, a thread each, and says what the first of them came to.
+    ///
+    /// # Errors
+    /// What a rank could not do, of its own rather than that it lost the others.
+    pub(super) fn each<T: Send>(
+        &self,
+        work: impl Fn(Rank<'_>, Option<Box<dyn Link>>) -> Result<T> + Sync,
+    ) -> Result<T> {
+        let links: Vec<Option<Box<dyn Link>>> = match self.master {
+            Some(_) => self.places.iter().map(|_| None).collect(),
+            None => threads(self.size, self.timeout).into_iter().map(Some).collect(),
+        };
+        let done: Vec<Result<T>> = std::thread::scope(|scope| {
+            let rank = |(local, link)| {
+                let work = &work;
+                scope.spawn(move || work(Rank { ranks: self, local }, link))
+            };
+            let ranks: Vec<_> = links.into_iter().enumerate().map(rank).collect();
+            let panicked = |_| Err(anyhow!("a rank panicked"));
+            ranks.into_iter().map(|rank| rank.join().unwrap_or_else(panicked)).collect()
+        });
+        let mut first = None;
+        for result in done {
+            match result {
+                Err(error) if !is_lost(&error) => return Err(error),
+                other => {
+                    first.get_or_insert(other);
+                }
+            }
+        }
+        first.unwrap_or_else(|| Err(anyhow!("this process has no rank")))
+    }
+}
+
+impl Rank<'_> {
+    /// Whether it is the first of its process, which hears signals.
+    pub(super) fn is_first_here(&self) -> bool {
+        self.local == 0
+    }
+
+    /// Ranks of its process.
+    pub(super) fn here(&self) -> usize {
+        self.ranks.places.len()
+    }
+
+    /// Ranks of all processes.
+    pub(super) fn size(&self) -> usize {
+        self.ranks.size
+    }
+
+    /// The device that `--device` means for it.
+    pub(super) fn device(&self, name: &str) -> Result<String> {
+        match name {
+            "cpu" => Ok("cpu".into()),
+            "auto" | "cuda" => Ok(format!("cuda:{}", self.ranks.places[self.local])),
+            _ => bail!("--device {name}: several ranks have a GPU each, whose numbers --gpus says"),
+        }
+    }
+
+    /// The world seen from it, once all ranks are there. `link` is the one of this process, if it has all.
+    ///
+    /// # Errors
+    /// Ranks that do not come, or that are of another run.
+    pub(super) fn world(
+        &self,
+        link: Option<Box<dyn Link>>,
+        config: String,
+        gpu: String,
+    ) -> Result<World> {
+        let Ranks { first, size, master, token, timeout, .. } = self.ranks;
+        let rank = first + self.local;
+        let link = match (link, master) {
+            (Some(link), _) => link,
+            (None, Some(master)) => {
+                let own = Hello { rank, size: *size, token: token.clone(), config, gpu };
+                let found = match rank {
+                    0 => Listener::bind(master).and_then(|l| l.welcome(&own, MEETING, *timeout)),
+                    _ => join(master, &own, MEETING, *timeout),
+                };
+                found.map_err(Error::Ranks)?
+            }
+            (None, None) => bail!("a rank has no way to the others"),
+        };
+        Ok(World::new(rank, *size, link))
+    }
+}
+
+/// Whether ranks have lost each other.
+pub(super) fn is_lost(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Ranks(_)))
+}
+
+fn check_size(size: usize) -> Result<()> {
+    if size > MOST_RANKS {
+        bail!("{size} ranks are more than {MOST_RANKS}");
+    }
+    Ok(())
+}
+
+/// The places that `--gpus` names.
+fn places(gpus: &str) -> Result<Vec<usize>> {
+    let number = |text: &str| text.trim().parse::<usize>().ok();
+    let places: Option<Vec<usize>> = match number(gpus) {
+        Some(0) => None,
+        Some(n) if n <= MOST_RANKS => Some((0..n).collect()),
+        Some(n) => bail!("--gpus {n}: {MOST_RANKS} at most"),
+        None => gpus.split(',').map(number).collect(),
+    };
+    let Some(places) = places else {
+        bail!("--gpus {gpus}: a number of GPUs is needed, or their numbers, as in 0,2");
+    };
+    let twice = places.iter().enumerate().find(|(at, place)| places[..*at].contains(place));
+    if let Some((_, place)) = twice {
+        bail!("--gpus {gpus}: {place} is named twice");
+    }
+    Ok(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_are_a_number_or_numbers() {
+        assert_eq!(places("3").unwrap(), [0, 1, 2]);
+        assert_eq!(places("0,2").unwrap(), [0, 2]);
+        for (text, words) in [
+            ("0", "a number of GPUs"),
+            ("x", "a number of GPUs"),
+            ("", "a number of GPUs"),
+            ("1,1", "1 is named twice"),
+            ("1,", "a number of GPUs"),
+            ("-1", "a number of GPUs"),
+            ("65", "64 at most"),
+        ] {
+            let error = places(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
