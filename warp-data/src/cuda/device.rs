@@ -194,6 +194,19 @@ impl Device {
         Turn(self.0.recorded.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether everything that was started has finished.
+    ///
+    /// # Errors
+    /// Whatever went wrong in the meantime.
+    pub fn is_idle(&self) -> Result<bool> {
+        self.bind()?;
+        // SAFETY: the stream is this device's own, and stays as long as it.
+        match unsafe { sys::cuStreamQuery(self.stream().cu_stream()) } {
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            other => other.result().map(|()| true).map_err(|e| device_error("asking the GPU", e)),
+        }
+    }
+
     /// Waits until everything that was started has finished.
     ///
     /// # Errors

@@ -1,13 +1,16 @@
 //! The same arrays on an NVIDIA GPU, through the driver that is found at run time.
 //!
 //! [`Device`] is the GPU with its stream, [`DeviceArray`] one array, [`DeviceStore`] all arrays of a
-//! [`Plan`](crate::Plan), [`DeviceLog`] some of them over time, [`Graph`] launches that are replayed. Numbers cross between host and device in `push` and `pull` alone.
+//! [`Plan`](crate::Plan), [`DeviceLog`] some of them over time, [`Graph`] launches that are replayed, [`Window`] memory that
+//! several GPUs reach. Numbers cross between host and device in `push` and `pull` alone.
 
 mod array;
 mod device;
 mod graph;
+mod host_word;
 pub mod library;
 mod log;
+mod peers;
 mod store;
 
 /// The CUDA bindings, re-exported so that versions agree.
@@ -16,5 +19,7 @@ pub use cudarc;
 pub use array::DeviceArray;
 pub use device::{Device, DeviceInfo, Held, Turn};
 pub use graph::Graph;
+pub use host_word::HostWord;
 pub use log::DeviceLog;
+pub use peers::{Offer, Window};
 pub use store::DeviceStore;

@@ -180,7 +180,7 @@ impl Rank<'_> {
             }
             (None, None) => bail!("a rank has no way to the others"),
         };
-        Ok(World::new(rank, *size, link))
+        Ok(World::new(rank, *size, link).waiting(*timeout))
     }
 }
 

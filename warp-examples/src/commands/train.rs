@@ -17,8 +17,8 @@ use std::sync::OnceLock;
 use warp_func::{Entry, Registry};
 use warp_train::callback::{Callback, EarlyStop, End, Stopped};
 use warp_train::config::drop_foreign_keys;
-use warp_train::run::{Evaluator, Locked, PATIENCE, Place, Summary, Which, train};
-use warp_train::world::{Link, World};
+use warp_train::run::{Evaluator, Locked, Place, Summary, Which, train};
+use warp_train::world::{Link, PATIENCE, World};
 use warp_train::{Checkpoint, Run, TrainConfig, Trainer};
 
 /// Train policies.

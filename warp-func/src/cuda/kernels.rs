@@ -142,6 +142,11 @@ impl Module {
             .map(|i| parameter_size(handle, i))
             .collect::<std::result::Result<Vec<_>, _>>()
             .map_err(|e| cuda(&format!("asking for the parameters of {name}"), e))?;
+        // Now, not with its first launch, which would be while another GPU waits for this one.
+        // SAFETY: the function is the module's.
+        unsafe { sys::cuFuncLoad(handle) }
+            .result()
+            .map_err(|e| cuda(&format!("loading {name}"), e))?;
         Ok(Function {
             name: name.into(),
             parameters: parameters.into(),

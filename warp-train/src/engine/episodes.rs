@@ -31,6 +31,31 @@ pub(crate) fn sum(parts: &[EpisodeTotals], sharing: &Sharing) -> Result<EpisodeT
     Ok(sum)
 }
 
+/// Sums what every rank says of some iterations, each by itself.
+///
+/// # Errors
+/// Ranks that have lost each other.
+#[cfg(feature = "cuda")]
+pub(crate) fn sum_each(
+    iterations: &[EpisodeTotals],
+    sharing: &Sharing,
+) -> Result<Vec<EpisodeTotals>> {
+    let Some(first) = iterations.first().filter(|_| !sharing.world.is_alone()) else {
+        return Ok(iterations.to_vec());
+    };
+    let here: Vec<f64> = iterations.iter().flat_map(numbers).collect();
+    let all = sharing.world.gather_f64("episodes", &here)?;
+    let each = here.len() / iterations.len();
+    let mut sums =
+        vec![EpisodeTotals::new(first.returns.len(), first.statistics.len()); iterations.len()];
+    for part in all.chunks_exact(here.len()) {
+        for (sum, numbers) in sums.iter_mut().zip(part.chunks_exact(each)) {
+            sum.merge(&of_numbers(numbers, first));
+        }
+    }
+    Ok(sums)
+}
+
 fn numbers(totals: &EpisodeTotals) -> Vec<f64> {
     let spread = |spread: &Spread| [spread.sum, spread.min, spread.max];
     let mut numbers = vec![totals.count as f64];

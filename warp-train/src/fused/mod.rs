@@ -4,6 +4,7 @@
 //! names and shapes that every learner has, so a checkpoint goes on wherever it was written.
 
 mod gradients;
+mod linked;
 mod mixed;
 mod objective;
 mod policy_number;

@@ -30,5 +30,5 @@ mod whole;
 pub use encoding::decode;
 pub use place::{Place, Which};
 pub use run_folder::*;
-pub use training::{Evaluator, PATIENCE, train};
+pub use training::{Evaluator, train};
 pub use whole::Snapshot;

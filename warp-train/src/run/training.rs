@@ -4,8 +4,7 @@ use crate::error::Result;
 use crate::run::callback::{Callback, End, Flow, Stopped};
 use crate::run::evaluate::{EvalOptions, Evaluation};
 use crate::run::trainer::Trainer;
-use crate::world::World;
-use std::time::Duration;
+use crate::world::{PATIENCE, World};
 use warp_func::Registry;
 use warp_sample::Mode;
 
@@ -17,9 +16,6 @@ pub struct Evaluator<'a> {
     /// Threads that step them; results do not depend on it.
     pub threads: usize,
 }
-
-/// How long other ranks wait while the first one evaluates or writes; that it is gone they hear at once.
-pub const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// Iterates until `total_steps` are done or a callback stops it; evaluates (with `evaluator`) and lets
 /// checkpoints be written whenever the configuration says so.

@@ -31,6 +31,9 @@ pub trait Link: Send {
     /// up. No round follows.
     fn gather(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String>;
 
+    /// Why there is no further round, if another rank has said so or is gone; looks without waiting.
+    fn over(&mut self) -> Option<String>;
+
     /// Ends the rounds for all ranks, which get `why` as their error.
     fn give_up(&mut self, why: &str);
 }

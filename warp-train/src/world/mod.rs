@@ -22,6 +22,9 @@ use std::time::Duration;
 /// How long ranks wait for each other before they give up, unless `--link-timeout` says otherwise.
 pub const LINK_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long other ranks wait while the first one compiles, evaluates or writes; that it is gone they hear at once.
+pub const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
 /// The ranks of a run, seen from one of them.
 #[derive(Clone, Default)]
 pub struct World {
@@ -30,6 +33,7 @@ pub struct World {
     others: usize,
     /// Nothing where this rank is the only one.
     link: Option<Arc<Mutex<Box<dyn Link>>>>,
+    timeout: Duration,
 }
 
 impl std::fmt::Debug for World {
@@ -50,7 +54,39 @@ impl World {
     #[must_use]
     pub fn new(rank: usize, size: usize, link: Box<dyn Link>) -> Self {
         let link = (size > 1).then(|| Arc::new(Mutex::new(link)));
-        Self { rank, others: size.max(1) - 1, link }
+        Self { rank, others: size.max(1) - 1, link, timeout: LINK_TIMEOUT }
+    }
+
+    /// The same with another limit of what kernels wait for each other.
+    #[must_use]
+    pub fn waiting(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// How long kernels wait for each other.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Does `work` on the first rank and then on the others: what it leaves behind they find. All ranks are to
+    /// call it.
+    ///
+    /// # Errors
+    /// Ranks that have lost each other.
+    pub fn first_then_others<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> Result<T> {
+        let mut work = Some(work);
+        let early = self.is_first().then(|| work.take()).flatten().map(|work| work());
+        self.gather_within(what, &[], PATIENCE)?;
+        let late = work.map(|work| work());
+        early.or(late).ok_or_else(|| Error::Ranks(format!("nobody has done {what}")))
+    }
+
+    /// Why there is no further round, if that is so.
+    #[must_use]
+    pub fn over(&self) -> Option<String> {
+        let link = self.link.as_ref()?;
+        link.lock().map_or_else(|_| Some("a rank has panicked".into()), |mut link| link.over())
     }
 
     /// This rank's number, from 0.

@@ -305,6 +305,17 @@ impl Link for Hub {
         done
     }
 
+    fn over(&mut self) -> Option<String> {
+        if self.over.is_none() {
+            let news = self.spokes.iter_mut().zip(1..).find_map(|(spoke, rank)| news(spoke, rank));
+            if let Some(why) = &news {
+                tell_all(self.spokes.iter_mut(), why);
+            }
+            self.over = news;
+        }
+        self.over.clone()
+    }
+
     fn give_up(&mut self, why: &str) {
         if self.over.is_none() {
             let why = format!("rank 0 gave up: {why}");
@@ -359,11 +370,36 @@ impl Link for Spoke {
         done
     }
 
+    fn over(&mut self) -> Option<String> {
+        if self.over.is_none() {
+            self.over = news(&mut self.hub, 0);
+        }
+        self.over.clone()
+    }
+
     fn give_up(&mut self, why: &str) {
         if self.over.is_none() {
             let _ = send(&mut self.hub, &Frame::new(Kind::GaveUp, "", why.as_bytes()), GREETING);
             self.over = Some(format!("this rank gave up: {why}"));
         }
+    }
+}
+
+/// Why rank `rank` says no more, if it has given up or is gone; what it says in a round is left where it is.
+fn news(stream: &mut TcpStream, rank: usize) -> Option<String> {
+    let mut head = [0; 5];
+    stream.set_nonblocking(true).ok()?;
+    let seen = stream.peek(&mut head);
+    stream.set_nonblocking(false).ok()?;
+    match seen {
+        Ok(0) => Some(format!("rank {rank} is gone")),
+        Ok(5) if head[4] == Kind::GaveUp as u8 => {
+            let frame = receive(stream, Instant::now() + GREETING, MOST_OF_HELLO).ok()?;
+            let why = String::from_utf8_lossy(&frame.bytes).into_owned();
+            Some(if rank == 0 { why } else { format!("rank {rank} gave up: {why}") })
+        }
+        Err(e) if e.kind() != ErrorKind::WouldBlock => Some(format!("rank {rank} is gone: {e}")),
+        _ => None,
     }
 }
 

@@ -82,6 +82,10 @@ impl Link for Thread {
         Ok(if hears { last.to_vec() } else { Vec::new() })
     }
 
+    fn over(&mut self) -> Option<String> {
+        self.meeting().over.clone()
+    }
+
     fn give_up(&mut self, why: &str) {
         let mut meeting = self.meeting();
         meeting.over.get_or_insert_with(|| format!("rank {} gave up: {why}", self.rank));

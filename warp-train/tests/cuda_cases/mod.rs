@@ -62,7 +62,11 @@ pub(crate) fn config(keys: &str) -> Result<TrainConfig> {
 }
 
 pub(crate) fn envs_on_gpu(config: &TrainConfig) -> Result<Box<dyn VecEnv>> {
-    let kernels = Kernels::new(&Device::open(0)?);
+    envs_on_gpu_number(0, config)
+}
+
+fn envs_on_gpu_number(number: usize, config: &TrainConfig) -> Result<Box<dyn VecEnv>> {
+    let kernels = Kernels::new(&Device::open(number)?);
     let registry = registry();
     let entry = registry.get(&config.run.env_id)?;
     Ok(entry.make_cuda(&config.env, &config.vec_options(), &kernels, Build::Parity)?)
@@ -87,6 +91,17 @@ pub(crate) fn on_gpu(
     n: u64,
 ) -> Result<Done> {
     done(config, learner, &mut *envs_on_gpu(config)?, before, n)
+}
+
+/// The same on one of several GPUs.
+pub(crate) fn on_gpu_number(
+    number: usize,
+    config: &TrainConfig,
+    learner: &mut dyn Learner,
+    before: u64,
+    n: u64,
+) -> Result<Done> {
+    done(config, learner, &mut *envs_on_gpu_number(number, config)?, before, n)
 }
 
 fn done(

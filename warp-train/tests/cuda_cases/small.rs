@@ -2,15 +2,20 @@
 
 use super::{Result, config, on_cpu, on_gpu, registry};
 use warp_func::cuda::{Build, compile, env_kernels};
+use warp_train::config::TrainConfig;
 use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaLearner, small_sources};
 
 /// All texts of a run become machine code; there are `n_texts` of them at least.
 pub(crate) fn compiles(keys: &str, n_texts: usize) -> Result<()> {
-    let config = config(keys)?;
+    compiles_on(&config(keys)?, n_texts)
+}
+
+/// The same for a configuration.
+pub(crate) fn compiles_on(config: &TrainConfig, n_texts: usize) -> Result<()> {
     let registry = registry();
     let env = env_kernels(&registry.get(&config.run.env_id)?.blueprint(&config.env)?)?;
-    let sources = small_sources(&config, &env);
+    let sources = small_sources(config, &env);
     if sources.len() < n_texts {
         return Err("the small path does not take it".into());
     }

@@ -344,21 +344,22 @@ __device__ __forceinline__ void write_moments(UpdateShared& shared, int u, u32 c
     shared.scale[u] = lone ? 1.0f : 1.0f / (deviation + 1e-8f);
 }
 
-// Means and deviations of all minibatches' advantages.
+// Means and deviations of all minibatches' advantages. `summed(i, x)` makes of a sum here the sum of all GPUs.
+template <typename Summed>
 __device__ PHASE void read_moments(UpdateShared& shared, const double* totals, const SmallRun& run,
-                             u32 n_blocks) {
+                             u32 n_blocks, Summed summed) {
     u32 n = N_STEPS * run.n_rows;
     constexpr int entries = MINIBATCHES == 1 ? 2 : 2 * N_UPDATES;
     for (int first = 0; first < entries; first += GROUP_THREADS / 8) {
         int i = first + group_thread() / 8;
         double sum = over_blocks(totals, (MINIBATCHES == 1 ? FIGURE(residuals) : N_PARTS) + (i < entries ? i : 0), n_blocks);
-        if ((threadIdx.x & 7) == 0 && i < entries) shared.sums[i][0] = sum;
+        if ((threadIdx.x & 7) == 0 && i < entries) shared.sums[i][0] = summed(i, sum);
     }
     group_wait();
     for (int u = group_thread(); u < N_UPDATES; u += GROUP_THREADS) {
         u32 count = minibatch_start(n, u % MINIBATCHES + 1) - minibatch_start(n, u % MINIBATCHES);
         int at = MINIBATCHES == 1 ? 0 : 2 * u;
-        write_moments(shared, u, count, shared.sums[at][0], shared.sums[at + 1][0]);
+        write_moments(shared, u, count * RANKS, shared.sums[at][0], shared.sums[at + 1][0]);
     }
     group_wait();
 }

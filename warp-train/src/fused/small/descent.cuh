@@ -218,7 +218,7 @@ template <int NET> struct Minibatches {
         int warp = group_warp();
         u32 start = minibatch_start(n, u % MINIBATCHES);
         u32 end = minibatch_start(n, u % MINIBATCHES + 1);
-        float one = 1.0f / (float)(end - start);
+        float one = 1.0f / (float)((end - start) * RANKS);
         k.mean = NORM_ADV ? shared.mean[u] : 0.0f;
         k.scale = NORM_ADV ? shared.scale[u] : 1.0f;
 #pragma unroll 1

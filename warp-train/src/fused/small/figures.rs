@@ -9,6 +9,7 @@ use crate::config::TrainConfig;
 use crate::engine::Iterated;
 use crate::error::PolicyError;
 use crate::error::{Error, Result};
+use crate::world::World;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceStruct, DeviceValue};
 use warp_func::{EpisodeTotals, Spread};
@@ -31,6 +32,59 @@ pub(super) fn iterated(row: &Figures, config: &TrainConfig, env_steps: u64) -> R
         statistics: Vec::new(),
     };
     Ok(Iterated { episodes, policies: vec![policy.into()], phases: None })
+}
+
+/// The figures of all ranks, iteration by iteration: sums and what is largest of all; norms are the same on each.
+///
+/// # Errors
+/// Ranks that have lost each other.
+pub(super) fn of_all_ranks(world: &World, mut rows: Vec<Figures>) -> Result<Vec<Figures>> {
+    if world.is_alone() {
+        return Ok(rows);
+    }
+    let mut words = Vec::new();
+    rows.iter().for_each(|row| row.put(&mut words));
+    let bytes: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
+    let parts = world.gather("figures", &bytes)?;
+    let of = |part: &Vec<u8>| -> Vec<Figures> {
+        let words = part.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
+        figures(&words.collect::<Vec<u32>>())
+    };
+    let mut parts = parts.iter().map(of);
+    rows = parts.next().unwrap_or_default();
+    for part in parts {
+        rows.iter_mut().zip(&part).for_each(|(sum, row)| add(sum, row));
+    }
+    Ok(rows)
+}
+
+/// Takes in what another rank says of the same iteration.
+fn add(sum: &mut Figures, row: &Figures) {
+    for (sum, x) in [
+        (&mut sum.returns, row.returns),
+        (&mut sum.returns_squared, row.returns_squared),
+        (&mut sum.residuals, row.residuals),
+        (&mut sum.residuals_squared, row.residuals_squared),
+        (&mut sum.n_episodes, row.n_episodes),
+        (&mut sum.episode_lengths, row.episode_lengths),
+        (&mut sum.episode_returns, row.episode_returns),
+        (&mut sum.policy_loss, row.policy_loss),
+        (&mut sum.value_loss, row.value_loss),
+        (&mut sum.entropy, row.entropy),
+        (&mut sum.approx_kl, row.approx_kl),
+        (&mut sum.clip_fraction, row.clip_fraction),
+    ] {
+        *sum += x;
+    }
+    for (most, x) in [
+        (&mut sum.longest, row.longest),
+        (&mut sum.largest, row.largest),
+        (&mut sum.minus_shortest, row.minus_shortest),
+        (&mut sum.minus_smallest, row.minus_smallest),
+        (&mut sum.non_finite, row.non_finite),
+    ] {
+        *most = most.max(x);
+    }
 }
 
 /// `of` these numbers, if there are any.

@@ -69,7 +69,7 @@ impl SmallLearner {
         // As after a rollout.
         self.arrays.barrier.push(&[0u32])?;
         self.learn(self.place(config, progress, 0))?;
-        let figures = self.figures(1)?;
+        let figures = self.figures(config, 1)?;
         let metrics = policy_metrics(&figures[0], plan, given.order.len() as f64, 0)?;
         self.store(&mut state)?;
         let (_, moments, _) = state.of_policy(&self.policy);

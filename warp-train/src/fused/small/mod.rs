@@ -26,11 +26,14 @@ pub(crate) use text::{compiled_in, is_solo, takes, unsupported};
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
+use crate::fused::linked::Linked;
 use crate::fused::policy_number::PolicyNumber;
 use crate::model::LearnerState;
-use figures::{figures, iterated, schedule, schedule_of, schedule_width};
+use figures::{figures, iterated, of_all_ranks, schedule, schedule_of, schedule_width};
 use layout::{Places, pack_all, unpack_all};
-use shared::{CollectArgs, EpisodeFigures, Figures, SizesArgs, SmallRun, SmallSizes, UpdateArgs};
+use shared::{
+    CollectArgs, EpisodeFigures, Figures, LinkArgs, SizesArgs, SmallRun, SmallSizes, UpdateArgs,
+};
 use warp_core::DType;
 use warp_func::cuda::{
     Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs,
@@ -64,6 +67,8 @@ pub(crate) struct SmallLearner {
     actor_blocks: u32,
     /// Adam's steps made.
     n_steps: u64,
+    /// The way to the other GPUs that learn the same.
+    linked: Option<Linked>,
 }
 
 #[derive(Debug)]
@@ -94,7 +99,8 @@ impl SmallLearner {
     ) -> Result<Self> {
         let sources = text::run_sources(config, envs.text());
         let units = sources.each_ref().map(|unit| (unit, Build::Release));
-        let modules = envs.kernels().compile_all(&units)?;
+        let compile = || envs.kernels().compile_all(&units);
+        let modules = config.world.first_then_others("compiled kernels", compile)??;
         let only = PolicyNumber { index: 0, first_agent: 0 };
         let mut this = Self::of_policy(config, only, envs.gpu(), &modules[1])?;
         let launch = collecting(config, envs.gpu().info().n_multiprocessors);
@@ -137,6 +143,15 @@ impl SmallLearner {
         };
         let updates = text::n_updates(config, index);
         let room = Room { rows: n_rows, updates, blocks: update.blocks as usize };
+        let kernel = if config.world.is_alone() { "small_update" } else { "small_update_linked" };
+        let linked = match config.world.is_alone() {
+            true => None,
+            // Quads of gradients and two doubles a minibatch, each word with its round, twice.
+            false => {
+                let told = places.n_nets() * sizes.own as usize + 4 * updates;
+                Some(Linked::new(gpu, &config.world, 4 * config.world.size() * told)?)
+            }
+        };
         Ok(Self {
             policy: plan.name.clone(),
             index,
@@ -146,12 +161,13 @@ impl SmallLearner {
             n_reported: 0,
             arrays: Arrays::new(gpu, config, &sizes, &room)?,
             collect: None,
-            update: (module.function("small_update")?, update),
+            update: (module.function(kernel)?, update),
             actor_blocks: match places.n_nets() {
                 1 => update.blocks,
                 _ => actor_blocks(update.blocks, tiles),
             },
             n_steps: 0,
+            linked,
             places,
         })
     }
@@ -166,7 +182,7 @@ impl SmallLearner {
             array.push(part)?;
         }
         self.n_steps = state.optimizer_steps.first().map_or(0, |(_, steps)| *steps);
-        Ok(())
+        self.linked.as_ref().map_or(Ok(()), Linked::clear)
     }
 
     /// Writes weights and moments into `state`, which has all tensors already.
@@ -202,7 +218,7 @@ impl SmallLearner {
             self.learn(run)?;
         }
         envs.tick((n * config.run.num_steps as u64) as u32)?;
-        let rows = self.figures(n)?;
+        let rows = self.figures(config, n)?;
         rows.iter().zip(0..).map(|(row, i)| iterated(row, config, at(i))).collect()
     }
 
@@ -217,10 +233,13 @@ impl SmallLearner {
     }
 
     /// Waits for what the first `n` iterations of a launch say of themselves, a row each.
-    fn figures(&self, n: u64) -> Result<Vec<Figures>> {
+    fn figures(&self, config: &TrainConfig, n: u64) -> Result<Vec<Figures>> {
+        if let Some(linked) = &self.linked {
+            linked.wait()?;
+        }
         let mut rows = figures(&self.arrays.figures.pull::<u32>()?);
         rows.truncate(n as usize);
-        Ok(rows)
+        of_all_ranks(&config.world, rows)
     }
 
     /// Where in the run the kernels of iteration `index` of a launch are.
@@ -233,6 +252,7 @@ impl SmallLearner {
             index: index as u32,
             first_agent: self.first_agent,
             actor_blocks: self.actor_blocks,
+            shard: config.shards().first as u32,
             steps_before: (index * config.run.num_steps as u64) as u32,
         }
     }
@@ -267,7 +287,16 @@ impl SmallLearner {
             figures: &a.figures,
             barrier: &a.barrier,
         };
-        Ok(self.update.0.launch(&self.update.1, &[args.arg()])?)
+        let (kernel, launch) = &self.update;
+        let Some(linked) = &self.linked else { return Ok(kernel.launch(launch, &[args.arg()])?) };
+        let link = LinkArgs {
+            inboxes: linked.inboxes(),
+            stop: linked.stop(),
+            fault: linked.fault(),
+            rank: linked.rank(),
+            patience: linked.patience(),
+        };
+        Ok(kernel.launch(launch, &[args.arg(), link.arg()])?)
     }
 }
 

@@ -7,6 +7,9 @@
 #include "gradient.cuh"
 
 #define N_UPDATES (EPOCHS * MINIBATCHES)
+// What a GPU tells another in a round: quads of gradients, then moments of minibatches.
+#define RANK_SLOTS (4u * N_NETS * OWN_TILES * GROUP_THREADS + 4u * N_UPDATES)
+#include "exchange.cuh"
 // Two blocks of a multiprocessor have room for two of them where inputs are few.
 #define N_STAGES (HID * ROWS * BLOCKS <= 64 && (BLOCKS == 1 || KX <= 16) && !LEAN ? 2 : 1)
 // Whether a thread holds weights and moments in registers.
@@ -99,7 +102,7 @@ struct Order {
         : Order(n, key_of(run, epoch)) {}
     static __device__ __forceinline__ WarpWords key_of(const SmallRun& run, int epoch) {
         WarpDraw draw = warp_draw(run.seed, run.first_agent, run.iteration, WARP_PURPOSE_SHUFFLE);
-        draw = warp_draw_agent(&draw, (u32)epoch);
+        draw = warp_draw_agent(&draw, run.shard << 16 | (u32)epoch);
         warp_draw_u32(&draw);
         return draw.block;
     }

@@ -22,6 +22,8 @@ warp_core::device_struct! {
         /// Number of the policy's first agent.
         first_agent: u32,
         actor_blocks: u32,
+        /// Number of the shard that its samples are of, among those of all ranks.
+        shard: u32,
         /// Steps of this launch's fellows that the counter of steps does not know yet.
         steps_before: u32,
     }
@@ -167,6 +169,19 @@ warp_func::kernel_args! {
         barrier: &mut [u32],
     }
 
+    /// What `small_update` takes beside it where several GPUs learn together.
+    pub(super) struct LinkArgs {
+        /// The inbox of each rank.
+        inboxes: &[u64],
+        /// Set when no kernel is to wait any more: where the host's word lies.
+        stop: &[u64],
+        /// Set when a wait was too long.
+        fault: &mut [u32],
+        rank: u32,
+        /// Milliseconds that a kernel waits at most.
+        patience: u32,
+    }
+
     /// `small_solo`, behind the environment's: where the runs' numbers lie, one run after the other.
     pub(super) struct SoloArgs {
         run: SoloRun,
@@ -214,6 +229,7 @@ pub(super) fn declarations() -> String {
         TeamSizes::STRUCT,
         CollectArgs::ARGS,
         UpdateArgs::ARGS,
+        LinkArgs::ARGS,
         SoloArgs::ARGS,
         CollectTeamArgs::ARGS,
         TeamFiguresArgs::ARGS,

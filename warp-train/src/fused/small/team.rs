@@ -140,7 +140,8 @@ impl TeamLearner {
         let (mut policies, mut first_agent) = (Vec::new(), 0);
         let sources = sources(config, envs.text());
         let units: Vec<_> = sources.iter().map(|unit| (unit, Build::Release)).collect();
-        let modules = kernels.compile_all(&units)?;
+        let compile = || kernels.compile_all(&units);
+        let modules = config.world.first_then_others("compiled kernels", compile)??;
         let (module, updates) = (&modules[0], &modules[1..]);
         for (index, (plan, update)) in config.policies.iter().zip(updates).enumerate() {
             let number = PolicyNumber { index, first_agent };
@@ -213,9 +214,10 @@ impl TeamLearner {
             }
         }
         envs.tick((n * config.run.num_steps as u64) as u32)?;
-        let episodes = self.episodes(config, n)?;
-        let rows = self.policies.iter().map(|policy| policy.figures(n));
+        let rows = self.policies.iter().map(|policy| policy.figures(config, n));
         let rows = rows.collect::<Result<Vec<_>>>()?;
+        let episodes = self.episodes(config, n)?;
+        let episodes = crate::engine::episodes::sum_each(&episodes, &config.sharing())?;
         let iteration = |(episodes, i): (EpisodeTotals, u64)| {
             let at = progress.env_steps + i * config.steps_per_iteration();
             let policies = config.policies.iter().zip(&rows).map(|(plan, rows)| {

@@ -18,12 +18,13 @@ use warp_func::cuda::{EnvKernels, Source};
 use warp_sample::{ActionLayout, Bounding};
 
 /// Included files: names and texts.
-const FILES: [(&str, &str); 17] = [
+const FILES: [(&str, &str); 18] = [
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
     ("loss.cuh", include_str!("loss.cuh")),
     ("four_warps.cuh", include_str!("four_warps.cuh")),
     ("gradient.cuh", include_str!("gradient.cuh")),
+    ("exchange.cuh", include_str!("exchange.cuh")),
     ("order.cuh", include_str!("order.cuh")),
     ("advantages.cuh", include_str!("advantages.cuh")),
     ("descent.cuh", include_str!("descent.cuh")),
@@ -318,6 +319,7 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("BLEND_2", number(1.0 - 0.999)),
         ("FIRST_AGENT", "0".into()),
         ("ROWS", "1".into()),
+        ("RANKS", config.world.size().to_string()),
         // Four warps multiply matrices of this size together.
         ("FOUR_WARPS", flag(keys.hidden[0] == 64)),
     ];

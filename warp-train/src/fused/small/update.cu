@@ -9,10 +9,12 @@
 #include "advantages.cuh"
 #include "descent.cuh"
 
-// Sums this block's slice of the gradients over the network's blocks; returns its squares' sum.
+// Sums this block's slice of the gradients over the network's blocks; returns its squares' sum. `summed(quad, x)`
+// makes of a sum here the sum of all GPUs.
+template <typename Summed>
 __device__ __forceinline__ float reduce_slice(UpdateShared& shared, const float4* partials,
                                               float4* reduced, u32 first_block, u32 n_blocks,
-                                              float factor) {
+                                              float factor, Summed summed) {
     constexpr u32 quads = OWN_TILES * GROUP_THREADS;
     u32 own = blockIdx.x - first_block, per_block = (quads + n_blocks - 1) / n_blocks;
     u32 wide = per_block < GROUP_THREADS ? per_block : GROUP_THREADS;
@@ -48,6 +50,7 @@ __device__ __forceinline__ float reduce_slice(UpdateShared& shared, const float4
                 sum.z += x.z;
                 sum.w += x.w;
             }
+            sum = summed(quad, sum);
             sum.x *= factor;
             sum.y *= factor;
             sum.z *= factor;
@@ -88,10 +91,34 @@ struct Exchange {
     u32 target;
 };
 
+// Makes sums of all GPUs of those here; nothing to do for one alone.
+#if RANKS > 1
+struct AllRanks {
+    Ranks ranks;
+    unsigned long long iteration;
+    u32 first_quad;
+
+    __device__ __forceinline__ float4 operator()(int update, u32 quad, float4 x) const {
+        return ranks.sum(x, first_quad + quad, iteration * N_UPDATES + update);
+    }
+    // Moments lie behind all quads. Block 0 tells what all blocks know, and all of them hear.
+    __device__ __forceinline__ double operator()(int entry, double x) const {
+        u32 at = 4u * N_NETS * OWN_TILES * GROUP_THREADS + 2u * (u32)entry;
+        if (blockIdx.x == 0u) ranks.tell_double(x, at, iteration);
+        return ranks.hear_double(at, iteration);
+    }
+};
+#else
+struct AllRanks {
+    __device__ __forceinline__ float4 operator()(int, u32, float4 x) const { return x; }
+    __device__ __forceinline__ double operator()(int, double x) const { return x; }
+};
+#endif
+
 template <int NET>
 __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* records, Fellows blocks,
                       u32 first_block, const Memory& memory, const Schedule& now, Exchange& all,
-                      Figures* figures) {
+                      const AllRanks& ranks, Figures* figures) {
     Own<NET> mine;
     mine.load(shared, memory);
     Minibatches<NET> minibatches(run, records, blocks, now);
@@ -108,7 +135,8 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
             write_losses(shared, minibatches.sums, all.totals, {blockIdx.x, gridDim.x});
         grid_wait(all.barrier, all.target);
         float squares =
-            reduce_slice(shared, all.partials, all.reduced, first_block, blocks.n, one);
+            reduce_slice(shared, all.partials, all.reduced, first_block, blocks.n, one,
+                         [&](u32 quad, float4 x) { return ranks(u, quad, x); });
         squares = warp_sum(squares);
         if ((threadIdx.x & 31) == 0) shared.norms[threadIdx.x / 32] = squares;
         __syncthreads();
@@ -136,8 +164,7 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
         write_metrics(all.totals, gridDim.x, norms, non_finite, figures);
 }
 
-extern "C" __global__ void __launch_bounds__(256, BLOCKS)
-    small_update(const UpdateArgs a) {
+__device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
     const SmallRun& run = a.run;
     extern __shared__ __align__(1024) unsigned char memory[];
     UpdateShared& shared = *(UpdateShared*)memory;
@@ -152,7 +179,9 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS)
     grid_wait(a.barrier, all.target);
     write_advantages(shared, a.records, a.episodes, a.totals, run, now, everybody);
     grid_wait(a.barrier, all.target);
-    if (NORM_ADV) read_moments(shared, a.totals, run, gridDim.x);
+    if (NORM_ADV)
+        read_moments(shared, a.totals, run, gridDim.x,
+                     [&](int entry, double x) { return ranks(entry, x); });
     __syncthreads();
     for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);
     bool actor = SHARED_TRUNK || blockIdx.x < run.actor_blocks;
@@ -164,14 +193,30 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS)
                   (float4*)a.state + (unsigned long long)blockIdx.x * 3 * OWN_TILES * GROUP_THREADS};
     Figures* out = a.figures + run.index;
     if (!actor) all.reduced += OWN_TILES * GROUP_THREADS;
+#if RANKS > 1
+    if (!actor) ranks.first_quad = OWN_TILES * GROUP_THREADS;
+#endif
     if (actor && !SHARED_TRUNK) load_net(shared.net, a.parameters, threadIdx.x, GROUP_THREADS);
     publish();
     __syncthreads();
     if (actor)
-        learn<0>(shared, run, a.records, blocks, first, own, now, all, out);
+        learn<0>(shared, run, a.records, blocks, first, own, now, all, ranks, out);
     else
-        learn<value_net>(shared, run, a.records, blocks, first, own, now, all, out);
+        learn<value_net>(shared, run, a.records, blocks, first, own, now, all, ranks, out);
 }
+
+#if RANKS > 1
+extern "C" __global__ void __launch_bounds__(256, BLOCKS)
+    small_update_linked(const UpdateArgs a, const LinkArgs link) {
+    AllRanks ranks = {Ranks(link), a.run.iteration, 0u};
+    update(a, ranks);
+}
+#else
+extern "C" __global__ void __launch_bounds__(256, BLOCKS) small_update(const UpdateArgs a) {
+    AllRanks ranks;
+    update(a, ranks);
+}
+#endif
 
 extern "C" __global__ void small_sizes(const SizesArgs a) {
     write_sizes(a.sizes, sizeof(UpdateShared));

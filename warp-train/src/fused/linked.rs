@@ -1,0 +1,115 @@
+//! One of several GPUs that learn together: memory that the others write into while its kernels run.
+
+use crate::error::{Error, Result};
+use crate::world::World;
+use std::time::Duration;
+use warp_core::DType;
+use warp_data::cuda::{HostWord, Offer, Window};
+use warp_func::cuda::{Device, DeviceArray};
+
+/// How often a wait for the GPU looks whether another rank is gone.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// A rank's inbox, and those of the others.
+#[derive(Debug)]
+pub(super) struct Linked {
+    world: World,
+    window: Window,
+    /// Set when no kernel is to wait any more.
+    stop: HostWord,
+    /// Where that lies.
+    stop_at: DeviceArray,
+    /// Set by a kernel that has waited for too long.
+    fault: DeviceArray,
+    device: Device,
+}
+
+impl Linked {
+    /// An inbox of `words` for what `what` of all ranks is; all ranks are to call it.
+    ///
+    /// # Errors
+    /// A rank out of reach, or too little memory.
+    pub(super) fn new(gpu: &Device, world: &World, words: usize) -> Result<Self> {
+        let offer = Offer::new(gpu, "inbox", words)?;
+        let all = world.gather("where memory is", offer.bytes())?;
+        let opened = offer.open(&all, world.rank());
+        // All or none: a rank that is out of reach of one is waited for by all.
+        let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let failed = world.gather("who is reached", said.as_bytes())?;
+        if let Some(why) = failed.iter().find(|why| !why.is_empty()) {
+            return Err(Error::Ranks(String::from_utf8_lossy(why).into_owned()));
+        }
+        let stop = HostWord::new(gpu)?;
+        let words = [stop.address() as u32, (stop.address() >> 32) as u32];
+        Ok(Self {
+            world: world.clone(),
+            window: opened?,
+            stop_at: DeviceArray::from_slice(gpu, "stop", &[2], &words)?,
+            stop,
+            fault: DeviceArray::zeros(gpu, "fault", DType::U32, &[1])?,
+            device: gpu.clone(),
+        })
+    }
+
+    pub(super) fn rank(&self) -> u32 {
+        self.world.rank() as u32
+    }
+
+    pub(super) fn inboxes(&self) -> &DeviceArray {
+        self.window.addresses()
+    }
+
+    pub(super) fn stop(&self) -> &DeviceArray {
+        &self.stop_at
+    }
+
+    pub(super) fn fault(&self) -> &DeviceArray {
+        &self.fault
+    }
+
+    /// Milliseconds that a kernel waits for another GPU.
+    pub(super) fn patience(&self) -> u32 {
+        u32::try_from(self.world.timeout().as_millis()).unwrap_or(u32::MAX)
+    }
+
+    /// Forgets what was told, on all ranks: a run that goes on from an earlier step tells it again.
+    ///
+    /// # Errors
+    /// Ranks that have lost each other.
+    pub(super) fn clear(&self) -> Result<()> {
+        self.world.meet("an empty inbox")?;
+        self.window.own().push(&vec![0_u32; self.window.own().len()])?;
+        self.device.synchronize()?;
+        self.world.meet("empty inboxes")
+    }
+
+    /// Waits for the GPU, and for no rank that is gone.
+    ///
+    /// # Errors
+    /// A rank that was waited for in vain.
+    pub(super) fn wait(&self) -> Result<()> {
+        let mut over = None;
+        while !self.device.is_idle()? {
+            std::thread::sleep(LOOK);
+            if over.is_none() {
+                over = self.world.over();
+                if over.is_some() {
+                    self.stop.set(1);
+                }
+            }
+        }
+        if let Some(why) = over {
+            return Err(Error::Ranks(why));
+        }
+        match self.fault.pull::<u32>()?[..] {
+            [0] => Ok(()),
+            _ => {
+                let (rank, seconds) = (self.world.rank(), self.world.timeout().as_secs_f64());
+                let why =
+                    format!("rank {rank} waited {seconds} s inside a kernel for another's sums");
+                self.world.give_up(&why);
+                Err(Error::Ranks(why))
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Several GPUs that learn together: the same weights on all of them, the same bits again, near the CPU's ranks.
+//!
+//! What needs two GPUs is ignored without them; the kernels' text is compiled wherever there is a compiler.
+
+mod cuda_cases;
+
+use cuda_cases::small::compiles_on;
+use cuda_cases::{Case, Done, Result, config, near, no_compiler, no_device, on_cpu, on_gpu_number};
+use libtest_mimic::{Arguments, Trial};
+use std::process::ExitCode;
+use std::time::Duration;
+use warp_func::cuda::Device;
+use warp_train::config::TrainConfig;
+use warp_train::learner::LearnerState;
+use warp_train::native::NativeLearner;
+use warp_train::native::cuda::CudaLearner;
+use warp_train::world::{World, threads};
+
+/// Runs with an even number of replicas: a name and keys.
+const CASES: [Case; 8] = [
+    (
+        "ppo, truncations",
+        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
+         [env]\nepisode_length = 9",
+    ),
+    (
+        "ppo, minibatches",
+        "env_id = \"cartpole\"\nnum_envs = 256\nnum_steps = 32\nnum_minibatches = 4\nupdate_epochs = 4",
+    ),
+    (
+        "a2c, relu, shared trunk",
+        "env_id = \"cartpole\"\nnum_envs = 40\nnum_steps = 10\nalgorithm = \"a2c\"\nhidden = [32, 32]\n\
+         activation = \"relu\"\nshared_trunk = true",
+    ),
+    (
+        "three choices, layers of 128",
+        "env_id = \"acrobot\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 128]\nnum_minibatches = 1\n\
+         update_epochs = 1\nmax_grad_norm = 0\nnorm_obs = false",
+    ),
+    (
+        "gaussian",
+        "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
+         update_epochs = 1\nnorm_obs = false\nnorm_reward = false",
+    ),
+    (
+        "many replicas, two blocks a multiprocessor",
+        "env_id = \"cartpole\"\nnum_envs = 32768\nnum_steps = 16\nnum_minibatches = 2\nupdate_epochs = 2",
+    ),
+    (
+        "a2c, a team, one policy for two groups",
+        "env_id = \"tag_gridworld\"\nnum_envs = 42\nnum_steps = 30\nalgorithm = \"a2c\"\n\
+         hidden = [32, 32]\nactivation = \"relu\"\nshared_trunk = true\n[env]\nnum_taggers = 4\n\
+         grid_length = 5\nepisode_length = 12\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
+    ),
+    (
+        "ppo, a team, a policy per group",
+        "env_id = \"tag_gridworld\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\n\
+         update_epochs = 2\n[env]\nnum_taggers = 3\ngrid_length = 4\nepisode_length = 7",
+    ),
+];
+const RANKS: usize = 2;
+
+fn main() -> ExitCode {
+    let (no_compiler, few) = (no_compiler(), too_few_devices());
+    if let Some(reason) = &few {
+        println!("what needs several GPUs is ignored: {reason}");
+    }
+    let mut trials = Vec::new();
+    for (name, keys) in CASES {
+        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
+            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
+        };
+        trials.push(trial("ranks_compile", compiles_for_ranks, no_compiler.is_some()));
+        trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
+        trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus, few.is_some()));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Why several ranks can't be run here.
+fn too_few_devices() -> Option<String> {
+    no_device().or_else(|| Device::open(RANKS - 1).err().map(|error| error.to_string()))
+}
+
+fn compiles_for_ranks(keys: &str) -> Result<()> {
+    for size in [2, 8] {
+        let link = threads(size, Duration::from_secs(1)).swap_remove(0);
+        let config = config(keys)?;
+        compiles_on(&config.on_rank(World::new(0, size, link))?, 1)?;
+    }
+    Ok(())
+}
+
+/// `n` iterations on every rank.
+fn on_ranks(config: &TrainConfig, n: u64) -> Result<Vec<Done>> {
+    let work = |rank: usize, link| -> Result<Done> {
+        let world = World::new(rank, RANKS, link).waiting(Duration::from_secs(10));
+        let config = config.clone().on_rank(world)?;
+        let mut learner = CudaLearner::new(&config, 1)?;
+        on_gpu_number(rank, &config, &mut learner, 0, n)
+    };
+    std::thread::scope(|scope| {
+        let links = threads(RANKS, Duration::from_secs(60)).into_iter().enumerate();
+        let ranks: Vec<_> =
+            links.map(|(rank, link)| scope.spawn(move || work(rank, link))).collect();
+        ranks.into_iter().map(|rank| rank.join().map_err(|_| "a rank panicked")?).collect()
+    })
+}
+
+fn bits(state: &LearnerState) -> Vec<(String, Vec<u32>)> {
+    let tensors = state.weights.iter().chain(&state.optimizer);
+    tensors.map(|t| (t.name.clone(), t.data.iter().map(|x| x.to_bits()).collect())).collect()
+}
+
+fn equal_and_repeats(keys: &str) -> Result<()> {
+    let config = config(keys)?;
+    let first = on_ranks(&config, 5)?;
+    let again = on_ranks(&config, 5)?;
+    if first.iter().any(|done| bits(&done.state) != bits(&first[0].state)) {
+        return Err("the ranks have different weights".into());
+    }
+    if bits(&first[0].state) != bits(&again[0].state) || first[0].seen != again[0].seen {
+        return Err("the same run gives other bits".into());
+    }
+    Ok(())
+}
+
+fn near_the_cpus(keys: &str) -> Result<()> {
+    let config = config(keys)?;
+    let passes = config.policies[0].config.num_minibatches;
+    let found = on_ranks(&config, 1)?.swap_remove(0);
+    let mut alone = config;
+    alone.run.shards = Some(RANKS);
+    let expected = on_cpu(&alone, &mut NativeLearner::new(&alone, 1)?, 0, 1)?;
+    // Several minibatches are of other samples than the CPU's: their figures are near, not their gradients.
+    let bounds = if passes > 1 { (0.1, f64::INFINITY) } else { (0.02, 0.03) };
+    let distance = near(&found, &expected, bounds)?;
+    println!("{distance:.2e}: {}", keys.lines().next().unwrap_or_default());
+    Ok(())
+}
