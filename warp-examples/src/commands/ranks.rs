@@ -6,14 +6,14 @@ use clap::Args;
 use std::time::Duration;
 use warp_train::Error;
 use warp_train::world::{
-    Hello, Launch, Link, Listener, MEETING, World, from_environment, join, threads,
+    Hello, LINK_TIMEOUT, Launch, Link, Listener, MEETING, World, from_environment, join, threads,
 };
 
 /// Ranks of a run, at most.
 const MOST_RANKS: usize = 64;
 
 /// Several GPUs and machines.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct RankArgs {
     /// Train one run on several GPUs: so many, or those with these numbers; with --device cpu, as many shares of
     /// this machine.
@@ -63,13 +63,21 @@ pub(super) struct Rank<'a> {
 }
 
 impl Ranks {
+    /// Ranks of all processes.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
     /// What the options or, without them, the environment say; nothing for a run of one rank.
     ///
     /// # Errors
     /// Options or variables that contradict each other.
     pub(super) fn of(args: &RankArgs) -> Result<Option<Self>> {
         let RankArgs { gpus, nodes, node, master, .. } = args;
-        let timeout = Duration::from_secs_f64(args.link_timeout);
+        let timeout = match args.link_timeout {
+            seconds if seconds > 0.0 => Duration::from_secs_f64(seconds),
+            _ => LINK_TIMEOUT,
+        };
         let launch = from_environment(|name| std::env::var(name).ok()).map_err(|e| anyhow!(e))?;
         if let Some(Launch { starter, .. }) = launch.as_ref().filter(|_| nodes.is_some()) {
             bail!("--nodes is given, but {starter} has started this process as one of several");

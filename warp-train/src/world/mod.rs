@@ -4,6 +4,7 @@
 //! A rank is a GPU, or on the CPU a share of the machine, with replicas of its own and the same weights as all
 //! others. All ranks do the same in the same order; a run of one rank asks nobody.
 
+mod frame;
 mod launch;
 mod link;
 mod tcp;

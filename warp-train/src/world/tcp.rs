@@ -1,16 +1,15 @@
 //! Ranks that are processes, on one machine or several: a star with rank 0 in its middle.
 //!
-//! A message is a frame: `WARP`, its kind, what it is about, its length, its bytes. Rank 0 listens until all
-//! others have said hello; what anybody else sends there is dropped.
+//! Rank 0 listens until all others have said hello; what anybody else sends there is dropped.
 
+use super::frame::{Frame, Kind, LATE, receive, send};
 use super::{Hearers, Link, Round};
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 /// Version of what is said here.
 const VERSION: u32 = 1;
-const MAGIC: [u8; 4] = *b"WARP";
 /// Bytes of a message at most.
 const MOST_BYTES: u64 = 1 << 36;
 /// Bytes of a greeting at most: a stranger could claim any number.
@@ -35,37 +34,6 @@ pub struct Hello {
     pub config: String,
     /// The GPU it has, by its UUID; empty for a processor.
     pub gpu: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Hello = 1,
-    Welcome = 2,
-    Refused = 3,
-    Said = 4,
-    AllSaid = 5,
-    GaveUp = 6,
-}
-
-impl Kind {
-    fn of(byte: u8) -> Option<Self> {
-        use Kind::{AllSaid, GaveUp, Hello, Refused, Said, Welcome};
-        [Hello, Welcome, Refused, Said, AllSaid, GaveUp].into_iter().find(|k| *k as u8 == byte)
-    }
-}
-
-/// A message.
-#[derive(Debug)]
-struct Frame {
-    kind: Kind,
-    what: String,
-    bytes: Vec<u8>,
-}
-
-impl Frame {
-    fn new(kind: Kind, what: &str, bytes: &[u8]) -> Self {
-        Self { kind, what: what.into(), bytes: bytes.to_vec() }
-    }
 }
 
 /// Rank 0, before the others have come.
@@ -452,59 +420,4 @@ fn split_parts(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
         bytes = rest;
     }
     Some(parts)
-}
-
-const LATE: &str = "nothing came in time";
-
-fn send(stream: &mut TcpStream, frame: &Frame, timeout: Duration) -> Result<(), String> {
-    let Frame { kind, what, bytes } = frame;
-    let mut head = MAGIC.to_vec();
-    head.extend([*kind as u8, what.len() as u8]);
-    head.extend((bytes.len() as u64).to_le_bytes());
-    head.extend(what.bytes());
-    stream.set_write_timeout(Some(timeout.max(TURN))).map_err(|e| e.to_string())?;
-    stream.write_all(&head).and_then(|()| stream.write_all(bytes)).map_err(|e| e.to_string())
-}
-
-/// A frame that comes before `until`, of `most` bytes at most.
-fn receive(stream: &mut TcpStream, until: Instant, most: u64) -> Result<Frame, String> {
-    let mut head = [0; 14];
-    read_all(stream, &mut head, until)?;
-    let (magic, rest) = head.split_at(4);
-    let (kind, what, length) = (Kind::of(rest[0]), rest[1], &rest[2..]);
-    let length = length.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-    let Some(kind) = kind.filter(|_| magic == MAGIC) else {
-        return Err("not a message of a rank".into());
-    };
-    if length > most {
-        return Err(format!("a message of {length} bytes, {most} at most"));
-    }
-    let mut name = vec![0; usize::from(what)];
-    read_all(stream, &mut name, until)?;
-    let mut bytes = Vec::new();
-    while (bytes.len() as u64) < length {
-        // Memory is taken as bytes come, whatever length was claimed.
-        let from = bytes.len();
-        bytes.resize(from + (length as usize - from).min(1 << 20), 0);
-        read_all(stream, &mut bytes[from..], until)?;
-    }
-    Ok(Frame { kind, what: String::from_utf8_lossy(&name).into_owned(), bytes })
-}
-
-fn read_all(stream: &mut TcpStream, mut into: &mut [u8], until: Instant) -> Result<(), String> {
-    while !into.is_empty() {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(LATE.into());
-        }
-        stream.set_read_timeout(Some(left)).map_err(|e| e.to_string())?;
-        match stream.read(into) {
-            Ok(0) => return Err("its connection has ended".into()),
-            Ok(n) => into = &mut into[n..],
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e.to_string()),
-        }
-    }
-    Ok(())
 }

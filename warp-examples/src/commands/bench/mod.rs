@@ -8,6 +8,7 @@
 #[cfg(feature = "cuda")]
 mod cuda;
 mod curves;
+mod scaling;
 mod train;
 mod until;
 
@@ -81,6 +82,12 @@ pub struct BenchArgs {
     /// On a GPU: compare the state after the steps with the CPU's.
     #[arg(long, conflicts_with = "train")]
     pub check: bool,
+    /// With --train: how much faster several GPUs are than one: so many, or those with these numbers.
+    #[arg(long, value_name = "N | I,J,...", requires = "train", conflicts_with_all = ["until", "curve_steps"])]
+    pub gpus: Option<String>,
+    /// With --gpus: deal out the same replicas instead of giving each GPU as many.
+    #[arg(long, requires = "gpus")]
+    pub strong: bool,
     /// Changes a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -100,6 +107,9 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
         "--seconds {}: expected more than 0 and at most 3600",
         args.seconds
     );
+    if let Some(gpus) = &args.gpus {
+        return scaling::execute(args, gpus, registry);
+    }
     if args.train {
         let configs = train::configurations(args, registry)?;
         let entry = registry.get(&configs[0].run.env_id)?;
