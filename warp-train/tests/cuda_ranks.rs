@@ -58,6 +58,39 @@ const CASES: [Case; 8] = [
          update_epochs = 2\n[env]\nnum_taggers = 3\ngrid_length = 4\nepisode_length = 7",
     ),
 ];
+/// Runs that no fast path takes: through NCCL.
+const WIDE: [Case; 6] = [
+    (
+        "wide, ppo, minibatches",
+        "env_id = \"cartpole\"\nnum_envs = 256\nnum_steps = 32\nnum_minibatches = 4\nupdate_epochs = 2\n\
+         hidden = [256, 256]",
+    ),
+    (
+        "wide, ppo, truncations, fp32",
+        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
+         hidden = [40, 24]\nprecision = \"fp32\"\n[env]\nepisode_length = 9",
+    ),
+    (
+        "wide, mortal agents",
+        "env_id = \"tag_continuous\"\nnum_envs = 6\nnum_steps = 9\nalgorithm = \"a2c\"\n\
+         hidden = [64, 64]\n[env]\nnum_taggers = 3\nnum_runners = 8\ntagging_distance = 0.1",
+    ),
+    (
+        "wide, normalised",
+        "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
+         update_epochs = 1\nnorm_obs = true\nnorm_reward = true",
+    ),
+    (
+        "wide, layer by layer",
+        "env_id = \"acrobot\"\nnum_envs = 16\nnum_steps = 10\nhidden = [512, 512, 512]\nnum_minibatches = 1\n\
+         update_epochs = 1",
+    ),
+    (
+        "wide, masks, a policy that does not learn",
+        "env_id = \"covid19\"\nnum_envs = 4\nnum_steps = 6\nhidden = [64]\nalgorithm = \"a2c\"\n\
+         [policy.planner]\nto_train = false\n[policy.governor]\nhidden = [128, 64]",
+    ),
+];
 const RANKS: usize = 2;
 
 fn main() -> ExitCode {
@@ -73,6 +106,14 @@ fn main() -> ExitCode {
         trials.push(trial("ranks_compile", compiles_for_ranks, no_compiler.is_some()));
         trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
         trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus, few.is_some()));
+    }
+    let no_nccl = few.is_some() || warp_data::cuda::nccl_version().is_err();
+    for (name, keys) in WIDE {
+        let trial = |test: &str, run: fn(&str) -> Result<()>| {
+            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(no_nccl)
+        };
+        trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats));
+        trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

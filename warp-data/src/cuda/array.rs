@@ -160,6 +160,12 @@ impl DeviceArray {
         self.shape.iter().product()
     }
 
+    /// Bytes of all elements.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.len() * self.dtype.size()
+    }
+
     /// Whether it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -167,6 +167,16 @@ impl Device {
         self.context().bind_to_thread().map_err(|e| device_error("choosing the GPU", e))
     }
 
+    /// Whether its kernels could work on the memory of `other`, another GPU of this process.
+    #[must_use]
+    pub fn reaches(&self, other: &Self) -> bool {
+        let (here, there) = (self.context().cu_device(), other.context().cu_device());
+        let mut can = 0;
+        // SAFETY: both are GPUs that were opened.
+        let asked = unsafe { sys::cuDeviceCanAccessPeer(&raw mut can, here, there) };
+        here != there && asked.result().is_ok() && can != 0
+    }
+
     /// Bytes that can be allocated now.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod graph;
 mod host_word;
 pub mod library;
 mod log;
+mod nccl;
 mod peers;
 mod store;
 
@@ -21,5 +22,6 @@ pub use device::{Device, DeviceInfo, Held, Turn};
 pub use graph::Graph;
 pub use host_word::HostWord;
 pub use log::DeviceLog;
+pub use nccl::{Communicator, WARP_NCCL, nccl_name, nccl_version};
 pub use peers::{Offer, Window};
 pub use store::DeviceStore;

@@ -12,11 +12,11 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use warp_core::toml::{Table, Value};
-use warp_func::Registry;
+use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
-    Fleet, FleetEvent, FleetLearner, FleetRun, FleetSummary, GroupedReturns, Listed, Returns,
-    ThreadFleet, check_sweepable, launches,
+    DealtFleet, Fleet, FleetEvent, FleetLearner, FleetRun, FleetSummary, GroupedReturns, Listed,
+    Returns, ThreadFleet, check_sweepable, launches,
 };
 use warp_train::{Run, TrainConfig, half};
 
@@ -41,9 +41,14 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     }
     let first = &runs.first().context("a fleet has at least one run")?.config;
     let entry = registry.get(&first.run.env_id)?;
-    let (device, why) = Device::for_training(&args.device, &args.backend, entry, Some(first))?;
+    let (device, why, others) = devices(args, entry, first)?;
     let on_device = device.registry(registry);
-    let mut learner = learner(args, first, &device, &on_device)?;
+    let on_others: Vec<Registry> = others.iter().map(|other| other.registry(registry)).collect();
+    let mut fleets = vec![learner(args, first, &device, &on_device)?];
+    for (other, registry) in others.iter().zip(&on_others) {
+        fleets.push(learner(args, first, other, registry)?);
+    }
+    let mut learner = DealtFleet::new(fleets)?;
     if !why.is_empty() {
         tell(&why);
     }
@@ -65,7 +70,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     };
     notes::tell(fleet.note().map(ToString::to_string));
     let stop = Stop::listen()?;
-    let launches = work(&runs, &fleet, &mut *learner, &stop)?;
+    let launches = work(&runs, &fleet, &mut learner, &stop)?;
     if let Some(notice) = device.compile_notice() {
         tell(&notice);
     }
@@ -228,16 +233,37 @@ fn parse_sweep(text: &str) -> Result<(String, Vec<String>)> {
     Ok((key.into(), parts))
 }
 
+/// The first device, why it is that one, and the others that `--gpus` names.
+fn devices(
+    args: &TrainArgs,
+    entry: &Entry,
+    first: &TrainConfig,
+) -> Result<(Device, String, Vec<Device>)> {
+    let Some(places) = args.ranks.fleet_places()? else {
+        let (device, why) = Device::for_training(&args.device, &args.backend, entry, Some(first))?;
+        return Ok((device, why, Vec::new()));
+    };
+    let mut devices = Vec::new();
+    for place in places {
+        let name = if args.device == "cpu" { "cpu".into() } else { format!("cuda:{place}") };
+        devices.push(Device::choose(&name)?);
+    }
+    let others = devices.split_off(1);
+    Ok((devices.swap_remove(0), String::new(), others))
+}
+
 /// The learner that `--backend` names, for many runs of which `first` is one.
 fn learner<'a>(
     args: &TrainArgs,
     first: &TrainConfig,
     device: &Device,
     registry: &'a Registry,
-) -> Result<Box<dyn FleetLearner + 'a>> {
+) -> Result<Box<dyn FleetLearner + Send + 'a>> {
     let name = learner_on(device, &args.backend, first, 1)?.backend();
     // A device's own learner works for all threads.
-    let threads = if matches!(device, Device::Cpu) { thread_count(args.threads) } else { 1 };
+    let devices = args.ranks.fleet_places()?.map_or(1, |places| places.len());
+    let shared = (thread_count(args.threads) / devices).max(1);
+    let threads = if matches!(device, Device::Cpu) { shared } else { 1 };
     #[cfg(feature = "cuda")]
     let on_gpu = matches!(device, Device::Cuda(_));
     let (backend, device) = (args.backend.clone(), device.clone());
@@ -251,7 +277,7 @@ fn learner<'a>(
     let others = ThreadFleet::new(registry, name, threads, make);
     #[cfg(feature = "cuda")]
     if on_gpu && name == "native" {
-        let threads = thread_count(args.threads);
+        let threads = shared;
         let fleet = warp_train::native::cuda::CudaFleet::new(registry, others, threads);
         return Ok(Box::new(fleet));
     }

@@ -31,6 +31,8 @@ struct Info {
     gpus: Vec<Gpu>,
     driver: Option<Library>,
     nvrtc: Option<Library>,
+    /// What carries sums between GPUs that do not reach each other's memory.
+    nccl: Option<Library>,
     cache: Option<Cache>,
     /// A sentence for everything that a GPU run needs and that is not there.
     missing: Vec<String>,
@@ -50,6 +52,8 @@ struct Gpu {
     memory_total: u64,
     /// In bytes.
     memory_free: u64,
+    /// Numbers of the GPUs whose memory it reaches.
+    reaches: Vec<usize>,
 }
 
 /// A library that is found at run time.
@@ -110,6 +114,13 @@ fn look(info: &mut Info) {
         }
         Err(error) => info.missing.push(error.to_string()),
     }
+    if let Ok((version, name)) = warp_data::cuda::nccl_version() {
+        let path = loaded_from("libnccl.so").or(Some(name.into()));
+        info.nccl = Some(Library { version, path });
+    } else if info.gpus.len() > 1 {
+        info.missing
+            .push("NCCL, for GPUs that do not reach each other and for several machines".into());
+    }
     info.cache = cache_folder().map(measure);
     if let Some(problem) = cache_problem() {
         info.missing.push(format!("compiled kernels are not kept: {problem}"));
@@ -121,8 +132,11 @@ fn look(info: &mut Info) {
 fn find_gpus(info: &mut Info) {
     use warp_data::Error;
     use warp_data::cuda::{Device, DeviceInfo};
+    let mut opened: Vec<Device> = Vec::new();
     for ordinal in 0.. {
-        match Device::open(ordinal).and_then(|gpu| Ok((gpu.free_bytes()?, gpu.info().clone()))) {
+        let gpu = Device::open(ordinal);
+        opened.extend(gpu.as_ref().ok().cloned());
+        match gpu.and_then(|gpu| Ok((gpu.free_bytes()?, gpu.info().clone()))) {
             Ok((memory_free, found)) => {
                 let DeviceInfo { name, driver, capability, n_multiprocessors, total_bytes, .. } =
                     found;
@@ -135,12 +149,17 @@ fn find_gpus(info: &mut Info) {
                     multiprocessors: n_multiprocessors,
                     memory_total: total_bytes,
                     memory_free,
+                    reaches: Vec::new(),
                 });
             }
             // All of them were seen.
-            Err(Error::NoDevice { count, .. }) if count > 0 => return,
+            Err(Error::NoDevice { count, .. }) if count > 0 => break,
             Err(error) => return info.missing.push(error.to_string()),
         }
+    }
+    for (found, gpu) in info.gpus.iter_mut().zip(&opened) {
+        let others = opened.iter().filter(|other| gpu.reaches(other));
+        found.reaches = others.map(|other| other.info().ordinal).collect();
     }
 }
 
@@ -178,7 +197,13 @@ fn print(info: &Info) -> Result<()> {
              multiprocessors, {free} of {total} free; its driver speaks CUDA {driver}"
         ))?;
     }
-    for (name, library) in [("NVIDIA driver", &info.driver), ("NVRTC", &info.nvrtc)] {
+    for gpu in info.gpus.iter().filter(|_| info.gpus.len() > 1) {
+        let others: Vec<String> = gpu.reaches.iter().map(ToString::to_string).collect();
+        let others = if others.is_empty() { "no other GPU".into() } else { others.join(", ") };
+        say(&format!("GPU {} reaches the memory of {others}", gpu.ordinal))?;
+    }
+    let libraries = [("NVIDIA driver", &info.driver), ("NVRTC", &info.nvrtc), ("NCCL", &info.nccl)];
+    for (name, library) in libraries {
         let Some(Library { version, path }) = library else { continue };
         let path = path.as_ref().map_or(String::new(), |path| format!(": {}", path.display()));
         say(&format!("{name} {version}{path}"))?;

@@ -15,9 +15,9 @@ const MOST_RANKS: usize = 64;
 /// Several GPUs and machines.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RankArgs {
-    /// Train one run on several GPUs: so many, or those with these numbers; with --device cpu, as many shares of
-    /// this machine.
-    #[arg(long, value_name = "N | I,J,...", conflicts_with_all = ["sweep"])]
+    /// Train one run on several GPUs, or deal a fleet's runs to them: so many, or those with these numbers; with
+    /// --device cpu, as many shares of this machine.
+    #[arg(long, value_name = "N | I,J,...")]
     pub gpus: Option<String>,
     /// Machines that share the run, each started with the same command but for --node.
     #[arg(long, value_name = "N", requires_all = ["node", "master"])]
@@ -60,6 +60,19 @@ pub(super) struct Rank<'a> {
     ranks: &'a Ranks,
     /// Its number among those of this process.
     local: usize,
+}
+
+impl RankArgs {
+    /// The places that a fleet's runs are dealt to; nothing if it has one device.
+    ///
+    /// # Errors
+    /// Places that are none, or several machines, which a fleet does not share.
+    pub(super) fn fleet_places(&self) -> Result<Option<Vec<usize>>> {
+        if let Some(nodes) = self.nodes {
+            bail!("--nodes {nodes}: give each machine a fleet of its own, with other --seeds");
+        }
+        self.gpus.as_deref().map(places).transpose()
+    }
 }
 
 impl Ranks {

@@ -93,6 +93,15 @@ impl TrainConfig {
         Ok(self)
     }
 
+    /// What this rank has, as a run by itself.
+    #[must_use]
+    pub fn of_this_rank(&self) -> Self {
+        let mut alone = self.clone();
+        alone.run.num_envs = self.n_envs();
+        (alone.world, alone.run.shards) = (World::default(), None);
+        alone
+    }
+
     /// The shards of the run.
     #[must_use]
     pub fn shards(&self) -> Shards {

@@ -10,6 +10,41 @@ use warp_func::cuda::{Device, DeviceArray};
 /// How often a wait for the GPU looks whether another rank is gone.
 const LOOK: Duration = Duration::from_micros(50);
 
+/// What is to carry sums between GPUs, if not what suits them: `nccl` or `peers`.
+const WARP_LINK: &str = "WARP_LINK";
+
+/// Whether all ranks reach each other's memory, so that kernels may tell each other sums; else they go through
+/// NCCL. All ranks are to call it.
+///
+/// # Errors
+/// Ranks that have lost each other, or that are out of reach though they are told to use it.
+pub(super) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
+    let wanted = std::env::var(WARP_LINK).unwrap_or_default();
+    let wanted = world.tell("what carries sums", wanted.as_bytes())?;
+    match &wanted[..] {
+        b"nccl" => return Ok(false),
+        b"" | b"peers" => {}
+        other => {
+            let other = String::from_utf8_lossy(other).into_owned();
+            return Err(Error::Invalid(format!("{WARP_LINK}={other}: nccl or peers is needed")));
+        }
+    }
+    let offer = Offer::new(gpu, "inbox", 1)?;
+    let all = world.gather("where memory is", offer.bytes())?;
+    let opened = offer.open(&all, world.rank());
+    let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let said = world.gather("who is reached", said.as_bytes())?;
+    // Nobody frees what another has not let go.
+    drop(opened);
+    world.meet("the end of a look around")?;
+    match said.iter().find(|why| !why.is_empty()) {
+        Some(why) if wanted == b"peers" => {
+            Err(Error::Ranks(String::from_utf8_lossy(why).into_owned()))
+        }
+        found => Ok(found.is_none()),
+    }
+}
+
 /// A rank's inbox, and those of the others.
 #[derive(Debug)]
 pub(super) struct Linked {

@@ -79,7 +79,10 @@ impl OnDevice {
             return Ok(Self::Wide(Box::new(wide)));
         }
         let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
-        Ok(match small::takes(config, envs.text()) && !exact {
+        let small = small::takes(config, envs.text()) && !exact;
+        let small = small
+            && (config.world.is_alone() || linked::is_within_reach(envs.gpu(), &config.world)?);
+        Ok(match small {
             true if envs.text().team > 1 => {
                 Self::Team(Box::new(TeamLearner::new(config, envs, state)?))
             }

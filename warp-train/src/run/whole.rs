@@ -64,6 +64,19 @@ pub(crate) fn learner(world: &World, mut state: LearnerState) -> Result<LearnerS
     Ok(state)
 }
 
+/// This rank's part of a state with the rows of all ranks.
+#[cfg(feature = "cuda")]
+pub(crate) fn part(world: &World, state: &LearnerState) -> LearnerState {
+    let mut state = state.clone();
+    for Statistic { name, shape, data } in &mut state.statistics {
+        if name.ends_with(OF_ROWS) && !world.is_alone() {
+            *data = data[world.share(data.len())].to_vec();
+            *shape = vec![data.len()];
+        }
+    }
+    state
+}
+
 /// Checks that all ranks have the same weights and moments.
 fn check_equal(world: &World, part: &Snapshot) -> Result<()> {
     let Snapshot { learner, counters, .. } = part;

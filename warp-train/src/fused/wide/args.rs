@@ -43,6 +43,7 @@ kernel_args! {
     }
     pub(super) struct RememberArgs { parts: &[WideMoments], shares: u32, pending: &mut [WideMoments] }
     pub(super) struct CountInArgs {
+        held: &[WideMoments],
         moments: &mut [WideMoments], pending: &mut [WideMoments], factors: &mut [f32],
     }
     pub(super) struct DiscountArgs {
@@ -53,7 +54,7 @@ kernel_args! {
         rows: u32, discounted: &[f32], weights: &[u8], steps: &mut [WideMoments],
     }
     pub(super) struct LearnReturnsArgs {
-        steps: &[WideMoments], n: u32, moments: &mut [WideMoments],
+        steps: &[WideMoments], n: u32, anew: i32, moments: &mut [WideMoments],
     }
     pub(super) struct ScaleRewardsArgs { n: u64, moments: &[WideMoments], rewards: &mut [f32] }
 }
@@ -78,12 +79,16 @@ kernel_args! {
         advantages: &mut [f32], returns: &mut [f32],
     }
     pub(super) struct CountArgs { weights: &[u8], cells: u32, counts: &mut [u32] }
-    pub(super) struct PlacesOfBlocksArgs { counts: &mut [u32], blocks: u32, state: &mut [WideState] }
+    pub(super) struct PlacesOfBlocksArgs {
+        counts: &mut [u32], blocks: u32, state: &mut [WideState], n: &mut [u32],
+    }
     pub(super) struct CompactArgs { weights: &[u8], cells: u32, places: &[u32], order: &mut [u32] }
     pub(super) struct VariancesArgs {
         state: &[WideState], order: &[u32], returns: &[f32], values: &[f32], parts: &mut [f64],
     }
-    pub(super) struct ExplainArgs { parts: &[f64], blocks: u32, state: &mut [WideState] }
+    pub(super) struct ExplainArgs {
+        parts: &[f64], blocks: u32, state: &mut [WideState], ns: &[u32],
+    }
     pub(super) struct ShuffleArgs {
         settings: &[WideSettings], state: &[WideState], epoch: u32, order: &[u32],
         shuffled: &mut [u32],
@@ -94,9 +99,11 @@ kernel_args! {
 kernel_args! {
     pub(super) struct AdvantagesArgs {
         state: &[WideState], part: u32, order: &[u32], advantages: &[f32], parts: &mut [f64],
+        ns: &[u32],
     }
     pub(super) struct BeginMinibatchArgs {
         state: &mut [WideState], part: u32, parts: &[f64], blocks: u32, normalise: i32,
+        ns: &[u32],
     }
     pub(super) struct GatherArgs {
         state: &[WideState], order: &[u32], first: u32, rows: u32, obs: &[f32],
@@ -109,6 +116,9 @@ kernel_args! {
     pub(super) struct ReduceArgs {
         state: &[WideState], partial: &[f32], copies: u32, n_parameters: u32,
         gradient: &mut [f32], squares: &mut [f64],
+    }
+    pub(super) struct SumCopiesArgs {
+        partial: &[f32], copies: u32, n_parameters: u32, sum: &mut [f32],
     }
     pub(super) struct FactorsArgs {
         settings: &[WideSettings], state: &mut [WideState], squares: &[f64], blocks: u32,
@@ -180,7 +190,7 @@ pub(super) fn declarations() -> String {
     text + &declare(&all)
 }
 
-const GENERAL: [CStruct; 26] = [
+const GENERAL: [CStruct; 27] = [
     LookArgs::ARGS,
     RememberArgs::ARGS,
     CountInArgs::ARGS,
@@ -205,6 +215,7 @@ const GENERAL: [CStruct; 26] = [
     GatherArgs::ARGS,
     LossesArgs::ARGS,
     ReduceArgs::ARGS,
+    SumCopiesArgs::ARGS,
     FactorsArgs::ARGS,
     AdamArgs::ARGS,
 ];

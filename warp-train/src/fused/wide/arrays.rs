@@ -144,6 +144,8 @@ pub(super) struct Arrays {
     pub(super) order: DeviceArray,
     pub(super) shuffled: DeviceArray,
     pub(super) counts: DeviceArray,
+    /// How many cells count.
+    pub(super) n: DeviceArray,
     /// Truncated rows, `[slots, rows]`.
     pub(super) cut_count: DeviceArray,
     pub(super) cut_cell: DeviceArray,
@@ -227,6 +229,7 @@ impl Arrays {
             order: make("order", U32, cells)?,
             shuffled: make("shuffled", U32, cells)?,
             counts: make("counts", U32, cells.div_ceil(1024))?,
+            n: make("samples", U32, 1)?,
             cut_count: make("cut_count", U32, rows)?,
             cut_cell: make("cut_cell", U32, slots * rows)?,
             cut_obs: make("cut_obs", F32, slots * rows * width)?,

@@ -59,6 +59,7 @@ impl WidePolicy {
         put(&a.advantages, from.advantages, 0.0)?;
         put(&a.returns, from.returns, 0.0)?;
         put(&a.order, &given.order, 0)?;
+        put(&a.n, &[given.order.len() as u32], 0)?;
         let state = WideState { n: given.order.len() as u32, ..WideState::default() };
         Ok(a.state.push(&state.words())?)
     }

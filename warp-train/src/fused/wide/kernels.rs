@@ -21,8 +21,8 @@ kernels! {
     /// What every network needs.
     GeneralKernels {
         inputs, act, outcome, take_values, scatter_cut, gae, count, places_of_blocks, compact,
-        variances, explain, shuffle, advantages, begin_minibatch, gather, losses, reduce, factors,
-        adam,
+        variances, explain, shuffle, advantages, begin_minibatch, gather, losses, reduce,
+        sum_copies, factors, adam,
     }
     /// For running moments of observations and rewards.
     NormaliserKernels {

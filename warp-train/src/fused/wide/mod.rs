@@ -13,6 +13,7 @@ mod layers;
 mod network;
 mod normalise;
 mod policy;
+mod ranks;
 mod rollout;
 mod shared;
 mod text;
@@ -20,7 +21,7 @@ mod update;
 mod way;
 
 use crate::config::TrainConfig;
-use crate::engine::{Iterated, Progress};
+use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
 use crate::model::LearnerState;
 use warp_func::VecEnv;
@@ -58,7 +59,9 @@ impl WideLearner {
         let machine = Machine::of(envs.gpu().info());
         let texts = WideText::of_all(config, machine, backend)?;
         // All at once, which policies would else have done one after the other.
-        kernels.compile_all(&texts.iter().flat_map(WideText::units).collect::<Vec<_>>())?;
+        let units = texts.iter().flat_map(WideText::units).collect::<Vec<_>>();
+        let compile = || kernels.compile_all(&units);
+        config.world.first_then_others("compiled kernels", compile)??;
         let foreign = backend.foreign;
         let policy = |(index, text)| WidePolicy::new(config, index, text, kernels, envs, foreign);
         let policies = texts.into_iter().enumerate().map(policy).collect::<Result<_>>()?;
@@ -108,11 +111,16 @@ impl WideLearner {
             };
             self.collect(envs)?;
             self.learn(progress)?;
+            self.policies.iter().try_for_each(WidePolicy::wait_for_ranks)?;
             let policies = self.policies.iter().map(|policy| policy.metrics(progress));
             let policies = policies.map(|policy| policy.map(Into::into)).collect::<Result<_>>()?;
             Ok(Iterated { episodes: envs.take_episodes(), policies, phases: None })
         };
-        (0..n).map(iteration).collect()
+        let mut done: Vec<Iterated> = (0..n).map(iteration).collect::<Result<_>>()?;
+        let episodes: Vec<_> = done.iter().map(|one| one.episodes.clone()).collect();
+        let episodes = episodes::sum_each(&episodes, &config.sharing())?;
+        done.iter_mut().zip(episodes).for_each(|(one, all)| one.episodes = all);
+        Ok(done)
     }
 
     /// Starts the next rollout of `envs` and returns at once.

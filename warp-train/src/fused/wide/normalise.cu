@@ -59,11 +59,12 @@ extern "C" __global__ void wide_remember(const RememberArgs a) {
     a.pending[column] = wide_merge(a.pending[column], step);
 }
 
-// Lets what the rollout held count from now on.
+// Lets what the rollouts of all ranks held, [P_RANKS, P_WIDTH], count from now on.
 extern "C" __global__ void wide_count_in(const CountInArgs a) {
     unsigned int column = blockIdx.x * blockDim.x + threadIdx.x;
     if (column >= P_WIDTH) return;
-    WideMoments now = wide_merge(a.moments[column], a.pending[column]), none = {0.0, 0.0, 0.0};
+    WideMoments now = a.moments[column], none = {0.0, 0.0, 0.0};
+    for (int rank = 0; rank < P_RANKS; ++rank) now = wide_merge(now, a.held[rank * P_WIDTH + column]);
     a.moments[column] = now;
     a.pending[column] = none;
     a.factors[2 * column] = (float)now.mean;
@@ -111,9 +112,9 @@ extern "C" __global__ void wide_return_moments(const ReturnMomentsArgs a) {
     a.steps[blockIdx.x] = moments;
 }
 
-// Adds them up, step after step, in one thread.
+// Adds them up, step after step, in one thread; to none if `anew`.
 extern "C" __global__ void wide_learn_returns(const LearnReturnsArgs a) {
-    WideMoments all = *a.moments;
+    WideMoments none = {0.0, 0.0, 0.0}, all = a.anew ? none : *a.moments;
     for (unsigned int t = 0; t < a.n; ++t) all = wide_merge(all, a.steps[t]);
     *a.moments = all;
 }

@@ -25,6 +25,7 @@ pub(super) struct WideNormaliser {
     learns: bool,
     width: usize,
     shares: usize,
+    n_ranks: usize,
     /// Mean and 1 / deviation per number, and whether they count: f32 `[2 width + 1]`.
     pub(super) factors: DeviceArray,
     /// Of observations: what counts, what the rollout at hand holds, a step's shares.
@@ -50,6 +51,7 @@ impl WideNormaliser {
         plan: &PolicyPlan,
         width: usize,
         sizes: &Sizes,
+        n_ranks: usize,
     ) -> Result<Self> {
         let keys = &plan.config;
         let make = |name: &str, words: usize| -> Result<DeviceArray> {
@@ -74,6 +76,7 @@ impl WideNormaliser {
             learns: keys.to_train,
             width,
             shares,
+            n_ranks,
             factors: DeviceArray::zeros(device, "factors", F32, &[2 * width + 1])?,
             obs: keys.norm_obs.then(obs).transpose()?,
             reward: keys.norm_reward.then(reward).transpose()?,
@@ -97,15 +100,27 @@ impl WideNormaliser {
             self.rewards(reward, policy)?;
         }
         match &self.obs {
-            Some([_, pending, _]) => self.count_in(pending),
+            Some([_, pending, _]) => {
+                self.count_in(pending, policy.of_all_ranks(pending, |ranks| &ranks.pending)?)
+            }
             None => Ok(()),
         }
     }
 
-    fn count_in(&self, pending: &DeviceArray) -> Result<()> {
+    /// Lets what is `held` on all ranks count, and forgets what is pending here.
+    fn count_in(&self, pending: &DeviceArray, held: &DeviceArray) -> Result<()> {
         let Some([moments, ..]) = &self.obs else { return Ok(()) };
-        let args = CountInArgs { moments, pending, factors: &self.factors };
+        let args = CountInArgs { held, moments, pending, factors: &self.factors };
         Ok(self.kernels.count_in.launch(&Launch::over(self.width, 64), &[args.arg()])?)
+    }
+
+    /// Makes factors of what counts already.
+    fn count_none(&self, pending: &DeviceArray) -> Result<()> {
+        // As many as all ranks could hold: zeros.
+        let none = vec![0_u32; self.n_ranks * pending.len()];
+        let none = DeviceArray::from_slice(pending.device(), "none", &[none.len()], &none)?;
+        self.count_in(pending, &none)?;
+        Ok(pending.device().synchronize()?)
     }
 
     fn rewards(&self, reward: &Rewards, policy: &WidePolicy) -> Result<()> {
@@ -126,9 +141,19 @@ impl WideNormaliser {
             let args = ReturnMomentsArgs { rows, discounted, weights: &a.weights, steps };
             let launch = Launch { blocks: s.steps as u32, threads: 256, ..Launch::default() };
             kernels.return_moments.launch(&launch, &[args.arg()])?;
-            let args = LearnReturnsArgs { steps, n: s.steps as u32, moments };
             let launch = Launch { blocks: 1, threads: 1, ..Launch::default() };
-            kernels.learn_returns.launch(&launch, &[args.arg()])?;
+            let learn = |steps, n, anew, moments| {
+                let args = LearnReturnsArgs { steps, n, anew, moments };
+                kernels.learn_returns.launch(&launch, &[args.arg()])
+            };
+            match &policy.ranks {
+                None => learn(steps, s.steps as u32, 0, moments)?,
+                Some(ranks) => {
+                    learn(steps, s.steps as u32, 1, &ranks.returns)?;
+                    ranks.gather(&[(&ranks.returns, &ranks.all_returns)])?;
+                    learn(&ranks.all_returns, ranks.size(), 0, moments)?;
+                }
+            }
         }
         let args = ScaleRewardsArgs { n: s.cells as u64, moments, rewards: &a.rewards };
         Ok(kernels.scale_rewards.launch(&Launch::over(s.cells, 256), &[args.arg()])?)
@@ -179,7 +204,7 @@ impl WideNormaliser {
         if let Some([moments, pending, _]) = &self.obs {
             load("obs", moments, self.width)?;
             pending.push(&vec![0u32; pending.len()])?;
-            self.count_in(pending)?;
+            self.count_none(pending)?;
         }
         if let Some(reward) = &self.reward {
             load("reward", &reward.moments[0], 1)?;

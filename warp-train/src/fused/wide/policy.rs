@@ -11,6 +11,7 @@ use super::kernels::{
 use super::layers::few_fit;
 use super::network::WideNetwork;
 use super::normalise::WideNormaliser;
+use super::ranks::{Told, WideRanks};
 use super::shared::WideState;
 use super::text::{self, TensorShape};
 use super::way::{Way, WideText};
@@ -69,6 +70,8 @@ pub(in super::super) struct WidePolicy {
     pub(super) normaliser: WideNormaliser,
     /// Where the environment's arrays lie.
     pub(super) places: DeviceArray,
+    /// The other ranks that learn it.
+    pub(super) ranks: Option<WideRanks>,
     /// What runs the network, if this folder's kernels don't.
     pub(super) foreign: Option<RefCell<Box<dyn ForeignNetwork>>>,
 }
@@ -104,7 +107,8 @@ impl WidePolicy {
         let general = GeneralKernels::of(module)?;
         let device = kernels.device();
         let width = network.observation_width();
-        let normaliser = WideNormaliser::new(device, module, &plan, width, &sizes)?;
+        let normaliser =
+            WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
         let arrays = Arrays::new(device, &plan, &network, &sizes, way.shapes())?;
         let tower = |(shape, units): (&TensorShape, &[Source; 3])| -> Result<TensorTower> {
             let modules = compile(units, Build::Release)?;
@@ -116,6 +120,9 @@ impl WidePolicy {
             Ok(TensorTower { shape: shape.clone(), acts, learns, weights, image, biases })
         };
         let tensor = way.shapes().iter().zip(&towers).map(tower).collect::<Result<_>>()?;
+        let told = Told { n_parameters: network.n_parameters, width, losses: arrays.losses.len() };
+        let join = || WideRanks::new(device, &config.world, config.shards().first, &told);
+        let ranks = (!config.world.is_alone()).then(join).transpose()?;
         let places = places(&plan, envs)?;
         let device = device.clone();
         let parameters = &arrays.parameters;
@@ -138,6 +145,7 @@ impl WidePolicy {
             device,
             normaliser,
             places,
+            ranks,
             foreign,
         })
     }

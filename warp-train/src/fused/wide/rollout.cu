@@ -156,6 +156,7 @@ extern "C" __global__ void wide_places_of_blocks(const PlacesOfBlocksArgs a) {
     }
     if (threadIdx.x == 255) {
         a.state->n = before;
+        a.n[0] = before;
         a.state->updates = 0;
         for (int i = 0; i < 6; ++i) a.state->sums[i] = 0.0;
     }
@@ -212,7 +213,9 @@ extern "C" __global__ void wide_explain(const ExplainArgs a) {
         sums[k] = wide_block_sum(own);
     }
     if (threadIdx.x != 0) return;
-    double n = a.state->n > 0 ? a.state->n : 1.0;
+    double n = 0.0;
+    for (int rank = 0; rank < P_RANKS; ++rank) n += a.ns[rank];
+    n = n > 0.0 ? n : 1.0;
     double total = sums[1] / n - (sums[0] / n) * (sums[0] / n);
     double missed = sums[3] / n - (sums[2] / n) * (sums[2] / n);
     a.state->explained_variance = total > 0.0 ? 1.0 - missed / total : 0.0;
@@ -244,7 +247,7 @@ __device__ inline unsigned int wide_permuted(unsigned int i, unsigned int n, con
 extern "C" __global__ void wide_shuffle(const ShuffleArgs a) {
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a.state->n) return;
-    WarpWords counter = {P_FIRST_AGENT, a.epoch, a.settings->iteration, WARP_PURPOSE_SHUFFLE << 24};
+    WarpWords counter = {P_FIRST_AGENT, a.settings->shard << 16 | a.epoch, a.settings->iteration, WARP_PURPOSE_SHUFFLE << 24};
     unsigned int key0 = (unsigned int)a.settings->seed, key1 = (unsigned int)(a.settings->seed >> 32);
     a.shuffled[i] = a.order[wide_permuted(i, a.state->n, warp_philox4x32_10(counter, key0, key1))];
 }

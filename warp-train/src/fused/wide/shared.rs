@@ -10,6 +10,8 @@ device_struct! {
         vf_coef: f32,
         ent_coef: f32,
         iteration: u32,
+        /// Number of the shard that this rank's samples are of.
+        shard: u32,
     }
 
     /// What kernels tell each other and the host in an iteration.
@@ -27,6 +29,8 @@ device_struct! {
         n: u32,
         begin: u32,
         end: u32,
+        /// Samples that the minibatch at hand has on all ranks.
+        whole: u32,
         /// [`FAULT_OUTPUT`], [`FAULT_GRADIENT`].
         fault: u32,
         adam_steps: u32,

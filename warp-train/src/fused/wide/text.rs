@@ -129,6 +129,7 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     let log_std = network.log_std.as_ref().map_or(-1, |range| range.start as i64);
     define("LOG_STD_AT", log_std.to_string());
     define("MINIBATCHES", format!("{}u", plan.passes().minibatches));
+    define("RANKS", config.world.size().to_string());
     define("CONTINUOUS", u8::from(sizes.is_empty()).to_string());
     if let Some(Rollouts { objective, .. }) = &plan.rollouts {
         let cell = |part: &Part, number: usize| format!("warp_float({})", bits(part.cells[number]));

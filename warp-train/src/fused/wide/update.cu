@@ -1,9 +1,15 @@
 // Learning from minibatches: gathering, losses, reductions in a fixed order, and Adam.
 
-// Samples begin..end of minibatch `part` of P_MINIBATCHES.
-__device__ inline void wide_range(unsigned int n, unsigned int part, unsigned int* begin,
-                                  unsigned int* end) {
-    unsigned long long parts = n < P_MINIBATCHES ? n : P_MINIBATCHES;
+// How many minibatches there are, of ranks with so many samples each.
+__device__ inline unsigned int wide_parts(const unsigned int* ns) {
+    unsigned int most = 0;
+    for (int rank = 0; rank < P_RANKS; ++rank) most = ns[rank] > most ? ns[rank] : most;
+    return most < P_MINIBATCHES ? most : P_MINIBATCHES;
+}
+
+// Samples begin..end of minibatch `part` of `parts`.
+__device__ inline void wide_range(unsigned int n, unsigned int part, unsigned long long parts,
+                                  unsigned int* begin, unsigned int* end) {
     *begin = part < parts ? (unsigned int)((unsigned long long)n * part / parts) : 0u;
     *end = part < parts ? (unsigned int)((unsigned long long)n * (part + 1) / parts) : 0u;
 }
@@ -11,7 +17,7 @@ __device__ inline void wide_range(unsigned int n, unsigned int part, unsigned in
 // Sums and squares of a minibatch's advantages, per block: [gridDim.x, 2].
 extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
     unsigned int begin, end;
-    wide_range(a.state->n, a.part, &begin, &end);
+    wide_range(a.state->n, a.part, wide_parts(a.ns), &begin, &end);
     double sum = 0.0, squares = 0.0;
     for (unsigned int i = begin + blockIdx.x * 256 + threadIdx.x; i < end; i += gridDim.x * 256) {
         double advantage = a.advantages[a.order[i]];
@@ -28,15 +34,24 @@ extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
 // Makes minibatch `part` the one at hand, in one block.
 extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
     double sum = 0.0, squares = 0.0;
-    for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) {
-        sum += a.parts[i * 2];
-        squares += a.parts[i * 2 + 1];
+    for (unsigned int i = threadIdx.x; i < a.blocks * P_RANKS; i += 256) {
+        // Of each rank comes all that has room: four numbers a block, of which these are the first half.
+        unsigned int at = i / a.blocks * 4 * a.blocks + i % a.blocks * 2;
+        sum += a.parts[at];
+        squares += a.parts[at + 1];
     }
     sum = wide_block_sum(sum);
     squares = wide_block_sum(squares);
     if (threadIdx.x != 0) return;
-    wide_range(a.state->n, a.part, &a.state->begin, &a.state->end);
-    double n = a.state->end - a.state->begin;
+    unsigned int parts = wide_parts(a.ns), whole = 0;
+    for (int rank = 0; rank < P_RANKS; ++rank) {
+        unsigned int begin, end;
+        wide_range(a.ns[rank], a.part, parts, &begin, &end);
+        whole += end - begin;
+    }
+    wide_range(a.state->n, a.part, parts, &a.state->begin, &a.state->end);
+    a.state->whole = whole;
+    double n = whole;
     a.state->adv_mean = 0.0;
     a.state->adv_scale = 1.0;
     if (!a.normalise || n < 2.0) return;
@@ -83,13 +98,25 @@ extern "C" __global__ __launch_bounds__(256) void wide_reduce(const ReduceArgs a
         for (unsigned int copy = 0; copy < a.copies; ++copy) {
             sum += a.partial[(unsigned long long)copy * a.n_parameters + i];
         }
-        unsigned int n = a.state->end - a.state->begin;
+        unsigned int n = a.state->whole;
         float mean = n > 0 ? (float)((double)sum / (double)n) : 0.0f;
         a.gradient[i] = mean;
         own = (double)mean * (double)mean;
     }
     own = wide_block_sum(own);
     if (threadIdx.x == 0) a.squares[blockIdx.x] = own;
+}
+
+// Sums the copies of the gradient of this rank, which the others are told.
+extern "C" __global__ void wide_sum_copies(const SumCopiesArgs a) {
+    unsigned int i = blockIdx.x * 256 + threadIdx.x;
+    if (i >= a.n_parameters) return;
+    float sum = 0.0f;
+    #pragma unroll 16
+    for (unsigned int copy = 0; copy < a.copies; ++copy) {
+        sum += a.partial[(unsigned long long)copy * a.n_parameters + i];
+    }
+    a.sum[i] = sum;
 }
 
 // The norm of the gradient, Adam's factors and the minibatch's figures, in one block.
@@ -102,7 +129,7 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
         for (unsigned int i = threadIdx.x; i < a.loss_blocks; i += 256) own += a.losses[i * 5 + k];
         sums[k] = wide_block_sum(own);
     }
-    unsigned int n = a.state->end - a.state->begin;
+    unsigned int n = a.state->whole;
     if (threadIdx.x != 0) return;
     a.state->step_size = 0.0f;
     if (n == 0) return;
@@ -124,7 +151,7 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
 // nothing moves without samples or with a gradient that is not finite.
 extern "C" __global__ void wide_adam(const AdamArgs a) {
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= a.n_parameters || a.state->fault != 0 || a.state->end == a.state->begin) return;
+    if (i >= a.n_parameters || a.state->fault != 0 || a.state->whole == 0) return;
     float g = a.gradient[i] * a.state->clip;
     float m = a.exp_avg[i], v = a.exp_avg_sq[i];
     m += (g - m) * (float)(1.0 - 0.9);

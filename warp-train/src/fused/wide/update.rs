@@ -2,8 +2,8 @@
 
 use super::args::{
     AdamArgs, AdvantagesArgs, BeginMinibatchArgs, CompactArgs, CountArgs, ExplainArgs, FactorsArgs,
-    GaeArgs, GatherArgs, LossesArgs, PlacesOfBlocksArgs, ReduceArgs, ShuffleArgs, TensorLearnArgs,
-    TensorWeightsArgs, VariancesArgs, WideSamples,
+    GaeArgs, GatherArgs, LossesArgs, PlacesOfBlocksArgs, ReduceArgs, ShuffleArgs, SumCopiesArgs,
+    TensorLearnArgs, TensorWeightsArgs, VariancesArgs, WideSamples,
 };
 use super::arrays::SUM_BLOCKS;
 use super::policy::{Rows, WidePolicy};
@@ -26,6 +26,7 @@ impl WidePolicy {
             vf_coef: keys.vf_coef.at(at) as f32,
             ent_coef: keys.ent_coef.at(at) as f32,
             iteration: progress.iteration as u32,
+            shard: self.ranks.as_ref().map_or(0, |ranks| ranks.shard),
         };
         Ok(self.arrays.settings.push(&settings.words())?)
     }
@@ -90,14 +91,16 @@ impl WidePolicy {
         let (cells, blocks) = (s.cells as u32, s.cells.div_ceil(1024) as u32);
         let of_cells = Launch { blocks, threads: 256, ..Launch::default() };
         kernels.count.launch(&of_cells, &[CountArgs { weights, cells, counts }.arg()])?;
-        let args = PlacesOfBlocksArgs { counts, blocks, state };
+        let args = PlacesOfBlocksArgs { counts, blocks, state, n: &a.n };
         kernels.places_of_blocks.launch(&ONE_BLOCK, &[args.arg()])?;
+        let ns = self.of_all_ranks(&a.n, |ranks| &ranks.ns)?;
         let args = CompactArgs { weights, cells, places: counts, order };
         kernels.compact.launch(&of_cells, &[args.arg()])?;
         let (returns, values, parts) = (&a.returns, &a.values, &a.sums);
         let args = VariancesArgs { state, order, returns, values, parts };
         kernels.variances.launch(&sum_blocks(), &[args.arg()])?;
-        let args = ExplainArgs { parts, blocks: SUM_BLOCKS as u32, state };
+        let parts = self.of_all_ranks(parts, |ranks| &ranks.sums)?;
+        let args = ExplainArgs { parts, blocks: SUM_BLOCKS as u32 * self.n_ranks(), state, ns };
         Ok(kernels.explain.launch(&ONE_BLOCK, &[args.arg()])?)
     }
 
@@ -105,10 +108,13 @@ impl WidePolicy {
     pub(super) fn minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
         let (config, a, s) = (&self.plan.config, &self.arrays, &self.sizes);
         let (state, number, parts) = (&a.state, part as u32, &a.sums);
-        let args = AdvantagesArgs { state, part: number, order, advantages: &a.advantages, parts };
+        let ns = self.ranks.as_ref().map_or(&a.n, |ranks| &ranks.ns);
+        let advantages = &a.advantages;
+        let args = AdvantagesArgs { state, part: number, order, advantages, parts, ns };
         self.kernels.advantages.launch(&sum_blocks(), &[args.arg()])?;
+        let parts = self.of_all_ranks(parts, |ranks| &ranks.sums)?;
         let (blocks, normalise) = (SUM_BLOCKS as u32, i32::from(config.norm_adv));
-        let args = BeginMinibatchArgs { state, part: number, parts, blocks, normalise };
+        let args = BeginMinibatchArgs { state, part: number, parts, blocks, normalise, ns };
         self.kernels.begin_minibatch.launch(&ONE_BLOCK, &[args.arg()])?;
         let mut loss_blocks = 0;
         for first in (0..s.chunks()).map(|chunk| chunk * s.chunk) {
@@ -126,7 +132,16 @@ impl WidePolicy {
         let (config, a) = (&self.plan.config, &self.arrays);
         let (n, state) = (self.network.n_parameters, &a.state);
         let (n_parameters, gradient, squares) = (n as u32, &a.gradient, &a.squares);
-        let (partial, copies) = (&a.partial, self.sizes.copies as u32);
+        let (mut partial, mut copies) = (&a.partial, self.sizes.copies as u32);
+        let (mut losses, mut loss_blocks) = (&a.losses, loss_blocks as u32);
+        if let Some(ranks) = &self.ranks {
+            let args = SumCopiesArgs { partial, copies, n_parameters, sum: &ranks.gradient };
+            self.kernels.sum_copies.launch(&Launch::over(n, 256), &[args.arg()])?;
+            ranks.gather(&[(&ranks.gradient, &ranks.gradients), (losses, &ranks.losses)])?;
+            (partial, copies) = (&ranks.gradients, ranks.size());
+            // All that has room is told: what lies behind the blocks of this minibatch stays zero.
+            (losses, loss_blocks) = (&ranks.losses, (ranks.losses.len() / 10) as u32);
+        }
         let args = ReduceArgs { state, partial, copies, n_parameters, gradient, squares };
         self.kernels.reduce.launch(&Launch::over(n, 256), &[args.arg()])?;
         let args = FactorsArgs {
@@ -134,8 +149,8 @@ impl WidePolicy {
             state,
             squares,
             blocks: n.div_ceil(256) as u32,
-            losses: &a.losses,
-            loss_blocks: loss_blocks as u32,
+            losses,
+            loss_blocks,
             max_grad_norm: config.max_grad_norm as f32,
         };
         self.kernels.factors.launch(&ONE_BLOCK, &[args.arg()])?;

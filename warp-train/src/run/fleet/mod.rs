@@ -8,6 +8,7 @@
 mod cuda;
 #[cfg(feature = "cuda")]
 mod cuda_off_policy;
+mod dealt;
 mod ends;
 mod folder;
 mod list;
@@ -19,6 +20,7 @@ mod threads;
 
 #[cfg(feature = "cuda")]
 pub use cuda::CudaFleet;
+pub use dealt::DealtFleet;
 pub use folder::Fleet;
 pub use list::Listed;
 pub use plan::{FleetRun, check_sweepable, launches};

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use warp_func::Registry;
 
 /// What makes a run's learner, which works on one thread.
-pub(super) type MakeLearner = dyn Fn(&TrainConfig) -> Result<Box<dyn Learner>> + Sync;
+pub(super) type MakeLearner = dyn Fn(&TrainConfig) -> Result<Box<dyn Learner>> + Send + Sync;
 
 /// Runs side by side on some threads.
 pub struct ThreadFleet<'a> {
@@ -35,7 +35,7 @@ impl<'a> ThreadFleet<'a> {
         registry: &'a Registry,
         backend: &str,
         threads: usize,
-        make: impl Fn(&TrainConfig) -> Result<Box<dyn Learner>> + Sync + 'static,
+        make: impl Fn(&TrainConfig) -> Result<Box<dyn Learner>> + Send + Sync + 'static,
     ) -> Self {
         Self { registry, backend: backend.into(), make: Box::new(make), threads: threads.max(1) }
     }

@@ -1,7 +1,7 @@
 //! The native learner on an NVIDIA GPU: whole iterations without the host.
 
 use super::Learner;
-use crate::config::TrainConfig;
+use crate::config::{Shards, TrainConfig};
 use crate::engine::policies::no_own_networks;
 use crate::engine::rollout::normalise::Normaliser;
 use crate::engine::{Iterated, Progress};
@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::fused::{MOST_ITERATIONS, OnDevice};
 use crate::model::{LearnerState, Statistic};
 use crate::network::foreign::MakeForeign;
+use crate::run::whole;
 use warp_func::VecEnv;
 
 /// Perceptrons on an NVIDIA GPU, on environments that live there too.
@@ -35,7 +36,8 @@ impl CudaLearner {
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
         no_own_networks(config, "a GPU")?;
         config.policies.iter().try_for_each(|plan| plan.check_passes())?;
-        let host = super::native::learner(config, threads)?;
+        check_ranks(config)?;
+        let host = super::native::learner(&config.of_this_rank(), threads)?;
         let state = host.state();
         Ok(Self {
             config: config.clone(),
@@ -68,6 +70,28 @@ impl CudaLearner {
             self.host_is_stale = false;
         }
         Ok(&mut *self.host)
+    }
+}
+
+/// Checks what several GPUs can learn together.
+fn check_ranks(config: &TrainConfig) -> Result<()> {
+    let Shards { here, total, .. } = config.shards();
+    if total == 1 {
+        return Ok(());
+    }
+    if here > 1 {
+        let (ranks, fits) = (config.world.size(), total);
+        return Err(Error::Invalid(format!(
+            "shards = {total}: a GPU has one shard, so {ranks} can't share them; {fits} GPUs can, or \
+             --device cpu"
+        )));
+    }
+    match config.policies.iter().find(|plan| plan.is_off_policy()) {
+        Some(plan) => Err(Error::Invalid(format!(
+            "policy \"{}\": {} learns from a replay memory, on one GPU alone",
+            plan.name, plan.algorithm.name
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -136,7 +160,7 @@ impl Learner for CudaLearner {
     }
 
     fn load_state(&mut self, state: &LearnerState) -> Result<()> {
-        self.host.load_state(state)?;
+        self.host.load_state(&whole::part(&self.config.world, state))?;
         self.state = self.host.state();
         self.host_is_stale = false;
         self.device_is_stale = true;

@@ -1,0 +1,354 @@
+//! NCCL: what GPUs tell each other, on any number of machines. The library is looked for when it is needed.
+#![expect(unsafe_code, reason = "calls NCCL's C functions, which are found at run time")]
+
+use super::array::DeviceArray;
+use super::device::Device;
+use crate::error::{Error, Result};
+use libloading::Library;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Where the library is named, if not by its usual names.
+pub const WARP_NCCL: &str = "WARP_NCCL";
+const NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
+/// The oldest version that communicators can be made with as here: 2.18.
+const OLDEST: i32 = 21_800;
+const SUCCESS: c_int = 0;
+const IN_PROGRESS: c_int = 7;
+/// `ncclUint8`.
+const BYTES: c_int = 1;
+/// How often a call that goes on is asked for.
+const TURN: Duration = Duration::from_micros(20);
+/// Bytes of a communicator's name.
+const ID: usize = 128;
+
+type Handle = *mut c_void;
+
+/// `ncclUniqueId`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct UniqueId([c_char; ID]);
+
+/// `ncclConfig_t` as of 2.17, which every later version takes.
+#[repr(C)]
+struct Config {
+    size: usize,
+    magic: c_uint,
+    version: c_uint,
+    blocking: c_int,
+    cga_cluster_size: c_int,
+    min_ctas: c_int,
+    max_ctas: c_int,
+    net_name: *const c_char,
+    split_share: c_int,
+}
+
+impl Config {
+    /// Calls return at once; all else is as NCCL chooses.
+    fn new() -> Self {
+        let undefined = c_int::MIN;
+        Self {
+            size: size_of::<Self>(),
+            magic: 0xcafe_beef,
+            version: 21_700,
+            blocking: 0,
+            cga_cluster_size: undefined,
+            min_ctas: undefined,
+            max_ctas: undefined,
+            net_name: std::ptr::null(),
+            split_share: undefined,
+        }
+    }
+}
+
+/// Declares the functions that are called, and looks them up by their names.
+macro_rules! functions {
+    ($($field:ident: $name:literal fn($($arg:ty),*) -> $result:ty;)*) => {
+        struct Functions {
+            $($field: unsafe extern "C" fn($($arg),*) -> $result,)*
+            /// Keeps them loaded.
+            _library: Library,
+            /// Where it was found.
+            path: String,
+        }
+        impl Functions {
+            fn of(library: Library, path: &str) -> std::result::Result<Self, String> {
+                // SAFETY: the signatures are those of NCCL's header since 2.18; the library stays loaded.
+                $(let $field = unsafe {
+                    *library
+                        .get::<unsafe extern "C" fn($($arg),*) -> $result>($name)
+                        .map_err(|_| format!("{path} has no function {}", named($name)))?
+                };)*
+                Ok(Self { $($field,)* path: path.into(), _library: library })
+            }
+        }
+    };
+}
+
+functions! {
+    version: b"ncclGetVersion\0" fn(*mut c_int) -> c_int;
+    unique_id: b"ncclGetUniqueId\0" fn(*mut UniqueId) -> c_int;
+    join: b"ncclCommInitRankConfig\0" fn(*mut Handle, c_int, UniqueId, c_int, *mut Config) -> c_int;
+    async_error: b"ncclCommGetAsyncError\0" fn(Handle, *mut c_int) -> c_int;
+    abort: b"ncclCommAbort\0" fn(Handle) -> c_int;
+    finalize: b"ncclCommFinalize\0" fn(Handle) -> c_int;
+    destroy: b"ncclCommDestroy\0" fn(Handle) -> c_int;
+    all_gather: b"ncclAllGather\0" fn(*const c_void, *mut c_void, usize, c_int, Handle, *mut c_void) -> c_int;
+    group_start: b"ncclGroupStart\0" fn() -> c_int;
+    group_end: b"ncclGroupEnd\0" fn() -> c_int;
+    error_string: b"ncclGetErrorString\0" fn(c_int) -> *const c_char;
+    last_error: b"ncclGetLastError\0" fn(Handle) -> *const c_char;
+}
+
+fn named(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).trim_end_matches('\0').into()
+}
+
+/// The library, once it has been looked for.
+fn functions() -> Result<&'static Functions> {
+    static FOUND: OnceLock<std::result::Result<Functions, String>> = OnceLock::new();
+    let given = std::env::var(WARP_NCCL).ok();
+    let found = FOUND.get_or_init(|| find(given.as_deref()));
+    found.as_ref().map_err(|reason| failed("looking for NCCL", reason))
+}
+
+fn find(given: Option<&str>) -> std::result::Result<Functions, String> {
+    let names = given.map_or(NAMES.to_vec(), |name| vec![name]);
+    // SAFETY: loading NCCL runs what it does when it is loaded, and nothing of ours relies on it.
+    let load = |name: &str| unsafe { Library::new(name) }.ok();
+    let found = names.iter().find_map(|name| Some((load(name)?, *name)));
+    let Some((library, path)) = found else {
+        let names = names.join(" or ");
+        return Err(format!(
+            "{names} can't be opened; several machines, and GPUs without a way to each other, need it \
+             ({WARP_NCCL} may name it)"
+        ));
+    };
+    let functions = Functions::of(library, path)?;
+    let mut version = 0;
+    // SAFETY: writes an integer.
+    let code = unsafe { (functions.version)(&raw mut version) };
+    if code != SUCCESS || version < OLDEST {
+        return Err(format!("{path} is of version {}; 2.18 or newer is needed", readable(version)));
+    }
+    Ok(functions)
+}
+
+fn readable(version: i32) -> String {
+    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+}
+
+/// NCCL's version and the name under which it was found.
+///
+/// # Errors
+/// No such library, or one that lacks a function.
+pub fn nccl_version() -> Result<(String, String)> {
+    let functions = functions()?;
+    let mut version = 0;
+    // SAFETY: writes an integer.
+    unsafe { (functions.version)(&raw mut version) };
+    Ok((readable(version), functions.path.clone()))
+}
+
+/// A new communicator's name, which one rank asks for and tells the others.
+///
+/// # Errors
+/// No NCCL, or one without a way to the network.
+pub fn nccl_name() -> Result<Vec<u8>> {
+    let functions = functions()?;
+    let mut id = UniqueId([0; ID]);
+    // SAFETY: writes the name.
+    let code = unsafe { (functions.unique_id)(&raw mut id) };
+    check(functions, null_mut(), code, "naming a communicator of NCCL")?;
+    Ok(id.0.map(|byte| byte as u8).to_vec())
+}
+
+/// A rank among those that gather arrays, on its device's stream.
+#[derive(Debug)]
+pub struct Communicator {
+    handle: Handle,
+    device: Device,
+    size: usize,
+    timeout: Duration,
+}
+
+// SAFETY: NCCL's communicators may be used from any thread, by one at a time: all uses need `&self` of an
+// object that is not `Sync`.
+unsafe impl Send for Communicator {}
+
+impl Communicator {
+    /// Joins the ranks that were told `name`; this one is number `rank` of `size`.
+    ///
+    /// # Errors
+    /// Ranks that do not come within `timeout`, or GPUs without any way to each other.
+    pub fn join(
+        device: &Device,
+        name: &[u8],
+        rank: usize,
+        size: usize,
+        timeout: Duration,
+    ) -> Result<Self> {
+        let functions = functions()?;
+        device.bind()?;
+        let mut id = UniqueId([0; ID]);
+        id.0.iter_mut().zip(name).for_each(|(to, byte)| *to = *byte as c_char);
+        let (mut handle, mut config) = (null_mut(), Config::new());
+        let doing = "joining the other GPUs through NCCL";
+        // SAFETY: handle and configuration are there during the call; the name is passed by value.
+        let code = unsafe {
+            (functions.join)(&raw mut handle, size as c_int, id, rank as c_int, &raw mut config)
+        };
+        if code != IN_PROGRESS {
+            check(functions, null_mut(), code, doing)?;
+        }
+        let this = Self { handle, device: device.clone(), size, timeout };
+        this.settle(doing)?;
+        Ok(this)
+    }
+
+    /// Copies `n` arrays of all ranks, in their order, behind each other, on the device's stream: each pair is
+    /// what this rank gives, and where those of all ranks go.
+    ///
+    /// # Errors
+    /// Arrays that do not fit, or ranks that have lost each other.
+    pub fn all_gather(&self, pairs: &[(&DeviceArray, &DeviceArray)]) -> Result<()> {
+        let functions = functions()?;
+        let doing = "gathering arrays through NCCL";
+        for (from, to) in pairs {
+            if to.bytes() < from.bytes() * self.size {
+                let (from, to, n) = (from.name(), to.name(), self.size);
+                return Err(failed(
+                    doing,
+                    &format!("\"{to}\" is too small for \"{from}\" of {n} ranks"),
+                ));
+            }
+        }
+        self.device.bind()?;
+        let mut turn = self.device.turn();
+        turn.keep(|| pairs.iter().map(|(a, b)| ((*a).clone(), (*b).clone())).collect::<Vec<_>>());
+        let stream = self.device.stream().cu_stream().cast::<c_void>();
+        // SAFETY: addresses and lengths are those of arrays of this device, which stay until its stream has
+        // passed this: launches and copies wait for their turn, and what is recorded keeps them.
+        let code = unsafe {
+            let mut code = (functions.group_start)();
+            for (from, to) in pairs {
+                let (from, n) = (from.ptr() as *const c_void, from.bytes());
+                let to = to.ptr() as *mut c_void;
+                let one = (functions.all_gather)(from, to, n, BYTES, self.handle, stream);
+                code = if code == SUCCESS || code == IN_PROGRESS { one } else { code };
+            }
+            let end = (functions.group_end)();
+            if code == SUCCESS || code == IN_PROGRESS { end } else { code }
+        };
+        drop(turn);
+        if code != IN_PROGRESS {
+            check(functions, self.handle, code, doing)?;
+        }
+        self.settle(doing)
+    }
+
+    /// Whether all is well with the other ranks, as far as NCCL knows.
+    ///
+    /// # Errors
+    /// What NCCL has noticed.
+    pub fn look(&self) -> Result<()> {
+        let functions = functions()?;
+        match self.state(functions)? {
+            IN_PROGRESS => Ok(()),
+            code => check(functions, self.handle, code, "looking after NCCL"),
+        }
+    }
+
+    /// Ends what is under way: no kernel waits for another rank any more.
+    pub fn abort(&self) {
+        if let Ok(functions) = functions() {
+            // SAFETY: the communicator is this one's; what is under way ends with an error.
+            unsafe { (functions.abort)(self.handle) };
+        }
+    }
+
+    /// Waits until what was asked for has begun.
+    fn settle(&self, doing: &str) -> Result<()> {
+        let functions = functions()?;
+        let since = Instant::now();
+        loop {
+            match self.state(functions)? {
+                SUCCESS => return Ok(()),
+                IN_PROGRESS if since.elapsed() > self.timeout => {
+                    let seconds = self.timeout.as_secs_f64();
+                    return Err(failed(doing, &format!("not done after {seconds} s")));
+                }
+                IN_PROGRESS => std::thread::sleep(TURN),
+                code => return check(functions, self.handle, code, doing),
+            }
+        }
+    }
+
+    fn state(&self, functions: &Functions) -> Result<c_int> {
+        let mut state = SUCCESS;
+        // SAFETY: writes an integer.
+        let code = unsafe { (functions.async_error)(self.handle, &raw mut state) };
+        check(functions, self.handle, code, "asking NCCL")?;
+        Ok(state)
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        let _ = self.device.synchronize();
+        if let Ok(functions) = functions() {
+            // SAFETY: made by `join`, ended once, and the GPU does nothing of it any more.
+            unsafe { (functions.finalize)(self.handle) };
+            let _ = self.settle("ending NCCL");
+            // SAFETY: as above; destroyed once.
+            unsafe { (functions.destroy)(self.handle) };
+        }
+    }
+}
+
+fn check(functions: &Functions, handle: Handle, code: c_int, doing: &str) -> Result<()> {
+    if code == SUCCESS {
+        return Ok(());
+    }
+    // SAFETY: both give static or library-owned strings that end with a zero byte.
+    let words = unsafe {
+        let last = (functions.last_error)(handle);
+        let of_code = (functions.error_string)(code);
+        [of_code, last]
+            .iter()
+            .filter(|words| !words.is_null())
+            .map(|words| CStr::from_ptr(*words).to_string_lossy().into_owned())
+            .collect::<Vec<_>>()
+    };
+    Err(failed(doing, words.join(": ").trim_end_matches([':', ' ', '\n'])))
+}
+
+fn failed(doing: &str, reason: &str) -> Error {
+    Error::Cuda { doing: doing.into(), reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_not_there_is_a_sentence() {
+        let error = find(Some("libnccl-that-nobody-has.so")).err().unwrap();
+        assert!(error.starts_with("libnccl-that-nobody-has.so can't be opened"), "{error}");
+        assert!(error.contains(WARP_NCCL), "{error}");
+    }
+
+    #[test]
+    fn a_library_that_lacks_a_function_is_a_sentence() {
+        // The C library is there, and is no NCCL.
+        let error = find(Some("libc.so.6")).err().unwrap();
+        assert_eq!(error, "libc.so.6 has no function ncclGetVersion");
+    }
+
+    #[test]
+    fn versions_are_readable() {
+        assert_eq!((readable(22_809), readable(21_800)), ("2.28.9".into(), "2.18.0".into()));
+    }
+}
