@@ -2,8 +2,8 @@
 
 use crate::Outcome;
 use crate::commands::{
-    Device, bench, config, envs, episode, eval, gradcheck, info, plot, render, report, train,
-    translate, watch,
+    Device, bench, config, envs, episode, eval, gradcheck, info, plot, render, report, scale,
+    train, translate, watch,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Watch(watch::WatchArgs),
     /// Measure how fast an environment is stepped.
     Bench(bench::BenchArgs),
+    /// Find the numbers of replicas and steps with which training is fastest here.
+    Scale(scale::ScaleArgs),
     /// Check gradients against finite differences.
     Gradcheck(gradcheck::GradcheckArgs),
     /// Replay recorded trajectories and compare.
@@ -80,6 +82,7 @@ impl Command {
             Command::Episode(args) => episode::execute(&args, registry),
             Command::Watch(args) => watch::execute(&args, registry),
             Command::Bench(args) => bench::execute(&args, registry),
+            Command::Scale(args) => scale::execute(&args, registry),
             Command::Gradcheck(args) => gradcheck::execute(&args, registry),
             Command::Translate(args) => translate::execute(&args),
             Command::Info(args) => info::execute(&args),

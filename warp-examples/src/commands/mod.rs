@@ -25,6 +25,7 @@ mod ranks;
 pub mod render;
 pub mod report;
 mod resumption;
+pub mod scale;
 mod stop;
 pub mod train;
 pub mod translate;

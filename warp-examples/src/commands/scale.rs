@@ -1,0 +1,309 @@
+//! `warp scale`: which numbers of replicas and steps a run trains fastest with on this machine, found by measuring.
+//!
+//! Key after key is doubled and halved from where it stands for as long as that pays; what does not fit into
+//! memory ends a direction. The keys change how a policy learns, not only how fast, so the result is a
+//! configuration to be tried and no more.
+
+use super::{Device, learner_on, options, print_json, progress::short, say, tell, thread_count};
+use crate::{Outcome, settings};
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+use warp_func::Registry;
+use warp_train::config::PolicyPlan;
+use warp_train::{TrainConfig, Trainer};
+
+/// The keys that are looked at, in this order.
+const KEYS: [&str; 4] = ["num_envs", "num_steps", "num_minibatches", "batch_size"];
+/// A rate counts as better from here on; less is noise.
+const BETTER: f64 = 1.02;
+/// Steps in one direction that may be no better, before it is given up.
+const PATIENCE: usize = 2;
+/// Characters of the longest bar.
+const BAR: f64 = 40.0;
+
+/// Find the numbers of replicas and steps with which training is fastest here.
+#[derive(Debug, Clone, Args)]
+pub struct ScaleArgs {
+    /// An environment's name, or a configuration file.
+    #[arg(value_name = "ENV | FILE.toml | FILE.yaml")]
+    pub target: String,
+    /// The configuration with what was found.
+    #[arg(short, long, value_name = "FILE.toml")]
+    pub out: Option<PathBuf>,
+    /// Largest value that is tried of any key.
+    #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = options::count)]
+    pub most: usize,
+    /// Seconds that each trial is measured, after two iterations that are not.
+    #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = options::seconds)]
+    pub seconds: f64,
+    /// auto, cpu, cuda or cuda:N.
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// auto, native, or burn in a build with that feature.
+    #[arg(long, default_value = "auto")]
+    pub backend: String,
+    /// Threads; 0: one per core.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
+    pub threads: usize,
+    /// Changes a key of the configuration.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Values of the keys.
+type Values = BTreeMap<&'static str, usize>;
+
+/// One measurement.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Trial {
+    values: Values,
+    /// Environment steps per second.
+    steps_per_second: f64,
+}
+
+/// What has been measured.
+#[derive(Debug, Default)]
+struct Search {
+    trials: Vec<Trial>,
+    /// Why a direction ended, a sentence each.
+    limits: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A configuration that does not fit or can't be trained at all, or a file that can't be written.
+pub fn execute(args: &ScaleArgs, registry: &Registry) -> Result<Outcome> {
+    let config = settings::configure(&args.target, &args.set, registry)?;
+    let entry = registry.get(&config.run.env_id)?;
+    let (device, why) = Device::for_training(&args.device, &args.backend, entry, Some(&config))?;
+    if !why.is_empty() {
+        tell(&why);
+    }
+    let on_device = device.registry(registry);
+    let measure = |values: &Values| -> Result<f64> {
+        let config = configure(args, values, registry)?;
+        rate(args, during(config), &device, &on_device)
+    };
+    let mut search = Search::default();
+    search.run(beginning(&config), args.most, &mut |values| {
+        let found = measure(values);
+        if let Ok(rate) = &found {
+            tell(&format!("{}: {}steps/s", text(values), short(*rate)));
+        }
+        found
+    })?;
+    let best = search.best().context("nothing was measured")?.clone();
+    if let Some(path) = &args.out {
+        let config = configure(args, &best.values, registry)?;
+        std::fs::write(path, config.to_toml_as_given(entry.fields))
+            .with_context(|| format!("cannot write \"{}\"", path.display()))?;
+    }
+    if args.json {
+        let Search { trials, limits } = search;
+        print_json(&serde_json::json!({ "best": best, "trials": trials, "limits": limits }))?;
+    } else {
+        search.lines().iter().try_for_each(|line| say(line))?;
+        if let Some(path) = &args.out {
+            say(&format!("the configuration is in {}", path.display()))?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// The configuration with these values.
+fn configure(args: &ScaleArgs, values: &Values, registry: &Registry) -> Result<TrainConfig> {
+    let set = |(key, value): (&&str, &usize)| format!("{key}={value}");
+    let sets: Vec<String> = args.set.iter().cloned().chain(values.iter().map(set)).collect();
+    settings::configure(&args.target, &sets, registry)
+}
+
+/// The keys that some policy reads, with their values.
+fn beginning(config: &TrainConfig) -> Values {
+    let reads = |key: &str| config.policies.iter().any(|plan| plan.algorithm.reads(key));
+    let of_policy = |of: fn(&PolicyPlan) -> usize| config.policies.first().map_or(1, of);
+    let all = [
+        (KEYS[0], Some(config.run.num_envs)),
+        (KEYS[1], Some(config.run.num_steps)),
+        (KEYS[2], reads(KEYS[2]).then(|| of_policy(|plan| plan.config.num_minibatches))),
+        (KEYS[3], reads(KEYS[3]).then(|| of_policy(|plan| plan.config.batch_size))),
+    ];
+    all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+}
+
+/// The configuration as it is measured: learning from the first iteration on, without an end.
+fn during(mut config: TrainConfig) -> TrainConfig {
+    for plan in &mut config.policies {
+        plan.config.learning_starts = 0;
+    }
+    config.run.checkpoint_steps = Some(0);
+    config.run.eval_steps = 0;
+    config
+}
+
+/// Environment steps per second of a run.
+fn rate(
+    args: &ScaleArgs,
+    config: TrainConfig,
+    device: &Device,
+    registry: &Registry,
+) -> Result<f64> {
+    let threads = thread_count(args.threads);
+    let learner = learner_on(device, &args.backend, &config, threads)?;
+    let mut trainer = Trainer::new(config, registry, learner, threads)?;
+    trainer.iterate_times(2)?;
+    let (before, started) = (trainer.env_steps(), Instant::now());
+    while started.elapsed().as_secs_f64() < args.seconds {
+        trainer.advance(u64::MAX)?;
+    }
+    Ok((trainer.env_steps() - before) as f64 / started.elapsed().as_secs_f64())
+}
+
+impl Search {
+    /// Looks for the fastest values from `values` on.
+    ///
+    /// # Errors
+    /// What can't be measured at the beginning.
+    fn run(
+        &mut self,
+        mut values: Values,
+        most: usize,
+        measure: &mut dyn FnMut(&Values) -> Result<f64>,
+    ) -> Result<()> {
+        let steps_per_second = measure(&values)?;
+        self.trials.push(Trial { values: values.clone(), steps_per_second });
+        for key in KEYS.into_iter().filter(|key| values.contains_key(key)).collect::<Vec<_>>() {
+            let start = values.clone();
+            for double in [true, false] {
+                self.follow(&start, key, double, most, measure);
+            }
+            if let Some(best) = self.best() {
+                values.clone_from(&best.values);
+            }
+        }
+        Ok(())
+    }
+
+    /// Doubles or halves a key from `start` on, for as long as it pays.
+    fn follow(
+        &mut self,
+        start: &Values,
+        key: &'static str,
+        double: bool,
+        most: usize,
+        measure: &mut dyn FnMut(&Values) -> Result<f64>,
+    ) {
+        let mut values = start.clone();
+        let mut best = self.best().map_or(0.0, |trial| trial.steps_per_second);
+        let mut idle = 0;
+        while idle < PATIENCE {
+            let value = values[key];
+            let next = if double { value.saturating_mul(2) } else { value / 2 };
+            if next == 0 || next > most {
+                return;
+            }
+            values.insert(key, next);
+            match measure(&values) {
+                Ok(steps_per_second) => {
+                    self.trials.push(Trial { values: values.clone(), steps_per_second });
+                    idle = if steps_per_second > BETTER * best { 0 } else { idle + 1 };
+                    best = best.max(steps_per_second);
+                }
+                Err(error) => {
+                    self.limits.push(format!("{key} = {next}: {error:#}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The fastest trial.
+    fn best(&self) -> Option<&Trial> {
+        let rate = |trial: &&Trial| trial.steps_per_second;
+        self.trials.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))
+    }
+
+    /// All trials as a curve, what ended the search, and what was found.
+    fn lines(&self) -> Vec<String> {
+        let (Some(best), Some(first)) = (self.best(), self.trials.first()) else {
+            return Vec::new();
+        };
+        let width = self.trials.iter().map(|trial| text(&trial.values).len()).max().unwrap_or(0);
+        let line = |trial: &Trial| {
+            let share = trial.steps_per_second / best.steps_per_second;
+            let bar = "#".repeat((BAR * share).round() as usize);
+            let rate = format!("{}steps/s", short(trial.steps_per_second));
+            format!("{:<width$}  {rate:>16}  {bar}", text(&trial.values))
+        };
+        let mut lines: Vec<String> = self.trials.iter().map(line).collect();
+        lines.extend(self.limits.iter().cloned());
+        let times = best.steps_per_second / first.steps_per_second;
+        lines.push(format!(
+            "fastest: {}, {times:.2} times the rate of what was given; these keys change how it learns, too",
+            text(&best.values)
+        ));
+        lines
+    }
+}
+
+/// The values as they can be given to --set.
+fn text(values: &Values) -> String {
+    let order = KEYS.iter().filter_map(|key| Some(format!("{key}={}", values.get(key)?)));
+    order.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    fn values(num_envs: usize, num_steps: usize) -> Values {
+        Values::from([(KEYS[0], num_envs), (KEYS[1], num_steps)])
+    }
+
+    #[test]
+    fn the_top_of_a_hill_is_found() {
+        // Best at 256 replicas and 16 steps.
+        let hill = |x: f64, top: f64| 1.0 / (1.0 + (x.log2() - top.log2()).abs());
+        let mut search = Search::default();
+        let mut n = 0;
+        search
+            .run(values(32, 64), 1 << 20, &mut |at| {
+                n += 1;
+                Ok(1e6 * hill(at[KEYS[0]] as f64, 256.0) * hill(at[KEYS[1]] as f64, 16.0))
+            })
+            .unwrap();
+        assert_eq!(search.best().unwrap().values, values(256, 16));
+        assert!(n < 16 && search.trials.len() == n && search.limits.is_empty(), "{n}");
+        let lines = search.lines();
+        assert_eq!(lines.len(), n + 1);
+        assert!(
+            lines[n].starts_with("fastest: num_envs=256 num_steps=16, 12.00 times"),
+            "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn memory_and_the_largest_value_end_a_direction() {
+        let mut search = Search::default();
+        search
+            .run(values(4, 4), 16, &mut |at| {
+                if at[KEYS[0]] > 8 {
+                    bail!("too little memory");
+                }
+                Ok((at[KEYS[0]] * at[KEYS[1]]) as f64)
+            })
+            .unwrap();
+        assert_eq!(search.best().unwrap().values, values(8, 16));
+        assert_eq!(search.limits, ["num_envs = 16: too little memory"]);
+        let mut none = Search::default();
+        assert!(none.run(values(4, 4), 16, &mut |_| bail!("nothing fits")).is_err());
+    }
+}
