@@ -24,6 +24,7 @@ pub mod yaml;
 /// The environments that the `warp` binary brings.
 pub use warp_envs;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use warp_func::Registry;
 
@@ -49,18 +50,25 @@ pub enum Outcome {
 /// after Ctrl-C) for what a signal stopped.
 #[must_use]
 pub fn run(registry: Registry) -> ExitCode {
-    let cli = match usage::parse(&registry) {
+    ExitCode::from(run_line(&std::env::args_os().collect::<Vec<_>>(), &registry))
+}
+
+/// As [`run`], of a command line that is given, its program first, and the exit code as a number: for
+/// programs that are part of another.
+#[must_use]
+pub fn run_line(args: &[OsString], registry: &Registry) -> u8 {
+    let cli = match usage::parse(args, registry) {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    match cli.command.execute(&registry) {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Failed) => ExitCode::from(1),
-        Ok(Outcome::Interrupted { signal }) => ExitCode::from(128_u8.saturating_add(signal)),
+    match cli.command.execute(registry) {
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::Failed) => 1,
+        Ok(Outcome::Interrupted { signal }) => 128_u8.saturating_add(signal),
         Err(error) => {
             // One line, whatever the names in it hold.
             output::tell(&format!("error: {}", output::one_line(&format!("{error:#}"))));
-            ExitCode::from(code_of(&error))
+            code_of(&error)
         }
     }
 }

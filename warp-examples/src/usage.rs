@@ -6,22 +6,20 @@ use crate::output::{one_line, plain, tell};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Parser};
 use std::ffi::OsString;
-use std::process::ExitCode;
 use warp_core::config::nearest;
 use warp_func::Registry;
 use warp_train::config::known_keys;
 
-/// The command line of this process; or the exit code, and everything is said.
-pub(crate) fn parse(registry: &Registry) -> Result<Cli, ExitCode> {
-    let args: Vec<OsString> = std::env::args_os().collect();
-    let error = match Cli::try_parse_from(&args) {
+/// A command line, its program first; or the exit code, and everything is said.
+pub(crate) fn parse(args: &[OsString], registry: &Registry) -> Result<Cli, u8> {
+    let error = match Cli::try_parse_from(args) {
         Ok(cli) => return Ok(cli),
         Err(error) => error,
     };
     if !error.use_stderr() {
         // Help and versions hold no words of the user's. A reader that has left is no error.
         let _ = error.print();
-        return Err(ExitCode::SUCCESS);
+        return Err(0);
     }
     // Once more, with arguments that may be shown.
     let args: Vec<String> = args.iter().map(|arg| one_line(&arg.to_string_lossy())).collect();
@@ -30,7 +28,7 @@ pub(crate) fn parse(registry: &Registry) -> Result<Cli, ExitCode> {
         Some(sentence) => tell(&format!("error: {sentence}")),
         None => tell(plain(&error.to_string()).trim_end()),
     }
-    Err(ExitCode::from(2))
+    Err(2)
 }
 
 /// A better sentence than clap's, where there is one.

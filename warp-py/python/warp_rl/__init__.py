@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EnvSpec",
+    "Policy",
     "VectorEnv",
     "list_envs",
     "list_parallel_envs",
@@ -32,6 +33,7 @@ __all__ = [
     "make_parallel",
     "make_spec",
     "mujoco_version",
+    "train",
 ]
 
 #: What is loaded when it is asked for, since it needs packages that not everyone has, or time.
@@ -41,6 +43,8 @@ _LATER = {
     "make_multi": ("warp_rl._multi", "make_multi"),
     "make_parallel": ("warp_rl._parallel", "make_parallel"),
     "sb3": ("warp_rl.sb3", None),
+    "Policy": ("warp_rl._training", "Policy"),
+    "train": ("warp_rl._training", "train"),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-import numpy as np
 from gymnasium import spaces
 
 from . import _native, _spaces
@@ -44,6 +43,8 @@ class EnvSpec:
         self.groups: list[dict[str, Any]] = said["groups"]
         self.max_episode_steps: int | None = limit or said["max_episode_steps"]
         self.reward_threshold: float | None = task.reward_threshold
+        #: Numbers that a centralised critic sees; 0: there is no such observation.
+        self.global_width: int = said["global_width"]
         values = {**said["config"], "max_episode_steps": self.max_episode_steps}
         values["reward_threshold"] = self.reward_threshold
         self.config = namedtuple("Config", list(values))(**values)  # type: ignore[misc]
@@ -89,13 +90,3 @@ def make_spec(task_id: str, **config: Any) -> EnvSpec:
     Raises ValueError for an unknown task or a value out of range, TypeError for an unknown key.
     """
     return EnvSpec(task_id, **config)
-
-
-def is_number(space: spaces.Space[Any]) -> bool:
-    """Whether an observation of this space is a number."""
-    return isinstance(space, spaces.Discrete)
-
-
-def integer_of(space: spaces.Space[Any]) -> np.dtype | None:
-    """The type of observations that are whole numbers; None: they are real."""
-    return space.dtype if np.issubdtype(space.dtype, np.integer) else None

@@ -47,6 +47,20 @@ def mode_of(autoreset_mode: str | AutoresetMode) -> AutoresetMode:
         raise ValueError(f"autoreset_mode is {autoreset_mode!r}, but it is one of {known}") from None
 
 
+def checked_mask(mask: Any, num_envs: int) -> np.ndarray:
+    """`options["reset_mask"]`; else TypeError or ValueError, as Gymnasium has them."""
+    name = "options['reset_mask']"
+    if not isinstance(mask, np.ndarray):
+        raise TypeError(f"{name} is {mask!r}, but an array of NumPy's is needed")
+    if mask.dtype != np.bool_:
+        raise TypeError(f"{name} has dtype {mask.dtype}, but bool is needed")
+    if mask.shape != (num_envs,):
+        raise ValueError(f"{name} has shape {mask.shape}, but ({num_envs},) is needed")
+    if not mask.any():
+        raise ValueError(f"{name} is false everywhere, but one environment at least is to be reset")
+    return mask
+
+
 class VectorEnv(gymnasium.vector.VectorEnv):
     """`num_envs` environments of a task, stepped by threads of the native module.
 
@@ -143,7 +157,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             if seeds is not None:
                 self._pool.seed(seeds)
             return self._pool.reset()
-        mask = self._checked_mask(mask)
+        mask = checked_mask(mask, self.num_envs)
         if seeds is not None:
             chosen = np.flatnonzero(mask)
             self._pool.seed_some(chosen, [seeds[i] for i in chosen])
@@ -217,18 +231,6 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def close_extras(self, **_: Any) -> None:
         """Lets go of the environments."""
         self._pool.close()
-
-    def _checked_mask(self, mask: Any) -> np.ndarray:
-        name = "options['reset_mask']"
-        if not isinstance(mask, np.ndarray):
-            raise TypeError(f"{name} is {mask!r}, but an array of NumPy's is needed")
-        if mask.dtype != np.bool_:
-            raise TypeError(f"{name} has dtype {mask.dtype}, but bool is needed")
-        if mask.shape != (self.num_envs,):
-            raise ValueError(f"{name} has shape {mask.shape}, but ({self.num_envs},) is needed")
-        if not mask.any():
-            raise ValueError(f"{name} is false everywhere, but one environment at least is to be reset")
-        return mask
 
     def __getstate__(self) -> dict[str, Any]:
         return {"arguments": self._arguments, "state": self.get_state(), "spec": self.spec}

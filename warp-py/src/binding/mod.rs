@@ -2,17 +2,21 @@
 //!
 //! `pool` is replicas as a Python object, `engine` how they are moved, `slot` the memory that a step shows itself in and `array` NumPy's
 //! arrays over it; `actions` and `numbers` read what Python hands over, `config` and `describe`
-//! translate configurations and spaces.
+//! translate configurations and spaces. `training` and `policy`
+//! are runs, `command` is the command line.
 
 mod actions;
 mod array;
+mod command;
 mod config;
 mod describe;
 mod engine;
 mod numbers;
+mod policy;
 mod pool;
 mod slot;
 mod state;
+mod training;
 
 use pyo3::PyErr;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -40,7 +44,13 @@ mod native {
     #[pymodule_export]
     use super::array::Frame;
     #[pymodule_export]
+    use super::command::command;
+    #[pymodule_export]
     use super::describe::{describe, names};
     #[pymodule_export]
+    use super::policy::Policy;
+    #[pymodule_export]
     use super::pool::Pool;
+    #[pymodule_export]
+    use super::training::train;
 }

@@ -62,7 +62,15 @@ const TABLE: [Row; 12] = [
     // The Python package.
     Row {
         name: "warp-py",
-        may: &["warp-core", "warp-data", "warp-func", "warp-envs", "warp-train", "warp-examples"],
+        may: &[
+            "warp-core",
+            "warp-data",
+            "warp-func",
+            "warp-sample",
+            "warp-envs",
+            "warp-train",
+            "warp-examples",
+        ],
         ..NOTHING
     },
     Row { name: "warp-translate", ..NOTHING },

@@ -1,0 +1,130 @@
+"""Training from Python, and acting with what was learned."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _native
+
+#: Is given an iteration's metrics; False stops the run.
+Callback = Callable[[dict[str, Any]], bool | None]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What came of a run."""
+
+    #: Its folder, which the command `warp` and `Policy.load` take.
+    path: str
+    #: What is known of it at its end.
+    summary: dict[str, Any]
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The metrics of every iteration, as `pandas.DataFrame` takes them."""
+        return read_metrics(self.path)
+
+
+def train(
+    config: str | os.PathLike[str],
+    *,
+    callbacks: Callback | Iterable[Callback] = (),
+    out: str | os.PathLike[str] | None = None,
+    threads: int = 0,
+    **keys: Any,
+) -> RunResult:
+    """Trains policies in an environment, or as a configuration file says, on the processor.
+
+    Further arguments are keys of the configuration, `learning_rate=0.001`, with `__` for a dot:
+    `env__episode_length=200`. Raises ValueError for what the user can put right, RuntimeError for a run that
+    broke.
+    """
+    each = [callbacks] if callable(callbacks) else list(callbacks)
+
+    def follow(metrics: str) -> bool:
+        said = json.loads(metrics)
+        return all([callback(said) is not False for callback in each])
+
+    sets = [f"{key.replace('__', '.')}={_toml(value)}" for key, value in keys.items()]
+    folder, summary = _native.train(
+        os.fspath(config),
+        sets,
+        out=None if out is None else os.fspath(out),
+        threads=threads,
+        follow=follow if each else None,
+    )
+    return RunResult(os.fspath(folder), json.loads(summary))
+
+
+def read_metrics(run: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The metrics of every iteration of a run, as `pandas.DataFrame` takes them."""
+    with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines if line.strip()]
+
+
+def _toml(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+class Policy:
+    """The policies of a run, to act with."""
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+        said = _native.describe(native.env, {})
+        self._groups = {group["name"]: group for group in said["groups"]}
+
+    @classmethod
+    def load(cls, run: str | os.PathLike[str]) -> Policy:
+        """The policies of the run in this folder, at its newest checkpoint or that of "RUN@STEP"."""
+        return cls(_native.Policy.load(os.fspath(run)))
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups of agents that they act for."""
+        return list(self._native.groups)
+
+    def act(
+        self,
+        obs: Any,
+        *,
+        group: str | None = None,
+        mask: Any = None,
+        greedy: bool = True,
+        seed: int = 0,
+        step: int = 0,
+    ) -> Any:
+        """Actions for observations `[rows, ...]`, or the action for one.
+
+        Numbers are shown one-hot, as the policy has learned from them. Actions are the likeliest, or drawn as
+        `seed` and `step` say. A group is named where there are several.
+        """
+        if group is None:
+            if len(self._groups) > 1:
+                raise ValueError(f"group is None, but it is one of {', '.join(self._groups)}")
+            group = next(iter(self._groups))
+        width = self._native.width(group)
+        seen = np.asarray(obs)
+        if seen.dtype.kind in "iu" and self._shows_number(group):
+            if seen.size and not (0 <= seen.min() and seen.max() < width):
+                raise ValueError(f"obs holds numbers from {seen.min()} to {seen.max()}, but there are {width} states")
+            seen = np.eye(width, dtype=np.float32)[seen]
+            lone = np.asarray(obs).ndim == 0
+        else:
+            lone = seen.size == width and (seen.ndim == 1 or seen.shape == self._shape(group))
+        rows = seen.astype(np.float32).reshape(-1, width) if seen.size % width == 0 else seen
+        actions = self._native.act(group, rows, mask=mask, greedy=greedy, seed=seed, step=step)
+        return actions[0] if lone else actions
+
+    def _shape(self, group: str) -> tuple[int, ...]:
+        return tuple(self._groups[group]["observation"].get("shape", ()))
+
+    def _shows_number(self, group: str) -> bool:
+        said = self._groups[group]["observation"]
+        parts = [part for key, part in said.get("parts", {}).items() if key != "action_mask"]
+        return said["kind"] == "discrete" or [part["kind"] for part in parts] == ["discrete"]

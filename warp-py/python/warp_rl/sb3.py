@@ -1,0 +1,79 @@
+"""Environments for Stable-Baselines3: `warp_rl.sb3.make("CartPole-v1", 64)` is a `VecEnv` of its."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.vec_env import VecEnv
+
+from . import _seeds
+from ._vector import VectorEnv
+
+
+class Sb3VecEnv(VecEnv):
+    """Environments whose next episode begins in the step that ended the last one.
+
+    The dictionary of such a row has `terminal_observation` and `TimeLimit.truncated`; others are empty.
+    """
+
+    def __init__(self, task_id: str, num_envs: int, **kwargs: Any) -> None:
+        self.envs = VectorEnv(task_id, num_envs=num_envs, autoreset_mode="same_step", **kwargs)
+        self.render_mode = self.envs.render_mode
+        super().__init__(num_envs, self.envs.single_observation_space, self.envs.single_action_space)
+        self._next_seeds: list[int] | None = None
+        self._actions: Any = None
+
+    def reset(self) -> Any:
+        """Begins an episode everywhere; what else is known is in `reset_infos`."""
+        obs, info = self.envs.reset(seed=self._next_seeds)
+        self._next_seeds = None
+        self.reset_infos = [{} for _ in range(self.num_envs)]
+        return obs
+
+    def step_async(self, actions: Any) -> None:
+        """Takes the actions of the next step."""
+        self._actions = actions
+
+    def step_wait(self) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
+        """Moves every environment."""
+        obs, reward, terminated, truncated, info = self.envs.step(self._actions)
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        dones = terminated | truncated
+        if dones.any():
+            last = info["final_obs"]
+            for i in np.flatnonzero(dones):
+                infos[i] = {"terminal_observation": last[i], "TimeLimit.truncated": bool(truncated[i])}
+        return obs, reward, dones, infos
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """The seeds that the next `reset` begins with."""
+        self._next_seeds = _seeds.of_each(seed, self.num_envs)
+        return list(self._next_seeds)
+
+    def close(self) -> None:
+        """Lets go of the environments."""
+        self.envs.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """The attribute of the environments, once for each of `indices`."""
+        return [getattr(self.envs, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Sets an attribute of the environments, which they have in common."""
+        setattr(self.envs, attr_name, value)
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        """Calls a method of the environments once, and gives its result for each of `indices`."""
+        result = getattr(self.envs, method_name)(*args, **kwargs)
+        return [result for _ in self._get_indices(indices)]
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """Never: there are no single environments to be wrapped."""
+        return [False for _ in self._get_indices(indices)]
+
+
+def make(task_id: str, num_envs: int, **kwargs: Any) -> Sb3VecEnv:
+    """Environments of a task for Stable-Baselines3; arguments as `warp_rl.make` has them."""
+    return Sb3VecEnv(task_id, num_envs, **kwargs)

@@ -1,0 +1,11 @@
+//! The whole `warp` command, as a function.
+
+use pyo3::prelude::*;
+use std::ffi::OsString;
+
+/// Runs a command line, without the program's name, and gives its exit code. Python's lock is let go of.
+#[pyfunction]
+pub(super) fn command(py: Python<'_>, args: Vec<OsString>) -> u8 {
+    let line: Vec<OsString> = std::iter::once("warp".into()).chain(args).collect();
+    py.detach(|| warp_examples::run_line(&line, &warp_envs::registry()))
+}

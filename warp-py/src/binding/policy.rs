@@ -1,0 +1,137 @@
+//! A run's policies, to act with.
+
+use super::numbers::{Argument, Shape};
+use super::training::as_python;
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use warp_core::Space;
+use warp_examples::settings;
+use warp_sample::{ActionsMut, Mode, Rows};
+use warp_train::config::drop_foreign_keys;
+use warp_train::learner::{Acted, Scene};
+use warp_train::run::Place;
+use warp_train::{Learner, Run, TrainConfig};
+
+/// The policies of a run as a checkpoint holds them.
+#[pyclass(frozen)]
+#[derive(Debug)]
+pub(super) struct Policy {
+    config: TrainConfig,
+    learner: Mutex<Box<dyn Learner>>,
+}
+
+#[pymethods]
+impl Policy {
+    /// The policies of the run in a folder, at its newest checkpoint, or that of `RUN@STEP`.
+    #[staticmethod]
+    fn load(run: &str) -> PyResult<Self> {
+        let (config, learner) = load(run).map_err(as_python)?;
+        Ok(Self { config, learner: Mutex::new(learner) })
+    }
+
+    /// Name of the environment that they were trained in.
+    #[getter]
+    fn env(&self) -> &str {
+        &self.config.run.env_id
+    }
+
+    /// What the groups of agents see and do, as `describe` says it.
+    #[getter]
+    fn groups(&self) -> Vec<String> {
+        self.config.spec.groups.iter().map(|group| group.name.clone()).collect()
+    }
+
+    /// Width of what an agent of a group sees.
+    fn width(&self, group: &str) -> PyResult<usize> {
+        Ok(self.config.spec.groups[self.group(group)?].observation_width())
+    }
+
+    /// Actions of the policy of `group` for observations `[rows, width]`; the likeliest, or drawn from `seed`
+    /// and `step`.
+    #[pyo3(signature = (group, obs, *, mask=None, greedy=true, seed=0, step=0))]
+    fn act<'py>(
+        &self,
+        py: Python<'py>,
+        group: &str,
+        obs: &Bound<'py, PyAny>,
+        mask: Option<&Bound<'py, PyAny>>,
+        greedy: bool,
+        seed: u64,
+        step: u32,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let number = self.group(group)?;
+        let group = &self.config.spec.groups[number];
+        let mut seen = Vec::new();
+        let item = [group.observation_width()];
+        let rows = Argument { name: "obs", value: obs }
+            .reals(Shape { rows: None, item: &item }, &mut seen)?;
+        let mut allowed = Vec::new();
+        if let Some(value) = mask {
+            let shape = Shape { rows: Some(rows), item: &[group.mask_width()] };
+            Argument { name: "mask", value }.integers(shape, &mut allowed)?;
+        }
+        let allowed: Vec<u8> = allowed.iter().map(|allowed| u8::from(*allowed != 0)).collect();
+        let index = self.config.policies.iter().position(|plan| plan.groups.contains(&number));
+        let index = index.ok_or_else(|| PyValueError::new_err("no policy acts for this group"))?;
+        let layout = &self.config.policies[index].layout;
+        let width = layout.action_width();
+        let scene = Scene {
+            obs: &seen,
+            action_mask: (!allowed.is_empty()).then_some(&allowed[..]),
+            layout,
+            rows: Rows::new(seed, step),
+            mode: if greedy { Mode::Greedy } else { Mode::Sample },
+        };
+        let (mut heads, mut raw, mut bounded) =
+            (vec![0; rows * width], vec![0.0; rows * width], vec![0.0; rows * width]);
+        let boxed = matches!(group.action, Space::Box { .. });
+        let done = py.detach(|| {
+            let actions = match boxed {
+                true => ActionsMut::Continuous { raw: &mut raw, bounded: &mut bounded },
+                false => ActionsMut::Discrete(&mut heads),
+            };
+            let mut acted = Acted {
+                outputs: &mut vec![0.0; rows * layout.output_width()],
+                values: &mut vec![0.0; rows],
+                actions,
+                log_probs: &mut vec![0.0; rows],
+                entropies: &mut vec![0.0; rows],
+            };
+            let mut learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner);
+            learner.act(index, &scene, &mut acted)
+        });
+        done.map_err(|error| as_python(error.into()))?;
+        if boxed {
+            return Ok(PyArray1::from_vec(py, bounded).reshape([rows, width])?.into_any());
+        }
+        let heads = PyArray1::from_vec(py, heads.into_iter().map(i64::from).collect());
+        match group.action {
+            Space::Discrete { .. } => Ok(heads.into_any()),
+            _ => Ok(heads.reshape([rows, width])?.into_any()),
+        }
+    }
+}
+
+impl Policy {
+    fn group(&self, name: &str) -> PyResult<usize> {
+        self.config.spec.group_index(name).ok_or_else(|| {
+            let known = self.groups().join(", ");
+            PyValueError::new_err(format!("there is no group '{name}'; there are {known}"))
+        })
+    }
+}
+
+fn load(run: &str) -> anyhow::Result<(TrainConfig, Box<dyn Learner>)> {
+    let registry = warp_envs::registry();
+    let place = Place::parse(Path::new(run));
+    let mut table = settings::parse(&Run::config(&place.folder)?)?;
+    drop_foreign_keys(&mut table, &registry);
+    let config = TrainConfig::resolve(&table, &registry)?;
+    let checkpoint = place.checkpoint()?;
+    let mut learner = warp_train::native::learner(&config, 1)?;
+    learner.load_state(&checkpoint.learner)?;
+    Ok((config, learner))
+}

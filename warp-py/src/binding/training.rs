@@ -1,0 +1,104 @@
+//! Training from Python, on the processor, with somebody who follows it.
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use warp_examples::settings;
+use warp_train::callback::{Callback, EarlyStop, Flow, Stopped};
+use warp_train::run::{Evaluator, train as train_on};
+use warp_train::{Run, Trainer};
+
+/// Trains policies and gives the run's folder and summary, the latter as JSON.
+///
+/// `follow` is called after every iteration with its metrics as JSON; False stops the run. So does an
+/// exception, which is raised again once the run has been saved.
+#[pyfunction]
+#[pyo3(signature = (target, sets, *, out=None, threads=0, follow=None))]
+pub(super) fn train(
+    py: Python<'_>,
+    target: &str,
+    sets: Vec<String>,
+    out: Option<PathBuf>,
+    threads: usize,
+    follow: Option<Py<PyAny>>,
+) -> PyResult<(PathBuf, String)> {
+    let mut follow = Follow { function: follow, raised: None };
+    let done = py.detach(|| run(target, &sets, out, threads, &mut follow));
+    match (follow.raised, done) {
+        (Some(raised), _) => Err(raised),
+        (None, done) => done.map_err(as_python),
+    }
+}
+
+fn run(
+    target: &str,
+    sets: &[String],
+    out: Option<PathBuf>,
+    threads: usize,
+    follow: &mut Follow,
+) -> anyhow::Result<(PathBuf, String)> {
+    let registry = warp_envs::registry();
+    let config = settings::configure(target, sets, &registry)?;
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if threads == 0 { cores() } else { threads };
+    let name = format!("{}-{}-s{}", config.run.env_id, config.algorithm(), config.run.seed);
+    let folder = out.unwrap_or_else(|| Run::free_folder(&config.run, &name));
+    Run::check_free(&folder)?;
+    let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
+    let learner = warp_train::native::learner(&config, threads)?;
+    let mut trainer = Trainer::new(config, &registry, learner, threads)?;
+    trainer.prepare()?;
+    let mut run = Run::create(&folder, &text, &trainer)?;
+    let evaluator = Evaluator { registry: &registry, threads };
+    train_on(&mut trainer, evaluator, &mut [&mut run, follow, &mut EarlyStop])?;
+    let summary = run.summarise(&trainer, "cpu")?;
+    Ok((folder, serde_json::to_string(&summary)?))
+}
+
+/// Somebody who follows a run.
+struct Follow {
+    function: Option<Py<PyAny>>,
+    /// What was raised meanwhile.
+    raised: Option<PyErr>,
+}
+
+impl Callback for Follow {
+    fn iteration(
+        &mut self,
+        _: &Trainer,
+        done: &[warp_train::metrics::IterationMetrics],
+    ) -> warp_train::Result<Flow> {
+        let goes_on = Python::attach(|py| {
+            // Ctrl-C.
+            py.check_signals()?;
+            let Some(function) = &self.function else { return Ok(true) };
+            for metrics in done {
+                let json = serde_json::to_string(metrics);
+                let json = json.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+                if function.call1(py, (json,))?.extract::<bool>(py).is_ok_and(|goes_on| !goes_on) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        });
+        match goes_on {
+            Ok(true) => Ok(Flow::Continue(())),
+            Ok(false) => Ok(ControlFlow::Break(Stopped::Asked)),
+            Err(raised) => {
+                self.raised = Some(raised);
+                Ok(ControlFlow::Break(Stopped::Asked))
+            }
+        }
+    }
+}
+
+/// An error of a run as Python's: the user's, or one of the run itself.
+pub(super) fn as_python(error: anyhow::Error) -> PyErr {
+    let of_run = error.downcast_ref::<warp_train::Error>();
+    let sentence = format!("{error:#}");
+    match of_run.is_none_or(warp_train::Error::is_users) {
+        true => PyValueError::new_err(sentence),
+        false => PyRuntimeError::new_err(sentence),
+    }
+}

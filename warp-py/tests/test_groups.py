@@ -1,0 +1,80 @@
+"""Environments of several agents: PettingZoo's own tests, and arrays by group."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import warp_rl
+
+NAMES = warp_rl.list_parallel_envs()
+
+
+def test_lists_are_complete():
+    for name in NAMES:
+        assert not warp_rl.make_spec(name).is_lone
+    assert all(warp_rl.make_spec(name).is_lone for name in warp_rl.list_envs())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pettingzoos_own(name):
+    pytest.importorskip("pettingzoo")
+    from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parallel_api_test(warp_rl.make_parallel(name, seed=0), num_cycles=200)
+        parallel_seed_test(lambda: warp_rl.make_parallel(name), num_cycles=20)
+
+
+def test_who_is_caught_leaves():
+    pytest.importorskip("pettingzoo")
+    env = warp_rl.make_parallel("tag_gridworld", seed=0, max_episode_steps=5)
+    obs, infos = env.reset()
+    assert list(obs) == list(infos) == env.possible_agents == env.agents
+    assert env.observation_space("tagger_0") is env.observation_space("tagger_0")
+    assert env.state().shape == env.state_space.shape
+    for step in range(5):
+        acting = list(env.agents)
+        obs, rewards, terminations, truncations, infos = env.step(dict.fromkeys(acting, 0))
+        assert list(obs) == list(rewards) == list(terminations) == list(truncations) == list(infos) == acting
+        if not env.agents:
+            break
+    assert not env.agents
+    env.reset(seed=3)
+    with pytest.raises(ValueError, match="lack the agent"):
+        env.step({})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_by_group(name):
+    envs = warp_rl.make_multi(name, num_envs=3, seed=4)
+    one = warp_rl.make_multi(name, seed=5)
+    obs, info = envs.reset()
+    first, _ = one.reset()
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        for group, agents in envs.groups.items():
+            assert obs[group].shape == (3, agents, *envs.single_observation_spaces[group].shape)
+            assert (obs[group][1] == first[group][0]).all()
+        actions = {}
+        for group, agents in envs.groups.items():
+            space = envs.single_action_spaces[group]
+            nvec = getattr(space, "nvec", None)
+            shape = (3, agents) if nvec is None else (3, agents, len(nvec))
+            actions[group] = rng.integers(0, space.n if nvec is None else nvec, shape)
+        obs, reward, terminated, truncated, info = envs.step(actions)
+        first, alone, *_ = one.step({group: action[1:2] for group, action in actions.items()})
+        assert terminated.shape == (3,) and all((reward[g][1] == alone[g][0]).all() for g in envs.groups)
+    other = pickle.loads(pickle.dumps(envs))
+    a, b = envs.step(actions), other.step(actions)
+    assert all((a[0][group] == b[0][group]).all() for group in envs.groups)
+    with pytest.raises(ValueError, match="lack the group"):
+        envs.step({})
+    with pytest.raises(ValueError, match="unknown group"):
+        envs.step({**actions, "nobody": [0]})
+    with pytest.raises(TypeError, match="dictionary"):
+        envs.step([0, 0, 0])

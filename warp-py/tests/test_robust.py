@@ -1,0 +1,183 @@
+"""Processes, threads, memory, types: what must not go wrong elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import warp_rl
+
+
+def run(code: str, seconds: float = 60) -> str:
+    """What a program of its own prints."""
+    line = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=seconds, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_loads_no_library_that_others_have():
+    said = run(
+        """
+        import sys, time, numpy, gymnasium
+        began = time.perf_counter()
+        import warp_rl
+        took = time.perf_counter() - began
+        print([name for name in ("torch", "jax", "pettingzoo", "dm_env", "stable_baselines3") if name in sys.modules])
+        assert took < 1.0, took
+        """
+    )
+    assert said.strip() == "[]"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_after_a_fork(batch_size):
+    envs = warp_rl.make("CartPole-v1", num_envs=2000 if batch_size is None else 8, batch_size=batch_size, seed=0)
+    envs.reset()
+    child = os.fork()
+    if child == 0:
+        try:
+            try:
+                envs.reset()
+                os._exit(3)
+            except RuntimeError:
+                pass
+            del envs
+            others = warp_rl.make("CartPole-v1", num_envs=300, seed=0)
+            others.reset()
+            others.step(np.zeros(300, int))
+            os._exit(0)
+        except BaseException:
+            os._exit(4)
+    until = time.monotonic() + 30
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
+        assert time.monotonic() < until, "the child hangs"
+        time.sleep(0.01)
+    assert os.waitstatus_to_exitcode(ended[1]) == 0
+    envs.reset()
+
+
+def test_leaving_with_work_under_way():
+    run(
+        """
+        import numpy as np, warp_rl
+        envs = warp_rl.make("Acrobot-v1", num_envs=2000, batch_size=10, num_threads=3)
+        envs.async_reset()
+        kept = envs.recv()
+        envs.send(np.zeros(10, int))
+        """
+    )
+
+
+def test_other_threads_run_meanwhile():
+    envs = warp_rl.make("Acrobot-v1", num_envs=200_000, num_threads=1, seed=0)
+    envs.reset()
+    actions = np.zeros(200_000, int)
+    count, over = 0, threading.Event()
+
+    def step():
+        for _ in range(5):
+            envs.step(actions)
+        over.set()
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    while not over.is_set():
+        count += 1
+        time.sleep(0)
+    thread.join()
+    assert count > 20
+
+
+def test_memory_stays_flat():
+    resource = pytest.importorskip("resource")
+    envs = warp_rl.make("Taxi-v4", num_envs=1000, seed=0)
+    envs.reset()
+    actions = np.zeros(1000, int)
+
+    def work(n):
+        for _ in range(n):
+            obs, *_, info = envs.step(actions)
+            envs.get_state()
+            with pytest.raises(ValueError):
+                envs.step(actions[1:])
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    before = work(300)
+    assert work(3000) - before < 8_000, "KiB"
+
+
+def test_random_misuse_is_refused_and_never_fatal():
+    rng = np.random.default_rng(0)
+    values = [
+        None, 0, -1, 3, 1.5, "x", [], [0], [[0]], [0, 1, 2], (1, 0), {}, {"a": 1}, object(), True, 2**70, b"b",
+        np.zeros(3), np.zeros(3, int), np.zeros((3, 1), int), np.ones(3, bool), np.array(["a"]), np.array(None),
+        np.full(3, np.nan), np.zeros((0,)), np.arange(3, dtype=np.int8)[::-1], np.zeros(3, "M8[s]"), lambda: 0,
+    ]  # fmt: skip
+    tasks = ["CartPole-v1", "Pendulum-v1", "Taxi-v4"]
+    pools = [warp_rl.make(task, num_envs=3, batch_size=b, seed=0) for task in tasks for b in (None, 2)]
+
+    def pick():
+        return values[rng.integers(len(values))]
+
+    calls = [
+        lambda envs: envs.step(pick()),
+        lambda envs: envs.step(pick(), pick()),
+        lambda envs: envs.send(pick(), pick()),
+        lambda envs: envs.recv(),
+        lambda envs: envs.async_reset(pick()),
+        lambda envs: envs.reset(seed=pick()),
+        lambda envs: envs.reset(options={"reset_mask": pick()}),
+        lambda envs: envs.set_state({list(envs.get_state())[rng.integers(5)]: pick()}, pick()),
+        lambda envs: warp_rl.make(tasks[rng.integers(3)], num_envs=pick(), seed=pick()),
+        lambda envs: warp_rl.make(pick(), autoreset_mode=pick()),
+    ]
+    refused = 0
+    for _ in range(6000):
+        try:
+            calls[rng.integers(len(calls))](pools[rng.integers(len(pools))])
+        except (ValueError, TypeError, RuntimeError, KeyError, OverflowError) as error:
+            refused += 1
+            assert str(error)
+    assert refused > 1000
+    for envs in pools:
+        envs.reset(seed=0)
+
+
+def test_types():
+    pytest.importorskip("mypy")
+    user = Path(__file__).with_name("user_code.py")
+    line = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(user)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=user.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert subprocess.run([sys.executable, str(user)], capture_output=True, check=False).returncode == 0
+
+
+def test_stubs_say_what_there_is():
+    import ast
+
+    from warp_rl import _native
+
+    text = Path(warp_rl.__file__).with_name("_native.pyi").read_text()
+    said = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ClassDef):
+            said[node.name] = {
+                one.name for one in node.body if isinstance(one, ast.FunctionDef) and one.name != "__init__"
+            }
+        elif isinstance(node, ast.FunctionDef):
+            said[node.name] = None
+    there = {name for name in dir(_native) if not name.startswith("_")}
+    assert set(said) == there
+    for name, members in said.items():
+        if members is not None:
+            assert members == {one for one in vars(getattr(_native, name)) if not one.startswith("_")}, name

@@ -1,0 +1,80 @@
+"""Training from Python, acting with what was learned, and the command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import warp_rl
+
+KEYS = {"num_envs": 16, "total_steps": 40_000, "learning_rate": 0.002}
+
+
+def test_a_run_is_followed_and_its_policy_acts(tmp_path):
+    seen = []
+    run = warp_rl.train("cartpole", callbacks=seen.append, out=tmp_path / "run", **KEYS)
+    assert run.path == str(tmp_path / "run") and len(seen) > 5
+    assert seen[-1]["env_steps"] >= 40_000 and len(run.metrics()) == len(seen)
+    policy = warp_rl.Policy.load(run.path)
+    envs = warp_rl.make("CartPole-v1", num_envs=32, seed=0, autoreset_mode="same_step")
+    obs, _ = envs.reset()
+    lengths = []
+    for _ in range(600):
+        actions = policy.act(obs)
+        assert actions.shape == (32,) and actions.dtype == np.int64
+        obs, _, _, _, info = envs.step(actions)
+        if "final_info" in info:
+            lengths += info["final_info"]["elapsed_step"][info["_final_info"]].tolist()
+    assert np.mean(lengths) > 80, "random actions hold it for 22 steps"
+    assert policy.act(obs[0]) == policy.act(obs)[0]
+    assert (policy.act(obs, greedy=False, seed=1) == policy.act(obs, greedy=False, seed=1)).all()
+    with pytest.raises(ValueError, match="obs"):
+        policy.act(np.zeros((2, 3)))
+
+
+def test_a_callback_stops_a_run_and_its_errors_are_raised(tmp_path):
+    count = 0
+
+    def twice(metrics):
+        nonlocal count
+        count += 1
+        return count < 2
+
+    run = warp_rl.train("cartpole", callbacks=[twice], out=tmp_path / "short", **KEYS)
+    assert count == 2 and run.metrics()[-1]["env_steps"] < 40_000
+
+    def fails(metrics):
+        raise ZeroDivisionError("of the callback")
+
+    with pytest.raises(ZeroDivisionError, match="of the callback"):
+        warp_rl.train("cartpole", callbacks=fails, out=tmp_path / "broken", **KEYS)
+
+
+def test_numbers_are_shown_one_hot(tmp_path):
+    keys = {"num_envs": 16, "total_steps": 10_000, "env__is_slippery": False}
+    run = warp_rl.train("frozen_lake", out=tmp_path / "lake", **keys)
+    policy = warp_rl.Policy.load(run.path)
+    assert policy.act(np.array([0, 1, 14])).shape == (3,) and policy.act(0) in range(4)
+    with pytest.raises(ValueError, match="16 states"):
+        policy.act(np.array([16]))
+
+
+def test_what_the_user_can_put_right_is_a_value_error(tmp_path):
+    for target, keys in [("cartpol", {}), ("cartpole", {"nope": 1}), ("cartpole", {"num_envs": 0})]:
+        with pytest.raises(ValueError):
+            warp_rl.train(target, out=tmp_path / "none", **keys)
+    with pytest.raises(ValueError):
+        warp_rl.Policy.load(str(tmp_path / "none"))
+
+
+def test_the_command():
+    def command(*words):
+        line = [sys.executable, "-m", "warp_rl", *words]
+        return subprocess.run(line, capture_output=True, text=True, check=False)
+
+    assert "cartpole" in command("envs").stdout
+    wrong = command("trian")
+    assert wrong.returncode == 2 and "did you mean train?" in wrong.stderr
