@@ -349,6 +349,10 @@ def test_states_that_are_refused_change_nothing():
             envs.set_state(bad)
     with pytest.raises(KeyError):
         envs.set_state({"nothing": [0, 0]})
+    with pytest.raises(TypeError, match="float64"):
+        envs.set_state({"state": [0.5, np.nan]})
+    with pytest.raises(ValueError, match="int32"):
+        envs.set_state({"state": [2**40, 0]})
     assert all((envs.get_state()[key] == before[key]).all() for key in before)
     pole = warp_rl.make("CartPole-v1", num_envs=1)
     pole.reset()

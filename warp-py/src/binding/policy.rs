@@ -52,6 +52,7 @@ impl Policy {
     /// Actions of the policy of `group` for observations `[rows, width]`; the likeliest, or drawn from `seed`
     /// and `step`.
     #[pyo3(signature = (group, obs, *, mask=None, greedy=true, seed=0, step=0))]
+    #[expect(clippy::too_many_arguments, reason = "they have names where they are called")]
     fn act<'py>(
         &self,
         py: Python<'py>,

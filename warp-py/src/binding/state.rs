@@ -3,7 +3,7 @@
 use super::numbers::tuple;
 use super::raised;
 use numpy::{Element, PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use warp_core::DType;
@@ -76,10 +76,21 @@ fn write<T: Held + Element>(
 ) -> PyResult<()> {
     let numpy = value.py().import("numpy")?;
     let given = numpy.call_method1("asarray", (value,))?;
-    let made = numpy.call_method1("ascontiguousarray", (&given, dtype))?;
-    let made = made.cast::<PyArrayDyn<T>>()?;
     let array = replicas.store().array(id);
     let (name, row) = (array.name().to_string(), array.row_len());
+    let kind: char = given.getattr("dtype")?.getattr("kind")?.extract()?;
+    let fits = if T::DTYPE == DType::F32 { "iuf" } else { "iub" };
+    if !fits.contains(kind) {
+        let given = given.getattr("dtype")?;
+        let reason = format!("state[\"{name}\"] has dtype {given}, but {dtype} is needed");
+        return Err(PyTypeError::new_err(reason));
+    }
+    let made = numpy.call_method1("ascontiguousarray", (&given, dtype))?;
+    if T::DTYPE != DType::F32 && !numpy.call_method1("array_equal", (&made, &given))?.is_truthy()? {
+        let reason = format!("state[\"{name}\"] holds numbers that {dtype} does not");
+        return Err(PyValueError::new_err(reason));
+    }
+    let made = made.cast::<PyArrayDyn<T>>()?;
     let wanted = [&[ids.len()], &array.shape()[1..]].concat();
     if made.shape() != wanted {
         let (given, wanted) = (tuple(made.shape()), tuple(&wanted));
