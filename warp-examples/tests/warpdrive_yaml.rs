@@ -25,7 +25,7 @@ fn what_is_not_built_is_refused_in_one_sentence() {
     let backend = "env_backend: \"numba\"";
     let error = refused("single_cartpole", backend, "num_gpus: 2");
     assert!(error.starts_with("line 18: trainer.num_gpus = 2: "), "{error}");
-    assert!(error.contains("not built yet"), "{error}");
+    assert!(error.contains("several GPUs are asked for by --gpus N"), "{error}");
     let with = |from: &str, to: &str| refused("single_cartpole", from, to);
     let weights = |path: &str| format!("model_ckpt_filepath: \"{path}\"");
     let error = with("model_ckpt_filepath: \"\"", &weights("/tmp/shared_1000.state_dict"));

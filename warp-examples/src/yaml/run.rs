@@ -145,7 +145,7 @@ fn trainer(
 /// Refuses what means something that this program can't do yet.
 fn not_built(section: &mut Section<'_>, notes: &mut Vec<String>) -> Result<()> {
     if section.get_or("num_gpus", 1_i32)? > 1 {
-        bail!(section.invalid("num_gpus", "training on several GPUs is not built yet"));
+        bail!(section.invalid("num_gpus", "several GPUs are asked for by --gpus N; leave it at 1"));
     }
     section.ignore(&["num_gpus"], notes);
     Ok(())
