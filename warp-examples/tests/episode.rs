@@ -73,6 +73,34 @@ fn a_recording_is_drawn_as_the_run_itself() {
 }
 
 #[test]
+fn a_run_of_a_fleet_is_drawn_and_recorded_as_the_run_by_itself() {
+    let folder = Folder::new("episode-fleet");
+    folder.train(&["--steps=1280", "--seeds=3..5", "--out=fleet"]);
+    folder.train(&["--steps=1280", "--seed=4", "--out=alone"]);
+    folder.done(&["episode", "fleet", "--run=1", "-o", "a.npz"]);
+    folder.done(&["episode", "alone", "-o", "b.npz"]);
+    let (a, b) = (arrays(&folder, "a.npz"), arrays(&folder, "b.npz"));
+    assert!(a["obs.pole"] == b["obs.pole"] && a["probability.pole"] == b["probability.pole"]);
+    folder.done(&["render", "fleet", "--run=1", "-o", "a.png"]);
+    folder.done(&["render", "alone", "-o", "b.png"]);
+    assert!(
+        std::fs::read(folder.path("a.png")).unwrap()
+            == std::fs::read(folder.path("b.png")).unwrap()
+    );
+    for (args, words) in [
+        (&["render", "fleet", "-o", "a.png"][..], "is a fleet of 2 runs; choose one with --run N"),
+        (
+            &["render", "fleet", "--run=2", "-o", "a.png"],
+            "--run 2: the fleet in \"fleet\" has 2 runs",
+        ),
+        (&["render", "alone", "--run=0", "-o", "a.png"], "--run 0: \"alone\" is no fleet"),
+    ] {
+        let said = folder.warp(args);
+        assert!(said.code == Some(2) && said.stderr.contains(words), "{args:?}: {said:?}");
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let folder = Folder::new("episode-bad");
     folder.train(&["--steps=128", "--out=run"]);

@@ -1,6 +1,7 @@
 //! `warp episode`: episodes of a run as arrays in a file.
 
-use super::{learner, read_config, say};
+use super::play::policies;
+use super::say;
 use crate::Outcome;
 use crate::episode::recorder::Recorder;
 use anyhow::{Context, Result, bail, ensure};
@@ -10,14 +11,16 @@ use std::path::PathBuf;
 use warp_func::Registry;
 use warp_sample::Mode;
 use warp_train::episode::{EpisodeOptions, play_episode};
-use warp_train::run::Place;
 
 /// Write episodes of a run into a file of arrays.
 #[derive(Debug, Clone, Args)]
 pub struct EpisodeArgs {
     /// The run's folder, for its newest checkpoint; or that of a step, or the one that did best in evaluations.
-    #[arg(value_name = "RUN[@STEP | @best]")]
+    #[arg(value_name = "RUN[@STEP | @best] | FLEET")]
     pub run: PathBuf,
+    /// Which run of a fleet, from 0.
+    #[arg(long = "run", value_name = "N")]
+    pub run_number: Option<usize>,
     /// The file, which numpy.load reads and warp render draws.
     #[arg(short, long, value_name = "FILE.npz")]
     pub out: PathBuf,
@@ -53,11 +56,7 @@ pub fn execute(args: &EpisodeArgs, registry: &Registry) -> Result<Outcome> {
         args.out.display()
     );
     let episodes = episodes(&args.episodes)?;
-    let place = Place::parse(&args.run);
-    let mut config = read_config(&place.folder, registry)?;
-    crate::pool_file::attach(&mut config)?;
-    let mut learner = learner(&args.backend, &config, 1)?;
-    learner.load_state(&place.checkpoint()?.learner)?;
+    let (config, mut learner) = policies(&args.run, args.run_number, &args.backend, registry)?;
     let mut recorder = Recorder::new(&config, &args.arrays);
     for replica in episodes.clone() {
         let options = EpisodeOptions {

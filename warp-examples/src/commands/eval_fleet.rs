@@ -5,16 +5,16 @@ use super::fleet::{config_of, returns_lines};
 use super::learner;
 use crate::records::fleet::{combinations, label};
 use crate::settings;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 use warp_core::toml::Table;
 use warp_func::Registry;
-use warp_train::Run;
 use warp_train::evaluate::{EvalOptions, Evaluation, evaluate};
 use warp_train::fleet::{Fleet, GroupedReturns, Listed};
 use warp_train::learner::LearnerState;
+use warp_train::{Learner, Run, TrainConfig};
 
 /// Evaluates the fleet in `folder`.
 pub(super) fn findings(
@@ -27,13 +27,9 @@ pub(super) fn findings(
     let listed = Fleet::list(folder)?;
     let mut found: BTreeMap<usize, Evaluation> = BTreeMap::new();
     for one in &listed {
-        let Some((weights, statistics)) = Fleet::weights(folder, one.run)? else { continue };
-        let config = config_of(&shared, one, registry)?;
-        let mut learner = learner(&args.backend, &config, options.threads)?;
-        // The optimiser's state is not kept, a fresh one fits; nor are replay memories, which acting needs none of.
-        let (numbers, flags) = (Vec::new(), Vec::new());
-        let state = LearnerState { weights, statistics, numbers, flags, ..learner.state() };
-        learner.load_state(&state)?;
+        let found_policies =
+            policies(folder, &shared, one, &args.backend, options.threads, registry)?;
+        let Some((config, mut learner)) = found_policies else { continue };
         found.insert(one.run, evaluate(&mut *learner, &config, registry, options)?);
     }
     if found.is_empty() {
@@ -74,4 +70,42 @@ pub(super) fn findings(
     }
     lines.extend(returns_lines("all runs", &all, "mean return"));
     Ok(Findings { lines, json })
+}
+
+/// The configuration of a fleet's run and its policies as they were at its end; nothing if it has not finished.
+fn policies(
+    folder: &Path,
+    shared: &Table,
+    listed: &Listed,
+    backend: &str,
+    threads: usize,
+    registry: &Registry,
+) -> Result<Option<(TrainConfig, Box<dyn Learner>)>> {
+    let Some((weights, statistics)) = Fleet::weights(folder, listed.run)? else { return Ok(None) };
+    let config = config_of(shared, listed, registry)?;
+    let mut learner = learner(backend, &config, threads)?;
+    // The optimiser's state is not kept, a fresh one fits; nor are replay memories, which acting needs none of.
+    let (numbers, flags) = (Vec::new(), Vec::new());
+    let state = LearnerState { weights, statistics, numbers, flags, ..learner.state() };
+    learner.load_state(&state)?;
+    Ok(Some((config, learner)))
+}
+
+/// The same of run number `run` of the fleet in `folder`, which must have finished.
+pub(super) fn policies_of_run(
+    folder: &Path,
+    run: Option<usize>,
+    backend: &str,
+    registry: &Registry,
+) -> Result<(TrainConfig, Box<dyn Learner>)> {
+    let (listed, shown) = (Fleet::list(folder)?, folder.display());
+    let Some(run) = run else {
+        bail!("\"{shown}\" is a fleet of {} runs; choose one with --run N", listed.len());
+    };
+    let Some(one) = listed.iter().find(|one| one.run == run) else {
+        bail!("--run {run}: the fleet in \"{shown}\" has {} runs, from 0 on", listed.len());
+    };
+    let shared = settings::parse(&Run::config(folder)?)?;
+    let found = policies(folder, &shared, one, backend, 1, registry)?;
+    found.with_context(|| format!("--run {run}: it has not finished in \"{shown}\""))
 }

@@ -1,26 +1,30 @@
 //! What `warp render` and `warp watch` share: an episode of a run, as `warp eval` would play it.
 
-use super::learner;
 use super::train::read_config;
+use super::{eval_fleet, learner};
 use crate::episode::recording::Recording;
 use crate::render::{Moment, Past, View};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use warp_func::{Registry, VecEnv};
 use warp_sample::Mode;
-use warp_train::TrainConfig;
 use warp_train::episode::{EpisodeOptions, play_episode};
+use warp_train::fleet::Fleet;
 use warp_train::run::Place;
+use warp_train::{Learner, TrainConfig};
 
 /// Which episode.
 #[derive(Debug, Clone, Args)]
 pub struct PlayArgs {
     /// The run's folder, for its newest checkpoint; or that of a step, or the one that did best in evaluations; or
     /// a file that warp episode wrote.
-    #[arg(value_name = "RUN[@STEP | @best] | FILE.npz")]
+    #[arg(value_name = "RUN[@STEP | @best] | FLEET | FILE.npz")]
     pub run: PathBuf,
+    /// Which run of a fleet, from 0.
+    #[arg(long = "run", value_name = "N")]
+    pub run_number: Option<usize>,
     /// Draw actions from the policy, instead of taking the likeliest.
     #[arg(long)]
     pub stochastic: bool,
@@ -53,12 +57,7 @@ pub(super) fn play(
     if args.run.extension().is_some_and(|ending| ending == "npz") {
         return play_recording(args, registry, look);
     }
-    let place = Place::parse(&args.run);
-    let mut config = read_config(&place.folder, registry)?;
-    crate::pool_file::attach(&mut config)?;
-    let checkpoint = place.checkpoint()?;
-    let mut learner = learner(&args.backend, &config, 1)?;
-    learner.load_state(&checkpoint.learner)?;
+    let (config, mut learner) = policies(&args.run, args.run_number, &args.backend, registry)?;
     let options = EpisodeOptions {
         seed: args.seed,
         mode: if args.stochastic { Mode::Sample } else { Mode::Greedy },
@@ -67,6 +66,27 @@ pub(super) fn play(
     };
     let mut show = shown(args, &config, registry, look)?;
     play_episode(&mut *learner, &config, registry, &options, &mut |envs, _| show(envs))
+}
+
+/// The configuration and the policies of a run, or of one of a fleet's.
+pub(super) fn policies(
+    given: &Path,
+    run: Option<usize>,
+    backend: &str,
+    registry: &Registry,
+) -> Result<(TrainConfig, Box<dyn Learner>)> {
+    if Fleet::is_in(given) {
+        return eval_fleet::policies_of_run(given, run, backend, registry);
+    }
+    if let Some(run) = run {
+        bail!("--run {run}: \"{}\" is no fleet", given.display());
+    }
+    let place = Place::parse(given);
+    let mut config = read_config(&place.folder, registry)?;
+    crate::pool_file::attach(&mut config)?;
+    let mut learner = learner(backend, &config, 1)?;
+    learner.load_state(&place.checkpoint()?.learner)?;
+    Ok((config, learner))
 }
 
 /// Plays an episode of a file.
@@ -79,6 +99,7 @@ fn play_recording(
         (args.stochastic, "--stochastic"),
         (args.seed.is_some(), "--seed"),
         (!args.random.is_empty(), "--random"),
+        (args.run_number.is_some(), "--run"),
     ];
     if let Some((_, option)) = given.into_iter().find(|(given, _)| *given) {
         bail!("{option}: \"{}\" is a recording, nobody acts in it", args.run.display());
