@@ -2,7 +2,7 @@
 
     pip install envpool; python beside_envpool.py
 
-Both are measured in turns, five times, with actions that were made before; the median counts, of EnvPool with
+Both are measured in turns, three times, with actions that were made before; the median counts, of EnvPool with
 one thread or with as many as it chooses, whichever is faster.
 """
 
@@ -29,8 +29,8 @@ TASKS = [
     "Catch-v0",
     "NChain-v0",
 ]
-ROUNDS = 5
-SECONDS = 0.3
+ROUNDS = 3
+SECONDS = 0.25
 
 
 def actions_of(space, rows):

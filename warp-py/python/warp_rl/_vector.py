@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from . import _native, _seeds
+from ._buffer import Buffer, as_output
 from ._spec import EnvSpec, settings
 from ._tasks import find
 
@@ -101,7 +102,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         }
         self.num_envs = count("num_envs", num_envs)
         one_of("device", device, "cpu")
-        one_of("output", output, "numpy")
+        one_of("output", output, "numpy", "torch", "dlpack")
         one_of("render_mode", render_mode, None)
         limit = task.max_episode_steps
         if max_episode_steps is not None:
@@ -136,10 +137,18 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             autoreset_mode=self._mode.name.lower(),
             max_episode_steps=limit,
             batch_size=None if batch_size is None else self._checked_batch(batch_size),
-            copy=bool(copy),
+            # Tensors and buffers are made once, so their memory is always the same.
+            copy=bool(copy) and output == "numpy",
             whole=task.whole,
         )
         self.closed = False
+        self._copies = bool(copy)
+        #: What is shown in memory that stays, by name, if anybody has asked for it.
+        self._shown: dict[str, np.ndarray] | None = None
+        self._output = output
+        self._tensors = {
+            key: as_output(array, output) for key, array in self._pool.buffers().items() if output != "numpy"
+        }
 
     def reset(
         self,
@@ -156,19 +165,79 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         if mask is None:
             if seeds is not None:
                 self._pool.seed(seeds)
-            return self._pool.reset()
+            return self._seen(self._pool.reset())
         mask = checked_mask(mask, self.num_envs)
         if seeds is not None:
             chosen = np.flatnonzero(mask)
             self._pool.seed_some(chosen, [seeds[i] for i in chosen])
-        return self._pool.reset_where(mask)
+        return self._seen(self._pool.reset_where(mask))
 
     def step(self, actions: Any, env_id: Any = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Moves every environment, or those of `env_id`, whose rows the answer has in that order."""
-        answer = self._pool.step(actions, env_id)
+        return self._answered(self._pool.step(actions, env_id))
+
+    def _answered(self, answer: Any) -> Any:
         if self._pool.ended and self._mode is AutoresetMode.SAME_STEP:
             self._add_final(*answer[2:])
-        return answer
+        if self._shown is None and not self._tensors:
+            return answer
+        obs, reward, terminated, truncated, info = answer
+        named = {"obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated}
+        self._show({**info, **named}, info["env_id"])
+        if not self._tensors:
+            return answer
+        shown = self._as_tensors({**info, **named})
+        return (*(shown.pop(key) for key in named), shown)
+
+    def _seen(self, answer: Any) -> Any:
+        if self._shown is None and not self._tensors:
+            return answer
+        obs, info = answer
+        nothing = np.zeros(self.num_envs, np.bool_)
+        flags = {"reward": np.zeros(self.num_envs, np.float32), "terminated": nothing, "truncated": nothing}
+        self._show({**info, "obs": obs, **flags}, info["env_id"])
+        if not self._tensors:
+            return answer
+        shown = self._as_tensors({**info, "obs": obs})
+        return shown.pop("obs"), shown
+
+    def _show(self, arrays: dict[str, Any], ids: np.ndarray) -> None:
+        for key, shown in (self._shown or {}).items():
+            shown[ids] = arrays[key]
+
+    def _as_tensors(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """The tensors of these arrays: those that there are, or their first rows."""
+        rows = len(arrays["obs"])
+        shown = {}
+        for key, array in arrays.items():
+            tensor = self._tensors.get(key, array)
+            if key in self._tensors and rows < self.num_envs:
+                tensor = as_output(array, self._output)
+            shown[key] = tensor
+        return shown
+
+    def buffer_names(self) -> list[str]:
+        """Names of the buffers: "obs", "reward", "terminated", "truncated" and what `info` has."""
+        return list(self._pool.buffers())
+
+    def buffer(self, name: str) -> Buffer:
+        """The memory of all environments in which `name` is shown after every step, a row for each.
+
+        With `copy=False` it is the memory of the answers themselves; otherwise they are copied into it.
+        """
+        arrays = self._pool.buffers()
+        if name not in arrays:
+            raise KeyError(f"there is no buffer {name!r}; there are {', '.join(arrays)}")
+        if not self._copies or self._tensors:
+            return Buffer(arrays[name])
+        if self._shown is None:
+            answer = self._last_answer()
+            self._shown = {key: np.array(answer[key]) for key in arrays}
+        return Buffer(self._shown[name])
+
+    def _last_answer(self) -> dict[str, np.ndarray]:
+        """What all environments show now; before the first reset nothing but zeros."""
+        return self._pool.latest()
 
     def async_reset(self, env_id: Any = None) -> None:
         """Sends every environment, or those of `env_id`, off to begin an episode."""
@@ -186,10 +255,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
         Raises RuntimeError if fewer are under way.
         """
-        answer = self._pool.recv()
-        if self._pool.ended and self._mode is AutoresetMode.SAME_STEP:
-            self._add_final(*answer[2:])
-        return answer
+        return self._answered(self._pool.recv())
 
     def _checked_batch(self, batch_size: Any) -> int:
         number = count("batch_size", batch_size)
@@ -218,7 +284,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         """
         if self._mode is not AutoresetMode.SAME_STEP:
             raise ValueError(f"autoreset_mode is {self._mode.name.lower()!r}: the step's observation is the last")
-        return self._pool.last()[0]
+        last = self._pool.last()[0]
+        return last if self._output == "numpy" else as_output(last, self._output)
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Copies of everything that the environments' futures depend on, a row for each, by name."""
@@ -227,6 +294,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def set_state(self, state: dict[str, Any], env_id: Any = None) -> None:
         """Puts back what `get_state` gave, or some of its arrays, into all environments or `env_id`."""
         self._pool.set_state(state, env_id)
+
+    def render(self, env_id: Any = None) -> None:
+        """Nothing: there is no render_mode."""
 
     def close_extras(self, **_: Any) -> None:
         """Lets go of the environments."""

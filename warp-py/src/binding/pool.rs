@@ -253,6 +253,16 @@ impl Pool {
         PyTuple::new(py, [slot.by_role(py, Role::FinalObs, rows)?, info.into_any()])
     }
 
+    /// The arrays of all environments that every answer lies in where `copy` is false, by name.
+    fn buffers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.arrays_of(py, &self.slots[0])
+    }
+
+    /// The arrays of the last answer and what lies behind them, by name.
+    fn latest<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.arrays_of(py, &self.slots[self.at])
+    }
+
     /// Whether the last step ended an episode.
     #[getter]
     fn ended(&self) -> bool {
@@ -290,6 +300,21 @@ impl Pool {
 }
 
 impl Pool {
+    /// All arrays of a slot with a row for every environment, by name.
+    fn arrays_of<'py>(&self, py: Python<'py>, slot: &Slot) -> PyResult<Bound<'py, PyDict>> {
+        let rows = self.all.len();
+        let buffers = slot.info(py, Role::Info, rows, None)?;
+        for (name, role) in [
+            ("obs", Role::Obs),
+            ("reward", Role::Reward),
+            ("terminated", Role::Terminated),
+            ("truncated", Role::Truncated),
+        ] {
+            buffers.set_item(name, slot.by_role(py, role, rows)?)?;
+        }
+        Ok(buffers)
+    }
+
     fn check_open(&self) -> PyResult<()> {
         if self.process != std::process::id() {
             return Err(PyRuntimeError::new_err(

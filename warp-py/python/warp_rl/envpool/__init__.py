@@ -5,12 +5,14 @@ Names, arguments, defaults and answers are EnvPool 1.x's. What it leaves undefin
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._tasks import TABLE
-from ._dm import DMEnvPool
 from ._gymnasium import EnvPool, GymnasiumEnvPool
 from ._spec import EnvSpec
+
+if TYPE_CHECKING:
+    from ._dm import DMEnvPool
 
 __all__ = [
     "DMEnvPool",
@@ -31,7 +33,7 @@ def make(task_id: str, env_type: str, **kwargs: Any) -> GymnasiumEnvPool | DMEnv
     assert env_type in ("gym", "gymnasium", "dm"), (
         f"env_type is {env_type!r}, but it is one of 'gym', 'gymnasium' and 'dm'"
     )
-    return DMEnvPool(task_id, **kwargs) if env_type == "dm" else GymnasiumEnvPool(task_id, **kwargs)
+    return make_dm(task_id, **kwargs) if env_type == "dm" else GymnasiumEnvPool(task_id, **kwargs)
 
 
 def make_gymnasium(task_id: str, **kwargs: Any) -> GymnasiumEnvPool:
@@ -45,7 +47,9 @@ def make_gym(task_id: str, **kwargs: Any) -> GymnasiumEnvPool:
 
 
 def make_dm(task_id: str, **kwargs: Any) -> DMEnvPool:
-    """As `make(task_id, "dm", ...)`."""
+    """As `make(task_id, "dm", ...)`; needs dm_env."""
+    from ._dm import DMEnvPool
+
     return DMEnvPool(task_id, **kwargs)
 
 
@@ -57,3 +61,12 @@ def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
 def list_all_envs() -> list[str]:
     """Names of all tasks."""
     return list(TABLE)
+
+
+def __getattr__(name: str) -> Any:
+    # It needs dm_env, which not everyone has.
+    if name == "DMEnvPool":
+        from ._dm import DMEnvPool
+
+        return DMEnvPool
+    raise AttributeError(f"module 'warp_rl.envpool' has no attribute {name!r}")
