@@ -73,6 +73,24 @@ fn sweeps_are_split_by_shape_and_summed_up_by_value() {
     let summary = json(&folder, "sweep/summary.json");
     assert_eq!((&summary["launches"], &summary["n_finished"]), (&2.into(), &8.into()));
     assert_eq!(summary["swept"].as_array().unwrap().len(), 4);
+    // Ranked by their means; the first one's configuration is a file.
+    let mean = |one: &Value| one["returns"]["mean"].as_f64().unwrap();
+    let mut ranked = summary["swept"].as_array().unwrap().clone();
+    ranked.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+    let places: Vec<usize> = (ranked.iter().zip(1..))
+        .map(|(one, place)| {
+            let Value::Object(swept) = &one["swept"] else { panic!("{one}") };
+            let rate = swept["learning_rate"].as_f64().unwrap();
+            let start = format!("{place}. hidden = ");
+            let line = said.lines().find(|line| line.starts_with(&start)).unwrap();
+            assert!(line.contains(&format!("learning_rate = {rate}: ")), "{line}");
+            place
+        })
+        .collect();
+    assert_eq!(places, [1, 2, 3, 4]);
+    let winner: toml::Table = folder.read("sweep/winner.toml").parse().unwrap();
+    assert_eq!(winner["learning_rate"].as_float(), ranked[0]["swept"]["learning_rate"].as_f64());
+    folder.done(&["config", "sweep/winner.toml"]);
     assert_eq!(summary["runs"][7]["swept"]["hidden"], serde_json::json!([4, 4]));
     // Numbers count through the values, last key and seed first.
     let run = |number: usize| &summary["runs"][number];

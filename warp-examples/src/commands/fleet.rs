@@ -11,12 +11,13 @@ use anyhow::{Context, Result, bail};
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use warp_core::ConfigField;
 use warp_core::toml::{Table, Value};
 use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
     DealtFleet, Fleet, FleetEvent, FleetLearner, FleetRun, FleetSummary, GroupedReturns, Listed,
-    Returns, ThreadFleet, check_sweepable, launches,
+    Returns, SweptReturns, ThreadFleet, check_sweepable, launches,
 };
 use warp_train::{Run, TrainConfig, half};
 
@@ -84,8 +85,12 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     };
     let summary = fleet.finish(about)?;
     draw(&folder, first)?;
-    let told = report(&summary, &folder);
     let complete = summary.n_finished + summary.n_broken == summary.n_runs;
+    let ranked = if complete { ranked(&summary) } else { None };
+    let told = report(&summary, ranked.as_deref(), &folder);
+    if let Some([winner, ..]) = ranked.as_deref() {
+        write_winner(winner, &runs, entry.fields, &folder)?;
+    }
     match stop.asked_by() {
         // The terminal may be gone.
         Some(signal) if !complete => Ok(Outcome::Interrupted { signal }),
@@ -346,7 +351,32 @@ pub(crate) fn resolve_listed(
     Ok(TrainConfig::resolve(&table, registry)?)
 }
 
-fn report(summary: &FleetSummary, folder: &Path) -> Result<()> {
+/// The combinations of a sweep, the highest mean return first; nothing where none is swept, and where agents of
+/// several groups may play against each other, since the sum of their returns says little.
+fn ranked(summary: &FleetSummary) -> Option<Vec<&SweptReturns>> {
+    let mean = |one: &SweptReturns| one.returns.together.map_or(f64::NEG_INFINITY, |r| r.mean);
+    let mut ranked: Vec<&SweptReturns> = summary.swept.iter().collect();
+    ranked.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+    let several = summary.returns.groups.len() > 1;
+    (ranked.len() > 1 && !several).then_some(ranked)
+}
+
+/// Writes the configuration of the best combination as `winner.toml`, with the first of its seeds.
+fn write_winner(
+    winner: &SweptReturns,
+    runs: &[FleetRun],
+    fields: &[ConfigField],
+    folder: &Path,
+) -> Result<()> {
+    let is_own = |run: &&FleetRun| run.swept.iter().cloned().collect::<Table>() == winner.swept;
+    let Some(run) = runs.iter().find(is_own) else { return Ok(()) };
+    let path = folder.join("winner.toml");
+    std::fs::write(&path, run.config.to_toml_as_given(fields))
+        .with_context(|| format!("cannot write \"{}\"", path.display()))?;
+    say(&format!("the configuration that did best is in {}", path.display()))
+}
+
+fn report(summary: &FleetSummary, ranked: Option<&[&SweptReturns]>, folder: &Path) -> Result<()> {
     let FleetSummary { env, algorithm, n_runs, n_finished, n_broken, .. } = summary;
     let broken = if *n_broken > 0 { format!(", {n_broken} broke") } else { String::new() };
     say(&format!(
@@ -369,7 +399,10 @@ fn report(summary: &FleetSummary, folder: &Path) -> Result<()> {
         let error = run.error.as_deref().unwrap_or_default();
         say(&format!("the first that broke is run {} with seed {}: {error}", run.run, run.seed))?;
     }
-    let swept = summary.swept.iter().map(|one| (label(&one.swept), &one.returns));
+    let in_order: Vec<&SweptReturns> = summary.swept.iter().collect();
+    let place = |n: usize| ranked.map_or(String::new(), |_| format!("{}. ", n + 1));
+    let swept = ranked.unwrap_or(&in_order).iter().enumerate();
+    let swept = swept.map(|(n, one)| (place(n) + &label(&one.swept), &one.returns));
     for (name, returns) in swept.chain([("all runs".to_string(), &summary.returns)]) {
         let lines = returns_lines(&name, returns, "mean return over the last episodes");
         lines.iter().try_for_each(|line| say(line))?;
