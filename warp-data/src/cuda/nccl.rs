@@ -5,6 +5,7 @@ use super::array::DeviceArray;
 use super::device::Device;
 use crate::error::{Error, Result};
 use libloading::Library;
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -93,8 +94,6 @@ functions! {
     join: b"ncclCommInitRankConfig\0" fn(*mut Handle, c_int, UniqueId, c_int, *mut Config) -> c_int;
     async_error: b"ncclCommGetAsyncError\0" fn(Handle, *mut c_int) -> c_int;
     abort: b"ncclCommAbort\0" fn(Handle) -> c_int;
-    finalize: b"ncclCommFinalize\0" fn(Handle) -> c_int;
-    destroy: b"ncclCommDestroy\0" fn(Handle) -> c_int;
     all_gather: b"ncclAllGather\0" fn(*const c_void, *mut c_void, usize, c_int, Handle, *mut c_void) -> c_int;
     group_start: b"ncclGroupStart\0" fn() -> c_int;
     group_end: b"ncclGroupEnd\0" fn() -> c_int;
@@ -168,7 +167,8 @@ pub fn nccl_name() -> Result<Vec<u8>> {
 /// A rank among those that gather arrays, on its device's stream.
 #[derive(Debug)]
 pub struct Communicator {
-    handle: Handle,
+    /// Null once it has ended.
+    handle: Cell<Handle>,
     device: Device,
     size: usize,
     timeout: Duration,
@@ -203,7 +203,7 @@ impl Communicator {
         if code != IN_PROGRESS {
             check(functions, null_mut(), code, doing)?;
         }
-        let this = Self { handle, device: device.clone(), size, timeout };
+        let this = Self { handle: Cell::new(handle), device: device.clone(), size, timeout };
         this.settle(doing)?;
         Ok(this)
     }
@@ -225,6 +225,10 @@ impl Communicator {
                 ));
             }
         }
+        let handle = self.handle.get();
+        if handle.is_null() {
+            return Err(failed(doing, "it has been ended"));
+        }
         self.device.bind()?;
         let mut turn = self.device.turn();
         turn.keep(|| pairs.iter().map(|(a, b)| ((*a).clone(), (*b).clone())).collect::<Vec<_>>());
@@ -236,7 +240,7 @@ impl Communicator {
             for (from, to) in pairs {
                 let (from, n) = (from.ptr() as *const c_void, from.bytes());
                 let to = to.ptr() as *mut c_void;
-                let one = (functions.all_gather)(from, to, n, BYTES, self.handle, stream);
+                let one = (functions.all_gather)(from, to, n, BYTES, handle, stream);
                 code = if code == SUCCESS || code == IN_PROGRESS { one } else { code };
             }
             let end = (functions.group_end)();
@@ -244,7 +248,7 @@ impl Communicator {
         };
         drop(turn);
         if code != IN_PROGRESS {
-            check(functions, self.handle, code, doing)?;
+            check(functions, handle, code, doing)?;
         }
         self.settle(doing)
     }
@@ -257,15 +261,16 @@ impl Communicator {
         let functions = functions()?;
         match self.state(functions)? {
             IN_PROGRESS => Ok(()),
-            code => check(functions, self.handle, code, "looking after NCCL"),
+            code => check(functions, self.handle.get(), code, "looking after NCCL"),
         }
     }
 
-    /// Ends what is under way: no kernel waits for another rank any more.
+    /// Ends what is under way: no kernel waits for another rank any more. Nothing can be gathered after it.
     pub fn abort(&self) {
-        if let Ok(functions) = functions() {
-            // SAFETY: the communicator is this one's; what is under way ends with an error.
-            unsafe { (functions.abort)(self.handle) };
+        let handle = self.handle.replace(null_mut());
+        if let (Ok(functions), false) = (functions(), handle.is_null()) {
+            // SAFETY: made by `join` and ended once; it frees what the communicator has, whatever others do.
+            unsafe { (functions.abort)(handle) };
         }
     }
 
@@ -281,16 +286,19 @@ impl Communicator {
                     return Err(failed(doing, &format!("not done after {seconds} s")));
                 }
                 IN_PROGRESS => std::thread::sleep(TURN),
-                code => return check(functions, self.handle, code, doing),
+                code => return check(functions, self.handle.get(), code, doing),
             }
         }
     }
 
     fn state(&self, functions: &Functions) -> Result<c_int> {
-        let mut state = SUCCESS;
-        // SAFETY: writes an integer.
-        let code = unsafe { (functions.async_error)(self.handle, &raw mut state) };
-        check(functions, self.handle, code, "asking NCCL")?;
+        let (handle, mut state) = (self.handle.get(), SUCCESS);
+        if handle.is_null() {
+            return Ok(SUCCESS);
+        }
+        // SAFETY: the communicator has not ended; the call writes an integer.
+        let code = unsafe { (functions.async_error)(handle, &raw mut state) };
+        check(functions, handle, code, "asking NCCL")?;
         Ok(state)
     }
 }
@@ -298,13 +306,7 @@ impl Communicator {
 impl Drop for Communicator {
     fn drop(&mut self) {
         let _ = self.device.synchronize();
-        if let Ok(functions) = functions() {
-            // SAFETY: made by `join`, ended once, and the GPU does nothing of it any more.
-            unsafe { (functions.finalize)(self.handle) };
-            let _ = self.settle("ending NCCL");
-            // SAFETY: as above; destroyed once.
-            unsafe { (functions.destroy)(self.handle) };
-        }
+        self.abort();
     }
 }
 

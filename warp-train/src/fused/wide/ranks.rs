@@ -105,6 +105,14 @@ impl WideRanks {
     }
 }
 
+impl Drop for WideRanks {
+    fn drop(&mut self) {
+        // What others still read of this rank is on its way until they have it all.
+        let _ = self.device.synchronize();
+        let _ = self.world.meet("the end of NCCL");
+    }
+}
+
 impl WidePolicy {
     /// What all ranks have of `own`, in their order: this array itself for a rank alone.
     pub(super) fn of_all_ranks<'a>(
