@@ -53,7 +53,8 @@ impl TrainConfig {
     /// The same run, seen from a rank of `world`.
     ///
     /// # Errors
-    /// Replicas, shards or batches that can't be dealt out evenly, with what fits.
+    /// Replicas or shards that can't be dealt out evenly, with what fits; or policies that learn from a replay
+    /// memory, of which one rank has all.
     pub fn on_rank(mut self, world: World) -> Result<Self> {
         let ranks = world.size();
         let shards = *self.run.shards.get_or_insert(ranks);
@@ -79,15 +80,12 @@ impl TrainConfig {
                 fits(n)
             )));
         }
-        for plan in self.policies.iter().filter(|plan| plan.is_off_policy()) {
-            let (policy, batch) = (&plan.name, plan.config.batch_size);
-            if !batch.is_multiple_of(shards) {
-                return Err(Error::Invalid(format!(
-                    "policy \"{policy}\": batch_size = {batch} can't be dealt out evenly to {shards} \
-                     shards; shards that fit: {}",
-                    fits(batch)
-                )));
-            }
+        if let Some(plan) = self.policies.iter().find(|plan| plan.is_off_policy()) {
+            return Err(Error::Invalid(format!(
+                "policy \"{}\": {} learns from a replay memory, which one rank has alone: train on one GPU, \
+                 without shards",
+                plan.name, plan.algorithm.name
+            )));
         }
         self.world = world;
         Ok(self)
@@ -165,11 +163,7 @@ mod tests {
                 4,
                 "num_envs = 10 can't be dealt out evenly to 4 shards; shards that fit: 1, 2, 5, 10",
             ),
-            (
-                "num_envs = 8\nalgorithm = \"dqn\"\nbatch_size = 30",
-                4,
-                "batch_size = 30 can't be dealt",
-            ),
+            ("num_envs = 8\nalgorithm = \"dqn\"", 4, "dqn learns from a replay memory"),
         ] {
             let error =
                 on(&config(&format!("env_id = \"cartpole\"\n{text}")), 0, ranks).unwrap_err();

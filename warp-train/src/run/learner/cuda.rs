@@ -73,25 +73,15 @@ impl CudaLearner {
     }
 }
 
-/// Checks what several GPUs can learn together.
+/// Checks that this GPU has one shard: its kernels know no others.
 fn check_ranks(config: &TrainConfig) -> Result<()> {
     let Shards { here, total, .. } = config.shards();
-    if total == 1 {
-        return Ok(());
-    }
-    if here > 1 {
-        let (ranks, fits) = (config.world.size(), total);
-        return Err(Error::Invalid(format!(
-            "shards = {total}: a GPU has one shard, so {ranks} can't share them; {fits} GPUs can, or \
-             --device cpu"
-        )));
-    }
-    match config.policies.iter().find(|plan| plan.is_off_policy()) {
-        Some(plan) => Err(Error::Invalid(format!(
-            "policy \"{}\": {} learns from a replay memory, on one GPU alone",
-            plan.name, plan.algorithm.name
+    match here {
+        1 => Ok(()),
+        _ => Err(Error::Invalid(format!(
+            "shards = {total}: a GPU has one shard, so that {total} GPUs can share the run, or --device cpu on \
+             any number of ranks that divides them"
         ))),
-        None => Ok(()),
     }
 }
 
