@@ -107,9 +107,14 @@ impl WideRanks {
 
 impl Drop for WideRanks {
     fn drop(&mut self) {
-        // What others still read of this rank is on its way until they have it all.
-        let _ = self.device.synchronize();
-        let _ = self.world.meet("the end of NCCL");
+        // What others still read of this rank is on its way until they have it all. Where they are gone, so
+        // is this process soon.
+        let together = self.world.meet("the end of NCCL").is_ok()
+            && self.communicator.finish().is_ok()
+            && self.world.meet("the end of NCCL for all").is_ok();
+        if together {
+            self.communicator.free();
+        }
     }
 }
 
