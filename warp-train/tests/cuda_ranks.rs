@@ -48,7 +48,7 @@ const CASES: [Case; 8] = [
     ),
     (
         "a2c, a team, one policy for two groups",
-        "env_id = \"tag_gridworld\"\nnum_envs = 42\nnum_steps = 30\nalgorithm = \"a2c\"\n\
+        "env_id = \"tag_gridworld\"\nnum_envs = 48\nnum_steps = 30\nalgorithm = \"a2c\"\n\
          hidden = [32, 32]\nactivation = \"relu\"\nshared_trunk = true\n[env]\nnum_taggers = 4\n\
          grid_length = 5\nepisode_length = 12\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
     ),

@@ -92,8 +92,6 @@ functions! {
     version: b"ncclGetVersion\0" fn(*mut c_int) -> c_int;
     unique_id: b"ncclGetUniqueId\0" fn(*mut UniqueId) -> c_int;
     join: b"ncclCommInitRankConfig\0" fn(*mut Handle, c_int, UniqueId, c_int, *mut Config) -> c_int;
-    finalize: b"ncclCommFinalize\0" fn(Handle) -> c_int;
-    destroy: b"ncclCommDestroy\0" fn(Handle) -> c_int;
     async_error: b"ncclCommGetAsyncError\0" fn(Handle, *mut c_int) -> c_int;
     abort: b"ncclCommAbort\0" fn(Handle) -> c_int;
     all_gather: b"ncclAllGather\0" fn(*const c_void, *mut c_void, usize, c_int, Handle, *mut c_void) -> c_int;
@@ -166,8 +164,8 @@ pub fn nccl_name() -> Result<Vec<u8>> {
     Ok(id.0.map(|byte| byte as u8).to_vec())
 }
 
-/// A rank among those that gather arrays, on its device's stream. NCCL ends it together with the others or not at
-/// all, so that nothing is freed where it is dropped alone.
+/// A rank among those that gather arrays, on its device's stream. What NCCL has for it stays until the process ends:
+/// to free it, all ranks would have to be there, and one of them may be gone.
 #[derive(Debug)]
 pub struct Communicator {
     /// Null once it has ended.
@@ -265,35 +263,6 @@ impl Communicator {
         match self.state(functions)? {
             IN_PROGRESS => Ok(()),
             code => check(functions, self.handle.get(), code, "looking after NCCL"),
-        }
-    }
-
-    /// Says goodbye: nothing of it is under way any more when all ranks have done so. To be followed, once they
-    /// have, by [`Communicator::free`].
-    ///
-    /// # Errors
-    /// A rank that does not.
-    pub fn finish(&self) -> Result<()> {
-        let (functions, handle) = (functions()?, self.handle.get());
-        if handle.is_null() {
-            return Ok(());
-        }
-        self.device.synchronize()?;
-        let doing = "leaving the other GPUs";
-        // SAFETY: made by `join` and not ended; the GPU does nothing of it any more.
-        let code = unsafe { (functions.finalize)(handle) };
-        if code != IN_PROGRESS {
-            check(functions, handle, code, doing)?;
-        }
-        self.settle(doing)
-    }
-
-    /// Frees what it has.
-    pub fn free(&self) {
-        let handle = self.handle.replace(null_mut());
-        if let (Ok(functions), false) = (functions(), handle.is_null()) {
-            // SAFETY: made by `join`, finished, and ended once.
-            unsafe { (functions.destroy)(handle) };
         }
     }
 

@@ -57,7 +57,7 @@ impl TrainConfig {
     /// memory, of which one rank has all.
     pub fn on_rank(mut self, world: World) -> Result<Self> {
         let ranks = world.size();
-        let shards = *self.run.shards.get_or_insert(ranks);
+        let shards = self.run.shards.unwrap_or(ranks);
         if ranks == 1 && shards == 1 {
             // As it was given: a run that never had ranks says nothing of them.
             return Ok(Self { world, ..self });
@@ -87,7 +87,7 @@ impl TrainConfig {
                 plan.name, plan.algorithm.name
             )));
         }
-        self.world = world;
+        (self.world, self.run.shards) = (world, Some(shards));
         Ok(self)
     }
 

@@ -29,6 +29,8 @@ struct Meeting {
     /// What the round is about, once somebody has come.
     what: &'static str,
     said: Vec<Option<Vec<u8>>>,
+    /// Ranks that say no more.
+    gone: Vec<usize>,
     /// What was said in the last round.
     last: Arc<Vec<Vec<u8>>>,
     /// Why there is no further round.
@@ -98,13 +100,11 @@ impl Drop for Thread {
         if std::thread::panicking() {
             self.give_up("it panicked");
         }
-        // Who still waits for this rank waits in vain.
+        // Who still waits for this rank, or comes later, waits in vain.
         let mut meeting = self.meeting();
+        meeting.gone.push(self.rank);
         if meeting.said.iter().any(Option::is_some) {
-            let what = meeting.what;
-            meeting.over.get_or_insert_with(|| {
-                format!("rank {} is gone; the others wait for {what}", self.rank)
-            });
+            meeting.end_without(self.rank);
         }
         self.room.changed.notify_all();
     }
@@ -124,7 +124,16 @@ impl Meeting {
             return Err(why);
         }
         self.said[rank] = Some(mine.to_vec());
-        Ok(())
+        match self.gone.first() {
+            Some(gone) => Err(self.end_without(*gone)),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the rounds, since a rank is gone.
+    fn end_without(&mut self, rank: usize) -> String {
+        let why = format!("rank {rank} is gone; the others wait for {}", self.what);
+        self.over.get_or_insert(why).clone()
     }
 
     /// Who is missing.

@@ -105,19 +105,6 @@ impl WideRanks {
     }
 }
 
-impl Drop for WideRanks {
-    fn drop(&mut self) {
-        // What others still read of this rank is on its way until they have it all. Where they are gone, so
-        // is this process soon.
-        let together = self.world.meet("the end of NCCL").is_ok()
-            && self.communicator.finish().is_ok()
-            && self.world.meet("the end of NCCL for all").is_ok();
-        if together {
-            self.communicator.free();
-        }
-    }
-}
-
 impl WidePolicy {
     /// What all ranks have of `own`, in their order: this array itself for a rank alone.
     pub(super) fn of_all_ranks<'a>(
