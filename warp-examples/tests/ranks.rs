@@ -120,6 +120,11 @@ fn what_contradicts_itself_is_a_sentence() {
             "num_envs = 8 can't be dealt out evenly to 3 shards",
         ),
         (&["--device", "cpu", "--gpus", "x"], &[], "--gpus x: a number of GPUs is needed"),
+        (
+            &["--device", "cpu", "--seeds", "0..2"],
+            &[("WARP_RANK", "0"), ("WARP_WORLD", "2"), ("WARP_MASTER", "h:1")],
+            "WARP_RANK has started 2 processes for one run",
+        ),
         (&["--gpus", "2", "--device", "cuda:1"], &[], "several ranks have a GPU each"),
         (
             &["--device", "cpu"],

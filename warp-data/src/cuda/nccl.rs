@@ -8,7 +8,7 @@ use libloading::Library;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Where the library is named, if not by its usual names.
@@ -209,15 +209,21 @@ impl Communicator {
         Ok(this)
     }
 
-    /// Copies `n` arrays of all ranks, in their order, behind each other, on the device's stream: each pair is
-    /// what this rank gives, and where those of all ranks go.
+    /// Copies arrays of all ranks, in their order, behind each other, on the device's stream: each pair is what
+    /// this rank gives, and where those of all ranks go.
     ///
     /// # Errors
-    /// Arrays that do not fit, or ranks that have lost each other.
+    /// Arrays that do not fit or are on another GPU, or ranks that have lost each other.
     pub fn all_gather(&self, pairs: &[(&DeviceArray, &DeviceArray)]) -> Result<()> {
         let functions = functions()?;
         let doing = "gathering arrays through NCCL";
         for (from, to) in pairs {
+            let here =
+                |array: &DeviceArray| Arc::ptr_eq(array.device().stream(), self.device.stream());
+            if !here(from) || !here(to) {
+                let (from, to) = (from.name(), to.name());
+                return Err(failed(doing, &format!("\"{from}\" or \"{to}\" is on another GPU")));
+            }
             if to.bytes() < from.bytes() * self.size {
                 let (from, to, n) = (from.name(), to.name(), self.size);
                 return Err(failed(
@@ -252,6 +258,12 @@ impl Communicator {
             check(functions, handle, code, doing)?;
         }
         self.settle(doing)
+    }
+
+    /// Whether it was aborted: what was recorded with it may not be replayed.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.handle.get().is_null()
     }
 
     /// Whether all is well with the other ranks, as far as NCCL knows.

@@ -66,10 +66,17 @@ impl RankArgs {
     /// The places that a fleet's runs are dealt to; nothing if it has one device.
     ///
     /// # Errors
-    /// Places that are none, or several machines, which a fleet does not share.
+    /// Places that are none, or several machines or processes, which a fleet does not share.
     pub(super) fn fleet_places(&self) -> Result<Option<Vec<usize>>> {
         if let Some(nodes) = self.nodes {
             bail!("--nodes {nodes}: give each machine a fleet of its own, with other --seeds");
+        }
+        let launch = from_environment(|name| std::env::var(name).ok()).map_err(|e| anyhow!(e))?;
+        if let Some(Launch { size, starter, .. }) = launch {
+            bail!(
+                "{starter} has started {size} processes for one run; a fleet is one process (--gpus) or one on \
+                 each machine, with other --seeds"
+            );
         }
         self.gpus.as_deref().map(places).transpose()
     }
@@ -153,6 +160,11 @@ impl Ranks {
 }
 
 impl Rank<'_> {
+    /// Whether it is the first of all, which writes.
+    pub(super) fn is_first(&self) -> bool {
+        self.ranks.first + self.local == 0
+    }
+
     /// Whether it is the first of its process, which hears signals.
     pub(super) fn is_first_here(&self) -> bool {
         self.local == 0

@@ -154,7 +154,14 @@ impl<'a> OneRank<'a> {
         registry: &'a Registry,
     ) -> Result<Self> {
         let from = args.resume.as_deref().map(Place::parse);
-        let (mut config, basis) = configure(args, from.as_ref(), registry)?;
+        // Before anything is read that another process might be about to change.
+        let lock = |from: Place| {
+            let locked = rank.is_first().then(|| Run::lock(&from.folder)).transpose();
+            locked.map(|locked| (from, locked))
+        };
+        let from = from.map(lock).transpose()?;
+        let place = from.as_ref().map(|(place, _)| place);
+        let (mut config, basis) = configure(args, place, registry)?;
         if args.ranks.scale_envs && from.is_none() {
             config.run.num_envs = config.run.num_envs.saturating_mul(rank.size());
         }
@@ -162,12 +169,6 @@ impl<'a> OneRank<'a> {
         let device = Device::choose(&rank.device(&args.device)?)?;
         let digest = config.digest(entry.fields);
         let world = rank.world(link, digest, device.uuid())?;
-        let lock = |from: Place| {
-            let locked = world.is_first().then(|| Run::lock(&from.folder)).transpose();
-            locked.map(|locked| (from, locked))
-        };
-        let made = from.map(lock).transpose();
-        let from = made.inspect_err(|error| world.give_up(&error.to_string()))?;
         let config = config.on_rank(world)?;
         let threads = (thread_count(args.threads) / rank.here()).max(1);
         let (on_host, why, listens) = (registry, String::new(), rank.is_first_here());

@@ -49,7 +49,8 @@ pub(super) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
 #[derive(Debug)]
 pub(super) struct Linked {
     world: World,
-    window: Window,
+    /// None once it is being dropped.
+    window: Option<Window>,
     /// Set when no kernel is to wait any more.
     stop: HostWord,
     /// Where that lies.
@@ -60,7 +61,7 @@ pub(super) struct Linked {
 }
 
 impl Linked {
-    /// An inbox of `words` for what `what` of all ranks is; all ranks are to call it.
+    /// An inbox of so many `words`, which all other ranks reach; all ranks are to call it.
     ///
     /// # Errors
     /// A rank out of reach, or too little memory.
@@ -68,7 +69,7 @@ impl Linked {
         let offer = Offer::new(gpu, "inbox", words)?;
         let all = world.gather("where memory is", offer.bytes())?;
         let opened = offer.open(&all, world.rank());
-        // All or none: a rank that is out of reach of one is waited for by all.
+        // All or none: a rank that is out of reach of one would be waited for by all.
         let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let failed = world.gather("who is reached", said.as_bytes())?;
         if let Some(why) = failed.iter().find(|why| !why.is_empty()) {
@@ -78,7 +79,7 @@ impl Linked {
         let words = [stop.address() as u32, (stop.address() >> 32) as u32];
         Ok(Self {
             world: world.clone(),
-            window: opened?,
+            window: Some(opened?),
             stop_at: DeviceArray::from_slice(gpu, "stop", &[2], &words)?,
             stop,
             fault: DeviceArray::zeros(gpu, "fault", DType::U32, &[1])?,
@@ -90,8 +91,16 @@ impl Linked {
         self.world.rank() as u32
     }
 
-    pub(super) fn inboxes(&self) -> &DeviceArray {
-        self.window.addresses()
+    /// Where the inboxes of all ranks lie.
+    ///
+    /// # Errors
+    /// There are none any more.
+    pub(super) fn inboxes(&self) -> Result<&DeviceArray> {
+        Ok(self.window()?.addresses())
+    }
+
+    fn window(&self) -> Result<&Window> {
+        self.window.as_ref().ok_or_else(|| Error::Ranks("the inboxes are gone".into()))
     }
 
     pub(super) fn stop(&self) -> &DeviceArray {
@@ -113,7 +122,8 @@ impl Linked {
     /// Ranks that have lost each other.
     pub(super) fn clear(&self) -> Result<()> {
         self.world.meet("an empty inbox")?;
-        self.window.own().push(&vec![0_u32; self.window.own().len()])?;
+        let own = self.window()?.own();
+        own.push(&vec![0_u32; own.len()])?;
         self.device.synchronize()?;
         self.world.meet("empty inboxes")
     }
@@ -145,6 +155,16 @@ impl Linked {
                 self.world.give_up(&why);
                 Err(Error::Ranks(why))
             }
+        }
+    }
+}
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        // When all have come here, no kernel writes into an inbox any more. Where one is lost, its kernels may:
+        // the memory then stays taken until the process ends.
+        if self.world.meet("the end of learning").is_err() {
+            std::mem::forget(self.window.take());
         }
     }
 }

@@ -152,6 +152,8 @@ impl Trainer {
         let (iteration, seed) = (self.iteration, self.config.run.seed);
         let progress = Progress { iteration, env_steps: step, seed };
         let done = self.learner.iterate(&mut *self.envs, progress, n);
+        // Before anything of this rank goes: kernels of the others may still write into its memory.
+        let done = done.inspect_err(|error| self.config.world.give_up(&error.to_string()));
         let done = done.map_err(|e| diverged(e, step))?;
         // One time for everything where nobody waits between the phases.
         let learn = started.elapsed().as_secs_f64() / n.max(1) as f64;

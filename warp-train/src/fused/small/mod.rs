@@ -290,7 +290,7 @@ impl SmallLearner {
         let (kernel, launch) = &self.update;
         let Some(linked) = &self.linked else { return Ok(kernel.launch(launch, &[args.arg()])?) };
         let link = LinkArgs {
-            inboxes: linked.inboxes(),
+            inboxes: linked.inboxes()?,
             stop: linked.stop(),
             fault: linked.fault(),
             rank: linked.rank(),

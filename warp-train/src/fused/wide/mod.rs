@@ -103,6 +103,7 @@ impl WideLearner {
         progress: Progress,
         n: u64,
     ) -> Result<Vec<Iterated>> {
+        self.policies.iter().try_for_each(WidePolicy::check_ranks)?;
         let iteration = |i: u64| {
             let progress = Progress {
                 iteration: progress.iteration + i,

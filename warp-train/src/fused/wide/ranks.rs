@@ -122,6 +122,19 @@ impl WidePolicy {
         self.ranks.as_ref().map_or(1, WideRanks::size)
     }
 
+    /// Checks that the other ranks are still there: what was recorded asks nobody.
+    ///
+    /// # Errors
+    /// Ranks that have lost each other.
+    pub(super) fn check_ranks(&self) -> Result<()> {
+        match &self.ranks {
+            Some(ranks) if ranks.communicator.has_ended() => {
+                Err(Error::Ranks("the ranks have lost each other before".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Waits for what was started, if other ranks take part in it.
     pub(in super::super) fn wait_for_ranks(&self) -> Result<()> {
         self.ranks.as_ref().map_or(Ok(()), WideRanks::wait)
