@@ -10,7 +10,6 @@ use crate::run::metrics::IterationMetrics;
 use crate::run::run_folder::{Run, save};
 use crate::run::trainer::Trainer;
 use serde::Serialize;
-use std::path::PathBuf;
 
 /// A line of `metrics.jsonl`.
 #[derive(Serialize)]
@@ -61,17 +60,13 @@ impl Callback for Run {
     }
 
     fn checkpoint(&mut self, trainer: &Trainer) -> Result<()> {
-        self.save(trainer).map(|_| ())
+        self.save(trainer)
     }
 
     fn end(&mut self, trainer: &Trainer, _end: End) -> Result<()> {
         let line = self.open_line()?;
         self.journal.append(&line)?;
-        if self.saved == trainer.env_steps() {
-            // Where there was nothing to do, it may be what was killed between a save and this.
-            return self.prune(trainer.config());
-        }
-        self.save(trainer).map(|_| ())
+        self.save(trainer)
     }
 }
 
@@ -99,15 +94,17 @@ impl Run {
         sum.map_or_else(|| Ok(String::new()), |metrics| self.line(&metrics))
     }
 
-    /// Writes a checkpoint and deletes those that are no longer kept. A learner that diverged leaves the
-    /// checkpoints as they are.
-    fn save(&mut self, trainer: &Trainer) -> Result<PathBuf> {
-        // What led to a checkpoint is never missing beside it.
-        self.journal.sync()?;
-        let path = save(&Self::checkpoints(&self.folder), trainer)?;
-        self.saved = trainer.env_steps();
-        self.prune(trainer.config())?;
-        Ok(path)
+    /// Writes a checkpoint, unless there is one of this step, and deletes those that are no longer kept. A
+    /// learner that diverged leaves the checkpoints as they are.
+    fn save(&mut self, trainer: &Trainer) -> Result<()> {
+        if self.saved != trainer.env_steps() {
+            // What led to a checkpoint is never missing beside it.
+            self.journal.sync()?;
+            save(&Self::checkpoints(&self.folder), trainer)?;
+            self.saved = trainer.env_steps();
+        }
+        // Even where nothing was saved: a process that was killed before this may have left something.
+        self.prune(trainer.config())
     }
 
     /// Deletes the checkpoints that are not kept, and what a process that was killed on the way left of

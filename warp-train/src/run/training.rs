@@ -41,15 +41,16 @@ pub fn train(
             last.evaluation.clone_from(&evaluation);
         }
         stopped = each(callbacks, |callback| callback.iteration(trainer, &done))?;
-        if trainer.config().is_evaluation_step(trainer.env_steps()) {
+        let (config, step) = (trainer.config(), trainer.env_steps());
+        let saves = config.is_checkpoint_step(step);
+        if saves || config.is_evaluation_step(step) {
             trainer.sync()?;
         }
         if let Some(evaluation) = evaluation {
             let enough = each(callbacks, |callback| callback.evaluation(trainer, &evaluation))?;
             stopped = stopped.or(enough);
         }
-        if trainer.config().is_checkpoint_step(trainer.env_steps()) {
-            trainer.sync()?;
+        if saves {
             callbacks.iter_mut().try_for_each(|callback| callback.checkpoint(trainer))?;
         }
         stopped = agreed(&world, stopped)?;
