@@ -50,6 +50,13 @@ fn threads_and_processes_give_the_run_that_one_rank_gives() {
     assert_eq!((first.code, other.code), (Some(0), Some(0)), "{first:?} {other:?}");
     assert!(other.stdout.is_empty(), "the first rank alone says what was reached: {other:?}");
     same_run(&folder, "one", "processes");
+    // Evaluated on the way by the first rank.
+    let evaluated = ["--set=eval_steps=256", "--set=eval_episodes=3"];
+    train(&[&evaluated[..], &["--out", "one-evaluated"]].concat());
+    train(&[&evaluated[..], &["--gpus", "2", "--out", "two-evaluated"]].concat());
+    assert_eq!(folder.timeless_metrics("one-evaluated"), folder.timeless_metrics("two-evaluated"));
+    let lines = folder.timeless_metrics("two-evaluated");
+    assert!(lines.iter().any(|line| line["evaluation"].is_object()), "{lines:?}");
     // On from where it is, with as many ranks or one.
     for (run, more) in [("threads", &["--gpus", "2"][..]), ("processes", &[])] {
         let go_on = ["train", "--resume", run, "--steps", "2048", "--device", "cpu"];

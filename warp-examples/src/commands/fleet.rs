@@ -19,6 +19,7 @@ use warp_train::fleet::{
     DealtFleet, Fleet, FleetEvent, FleetLearner, FleetRun, FleetSummary, GroupedReturns, Listed,
     Returns, SweptReturns, ThreadFleet, check_sweepable, launches,
 };
+use warp_train::run::write_whole;
 use warp_train::{Run, TrainConfig, half};
 
 /// Runs in one fleet, at most: what their numbers in file names have room for.
@@ -355,7 +356,9 @@ pub(crate) fn resolve_listed(
 /// several groups may play against each other, since the sum of their returns says little.
 fn ranked(summary: &FleetSummary) -> Option<Vec<&SweptReturns>> {
     let mean = |one: &SweptReturns| one.returns.together.map_or(f64::NEG_INFINITY, |r| r.mean);
-    let mut ranked: Vec<&SweptReturns> = summary.swept.iter().collect();
+    // Of combinations in which no episode ended there is nothing to say.
+    let known = |one: &&SweptReturns| one.returns.together.is_some();
+    let mut ranked: Vec<&SweptReturns> = summary.swept.iter().filter(known).collect();
     ranked.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
     let several = summary.returns.groups.len() > 1;
     (ranked.len() > 1 && !several).then_some(ranked)
@@ -371,8 +374,7 @@ fn write_winner(
     let is_own = |run: &&FleetRun| run.swept.iter().cloned().collect::<Table>() == winner.swept;
     let Some(run) = runs.iter().find(is_own) else { return Ok(()) };
     let path = folder.join("winner.toml");
-    std::fs::write(&path, run.config.to_toml_as_given(fields))
-        .with_context(|| format!("cannot write \"{}\"", path.display()))?;
+    write_whole(&path, &run.config.to_toml_as_given(fields))?;
     say(&format!("the configuration that did best is in {}", path.display()))
 }
 

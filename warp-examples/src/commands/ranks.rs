@@ -34,9 +34,6 @@ pub struct RankArgs {
     /// Multiply num_envs by the number of ranks.
     #[arg(long)]
     pub scale_envs: bool,
-    /// Start over from the newest checkpoint up to so many times when a rank is lost.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub restarts: u32,
 }
 
 /// The ranks of this process.
@@ -146,6 +143,7 @@ impl Ranks {
             let panicked = |_| Err(anyhow!("a rank panicked"));
             ranks.into_iter().map(|rank| rank.join().unwrap_or_else(panicked)).collect()
         });
+        let is_lost = |e: &anyhow::Error| matches!(e.downcast_ref(), Some(Error::Ranks(_)));
         let mut first = None;
         for result in done {
             match result {
@@ -215,11 +213,6 @@ impl Rank<'_> {
         };
         Ok(World::new(rank, *size, link).waiting(*timeout))
     }
-}
-
-/// Whether ranks have lost each other.
-pub(super) fn is_lost(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::Ranks(_)))
 }
 
 fn check_size(size: usize) -> Result<()> {

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 use warp_func::Registry;
 use warp_train::config::PolicyPlan;
+use warp_train::run::write_whole;
 use warp_train::{TrainConfig, Trainer};
 
 /// The keys that are looked at, in this order.
@@ -21,7 +22,7 @@ const KEYS: [&str; 4] = ["num_envs", "num_steps", "num_minibatches", "batch_size
 /// A rate counts as better from here on; less is noise.
 const BETTER: f64 = 1.02;
 /// Steps in one direction that may be no better, before it is given up.
-const PATIENCE: usize = 2;
+const MOST_IDLE_TRIALS: usize = 2;
 /// Characters of the longest bar.
 const BAR: f64 = 40.0;
 
@@ -103,8 +104,7 @@ pub fn execute(args: &ScaleArgs, registry: &Registry) -> Result<Outcome> {
     let best = search.best().context("nothing was measured")?.clone();
     if let Some(path) = &args.out {
         let config = configure(args, &best.values, registry)?;
-        std::fs::write(path, config.to_toml_as_given(entry.fields))
-            .with_context(|| format!("cannot write \"{}\"", path.display()))?;
+        write_whole(path, &config.to_toml_as_given(entry.fields))?;
     }
     if args.json {
         let Search { trials, limits } = search;
@@ -203,7 +203,7 @@ impl Search {
         let mut values = start.clone();
         let mut best = self.best().map_or(0.0, |trial| trial.steps_per_second);
         let mut idle = 0;
-        while idle < PATIENCE {
+        while idle < MOST_IDLE_TRIALS {
             let value = values[key];
             let next = if double { value.saturating_mul(2) } else { value / 2 };
             if next == 0 || next > most {
@@ -224,10 +224,12 @@ impl Search {
         }
     }
 
-    /// The fastest trial.
+    /// The fastest trial; of those that noise alone tells apart the first.
     fn best(&self) -> Option<&Trial> {
-        let rate = |trial: &&Trial| trial.steps_per_second;
-        self.trials.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))
+        self.trials.iter().reduce(|best, trial| {
+            let is_better = trial.steps_per_second > BETTER * best.steps_per_second;
+            if is_better { trial } else { best }
+        })
     }
 
     /// All trials as a curve, what ended the search, and what was found.

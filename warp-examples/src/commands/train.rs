@@ -5,7 +5,7 @@ use super::progress::{ReturnBar, by_group, short};
 use super::ranks::{Rank, RankArgs, Ranks};
 use super::stop::Stop;
 use super::{
-    Device, fleet, learner_on, memory, notes, options, ranks, resumption, say, tell, thread_count,
+    Device, fleet, learner_on, memory, notes, options, resumption, say, tell, thread_count,
 };
 use crate::basis::Basis;
 use crate::records::{Records, curves};
@@ -13,7 +13,6 @@ use crate::{Outcome, pool_file, settings};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use warp_func::{Entry, Registry};
 use warp_train::callback::{Callback, EarlyStop, End, Stopped};
 use warp_train::config::drop_foreign_keys;
@@ -78,13 +77,6 @@ impl TrainArgs {
         let seed = self.seed.map(|n| format!("seed={n}"));
         [envs, steps, seed].into_iter().flatten()
     }
-
-    /// Has them mean the run in `folder`, as it is.
-    fn go_on_in(&mut self, folder: PathBuf) {
-        (self.target, self.resume, self.out) = (None, Some(folder), None);
-        (self.envs, self.steps, self.seed) = (None, None, None);
-        self.set.clear();
-    }
 }
 
 /// Runs the command.
@@ -96,21 +88,9 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         return fleet::train(args, registry);
     }
     let Some(ranks) = Ranks::of(&args.ranks)? else {
-        return OneRank::alone(args, registry)?.train(&OnceLock::new());
+        return OneRank::alone(args, registry)?.train();
     };
-    let mut args = args.clone();
-    loop {
-        let begun = OnceLock::new();
-        let done = ranks.each(|rank, link| OneRank::of(rank, link, &args, registry)?.train(&begun));
-        match (done, begun.into_inner()) {
-            (Err(error), Some(folder)) if args.ranks.restarts > 0 && ranks::is_lost(&error) => {
-                tell(&format!("{error:#}; starting over from the newest checkpoint"));
-                args.ranks.restarts -= 1;
-                args.go_on_in(folder);
-            }
-            (done, _) => return done,
-        }
-    }
+    ranks.each(|rank, link| OneRank::of(rank, link, args, registry)?.train())
 }
 
 /// What one rank has of a run that is about to begin or go on.
@@ -175,18 +155,17 @@ impl<'a> OneRank<'a> {
         Ok(Self { args, on_host, config, basis, device, why, threads, from, listens })
     }
 
-    /// Trains until the end, and lets other ranks know if it can't. `begun` gets the run's folder once there is a
-    /// checkpoint in it.
-    fn train(self, begun: &OnceLock<PathBuf>) -> Result<Outcome> {
+    /// Trains until the end, and lets other ranks know if it can't.
+    fn train(self) -> Result<Outcome> {
         let world = self.config.world.clone();
-        let done = self.run(begun);
+        let done = self.run();
         if let Err(error) = &done {
             world.give_up(&format!("{error:#}"));
         }
         done
     }
 
-    fn run(mut self, begun: &OnceLock<PathBuf>) -> Result<Outcome> {
+    fn run(mut self) -> Result<Outcome> {
         let registry = &self.device.registry(self.on_host);
         let world = self.config.world.clone();
         let (mut trainer, run) = match self.from.take() {
@@ -195,9 +174,8 @@ impl<'a> OneRank<'a> {
         };
         let Self { args: _, on_host, basis, device, why, threads, listens, .. } = self;
         let evaluator = Evaluator { registry: on_host, threads };
-        let folder = run.as_ref().map(|run| run.folder().to_string_lossy().into_owned());
-        let folder = world.tell("the run's folder", folder.unwrap_or_default().as_bytes())?;
-        begun.get_or_init(|| String::from_utf8_lossy(&folder).into_owned().into());
+        // The first rank has written a checkpoint, which may take long.
+        world.gather_within("the beginning", &[], PATIENCE)?;
         let Some(mut run) = run else {
             // The first rank writes, prints and draws.
             let mut stop = listens.then(Stop::listen).transpose()?;
@@ -311,7 +289,7 @@ impl<'a> OneRank<'a> {
 fn checkpoint_for(world: &World, place: &Place) -> Result<Checkpoint> {
     let found = world.is_first().then(|| checkpoint_of(place)).transpose()?;
     let step = found.as_ref().map_or(0, |found| found.manifest.env_steps);
-    let told = world.tell("the checkpoint's step", &step.to_le_bytes())?;
+    let told = world.tell_within("the checkpoint's step", &step.to_le_bytes(), PATIENCE)?;
     match (found, told.first_chunk()) {
         (Some(found), _) => Ok(found),
         (None, Some(step)) => {

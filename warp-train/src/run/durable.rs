@@ -37,7 +37,10 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Writes a file that is never seen half-written: it is the old one, or the new one.
-pub(crate) fn write_whole(path: &Path, text: &str) -> Result<()> {
+///
+/// # Errors
+/// A folder that can't be written.
+pub fn write_whole(path: &Path, text: &str) -> Result<()> {
     let partial = partial(path);
     write_synced(&partial, text.as_bytes())?;
     rename(&partial, path)

@@ -26,6 +26,7 @@ pub mod trainer;
 mod training;
 mod whole;
 
+pub use durable::write_whole;
 #[doc(hidden)]
 pub use encoding::decode;
 pub use place::{Place, Which};

@@ -119,7 +119,8 @@ impl Trainer {
             return Ok(n);
         }
         let told = self.config.world.tell("iterations", &n.to_le_bytes())?;
-        Ok(told.first_chunk().map_or(1, |bytes| u64::from_le_bytes(*bytes)))
+        let unreadable = || Error::Ranks("the first rank does not say how many iterations".into());
+        told.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or_else(unreadable)
     }
 
     /// What the first iteration would begin with, once: the learner's kernels and arrays. Nothing is

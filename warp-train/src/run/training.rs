@@ -5,6 +5,7 @@ use crate::run::callback::{Callback, End, Flow, Stopped};
 use crate::run::evaluate::{EvalOptions, Evaluation};
 use crate::run::trainer::Trainer;
 use crate::world::{PATIENCE, World};
+use std::time::Duration;
 use warp_func::Registry;
 use warp_sample::Mode;
 
@@ -30,10 +31,20 @@ pub fn train(
     evaluator: Evaluator<'_>,
     callbacks: &mut [&mut dyn Callback],
 ) -> Result<End> {
+    let world = trainer.config().world.clone();
+    // Nobody waits for a rank that can't go on.
+    to_the_end(trainer, evaluator, callbacks).inspect_err(|error| world.give_up(&error.to_string()))
+}
+
+fn to_the_end(
+    trainer: &mut Trainer,
+    evaluator: Evaluator<'_>,
+    callbacks: &mut [&mut dyn Callback],
+) -> Result<End> {
     let total = trainer.config().run.total_steps;
     let world = trainer.config().world.clone();
     let stopped = each(callbacks, |callback| callback.start(trainer))?;
-    let mut stopped = agreed(&world, stopped)?;
+    let mut stopped = agreed(&world, stopped, PATIENCE)?;
     while stopped.is_none() && trainer.env_steps() < total {
         let mut done = trainer.advance(total)?;
         let evaluation = evaluator.evaluate_if_due(trainer)?;
@@ -43,7 +54,8 @@ pub fn train(
         stopped = each(callbacks, |callback| callback.iteration(trainer, &done))?;
         let (config, step) = (trainer.config(), trainer.env_steps());
         let saves = config.is_checkpoint_step(step);
-        if saves || config.is_evaluation_step(step) {
+        let takes_long = saves || config.is_evaluation_step(step);
+        if takes_long {
             trainer.sync()?;
         }
         if let Some(evaluation) = evaluation {
@@ -53,7 +65,8 @@ pub fn train(
         if saves {
             callbacks.iter_mut().try_for_each(|callback| callback.checkpoint(trainer))?;
         }
-        stopped = agreed(&world, stopped)?;
+        let patience = if takes_long { PATIENCE } else { Duration::ZERO };
+        stopped = agreed(&world, stopped, patience)?;
     }
     trainer.sync()?;
     let complete = trainer.env_steps() >= total;
@@ -62,8 +75,8 @@ pub fn train(
     Ok(end)
 }
 
-/// The first reason to stop that any rank has.
-fn agreed(world: &World, stopped: Option<Stopped>) -> Result<Option<Stopped>> {
+/// The first reason to stop that any rank has; the first rank may keep the others waiting for `patience`.
+fn agreed(world: &World, stopped: Option<Stopped>, patience: Duration) -> Result<Option<Stopped>> {
     if world.is_alone() {
         return Ok(stopped);
     }
@@ -73,7 +86,7 @@ fn agreed(world: &World, stopped: Option<Stopped>) -> Result<Option<Stopped>> {
         Some(Stopped::ReturnReached(mean)) => (2, mean),
     };
     let said = [&[why][..], &reached.to_le_bytes()].concat();
-    let all = world.gather_within("whether to stop", &said, PATIENCE)?;
+    let all = world.gather_within("whether to stop", &said, patience)?;
     let reason = |said: &Vec<u8>| match said.split_first() {
         Some((1, _)) => Some(Stopped::Asked),
         Some((2, mean)) => Some(Stopped::ReturnReached(f64::from_le_bytes(*mean.first_chunk()?))),

@@ -23,7 +23,8 @@ use std::time::Duration;
 /// How long ranks wait for each other before they give up, unless `--link-timeout` says otherwise.
 pub const LINK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long other ranks wait while the first one compiles, evaluates or writes; that it is gone they hear at once.
+/// How long other ranks wait while the first one compiles, evaluates, reads or writes. That its process is gone
+/// they hear at once; a machine that is cut off says nothing.
 pub const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// The ranks of a run, seen from one of them.
@@ -161,8 +162,21 @@ impl World {
     /// # Errors
     /// As [`World::gather`].
     pub fn tell(&self, what: &'static str, mine: &[u8]) -> Result<Vec<u8>> {
+        self.tell_within(what, mine, Duration::ZERO)
+    }
+
+    /// The same, where the first rank may keep the others waiting for `patience`.
+    ///
+    /// # Errors
+    /// As [`World::gather`].
+    pub fn tell_within(
+        &self,
+        what: &'static str,
+        mine: &[u8],
+        patience: Duration,
+    ) -> Result<Vec<u8>> {
         let mine = if self.is_first() { mine } else { &[] };
-        Ok(self.gather(what, mine)?.swap_remove(0))
+        Ok(self.gather_within(what, mine, patience)?.swap_remove(0))
     }
 
     /// Waits until all ranks are here.

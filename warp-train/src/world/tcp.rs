@@ -83,10 +83,11 @@ impl Listener {
     ) -> Result<Box<dyn Link>, String> {
         let since = Instant::now();
         let mut spokes: Vec<Option<TcpStream>> = (1..own.size).map(|_| None).collect();
+        let mut gpus = vec![own.gpu.clone()];
         while spokes.iter().any(Option::is_none) {
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    if let Err(why) = greet(stream, own, &mut spokes) {
+                    if let Err(why) = greet(stream, own, &mut spokes, &mut gpus) {
                         tell_all(spokes.iter_mut().flatten(), &why);
                         return Err(why);
                     }
@@ -116,6 +117,7 @@ fn greet(
     mut stream: TcpStream,
     own: &Hello,
     spokes: &mut [Option<TcpStream>],
+    gpus: &mut Vec<String>,
 ) -> Result<(), String> {
     let prepared = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
     let until = Instant::now() + GREETING;
@@ -150,11 +152,12 @@ fn greet(
         refuse(&why);
         return Err(why);
     }
-    if !gpu.is_empty() && *gpu == own.gpu {
-        let why = format!("rank {rank} and rank 0 have the same GPU, {gpu}");
+    if !gpu.is_empty() && gpus.contains(gpu) {
+        let why = format!("rank {rank} has a GPU that another rank has, {gpu}");
         refuse(&why);
         return Err(why);
     }
+    gpus.push(gpu.clone());
     spokes[rank - 1] = Some(stream);
     Ok(())
 }

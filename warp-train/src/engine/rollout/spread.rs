@@ -19,24 +19,36 @@ pub(super) struct Spread {
 impl Spread {
     /// Of the actions in `rows`, whole replicas.
     pub(super) fn of(rollout: &PolicyRollout, rows: Range<usize>) -> Self {
-        let (n_agents, width) = (rollout.n_agents, rollout.layout.action_width());
-        let (n_rows, n_steps) = (rollout.n_rows, rollout.rewards.len() / rollout.n_rows.max(1));
-        let n_replicas = rows.len() / n_agents.max(1);
-        let read = |place: [usize; 4]| {
-            let [step, replica, agent, head] = place;
-            let row = rows.start + replica * n_agents + agent;
-            let at = (step * n_rows + row) * width + head;
-            match &rollout.actions {
-                Actions::Discrete(choices) => f64::from(choices[at]),
-                Actions::Continuous(samples) => f64::from(samples[at]),
-            }
-        };
-        let size = [n_steps, n_replicas, n_agents, width];
-        Self {
-            agents: along(2, size, read),
-            replicas: along(1, size, read),
-            steps: along(0, size, read),
+        let width = rollout.layout.action_width();
+        let size =
+            Size { width, per_replica: rollout.n_agents * width, per_step: rollout.n_rows * width };
+        let taken = rows.start * width..rows.end * width;
+        match &rollout.actions {
+            Actions::Discrete(choices) => Self::of_actions(choices, size, taken),
+            Actions::Continuous(samples) => Self::of_actions(samples, size, taken),
         }
+    }
+
+    /// Of the numbers `taken` of each step; reads them once, as they lie.
+    fn of_actions<T: Copy + Into<f64>>(actions: &[T], size: Size, taken: Range<usize>) -> Self {
+        let Size { width, per_replica, per_step } = size;
+        if taken.is_empty() || per_replica == 0 {
+            return Self::default();
+        }
+        let [mut agents, mut replicas, mut steps] =
+            [width, per_replica, taken.len()].map(Tally::new);
+        for step in actions.chunks_exact(per_step) {
+            let step = &step[taken.clone()];
+            for replica in step.chunks_exact(per_replica) {
+                replica.chunks_exact(width).for_each(|agent| agents.add(agent));
+                agents.finish();
+                replicas.add(replica);
+            }
+            replicas.finish();
+            steps.add(step);
+        }
+        steps.finish();
+        Self { agents: agents.mean(), replicas: replicas.mean(), steps: steps.mean() }
     }
 
     /// As numbers, to be gathered.
@@ -60,33 +72,64 @@ impl Spread {
     }
 }
 
-/// The mean standard deviation along axis number `axis` of an array of this size.
-fn along(axis: usize, size: [usize; 4], read: impl Fn([usize; 4]) -> f64) -> f64 {
-    let n = size[axis];
-    if n < 2 || size.contains(&0) {
-        return 0.0;
+/// How many numbers lie beside each other.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    /// Of an agent: heads or elements.
+    width: usize,
+    per_replica: usize,
+    per_step: usize,
+}
+
+/// The standard deviations along a direction, of places beside each other.
+#[derive(Debug)]
+struct Tally {
+    n: usize,
+    /// Differences are taken from the first, so that nothing is lost where all are alike.
+    first: Vec<f64>,
+    total: Vec<f64>,
+    squares: Vec<f64>,
+    /// Of the deviations that are finished, and how many there are.
+    sum: f64,
+    n_finished: usize,
+}
+
+impl Tally {
+    fn new(places: usize) -> Self {
+        let zeros = || vec![0.0; places];
+        let (first, total, squares) = (zeros(), zeros(), zeros());
+        Self { n: 0, first, total, squares, sum: 0.0, n_finished: 0 }
     }
-    let others = size.iter().product::<usize>() / n;
-    let mut sum = 0.0;
-    for other in 0..others {
-        // The place in the other axes, the last of them first.
-        let (mut place, mut rest) = ([0; 4], other);
-        for free in (0..4).rev().filter(|free| *free != axis) {
-            place[free] = rest % size[free];
-            rest /= size[free];
+
+    /// Takes in the next number of every place.
+    fn add<T: Copy + Into<f64>>(&mut self, numbers: &[T]) {
+        if self.n == 0 {
+            self.first.iter_mut().zip(numbers).for_each(|(first, x)| *first = (*x).into());
         }
-        let (mut total, mut squares) = (0.0, 0.0);
-        // Differences from the first, so that nothing is lost where all are alike.
-        let first = read(place);
-        for i in 0..n {
-            place[axis] = i;
-            let x = read(place) - first;
-            total += x;
-            squares += x * x;
+        let sums = self.total.iter_mut().zip(&mut self.squares);
+        for ((x, first), (total, squares)) in numbers.iter().zip(&self.first).zip(sums) {
+            let x = (*x).into() - first;
+            *total += x;
+            *squares += x * x;
         }
-        sum += ((squares - total * total / n as f64).max(0.0) / (n - 1) as f64).sqrt();
+        self.n += 1;
     }
-    sum / others as f64
+
+    /// Ends a way along the direction.
+    fn finish(&mut self) {
+        let n = std::mem::take(&mut self.n);
+        for (total, squares) in self.total.iter_mut().zip(&mut self.squares) {
+            let (total, squares) = (std::mem::take(total), std::mem::take(squares));
+            if n > 1 {
+                self.sum += ((squares - total * total / n as f64).max(0.0) / (n - 1) as f64).sqrt();
+            }
+            self.n_finished += 1;
+        }
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum / self.n_finished.max(1) as f64
+    }
 }
 
 #[cfg(test)]
@@ -96,16 +139,21 @@ mod tests {
     /// Step s, replica r, agent a, head h: a * 2 + r * 10 for head 0, s * 3 for head 1.
     #[test]
     fn each_direction_has_its_own_spread() {
-        let size = [3, 2, 4, 2];
-        let read = |[s, r, a, h]: [usize; 4]| {
-            if h == 0 { (a * 2 + r * 10) as f64 } else { (s * 3) as f64 }
+        let size = Size { width: 2, per_replica: 8, per_step: 16 };
+        let number = |at: i32| {
+            let [step, replica, agent] = [at / 16, at / 8 % 2, at / 2 % 4];
+            if at % 2 == 0 { agent * 2 + replica * 10 } else { step * 3 }
         };
+        let actions: Vec<i32> = (0..48).map(number).collect();
         // 0, 2, 4, 6 for one of two heads; 0, 10; 0, 3, 6.
         let deviation = (20.0_f64 / 3.0).sqrt();
-        assert!((along(2, size, read) - deviation / 2.0).abs() < 1e-12);
-        assert!((along(1, size, read) - 50.0_f64.sqrt() / 2.0).abs() < 1e-12);
-        assert!((along(0, size, read) - 3.0 / 2.0).abs() < 1e-12);
-        assert_eq!(along(2, [3, 2, 1, 2], read), 0.0);
-        assert_eq!(along(0, [3, 0, 1, 2], read), 0.0);
+        let Spread { agents, replicas, steps } = Spread::of_actions(&actions, size, 0..16);
+        assert!((agents - deviation / 2.0).abs() < 1e-12);
+        assert!((replicas - 50.0_f64.sqrt() / 2.0).abs() < 1e-12);
+        assert!((steps - 3.0 / 2.0).abs() < 1e-12);
+        // The second replica alone, and none.
+        let second = Spread::of_actions(&actions, size, 8..16);
+        assert_eq!(second, Spread { agents, replicas: 0.0, steps });
+        assert_eq!(Spread::of_actions(&actions, size, 0..0), Spread::default());
     }
 }
