@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -154,7 +157,16 @@ def test_two_threads_are_in_order_or_refused():
     assert (events == 1 + sum(counts)).all()
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are looked at in /proc")
 def test_threads_are_put_on_cores():
-    envs = warp_rl.make("CartPole-v1", num_envs=64, batch_size=8, num_threads=2, thread_affinity_offset=0, seed=0)
+    before = set(os.listdir("/proc/self/task"))
+    cores = len(os.sched_getaffinity(0))
+    envs = warp_rl.make("CartPole-v1", num_envs=64, batch_size=8, num_threads=2, thread_affinity_offset=1, seed=0)
+    until = time.monotonic() + 30
+    wanted, on = sorted([(1 % cores,), (2 % cores,)]), []
+    while on != wanted and time.monotonic() < until:
+        threads = set(os.listdir("/proc/self/task")) - before
+        on = sorted(tuple(os.sched_getaffinity(int(thread))) for thread in threads)
+    assert on == wanted
     envs.async_reset()
     assert envs.recv()[0].shape == (8, 4)

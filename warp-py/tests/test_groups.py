@@ -49,6 +49,13 @@ def test_who_is_caught_leaves():
         env.step({})
 
 
+def test_a_tasks_own_limit_counts():
+    envs = warp_rl.make_multi("CartPole-v0", seed=0)
+    assert envs.spec.max_episode_steps == 200
+    env = warp_rl.make_parallel("CartPole-v0", seed=0)
+    assert env.spec.max_episode_steps == 200
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_arrays_by_group(name):
     envs = warp_rl.make_multi(name, num_envs=3, seed=4)

@@ -56,3 +56,14 @@ def test_options_reach_the_environment():
     assert env.step(2)[:3] == (1, 1.0, True)
     random = warp_rl.make("FrozenLake-v1", desc=None, map_name=None, num_envs=1)
     assert random.single_observation_space.n == 64
+
+
+@pytest.mark.parametrize("action", [0.7, True, 2**70, "0", None, [0]])
+def test_actions_of_another_kind_are_refused(action):
+    env = gymnasium.make("warp_rl/CartPole-v1").unwrapped
+    env.reset(seed=0)
+    with pytest.raises((TypeError, ValueError), match="actions"):
+        env.step(action)
+    twin = gymnasium.make("warp_rl/CartPole-v1").unwrapped
+    twin.reset(seed=0)
+    assert (env.step(1)[0] == twin.step(np.int8(1))[0]).all()

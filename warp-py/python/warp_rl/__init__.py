@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _tasks
+from ._checks import one_of
 from ._registration import register as _register
 from ._spec import EnvSpec, make_spec
 from ._vector import VectorEnv
@@ -75,12 +76,25 @@ def make(
 ) -> Any:
     """Environments of a task, stepped together behind Gymnasium's interface.
 
-    `env_type` "dm" and "parallel" are `make_dm` and `make_parallel`.
+    `env_type` "dm" and "parallel" are one environment, by `make_dm` and `make_parallel`, which take a seed, a
+    time limit and `config` alone.
 
     Raises ValueError for an unknown task or a value out of range, TypeError for an unknown option.
     """
     if env_type != "gymnasium":
-        return _of_type(env_type, task_id, num_envs=num_envs, seed=seed, config=config)
+        one_of("env_type", env_type, "gymnasium", "dm", "parallel")
+        # One environment, on the caller's thread: whatever would be left out is refused.
+        one_of("num_envs", num_envs, 1)
+        one_of("batch_size", batch_size, None)
+        one_of("num_threads", num_threads, 0, 1)
+        one_of("thread_affinity_offset", thread_affinity_offset, -1)
+        one_of("autoreset_mode", autoreset_mode, "next_step")
+        one_of("device", device, "cpu")
+        one_of("copy", copy, True)
+        one_of("output", output, "numpy")
+        one_of("render_mode", render_mode, None)
+        made = __getattr__(f"make_{env_type}")
+        return made(task_id, seed=seed, max_episode_steps=max_episode_steps, **config)
     return VectorEnv(
         task_id,
         num_envs=num_envs,
@@ -96,14 +110,6 @@ def make(
         render_mode=render_mode,
         **config,
     )
-
-
-def _of_type(env_type: str, task_id: str, *, num_envs: int, seed: Any, config: dict[str, Any]) -> Any:
-    if env_type == "dm":
-        return __getattr__("make_dm")(task_id, **({} if seed is None else {"seed": seed}), **config)
-    if env_type == "parallel":
-        return __getattr__("make_parallel")(task_id, seed=seed, **config)
-    raise ValueError(f"env_type is {env_type!r}, but it is one of 'gymnasium', 'dm' and 'parallel'")
 
 
 def list_envs() -> list[str]:

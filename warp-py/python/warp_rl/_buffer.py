@@ -50,7 +50,9 @@ class Buffer:
             raise BufferError(f"stream is {stream!r}, but there are no streams on the processor")
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError(f"dl_device is {dl_device!r}, but the memory is the processor's, (1, 0)")
-        return self._array.__dlpack__(max_version=max_version, copy=copy)
+        # NumPy 2.0 takes neither.
+        given = {"max_version": max_version, "copy": copy}
+        return self._array.__dlpack__(**{key: value for key, value in given.items() if value is not None})
 
     def __len__(self) -> int:
         return len(self._array)

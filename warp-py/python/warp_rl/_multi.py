@@ -10,8 +10,9 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from . import _native, _seeds, _spaces
+from ._checks import count, one_of
 from ._spec import EnvSpec, settings
-from ._vector import checked_mask, count, mode_of, one_of
+from ._vector import checked_mask, mode_of
 
 
 class MultiVectorEnv:
@@ -44,8 +45,7 @@ class MultiVectorEnv:
         one_of("output", output, "numpy")
         one_of("render_mode", render_mode, None)
         self.num_envs = count("num_envs", num_envs)
-        limit = None if max_episode_steps is None else count("max_episode_steps", max_episode_steps)
-        self.spec = EnvSpec(name, **config, max_episode_steps=limit)
+        self.spec = EnvSpec(name, **config, max_episode_steps=max_episode_steps)
         self.autoreset_mode = mode_of(autoreset_mode)
         self.groups: dict[str, int] = {group["name"]: group["n_agents"] for group in self.spec.groups}
         said = {group["name"]: group for group in self.spec.groups}
@@ -73,7 +73,7 @@ class MultiVectorEnv:
             num_threads=count("num_threads", num_threads, 0),
             first_core=None if thread_affinity_offset < 0 else thread_affinity_offset,
             autoreset_mode=self.autoreset_mode.name.lower(),
-            max_episode_steps=limit,
+            max_episode_steps=self.spec.max_episode_steps,
             batch_size=None if batch_size is None else count("batch_size", batch_size),
             copy=bool(copy),
             by_group=True,

@@ -9,8 +9,8 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv as PettingZooEnv
 
 from . import _native, _seeds, _spaces
+from ._checks import one_of
 from ._spec import EnvSpec, settings
-from ._vector import one_of
 
 
 class ParallelEnv(PettingZooEnv):
@@ -54,7 +54,7 @@ class ParallelEnv(PettingZooEnv):
             _seeds.of_each(seed, 1),
             num_threads=1,
             autoreset_mode="disabled",
-            max_episode_steps=max_episode_steps,
+            max_episode_steps=self.spec.max_episode_steps,
             by_group=True,
             with_masks=False,
         )

@@ -48,7 +48,6 @@ class SingleEnv(gymnasium.Env):
             whole=task.whole,
             with_masks=False,
         )
-        self._actions = np.zeros((1, *(self.action_space.shape or ())), self.action_space.dtype)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -62,12 +61,7 @@ class SingleEnv(gymnasium.Env):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Moves by one step."""
-        if isinstance(action, np.ndarray) and action.ndim:
-            actions = action[None]
-        else:
-            self._actions[0] = action
-            actions = self._actions
-        obs, reward, terminated, truncated, info = self._pool.step(actions)
+        obs, reward, terminated, truncated, info = self._pool.step(np.asarray(action)[None])
         return self._row(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), _first(info)
 
     def reseed(self, seed: int) -> None:

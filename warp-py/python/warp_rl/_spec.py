@@ -8,6 +8,7 @@ from typing import Any
 from gymnasium import spaces
 
 from . import _native, _spaces
+from ._checks import count
 from ._tasks import Task, find
 
 #: Keys of other libraries for keys of ours, by environment.
@@ -36,7 +37,8 @@ class EnvSpec:
 
     def __init__(self, task_id: str, **config: Any) -> None:
         task = find(task_id)
-        limit = config.pop("max_episode_steps", None) or task.max_episode_steps
+        given = config.pop("max_episode_steps", None)
+        limit = task.max_episode_steps if given is None else count("max_episode_steps", given)
         said = _native.describe(task.env, settings(task, config))
         self.id = task.id
         self.task = task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,25 +12,9 @@ from gymnasium.vector.utils import batch_space
 
 from . import _native, _seeds
 from ._buffer import Buffer, as_output
+from ._checks import count, one_of
 from ._spec import EnvSpec, settings
 from ._tasks import find
-
-
-def count(name: str, value: Any, least: int = 1) -> int:
-    """A whole number of at least `least`; else ValueError or TypeError."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}, but a whole number is needed") from None
-    if number < least:
-        raise ValueError(f"{name} is {number}, but at least {least} is needed")
-    return number
-
-
-def one_of(name: str, value: Any, *known: Any) -> None:
-    """Raises ValueError unless the value is one of those that are known."""
-    if value not in known:
-        raise ValueError(f"{name} is {value!r}, but it is one of {', '.join(map(repr, known))}")
 
 
 def mode_of(autoreset_mode: str | AutoresetMode) -> AutoresetMode:
@@ -136,7 +119,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             first_core=None if thread_affinity_offset < 0 else thread_affinity_offset,
             autoreset_mode=self._mode.name.lower(),
             max_episode_steps=limit,
-            batch_size=None if batch_size is None else self._checked_batch(batch_size),
+            batch_size=None if batch_size is None else count("batch_size", batch_size),
             # Tensors and buffers are made once, so their memory is always the same.
             copy=bool(copy) and output == "numpy",
             whole=task.whole,
@@ -256,12 +239,6 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         Raises RuntimeError if fewer are under way.
         """
         return self._answered(self._pool.recv())
-
-    def _checked_batch(self, batch_size: Any) -> int:
-        number = count("batch_size", batch_size)
-        if number > self.num_envs:
-            raise ValueError(f"batch_size is {number}, but num_envs is {self.num_envs}")
-        return number
 
     def _add_final(self, terminated: Any, truncated: Any, info: dict[str, Any]) -> None:
         """Gymnasium's `final_obs` and `final_info`: what was seen where an episode has ended."""

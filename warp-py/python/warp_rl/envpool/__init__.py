@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._tasks import TABLE
 from ._gymnasium import EnvPool, GymnasiumEnvPool
-from ._spec import EnvSpec
+from ._spec import EnvSpec, check
 
 if TYPE_CHECKING:
     from ._dm import DMEnvPool
@@ -30,9 +30,8 @@ __all__ = [
 
 def make(task_id: str, env_type: str, **kwargs: Any) -> GymnasiumEnvPool | DMEnvPool:
     """Environments of a task behind Gymnasium's interface ("gymnasium", "gym") or dm_env's ("dm")."""
-    assert env_type in ("gym", "gymnasium", "dm"), (
-        f"env_type is {env_type!r}, but it is one of 'gym', 'gymnasium' and 'dm'"
-    )
+    check(env_type in ("gym", "gymnasium", "dm"), f"env_type is {env_type!r}, but it is one of 'gym', "
+          "'gymnasium' and 'dm'")
     return make_dm(task_id, **kwargs) if env_type == "dm" else GymnasiumEnvPool(task_id, **kwargs)
 
 
