@@ -170,3 +170,14 @@ def test_threads_are_put_on_cores():
     assert on == wanted
     envs.async_reset()
     assert envs.recv()[0].shape == (8, 4)
+
+
+def test_what_is_refused_does_not_change_who_goes_on():
+    envs = warp_rl.make("CartPole-v1", num_envs=6, batch_size=2, seed=0)
+    envs.async_reset()
+    envs.recv()
+    ids = envs.recv()[4]["env_id"]
+    with pytest.raises(ValueError, match="actions"):
+        envs.send([9], ids[:1])
+    envs.send([0, 0])
+    assert set(ids) <= {*envs.recv()[4]["env_id"], *envs.recv()[4]["env_id"]}

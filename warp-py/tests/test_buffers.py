@@ -28,6 +28,14 @@ def test_buffers_show_every_step(task, copy):
     assert {name: envs.buffer(name).__array_interface__["data"][0] for name in buffers} == addresses
 
 
+def test_a_buffer_that_is_asked_for_late_has_each_row_where_it_belongs():
+    envs = warp_rl.make("CartPole-v1", num_envs=4, seed=0)
+    envs.reset()
+    some = envs.step([0, 1], [3, 1])[0]
+    assert (np.asarray(envs.buffer("obs"))[[3, 1]] == some).all()
+    assert np.asarray(envs.buffer("env_id"))[3] == 3
+
+
 def test_the_array_interface():
     buffer = warp_rl.make("CartPole-v1", num_envs=3, copy=False).buffer("obs")
     said = buffer.__array_interface__

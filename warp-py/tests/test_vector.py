@@ -175,6 +175,22 @@ def test_same_step_is_gymnasiums(task):
     assert ends > 6
 
 
+@pytest.mark.parametrize("kept", [0, 3, 20])
+def test_what_is_refused_leaves_the_last_answer(kept):
+    envs = warp_rl.make("CartPole-v1", num_envs=4, seed=0, autoreset_mode="same_step", max_episode_steps=2)
+    answers = [envs.reset()]
+    for _ in range(kept + 1 + kept % 2):
+        answers.append(envs.step([0] * 4))
+    answers = answers[-kept:] if kept else []
+    obs = envs.step([0] * 4)[0].copy() if not kept else answers[-1][0]
+    final = envs.final_obs.copy()
+    for actions, ids in (([9, 0, 0, 0], None), ([9], [1])):
+        with pytest.raises(ValueError, match="actions"):
+            envs.step(actions, ids)
+        assert envs.final_obs.shape == final.shape and (envs.final_obs == final).all()
+    assert (np.asarray(envs.buffer("obs")) == obs).all()
+
+
 def test_disabled_refuses_what_has_ended_until_it_is_reset():
     envs = warp_rl.make("CartPole-v1", num_envs=3, seed=0, autoreset_mode=AutoresetMode.DISABLED)
     obs, _ = envs.reset()

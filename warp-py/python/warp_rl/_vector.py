@@ -184,7 +184,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         shown = self._as_tensors({**info, "obs": obs})
         return shown.pop("obs"), shown
 
-    def _show(self, arrays: dict[str, Any], ids: np.ndarray) -> None:
+    def _show(self, arrays: dict[str, Any], ids: Any) -> None:
         for key, shown in (self._shown or {}).items():
             shown[ids] = arrays[key]
 
@@ -214,13 +214,11 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         if not self._copies or self._tensors:
             return Buffer(arrays[name])
         if self._shown is None:
-            answer = self._last_answer()
-            self._shown = {key: np.array(answer[key]) for key in arrays}
+            # Of those that the last answer was not of, nothing is known but zeros.
+            ids, latest = self._pool.answered, self._pool.latest()
+            self._shown = {key: np.zeros_like(array) for key, array in arrays.items()}
+            self._show({key: latest[key][: len(ids)] for key in arrays}, ids)
         return Buffer(self._shown[name])
-
-    def _last_answer(self) -> dict[str, np.ndarray]:
-        """What all environments show now; before the first reset nothing but zeros."""
-        return self._pool.latest()
 
     def async_reset(self, env_id: Any = None) -> None:
         """Sends every environment, or those of `env_id`, off to begin an episode."""

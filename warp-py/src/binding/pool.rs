@@ -26,13 +26,15 @@ pub(super) struct Pool {
     slots: Vec<Slot>,
     /// The slot of the last answer.
     at: usize,
+    /// The environments of the last answer, by row.
+    answered: Vec<u32>,
     copy: bool,
     all: Vec<u32>,
     /// An array of `True` for every environment.
     every: Py<PyAny>,
     with_masks: bool,
     ended: bool,
-    /// Whether `orders` has the environments of the last answer, which go on if no others are named.
+    /// Whether the environments of the last answer go on if no others are named.
     received: bool,
     process: u32,
 }
@@ -103,6 +105,7 @@ impl Pool {
             style,
             slots,
             at: 0,
+            answered: all.clone(),
             copy,
             all,
             every: every.unbind(),
@@ -142,7 +145,9 @@ impl Pool {
         env_id: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         self.check_open()?;
-        if env_id.is_some() || !self.received {
+        if env_id.is_none() && self.received {
+            self.orders.ids.clone_from(&self.answered);
+        } else {
             self.read_ids(env_id)?;
         }
         self.read_actions(actions)?;
@@ -154,11 +159,11 @@ impl Pool {
     /// call's work.
     fn recv<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         self.check_open()?;
-        self.choose_slot(py)?;
-        let Self { engine, slots, orders, batch_size, at, .. } = self;
-        open(engine)?.recv(py, *batch_size, orders, &mut slots[*at].batch)?;
+        let at = self.choose_slot(py)?;
+        let Self { engine, slots, orders, batch_size, .. } = self;
+        open(engine)?.recv(py, *batch_size, orders, &mut slots[at].batch)?;
         self.received = matches!(self.engine, Some(Engine::Queue(_)));
-        self.slots[self.at].fill(self.orders.ids.len());
+        self.written(at);
         self.answer(py)
     }
 
@@ -210,7 +215,7 @@ impl Pool {
         let (slot, orders) = (&mut self.slots[self.at], &self.orders);
         let replicas = open(&mut self.engine)?.replicas()?;
         py.detach(|| replicas.show(&orders.ids, &mut slot.batch)).map_err(raised)?;
-        self.slots[self.at].fill(self.all.len());
+        self.written(self.at);
         self.seen(py, Some(mask))
     }
 
@@ -248,7 +253,7 @@ impl Pool {
     /// What agents saw last where the last step ended an episode and began another: observations, and a
     /// dictionary.
     fn last<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let (slot, rows) = (&self.slots[self.at], self.orders.ids.len());
+        let (slot, rows) = (&self.slots[self.at], self.answered.len());
         let info = slot.info(py, Role::FinalInfo, rows, None)?;
         PyTuple::new(py, [slot.by_role(py, Role::FinalObs, rows)?, info.into_any()])
     }
@@ -261,6 +266,12 @@ impl Pool {
     /// The arrays of the last answer and what lies behind them, by name.
     fn latest<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.arrays_of(py, &self.slots[self.at])
+    }
+
+    /// The environments of the last answer, by row.
+    #[getter]
+    fn answered(&self) -> Vec<u32> {
+        self.answered.clone()
     }
 
     /// Whether the last step ended an episode.
@@ -350,20 +361,26 @@ impl Pool {
     }
 
     /// Finds memory for the next answer.
-    fn choose_slot(&mut self, py: Python<'_>) -> PyResult<()> {
-        let Self { engine, slots, copy, .. } = self;
+    fn choose_slot(&mut self, py: Python<'_>) -> PyResult<usize> {
+        let Self { engine, slots, at, copy, .. } = self;
         let engine = open(engine)?;
-        self.at = free(py, slots, *copy, &|rows| engine.new_batch(rows))?;
-        Ok(())
+        free(py, slots, at, *copy, &|rows| engine.new_batch(rows))
+    }
+
+    /// Slot `at` now has the last answer: what the replicas of `orders` show.
+    fn written(&mut self, at: usize) {
+        self.at = at;
+        self.answered.clone_from(&self.orders.ids);
+        self.slots[at].fill(self.answered.len());
     }
 
     /// Moves the replicas of `orders` and shows them in a free slot.
     fn advance(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.choose_slot(py)?;
-        let Self { engine, slots, orders, at, .. } = self;
-        let (replicas, slot) = (open(engine)?.replicas()?, &mut slots[*at]);
+        let at = self.choose_slot(py)?;
+        let Self { engine, slots, orders, .. } = self;
+        let (replicas, slot) = (open(engine)?.replicas()?, &mut slots[at]);
         py.detach(|| replicas.step(orders, &mut slot.batch)).map_err(raised)?;
-        slot.fill(orders.ids.len());
+        self.written(at);
         Ok(())
     }
 
@@ -373,9 +390,9 @@ impl Pool {
         if open(&mut self.engine)?.under_way() == 0 {
             return Ok(());
         }
-        self.choose_slot(py)?;
-        let Self { engine, slots, at, .. } = self;
-        open(engine)?.drain(py, &mut slots[*at].batch)
+        let at = self.choose_slot(py)?;
+        let Self { engine, slots, .. } = self;
+        open(engine)?.drain(py, &mut slots[at].batch)
     }
 
     /// Begins an episode in the replicas of `orders`.

@@ -327,10 +327,12 @@ impl Slot {
     }
 }
 
-/// A slot that may be written: one that nobody looks at, or a new one.
+/// A slot that may be written: one that nobody looks at, or a new one. `at`, that of the last answer, stays
+/// the same slot's number where others move.
 pub(super) fn free(
     py: Python<'_>,
     slots: &mut Vec<Slot>,
+    at: &mut usize,
     copy: bool,
     new_batch: &dyn Fn(usize) -> PyResult<Batch>,
 ) -> PyResult<usize> {
@@ -347,8 +349,10 @@ pub(super) fn free(
         return Ok(slots.len() - 1);
     }
     // Those who keep everything get new memory each time; the oldest is theirs alone from now on.
-    slots.rotate_left(1);
+    let oldest = usize::from(*at == 0);
+    slots[oldest..].rotate_left(1);
     slots[MOST_SLOTS - 1] = slot;
+    *at = at.saturating_sub(1);
     Ok(MOST_SLOTS - 1)
 }
 
