@@ -49,6 +49,15 @@ def test_who_is_caught_leaves():
         env.step({})
 
 
+def test_flags_of_a_state_are_0_or_1():
+    envs = warp_rl.make_multi("tag_continuous", num_envs=2, seed=0)
+    envs.reset()
+    flags = envs.get_state()["replica.alive.runner"]
+    with pytest.raises(ValueError, match="replica.alive = 7"):
+        envs.set_state({"replica.alive.runner": np.full_like(flags, 7)})
+    assert (envs.get_state()["replica.alive.runner"] == flags).all()
+
+
 def test_a_tasks_own_limit_counts():
     envs = warp_rl.make_multi("CartPole-v0", seed=0)
     assert envs.spec.max_episode_steps == 200

@@ -180,7 +180,8 @@ impl Replicas {
     /// Whether the states of these replicas may be stepped: for states that were written from outside.
     ///
     /// # Errors
-    /// A number that is not finite, an observation that is none of the space's, or a phase that is none.
+    /// A number that is not finite, an observation that is none of the space's, or a phase or a flag that is
+    /// none.
     pub fn check_state(&self, ids: &[u32]) -> Result<()> {
         let wrong = |option, value: String, reason: &str| {
             Err(Error::InvalidOption { option, value, reason: reason.into() })
@@ -193,6 +194,14 @@ impl Replicas {
                 if let Some(value) = ids.iter().flat_map(own).find(|value| !value.is_finite()) {
                     return wrong("state", value.to_string(), "a state holds finite numbers");
                 }
+            }
+        }
+        for alive in self.ids.alive.iter().flatten() {
+            let (row, flags) = (self.store.array(*alive).row_len(), self.store.slice::<u8>(*alive));
+            let own = |id: &u32| &flags[*id as usize * row..][..row];
+            if let Some(flag) = ids.iter().flat_map(own).find(|flag| **flag > 1) {
+                let reason = "an agent is in the game (1) or is not (0)";
+                return wrong("replica.alive", flag.to_string(), reason);
             }
         }
         let phases = self.store.slice::<u8>(self.ids.phase);
