@@ -76,6 +76,16 @@ def test_asynchronously():
         envs.send(np.ones(3, int), info["env_id"])
 
 
+def test_a_reset_of_some_leaves_the_others_under_way():
+    envs = envpool.make_gymnasium("CartPole-v1", num_envs=6, batch_size=2)
+    envs.async_reset()
+    first = envs.recv()[4]["env_id"]
+    _, info = envs.reset(first)
+    seen = [info["env_id"], envs.recv()[4]["env_id"], envs.recv()[4]["env_id"]]
+    assert sorted(np.concatenate(seen)) == [0, 1, 2, 3, 4, 5]
+    assert envs.reset()[0].shape == (6, 4)
+
+
 def test_dm_envs_side():
     pytest.importorskip("dm_env")
     envs = envpool.make_dm("FrozenLake-v1", num_envs=2, size=8)

@@ -41,8 +41,8 @@ class DMEnvPool(Core, dm_env.Environment):
 
     def reset(self, env_id: Any = None) -> dm_env.TimeStep:
         """Begins an episode in all environments, or in those of `env_id`."""
-        if self.is_async:
-            obs, info = self._pool.reset(env_id)
+        if self.is_async and env_id is None:
+            obs, info = self._pool.reset()
             nothing = np.zeros(len(info["env_id"]), np.float32)
             never = np.zeros(len(info["env_id"]), np.bool_)
             return self._time_step(obs, nothing, never, never, info)

@@ -50,9 +50,9 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv):
             if mask.dtype != np.bool_ or mask.shape != (self.num_envs,) or not mask.any():
                 raise Refused(f"reset_mask is {mask!r}, but bool of shape ({self.num_envs},) is needed, true once")
             env_id = np.flatnonzero(mask).astype(np.int32)
-        if self.is_async:
+        if self.is_async and env_id is None:
             # Everything that is under way is let go.
-            obs, info = self._pool.reset(env_id)
+            obs, info = self._pool.reset()
             info["players"] = {"env_id": info["env_id"]}
             return obs, info
         self._reset(env_id)
