@@ -62,3 +62,10 @@ def test_of_many():
     assert envs.reset().observation.obs.shape == (3, 4)
     spec = warp_rl.make_spec("Taxi-v4")
     assert spec.observation_spec().num_values == 500 and spec.action_spec().num_values == 6
+
+
+def test_make_with_a_number_is_batched() -> None:
+    envs = warp_rl.make("CartPole-v1", "dm", num_envs=3, seed=5)
+    step = envs.reset()
+    assert step.step_type.tolist() == [0, 0, 0]
+    assert step.observation.obs.shape == (3, 4)

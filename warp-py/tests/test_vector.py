@@ -299,7 +299,7 @@ def test_real_actions():
         ({"batch_size": 0}, ValueError, "batch_size is 0"),
         ({"num_threads": -1}, ValueError, "num_threads is -1"),
         ({"max_episode_steps": 0}, ValueError, "max_episode_steps is 0"),
-        ({"env_type": "dm"}, ValueError, "num_envs is 2"),
+        ({"env_type": "parallel"}, ValueError, "num_envs is 2"),
         ({"env_type": "torch"}, ValueError, "env_type is 'torch'"),
         ({"autoreset_mode": "later"}, ValueError, "autoreset_mode is 'later'"),
         ({"seed": -1}, ValueError, "seed is -1"),

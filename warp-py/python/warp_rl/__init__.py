@@ -76,15 +76,14 @@ def make(
 ) -> Any:
     """Environments of a task, stepped together behind Gymnasium's interface.
 
-    `env_type` "dm" and "parallel" are one environment, by `make_dm` and `make_parallel`, which take a seed, a
-    time limit and `config` alone.
+    `env_type` "dm" and "parallel" are made by `make_dm` and `make_parallel` of a seed, a time limit and `config`;
+    "dm" of several environments too.
 
     Raises ValueError for an unknown task or a value out of range, TypeError for an unknown option.
     """
     if env_type != "gymnasium":
         one_of("env_type", env_type, "gymnasium", "dm", "parallel")
         # One environment, on the caller's thread: whatever would be left out is refused.
-        one_of("num_envs", num_envs, 1)
         one_of("batch_size", batch_size, None)
         one_of("num_threads", num_threads, 0, 1)
         one_of("thread_affinity_offset", thread_affinity_offset, -1)
@@ -93,8 +92,13 @@ def make(
         one_of("copy", copy, True)
         one_of("output", output, "numpy")
         one_of("render_mode", render_mode, None)
-        made = __getattr__(f"make_{env_type}")
-        return made(task_id, seed=seed, max_episode_steps=max_episode_steps, **config)
+        if env_type == "dm" and num_envs != 1:
+            config["num_envs"] = num_envs
+        else:
+            one_of("num_envs", num_envs, 1)
+        given = {"seed": seed, "max_episode_steps": max_episode_steps}
+        config.update({name: value for name, value in given.items() if value is not None})
+        return __getattr__(f"make_{env_type}")(task_id, **config)
     return VectorEnv(
         task_id,
         num_envs=num_envs,

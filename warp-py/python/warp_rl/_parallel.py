@@ -106,7 +106,10 @@ class ParallelEnv(PettingZooEnv):
             if agent not in actions:
                 raise ValueError(f"actions lack the agent {agent!r}")
             group, i = self._places[agent]
-            given[group][0, i] = actions[agent]
+            action = np.asarray(actions[agent])
+            if given[group].dtype.kind == "i" and action.dtype.kind not in "iu":
+                raise TypeError(f"the action of {agent!r} is {actions[agent]!r}, but whole numbers are needed")
+            given[group][0, i] = action
         for agent in actions:
             if agent not in acting:
                 raise ValueError(f"actions have the agent {agent!r}, which is not in the game")

@@ -1,9 +1,12 @@
 //! How a run is cut up: replicas over ranks, and into the shards that minibatches are drawn from.
 
-use super::TrainConfig;
+use super::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
 use crate::world::World;
 use std::ops::Range;
+
+/// Epochs of several shards at most: their numbers share a word with those of shards.
+const MOST_EPOCHS: usize = 65_535;
 
 /// The shards of a run, and which of them this rank has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +90,13 @@ impl TrainConfig {
                 plan.name, plan.algorithm.name
             )));
         }
+        let epochs = |plan: &&PolicyPlan| plan.config.update_epochs > MOST_EPOCHS;
+        if let Some(PolicyPlan { name, config, .. }) = self.policies.iter().find(epochs) {
+            return Err(Error::Invalid(format!(
+                "policy \"{name}\": update_epochs = {}: with several shards {MOST_EPOCHS} at most",
+                config.update_epochs
+            )));
+        }
         (self.world, self.run.shards) = (world, Some(shards));
         Ok(self)
     }
@@ -162,6 +172,11 @@ mod tests {
                 "num_envs = 10",
                 4,
                 "num_envs = 10 can't be dealt out evenly to 4 shards; shards that fit: 1, 2, 5, 10",
+            ),
+            (
+                "num_envs = 8\nupdate_epochs = 65536",
+                4,
+                "update_epochs = 65536: with several shards 65535",
             ),
             ("num_envs = 8\nalgorithm = \"dqn\"", 4, "dqn learns from a replay memory"),
         ] {
