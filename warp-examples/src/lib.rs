@@ -18,6 +18,7 @@ pub mod render;
 pub mod replay;
 pub mod report;
 pub mod settings;
+pub mod sweep;
 mod usage;
 pub mod yaml;
 

@@ -148,3 +148,77 @@ fn a_fleet_with_replay_memories_is_its_runs_by_themselves() {
     let eval = |run: &str| folder.done(&["eval", run, "--episodes", "3", "--json"]).json();
     assert_eq!(eval("many")["runs"][1]["evaluation"], eval("plain"));
 }
+
+#[test]
+fn halving_stops_the_worse_settings_and_leaves_the_others_as_they_are() {
+    let folder = Folder::new("fleet-halving");
+    // The first of them learns nothing.
+    let sweep =
+        ["--sweep", "learning_rate=1e-9,0.002,0.005,0.01", "--seeds", "0..2", "--halving=2"];
+    let steps = ["--steps", "10240", "--out", "halved"];
+    let said = folder.train(&[&sweep[..], &steps].concat()).stdout;
+    assert!(said.contains("2 of 8 runs finished, 6 were stopped by halving"), "{said}");
+    let summary = json(&folder, "halved/summary.json");
+    let of_run = |key: &str| -> Vec<Value> {
+        let runs = summary["runs"].as_array().unwrap().iter();
+        runs.map(|run| run.get(key).cloned().unwrap_or_default()).collect()
+    };
+    let (rounds, steps) = (of_run("stopped_in_round"), of_run("env_steps"));
+    let count = |round: Value, length: u64| {
+        let found = rounds.iter().zip(&steps).filter(|(own, _)| **own == round);
+        assert!(found.clone().all(|(_, steps)| *steps == length), "{rounds:?} {steps:?}");
+        found.count()
+    };
+    assert_eq!(
+        (count(1.into(), 2560), count(2.into(), 5120), count(Value::Null, 10240)),
+        (4, 2, 2)
+    );
+    assert_eq!(rounds[0], 1, "{said}");
+    // What was stopped when stands behind what went on, in the order of its rounds.
+    let line = |place: &str| said.lines().find(|line| line.starts_with(place)).unwrap().to_string();
+    assert!(!line("1. ").contains("stopped"), "{said}");
+    assert!(line("2. ").contains(" (stopped after round 2, 5120 steps): mean return"), "{said}");
+    assert!(line("4. ").contains(" (stopped after round 1, 2560 steps): mean return"), "{said}");
+    // A run that went on is the run by itself, one that was stopped its beginning.
+    for (run, (rate, seed)) in [1e-9, 0.002, 0.005, 0.01]
+        .iter()
+        .flat_map(|rate| [(rate, 0), (rate, 1)])
+        .enumerate()
+        .filter(|(run, _)| *run == 1 || rounds[*run].is_null())
+    {
+        let out = format!("plain{run}");
+        let (set, seed) = (format!("learning_rate={rate}"), seed.to_string());
+        let length = steps[run].to_string();
+        folder.train(&["--set", &set, "--seed", &seed, "--steps", &length, "--out", &out]);
+        let file = |path: String| std::fs::read(folder.path(&path)).unwrap();
+        let length = steps[run].as_u64().unwrap();
+        let plain = file(format!("{out}/checkpoints/{length:012}/weights.safetensors"));
+        assert!(file(format!("halved/weights/{run:05}.safetensors")) == plain, "run {run}");
+    }
+    let report = folder.done(&["report", "halved"]).stdout;
+    assert!(report.contains("Not among them: 6 runs that successive halving stopped."), "{report}");
+    let winner: toml::Table = folder.read("halved/winner.toml").parse().unwrap();
+    assert!(
+        line("1. ").contains(&format!("learning_rate = {}:", winner["learning_rate"])),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_can_not_be_drawn_or_halved_is_refused() {
+    let folder = Folder::new("fleet-halving-refused");
+    let range = "gamma=uniform(0.9,1)";
+    for (args, words) in [
+        (&["cartpole", "--sweep", range][..], "say with --samples N"),
+        (&["cartpole", "--sweep", "gamma=0.9,0.8", "--samples=2"], "no range is swept"),
+        (
+            &["tag_continuous", "--sweep", range, "--samples=2", "--halving=2"],
+            "trains several groups",
+        ),
+    ] {
+        let said = folder.warp(&[&["train"], args, &["--device=cpu", "--out", "none"]].concat());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains(words) && said.stderr.lines().count() == 1, "{said:?}");
+        assert!(!folder.path("none").exists());
+    }
+}

@@ -245,7 +245,7 @@ fn trained(runs: &[FleetRun]) -> Result<BTreeMap<usize, LearnerState>> {
 fn seeds(keys: &str, n: u64, precision: &str) -> Result<Vec<FleetRun>> {
     let run = |number: u64| -> Result<FleetRun> {
         let config = config(&format!("seed = {}\n{keys}", 5 + number), precision)?;
-        Ok(FleetRun { number: number as usize, swept: Vec::new(), config })
+        Ok(FleetRun { number: number as usize, swept: Vec::new(), pauses: false, config })
     };
     (0..n).map(run).collect()
 }

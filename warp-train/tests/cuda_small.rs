@@ -147,7 +147,7 @@ fn fleet() -> Result<()> {
             1e-4 * by,
         );
         let config = config(&format!("{keys}\n{coefficients}"))?;
-        Ok(FleetRun { number, swept: Vec::new(), config })
+        Ok(FleetRun { number, swept: Vec::new(), pauses: false, config })
     };
     let kernels = Kernels::new(&Device::open(0)?);
     let registry = warp_envs::registry().on_gpu(&kernels, Build::Parity);

@@ -125,6 +125,10 @@ fn notes(scores: &Scores, sections: &[Section]) -> Vec<String> {
     if scores.n_broken > 0 {
         notes.push(format!("Not among them: {} that broke.", runs(scores.n_broken)));
     }
+    if scores.n_stopped > 0 {
+        let stopped = runs(scores.n_stopped);
+        notes.push(format!("Not among them: {stopped} that successive halving stopped."));
+    }
     if scores.n_without > 0 {
         notes.push(format!("Not among them: {} without such a score.", runs(scores.n_without)));
     }

@@ -49,9 +49,21 @@ pub struct TrainArgs {
     /// Several runs at once, a fleet: one for each of the seeds A to B - 1.
     #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "resume"])]
     pub seeds: Option<String>,
-    /// Several runs at once: one for each value of a key; may be given for several keys.
-    #[arg(long, value_name = "KEY=V,V,...", conflicts_with = "resume")]
+    /// Several runs at once: one for each value of a key, or for values that are drawn from a range,
+    /// uniform(LOW,HIGH), log_uniform, int_uniform or int_log_uniform; may be given for several keys. With " if KEY=V"
+    /// behind it only where another key that is swept has that value.
+    #[arg(long, value_name = "KEY=V,V,... | KEY=RANGE", conflicts_with = "resume")]
     pub sweep: Vec<String>,
+    /// Draws from the ranges of --sweep, for each combination of the values that are listed.
+    #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub samples: Option<u32>,
+    /// Seed of those draws.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub sweep_seed: u64,
+    /// Successive halving: of N settings of a sweep the best one goes on after each round, which is N times as long as
+    /// the round before.
+    #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub halving: Option<u32>,
     /// Threads; 0: one per core. Results do not depend on it.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,

@@ -2,7 +2,8 @@
 
 use super::scores::Scores;
 use super::statistics::{
-    Bootstrap, Estimated, Strata, interquartile_mean, mean, median, probability_of_improvement,
+    Bootstrap, Estimated, Sample, Strata, interquartile_mean, mean, median,
+    probability_of_improvement,
 };
 use crate::records::setting::Setting;
 use serde::Serialize;
@@ -122,12 +123,15 @@ fn section(
 
 fn row(label: String, strata: Strata, bootstrap: &Bootstrap) -> Row {
     let all = strata.concat();
+    let figures = bootstrap.estimate_each(&[&strata], |samples| {
+        [mean, median, interquartile_mean].map(|figure| figure(&samples[0].all))
+    });
     Row {
         label,
         n: all.len(),
-        mean: bootstrap.estimate(&strata, mean),
-        median: bootstrap.estimate(&strata, median),
-        interquartile_mean: bootstrap.estimate(&strata, interquartile_mean),
+        mean: figures[0],
+        median: figures[1],
+        interquartile_mean: figures[2],
         min: all.iter().copied().fold(f64::INFINITY, f64::min),
         max: all.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         strata,
@@ -135,7 +139,8 @@ fn row(label: String, strata: Strata, bootstrap: &Bootstrap) -> Row {
 }
 
 fn improvements(rows: &[Row], bootstrap: &Bootstrap) -> Vec<Improvement> {
-    let both = |samples: &[Strata]| probability_of_improvement(&samples[0], &samples[1]);
+    let both =
+        |samples: &[Sample]| probability_of_improvement(&samples[0].strata, &samples[1].strata);
     let pair = |better: &Row, than: &Row| Improvement {
         better: better.label.clone(),
         than: than.label.clone(),

@@ -1,7 +1,7 @@
 //! Performance profiles: which share of a setting's runs has a score above each threshold.
 
 use super::comparison::{Row, Section};
-use super::statistics::{Bootstrap, Estimated, share_above};
+use super::statistics::{Bootstrap, share_above};
 use crate::records::charts::{Chart, Horizontal, Line, Panel};
 
 /// Thresholds in a profile.
@@ -23,10 +23,10 @@ fn panel(section: &Section, bootstrap: &Bootstrap) -> Panel {
     let step = (high - low) / (THRESHOLDS - 1) as f64;
     let thresholds: Vec<f64> = (0..THRESHOLDS).map(|i| low + i as f64 * step).collect();
     let line = |(colour, row): (usize, &Row)| {
-        let share = |threshold: &f64| -> Estimated {
-            bootstrap.estimate(&row.strata, |scores| share_above(scores, *threshold))
-        };
-        let shares: Vec<Estimated> = thresholds.iter().map(share).collect();
+        let shares = bootstrap.estimate_each(&[&row.strata], |samples| {
+            let share = |threshold: &f64| share_above(&samples[0].all, *threshold);
+            thresholds.iter().map(share).collect::<Vec<f64>>()
+        });
         let at = || thresholds.iter().zip(&shares);
         Line {
             label: format!("{} ({} {})", row.label, row.n, if row.n == 1 { "run" } else { "runs" }),

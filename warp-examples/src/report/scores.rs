@@ -38,6 +38,8 @@ pub struct Scores {
     pub settings: Vec<Setting>,
     /// Runs of fleets that broke.
     pub n_broken: usize,
+    /// Runs of fleets that successive halving stopped.
+    pub n_stopped: usize,
     /// Runs without a score: none of their lines has the figure.
     pub n_without: usize,
     /// The figures that runs have, joined by dots.
@@ -99,6 +101,10 @@ impl Scores {
             };
             if !run.get("error").is_none_or(Value::is_null) {
                 self.n_broken += 1;
+                continue;
+            }
+            if !run.get("stopped_in_round").is_none_or(Value::is_null) {
+                self.n_stopped += 1;
                 continue;
             }
             let setting = match settings.iter().find(|(swept, _)| *swept == listed.swept) {

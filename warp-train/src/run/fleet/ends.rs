@@ -30,6 +30,8 @@ struct Ending {
     mean_episode_return: Option<String>,
     mean_group_return: BTreeMap<String, String>,
     error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stopped_in_round: Option<usize>,
     /// Lines of the run in `metrics.jsonl`.
     n_records: usize,
     /// SHA-256 of the file of weights, in hexadecimal; none of a run that broke.
@@ -82,6 +84,7 @@ impl EndsFile {
                 .map(|(name, mean)| (name.clone(), mean.to_string()))
                 .collect(),
             error: run.error.clone(),
+            stopped_in_round: run.stopped_in_round,
             n_records,
             weights,
         };
@@ -137,6 +140,7 @@ impl Ending {
                 .filter_map(|(name, mean)| Some((name, mean.parse().ok()?)))
                 .collect(),
             error: self.error,
+            stopped_in_round: self.stopped_in_round,
         }
     }
 }

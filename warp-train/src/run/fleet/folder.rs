@@ -3,10 +3,10 @@
 
 use super::ends::EndsFile;
 use super::list::{self, LIST, Listed};
-use super::record::Thinner;
+use super::record::{FleetRecord, Thinner};
 use super::records;
 use super::summary::{FleetSummary, RunSummary, Work};
-use super::{FleetEvent, FleetRun};
+use super::{FleetEvent, FleetRun, Halving};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::model::NamedTensor;
@@ -54,7 +54,16 @@ struct Open {
     n_lines: usize,
     recent: RecentReturns,
     env_steps: u64,
+    /// The digest of its weights where it pauses.
+    paused: Option<String>,
     ended: bool,
+}
+
+/// How a run ended; its weights by their digest.
+enum End {
+    Finished { weights: String },
+    Stopped { round: usize, weights: String },
+    Broken(String),
 }
 
 /// What has been written of ended runs.
@@ -69,18 +78,23 @@ struct Ends {
 
 impl Fleet {
     /// Makes the folder of a new fleet; `config_toml` is the configuration of all runs but for their
-    /// seeds and swept keys.
+    /// seeds and swept keys, `halving` how settings are stopped, if they are.
     ///
     /// # Errors
     /// A folder that holds a run already, or that another process makes, or that can't be written.
-    pub fn create(folder: &Path, config_toml: &str, runs: &[FleetRun]) -> Result<Self> {
+    pub fn create(
+        folder: &Path,
+        config_toml: &str,
+        runs: &[FleetRun],
+        halving: Option<Halving>,
+    ) -> Result<Self> {
         Self::check_free(folder)?;
         let mut listed = Vec::new();
         let journal = new_folder::create(folder, |staging| {
             let weights = staging.join("weights");
             std::fs::create_dir(&weights).map_err(|e| Error::file("cannot create", &weights, e))?;
             EndsFile::create(staging)?;
-            listed = list::write(staging, runs)?;
+            listed = list::write(staging, runs, halving)?;
             write_whole(&staging.join("config.toml"), config_toml)
         })?;
         Self::open(folder, listed, runs, journal, BTreeMap::new())
@@ -128,6 +142,7 @@ impl Fleet {
             n_lines: 0,
             recent: RecentReturns::default(),
             env_steps: 0,
+            paused: None,
             ended: ended.contains_key(&run.number),
         };
         let runs = runs.iter().map(|run| (run.number, Mutex::new(open(run)))).collect();
@@ -177,6 +192,14 @@ impl Fleet {
         list::read(folder)
     }
 
+    /// How the fleet in `folder` stops settings, if it does.
+    ///
+    /// # Errors
+    /// A list that can't be read.
+    pub fn halving(folder: &Path) -> Result<Option<Halving>> {
+        list::halving(folder)
+    }
+
     /// The last weights of a run, if it has finished.
     ///
     /// # Errors
@@ -201,17 +224,66 @@ impl Fleet {
 
     /// Writes down what happened to a run; breaks if that is not possible.
     pub fn take(&self, run: usize, event: FleetEvent<'_>) -> ControlFlow<()> {
+        self.change(run, |open| match event {
+            FleetEvent::Iteration(metrics) => self.iteration(open, metrics),
+            FleetEvent::Finished(learner) => self.finished(open, run, learner),
+            FleetEvent::Broken(error) => self.end(open, run, End::Broken(error.to_string())),
+        })
+    }
+
+    /// The same in a round after which runs pause: one that would have finished is kept as it is, to go on or to be
+    /// stopped ([`Fleet::stop`]).
+    pub fn take_pausing(&self, run: usize, event: FleetEvent<'_>) -> ControlFlow<()> {
+        let FleetEvent::Finished(learner) = event else { return self.take(run, event) };
+        self.change(run, |open| {
+            if let Err(reason) = learner.check_finite() {
+                return self.diverged(open, run, reason);
+            }
+            open.paused = Some(self.write_weights(run, learner)?);
+            Ok(())
+        })
+    }
+
+    /// Ends a run that paused after round `round` of successive halving.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn stop(&self, run: usize, round: usize) -> Result<()> {
+        let Some(open) = self.runs.get(&run) else { return Ok(()) };
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(weights) = open.paused.take().filter(|_| !open.ended) else { return Ok(()) };
+        if let Some(record) = open.thinner.rest() {
+            self.record(&mut open, &record)?;
+        }
+        self.end(&mut open, run, End::Stopped { round, weights })
+    }
+
+    /// Mean return over the last episodes of a run so far; `None` if none has ended, or if the run broke.
+    #[must_use]
+    pub fn mean_return(&self, run: usize) -> Option<f64> {
+        if let Some(ended) = self.ends().ended.get(&run) {
+            return ended.mean_episode_return.filter(|_| ended.error.is_none());
+        }
+        self.runs.get(&run)?.lock().unwrap_or_else(PoisonError::into_inner).recent.mean()
+    }
+
+    /// Whether a run has ended before its end: it broke, or was stopped.
+    #[must_use]
+    pub fn is_out(&self, run: usize) -> bool {
+        let ends = self.ends();
+        ends.ended
+            .get(&run)
+            .is_some_and(|run| run.error.is_some() || run.stopped_in_round.is_some())
+    }
+
+    /// Lets `change` write something down of a run that has not ended; breaks if that is not possible.
+    fn change(&self, run: usize, change: impl FnOnce(&mut Open) -> Result<()>) -> ControlFlow<()> {
         let Some(open) = self.runs.get(&run) else { return ControlFlow::Continue(()) };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.ended {
             return ControlFlow::Continue(());
         }
-        let taken = match event {
-            FleetEvent::Iteration(metrics) => self.iteration(&mut open, metrics),
-            FleetEvent::Finished(learner) => self.finished(&mut open, run, learner),
-            FleetEvent::Broken(error) => self.end(&mut open, run, Err(error.to_string())),
-        };
-        match taken {
+        match change(&mut open) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 self.ends().failure.get_or_insert(error);
@@ -225,24 +297,44 @@ impl Fleet {
     }
 
     fn iteration(&self, open: &mut Open, metrics: &IterationMetrics) -> Result<()> {
+        if metrics.env_steps <= open.env_steps {
+            // A run that paused and began anew.
+            return Ok(());
+        }
         self.env_steps.fetch_add(metrics.env_steps - open.env_steps, Ordering::Relaxed);
         open.env_steps = metrics.env_steps;
         open.recent.add_iteration(&metrics.episodes);
-        if let Some(record) = open.thinner.add(metrics) {
-            let path = || self.folder.join(METRICS);
-            open.lines += &serde_json::to_string(&record)
-                .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
-            open.lines.push('\n');
-            open.n_lines += 1;
+        match open.thinner.add(metrics) {
+            Some(record) => self.record(open, &record),
+            None => Ok(()),
         }
+    }
+
+    fn record(&self, open: &mut Open, record: &FleetRecord) -> Result<()> {
+        let path = || self.folder.join(METRICS);
+        open.lines += &serde_json::to_string(record)
+            .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
+        open.lines.push('\n');
+        open.n_lines += 1;
         Ok(())
     }
 
     fn finished(&self, open: &mut Open, run: usize, learner: &LearnerState) -> Result<()> {
-        if let Err(reason) = learner.check_finite() {
-            let error = Error::diverged(open.env_steps, reason).to_string();
-            return self.end(open, run, Err(error));
+        match learner.check_finite() {
+            Ok(()) => {
+                self.end(open, run, End::Finished { weights: self.write_weights(run, learner)? })
+            }
+            Err(reason) => self.diverged(open, run, reason),
         }
+    }
+
+    fn diverged(&self, open: &mut Open, run: usize, reason: String) -> Result<()> {
+        let error = Error::diverged(open.env_steps, reason).to_string();
+        self.end(open, run, End::Broken(error))
+    }
+
+    /// Writes the weights of a run; their digest.
+    fn write_weights(&self, run: usize, learner: &LearnerState) -> Result<String> {
         let path = weights_path(&self.folder, run);
         let bytes = encode(&learner.weights, &learner.statistics)?;
         let partial = durable::partial(&path);
@@ -250,19 +342,19 @@ impl Fleet {
         std::fs::write(&partial, &bytes)
             .and_then(|()| std::fs::rename(&partial, &path))
             .map_err(|e| Error::file("cannot write", &path, e))?;
-        self.end(open, run, Ok(digest(&bytes)))
+        Ok(digest(&bytes))
     }
 
-    /// Notes the end of a run, with the digest of its weights or with what broke it.
-    fn end(
-        &self,
-        open: &mut Open,
-        run: usize,
-        weights: std::result::Result<String, String>,
-    ) -> Result<()> {
+    /// Notes the end of a run.
+    fn end(&self, open: &mut Open, run: usize, end: End) -> Result<()> {
         open.ended = true;
         self.n_ended.fetch_add(1, Ordering::Relaxed);
         let listed = self.listed.get(run);
+        let (weights, error, stopped_in_round) = match end {
+            End::Finished { weights } => (Some(weights), None, None),
+            End::Stopped { round, weights } => (Some(weights), None, Some(round)),
+            End::Broken(error) => (None, Some(error), None),
+        };
         let summary = RunSummary {
             run,
             seed: listed.map_or(0, |listed| listed.seed),
@@ -270,12 +362,13 @@ impl Fleet {
             env_steps: open.env_steps,
             mean_episode_return: open.recent.mean(),
             mean_group_return: open.recent.groups(),
-            error: weights.as_ref().err().cloned(),
+            error,
+            stopped_in_round,
         };
         let lines = std::mem::take(&mut open.lines);
         let mut ends = self.ends();
         ends.journal.append(&lines)?;
-        ends.ends_file.add(&summary, open.n_lines, weights.ok())?;
+        ends.ends_file.add(&summary, open.n_lines, weights)?;
         ends.ended.insert(run, summary);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! `fleet.json`: which runs a fleet has, line by line.
 
-use super::FleetRun;
+use super::{FleetRun, Halving};
 use crate::error::{Error, Result};
 use crate::run::durable::write_whole;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,8 @@ pub struct Listed {
 #[serde(deny_unknown_fields)]
 struct List {
     format: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    halving: Option<Halving>,
     runs: Vec<Listed>,
 }
 
@@ -38,13 +40,17 @@ impl List {
 }
 
 /// Writes the list of a new fleet.
-pub(super) fn write(fleet: &Path, runs: &[FleetRun]) -> Result<Vec<Listed>> {
+pub(super) fn write(
+    fleet: &Path,
+    runs: &[FleetRun],
+    halving: Option<Halving>,
+) -> Result<Vec<Listed>> {
     let listed = |run: &FleetRun| Listed {
         run: run.number,
         seed: run.config.run.seed,
         swept: run.swept.iter().cloned().collect(),
     };
-    let list = List { format: FORMAT, runs: runs.iter().map(listed).collect() };
+    let list = List { format: FORMAT, halving, runs: runs.iter().map(listed).collect() };
     let path = fleet.join(LIST);
     let text = list.text().map_err(|e| Error::file("cannot encode", &path, e))?;
     write_whole(&path, &text)?;
@@ -53,6 +59,11 @@ pub(super) fn write(fleet: &Path, runs: &[FleetRun]) -> Result<Vec<Listed>> {
 
 pub(super) fn read(fleet: &Path) -> Result<Vec<Listed>> {
     Ok(load(fleet)?.0.runs)
+}
+
+/// How settings are stopped, if they are.
+pub(super) fn halving(fleet: &Path) -> Result<Option<Halving>> {
+    Ok(load(fleet)?.0.halving)
 }
 
 /// The list, every swept value bit by bit: JSON's numbers are not always read so.

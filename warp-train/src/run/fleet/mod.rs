@@ -11,6 +11,7 @@ mod cuda_off_policy;
 mod dealt;
 mod ends;
 mod folder;
+mod halving;
 mod list;
 mod plan;
 mod record;
@@ -22,6 +23,7 @@ mod threads;
 pub use cuda::CudaFleet;
 pub use dealt::DealtFleet;
 pub use folder::Fleet;
+pub use halving::{Halving, Round};
 pub use list::Listed;
 pub use plan::{FleetRun, check_sweepable, launches};
 pub use record::{FleetRecord, RECORDS};
@@ -38,7 +40,7 @@ use std::ops::ControlFlow;
 pub enum FleetEvent<'a> {
     /// An iteration is done.
     Iteration(&'a IterationMetrics),
-    /// The run is at its end, with this learner.
+    /// The run is at its end, or where it pauses, with this learner.
     Finished(&'a LearnerState),
     /// The run can't go on; the others do.
     Broken(Error),
@@ -54,7 +56,8 @@ pub trait FleetLearner {
     fn backend(&self) -> String;
 
     /// Trains all `runs`, which differ in values alone (see [`launches`]), to their ends. A device may
-    /// report everything after it is done.
+    /// report everything after it is done; and a run that paused may begin anew and report iterations that it
+    /// has reported before, which are the same.
     ///
     /// # Errors
     /// Runs that it can't take, none of which has begun then.

@@ -17,6 +17,8 @@ pub struct FleetRun {
     pub swept: Vec<(String, Value)>,
     /// The complete configuration, seed included.
     pub config: TrainConfig,
+    /// Whether it may go on in a later launch, where it is longer.
+    pub pauses: bool,
 }
 
 /// Checks that runs of a fleet may differ in `key`.
@@ -110,7 +112,7 @@ mod tests {
     fn run(number: usize, keys: &str) -> FleetRun {
         let table = format!("env_id = \"cartpole\"\n{keys}").parse().unwrap();
         let config = TrainConfig::resolve(&table, &warp_envs::registry()).unwrap();
-        FleetRun { number, swept: Vec::new(), config }
+        FleetRun { number, swept: Vec::new(), pauses: false, config }
     }
 
     #[test]

@@ -50,8 +50,13 @@ impl Thinner {
         let iteration = metrics.iteration;
         let place = |iteration: u64| iteration * RECORDS / self.n_iterations;
         let complete = iteration >= self.n_iterations || place(iteration) > place(iteration - 1);
+        if complete { self.rest() } else { None }
+    }
+
+    /// A record of what is not in one yet, if there is anything.
+    pub(super) fn rest(&mut self) -> Option<FleetRecord> {
         let IterationMetrics { iteration, env_steps, mut episodes, mut policy, .. } =
-            if complete { self.sum.take()? } else { return None };
+            self.sum.take()?;
         for figures in policy.values_mut() {
             figures.change(|name, x| if name == "learning_rate" { x } else { short(x) });
         }

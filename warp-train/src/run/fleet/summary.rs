@@ -26,6 +26,9 @@ pub struct FleetSummary {
     pub n_finished: usize,
     /// Runs that broke.
     pub n_broken: usize,
+    /// Runs that successive halving stopped.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub n_stopped: usize,
     /// Environment steps done, all runs together.
     pub env_steps: u64,
     /// Wall time of all runs together, in the process that ended the fleet.
@@ -58,9 +61,21 @@ pub struct RunSummary {
     pub mean_group_return: BTreeMap<String, f64>,
     /// Why it broke; `None` if it did not.
     pub error: Option<String>,
+    /// The round of successive halving, from 1, after which it was stopped; `None` if it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_in_round: Option<usize>,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 impl RunSummary {
+    /// Whether it reached its end.
+    fn is_finished(&self) -> bool {
+        self.error.is_none() && self.stopped_in_round.is_none()
+    }
+
     fn returns(&self) -> (Option<f64>, &BTreeMap<String, f64>) {
         (self.mean_episode_return, &self.mean_group_return)
     }
@@ -103,9 +118,15 @@ pub struct GroupedReturns {
 pub struct SweptReturns {
     /// The values.
     pub swept: Table,
-    /// Their returns.
+    /// Their returns; of runs that were stopped those that they had then.
     #[serde(flatten)]
     pub returns: GroupedReturns,
+    /// The round of successive halving, from 1, after which they were stopped; `None` if they were not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_in_round: Option<usize>,
+    /// Environment steps that each of them has done; the most, should they differ.
+    #[serde(skip)]
+    pub env_steps: u64,
 }
 
 impl Returns {
@@ -166,24 +187,29 @@ pub(super) struct Work {
 impl FleetSummary {
     /// Fills in what is known of the runs.
     pub(super) fn of_runs(self, runs: Vec<RunSummary>, n_runs: usize, work: &Work) -> Self {
-        let finished = || runs.iter().filter(|run| run.error.is_none());
+        let whole = || runs.iter().filter(|run| run.error.is_none());
+        let finished = || runs.iter().filter(|run| run.is_finished());
         let mut values: Vec<&Table> = Vec::new();
         for run in runs.iter().filter(|run| !run.swept.is_empty()) {
             if !values.contains(&&run.swept) {
                 values.push(&run.swept);
             }
         }
-        let of_values = |swept: &&Table| SweptReturns {
-            swept: (*swept).clone(),
-            returns: GroupedReturns::of(
-                finished().filter(|run| run.swept == **swept).map(RunSummary::returns),
-            ),
+        let of_values = |swept: &&Table| {
+            let own = whole().filter(|run| run.swept == **swept);
+            SweptReturns {
+                swept: (*swept).clone(),
+                returns: GroupedReturns::of(own.clone().map(RunSummary::returns)),
+                stopped_in_round: own.clone().find_map(|run| run.stopped_in_round),
+                env_steps: own.map(|run| run.env_steps).max().unwrap_or(0),
+            }
         };
         let all = GroupedReturns::of(finished().map(RunSummary::returns));
         Self {
             n_runs,
             n_finished: finished().count(),
-            n_broken: runs.len() - finished().count(),
+            n_broken: runs.len() - whole().count(),
+            n_stopped: whole().count() - finished().count(),
             env_steps: work.env_steps,
             seconds: work.seconds,
             env_steps_per_second: work.own_steps as f64 / work.seconds.max(1e-9),
@@ -222,6 +248,7 @@ mod tests {
             mean_episode_return: mean,
             mean_group_return: mean.map(|mean| ("a".to_string(), -mean)).into_iter().collect(),
             error: error.map(Into::into),
+            stopped_in_round: None,
         };
         let runs = vec![
             run(0, 0.9, Some(1.0), None),

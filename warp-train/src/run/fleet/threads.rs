@@ -7,12 +7,17 @@ use crate::config::TrainConfig;
 use crate::error::Result;
 use crate::run::learner::Learner;
 use crate::run::trainer::Trainer;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use warp_func::Registry;
 
 /// What makes a run's learner, which works on one thread.
 pub(super) type MakeLearner = dyn Fn(&TrainConfig) -> Result<Box<dyn Learner>> + Send + Sync;
+
+/// Bytes of memory that are free, at least, where a run that pauses is kept.
+const LEAST_FREE: u64 = 2 << 30;
 
 /// Runs side by side on some threads.
 pub struct ThreadFleet<'a> {
@@ -20,6 +25,8 @@ pub struct ThreadFleet<'a> {
     backend: String,
     make: Box<MakeLearner>,
     threads: usize,
+    /// Runs that may go on, by their numbers.
+    paused: Mutex<BTreeMap<usize, Trainer>>,
 }
 
 impl std::fmt::Debug for ThreadFleet<'_> {
@@ -37,17 +44,33 @@ impl<'a> ThreadFleet<'a> {
         threads: usize,
         make: impl Fn(&TrainConfig) -> Result<Box<dyn Learner>> + Send + Sync + 'static,
     ) -> Self {
-        Self { registry, backend: backend.into(), make: Box::new(make), threads: threads.max(1) }
+        let (make, threads) = (Box::new(make), threads.max(1));
+        Self { registry, backend: backend.into(), make, threads, paused: Mutex::default() }
     }
 
     fn trainer(&self, config: &TrainConfig) -> Result<Trainer> {
         Trainer::new(config.clone(), self.registry, (self.make)(config)?, 1)
     }
 
+    /// The run where it paused, or at its beginning.
+    fn trainer_of(&self, run: &FleetRun) -> Result<Trainer> {
+        let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner).remove(&run.number);
+        paused.map_or_else(|| self.trainer(&run.config), Ok)
+    }
+
+    /// Keeps a run that may go on, if there is room for it; else it begins anew.
+    fn keep(&self, run: &FleetRun, trainer: Trainer) {
+        let has_room = warp_data::memory::available().is_none_or(|free| free > LEAST_FREE);
+        if run.pauses && has_room {
+            let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+            paused.insert(run.number, trainer);
+        }
+    }
+
     /// Trains one run to its end, or until somebody breaks.
     fn train(&self, run: &FleetRun, watch: &Watch<'_>, stop: &AtomicBool) -> ControlFlow<()> {
         let broken = |error| watch(run.number, FleetEvent::Broken(error));
-        let mut trainer = match self.trainer(&run.config) {
+        let mut trainer = match self.trainer_of(run) {
             Ok(trainer) => trainer,
             Err(error) => return broken(error),
         };
@@ -62,7 +85,9 @@ impl<'a> ThreadFleet<'a> {
                 Err(error) => return broken(error),
             }
         }
-        watch(run.number, FleetEvent::Finished(&trainer.learner().state()))
+        watch(run.number, FleetEvent::Finished(&trainer.learner().state()))?;
+        self.keep(run, trainer);
+        ControlFlow::Continue(())
     }
 }
 
@@ -72,6 +97,11 @@ impl FleetLearner for ThreadFleet<'_> {
     }
 
     fn launch(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<()> {
+        // Those that do not go on are stopped.
+        let mut paused =
+            std::mem::take(&mut *self.paused.lock().unwrap_or_else(PoisonError::into_inner));
+        paused.retain(|number, _| runs.iter().any(|run| run.number == *number));
+        self.paused = Mutex::new(paused);
         // Built once before any thread begins: a key that does not fit is an error of the launch.
         if let Some(run) = runs.first() {
             self.trainer(&run.config)?;

@@ -1,0 +1,205 @@
+//! `warp train --seeds A..B --sweep KEY=A,B,C`: many runs at once.
+//!
+//! `plan` says which runs there are, `rounds` trains them, and `report` says what came of them.
+
+mod plan;
+mod report;
+mod rounds;
+
+use super::stop::Stop;
+use super::train::TrainArgs;
+use super::{Device, learner_on, notes, say, tell, thread_count};
+use crate::records::fleet::draw;
+use crate::{Outcome, settings};
+use anyhow::{Context, Result, bail};
+use plan::{plan, planned};
+use report::{ranked, report, write_winner};
+use rounds::Rounds;
+use warp_core::toml::{Table, Value};
+use warp_func::{Entry, Registry};
+use warp_train::config::drop_foreign_keys;
+use warp_train::fleet::{
+    DealtFleet, Fleet, FleetLearner, FleetSummary, Halving, Listed, ThreadFleet,
+};
+use warp_train::trainer::trained_groups;
+use warp_train::{Run, TrainConfig, half};
+
+pub(super) use report::returns_lines;
+
+/// Whether a fleet is asked for.
+pub(super) fn is_asked_for(args: &TrainArgs) -> bool {
+    let resumed = args.resume.as_deref().is_some_and(Fleet::is_in);
+    resumed || args.seeds.is_some() || !args.sweep.is_empty()
+}
+
+/// Trains a fleet, or completes the one that is to be resumed.
+pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
+    let (runs, bases) = match &args.resume {
+        Some(folder) => (planned(folder, args, registry)?, Vec::new()),
+        None => plan(args, registry)?,
+    };
+    if let Some(folder) = args.resume.as_deref().filter(|folder| Fleet::is_complete(folder)) {
+        say(&format!("all runs of the fleet in {} have ended", folder.display()))?;
+        return Ok(Outcome::Done);
+    }
+    let first = &runs.first().context("a fleet has at least one run")?.config;
+    let entry = registry.get(&first.run.env_id)?;
+    let (device, why, others) = devices(args, entry, first)?;
+    let on_device = device.registry(registry);
+    let on_others: Vec<Registry> = others.iter().map(|other| other.registry(registry)).collect();
+    let mut fleets = vec![learner(args, first, &device, &on_device)?];
+    for (other, registry) in others.iter().zip(&on_others) {
+        fleets.push(learner(args, first, other, registry)?);
+    }
+    let mut learner = DealtFleet::new(fleets)?;
+    if !why.is_empty() {
+        tell(&why);
+    }
+    if device.precision(&learner.backend(), first) == "fp16" {
+        half::by_bounds(first).iter().for_each(|warning| tell(&format!("warning: {warning}")));
+    }
+    let halving = match &args.resume {
+        Some(folder) => Fleet::halving(folder)?,
+        None => halving(args, first)?,
+    };
+    let (folder, fleet) = match &args.resume {
+        Some(folder) => (folder.clone(), Fleet::reopen(folder, &runs)?),
+        None => {
+            super::train::tell_notice(entry);
+            let name = format!("{}-{}-fleet", first.run.env_id, first.algorithm());
+            let free = || Run::free_folder(&first.run, &name);
+            let folder = args.out.clone().unwrap_or_else(free);
+            let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs, halving)?;
+            let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
+            notes::tell(bases.iter().map(ToString::to_string).chain(of_runs));
+            (folder, fleet)
+        }
+    };
+    notes::tell(fleet.note().map(ToString::to_string));
+    let stop = Stop::listen()?;
+    let rounds = Rounds { runs: &runs, halving, fleet: &fleet, stop: &stop };
+    let launches = rounds.train(&mut learner)?;
+    if let Some(notice) = device.compile_notice() {
+        tell(&notice);
+    }
+    let about = FleetSummary {
+        env: first.run.env_id.clone(),
+        algorithm: first.algorithm(),
+        device: device.name().into(),
+        backend: learner.backend(),
+        launches,
+        ..FleetSummary::default()
+    };
+    let summary = fleet.finish(about)?;
+    draw(&folder, first)?;
+    let complete = summary.runs.len() == summary.n_runs;
+    let ranked = if complete { ranked(&summary) } else { None };
+    let told = report(&summary, ranked.as_deref(), &folder);
+    if let Some([winner, ..]) = ranked.as_deref() {
+        write_winner(winner, &runs, entry.fields, &folder)?;
+    }
+    match stop.asked_by() {
+        // The terminal may be gone.
+        Some(signal) if !complete => Ok(Outcome::Interrupted { signal }),
+        _ if complete && summary.n_finished > 0 => told.map(|()| Outcome::Done),
+        _ => told.map(|()| Outcome::Failed),
+    }
+}
+
+/// How settings are stopped, if that is asked for.
+fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
+    let Some(factor) = args.halving else { return Ok(None) };
+    if trained_groups(first).iter().filter(|trained| **trained).count() > 1 {
+        let groups: Vec<&str> = first.spec.groups.iter().map(|group| group.name.as_str()).collect();
+        bail!(
+            "--halving {factor}: settings are compared by their mean return, and {} trains several groups ({}), \
+             whose sum says little",
+            first.run.env_id,
+            groups.join(", ")
+        );
+    }
+    Ok(Some(Halving::new(factor)?))
+}
+
+/// The first device, why it is that one, and the others that `--gpus` names.
+fn devices(
+    args: &TrainArgs,
+    entry: &Entry,
+    first: &TrainConfig,
+) -> Result<(Device, String, Vec<Device>)> {
+    let Some(places) = args.ranks.fleet_places()? else {
+        let (device, why) = Device::for_training(&args.device, &args.backend, entry, Some(first))?;
+        return Ok((device, why, Vec::new()));
+    };
+    let mut devices = Vec::new();
+    for place in places {
+        let name = if args.device == "cpu" { "cpu".into() } else { format!("cuda:{place}") };
+        devices.push(Device::choose(&name)?);
+    }
+    let others = devices.split_off(1);
+    Ok((devices.swap_remove(0), String::new(), others))
+}
+
+/// The learner that `--backend` names, for many runs of which `first` is one.
+fn learner<'a>(
+    args: &TrainArgs,
+    first: &TrainConfig,
+    device: &Device,
+    registry: &'a Registry,
+) -> Result<Box<dyn FleetLearner + Send + 'a>> {
+    let name = learner_on(device, &args.backend, first, 1)?.backend();
+    // A device's own learner works for all threads.
+    let devices = args.ranks.fleet_places()?.map_or(1, |places| places.len());
+    let shared = (thread_count(args.threads) / devices).max(1);
+    let threads = if matches!(device, Device::Cpu) { shared } else { 1 };
+    #[cfg(feature = "cuda")]
+    let on_gpu = matches!(device, Device::Cuda(_));
+    let (backend, device) = (args.backend.clone(), device.clone());
+    let make = move |config: &TrainConfig| {
+        let learner = learner_on(&device, &backend, config, 1);
+        learner.map_err(|error| match error.downcast::<warp_train::Error>() {
+            Ok(error) => error,
+            Err(other) => warp_train::Error::Invalid(other.to_string()),
+        })
+    };
+    let others = ThreadFleet::new(registry, name, threads, make);
+    #[cfg(feature = "cuda")]
+    if on_gpu && name == "native" {
+        let threads = shared;
+        let fleet = warp_train::native::cuda::CudaFleet::new(registry, others, threads);
+        return Ok(Box::new(fleet));
+    }
+    Ok(Box::new(others))
+}
+
+/// The configuration of one run of the fleet whose shared configuration is `shared`, with its pool.
+pub(super) fn config_of(
+    shared: &Table,
+    listed: &Listed,
+    registry: &Registry,
+) -> Result<TrainConfig> {
+    let mut config = resolve_listed(shared, listed, registry)?;
+    crate::pool_file::attach(&mut config)?;
+    Ok(config)
+}
+
+/// The same without the rows of its `pool_file`.
+pub(crate) fn resolve_listed(
+    shared: &Table,
+    listed: &Listed,
+    registry: &Registry,
+) -> Result<TrainConfig> {
+    let mut table = shared.clone();
+    let sweep = |table: &mut Table| {
+        let mut swept = listed.swept.iter();
+        swept.try_for_each(|(key, value)| settings::insert(table, key, value.clone()))
+    };
+    sweep(&mut table)?;
+    // What is shared may be for another of the algorithms that are swept over; what is swept may not.
+    drop_foreign_keys(&mut table, registry);
+    sweep(&mut table)?;
+    let seed =
+        i64::try_from(listed.seed).map_or_else(|_| listed.seed.to_string().into(), Value::from);
+    table.insert("seed".into(), seed);
+    Ok(TrainConfig::resolve(&table, registry)?)
+}

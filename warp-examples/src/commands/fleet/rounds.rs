@@ -1,0 +1,162 @@
+//! A fleet's launches: all runs to their ends, or round by round with the better settings alone.
+
+use crate::commands::progress::Progress;
+use crate::commands::stop::Stop;
+use anyhow::Result;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+use warp_train::fleet::{Fleet, FleetEvent, FleetLearner, FleetRun, Halving, Round, launches};
+
+/// What all rounds work with.
+pub(super) struct Rounds<'a> {
+    pub(super) runs: &'a [FleetRun],
+    pub(super) halving: Option<Halving>,
+    pub(super) fleet: &'a Fleet,
+    pub(super) stop: &'a Stop,
+}
+
+impl Rounds<'_> {
+    /// Trains the runs that have not ended until all have or `stop` is asked. Returns how many launches there
+    /// were.
+    pub(super) fn train(&self, learner: &mut dyn FleetLearner) -> Result<usize> {
+        let settings = self.settings();
+        let whole = [Round { number: 1, part: 1, keep: settings.len() }];
+        let rounds = self.halving.map_or(whole.to_vec(), |halving| halving.rounds(settings.len()));
+        let done = self.fleet.progress().0;
+        let watcher = Watcher::new(done, self.steps(&rounds, settings.len()), self.runs.len());
+        let mut n_launches = 0;
+        for round in &rounds {
+            let alive: Vec<&Vec<usize>> =
+                settings.iter().filter(|setting| !self.is_out(setting)).collect();
+            // Otherwise a fleet that was interrupted has decided that before.
+            if round.is_last() || alive.len() > round.keep {
+                n_launches += self.launch(round, &alive, learner, &watcher)?;
+            }
+            if self.stop.is_asked() {
+                break;
+            }
+            if !round.is_last() {
+                self.stop_worst(round, alive)?;
+            }
+        }
+        watcher.finish();
+        Ok(n_launches)
+    }
+
+    /// The runs of each setting, by their places.
+    fn settings(&self) -> Vec<Vec<usize>> {
+        let mut found: Vec<Vec<usize>> = Vec::new();
+        for (place, run) in self.runs.iter().enumerate() {
+            // Runs of one setting follow each other.
+            match found.last_mut() {
+                Some(last) if self.runs[last[0]].swept == run.swept => last.push(place),
+                _ => found.push(vec![place]),
+            }
+        }
+        found
+    }
+
+    /// Whether all runs of a setting were stopped or broke.
+    fn is_out(&self, setting: &[usize]) -> bool {
+        setting.iter().all(|place| self.fleet.is_out(self.runs[*place].number))
+    }
+
+    /// Environment steps of the whole fleet, those that are done included; with several rounds about.
+    fn steps(&self, rounds: &[Round], n_settings: usize) -> u64 {
+        if rounds.len() == 1 {
+            let left = self.runs.iter().filter(|run| !self.fleet.has_ended(run.number));
+            let left = left.map(|run| run.config.end_after(0));
+            return left.fold(self.fleet.progress().0, u64::saturating_add);
+        }
+        let (mut sum, mut before, mut alive) = (0.0, 0.0, n_settings);
+        for round in rounds {
+            let ends = self.runs.iter().map(|run| round.end_of(&run.config) as f64).sum::<f64>();
+            sum += (ends - before) * alive as f64 / n_settings as f64;
+            (before, alive) = (ends, round.keep);
+        }
+        sum as u64
+    }
+
+    /// Trains the runs of some settings as far as the round goes.
+    fn launch(
+        &self,
+        round: &Round,
+        settings: &[&Vec<usize>],
+        learner: &mut dyn FleetLearner,
+        watcher: &Watcher,
+    ) -> Result<usize> {
+        let runs = settings.iter().flat_map(|setting| setting.iter().map(|at| &self.runs[*at]));
+        let left = runs.filter(|run| !self.fleet.has_ended(run.number));
+        let left: Vec<FleetRun> = left.map(|run| round.part_of(run)).collect();
+        let launches = launches(&left);
+        for launch in &launches {
+            let runs: Vec<FleetRun> = launch.iter().map(|at| left[*at].clone()).collect();
+            learner.launch(&runs, &|run, event| {
+                // A run at its end is kept, whoever asks.
+                let goes_on = matches!(event, FleetEvent::Finished(_)) || !self.stop.is_asked();
+                match round.is_last() {
+                    true => self.fleet.take(run, event)?,
+                    false => self.fleet.take_pausing(run, event)?,
+                }
+                watcher.look(self.fleet);
+                if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            if self.stop.is_asked() {
+                break;
+            }
+        }
+        Ok(launches.len())
+    }
+
+    /// Ends the settings that do not go on: those with the lowest mean returns over their runs, of equal ones
+    /// the later.
+    fn stop_worst(&self, round: &Round, mut settings: Vec<&Vec<usize>>) -> Result<()> {
+        let mean = |setting: &[usize]| {
+            let returns =
+                setting.iter().filter_map(|at| self.fleet.mean_return(self.runs[*at].number));
+            let returns: Vec<f64> = returns.collect();
+            // No episode has ended: nothing is known for it.
+            if returns.is_empty() {
+                return f64::NEG_INFINITY;
+            }
+            returns.iter().sum::<f64>() / returns.len() as f64
+        };
+        settings.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+        for setting in settings.iter().skip(round.keep) {
+            for place in *setting {
+                self.fleet.stop(self.runs[*place].number, round.number)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shows how far the fleet is, now and then.
+struct Watcher {
+    progress: std::sync::Mutex<(Progress, Instant)>,
+    n_runs: usize,
+}
+
+impl Watcher {
+    fn new(done: u64, total_steps: u64, n_runs: usize) -> Self {
+        let progress = std::sync::Mutex::new((Progress::new(done, total_steps), Instant::now()));
+        Self { progress, n_runs }
+    }
+
+    fn look(&self, fleet: &Fleet) {
+        // Whoever comes while another one writes need not.
+        let Ok(mut progress) = self.progress.try_lock() else { return };
+        let (progress, last) = &mut *progress;
+        if last.elapsed() > Duration::from_millis(200) {
+            *last = Instant::now();
+            let (steps, ended) = fleet.progress();
+            progress.show_text(steps, &format!("{ended} of {} runs", self.n_runs));
+        }
+    }
+
+    fn finish(&self) {
+        if let Ok(progress) = self.progress.lock() {
+            progress.0.finish();
+        }
+    }
+}
