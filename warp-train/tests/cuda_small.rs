@@ -19,7 +19,7 @@ use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
-const CASES: [Case; 13] = [
+const CASES: [Case; 18] = [
     (
         "ppo, truncations, several minibatches",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -77,6 +77,31 @@ const CASES: [Case; 13] = [
         "32 replicas a warp",
         "env_id = \"acrobot\"\nnum_envs = 16400\nnum_steps = 2\nnum_minibatches = 1\nupdate_epochs = 1\n\
          hidden = [32, 32]",
+    ),
+    (
+        "normalised observations and rewards, truncations",
+        "env_id = \"acrobot\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 1\n\
+         norm_obs = true\nnorm_reward = true\n[env]\nepisode_length = 7",
+    ),
+    (
+        "squashed actions, normalised",
+        "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nnum_minibatches = 1\nupdate_epochs = 1\n\
+         action_distribution = \"squashed\"\nent_coef = 0.1\nnorm_obs = true\nnorm_reward = true",
+    ),
+    (
+        "squashed actions, deviations from the network",
+        "env_id = \"pendulum\"\nnum_envs = 4\nnum_steps = 60\nnum_minibatches = 1\nupdate_epochs = 1\n\
+         action_distribution = \"squashed\"\nlog_std = \"state_dependent\"\nent_coef = 0.1",
+    ),
+    (
+        "normalised rewards, 16 replicas a warp, a row per thread",
+        "env_id = \"mountain_car\"\nnum_envs = 4104\nnum_steps = 4\nnum_minibatches = 1\n\
+         update_epochs = 1\nnorm_reward = true\n[env]\nepisode_length = 3",
+    ),
+    (
+        "normalised observations, 32 replicas a warp",
+        "env_id = \"acrobot\"\nnum_envs = 16400\nnum_steps = 2\nnum_minibatches = 1\nupdate_epochs = 1\n\
+         norm_obs = true",
     ),
     (
         "two blocks on a multiprocessor",

@@ -6,15 +6,13 @@
 mod cuda_cases;
 
 use cuda_cases::{
-    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, check, check_figure,
-    no_compiler, no_device, on_cpu, on_gpu,
+    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, check_figure, no_compiler,
+    no_device,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
 use warp_func::cuda::compile;
 use warp_train::config::TrainConfig;
-use warp_train::learner::LearnerState;
-use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaLearner, wide_sources};
 
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
@@ -125,35 +123,12 @@ fn config(keys: &str, precision: &str) -> Result<TrainConfig> {
     cuda_cases::config(&format!("precision = \"{precision}\"\n{keys}"))
 }
 
-/// One iteration on the GPU and on the CPU; a second one where the first leaves something for it.
-fn both(config: &TrainConfig) -> Result<[cuda_cases::Done; 2]> {
-    let normalises = config.policies.iter().any(|plan| plan.config.norm_obs);
-    let n = if normalises { 2 } else { 1 };
-    Ok([
-        on_gpu(config, &mut CudaLearner::new(config, 1)?, 0, n)?,
-        on_cpu(config, &mut NativeLearner::new(config, 1)?, 0, n)?,
-    ])
-}
-
 fn compare(keys: &str, precision: &str, bounds: (f64, f64)) -> Result<()> {
     let config = config(keys, precision)?;
-    let [found, expected] = both(&config)?;
-    statistics(&found.state, &expected.state)?;
+    let [found, expected] = cuda_cases::both(&config)?;
+    cuda_cases::statistics(&found.state, &expected.state)?;
     let distance = cuda_cases::near(&found, &expected, bounds)?;
     println!("{precision}: {distance:.2e}: {}", keys.lines().next().unwrap_or_default());
-    Ok(())
-}
-
-/// What normalisers know, which is of observations that hardly differ.
-fn statistics(found: &LearnerState, expected: &LearnerState) -> Result<()> {
-    if found.statistics.len() != expected.statistics.len() {
-        return Err("other statistics than on the CPU".into());
-    }
-    for (a, b) in found.statistics.iter().zip(&expected.statistics) {
-        for (x, y) in a.data.iter().zip(&b.data) {
-            check(&a.name, *x, *y, 0.01)?;
-        }
-    }
     Ok(())
 }
 
@@ -170,7 +145,7 @@ fn shuffles() -> Result<()> {
     let keys = "env_id = \"tag_continuous\"\nnum_envs = 7\nnum_steps = 9\nhidden = [64, 64]\n\
                 num_minibatches = 3\nupdate_epochs = 2\nlearning_rate = 0.0\nnorm_adv = false\n\
                 [env]\nnum_taggers = 4\nnum_runners = 6\nrunner_exits_game_after_tagged = false";
-    let [found, expected] = both(&config(keys, "fp32")?)?;
+    let [found, expected] = cuda_cases::both(&config(keys, "fp32")?)?;
     for (a, b) in found.seen.iter().zip(&expected.seen) {
         check_figure("policy_loss", a, b, 1e-5)?;
         check_figure("value_loss", a, b, 1e-5)?;

@@ -6,6 +6,7 @@
 mod gradients;
 mod linked;
 mod mixed;
+mod moments;
 mod objective;
 mod policy_number;
 pub(crate) mod small;

@@ -13,6 +13,8 @@ use warp_func::{Registry, VecEnv};
 use warp_train::config::TrainConfig;
 use warp_train::learner::{Learner, LearnerState, Progress};
 use warp_train::metrics::PolicyFigures;
+use warp_train::native::NativeLearner;
+use warp_train::native::cuda::CudaLearner;
 
 pub(crate) type Result<T> = std::result::Result<T, Failed>;
 
@@ -128,6 +130,16 @@ pub(crate) fn on_cpu(
     done(config, learner, &mut *entry.make(&config.env, &config.vec_options())?, before, n)
 }
 
+/// One iteration on the GPU and on the CPU; a second one where the first leaves something for it.
+pub(crate) fn both(config: &TrainConfig) -> Result<[Done; 2]> {
+    let normalises = config.policies.iter().any(|plan| plan.config.norm_obs);
+    let n = if normalises { 2 } else { 1 };
+    Ok([
+        on_gpu(config, &mut CudaLearner::new(config, 1)?, 0, n)?,
+        on_cpu(config, &mut NativeLearner::new(config, 1)?, 0, n)?,
+    ])
+}
+
 /// ||a - b|| / ||b|| over the first moments, each a tenth of the clipped gradient: the gradient
 /// itself, where Adam's step would be its sign.
 pub(crate) fn distance(found: &LearnerState, expected: &LearnerState) -> Result<f64> {
@@ -182,6 +194,19 @@ pub(crate) fn near(
     let distance = distance(&found.state, &expected.state)?;
     let fits = distance <= of_moments;
     if fits { Ok(distance) } else { Err(format!("gradients differ by {distance:e}").into()) }
+}
+
+/// What normalisers know, which is of observations that hardly differ.
+pub(crate) fn statistics(found: &LearnerState, expected: &LearnerState) -> Result<()> {
+    if found.statistics.len() != expected.statistics.len() {
+        return Err("other statistics than on the CPU".into());
+    }
+    for (a, b) in found.statistics.iter().zip(&expected.statistics) {
+        for (x, y) in a.data.iter().zip(&b.data) {
+            check(&a.name, *x, *y, 0.01)?;
+        }
+    }
+    Ok(())
 }
 
 /// Two and two iterations on a GPU are four, and so are four of a run that was only prepared before.

@@ -1,9 +1,8 @@
 //! What holds of every run that the small learner takes.
 
-use super::{Result, config, on_cpu, on_gpu, registry};
+use super::{Result, config, registry};
 use warp_func::cuda::{Build, compile, env_kernels};
 use warp_train::config::TrainConfig;
-use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaLearner, small_sources};
 
 /// All texts of a run become machine code; there are `n_texts` of them at least.
@@ -31,8 +30,8 @@ pub(crate) fn compiles_on(config: &TrainConfig, n_texts: usize) -> Result<()> {
 /// the few actions that it changes.
 pub(crate) fn near(keys: &str) -> Result<()> {
     let config = config(keys)?;
-    let found = on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 1)?;
-    let expected = on_cpu(&config, &mut NativeLearner::new(&config, 1)?, 0, 1)?;
+    let [found, expected] = super::both(&config)?;
+    super::statistics(&found.state, &expected.state)?;
     let distance = super::near(&found, &expected, (0.02, 0.03))?;
     println!("{distance:.2e}: {}", keys.lines().next().unwrap_or_default());
     Ok(())

@@ -4,6 +4,7 @@
 // Needs, beside order.cuh's: COMPAT.
 #pragma once
 #include "order.cuh"
+#include "normalise.cuh"
 
 // Whether there are enough rows for a thread each.
 #ifndef MANY_ROWS
@@ -132,12 +133,17 @@ __device__ __forceinline__ void add_to_minibatches(Moments& sums, const Orders& 
     }
 }
 
-// Factors from one step to the next: of values and of advantages.
+// Factors from one step to the next, of values and of advantages; and of rewards, where they are normalised.
 struct Discount {
-    float gamma, decay;
+    float gamma, decay, scale;
 
-    __device__ __forceinline__ Discount(const Schedule& now)
-        : gamma(now.gamma), decay(COMPAT ? now.gamma : now.gamma * now.gae_lambda) {}
+    __device__ __forceinline__ Discount(const Schedule& now, float scale)
+        : gamma(now.gamma), decay(COMPAT ? now.gamma : now.gamma * now.gae_lambda), scale(scale) {}
+
+    __device__ __forceinline__ float reward(u32 stored) const {
+        float reward = __uint_as_float(stored);
+        return NORM_REWARD ? norm_clip(reward * scale, NORM_CLIP) : reward;
+    }
 };
 
 // Generalised advantages of one row, by a warp whose lanes are steps.
@@ -157,7 +163,7 @@ __device__ __forceinline__ void row_advantages(u32* records, const SmallRun& run
         bool exists = t < N_STEPS;
         uint4 now = words;
         if (first > 0) words = load(t - 32);
-        float value = __uint_as_float(now.z), reward = __uint_as_float(now.w);
+        float value = __uint_as_float(now.z), reward = discount.reward(now.w);
         float next = __shfl_down_sync(0xffffffffu, value, 1);
         next = lane == 31 || t == N_STEPS - 1 ? following : next;
         bool ended = now.x & ROW_ENDED;
@@ -213,7 +219,7 @@ __device__ __forceinline__ void rows_advantages(u32* records, const SmallRun& ru
             int t = last - i;
             if (t < 0) break;
             uint4 now = words[i];
-            float value = __uint_as_float(now.z), reward = __uint_as_float(now.w);
+            float value = __uint_as_float(now.z), reward = discount.reward(now.w);
             bool ended = now.x & ROW_ENDED, end = COMPAT && t == N_STEPS - 1;
             float next = following;
             if (ended)
@@ -280,9 +286,8 @@ __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* 
 
 // Advantages of all rows, and this block's part of all that is summed over samples and replicas.
 __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const float* episodes,
-                                 double* totals, const SmallRun& run, const Schedule& now, Fellows blocks) {
+                                 double* totals, const SmallRun& run, Discount discount, Fellows blocks) {
     int warp = group_warp();
-    Discount discount(now);
     WarpSums over{shared};
     add_episodes(over, episodes, run, blocks);
     Moments sums = {};

@@ -26,16 +26,18 @@ struct Choice {
 
     template <class Stream>
     __device__ __forceinline__ void draw(const float* outputs, u32, Stream stream) {
-        constexpr u32 lows[] = WARP_LOW_0, highs[] = WARP_HIGH_0;
         log_prob = 0.0f;
         what = 0u;
 #pragma unroll
         for (int i = 0; i < ACTION_WIDTH; ++i) {
-            float log_std = fminf(fmaxf(outputs[ACTION_WIDTH + i], LOG_STD_MIN), LOG_STD_MAX);
-            float normal = normal_of(stream), low = __uint_as_float(lows[i]);
+            float log_std = clamp_log_std(outputs[ACTION_WIDTH + i]), normal = normal_of(stream);
             raw[i] = outputs[i] + __expf(log_std) * normal;
-            bounded[i] = fminf(fmaxf(raw[i], low), __uint_as_float(highs[i]));
+            float action = raw[i];
+            if (ActionBox::squashed)
+                action = ActionBox::centre(i) + ActionBox::half_range(i) * exact_tanh(raw[i]);
+            bounded[i] = fminf(fmaxf(action, ActionBox::low(i)), ActionBox::high(i));
             log_prob += -0.5f * normal * normal - log_std - 0.9189385f;
+            if (ActionBox::squashed) log_prob -= log_jacobian(i, raw[i]);
         }
     }
 };

@@ -7,13 +7,16 @@
 // Needs, beside order.cuh's: FIRST_AGENT. For environments of one group of one agent.
 #pragma once
 #include "choice.cuh"
+#include "normalise.cuh"
 
 // What a policy sees of one replica: halves with a one behind them, and the mask's bits.
 struct Seen {
     uint4 units[X_UNITS];
     u32 mask;
 
-    __device__ __forceinline__ void look(const Env& env, const State& state, float* kept) {
+    // `kept`, if it is there, gets the observation as the environment gives it.
+    __device__ __forceinline__ void look(const Env& env, const State& state, Normaliser& normaliser,
+                                         float* kept) {
         float obs[OBS];
         unsigned char allowed[MASKED ? OUT : 1];
         float global[1];
@@ -22,16 +25,17 @@ struct Seen {
         out.action_mask[0] = allowed;
         out.global = global;
         observe(env, state, out);
+        if (kept) {
+#pragma unroll
+            for (int i = 0; i < OBS; ++i) kept[i] = obs[i];
+        }
+        normaliser.look(obs);
 #pragma unroll
         for (int q = 0; q < X_UNITS; ++q) units[q] = observed_unit(obs, q);
         mask = 0u;
         if (MASKED) {
 #pragma unroll
             for (int i = 0; i < OUT; ++i) mask |= allowed[i] ? 1u << i : 0u;
-        }
-        if (kept) {
-#pragma unroll
-            for (int i = 0; i < OBS; ++i) kept[i] = obs[i];
         }
     }
 };
@@ -60,6 +64,7 @@ struct Replica {
     State state;
     Seen seen;
     Ended ended;
+    Normaliser normaliser;
     u32 number;  // among the arrays' replicas
     u32 row;     // among the rollout's
     u32 length, cuts, before;
@@ -75,7 +80,11 @@ struct Replica {
         before = steps_done;
         cuts = 0u;
         ended = {{0.0f, 0.0f, 0.0f, -3e38f, -3e38f, -3e38f, -3e38f}};
-        seen.look(env, state, nullptr);
+    }
+    // The first observation of the rollout.
+    __device__ __forceinline__ void look(const Env& env) {
+        seen.look(env, state, normaliser, nullptr);
+        normaliser.count();
     }
 
     // One step with what was chosen; stores the row if this thread `writes`.
@@ -101,6 +110,7 @@ struct Replica {
         length += 1u;
         total += reward;
         bool limit = length >= WARP_TIME_LIMIT, over = out.terminated || limit;
+        normaliser.reward(reward, over);
         bool truncated = limit && !out.terminated && !WARP_LIMIT_TERMINATES;
         u32 what = choice.what | (over ? ROW_ENDED : 0u) |
                    (truncated ? ROW_TRUNCATED | cuts << 26 : 0u);
@@ -115,8 +125,9 @@ struct Replica {
             for (int i = 0; i < ACTION_WIDTH; ++i) ((float*)(to + X_UNITS + 1))[i] = choice.raw[i];
 #endif
         }
-        seen.look(env, state, nullptr);
+        seen.look(env, state, normaliser, nullptr);
         if (over) start_again(env, world, arrays, records, n, step_number, truncated, writes);
+        if (t + 1 < N_STEPS) normaliser.count();
     }
 
     __device__ __forceinline__ void start_again(const Env& env, const WarpRun& world,
@@ -132,7 +143,7 @@ struct Replica {
         warp_begin(env, world, arrays, number, step_number, state);
         length = 0u;
         total = 0.0f;
-        seen.look(env, state, nullptr);
+        seen.look(env, state, normaliser, nullptr);
     }
 
     __device__ __forceinline__ void finish(const Env& env, const WarpArrays& arrays, u32* records,
@@ -141,7 +152,7 @@ struct Replica {
 #pragma unroll
         for (int q = 0; q < X_UNITS; ++q) last[q] = seen.units[q];
         warp_save(arrays, number, state);
-        seen.look(env, state, arrays.obs[0] + (unsigned long long)number * OBS);
+        seen.look(env, state, normaliser, arrays.obs[0] + (unsigned long long)number * OBS);
         arrays.episode_length[number] = length;
         arrays.episode_return[0][number] = total;
         ended.write(episodes, n, row);
@@ -151,16 +162,18 @@ struct Replica {
 template <int TILES>
 __device__ __forceinline__ void collect(const CollectArgs& a, const WarpRun& world,
                                         const WarpArrays& arrays, const WarpTables& tables,
-                                        const NetShared& net, unsigned short* x) {
+                                        const NetShared& net, const float* factors, unsigned short* x) {
     int lane = threadIdx.x & 31, j = lane & 3;
     int slot = (j * 8 + lane / 4) % (16 * TILES);
-    u32 n = a.run.n_rows;
-    u32 number = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * 16 * TILES + slot;
+    u32 n = a.run.n_rows, warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    u32 number = warp * 16 * TILES + slot;
     bool writes = j < 2 * TILES && number < n;
     Env env = warp_env(tables);
     Replica replica;
     u32 replica_number = number < n ? number : n - 1;
     replica.begin(env, arrays, *arrays.run_step + a.run.steps_before, replica_number, replica_number);
+    replica.normaliser.begin(factors, a.normaliser, replica_number);
+    replica.look(env);
     unsigned short* own = x + slot * LDX;
 #pragma unroll 1
     for (u32 t = 0; t < N_STEPS; ++t) {
@@ -197,7 +210,10 @@ __device__ __forceinline__ void collect(const CollectArgs& a, const WarpRun& wor
         replica.advance(env, world, arrays, a.records, n, t, choice,
                         Role<0>::value ? z[Role<0>::outputs - 1] : 0.0f, writes);
     }
-    if (writes) replica.finish(env, arrays, a.records, a.episodes, n);
+    replica.normaliser.write(a.normaliser, warp, writes);
+    if (!writes) return;
+    replica.normaliser.finish(a.normaliser, replica.row);
+    replica.finish(env, arrays, a.records, a.episodes, n);
 }
 
 template <int TILES>
@@ -205,11 +221,13 @@ __device__ __forceinline__ void collect_block(const CollectArgs& a, const WarpRu
                                               const WarpArrays& arrays, const WarpTables& tables) {
     __shared__ NetShared net;
     __shared__ __align__(16) unsigned short x[4][16 * TILES * LDX];
+    __shared__ float factors[N_FACTORS];
     if (blockIdx.x == 0 && threadIdx.x == 0) *a.barrier = 0u;
     for (int i = threadIdx.x; i < (int)(sizeof(x) / 4); i += blockDim.x) ((u32*)x)[i] = 0u;
     load_net(net, a.parameters, threadIdx.x, blockDim.x);
+    load_factors(factors, a.normaliser);
     __syncthreads();
-    collect<TILES>(a, world, arrays, tables, net, x[threadIdx.x / 32]);
+    collect<TILES>(a, world, arrays, tables, net, factors, x[threadIdx.x / 32]);
 }
 
 #if TOGETHER >= 16

@@ -171,8 +171,10 @@ extern "C" __global__ void __launch_bounds__(FEW_THREADS)
                   const CollectArgs a) {
     __shared__ NetShared net;
     __shared__ __align__(16) FewShared place;
+    __shared__ float factors[N_FACTORS];
     if (blockIdx.x == 0 && threadIdx.x == 0) *a.barrier = 0u;
     load_net(net, a.parameters, threadIdx.x, blockDim.x);
+    load_factors(factors, a.normaliser);
     __syncthreads();
     u32 number = blockIdx.x * FEW_REPLICAS + (threadIdx.x & 31) / 4;
     bool writes = number < a.run.n_rows && threadIdx.x < 32 && (threadIdx.x & 3) == 0;
@@ -180,9 +182,14 @@ extern "C" __global__ void __launch_bounds__(FEW_THREADS)
     Env env = warp_env(tables);
     Replica replica;
     replica.begin(env, arrays, *arrays.run_step + a.run.steps_before, number, number);
+    replica.normaliser.begin(factors, a.normaliser, number);
+    replica.look(env);
     FewNet own;
     own.load(net, threadIdx.x / 32);
     collect_few(replica, env, world, arrays, own, threadIdx.x / 32, place, a.records, a.run.n_rows, writes);
-    if (writes) replica.finish(env, arrays, a.records, a.episodes, a.run.n_rows);
+    if (threadIdx.x < 32) replica.normaliser.write(a.normaliser, blockIdx.x, writes);
+    if (!writes) return;
+    replica.normaliser.finish(a.normaliser, replica.row);
+    replica.finish(env, arrays, a.records, a.episodes, a.run.n_rows);
 }
 #endif

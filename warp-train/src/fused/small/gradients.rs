@@ -33,7 +33,7 @@ impl SmallLearner {
     ) -> Result<Self> {
         let source = text::update_source(config, index, envs.text());
         let module = envs.kernels().compile(&source, Build::Release)?;
-        Self::of_policy(config, PolicyNumber { index, first_agent: 0 }, envs.gpu(), &module)
+        Self::of_policy(config, PolicyNumber { index, first_agent: 0 }, envs.gpu(), &module, 1)
     }
 
     /// The figures and the gradient of the loss over `given` at `weights`; for what

@@ -1,8 +1,8 @@
 // Losses and their derivatives by a row's outputs: the twins of loss/, but for the objective, which is made
 // from its row functions.
 //
-// Needs: CONTINUOUS, and HEADS and ACTION_WIDTH, or ACTION_WIDTH, LOG_STD_MIN
-// and LOG_STD_MAX; MASKED, NORM_ADV.
+// Needs: CONTINUOUS, and HEADS and ACTION_WIDTH, or ACTION_WIDTH and ActionBox, which says between which
+// bounds actions and log-deviations lie; MASKED, NORM_ADV.
 #pragma once
 #include "net.cuh"
 #include "objective.cuh"
@@ -23,22 +23,75 @@ struct LossSums {
 #define ACTION_WORDS 1
 #endif
 
+#if CONTINUOUS
+// (1 - e) / (1 + e) for e = exp(-2 |x|), and with the sign of x.
+__device__ __forceinline__ float exact_tanh(float x) {
+    float e = fast_exp(-2.0f * fabsf(x));
+    return copysignf(fast_divide(1.0f - e, 1.0f + e), x);
+}
+// ln(1 - tanh(x)^2).
+__device__ __forceinline__ float log_slope(float x) {
+    float a = fabsf(x);
+    return 2.0f * ((0.6931472f - a) - fast_log(1.0f + fast_exp(-2.0f * a)));
+}
+// The logarithm of how much action `i` moves with its raw sample.
+__device__ __forceinline__ float log_jacobian(int i, float raw) {
+    return ActionBox::squashed ? ActionBox::log_half_range(i) + log_slope(raw) : 0.0f;
+}
+__device__ __forceinline__ float clamp_log_std(float given) {
+    return fminf(fmaxf(given, ActionBox::log_std_min()), ActionBox::log_std_max());
+}
+
+// What squashing adds to the entropy of action `i`, and its derivatives by mean and log-deviation: the mean of
+// log_slope by Gauss-Hermite quadrature with seven nodes.
+struct SquashedEntropy {
+    float value, by_mean, by_log_std;
+
+    __device__ __forceinline__ SquashedEntropy(int i, float mean, float log_std) {
+        constexpr float nodes[3] = {1.1544054f, 2.3667594f, 3.7504397f};
+        constexpr float weights[3] = {0.24012318f, 0.030757124f, 5.482688699e-4f};
+        float std = fast_exp(log_std), slope = 0.45714286f * log_slope(mean);
+        float tanh_sum = 0.45714286f * exact_tanh(mean), tanh_moment = 0.0f;
+#pragma unroll
+        for (int node = 0; node < 3; ++node) {
+            float above = mean + std * nodes[node], below = mean - std * nodes[node];
+            float tanh_above = exact_tanh(above), tanh_below = exact_tanh(below);
+            slope += weights[node] * (log_slope(above) + log_slope(below));
+            tanh_sum += weights[node] * (tanh_above + tanh_below);
+            tanh_moment += weights[node] * nodes[node] * (tanh_above - tanh_below);
+        }
+        value = ActionBox::log_half_range(i) + slope;
+        by_mean = -2.0f * tanh_sum;
+        by_log_std = -2.0f * std * tanh_moment;
+    }
+};
+#endif
+
 // d: derivatives by the outputs; first the chosen actions' log-probability and the entropy.
 #if CONTINUOUS
 struct Distribution {
     float log_prob, entropy;
     float z[ACTION_WIDTH], inverse[ACTION_WIDTH], outside[ACTION_WIDTH];
+    // Of the entropy, by mean and log-deviation; 0 and 1 where actions are not squashed.
+    float by_mean[ACTION_WIDTH], by_log_std[ACTION_WIDTH];
 
     __device__ __forceinline__ void evaluate(const float* outputs, u32, const float* raw) {
         log_prob = entropy = 0.0f;
 #pragma unroll
         for (int i = 0; i < ACTION_WIDTH; ++i) {
             float given = outputs[ACTION_WIDTH + i];
-            float log_std = fminf(fmaxf(given, LOG_STD_MIN), LOG_STD_MAX);
+            float log_std = clamp_log_std(given);
             inverse[i] = fast_exp(-log_std);
             z[i] = (raw[i] - outputs[i]) * inverse[i];
             log_prob += -0.5f * z[i] * z[i] - log_std - 0.9189385f;
             entropy += 1.4189385f + log_std;
+            if (ActionBox::squashed) {
+                SquashedEntropy squashed(i, outputs[i], log_std);
+                log_prob -= log_jacobian(i, raw[i]);
+                entropy += squashed.value;
+                by_mean[i] = squashed.by_mean;
+                by_log_std[i] = 1.0f + squashed.by_log_std;
+            }
             outside[i] = given > log_std ? 1.0f : given < log_std ? -1.0f : 0.0f;
         }
     }
@@ -47,7 +100,9 @@ struct Distribution {
 #pragma unroll
         for (int i = 0; i < ACTION_WIDTH; ++i) {
             d[i] = by_log_prob * z[i] * inverse[i];
-            float by = by_log_prob * (z[i] * z[i] - 1.0f) + by_entropy;
+            if (ActionBox::squashed) d[i] += by_entropy * by_mean[i];
+            float of_entropy = ActionBox::squashed ? by_entropy * by_log_std[i] : by_entropy;
+            float by = by_log_prob * (z[i] * z[i] - 1.0f) + of_entropy;
             // Outside its range only what leads back inside counts.
             d[ACTION_WIDTH + i] = by * outside[i] < 0.0f ? 0.0f : by;
         }

@@ -11,6 +11,7 @@
 mod figures;
 mod gradients;
 mod layout;
+mod normalise;
 mod shared;
 mod solo;
 mod team;
@@ -31,6 +32,7 @@ use crate::fused::policy_number::PolicyNumber;
 use crate::model::LearnerState;
 use figures::{figures, iterated, of_all_ranks, schedule, schedule_of, schedule_width};
 use layout::{Places, pack_all, unpack_all};
+use normalise::SmallNormaliser;
 use shared::{
     CollectArgs, EpisodeFigures, Figures, LinkArgs, SizesArgs, SmallRun, SmallSizes, UpdateArgs,
 };
@@ -61,6 +63,7 @@ pub(crate) struct SmallLearner {
     /// Replicas of whose episodes the update is to report.
     n_reported: usize,
     arrays: Arrays,
+    normaliser: SmallNormaliser,
     /// What fills the records, if not another.
     collect: Option<(Function, Launch)>,
     update: (Function, Launch),
@@ -102,7 +105,8 @@ impl SmallLearner {
         let compile = || envs.kernels().compile_all(&units);
         let modules = config.world.first_then_others("compiled kernels", compile)??;
         let only = PolicyNumber { index: 0, first_agent: 0 };
-        let mut this = Self::of_policy(config, only, envs.gpu(), &modules[1])?;
+        let n_parts = config.n_envs().div_ceil(text::together(config));
+        let mut this = Self::of_policy(config, only, envs.gpu(), &modules[1], n_parts)?;
         let launch = collecting(config, envs.gpu().info().n_multiprocessors);
         this.collect = Some((modules[0].function("small_collect")?, launch));
         this.n_reported = config.n_envs();
@@ -110,7 +114,8 @@ impl SmallLearner {
         Ok(this)
     }
 
-    /// A policy with the update of `module`; its weights are zeros, and another fills its records.
+    /// A policy with the update of `module`; its weights are zeros, and another fills its records. What it
+    /// normalises by is told in `n_parts` parts of a rollout.
     ///
     /// # Errors
     /// Too little memory, or kernels for another network.
@@ -119,6 +124,7 @@ impl SmallLearner {
         number: PolicyNumber,
         gpu: &Device,
         module: &Module,
+        n_parts: usize,
     ) -> Result<Self> {
         let PolicyNumber { index, first_agent } = number;
         let sizes = sizes(gpu, &module.function("small_sizes")?)?;
@@ -142,6 +148,7 @@ impl SmallLearner {
             cooperative: true,
         };
         let updates = text::n_updates(config, index);
+        let width = config.spec.groups[plan.groups[0]].observation_width();
         let room = Room { rows: n_rows, updates, blocks: update.blocks as usize };
         let kernel = if config.world.is_alone() { "small_update" } else { "small_update_linked" };
         let linked = match config.world.is_alone() {
@@ -160,6 +167,7 @@ impl SmallLearner {
             n_rows,
             n_reported: 0,
             arrays: Arrays::new(gpu, config, &sizes, &room)?,
+            normaliser: SmallNormaliser::new(gpu, plan, width, n_rows, n_parts)?,
             collect: None,
             update: (module.function(kernel)?, update),
             actor_blocks: match places.n_nets() {
@@ -172,7 +180,7 @@ impl SmallLearner {
         })
     }
 
-    /// Takes over weights and moments.
+    /// Takes over weights, moments and what it normalises by.
     ///
     /// # Errors
     /// Tensors that do not fit.
@@ -182,10 +190,11 @@ impl SmallLearner {
             array.push(part)?;
         }
         self.n_steps = state.optimizer_steps.first().map_or(0, |(_, steps)| *steps);
+        self.normaliser.load(&self.policy, &state.statistics_of_policy(&self.policy))?;
         self.linked.as_ref().map_or(Ok(()), Linked::clear)
     }
 
-    /// Writes weights and moments into `state`, which has all tensors already.
+    /// Writes weights, moments and what it normalises by into `state`, which has all tensors already.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
@@ -196,6 +205,9 @@ impl SmallLearner {
         }
         unpack_all(&self.places, &self.policy, &all, state)?;
         state.optimizer_steps.iter_mut().for_each(|(_, steps)| *steps = self.n_steps);
+        let own = format!("{}.", self.policy);
+        state.statistics.retain(|statistic| !statistic.name.starts_with(&own));
+        state.add_statistics(&self.policy, self.normaliser.state()?);
         Ok(())
     }
 
@@ -263,7 +275,8 @@ impl SmallLearner {
         let Arrays { records, episodes, barrier, .. } = &self.arrays;
         let [tables, arrays, world] = envs.args().clone();
         let parameters = &self.arrays.parameters[0];
-        let args = CollectArgs { run, parameters, records, episodes, barrier };
+        let normaliser = self.normaliser.args();
+        let args = CollectArgs { run, parameters, records, episodes, barrier, normaliser };
         Ok(kernel.launch(launch, &[world, arrays, tables, args.arg()])?)
     }
 
@@ -286,6 +299,7 @@ impl SmallLearner {
             totals: &a.totals,
             figures: &a.figures,
             barrier: &a.barrier,
+            normaliser: self.normaliser.args(),
         };
         let (kernel, launch) = &self.update;
         let Some(linked) = &self.linked else { return Ok(kernel.launch(launch, &[args.arg()])?) };

@@ -142,6 +142,19 @@ impl Pointee for Schedule {
 }
 
 warp_func::kernel_args! {
+    /// What a rollout is normalised by, and what it tells the update: see normalise.cuh.
+    pub(super) struct NormaliserArgs {
+        /// `[2 * columns + 1]`.
+        factors: &mut [f32],
+        /// Count, mean and variance of each column, then the discount: `[3 * columns + 1]`.
+        known: &mut [f64],
+        /// `[2 * summed columns, n_parts]`.
+        parts: &mut [f64],
+        /// The discounted return of each row so far.
+        running: &mut [f64],
+        n_parts: u32,
+    }
+
     /// `small_collect`, behind the environment's.
     pub(super) struct CollectArgs {
         run: SmallRun,
@@ -149,6 +162,7 @@ warp_func::kernel_args! {
         records: &mut [u32],
         episodes: &mut [f32],
         barrier: &mut [u32],
+        normaliser: {NormaliserArgs},
     }
 
     /// `small_update`.
@@ -167,6 +181,7 @@ warp_func::kernel_args! {
         totals: &mut [f64],
         figures: &mut [Figures],
         barrier: &mut [u32],
+        normaliser: {NormaliserArgs},
     }
 
     /// What `small_update` takes beside it where several GPUs learn together.
@@ -227,6 +242,7 @@ pub(super) fn declarations() -> String {
         Row::STRUCT,
         SmallSizes::STRUCT,
         TeamSizes::STRUCT,
+        NormaliserArgs::ARGS,
         CollectArgs::ARGS,
         UpdateArgs::ARGS,
         LinkArgs::ARGS,

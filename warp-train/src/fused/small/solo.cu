@@ -117,8 +117,8 @@ __device__ __forceinline__ void solo_collect(SoloShared& all, const SoloArgs& so
         warp_begin(env, world, arrays, first + row, before, replica.state);
         replica.length = 0u;
         replica.total = 0.0f;
-        replica.seen.look(env, replica.state, nullptr);
     }
+    replica.look(env);
     collect_few(replica, env, world, arrays, net, warp, all.place, records, solo.run.n_envs, writes);
     if (writes)
         replica.finish(env, arrays, records, episodes_of(solo, number), solo.run.n_envs);
@@ -163,7 +163,7 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloArgs& sol
         write_values(shared, shared.net, records, run, {0u, 1u});
     learners_wait();
     const Schedule& now = solo.schedule[number * solo.run.schedules + index];
-    write_advantages(shared, records, episodes_of(solo, number), totals, run, now, blocks);
+    write_advantages(shared, records, episodes_of(solo, number), totals, run, {now, 1.0f}, blocks);
     learners_wait();
     if (NORM_ADV) minibatch_moments(all, records, run);
     block_learners_wait();

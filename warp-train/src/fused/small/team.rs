@@ -51,6 +51,7 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
         (!matches!(first.layout, ActionLayout::Discrete(_)), "continuous actions of a team"),
         (spec.groups.iter().any(|group| group.mask_width() > 0), "masked actions of a team"),
         (!alike, "policies that differ in their networks"),
+        (config.policies.iter().any(text::normalises), "normalised observations of a team"),
     ];
     let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
     refused.or_else(|| config.policies.iter().find_map(|plan| unsupported_policy(config, plan)))
@@ -138,6 +139,7 @@ impl TeamLearner {
     ) -> Result<Self> {
         let (kernels, gpu) = (envs.kernels(), envs.gpu());
         let (mut policies, mut first_agent) = (Vec::new(), 0);
+        let n_warps = config.n_envs().div_ceil(together(config));
         let sources = sources(config, envs.text());
         let units: Vec<_> = sources.iter().map(|unit| (unit, Build::Release)).collect();
         let compile = || kernels.compile_all(&units);
@@ -145,11 +147,11 @@ impl TeamLearner {
         let (module, updates) = (&modules[0], &modules[1..]);
         for (index, (plan, update)) in config.policies.iter().zip(updates).enumerate() {
             let number = PolicyNumber { index, first_agent };
-            policies.push(SmallLearner::of_policy(config, number, gpu, update)?);
+            policies.push(SmallLearner::of_policy(config, number, gpu, update, n_warps)?);
             first_agent += plan.n_agents(&config.spec) as u32;
         }
         let sizes = TeamSizes::of(gpu, module)?;
-        let n_warps = config.n_envs().div_ceil(together(config)) as u32;
+        let n_warps = n_warps as u32;
         let array = |name: &str, n: u32| {
             let shape = [MOST_ITERATIONS as usize, n as usize, 2 * sizes.n_figures as usize];
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, DType::U32, &shape)?)
@@ -188,6 +190,7 @@ impl TeamLearner {
             new.weights.extend(part.weights);
             new.optimizer.extend(part.optimizer);
             new.optimizer_steps.extend(part.optimizer_steps);
+            new.statistics.extend(part.statistics);
         }
         *state = new;
         Ok(())
@@ -291,6 +294,7 @@ fn own(policy: &SmallLearner, state: &LearnerState) -> LearnerState {
     let (weights, optimizer, n_steps) = state.of_policy(&policy.policy);
     let mut own = LearnerState::default();
     own.add_policy(&policy.policy, weights, optimizer, n_steps);
+    own.add_statistics(&policy.policy, state.statistics_of_policy(&policy.policy));
     own
 }
 

@@ -15,10 +15,11 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use warp_func::Start;
 use warp_func::cuda::{EnvKernels, Source};
-use warp_sample::{ActionLayout, Bounding};
+use warp_sample::ActionLayout;
+use warp_sample::kernel_text::layout_text;
 
 /// Included files: names and texts.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 19] = [
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
     ("loss.cuh", include_str!("loss.cuh")),
@@ -27,6 +28,7 @@ const FILES: [(&str, &str); 18] = [
     ("exchange.cuh", include_str!("exchange.cuh")),
     ("order.cuh", include_str!("order.cuh")),
     ("advantages.cuh", include_str!("advantages.cuh")),
+    ("normalise.cuh", include_str!("normalise.cuh")),
     ("descent.cuh", include_str!("descent.cuh")),
     ("fellow.cuh", include_str!("fellow.cuh")),
     ("weights.cuh", include_str!("weights.cuh")),
@@ -90,7 +92,10 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
         (!keys.to_train, "a policy that does not learn"),
         (keys.network.is_some(), "a network of the program's own"),
         (plan.check_passes().is_err(), "an objective or a schedule that no kernel has"),
-        (keys.norm_obs || keys.norm_reward, "normalised observations or rewards"),
+        (
+            normalises(plan) && !config.world.is_alone(),
+            "observations or rewards that several GPUs normalise together",
+        ),
         (
             !matches!(keys.hidden[..], [32, 32] | [64, 64] | [128, 128]),
             "other hidden layers than two of 32, 64 or 128",
@@ -116,6 +121,11 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
     refused.or_else(|| unsupported_actions(&plan.layout).map(Into::into))
 }
 
+/// Whether a policy's observations or rewards are normalised.
+pub(super) fn normalises(plan: &PolicyPlan) -> bool {
+    plan.config.norm_obs || plan.config.norm_reward
+}
+
 fn n_cells(plan: &PolicyPlan) -> usize {
     let cells = |rollouts: &Rollouts| {
         rollouts.objective.policy.cells.len() + rollouts.objective.value.cells.len()
@@ -130,9 +140,7 @@ fn unsupported_actions(layout: &ActionLayout) -> Option<&'static str> {
                 && heads.sizes().iter().all(|size| *size <= MOST_CHOICES);
             (!fits).then_some("more than 4 heads, or one of more than 15 choices")
         }
-        ActionLayout::Continuous(elements) => {
-            (elements.bounding() == Bounding::Squash).then_some("squashed actions")
-        }
+        ActionLayout::Continuous(_) => None,
     }
 }
 
@@ -180,6 +188,7 @@ pub(crate) fn is_solo(config: &TrainConfig) -> bool {
     hidden <= 64
         && run.start != Start::Pool
         && config.world.is_alone()
+        && !normalises(&config.policies[0])
         && run.num_envs <= SOLO_REPLICAS
         && run.num_envs * run.num_steps / passes(config, 0).minibatches <= SOLO_MINIBATCH
 }
@@ -280,6 +289,7 @@ pub(super) fn source_of(
     // A name of the environment's body is none of ours.
     text.push_str("namespace warp_small {\n");
     text.push_str(&declarations());
+    text.push_str(&action_box(plan));
     let _ = writeln!(text, "#include \"{file}\"\n}}");
     let mut source = env.source("small.cu", &text);
     source.headers.extend(FILES.iter().map(|(name, text)| ((*name).into(), (*text).into())));
@@ -310,6 +320,8 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("MASKED", flag(group.mask_width() > 0)),
         ("LOG_STD_FREE", flag(keys.log_std == LogStd::StateIndependent)),
         ("NORM_ADV", flag(keys.norm_adv)),
+        ("NORM_OBS", flag(keys.norm_obs)),
+        ("NORM_REWARD", flag(keys.norm_reward)),
         ("COMPAT", flag(advantages == Some(Advantages::WarpDrive))),
         ("N_STEPS", run.num_steps.to_string()),
         ("CUTS", cuts(config).to_string()),
@@ -323,17 +335,18 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         // Four warps multiply matrices of this size together.
         ("FOUR_WARPS", flag(keys.hidden[0] == 64)),
     ];
-    match &plan.layout {
-        ActionLayout::Discrete(_) => constants.push(("HEADS", format!("{{{}}}", heads.join(", ")))),
-        ActionLayout::Continuous(elements) => {
-            let (low, high) = elements.log_std_range();
-            constants.extend([
-                ("LOG_STD_MIN", number(f64::from(low))),
-                ("LOG_STD_MAX", number(f64::from(high))),
-            ]);
-        }
+    if !heads.is_empty() {
+        constants.push(("HEADS", format!("{{{}}}", heads.join(", "))));
     }
     constants
+}
+
+/// Between which bounds a policy's actions lie, as a C struct; nothing for choices.
+fn action_box(plan: &PolicyPlan) -> String {
+    match &plan.layout {
+        ActionLayout::Discrete(_) => String::new(),
+        ActionLayout::Continuous(_) => layout_text("ActionBox", &plan.layout, false),
+    }
 }
 
 /// Tells policies' objectives apart, whose cells are not compiled in.
@@ -369,7 +382,9 @@ pub(crate) fn compiled_in(config: &TrainConfig) -> String {
     if unsupported(config).is_some() {
         return String::new();
     }
-    constants(config, 0).into_iter().map(|(name, value)| format!("{name} {value}\n")).collect()
+    let constants = constants(config, 0).into_iter();
+    let constants = constants.map(|(name, value)| format!("{name} {value}\n"));
+    constants.chain([action_box(&config.policies[0])]).collect()
 }
 
 /// How often policy number `index` goes through a rollout, and in how many parts.

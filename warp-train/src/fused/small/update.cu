@@ -174,10 +174,12 @@ __device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
     constexpr int value_net = SHARED_TRUNK ? 0 : 1;
     clear_inputs(shared.value_rows.x, 8 * 32);
     load_net(shared.net, a.parameters + value_net * N_PARAMETERS, threadIdx.x, GROUP_THREADS);
+    learn_factors(a.normaliser, (double)N_STEPS * run.n_rows, everybody.own, everybody.n);
     __syncthreads();
     write_values(shared, shared.net, a.records, run, everybody);
     grid_wait(a.barrier, all.target);
-    write_advantages(shared, a.records, a.episodes, a.totals, run, now, everybody);
+    write_advantages(shared, a.records, a.episodes, a.totals, run, {now, reward_factor(a.normaliser)},
+                     everybody);
     grid_wait(a.barrier, all.target);
     if (NORM_ADV)
         read_moments(shared, a.totals, run, gridDim.x,
