@@ -19,7 +19,7 @@ use warp_train::native::cuda::CudaLearner;
 use warp_train::rollout::Rollout;
 
 /// Policies, networks, starts, and every number of replicas that a warp takes: a name and keys.
-const CASES: [Case; 8] = [
+const CASES: [Case; 11] = [
     (
         "a2c, one policy for two groups",
         "env_id = \"tag_gridworld\"\nnum_envs = 43\nnum_steps = 30\nalgorithm = \"a2c\"\n\
@@ -63,6 +63,24 @@ const CASES: [Case; 8] = [
         "many replicas, networks apart",
         "env_id = \"tag_gridworld\"\nnum_envs = 16400\nnum_steps = 3\nalgorithm = \"a2c\"\n\
          hidden = [32, 32]\n[env]\nnum_taggers = 4\ngrid_length = 6\nepisode_length = 2",
+    ),
+    (
+        "normalised, a policy per group, truncations",
+        "env_id = \"relay\"\nnum_envs = 45\nnum_steps = 16\nhidden = [64, 64]\nnum_minibatches = 1\n\
+         update_epochs = 1\nnorm_obs = true\nnorm_reward = true\n[env]\nlimit = 3",
+    ),
+    (
+        "normalised, one policy for two groups",
+        "env_id = \"tag_gridworld\"\nnum_envs = 43\nnum_steps = 12\nhidden = [32, 32]\n\
+         num_minibatches = 1\nupdate_epochs = 1\nnorm_obs = true\nnorm_reward = true\n[env]\n\
+         num_taggers = 4\ngrid_length = 5\nepisode_length = 5\n\
+         [policy.all]\ngroups = [\"tagger\", \"runner\"]",
+    ),
+    (
+        "normalised observations, 16 replicas a warp",
+        "env_id = \"tag_gridworld\"\nnum_envs = 12300\nnum_steps = 4\nhidden = [64, 64]\n\
+         num_minibatches = 1\nupdate_epochs = 1\nnorm_obs = true\n[env]\nnum_taggers = 4\n\
+         grid_length = 6\nepisode_length = 3",
     ),
 ];
 

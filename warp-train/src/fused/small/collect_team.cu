@@ -3,6 +3,7 @@
 // memory.
 //
 // Needs what team_replica.cuh needs.
+#include "team_normalise.cuh"
 #include "team_replica.cuh"
 
 // Floats of a row of outputs: eight, and apart so that rows meet different banks.
@@ -13,6 +14,7 @@ struct TeamPolicies {
     const float* parameters[N_POLICIES];
     u32* records[N_POLICIES];
     u32* barrier[N_POLICIES];
+    TeamFactors normalise;
 };
 
 // A warp's rows: observations as they are stored, and outputs.
@@ -159,7 +161,8 @@ struct TeamChoices {
         }
     }
     // Stores what belongs to this lane's rows beside the observations.
-    __device__ __forceinline__ void keep(TeamPlaces& places, const float* reward, u32 ends) const {
+    __device__ __forceinline__ void keep(TeamPlaces& places, TeamNormaliser& normaliser,
+                                         const float* reward, u32 ends) const {
         int copy = (threadIdx.x & 31) / TOGETHER;
 #pragma unroll
         for (int round = 0; round < ROUNDS; ++round) {
@@ -169,6 +172,7 @@ struct TeamChoices {
                 int slot = round * COPIES + c, agent = slot < N_SLOTS ? agent_of_slot(slot) : -1;
                 own = copy == c && agent >= 0 ? reward[place_of_agent(agent < 0 ? 0 : agent)] : own;
             }
+            normaliser.reward(round, own, ends & ROW_ENDED);
             places.keep_rest(round,
                              make_uint4(of[round].what | ends, __float_as_uint(of[round].log_prob),
                                         __float_as_uint(value[round]), __float_as_uint(own)));
@@ -218,6 +222,7 @@ extern "C" __global__ void __launch_bounds__(128, 3)
                        const CollectTeamArgs a) {
     const SmallRun& run = a.run;
     extern __shared__ __align__(1024) unsigned char memory[];
+    __shared__ TeamNear near;
     NetShared* nets = (NetShared*)memory;
     TeamRows& rows = ((TeamRows*)(nets + N_POLICIES))[threadIdx.x / 32];
     int lane = threadIdx.x & 31;
@@ -226,6 +231,7 @@ extern "C" __global__ void __launch_bounds__(128, 3)
         if (blockIdx.x == 0 && threadIdx.x == 0) *policies.barrier[p] = 0u;
         load_net(nets[p], policies.parameters[p], threadIdx.x, blockDim.x);
     }
+    TeamNormaliser::load(near, policies.normalise);
     for (int i = lane; i < (int)(sizeof(rows) / 4); i += 32) ((u32*)&rows)[i] = 0u;
     __syncthreads();
     u32 warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, first = warp * TOGETHER;
@@ -239,13 +245,15 @@ extern "C" __global__ void __launch_bounds__(128, 3)
         *(uint4*)(rows.x + (round * 32 + lane) * LDX + q * 8) = unit;
     };
     TeamPlaces places(policies, run, first, n);
+    TeamNormaliser normaliser(near, policies.normalise, first, n);
 #pragma unroll 1
     for (u32 t = 0; t < N_STEPS; ++t) {
         Ready ready[ROUNDS];
         TeamChoices choices;
         int actions[WARP_ACTIONS_TOTAL];
-        replica.look(env, to_rows);
+        replica.look(env, normaliser, to_rows);
         __syncwarp();
+        normaliser.count(n);
         team_uniforms(world, replica, t, ready);
         places.keep_seen(rows);
         team_act<0>(nets, rows);
@@ -253,19 +261,20 @@ extern "C" __global__ void __launch_bounds__(128, 3)
         choices.draw(rows, ready);
         choices.gather(actions);
         u32 ends = replica.advance(env, world, actions, t);
-        choices.keep(places, replica.reward, ends);
+        choices.keep(places, normaliser, replica.reward, ends);
         if (CUTS > 0 && ends & ROW_TRUNCATED) {
             u32 at = N_STEPS + 1 + replica.cuts++, number = replica.number;
-            replica.look(env, [&](int round, int q, uint4 unit) {
+            replica.look(env, normaliser, [&](int round, int q, uint4 unit) {
                 TeamRow row(policies, run, round * COPIES + lane / TOGETHER, at, number);
                 if (row.exists && own < n) row.seen()[q] = unit;
             });
         }
         if (ends) replica.start_again(env, world, arrays, t);
     }
-    replica.look(env, to_rows);
+    replica.look(env, normaliser, to_rows);
     __syncwarp();
     places.keep_seen(rows);
+    normaliser.finish(policies.normalise, first, warp, n_warps);
     bool writes = lane < (int)n && lane < TOGETHER;
     write_figures(replica, writes, a.figures + ((unsigned long long)run.index * n_warps + warp) * TEAM_FIGURES);
     if (writes) replica.finish(env, arrays);

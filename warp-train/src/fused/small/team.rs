@@ -42,6 +42,7 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
         (&a.hidden, a.shared_trunk, a.activation) == (&b.hidden, b.shared_trunk, b.activation)
             && plan.groups.iter().all(|g| width(*g) == width(first.groups[0]))
             && plan.layout.head_sizes() == first.layout.head_sizes()
+            && (a.norm_obs, a.norm_reward) == (b.norm_obs, b.norm_reward)
     });
     let words = env.defines.iter().find(|(name, _)| name == "WARP_STATE_WORDS");
     let words = words.and_then(|(_, words)| words.parse().ok()).unwrap_or(usize::MAX);
@@ -50,8 +51,7 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
         (words > MOST_STATE, "a state of more than 256 words"),
         (!matches!(first.layout, ActionLayout::Discrete(_)), "continuous actions of a team"),
         (spec.groups.iter().any(|group| group.mask_width() > 0), "masked actions of a team"),
-        (!alike, "policies that differ in their networks"),
-        (config.policies.iter().any(text::normalises), "normalised observations of a team"),
+        (!alike, "policies that differ in their networks, or in what they normalise"),
     ];
     let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
     refused.or_else(|| config.policies.iter().find_map(|plan| unsupported_policy(config, plan)))
@@ -251,10 +251,15 @@ impl TeamLearner {
         let (n_rows, n_envs, index, steps_before) = (n, n, index as u32, before);
         let run = SmallRun { seed, n_rows, n_envs, index, steps_before, ..SmallRun::default() };
         let of_policies = || self.policies.iter().map(|policy| &policy.arrays);
+        let normalisers = || self.policies.iter().map(|policy| &policy.normaliser);
         let policies = of_policies()
             .map(|arrays| &arrays.parameters[0])
             .chain(of_policies().map(|arrays| &arrays.records))
-            .chain(of_policies().map(|arrays| &arrays.barrier));
+            .chain(of_policies().map(|arrays| &arrays.barrier))
+            .chain(normalisers().map(|normaliser| &normaliser.factors))
+            .chain(normalisers().map(|normaliser| &normaliser.known))
+            .chain(normalisers().map(|normaliser| &normaliser.parts))
+            .chain(normalisers().map(|normaliser| &normaliser.running));
         let policies = Arg::pointers("TeamPolicies", policies.map(Pointer::from));
         let args = CollectTeamArgs { run, figures: &self.figures };
         let args = [world, arrays, tables, policies, args.arg()];

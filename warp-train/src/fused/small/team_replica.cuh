@@ -46,6 +46,12 @@ __device__ constexpr int agent_of_slot(int slot) {
     }
     return agent;
 }
+// The policy of a slot; the last one's behind all.
+__device__ constexpr int policy_of_slot(int slot) {
+    int policy = 0;
+    for (int p = 1; p < N_POLICIES; ++p) policy = slot >= first_slot(p) ? p : policy;
+    return policy;
+}
 __device__ constexpr int slot_of_agent(int agent) {
     int slot = 0;
     for (int s = 0; s < N_SLOTS; ++s) slot = agent_of_slot(s) == agent ? s : slot;
@@ -83,9 +89,10 @@ struct TeamReplica {
         warp_copy_state(state, row);
     }
 
-    // Has the body write what agents see, then hands over the units of this lane's rows:
+    // Has the body write what agents see, then hands over the units of this lane's rows, which `seen` has:
     // `put(round, q, unit)`, zeros where there is no agent.
-    template <class Put> __device__ __forceinline__ void look(const Env& env, Put put) {
+    template <class Seen, class Put>
+    __device__ __forceinline__ void look(const Env& env, Seen& seen, Put put) {
         float obs[WARP_OBS_TOTAL];
         State state = warp_view_words(words);
         Observation out;
@@ -97,6 +104,24 @@ struct TeamReplica {
         out.global = nullptr;
         observe(env, state, out);
         int copy = (threadIdx.x & 31) / TOGETHER;
+        if (NORM_OBS) {
+#pragma unroll
+            for (int round = 0; round < ROUNDS; ++round) {
+                float own[OBS] = {};
+#pragma unroll
+                for (int c = 0; c < COPIES; ++c) {
+                    int slot = round * COPIES + c, agent = slot < N_SLOTS ? agent_of_slot(slot) : -1;
+                    if (agent < 0) continue;
+#pragma unroll
+                    for (int k = 0; k < OBS; ++k)
+                        own[k] = copy == c ? obs[place_of_agent(agent) * OBS + k] : own[k];
+                }
+                seen.look(round, own);
+#pragma unroll
+                for (int q = 0; q < X_UNITS; ++q) put(round, q, observed_unit(own, q));
+            }
+            return;
+        }
 #pragma unroll
         for (int i = 0; i < ROUNDS * X_UNITS; ++i) {
             int round = i / X_UNITS, q = i % X_UNITS;

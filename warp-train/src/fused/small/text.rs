@@ -19,7 +19,7 @@ use warp_sample::ActionLayout;
 use warp_sample::kernel_text::layout_text;
 
 /// Included files: names and texts.
-const FILES: [(&str, &str); 19] = [
+const FILES: [(&str, &str); 20] = [
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
     ("loss.cuh", include_str!("loss.cuh")),
@@ -36,6 +36,7 @@ const FILES: [(&str, &str); 19] = [
     ("collect.cu", include_str!("collect.cu")),
     ("collect_few.cu", include_str!("collect_few.cu")),
     ("team_replica.cuh", include_str!("team_replica.cuh")),
+    ("team_normalise.cuh", include_str!("team_normalise.cuh")),
     ("collect_team.cu", include_str!("collect_team.cu")),
     ("update.cu", include_str!("update.cu")),
     ("solo.cu", include_str!("solo.cu")),
