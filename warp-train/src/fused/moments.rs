@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::Statistic;
+use warp_func::cuda::DeviceValue;
 
 /// Number of samples, mean, and variance over that number.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -58,6 +59,18 @@ pub(super) fn statistic<'a>(
             "policy \"{policy}\": statistic \"{name}\" of {n} numbers is missing"
         ))
     })
+}
+
+/// Doubles as a device has them.
+pub(super) fn doubles(words: &[u32]) -> Vec<f64> {
+    words.chunks_exact(2).map(f64::take).collect()
+}
+
+/// The reverse.
+pub(super) fn words(doubles: &[f64]) -> Vec<u32> {
+    let mut words = Vec::with_capacity(2 * doubles.len());
+    doubles.iter().for_each(|double| double.put(&mut words));
+    words
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use super::shared::NormaliserArgs;
 use crate::algorithm::PolicyPlan;
 use crate::engine::rollout::normalise::{CLIP, EPSILON};
 use crate::error::Result;
-use crate::fused::moments::{Moments, statistic};
+use crate::fused::moments::{Moments, doubles, statistic, words};
 use crate::model::Statistic;
 use warp_core::DType;
-use warp_func::cuda::{Device, DeviceArray, DeviceValue};
+use warp_func::cuda::{Device, DeviceArray};
 
 /// A policy's factors, and the moments that they are made of.
 #[derive(Debug)]
@@ -120,16 +120,6 @@ fn factors(columns: &[Moments]) -> Vec<f32> {
     };
     let bound = if columns[0].count > 0.0 { CLIP } else { f32::MAX };
     columns.iter().flat_map(factor).chain([bound]).collect()
-}
-
-fn doubles(words: &[u32]) -> Vec<f64> {
-    words.chunks_exact(2).map(f64::take).collect()
-}
-
-fn words(doubles: &[f64]) -> Vec<u32> {
-    let mut words = Vec::with_capacity(2 * doubles.len());
-    doubles.iter().for_each(|double| double.put(&mut words));
-    words
 }
 
 #[cfg(test)]

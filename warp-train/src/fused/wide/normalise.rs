@@ -9,7 +9,8 @@ use super::kernels::NormaliserKernels;
 use super::policy::WidePolicy;
 use super::shared::WideMoments;
 use crate::algorithm::PolicyPlan;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::fused::moments::{Moments, doubles, statistic, words};
 use crate::model::Statistic;
 use warp_core::DType::{F32, U32};
 use warp_data::cuda::{Device, DeviceArray};
@@ -162,43 +163,28 @@ impl WideNormaliser {
     /// As [`crate::engine::rollout::normalise::Normaliser::state`].
     pub(super) fn state(&self) -> Result<Vec<Statistic>> {
         let mut statistics = Vec::new();
-        let mut add = |name: String, data: Vec<f64>| {
-            statistics.push(Statistic { name, shape: vec![data.len()], data });
-        };
         let reward = self.reward.as_ref().map(|reward| &reward.moments[0]);
         let of = [("obs", self.obs.as_ref().map(|obs| &obs[0])), ("reward", reward)];
         for (prefix, moments) in of.into_iter().filter_map(|(p, m)| Some((p, m?))) {
             let words = moments.pull::<u32>()?;
-            let moments: Vec<_> =
-                words.chunks_exact(WideMoments::WORDS).map(WideMoments::take).collect();
-            let each = |of: fn(&WideMoments) -> f64| moments.iter().map(of).collect::<Vec<_>>();
-            add(format!("{prefix}_count"), vec![moments[0].count]);
-            add(format!("{prefix}_mean"), each(|of| of.mean));
-            add(format!("{prefix}_var"), each(|of| of.var));
+            let each = words.chunks_exact(WideMoments::WORDS).map(WideMoments::take);
+            let each = each.map(|WideMoments { count, mean, var }| Moments { count, mean, var });
+            Moments::save(&each.collect::<Vec<_>>(), prefix, &mut statistics);
         }
         if let Some(reward) = &self.reward {
-            add("discounted_return".into(), doubles(&reward.running.pull::<u32>()?));
+            let data = doubles(&reward.running.pull::<u32>()?);
+            let (name, shape) = ("discounted_return".into(), vec![data.len()]);
+            statistics.push(Statistic { name, shape, data });
         }
         Ok(statistics)
     }
 
     /// Takes over what [`WideNormaliser::state`] gave.
     pub(super) fn load_state(&self, policy: &str, statistics: &[Statistic]) -> Result<()> {
-        let take = |name: String, n: usize| {
-            let found = statistics.iter().find(|statistic| statistic.name == name);
-            let data = found.map(|statistic| &statistic.data).filter(|data| data.len() == n);
-            data.ok_or_else(|| {
-                Error::Invalid(format!(
-                    "policy \"{policy}\": statistic \"{name}\" of {n} numbers is missing"
-                ))
-            })
-        };
         let load = |prefix: &str, array: &DeviceArray, n: usize| -> Result<()> {
-            let count = take(format!("{prefix}_count"), 1)?[0];
-            let (mean, var) =
-                (take(format!("{prefix}_mean"), n)?, take(format!("{prefix}_var"), n)?);
-            let each = mean.iter().zip(var);
-            let moments = each.map(|(mean, var)| WideMoments { count, mean: *mean, var: *var });
+            let moments = Moments::load(policy, statistics, prefix, n)?.into_iter();
+            let moments =
+                moments.map(|Moments { count, mean, var }| WideMoments { count, mean, var });
             Ok(array.push(&moments.flat_map(|moments| moments.words()).collect::<Vec<_>>())?)
         };
         if let Some([moments, pending, _]) = &self.obs {
@@ -208,19 +194,10 @@ impl WideNormaliser {
         }
         if let Some(reward) = &self.reward {
             load("reward", &reward.moments[0], 1)?;
-            let running = take("discounted_return".into(), reward.running.len() / 2)?;
+            let n = reward.running.len() / 2;
+            let running = statistic(policy, statistics, "discounted_return", n)?;
             reward.running.push(&words(running))?;
         }
         Ok(())
     }
-}
-
-fn doubles(words: &[u32]) -> Vec<f64> {
-    words.chunks_exact(2).map(f64::take).collect()
-}
-
-fn words(doubles: &[f64]) -> Vec<u32> {
-    let mut words = Vec::with_capacity(2 * doubles.len());
-    doubles.iter().for_each(|double| double.put(&mut words));
-    words
 }
