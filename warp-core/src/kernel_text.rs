@@ -125,7 +125,9 @@ fn constants(text: &mut String, spec: &EnvSpec, scalars: bool) {
     let terminates = u8::from(limit.ends == LimitEnds::Terminated);
     let global = spec.global_observation.as_ref().map_or(0, |space| space.flatten().width);
     let _ = writeln!(text, "#define WARP_SCALARS {}", u8::from(scalars));
-    let _ = writeln!(text, "#define WARP_TIME_LIMIT {}u", limit.steps);
+    // Whoever runs replicas with a limit of their own has said so before.
+    let _ =
+        writeln!(text, "#ifndef WARP_TIME_LIMIT\n#define WARP_TIME_LIMIT {}u\n#endif", limit.steps);
     let _ = writeln!(text, "#define WARP_LIMIT_TERMINATES {terminates}");
     let _ = writeln!(text, "#define WARP_N_STATISTICS {}", spec.statistics.len());
     let _ = writeln!(text, "#define WARP_GLOBAL_WIDTH {global}");

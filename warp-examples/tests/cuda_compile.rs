@@ -7,7 +7,7 @@
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::process::ExitCode;
 use warp_core::toml::Table;
-use warp_func::cuda::{Build, compile, env_kernels, nvrtc_version};
+use warp_func::cuda::{Build, compile, env_kernels, nvrtc_version, replica_source};
 
 const ARCHITECTURE: &str = "sm_90a";
 
@@ -56,6 +56,15 @@ fn main() -> ExitCode {
 
 fn compiles(entry: &warp_func::Entry, config: &Table, build: Build) -> Result<(), Failed> {
     let kernels = env_kernels(&entry.blueprint(config)?)?;
-    let code = compile(&kernels.executor(), build, ARCHITECTURE)?;
-    if code.starts_with(b"\x7fELF") { Ok(()) } else { Err("no machine code came out".into()) }
+    let mut units = vec![kernels.executor()];
+    // Replicas that go their own way have the host's bits.
+    if build == Build::Parity {
+        units.push(replica_source(&entry.blueprint(config)?, None)?);
+    }
+    for unit in units {
+        if !compile(&unit, build, ARCHITECTURE)?.starts_with(b"\x7fELF") {
+            return Err("no machine code came out".into());
+        }
+    }
+    Ok(())
 }

@@ -172,12 +172,13 @@ def test_stubs_say_what_there_is():
     for node in ast.parse(text).body:
         if isinstance(node, ast.ClassDef):
             said[node.name] = {
-                one.name for one in node.body if isinstance(one, ast.FunctionDef) and one.name != "__init__"
+                one.name for one in node.body if isinstance(one, ast.FunctionDef) and not one.name.startswith("_")
             }
         elif isinstance(node, ast.FunctionDef):
             said[node.name] = None
     there = {name for name in dir(_native) if not name.startswith("_")}
-    assert set(said) == there
+    # A build without the feature cuda has no environments on GPUs.
+    assert {name for name in said if name in there or not name.startswith("Cuda")} == there
     for name, members in said.items():
-        if members is not None:
+        if members is not None and name in there:
             assert members == {one for one in vars(getattr(_native, name)) if not one.startswith("_")}, name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_type
+
 import numpy as np
 
 import warp_rl
@@ -19,6 +21,13 @@ def mean_return(task: str, num_envs: int, steps: int) -> float:
     envs.close()
     return total / num_envs
 
+
+# What is made is known by the words that ask for it.
+assert_type(warp_rl.make("CartPole-v1", num_envs=2), warp_rl.VectorEnv)
+step_type: np.ndarray = warp_rl.make("CartPole-v1", "dm", num_envs=2).reset().step_type
+agents: list[str] = warp_rl.make("tag_gridworld", "parallel").possible_agents
+groups: dict[str, int] = warp_rl.make_multi("tag_gridworld", num_envs=2).groups
+print(step_type, agents, groups)
 
 spec = warp_rl.make_spec("FrozenLake-v1", map_name="8x8")
 names: list[str] = warp_rl.list_envs()

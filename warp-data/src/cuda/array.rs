@@ -172,6 +172,12 @@ impl DeviceArray {
         self.len() == 0
     }
 
+    /// The same memory, seen as its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> Self {
+        Self { dtype: DType::U8, shape: Arc::from([self.bytes()]), ..self.clone() }
+    }
+
     /// The device it lies on.
     #[must_use]
     pub fn device(&self) -> &Device {

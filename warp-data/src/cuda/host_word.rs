@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A word that the host writes and kernels read meanwhile, at one address for all GPUs.
+/// A word that the host and kernels write and read meanwhile, at one address for all GPUs.
 #[derive(Debug)]
 pub struct HostWord {
     word: NonNull<AtomicU32>,
@@ -17,6 +17,8 @@ pub struct HostWord {
 
 // SAFETY: the word is atomic, and freed with its only owner.
 unsafe impl Send for HostWord {}
+// SAFETY: a shared word is read and written atomically.
+unsafe impl Sync for HostWord {}
 
 impl HostWord {
     /// A word of 0.
@@ -42,6 +44,13 @@ impl HostWord {
     #[must_use]
     pub fn address(&self) -> u64 {
         self.word.as_ptr() as u64
+    }
+
+    /// What it is now: the host's last value, or a kernel's.
+    #[must_use]
+    pub fn get(&self) -> u32 {
+        // SAFETY: it is there until this is dropped.
+        unsafe { self.word.as_ref() }.load(Ordering::SeqCst)
     }
 
     /// Writes it.

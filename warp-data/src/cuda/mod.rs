@@ -2,7 +2,7 @@
 //!
 //! [`Device`] is the GPU with its stream, [`DeviceArray`] one array, [`DeviceStore`] all arrays of a
 //! [`Plan`](crate::Plan), [`DeviceLog`] some of them over time, [`Graph`] launches that are replayed, [`Window`] memory that
-//! several GPUs reach. Numbers cross between host and device in `push` and `pull` alone.
+//! several GPUs reach, [`Mark`] a place in the order of the stream. Numbers cross between host and device in `push` and `pull` alone.
 
 mod array;
 mod device;
@@ -11,6 +11,7 @@ mod host_word;
 pub mod library;
 mod log;
 mod nccl;
+mod order;
 mod peers;
 mod store;
 
@@ -23,5 +24,6 @@ pub use graph::Graph;
 pub use host_word::HostWord;
 pub use log::DeviceLog;
 pub use nccl::{Communicator, WARP_NCCL, nccl_name, nccl_version};
+pub use order::Mark;
 pub use peers::{Offer, Window};
 pub use store::DeviceStore;

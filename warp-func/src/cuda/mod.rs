@@ -4,7 +4,7 @@
 //! registry that hands out loaded functions, `arg` is what they are passed, `kernel_args` one struct of it,
 //! `launch` checks it.
 //! `env_kernels` is the text around an environment's body; [`CudaVecEnv`] runs it, and `pending` is what
-//! the host has changed meanwhile.
+//! the host has changed meanwhile. `replicas` are such as go their own way.
 
 mod arg;
 mod cache;
@@ -18,6 +18,7 @@ mod launch;
 pub mod parity;
 mod pending;
 mod pointers;
+mod replicas;
 mod runs;
 mod signature;
 
@@ -29,6 +30,9 @@ pub use env_kernels::{EnvKernels, env_kernels};
 pub use kernel_args::{KernelArgs, Members};
 pub use kernels::{Kernels, Module};
 pub use launch::{Function, Launch};
+pub use replicas::{
+    CudaReplicas, GivenActions, NumberKind, Numbers, Shown, Tensor, replica_source,
+};
 pub use runs::CudaRuns;
 pub use warp_core::device_struct::{CMember, CStruct, CType, DeviceStruct, DeviceValue, declare};
 pub use warp_data::cuda::{Device, DeviceArray, DeviceInfo, DeviceStore, Graph};

@@ -131,6 +131,24 @@ impl Entry {
         self.kind.make_replicas(config, options)
     }
 
+    /// As [`Entry::make_replicas`], on the GPU whose kernels these are, with the same bits.
+    ///
+    /// # Errors
+    /// As [`Entry::make_replicas`]; or no CUDA body, or one that does not compile.
+    #[cfg(feature = "cuda")]
+    pub fn make_cuda_replicas(
+        &self,
+        config: &Table,
+        options: &ReplicaOptions,
+        numbers: crate::cuda::Numbers,
+        kernels: &crate::cuda::Kernels,
+    ) -> Result<crate::cuda::CudaReplicas> {
+        // The host has none to move.
+        let options = ReplicaOptions { threads: 1, ..options.clone() };
+        let (host, blueprint) = (self.make_replicas(config, &options)?, self.blueprint(config)?);
+        crate::cuda::CudaReplicas::new(host, &blueprint, numbers, kernels)
+    }
+
     /// The complete configuration that `config` leads to, and what the environment looks like then.
     ///
     /// # Errors

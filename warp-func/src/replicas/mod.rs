@@ -239,6 +239,15 @@ impl Replicas {
         Ok(())
     }
 
+    /// The seeds of the options become those of the state: after that was written from outside.
+    pub fn take_over_seeds(&mut self) {
+        let low = self.store.slice::<u32>(self.ids.seed_low);
+        let high = self.store.slice::<u32>(self.ids.seed_high);
+        let halves = low.iter().zip(high);
+        let seeds = halves.map(|(low, high)| u64::from(*low) | u64::from(*high) << 32);
+        self.options.seeds = seeds.collect();
+    }
+
     /// Everything that the replicas' futures depend on, a row per replica: the fields of the state under
     /// their own names, and what is kept beside it as `replica.seed_low`, `replica.event` and so on.
     #[must_use]
@@ -287,7 +296,8 @@ impl Replicas {
         Err(Error::InvalidOption { option: "batch", value: batch.rows().to_string(), reason })
     }
 
-    fn check_ids(&mut self, ids: &[u32]) -> Result<()> {
+    /// Checks that these replicas exist, each once.
+    pub(crate) fn check_ids(&mut self, ids: &[u32]) -> Result<()> {
         let n = self.seen.len();
         let wrong = |id: u32, reason: String| {
             Err(Error::InvalidOption { option: "env_id", value: id.to_string(), reason })

@@ -18,7 +18,7 @@ use warp_func::cuda::{
 };
 use warp_func::{Registry, Start, VecEnv, VecOptions};
 
-pub(crate) const TESTS: [(&str, fn()); 16] = [
+pub(crate) const TESTS: [(&str, fn()); 18] = [
     ("cuda_kernels_are_compiled_once", compiled_once),
     ("cuda_wrong_arguments_are_refused", wrong_arguments),
     ("cuda_launches_are_recorded_and_replayed", graph),
@@ -35,9 +35,11 @@ pub(crate) const TESTS: [(&str, fn()); 16] = [
     ("cuda_any_number_of_agents_is_bit_equal", sizes),
     ("cuda_the_release_build_is_close", release),
     ("cuda_arrays_of_a_state_are_bit_equal", arrays),
+    ("cuda_replicas_go_their_own_way_as_on_the_host", super::replicas::alike),
+    ("cuda_replicas_refuse_what_the_gpu_finds", super::replicas::refused),
 ];
 
-fn gpu() -> &'static Kernels {
+pub(crate) fn gpu() -> &'static Kernels {
     static GPU: OnceLock<Kernels> = OnceLock::new();
     GPU.get_or_init(|| Kernels::new(&Device::open(0).unwrap()))
 }

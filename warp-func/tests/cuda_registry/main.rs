@@ -14,6 +14,7 @@ mod drone;
 mod herd;
 mod host_pool;
 mod nvrtc;
+mod replicas;
 #[path = "../worlds/swarm.rs"]
 mod swarm;
 

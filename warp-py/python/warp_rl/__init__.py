@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _tasks
 from ._checks import one_of
@@ -20,7 +20,13 @@ from ._spec import EnvSpec, make_spec
 from ._vector import VectorEnv
 
 if TYPE_CHECKING:
+    import dm_env
     from gymnasium.vector import AutoresetMode
+
+    from ._dm import make_dm
+    from ._multi import MultiVectorEnv, make_multi
+    from ._parallel import ParallelEnv, make_parallel
+    from ._training import Policy, train
 
 __all__ = [
     "EnvSpec",
@@ -55,6 +61,34 @@ def __getattr__(name: str) -> Any:
     module, attribute = _LATER[name]
     loaded = importlib.import_module(module)
     return loaded if attribute is None else getattr(loaded, attribute)
+
+
+@overload
+def make(
+    task_id: str,
+    env_type: Literal["gymnasium"] = "gymnasium",
+    *,
+    num_envs: int = 1,
+    batch_size: int | None = None,
+    num_threads: int = 0,
+    thread_affinity_offset: int = -1,
+    seed: int | Sequence[int] | None = None,
+    max_episode_steps: int | None = None,
+    autoreset_mode: str | AutoresetMode = "next_step",
+    device: str = "cpu",
+    copy: bool = True,
+    output: Literal["numpy", "torch", "dlpack"] = "numpy",
+    render_mode: str | None = None,
+    **config: Any,
+) -> VectorEnv: ...
+
+
+@overload
+def make(task_id: str, env_type: Literal["dm"], *, num_envs: int = 1, **config: Any) -> dm_env.Environment: ...
+
+
+@overload
+def make(task_id: str, env_type: Literal["parallel"], **config: Any) -> ParallelEnv: ...
 
 
 def make(

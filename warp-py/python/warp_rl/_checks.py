@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -21,3 +23,19 @@ def one_of(name: str, value: Any, *known: Any) -> None:
     """Raises ValueError unless the value is one of those that are known."""
     if value not in known:
         raise ValueError(f"{name} is {value!r}, but it is one of {', '.join(map(repr, known))}")
+
+
+def device_of(device: Any) -> int | None:
+    """The number of the GPU that "cuda" or "cuda:1" names; None for "cpu"."""
+    if device == "cpu":
+        return None
+    name, colon, number = str(device).partition(":")
+    if name == "cuda" and (number.isdecimal() or not colon):
+        return int(number or 0)
+    raise ValueError(f"device is {device!r}, but it is one of 'cpu', 'cuda' and 'cuda:1' and so on")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for who has misspelled a name: empty if none is like it."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f": did you mean {found[0]!r}?" if found else ""

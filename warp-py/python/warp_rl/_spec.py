@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium import spaces
 
 from . import _native, _spaces
-from ._checks import count
+from ._checks import count, nearest
 from ._tasks import Task, find
 
 #: Keys of other libraries for keys of ours, by environment.
@@ -25,7 +25,7 @@ def settings(task: Task, config: dict[str, Any]) -> dict[str, Any]:
     for key in given:
         if key not in said["keys"]:
             known = ", ".join(said["keys"])
-            raise TypeError(f"{task.id} has no option {key!r}; it has {known}")
+            raise TypeError(f"{task.id} has no option {key!r}; it has {known}{nearest(key, said['keys'])}")
     merged = {**task.config, **given}
     if task.env == "frozen_lake" and config.get("desc", 0) is None and config.get("map_name", 0) is None:
         merged["map_name"] = "random"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import _native
+from ._checks import nearest
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,4 @@ def find(task_id: str) -> Task:
     known = _native.names()
     if name in known:
         return Task(name, name)
-    nearest = difflib.get_close_matches(name, [*TABLE, *known], n=1, cutoff=0.3)
-    hint = f": did you mean {nearest[0]!r}?" if nearest else ""
-    raise ValueError(f"there is no task {task_id!r}{hint}")
+    raise ValueError(f"there is no task {task_id!r}{nearest(name, [*TABLE, *known])}")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _native
+from ._foreign import Foreign
 
 #: Is given an iteration's metrics; False stops the run.
 Callback = Callable[[dict[str, Any]], bool | None]
@@ -31,14 +32,20 @@ class RunResult:
 
 
 def train(
-    config: str | os.PathLike[str],
+    config: str | os.PathLike[str] | None = None,
     *,
+    env: Any = None,
     callbacks: Callback | Iterable[Callback] = (),
     out: str | os.PathLike[str] | None = None,
     threads: int = 0,
     **keys: Any,
 ) -> RunResult:
     """Trains policies in an environment, or as a configuration file says, on the processor.
+
+    `env` is environments of one's own instead: many stepped together behind Gymnasium's vector interface, in arrays of
+    NumPy, torch, JAX, CuPy or NVIDIA Warp, or a function that makes so many, which evaluations need. They begin their
+    next episode in the step that ends the last one, with `final_obs` in their info where a time limit cuts an episode,
+    or have the autoreset mode "disabled". A configuration file for them has the env_id "python".
 
     Further arguments are keys of the configuration, `learning_rate=0.001`, with `__` for a dot:
     `env__episode_length=200`. Raises ValueError for what the user can put right, RuntimeError for a run that
@@ -50,6 +57,11 @@ def train(
         said = json.loads(metrics)
         return all([callback(said) is not False for callback in each])
 
+    foreign = None if env is None else Foreign(env, keys)
+    if config is None:
+        if env is None:
+            raise TypeError("config or env is needed: a name, a file, or environments of one's own")
+        config = "python"
     sets = [f"{key.replace('__', '.')}={_toml(value)}" for key, value in keys.items()]
     folder, summary = _native.train(
         os.fspath(config),
@@ -57,6 +69,7 @@ def train(
         out=None if out is None else os.fspath(out),
         threads=threads,
         follow=follow if each else None,
+        env=foreign,
     )
     return RunResult(os.fspath(folder), json.loads(summary))
 
@@ -76,13 +89,15 @@ class Policy:
 
     def __init__(self, native: Any) -> None:
         self._native = native
-        said = _native.describe(native.env, {})
-        self._groups = {group["name"]: group for group in said["groups"]}
+        self._groups = {group["name"]: group for group in native.described()}
 
     @classmethod
-    def load(cls, run: str | os.PathLike[str]) -> Policy:
-        """The policies of the run in this folder, at its newest checkpoint or that of "RUN@STEP"."""
-        return cls(_native.Policy.load(os.fspath(run)))
+    def load(cls, run: str | os.PathLike[str], *, env: Any = None) -> Policy:
+        """The policies of the run in this folder, at its newest checkpoint or that of "RUN@STEP".
+
+        A run in environments of one's own needs them, or what makes them, as `env`, for their spaces.
+        """
+        return cls(_native.Policy.load(os.fspath(run), None if env is None else Foreign(env, {})))
 
     @property
     def groups(self) -> list[str]:

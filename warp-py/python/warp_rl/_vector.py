@@ -10,46 +10,27 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from . import _native, _seeds
 from ._buffer import Buffer, as_output
-from ._checks import count, one_of
-from ._spec import EnvSpec, settings
-from ._tasks import find
+from ._checks import count, device_of, one_of
+from ._pooled import Pooled, mode_of
+from ._spec import EnvSpec
+from ._tasks import Task, find
 
 
-def mode_of(autoreset_mode: str | AutoresetMode) -> AutoresetMode:
-    """The mode of this name: "next_step", "same_step" or "disabled", or Gymnasium's own member."""
-    if isinstance(autoreset_mode, AutoresetMode):
-        return autoreset_mode
-    named = {"next_step": "NEXT_STEP", "same_step": "SAME_STEP", "disabled": "DISABLED"}
-    if autoreset_mode in named:
-        return AutoresetMode[named[autoreset_mode]]
-    try:
-        return AutoresetMode(autoreset_mode)
-    except ValueError:
-        known = ", ".join(repr(name) for name in named)
-        raise ValueError(f"autoreset_mode is {autoreset_mode!r}, but it is one of {known}") from None
-
-
-def checked_mask(mask: Any, num_envs: int) -> np.ndarray:
-    """`options["reset_mask"]`; else TypeError or ValueError, as Gymnasium has them."""
-    name = "options['reset_mask']"
-    if not isinstance(mask, np.ndarray):
-        raise TypeError(f"{name} is {mask!r}, but an array of NumPy's is needed")
-    if mask.dtype != np.bool_:
-        raise TypeError(f"{name} has dtype {mask.dtype}, but bool is needed")
-    if mask.shape != (num_envs,):
-        raise ValueError(f"{name} has shape {mask.shape}, but ({num_envs},) is needed")
-    if not mask.any():
-        raise ValueError(f"{name} is false everywhere, but one environment at least is to be reset")
-    return mask
-
-
-class VectorEnv(gymnasium.vector.VectorEnv):
+class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
     """`num_envs` environments of a task, stepped by threads of the native module.
 
     Environment i of seed s is the only environment of seed s + i, bit for bit, whatever else there is.
+    With `device="cuda"`, or another than the first, `"cuda:1"`, they live on a GPU.
     """
+
+    def __new__(cls, *_: Any, device: str = "cpu", **__: Any) -> VectorEnv:
+        """Those of a GPU are of a class of their own."""
+        if cls is VectorEnv and device_of(device) is not None:
+            from ._cuda import CudaVectorEnv
+
+            cls = CudaVectorEnv
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -84,7 +65,6 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             **config,
         }
         self.num_envs = count("num_envs", num_envs)
-        one_of("device", device, "cpu")
         one_of("output", output, "numpy", "torch", "dlpack")
         one_of("render_mode", render_mode, None)
         limit = task.max_episode_steps
@@ -111,24 +91,19 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             max_episode_steps=described.max_episode_steps,
             kwargs={"task_id": task.id, **config},
         )
-        self._pool = _native.Pool(
-            task.env,
-            settings(task, config),
-            _seeds.of_each(seed, self.num_envs),
-            num_threads=count("num_threads", num_threads, 0),
-            first_core=None if thread_affinity_offset < 0 else thread_affinity_offset,
-            autoreset_mode=self._mode.name.lower(),
-            max_episode_steps=limit,
-            batch_size=None if batch_size is None else count("batch_size", batch_size),
-            # Tensors and buffers are made once, so their memory is always the same.
-            copy=bool(copy) and output == "numpy",
-            whole=task.whole,
-        )
-        self.closed = False
+        self._output = output
         self._copies = bool(copy)
         #: What is shown in memory that stays, by name, if anybody has asked for it.
         self._shown: dict[str, np.ndarray] | None = None
-        self._output = output
+        self._open(task, seed, config, limit)
+        self.closed = False
+
+    def _open(self, task: Task, seed: Any, config: dict[str, Any], limit: int | None) -> None:
+        """Makes the environments."""
+        # Tensors and buffers are made once, so their memory is always the same.
+        copy = self._copies and self._output == "numpy"
+        self._pool = self._open_pool(task, seed, config, limit=limit, copy=copy, whole=task.whole)
+        output = self._output
         self._tensors = {
             key: as_output(array, output) for key, array in self._pool.buffers().items() if output != "numpy"
         }
@@ -143,17 +118,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
         With a seed draws begin anew; without, they go on in the same streams.
         """
-        mask = None if options is None else options.get("reset_mask")
-        seeds = None if seed is None else _seeds.of_each(seed, self.num_envs)
-        if mask is None:
-            if seeds is not None:
-                self._pool.seed(seeds)
-            return self._seen(self._pool.reset())
-        mask = checked_mask(mask, self.num_envs)
-        if seeds is not None:
-            chosen = np.flatnonzero(mask)
-            self._pool.seed_some(chosen, [seeds[i] for i in chosen])
-        return self._seen(self._pool.reset_where(mask))
+        return self._seen(self._begin(seed, options))
 
     def step(self, actions: Any, env_id: Any = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Moves every environment, or those of `env_id`, whose rows the answer has in that order."""
@@ -161,7 +126,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def _answered(self, answer: Any) -> Any:
         if self._pool.ended and self._mode is AutoresetMode.SAME_STEP:
-            self._add_final(*answer[2:])
+            obs, last = self._pool.last()
+            self._add_final(answer[2] | answer[3], obs, last, answer[4])
         if self._shown is None and not self._tensors:
             return answer
         obs, reward, terminated, truncated, info = answer
@@ -220,17 +186,6 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             self._show({key: latest[key][: len(ids)] for key in arrays}, ids)
         return Buffer(self._shown[name])
 
-    def async_reset(self, env_id: Any = None) -> None:
-        """Sends every environment, or those of `env_id`, off to begin an episode."""
-        self._pool.async_reset(env_id)
-
-    def send(self, actions: Any, env_id: Any = None) -> None:
-        """Sends environments off with their actions: those of `env_id`, or of the last `recv`, or all.
-
-        Raises RuntimeError or ValueError for one that is under way.
-        """
-        self._pool.send(actions, env_id)
-
     def recv(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Waits for the `batch_size` environments that are finished first; `info["env_id"]` says which.
 
@@ -238,10 +193,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         """
         return self._answered(self._pool.recv())
 
-    def _add_final(self, terminated: Any, truncated: Any, info: dict[str, Any]) -> None:
+    def _add_final(self, ended: Any, obs: Any, last: dict[str, Any], info: dict[str, Any]) -> None:
         """Gymnasium's `final_obs` and `final_info`: what was seen where an episode has ended."""
-        ended = terminated | truncated
-        obs, last = self._pool.last()
         each = np.full(len(ended), None, dtype=object)
         for i in np.flatnonzero(ended):
             each[i] = obs[i]
@@ -262,14 +215,6 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         last = self._pool.last()[0]
         return last if self._output == "numpy" else as_output(last, self._output)
 
-    def get_state(self) -> dict[str, np.ndarray]:
-        """Copies of everything that the environments' futures depend on, a row for each, by name."""
-        return self._pool.get_state()
-
-    def set_state(self, state: dict[str, Any], env_id: Any = None) -> None:
-        """Puts back what `get_state` gave, or some of its arrays, into all environments or `env_id`."""
-        self._pool.set_state(state, env_id)
-
     def render(self, env_id: Any = None) -> None:
         """Nothing: there is no render_mode."""
 
@@ -278,14 +223,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self._pool.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"arguments": self._arguments, "state": self.get_state(), "spec": self.spec}
+        return {**super().__getstate__(), "spec": self.spec}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
-        arguments = dict(saved["arguments"])
-        self.__init__(arguments.pop("task_id"), seed=0, **arguments)  # type: ignore[misc]
-        self.set_state(saved["state"])
+        super().__setstate__(saved)
         self.spec = saved["spec"]
-
-    def __len__(self) -> int:
-        return self.num_envs
-

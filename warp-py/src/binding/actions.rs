@@ -10,10 +10,10 @@ use warp_core::{EnvSpec, GroupSpec, Space};
 /// How agents of a group are told what to do.
 #[derive(Debug)]
 pub(super) struct Form {
-    group: String,
-    discrete: bool,
+    pub(super) group: String,
+    pub(super) discrete: bool,
     /// The shape of one replica's actions.
-    item: Vec<usize>,
+    pub(super) item: Vec<usize>,
     /// Elements of it.
     width: usize,
 }
@@ -48,8 +48,27 @@ pub(super) fn read(
     to: &mut Vec<GroupAction>,
 ) -> PyResult<()> {
     to.resize_with(forms.len(), || GroupAction::Discrete(Vec::new()));
+    for ((form, given), to) in forms.iter().zip(of_groups(forms, by_group, given)?).zip(to) {
+        read_one(form, Argument { name: &given.name, value: &given.value }, rows, to)?;
+    }
+    Ok(())
+}
+
+/// The actions of one group, and what errors call them.
+#[derive(Debug)]
+pub(super) struct OfGroup<'py> {
+    pub(super) name: String,
+    pub(super) value: Bound<'py, PyAny>,
+}
+
+/// What is given for each group: all of it, or by group an entry of a dictionary.
+pub(super) fn of_groups<'py>(
+    forms: &[Form],
+    by_group: bool,
+    given: &Bound<'py, PyAny>,
+) -> PyResult<Vec<OfGroup<'py>>> {
     if !by_group {
-        return read_one(&forms[0], Argument { name: "actions", value: given }, rows, &mut to[0]);
+        return Ok(vec![OfGroup { name: "actions".into(), value: given.clone() }]);
     }
     let given = given.cast::<PyDict>().map_err(|_| {
         let kind = given.get_type();
@@ -61,13 +80,12 @@ pub(super) fn read(
             return Err(PyValueError::new_err(format!("actions have the unknown group '{key}'")));
         }
     }
-    for (form, to) in forms.iter().zip(to) {
+    let of_group = |form: &Form| {
         let missing = || PyValueError::new_err(format!("actions lack the group '{}'", form.group));
         let value = given.get_item(&form.group)?.ok_or_else(missing)?;
-        let name = format!("actions['{}']", form.group);
-        read_one(form, Argument { name: &name, value: &value }, rows, to)?;
-    }
-    Ok(())
+        Ok(OfGroup { name: format!("actions['{}']", form.group), value })
+    };
+    forms.iter().map(of_group).collect()
 }
 
 fn read_one(

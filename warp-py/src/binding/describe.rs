@@ -36,7 +36,8 @@ pub(super) fn describe<'py>(
     Ok(said)
 }
 
-fn groups<'py>(py: Python<'py>, spec: &EnvSpec) -> PyResult<Bound<'py, PyList>> {
+/// What the groups of agents see and do.
+pub(super) fn groups<'py>(py: Python<'py>, spec: &EnvSpec) -> PyResult<Bound<'py, PyList>> {
     let each = spec.groups.iter().map(|group: &GroupSpec| {
         let said = PyDict::new(py);
         said.set_item("name", &group.name)?;

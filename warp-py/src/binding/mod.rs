@@ -1,17 +1,21 @@
 //! What knows Python: everything in this folder, and nothing outside it.
 //!
 //! `pool` is replicas as a Python object, `engine` how they are moved, `slot` the memory that a step shows itself in and `array` NumPy's
-//! arrays over it; `actions` and `numbers` read what Python hands over, `config` and `describe`
-//! translate configurations and spaces. `training` and `policy`
-//! are runs, `command` is the command line.
+//! arrays over it; `actions`, `numbers` and `options` read what Python hands over, `config` and `describe`
+//! translate configurations and spaces. `cuda` is replicas on a GPU. `training` and `policy`
+//! are runs, `foreign` is environments in Python that are trained in, `command` is the command line.
 
 mod actions;
 mod array;
 mod command;
 mod config;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod describe;
 mod engine;
+mod foreign;
 mod numbers;
+mod options;
 mod policy;
 mod pool;
 mod slot;
@@ -45,6 +49,9 @@ mod native {
     use super::array::Frame;
     #[pymodule_export]
     use super::command::command;
+    #[cfg(feature = "cuda")]
+    #[pymodule_export]
+    use super::cuda::{CudaBuffer, CudaPool};
     #[pymodule_export]
     use super::describe::{describe, names};
     #[pymodule_export]

@@ -1,14 +1,18 @@
 //! A run's policies, to act with.
 
+use super::describe;
+use super::foreign::{self, Raised};
 use super::numbers::{Argument, Shape};
 use super::training::as_python;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use warp_core::Space;
 use warp_examples::settings;
+use warp_func::Registry;
 use warp_sample::{ActionsMut, Mode, Rows};
 use warp_train::config::drop_foreign_keys;
 use warp_train::learner::{Acted, Scene};
@@ -25,11 +29,19 @@ pub(super) struct Policy {
 
 #[pymethods]
 impl Policy {
-    /// The policies of the run in a folder, at its newest checkpoint, or that of `RUN@STEP`.
+    /// The policies of the run in a folder, at its newest checkpoint, or that of `RUN@STEP`. `env` is what
+    /// `_foreign.py` makes of environments in Python, for a run in such.
     #[staticmethod]
-    fn load(run: &str) -> PyResult<Self> {
-        let (config, learner) = load(run).map_err(as_python)?;
+    #[pyo3(signature = (run, env=None))]
+    fn load(run: &str, env: Option<Bound<'_, PyAny>>) -> PyResult<Self> {
+        let registry = foreign::registry(env.as_ref(), &Raised::default())?;
+        let (config, learner) = load(run, &registry).map_err(as_python)?;
         Ok(Self { config, learner: Mutex::new(learner) })
+    }
+
+    /// What the environment that they were trained in looks like, as `describe` says it.
+    fn described<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        describe::groups(py, &self.config.spec)
     }
 
     /// Name of the environment that they were trained in.
@@ -125,12 +137,11 @@ impl Policy {
     }
 }
 
-fn load(run: &str) -> anyhow::Result<(TrainConfig, Box<dyn Learner>)> {
-    let registry = warp_envs::registry();
+fn load(run: &str, registry: &Registry) -> anyhow::Result<(TrainConfig, Box<dyn Learner>)> {
     let place = Place::parse(Path::new(run));
     let mut table = settings::parse(&Run::config(&place.folder)?)?;
-    drop_foreign_keys(&mut table, &registry);
-    let config = TrainConfig::resolve(&table, &registry)?;
+    drop_foreign_keys(&mut table, registry);
+    let config = TrainConfig::resolve(&table, registry)?;
     let checkpoint = place.checkpoint()?;
     let mut learner = warp_train::native::learner(&config, 1)?;
     learner.load_state(&checkpoint.learner)?;

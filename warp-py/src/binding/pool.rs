@@ -3,14 +3,13 @@
 use super::array::Dtype;
 use super::config::table;
 use super::engine::Engine;
-use super::numbers::{Argument, Shape};
 use super::slot::{Plan, Role, Slot, Style, free};
-use super::{actions, raised, state};
+use super::{actions, options, raised, state};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
-use warp_func::{AutoReset, Orders, ReplicaOptions};
+use warp_func::{Orders, ReplicaOptions};
 
 /// Environments that are stepped together, or some of them at a time.
 #[pyclass]
@@ -65,17 +64,7 @@ impl Pool {
         of_task: bool,
         with_masks: bool,
     ) -> PyResult<Self> {
-        let auto_reset = match autoreset_mode {
-            "next_step" => AutoReset::NextStep,
-            "same_step" => AutoReset::SameStep,
-            "disabled" => AutoReset::Disabled,
-            other => {
-                let reason = format!(
-                    "autoreset_mode is '{other}', but it is one of 'next_step', 'same_step' and 'disabled'"
-                );
-                return Err(PyValueError::new_err(reason));
-            }
-        };
+        let auto_reset = options::auto_reset(autoreset_mode)?;
         let integers = if integers == "int32" { Dtype::I32 } else { Dtype::I64 };
         let all: Vec<u32> = (0..seeds.len() as u32).collect();
         let batch_size = batch_size.unwrap_or(all.len());
@@ -85,8 +74,7 @@ impl Pool {
             return Err(PyValueError::new_err(reason));
         }
         // More threads than rows that are waited for help nobody.
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = if num_threads == 0 { cores().min(batch_size) } else { num_threads };
+        let threads = if num_threads == 0 { options::cores().min(batch_size) } else { num_threads };
         let options = ReplicaOptions { seeds, threads, first_core, auto_reset, max_episode_steps };
         let registry = warp_envs::registry();
         let entry = registry.get(name).map_err(raised)?;
@@ -327,12 +315,7 @@ impl Pool {
     }
 
     fn check_open(&self) -> PyResult<()> {
-        if self.process != std::process::id() {
-            return Err(PyRuntimeError::new_err(
-                "these environments were made before this process was forked: make others here",
-            ));
-        }
-        Ok(())
+        options::check_process(self.process)
     }
 
     fn read_ids(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
@@ -340,18 +323,7 @@ impl Pool {
             self.orders.ids.clone_from(&self.all);
             return Ok(());
         };
-        let mut ids = Vec::new();
-        let shape = Shape { rows: None, item: &[] };
-        Argument { name: "env_id", value }.integers(shape, &mut ids)?;
-        if let Some(id) = ids.iter().find(|id| **id < 0 || **id as usize >= self.all.len()) {
-            let most = self.all.len() - 1;
-            let reason =
-                format!("env_id holds {id}, but environments are numbered from 0 to {most}");
-            return Err(PyValueError::new_err(reason));
-        }
-        self.orders.ids.clear();
-        self.orders.ids.extend(ids.iter().map(|id| *id as u32));
-        Ok(())
+        options::env_ids(value, self.all.len(), &mut self.orders.ids)
     }
 
     fn read_actions(&mut self, actions: &Bound<'_, PyAny>) -> PyResult<()> {

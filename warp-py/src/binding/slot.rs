@@ -124,24 +124,11 @@ impl Plan {
         array: &Array,
         batch: &Batch,
     ) {
-        let (last, name) = match array.name().strip_prefix("final.") {
-            Some(name) => (true, name),
-            None => (false, array.name()),
-        };
-        let (name, group) = match name.split_once('.') {
-            Some((name, group)) => (name, Some(group)),
-            None => (name, None),
-        };
-        let role = match (name, last) {
-            ("obs", false) => Role::Obs,
-            ("obs", true) => Role::FinalObs,
-            ("reward", _) => Role::Reward,
-            ("terminated", _) => Role::Terminated,
-            ("truncated", _) => Role::Truncated,
-            ("chance", _) => return,
-            (_, false) => Role::Info,
-            (_, true) => Role::FinalInfo,
-        };
+        let said = Said::of(array.name());
+        let (name, group, role) = (said.key, said.group, said.role());
+        if name == "chance" {
+            return;
+        }
         let basic = matches!(name, "env_id" | "elapsed_step");
         if matches!(role, Role::Info | Role::FinalInfo) && !basic && !style.of_task {
             return;
@@ -201,8 +188,46 @@ impl Plan {
     }
 }
 
+/// What the name of an array says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Said<'a> {
+    /// Whether it is of what ended, where the next episode has begun.
+    pub(super) last: bool,
+    /// What it is.
+    pub(super) key: &'a str,
+    /// The group that it is of.
+    pub(super) group: Option<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    /// What `name` says: `obs.pole`, `final.elapsed_step`.
+    pub(super) fn of(name: &'a str) -> Self {
+        let (last, name) = match name.strip_prefix("final.") {
+            Some(name) => (true, name),
+            None => (false, name),
+        };
+        match name.split_once('.') {
+            Some((key, group)) => Self { last, key, group: Some(group) },
+            None => Self { last, key: name, group: None },
+        }
+    }
+
+    /// What it is of a step's answer.
+    pub(super) fn role(self) -> Role {
+        match (self.key, self.last) {
+            ("obs", false) => Role::Obs,
+            ("obs", true) => Role::FinalObs,
+            ("reward", _) => Role::Reward,
+            ("terminated", _) => Role::Terminated,
+            ("truncated", _) => Role::Truncated,
+            (_, false) => Role::Info,
+            (_, true) => Role::FinalInfo,
+        }
+    }
+}
+
 /// The shape of what one agent sees.
-fn shape_of(space: &Space, dtype: DType) -> Vec<usize> {
+pub(super) fn shape_of(space: &Space, dtype: DType) -> Vec<usize> {
     match (space, dtype) {
         (_, DType::I32) => Vec::new(),
         (Space::Box { shape, .. }, _) => shape.clone(),

@@ -41,8 +41,9 @@ pub(super) fn put(replicas: &mut Replicas, state: &Bound<'_, PyDict>, ids: &[u32
     let before = snapshot(replicas);
     let done =
         write_all(replicas, state, ids).and_then(|()| replicas.check_state(ids).map_err(raised));
-    if done.is_err() {
-        restore(replicas, &before);
+    match &done {
+        Ok(()) => replicas.take_over_seeds(),
+        Err(_) => restore(replicas, &before),
     }
     done
 }

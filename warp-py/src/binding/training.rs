@@ -1,10 +1,13 @@
 //! Training from Python, on the processor, with somebody who follows it.
 
+use super::foreign::{self, Raised};
+use super::options;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use warp_examples::settings;
+use warp_func::Registry;
 use warp_train::callback::{Callback, EarlyStop, Flow, Stopped};
 use warp_train::run::{Evaluator, train as train_on};
 use warp_train::{Run, Trainer};
@@ -12,9 +15,10 @@ use warp_train::{Run, Trainer};
 /// Trains policies and gives the run's folder and summary, the latter as JSON.
 ///
 /// `follow` is called after every iteration with its metrics as JSON; False stops the run. So does an
-/// exception, which is raised again once the run has been saved.
+/// exception, which is raised again once the run has been saved. `env` is what `_foreign.py` makes of environments
+/// in Python, for the target "python".
 #[pyfunction]
-#[pyo3(signature = (target, sets, *, out=None, threads=0, follow=None))]
+#[pyo3(signature = (target, sets, *, out=None, threads=0, follow=None, env=None))]
 pub(super) fn train(
     py: Python<'_>,
     target: &str,
@@ -22,35 +26,44 @@ pub(super) fn train(
     out: Option<PathBuf>,
     threads: usize,
     follow: Option<Py<PyAny>>,
+    env: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(PathBuf, String)> {
     let mut follow = Follow { function: follow, raised: None };
-    let done = py.detach(|| run(target, &sets, out, threads, &mut follow));
-    match (follow.raised, done) {
+    let in_env = Raised::default();
+    let registry = foreign::registry(env.as_ref(), &in_env)?;
+    let asked = Asked { target, sets: &sets, out, threads };
+    let done = py.detach(|| run(&registry, asked, &mut follow));
+    match (in_env.take().or(follow.raised), done) {
         (Some(raised), _) => Err(raised),
         (None, done) => done.map_err(as_python),
     }
 }
 
-fn run(
-    target: &str,
-    sets: &[String],
+/// What is to be trained, and where.
+struct Asked<'a> {
+    target: &'a str,
+    sets: &'a [String],
     out: Option<PathBuf>,
     threads: usize,
+}
+
+fn run(
+    registry: &Registry,
+    asked: Asked<'_>,
     follow: &mut Follow,
 ) -> anyhow::Result<(PathBuf, String)> {
-    let registry = warp_envs::registry();
-    let config = settings::configure(target, sets, &registry)?;
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = if threads == 0 { cores() } else { threads };
+    let Asked { target, sets, out, threads } = asked;
+    let config = settings::configure(target, sets, registry)?;
+    let threads = if threads == 0 { options::cores() } else { threads };
     let name = format!("{}-{}-s{}", config.run.env_id, config.algorithm(), config.run.seed);
     let folder = out.unwrap_or_else(|| Run::free_folder(&config.run, &name));
     Run::check_free(&folder)?;
     let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
     let learner = warp_train::native::learner(&config, threads)?;
-    let mut trainer = Trainer::new(config, &registry, learner, threads)?;
+    let mut trainer = Trainer::new(config, registry, learner, threads)?;
     trainer.prepare()?;
     let mut run = Run::create(&folder, &text, &trainer)?;
-    let evaluator = Evaluator { registry: &registry, threads };
+    let evaluator = Evaluator { registry, threads };
     train_on(&mut trainer, evaluator, &mut [&mut run, follow, &mut EarlyStop])?;
     let summary = run.summarise(&trainer, "cpu")?;
     Ok((folder, serde_json::to_string(&summary)?))

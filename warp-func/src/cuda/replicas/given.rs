@@ -1,0 +1,147 @@
+//! Actions that somebody hands over: in the host's memory, or in a GPU's, whatever their type and strides.
+#![expect(unsafe_code, reason = "borrows memory of other libraries")]
+
+use super::args::Strides;
+use warp_core::DType;
+use warp_data::cuda::{Device, DeviceArray};
+
+/// What kind of numbers an array of somebody else's holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NumberKind {
+    /// Whole numbers with a sign, of 8, 16, 32 or 64 bits.
+    Signed,
+    /// Whole numbers without, likewise.
+    Unsigned,
+    /// Real numbers of 32 or 64 bits.
+    Real,
+}
+
+/// Actions of one group for some replicas, on a GPU.
+#[derive(Debug, Clone)]
+pub struct GivenActions {
+    pub(super) memory: DeviceArray,
+    pub(super) strides: Strides,
+    pub(super) start: u64,
+    pub(super) kind: NumberKind,
+    pub(super) bits: u32,
+    pub(super) shape: Vec<usize>,
+}
+
+/// How a tensor lies in memory.
+#[derive(Debug, Clone)]
+pub struct Tensor<'a> {
+    /// What its elements are.
+    pub kind: NumberKind,
+    /// Bits of an element.
+    pub bits: u32,
+    /// Elements of each dimension, replicas first.
+    pub shape: &'a [usize],
+    /// Elements from one to the next in each dimension; none: one after another.
+    pub strides: Option<&'a [i64]>,
+}
+
+impl Tensor<'_> {
+    /// Elements from one to the next in each dimension.
+    fn steps(&self) -> Vec<i64> {
+        if let Some(strides) = self.strides {
+            return strides.to_vec();
+        }
+        let mut steps = vec![1_i64; self.shape.len()];
+        for d in (1..steps.len()).rev() {
+            steps[d - 1] = steps[d] * self.shape[d] as i64;
+        }
+        steps
+    }
+
+    /// Elements that lie before its first one in memory, and those from the first in memory to the last.
+    fn extent(&self) -> (u64, usize) {
+        let (mut before, mut after) = (0_u64, 0_u64);
+        for (n, step) in self.shape.iter().zip(self.steps()) {
+            let reach = n.saturating_sub(1) as u64 * step.unsigned_abs();
+            if step < 0 { before += reach } else { after += reach }
+        }
+        (before, (before + after + 1) as usize)
+    }
+}
+
+impl GivenActions {
+    /// The actions of a tensor whose first element lies at `address` on `device`; `keep` is what keeps it alive.
+    /// None if it has more than four dimensions, or steps that 31 bits do not hold.
+    ///
+    /// # Safety
+    /// The tensor lies there, of a type that `kind` and `bits` say, for as long as `keep` lives, and everything
+    /// that writes it is ordered before the device's stream.
+    #[must_use]
+    pub unsafe fn borrow(
+        device: &Device,
+        tensor: &Tensor<'_>,
+        address: u64,
+        keep: Box<dyn std::any::Any + Send + Sync>,
+    ) -> Option<Self> {
+        let steps = tensor.steps();
+        let fits = tensor.shape.len() <= 4 && !tensor.shape.is_empty();
+        if !fits || steps.iter().skip(1).any(|step| i32::try_from(*step).is_err()) {
+            return None;
+        }
+        let size = u64::from(tensor.bits / 8);
+        let (start, elements) = tensor.extent();
+        let bytes = [elements * size as usize];
+        let first = address - start * size;
+        // SAFETY: these are the bytes from the tensor's first element in memory to its last; the rest is the
+        // caller's promise.
+        let memory =
+            unsafe { DeviceArray::borrow(device, ("actions", DType::U8, &bytes), first, keep) };
+        let (row, steps) = (steps[0] as u64, steps[1..].iter().map(|step| *step as i32));
+        let strides = strides(row, tensor.shape, steps);
+        let (kind, bits) = (tensor.kind, tensor.bits);
+        Some(Self { memory, strides, start, kind, bits, shape: tensor.shape.to_vec() })
+    }
+
+    /// Actions that lie in an array of ours, one after another.
+    pub(super) fn whole(array: &DeviceArray, shape: &[usize]) -> Self {
+        let kind = match array.dtype() {
+            DType::F32 => NumberKind::Real,
+            _ => NumberKind::Signed,
+        };
+        let tensor = Tensor { kind, bits: 32, shape, strides: None };
+        let steps = tensor.steps();
+        let strides = strides(steps[0] as u64, shape, steps[1..].iter().map(|step| *step as i32));
+        let (memory, shape) = (array.clone(), shape.to_vec());
+        Self { memory, strides, start: 0, kind, bits: 32, shape }
+    }
+}
+
+/// The strides of a tensor, its last dimensions at the end.
+fn strides(row: u64, shape: &[usize], steps: impl ExactSizeIterator<Item = i32>) -> Strides {
+    let mut strides = Strides { row, size: [1; 3], step: [0; 3] };
+    let first = 3 - steps.len();
+    for (d, (n, step)) in shape[1..].iter().zip(steps).enumerate() {
+        strides.size[first + d] = *n as u32;
+        strides.step[first + d] = step;
+    }
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor<'a>(shape: &'a [usize], strides: Option<&'a [i64]>) -> Tensor<'a> {
+        Tensor { kind: NumberKind::Signed, bits: 64, shape, strides }
+    }
+
+    #[test]
+    fn a_tensor_reaches_from_its_first_element_in_memory_to_its_last() {
+        assert_eq!(tensor(&[4, 3], None).steps(), [3, 1]);
+        assert_eq!(tensor(&[4, 3], None).extent(), (0, 12));
+        assert_eq!(tensor(&[4], Some(&[-2])).extent(), (6, 7));
+        assert_eq!(tensor(&[4, 2], Some(&[10, -1])).extent(), (1, 32));
+        assert_eq!(tensor(&[0, 2], None).extent(), (0, 2));
+    }
+
+    #[test]
+    fn dimensions_that_there_are_not_have_one_element() {
+        let strides = strides(6, &[5, 2, 3], [3, 1].into_iter());
+        assert_eq!((strides.size, strides.step), ([1, 2, 3], [0, 3, 1]));
+    }
+}

@@ -1,0 +1,160 @@
+"""Environments of one's own, in arrays of any library, as `train` steps them: with NumPy's arrays on either side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+#: How many are made of a function where nothing is said.
+_MANY = 64
+
+
+def as_numpy(array: Any) -> np.ndarray:
+    """An array of any library as one of NumPy's: without a copy if it lies in the processor's memory."""
+    if isinstance(array, np.ndarray):
+        return array
+    detached = array.detach() if hasattr(array, "detach") else array
+    if hasattr(detached, "__dlpack_device__") and detached.__dlpack_device__()[0] == 1:
+        try:
+            return np.from_dlpack(detached)
+        except (BufferError, RuntimeError, TypeError):
+            # A type that DLPack does not have, or memory that is not to be written.
+            return np.asarray(detached)
+    for down in ("cpu", "get", "numpy"):
+        if hasattr(detached, down):
+            return np.asarray(getattr(detached, down)())
+    return np.asarray(detached)
+
+
+def like(array: Any) -> Callable[[np.ndarray], Any]:
+    """What makes an array of NumPy's one of the same library as `array`, where that lies."""
+    library = type(array).__module__.partition(".")[0]
+    if library == "torch":
+        import torch
+
+        return lambda given: torch.from_numpy(given).to(array.device)
+    if library in ("jax", "jaxlib"):
+        import jax
+
+        return lambda given: jax.device_put(given, array.device)
+    if library == "cupy":
+        import cupy
+
+        return lambda given: cupy.asarray(given)
+    if library == "warp":
+        import warp
+
+        return lambda given: warp.from_numpy(given, device=array.device)
+    return lambda given: given
+
+
+def described(space: Any, name: str) -> dict[str, Any]:
+    """A space as the native module takes it."""
+    if isinstance(space, spaces.Discrete) and space.start == 0:
+        return {"kind": "discrete", "n": int(space.n)}
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        return {"kind": "multi_discrete", "sizes": space.nvec.tolist()}
+    if isinstance(space, spaces.Box):
+        low, high = (bound.astype(np.float32).reshape(-1).tolist() for bound in (space.low, space.high))
+        return {"kind": "box", "low": low, "high": high, "shape": list(space.shape or (1,))}
+    raise ValueError(f"{name} is {space!r}, but Box, Discrete from 0 and MultiDiscrete are what is trained in")
+
+
+class Foreign:
+    """Environments, or a function that makes a number of them, seen as the native module asks for them."""
+
+    def __init__(self, env: Any, keys: dict[str, Any]) -> None:
+        self._makes = None if hasattr(env, "step") else env
+        if self._makes is not None and not callable(env):
+            raise TypeError(f"env is {env!r}, but environments or a function that makes them are needed")
+        self._spare = env if self._makes is None else env(int(keys.get("num_envs", _MANY)))
+        self._num_envs = int(self._spare.num_envs)
+        if self._makes is None and int(keys.setdefault("num_envs", self._num_envs)) != self._num_envs:
+            raise ValueError(f"num_envs is {keys['num_envs']}, but env has {self._num_envs} environments")
+        if keys:
+            keys.setdefault("env__made_by", getattr(env, "__name__", type(env).__name__))
+        self._seen = getattr(self._spare, "single_observation_space", None)
+        self._done = getattr(self._spare, "single_action_space", None)
+        self.observation = described(self._seen, "single_observation_space")
+        self.action = described(self._done, "single_action_space")
+        if self.observation["kind"] == "multi_discrete":
+            n = len(self.observation["sizes"])
+            self.observation = {"kind": "box", "low": [-np.inf] * n, "high": [np.inf] * n, "shape": [n]}
+
+    def make(self, num_envs: int) -> Stepped:
+        """So many environments."""
+        if self._spare is not None and num_envs == self._num_envs:
+            env, self._spare = self._spare, None
+        elif self._makes is None:
+            raise ValueError(
+                f"{num_envs} more environments are needed: give train a function that makes them, env=lambda num_envs: ..."
+            )
+        else:
+            env = self._makes(num_envs)
+        return Stepped(env, self.observation)
+
+
+class Stepped:
+    """Environments whose every answer is arrays of NumPy's, float32 and bool, one element after another."""
+
+    def __init__(self, env: Any, observation: dict[str, Any]) -> None:
+        self._env = env
+        self._one_hot = observation["n"] if observation["kind"] == "discrete" else 0
+        mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
+        if mode is AutoresetMode.NEXT_STEP:
+            raise ValueError("autoreset_mode of env is 'next_step', but 'same_step' or 'disabled' is needed")
+        self._resets = mode is AutoresetMode.DISABLED
+        self._theirs: Callable[[np.ndarray], Any] = lambda given: given
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Begins an episode everywhere."""
+        answer = self._env.reset(seed=seed)
+        obs = answer[0] if isinstance(answer, tuple) else answer
+        self._theirs = like(obs)
+        return self._shown(obs)
+
+    def step(self, actions: np.ndarray) -> list[Any]:
+        """Observations, rewards, two flags, and the last observations where an episode ended, if one did."""
+        obs, reward, terminated, truncated, *rest = self._env.step(self._theirs(actions))
+        over = self._flags(terminated, "terminated")
+        cut = self._flags(truncated, "truncated") & ~over
+        ended, last = over | cut, None
+        shown = self._shown(obs)
+        if ended.any():
+            last = shown if self._resets else self._last(rest[0] if rest else {}, shown, ended, cut)
+        if self._resets and ended.any():
+            shown = self._shown(self._env.reset(options={"reset_mask": ended})[0])
+        return [shown, self._reals(reward), over, cut, last]
+
+    def _last(self, info: dict[str, Any], shown: np.ndarray, ended: np.ndarray, cut: np.ndarray) -> np.ndarray:
+        if "final_obs" not in info:
+            if cut.any():
+                raise ValueError("env cuts an episode, but its info lacks 'final_obs', what was seen last")
+            # What follows an end that is no cut counts for nothing.
+            return shown
+        last = info["final_obs"]
+        if getattr(last, "dtype", None) != object:
+            return self._shown(last)
+        dense = shown.copy()
+        rows = np.flatnonzero(ended)
+        dense[rows] = self._shown(np.stack([np.asarray(last[i]) for i in rows])).reshape(len(rows), -1)
+        return dense
+
+    def _shown(self, obs: Any) -> np.ndarray:
+        seen = as_numpy(obs)
+        if self._one_hot:
+            seen = np.eye(self._one_hot, dtype=np.float32)[seen.reshape(-1)]
+        return np.ascontiguousarray(seen.reshape(len(seen), -1), np.float32)
+
+    def _reals(self, values: Any) -> np.ndarray:
+        return np.ascontiguousarray(as_numpy(values).reshape(-1), np.float32)
+
+    def _flags(self, values: Any, name: str) -> np.ndarray:
+        flags = as_numpy(values)
+        if flags.size != self._env.num_envs:
+            raise ValueError(f"{name} has {flags.size} flags, but there are {self._env.num_envs} environments")
+        return np.ascontiguousarray(flags.reshape(-1) != 0)

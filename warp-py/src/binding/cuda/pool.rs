@@ -1,0 +1,311 @@
+//! Replicas on a GPU as a Python object.
+
+use super::super::array::Dtype;
+use super::super::config::table;
+use super::super::slot::{Role, Said, shape_of};
+use super::super::{actions, options, raised, state};
+use super::buffer::CudaBuffer;
+use super::{given, kernels, streams};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use warp_core::DType;
+use warp_func::cuda::{CudaReplicas, Numbers, Shown};
+use warp_func::{Error, Orders, ReplicaOptions};
+
+/// Environments on a GPU that are stepped together, or some of them at a time.
+#[pyclass]
+#[derive(Debug)]
+pub(in super::super) struct CudaPool {
+    /// None after `close`.
+    replicas: Option<CudaReplicas>,
+    forms: Vec<actions::Form>,
+    by_group: bool,
+    all: Vec<u32>,
+    orders: Orders,
+    process: u32,
+}
+
+#[pymethods]
+impl CudaPool {
+    #[new]
+    #[pyo3(signature = (
+        name, config, seeds, *, gpu=0, autoreset_mode="next_step", max_episode_steps=None, by_group=false,
+        whole=false
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they have names where they are called")]
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        config: &Bound<'_, PyDict>,
+        seeds: Vec<u64>,
+        gpu: usize,
+        autoreset_mode: &str,
+        max_episode_steps: Option<u32>,
+        by_group: bool,
+        whole: bool,
+    ) -> PyResult<Self> {
+        let auto_reset = options::auto_reset(autoreset_mode)?;
+        let all: Vec<u32> = (0..seeds.len() as u32).collect();
+        let options =
+            ReplicaOptions { auto_reset, max_episode_steps, ..ReplicaOptions::new(seeds) };
+        let (registry, config) = (warp_envs::registry(), table(config)?);
+        let entry = registry.get(name).map_err(raised)?;
+        let numbers = if whole { Numbers::Whole } else { Numbers::AsWritten };
+        let replicas = py.detach(|| {
+            let kernels = kernels(gpu)?;
+            entry.make_cuda_replicas(&config, &options, numbers, &kernels).map_err(raised)
+        })?;
+        let forms = actions::forms(replicas.spec(), by_group);
+        let (orders, process) = (Orders::default(), std::process::id());
+        Ok(Self { replicas: Some(replicas), forms, by_group, all, orders, process })
+    }
+
+    /// Starts a step of all environments, or of those of `env_id`. Actions on the GPU are taken by the stream, and
+    /// what is wrong with them is said by the next call, or by `finish`.
+    #[pyo3(signature = (actions, env_id=None))]
+    fn step(
+        &mut self,
+        actions: &Bound<'_, PyAny>,
+        env_id: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.check()?;
+        let ids = self.ids(env_id)?;
+        let given = actions::of_groups(&self.forms, self.by_group, actions)?;
+        let mut on_gpu = true;
+        for given in &given {
+            on_gpu &= given::is_on_gpu(&given.value)?;
+        }
+        let rows = ids.as_ref().map_or(self.all.len(), Vec::len);
+        if !on_gpu {
+            return self.step_from_host(actions, ids);
+        }
+        let Self { replicas, forms, .. } = self;
+        let replicas = open(replicas)?;
+        let device = replicas.gpu().clone();
+        let taken = forms.iter().zip(&given);
+        let taken = taken.map(|(form, given)| given::take(&device, form, given, rows));
+        let taken = taken.collect::<PyResult<Vec<_>>>()?;
+        replicas.step(taken, ids.as_deref()).map_err(raised)
+    }
+
+    /// Starts an episode in all environments, or in those of `env_id`.
+    #[pyo3(signature = (env_id=None))]
+    fn reset(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.check()?;
+        let ids = self.ids(env_id)?;
+        open(&mut self.replicas)?.begin(ids.as_deref()).map_err(raised)
+    }
+
+    /// What is shown: "obs", "reward", "terminated", "truncated", what else is known in "info", and where the next
+    /// episode begins in the same step "final_obs" and "final_info". Of all environments, in memory that never
+    /// moves, or of those of `env_id`, in memory that the next such call writes.
+    #[pyo3(signature = (env_id=None))]
+    fn shown<'py>(
+        &mut self,
+        py: Python<'py>,
+        env_id: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let ids = self.ids(env_id)?;
+        let replicas = open(&mut self.replicas)?;
+        let shown = match &ids {
+            None => replicas.shown().to_vec(),
+            Some(ids) => replicas.pick(ids).map_err(raised)?,
+        };
+        let all = PyDict::new(py);
+        for key in ["info", "final_info"] {
+            all.set_item(key, PyDict::new(py))?;
+        }
+        for shown in &shown {
+            self.add(py, &all, shown)?;
+        }
+        Ok(all)
+    }
+
+    /// Waits for what was started, and says what of it was refused.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
+        options::check_process(self.process)?;
+        let replicas = open(&mut self.replicas)?;
+        py.detach(|| replicas.finish()).map_err(raised)
+    }
+
+    /// Says what was refused of earlier calls, as far as it is known.
+    fn check(&mut self) -> PyResult<()> {
+        options::check_process(self.process)?;
+        open(&mut self.replicas)?.check().map_err(|error| {
+            let known = matches!(error, Error::InvalidAction { .. } | Error::Ended { .. });
+            let error = raised(error);
+            if !known {
+                return error;
+            }
+            pyo3::exceptions::PyValueError::new_err(format!(
+                "{error}: that step was not made, nor any that was asked for since"
+            ))
+        })
+    }
+
+    /// Gives every environment, or those of `env_id`, a seed; each begins with its first draws.
+    #[pyo3(signature = (seeds, env_id=None))]
+    fn seed(
+        &mut self,
+        py: Python<'_>,
+        seeds: Vec<u64>,
+        env_id: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let ids = self.ids(env_id)?.unwrap_or_else(|| self.all.clone());
+        let replicas = open(&mut self.replicas)?;
+        py.detach(|| {
+            let host = replicas.pulled()?;
+            ids.iter().zip(&seeds).try_for_each(|(id, seed)| host.seed(*id, *seed))?;
+            replicas.push()
+        })
+        .map_err(raised)
+    }
+
+    /// Copies of everything that the futures of the environments depend on, by name.
+    fn get_state<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        options::check_process(self.process)?;
+        let replicas = open(&mut self.replicas)?;
+        let host = py.detach(|| replicas.pulled()).map_err(raised)?;
+        state::take(py, host)
+    }
+
+    /// Puts back what `get_state` gave, or some of it, into all environments or those of `env_id`.
+    #[pyo3(signature = (state, env_id=None))]
+    fn set_state(
+        &mut self,
+        state: &Bound<'_, PyDict>,
+        env_id: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let ids = self.ids(env_id)?.unwrap_or_else(|| self.all.clone());
+        let replicas = open(&mut self.replicas)?;
+        state::put(replicas.pulled().map_err(raised)?, state, &ids)?;
+        replicas.push().map_err(raised)
+    }
+
+    /// The handle of the stream that everything here is ordered on.
+    #[getter]
+    fn stream(&mut self) -> PyResult<u64> {
+        Ok(open(&mut self.replicas)?.gpu().stream().cu_stream() as u64)
+    }
+
+    /// Lets what is put on `stream` from now on wait for what was started here.
+    fn lead(&mut self, stream: u64) -> PyResult<()> {
+        streams::lead(open(&mut self.replicas)?.gpu(), stream)
+    }
+
+    /// Lets what is started here from now on wait for what is on `stream`.
+    fn follow(&mut self, stream: u64) -> PyResult<()> {
+        streams::follow(open(&mut self.replicas)?.gpu(), stream)
+    }
+
+    /// Lets go of everything.
+    fn close(&mut self) {
+        self.let_go();
+    }
+
+    #[getter]
+    fn seeds(&mut self) -> PyResult<Vec<u64>> {
+        Ok(open(&mut self.replicas)?.seeds().to_vec())
+    }
+}
+
+impl CudaPool {
+    fn ids(&self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<u32>>> {
+        options::check_process(self.process)?;
+        let Some(value) = env_id else { return Ok(None) };
+        let mut ids = Vec::new();
+        options::env_ids(value, self.all.len(), &mut ids)?;
+        Ok(Some(ids))
+    }
+
+    fn step_from_host(
+        &mut self,
+        actions: &Bound<'_, PyAny>,
+        ids: Option<Vec<u32>>,
+    ) -> PyResult<()> {
+        let Self { replicas, forms, by_group, all, orders, .. } = self;
+        let is_all = ids.is_none();
+        orders.ids = ids.unwrap_or_else(|| all.clone());
+        actions::read(forms, *by_group, actions, orders.ids.len(), &mut orders.actions)?;
+        open(replicas)?.step_from_host(orders, is_all).map_err(raised)
+    }
+
+    /// Adds what is shown under one name.
+    fn add(&self, py: Python<'_>, to: &Bound<'_, PyDict>, shown: &Shown) -> PyResult<()> {
+        let said = Said::of(&shown.name);
+        let (key, role) = (said.key, said.role());
+        let array = &shown.array;
+        let mut shape = array.shape().to_vec();
+        let mut dtype = match (array.dtype(), key) {
+            (DType::F32, _) => Dtype::F32,
+            (DType::U8, "action_mask") => Dtype::I8,
+            (DType::U8, _) => Dtype::Bool,
+            // Counts of steps, which 31 bits hold.
+            (DType::I32 | DType::U32, _) => Dtype::I32,
+        };
+        shape[0] = shown.rows;
+        if !self.by_group && said.group.is_some() {
+            // Of the only agent.
+            match (key, &self.spec()?.groups[0].observation) {
+                ("obs", _) if shown.wide && array.shape()[1] == 2 => shape.truncate(1),
+                ("obs", seen) => {
+                    shape.truncate(1);
+                    shape.extend(shape_of(seen, DType::F32));
+                }
+                _ => drop(shape.remove(1)),
+            }
+        }
+        if shown.wide {
+            dtype = Dtype::I64;
+        }
+        let buffer = Bound::new(py, CudaBuffer::new(array.clone(), dtype, shape))?.into_any();
+        let (place, key) = match role {
+            Role::Info => (inner(to, "info")?, key),
+            Role::FinalInfo => (inner(to, "final_info")?, key),
+            Role::FinalObs => (to.clone(), "final_obs"),
+            _ => (to.clone(), key),
+        };
+        match said.group.filter(|_| self.by_group) {
+            None => place.set_item(key, buffer),
+            Some(group) => inner(&place, key)?.set_item(group, buffer),
+        }
+    }
+
+    fn spec(&self) -> PyResult<&warp_core::EnvSpec> {
+        self.replicas.as_ref().map(CudaReplicas::spec).ok_or_else(closed)
+    }
+
+    fn let_go(&mut self) {
+        let replicas = self.replicas.take();
+        if self.process != std::process::id() {
+            // A context of CUDA's does not live on in a process that was forked.
+            std::mem::forget(replicas);
+        }
+    }
+}
+
+impl Drop for CudaPool {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// The dictionary under a key of another, which is made if there is none.
+fn inner<'py>(of: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, PyDict>> {
+    if let Some(found) = of.get_item(key)? {
+        return Ok(found.cast_into::<PyDict>()?);
+    }
+    let made = PyDict::new(of.py());
+    of.set_item(key, &made)?;
+    Ok(made)
+}
+
+/// The environments, unless they are closed.
+fn open(replicas: &mut Option<CudaReplicas>) -> PyResult<&mut CudaReplicas> {
+    replicas.as_mut().ok_or_else(closed)
+}
+
+fn closed() -> PyErr {
+    PyRuntimeError::new_err("these environments are closed")
+}

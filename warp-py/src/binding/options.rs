@@ -1,0 +1,51 @@
+//! Arguments that environments have in common, wherever they lie.
+
+use super::numbers::{Argument, Shape};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use warp_func::AutoReset;
+
+/// What follows the end of an episode.
+pub(super) fn auto_reset(mode: &str) -> PyResult<AutoReset> {
+    match mode {
+        "next_step" => Ok(AutoReset::NextStep),
+        "same_step" => Ok(AutoReset::SameStep),
+        "disabled" => Ok(AutoReset::Disabled),
+        other => {
+            let reason = format!(
+                "autoreset_mode is '{other}', but it is one of 'next_step', 'same_step' and 'disabled'"
+            );
+            Err(PyValueError::new_err(reason))
+        }
+    }
+}
+
+/// Threads for who asks for 0.
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Numbers of environments, of which there are `n`.
+pub(super) fn env_ids(value: &Bound<'_, PyAny>, n: usize, to: &mut Vec<u32>) -> PyResult<()> {
+    let mut ids = Vec::new();
+    let shape = Shape { rows: None, item: &[] };
+    Argument { name: "env_id", value }.integers(shape, &mut ids)?;
+    if let Some(id) = ids.iter().find(|id| **id < 0 || **id as usize >= n) {
+        let most = n - 1;
+        let reason = format!("env_id holds {id}, but environments are numbered from 0 to {most}");
+        return Err(PyValueError::new_err(reason));
+    }
+    to.clear();
+    to.extend(ids.iter().map(|id| *id as u32));
+    Ok(())
+}
+
+/// Environments stay in the process that made them, `process`.
+pub(super) fn check_process(process: u32) -> PyResult<()> {
+    if process == std::process::id() {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err(
+        "these environments were made before this process was forked: make others here",
+    ))
+}

@@ -1,0 +1,117 @@
+"""Training in environments that live in other libraries' arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+import warp_rl
+
+
+class Corridor:
+    """A walker who is to go right, in arrays of `xp`: written as users write theirs."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    single_observation_space = spaces.Box(0, 1, (2,), np.float32)
+    single_action_space = spaces.Discrete(2)
+
+    def __init__(self, num_envs, xp, cells=8, limit=30):
+        self.num_envs, self.xp, self.cells, self.limit = num_envs, xp, cells, limit
+
+    def _obs(self):
+        xp = self.xp
+        return xp.stack([self.at / self.cells, self.steps / self.limit], -1)
+
+    def reset(self, seed=None, options=None):
+        xp = self.xp
+        self.at, self.steps = xp.zeros(self.num_envs, dtype=xp.float32), xp.zeros(self.num_envs, dtype=xp.float32)
+        return self._obs(), {}
+
+    def step(self, actions):
+        xp = self.xp
+        assert type(actions) is type(self.at)
+        self.at = xp.clip(self.at + 2 * actions - 1, 0, self.cells)
+        self.steps = self.steps + 1
+        terminated = self.at >= self.cells
+        truncated = (self.steps >= self.limit) & ~terminated
+        last, ended = self._obs(), terminated | truncated
+        self.at = xp.where(ended, xp.zeros_like(self.at), self.at)
+        self.steps = xp.where(ended, xp.zeros_like(self.steps), self.steps)
+        return self._obs(), xp.where(terminated, 1.0, -0.01), terminated, truncated, {"final_obs": last}
+
+
+KEYS = {"total_steps": 40_000, "num_steps": 32, "learning_rate": 0.003}
+
+
+def library(name):
+    return np if name == "numpy" else pytest.importorskip(name)
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "jax.numpy", "cupy"])
+def test_what_is_written_in_another_library_is_learned(tmp_path, name):
+    run = warp_rl.train(env=Corridor(32, library(name)), out=tmp_path / "run", **KEYS)
+    # The shortest way is 8 steps: 7 of -0.01 and 1 of 1.
+    last = run.metrics()[-1]
+    returns = [value for key, value in _flat(last) if key.endswith("return") or key.endswith("return.mean")]
+    assert max(value for value in returns if isinstance(value, float)) > 0.8, last
+    policy = warp_rl.Policy.load(run.path, env=Corridor(1, np))
+    assert policy.act(np.array([[0.0, 0.0], [0.5, 0.1]])).tolist() == [1, 1]
+    assert 'made_by = "Corridor"' in (tmp_path / "run" / "config.toml").read_text()
+
+
+def _flat(said, prefix=""):
+    for key, value in said.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def test_libraries_make_no_difference(tmp_path):
+    torch = pytest.importorskip("torch")
+    runs = [
+        warp_rl.train(env=Corridor(16, xp), out=tmp_path / str(i), total_steps=5_000, num_steps=16)
+        for i, xp in enumerate([np, torch])
+    ]
+    one, other = [[(m["env_steps"], m.get("policy")) for m in run.metrics()] for run in runs]
+    assert one == other
+
+
+def test_ours_can_be_trained_in_too(tmp_path):
+    def make(num_envs):
+        return warp_rl.make("CartPole-v1", num_envs=num_envs, autoreset_mode="disabled", seed=0)
+
+    run = warp_rl.train(
+        env=make, num_envs=16, total_steps=20_000, eval_steps=10_000, eval_episodes=4, out=tmp_path / "own"
+    )
+    assert run.metrics()[-1]["env_steps"] >= 20_000
+    lake = warp_rl.make("FrozenLake-v1", num_envs=16, autoreset_mode="same_step", output="torch")
+    warp_rl.train(env=lake, total_steps=5_000, out=tmp_path / "lake")
+
+
+def test_what_does_not_fit_is_a_sentence(tmp_path):
+    made = Corridor(4, np)
+    with pytest.raises(ValueError, match="num_envs is 8, but env has 4"):
+        warp_rl.train(env=made, num_envs=8, out=tmp_path / "a")
+    with pytest.raises(ValueError, match="give train a function that makes them"):
+        warp_rl.train(env=made, eval_steps=100, total_steps=2000, num_steps=16, out=tmp_path / "b")
+    with pytest.raises(ValueError, match="autoreset_mode of env is 'next_step'"):
+        warp_rl.train(env=warp_rl.make("CartPole-v1"), out=tmp_path / "c")
+    with pytest.raises(TypeError, match="config or env"):
+        warp_rl.train(out=tmp_path / "d")
+
+    class Forgets(Corridor):
+        def step(self, actions):
+            return (*super().step(actions)[:4], {})
+
+    with pytest.raises(ValueError, match="lacks 'final_obs'"):
+        warp_rl.train(env=Forgets(4, np, cells=100), total_steps=2000, num_steps=16, out=tmp_path / "e")
+
+    class Breaks(Corridor):
+        def step(self, actions):
+            raise ZeroDivisionError("in the environment")
+
+    with pytest.raises(ZeroDivisionError, match="in the environment"):
+        warp_rl.train(env=Breaks(4, np), total_steps=2000, num_steps=16, out=tmp_path / "f")
