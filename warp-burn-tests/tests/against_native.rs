@@ -17,10 +17,12 @@ const SMOOTH: &str = "num_envs = 7\nnum_steps = 23\nnum_minibatches = 1\nupdate_
 
 /// Networks of every shape: separate and shared, with and without hidden layers, several heads, both
 /// activations, both kinds of deviation, several policies, agents that leave.
-const CASES: [&str; 7] = [
+const CASES: [&str; 8] = [
     "env_id = \"cartpole\"\nhidden = [64, 64]",
     "env_id = \"cartpole\"\nhidden = [33, 9, 5]\nshared_trunk = true\nactivation = \"relu\"",
     "env_id = \"cartpole\"\nhidden = []\nalgorithm = \"a2c\"",
+    "env_id = \"cartpole\"\nhidden = [16]\noptimiser = \"rmsprop\"\nweight_decay = 0.1\n\
+     critic_learning_rate = 0.003",
     "env_id = \"acrobot\"\nhidden = [17]\nclip_vloss = false\nnorm_obs = true",
     "env_id = \"pendulum\"\nhidden = [16, 16]\naction_distribution = \"squashed\"\n\
      log_std = \"state_dependent\"",

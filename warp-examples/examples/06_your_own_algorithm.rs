@@ -71,7 +71,7 @@ impl PpoKl {
 }
 
 impl OnPolicyAlgorithm for PpoKl {
-    fn objective(&self) -> Objective {
+    fn objective(&self, _env_steps: u64) -> Objective {
         let kl_coef = self.keys.kl_coef as f32;
         Objective {
             policy: Part { function: &POLICY_LOSS, cells: vec![kl_coef] },

@@ -216,7 +216,7 @@ fn ppo_of_the_original_is_one_step_on_the_whole_rollout() {
         (policy.algorithm.as_str(), policy.update_epochs, policy.num_minibatches),
         ("ppo", 1, 1)
     );
-    assert_eq!((policy.clip_coef, policy.clip_vloss, policy.norm_adv), (0.1, false, false));
+    assert_eq!((policy.clip_coef.at(0), policy.clip_vloss, policy.norm_adv), (0.1, false, false));
     // Half the squared error here, the whole there.
     assert_eq!((policy.vf_coef.at(0), policy.learning_rate.at(0)), (2.0, 1e-4));
     let schedule = changed(

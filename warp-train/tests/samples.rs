@@ -9,7 +9,7 @@ mod runs;
 
 use runs::{AnyLearner, CARTPOLE, TAG, bits, config};
 use warp_func::{VecEnv, VecOptions};
-use warp_train::batch::{Samples, TrainablePolicy};
+use warp_train::batch::{Samples, StepSizes, TrainablePolicy};
 use warp_train::engine::RolloutEngine;
 use warp_train::learner::Progress;
 use warp_train::loss::{Loss, LossMetrics, Minibatch};
@@ -122,7 +122,7 @@ impl TrainablePolicy for Witness {
         self.shown.extend(rows.map(|((obs, ret), advantage)| (*obs, *ret, *advantage)));
         Ok(LossMetrics::default())
     }
-    fn step(&mut self, _: f64, _: f64) -> Result<f64> {
+    fn step(&mut self, _: &StepSizes) -> Result<f64> {
         Ok(0.0)
     }
 }

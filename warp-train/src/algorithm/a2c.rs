@@ -22,7 +22,7 @@ impl A2c {
 }
 
 impl OnPolicyAlgorithm for A2c {
-    fn objective(&self) -> Objective {
+    fn objective(&self, _env_steps: u64) -> Objective {
         a2c::objective()
     }
 

@@ -196,7 +196,7 @@ impl Draft {
         }
     }
 
-    /// Models that Adam moves together, with the policy's constants.
+    /// Models that are moved together, with the policy's constants.
     pub fn optimiser(
         &mut self,
         name: &str,
@@ -204,9 +204,9 @@ impl Draft {
         learning_rate: CellId,
         policy: &PolicyPlan,
     ) -> OptimiserId {
-        let (adam, max_grad_norm) = (policy.adam(), policy.config.max_grad_norm);
+        let (descent, max_grad_norm) = (policy.descent(), policy.config.max_grad_norm);
         let (name, models) = (name.into(), models.to_vec());
-        self.optimisers.push(Optimiser { name, models, learning_rate, adam, max_grad_norm });
+        self.optimisers.push(Optimiser { name, models, learning_rate, descent, max_grad_norm });
         OptimiserId(self.optimisers.len() - 1)
     }
 

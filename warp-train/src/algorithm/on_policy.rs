@@ -7,9 +7,10 @@ use std::ops::Range;
 
 /// An actor-critic that learns from each rollout by itself, as a schedule that never sees a number.
 pub trait OnPolicyAlgorithm: Send + Debug {
-    /// What is descended; the weights of the value's part and of the entropy are keys of every such
-    /// policy.
-    fn objective(&self) -> Objective;
+    /// What is descended after `env_steps` environment steps: the same functions, whatever the step, whose cells may
+    /// differ; kernels on a GPU have those of step 0. The weights of the value's part and of the entropy are keys of
+    /// every such policy.
+    fn objective(&self, env_steps: u64) -> Objective;
 
     /// How advantages and value targets are estimated.
     fn advantages(&self) -> Advantages {
@@ -62,9 +63,18 @@ pub trait OnPolicyEngine {
     /// As [`OnPolicyEngine::estimate`].
     fn gradient(&mut self) -> Result<()>;
 
-    /// Takes a step of Adam along the gradient.
+    /// Takes a step of the optimiser along the gradient.
     ///
     /// # Errors
     /// A gradient that is not finite.
     fn step(&mut self) -> Result<()>;
+
+    /// Whether the policy may go through the samples again: false once it has moved, in the mean over the steps
+    /// since this was last asked, further than the key `target_kl` says.
+    ///
+    /// # Errors
+    /// As [`OnPolicyEngine::estimate`].
+    fn may_go_on(&mut self) -> Result<bool> {
+        Ok(true)
+    }
 }

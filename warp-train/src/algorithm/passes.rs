@@ -159,7 +159,7 @@ mod tests {
     struct Listed(Vec<Request>);
 
     impl OnPolicyAlgorithm for Listed {
-        fn objective(&self) -> Objective {
+        fn objective(&self, _env_steps: u64) -> Objective {
             a2c::objective()
         }
 

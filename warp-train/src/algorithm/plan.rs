@@ -8,7 +8,7 @@ use crate::algorithm::Schedule;
 use crate::error::{Error, Result};
 use crate::loss::row::RowFunction;
 use crate::model::Perceptron;
-use crate::optimiser::AdamConfig;
+use crate::optimiser::DescentConfig;
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
@@ -117,7 +117,7 @@ pub struct Rows {
     pub writes: Vec<ColumnId>,
 }
 
-/// Models that Adam moves together: one norm, one step count.
+/// Models that are moved together: one norm, one step count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Optimiser {
     /// What its step count is called in checkpoints.
@@ -126,8 +126,8 @@ pub struct Optimiser {
     pub models: Vec<ModelId>,
     /// Step size.
     pub learning_rate: CellId,
-    /// Adam's constants.
-    pub adam: AdamConfig,
+    /// The rule of its steps, with its constants.
+    pub descent: DescentConfig,
     /// Largest norm of the models' gradients together; 0: not clipped.
     pub max_grad_norm: f64,
 }

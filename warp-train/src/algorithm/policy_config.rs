@@ -5,6 +5,7 @@ use crate::algorithm::choices::{ActionDistribution, Noise, Precision};
 use crate::algorithm::{Algorithms, Entry};
 use crate::error::{Error, Result};
 use crate::model::{Activation, Init, LogStd};
+use crate::optimiser::UpdateRule;
 use warp_core::Config;
 use warp_core::toml::{Table, Value};
 use warp_func::Registry;
@@ -19,11 +20,17 @@ warp_core::config! {
         /// Whether the policy learns; one that does not acts and is kept as it is.
         pub to_train: bool = true,
         /// Run that the policy's weights start from, and what it normalises by, but not the state of
-        /// Adam: a run's folder, for its newest checkpoint, with @STEP or @best for another, or a checkpoint's
+        /// the optimiser: a run's folder, for its newest checkpoint, with @STEP or @best for another, or a checkpoint's
         /// folder. There the policy has the same name, or is the only one. With to_train = false the policy
         /// stays as it was.
         pub init_from: Option<String> = None,
-        /// Step size of Adam, which A2C has, too (Stable-Baselines3's has RMSProp): a number, or points
+        /// What follows the gradient: "adam", also in A2C, or "rmsprop" without momentum and with a decay of 0.99,
+        /// which Stable-Baselines3's A2C has. On a GPU Adam alone.
+        pub optimiser: UpdateRule = UpdateRule::Adam,
+        /// Share of each weight and bias that a step takes away, times the learning rate, apart from the gradient
+        /// (AdamW). CPU only.
+        pub weight_decay: f64 = 0.0,
+        /// Step size of the optimiser: a number, or points
         /// [step, value] joined by straight lines. A step may be a share of the run:
         /// [["0%", 0.001], ["100%", 0.0]]. Two points at one share are a jump.
         pub learning_rate: Schedule = Schedule::constant(2.5e-4),
@@ -37,10 +44,14 @@ warp_core::config! {
         pub update_epochs: usize = 4,
         /// Whether advantages are brought to mean 0 and deviation 1 (PPO: in each minibatch).
         pub norm_adv: bool = true,
-        /// PPO: how far the probability of an action may move before its gradient is cut.
-        pub clip_coef: f64 = 0.2,
+        /// PPO: how far the probability of an action may move before its gradient is cut: a number, or (CPU only)
+        /// points, as for learning_rate.
+        pub clip_coef: Schedule = Schedule::constant(0.2),
         /// PPO: whether the value may move only as far, too.
         pub clip_vloss: bool = true,
+        /// PPO: divergence from the policy that collected the rollout (approx_kl) after which no further epoch
+        /// learns from it, in the mean over an epoch's minibatches; not set: all epochs do. CPU only.
+        pub target_kl: Option<f64> = None,
         /// Weight of the entropy bonus: a number or points, as for learning_rate.
         pub ent_coef: Schedule = Schedule::constant(0.01),
         /// Weight of the value loss: a number or points, as for learning_rate. The loss is half the
@@ -49,7 +60,7 @@ warp_core::config! {
         pub vf_coef: Schedule = Schedule::constant(0.5),
         /// Largest norm of the whole gradient; 0: not clipped.
         pub max_grad_norm: f64 = 0.5,
-        /// Epsilon of Adam.
+        /// Epsilon of Adam, and of RMSprop.
         pub adam_eps: f64 = 1e-5,
         /// Widths of the hidden layers.
         pub hidden: Vec<usize> = vec![64, 64],
@@ -132,7 +143,8 @@ warp_core::config! {
         pub double: bool = true,
         /// DQN: whether values are made of a state's value and the actions' advantages.
         pub dueling: bool = false,
-        /// DDPG, TD3, SAC: step size of the critics, as learning_rate; not set: the same.
+        /// Step size of the critics, as learning_rate; not set: the same. PPO and A2C: of the value's network,
+        /// where shared_trunk = false, on the CPU only.
         pub critic_learning_rate: Option<Schedule> = None,
         /// DDPG, TD3, SAC in a box: noise that is added to actions: "none", "gaussian" or "ou".
         pub noise: Noise = Noise::Gaussian,
@@ -170,6 +182,7 @@ impl PolicyConfig {
         let critic = self.critic_learning_rate.as_ref();
         let always = [
             ("learning_rate", &self.learning_rate),
+            ("clip_coef", &self.clip_coef),
             ("ent_coef", &self.ent_coef),
             ("vf_coef", &self.vf_coef),
             ("priority_beta", &self.priority_beta),
@@ -193,6 +206,7 @@ impl PolicyConfig {
         for (key, value) in table {
             let schedule = match key.as_str() {
                 "learning_rate" => &mut self.learning_rate,
+                "clip_coef" => &mut self.clip_coef,
                 "ent_coef" => &mut self.ent_coef,
                 "vf_coef" => &mut self.vf_coef,
                 "priority_beta" => &mut self.priority_beta,

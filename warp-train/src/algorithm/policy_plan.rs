@@ -5,7 +5,7 @@ use crate::algorithm::{Advantages, Entry, Learns, OnPolicyAlgorithm, Passes};
 use crate::error::{Error, Result, of_policy};
 use crate::loss::{Objective, Part};
 use crate::model::NetworkConfig;
-use crate::optimiser::AdamConfig;
+use crate::optimiser::{DescentConfig, UpdateRule};
 use warp_core::toml::{Table, Value};
 use warp_core::{Config, EnvSpec};
 use warp_sample::ActionLayout;
@@ -83,9 +83,15 @@ impl PolicyPlan {
     /// The key, if there is one, because of which the policy learns on the host alone.
     #[must_use]
     pub fn host_key(&self) -> Option<&'static str> {
+        let of_value = !self.is_off_policy() && self.config.critic_learning_rate.is_some();
         let keys = [
             ("neg_pos_env_ratio", self.config.neg_pos_env_ratio.is_some()),
             ("norm_return", self.config.norm_return),
+            ("target_kl", self.config.target_kl.is_some()),
+            ("a schedule of clip_coef", self.config.clip_coef.changes()),
+            ("optimiser = \"rmsprop\"", self.config.optimiser != UpdateRule::Adam),
+            ("weight_decay", self.config.weight_decay > 0.0),
+            ("critic_learning_rate where actions and values are learned together", of_value),
         ];
         keys.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
     }
@@ -128,10 +134,13 @@ impl PolicyPlan {
         self.config.get(key).or_else(|| self.own.get(key).cloned())
     }
 
-    /// Adam as the keys describe it.
+    /// The optimiser as the keys describe it.
     #[must_use]
-    pub fn adam(&self) -> AdamConfig {
-        AdamConfig { epsilon: self.config.adam_eps, ..AdamConfig::default() }
+    pub fn descent(&self) -> DescentConfig {
+        let PolicyConfig { adam_eps: epsilon, optimiser: rule, weight_decay, .. } = self.config;
+        let default = DescentConfig::default();
+        let beta_2 = if rule == UpdateRule::RmsProp { 0.99 } else { default.beta_2 };
+        DescentConfig { rule, beta_2, epsilon, weight_decay, ..default }
     }
 }
 
@@ -150,7 +159,7 @@ impl Rollouts {
             return Ok(None);
         }
         let algorithm = plan.on_policy(spec)?;
-        let (objective, advantages) = (algorithm.objective(), algorithm.advantages());
+        let (objective, advantages) = (algorithm.objective(0), algorithm.advantages());
         objective.check().map_err(of_policy(&plan.name))?;
         Ok(Some(Self { objective, advantages, passes: Passes::of(&*algorithm)? }))
     }

@@ -2,7 +2,7 @@
 //! epochs of shuffled minibatches, the loss of one sample at a time ([`crate::loss::ppo`]).
 
 use super::on_policy::{OnPolicyAlgorithm, OnPolicyEngine};
-use crate::algorithm::PolicyConfig;
+use crate::algorithm::{PolicyConfig, Schedule};
 use crate::error::Result;
 use crate::loss::Objective;
 use crate::loss::ppo::PpoConfig;
@@ -10,7 +10,8 @@ use crate::loss::ppo::PpoConfig;
 /// PPO's passes over a rollout.
 #[derive(Debug)]
 pub struct Ppo {
-    objective: Objective,
+    clip_coef: Schedule,
+    clip_vloss: bool,
     update_epochs: usize,
     num_minibatches: usize,
 }
@@ -19,10 +20,9 @@ impl Ppo {
     /// PPO as a policy's keys describe it.
     #[must_use]
     pub fn new(keys: &PolicyConfig) -> Self {
-        let clip_coef = keys.clip_coef as f32;
-        let clipping = PpoConfig { clip_coef, clip_vloss: keys.clip_vloss, ..PpoConfig::default() };
         Self {
-            objective: clipping.objective(),
+            clip_coef: keys.clip_coef.clone(),
+            clip_vloss: keys.clip_vloss,
             update_epochs: keys.update_epochs,
             num_minibatches: keys.num_minibatches,
         }
@@ -30,8 +30,9 @@ impl Ppo {
 }
 
 impl OnPolicyAlgorithm for Ppo {
-    fn objective(&self) -> Objective {
-        self.objective.clone()
+    fn objective(&self, env_steps: u64) -> Objective {
+        let clip_coef = self.clip_coef.at(env_steps) as f32;
+        PpoConfig { clip_coef, clip_vloss: self.clip_vloss, ..PpoConfig::default() }.objective()
     }
 
     fn update(&self, engine: &mut dyn OnPolicyEngine) -> Result<()> {
@@ -42,6 +43,9 @@ impl OnPolicyAlgorithm for Ppo {
                 engine.gather(minibatch)?;
                 engine.gradient()?;
                 engine.step()?;
+            }
+            if !engine.may_go_on()? {
+                break;
             }
         }
         Ok(())

@@ -114,6 +114,12 @@ impl Schedule {
         self.points.iter().map(|(_, value)| value.abs()).fold(0.0, f64::max)
     }
 
+    /// Whether the value is not the same at all steps.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        self.points.windows(2).any(|pair| pair[0].1 != pair[1].1)
+    }
+
     /// The smallest value that occurs.
     #[must_use]
     pub fn lowest(&self) -> f64 {
@@ -123,8 +129,7 @@ impl Schedule {
     /// The step of the last point, if the value changes at all.
     #[must_use]
     pub fn end(&self) -> Option<u64> {
-        let changes = self.points.windows(2).any(|pair| pair[0].1 != pair[1].1);
-        self.points.last().filter(|_| changes).map(|(step, _)| *step)
+        self.points.last().filter(|_| self.changes()).map(|(step, _)| *step)
     }
 
     /// Where the value stays at 0 within `steps`: ranges in increasing order. A 0 that is only passed,

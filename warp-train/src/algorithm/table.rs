@@ -17,6 +17,8 @@ pub const COMMON: &[&str] = &[
     "gamma",
     "max_grad_norm",
     "adam_eps",
+    "optimiser",
+    "weight_decay",
     "hidden",
     "activation",
     "precision",
@@ -28,6 +30,7 @@ pub const ON_POLICY: &[&str] = &[
     "norm_adv",
     "ent_coef",
     "vf_coef",
+    "critic_learning_rate",
     "network",
     "shared_trunk",
     "action_distribution",
@@ -41,7 +44,8 @@ pub const ON_POLICY: &[&str] = &[
     "neg_pos_env_ratio",
 ];
 /// PPO's own keys.
-pub const PPO: &[&str] = &["num_minibatches", "update_epochs", "clip_coef", "clip_vloss"];
+pub const PPO: &[&str] =
+    &["num_minibatches", "update_epochs", "clip_coef", "clip_vloss", "target_kl"];
 /// A2C's own keys.
 pub const A2C: &[&str] = &["compat_last_step"];
 /// Keys of every algorithm that learns from a replay memory.

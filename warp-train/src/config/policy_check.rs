@@ -5,7 +5,7 @@ use crate::algorithm::PolicyPlan;
 use crate::algorithm::Schedule;
 use crate::config::RunConfig;
 use crate::error::{Error, Result};
-use warp_core::{EnvSpec, Space};
+use warp_core::{ConfigValue, EnvSpec, Space};
 
 /// Hidden layers at most: far more than learn anything without shortcuts between them.
 const MOST_LAYERS: usize = 64;
@@ -26,32 +26,7 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
     };
     unit("gamma", config.gamma)?;
     unit("gae_lambda", config.gae_lambda)?;
-    let critic_rate = config.critic_learning_rate.as_ref();
-    for (key, value) in [
-        ("learning_rate", config.learning_rate.lowest()),
-        ("critic_learning_rate", critic_rate.map_or(0.0, Schedule::lowest)),
-        ("clip_coef", config.clip_coef),
-        ("max_grad_norm", config.max_grad_norm),
-        ("adam_eps", config.adam_eps),
-        ("vf_coef", config.vf_coef.lowest()),
-    ] {
-        if value < 0.0 {
-            return invalid(key, value.to_string(), "must not be negative");
-        }
-    }
-    for (key, value) in [
-        ("learning_rate", config.learning_rate.largest()),
-        ("critic_learning_rate", critic_rate.map_or(0.0, Schedule::largest)),
-        ("clip_coef", config.clip_coef),
-        ("max_grad_norm", config.max_grad_norm),
-        ("adam_eps", config.adam_eps),
-        ("vf_coef", config.vf_coef.largest()),
-        ("ent_coef", config.ent_coef.largest()),
-    ] {
-        if value > f64::from(f32::MAX) {
-            return invalid(key, value.to_string(), "does not fit in an f32");
-        }
-    }
+    check_sizes(plan)?;
     if let Some(ratio) = config.neg_pos_env_ratio.filter(|ratio| !(0.0..=1e9).contains(ratio)) {
         return invalid("neg_pos_env_ratio", ratio.to_string(), "must lie between 0 and 1e9");
     }
@@ -77,6 +52,56 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
         check_off_policy(plan, run)?;
     }
     check_spaces(plan, spec)
+}
+
+/// Checks step sizes, coefficients and limits, at all steps of the run.
+fn check_sizes(plan: &PolicyPlan) -> Result<()> {
+    let PolicyPlan { name, config, .. } = plan;
+    let invalid = |key: &str, value: String, reason: &str| {
+        Err(warp_core::Error::invalid(&format!("policy.{name}.{key}"), value, reason).into())
+    };
+    let critic_rate = config.critic_learning_rate.as_ref();
+    for (key, value) in [
+        ("learning_rate", config.learning_rate.lowest()),
+        ("critic_learning_rate", critic_rate.map_or(0.0, Schedule::lowest)),
+        ("clip_coef", config.clip_coef.lowest()),
+        ("max_grad_norm", config.max_grad_norm),
+        ("adam_eps", config.adam_eps),
+        ("weight_decay", config.weight_decay),
+        ("target_kl", config.target_kl.unwrap_or(0.0)),
+        ("vf_coef", config.vf_coef.lowest()),
+    ] {
+        if value < 0.0 {
+            return invalid(key, value.to_string(), "must not be negative");
+        }
+    }
+    for (key, value) in [
+        ("learning_rate", config.learning_rate.largest()),
+        ("critic_learning_rate", critic_rate.map_or(0.0, Schedule::largest)),
+        ("clip_coef", config.clip_coef.largest()),
+        ("max_grad_norm", config.max_grad_norm),
+        ("adam_eps", config.adam_eps),
+        ("weight_decay", config.weight_decay),
+        ("target_kl", config.target_kl.unwrap_or(0.0)),
+        ("vf_coef", config.vf_coef.largest()),
+        ("ent_coef", config.ent_coef.largest()),
+    ] {
+        if value > f64::from(f32::MAX) {
+            return invalid(key, value.to_string(), "does not fit in an f32");
+        }
+    }
+    if config.critic_learning_rate.is_some() && !plan.is_off_policy() {
+        let reason = match (&config.network, config.shared_trunk) {
+            (Some(_), _) => Some("a network of one's own has one step size"),
+            (None, true) => Some("with shared_trunk = true the value has no network of its own"),
+            (None, false) => None,
+        };
+        if let (Some(reason), Some(rate)) = (reason, critic_rate) {
+            let value = rate.to_value().map_or(String::new(), |value| value.to_string());
+            return invalid("critic_learning_rate", value, reason);
+        }
+    }
+    Ok(())
 }
 
 /// Checks the keys of algorithms that learn from a replay memory.

@@ -13,6 +13,25 @@ use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::model::PolicyTensors;
 use std::fmt::Debug;
 
+/// How far a step of the optimiser goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepSizes {
+    /// Step size.
+    pub learning_rate: f64,
+    /// That of the value's network, where it has one of its own.
+    pub critic_learning_rate: f64,
+    /// What the norm of the whole gradient is clipped to; 0: not clipped.
+    pub max_grad_norm: f64,
+}
+
+impl StepSizes {
+    /// One size for all parameters.
+    #[must_use]
+    pub fn new(learning_rate: f64, max_grad_norm: f64) -> Self {
+        Self { learning_rate, critic_learning_rate: learning_rate, max_grad_norm }
+    }
+}
+
 /// A policy that an algorithm can improve.
 pub trait TrainablePolicy {
     /// Value estimates of `values.len()` observations, f32 `[n, width]`.
@@ -27,12 +46,11 @@ pub trait TrainablePolicy {
     /// Arrays that do not fit, or a network as above.
     fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &Loss) -> Result<LossMetrics>;
 
-    /// One step of the optimiser along the last gradient, clipped to `max_grad_norm` (0: not
-    /// clipped). Returns the norm before clipping.
+    /// One step of the optimiser along the last gradient. Returns the norm before clipping.
     ///
     /// # Errors
     /// A gradient that is not finite; nothing has changed then.
-    fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64>;
+    fn step(&mut self, sizes: &StepSizes) -> Result<f64>;
 
     /// The last gradient, f32 `[n_parameters]` in an order of the network's own: what is summed over shards
     /// and ranks. `None`: the network does not show it, and learns by itself alone.
@@ -83,8 +101,8 @@ impl<P: Policy + ?Sized> TrainablePolicy for Box<P> {
         (**self).gradients(minibatch, loss)
     }
 
-    fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64> {
-        (**self).step(learning_rate, max_grad_norm)
+    fn step(&mut self, sizes: &StepSizes) -> Result<f64> {
+        (**self).step(sizes)
     }
 
     fn gradient(&self) -> Option<&[f32]> {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use warp_core::Config;
 
 /// Keys that may change; all others decide what a checkpoint holds, or what run it is.
-const CHANGEABLE: [&str; 38] = [
+const CHANGEABLE: [&str; 40] = [
     "total_steps",
     "checkpoint_steps",
     "keep_checkpoints",
@@ -30,10 +30,12 @@ const CHANGEABLE: [&str; 38] = [
     "neg_pos_env_ratio",
     "clip_coef",
     "clip_vloss",
+    "target_kl",
     "ent_coef",
     "vf_coef",
     "max_grad_norm",
     "adam_eps",
+    "weight_decay",
     "precision",
     "critic_learning_rate",
     "learning_starts",

@@ -1,17 +1,17 @@
-//! Adam over the models of an optimiser, and targets that follow.
+//! A step of an optimiser over its models, and targets that follow.
 
 use super::CpuEngine;
 use super::model::CpuModel;
 use crate::algorithm::{ModelId, Optimiser, OptimiserId};
 use crate::error::{Result, of_policy};
-use crate::optimiser::{Adam, limit, squares};
+use crate::optimiser::{Descent, Moved, limit, squares};
 use crate::vectors::{self, Work};
 use std::sync::Mutex;
 
 /// An optimiser's step count and its moments, model by model.
 #[derive(Debug)]
 pub(super) struct Moments {
-    pub(super) adam: Adam,
+    pub(super) descent: Descent,
     pub(super) exp_avg: Vec<Vec<f32>>,
     pub(super) exp_avg_sq: Vec<Vec<f32>>,
 }
@@ -19,9 +19,9 @@ pub(super) struct Moments {
 impl Moments {
     pub(super) fn new(optimiser: &Optimiser, models: &[CpuModel]) -> Result<Self> {
         let zeros = |id: &ModelId| vec![0.0; models[id.0].parameters.len()];
-        let adam = Adam::new(optimiser.adam, 0).map_err(of_policy(&optimiser.name))?;
+        let descent = Descent::new(optimiser.descent, 0).map_err(of_policy(&optimiser.name))?;
         Ok(Self {
-            adam,
+            descent,
             exp_avg: optimiser.models.iter().map(zeros).collect(),
             exp_avg_sq: optimiser.models.iter().map(zeros).collect(),
         })
@@ -34,10 +34,11 @@ impl CpuEngine {
         let of = |id: &ModelId| squares(&self.models[id.0].gradients);
         let norm = optimiser.models.iter().map(of).sum::<f64>().sqrt();
         let rate = f64::from(self.cells[optimiser.learning_rate.0]);
-        let Moments { adam, exp_avg, exp_avg_sq } = &mut self.moments[id.0];
-        let step = adam
-            .begin(norm, rate, limit(optimiser.max_grad_norm))
+        let Moments { descent, exp_avg, exp_avg_sq } = &mut self.moments[id.0];
+        let stride = descent
+            .begin(norm, limit(optimiser.max_grad_norm))
             .map_err(of_policy(&optimiser.name))?;
+        let step = stride.of(rate);
         let models = self.models.iter_mut().enumerate();
         let own = models.filter(|(index, _)| optimiser.models.iter().any(|id| id.0 == *index));
         // Models of one optimiser are declared in the order of their ids.
@@ -49,7 +50,8 @@ impl CpuEngine {
         self.crew.run(jobs.len(), &|job| {
             let Ok(mut job) = jobs[job].lock() else { return };
             let (model, (exp_avg, exp_avg_sq)) = &mut *job;
-            step.apply(&mut model.parameters, &model.gradients, exp_avg, exp_avg_sq);
+            let CpuModel { parameters, gradients, .. } = &mut **model;
+            step.apply(Moved { parameters, gradients, exp_avg, exp_avg_sq });
             model.turn();
         });
         Ok(())

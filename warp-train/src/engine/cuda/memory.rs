@@ -5,6 +5,7 @@ use super::priorities::PriorityArrays;
 use crate::algorithm::{Plan, RowsOf};
 use crate::engine::cpu::Place;
 use crate::error::{Error, Result};
+use crate::optimiser::{Descent, DescentConfig};
 use std::fmt::Write;
 use warp_core::DType::{F32, U8, U32};
 use warp_data::cuda::{Device, DeviceArray};
@@ -192,13 +193,12 @@ impl Memory {
 
     fn push_constants(&self, plan: &Plan) -> Result<()> {
         let of = |optimiser: &crate::algorithm::Optimiser| {
-            let adam = optimiser.adam;
-            [adam.beta_1, adam.beta_2, adam.epsilon, optimiser.max_grad_norm]
+            let DescentConfig { beta_1, beta_2, epsilon, .. } = optimiser.descent;
+            [beta_1, beta_2, epsilon, optimiser.max_grad_norm]
         };
         for optimiser in &plan.optimisers {
             // Refuses what is out of range.
-            crate::optimiser::Adam::new(optimiser.adam, 0)
-                .map_err(|e| Error::Invalid(e.to_string()))?;
+            Descent::new(optimiser.descent, 0).map_err(|e| Error::Invalid(e.to_string()))?;
         }
         let words = plan.optimisers.iter().flat_map(of).flat_map(words).collect::<Vec<_>>();
         Ok(self.constants.push(&words)?)

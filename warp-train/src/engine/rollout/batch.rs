@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::loss::actions::{Actions, pick_rows};
 use crate::loss::gae::Trajectory;
 use crate::loss::{LossMetrics, Minibatch};
-pub use crate::network::TrainablePolicy;
+pub use crate::network::{StepSizes, TrainablePolicy};
 use std::ops::Range;
 use warp_core::Draw;
 

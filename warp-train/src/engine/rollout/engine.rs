@@ -11,7 +11,7 @@ use crate::engine::rollout::spread::Spread;
 use crate::error::{Error, Result};
 use crate::loss::gae::{gae, warpdrive_returns};
 use crate::loss::{Loss, LossMetrics, Minibatch};
-use crate::network::TrainablePolicy;
+use crate::network::{StepSizes, TrainablePolicy};
 use std::ops::Range;
 use warp_core::{Draw, Purpose};
 
@@ -35,6 +35,13 @@ pub struct RolloutEngine<'a> {
     pub sharing: &'a Sharing,
 }
 
+/// How much an update had done at some moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    n_steps: usize,
+    approx_kl: f64,
+}
+
 /// An update on its way.
 struct Update<'a> {
     on: RolloutEngine<'a>,
@@ -47,6 +54,8 @@ struct Update<'a> {
     minibatch: usize,
     moments: Option<Moments>,
     n_steps: usize,
+    /// Steps, and their divergences together, when it was last asked whether to go on.
+    seen: Seen,
     metrics: PolicyMetrics,
     /// Figures of the whole rollout.
     of_rollout: Vec<(&'static str, f64)>,
@@ -60,7 +69,7 @@ impl RolloutEngine<'_> {
     pub fn learn(self, algorithm: &dyn OnPolicyAlgorithm) -> Result<PolicyFigures> {
         // Coefficients of this moment in the run.
         let (keys, step) = (&self.plan.config, self.progress.env_steps);
-        let Some(Rollouts { objective, advantages, .. }) = &self.plan.rollouts else {
+        let Some(Rollouts { advantages, .. }) = &self.plan.rollouts else {
             let PolicyPlan { name, algorithm, .. } = self.plan;
             return Err(Error::Invalid(format!(
                 "policy \"{name}\": {} does not learn from rollouts",
@@ -68,7 +77,7 @@ impl RolloutEngine<'_> {
             )));
         };
         let loss = Loss {
-            objective: objective.clone(),
+            objective: algorithm.objective(step),
             vf_coef: keys.vf_coef.at(step) as f32,
             ent_coef: keys.ent_coef.at(step) as f32,
         };
@@ -82,11 +91,18 @@ impl RolloutEngine<'_> {
             minibatch: 0,
             moments: None,
             n_steps: 0,
+            seen: Seen::default(),
             metrics: PolicyMetrics { learning_rate, ..PolicyMetrics::default() },
             of_rollout: Vec::new(),
         };
         algorithm.update(&mut update)?;
         update.metrics.divide(update.n_steps);
+        if let Some(rate) = &keys.critic_learning_rate {
+            update.of_rollout.push(("critic_learning_rate", rate.at(step)));
+        }
+        if keys.target_kl.is_some() {
+            update.of_rollout.push(("optimiser_steps", update.n_steps as f64));
+        }
         let figures = PolicyFigures::from(update.metrics);
         Ok(figures.iter().chain(update.of_rollout).collect())
     }
@@ -259,9 +275,22 @@ impl OnPolicyEngine for Update<'_> {
     }
 
     fn step(&mut self) -> Result<()> {
-        let (rate, limit) = (self.metrics.learning_rate, self.on.plan.config.max_grad_norm);
-        self.metrics.grad_norm += self.on.policy.step(rate, limit)?;
+        let (keys, step) = (&self.on.plan.config, self.on.progress.env_steps);
+        let learning_rate = self.metrics.learning_rate;
+        let critic = keys.critic_learning_rate.as_ref();
+        let critic_learning_rate = critic.map_or(learning_rate, |rate| rate.at(step));
+        let max_grad_norm = keys.max_grad_norm;
+        let sizes = StepSizes { learning_rate, critic_learning_rate, max_grad_norm };
+        self.metrics.grad_norm += self.on.policy.step(&sizes)?;
         self.n_steps += 1;
         Ok(())
+    }
+
+    fn may_go_on(&mut self) -> Result<bool> {
+        let now = Seen { n_steps: self.n_steps, approx_kl: self.metrics.approx_kl };
+        let before = std::mem::replace(&mut self.seen, now);
+        let Some(target) = self.on.plan.config.target_kl else { return Ok(true) };
+        let n = (now.n_steps - before.n_steps).max(1) as f64;
+        Ok((now.approx_kl - before.approx_kl) / n <= target)
     }
 }

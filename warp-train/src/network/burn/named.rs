@@ -4,9 +4,7 @@ use super::{ActorCritic, BurnPolicy, PolicyNetwork};
 use crate::error::{Result, of_policy};
 use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::model::PolicyTensors;
-use crate::network::Policy;
-use crate::network::TrainablePolicy;
-use crate::optimiser::limit;
+use crate::network::{Policy, StepSizes, TrainablePolicy};
 
 /// A burn policy, its name and the threads it may use.
 #[derive(Debug)]
@@ -38,8 +36,8 @@ impl<N: PolicyNetwork> TrainablePolicy for NamedPolicy<N> {
         self.policy.gradients(minibatch, loss, self.threads).map_err(of_policy(&self.name))
     }
 
-    fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64> {
-        self.policy.step(learning_rate, limit(max_grad_norm)).map_err(of_policy(&self.name))
+    fn step(&mut self, sizes: &StepSizes) -> Result<f64> {
+        self.policy.step(sizes).map_err(of_policy(&self.name))
     }
 
     fn gradient(&self) -> Option<&[f32]> {

@@ -1,4 +1,4 @@
-//! A policy: a network, its parameters as one flat vector, their gradient, and Adam.
+//! A policy: a network, its parameters as one flat vector, their gradient, and its optimiser.
 
 use burn::tensor::Device;
 
@@ -10,7 +10,8 @@ use super::{ActorCritic, PolicyNetwork};
 use crate::error::{PolicyError, check_length};
 use crate::loss::{Loss, LossMetrics, LossSums, Minibatch};
 use crate::model::{NamedTensor, NetworkConfig, PolicyTensors, check_width};
-use crate::optimiser::{Adam, AdamConfig};
+use crate::network::StepSizes;
+use crate::optimiser::{Descent, DescentConfig, Moved, limit, squares};
 use warp_sample::ActionLayout;
 
 /// A trainable policy on burn; see the module's page for how results stay independent of `threads`.
@@ -24,7 +25,7 @@ pub struct BurnPolicy<N: PolicyNetwork = ActorCritic> {
     specs: Vec<ParameterSpec>,
     parameters: Vec<f32>,
     gradients: Vec<f32>,
-    adam: Adam,
+    descent: Descent,
     chunks: Vec<Chunk>,
 }
 
@@ -40,10 +41,20 @@ impl BurnPolicy<ActorCritic> {
     ///
     /// # Errors
     /// [`PolicyError::InvalidConfig`] if a width or a constant is outside its range.
-    pub fn new(config: &NetworkConfig, adam: AdamConfig, seed: u64) -> Result<Self, PolicyError> {
+    pub fn new(
+        config: &NetworkConfig,
+        descent: DescentConfig,
+        seed: u64,
+    ) -> Result<Self, PolicyError> {
         let device = Device::flex();
         let network = ActorCritic::new(config, seed, &device)?;
-        Self::from_network(network, config.observation_width, config.layout.clone(), adam, &device)
+        Self::from_network(
+            network,
+            config.observation_width,
+            config.layout.clone(),
+            descent,
+            &device,
+        )
     }
 }
 
@@ -57,7 +68,7 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         network: N,
         observation_width: usize,
         layout: ActionLayout,
-        adam: AdamConfig,
+        descent: DescentConfig,
         device: &Device,
     ) -> Result<Self, PolicyError> {
         check_width(observation_width)?;
@@ -68,7 +79,7 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
             observation_width,
             layout,
             device: device.clone().without_autodiff(),
-            adam: Adam::new(adam, parameters.len())?,
+            descent: Descent::new(descent, parameters.len())?,
             gradients: vec![0.0; parameters.len()],
             specs,
             parameters,
@@ -94,10 +105,10 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         self.parameters.len()
     }
 
-    /// Steps that Adam has made.
+    /// Steps that the optimiser has made.
     #[must_use]
     pub fn n_steps(&self) -> u64 {
-        self.adam.n_steps()
+        self.descent.n_steps()
     }
 
     /// The gradient that [`Self::gradients`] left, f32 `[n_parameters]`.
@@ -190,14 +201,24 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         Ok(sums.means(loss, work.total_weight))
     }
 
-    /// Makes one step of Adam along the gradient buffer, clipped to `max_grad_norm` (which may be
-    /// infinite), and returns the norm before clipping.
+    /// Makes one step of the optimiser along the gradient buffer, and returns the norm before clipping.
     ///
     /// # Errors
     /// [`PolicyError::NonFiniteGradient`]; then nothing has changed.
-    pub fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64, PolicyError> {
-        let norm =
-            self.adam.step(&mut self.parameters, &self.gradients, learning_rate, max_grad_norm)?;
+    pub fn step(&mut self, sizes: &StepSizes) -> Result<f64, PolicyError> {
+        let norm = squares(&self.gradients).sqrt();
+        let stride = self.descent.begin(norm, limit(sizes.max_grad_norm))?;
+        let Descent { exp_avg, exp_avg_sq, .. } = &mut self.descent;
+        for spec in &self.specs {
+            let is_critic = spec.name.starts_with("critic.");
+            let rate = if is_critic { sizes.critic_learning_rate } else { sizes.learning_rate };
+            stride.of(rate).apply(Moved {
+                parameters: &mut self.parameters[spec.range()],
+                gradients: &self.gradients[spec.range()],
+                exp_avg: &mut exp_avg[spec.range()],
+                exp_avg_sq: &mut exp_avg_sq[spec.range()],
+            });
+        }
         self.write_network();
         Ok(norm)
     }
@@ -207,8 +228,8 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
     pub fn tensors(&self) -> PolicyTensors {
         PolicyTensors {
             weights: tensors::to_named(&self.specs, &self.parameters, ""),
-            optimizer: tensors::optimizer_tensors(&self.specs, &self.adam),
-            n_steps: self.adam.n_steps,
+            optimizer: tensors::optimizer_tensors(&self.specs, &self.descent),
+            n_steps: self.descent.n_steps,
         }
     }
 
@@ -221,9 +242,9 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         let [weights] = tensors::from_named(&self.specs, &tensors.weights, [""])?;
         let suffixes = [".exp_avg", ".exp_avg_sq"];
         let [exp_avg, exp_avg_sq] = tensors::from_named(&self.specs, &tensors.optimizer, suffixes)?;
-        self.adam.exp_avg = exp_avg;
-        self.adam.exp_avg_sq = exp_avg_sq;
-        self.adam.n_steps = tensors.n_steps;
+        self.descent.exp_avg = exp_avg;
+        self.descent.exp_avg_sq = exp_avg_sq;
+        self.descent.n_steps = tensors.n_steps;
         self.parameters = weights;
         self.write_network();
         Ok(())

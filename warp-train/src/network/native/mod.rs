@@ -14,9 +14,7 @@ use crate::algorithm::PolicyPlan;
 use crate::error::{Result, of_policy};
 use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::model::{NamedTensor, PolicyTensors};
-use crate::network::Policy;
-use crate::network::TrainablePolicy;
-use crate::optimiser::limit;
+use crate::network::{Policy, StepSizes, TrainablePolicy};
 use network::Wanted;
 use policy::NativePolicy;
 use warp_func::Crew;
@@ -40,7 +38,7 @@ impl NamedPolicy {
         threads: usize,
     ) -> Result<Self> {
         let (activation, layout) = (plan.config.activation, plan.layout.clone());
-        let policy = NativePolicy::new(weights, activation, layout, plan.adam(), threads);
+        let policy = NativePolicy::new(weights, activation, layout, plan.descent(), threads);
         Ok(Self {
             name: plan.name.clone(),
             policy: policy.map_err(of_policy(&plan.name))?,
@@ -64,9 +62,9 @@ impl TrainablePolicy for NamedPolicy {
         policy.gradients(minibatch, loss, crew).map_err(of_policy(name))
     }
 
-    fn step(&mut self, learning_rate: f64, max_grad_norm: f64) -> Result<f64> {
+    fn step(&mut self, sizes: &StepSizes) -> Result<f64> {
         let Self { name, policy, crew } = self;
-        policy.step(learning_rate, limit(max_grad_norm), crew).map_err(of_policy(name))
+        policy.step(sizes, crew).map_err(of_policy(name))
     }
 
     fn gradient(&self) -> Option<&[f32]> {

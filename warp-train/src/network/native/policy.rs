@@ -1,4 +1,4 @@
-//! A policy without a tensor library: the network's parameters, their gradient, and Adam.
+//! A policy without a tensor library: the network's parameters, their gradient, and its optimiser.
 //!
 //! A minibatch is cut into chunks by its number of rows alone; chunks are shared among threads and
 //! their gradients are added in chunk order, so results do not depend on the number of threads. Where
@@ -12,7 +12,8 @@ use crate::error::{PolicyError, check_length};
 use crate::loss::{Loss, LossMetrics, LossPart, LossSums, Minibatch};
 use crate::loss::{OutputGradients, Outputs, part_of_loss};
 use crate::model::{Activation, NamedTensor, PolicyTensors};
-use crate::optimiser::{self, Adam, AdamConfig};
+use crate::network::StepSizes;
+use crate::optimiser::{self, Descent, DescentConfig, Moved};
 use std::ops::Range;
 use std::sync::Mutex;
 use warp_func::Crew;
@@ -47,7 +48,7 @@ pub(super) struct NativePolicy {
     parts: Vec<(LossPart, Range<usize>)>,
     /// Sum of the squares of each part's gradient.
     squares: Vec<f64>,
-    adam: Adam,
+    descent: Descent,
     /// Chunk by chunk, each part by part.
     chunks: Vec<Mutex<Chunk>>,
     /// One per thread, so that they stay in its cache.
@@ -85,7 +86,7 @@ impl NativePolicy {
         weights: Vec<NamedTensor>,
         activation: Activation,
         layout: ActionLayout,
-        adam: AdamConfig,
+        descent: DescentConfig,
         threads: usize,
     ) -> Result<Self, PolicyError> {
         let network = Network::from_tensors(&weights, activation)?;
@@ -98,7 +99,7 @@ impl NativePolicy {
             parameters: vec![0.0; n],
             turned: vec![0.0; n],
             gradients: vec![0.0; n],
-            adam: Adam::new(adam, n)?,
+            descent: Descent::new(descent, n)?,
             chunks: Vec::new(),
             tiles: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
         };
@@ -274,25 +275,29 @@ impl NativePolicy {
         self.network.backward(&weights, observations, scratch, *part, &into, gradients);
     }
 
-    /// One step of Adam; the norm of the gradient before clipping.
-    pub(super) fn step(
-        &mut self,
-        learning_rate: f64,
-        max_norm: f64,
-        crew: &mut Crew,
-    ) -> Result<f64, PolicyError> {
+    /// One step of the optimiser; the norm of the gradient before clipping.
+    pub(super) fn step(&mut self, sizes: &StepSizes, crew: &mut Crew) -> Result<f64, PolicyError> {
         let norm = self.squares.iter().sum::<f64>().sqrt();
-        let step = self.adam.begin(norm, learning_rate, max_norm)?;
-        let Self { network, adam, parameters, turned, gradients, parts, .. } = self;
+        let stride = self.descent.begin(norm, optimiser::limit(sizes.max_grad_norm))?;
+        let of = |part| {
+            stride.of(if part == LossPart::Value {
+                sizes.critic_learning_rate
+            } else {
+                sizes.learning_rate
+            })
+        };
+        let steps: Vec<_> = self.parts.iter().map(|(part, _)| of(*part)).collect();
+        let Self { network, descent, parameters, turned, gradients, parts, .. } = self;
         let pieces = in_parts(parameters, parts).into_iter().zip(in_parts(turned, parts));
-        let first = in_parts(&mut adam.exp_avg, parts);
-        let moments = first.into_iter().zip(in_parts(&mut adam.exp_avg_sq, parts));
+        let first = in_parts(&mut descent.exp_avg, parts);
+        let moments = first.into_iter().zip(in_parts(&mut descent.exp_avg_sq, parts));
         let jobs: Vec<_> = pieces.zip(moments).map(Mutex::new).collect();
         crew.run(jobs.len(), &|part| {
             let Ok(mut job) = jobs[part].lock() else { return };
             let ((parameters, turned), (exp_avg, exp_avg_sq)) = &mut *job;
             let range = &parts[part].1;
-            step.apply(parameters, &gradients[range.clone()], exp_avg, exp_avg_sq);
+            let gradients = &gradients[range.clone()];
+            steps[part].apply(Moved { parameters, gradients, exp_avg, exp_avg_sq });
             turn_weights(network, range, parameters, turned);
         });
         Ok(norm)
@@ -311,10 +316,10 @@ impl NativePolicy {
 
     /// Weights, optimiser state and step count.
     pub(super) fn tensors(&self) -> PolicyTensors {
-        let mut optimizer = self.named(&self.adam.exp_avg, ".exp_avg");
-        optimizer.extend(self.named(&self.adam.exp_avg_sq, ".exp_avg_sq"));
+        let mut optimizer = self.named(&self.descent.exp_avg, ".exp_avg");
+        optimizer.extend(self.named(&self.descent.exp_avg_sq, ".exp_avg_sq"));
         let weights = self.named(&self.parameters, "");
-        PolicyTensors { weights, optimizer, n_steps: self.adam.n_steps() }
+        PolicyTensors { weights, optimizer, n_steps: self.descent.n_steps() }
     }
 
     fn named(&self, flat: &[f32], suffix: &str) -> Vec<NamedTensor> {
@@ -344,10 +349,10 @@ impl NativePolicy {
         let fresh = tensors.optimizer.is_empty() && tensors.n_steps == 0;
         if !fresh {
             let exp_avg = self.flat(&tensors.optimizer, ".exp_avg")?;
-            self.adam.exp_avg_sq = self.flat(&tensors.optimizer, ".exp_avg_sq")?;
-            self.adam.exp_avg = exp_avg;
+            self.descent.exp_avg_sq = self.flat(&tensors.optimizer, ".exp_avg_sq")?;
+            self.descent.exp_avg = exp_avg;
         }
-        self.adam.n_steps = tensors.n_steps;
+        self.descent.n_steps = tensors.n_steps;
         self.parameters = parameters;
         let all = 0..self.parameters.len();
         turn_weights(&self.network, &all, &self.parameters, &mut self.turned);

@@ -84,6 +84,7 @@ impl FleetLearner for CudaFleet<'_> {
         }
         for (_, group) in groups {
             let Some(first) = group.first() else { continue };
+            first.config.policies.iter().try_for_each(|plan| plan.check_passes())?;
             if cuda_off_policy::takes(&first.config) {
                 if cuda_off_policy::train(self.registry, &group, watch)?.is_break() {
                     return Ok(());

@@ -28,7 +28,7 @@ use crate::loss::a2c::A2cConfig;
 use crate::loss::ppo::PpoConfig;
 use crate::loss::{LossMetrics, Minibatch};
 use crate::model::{NamedTensor, PolicyTensors, from_moments};
-use crate::network::Policy;
+use crate::network::{Policy, StepSizes};
 use crate::run::learner::Learner;
 use crate::run::learner::PolicyLearner;
 use reference::Reference;
@@ -93,7 +93,7 @@ impl<P: Policy> GradientSource for PolicyLearner<P> {
         policy.load(&PolicyTensors { weights: weights.to_vec(), optimizer, n_steps: 0 })?;
         let metrics = policy.gradients(minibatch, &loss.into())?;
         // From moments of zero, one step leaves a tenth of the gradient in the first one.
-        policy.step(0.0, 0.0)?;
+        policy.step(&StepSizes::new(0.0, 0.0))?;
         Ok((metrics, from_moments(weights, &policy.tensors().optimizer)?))
     }
 }
@@ -236,7 +236,7 @@ impl Gradient {
 fn losses(plan: &PolicyPlan) -> [(&'static str, Formula); 2] {
     let config = &plan.config;
     let (vf_coef, ent_coef) = (config.vf_coef.at(0) as f32, config.ent_coef.at(0) as f32);
-    let (clip_coef, clip_vloss) = (config.clip_coef as f32, config.clip_vloss);
+    let (clip_coef, clip_vloss) = (config.clip_coef.at(0) as f32, config.clip_vloss);
     [
         ("ppo", Formula::Ppo(PpoConfig { clip_coef, clip_vloss, vf_coef, ent_coef })),
         ("a2c", Formula::A2c(A2cConfig { vf_coef, ent_coef })),

@@ -11,6 +11,7 @@ use crate::loss::a2c::A2cConfig;
 use crate::loss::actions::{Actions, pick_rows};
 use crate::model::NamedTensor;
 use crate::network::Policy;
+use crate::optimiser::UpdateRule;
 use crate::run::learner::Learner;
 use crate::run::learner::PolicyLearner;
 use warp_core::{Draw, Purpose};
@@ -101,11 +102,13 @@ impl Scene {
         Ok(Self { advantages, values, ..self.clone() })
     }
 
-    /// The run that is short enough: `config`'s own with few replicas and steps.
+    /// The run that is short enough: `config`'s own with few replicas and steps, and with Adam, from whose first
+    /// moment gradients are read.
     #[must_use]
     pub fn shorten(mut config: TrainConfig) -> TrainConfig {
         config.run.num_envs = REPLICAS;
         config.run.num_steps = STEPS;
+        config.policies.iter_mut().for_each(|plan| plan.config.optimiser = UpdateRule::Adam);
         config
     }
 

@@ -49,7 +49,7 @@ fn perceptron(config: &TrainConfig, index: usize) -> Result<BurnPolicy> {
     let width = config.spec.groups[plan.groups[0]].observation_width();
     ActorCritic::from_tensors(&weights, plan.config.activation, &device)
         .and_then(|network| {
-            BurnPolicy::from_network(network, width, plan.layout.clone(), plan.adam(), &device)
+            BurnPolicy::from_network(network, width, plan.layout.clone(), plan.descent(), &device)
         })
         .map_err(of_policy(&plan.name))
 }

@@ -60,3 +60,11 @@ fn samples_may_have_weights() {
     ddpg("prioritised = true");
     td3("prioritised = true");
 }
+
+#[test]
+fn other_optimisers_and_weight_decay_follow_their_formulas() {
+    // Where a square is tiny, its root hangs on the last bits of a gradient.
+    ddpg("optimiser = \"rmsprop\"\nadam_eps = 0.01");
+    ddpg("weight_decay = 0.3");
+    td3("optimiser = \"rmsprop\"\nadam_eps = 0.01\nweight_decay = 0.3\nmax_grad_norm = 0.05");
+}

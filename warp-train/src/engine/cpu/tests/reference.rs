@@ -3,6 +3,7 @@
 use super::scene::Scene;
 use crate::algorithm::{PolicyConfig, Variant};
 use crate::model::NamedTensor;
+use crate::optimiser::UpdateRule;
 use crate::run::gradcheck::replay::{Networks, Row, objectives, part_of, wide};
 use std::collections::BTreeMap;
 
@@ -76,7 +77,7 @@ impl Reference {
         }
     }
 
-    /// One step of Adam that makes `loss`, a function of the networks, smaller by moving `models`.
+    /// One step of the optimiser that makes `loss`, a function of the networks, smaller by moving `models`.
     fn descend(&mut self, optimiser: &str, models: &[&str], loss: impl Fn(&Networks) -> f64) {
         let gradients: Vec<Vec<f64>> =
             models.iter().map(|model| gradient(&self.networks, model, &loss)).collect();
@@ -87,12 +88,19 @@ impl Reference {
         let n_steps = self.n_steps.get_mut(optimiser).unwrap();
         *n_steps += 1;
         let (rate, epsilon) = (self.keys.learning_rate.at(0), self.keys.adam_eps);
+        let (decay, is_adam) = (self.keys.weight_decay, self.keys.optimiser == UpdateRule::Adam);
         let [correction_1, correction_2] = [0.9_f64, 0.999].map(|b| 1.0 - b.powf(*n_steps as f64));
         for (model, gradient) in models.iter().zip(gradients) {
             let Moments { first, second } = self.moments.get_mut(*model).unwrap();
             let mut parameters = self.networks.parameters(model);
             for (i, p) in parameters.iter_mut().enumerate() {
                 let g = scale * gradient[i];
+                *p -= rate * decay * *p;
+                if !is_adam {
+                    second[i] = 0.99 * second[i] + 0.01 * g * g;
+                    *p -= rate * g / (second[i].sqrt() + epsilon);
+                    continue;
+                }
                 first[i] = 0.9 * first[i] + 0.1 * g;
                 second[i] = 0.999 * second[i] + 0.001 * g * g;
                 let denominator = (second[i] / correction_2).sqrt() + epsilon;

@@ -6,7 +6,7 @@ use super::*;
 /// Loads weights larger than the initial ones, so that ratios and values get clipped; no bias is
 /// exactly zero, where a rectifier has a kink.
 fn policy(config: &NetworkConfig) -> BurnPolicy {
-    let mut policy = BurnPolicy::new(config, AdamConfig::default(), 3).unwrap();
+    let mut policy = BurnPolicy::new(config, DescentConfig::default(), 3).unwrap();
     let mut tensors = policy.tensors();
     for tensor in &mut tensors.weights {
         let discrete = !config.layout.head_sizes().is_empty();
@@ -27,7 +27,7 @@ fn set(arrays: &mut Arrays, at: usize, action: i32) {
 /// The gradient buffer under the names and in the layout of the tensors: one plain Adam step with
 /// fresh moments leaves a tenth of the gradient in `exp_avg`.
 fn named_gradients(policy: &mut BurnPolicy) -> Vec<NamedTensor> {
-    policy.step(0.0, f64::INFINITY).unwrap();
+    policy.step(&StepSizes::new(0.0, f64::INFINITY)).unwrap();
     let tensors = policy.tensors().optimizer;
     tensors.into_iter().filter(|tensor| tensor.name.ends_with(".exp_avg")).collect()
 }
@@ -176,9 +176,12 @@ fn wrong_input_is_an_error() {
     let mut arrays = Arrays::new(4, 3, config.layout.head_sizes());
     arrays.advantages[0] = f32::NAN;
     policy.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap();
-    assert!(matches!(policy.step(1e-3, 0.5), Err(PolicyError::NonFiniteGradient { .. })));
+    assert!(matches!(
+        policy.step(&StepSizes::new(1e-3, 0.5)),
+        Err(PolicyError::NonFiniteGradient { .. })
+    ));
     let not_a_number = PpoConfig { clip_coef: f32::NAN, ..PpoConfig::default() };
     assert!(policy.gradients(&arrays.minibatch(), &not_a_number.into(), 1).is_err());
     let empty = NetworkConfig { observation_width: 0, ..config };
-    assert!(BurnPolicy::new(&empty, AdamConfig::default(), 1).is_err());
+    assert!(BurnPolicy::new(&empty, DescentConfig::default(), 1).is_err());
 }

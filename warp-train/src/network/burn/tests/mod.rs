@@ -14,7 +14,8 @@ use crate::loss::ppo::PpoConfig;
 use crate::loss::{LossMetrics, Minibatch};
 use crate::model::{Activation, NamedTensor, NetworkConfig, PolicyTensors};
 use crate::model::{Init, LogStd};
-use crate::optimiser::AdamConfig;
+use crate::network::StepSizes;
+use crate::optimiser::DescentConfig;
 use crate::run::gradcheck::Formula;
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
 

@@ -5,12 +5,12 @@ use super::*;
 fn train(threads: usize, activation: Activation) -> (PolicyTensors, Vec<LossMetrics>, Vec<f32>) {
     let config = config(&[16, 8], activation, false);
     let arrays = Arrays::new(1500, 3, config.layout.head_sizes());
-    let mut policy = BurnPolicy::new(&config, AdamConfig::default(), 5).unwrap();
+    let mut policy = BurnPolicy::new(&config, DescentConfig::default(), 5).unwrap();
     let loss = Formula::Ppo(PpoConfig::default());
     let mut metrics = Vec::new();
     for _ in 0..20 {
         metrics.push(policy.gradients(&arrays.minibatch(), &(&loss).into(), threads).unwrap());
-        policy.step(1e-2, 0.5).unwrap();
+        policy.step(&StepSizes::new(1e-2, 0.5)).unwrap();
     }
     let (mut logits, mut values) = (vec![0.0; 1500 * 5], vec![0.0; 1500]);
     policy.forward(&arrays.observations, 1500, threads, &mut logits, &mut values).unwrap();
