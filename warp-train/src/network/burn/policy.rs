@@ -210,7 +210,8 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         let stride = self.descent.begin(norm, limit(sizes.max_grad_norm))?;
         let Descent { exp_avg, exp_avg_sq, .. } = &mut self.descent;
         for spec in &self.specs {
-            let is_critic = spec.name.starts_with("critic.");
+            let of_value = ["critic.", "value_head."];
+            let is_critic = of_value.iter().any(|part| spec.name.starts_with(part));
             let rate = if is_critic { sizes.critic_learning_rate } else { sizes.learning_rate };
             stride.of(rate).apply(Moved {
                 parameters: &mut self.parameters[spec.range()],
