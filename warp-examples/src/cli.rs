@@ -2,8 +2,8 @@
 
 use crate::Outcome;
 use crate::commands::{
-    Device, bench, config, envs, episode, eval, gradcheck, info, plot, render, report, scale,
-    train, translate, watch,
+    Device, bench, config, envs, episode, eval, export, gradcheck, info, plot, render, report,
+    scale, train, translate, watch,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Render(render::RenderArgs),
     /// Write episodes of a run into a file of arrays.
     Episode(episode::EpisodeArgs),
+    /// Write a policy of a run as an ONNX file.
+    Export(export::ExportArgs),
     /// Show an episode of a run, live in the terminal.
     Watch(watch::WatchArgs),
     /// Measure how fast an environment is stepped.
@@ -80,6 +82,7 @@ impl Command {
             Command::Report(args) => report::execute(&args, registry),
             Command::Render(args) => render::execute(&args, registry),
             Command::Episode(args) => episode::execute(&args, registry),
+            Command::Export(args) => export::execute(&args, registry),
             Command::Watch(args) => watch::execute(&args, registry),
             Command::Bench(args) => bench::execute(&args, registry),
             Command::Scale(args) => scale::execute(&args, registry),

@@ -8,6 +8,7 @@ mod cli;
 pub mod commands;
 pub mod defaults;
 pub mod episode;
+pub mod onnx;
 pub mod output;
 #[doc(hidden)]
 pub mod parsers;

@@ -7,6 +7,7 @@ pub mod envs;
 pub mod episode;
 pub mod eval;
 mod eval_fleet;
+pub mod export;
 mod fleet;
 pub mod gradcheck;
 mod halves;

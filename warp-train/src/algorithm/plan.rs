@@ -245,6 +245,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The model that the policy acts by when nothing is explored.
+    #[must_use]
+    pub fn acting_model(&self) -> &Model {
+        &self.models[self.passes[self.greedy.pass.0].model.0]
+    }
+
     /// Checks that everything fits together, so that no engine is asked for what is not there.
     ///
     /// # Errors

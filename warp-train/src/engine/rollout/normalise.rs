@@ -191,6 +191,13 @@ impl Normaliser {
         self.obs.as_ref().is_some_and(|obs| !obs.factors.is_empty())
     }
 
+    /// What observations are normalised by, number by number: the mean, and what the difference from it is
+    /// multiplied by; cut off at [`CLIP`] then. `None` where they stay as they are.
+    #[must_use]
+    pub fn factors(&self) -> Option<&[(f32, f32)]> {
+        self.obs.as_ref().map(|obs| &obs.factors[..]).filter(|factors| !factors.is_empty())
+    }
+
     /// Normalises observations in place, f32 `[rows, width]`, and remembers nothing.
     pub fn apply(&self, obs: &mut [f32]) {
         let Some(normaliser) = self.obs.as_ref().filter(|n| !n.factors.is_empty()) else { return };

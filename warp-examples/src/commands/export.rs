@@ -1,0 +1,50 @@
+//! `warp export`: a policy as an ONNX file, for whatever runs those.
+
+use super::{play, say};
+use crate::{Outcome, onnx};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::path::PathBuf;
+use warp_func::Registry;
+
+/// Write a policy of a run as an ONNX file.
+#[derive(Debug, Clone, Args)]
+pub struct ExportArgs {
+    /// The run's folder, for its newest checkpoint; or that of a step, or the one that did best in evaluations; or a
+    /// fleet's folder.
+    #[arg(value_name = "RUN[@STEP | @best] | FLEET")]
+    pub run: PathBuf,
+    /// Which run of a fleet, from 0.
+    #[arg(long = "run", value_name = "N")]
+    pub run_number: Option<usize>,
+    /// Which of the run's policies, where there are several.
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
+    /// Where the file goes.
+    #[arg(short, long, value_name = "FILE.onnx")]
+    pub out: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A run or policy that can't be had, one that has no form in ONNX, or a file that can't be written.
+pub fn execute(args: &ExportArgs, registry: &Registry) -> Result<Outcome> {
+    let (config, mut learner) = play::policies(&args.run, args.run_number, "native", registry)?;
+    let names: Vec<&str> = config.policies.iter().map(|plan| plan.name.as_str()).collect();
+    let policy = match (&args.policy, &names[..]) {
+        (None, [_]) => 0,
+        (None, _) => {
+            bail!("the run has several policies; choose one with --policy: {}", names.join(", "))
+        }
+        (Some(name), _) => names
+            .iter()
+            .position(|known| known == name)
+            .with_context(|| format!("--policy {name}: the run has {}", names.join(", ")))?,
+    };
+    let exported = onnx::export(&config, &mut *learner, policy)?;
+    std::fs::write(&args.out, &exported.bytes)
+        .with_context(|| format!("cannot write \"{}\"", args.out.display()))?;
+    say(&format!("policy \"{}\" is in {}: {}", names[policy], args.out.display(), exported.about))?;
+    Ok(Outcome::Done)
+}
