@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -165,3 +167,17 @@ def test_beside_envpool(task_id):
         for key in ("env_id", "elapsed_step"):
             assert one[4][key].dtype == other[4][key].dtype and one[4][key].shape == other[4][key].shape
         assert one[4].keys() == other[4].keys()
+
+
+@pytest.mark.parametrize("make", [envpool.make_gymnasium, envpool.make_dm])
+def test_it_is_pickled_with_its_state(make):
+    envs = make("CartPole-v1", num_envs=4, seed=3)
+    envs.reset()
+    for _ in range(20):
+        envs.step(np.ones(4, np.int32))
+    again = pickle.loads(pickle.dumps(envs))
+    for _ in range(20):
+        one, other = (pool.step(np.zeros(4, np.int32)) for pool in (envs, again))
+        assert (one[1] == other[1]).all()
+        seen = [step[3].obs if hasattr(step, "observation") else step[0] for step in (one, other)]
+        assert (seen[0] == seen[1]).all()

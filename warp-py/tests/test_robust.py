@@ -182,3 +182,9 @@ def test_stubs_say_what_there_is():
     for name, members in said.items():
         if members is not None and name in there:
             assert members == {one for one in vars(getattr(_native, name)) if not one.startswith("_")}, name
+
+
+def test_misuse_for_some_seconds():
+    script = Path(__file__).with_name("misuse.py")
+    done = subprocess.run([sys.executable, "-W", "ignore", str(script), "6", "1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -77,7 +77,7 @@ impl<'a> View<'a> {
     }
 
     /// What the only agent of group `group` did in the last step, from -1 to 1: a box by its bounds,
-    /// choices in equal steps. `None` before the first step.
+    /// choices in equal steps. `None` before the first step, or if it is not known: not in its space.
     #[must_use]
     pub fn push(&self, group: &str) -> Option<f32> {
         use warp_core::Space;
@@ -95,7 +95,9 @@ impl<'a> View<'a> {
             }
             _ => return None,
         };
+        let choices = matches!(spec.action, Space::Discrete { .. });
         let push = 2.0 * (value - low) / (high - low) - 1.0;
-        push.is_finite().then(|| push.clamp(-1.0, 1.0))
+        let known = push.is_finite() && (!choices || (-1.0..=1.0).contains(&push));
+        known.then(|| push.clamp(-1.0, 1.0))
     }
 }

@@ -154,7 +154,11 @@ class OnGpu:
         """Moves every environment, or those of `env_id`, whose rows the answer has in that order."""
         self._check_idle()
         self._ordered(lambda: self._pool.step(actions, env_id))
+        self._note(actions, env_id)
         return self._answer_of(env_id)
+
+    def _note(self, actions: Any, env_id: Any) -> None:
+        """Remembers actions for pictures, which there are of one agent."""
 
     def _answer_of(self, env_id: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         shown = self._shown_now(env_id)
@@ -225,6 +229,10 @@ class CudaVectorEnv(OnGpu, VectorEnv):
 
     def _seen(self, answer: Any) -> Any:
         return answer
+
+    def _note(self, actions: Any, env_id: Any) -> None:
+        if self._painter is not None:
+            self._painter.note(actions, env_id)
 
     def _with_masks(self, info: dict[str, Any], mask: Any) -> dict[str, Any]:
         of_rows = self._every if mask is None else mask

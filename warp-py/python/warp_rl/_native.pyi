@@ -103,6 +103,14 @@ class CudaPool:
     @property
     def seeds(self) -> list[int]: ...
 
+class Picture:
+    """Draws environments."""
+
+    def __init__(self, name: str, config: Mapping[str, Any]) -> None: ...
+    def draw(
+        self, state: Mapping[str, Any], row: int, action: Sequence[float] | None = None, *, width: int = 600
+    ) -> Any: ...
+
 class Policy:
     """The policies of a run."""
 

@@ -7,7 +7,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from . import _native, _seeds
+from . import _native, _rendering, _seeds
+from ._checks import one_of
 from ._spec import EnvSpec, settings
 from ._tasks import find
 
@@ -21,6 +22,8 @@ class SingleEnv(gymnasium.Env):
     It has no time limit of its own unless `max_episode_steps` is given: Gymnasium puts its `TimeLimit` around.
     """
 
+    metadata = {"render_modes": list(_rendering.MODES)}
+
     def __init__(
         self,
         task_id: str,
@@ -30,11 +33,11 @@ class SingleEnv(gymnasium.Env):
         **config: Any,
     ) -> None:
         task = find(task_id)
-        if render_mode is not None:
-            raise ValueError(f"render_mode is {render_mode!r}, but nothing is drawn here")
+        one_of("render_mode", render_mode, None, *_rendering.MODES)
         described = EnvSpec(task_id, **config)
-        self.metadata = {"render_modes": []}
+        self.metadata = _rendering.metadata(task)
         self.render_mode = render_mode
+        self._painter = None if render_mode is None else _rendering.Painter(task, config, 1)
         self.observation_space = described.observation_space
         self.action_space = described.action_space
         self._numbered = isinstance(self.observation_space, gymnasium.spaces.Discrete)
@@ -62,7 +65,13 @@ class SingleEnv(gymnasium.Env):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Moves by one step."""
         obs, reward, terminated, truncated, info = self._pool.step(np.asarray(action)[None])
+        if self._painter is not None:
+            self._painter.note(np.asarray(action)[None])
         return self._row(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), _first(info)
+
+    def render(self) -> np.ndarray | None:
+        """A picture, uint8 `[height, width, 3]`; None without a render_mode."""
+        return None if self._painter is None else self._painter.pictures(self._pool.get_state())[0]
 
     def reseed(self, seed: int) -> None:
         """Lets draws begin anew from a seed, with the next reset."""

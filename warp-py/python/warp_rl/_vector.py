@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from . import _rendering
 from ._buffer import Buffer, as_output
 from ._checks import count, device_of, one_of
 from ._pooled import Pooled, mode_of
@@ -23,6 +24,8 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
     Environment i of seed s is the only environment of seed s + i, bit for bit, whatever else there is.
     With `device="cuda"`, or another than the first, `"cuda:1"`, they live on a GPU.
     """
+
+    metadata = {"render_modes": list(_rendering.MODES)}
 
     def __new__(cls, *_: Any, device: str = "cpu", **__: Any) -> VectorEnv:
         """Those of a GPU are of a class of their own."""
@@ -66,7 +69,7 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
         }
         self.num_envs = count("num_envs", num_envs)
         one_of("output", output, "numpy", "torch", "dlpack")
-        one_of("render_mode", render_mode, None)
+        one_of("render_mode", render_mode, None, *_rendering.MODES)
         limit = task.max_episode_steps
         if max_episode_steps is not None:
             limit = count("max_episode_steps", max_episode_steps)
@@ -77,7 +80,7 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
                 f"{task_id} has several agents ({groups}): warp_rl.make_multi and warp_rl.make_parallel make it"
             )
         self._mode = mode_of(autoreset_mode)
-        self.metadata = {"autoreset_mode": self._mode, "render_modes": []}
+        self.metadata = {"autoreset_mode": self._mode, **_rendering.metadata(task)}
         self.render_mode = render_mode
         self.single_observation_space = described.observation_space
         self.single_action_space = described.action_space
@@ -95,6 +98,7 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
         self._copies = bool(copy)
         #: What is shown in memory that stays, by name, if anybody has asked for it.
         self._shown: dict[str, np.ndarray] | None = None
+        self._painter = None if render_mode is None else _rendering.Painter(task, config, self.num_envs)
         self._open(task, seed, config, limit)
         self.closed = False
 
@@ -122,7 +126,10 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
 
     def step(self, actions: Any, env_id: Any = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Moves every environment, or those of `env_id`, whose rows the answer has in that order."""
-        return self._answered(self._pool.step(actions, env_id))
+        answer = self._answered(self._pool.step(actions, env_id))
+        if self._painter is not None:
+            self._painter.note(actions, env_id)
+        return answer
 
     def _answered(self, answer: Any) -> Any:
         if self._pool.ended and self._mode is AutoresetMode.SAME_STEP:
@@ -215,8 +222,14 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
         last = self._pool.last()[0]
         return last if self._output == "numpy" else as_output(last, self._output)
 
-    def render(self, env_id: Any = None) -> None:
-        """Nothing: there is no render_mode."""
+    def render(self, env_id: Any = None) -> tuple[np.ndarray, ...] | None:
+        """Pictures of all environments, or of those of `env_id`, uint8 `[height, width, 3]` each.
+
+        None without a render_mode.
+        """
+        if self._painter is None:
+            return None
+        return self._painter.pictures(self.get_state(), env_id)
 
     def close_extras(self, **_: Any) -> None:
         """Lets go of the environments."""

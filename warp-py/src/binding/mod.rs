@@ -2,7 +2,7 @@
 //!
 //! `pool` is replicas as a Python object, `engine` how they are moved, `slot` the memory that a step shows itself in and `array` NumPy's
 //! arrays over it; `actions`, `numbers` and `options` read what Python hands over, `config` and `describe`
-//! translate configurations and spaces. `cuda` is replicas on a GPU. `training` and `policy`
+//! translate configurations and spaces. `cuda` is replicas on a GPU, `picture` draws them. `training` and `policy`
 //! are runs, `foreign` is environments in Python that are trained in, `command` is the command line.
 
 mod actions;
@@ -16,6 +16,7 @@ mod engine;
 mod foreign;
 mod numbers;
 mod options;
+mod picture;
 mod policy;
 mod pool;
 mod slot;
@@ -54,6 +55,8 @@ mod native {
     use super::cuda::{CudaBuffer, CudaPool};
     #[pymodule_export]
     use super::describe::{describe, names};
+    #[pymodule_export]
+    use super::picture::Picture;
     #[pymodule_export]
     use super::policy::Policy;
     #[pymodule_export]

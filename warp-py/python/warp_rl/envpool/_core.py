@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _native
+from .. import _native, _rendering
 from ._spec import EnvSpec, Refused, check
 
 
@@ -14,13 +14,22 @@ class Core:
     """Environments of a task, behind neither interface."""
 
     def __init__(self, task_id: str, **kwargs: Any) -> None:
+        self._made_with = {"task_id": task_id, **kwargs}
         self.spec: Any = EnvSpec(task_id, **kwargs)
         config = self.spec.config
         self.config: dict[str, Any] = config._asdict()
         self.num_envs: int = config.num_envs
         self.render_mode = kwargs.get("render_mode")
         check(not kwargs.get("from_pixels"), "from_pixels is True, but observations are no images here")
-        check(self.render_mode is None, f"render_mode is {self.render_mode!r}, but nothing is drawn here")
+        check(self.render_mode in (None, *_rendering.MODES), f"render_mode is {self.render_mode!r}, but it is None or "
+              "'rgb_array'")
+        height = kwargs.get("render_height")
+        check(height is None, f"render_height is {height!r}, but pictures are as high as render_width asks for")
+        self._render_env_id = kwargs.get("render_env_id", 0)
+        self._render_width = kwargs.get("render_width") or 480
+        self._painter: Any = None
+        if self.render_mode is not None:
+            self._painter = _rendering.Painter(self.spec.task, self.spec.own, self.num_envs)
         self.all_env_ids = np.arange(self.num_envs, dtype=np.int32)
         self.is_async = config.batch_size < config.num_envs
         offset = config.thread_affinity_offset
@@ -50,7 +59,10 @@ class Core:
             action = action.astype(self._action_dtype, copy=False)
         if env_id is None:
             env_id = self.all_env_ids
-        self._pool.send(action, np.asarray(env_id).astype(np.int32, copy=False))
+        env_id = np.asarray(env_id).astype(np.int32, copy=False)
+        self._pool.send(action, env_id)
+        if self._painter is not None:
+            self._painter.note(action, env_id)
 
     def _of_dict(self, given: dict[str, Any]) -> tuple[Any, Any]:
         wanted = {"env_id": np.int32, "players.env_id": np.int32, "action": self._action_dtype}
@@ -85,9 +97,20 @@ class Core:
         """JAX's custom calls, which there are none of here."""
         raise RuntimeError("XLA is not available: step and send take NumPy's arrays")
 
-    def render(self, env_ids: Any = None, camera_id: Any = None) -> Any:
-        """Nothing: there is no render_mode."""
-        raise Refused("render_mode is None, so nothing is drawn")
+    def render(self, env_ids: Any = None, camera_id: Any = None) -> np.ndarray:
+        """Pictures of those of `env_ids`, or of `render_env_id`: uint8 `[n, height, width, 3]`."""
+        if self._painter is None:
+            raise Refused("render_mode is None, so nothing is drawn")
+        check(camera_id is None, f"camera_id is {camera_id!r}, but there are no cameras")
+        ids = self._render_env_id if env_ids is None else env_ids
+        return np.stack(self._painter.pictures(self._pool.get_state(), ids, self._render_width))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"made_with": self._made_with, "state": self._pool.get_state()}
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        self.__init__(**saved["made_with"])  # type: ignore[misc]
+        self._pool.set_state(saved["state"])
 
     def __len__(self) -> int:
         return self.num_envs

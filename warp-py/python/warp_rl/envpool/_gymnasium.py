@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from .. import _rendering
 from ._core import Core
 from ._spec import Refused
 
@@ -18,7 +19,7 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv):
 
     def __init__(self, task_id: str, **kwargs: Any) -> None:
         super().__init__(task_id, **kwargs)
-        self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
+        self.metadata = {**_rendering.metadata(self.spec.task), "autoreset_mode": AutoresetMode.NEXT_STEP}
         self.observation_space = self.single_observation_space = self.spec.observation_space
         self.action_space = self.single_action_space = self.spec.action_space
         self.closed = False

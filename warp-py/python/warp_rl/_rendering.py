@@ -1,0 +1,49 @@
+"""Pictures of environments, as the command `warp render` draws them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _native
+from ._foreign import as_numpy
+from ._spec import settings
+from ._tasks import Task
+
+#: What can be asked for.
+MODES = ("rgb_array",)
+#: Frames a second, by environment; toy texts think, the others move.
+_FRAMES = {"cartpole": 50, "acrobot": 15, "mountain_car": 30, "continuous_mountain_car": 30, "pendulum": 30}
+
+
+def metadata(task: Task) -> dict[str, Any]:
+    """What an environment's metadata says of rendering."""
+    return {"render_modes": list(MODES), "render_fps": _FRAMES.get(task.env, 4)}
+
+
+class Painter:
+    """Draws the environments of a pool: it is told of their actions, and looks at their states."""
+
+    def __init__(self, task: Task, config: dict[str, Any], num_envs: int) -> None:
+        self._picture = _native.Picture(task.env, settings(task, config))
+        self._acts: np.ndarray | None = None
+        self._num_envs = num_envs
+
+    def note(self, actions: Any, env_id: Any = None) -> None:
+        """Remembers what all environments, or those of `env_id`, did last."""
+        ids = np.arange(self._num_envs) if env_id is None else np.asarray(env_id)
+        rows = as_numpy(actions).reshape(len(ids), -1) if len(ids) else np.zeros((0, 1))
+        if self._acts is None or self._acts.shape[1] != rows.shape[1]:
+            self._acts = np.full((self._num_envs, rows.shape[1]), np.nan)
+        self._acts[ids] = rows
+
+    def pictures(self, state: dict[str, np.ndarray], env_id: Any = None, width: int = 600) -> tuple[np.ndarray, ...]:
+        """Pictures of all environments, or of those of `env_id`: uint8 `[height, width, 3]` each."""
+        ids = range(self._num_envs) if env_id is None else np.asarray(env_id).reshape(-1).tolist()
+        return tuple(self._picture.draw(state, i, self._act(i), width=width) for i in ids)
+
+    def _act(self, i: int) -> list[float] | None:
+        if self._acts is None or np.isnan(self._acts[i]).any():
+            return None
+        return self._acts[i].tolist()

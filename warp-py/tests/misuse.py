@@ -1,0 +1,201 @@
+"""Random misuse: calls that nobody should make, for as long as it is told. `python misuse.py SECONDS [SEED]`
+
+Whatever is called, Python goes on: each call answers, or raises an error that the specification allows. In between,
+environments that were used well must do what they do alone, and memory must not grow. Ends with 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import random
+import resource
+import sys
+import threading
+import time
+
+import numpy as np
+
+import warp_rl
+
+ALLOWED = (ValueError, TypeError, RuntimeError, KeyError, AssertionError, BufferError, OverflowError, IndexError, AttributeError)
+#: What else may come of it is an error of this script's, or of the package's.
+
+
+def odd(rng: random.Random, n: int) -> object:
+    """Something that is no good argument, or is one."""
+    shapes = [(n,), (n + 1,), (0,), (n, 1), (1, n), (), (n, 3, 2)]
+    dtypes = ["int8", "int64", "uint64", "float32", "float64", "bool", "U3", "object", "complex64", "datetime64[s]"]
+    values = [0, 1, -1, 3, 2**31, 2**63 - 1, -(2**63), np.nan, np.inf]
+
+    def array() -> object:
+        with np.errstate(all="ignore"):
+            full = np.zeros(rng.choice(shapes), rng.choice(dtypes))
+            if full.dtype.kind in "iuf" and full.size:
+                value = rng.choice(values)
+                if full.dtype.kind == "f" or (np.isfinite(value) and np.iinfo(full.dtype).min <= value <= np.iinfo(full.dtype).max):
+                    full.flat[rng.randrange(full.size)] = value
+        return full[:: rng.choice([1, 1, 2, -1])] if full.ndim else full
+
+    return rng.choice(
+        [
+            array,
+            array,
+            array,
+            lambda: [rng.randrange(2) for _ in range(n)],
+            lambda: np.arange(rng.randrange(2 * n + 1)),
+            lambda: rng.sample(range(n), rng.randrange(n + 1)),
+            lambda: None,
+            lambda: "up",
+            lambda: object(),
+            lambda: {"pole": 1},
+            lambda: float("nan"),
+            lambda: 10**30,
+            lambda: [[1], [2, 3]],
+            lambda: memoryview(b"abc"),
+        ]
+    )()
+
+
+def make(rng: random.Random) -> object:
+    """Environments, asynchronous ones among them, or an error."""
+    n = rng.choice([1, 2, 7, 64, 130])
+    given = {
+        "num_envs": rng.choice([n, n, n, 0, -3, "x"]),
+        "batch_size": rng.choice([None, None, max(1, n // 2), 1, n + 1]),
+        "num_threads": rng.choice([0, 1, 2, 3, -1]),
+        "seed": rng.choice([None, 3, -1, 2**64, list(range(n)), [1], "seed"]),
+        "autoreset_mode": rng.choice(["next_step", "same_step", "disabled", "never"]),
+        "max_episode_steps": rng.choice([None, 5, 0, 10**9]),
+        "copy": rng.choice([True, False]),
+        "render_mode": rng.choice([None, None, "rgb_array", "human"]),
+    }
+    for key in rng.sample(list(given), rng.randrange(len(given))):
+        given.pop(key)
+    if rng.random() < 0.1:
+        given[rng.choice(["lenght", "is_slippery", "gravity"])] = odd(rng, n)
+    kind = rng.randrange(6)
+    if kind == 0:
+        return warp_rl.make_multi(rng.choice(warp_rl.list_parallel_envs()), **given)
+    if kind == 1:
+        given = {key: value for key, value in given.items() if key in ("num_envs", "batch_size", "num_threads", "seed")}
+        return warp_rl.envpool.make_gymnasium(rng.choice(list(warp_rl._tasks.TABLE)), **given)
+    task = rng.choice([*warp_rl.list_envs(), "CartPol-v1", 7])
+    return warp_rl.make(task, **given)
+
+
+def good(rng: random.Random, envs: object, rows: int) -> object:
+    """Actions that may be taken."""
+    if hasattr(envs, "groups"):
+        return {
+            name: np.zeros((rows, envs.groups[name], *(space.shape or ())), space.dtype)
+            for name, space in envs.single_action_spaces.items()
+        }
+    space = envs.single_action_space
+    if hasattr(space, "n"):
+        return np.array([rng.randrange(int(space.n)) for _ in range(rows)])
+    return np.zeros((rows, *space.shape), space.dtype)
+
+
+def call(rng: random.Random, envs: object) -> None:
+    """One call, sensible or not."""
+    n = getattr(envs, "num_envs", 4)
+    some = rng.sample(range(n), rng.randrange(1, n + 1))
+    calls = [
+        lambda: envs.reset(),
+        lambda: envs.reset(seed=rng.choice([1, [1, 2], None, "x"])),
+        lambda: envs.reset(options={"reset_mask": odd(rng, n)}),
+        lambda: envs.reset(options={"reset_mask": np.arange(n) % 2 == 0}),
+        lambda: envs.step(good(rng, envs, n)),
+        lambda: envs.step(good(rng, envs, len(some)), some),
+        lambda: envs.step(good(rng, envs, n), odd(rng, n)),
+        lambda: envs.step(odd(rng, n)),
+        lambda: envs.send(good(rng, envs, n)),
+        lambda: envs.send(good(rng, envs, len(some)), some),
+        lambda: envs.send(odd(rng, n), odd(rng, n)),
+        lambda: envs.recv(),
+        lambda: envs.async_reset(),
+        lambda: envs.async_reset(odd(rng, n)),
+        lambda: envs.get_state(),
+        lambda: envs.set_state({rng.choice(list(envs.get_state())): odd(rng, n)}),
+        lambda: envs.set_state(envs.get_state(), some),
+        lambda: envs.set_state(odd(rng, n)),
+        lambda: pickle.loads(pickle.dumps(envs)),
+        lambda: envs.buffer(rng.choice(["obs", "reward", "nothing", 3])).__dlpack__(stream=rng.choice([None, 1, 0])),
+        lambda: np.from_dlpack(envs.buffer("obs")).sum(),
+        lambda: envs.final_obs,
+        lambda: envs.render([0]),
+        lambda: envs.close() if rng.random() < 0.05 else None,
+        lambda: together(envs, lambda: envs.step(good(rng, envs, n))),
+    ]
+    rng.choice(calls)()
+
+
+def together(envs: object, work: object) -> None:
+    """Two threads at once: each is done, or refused."""
+
+    def quietly() -> None:
+        try:
+            work()
+        except ALLOWED:
+            pass
+
+    threads = [threading.Thread(target=quietly) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+class Witness:
+    """Environments that are used well: they do what another of the same seed does."""
+
+    def __init__(self) -> None:
+        self.pair = [warp_rl.make("CartPole-v1", num_envs=n, seed=9) for n in (3, 40)]
+        for envs in self.pair:
+            envs.reset()
+        self.steps = 0
+
+    def check(self) -> None:
+        self.steps += 1
+        few, many = (envs.step((np.arange(envs.num_envs) + self.steps) % 2)[:4] for envs in self.pair)
+        for here, there in zip(few, many, strict=True):
+            assert (here == there[:3]).all(), "environments have changed each other"
+
+
+def main(seconds: float, seed: int) -> int:
+    """Misuse for so many seconds. Prints what was called, refused and grown."""
+    rng, until, began = random.Random(seed), time.monotonic() + seconds, time.monotonic()
+    made: list[object] = []
+    witness, calls, refused, early = Witness(), 0, 0, 0
+    while time.monotonic() < until:
+        try:
+            calls += 1
+            if not made or rng.random() < 0.03:
+                made.append(make(rng))
+                if len(made) > 12:
+                    made.pop(rng.randrange(len(made)))
+            else:
+                call(rng, rng.choice(made))
+        except ALLOWED as error:
+            refused += 1
+            assert str(error), f"{type(error).__name__} says nothing"
+        if calls % 50 == 0:
+            witness.check()
+        if early == 0 and time.monotonic() - began > seconds / 4:
+            early = held(made)
+    grown = held(made) - early
+    print(f"{calls} calls, {refused} refused, {grown} MiB more than after a quarter of the time, seed {seed}")
+    return int(grown > 32)
+
+
+def held(made: list[object]) -> int:
+    """MiB of this process once all environments are gone."""
+    made.clear()
+    gc.collect()
+    with open("/proc/self/statm", encoding="ascii") as pages:
+        return int(pages.read().split()[1]) * resource.getpagesize() // 2**20
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**32)))
