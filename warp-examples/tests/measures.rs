@@ -180,3 +180,41 @@ fn what_makes_no_sense_for_a_curve_is_refused() {
         assert!(said.code == Some(2) && said.stderr.contains(words), "{args:?} {said:?}");
     }
 }
+
+#[test]
+fn a_map_grows_by_what_it_lacks() {
+    let folder = Folder::new("bench-map");
+    let map = |cells: &str| {
+        let args =
+            "bench --map map.json --seconds 0.01 --set num_steps=4 --peak 0.5 --json --cells";
+        let args: Vec<&str> = args.split(' ').chain([cells]).collect();
+        folder.done(&args)
+    };
+    let first = map("cartpole a2c 64-64 separate 256");
+    assert!(first.stderr.contains("cartpole a2c 64-64 separate 256"), "{first:?}");
+    let found = map("cartpole a2c 64-64 256");
+    // What is there is not measured again.
+    assert!(!found.stderr.contains("separate"), "{found:?}");
+    assert!(found.stderr.contains("cartpole a2c 64-64 shared 256"), "{found:?}");
+    let found = found.json();
+    let cells = found["cells"].as_array().unwrap();
+    assert_eq!((cells.len(), &found["left"]), (2, &0.into()));
+    for cell in cells {
+        let figure = |key: &str| cell["found"][key].as_f64().unwrap();
+        assert!(figure("world_steps_per_second") > figure("steps_per_second"), "{cell}");
+        assert!((figure("fraction") - figure("tflops") / 0.5).abs() < 1e-12, "{cell}");
+        assert_eq!(cell["found"]["path"], "on the processor");
+    }
+    assert!(folder.read("map.svg").contains("cartpole a2c shared"));
+}
+
+#[test]
+fn a_map_of_no_cell_is_refused() {
+    let folder = Folder::new("bench-map-none");
+    let said = folder.warp(&["bench", "--map", "map.json", "--cells", "cartpole sac"]);
+    assert!(said.code == Some(2) && said.stderr.contains("no cell has all of these"), "{said:?}");
+    let said = folder.warp(&["bench", "--map", "no/map.json"]);
+    assert!(said.code == Some(2) && said.stderr.contains("there is no folder \"no\""), "{said:?}");
+    let said = folder.warp(&["bench", "--cells", "all"]);
+    assert!(said.code == Some(2) && said.stderr.contains("--map"), "{said:?}");
+}

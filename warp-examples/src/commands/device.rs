@@ -123,6 +123,16 @@ impl Device {
         }
     }
 
+    /// What kind of GPU it is, such as "NVIDIA H200"; "cpu" for the processor.
+    #[must_use]
+    pub fn model(&self) -> String {
+        match self {
+            Self::Cpu => "cpu".into(),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(kernels) => kernels.device().info().name.clone(),
+        }
+    }
+
     /// The GPU's unique number; empty for the processor.
     #[must_use]
     pub fn uuid(&self) -> String {

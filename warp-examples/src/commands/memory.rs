@@ -1,4 +1,5 @@
-//! `warp train -v`: the memory plan, every array that a run holds, before its first step.
+//! `warp train -v`: which way a run's iterations take, and the memory plan, every array that it holds, before its
+//! first step.
 
 use super::{Device, tell};
 use anyhow::Result;
@@ -9,11 +10,14 @@ use warp_train::rollout::{PolicyRollout, Rollout};
 /// One array: its name, what it is, and its bytes.
 type Line = (String, String, u128);
 
-/// Prints the plan of `trainer` on standard error.
+/// Prints path and plan of `trainer` on standard error.
 ///
 /// # Errors
 /// A GPU's driver that refuses.
 pub(super) fn show(trainer: &Trainer, device: &Device) -> Result<()> {
+    if let Some(path) = trainer.learner().path() {
+        tell(&format!("path: {path}"));
+    }
     let store = trainer.envs().store();
     let mut lines: Vec<Line> =
         store.arrays().map(|a| line(a.name(), a.dtype(), a.shape())).collect();

@@ -2,7 +2,7 @@
 //! the host.
 
 use super::policy_number::PolicyNumber;
-use super::small::{SmallLearner, takes};
+use super::small::{SmallLearner, refusal};
 use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
 use crate::algorithm::PolicyMetrics;
 use crate::algorithm::Rollouts;
@@ -61,7 +61,7 @@ impl CudaGradients {
         let entry = registry.get(&config.run.env_id)?;
         let options = config.vec_options();
         let mut envs = entry.make_cuda(&config.env, &options, kernels, Build::Parity)?;
-        let small = envs.as_cuda().is_some_and(|envs| takes(config, envs.text()));
+        let small = envs.as_cuda().is_some_and(|envs| refusal(config, envs.text()).is_none());
         if products == Products::Small && !small {
             return Ok(None);
         }

@@ -79,8 +79,8 @@ impl OnDevice {
             let wide = WideLearner::new(config, envs, state, backend)?;
             return Ok(Self::Wide(Box::new(wide)));
         }
-        let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
-        let small = small::takes(config, envs.text()) && !exact;
+        let exact = is_exact(config);
+        let small = small::refusal(config, envs.text()).is_none() && !exact;
         let small = small
             && (config.world.is_alone() || linked::is_within_reach(envs.gpu(), &config.world)?);
         Ok(match small {
@@ -101,6 +101,27 @@ impl OnDevice {
                 Self::Wide(Box::new(wide))
             }
         })
+    }
+
+    /// What it is called, and what keeps a run from the kernels for small networks.
+    pub(crate) fn path(&self, config: &TrainConfig, envs: &CudaVecEnv) -> String {
+        let way = match self {
+            Self::Small(_) => return "small networks, one agent: two launches an iteration".into(),
+            Self::Solo(_) => {
+                return "small networks, few replicas: many iterations a launch".into();
+            }
+            Self::Team(_) => {
+                return "small networks, several agents: a launch for the rollout, one for each policy".into();
+            }
+            Self::OffPolicy(_) => return "replay memory: a launch for each update".into(),
+            Self::Mixed(_) => return "policies of both kinds, one after the other".into(),
+            Self::Wide(learner) => learner.ways(),
+        };
+        let refusal = match is_exact(config) {
+            true => Some("fp32".into()),
+            false => small::refusal(config, envs.text()),
+        };
+        refusal.map_or(way.clone(), |refusal| format!("{way} ({refusal})"))
     }
 
     pub(crate) fn load(&mut self, state: &LearnerState) -> Result<()> {
@@ -151,4 +172,9 @@ impl OnDevice {
             Self::Mixed(learner) => learner.run(envs, progress, n),
         }
     }
+}
+
+/// Whether products of some policy are to be in fp32.
+fn is_exact(config: &TrainConfig) -> bool {
+    config.policies.iter().any(|plan| plan.config.precision == Precision::Single)
 }

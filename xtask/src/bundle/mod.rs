@@ -327,7 +327,7 @@ mod tests {
         let (help, wrong) = (run("--help"), run("nonsense"));
         assert!(help.status.success());
         let help = String::from_utf8(help.stdout).unwrap();
-        let parts = "parity gradients replay sanitize samplers bench train libtorch profile";
+        let parts = "parity gradients replay sanitize samplers bench train map libtorch profile";
         for part in parts.split(' ') {
             assert!(help.contains(part), "{help}");
         }

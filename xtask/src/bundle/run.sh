@@ -16,6 +16,7 @@ usage: ./run.sh [PART]...    without a part: all of them
   samplers  GPU tests of the samplers, and their times
   bench     environment steps per second
   train     training throughput with learning curves (report/curves), and a run to a score
+  map       training over worlds, networks, replicas and algorithms as a fraction of the GPU's limit (report/map.json)
   libtorch  training through LibTorch: its rate, and its returns beside the processor's
   profile   Nsight Compute over the main kernels
 
@@ -25,7 +26,7 @@ PRECISIONS=LIST  of train (fp16 fp32)
 TEXT
 }
 
-parts=(parity gradients replay sanitize samplers bench train libtorch profile)
+parts=(parity gradients replay sanitize samplers bench train map libtorch profile)
 chosen=("$@")
 for argument in "$@"; do
     case " ${parts[*]} " in
@@ -310,6 +311,11 @@ part_train() {
     wanted run || return 0
     try "cartpole to its score" bin/warp train cartpole --device cuda --out "$scratch/run"
     try "its evaluation" bin/warp eval "$scratch/run" --json
+}
+
+# The core of the map, as far as it comes; the next call goes on where it ended.
+part_map() {
+    try "the map's core" bin/warp bench --map "$report/map.json" --device cuda --seconds 2.5 --limit 400
 }
 
 part_libtorch() {

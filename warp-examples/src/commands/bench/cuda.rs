@@ -77,6 +77,22 @@ pub(super) fn execute(
     Ok(Outcome::Done)
 }
 
+/// Steps per second of a world with random actions.
+///
+/// # Errors
+/// An environment without a CUDA body, or too little memory.
+pub(super) fn rate_of_world(
+    config: &TrainConfig,
+    registry: &Registry,
+    kernels: &Kernels,
+) -> Result<f64> {
+    let entry = registry.get(&config.run.env_id)?;
+    let options = VecOptions { threads: 0, ..config.vec_options() };
+    let mut envs = entry.make_cuda(&config.env, &options, kernels, Build::Release)?;
+    let steps = u64::from(STEPS) * config.run.num_envs as u64;
+    Ok(steps as f64 / time_cycles(gpu(&mut *envs)?, STEPS)?)
+}
+
 fn gpu(envs: &mut dyn VecEnv) -> Result<&mut CudaVecEnv> {
     match envs.as_cuda() {
         Some(cuda) => Ok(cuda),

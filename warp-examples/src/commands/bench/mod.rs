@@ -8,6 +8,7 @@
 #[cfg(feature = "cuda")]
 mod cuda;
 mod curves;
+mod map;
 mod scaling;
 mod train;
 mod until;
@@ -18,6 +19,7 @@ use crate::{Outcome, settings};
 use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use train::Place;
 use warp_core::Space;
@@ -36,7 +38,8 @@ const WINDOWS: usize = 5;
 #[derive(Debug, Clone, Args)]
 pub struct BenchArgs {
     /// An environment's name, or a configuration file.
-    #[arg(value_name = "ENV | FILE.toml")]
+    #[arg(value_name = "ENV | FILE.toml", required_unless_present = "map", default_value = "")]
+    #[arg(hide_default_value = true)]
     pub target: String,
     /// auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
@@ -88,6 +91,19 @@ pub struct BenchArgs {
     /// With --gpus: deal out the same replicas instead of giving each GPU as many.
     #[arg(long, requires = "gpus")]
     pub strong: bool,
+    /// Measure training over worlds, networks, replicas and algorithms, as a fraction of the machine's limit: cells
+    /// that the file does not hold yet, of this program on this device. A picture lies beside it.
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["target", "train", "envs", "steps", "check"])]
+    pub map: Option<PathBuf>,
+    /// With --map: core, all, or words that cells have, such as "cartpole ppo 2048".
+    #[arg(long, value_name = "CELLS", default_value = "core", requires = "map")]
+    pub cells: String,
+    /// With --map: no cell is begun after so many seconds.
+    #[arg(long, value_name = "S", requires = "map", value_parser = options::seconds)]
+    pub limit: Option<f64>,
+    /// With --map: the limit, 10^12 operations per second (790 on an H200; elsewhere none is known).
+    #[arg(long, value_name = "TFLOPS", requires = "map", value_parser = options::seconds)]
+    pub peak: Option<f64>,
     /// Changes a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -107,6 +123,9 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
         "--seconds {}: expected more than 0 and at most 3600",
         args.seconds
     );
+    if let Some(path) = &args.map {
+        return map::execute(args, path, registry);
+    }
     if let Some(gpus) = &args.gpus {
         return scaling::execute(args, gpus, registry);
     }
@@ -200,6 +219,15 @@ fn measure_alone(
         }
         Ok(envs.step()?)
     })
+}
+
+/// Steps per second of the world of `config` alone, with random actions, where training runs.
+fn rate_of_world(config: &TrainConfig, place: &Place<'_>, seconds: f64) -> Result<f64> {
+    match place.device {
+        Device::Cpu => measure_alone(config, place.plain, place.threads, seconds),
+        #[cfg(feature = "cuda")]
+        Device::Cuda(kernels) => cuda::rate_of_world(config, place.plain, kernels),
+    }
 }
 
 fn measure_with_policy(

@@ -56,12 +56,12 @@ const MOST_CUTS: u32 = 63;
 /// Samples of a rollout are numbered with 32 bits, and so are a minibatch's shares.
 const MOST_SAMPLES: usize = 1 << 31;
 
-/// Whether there are kernels for a run on environments of the text `env`.
+/// Why there are no kernels for a run on environments of the text `env`; nothing if there are.
 #[must_use]
-pub(crate) fn takes(config: &TrainConfig, env: &EnvKernels) -> bool {
+pub(crate) fn refusal(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
     match env.team {
-        1 => unsupported(config).is_none(),
-        _ => team::unsupported(config, env).is_none(),
+        1 => unsupported(config),
+        _ => team::unsupported(config, env),
     }
 }
 
@@ -250,7 +250,7 @@ pub(super) fn update_source(config: &TrainConfig, index: usize, env: &EnvKernels
 /// if it is not one of small networks.
 #[must_use]
 pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
-    if !takes(config, env) {
+    if refusal(config, env).is_some() {
         return Vec::new();
     }
     if env.team > 1 {

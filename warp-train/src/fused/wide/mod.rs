@@ -73,6 +73,13 @@ impl WideLearner {
         Ok(learner)
     }
 
+    /// How its policies' networks run.
+    pub(super) fn ways(&self) -> String {
+        let mut ways: Vec<_> = self.policies.iter().map(WidePolicy::way).collect();
+        ways.dedup();
+        ways.join("; ")
+    }
+
     /// Takes over weights and moments.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use super::kernels::{
     ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
     LayerKernels, TensorActKernels, TensorLearnKernels, TensorWeightsKernels,
 };
-use super::layers::few_fit;
+use super::layers::{Product, few_fit};
 use super::network::WideNetwork;
 use super::normalise::WideNormaliser;
 use super::ranks::{Told, WideRanks};
@@ -148,6 +148,17 @@ impl WidePolicy {
             ranks,
             foreign,
         })
+    }
+
+    /// How its network runs, in words.
+    pub(super) fn way(&self) -> &'static str {
+        match (&self.by_layer, &self.foreign) {
+            (_, Some(_)) => "a tensor library's network",
+            (Some(of), _) if of.product == Product::Half => "layer by layer, half precision",
+            (Some(_), _) => "layer by layer, fp32",
+            _ if self.tensor.is_empty() => "whole networks in fp32",
+            _ => "whole networks on tensor cores",
+        }
     }
 
     pub(super) fn activation(&self) -> i32 {

@@ -22,6 +22,8 @@ pub struct CudaLearner {
     state: LearnerState,
     /// Made when the environments are known.
     device: Option<OnDevice>,
+    /// Which way that is, and why not another.
+    path: Option<String>,
     host_is_stale: bool,
     device_is_stale: bool,
     /// Makes networks that a tensor library runs, if that is what they are to be.
@@ -44,6 +46,7 @@ impl CudaLearner {
             host,
             state,
             device: None,
+            path: None,
             host_is_stale: false,
             device_is_stale: false,
             foreign: None,
@@ -127,6 +130,7 @@ impl Learner for CudaLearner {
             }
             None => {
                 let new = OnDevice::new(&self.config, envs, &self.state, self.foreign)?;
+                self.path = Some(new.path(&self.config, envs));
                 self.device.insert(new)
             }
         };
@@ -135,6 +139,10 @@ impl Learner for CudaLearner {
         device.store(&mut self.state)?;
         self.host_is_stale = true;
         Ok(iterated)
+    }
+
+    fn path(&self) -> Option<&str> {
+        self.path.as_deref()
     }
 
     fn state(&self) -> LearnerState {

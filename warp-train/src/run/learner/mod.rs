@@ -106,6 +106,11 @@ pub trait Learner: Send {
         0
     }
 
+    /// Which way its iterations take, and why not a faster one; known once it is prepared, where there are several.
+    fn path(&self) -> Option<&str> {
+        None
+    }
+
     /// What a checkpoint holds.
     fn state(&self) -> LearnerState;
 
