@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 import warp_rl
+
+# JAX would take most of a GPU for itself.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 #: One task of each kind: by tiles or one by one; numbers, real numbers, whole numbers, images, masks.
 KINDS = ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1", "Catch-v0", "NChain-v0"]

@@ -343,6 +343,18 @@ def test_arguments():
         gpu.step(np.zeros(4, int))
 
 
+def test_training_on_the_gpu(tmp_path):
+    seen = []
+    run = warp_rl.train("cartpole", device="cuda", total_steps=400_000, callbacks=seen.append, out=tmp_path / "run")
+    assert run.summary["device"] == "cuda" and len(seen) == len(run.metrics()) > 5
+    policy = warp_rl.Policy.load(run.path)
+    envs = warp_rl.make("CartPole-v1", num_envs=64, seed=0, device="cuda")
+    obs, _ = envs.reset()
+    for _ in range(150):
+        obs, _, terminated, _, info = envs.step(policy.act(obs))
+    assert (info["elapsed_step"] >= 140).mean() > 0.7
+
+
 def test_how_fast_it_is():
     for task, n in [("CartPole-v1", 65_536), ("CartPole-v1", 4), ("Taxi-v4", 65_536)]:
         gpu = warp_rl.make(task, num_envs=n, device="cuda", output="torch", seed=0)

@@ -61,6 +61,16 @@ def test_what_is_written_in_another_library_is_learned(tmp_path, name):
     assert 'made_by = "Corridor"' in (tmp_path / "run" / "config.toml").read_text()
 
 
+def test_tensors_on_a_gpu_are_trained_in(tmp_path):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch finds no GPU")
+    with torch.device("cuda"):
+        run = warp_rl.train(env=Corridor(32, torch), out=tmp_path / "run", **KEYS)
+    returns = [row["episode_return"]["mean"] for row in run.metrics() if row["episodes"]]
+    assert returns[-1] > 0.8, returns
+
+
 def _flat(said, prefix=""):
     for key, value in said.items():
         if isinstance(value, dict):

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from ._dm import make_dm
     from ._multi import MultiVectorEnv, make_multi
     from ._parallel import ParallelEnv, make_parallel
-    from ._training import Policy, train
+    from ._training import Policy, Progress, train
 
 __all__ = [
     "EnvSpec",
     "Policy",
+    "Progress",
     "VectorEnv",
     "list_envs",
     "list_parallel_envs",
@@ -51,6 +52,7 @@ _LATER = {
     "make_parallel": ("warp_rl._parallel", "make_parallel"),
     "sb3": ("warp_rl.sb3", None),
     "Policy": ("warp_rl._training", "Policy"),
+    "Progress": ("warp_rl._training", "Progress"),
     "train": ("warp_rl._training", "train"),
 }
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,24 +10,11 @@ import numpy as np
 from . import _native, _seeds
 from ._checks import device_of, one_of
 from ._multi import MultiVectorEnv
+from ._nvrtc import load_nvrtc
 from ._pooled import checked_mask
 from ._spec import settings
 from ._tasks import Task
 from ._vector import VectorEnv
-
-
-def _load_nvrtc() -> None:
-    """Loads NVIDIA's run-time compiler where its Python package has put it, which no loader searches."""
-    try:
-        import nvidia
-    except ImportError:
-        return
-    for folder in nvidia.__path__:
-        for library in sorted(Path(folder).glob("*/lib/libnvrtc.so.1[1-9]")):
-            # What can't be loaded is looked for again, and said, by the native module.
-            with contextlib.suppress(OSError):
-                ctypes.CDLL(str(library))
-                return
 
 
 class OnGpu:
@@ -59,7 +43,7 @@ class OnGpu:
         pool = getattr(_native, "CudaPool", None)
         if pool is None:
             raise RuntimeError(f"device is {given['device']!r}, but warp_rl was built without the feature cuda")
-        _load_nvrtc()
+        load_nvrtc()
         self._pool = pool(
             task.env,
             settings(task, config),

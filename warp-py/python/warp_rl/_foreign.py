@@ -68,7 +68,8 @@ class Foreign:
     """Environments, or a function that makes a number of them, seen as the native module asks for them."""
 
     def __init__(self, env: Any, keys: dict[str, Any]) -> None:
-        self._makes = None if hasattr(env, "step") else env
+        # A class makes its objects.
+        self._makes = env if isinstance(env, type) or not hasattr(env, "step") else None
         if self._makes is not None and not callable(env):
             raise TypeError(f"env is {env!r}, but environments or a function that makes them are needed")
         self._spare = env if self._makes is None else env(int(keys.get("num_envs", _MANY)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from . import _native
+from ._checks import device_of
 from ._foreign import Foreign
+from ._nvrtc import load_nvrtc
 
 #: Is given an iteration's metrics; False stops the run.
 Callback = Callable[[dict[str, Any]], bool | None]
@@ -31,6 +35,34 @@ class RunResult:
         return read_metrics(self.path)
 
 
+class Progress:
+    """A callback that keeps one line: how far a run is, how fast, and what its episodes return."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._shown: Any = None
+
+    def __call__(self, metrics: dict[str, Any]) -> None:
+        """Shows what is known after an iteration."""
+        seconds = max(time.perf_counter() - self._began, 1e-9)
+        steps = metrics["env_steps"]
+        mean = metrics.get("episode_return", {}).get("mean") if metrics.get("episodes") else None
+        told = "" if mean is None else f", return {mean:.2f}"
+        self._show(f"{steps:,} steps, {steps / seconds:,.0f} a second{told}")
+
+    def _show(self, line: str) -> None:
+        if "ipykernel" in sys.modules:
+            from IPython.display import display
+
+            said = {"text/plain": line}
+            if self._shown is None:
+                self._shown = display(said, raw=True, display_id=True)
+            else:
+                self._shown.update(said, raw=True)
+        elif sys.stderr.isatty():
+            print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
+
+
 def train(
     config: str | os.PathLike[str] | None = None,
     *,
@@ -38,9 +70,12 @@ def train(
     callbacks: Callback | Iterable[Callback] = (),
     out: str | os.PathLike[str] | None = None,
     threads: int = 0,
+    device: str = "auto",
     **keys: Any,
 ) -> RunResult:
-    """Trains policies in an environment, or as a configuration file says, on the processor.
+    """Trains policies in an environment, or as a configuration file says.
+
+    `device` is "cpu", "cuda", "cuda:1" and so on, or "auto": a GPU if there is one on which this can be trained.
 
     `env` is environments of one's own instead: many stepped together behind Gymnasium's vector interface, in arrays of
     NumPy, torch, JAX, CuPy or NVIDIA Warp, or a function that makes so many, which evaluations need. They begin their
@@ -57,6 +92,8 @@ def train(
         said = json.loads(metrics)
         return all([callback(said) is not False for callback in each])
 
+    if device == "auto" or device_of(device) is not None:
+        load_nvrtc()
     foreign = None if env is None else Foreign(env, keys)
     if config is None:
         if env is None:
@@ -68,6 +105,7 @@ def train(
         sets,
         out=None if out is None else os.fspath(out),
         threads=threads,
+        device=device,
         follow=follow if each else None,
         env=foreign,
     )
@@ -98,6 +136,16 @@ class Policy:
         A run in environments of one's own needs them, or what makes them, as `env`, for their spaces.
         """
         return cls(_native.Policy.load(os.fspath(run), None if env is None else Foreign(env, {})))
+
+    @property
+    def env(self) -> str:
+        """The environment that they were trained in, for `make`, or for `make_multi` where there are several agents."""
+        return self._native.env
+
+    @property
+    def env_config(self) -> dict[str, Any]:
+        """Its configuration there: `make(policy.env, **policy.env_config)`."""
+        return self._native.env_config
 
     @property
     def groups(self) -> list[str]:

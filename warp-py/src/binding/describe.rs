@@ -81,7 +81,8 @@ fn space<'py>(py: Python<'py>, space_: &Space) -> PyResult<Bound<'py, PyDict>> {
     Ok(said)
 }
 
-fn dict<'py>(py: Python<'py>, table: &toml::Table) -> PyResult<Bound<'py, PyDict>> {
+/// A table as a dictionary.
+pub(super) fn dict<'py>(py: Python<'py>, table: &toml::Table) -> PyResult<Bound<'py, PyDict>> {
     let said = PyDict::new(py);
     for (key, value) in table {
         said.set_item(key, value_of(py, value)?)?;

@@ -7,7 +7,7 @@ use super::training::as_python;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use warp_core::Space;
@@ -48,6 +48,12 @@ impl Policy {
     #[getter]
     fn env(&self) -> &str {
         &self.config.run.env_id
+    }
+
+    /// The complete configuration of that environment.
+    #[getter]
+    fn env_config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        describe::dict(py, &self.config.env)
     }
 
     /// What the groups of agents see and do, as `describe` says it.

@@ -1,4 +1,4 @@
-//! Training from Python, on the processor, with somebody who follows it.
+//! Training from Python, on the processor or a GPU, with somebody who follows it.
 
 use super::foreign::{self, Raised};
 use super::options;
@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use warp_examples::commands::{Device, learner_on};
 use warp_examples::settings;
 use warp_func::Registry;
 use warp_train::callback::{Callback, EarlyStop, Flow, Stopped};
@@ -18,20 +19,22 @@ use warp_train::{Run, Trainer};
 /// exception, which is raised again once the run has been saved. `env` is what `_foreign.py` makes of environments
 /// in Python, for the target "python".
 #[pyfunction]
-#[pyo3(signature = (target, sets, *, out=None, threads=0, follow=None, env=None))]
+#[pyo3(signature = (target, sets, *, out=None, threads=0, device="cpu", follow=None, env=None))]
+#[expect(clippy::too_many_arguments, reason = "they have names where they are called")]
 pub(super) fn train(
     py: Python<'_>,
     target: &str,
     sets: Vec<String>,
     out: Option<PathBuf>,
     threads: usize,
+    device: &str,
     follow: Option<Py<PyAny>>,
     env: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(PathBuf, String)> {
     let mut follow = Follow { function: follow, raised: None };
     let in_env = Raised::default();
     let registry = foreign::registry(env.as_ref(), &in_env)?;
-    let asked = Asked { target, sets: &sets, out, threads };
+    let asked = Asked { target, sets: &sets, out, threads, device };
     let done = py.detach(|| run(&registry, asked, &mut follow));
     match (in_env.take().or(follow.raised), done) {
         (Some(raised), _) => Err(raised),
@@ -45,6 +48,7 @@ struct Asked<'a> {
     sets: &'a [String],
     out: Option<PathBuf>,
     threads: usize,
+    device: &'a str,
 }
 
 fn run(
@@ -52,20 +56,22 @@ fn run(
     asked: Asked<'_>,
     follow: &mut Follow,
 ) -> anyhow::Result<(PathBuf, String)> {
-    let Asked { target, sets, out, threads } = asked;
+    let Asked { target, sets, out, threads, device } = asked;
     let config = settings::configure(target, sets, registry)?;
     let threads = if threads == 0 { options::cores() } else { threads };
     let name = format!("{}-{}-s{}", config.run.env_id, config.algorithm(), config.run.seed);
     let folder = out.unwrap_or_else(|| Run::free_folder(&config.run, &name));
     Run::check_free(&folder)?;
     let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
-    let learner = warp_train::native::learner(&config, threads)?;
-    let mut trainer = Trainer::new(config, registry, learner, threads)?;
+    let entry = registry.get(&config.run.env_id)?;
+    let (device, _) = Device::for_training(device, "auto", entry, Some(&config))?;
+    let learner = learner_on(&device, "auto", &config, threads)?;
+    let mut trainer = Trainer::new(config, &device.registry(registry), learner, threads)?;
     trainer.prepare()?;
     let mut run = Run::create(&folder, &text, &trainer)?;
     let evaluator = Evaluator { registry, threads };
     train_on(&mut trainer, evaluator, &mut [&mut run, follow, &mut EarlyStop])?;
-    let summary = run.summarise(&trainer, "cpu")?;
+    let summary = run.summarise(&trainer, device.name())?;
     Ok((folder, serde_json::to_string(&summary)?))
 }
 
