@@ -80,6 +80,32 @@ const WHOLE: [Case; 3] = [
     ),
 ];
 
+/// Networks whose layers run on tensor cores one by one: tiles that are not full, layers of several widths
+/// and of odd ones, many inputs, deviations that are parameters, more rows than go through at once.
+const TILED: [Case; 4] = [
+    (
+        "tiled, three layers, truncations",
+        "env_id = \"cartpole\"\nnum_envs = 300\nnum_steps = 13\nhidden = [512, 384, 256]\n\
+         num_minibatches = 1\nupdate_epochs = 2\n[env]\nepisode_length = 9",
+    ),
+    (
+        "tiled, a shared box, relu, an odd width",
+        "env_id = \"pendulum\"\nnum_envs = 70\nnum_steps = 12\nhidden = [300]\nnum_minibatches = 1\n\
+         shared_trunk = true\nactivation = \"relu\"\nupdate_epochs = 1",
+    ),
+    (
+        "tiled, two policies, many inputs, runners that leave",
+        "env_id = \"tag_continuous\"\nnum_envs = 6\nnum_steps = 24\nhidden = [512, 130]\n\
+         algorithm = \"a2c\"\nnorm_adv = false\n[env]\nnum_taggers = 5\nnum_runners = 20\n\
+         tagging_distance = 0.1\nepisode_length = 17",
+    ),
+    (
+        "tiled, in parts",
+        "env_id = \"cartpole\"\nnum_envs = 131000\nnum_steps = 1\nhidden = [16384]\n\
+         algorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true",
+    ),
+];
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let (no_compiler, no_device) = (no_compiler(), no_device());
@@ -89,7 +115,7 @@ fn main() -> ExitCode {
     let ignored = no_device.is_some();
     let compiles = Trial::test("cuda_wide_text_compiles", compiles);
     let mut trials = vec![compiles.with_ignored_flag(no_compiler.is_some())];
-    for (name, keys) in CASES.into_iter().chain(WHOLE) {
+    for (name, keys) in CASES.into_iter().chain(WHOLE).chain(TILED) {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
                 .with_ignored_flag(ignored)
@@ -109,7 +135,7 @@ fn main() -> ExitCode {
 /// The text of some cases, for the H200's machine code; this needs no GPU.
 fn compiles() -> Result<()> {
     let very_wide = ("very wide", "env_id = \"cartpole\"\nhidden = [1024, 1024]");
-    for (name, keys) in CASES[1..5].iter().chain(&WHOLE).chain([&very_wide]) {
+    for (name, keys) in CASES[1..5].iter().chain(&WHOLE).chain(&TILED[1..3]).chain([&very_wide]) {
         for precision in ["fp16", "fp32"] {
             for (source, build) in wide_sources(&config(keys, precision)?)? {
                 compile(&source, build, "sm_90a").map_err(|e| format!("{name}: {e}"))?;

@@ -58,28 +58,37 @@ fn uniform(n: usize, bound: f64, rng: &mut StdRng) -> Vec<f32> {
 /// shorter side's vectors have length `gain` and are perpendicular to each other.
 fn orthogonal(inputs: usize, outputs: usize, gain: f64, rng: &mut StdRng) -> Vec<f32> {
     let (length, count) = (inputs.max(outputs), inputs.min(outputs));
-    let mut basis: Vec<Vec<f64>> = Vec::with_capacity(count);
+    let mut basis: Vec<Direction> = Vec::with_capacity(count);
     while basis.len() < count {
-        let mut vector: Vec<f64> = (0..length).map(|_| StandardNormal.sample(rng)).collect();
-        // Twice is enough: the second pass removes what rounding left of the first.
-        for _ in 0..2 {
-            for other in &basis {
-                remove_projection(&mut vector, other);
-            }
+        let mut drawn: [Vec<f64>; TOGETHER] = std::array::from_fn(|_| Vec::new());
+        let drawn = &mut drawn[..TOGETHER.min(count - basis.len())];
+        for vector in drawn.iter_mut() {
+            *vector = (0..length).map(|_| StandardNormal.sample(rng)).collect();
         }
-        let norm = dot(&vector, &vector).sqrt();
-        // A draw inside the span of the others (never seen) is drawn again.
-        if norm > 1e-9 {
-            vector.iter_mut().for_each(|x| *x *= gain / norm);
-            if gain != 0.0 {
-                basis.push(vector);
-            } else {
-                basis.push(vec![0.0; length]);
+        let before = basis.len();
+        if let Ok(all) = <&mut [Vec<f64>; TOGETHER]>::try_from(&mut *drawn) {
+            remove_from_all(all, &basis);
+        } else {
+            drawn.iter_mut().for_each(|vector| remove(vector, &basis));
+        }
+        for vector in drawn {
+            remove(vector, &basis[before..]);
+            // Twice is enough: the second pass removes what rounding left of the first.
+            remove(vector, &basis);
+            let norm = dot(vector, vector).sqrt();
+            // A draw inside the span of the others (never seen) is drawn again.
+            if norm <= 1e-9 {
+                continue;
             }
+            vector.iter_mut().for_each(|x| *x *= gain / norm);
+            let vector = if gain == 0.0 { vec![0.0; length] } else { std::mem::take(vector) };
+            let length_squared = dot(&vector, &vector);
+            basis.push(Direction { vector, length_squared });
         }
     }
     let element = |row: usize, column: usize| {
-        if inputs <= outputs { basis[row][column] } else { basis[column][row] }
+        let [i, j] = if inputs <= outputs { [row, column] } else { [column, row] };
+        basis[i].vector[j]
     };
     (0..inputs)
         .flat_map(|row| (0..outputs).map(move |column| (row, column)))
@@ -87,14 +96,41 @@ fn orthogonal(inputs: usize, outputs: usize, gain: f64, rng: &mut StdRng) -> Vec
         .collect()
 }
 
-/// Takes from `vector` its part along `other`.
-fn remove_projection(vector: &mut [f64], other: &[f64]) {
-    let length_squared = dot(other, other);
-    if length_squared == 0.0 {
-        return;
+/// Vectors whose parts along finished ones are removed together: their sums wait for each other's additions
+/// instead of their own.
+const TOGETHER: usize = 8;
+
+/// A finished vector, which is 0 if the gain is.
+struct Direction {
+    vector: Vec<f64>,
+    length_squared: f64,
+}
+
+/// Takes from `vector` its parts along `others`, one after the other.
+fn remove(vector: &mut [f64], others: &[Direction]) {
+    for other in others.iter().filter(|other| other.length_squared != 0.0) {
+        let factor = dot(vector, &other.vector) / other.length_squared;
+        vector.iter_mut().zip(&other.vector).for_each(|(x, y)| *x -= factor * y);
     }
-    let factor = dot(vector, other) / length_squared;
-    vector.iter_mut().zip(other).for_each(|(x, y)| *x -= factor * y);
+}
+
+/// The same for several vectors, number by number as [`remove`] does for each.
+fn remove_from_all(vectors: &mut [Vec<f64>; TOGETHER], others: &[Direction]) {
+    let row = |i: usize| std::array::from_fn(|v| vectors[v][i]);
+    let mut rows: Vec<[f64; TOGETHER]> = (0..vectors[0].len()).map(row).collect();
+    for other in others.iter().filter(|other| other.length_squared != 0.0) {
+        let mut sums = [0.0; TOGETHER];
+        for (row, y) in rows.iter().zip(&other.vector) {
+            sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x * y);
+        }
+        let factors = sums.map(|sum| sum / other.length_squared);
+        for (row, y) in rows.iter_mut().zip(&other.vector) {
+            row.iter_mut().zip(factors).for_each(|(x, factor)| *x -= factor * y);
+        }
+    }
+    for (v, vector) in vectors.iter_mut().enumerate() {
+        vector.iter_mut().zip(&rows).for_each(|(x, row)| *x = row[v]);
+    }
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -119,6 +155,30 @@ mod tests {
                 let expected = if i == j { gain * gain } else { 0.0 };
                 assert!((product - expected).abs() < 1e-6, "{i} . {j} = {product}");
             }
+        }
+    }
+
+    /// One vector after the other, as runs of old started.
+    #[test]
+    fn vectors_that_are_made_together_are_those_made_one_by_one() {
+        let (inputs, outputs, gain) = (37, 21, 2f64.sqrt());
+        let mut rng = StdRng::seed_from_u64(7);
+        let mut basis: Vec<Vec<f64>> = Vec::new();
+        for _ in 0..outputs {
+            let mut vector: Vec<f64> =
+                (0..inputs).map(|_| StandardNormal.sample(&mut rng)).collect();
+            for other in basis.iter().chain(&basis) {
+                let factor = dot(&vector, other) / dot(other, other);
+                vector.iter_mut().zip(other).for_each(|(x, y)| *x -= factor * y);
+            }
+            let norm = dot(&vector, &vector).sqrt();
+            vector.iter_mut().for_each(|x| *x *= gain / norm);
+            basis.push(vector);
+        }
+        let matrix = orthogonal(inputs, outputs, gain, &mut StdRng::seed_from_u64(7));
+        for (i, x) in matrix.iter().enumerate() {
+            let expected = basis[i % outputs][i / outputs] as f32;
+            assert_eq!(x.to_bits(), expected.to_bits(), "number {i}");
         }
     }
 

@@ -178,6 +178,36 @@ kernel_args! {
     }
 }
 
+// tiled_*.cu
+kernel_args! {
+    pub(super) struct TiledPackArgs {
+        parameters: &[f32], image: &mut [u8], image_tower: u64, biases: &mut [f32],
+        biases_tower: u32,
+    }
+    pub(super) struct TiledLookArgs {
+        places: &[WidePlaces], t: u32, rows: u32, first: u32, part: u32, seen: {WideSeen},
+        x: &mut [u8],
+    }
+    pub(super) struct TiledGatherArgs {
+        state: &[WideState], sampled: i32, first: u32, rows: u32, order: &[u32], obs: &[f32],
+        at: u64, x: &mut [u8],
+    }
+    pub(super) struct TiledGradientsArgs {
+        state: &[WideState], first: u32, rows: u32, outs: &[f32], to: &mut [u8], to_tower: u64,
+    }
+    /// A layer forward or back: x has `parts` blocks a row, y so many columns.
+    pub(super) struct TiledLayerArgs {
+        state: &[WideState], sampled: i32, first: u32, rows: u32, parts: u32, n_out: u32,
+        x: &[u8], x_tower: u64, image: &[u8], image_at: u64, image_tower: u64, biases: &[f32],
+        biases_at: u32, biases_tower: u32, y: &mut [u8], y_tower: u64, outs: &mut [f32],
+    }
+    pub(super) struct TiledWeightsArgs {
+        state: &[WideState], first: u32, rows: u32, layer: u32, copies: u32, left: &[u8],
+        left_tower: u64, left_blocks: u32, right: &[u8], right_tower: u64, right_blocks: u32,
+        partial: &mut [f32], n_parameters: u32,
+    }
+}
+
 /// The C text of all of them and of what host and kernels share.
 pub(super) fn declarations() -> String {
     let shared =
@@ -220,7 +250,7 @@ const GENERAL: [CStruct; 27] = [
     AdamArgs::ARGS,
 ];
 
-const NETWORKS: [CStruct; 10] = [
+const NETWORKS: [CStruct; 16] = [
     LayerArgs::ARGS,
     LayerInputsArgs::ARGS,
     LayerWeightsArgs::ARGS,
@@ -231,4 +261,10 @@ const NETWORKS: [CStruct; 10] = [
     TensorActArgs::ARGS,
     TensorLearnArgs::ARGS,
     TensorWeightsArgs::ARGS,
+    TiledPackArgs::ARGS,
+    TiledLookArgs::ARGS,
+    TiledGatherArgs::ARGS,
+    TiledGradientsArgs::ARGS,
+    TiledLayerArgs::ARGS,
+    TiledWeightsArgs::ARGS,
 ];

@@ -4,6 +4,7 @@ use super::layers::Product;
 use super::network::{Tower, WideNetwork};
 use super::shared::{WideSettings, WideState};
 use super::text::{TILE_ROWS, TensorShape, truncation_slots};
+use super::tiled_shape::BLOCK_ROWS;
 use super::way::Way;
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
@@ -48,6 +49,8 @@ pub(super) struct Sizes {
     pub(super) foreign: bool,
     /// Whether whole towers run in fp32, and nothing is kept between their layers.
     pub(super) fused: bool,
+    /// Whether layers run on tensor cores one by one, and what is kept between them is theirs.
+    pub(super) tiled: bool,
 }
 
 impl Sizes {
@@ -67,16 +70,23 @@ impl Sizes {
         let minibatch = cells.div_ceil(parts).max(1);
         let kept = shapes.iter().map(TensorShape::kept_bytes).max();
         let width = config.spec.groups[plan.groups[0]].observation_width();
-        let at_once = if foreign { rows_at_once(plan, width) } else { rows_by_layer(network) };
+        let at_once = match way {
+            Way::Foreign => rows_at_once(plan, width),
+            Way::Tiled(shape) => KEPT_BYTES / shape.row_bytes(),
+            _ => rows_by_layer(network),
+        };
+        let tiled = matches!(way, Way::Tiled(_));
+        let tile_rows = if tiled { BLOCK_ROWS } else { TILE_ROWS };
         let chunk = match kept {
             _ if fused => minibatch,
             kept => kept.map_or(at_once, |bytes| KEPT_BYTES / bytes * TILE_ROWS),
         };
-        let chunk = chunk.min(minibatch).next_multiple_of(TILE_ROWS);
+        let chunk = chunk.min(minibatch).next_multiple_of(tile_rows);
         let copies = match way {
             Way::Foreign => 1,
             Way::Layers(product) => copies_by_layer(network, *product, chunk, multiprocessors),
             Way::Fused(shape) => shape.copies(minibatch, multiprocessors),
+            Way::Tiled(shape) => shape.copies(chunk, multiprocessors),
             Way::Tensor(shapes) => {
                 multiprocessors / shapes.iter().map(TensorShape::jobs).max().unwrap_or(1)
             }
@@ -85,7 +95,20 @@ impl Sizes {
         let part = rows.clamp(1, at_once);
         let slots = truncation_slots(&config.spec, steps);
         let mask = config.spec.groups[plan.groups[0]].mask_width();
-        Self { rows, steps, cells, minibatch, chunk, part, copies, slots, mask, foreign, fused }
+        Self {
+            rows,
+            steps,
+            cells,
+            minibatch,
+            chunk,
+            part,
+            copies,
+            slots,
+            mask,
+            foreign,
+            fused,
+            tiled,
+        }
     }
 
     /// Chunks of a minibatch.
@@ -195,11 +218,12 @@ impl Arrays {
         let widest = network.towers.iter().flat_map(|t| &t.hidden).map(|l| l.n_out).max();
         let hidden = |t: usize| {
             let layers = network.towers[t].hidden.iter();
-            let rows = if sizes.foreign { 0 } else { at_once };
+            let rows = if sizes.foreign || sizes.tiled { 0 } else { at_once };
             layers.map(|layer| make("hidden", F32, rows * layer.n_out)).collect()
         };
         let d_hidden = || {
-            let by_layer = shapes.is_empty() && !sizes.foreign && !sizes.fused;
+            let own = sizes.foreign || sizes.fused || sizes.tiled;
+            let by_layer = shapes.is_empty() && !own;
             let rows = if by_layer { chunk } else { 0 };
             make("d_hidden", F32, rows * widest.unwrap_or(0))
         };
@@ -238,7 +262,7 @@ impl Arrays {
             losses: make("losses", U32, 2 * 5 * blocks * sizes.chunks() * network.towers.len())?,
             squares: make("squares", U32, 2 * n.div_ceil(256))?,
             outs: make("outs", F32, at_once * (network.n_outputs + 1))?,
-            gathered: make("gathered", F32, at_once * width)?,
+            gathered: make("gathered", F32, if sizes.tiled { 0 } else { at_once * width })?,
             hidden: (0..network.towers.len()).map(hidden).collect::<Result<_>>()?,
             d_hidden: [d_hidden()?, d_hidden()?],
             kept: make("kept", U8, chunk.div_ceil(TILE_ROWS) * kept)?,

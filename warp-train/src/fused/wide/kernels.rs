@@ -42,6 +42,16 @@ kernels! {
     TensorLearnKernels { tensor_learn }
     /// The second.
     TensorWeightsKernels { tensor_weights }
+    /// What goes into layers on tensor cores and comes out of them.
+    TiledRowKernels { tiled_pack, tiled_look, tiled_gather, tiled_gradients }
+    /// Those layers forward ..
+    TiledForwardKernels { tiled_forward, tiled_forward_narrow, tiled_outputs }
+    /// .. and back ..
+    TiledBackKernels { tiled_back, tiled_back_narrow }
+    /// .. and the gradients of their weights, each a unit by itself.
+    TiledWeightsKernels {
+        tiled_weights, tiled_weights_narrow, tiled_weights_inputs, tiled_weights_outputs,
+    }
 }
 
 /// How a network runs layer by layer.

@@ -174,6 +174,9 @@ impl WidePolicy {
             let outs = &self.arrays.outs;
             return foreign.borrow_mut().forward(rows.x, rows.at, rows.rows, outs, rows.sampled);
         }
+        if let Some(tiled) = &self.tiled {
+            return self.tiled(tiled, rows, &self.arrays.order);
+        }
         let Some(by_layer) = &self.by_layer else { return Ok(()) };
         for (t, tower) in self.network.towers.iter().enumerate() {
             let mut inputs = Inputs { x: rows.x, at: rows.at };
@@ -310,7 +313,7 @@ impl WidePolicy {
     }
 
     /// Blocks that give every multiprocessor work.
-    fn enough_blocks(&self) -> usize {
+    pub(super) fn enough_blocks(&self) -> usize {
         self.device.info().n_multiprocessors as usize
     }
 }

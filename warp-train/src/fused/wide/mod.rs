@@ -17,6 +17,8 @@ mod ranks;
 mod rollout;
 mod shared;
 mod text;
+mod tiled;
+mod tiled_shape;
 mod update;
 mod way;
 

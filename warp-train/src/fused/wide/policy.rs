@@ -14,6 +14,7 @@ use super::normalise::WideNormaliser;
 use super::ranks::{Told, WideRanks};
 use super::shared::WideState;
 use super::text::{self, TensorShape};
+use super::tiled::TiledNetwork;
 use super::way::{Way, WideText};
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
@@ -66,6 +67,8 @@ pub(in super::super) struct WidePolicy {
     pub(super) fused: Option<FusedTowers>,
     /// One per tower, or none: in fp32 or layer by layer.
     pub(super) tensor: Vec<TensorTower>,
+    /// Layers one by one on tensor cores.
+    pub(super) tiled: Option<TiledNetwork>,
     pub(super) device: Device,
     pub(super) normaliser: WideNormaliser,
     /// Where the environment's arrays lie.
@@ -97,15 +100,13 @@ impl WidePolicy {
                 plan.name, sizes.cells
             )));
         }
-        let compile = |units: &[Source], build| {
-            let units: Vec<_> = units.iter().map(|unit| (unit, build)).collect();
-            kernels.compile_all(&units)
-        };
+        let compile = |units: &[Source], build| compile(kernels, units, build);
         let modules = compile(&general, Build::Parity)?;
         let module = &modules[0];
         let (by_layer, fused) = (by_layer(module, &network, &way)?, fused(&modules, &way)?);
         let general = GeneralKernels::of(module)?;
         let device = kernels.device();
+        let tiled = tiled(kernels, &way, &towers, module, &sizes)?;
         let width = network.observation_width();
         let normaliser =
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
@@ -142,6 +143,7 @@ impl WidePolicy {
             by_layer,
             fused,
             tensor,
+            tiled,
             device,
             normaliser,
             places,
@@ -181,7 +183,7 @@ impl WidePolicy {
             let args = PackArgs { parameters: &self.arrays.parameters, image, biases };
             tower.acts.pack.launch(&Launch::over(threads, 256), &[args.arg()])?;
         }
-        Ok(())
+        self.tiled.as_ref().map_or(Ok(()), |tiled| tiled.pack(&self.arrays.parameters))
     }
 
     /// As many blocks as there are multiprocessors, or fewer where rows are few.
@@ -249,6 +251,27 @@ impl WidePolicy {
         self.arrays.state.push(&state.words())?;
         self.pack()
     }
+}
+
+fn compile(kernels: &Kernels, units: &[Source], build: Build) -> Result<Vec<Module>> {
+    let units: Vec<_> = units.iter().map(|unit| (unit, build)).collect();
+    Ok(kernels.compile_all(&units)?)
+}
+
+/// What runs layers one by one on tensor cores, if that is the way, of `units`.
+fn tiled(
+    kernels: &Kernels,
+    way: &Way,
+    units: &[[Source; 3]],
+    general: &Module,
+    sizes: &Sizes,
+) -> Result<Option<TiledNetwork>> {
+    let (Way::Tiled(shape), [units]) = (way, units) else { return Ok(None) };
+    let modules = compile(kernels, units, Build::Release)?;
+    let rows = sizes.chunk.max(sizes.part);
+    let modules = [&modules[0], &modules[1], &modules[2]];
+    let tiled = TiledNetwork::new(kernels.device(), shape.clone(), rows, general, modules)?;
+    Ok(Some(tiled))
 }
 
 /// What runs layers one by one, if that is the way.

@@ -33,16 +33,25 @@ impl WidePolicy {
         if let Some(few) = self.acts_few() {
             return self.act_few(few, t, envs);
         }
+        if let Some(tiled) = &self.tiled {
+            return self.tiled_act(tiled, t, envs);
+        }
         self.store_inputs(t)?;
         let (a, s) = (&self.arrays, &self.sizes);
         let step = self.step(t, s.rows, &a.values, Some(envs));
         for first in (0..s.rows).step_by(s.part) {
             let rows = s.part.min(s.rows - first);
             self.forward_from_rollout(t, first, rows)?;
-            let args = ActArgs { step, outs: &a.outs, first: first as u32, part: rows as u32 };
-            self.kernels.act.launch(&Launch::over(rows, 128), &[args.arg()])?;
+            self.decide(step, first, rows)?;
         }
         Ok(())
+    }
+
+    /// Draws the actions of `rows` rows from `first` on, whose outputs are the first in `outs`.
+    pub(super) fn decide(&self, step: WideStep<'_>, first: usize, rows: usize) -> Result<()> {
+        let outs = &self.arrays.outs;
+        let args = ActArgs { step, outs, first: first as u32, part: rows as u32 };
+        Ok(self.kernels.act.launch(&Launch::over(rows, 128), &[args.arg()])?)
     }
 
     /// Step `t` with so many rows, whose values go to `values`.

@@ -3,6 +3,7 @@
 use super::args::declarations;
 use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
+use super::tiled_shape::TiledShape;
 use super::way::Way;
 use crate::algorithm::Rollouts;
 use crate::config::TrainConfig;
@@ -26,12 +27,21 @@ const ACT_FEW: &str = include_str!("act_few.cu");
 const FUSED: &str = include_str!("fused.cu");
 const FUSED_ACT: &str = include_str!("fused_act.cu");
 const FUSED_LEARN: &str = include_str!("fused_learn.cu");
+const HOPPER: &str = include_str!("hopper.cu");
 const TENSOR: &str = include_str!("tensor.cu");
 /// Texts that take long to compile, so each is a unit of its own.
 const TENSOR_UNITS: [&[&str]; 3] = [
     &[include_str!("tensor_pack.cu"), include_str!("tensor_act.cu")],
     &[include_str!("tensor_learn.cu")],
     &[include_str!("tensor_weights.cu")],
+];
+
+const TILED: &str = include_str!("tiled.cu");
+const TILED_ROWS: &str = include_str!("tiled_rows.cu");
+const TILED_UNITS: [&[&str]; 3] = [
+    &[include_str!("tiled_layer.cu"), include_str!("tiled_forward.cu")],
+    &[include_str!("tiled_layer.cu"), include_str!("tiled_back.cu")],
+    &[include_str!("tiled_weights.cu")],
 ];
 
 /// How often one agent's episode can be cut by a time limit within a rollout.
@@ -50,6 +60,7 @@ pub(super) fn general(
     network: &WideNetwork,
     way: &Way,
 ) -> Vec<Source> {
+    let tanh = is_tanh(config, number);
     let rows = constants(config, number, network) + &ROWS.join("\n");
     let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
     match way {
@@ -63,11 +74,14 @@ pub(super) fn general(
             }
         }
         Way::Fused(shape) => {
-            let tanh = config.policies[number.index].config.activation == Activation::Tanh;
             let mut fused = shape.constants(network, tanh);
             fused += FUSED;
             text = format!("{text}{fused}{FUSED_ACT}");
             learns = Some(with_samplers("wide_fused.cu", format!("{rows}{fused}{FUSED_LEARN}")));
+        }
+        Way::Tiled(shape) => {
+            text += &products(&[]);
+            text += &[HOPPER, &shape.constants(tanh), TILED, TILED_ROWS].join("\n");
         }
         Way::Tensor(_) | Way::Foreign => {}
     }
@@ -82,12 +96,29 @@ pub(super) fn tensor(
     shape: &TensorShape,
 ) -> [Source; 3] {
     let mut text = constants(config, number, network);
-    let tanh = config.policies[number.index].config.activation == Activation::Tanh;
-    shape.constants(tanh, &mut text);
+    shape.constants(is_tanh(config, number), &mut text);
     text += &ROWS.join("\n");
     text += &products(&shape.products());
+    text += HOPPER;
     text += TENSOR;
     TENSOR_UNITS.map(|unit| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n"))))
+}
+
+/// The kernels of all towers' layers on tensor cores, in several units.
+pub(super) fn tiled(
+    config: &TrainConfig,
+    number: PolicyNumber,
+    network: &WideNetwork,
+    shape: &TiledShape,
+) -> [Source; 3] {
+    let mut text = constants(config, number, network) + &ROWS.join("\n");
+    text += &products(&TiledShape::PRODUCTS);
+    text += &[HOPPER, &shape.constants(is_tanh(config, number)), TILED].join("\n");
+    TILED_UNITS.map(|unit| with_samplers("wide_tiled.cu", format!("{text}{}", unit.join("\n"))))
+}
+
+fn is_tanh(config: &TrainConfig, number: PolicyNumber) -> bool {
+    config.policies[number.index].config.activation == Activation::Tanh
 }
 
 fn with_samplers(name: &str, text: String) -> Source {
@@ -275,7 +306,8 @@ impl TensorShape {
 }
 
 /// Products of a group of four warps, 64 rows by 16 by each of `widths`: the left operand in
-/// registers and the right one in shared memory, turned or not; or both in shared memory, turned.
+/// registers and the right one in shared memory, turned or not; or both in shared memory, turned, or turned
+/// or not.
 fn products(widths: &[usize]) -> String {
     let mut text =
         String::from("\ntypedef unsigned long long WideWord;\ntemplate <int N> struct Mma;\n");
@@ -298,6 +330,11 @@ fn products(widths: &[usize]) -> String {
              \"n\"(TURNED));\n}}\n\
              __device__ static inline void shared(float (&d)[{d}], WideWord a, WideWord b) {{\n\
              asm volatile(\"{code}, %{a}, %{b}, 1, 1, 1, 1, 1;\" : {sums} : \"l\"(a), \"l\"(b));\n\
+             }}\n\
+             template <int TURNED> __device__ static inline void both(\n\
+             float (&d)[{d}], WideWord a, WideWord b, int add) {{\n\
+             asm volatile(\"{{.reg .pred p; setp.ne.b32 p, %{c}, 0; {code}, %{a}, %{b}, p, 1, 1, \
+             %{e}, %{e};}}\"\n: {sums} : \"l\"(a), \"l\"(b), \"r\"(add), \"n\"(TURNED));\n\
              }}\n}};\n"
         );
     }
@@ -346,8 +383,9 @@ mod tests {
     /// Else NVRTC mistakes local structs for them, as `kernel_args.rs` says.
     #[test]
     fn arguments_are_taken_by_value() {
-        let units = TENSOR_UNITS.concat();
-        let others = [GEMM, ACT_FEW, FUSED, FUSED_ACT, FUSED_LEARN, TENSOR];
+        let units = [TENSOR_UNITS, TILED_UNITS].concat().concat();
+        let others =
+            [GEMM, ACT_FEW, FUSED, FUSED_ACT, FUSED_LEARN, HOPPER, TENSOR, TILED, TILED_ROWS];
         let texts = [&ROWS[..], &GENERAL, &PRODUCTS, &others, &units].concat();
         assert!(texts.iter().all(|text| !text.contains("__grid_constant__")));
     }

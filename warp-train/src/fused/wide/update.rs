@@ -181,15 +181,19 @@ impl WidePolicy {
         }
     }
 
-    /// Gradients of a chunk in fp32; returns how many blocks of loss sums it left.
+    /// Gradients of a chunk, layer by layer; returns how many blocks of loss sums it left.
     fn gradients(&self, first: usize, order: &DeviceArray, losses_at: usize) -> Result<usize> {
         let (a, rows) = (&self.arrays, self.sizes.chunk);
         let (state, chunk) = (&a.state, (first as u32, rows as u32));
         let (obs, gathered) = (&a.obs, &a.gathered);
-        let args = GatherArgs { state, order, first: chunk.0, rows: chunk.1, obs, gathered };
-        let launch = Launch::over(rows * self.network.observation_width(), 256);
-        self.kernels.gather.launch(&launch, &[args.arg()])?;
-        self.layers(&Rows { x: gathered, at: 0, sampled: true, first, rows })?;
+        if let Some(tiled) = &self.tiled {
+            self.tiled(tiled, &Rows { x: obs, at: 0, sampled: true, first, rows }, order)?;
+        } else {
+            let args = GatherArgs { state, order, first: chunk.0, rows: chunk.1, obs, gathered };
+            let launch = Launch::over(rows * self.network.observation_width(), 256);
+            self.kernels.gather.launch(&launch, &[args.arg()])?;
+            self.layers(&Rows { x: gathered, at: 0, sampled: true, first, rows })?;
+        }
         let args = LossesArgs {
             settings: &a.settings,
             state,
@@ -203,9 +207,12 @@ impl WidePolicy {
             parts_at: losses_at as u32,
         };
         self.kernels.losses.launch(&Launch::over(rows, 256), &[args.arg()])?;
-        match &self.foreign {
-            Some(foreign) => foreign.borrow_mut().backward(&a.outs, &a.partial, first > 0)?,
-            None => self.backward(first)?,
+        match (&self.foreign, &self.tiled) {
+            (Some(foreign), _) => {
+                foreign.borrow_mut().backward(&a.outs, &a.partial, first > 0)?;
+            }
+            (None, Some(tiled)) => self.tiled_backward(tiled, first)?,
+            (None, None) => self.backward(first)?,
         }
         Ok(rows.div_ceil(256))
     }

@@ -4,11 +4,12 @@ use super::fused::{FusedShape, SharedMemory};
 use super::layers::Product;
 use super::network::WideNetwork;
 use super::text::{self, TensorShape};
+use super::tiled_shape::TiledShape;
 use crate::algorithm::{PolicyPlan, Precision};
 use crate::config::TrainConfig;
-use crate::config::weights::initial_weights;
 use crate::error::{Result, of_policy};
 use crate::fused::policy_number::PolicyNumber;
+use crate::model::{Init, NetworkConfig};
 use crate::network::foreign::MakeForeign;
 use warp_data::cuda::DeviceInfo;
 use warp_func::cuda::{Build, Source};
@@ -22,6 +23,8 @@ pub(super) enum Way {
     Fused(FusedShape),
     /// Whole towers on tensor cores.
     Tensor(Vec<TensorShape>),
+    /// Layer by layer on tensor cores.
+    Tiled(TiledShape),
     /// By a tensor library, which has kernels of its own.
     Foreign,
 }
@@ -55,16 +58,18 @@ impl Machine {
 impl Way {
     /// For a network whose `rows` act at a time; with `tensor_cores` operands of products may be halves.
     fn new(network: &WideNetwork, rows: usize, machine: Machine, tensor_cores: bool) -> Self {
-        let shape = |tower| TensorShape::new(tower, machine.shared.per_block);
-        let shapes: Option<Vec<_>> = network.towers.iter().map(shape).collect();
-        let fused = || FusedShape::new(network, rows, machine.shared);
-        match shapes {
-            // The products on tensor cores are those of this generation alone.
-            Some(shapes) if tensor_cores && machine.generation == 9 => Self::Tensor(shapes),
-            // Older GPUs have some, too.
-            _ if tensor_cores && machine.generation >= 8 => Self::Layers(Product::Half),
-            _ => fused().map_or(Self::Layers(Product::Single), Self::Fused),
+        if !tensor_cores || machine.generation < 8 {
+            let fused = FusedShape::new(network, rows, machine.shared);
+            return fused.map_or(Self::Layers(Product::Single), Self::Fused);
         }
+        // Products that run by themselves are those of this generation alone.
+        let newest = Some(network).filter(|_| machine.generation == 9);
+        let shape = |tower| TensorShape::new(tower, machine.shared.per_block);
+        let towers = newest.and_then(|network| network.towers.iter().map(shape).collect());
+        towers
+            .map(Self::Tensor)
+            .or_else(|| newest.and_then(TiledShape::new).map(Self::Tiled))
+            .unwrap_or(Self::Layers(Product::Half))
     }
 
     /// The towers on tensor cores.
@@ -83,7 +88,7 @@ pub(in super::super) struct WideText {
     pub(super) way: Way,
     /// Units in the parity build: first what every network needs.
     pub(super) general: Vec<Source>,
-    /// Units of each tower on tensor cores, in the release build.
+    /// Units of each tower on tensor cores, or of all towers' layers, in the release build.
     pub(super) towers: Vec<[Source; 3]>,
 }
 
@@ -99,8 +104,10 @@ impl WideText {
         backend: NetworkBackend,
     ) -> Result<Self> {
         let plan = &config.policies[number.index];
-        let weights = initial_weights(config, number.index)?;
-        let network = WideNetwork::from_tensors(&weights).map_err(of_policy(&plan.name))?;
+        // Names and shapes alone count here, and orthogonal weights take long to make.
+        let shapes = NetworkConfig { init: Init::Xavier, ..plan.network(&config.spec) };
+        let shapes = shapes.initial(0).map_err(of_policy(&plan.name))?;
+        let network = WideNetwork::from_tensors(&shapes).map_err(of_policy(&plan.name))?;
         let rows = config.n_envs() * plan.n_agents(&config.spec);
         let way = match backend.foreign {
             Some(_) => Way::Foreign,
@@ -108,7 +115,10 @@ impl WideText {
         };
         let general = text::general(config, number, &network, &way);
         let tower = |shape| text::tensor(config, number, &network, shape);
-        let towers = way.shapes().iter().map(tower).collect();
+        let towers = match &way {
+            Way::Tiled(shape) => vec![text::tiled(config, number, &network, shape)],
+            way => way.shapes().iter().map(tower).collect(),
+        };
         Ok(Self { network, way, general, towers })
     }
 

@@ -1,0 +1,83 @@
+// What kernels on the tensor cores of compute capability 9 are made of: halves, products that run by
+// themselves, and the engine that copies between memory and shared memory.
+
+// Two floats as halves, the first in the lower bits; beyond the range of halves the largest of them.
+__device__ inline unsigned int t_halves(float low, float high) {
+    unsigned int pair;
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+__device__ inline unsigned int t_halves_relu(float low, float high) {
+    unsigned int pair;
+    asm("cvt.rn.relu.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+__device__ inline float t_low(unsigned int pair) {
+    float x;
+    asm("{.reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l;}" : "=f"(x) : "r"(pair));
+    return x;
+}
+__device__ inline float t_high(unsigned int pair) {
+    float x;
+    asm("{.reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h;}" : "=f"(x) : "r"(pair));
+    return x;
+}
+__device__ inline float t_exp(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+    return y;
+}
+__device__ inline float t_ln(float x) {
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y * 0.6931471806f;
+}
+__device__ inline float t_tanh(float x) {
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ inline unsigned int t_shared(const void* p) {
+    return (unsigned int)__cvta_generic_to_shared(p);
+}
+// Asks for a line that will be read soon.
+__device__ inline void t_prefetch(const void* p) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+__device__ inline void t_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void t_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int LEFT>
+__device__ inline void t_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
+// Keeps the compiler from moving reads of sums that are still being computed.
+template <int N>
+__device__ inline void t_settle(float (&sums)[N]) {
+    #pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+// Where a product finds its right operand: address, strides in bytes, swizzle (1: 128 bytes, 3: 32).
+__device__ inline WideWord t_operand(unsigned int address, unsigned int lead, unsigned int stride,
+                                     WideWord swizzle) {
+    return (WideWord)((address & 0x3ffffu) >> 4) | (WideWord)(lead >> 4) << 16 |
+           (WideWord)(stride >> 4) << 32 | swizzle << 62;
+}
+
+__device__ inline void t_wait_barrier(unsigned int barrier, unsigned int phase) {
+    asm volatile(
+        "{\n.reg .pred p;\nAGAIN:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}"
+        ::"r"(barrier), "r"(phase) : "memory");
+}
+__device__ inline void t_expect(unsigned int barrier, unsigned int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+__device__ inline void t_bulk(unsigned int to, const void* from, unsigned int bytes,
+                              unsigned int barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+        ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}

@@ -1,0 +1,334 @@
+//! Layers on tensor cores one by one, where whole towers do not fit into a multiprocessor: the
+//! arrays between the launches of `tiled*.cu`, and these launches.
+//!
+//! Activations lie in memory as halves, and gradients replace them; both towers go through each launch.
+
+use super::args::{
+    TiledGatherArgs, TiledGradientsArgs, TiledLayerArgs, TiledLookArgs, TiledPackArgs,
+    TiledWeightsArgs,
+};
+use super::kernels::{TiledBackKernels, TiledForwardKernels, TiledRowKernels, TiledWeightsKernels};
+use super::policy::{Rows, WidePolicy};
+use super::tiled_shape::{
+    BLOCK, BLOCK_COLUMNS, BLOCK_ROWS, NARROW, TiledLayer, TiledShape, WIDE, columns_of,
+};
+use crate::error::Result;
+use warp_core::DType::{F32, U8};
+use warp_data::cuda::{Device, DeviceArray};
+use warp_func::cuda::{CudaVecEnv, Function, KernelArgs, Launch, Module};
+
+/// The stages of a kernel's ring.
+#[derive(Debug, Clone, Copy)]
+struct Ring {
+    stages: usize,
+    columns: usize,
+}
+
+impl Ring {
+    /// Blocks of a launch whose kernel stages a tile of a hidden layer, too, if it `stores` one.
+    fn launch(self, blocks: usize, stores: bool) -> Launch {
+        let Self { stages, columns } = self;
+        let staging = if stores { 2 * BLOCK_ROWS * columns } else { 0 };
+        let shared_bytes = (stages * (BLOCK + 2 * BLOCK_COLUMNS * columns) + staging) as u32;
+        Launch { blocks: blocks as u32, threads: 384, shared_bytes, cooperative: false }
+    }
+}
+
+/// The kernels of [`TiledNetwork`].
+#[derive(Debug)]
+struct TiledKernels {
+    rows: TiledRowKernels,
+    forward: TiledForwardKernels,
+    back: TiledBackKernels,
+    weights: TiledWeightsKernels,
+}
+
+/// A network whose layers run one by one on tensor cores: its weights, and what lies between launches.
+#[derive(Debug)]
+pub(super) struct TiledNetwork {
+    shape: TiledShape,
+    kernels: TiledKernels,
+    /// Rows that there is room for.
+    rows: usize,
+    /// Per tower.
+    image: DeviceArray,
+    biases: DeviceArray,
+    /// Observations.
+    inputs: DeviceArray,
+    /// Outputs of hidden layers, then their gradients, per tower.
+    hidden: Vec<DeviceArray>,
+    /// Gradients of the output layers' outputs, per tower.
+    gradients: DeviceArray,
+}
+
+/// A matrix of each tower.
+#[derive(Debug, Clone, Copy)]
+struct Matrices<'a> {
+    of: &'a DeviceArray,
+    /// Columns of each.
+    columns: usize,
+    /// Bytes from one tower's to the next one's; 0 if they share it.
+    tower: usize,
+}
+
+impl TiledNetwork {
+    /// With room for `rows`; kernels are those of `general` and of three further modules.
+    ///
+    /// # Errors
+    /// Too little memory.
+    pub(super) fn new(
+        device: &Device,
+        shape: TiledShape,
+        rows: usize,
+        general: &Module,
+        [forward, back, weights]: [&Module; 3],
+    ) -> Result<Self> {
+        let rows = rows.next_multiple_of(BLOCK_ROWS);
+        let towers = shape.towers.len();
+        let make =
+            |name: &str, n: usize| -> Result<_> { Ok(DeviceArray::zeros(device, name, U8, &[n])?) };
+        let hidden = |layer: &TiledLayer| make("hidden", 2 * towers * rows * layer.outputs);
+        Ok(Self {
+            kernels: TiledKernels {
+                rows: TiledRowKernels::of(general)?,
+                forward: TiledForwardKernels::of(forward)?,
+                back: TiledBackKernels::of(back)?,
+                weights: TiledWeightsKernels::of(weights)?,
+            },
+            rows,
+            image: make("image", towers * shape.end.image)?,
+            biases: DeviceArray::zeros(device, "biases", F32, &[towers * shape.end.biases])?,
+            inputs: make("inputs", 2 * rows * shape.layers[0].inputs)?,
+            hidden: shape.hidden().iter().map(hidden).collect::<Result<_>>()?,
+            gradients: make("output_gradients", 2 * towers * rows * shape.heads().outputs)?,
+            shape,
+        })
+    }
+
+    /// Makes the images of the weights.
+    pub(super) fn pack(&self, parameters: &DeviceArray) -> Result<()> {
+        let end = &self.shape.end;
+        let args = TiledPackArgs {
+            parameters,
+            image: &self.image,
+            image_tower: end.image as u64,
+            biases: &self.biases,
+            biases_tower: end.biases as u32,
+        };
+        let blocks = end.squares * self.shape.towers.len();
+        Ok(self.kernels.rows.tiled_pack.launch(&Launch::over(blocks * 256, 256), &[args.arg()])?)
+    }
+
+    /// A launch with a thread for eight columns of every row.
+    fn over_rows(rows: usize, columns: usize) -> Launch {
+        Launch::over(rows.next_multiple_of(BLOCK_ROWS) * columns / 8, 256)
+    }
+
+    fn towers_of<'a>(&self, of: &'a DeviceArray, columns: usize) -> Matrices<'a> {
+        Matrices { of, columns, tower: 2 * self.rows * columns }
+    }
+
+    /// The inputs of layer `l`.
+    fn inputs_of(&self, l: usize) -> Matrices<'_> {
+        let columns = self.shape.layers[l].inputs;
+        match l.checked_sub(1) {
+            Some(below) => self.towers_of(&self.hidden[below], columns),
+            None => Matrices { of: &self.inputs, columns, tower: 0 },
+        }
+    }
+
+    /// Gradients of the outputs of layer `l`.
+    fn gradients_of(&self, l: usize) -> Matrices<'_> {
+        let columns = self.shape.layers[l].outputs;
+        self.towers_of(self.hidden.get(l).unwrap_or(&self.gradients), columns)
+    }
+
+    /// `[wide, narrow]`: the kernel for a layer of `columns` of so many rows.
+    fn by_width<'a>(
+        &self,
+        kernels: [&'a Function; 2],
+        rows: usize,
+        columns: usize,
+        multiprocessors: usize,
+    ) -> (&'a Function, Launch) {
+        let tiles = |n: usize| rows.div_ceil(BLOCK_ROWS) * (columns / n) * self.shape.towers.len();
+        // Few rows are better spread over all multiprocessors.
+        let wide = columns.is_multiple_of(WIDE) && tiles(NARROW) > multiprocessors;
+        let (kernel, ring) = match wide {
+            true => (kernels[0], Ring { stages: 3, columns: WIDE }),
+            false => (kernels[1], Ring { stages: 5, columns: NARROW }),
+        };
+        (kernel, ring.launch(tiles(ring.columns).min(multiprocessors), true))
+    }
+}
+
+impl WidePolicy {
+    /// Looks and acts at step `t`, layer by layer on tensor cores.
+    pub(super) fn tiled_act(
+        &self,
+        tiled: &TiledNetwork,
+        t: usize,
+        envs: &CudaVecEnv,
+    ) -> Result<()> {
+        let (a, s) = (&self.arrays, &self.sizes);
+        let step = self.step(t, s.rows, &a.values, Some(envs));
+        for first in (0..s.rows).step_by(s.part) {
+            let rows = s.part.min(s.rows - first);
+            let args = TiledLookArgs {
+                places: &self.places,
+                t: t as u32,
+                rows: s.rows as u32,
+                first: first as u32,
+                part: rows as u32,
+                seen: self.seen(),
+                x: &tiled.inputs,
+            };
+            let launch = TiledNetwork::over_rows(rows, tiled.inputs_of(0).columns);
+            tiled.kernels.rows.tiled_look.launch(&launch, &[args.arg()])?;
+            self.tiled_forward(tiled, &Rows { x: &a.obs, at: 0, sampled: false, first: 0, rows })?;
+            self.decide(step, first, rows)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the network on some rows, which lie in `order` if they are sampled; `outs` then has their
+    /// outputs and values.
+    pub(super) fn tiled(
+        &self,
+        tiled: &TiledNetwork,
+        rows: &Rows<'_>,
+        order: &DeviceArray,
+    ) -> Result<()> {
+        let args = TiledGatherArgs {
+            state: &self.arrays.state,
+            sampled: i32::from(rows.sampled),
+            first: rows.first as u32,
+            rows: rows.rows as u32,
+            order,
+            obs: rows.x,
+            at: rows.at as u64,
+            x: &tiled.inputs,
+        };
+        let launch = TiledNetwork::over_rows(rows.rows, tiled.inputs_of(0).columns);
+        tiled.kernels.rows.tiled_gather.launch(&launch, &[args.arg()])?;
+        self.tiled_forward(tiled, rows)
+    }
+
+    /// From the layers' inputs to `outs`.
+    fn tiled_forward(&self, tiled: &TiledNetwork, rows: &Rows<'_>) -> Result<()> {
+        let kernels = &tiled.kernels.forward;
+        let multiprocessors = self.enough_blocks();
+        let depth = tiled.hidden.len();
+        for (l, layer) in tiled.shape.hidden().iter().enumerate() {
+            let by_width = [&kernels.tiled_forward, &kernels.tiled_forward_narrow];
+            let (kernel, launch) =
+                tiled.by_width(by_width, rows.rows, layer.outputs, multiprocessors);
+            let to = tiled.gradients_of(l);
+            let args = self.tiled_layer(tiled, rows, tiled.inputs_of(l), layer.image, layer, to);
+            kernel.launch(&launch, &[args.arg()])?;
+        }
+        let heads = tiled.shape.heads();
+        let (inputs, none) = (tiled.inputs_of(depth), tiled.gradients_of(depth));
+        let args = self.tiled_layer(tiled, rows, inputs, heads.image, heads, none);
+        let tiles = rows.rows.div_ceil(BLOCK_ROWS) * (heads.outputs / BLOCK_COLUMNS);
+        let blocks = (tiles * tiled.shape.towers.len()).min(multiprocessors);
+        let launch = Ring { stages: 8, columns: BLOCK_COLUMNS }.launch(blocks, false);
+        Ok(kernels.tiled_outputs.launch(&launch, &[args.arg()])?)
+    }
+
+    /// From gradients in `outs` to those of weights, for the samples from `first` on.
+    pub(super) fn tiled_backward(&self, tiled: &TiledNetwork, first: usize) -> Result<()> {
+        let (a, chunk) = (&self.arrays, self.sizes.chunk);
+        let depth = tiled.hidden.len();
+        let outputs = tiled.gradients_of(depth);
+        let args = TiledGradientsArgs {
+            state: &a.state,
+            first: first as u32,
+            rows: chunk as u32,
+            outs: &a.outs,
+            to: outputs.of,
+            to_tower: outputs.tower as u64,
+        };
+        let columns = outputs.columns * tiled.shape.towers.len();
+        let launch = TiledNetwork::over_rows(chunk, columns);
+        tiled.kernels.rows.tiled_gradients.launch(&launch, &[args.arg()])?;
+        let rows = Rows { x: &a.obs, at: 0, sampled: true, first, rows: chunk };
+        let kernels = &tiled.kernels.back;
+        for l in (0..=depth).rev() {
+            self.tiled_weights(tiled, l, first)?;
+            let Some(below) = l.checked_sub(1) else { break };
+            let layer = &tiled.shape.layers[l];
+            let by_width = [&kernels.tiled_back, &kernels.tiled_back_narrow];
+            let (kernel, launch) =
+                tiled.by_width(by_width, chunk, layer.inputs, self.enough_blocks());
+            let to = tiled.gradients_of(below);
+            let args =
+                self.tiled_layer(tiled, &rows, tiled.gradients_of(l), layer.turned, layer, to);
+            kernel.launch(&launch, &[args.arg()])?;
+        }
+        Ok(())
+    }
+
+    fn tiled_layer<'a>(
+        &'a self,
+        tiled: &'a TiledNetwork,
+        rows: &Rows<'_>,
+        x: Matrices<'a>,
+        image_at: usize,
+        layer: &TiledLayer,
+        y: Matrices<'a>,
+    ) -> TiledLayerArgs<'a> {
+        TiledLayerArgs {
+            state: &self.arrays.state,
+            sampled: i32::from(rows.sampled),
+            first: rows.first as u32,
+            rows: rows.rows as u32,
+            parts: (x.columns / BLOCK_COLUMNS) as u32,
+            n_out: y.columns as u32,
+            x: x.of,
+            x_tower: x.tower as u64,
+            image: &tiled.image,
+            image_at: image_at as u64,
+            image_tower: tiled.shape.end.image as u64,
+            biases: &tiled.biases,
+            biases_at: layer.biases as u32,
+            biases_tower: tiled.shape.end.biases as u32,
+            y: y.of,
+            y_tower: y.tower as u64,
+            outs: &self.arrays.outs,
+        }
+    }
+
+    fn tiled_weights(&self, tiled: &TiledNetwork, l: usize, first: usize) -> Result<()> {
+        let (s, kernels) = (&self.sizes, &tiled.kernels.weights);
+        let (x, dy) = (tiled.inputs_of(l), tiled.gradients_of(l));
+        let ends = |kernel| (kernel, Ring { stages: 8, columns: BLOCK_COLUMNS });
+        // Output layers have few columns, which are then those of the tile.
+        let swapped = l == tiled.hidden.len();
+        let (left, right) = if swapped { (x, dy) } else { (dy, x) };
+        let (kernel, ring) = match columns_of(right.columns) {
+            _ if swapped => ends(&kernels.tiled_weights_outputs),
+            WIDE => (&kernels.tiled_weights, Ring { stages: 4, columns: WIDE }),
+            NARROW => (&kernels.tiled_weights_narrow, Ring { stages: 6, columns: NARROW }),
+            _ => ends(&kernels.tiled_weights_inputs),
+        };
+        let args = TiledWeightsArgs {
+            state: &self.arrays.state,
+            first: first as u32,
+            rows: s.chunk as u32,
+            layer: l as u32,
+            copies: s.copies as u32,
+            left: left.of,
+            left_tower: left.tower as u64,
+            left_blocks: (left.columns / BLOCK_COLUMNS) as u32,
+            right: right.of,
+            right_tower: right.tower as u64,
+            right_blocks: (right.columns / BLOCK_COLUMNS) as u32,
+            partial: &self.arrays.partial,
+            n_parameters: self.network.n_parameters as u32,
+        };
+        let tiles = left.columns / BLOCK_ROWS * (right.columns / ring.columns);
+        let jobs = tiles * tiled.shape.towers.len() * s.copies;
+        Ok(kernel.launch(&ring.launch(jobs, false), &[args.arg()])?)
+    }
+}

@@ -1,0 +1,11 @@
+// y = activation(x w + b) of a hidden layer, and of tiles of fewer columns.
+extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_forward(const TiledLayerArgs a) {
+    u_layer<256, 3, U_HIDDEN>(a);
+}
+extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_forward_narrow(const TiledLayerArgs a) {
+    u_layer<128, 5, U_HIDDEN>(a);
+}
+// outs = x w + b of the output layers.
+extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_outputs(const TiledLayerArgs a) {
+    u_layer<64, 8, U_OUTPUTS>(a);
+}

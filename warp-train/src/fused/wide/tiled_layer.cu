@@ -1,0 +1,184 @@
+// A layer forward or back: tiles of 128 rows by N columns of y = x w, block by block of x's columns.
+
+enum UForm { U_HIDDEN, U_OUTPUTS, U_BACK };
+
+struct UTile {
+    unsigned int column, row, tower;
+    __device__ inline UTile(unsigned int t, unsigned int columns, unsigned int rows)
+        : column(t % columns), row(t / columns % rows), tower(t / columns / rows) {}
+};
+
+// The transfer from shared memory to a tile of a hidden layer's outputs, in place of what is there.
+template <int N> struct UStaging {
+    unsigned int at, filled, free;
+    __device__ inline void fetch(const unsigned char* from) const {
+        t_expect(filled, N * 256);
+        t_bulk(at, from, N * 256, filled);
+    }
+    // The 64 rows of a group.
+    __device__ inline void store(unsigned char* to, int group) const {
+        #pragma unroll
+        for (int block = 0; block < N / 64; ++block) {
+            asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 8192;" ::"l"(
+                             to + block * U_BLOCK + group * 8192),
+                         "r"(at + block * U_BLOCK + group * 8192) : "memory");
+        }
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    }
+    // What was stored has been read from shared memory.
+    __device__ static inline void wait_read() {
+        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    }
+    __device__ static inline void wait_stored() {
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+};
+
+__device__ inline void u_take(unsigned int at, unsigned int (&x)[4]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at));
+}
+__device__ inline void u_put(unsigned int at, const unsigned int (&x)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at),
+                 "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]));
+}
+
+// Two gradients times the slope of the activation, which is a function of its outputs h.
+__device__ inline unsigned int u_slope(float low, float high, unsigned int h) {
+    float a = t_low(h), b = t_high(h);
+    return U_TANH ? t_halves(low * (1.0f - a * a), high * (1.0f - b * b))
+                  : t_halves(a > 0.0f ? low : 0.0f, b > 0.0f ? high : 0.0f);
+}
+__device__ inline unsigned int u_activate(float low, float high) {
+    return U_TANH ? t_halves(t_tanh(low), t_tanh(high)) : t_halves_relu(low, high);
+}
+
+// A group's 64 rows of a tile of a hidden layer, in shared memory: activations, or gradients in place of
+// the activations that are there. `biases` are those of the thread's first column.
+template <int N, UForm FORM>
+__device__ inline void u_finish(const float (&sums)[N / 2], unsigned int staging, const float* biases) {
+    int lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane % 16;
+    #pragma unroll
+    for (int j = 0; j < N / 16; ++j) {
+        unsigned int at = staging + row * 128 + j / 4 * U_BLOCK + ((j % 4 * 2 + lane / 16) ^ row % 8) * 16;
+        const float* s = sums + 8 * j;
+        unsigned int y[4];
+        if constexpr (FORM == U_HIDDEN) {
+            float2 b = *(const float2*)(biases + 16 * j), c = *(const float2*)(biases + 16 * j + 8);
+            y[0] = u_activate(s[0] + b.x, s[1] + b.y);
+            y[1] = u_activate(s[2] + b.x, s[3] + b.y);
+            y[2] = u_activate(s[4] + c.x, s[5] + c.y);
+            y[3] = u_activate(s[6] + c.x, s[7] + c.y);
+        } else {
+            unsigned int h[4];
+            u_take(at, h);
+            #pragma unroll
+            for (int e = 0; e < 4; ++e) y[e] = u_slope(s[2 * e], s[2 * e + 1], h[e]);
+        }
+        u_put(at, y);
+    }
+}
+
+// A group's 64 rows of a tile of outputs, to `outs`, f32 [rows, P_OUT + 1].
+template <int N>
+__device__ inline void u_give(const float (&sums)[N / 2], const float* biases, const UTile& tile,
+                              unsigned int rows, float* outs) {
+    unsigned int lane = threadIdx.x % 32, column = u_heads[tile.tower].column;
+    #pragma unroll
+    for (int j = 0; j < N / 8; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            unsigned int row = tile.row * U_ROWS + threadIdx.x / 32 * 16 + lane / 4 + e / 2 * 8;
+            int c = (int)(tile.column * N + j * 8 + lane % 4 * 2) + e % 2;
+            if (row >= rows || u_real(tile.tower, c) < 0) continue;
+            outs[(unsigned long long)row * (P_OUT + 1) + column + c] = sums[4 * j + e] + biases[8 * j + e % 2];
+        }
+    }
+}
+
+// All tiles of a layer, each block some of them.
+template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const TiledLayerArgs& a) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    __shared__ WideWord barriers[2 * STAGES + 2];
+    typedef URing<N, STAGES> Ring;
+    Ring ring(shared, barriers);
+    UStaging<N> staging = {ring.at + Ring::bytes, ring.full + 16 * STAGES, ring.full + 16 * STAGES + 8};
+    if (threadIdx.x == 0) {
+        u_barrier(staging.filled, 1);
+        u_barrier(staging.free, 2);
+        u_publish();
+    }
+    __syncthreads();
+    unsigned int rows = wide_present(a.state, a.sampled, a.first, a.rows);
+    unsigned int row_tiles = (rows + U_ROWS - 1) / U_ROWS, columns = a.n_out / N;
+    unsigned int tiles = row_tiles * columns * U_TOWERS;
+    unsigned long long x_row = (unsigned long long)a.parts * U_BLOCK;
+    unsigned long long y_row = (unsigned long long)a.n_out * 256;
+    if (threadIdx.x >= U_CONSUMERS) {
+        u_give_registers();
+        if (threadIdx.x == U_CONSUMERS) {
+            typename Ring::Place place;
+            for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x) {
+                UTile tile(t, columns, row_tiles);
+                const unsigned char* x = a.x + tile.tower * a.x_tower + tile.row * x_row;
+                const unsigned char* w = a.image + a.image_at + tile.tower * a.image_tower;
+                for (unsigned int part = 0; part < a.parts; ++part) {
+                    unsigned int full = ring.claim(place);
+                    t_bulk(ring.left(place.slot), x + part * U_BLOCK, U_BLOCK, full);
+                    #pragma unroll
+                    for (unsigned int n = 0; n < N; n += U_ROWS) {
+                        constexpr unsigned int bytes = N < U_ROWS ? N * 128 : U_BLOCK;
+                        unsigned int line = tile.column * N + n;
+                        const unsigned char* from = w + (line / U_ROWS * a.parts + part) * U_BLOCK;
+                        t_bulk(ring.right(place.slot) + n * 128, from + line % U_ROWS * 128, bytes, full);
+                    }
+                    place.next();
+                }
+            }
+        } else if (FORM == U_BACK && threadIdx.x == U_CONSUMERS + 32) {
+            unsigned int round = 1;
+            for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x, round ^= 1) {
+                UTile tile(t, columns, row_tiles);
+                t_wait_barrier(staging.free, round);
+                staging.fetch(a.y + tile.tower * a.y_tower + tile.row * y_row + tile.column * N * 256);
+            }
+        }
+        return;
+    }
+    u_take_registers();
+    int group = threadIdx.x / 128;
+    bool leads = threadIdx.x % 128 == 0, stored = false;
+    typename Ring::Place place;
+    unsigned int round = 0;
+    for (unsigned int t = blockIdx.x; t < tiles; t += gridDim.x, round ^= 1) {
+        UTile tile(t, columns, row_tiles);
+        float sums[N / 2];
+        ring.template multiply<false>(
+            sums, a.parts, place, group, [](unsigned int, WideWord, WideWord) {},
+            [&](unsigned int part) {
+                if (FORM != U_BACK || part > 0 || !stored || !leads) return;
+                staging.wait_read();
+                u_arrive(staging.free);
+            });
+        const float* biases = a.biases + a.biases_at + tile.tower * a.biases_tower + tile.column * N +
+                              threadIdx.x % 4 * 2;
+        if constexpr (FORM == U_OUTPUTS) {
+            u_give<N>(sums, biases, tile, rows, a.outs);
+        } else {
+            if (FORM == U_BACK) {
+                t_wait_barrier(staging.filled, round);
+            } else {
+                if (leads) staging.wait_read();
+                u_meet(group);
+            }
+            u_finish<N, FORM>(sums, staging.at, biases);
+            u_publish();
+            u_meet(group);
+            if (leads) {
+                staging.store(a.y + tile.tower * a.y_tower + tile.row * y_row + tile.column * N * 256, group);
+                stored = true;
+            }
+        }
+    }
+    if (leads) staging.wait_stored();
+}

@@ -1,0 +1,97 @@
+// What goes into the layers and comes out of them, as blocks of halves: weights, inputs, gradients of outputs.
+
+__device__ inline void u_store(unsigned char* to, const float (&x)[8]) {
+    uint4 halves = {t_halves(x[0], x[1]), t_halves(x[2], x[3]), t_halves(x[4], x[5]), t_halves(x[6], x[7])};
+    *(uint4*)to = halves;
+}
+
+// Images of all weights, and their biases, from the parameters; a block takes 64 by 64 weights of a layer.
+extern "C" __global__ __launch_bounds__(256) void wide_tiled_pack(const TiledPackArgs a) {
+    __shared__ float square[64][65];
+    unsigned int of_tower = u_places[0][U_DEPTH].squares + u_places[0][U_DEPTH].in / 64 * (u_places[0][U_DEPTH].out / 64);
+    unsigned int tower = blockIdx.x / of_tower, at = blockIdx.x % of_tower;
+    int l = 0;
+    while (l < U_DEPTH && at >= u_places[tower][l + 1].squares) ++l;
+    const UPlace& layer = u_places[tower][l];
+    at -= layer.squares;
+    unsigned int o0 = at / (layer.in / 64) * 64, i0 = at % (layer.in / 64) * 64;
+    auto real = [&](unsigned int o) {
+        return l == U_DEPTH ? u_real(tower, (int)o) : o < layer.n_out ? (int)o : -1;
+    };
+    const float* w = a.parameters + layer.weight;
+    #pragma unroll 4
+    for (unsigned int e = threadIdx.x; e < 64 * 64; e += 256) {
+        unsigned int i = i0 + e % 64;
+        int o = real(o0 + e / 64);
+        square[e / 64][e % 64] = o >= 0 && i < layer.n_in ? w[(unsigned long long)o * layer.n_in + i] : 0.0f;
+    }
+    __syncthreads();
+    unsigned char* image = a.image + tower * a.image_tower;
+    for (unsigned int e = threadIdx.x; e < 512; e += 256) {
+        unsigned int line = e % 64, eight = e / 64 * 8;
+        float x[8];
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) x[k] = square[line][eight + k];
+        u_store(image + layer.image + u_at(o0 + line, i0 + eight, layer.in / 64), x);
+        if (l == 0) continue;
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) x[k] = square[eight + k][line];
+        u_store(image + layer.turned + u_at(i0 + line, o0 + eight, layer.out / 64), x);
+    }
+    if (i0 != 0 || threadIdx.x >= 64) return;
+    int o = real(o0 + threadIdx.x);
+    float* biases = a.biases + tower * a.biases_tower + layer.biases;
+    biases[o0 + threadIdx.x] = o < 0 ? 0.0f : w[layer.n_out * layer.n_in + o];
+}
+
+// A row and 8 of its columns, of matrices of `columns`; rows are so many that blocks are full.
+struct UEight {
+    unsigned int row, column;
+    __device__ inline UEight(unsigned int columns) {
+        unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+        row = (unsigned int)(i / (columns / 8));
+        column = (unsigned int)(i % (columns / 8)) * 8;
+    }
+};
+
+// What `part` rows from `first` on see before step t, which is stored, too.
+extern "C" __global__ __launch_bounds__(256) void wide_tiled_look(const TiledLookArgs a) {
+    UEight at(U_INPUTS);
+    if (at.row >= (a.part + U_ROWS - 1) / U_ROWS * U_ROWS) return;
+    float x[8];
+    #pragma unroll
+    for (unsigned int k = 0; k < 8; ++k) {
+        bool real = at.row < a.part && at.column + k < P_WIDTH;
+        x[k] = real ? wide_look(a.places, a.t, a.rows, a.first + at.row, at.column + k, a.seen) : 0.0f;
+    }
+    u_store(a.x + u_at(at.row, at.column, U_INPUTS / 64), x);
+}
+
+// Rows of observations from number `at` of `obs` on; if sampled, those of samples `first`.. of the minibatch.
+extern "C" __global__ __launch_bounds__(256) void wide_tiled_gather(const TiledGatherArgs a) {
+    UEight at(U_INPUTS);
+    unsigned int rows = wide_present(a.state, a.sampled, a.first, a.rows);
+    if (at.row >= (rows + U_ROWS - 1) / U_ROWS * U_ROWS) return;
+    unsigned long long row = at.row;
+    if (a.sampled && at.row < rows) row = a.order[a.state->begin + a.first + at.row];
+    const float* from = a.obs + a.at + row * P_WIDTH + at.column;
+    float x[8];
+    #pragma unroll
+    for (unsigned int k = 0; k < 8; ++k) x[k] = at.row < rows && at.column + k < P_WIDTH ? from[k] : 0.0f;
+    u_store(a.x + u_at(at.row, at.column, U_INPUTS / 64), x);
+}
+
+// Gradients of all towers' outputs, from `outs`, f32 [rows, P_OUT + 1]. Columns in a tower's gap are kept: their sums
+// are gradients, too.
+extern "C" __global__ __launch_bounds__(256) void wide_tiled_gradients(const TiledGradientsArgs a) {
+    UEight at(U_TOWERS * U_COLUMNS);
+    unsigned int rows = wide_present(a.state, 1, a.first, a.rows);
+    if (at.row >= (rows + U_ROWS - 1) / U_ROWS * U_ROWS) return;
+    unsigned int tower = at.column / U_COLUMNS, column = at.column % U_COLUMNS;
+    unsigned int real = u_places[tower][U_DEPTH].n_out + u_heads[tower].gap;
+    const float* from = a.outs + (unsigned long long)at.row * (P_OUT + 1) + u_heads[tower].column + column;
+    float x[8];
+    #pragma unroll
+    for (unsigned int k = 0; k < 8; ++k) x[k] = at.row < rows && column + k < real ? from[k] : 0.0f;
+    u_store(a.to + tower * a.to_tower + u_at(at.row, column, U_COLUMNS / 64), x);
+}

@@ -1,0 +1,198 @@
+//! The sizes of layers on tensor cores one by one, as `tiled*.cu` needs to know them.
+
+use super::network::{Layer, Tower, WideNetwork};
+use std::fmt::Write;
+
+/// Rows of a block of a matrix, and of a tile.
+pub(super) const BLOCK_ROWS: usize = 128;
+/// Columns of a block.
+pub(super) const BLOCK_COLUMNS: usize = 64;
+/// Bytes of a block.
+pub(super) const BLOCK: usize = 2 * BLOCK_ROWS * BLOCK_COLUMNS;
+/// Columns of a tile of a hidden layer, and where there are fewer columns or tiles.
+pub(super) const WIDE: usize = 256;
+pub(super) const NARROW: usize = 128;
+/// Outputs that the narrowest hidden layer has at least: it is padded to so many.
+const FEWEST: usize = 128;
+/// Copies of the gradient at most, beyond what it takes to give each multiprocessor a tile.
+const MOST_COPIES: usize = 4;
+
+/// A layer as the kernels see it; places are in bytes of a tower's image, or numbers of its biases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TiledLayer {
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+    pub(super) image: usize,
+    pub(super) turned: usize,
+    pub(super) biases: usize,
+    pub(super) squares: usize,
+}
+
+/// The layers of a network's towers, padded; all towers have the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TiledShape {
+    pub(super) towers: Vec<Tower>,
+    pub(super) layers: Vec<TiledLayer>,
+    /// Bytes of a tower's image, its biases, and its squares of 64 by 64 weights.
+    pub(super) end: TiledLayer,
+}
+
+impl TiledShape {
+    /// The shape of `network`, unless a hidden layer is so narrow that padding would be most of it.
+    pub(super) fn new(network: &WideNetwork) -> Option<Self> {
+        let towers = network.towers.clone();
+        let widths = |tower: &Tower| tower.hidden.iter().map(|l| l.n_out).collect::<Vec<_>>();
+        let hidden = widths(towers.first()?);
+        let alike = towers.iter().all(|tower| widths(tower) == hidden);
+        if !alike || hidden.is_empty() || hidden.iter().any(|width| *width < FEWEST) {
+            return None;
+        }
+        let columns = towers.iter().map(|tower| tower.heads.n_out + tower.gap).max()?;
+        let mut outputs: Vec<_> =
+            hidden.iter().map(|width| width.next_multiple_of(BLOCK_ROWS)).collect();
+        outputs.push(columns.next_multiple_of(BLOCK_COLUMNS));
+        let inputs = network.observation_width().next_multiple_of(BLOCK_COLUMNS);
+        let mut next =
+            TiledLayer { inputs, outputs: 0, image: 0, turned: 0, biases: 0, squares: 0 };
+        let mut layers = Vec::new();
+        for outputs in outputs {
+            let inputs = next.inputs;
+            let turned = next.image + 2 * outputs.next_multiple_of(BLOCK_ROWS) * inputs;
+            layers.push(TiledLayer { outputs, turned, ..next });
+            next = TiledLayer {
+                inputs: outputs,
+                outputs: 0,
+                // Gradients of observations are nobody's.
+                image: turned + if layers.len() > 1 { 2 * inputs * outputs } else { 0 },
+                turned: 0,
+                biases: next.biases + outputs,
+                squares: next.squares + inputs / BLOCK_COLUMNS * (outputs / BLOCK_COLUMNS),
+            };
+        }
+        Some(Self { towers, layers, end: next })
+    }
+
+    /// Hidden layers, as the kernels see them.
+    pub(super) fn hidden(&self) -> &[TiledLayer] {
+        &self.layers[..self.layers.len() - 1]
+    }
+
+    pub(super) fn heads(&self) -> &TiledLayer {
+        &self.layers[self.layers.len() - 1]
+    }
+
+    /// Bytes between launches of one row.
+    pub(super) fn row_bytes(&self) -> usize {
+        let of_tower = self.layers.iter().map(|layer| layer.outputs).sum::<usize>();
+        2 * (self.layers[0].inputs + self.towers.len() * of_tower)
+    }
+
+    /// Copies of the gradient that keep `multiprocessors` busiest, as few as are nearly as good.
+    pub(super) fn copies(&self, chunk: usize, multiprocessors: usize) -> usize {
+        let jobs = |l: &TiledLayer| self.weight_jobs(l.outputs, l.inputs);
+        let jobs = self.layers.iter().map(jobs).max().unwrap_or(1);
+        let most = (multiprocessors / jobs).max(MOST_COPIES).min(chunk.div_ceil(BLOCK_ROWS));
+        let busy = |copies: usize| {
+            let blocks = jobs * copies;
+            blocks as f64 / blocks.next_multiple_of(multiprocessors) as f64
+        };
+        let best = (1..=most).map(busy).fold(0.0, f64::max);
+        (1..=most).find(|copies| busy(*copies) > 0.95 * best).unwrap_or(1)
+    }
+
+    /// Tiles of the gradient of all towers' weights.
+    fn weight_jobs(&self, outputs: usize, inputs: usize) -> usize {
+        outputs.div_ceil(BLOCK_ROWS) * (inputs / columns_of(inputs)) * self.towers.len()
+    }
+
+    /// Widths of the products that the text needs.
+    pub(super) const PRODUCTS: [usize; 4] = [8, 64, 128, 256];
+
+    /// What the kernels need to know, as constants.
+    pub(super) fn constants(&self, tanh: bool) -> String {
+        let mut text = String::from("\n");
+        let place = |(real, padded): (&Layer, &TiledLayer)| {
+            let Layer { n_in, n_out, weight } = real;
+            let TiledLayer { inputs, outputs, image, turned, biases, squares } = padded;
+            format!(
+                "{{{n_in}, {n_out}, {weight}u, {inputs}, {outputs}, {image}u, {turned}u, {biases}, {squares}}}"
+            )
+        };
+        let places = |tower: &Tower| {
+            let places = tower.layers().zip(&self.layers).map(place);
+            format!("{{{}}}", places.collect::<Vec<_>>().join(", "))
+        };
+        let head = |t: &Tower| format!("{{{}, {}, {}}}", t.column, t.gap_at, t.gap);
+        let of_towers = |of: &dyn Fn(&Tower) -> String| {
+            format!("{{{}}}", self.towers.iter().map(of).collect::<Vec<_>>().join(", "))
+        };
+        for (name, value) in [
+            ("TOWERS", self.towers.len().to_string()),
+            ("DEPTH", self.hidden().len().to_string()),
+            ("INPUTS", self.layers[0].inputs.to_string()),
+            ("COLUMNS", self.heads().outputs.to_string()),
+            ("PLACES", of_towers(&places)),
+            ("HEADS", of_towers(&head)),
+            ("TANH", u8::from(tanh).to_string()),
+        ] {
+            let _ = writeln!(text, "#define U_{name} {value}");
+        }
+        text
+    }
+}
+
+/// Columns of a tile of the gradient of weights of so many inputs.
+pub(super) fn columns_of(inputs: usize) -> usize {
+    [WIDE, NARROW].into_iter().find(|n| inputs.is_multiple_of(*n)).unwrap_or(BLOCK_COLUMNS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::network::Role;
+    use super::*;
+
+    fn network(inputs: usize, hidden: &[usize], outputs: usize) -> WideNetwork {
+        let mut n_in = inputs;
+        let mut layer = |n_out: usize| {
+            let layer = Layer { n_in, n_out, weight: 0 };
+            n_in = n_out;
+            layer
+        };
+        let hidden = hidden.iter().map(|n| layer(*n)).collect();
+        let heads = layer(outputs);
+        let tower = Tower { role: Role::Both, hidden, heads, column: 0, gap_at: 0, gap: 0 };
+        WideNetwork::of_towers(vec![tower], outputs)
+    }
+
+    #[test]
+    fn layers_are_padded_and_lie_behind_each_other() {
+        let shape = TiledShape::new(&network(4, &[512, 300], 3)).unwrap();
+        let [first, second, heads] = shape.layers[..] else { panic!("{shape:?}") };
+        assert_eq!((first.inputs, first.outputs, first.image), (64, 512, 0));
+        assert_eq!((second.inputs, second.outputs, second.squares), (512, 384, 8));
+        // The first layer has no transposed weights.
+        assert_eq!((second.image, second.turned), (2 * 64 * 512, 2 * 64 * 512 + 2 * 512 * 384));
+        assert_eq!((heads.outputs, heads.biases), (64, 512 + 384));
+        assert_eq!(heads.image, second.turned + 2 * 512 * 384);
+        // The image of output layers has whole blocks, the transposed one has too.
+        assert_eq!(shape.end.image, heads.image + 2 * 384 * (128 + 64));
+        assert_eq!(shape.row_bytes(), 2 * (64 + 512 + 384 + 64));
+    }
+
+    #[test]
+    fn narrow_networks_and_those_without_hidden_layers_have_no_shape() {
+        for hidden in [&[512, 40][..], &[]] {
+            assert_eq!(TiledShape::new(&network(4, hidden, 3)), None, "{hidden:?}");
+        }
+    }
+
+    #[test]
+    fn copies_fill_the_device() {
+        let copies = |hidden: &[usize]| {
+            TiledShape::new(&network(4, hidden, 3)).unwrap().copies(1 << 16, 132)
+        };
+        assert_eq!(copies(&[512, 512]), 16);
+        assert_eq!(copies(&[1024, 1024]), 4);
+        assert_eq!(copies(&[2048, 2048]), 1);
+    }
+}

@@ -1,0 +1,147 @@
+// Gradients of a layer's weights and biases: the product, over rows, of 128 columns of `left` with N
+// columns of `right`, which are the gradients of its outputs and its inputs, or for output layers, which
+// have few columns, the other way round.
+
+// Where a thread's number i of row e of its tile's 16 lies.
+template <int N, bool OUTPUTS>
+__device__ inline void u_write(const float (&sums)[N / 2], const UPlace& place, unsigned int tower,
+                               unsigned int left, unsigned int right, float* to, bool adds) {
+    int lane = threadIdx.x % 32;
+    left += threadIdx.x / 32 * 16 + lane / 4;
+    right += lane % 4 * 2;
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+        #pragma unroll
+        for (int j = 0; j < N / 4; ++j) {
+            unsigned int l = left + e * 8, r = right + j / 2 * 8 + j % 2;
+            int o = OUTPUTS ? u_real(tower, (int)r) : (int)l;
+            unsigned int in = OUTPUTS ? l : r;
+            if (o < 0 || o >= (int)place.n_out || in >= place.n_in) continue;
+            float* at = to + (unsigned long long)o * place.n_in + in;
+            float sum = sums[j / 2 * 4 + e * 2 + j % 2];
+            *at = adds ? *at + sum : sum;
+        }
+    }
+}
+
+// The gradient of the bias of output o, or of what column o of the outputs is if it is no output.
+__device__ inline void u_write_bias(const UPlace& place, unsigned int tower, bool outputs, int o, float sum,
+                                    float* partial, bool adds) {
+    float* to = partial + place.weight + place.n_out * place.n_in;
+    if (outputs) {
+        int real = u_real(tower, o), beyond = o - (int)u_heads[tower].gap_at;
+        bool gap = beyond >= 0 && beyond < (int)u_heads[tower].gap;
+        // In the gap are log-deviations that are parameters.
+        if (gap) to = partial + P_LOG_STD_AT;
+        o = gap ? beyond : real;
+        if (o < 0) return;
+    } else if (o >= (int)place.n_out) {
+        return;
+    }
+    to[o] = adds ? to[o] + sum : sum;
+}
+
+// Every tile is made by `copies` blocks, each from its share of the rows and into its own copy of the
+// parameters, [copies, n_parameters]; or added to what is there if these rows are not the first.
+template <int N, int STAGES, bool OUTPUTS> __device__ inline void u_weights(const TiledWeightsArgs& a) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    __shared__ WideWord barriers[2 * STAGES];
+    __shared__ __align__(1024) unsigned short ones[1024];
+    typedef URing<N, STAGES> Ring;
+    Ring ring(shared, barriers);
+    for (int i = threadIdx.x; i < 1024; i += U_THREADS) ones[i] = 0x3c00;
+    u_publish();
+    __syncthreads();
+    unsigned int all = (wide_present(a.state, 1, a.first, a.rows) + 63) / 64;
+    unsigned int down = a.left_blocks / 2, across = a.right_blocks * 64 / N;
+    unsigned int jobs = down * across * U_TOWERS, job = blockIdx.x % jobs, copy = blockIdx.x / jobs;
+    unsigned int n = job % across, m = job / across % down, tower = job / (across * down);
+    unsigned int from = (unsigned int)((unsigned long long)all * copy / a.copies);
+    unsigned int to = (unsigned int)((unsigned long long)all * (copy + 1) / a.copies);
+    if (threadIdx.x >= U_CONSUMERS) {
+        u_give_registers();
+        if (threadIdx.x != U_CONSUMERS) return;
+        typename Ring::Place place;
+        const unsigned char* left = a.left + tower * a.left_tower + m * 2 * U_BLOCK;
+        const unsigned char* right = a.right + tower * a.right_tower + n * (N / 64) * U_BLOCK;
+        for (unsigned int part = from; part < to; ++part) {
+            unsigned int full = ring.claim(place);
+            const unsigned char* l = left + (unsigned long long)(part / 2) * a.left_blocks * U_BLOCK + part % 2 * 8192;
+            const unsigned char* r = right + (unsigned long long)(part / 2) * a.right_blocks * U_BLOCK + part % 2 * 8192;
+            #pragma unroll
+            for (int block = 0; block < 2; ++block) {
+                t_bulk(ring.left(place.slot) + block * 8192, l + block * U_BLOCK, 8192, full);
+            }
+            #pragma unroll
+            for (int block = 0; block < N / 64; ++block) {
+                t_bulk(ring.right(place.slot) + block * 8192, r + block * U_BLOCK, 8192, full);
+            }
+            place.next();
+        }
+        return;
+    }
+    u_take_registers();
+    // Nothing is added by rows that are not there.
+    if (from == to && a.first != 0) return;
+    int group = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    typename Ring::Place place;
+    float sums[N / 2] = {};
+    const UPlace& layer = u_places[tower][a.layer];
+    float* partial = a.partial + (unsigned long long)copy * a.n_parameters;
+    bool adds = a.first != 0;
+    auto nothing = [](unsigned int, WideWord, WideWord) {};
+    auto after = [](unsigned int) {};
+    bool biased = OUTPUTS ? m == 0 : n == 0;
+    if (!biased) {
+        ring.template multiply<true>(sums, to - from, place, group, nothing, after);
+    } else if constexpr (OUTPUTS) {
+        float bias[N / 2] = {};
+        t_settle(bias);
+        WideWord one = t_operand(t_shared(ones), 8192, 1024, 1);
+        auto sum = [&](unsigned int, WideWord, WideWord right) {
+            #pragma unroll
+            for (int k = 0; k < 4; ++k) Mma<N>::template both<true>(bias, one, right + k * 128, 1);
+        };
+        ring.template multiply<true>(sums, to - from, place, group, sum, after);
+        t_settle(bias);
+        // All rows of the product with ones are alike.
+        #pragma unroll
+        for (int j = 0; j < N / 8; ++j) {
+            #pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                int o = (int)(n * N) + j * 8 + lane % 4 * 2 + i;
+                if (warp == 0 && lane < 4) u_write_bias(layer, tower, true, o, bias[4 * j + i], partial, adds);
+            }
+        }
+    } else {
+        float bias[4] = {};
+        t_settle(bias);
+        WideWord one = t_operand(t_shared(ones), 128, 256, 0);
+        auto sum = [&](unsigned int, WideWord left, WideWord) {
+            #pragma unroll
+            for (int k = 0; k < 4; ++k) Mma<8>::template both<true>(bias, left + k * 128, one, 1);
+        };
+        ring.template multiply<true>(sums, to - from, place, group, sum, after);
+        t_settle(bias);
+        #pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            int o = (int)(m * U_ROWS) + warp * 16 + lane / 4 + e * 8;
+            if (lane % 4 == 0) u_write_bias(layer, tower, false, o, bias[2 * e], partial, adds);
+        }
+    }
+    u_write<N, OUTPUTS>(sums, layer, tower, m * U_ROWS, n * N, partial + layer.weight, adds);
+}
+
+extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_weights(const TiledWeightsArgs a) {
+    u_weights<256, 4, false>(a);
+}
+// Of layers whose inputs are not as many blocks.
+extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_weights_narrow(const TiledWeightsArgs a) {
+    u_weights<128, 6, false>(a);
+}
+extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_weights_inputs(const TiledWeightsArgs a) {
+    u_weights<64, 8, false>(a);
+}
+extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_weights_outputs(const TiledWeightsArgs a) {
+    u_weights<64, 8, true>(a);
+}
