@@ -82,7 +82,7 @@ const WHOLE: [Case; 3] = [
 
 /// Networks whose layers run on tensor cores one by one: tiles that are not full, layers of several widths
 /// and of odd ones, many inputs, deviations that are parameters, more rows than go through at once.
-const TILED: [Case; 4] = [
+const TILED: [Case; 3] = [
     (
         "tiled, three layers, truncations",
         "env_id = \"cartpole\"\nnum_envs = 300\nnum_steps = 13\nhidden = [512, 384, 256]\n\
@@ -99,12 +99,12 @@ const TILED: [Case; 4] = [
          algorithm = \"a2c\"\nnorm_adv = false\n[env]\nnum_taggers = 5\nnum_runners = 20\n\
          tagging_distance = 0.1\nepisode_length = 17",
     ),
-    (
-        "tiled, in parts",
-        "env_id = \"cartpole\"\nnum_envs = 131000\nnum_steps = 1\nhidden = [16384]\n\
-         algorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true",
-    ),
 ];
+
+/// More rows than go through such layers at once; the CPU would take long.
+const TILED_IN_PARTS: &str = "env_id = \"cartpole\"\nnum_envs = 131000\nnum_steps = 1\n\
+                              hidden = [16384]\nalgorithm = \"a2c\"\nactivation = \"relu\"\n\
+                              shared_trunk = true";
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -126,6 +126,13 @@ fn main() -> ExitCode {
         if WHOLE.iter().any(|case| case.0 == name) {
             trials.push(trial("fp32_repeats_and_resumes", resumes_exactly));
         }
+    }
+    type Run = fn(&str) -> Result<()>;
+    let in_parts: [(&str, Run); 2] =
+        [("repeats_and_resumes", resumes), ("is_near_fp32", near_single)];
+    for (test, run) in in_parts {
+        let name = format!("cuda_wide_tiled_in_parts_{test}");
+        trials.push(Trial::test(name, move || run(TILED_IN_PARTS)).with_ignored_flag(ignored));
     }
     let shuffles = Trial::test("cuda_wide_minibatches_have_every_sample_once", shuffles);
     trials.push(shuffles.with_ignored_flag(ignored));
@@ -164,6 +171,17 @@ fn exact(keys: &str) -> Result<()> {
 
 fn near(keys: &str) -> Result<()> {
     compare(keys, "fp16", (0.02, 0.03))
+}
+
+/// Half precision beside fp32, both on the GPU.
+fn near_single(keys: &str) -> Result<()> {
+    let done = |precision: &str| -> Result<cuda_cases::Done> {
+        let config = config(keys, precision)?;
+        on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 1)
+    };
+    let distance = cuda_cases::near(&done("fp16")?, &done("fp32")?, (0.02, 0.03))?;
+    println!("fp16: {distance:.2e}: {}", keys.lines().next().unwrap_or_default());
+    Ok(())
 }
 
 /// Without a step the mean over minibatches of one size is that over all samples, whatever their order.

@@ -182,7 +182,7 @@ kernel_args! {
 kernel_args! {
     pub(super) struct TiledPackArgs {
         parameters: &[f32], image: &mut [u8], image_tower: u64, biases: &mut [f32],
-        biases_tower: u32,
+        biases_tower: u32, few: &mut [u8],
     }
     pub(super) struct TiledLookArgs {
         places: &[WidePlaces], t: u32, rows: u32, first: u32, part: u32, seen: {WideSeen},
@@ -192,14 +192,19 @@ kernel_args! {
         state: &[WideState], sampled: i32, first: u32, rows: u32, order: &[u32], obs: &[f32],
         at: u64, x: &mut [u8],
     }
+    pub(super) struct TiledSumArgs {
+        state: &[WideState], sampled: i32, first: u32, rows: u32, few_outs: &[f32], few_rows: u32,
+        tiles: u32, biases: &[f32], biases_tower: u32, outs: &mut [f32],
+    }
     pub(super) struct TiledGradientsArgs {
         state: &[WideState], first: u32, rows: u32, outs: &[f32], to: &mut [u8], to_tower: u64,
     }
     /// A layer forward or back: x has `parts` blocks a row, y so many columns.
     pub(super) struct TiledLayerArgs {
-        state: &[WideState], sampled: i32, first: u32, rows: u32, parts: u32, n_out: u32,
-        x: &[u8], x_tower: u64, image: &[u8], image_at: u64, image_tower: u64, biases: &[f32],
+        state: &[WideState], sampled: i32, first: u32, rows: u32, parts: u32,
+        n_out: u32, x: &[u8], x_tower: u64, image: &[u8], image_at: u64, image_tower: u64, biases: &[f32],
         biases_at: u32, biases_tower: u32, y: &mut [u8], y_tower: u64, outs: &mut [f32],
+        few: &[u8], few_outs: &mut [f32], few_rows: u32,
     }
     pub(super) struct TiledWeightsArgs {
         state: &[WideState], first: u32, rows: u32, layer: u32, copies: u32, left: &[u8],
@@ -250,7 +255,7 @@ const GENERAL: [CStruct; 27] = [
     AdamArgs::ARGS,
 ];
 
-const NETWORKS: [CStruct; 16] = [
+const NETWORKS: [CStruct; 17] = [
     LayerArgs::ARGS,
     LayerInputsArgs::ARGS,
     LayerWeightsArgs::ARGS,
@@ -264,6 +269,7 @@ const NETWORKS: [CStruct; 16] = [
     TiledPackArgs::ARGS,
     TiledLookArgs::ARGS,
     TiledGatherArgs::ARGS,
+    TiledSumArgs::ARGS,
     TiledGradientsArgs::ARGS,
     TiledLayerArgs::ARGS,
     TiledWeightsArgs::ARGS,

@@ -43,9 +43,11 @@ kernels! {
     /// The second.
     TensorWeightsKernels { tensor_weights }
     /// What goes into layers on tensor cores and comes out of them.
-    TiledRowKernels { tiled_pack, tiled_look, tiled_gather, tiled_gradients }
+    TiledRowKernels { tiled_pack, tiled_look, tiled_gather, tiled_sum, tiled_gradients }
     /// Those layers forward ..
-    TiledForwardKernels { tiled_forward, tiled_forward_narrow, tiled_outputs }
+    TiledForwardKernels {
+        tiled_forward, tiled_forward_narrow, tiled_last, tiled_last_narrow, tiled_outputs,
+    }
     /// .. and back ..
     TiledBackKernels { tiled_back, tiled_back_narrow }
     /// .. and the gradients of their weights, each a unit by itself.

@@ -5,17 +5,17 @@
 
 use super::args::{
     TiledGatherArgs, TiledGradientsArgs, TiledLayerArgs, TiledLookArgs, TiledPackArgs,
-    TiledWeightsArgs,
+    TiledSumArgs, TiledWeightsArgs,
 };
 use super::kernels::{TiledBackKernels, TiledForwardKernels, TiledRowKernels, TiledWeightsKernels};
 use super::policy::{Rows, WidePolicy};
 use super::tiled_shape::{
-    BLOCK, BLOCK_COLUMNS, BLOCK_ROWS, NARROW, TiledLayer, TiledShape, WIDE, columns_of,
+    BLOCK, BLOCK_COLUMNS, BLOCK_ROWS, FEW, NARROW, TiledLayer, TiledShape, WIDE, columns_of,
 };
 use crate::error::Result;
 use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
-use warp_func::cuda::{CudaVecEnv, Function, KernelArgs, Launch, Module};
+use warp_func::cuda::{CudaVecEnv, KernelArgs, Launch, Module};
 
 /// The stages of a kernel's ring.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +59,9 @@ pub(super) struct TiledNetwork {
     hidden: Vec<DeviceArray>,
     /// Gradients of the output layers' outputs, per tower.
     gradients: DeviceArray,
+    /// Weights of [`FEW`] outputs of each tower, and what tiles of columns give them.
+    few: DeviceArray,
+    few_outs: DeviceArray,
 }
 
 /// A matrix of each tower.
@@ -87,6 +90,9 @@ impl TiledNetwork {
         let towers = shape.towers.len();
         let make =
             |name: &str, n: usize| -> Result<_> { Ok(DeviceArray::zeros(device, name, U8, &[n])?) };
+        let last = &shape.hidden()[shape.hidden().len() - 1];
+        let tiles = if shape.has_few_outputs() { last.outputs / NARROW } else { 0 };
+        let parts = towers * tiles * rows * FEW;
         let hidden = |layer: &TiledLayer| make("hidden", 2 * towers * rows * layer.outputs);
         Ok(Self {
             kernels: TiledKernels {
@@ -96,6 +102,8 @@ impl TiledNetwork {
                 weights: TiledWeightsKernels::of(weights)?,
             },
             rows,
+            few: make("output_weights", 2 * towers * FEW * last.outputs)?,
+            few_outs: DeviceArray::zeros(device, "output_parts", F32, &[parts])?,
             image: make("image", towers * shape.end.image)?,
             biases: DeviceArray::zeros(device, "biases", F32, &[towers * shape.end.biases])?,
             inputs: make("inputs", 2 * rows * shape.layers[0].inputs)?,
@@ -114,6 +122,7 @@ impl TiledNetwork {
             image_tower: end.image as u64,
             biases: &self.biases,
             biases_tower: end.biases as u32,
+            few: &self.few,
         };
         let blocks = end.squares * self.shape.towers.len();
         Ok(self.kernels.rows.tiled_pack.launch(&Launch::over(blocks * 256, 256), &[args.arg()])?)
@@ -143,22 +152,14 @@ impl TiledNetwork {
         self.towers_of(self.hidden.get(l).unwrap_or(&self.gradients), columns)
     }
 
-    /// `[wide, narrow]`: the kernel for a layer of `columns` of so many rows.
-    fn by_width<'a>(
-        &self,
-        kernels: [&'a Function; 2],
-        rows: usize,
-        columns: usize,
-        multiprocessors: usize,
-    ) -> (&'a Function, Launch) {
+    /// Columns of a tile of a layer of `columns` for so many rows, and the launch.
+    fn by_width(&self, rows: usize, columns: usize, multiprocessors: usize) -> (usize, Launch) {
         let tiles = |n: usize| rows.div_ceil(BLOCK_ROWS) * (columns / n) * self.shape.towers.len();
         // Few rows are better spread over all multiprocessors.
         let wide = columns.is_multiple_of(WIDE) && tiles(NARROW) > multiprocessors;
-        let (kernel, ring) = match wide {
-            true => (kernels[0], Ring { stages: 3, columns: WIDE }),
-            false => (kernels[1], Ring { stages: 5, columns: NARROW }),
-        };
-        (kernel, ring.launch(tiles(ring.columns).min(multiprocessors), true))
+        let (columns, stages) = if wide { (WIDE, 3) } else { (NARROW, 5) };
+        let ring = Ring { stages, columns };
+        (columns, ring.launch(tiles(columns).min(multiprocessors), true))
     }
 }
 
@@ -219,13 +220,21 @@ impl WidePolicy {
         let kernels = &tiled.kernels.forward;
         let multiprocessors = self.enough_blocks();
         let depth = tiled.hidden.len();
+        let few = tiled.shape.has_few_outputs();
+        let mut tiles = 0;
         for (l, layer) in tiled.shape.hidden().iter().enumerate() {
-            let by_width = [&kernels.tiled_forward, &kernels.tiled_forward_narrow];
-            let (kernel, launch) =
-                tiled.by_width(by_width, rows.rows, layer.outputs, multiprocessors);
+            let by_width = match few && l + 1 == depth {
+                true => [&kernels.tiled_last, &kernels.tiled_last_narrow],
+                false => [&kernels.tiled_forward, &kernels.tiled_forward_narrow],
+            };
+            let (columns, launch) = tiled.by_width(rows.rows, layer.outputs, multiprocessors);
             let to = tiled.gradients_of(l);
             let args = self.tiled_layer(tiled, rows, tiled.inputs_of(l), layer.image, layer, to);
-            kernel.launch(&launch, &[args.arg()])?;
+            by_width[usize::from(columns == NARROW)].launch(&launch, &[args.arg()])?;
+            tiles = layer.outputs / columns;
+        }
+        if few {
+            return self.tiled_sum(tiled, rows, tiles);
         }
         let heads = tiled.shape.heads();
         let (inputs, none) = (tiled.inputs_of(depth), tiled.gradients_of(depth));
@@ -234,6 +243,24 @@ impl WidePolicy {
         let blocks = (tiles * tiled.shape.towers.len()).min(multiprocessors);
         let launch = Ring { stages: 8, columns: BLOCK_COLUMNS }.launch(blocks, false);
         Ok(kernels.tiled_outputs.launch(&launch, &[args.arg()])?)
+    }
+
+    /// Sums up what so many tiles of columns gave the outputs.
+    fn tiled_sum(&self, tiled: &TiledNetwork, rows: &Rows<'_>, tiles: usize) -> Result<()> {
+        let args = TiledSumArgs {
+            state: &self.arrays.state,
+            sampled: i32::from(rows.sampled),
+            first: rows.first as u32,
+            rows: rows.rows as u32,
+            few_outs: &tiled.few_outs,
+            few_rows: tiled.rows as u32,
+            tiles: tiles as u32,
+            biases: &tiled.biases,
+            biases_tower: tiled.shape.end.biases as u32,
+            outs: &self.arrays.outs,
+        };
+        let launch = Launch::over(rows.rows * tiled.shape.towers.len(), 256);
+        Ok(tiled.kernels.rows.tiled_sum.launch(&launch, &[args.arg()])?)
     }
 
     /// From gradients in `outs` to those of weights, for the samples from `first` on.
@@ -259,12 +286,11 @@ impl WidePolicy {
             let Some(below) = l.checked_sub(1) else { break };
             let layer = &tiled.shape.layers[l];
             let by_width = [&kernels.tiled_back, &kernels.tiled_back_narrow];
-            let (kernel, launch) =
-                tiled.by_width(by_width, chunk, layer.inputs, self.enough_blocks());
+            let (columns, launch) = tiled.by_width(chunk, layer.inputs, self.enough_blocks());
             let to = tiled.gradients_of(below);
             let args =
                 self.tiled_layer(tiled, &rows, tiled.gradients_of(l), layer.turned, layer, to);
-            kernel.launch(&launch, &[args.arg()])?;
+            by_width[usize::from(columns == NARROW)].launch(&launch, &[args.arg()])?;
         }
         Ok(())
     }
@@ -296,6 +322,9 @@ impl WidePolicy {
             y: y.of,
             y_tower: y.tower as u64,
             outs: &self.arrays.outs,
+            few: &tiled.few,
+            few_outs: &tiled.few_outs,
+            few_rows: tiled.rows as u32,
         }
     }
 

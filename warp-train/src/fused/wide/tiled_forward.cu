@@ -5,6 +5,14 @@ extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_forward(co
 extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_forward_narrow(const TiledLayerArgs a) {
     u_layer<128, 5, U_HIDDEN>(a);
 }
+// The same of the last hidden layer, where a tower has 8 outputs at most: what every tile's columns give
+// them, f32 [towers, tiles of columns, rows, 8], goes to `few_outs`.
+extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_last(const TiledLayerArgs a) {
+    u_layer<256, 3, U_LAST>(a);
+}
+extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_last_narrow(const TiledLayerArgs a) {
+    u_layer<128, 5, U_LAST>(a);
+}
 // outs = x w + b of the output layers.
 extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_outputs(const TiledLayerArgs a) {
     u_layer<64, 8, U_OUTPUTS>(a);

@@ -1,7 +1,8 @@
 // A layer forward or back: tiles of 128 rows by N columns of y = x w, block by block of x's columns.
 
-enum UForm { U_HIDDEN, U_OUTPUTS, U_BACK };
+enum UForm { U_HIDDEN, U_LAST, U_OUTPUTS, U_BACK };
 
+// Tile t of a layer: its columns, then the next rows, then the other tower.
 struct UTile {
     unsigned int column, row, tower;
     __device__ inline UTile(unsigned int t, unsigned int columns, unsigned int rows)
@@ -53,22 +54,36 @@ __device__ inline unsigned int u_activate(float low, float high) {
     return U_TANH ? t_halves(t_tanh(low), t_tanh(high)) : t_halves_relu(low, high);
 }
 
+// outs += 16 activations of each of the warp's 16 rows, as u_finish has them, by the weights of 8 outputs.
+__device__ inline void u_few(float (&outs)[4], const unsigned int (&x)[4], const unsigned char* weights) {
+    unsigned int w[2];
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) w[i] = *(const unsigned int*)(weights + i * 16);
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(outs[0]), "+f"(outs[1]), "+f"(outs[2]), "+f"(outs[3])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w[0]), "r"(w[1]));
+}
+
 // A group's 64 rows of a tile of a hidden layer, in shared memory: activations, or gradients in place of
-// the activations that are there. `biases` are those of the thread's first column.
+// the activations that are there. `biases` are those of the thread's first column; if the layer is the
+// LAST, `few` are the weights of 8 outputs by it, and `outs` what these columns give them.
 template <int N, UForm FORM>
-__device__ inline void u_finish(const float (&sums)[N / 2], unsigned int staging, const float* biases) {
+__device__ inline void u_finish(const float (&sums)[N / 2], unsigned int staging, const float* biases,
+                                const unsigned char* few, float (&outs)[4]) {
     int lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane % 16;
     #pragma unroll
     for (int j = 0; j < N / 16; ++j) {
         unsigned int at = staging + row * 128 + j / 4 * U_BLOCK + ((j % 4 * 2 + lane / 16) ^ row % 8) * 16;
         const float* s = sums + 8 * j;
         unsigned int y[4];
-        if constexpr (FORM == U_HIDDEN) {
+        if constexpr (FORM != U_BACK) {
             float2 b = *(const float2*)(biases + 16 * j), c = *(const float2*)(biases + 16 * j + 8);
             y[0] = u_activate(s[0] + b.x, s[1] + b.y);
             y[1] = u_activate(s[2] + b.x, s[3] + b.y);
             y[2] = u_activate(s[4] + c.x, s[5] + c.y);
             y[3] = u_activate(s[6] + c.x, s[7] + c.y);
+            if constexpr (FORM == U_LAST) u_few(outs, y, few + j * 32);
         } else {
             unsigned int h[4];
             u_take(at, h);
@@ -146,7 +161,7 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
         return;
     }
     u_take_registers();
-    int group = threadIdx.x / 128;
+    int group = threadIdx.x / 128, lane = threadIdx.x % 32;
     bool leads = threadIdx.x % 128 == 0, stored = false;
     typename Ring::Place place;
     unsigned int round = 0;
@@ -171,7 +186,20 @@ template <int N, int STAGES, UForm FORM> __device__ inline void u_layer(const Ti
                 if (leads) staging.wait_read();
                 u_meet(group);
             }
-            u_finish<N, FORM>(sums, staging.at, biases);
+            const unsigned char* few = a.few + (tile.tower * 8 + lane / 4) * a.n_out * 2 +
+                                       tile.column * N * 2 + lane % 4 * 4;
+            float outs[4] = {};
+            u_finish<N, FORM>(sums, staging.at, biases, few, outs);
+            if constexpr (FORM == U_LAST) {
+                #pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    unsigned int row = tile.row * U_ROWS + threadIdx.x / 32 * 16 + lane / 4 + e * 8;
+                    // Rows are full tiles here, too.
+                    unsigned long long line = (tile.tower * columns + tile.column) * a.few_rows + row;
+                    float2 two = {outs[2 * e], outs[2 * e + 1]};
+                    *(float2*)(a.few_outs + line * 8 + lane % 4 * 2) = two;
+                }
+            }
             u_publish();
             u_meet(group);
             if (leads) {

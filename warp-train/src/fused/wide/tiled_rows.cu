@@ -19,7 +19,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_pack(const TiledPac
         return l == U_DEPTH ? u_real(tower, (int)o) : o < layer.n_out ? (int)o : -1;
     };
     const float* w = a.parameters + layer.weight;
-    #pragma unroll 4
+    #pragma unroll
     for (unsigned int e = threadIdx.x; e < 64 * 64; e += 256) {
         unsigned int i = i0 + e % 64;
         int o = real(o0 + e / 64);
@@ -28,7 +28,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_pack(const TiledPac
     __syncthreads();
     unsigned char* image = a.image + tower * a.image_tower;
     for (unsigned int e = threadIdx.x; e < 512; e += 256) {
-        unsigned int line = e % 64, eight = e / 64 * 8;
+        unsigned int line = e / 8, eight = e % 8 * 8;
         float x[8];
         #pragma unroll
         for (int k = 0; k < 8; ++k) x[k] = square[line][eight + k];
@@ -37,6 +37,13 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_pack(const TiledPac
         #pragma unroll
         for (int k = 0; k < 8; ++k) x[k] = square[eight + k][line];
         u_store(image + layer.turned + u_at(i0 + line, o0 + eight, layer.out / 64), x);
+    }
+    // The weights of 8 outputs once more, line by line.
+    for (unsigned int e = threadIdx.x; l == U_DEPTH && o0 == 0 && e < 64; e += 256) {
+        float x[8];
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) x[k] = square[e / 8][e % 8 * 8 + k];
+        u_store(a.few + ((unsigned long long)(tower * 8 + e / 8) * layer.in + i0 + e % 8 * 8) * 2, x);
     }
     if (i0 != 0 || threadIdx.x >= 64) return;
     int o = real(o0 + threadIdx.x);
@@ -79,6 +86,28 @@ extern "C" __global__ __launch_bounds__(256) void wide_tiled_gather(const TiledG
     #pragma unroll
     for (unsigned int k = 0; k < 8; ++k) x[k] = at.row < rows && at.column + k < P_WIDTH ? from[k] : 0.0f;
     u_store(a.x + u_at(at.row, at.column, U_INPUTS / 64), x);
+}
+
+// `outs`, f32 [rows, P_OUT + 1], from what tiles of columns gave them, [towers, tiles, few_rows, 8].
+extern "C" __global__ __launch_bounds__(256) void wide_tiled_sum(const TiledSumArgs a) {
+    unsigned int i = blockIdx.x * blockDim.x + threadIdx.x, row = i / U_TOWERS, tower = i % U_TOWERS;
+    if (row >= wide_present(a.state, a.sampled, a.first, a.rows)) return;
+    const float* biases = a.biases + tower * a.biases_tower + u_places[tower][U_DEPTH].biases;
+    float sums[8];
+    #pragma unroll
+    for (int c = 0; c < 8; ++c) sums[c] = biases[c];
+    for (unsigned int tile = 0; tile < a.tiles; ++tile) {
+        const float4* from = (const float4*)(a.few_outs + ((tower * a.tiles + tile) * (unsigned long long)a.few_rows + row) * 8);
+        float4 low = from[0], high = from[1];
+        float all[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        #pragma unroll
+        for (int c = 0; c < 8; ++c) sums[c] += all[c];
+    }
+    float* outs = a.outs + (unsigned long long)row * (P_OUT + 1) + u_heads[tower].column;
+    #pragma unroll
+    for (int c = 0; c < 8; ++c) {
+        if (u_real(tower, c) >= 0) outs[c] = sums[c];
+    }
 }
 
 // Gradients of all towers' outputs, from `outs`, f32 [rows, P_OUT + 1]. Columns in a tower's gap are kept: their sums

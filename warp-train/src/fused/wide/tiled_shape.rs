@@ -12,6 +12,8 @@ pub(super) const BLOCK: usize = 2 * BLOCK_ROWS * BLOCK_COLUMNS;
 /// Columns of a tile of a hidden layer, and where there are fewer columns or tiles.
 pub(super) const WIDE: usize = 256;
 pub(super) const NARROW: usize = 128;
+/// Outputs of a tower that tiles of its last hidden layer make at most.
+pub(super) const FEW: usize = 8;
 /// Outputs that the narrowest hidden layer has at least: it is padded to so many.
 const FEWEST: usize = 128;
 /// Copies of the gradient at most, beyond what it takes to give each multiprocessor a tile.
@@ -79,6 +81,11 @@ impl TiledShape {
 
     pub(super) fn heads(&self) -> &TiledLayer {
         &self.layers[self.layers.len() - 1]
+    }
+
+    /// Whether towers have so few outputs that the last hidden layer's tiles make their part of them.
+    pub(super) fn has_few_outputs(&self) -> bool {
+        self.towers.iter().all(|tower| tower.heads.n_out + tower.gap <= FEW)
     }
 
     /// Bytes between launches of one row.
