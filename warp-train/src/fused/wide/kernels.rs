@@ -61,8 +61,6 @@ kernels! {
 pub(super) struct ByLayer {
     pub(super) product: super::layers::Product,
     pub(super) kernels: LayerKernels,
-    /// Where a block has room for all layers of some rows.
-    pub(super) few: Option<FewKernels>,
 }
 
 /// Whole towers in fp32.

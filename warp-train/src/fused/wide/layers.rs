@@ -8,6 +8,7 @@ use super::kernels::{ByLayer, FewKernels};
 use super::network::{Layer, Tower, WideNetwork};
 use super::policy::{Rows, WidePolicy};
 use super::shared::WideColumns;
+use super::way::Way;
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{CudaVecEnv, KernelArgs, Launch};
@@ -145,17 +146,22 @@ fn widest(network: &WideNetwork) -> usize {
 }
 
 /// Whether a block's shared memory has room for [`FEW`] rows between two layers of every tower.
-pub(super) fn few_fit(network: &WideNetwork) -> bool {
+fn few_fit(network: &WideNetwork) -> bool {
     let hidden = network.towers.len() * 2 * widest(network);
     let numbers = hidden + network.observation_width() + network.n_outputs + 1;
     4 * FEW * numbers <= 40 << 10
+}
+
+/// Whether few rows that act go through all layers of `network` in one launch.
+pub(super) fn acts_few(network: &WideNetwork, way: &Way) -> bool {
+    matches!(way, Way::Layers(_) | Way::Tiled(_)) && few_fit(network)
 }
 
 impl WidePolicy {
     /// What takes all layers in one launch, if so few rows act at a time that this is fastest.
     pub(super) fn acts_few(&self) -> Option<&FewKernels> {
         let few = self.sizes.rows <= 2 * FEW * self.enough_blocks();
-        self.by_layer.as_ref().filter(|_| few)?.few.as_ref()
+        self.few.as_ref().filter(|_| few)
     }
 
     /// Looks and acts at step `t`, where rows are few.

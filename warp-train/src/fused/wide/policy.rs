@@ -8,7 +8,7 @@ use super::kernels::{
     ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
     LayerKernels, TensorActKernels, TensorLearnKernels, TensorWeightsKernels,
 };
-use super::layers::{Product, few_fit};
+use super::layers::{Product, acts_few};
 use super::network::WideNetwork;
 use super::normalise::WideNormaliser;
 use super::ranks::{Told, WideRanks};
@@ -63,6 +63,8 @@ pub(in super::super) struct WidePolicy {
     pub(super) kernels: GeneralKernels,
     /// Layers one by one, where towers do not run as a whole.
     pub(super) by_layer: Option<ByLayer>,
+    /// All layers of few rows in one launch, where a block has room for some and towers do not run as a whole.
+    pub(super) few: Option<FewKernels>,
     /// Whole towers in fp32.
     pub(super) fused: Option<FusedTowers>,
     /// One per tower, or none: in fp32 or layer by layer.
@@ -103,7 +105,8 @@ impl WidePolicy {
         let compile = |units: &[Source], build| compile(kernels, units, build);
         let modules = compile(&general, Build::Parity)?;
         let module = &modules[0];
-        let (by_layer, fused) = (by_layer(module, &network, &way)?, fused(&modules, &way)?);
+        let (by_layer, fused) = (by_layer(module, &way)?, fused(&modules, &way)?);
+        let few = acts_few(&network, &way).then(|| FewKernels::of(module)).transpose()?;
         let general = GeneralKernels::of(module)?;
         let device = kernels.device();
         let tiled = tiled(kernels, &way, &towers, module, &sizes)?;
@@ -141,6 +144,7 @@ impl WidePolicy {
             arrays,
             kernels: general,
             by_layer,
+            few,
             fused,
             tensor,
             tiled,
@@ -156,6 +160,7 @@ impl WidePolicy {
     pub(super) fn way(&self) -> &'static str {
         match (&self.by_layer, &self.foreign) {
             (_, Some(_)) => "a tensor library's network",
+            _ if self.tiled.is_some() => "layer by layer on tensor cores",
             (Some(of), _) if of.product == Product::Half => "layer by layer, half precision",
             (Some(_), _) => "layer by layer, fp32",
             _ if self.tensor.is_empty() => "whole networks in fp32",
@@ -275,10 +280,9 @@ fn tiled(
 }
 
 /// What runs layers one by one, if that is the way.
-fn by_layer(module: &Module, network: &WideNetwork, way: &Way) -> Result<Option<ByLayer>> {
+fn by_layer(module: &Module, way: &Way) -> Result<Option<ByLayer>> {
     let Way::Layers(product) = *way else { return Ok(None) };
-    let few = few_fit(network).then(|| FewKernels::of(module)).transpose()?;
-    Ok(Some(ByLayer { product, kernels: LayerKernels::of(module)?, few }))
+    Ok(Some(ByLayer { product, kernels: LayerKernels::of(module)? }))
 }
 
 /// What runs whole towers in fp32, if that is the way; they learn in a unit of its own.

@@ -68,10 +68,6 @@ pub(super) fn general(
             let half = *product == Product::Half;
             let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
             text += &[OPERAND, PRODUCTS[usize::from(half)], GEMM].join("\n");
-            if layers::few_fit(network) {
-                text += &layers::constants(network);
-                text += ACT_FEW;
-            }
         }
         Way::Fused(shape) => {
             let mut fused = shape.constants(network, tanh);
@@ -84,6 +80,10 @@ pub(super) fn general(
             text += &[HOPPER, &shape.constants(tanh), TILED, TILED_ROWS].join("\n");
         }
         Way::Tensor(_) | Way::Foreign => {}
+    }
+    if layers::acts_few(network, way) {
+        text += &layers::constants(network);
+        text += ACT_FEW;
     }
     [with_samplers("wide.cu", text)].into_iter().chain(learns).collect()
 }
