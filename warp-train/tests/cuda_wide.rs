@@ -7,7 +7,7 @@ mod cuda_cases;
 
 use cuda_cases::{
     Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, check_figure, no_compiler,
-    no_device,
+    no_device, on_gpu,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
