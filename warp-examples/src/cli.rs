@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::commands::{
     Device, bench, config, envs, episode, eval, export, gradcheck, info, plot, render, report,
-    scale, train, translate, watch,
+    scale, top, train, translate, watch,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Export(export::ExportArgs),
     /// Show an episode of a run, live in the terminal.
     Watch(watch::WatchArgs),
+    /// Show how runs are going.
+    Top(top::TopArgs),
     /// Measure how fast an environment is stepped.
     Bench(bench::BenchArgs),
     /// Find the numbers of replicas and steps with which training is fastest here.
@@ -82,6 +84,7 @@ impl Command {
             Command::Report(args) => report::execute(&args, registry),
             Command::Render(args) => render::execute(&args, registry),
             Command::Episode(args) => episode::execute(&args, registry),
+            Command::Top(args) => top::execute(&args, registry),
             Command::Export(args) => export::execute(&args, registry),
             Command::Watch(args) => watch::execute(&args, registry),
             Command::Bench(args) => bench::execute(&args, registry),

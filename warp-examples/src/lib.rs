@@ -6,6 +6,7 @@
 pub mod basis;
 mod cli;
 pub mod commands;
+pub mod dashboard;
 pub mod defaults;
 pub mod episode;
 pub mod onnx;

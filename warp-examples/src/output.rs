@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
+use std::sync::{Mutex, PoisonError};
 
 /// Whether a character steers a terminal, or turns what stands around it.
 fn steers(c: char) -> bool {
@@ -52,9 +53,39 @@ pub(crate) fn say_to(out: &mut dyn Write, text: &str) -> Result<()> {
     }
 }
 
-/// Prints a line, or several, on standard error, where nobody needs to listen.
+/// Prints a line, or several, on standard error, where nobody needs to listen; held back while something else has
+/// the terminal ([`hold`]).
 pub(crate) fn tell(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", plain(text));
+    let text = plain(text);
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    match &mut *held {
+        Some(lines) => lines.push(text.into_owned()),
+        None => {
+            let _ = writeln!(std::io::stderr().lock(), "{text}");
+        }
+    }
+}
+
+/// What was told while the terminal is somebody else's; nothing is held back else.
+static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
+/// From now on what is told is held back.
+#[cfg(feature = "dashboard")]
+pub(crate) fn hold() {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+}
+
+/// What is held back.
+#[cfg(feature = "dashboard")]
+pub(crate) fn held() -> Vec<String> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+}
+
+/// Tells what was held back, and all that follows at once.
+#[cfg(feature = "dashboard")]
+pub(crate) fn release() {
+    let lines = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
+    lines.unwrap_or_default().iter().for_each(|line| tell(line));
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex, Termi
 use std::io::stdin;
 
 /// Hears of keys as they are pressed, and puts the terminal back when it is dropped.
-pub(super) struct Keys {
+pub(crate) struct Keys {
     /// How the terminal was; none if standard input is no terminal.
     before: Option<Termios>,
 }
 
 impl Keys {
     /// Has the terminal hand over keys at once, without showing them. Ctrl-C stays a signal.
-    pub(super) fn open() -> Self {
+    pub(crate) fn open() -> Self {
         let listen = |before: Termios| {
             let mut now = before.clone();
             now.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
@@ -24,7 +24,7 @@ impl Keys {
     }
 
     /// Whether `q` was pressed since this was asked last.
-    pub(super) fn quit(&self) -> bool {
+    pub(crate) fn quit(&self) -> bool {
         let mut pressed = [0; 64];
         let read = || rustix::io::read(stdin(), &mut pressed).unwrap_or(0);
         let n = self.before.is_some().then(read).unwrap_or(0);

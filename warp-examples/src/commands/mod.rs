@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod config;
+mod dashboard;
 mod device;
 pub mod envs;
 pub mod episode;
@@ -28,6 +29,7 @@ pub mod report;
 mod resumption;
 pub mod scale;
 mod stop;
+pub mod top;
 pub mod train;
 pub mod translate;
 pub mod watch;
@@ -36,6 +38,10 @@ use crate::output::{say, tell};
 use anyhow::{Result, bail};
 pub use device::Device;
 pub(crate) use fleet::resolve_listed;
+#[cfg(all(unix, feature = "dashboard"))]
+pub(crate) use keys::Keys;
+#[cfg(feature = "dashboard")]
+pub(crate) use progress::short;
 pub(crate) use train::read_config;
 #[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;

@@ -100,7 +100,7 @@ pub(super) fn by_group(mean: f64, groups: &BTreeMap<String, f64>) -> String {
 }
 
 /// A number with three digits, a letter and a space.
-pub(super) fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     match number {
         n if n >= 1e9 => format!("{:.2} G ", n / 1e9),
         n if n >= 1e6 => format!("{:.2} M ", n / 1e6),

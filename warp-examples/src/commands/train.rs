@@ -1,13 +1,15 @@
 //! `warp train`: a new run, or one that goes on.
 
 use super::halves::HalfWatch;
-use super::progress::{ReturnBar, by_group, short};
+use super::progress::{by_group, short};
 use super::ranks::{Rank, RankArgs, Ranks};
 use super::stop::Stop;
 use super::{
-    Device, fleet, learner_on, memory, notes, options, resumption, say, tell, thread_count,
+    Device, dashboard, fleet, learner_on, memory, notes, options, resumption, say, tell,
+    thread_count,
 };
 use crate::basis::Basis;
+use crate::records::trace::Trace;
 use crate::records::{Records, curves};
 use crate::{Outcome, pool_file, settings};
 use anyhow::{Context, Result, bail};
@@ -76,6 +78,12 @@ pub struct TrainArgs {
     /// Print the memory plan first: every array, with the total and what is left.
     #[arg(short, long, conflicts_with_all = ["seeds", "sweep"])]
     pub verbose: bool,
+    /// Write where the time goes into a trace that Perfetto (ui.perfetto.dev) opens, and say it at the end.
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["seeds", "sweep"])]
+    pub profile: Option<PathBuf>,
+    /// Show a dashboard instead of a line, where standard output is a terminal.
+    #[arg(long, conflicts_with_all = ["seeds", "sweep"])]
+    pub dashboard: bool,
     /// Several GPUs and machines.
     #[command(flatten)]
     pub ranks: RankArgs,
@@ -184,7 +192,7 @@ impl<'a> OneRank<'a> {
             Some((place, locked)) => self.resume(&place, locked, registry)?,
             None => self.begin(registry)?,
         };
-        let Self { args: _, on_host, basis, device, why, threads, listens, .. } = self;
+        let Self { args, on_host, basis, device, why, threads, listens, .. } = self;
         let evaluator = Evaluator { registry: on_host, threads };
         // The first rank has written a checkpoint, which may take long.
         world.gather_within("the beginning", &[], PATIENCE)?;
@@ -210,13 +218,19 @@ impl<'a> OneRank<'a> {
         let mut halves = HalfWatch::new(&device, &trainer);
         let mut stop = Stop::listen()?;
         let mut records = Records::open(run.folder(), &trainer, &Run::config(run.folder())?)?;
-        let mut bar = ReturnBar::new(&trainer, run.recent_returns());
+        let mut trace = args.profile.as_deref().map(Trace::create).transpose()?;
+        let mut shown = dashboard::shown(args.dashboard, &trainer, run.recent_returns())?;
         let end = {
+            let mut callbacks: Vec<&mut dyn Callback> = Vec::new();
+            // Before those whose time it measures.
+            callbacks.extend(trace.as_mut().map(|trace| trace as &mut dyn Callback));
             // What is written down comes before what is shown.
-            let callbacks: &mut [&mut dyn Callback] =
-                &mut [&mut run, &mut records, &mut halves, &mut bar, &mut EarlyStop, &mut stop];
-            train(&mut trainer, evaluator, callbacks)
+            let others: [&mut dyn Callback; 6] =
+                [&mut run, &mut records, &mut halves, &mut *shown, &mut EarlyStop, &mut stop];
+            callbacks.extend(others);
+            train(&mut trainer, evaluator, &mut callbacks)
         };
+        drop(shown);
         let end = end.map_err(|error| with_last_good(error, run.folder()))?;
         let summary = run.summarise(&trainer, device.name())?;
         curves::draw(run.folder(), trainer.config())?;

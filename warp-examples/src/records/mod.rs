@@ -16,6 +16,7 @@ pub mod learning;
 mod message;
 pub mod setting;
 mod ticks;
+pub mod trace;
 
 pub use event_file::{crc32c, read_frames};
 

@@ -26,6 +26,25 @@ pub struct Trainer {
     measured_steps: u64,
     /// What all ranks had when it was last asked for; the first rank's alone.
     gathered: Option<Snapshot>,
+    spans: Spans,
+}
+
+/// A piece of wall time.
+#[derive(Debug, Clone, Copy)]
+pub struct Span {
+    /// When it began.
+    pub begin: Instant,
+    /// When it was over.
+    pub end: Instant,
+}
+
+/// When the last iterations were done, and the evaluation behind them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Spans {
+    /// The last iterations, which were done at once.
+    pub iterations: Option<Span>,
+    /// The evaluation after them, if there was one.
+    pub evaluation: Option<Span>,
 }
 
 impl std::fmt::Debug for Trainer {
@@ -62,6 +81,7 @@ impl Trainer {
             phases: PhaseSeconds::default(),
             measured_steps: 0,
             gathered: None,
+            spans: Spans::default(),
         })
     }
 
@@ -156,6 +176,8 @@ impl Trainer {
         // Before anything of this rank goes: kernels of the others may still write into its memory.
         let done = done.inspect_err(|error| self.config.world.give_up(&error.to_string()));
         let done = done.map_err(|e| diverged(e, step))?;
+        let iterations = Some(Span { begin: started, end: Instant::now() });
+        self.spans = Spans { iterations, evaluation: None };
         // One time for everything where nobody waits between the phases.
         let learn = started.elapsed().as_secs_f64() / n.max(1) as f64;
         let steps = self.config.steps_per_iteration();
@@ -193,7 +215,10 @@ impl Trainer {
     /// # Errors
     /// As [`evaluate`].
     pub fn evaluate(&mut self, registry: &Registry, options: &EvalOptions) -> Result<Evaluation> {
-        evaluate(&mut *self.learner, &self.config, registry, options)
+        let begin = Instant::now();
+        let found = evaluate(&mut *self.learner, &self.config, registry, options);
+        self.spans.evaluation = Some(Span { begin, end: Instant::now() });
+        found
     }
 
     /// Brings what the host knows of the run up to date, for a checkpoint: with several ranks, which are all to
@@ -269,6 +294,12 @@ impl Trainer {
     #[must_use]
     pub fn phases(&self) -> (PhaseSeconds, u64) {
         (self.phases, self.measured_steps)
+    }
+
+    /// When the last iterations were done, and the evaluation behind them.
+    #[must_use]
+    pub fn spans(&self) -> Spans {
+        self.spans
     }
 
     /// What a checkpoint says of the run's place.

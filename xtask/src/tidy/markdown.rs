@@ -7,7 +7,23 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let pages = tree.texts.iter().filter(|file| file.extension() == "md");
     let mut found: Vec<Violation> = pages.flat_map(|page| dead_links(tree, page)).collect();
     found.extend(unknown_version(tree));
+    found.extend(unlisted_chapters(tree));
     found
+}
+
+/// The list of a book's chapters, and the folder that they lie in.
+const SUMMARY: &str = "docs/guide/src/SUMMARY.md";
+
+/// Chapters of the guide that its list does not name: the book would be without them.
+fn unlisted_chapters(tree: &Tree) -> Vec<Violation> {
+    let Some(summary) = tree.text(SUMMARY) else { return Vec::new() };
+    let listed: Vec<&str> = summary.lines().flat_map(|(_, line)| links(line)).collect();
+    let chapter = |file: &TextFile| {
+        let name = file.path.strip_prefix(SUMMARY.trim_end_matches("SUMMARY.md"))?;
+        let is_missing = name != "SUMMARY.md" && name.ends_with(".md") && !listed.contains(&name);
+        is_missing.then(|| Violation::new(&file.path, 1, format!("{SUMMARY} does not list it")))
+    };
+    tree.texts.iter().filter_map(chapter).collect()
 }
 
 fn dead_links(tree: &Tree, page: &TextFile) -> Vec<Violation> {
@@ -113,6 +129,17 @@ mod tests {
         assert_eq!(found("b.md", "x\n[a](none.md)\n"), [format!("b.md:2: {sentence}")]);
         assert_eq!(found("b.md", "[a]: none.md\n"), [format!("b.md:1: {sentence}")]);
         assert_eq!(found("docs/b.md", "[a](docs/a.md) [b](../../up.md) [c](/etc)\n").len(), 3);
+    }
+
+    #[test]
+    fn every_chapter_of_the_guide_is_listed() {
+        let chapter = |name: &'static str| (name, "# A chapter\n");
+        let summary = ("docs/guide/src/SUMMARY.md", "- [A](a.md)\n");
+        let [a, b] = ["docs/guide/src/a.md", "docs/guide/src/b.md"].map(chapter);
+        assert!(check(&Tree::of(&[summary, a])).is_empty());
+        let found: Vec<String> =
+            check(&Tree::of(&[summary, a, b])).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["docs/guide/src/b.md:1: docs/guide/src/SUMMARY.md does not list it"]);
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! `warp train --dashboard`: what is shown of a run as it trains.
+
+use super::progress::ReturnBar;
+use anyhow::Result;
+use warp_train::Trainer;
+use warp_train::callback::Callback;
+use warp_train::metrics::RecentReturns;
+
+/// A dashboard, if one is asked for and standard output is a terminal; else a bar, or a line now and then.
+pub(super) fn shown(
+    asked: bool,
+    trainer: &Trainer,
+    recent: &RecentReturns,
+) -> Result<Box<dyn Callback>> {
+    if asked {
+        #[cfg(feature = "dashboard")]
+        if std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+            return Ok(Box::new(live::Dashboard::open(trainer)?));
+        }
+        #[cfg(not(feature = "dashboard"))]
+        anyhow::bail!(
+            "--dashboard needs the feature dashboard, which this build does not have; without it there is a bar"
+        );
+    }
+    Ok(Box::new(ReturnBar::new(trainer, recent)))
+}
+
+#[cfg(feature = "dashboard")]
+mod live {
+    use crate::dashboard::model::Shown;
+    use crate::dashboard::screen::Screen;
+    use anyhow::Result;
+    use std::time::{Duration, Instant};
+    use warp_train::callback::{Callback, End, Flow};
+    use warp_train::metrics::IterationMetrics;
+    use warp_train::{Error, Trainer};
+
+    /// How often the screen is drawn, at most: some milliseconds of work each time.
+    const EVERY: Duration = Duration::from_millis(500);
+
+    /// A run on the screen.
+    #[derive(Debug)]
+    pub(super) struct Dashboard {
+        screen: Option<Screen>,
+        shown: Shown,
+        next: Instant,
+    }
+
+    impl Dashboard {
+        pub(super) fn open(trainer: &Trainer) -> Result<Self> {
+            let (config, first) = (trainer.config(), trainer.env_steps());
+            let (env, algorithm) = (&config.run.env_id, config.algorithm());
+            let title = format!("{env}, {algorithm}, seed {}", config.run.seed);
+            let shown = Shown::new(title, first, config.end_after(first));
+            Ok(Self { screen: Some(Screen::open()?), shown, next: Instant::now() })
+        }
+    }
+
+    impl Callback for Dashboard {
+        fn iteration(
+            &mut self,
+            _: &Trainer,
+            done: &[IterationMetrics],
+        ) -> warp_train::Result<Flow> {
+            let now = Instant::now();
+            let draws = now >= self.next;
+            for (n, one) in done.iter().enumerate() {
+                self.shown.iteration(one, draws && n + 1 == done.len());
+            }
+            if let Some(screen) = self.screen.as_mut().filter(|_| draws) {
+                let drawn =
+                    screen.show(&[&self.shown], "Ctrl-C stops the run, which can go on later");
+                drawn.map_err(|e| Error::Callback(e.into()))?;
+                self.next = Instant::now() + EVERY;
+            }
+            Ok(Flow::Continue(()))
+        }
+
+        fn end(&mut self, _: &Trainer, _: End) -> warp_train::Result<()> {
+            // What follows is said on the usual screen.
+            self.screen = None;
+            Ok(())
+        }
+    }
+}

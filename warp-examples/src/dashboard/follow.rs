@@ -1,0 +1,72 @@
+//! A run that somebody else trains, followed by what it adds to its `metrics.jsonl`.
+
+use super::model::Shown;
+use crate::commands::read_config;
+use anyhow::{Context, Result, bail};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use warp_data::file;
+use warp_func::Registry;
+use warp_train::fleet::Fleet;
+use warp_train::journal::METRICS;
+
+/// Bytes that are read at once, at most.
+const PIECE: u64 = 1 << 22;
+
+/// A run and how much of it has been read.
+#[derive(Debug)]
+pub struct Followed {
+    path: PathBuf,
+    read: u64,
+    /// The beginning of a line whose end is not there yet.
+    begun: Vec<u8>,
+    /// What there is to be seen of it.
+    pub shown: Shown,
+}
+
+impl Followed {
+    /// The run in `folder`, from its beginning.
+    ///
+    /// # Errors
+    /// A folder without a run, or a fleet.
+    pub fn open(folder: &Path, registry: &Registry) -> Result<Self> {
+        if Fleet::is_in(folder) {
+            bail!("\"{}\" is a fleet, whose records come when its runs end", folder.display());
+        }
+        let config = read_config(folder, registry)?;
+        let title = folder.display().to_string();
+        let shown = Shown::new(title, 0, config.end_after(0));
+        Ok(Self { path: folder.join(METRICS), read: 0, begun: Vec::new(), shown })
+    }
+
+    /// Takes in what has been added; whether that was anything.
+    ///
+    /// # Errors
+    /// A file that can't be read.
+    pub fn update(&mut self) -> Result<bool> {
+        let about = || format!("cannot read \"{}\"", self.path.display());
+        let mut file = file::open(&self.path).with_context(about)?;
+        let length = file.metadata().with_context(about)?.len();
+        if length < self.read {
+            // A run that went back to an older checkpoint begins again.
+            (self.read, self.shown.returns) = (0, Default::default());
+            self.begun.clear();
+        }
+        let before = self.read;
+        file.seek(SeekFrom::Start(self.read)).with_context(about)?;
+        loop {
+            let n = file.by_ref().take(PIECE).read_to_end(&mut self.begun).with_context(about)?;
+            self.read += n as u64;
+            let whole = self.begun.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            for line in self.begun[..whole].split(|byte| *byte == b'\n') {
+                if let Ok(line) = serde_json::from_slice(line) {
+                    self.shown.line(&line);
+                }
+            }
+            self.begun.drain(..whole);
+            if n == 0 {
+                return Ok(self.read > before);
+            }
+        }
+    }
+}

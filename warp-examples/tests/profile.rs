@@ -1,0 +1,76 @@
+//! What is seen of a run from outside while it goes: `--profile`, `warp top`, `--dashboard`.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, which helpers lack"
+)]
+
+mod warp_command;
+
+use serde_json::Value;
+use warp_command::Folder;
+
+#[test]
+fn a_trace_has_every_iteration_its_phases_evaluations_and_checkpoints() {
+    let folder = Folder::new("profile");
+    let keys = ["--set=eval_steps=512", "--set=eval_episodes=3", "--set=checkpoint_steps=640"];
+    let steps = ["--steps=1280", "--out=run", "--profile=trace.json"];
+    let said = folder.train(&[&keys[..], &steps].concat());
+    assert!(said.stderr.contains("the trace is in trace.json"), "{said:?}");
+    let events: Vec<Value> = serde_json::from_str(&folder.read("trace.json")).unwrap();
+    let slices = |name: &str| -> Vec<(f64, f64)> {
+        let own = events.iter().filter(|event| event["ph"] == "X" && event["name"] == name);
+        own.map(|event| (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap())).collect()
+    };
+    let iterations = slices("iteration");
+    assert_eq!(iterations.len(), 10);
+    for phase in ["policy", "sample", "step", "learn"] {
+        let own = slices(phase);
+        assert_eq!(own.len(), 10, "{phase}");
+        // Within its iteration, to the last nanosecond or so.
+        for ((begin, length), (of, whole)) in own.iter().zip(&iterations) {
+            assert!(*begin >= of - 1.0 && begin + length <= of + whole + 1.0, "{phase}");
+        }
+    }
+    assert_eq!((slices("evaluation").len(), slices("checkpoint").len()), (2, 2));
+    // Nothing of the run is longer than the run, and its iterations follow each other.
+    assert!(iterations.is_sorted_by(|a, b| a.0 + a.1 <= b.0 + 1.0));
+    let counters = events.iter().filter(|event| event["ph"] == "C").count();
+    assert!((1..=10).contains(&counters), "{counters}");
+    // The run is the run without.
+    folder.train(&[&keys[..], &["--steps=1280", "--out=plain"]].concat());
+    assert!(folder.files("run/checkpoints") == folder.files("plain/checkpoints"));
+    let args = ["--steps=128", "--out=none", "--profile=no/such/trace.json"];
+    let said = folder.warp(&[&["train"], &warp_command::SMALL[..], &args].concat());
+    assert!(said.code == Some(2) && said.stderr.contains("no/such/trace.json"), "{said:?}");
+}
+
+#[test]
+fn top_says_a_line_of_each_run_where_there_is_no_terminal() {
+    let folder = Folder::new("top");
+    folder.train(&["--steps=1280", "--out=a"]);
+    folder.train(&["--steps=2560", "--out=b", "--seed=3"]);
+    let said = folder.done(&["top", "a", "b"]).stdout;
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].starts_with("a: 1280 of 1280 steps, return "), "{said}");
+    assert!(lines[1].starts_with("b: 2560 of 2560 steps, return "), "{said}");
+    folder.train(&["--steps=128", "--seeds=0..2", "--out=fleet"]);
+    for (run, words) in [("nothing", "nothing"), ("fleet", "\"fleet\" is a fleet")] {
+        let said = folder.warp(&["top", run]);
+        assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");
+    }
+}
+
+#[test]
+fn a_dashboard_without_a_terminal_is_the_usual_text() {
+    let folder = Folder::new("dashboard");
+    let args = ["--steps=128", "--out=run", "--dashboard"];
+    let said = folder.warp(&[&["train"], &warp_command::SMALL[..], &args].concat());
+    if cfg!(feature = "dashboard") {
+        assert!(said.code == Some(0) && said.stdout.contains("the run is in run"), "{said:?}");
+        assert!(!said.stdout.contains('\u{1b}'), "{said:?}");
+    } else {
+        assert!(said.code == Some(2), "{said:?}");
+        assert!(said.stderr.contains("--dashboard needs the feature dashboard"), "{said:?}");
+    }
+}
