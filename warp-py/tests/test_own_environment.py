@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -125,3 +129,13 @@ def test_what_does_not_fit_is_a_sentence(tmp_path):
 
     with pytest.raises(ZeroDivisionError, match="in the environment"):
         warp_rl.train(env=Breaks(4, np), total_steps=2000, num_steps=16, out=tmp_path / "f")
+
+
+@pytest.mark.parametrize(("example", "library"), [("torch", "torch"), ("jax", "jax"), ("nvidia_warp", "warp")])
+def test_examples_learn(example, library, tmp_path):
+    pytest.importorskip(library)
+    script = Path(__file__).parent.parent / "examples" / f"{example}_environment.py"
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Of 64 walkers in every iteration some are late at first, and none at last.
+    assert float(done.stdout.split()[-1]) > 0.9, done.stdout

@@ -406,3 +406,19 @@ def test_make_vec_and_wrappers():
     listed = gymnasium.wrappers.vector.DictInfoToList(warp_rl.make("Taxi-v4", num_envs=2, seed=0))
     _, info = listed.reset()
     assert [one["elapsed_step"] for one in info] == [0, 0] and info[1]["action_mask"].shape == (6,)
+
+
+def test_seeds_come_with_a_state():
+    one = warp_rl.make("Taxi-v4", num_envs=3, seed=40)
+    one.reset()
+    other = warp_rl.make("Taxi-v4", num_envs=3, seed=7)
+    other.set_state({key: value[[2]] for key, value in one.get_state().items()}, env_id=[0])
+    assert other._pool.seeds == [42, 8, 9]
+    with pytest.raises(ValueError):
+        other.set_state({"replica.seed_low": np.array([1, 2, 3], np.uint32), "state": np.full(3, 9999, np.int32)})
+    assert other._pool.seeds == [42, 8, 9]
+
+
+def test_an_option_that_is_misspelled_is_named():
+    with pytest.raises(TypeError, match="has no option 'episode_lenght'.*did you mean 'episode_length'"):
+        warp_rl.make("CartPole-v1", episode_lenght=3)

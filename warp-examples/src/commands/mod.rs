@@ -43,6 +43,7 @@ pub(crate) use keys::Keys;
 #[cfg(feature = "dashboard")]
 pub(crate) use progress::short;
 pub(crate) use train::read_config;
+pub use warp_func::crew::thread_count;
 #[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;
 use warp_train::{Learner, TrainConfig};
@@ -90,13 +91,6 @@ pub fn learner_on(
         ),
         _ => learner(backend, config, threads),
     }
-}
-
-/// The number of threads that `--threads` means: 0 is one per core.
-#[must_use]
-pub fn thread_count(threads: usize) -> usize {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    if threads == 0 { cores() } else { threads }
 }
 
 /// Prints one JSON object.

@@ -15,6 +15,18 @@ use sync::{
     UnsafeCell, park, yield_now,
 };
 
+/// Cores that the system gives this process, at least 1.
+#[must_use]
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Threads that `threads` stands for: 0 is one for each core.
+#[must_use]
+pub fn thread_count(threads: usize) -> usize {
+    if threads == 0 { cores() } else { threads }
+}
+
 type Job = *const (dyn Fn(usize) + Sync);
 
 struct Shared {

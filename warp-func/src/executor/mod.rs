@@ -14,7 +14,7 @@ pub(crate) mod starts;
 
 pub use actions::check_actions;
 
-use crate::crew::Crew;
+use crate::crew::{Crew, thread_count};
 use crate::episodes::EpisodeTotals;
 use crate::error::Result;
 use crate::vec_env::{ArrayIds, VecEnv, VecOptions};
@@ -53,9 +53,7 @@ impl<E: Env> CpuVecEnv<E> {
         starts::fill_pool(&env, &options, store.edit(), &ids);
         let totals = EpisodeTotals::new(spec.groups.len(), spec.statistics.len());
         let shards = columns::Shards::new(&Arc::new(env), &spec, &options, &store, &ids);
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = if options.threads == 0 { cores() } else { options.threads };
-        let crew = Crew::new(threads.min(shards.len()));
+        let crew = Crew::new(thread_count(options.threads).min(shards.len()));
         let head_sizes = spec.groups.iter().map(|group| group.action.head_sizes()).collect();
         let mut this =
             Self { spec, head_sizes, options, store, ids, shards, crew, run_step: 0, totals };

@@ -18,7 +18,7 @@ pub use batch::Batch;
 pub use options::{AutoReset, ReplicaOptions};
 pub use queue::ReplicaQueue;
 
-use crate::crew::Crew;
+use crate::crew::{Crew, thread_count};
 use crate::error::{Error, Result};
 use plan::ReplicaIds;
 use runner::{Mover, Part, Phase, Runner};
@@ -84,7 +84,7 @@ impl Replicas {
         }
         let mover = Arc::new(Runner::new(env, spec, &options, &store, &ids));
         // A crew is as large as there can be work for.
-        let threads = options.n_threads().min(n.div_ceil(CHUNK));
+        let threads = thread_count(options.threads).min(n.div_ceil(CHUNK));
         let cores = options.clone();
         // The caller's thread is where the caller has put it.
         let start = move |index: usize| cores.core_of(index - 1).into_iter().for_each(options::pin);

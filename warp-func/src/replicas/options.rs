@@ -1,5 +1,6 @@
 //! How replicas of their own are run.
 
+use crate::crew::cores;
 use crate::error::{Error, Result};
 
 warp_core::choices! {
@@ -41,14 +42,7 @@ impl ReplicaOptions {
 
     /// The core that the thread of this number belongs on, if any.
     pub(super) fn core_of(&self, index: usize) -> Option<usize> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        self.first_core.map(|first| first.wrapping_add(index) % cores)
-    }
-
-    /// How many threads there are to be.
-    pub(super) fn n_threads(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        if self.threads == 0 { cores() } else { self.threads }
+        self.first_core.map(|first| first.wrapping_add(index) % cores())
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -20,11 +20,6 @@ pub(super) fn auto_reset(mode: &str) -> PyResult<AutoReset> {
     }
 }
 
-/// Threads for who asks for 0.
-pub(super) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 /// Numbers of environments, of which there are `n`.
 pub(super) fn env_ids(value: &Bound<'_, PyAny>, n: usize, to: &mut Vec<u32>) -> PyResult<()> {
     let mut ids = Vec::new();

@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
+use warp_func::crew::cores;
 use warp_func::{Orders, ReplicaOptions};
 
 /// Environments that are stepped together, or some of them at a time.
@@ -74,7 +75,7 @@ impl Pool {
             return Err(PyValueError::new_err(reason));
         }
         // More threads than rows that are waited for help nobody.
-        let threads = if num_threads == 0 { options::cores().min(batch_size) } else { num_threads };
+        let threads = if num_threads == 0 { cores().min(batch_size) } else { num_threads };
         let options = ReplicaOptions { seeds, threads, first_core, auto_reset, max_episode_steps };
         let registry = warp_envs::registry();
         let entry = registry.get(name).map_err(raised)?;

@@ -1,7 +1,6 @@
 //! Training from Python, on the processor or a GPU, with somebody who follows it.
 
 use super::foreign::{self, Raised};
-use super::options;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
@@ -9,6 +8,7 @@ use std::path::PathBuf;
 use warp_examples::commands::{Device, learner_on};
 use warp_examples::settings;
 use warp_func::Registry;
+use warp_func::crew::thread_count;
 use warp_train::callback::{Callback, EarlyStop, Flow, Stopped};
 use warp_train::run::{Evaluator, train as train_on};
 use warp_train::{Run, Trainer};
@@ -58,7 +58,7 @@ fn run(
 ) -> anyhow::Result<(PathBuf, String)> {
     let Asked { target, sets, out, threads, device } = asked;
     let config = settings::configure(target, sets, registry)?;
-    let threads = if threads == 0 { options::cores() } else { threads };
+    let threads = thread_count(threads);
     let name = format!("{}-{}-s{}", config.run.env_id, config.algorithm(), config.run.seed);
     let folder = out.unwrap_or_else(|| Run::free_folder(&config.run, &name));
     Run::check_free(&folder)?;

@@ -12,6 +12,7 @@ mod sync;
 use super::batch::Batch;
 use super::runner::{Mover, Part};
 use super::{CHUNK, Orders, Replicas};
+use crate::crew::thread_count;
 use crate::error::{Error, Result};
 use board::{Board, Piece, Place, Turn};
 use std::sync::Arc;
@@ -92,7 +93,7 @@ impl ReplicaQueue {
         let shared = Shared { board, mover: Arc::clone(&replicas.mover), cost: AtomicU32::new(0) };
         let shared = Arc::new(shared);
         let mut workers = Vec::new();
-        for index in 0..replicas.options().n_threads() {
+        for index in 0..thread_count(replicas.options().threads) {
             let (shared, mut scratch) = (Arc::clone(&shared), replicas.new_batch(MOST_ROWS)?);
             let core = replicas.options().core_of(index);
             let serve = move || {
