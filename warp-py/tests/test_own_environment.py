@@ -101,7 +101,7 @@ def test_ours_can_be_trained_in_too(tmp_path):
         env=make, num_envs=16, total_steps=20_000, eval_steps=10_000, eval_episodes=4, out=tmp_path / "own"
     )
     assert run.metrics()[-1]["env_steps"] >= 20_000
-    lake = warp_rl.make("FrozenLake-v1", num_envs=16, autoreset_mode="same_step", output="torch")
+    lake = warp_rl.make("FrozenLake-v1", num_envs=16, autoreset_mode="same_step", output="dlpack")
     warp_rl.train(env=lake, total_steps=5_000, out=tmp_path / "lake")
 
 

@@ -27,7 +27,8 @@ assert_type(warp_rl.make("CartPole-v1", num_envs=2), warp_rl.VectorEnv)
 step_type: np.ndarray = warp_rl.make("CartPole-v1", "dm", num_envs=2).reset().step_type
 agents: list[str] = warp_rl.make("tag_gridworld", "parallel").possible_agents
 groups: dict[str, int] = warp_rl.make_multi("tag_gridworld", num_envs=2).groups
-print(step_type, agents, groups)
+stream: int | None = getattr(warp_rl.make("CartPole-v1"), "stream", None)
+print(step_type, agents, groups, stream)
 
 spec = warp_rl.make_spec("FrozenLake-v1", map_name="8x8")
 names: list[str] = warp_rl.list_envs()

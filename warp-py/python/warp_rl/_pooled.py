@@ -94,6 +94,11 @@ class Pooled:
         """
         self._pool.send(actions, env_id)
 
+    @property
+    def stream(self) -> int:
+        """The handle of the stream that everything is ordered on, on a GPU; AttributeError elsewhere."""
+        raise AttributeError("device is 'cpu', which has no stream")
+
     def get_state(self) -> dict[str, np.ndarray]:
         """Copies of everything that the environments' futures depend on, a row for each, by name."""
         return self._pool.get_state()
