@@ -6,12 +6,12 @@
 
 use crate::replay::npz::{self, Numeric, Recorded};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 use warp_data::file;
 use warp_func::{ResetPool, Start};
 use warp_train::TrainConfig;
+use warp_train::digest;
 
 /// Reads the `pool_file` of `config`, if its episodes start from one, into `config.pool`.
 ///
@@ -26,7 +26,7 @@ pub fn attach(config: &mut TrainConfig) -> Result<()> {
     let place = || format!("pool_file \"{path}\"");
     let bytes = file::read(Path::new(&path), file::ARRAYS);
     let bytes = bytes.map_err(|e| anyhow!("it cannot be read: {e}")).with_context(place)?;
-    let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = digest(&bytes);
     if let Some(known) = config.run.pool_digest.as_ref().filter(|known| **known != digest) {
         bail!(
             "pool_file \"{path}\" has the SHA-256 {digest}, but pool_digest says {known}: the file \

@@ -3,6 +3,7 @@
 
 pub mod algorithm;
 pub mod config;
+mod digest;
 pub mod engine;
 pub mod error;
 #[cfg(feature = "cuda")]
@@ -29,6 +30,7 @@ pub use algorithm::Schedule;
 pub use callback::Callback;
 pub use checkpoint::Checkpoint;
 pub use config::{ActionDistribution, Init, LogStd, PolicyConfig, RunConfig, TrainConfig};
+pub use digest::digest;
 pub use error::{Error, PolicyError, Result};
 pub use learner::Learner;
 pub use run::Run;

@@ -26,7 +26,8 @@ const OTHER: [&str; 12] = [
 const SHOWN: usize = 6;
 
 /// Keys whose points a configuration may place at shares of the run; written down they are steps.
-const SCHEDULES: [&str; 3] = ["learning_rate", "ent_coef", "vf_coef"];
+const SCHEDULES: [&str; 5] =
+    ["learning_rate", "critic_learning_rate", "ent_coef", "vf_coef", "clip_coef"];
 
 /// What all seeds of a run have in common.
 #[derive(Debug, Clone)]

@@ -4,11 +4,11 @@ use super::npz::{Recorded, read_npz};
 use super::{catalysis, toy_text};
 use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Table;
 use warp_data::file;
+use warp_train::digest;
 
 /// The `env` under which the five environments of classic control are recorded together.
 const CLASSIC_CONTROL: &str = "classic_control";
@@ -158,8 +158,7 @@ impl Case {
 fn check_digest(described: &Map<String, Value>, bytes: &[u8]) -> Result<()> {
     let expected = described.get("sha256_npz").and_then(Value::as_str);
     let expected = expected.ok_or_else(|| anyhow!("its .json has no text \"sha256_npz\""))?;
-    let digest = Sha256::digest(bytes);
-    let seen: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let seen = digest(bytes);
     ensure!(
         expected.eq_ignore_ascii_case(&seen),
         "its SHA-256 is {seen}, but its .json says {expected}"

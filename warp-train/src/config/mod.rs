@@ -16,13 +16,13 @@ pub use crate::algorithm::PolicyPlan;
 pub use crate::algorithm::choices::{ActionDistribution, Noise, Precision};
 use crate::algorithm::policy_config::{PolicyKeys, foreign_key};
 pub use crate::algorithm::{PolicyConfig, drop_foreign_keys};
+use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 pub use crate::model::{Activation, Init, LogStd};
 use crate::network::own_network::OwnNetworks;
 use crate::world::World;
 use policies::{complete_policy, plan_policies};
-use sha2::{Digest, Sha256};
 pub use shards::{Shards, Sharing};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -227,8 +227,7 @@ impl TrainConfig {
     /// SHA-256 of what a run's ranks have in common, in hexadecimal.
     #[must_use]
     pub fn digest(&self, env_fields: &[ConfigField]) -> String {
-        let digest = Sha256::digest(self.to_toml(env_fields).as_bytes());
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        digest(self.to_toml(env_fields).as_bytes())
     }
 
     /// As TOML, complete, with a comment before each key; points of schedules lie at steps.

@@ -6,6 +6,7 @@
 //! bytes. A folder is written under another name and renamed when it is complete, and renamed again before it is
 //! deleted. What holds a number that is not finite is neither saved nor opened.
 
+use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::run::durable;
@@ -14,7 +15,6 @@ use crate::run::whole::Snapshot;
 use crate::world::World;
 use safetensors::{SafeTensors, serialize};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use warp_core::DType;
@@ -322,11 +322,6 @@ fn fill<T>(target: &mut [T], values: impl Iterator<Item = T>) {
 fn broken<E: std::fmt::Display>(counters: &Counters) -> impl FnOnce(E) -> Error {
     let step = counters.env_steps;
     move |e| Error::Broken { step, reason: format!("a checkpoint can't be encoded: {e}") }
-}
-
-/// SHA-256 in hexadecimal.
-pub(crate) fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

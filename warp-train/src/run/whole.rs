@@ -1,9 +1,10 @@
 //! What a checkpoint holds, put together from all ranks: rows in the order of replicas, weights as every rank
 //! has them.
 
+use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::model::{LearnerState, Statistic};
-use crate::run::checkpoint::{Counters, digest};
+use crate::run::checkpoint::Counters;
 use crate::run::encoding::{OwnedTensor, encode, env_arrays};
 use crate::world::{PATIENCE, World};
 use warp_func::VecEnv;

@@ -7,8 +7,8 @@
 use super::folder::weights_path;
 use super::summary::RunSummary;
 use super::{FleetRun, records};
+use crate::digest::digest;
 use crate::error::{Error, Result};
-use crate::run::checkpoint::digest;
 use crate::run::durable;
 use crate::run::journal::each_line;
 use serde::{Deserialize, Serialize};
