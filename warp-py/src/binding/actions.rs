@@ -48,6 +48,10 @@ pub(super) fn read(
     to: &mut Vec<GroupAction>,
 ) -> PyResult<()> {
     to.resize_with(forms.len(), || GroupAction::Discrete(Vec::new()));
+    if !by_group {
+        // One environment's step is shorter than an allocation or two.
+        return read_one(&forms[0], Argument { name: "actions", value: given }, rows, &mut to[0]);
+    }
     for ((form, given), to) in forms.iter().zip(of_groups(forms, by_group, given)?).zip(to) {
         read_one(form, Argument { name: &given.name, value: &given.value }, rows, to)?;
     }
