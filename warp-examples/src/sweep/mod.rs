@@ -1,6 +1,6 @@
 //! `--sweep`: which values the runs of a fleet have.
 //!
-//! A [`Dimension`] is one key with the values that were listed, or the range they are drawn from, perhaps for some
+//! A `Dimension` is one key with the values that were listed, or the range they are drawn from, perhaps for some
 //! settings alone. [`Sweep::settings`] puts dimensions together: every combination of listed values, and of each
 //! as many settings as samples are drawn from the ranges that apply to it.
 
