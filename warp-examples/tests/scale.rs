@@ -18,7 +18,9 @@ fn the_fastest_values_are_measured_and_written() {
     let trials = json["trials"].as_array().unwrap();
     let rate = |trial: &serde_json::Value| trial["steps_per_second"].as_f64().unwrap();
     assert_eq!(trials[0]["values"]["num_envs"], 4);
-    assert!(trials.len() >= 6 && trials.iter().all(|trial| rate(trial) <= rate(&json["best"])));
+    // Of rates that differ by less than noise the earlier one is the best.
+    let most = 1.02 * rate(&json["best"]);
+    assert!(trials.len() >= 6 && trials.iter().all(|trial| rate(trial) <= most));
     let written: toml::Table = folder.read("fast.toml").parse().unwrap();
     for key in ["num_envs", "num_steps", "num_minibatches"] {
         let value = json["best"]["values"][key].as_i64().unwrap();
