@@ -148,20 +148,16 @@ impl PythonEnvs {
     fn read(&mut self, id: ArrayId, from: &Bound<'_, PyAny>) -> PyResult<()> {
         let array = from.cast::<PyArrayDyn<f32>>()?.readonly();
         let to = self.store.edit().into_slice_mut::<f32>(id);
-        if array.len() != to.len() {
-            let (given, wanted) = (array.len(), to.len());
-            let reason = format!("{given} numbers came where {wanted} are needed");
-            return Err(PyValueError::new_err(reason));
-        }
+        as_many(array.len(), to.len())?;
         to.copy_from_slice(array.as_slice()?);
         Ok(())
     }
 
     fn read_flags(&mut self, id: ArrayId, from: &Bound<'_, PyAny>) -> PyResult<()> {
         let array = from.cast::<PyArrayDyn<bool>>()?.readonly();
-        let mut store = self.store.edit();
-        let flags = array.as_slice()?.iter().map(|flag| u8::from(*flag));
-        store.slice_mut::<u8>(id).iter_mut().zip(flags).for_each(|(to, flag)| *to = flag);
+        let to = self.store.edit().into_slice_mut::<u8>(id);
+        as_many(array.len(), to.len())?;
+        to.iter_mut().zip(array.as_slice()?).for_each(|(to, flag)| *to = u8::from(*flag));
         Ok(())
     }
 
@@ -212,6 +208,17 @@ impl PythonEnvs {
         // What most of Python's libraries take.
         let obs = self.envs.call_method1(py, "reset", (seed & 0x7FFF_FFFF,))?;
         self.read(self.ids.obs[0], obs.bind(py))
+    }
+}
+
+/// Refuses other numbers of elements than are needed.
+fn as_many(given: usize, wanted: usize) -> PyResult<()> {
+    match given == wanted {
+        true => Ok(()),
+        false => {
+            let reason = format!("{given} numbers came where {wanted} are needed");
+            Err(PyValueError::new_err(reason))
+        }
     }
 }
 
