@@ -53,6 +53,16 @@ def library(name):
     return np if name == "numpy" else pytest.importorskip(name)
 
 
+def test_flags_of_another_number_are_refused(tmp_path):
+    class Short(Corridor):
+        def step(self, actions):
+            obs, reward, terminated, truncated, info = super().step(actions)
+            return obs, reward, terminated[:-1], truncated[:-1], info
+
+    with pytest.raises(ValueError, match="terminated has 3 flags, but there are 4"):
+        warp_rl.train(env=Short(4, np), out=tmp_path / "run", **KEYS)
+
+
 @pytest.mark.parametrize("name", ["numpy", "torch", "jax.numpy", "cupy"])
 def test_what_is_written_in_another_library_is_learned(tmp_path, name):
     run = warp_rl.train(env=Corridor(32, library(name)), out=tmp_path / "run", **KEYS)
