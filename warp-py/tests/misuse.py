@@ -89,7 +89,7 @@ def good(rng: random.Random, envs: object, rows: int) -> object:
     if hasattr(envs, "groups"):
         return {
             name: np.zeros((rows, envs.groups[name], *(space.shape or ())), space.dtype)
-            for name, space in envs.single_action_spaces.items()
+            for name, space in envs.single_action_space.items()
         }
     space = envs.single_action_space
     if hasattr(space, "n"):

@@ -89,7 +89,7 @@ def test_several_agents_are_the_same(name):
     for step in range(40):
         ids = np.arange(40) if step % 3 else np.arange(40)[::-2].copy()
         actions = {}
-        for group, space in cpu.single_action_spaces.items():
+        for group, space in cpu.single_action_space.items():
             n = cpu.groups[group]
             if hasattr(space, "nvec"):
                 actions[group] = rng.integers(0, space.nvec, (len(ids), n, len(space.nvec)))

@@ -9,7 +9,8 @@ import pytest
 
 from warp_rl import envpool
 
-TASKS = ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Taxi-v3", "Blackjack-v1", "Catch-v0", "NChain-v0"]
+TASKS = ["CartPole-v1", "Acrobot-v1", "Pendulum-v1", "FrozenLake-v1", "CliffWalking-v0", "Taxi-v3", "Blackjack-v1"]
+TASKS += ["Catch-v0", "NChain-v0"]
 
 
 def test_gymnasiums_side():
@@ -113,6 +114,7 @@ def test_dm_envs_side():
         ({"seed": 2**40}, "int32"),
         ({"num_envs": 3, "seed": [1, 2]}, "seed"),
         ({"max_num_players": 2}, "max_num_players"),
+        ({"max_episode_steps": 0}, "max_episode_steps"),
     ],
 )
 def test_bad_options_are_assertions(arguments, says):
@@ -129,6 +131,20 @@ def test_other_refusals():
         envpool.make_gym("CartPole-v1", gym_reset_return_info=False)
     with pytest.raises(TypeError, match="nope"):
         envpool.make_gym("CartPole-v1", nope=1)
+    with pytest.raises(TypeError, match="seed is 1.5"):
+        envpool.make_gym("CartPole-v1", seed=1.5)
+
+
+def test_keys_of_tasks():
+    envs = envpool.make_gym("Acrobot-v1", num_envs=3)
+    obs, info = envs.reset()
+    assert info["state"].dtype == np.float32 and info["state"].shape == (3, 2)
+    assert np.allclose(np.cos(info["state"]), obs[:, 0:4:2], atol=1e-6)
+    assert np.allclose(np.sin(info["state"]), obs[:, 1:4:2], atol=1e-6)
+    info = envpool.make_gym("CliffWalking-v0", num_envs=3).reset()[1]
+    assert info["prob"].dtype == np.float32 and info["prob"].tolist() == [1, 1, 1]
+    assert envpool.make_dm("Acrobot-v1", num_envs=2).reset().observation.state.shape == (2, 2)
+    assert envpool.make_spec("FrozenLake-v1", size=8).config.size == 8
 
 
 def test_seeds_of_the_module():

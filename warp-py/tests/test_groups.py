@@ -74,11 +74,11 @@ def test_arrays_by_group(name):
     rng = np.random.default_rng(0)
     for _ in range(20):
         for group, agents in envs.groups.items():
-            assert obs[group].shape == (3, agents, *envs.single_observation_spaces[group].shape)
+            assert obs[group].shape == (3, agents, *envs.single_observation_space[group].shape)
             assert (obs[group][1] == first[group][0]).all()
         actions = {}
         for group, agents in envs.groups.items():
-            space = envs.single_action_spaces[group]
+            space = envs.single_action_space[group]
             nvec = getattr(space, "nvec", None)
             shape = (3, agents) if nvec is None else (3, agents, len(nvec))
             actions[group] = rng.integers(0, space.n if nvec is None else nvec, shape)

@@ -33,6 +33,18 @@ def test_rows_that_ended_say_so():
     assert envs.get_attr("num_envs") == [4] * 4 and envs.env_is_wrapped(object, [0]) == [False]
 
 
+def test_attributes_are_those_of_each():
+    envs = warp_rl.sb3.make("CartPole-v1", 3, render_mode="rgb_array")
+    assert envs.get_attr("action_space", [0]) == [envs.action_space] and envs.render_mode == "rgb_array"
+    envs.set_attr("difficulty", 1)
+    envs.set_attr("difficulty", 2, indices=[1])
+    assert envs.get_attr("difficulty") == [1, 2, 1]
+    envs.reset()
+    images = envs.get_images()
+    assert len(images) == 3 and all(image.dtype == np.uint8 and image.ndim == 3 for image in images)
+    assert len(envs.env_method("render", indices=[2])) == 1
+
+
 def test_ppo_learns():
     envs = VecMonitor(warp_rl.sb3.make("CartPole-v1", 16, seed=0))
     model = PPO("MlpPolicy", envs, n_steps=64, batch_size=256, n_epochs=10, learning_rate=1e-3, seed=0, device="cpu")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _tasks
-from ._checks import one_of
+from ._checks import count, one_of
 from ._registration import register as _register
 from ._spec import EnvSpec, make_spec
 from ._vector import VectorEnv
@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     import dm_env
     from gymnasium.vector import AutoresetMode
 
+    from ._buffer import Buffer
     from ._dm import make_dm
     from ._multi import MultiVectorEnv, make_multi
     from ._parallel import ParallelEnv, make_parallel
     from ._training import Policy, Progress, train
 
 __all__ = [
+    "Buffer",
     "EnvSpec",
+    "MultiVectorEnv",
+    "ParallelEnv",
     "Policy",
     "Progress",
     "VectorEnv",
@@ -46,6 +50,10 @@ __all__ = [
 
 #: What is loaded when it is asked for, since it needs packages that not everyone has, or time.
 _LATER = {
+    "Buffer": ("warp_rl._buffer", "Buffer"),
+    "MultiVectorEnv": ("warp_rl._multi", "MultiVectorEnv"),
+    "ParallelEnv": ("warp_rl._parallel", "ParallelEnv"),
+    "__version__": ("warp_rl._version", "VERSION"),
     "envpool": ("warp_rl.envpool", None),
     "make_dm": ("warp_rl._dm", "make_dm"),
     "make_multi": ("warp_rl._multi", "make_multi"),
@@ -113,26 +121,28 @@ def make(
     """Environments of a task, stepped together behind Gymnasium's interface.
 
     `env_type` "dm" and "parallel" are made by `make_dm` and `make_parallel` of a seed, a time limit and `config`;
-    "dm" of several environments too.
+    "dm" of several environments takes threads and a batch size, too.
 
     Raises ValueError for an unknown task or a value out of range, TypeError for an unknown option.
     """
     if env_type != "gymnasium":
         one_of("env_type", env_type, "gymnasium", "dm", "parallel")
-        # One environment, on the caller's thread: whatever would be left out is refused.
-        one_of("batch_size", batch_size, None)
-        one_of("num_threads", num_threads, 0, 1)
-        one_of("thread_affinity_offset", thread_affinity_offset, -1)
+        # Whatever would be left out is refused.
         one_of("autoreset_mode", autoreset_mode, "next_step")
         one_of("device", device, "cpu")
         one_of("copy", copy, True)
         one_of("output", output, "numpy")
         one_of("render_mode", render_mode, None)
+        given: dict[str, Any] = {"seed": seed, "max_episode_steps": max_episode_steps}
         if env_type == "dm" and num_envs != 1:
-            config["num_envs"] = num_envs
+            given.update(num_envs=num_envs, batch_size=batch_size, num_threads=num_threads)
+            given.update(thread_affinity_offset=thread_affinity_offset)
         else:
             one_of("num_envs", num_envs, 1)
-        given = {"seed": seed, "max_episode_steps": max_episode_steps}
+            one_of("batch_size", batch_size, None, 1)
+            # One environment is on the caller's thread, and no result depends on it.
+            count("num_threads", num_threads, 0)
+            count("thread_affinity_offset", thread_affinity_offset, -1)
         config.update({name: value for name, value in given.items() if value is not None})
         return __getattr__(f"make_{env_type}")(task_id, **config)
     return VectorEnv(

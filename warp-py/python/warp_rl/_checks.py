@@ -8,14 +8,22 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def count(name: str, value: Any, least: int = 1) -> int:
-    """A whole number of at least `least`; else ValueError or TypeError."""
+#: Steps in an episode at most: they are counted in int32.
+MOST_STEPS = 2**31 - 1
+#: Environments that are stepped together at most.
+MOST_ENVS = 2**24
+
+
+def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """A whole number of at least `least` and at most `most`; else ValueError or TypeError."""
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} is {value!r}, but a whole number is needed") from None
     if number < least:
         raise ValueError(f"{name} is {number}, but at least {least} is needed")
+    if most is not None and number > most:
+        raise ValueError(f"{name} is {number}, but at most {most} are possible")
     return number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import dm_env
@@ -33,9 +34,8 @@ class DmEnv(dm_env.Environment):
 
     def __init__(self, task_id: str, *, seed: int | None = None, **config: Any) -> None:
         described = EnvSpec(task_id, **config)
-        limit = described.max_episode_steps
         config.pop("max_episode_steps", None)
-        self._env = SingleEnv(task_id, max_episode_steps=limit, **config)
+        self._env = SingleEnv(task_id, max_episode_steps=described.max_episode_steps, **config)
         if seed is not None:
             self._env.reseed(seed)
         self._observation_spec = array_spec(described.observation_space, "observation")
@@ -79,9 +79,15 @@ class DmEnv(dm_env.Environment):
 
 
 def make_dm(task_id: str, num_envs: int | None = None, **kwargs: Any) -> Any:
-    """One environment behind dm_env's interface; given a number, so many in one, as EnvPool has them."""
+    """One environment behind dm_env's interface; given a number, so many in one, as EnvPool has them.
+
+    Without a seed draws are those of chance. Of many, seeds are int32.
+    """
     if num_envs is None:
         return DmEnv(task_id, **kwargs)
     from .envpool import DMEnvPool
 
+    seed = kwargs.pop("seed", None)
+    kwargs["seed"] = secrets.randbits(30) if seed is None else seed
+    kwargs["batch_size"] = kwargs.get("batch_size") or 0
     return DMEnvPool(task_id, num_envs=num_envs, **kwargs)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
 
 from . import _spaces
-from ._checks import count, device_of, one_of
+from ._checks import MOST_ENVS, count, device_of, one_of
 from ._pooled import Pooled, mode_of
 from ._spec import EnvSpec
 
 
 class MultiVectorEnv(Pooled):
-    """`num_envs` environments of several agents.
+    """`num_envs` environments of several agents; spaces are dictionaries by group.
 
     Observations, rewards and actions are dictionaries by group: float32 `[num_envs, n_agents, width]`, float32
     `[num_envs, n_agents]`, and what the group's action space says with `[num_envs, n_agents]` before it. Flags
@@ -53,17 +54,21 @@ class MultiVectorEnv(Pooled):
     ) -> None:
         one_of("output", output, *self._outputs)
         one_of("render_mode", render_mode, None)
-        self.num_envs = count("num_envs", num_envs)
+        one_of("copy", copy, True, False)
+        self.num_envs = count("num_envs", num_envs, most=MOST_ENVS)
         self.spec = EnvSpec(name, **config, max_episode_steps=max_episode_steps)
         self.autoreset_mode = mode_of(autoreset_mode)
         self.groups: dict[str, int] = {group["name"]: group["n_agents"] for group in self.spec.groups}
-        said = {group["name"]: group for group in self.spec.groups}
-        self.single_observation_spaces: dict[str, spaces.Space[Any]] = {
-            name: _spaces.observation(group) for name, group in said.items()
-        }
-        self.single_action_spaces: dict[str, spaces.Space[Any]] = {
-            name: _spaces.action(group) for name, group in said.items()
-        }
+        self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
+        self.render_mode = None
+        #: What each agent of a group sees, and may do.
+        self.single_observation_space = spaces.Dict(
+            {group["name"]: _spaces.observation(group) for group in self.spec.groups}
+        )
+        self.single_action_space = spaces.Dict({group["name"]: _spaces.action(group) for group in self.spec.groups})
+        self.observation_space = self._of_all(self.single_observation_space)
+        self.action_space = self._of_all(self.single_action_space)
+        self.closed = False
         self._arguments = {
             "task_id": name,
             "num_envs": num_envs,
@@ -84,6 +89,11 @@ class MultiVectorEnv(Pooled):
         """Makes the environments."""
         task, limit = self.spec.task, self.spec.max_episode_steps
         self._pool = self._open_pool(task, seed, config, limit=limit, copy=copy, by_group=True, with_masks=False)
+
+    def _of_all(self, single: spaces.Dict) -> spaces.Dict:
+        """The space of all environments' agents of every group."""
+        agents = {name: batch_space(space, self.groups[name]) for name, space in single.items()}
+        return spaces.Dict({name: batch_space(space, self.num_envs) for name, space in agents.items()})
 
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
@@ -106,8 +116,12 @@ class MultiVectorEnv(Pooled):
             answer[4]["_final_obs"] = answer[4]["_final_info"] = answer[2] | answer[3]
         return answer
 
+    def render(self, env_id: Any = None) -> None:
+        """Nothing: there is no render_mode."""
+
     def close(self) -> None:
         """Lets go of the environments."""
+        self.closed = True
         self._pool.close()
 
     def __repr__(self) -> str:
@@ -115,6 +129,35 @@ class MultiVectorEnv(Pooled):
         return f"MultiVectorEnv({self.spec.id}, num_envs={self.num_envs}: {groups})"
 
 
-def make_multi(name: str, **kwargs: Any) -> MultiVectorEnv:
+def make_multi(
+    name: str,
+    *,
+    num_envs: int = 1,
+    batch_size: int | None = None,
+    num_threads: int = 0,
+    thread_affinity_offset: int = -1,
+    seed: int | Sequence[int] | None = None,
+    max_episode_steps: int | None = None,
+    autoreset_mode: str | AutoresetMode = "next_step",
+    device: str = "cpu",
+    copy: bool = True,
+    output: Literal["numpy", "torch", "dlpack"] = "numpy",
+    render_mode: str | None = None,
+    **config: Any,
+) -> MultiVectorEnv:
     """Environments of several agents, stepped together; arguments as `make` has them."""
-    return MultiVectorEnv(name, **kwargs)
+    return MultiVectorEnv(
+        name,
+        num_envs=num_envs,
+        batch_size=batch_size,
+        num_threads=num_threads,
+        thread_affinity_offset=thread_affinity_offset,
+        seed=seed,
+        max_episode_steps=max_episode_steps,
+        autoreset_mode=autoreset_mode,
+        device=device,
+        copy=copy,
+        output=output,
+        render_mode=render_mode,
+        **config,
+    )

@@ -10,10 +10,11 @@ from pettingzoo import ParallelEnv as PettingZooEnv
 
 from . import _native, _seeds, _spaces
 from ._checks import one_of
+from ._pooled import Pickled
 from ._spec import EnvSpec, settings
 
 
-class ParallelEnv(PettingZooEnv):
+class ParallelEnv(Pickled, PettingZooEnv):
     """Agents `<group>_<i>` act at once. One that is done leaves, and all leave at the end.
 
     Agents with masked choices observe `{"observation", "action_mask"}`; where an action has several choices,
@@ -30,6 +31,7 @@ class ParallelEnv(PettingZooEnv):
         **config: Any,
     ) -> None:
         one_of("render_mode", render_mode, None)
+        self._made_with = ((name,), {"max_episode_steps": max_episode_steps, **config})
         self.spec = EnvSpec(name, **config, max_episode_steps=max_episode_steps)
         self.render_mode = render_mode
         self.metadata = {"name": self.spec.id, "render_modes": [], "is_parallelizable": True}

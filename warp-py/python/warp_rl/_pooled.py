@@ -42,6 +42,24 @@ def checked_mask(mask: Any, num_envs: int) -> np.ndarray:
     return mask
 
 
+class Pickled:
+    """One environment that is pickled with all it holds, and its pool by its state."""
+
+    #: What it was made with, by position and by name.
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
+    _pool: Any
+
+    def __getstate__(self) -> dict[str, Any]:
+        held = {key: value for key, value in vars(self).items() if key not in ("_pool", "_painter")}
+        return {"held": held, "state": self._pool.get_state()}
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        given, named = saved["held"]["_made_with"]
+        self.__init__(*given, **named)  # type: ignore[misc]
+        vars(self).update(saved["held"])
+        self._pool.set_state(saved["state"])
+
+
 class Pooled:
     """Environments of a pool. What differs is how its answers are shown."""
 
@@ -55,7 +73,8 @@ class Pooled:
     ) -> Any:
         """The pool on the processor; `form` says what its answers look like."""
         given = self._arguments
-        batch_size, offset = given["batch_size"], given["thread_affinity_offset"]
+        batch_size = given["batch_size"]
+        offset = count("thread_affinity_offset", given["thread_affinity_offset"], -1)
         return _native.Pool(
             task.env,
             settings(task, config),

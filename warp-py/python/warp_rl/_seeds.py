@@ -6,18 +6,22 @@ import operator
 import secrets
 from collections.abc import Sequence
 
+_LARGEST = 2**64 - 1
+
 
 def of_each(seed: int | Sequence[int] | None, num_envs: int) -> list[int]:
     """The seed of every environment: `seed + i`, `seed[i]`, or random ones.
 
-    Raises ValueError for a negative seed or another number of seeds, TypeError for what is no number.
+    Raises ValueError for a seed that is negative or of more than 64 bits, or another number of seeds, TypeError for what is no number.
     """
     if seed is None:
         first = secrets.randbits(62)
         return [first + i for i in range(num_envs)]
     if hasattr(seed, "__index__") and not getattr(seed, "shape", ()):
         first = operator.index(seed)  # type: ignore[arg-type]
-        return [_checked(first + i if first >= 0 else first) for i in range(num_envs)]
+        _checked(first)
+        # Seeds are numbers of 64 bits, and go round.
+        return [(first + i) & _LARGEST for i in range(num_envs)]
     try:
         each = [operator.index(one) for one in seed]  # type: ignore[union-attr]
     except TypeError:
@@ -30,4 +34,6 @@ def of_each(seed: int | Sequence[int] | None, num_envs: int) -> list[int]:
 def _checked(seed: int) -> int:
     if seed < 0:
         raise ValueError(f"seed is {seed}, but seeds are not negative")
-    return seed & 0xFFFF_FFFF_FFFF_FFFF
+    if seed > _LARGEST:
+        raise ValueError(f"seed is {seed}, but seeds have 64 bits")
+    return seed

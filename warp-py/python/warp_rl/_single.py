@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _native, _rendering, _seeds
 from ._checks import one_of
+from ._pooled import Pickled
 from ._spec import EnvSpec, settings
 from ._tasks import find
 
@@ -16,7 +17,7 @@ from ._tasks import find
 _NO_LIMIT = 2**31 - 1
 
 
-class SingleEnv(gymnasium.Env):
+class SingleEnv(Pickled, gymnasium.Env):
     """One environment of a task, as `gymnasium.make("warp_rl/...")` makes it.
 
     It has no time limit of its own unless `max_episode_steps` is given: Gymnasium puts its `TimeLimit` around.
@@ -33,6 +34,10 @@ class SingleEnv(gymnasium.Env):
         **config: Any,
     ) -> None:
         task = find(task_id)
+        self._made_with = (
+            (task_id,),
+            {"render_mode": render_mode, "max_episode_steps": max_episode_steps, **config},
+        )
         one_of("render_mode", render_mode, None, *_rendering.MODES)
         described = EnvSpec(task_id, **config)
         self.metadata = _rendering.metadata(task)

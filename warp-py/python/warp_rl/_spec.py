@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium import spaces
 
 from . import _native, _spaces
-from ._checks import count, nearest
+from ._checks import MOST_STEPS, count, nearest
 from ._tasks import Task, find
 
 #: Keys of other libraries for keys of ours, by environment.
@@ -37,13 +37,17 @@ class EnvSpec:
 
     def __init__(self, task_id: str, **config: Any) -> None:
         task = find(task_id)
+        self._given = dict(config)
         given = config.pop("max_episode_steps", None)
-        limit = task.max_episode_steps if given is None else count("max_episode_steps", given)
+        #: The limit in the place of the environment's own.
+        self.limit: int | None = task.max_episode_steps if config.get("episode_length") is None else None
+        if given is not None:
+            self.limit = count("max_episode_steps", given, most=MOST_STEPS)
         said = _native.describe(task.env, settings(task, config))
         self.id = task.id
         self.task = task
         self.groups: list[dict[str, Any]] = said["groups"]
-        self.max_episode_steps: int | None = limit or said["max_episode_steps"]
+        self.max_episode_steps: int | None = self.limit or said["max_episode_steps"]
         self.reward_threshold: float | None = task.reward_threshold
         #: Numbers that a centralised critic sees; 0: there is no such observation.
         self.global_width: int = said["global_width"]
@@ -82,8 +86,16 @@ class EnvSpec:
 
         return array_spec(self.action_space, "action")
 
+    def __reduce__(self) -> Any:
+        # What it was made of: the type of its configuration is its own.
+        return _made, (self.id, self._given)
+
     def __repr__(self) -> str:
         return f"EnvSpec({self.id!r}, {self.observation_space}, {self.action_space})"
+
+
+def _made(task_id: str, config: dict[str, Any]) -> EnvSpec:
+    return EnvSpec(task_id, **config)
 
 
 def make_spec(task_id: str, **config: Any) -> EnvSpec:

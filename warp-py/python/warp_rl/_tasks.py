@@ -33,7 +33,8 @@ def _table() -> dict[str, Task]:
         Task("MountainCar-v0", "mountain_car", reward_threshold=-110.0),
         Task("MountainCarContinuous-v0", "continuous_mountain_car", reward_threshold=90.0),
         Task("Pendulum-v1", "pendulum"),
-        Task("FrozenLake-v1", "frozen_lake", reward_threshold=0.7),
+        # Whatever its map.
+        Task("FrozenLake-v1", "frozen_lake", reward_threshold=0.7, max_episode_steps=100),
         Task(
             "FrozenLake8x8-v1",
             "frozen_lake",

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from . import _rendering
 from ._buffer import Buffer, as_output
-from ._checks import count, device_of, one_of
+from ._checks import MOST_ENVS, count, device_of, one_of
 from ._pooled import Pooled, mode_of
 from ._spec import EnvSpec
 from ._tasks import Task, find
@@ -67,13 +67,11 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
             "render_mode": render_mode,
             **config,
         }
-        self.num_envs = count("num_envs", num_envs)
+        self.num_envs = count("num_envs", num_envs, most=MOST_ENVS)
+        one_of("copy", copy, True, False)
         one_of("output", output, "numpy", "torch", "dlpack")
         one_of("render_mode", render_mode, None, *_rendering.MODES)
-        limit = task.max_episode_steps
-        if max_episode_steps is not None:
-            limit = count("max_episode_steps", max_episode_steps)
-        described = EnvSpec(task_id, **config, max_episode_steps=limit)
+        described = EnvSpec(task_id, **config, max_episode_steps=max_episode_steps)
         if not described.is_lone:
             groups = ", ".join(f"{group['n_agents']} {group['name']}" for group in described.groups)
             raise ValueError(
@@ -99,7 +97,7 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
         #: What is shown in memory that stays, by name, if anybody has asked for it.
         self._shown: dict[str, np.ndarray] | None = None
         self._painter = None if render_mode is None else _rendering.Painter(task, config, self.num_envs)
-        self._open(task, seed, config, limit)
+        self._open(task, seed, config, described.limit)
         self.closed = False
 
     def _open(self, task: Task, seed: Any, config: dict[str, Any], limit: int | None) -> None:
@@ -174,7 +172,9 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
 
     def buffer_names(self) -> list[str]:
         """Names of the buffers: "obs", "reward", "terminated", "truncated" and what `info` has."""
-        return list(self._pool.buffers())
+        names = list(self._pool.buffers())
+        shown = ["obs", "reward", "terminated", "truncated"]
+        return shown + [name for name in names if name not in shown]
 
     def buffer(self, name: str) -> Buffer:
         """The memory of all environments in which `name` is shown after every step, a row for each.

@@ -21,6 +21,8 @@ class Sb3VecEnv(VecEnv):
     def __init__(self, task_id: str, num_envs: int, **kwargs: Any) -> None:
         self.envs = VectorEnv(task_id, num_envs=num_envs, autoreset_mode="same_step", **kwargs)
         self.render_mode = self.envs.render_mode
+        #: What was set for one of them, by name; the base asks for attributes when it is made.
+        self._own: list[dict[str, Any]] = [{} for _ in range(num_envs)]
         super().__init__(num_envs, self.envs.single_observation_space, self.envs.single_action_space)
         self._next_seeds: list[int] | None = None
         self._actions: Any = None
@@ -57,17 +59,30 @@ class Sb3VecEnv(VecEnv):
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The attribute of the environments, once for each of `indices`."""
-        return [getattr(self.envs, attr_name) for _ in self._get_indices(indices)]
+        """The attribute of each environment of `indices`; spaces are those of one."""
+        alone = f"single_{attr_name}" if attr_name in ("observation_space", "action_space") else attr_name
+        own = [self._own[i] for i in self._get_indices(indices)]
+        return [set_for[attr_name] if attr_name in set_for else getattr(self.envs, alone) for set_for in own]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Sets an attribute of the environments, which they have in common."""
-        setattr(self.envs, attr_name, value)
+        """Sets an attribute for each environment of `indices`, for whoever asks `get_attr`."""
+        for i in self._get_indices(indices):
+            self._own[i][attr_name] = value
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """Calls a method of the environments once, and gives its result for each of `indices`."""
+        """Calls a method of the environments once, and gives its result for each of `indices`.
+
+        "render" gives each its picture.
+        """
+        chosen = list(self._get_indices(indices))
+        if method_name == "render":
+            return list(self.envs.render(chosen) or [None] * len(chosen))
         result = getattr(self.envs, method_name)(*args, **kwargs)
-        return [result for _ in self._get_indices(indices)]
+        return [result for _ in chosen]
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """A picture of each environment."""
+        return self.env_method("render")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         """Never: there are no single environments to be wrapped."""

@@ -44,7 +44,7 @@ class Core:
             batch_size=config.batch_size,
             integers="int32",
             whole=self.spec.task.whole,
-            of_task=False,
+            of_task=self.spec.own_key is not None,
             with_masks=False,
         )
 
@@ -54,7 +54,7 @@ class Core:
             action, env_id = self._of_dict(action)
         else:
             action = np.asarray(action)
-            if action.dtype.kind not in "iuf":
+            if action.dtype.kind not in "biuf":
                 raise TypeError(f"action has dtype {action.dtype}, but numbers are needed")
             action = action.astype(self._action_dtype, copy=False)
         if env_id is None:
@@ -83,7 +83,20 @@ class Core:
         self._pool.async_reset()
 
     def _recv(self) -> Any:
-        return self._pool.recv()
+        answer = self._pool.recv()
+        self._add_own(answer[0], answer[-1])
+        return answer
+
+    def _reset_all(self) -> Any:
+        """Lets go of everything that is under way, and begins an episode everywhere."""
+        obs, info = self._pool.reset()
+        self._add_own(obs, info)
+        return obs, info
+
+    def _add_own(self, obs: Any, info: dict[str, Any]) -> None:
+        own = self.spec.own_key
+        if own is not None:
+            info[own.name] = own.rows(obs, info)
 
     def _reset(self, env_id: Any) -> None:
         """Sends environments off to begin an episode, all unless some are named."""

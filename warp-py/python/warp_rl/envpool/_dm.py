@@ -11,17 +11,28 @@ from dm_env import specs
 
 from .._dm import array_spec
 from ._core import Core
+from ._keys import OWN, OwnKey
 from ._spec import EnvSpec
 
-_State = namedtuple("State", ["env_id", "players", "obs"])
+_STATES = {
+    name: namedtuple("State", ["env_id", "players", "obs", *([name] if name else [])])
+    for name in ("", *(own.name for own in OWN.values()))
+}
 _Players = namedtuple("players", ["env_id"])
 _INT32 = np.iinfo(np.int32)
+_FLOAT32 = np.finfo(np.float32)
 
 
 def observation_spec(spec: EnvSpec) -> Any:
     """What one environment shows: who it is, and what its agent sees."""
     who = specs.BoundedArray((), np.int32, _INT32.min, _INT32.max, "env_id")
-    return _State(who, _Players(who), array_spec(spec.observation_space, "obs", np.int32))
+    own = spec.own_key
+    rows = [] if own is None else [specs.BoundedArray(own.item, np.float32, _FLOAT32.min, _FLOAT32.max, own.name)]
+    return _state_type(own)(who, _Players(who), array_spec(spec.observation_space, "obs", np.int32), *rows)
+
+
+def _state_type(own: OwnKey | None) -> Any:
+    return _STATES["" if own is None else own.name]
 
 
 class DMEnvPool(Core, dm_env.Environment):
@@ -42,7 +53,7 @@ class DMEnvPool(Core, dm_env.Environment):
     def reset(self, env_id: Any = None) -> dm_env.TimeStep:
         """Begins an episode in all environments, or in those of `env_id`."""
         if self.is_async and env_id is None:
-            obs, info = self._pool.reset()
+            obs, info = self._reset_all()
             nothing = np.zeros(len(info["env_id"]), np.float32)
             never = np.zeros(len(info["env_id"]), np.bool_)
             return self._time_step(obs, nothing, never, never, info)
@@ -53,7 +64,9 @@ class DMEnvPool(Core, dm_env.Environment):
         done = terminated | truncated
         step_type = np.where(info["elapsed_step"] == 0, 0, np.where(done, 2, 1)).astype(np.int32)
         discount = 1.0 - done.astype(np.float32)
-        seen = _State(info["env_id"], _Players(info["env_id"]), obs)
+        own = self.spec.own_key
+        rows = [] if own is None else [info[own.name]]
+        seen = _state_type(own)(info["env_id"], _Players(info["env_id"]), obs, *rows)
         return dm_env.TimeStep(step_type, reward, discount, seen)
 
     def observation_spec(self) -> Any:

@@ -52,8 +52,7 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv):
                 raise Refused(f"reset_mask is {mask!r}, but bool of shape ({self.num_envs},) is needed, true once")
             env_id = np.flatnonzero(mask).astype(np.int32)
         if self.is_async and env_id is None:
-            # Everything that is under way is let go.
-            obs, info = self._pool.reset()
+            obs, info = self._reset_all()
             info["players"] = {"env_id": info["env_id"]}
             return obs, info
         self._reset(env_id)

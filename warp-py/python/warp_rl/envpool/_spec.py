@@ -11,8 +11,10 @@ import numpy as np
 from gymnasium import spaces
 
 from .. import _native, _spaces
+from .._checks import MOST_ENVS
 from .._spec import settings
 from .._tasks import Task, find
+from ._keys import OWN, OwnKey
 
 #: Keys that every task has, with their defaults.
 COMMON: dict[str, Any] = {
@@ -36,6 +38,8 @@ WRAPPERS: dict[str, Any] = {
     "from_pixels": False,
 }
 _INT32 = np.iinfo(np.int32)
+#: Tiles a side of the frozen lake's maps.
+_SIZES = {"4x4": 4, "8x8": 8}
 
 ArraySpec = namedtuple("ArraySpec", ["shape", "dtype", "minimum", "maximum"])
 
@@ -65,7 +69,7 @@ class EnvSpec:
         own.pop("reward_threshold", None)
         if self.task.env == "frozen_lake" and "size" in own:
             size = own.pop("size")
-            check(size in (4, 8), f"size is {size!r}, but there are maps of 4 and of 8 tiles a side")
+            check(size in _SIZES.values(), f"size is {size!r}, but there are maps of 4 and of 8 tiles a side")
             own["map_name"] = f"{size}x{size}"
         self.own = settings(self.task, own)
         said = _native.describe(self.task.env, self.own)
@@ -73,20 +77,26 @@ class EnvSpec:
         check(len(said["groups"]) == 1 and self.group["n_agents"] == 1, f"{task_id} has several agents")
         common = {key: kwargs.get(key, default) for key, default in COMMON.items()}
         self._check_common(common)
-        steps = limit or self.task.max_episode_steps or said["max_episode_steps"]
-        self.max_episode_steps = steps if steps is not None else int(_INT32.max)
-        check(self.max_episode_steps >= 1, f"max_episode_steps is {limit}, but at least 1 is needed")
+        if limit is None:
+            of_task = self.task.max_episode_steps if own.get("episode_length") is None else None
+            limit = of_task or said["max_episode_steps"] or int(_INT32.max)
+        self.max_episode_steps: int = operator.index(limit)
+        check(1 <= self.max_episode_steps <= _INT32.max, f"max_episode_steps is {limit}, but it is at least 1 and "
+              "of int32")
         values = {**common, "max_episode_steps": self.max_episode_steps}
         if self.task.reward_threshold is not None:
             values["reward_threshold"] = self.task.reward_threshold
         extra = {key: value for key, value in said["config"].items() if key not in ("preset", "episode_length")}
         values.update(extra)
+        if extra.get("map_name") in _SIZES:
+            values["size"] = _SIZES[extra["map_name"]]
         self.config = namedtuple("Config", list(values))(**values)  # type: ignore[misc]
         self.seeds = self._seeds(common)
+        self.own_key: OwnKey | None = OWN.get(self.task.env)
 
     def _check_common(self, common: dict[str, Any]) -> None:
         num_envs = operator.index(common["num_envs"])
-        check(num_envs >= 1, f"num_envs is {num_envs}, but at least 1 is needed")
+        check(1 <= num_envs <= MOST_ENVS, f"num_envs is {num_envs}, but it is one of 1 to {MOST_ENVS}")
         batch = operator.index(common["batch_size"])
         check(0 <= batch <= num_envs, f"batch_size is {batch}, but num_envs is {num_envs}")
         check(common["num_threads"] >= 0, f"num_threads is {common['num_threads']}, but 0 or more are needed")
@@ -97,10 +107,12 @@ class EnvSpec:
     def _seeds(self, common: dict[str, Any]) -> list[int]:
         """The seed of each environment: int32, which may be negative."""
         num_envs, seed = common["num_envs"], common["seed"]
-        each = list(seed) if isinstance(seed, Sequence | np.ndarray) else [seed + i for i in range(num_envs)]
+        each = list(seed) if isinstance(seed, Sequence | np.ndarray) else [seed] * num_envs
         check(len(each) == num_envs, f"seed has {len(each)} numbers, but num_envs is {num_envs}")
         given = each if isinstance(seed, Sequence | np.ndarray) else [seed]
         for one in given:
+            if not hasattr(one, "__index__"):
+                raise TypeError(f"seed is {one!r}, but a whole number is needed")
             check(_INT32.min <= one <= _INT32.max, f"seed is {one}, which is not in the range of int32")
         return [int(one) & 0xFFFF_FFFF_FFFF_FFFF for one in each]
 
@@ -127,7 +139,12 @@ class EnvSpec:
         """The arrays that come of a step."""
         whole = (_INT32.min, _INT32.max)
         float32 = np.finfo(np.float32)
+        own = self.own_key
+        more = {} if own is None else {
+            f"info:{own.name}": ArraySpec(own.declared, np.dtype("float32"), float32.min, float32.max)
+        }
         return {
+            **more,
             "info:env_id": ArraySpec([], np.dtype("int32"), *whole),
             "info:players.env_id": ArraySpec([-1], np.dtype("int32"), *whole),
             "elapsed_step": ArraySpec([], np.dtype("int32"), *whole),

@@ -1,0 +1,148 @@
+"""Names, signatures and defaults, as they are promised; what every object of the package can do."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+import warp_rl
+
+#: Arguments of `make` and `make_multi` after the first, with their defaults.
+DEFAULTS = {
+    "num_envs": 1,
+    "batch_size": None,
+    "num_threads": 0,
+    "thread_affinity_offset": -1,
+    "seed": None,
+    "max_episode_steps": None,
+    "autoreset_mode": "next_step",
+    "device": "cpu",
+    "copy": True,
+    "output": "numpy",
+    "render_mode": None,
+}
+
+
+@pytest.mark.parametrize("make", [warp_rl.make, warp_rl.make_multi, warp_rl.VectorEnv.__init__])
+def test_arguments_have_their_names_and_defaults(make):
+    parameters = inspect.signature(make).parameters
+    named = {name: one.default for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
+    assert named == DEFAULTS
+    assert [one.kind for one in parameters.values()][-1] is inspect.Parameter.VAR_KEYWORD
+
+
+def test_names_are_there():
+    for name in [*warp_rl.__all__, "__version__", "envpool"]:
+        assert getattr(warp_rl, name) is not None or name == "mujoco_version"
+    names = {"reset": ["seed", "options"], "step": ["actions", "env_id"], "send": ["actions", "env_id"], "recv": []}
+    names |= {"async_reset": ["env_id"], "set_state": ["state", "env_id"], "buffer": ["name"], "render": ["env_id"]}
+    for method, arguments in names.items():
+        assert list(inspect.signature(getattr(warp_rl.VectorEnv, method)).parameters)[1:] == arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        ({"num_envs": 2**40}, ValueError, "at most 16777216"),
+        ({"max_episode_steps": 2**31}, ValueError, "max_episode_steps is 2147483648"),
+        ({"thread_affinity_offset": "x"}, TypeError, "thread_affinity_offset is 'x'"),
+        ({"thread_affinity_offset": -2}, ValueError, "thread_affinity_offset is -2"),
+        ({"copy": "yes"}, ValueError, "copy is 'yes'"),
+        ({"seed": 2**64}, ValueError, "seed is 18446744073709551616"),
+        ({"seed": [0, 2**64], "num_envs": 2}, ValueError, "64 bits"),
+    ],
+)
+def test_numbers_beyond_all_bounds_are_refused(arguments, error, says):
+    with pytest.raises(error, match=says):
+        warp_rl.make("CartPole-v1", **arguments)
+
+
+def test_a_tasks_limit_is_its_own_whatever_its_options():
+    assert warp_rl.make_spec("FrozenLake-v1", map_name="8x8").max_episode_steps == 100
+    assert warp_rl.make_spec("FrozenLake8x8-v1").max_episode_steps == 200
+    assert warp_rl.make_spec("CartPole-v0", episode_length=7).max_episode_steps == 7
+    envs = warp_rl.make("CartPole-v0", episode_length=7, seed=0)
+    envs.reset()
+    cut = [envs.step([step % 2])[3][0] for step in range(7)]
+    assert cut == [False] * 6 + [True]
+
+
+def test_buffers_begin_with_what_every_task_has():
+    assert warp_rl.make("Taxi-v4").buffer_names()[:4] == ["obs", "reward", "terminated", "truncated"]
+
+
+def test_environments_of_several_agents_have_spaces():
+    envs = warp_rl.make_multi("tag_gridworld", num_envs=3, seed=0, autoreset_mode="same_step")
+    obs, _ = envs.reset()
+    assert envs.observation_space.contains(obs)
+    group, single = next(iter(envs.single_action_space.items()))
+    assert envs.action_space[group] == batch_space(batch_space(single, envs.groups[group]), 3)
+    envs.step(envs.action_space.sample())
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP and envs.render() is None and not envs.closed
+    envs.close()
+    assert envs.closed
+
+
+def test_actions_may_come_by_dlpack_alone():
+    class Tensor:
+        """What knows nothing of NumPy."""
+
+        def __init__(self, array):
+            self._array = array
+
+        def __dlpack__(self, **asked):
+            return self._array.__dlpack__(**asked)
+
+        def __dlpack_device__(self):
+            return self._array.__dlpack_device__()
+
+    one, other = (warp_rl.make("Pendulum-v1", num_envs=2, seed=0) for _ in range(2))
+    one.reset(), other.reset()
+    actions = np.array([[0.5], [-1.0]], np.float32)
+    for given in (Tensor(actions), Tensor(actions.astype(np.float64)), actions.astype(">f4"), memoryview(actions)):
+        assert (one.step(given)[0] == other.step(actions)[0]).all()
+
+
+def _single():
+    import gymnasium
+
+    return gymnasium.make("warp_rl/FrozenLake-v1").unwrapped
+
+
+def _parallel():
+    pytest.importorskip("pettingzoo")
+    return warp_rl.make_parallel("tag_gridworld")
+
+
+@pytest.mark.parametrize("make", [_single, _parallel])
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_one_environment_is_copied_with_its_state(make, again):
+    env = make()
+    env.reset(seed=3)
+    twin = again(env)
+    agents = getattr(env, "agents", None)
+    for _ in range(5):
+        action = 1 if agents is None else dict.fromkeys(agents, 1)
+        assert str(env.step(action)) == str(twin.step(action))
+    assert str(env.reset()) == str(twin.reset())
+
+
+def test_specs_are_pickled():
+    spec = pickle.loads(pickle.dumps(warp_rl.make_spec("FrozenLake-v1", map_name="8x8", max_episode_steps=9)))
+    assert spec.max_episode_steps == 9 and spec.config.map_name == "8x8"
+
+
+def test_batches_of_dm_env_take_threads_and_draw_by_chance():
+    pytest.importorskip("dm_env")
+    many = warp_rl.make("CartPole-v1", "dm", num_envs=4, batch_size=2, num_threads=2)
+    assert many.is_async and many.reset().observation.obs.shape == (4, 4)
+    starts = [warp_rl.make_dm("CartPole-v1", 4).reset().observation.obs for _ in range(2)]
+    assert (starts[0] != starts[1]).any()
+    alone = warp_rl.make("CartPole-v1", "dm", num_threads=2, seed=5)
+    assert (alone.reset().observation == warp_rl.make("CartPole-v1", seed=5).reset()[0][0]).all()
