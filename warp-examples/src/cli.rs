@@ -2,8 +2,8 @@
 
 use crate::Outcome;
 use crate::commands::{
-    Device, bench, config, envs, episode, eval, export, gradcheck, info, plot, render, report,
-    scale, top, train, translate, watch,
+    Device, bench, config, envs, episode, eval, export, gradcheck, info, league, plot, render,
+    report, scale, top, train, translate, watch,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Export(export::ExportArgs),
     /// Show an episode of a run, live in the terminal.
     Watch(watch::WatchArgs),
+    /// Show who beats whom among the older selves of a run's policies.
+    League(league::LeagueArgs),
     /// Show how runs are going.
     Top(top::TopArgs),
     /// Measure how fast an environment is stepped.
@@ -84,6 +86,7 @@ impl Command {
             Command::Report(args) => report::execute(&args, registry),
             Command::Render(args) => render::execute(&args, registry),
             Command::Episode(args) => episode::execute(&args, registry),
+            Command::League(args) => league::execute(&args, registry),
             Command::Top(args) => top::execute(&args, registry),
             Command::Export(args) => export::execute(&args, registry),
             Command::Watch(args) => watch::execute(&args, registry),

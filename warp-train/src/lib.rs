@@ -23,7 +23,7 @@ pub use loss::{actions, gae};
 pub use network::own_network;
 pub use run::learner::{self, policies};
 pub use run::{begin, callback, checkpoint, episode, evaluate, fleet, gradcheck, half};
-pub use run::{interval, journal, metrics, resumption, trainer};
+pub use run::{interval, journal, league, metrics, resumption, trainer};
 
 pub use actions::{Actions, ActionsRef};
 pub use algorithm::Schedule;

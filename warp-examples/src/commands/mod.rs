@@ -15,6 +15,7 @@ mod halves;
 pub mod info;
 #[cfg(unix)]
 mod keys;
+pub mod league;
 mod memory;
 mod notes;
 mod options;
@@ -46,6 +47,7 @@ pub(crate) use train::read_config;
 pub use warp_func::crew::thread_count;
 #[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;
+use warp_train::league::LeagueLearner;
 use warp_train::{Learner, TrainConfig};
 
 /// The learner that `--backend` names.
@@ -90,6 +92,23 @@ pub fn learner_on(
             "--backend burn on a GPU needs the feature tch, which this build does not have; use --backend native"
         ),
         _ => learner(backend, config, threads),
+    }
+}
+
+/// The same for training: with a table `[league]` one whose policies play in it.
+///
+/// # Errors
+/// As [`learner_on`].
+pub fn training_learner(
+    device: &Device,
+    backend: &str,
+    config: &TrainConfig,
+    threads: usize,
+) -> Result<Box<dyn Learner>> {
+    let make = |config: &TrainConfig| learner_on(device, backend, config, threads);
+    match config.league {
+        Some(_) => Ok(Box::new(LeagueLearner::new(config, make)?)),
+        None => make(config),
     }
 }
 

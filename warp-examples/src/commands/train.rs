@@ -5,8 +5,8 @@ use super::progress::{by_group, short};
 use super::ranks::{Rank, RankArgs, Ranks};
 use super::stop::Stop;
 use super::{
-    Device, dashboard, fleet, learner_on, memory, notes, options, resumption, say, tell,
-    thread_count,
+    Device, dashboard, fleet, memory, notes, options, resumption, say, tell, thread_count,
+    training_learner,
 };
 use crate::basis::Basis;
 use crate::records::trace::Trace;
@@ -296,7 +296,7 @@ impl<'a> OneRank<'a> {
     }
 
     fn trainer(&self, config: TrainConfig, registry: &Registry) -> Result<Trainer> {
-        let learner = learner_on(&self.device, &self.args.backend, &config, self.threads)?;
+        let learner = training_learner(&self.device, &self.args.backend, &config, self.threads)?;
         Ok(Trainer::new(config, registry, learner, self.threads)?)
     }
 

@@ -92,8 +92,8 @@ impl EventFile {
     }
 
     /// Appends some events in one go.
-    pub(super) fn write<'a>(&mut self, events: impl Iterator<Item = &'a [u8]>) -> Result<()> {
-        let frames: Vec<u8> = events.flat_map(frame).collect();
+    pub(super) fn write(&mut self, events: impl IntoIterator<Item: AsRef<[u8]>>) -> Result<()> {
+        let frames: Vec<u8> = events.into_iter().flat_map(|event| frame(event.as_ref())).collect();
         let written = self.file.write_all(&frames);
         written.with_context(|| format!("cannot write \"{}\"", self.path.display()))
     }
@@ -133,7 +133,7 @@ mod tests {
     fn files_of_earlier_processes_are_left_alone() {
         let folder = std::env::temp_dir().join(format!("warp-events-{}", std::process::id()));
         let mut first = EventFile::create(&folder).unwrap();
-        first.write([&b"one"[..], b"two"].into_iter()).unwrap();
+        first.write([b"one", b"two"]).unwrap();
         // A damaged byte, and a frame that was not finished.
         let mut data = std::fs::read(&first.path).unwrap();
         data[3] ^= 1;

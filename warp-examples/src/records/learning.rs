@@ -247,6 +247,7 @@ mod tests {
             policy: BTreeMap::new(),
             steps_per_second: PhaseSeconds::default().rates(1),
             evaluation: None,
+            league: None,
         }
     }
 

@@ -13,7 +13,7 @@ mod event_file;
 pub mod fleet;
 pub mod history;
 pub mod learning;
-mod message;
+mod proto;
 pub mod setting;
 mod ticks;
 pub mod trace;
@@ -23,7 +23,7 @@ pub use event_file::{crc32c, read_frames};
 use anyhow::Result;
 use event::{Parameter, When};
 use event_file::EventFile;
-use serde_json::Value;
+use proto::Value;
 use std::path::Path;
 use warp_core::toml::{Table, Value as Toml};
 use warp_train::callback::{Callback, End, Flow};
@@ -47,7 +47,7 @@ impl Records {
         let mut events = EventFile::create(&run.join("tensorboard"))?;
         let now = When::now(at);
         let table = config_toml.parse::<Table>().unwrap_or_default();
-        let about = now.summary(&[
+        let about = now.summary(vec![
             event::text("config", &format!("```toml\n{config_toml}```\n")),
             event::hyper_parameters(&parameters(&table), now.wall_time),
         ]);
@@ -55,7 +55,7 @@ impl Records {
         // Nothing is there to be purged when the run begins.
         let start = (at > 0).then_some(start);
         let first = [now.file_version()].into_iter().chain(start).chain([about]);
-        events.write(first.collect::<Vec<_>>().iter().map(|event| event.bytes()))?;
+        events.write(first)?;
         Ok(Self { events })
     }
 
@@ -80,17 +80,17 @@ impl Records {
                 values.push(histogram.value(&format!("actions/{}{head}", plan.name)));
             }
         }
-        self.write(metrics.env_steps, &values)
+        self.write(metrics.env_steps, values)
     }
 
     /// Notes that the run is over.
     fn finish(&mut self, env_steps: u64) -> Result<()> {
         let now = When::now(env_steps);
-        self.write(env_steps, &[event::session_end(now.wall_time)])
+        self.write(env_steps, vec![event::session_end(now.wall_time)])
     }
 
-    fn write(&mut self, step: u64, values: &[message::Message]) -> Result<()> {
-        self.events.write([When::now(step).summary(values).bytes()].into_iter())
+    fn write(&mut self, step: u64, values: Vec<Value>) -> Result<()> {
+        self.events.write([When::now(step).summary(values)])
     }
 }
 
@@ -122,9 +122,9 @@ fn is_recorded(iteration: u64) -> bool {
 }
 
 /// All numbers in a JSON value, called by their keys from the outermost inwards.
-fn flatten(tag: &str, value: &Value, found: &mut dyn FnMut(&str, f64)) {
+fn flatten(tag: &str, value: &serde_json::Value, found: &mut dyn FnMut(&str, f64)) {
     match value {
-        Value::Object(parts) => {
+        serde_json::Value::Object(parts) => {
             for (key, part) in parts {
                 let tag = if tag.is_empty() { key.clone() } else { format!("{tag}/{key}") };
                 flatten(&tag, part, found);

@@ -6,22 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use warp_core::toml::{Table, Value};
 use warp_func::Registry;
 use warp_train::TrainConfig;
+use warp_train::config::{FOLDER_KEYS, RECORD_KEYS};
 
-/// Keys that change nothing of what a run does until it ends.
-const OTHER: [&str; 12] = [
-    "seed",
-    "total_steps",
-    "checkpoint_steps",
-    "keep_checkpoints",
-    "keep_best_checkpoints",
-    "eval_steps",
-    "eval_episodes",
-    "stop_at_return",
-    "log_interval",
-    "basedir",
-    "tag",
-    "algorithm",
-];
+/// What a setting says apart, or what makes a run one of its seeds.
+const APART: [&str; 3] = ["seed", "total_steps", "algorithm"];
 /// Keys in a label, at most.
 const SHOWN: usize = 6;
 
@@ -50,7 +38,8 @@ impl Setting {
         let table: Table = config.to_toml(registry.get(&config.run.env_id)?.fields).parse()?;
         let mut keys = BTreeMap::new();
         flatten("", &table, &mut keys);
-        keys.retain(|key, _| !OTHER.contains(&key.as_str()));
+        let left_out = || APART.into_iter().chain(RECORD_KEYS).chain(FOLDER_KEYS);
+        keys.retain(|key, _| left_out().all(|other| other != key.as_str()));
         let algorithm = config.algorithm().to_uppercase();
         let (env, total_steps) = (config.run.env_id.clone(), config.run.total_steps);
         Ok(Self { env, algorithm, total_steps, keys })

@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use warp_examples::commands::{Device, learner_on};
+use warp_examples::commands::{Device, training_learner};
 use warp_examples::settings;
 use warp_func::Registry;
 use warp_func::crew::thread_count;
@@ -65,7 +65,7 @@ fn run(
     let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
     let entry = registry.get(&config.run.env_id)?;
     let (device, _) = Device::for_training(device, "auto", entry, Some(&config))?;
-    let learner = learner_on(&device, "auto", &config, threads)?;
+    let learner = training_learner(&device, "auto", &config, threads)?;
     let mut trainer = Trainer::new(config, &device.registry(registry), learner, threads)?;
     trainer.prepare()?;
     let mut run = Run::create(&folder, &text, &trainer)?;

@@ -6,6 +6,7 @@
 //! first, by `total_steps`; nothing else depends on it, so a run that is continued equals a longer one
 //! with the same steps in its schedules.
 
+mod league;
 pub(crate) mod policies;
 mod policy_check;
 mod shards;
@@ -22,6 +23,7 @@ use crate::model::LearnerState;
 pub use crate::model::{Activation, Init, LogStd};
 use crate::network::own_network::OwnNetworks;
 use crate::world::World;
+pub use league::{LeagueConfig, Opponents};
 use policies::{complete_policy, plan_policies};
 pub use shards::{Shards, Sharing};
 use std::fmt::Write;
@@ -80,6 +82,20 @@ warp_core::config! {
     }
 }
 
+/// Keys that say what is written down of a run on its way, and when it stops; nothing that it learns until then depends
+/// on them.
+pub const RECORD_KEYS: [&str; 7] = [
+    "checkpoint_steps",
+    "keep_checkpoints",
+    "keep_best_checkpoints",
+    "eval_steps",
+    "eval_episodes",
+    "stop_at_return",
+    "log_interval",
+];
+/// Keys that say in which folder a run gets its own.
+pub const FOLDER_KEYS: [&str; 2] = ["basedir", "tag"];
+
 /// A complete and checked configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainConfig {
@@ -89,6 +105,8 @@ pub struct TrainConfig {
     pub policies: Vec<PolicyPlan>,
     /// The environment's keys, complete.
     pub env: Table,
+    /// The league that its policies play in, if they do.
+    pub league: Option<LeagueConfig>,
     /// The environment that they lead to.
     pub spec: EnvSpec,
     /// The reset pool in `pool_file`, once it has been read; whoever opens files puts it here.
@@ -117,10 +135,12 @@ impl TrainConfig {
         let (algorithms, networks) = (Algorithms::of(registry), OwnNetworks::of(registry));
         let mut run = RunConfig::default();
         let (mut env, mut own, mut given) = (Table::new(), Vec::new(), Table::new());
+        let mut league = None;
         for (key, value) in table {
             match (key.as_str(), value) {
                 ("env", Value::Table(keys)) => env = keys.clone(),
                 ("policy", Value::Table(tables)) => own = policy_tables(tables)?,
+                ("league", keys) => league = Some(LeagueConfig::read(keys)?),
                 ("env" | "policy", _) => {
                     return Err(Error::Invalid(format!(
                         "{key} = {value}: expected a table of keys"
@@ -145,11 +165,15 @@ impl TrainConfig {
         check_keys(&base, &given, &policies)?;
         policies.iter().try_for_each(|plan| networks.of_policy(plan).map(|_| ()))?;
         let complete = |plan| complete_policy(plan, &spec, &run);
-        let policies = policies.into_iter().map(complete).collect::<Result<_>>()?;
+        let policies = policies.into_iter().map(complete).collect::<Result<Vec<_>>>()?;
+        if let Some(league) = &league {
+            league.check(&policies, &spec)?;
+        }
         Ok(Self {
             run,
             policies,
             env,
+            league,
             spec,
             pool: None,
             begun: None,
@@ -160,6 +184,17 @@ impl TrainConfig {
             own,
             given,
         })
+    }
+
+    /// The same with this league, or with none.
+    ///
+    /// # Errors
+    /// A league that does not fit the policies or the environment.
+    pub fn with_league(&self, league: Option<LeagueConfig>) -> Result<Self> {
+        if let Some(league) = &league {
+            league.check(&self.policies, &self.spec)?;
+        }
+        Ok(Self { league, ..self.clone() })
     }
 
     /// The algorithms in use, joined by `+` where policies differ.
@@ -210,6 +245,24 @@ impl TrainConfig {
     pub fn is_checkpoint_step(&self, step: u64) -> bool {
         let default = || self.steps_per_iteration().saturating_mul(20).max(100_000);
         self.is_due(self.run.checkpoint_steps.unwrap_or_else(default), step)
+    }
+
+    /// Whether a league keeps its policies as they are after `step` environment steps, a whole number of
+    /// iterations.
+    #[must_use]
+    pub fn is_snapshot_step(&self, step: u64) -> bool {
+        self.league.as_ref().is_some_and(|league| self.is_due(league.snapshot_steps, step))
+    }
+
+    /// The steps up to `step` after which a league has kept them, the beginning first.
+    pub(crate) fn snapshot_steps_until(&self, step: u64) -> Vec<u64> {
+        let Some(league) = &self.league else { return Vec::new() };
+        let (each, every) = (self.steps_per_iteration().max(1), league.snapshot_steps);
+        // After the first iteration that reaches a multiple.
+        let ends = (0..=step / every).map(|n| (n * every).div_ceil(each) * each);
+        let mut steps: Vec<u64> = ends.filter(|end| *end <= step).collect();
+        steps.dedup();
+        steps
     }
 
     /// Whether an evaluation is due after `step` environment steps, a whole number of iterations.
@@ -281,6 +334,10 @@ impl TrainConfig {
         write_keys(&mut text, &fields, base);
         let _ = writeln!(text, "[env]");
         write_keys(&mut text, env_fields, |key| self.env.get(key).cloned());
+        if let Some(league) = &self.league {
+            let _ = writeln!(text, "[league]");
+            write_keys(&mut text, LeagueConfig::fields(), |key| league.get(key));
+        }
         for plan in &self.policies {
             let _ = writeln!(text, "[policy.{}]", plan.name);
             let keys = self.own_keys(&plan.name);
@@ -308,10 +365,10 @@ fn is_field(fields: &[ConfigField], key: &str) -> bool {
     fields.iter().any(|field| field.name == key)
 }
 
-/// The keys at the top level: the run's, a policy's, and the tables of both.
+/// The keys at the top level: the run's, a policy's, and the tables of both and of a league.
 pub fn known_keys() -> impl Iterator<Item = &'static str> {
     let fields = RunConfig::fields().iter().chain(PolicyConfig::fields());
-    fields.map(|field| field.name).chain(["env", "policy"])
+    fields.map(|field| field.name).chain(["env", "league", "policy"])
 }
 
 fn policy_tables(tables: &Table) -> Result<Vec<(String, Table)>> {

@@ -7,12 +7,13 @@ use crate::error::{Error, Result};
 use crate::run::checkpoint;
 use crate::run::durable;
 use crate::run::journal::METRICS;
+use crate::run::league::LEAGUE;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What is copied as it is; curves are drawn from it.
-const RECORDS: [&str; 4] = ["config.toml", METRICS, "summary.json", "tensorboard"];
+const RECORDS: [&str; 5] = ["config.toml", METRICS, "summary.json", LEAGUE, "tensorboard"];
 
 /// Sets aside what the run in `run` did after `step`; `None` if there is no later checkpoint.
 ///

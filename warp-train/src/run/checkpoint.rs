@@ -139,7 +139,7 @@ pub fn save(folder: &Path, snapshot: &Snapshot) -> Result<PathBuf> {
     Ok(target)
 }
 
-/// Deletes all but the newest `keep` checkpoints and the best ones, and what an interrupted write left.
+/// Deletes all but the newest `keep` checkpoints and those that stay anyway, and what an interrupted write left.
 ///
 /// Of the older ones only those of a regular step are kept: what an earlier end of the run left
 /// would not be there had it run through.
@@ -150,7 +150,7 @@ pub fn prune(
     folder: &Path,
     keep: usize,
     is_regular: impl Fn(u64) -> bool,
-    is_best: impl Fn(u64) -> bool,
+    stays: impl Fn(u64) -> bool,
 ) -> Result<()> {
     durable::sweep(folder)?;
     let all = list(folder)?;
@@ -158,7 +158,7 @@ pub fn prune(
     let mut kept = 1;
     older.try_for_each(|(step, path)| {
         kept += usize::from(is_regular(*step));
-        let stays = is_best(*step) || (is_regular(*step) && kept <= keep);
+        let stays = stays(*step) || (is_regular(*step) && kept <= keep);
         if stays { Ok(()) } else { durable::remove_folder(path) }
     })
 }

@@ -68,6 +68,30 @@ pub fn evaluate(
     registry: &Registry,
     options: &EvalOptions,
 ) -> Result<Evaluation> {
+    Ok(summary(config, &play(learner, config, registry, options)?))
+}
+
+/// What came of one episode.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Episode {
+    /// Return of each group of agents, in the order of the spec.
+    pub(super) group_returns: Vec<f64>,
+    /// Steps.
+    length: u32,
+    /// The environment's statistics at its end.
+    pub(super) statistics: Vec<f64>,
+}
+
+/// The same, episode by episode.
+///
+/// # Errors
+/// As [`evaluate`].
+pub(super) fn play(
+    learner: &mut dyn Learner,
+    config: &TrainConfig,
+    registry: &Registry,
+    options: &EvalOptions,
+) -> Result<Vec<Episode>> {
     check(config, options)?;
     let mut config = from_true_starts(config);
     config.run.num_envs = options.episodes;
@@ -90,7 +114,7 @@ pub fn evaluate(
         envs.step()?;
         scores.add_step(&*envs);
     }
-    Ok(scores.finish(&config))
+    Ok(scores.episodes)
 }
 
 /// The configuration without what only training is to see.
@@ -181,23 +205,19 @@ fn choose(
 
 /// The first episode of each replica.
 struct Scores {
-    trained: Vec<bool>,
-    /// Return so far by replica and group.
-    group_returns: Vec<Vec<f64>>,
-    lengths: Vec<u32>,
+    episodes: Vec<Episode>,
     done: Vec<bool>,
-    statistics: Vec<f64>,
 }
 
 impl Scores {
     fn new(config: &TrainConfig, n: usize) -> Self {
-        Self {
-            trained: crate::run::trainer::trained_groups(config),
-            group_returns: vec![vec![0.0; config.spec.groups.len()]; n],
-            lengths: vec![0; n],
-            done: vec![false; n],
-            statistics: vec![0.0; config.spec.statistics.len()],
-        }
+        let spec = &config.spec;
+        let episode = Episode {
+            group_returns: vec![0.0; spec.groups.len()],
+            length: 0,
+            statistics: vec![0.0; spec.statistics.len()],
+        };
+        Self { episodes: vec![episode; n], done: vec![false; n] }
     }
 
     fn is_done(&self) -> bool {
@@ -211,52 +231,50 @@ impl Scores {
             if self.done[replica] {
                 continue;
             }
-            self.lengths[replica] += 1;
-            for (g, sum) in self.group_returns[replica].iter_mut().enumerate() {
+            let episode = &mut self.episodes[replica];
+            episode.length += 1;
+            for (g, sum) in episode.group_returns.iter_mut().enumerate() {
                 let agents = envs.spec().groups[g].n_agents;
                 let rewards = &store.slice::<f32>(ids.reward[g])[replica * agents..][..agents];
                 *sum += rewards.iter().map(|r| f64::from(*r)).sum::<f64>();
             }
             self.done[replica] = terminated | truncated != 0;
             if let (true, Some(id)) = (self.done[replica], ids.final_statistic) {
-                let k = self.statistics.len();
+                let k = episode.statistics.len();
                 let last = &store.slice::<f32>(id)[replica * k..][..k];
-                self.statistics.iter_mut().zip(last).for_each(|(sum, x)| *sum += f64::from(*x));
+                episode.statistics.iter_mut().zip(last).for_each(|(to, x)| *to = f64::from(*x));
             }
         }
     }
+}
 
-    fn finish(self, config: &TrainConfig) -> Evaluation {
-        let n = self.done.len() as f64;
-        let of_trained = |groups: &Vec<f64>| -> f64 {
-            groups.iter().zip(&self.trained).filter(|(_, t)| **t).map(|(sum, _)| sum).sum()
-        };
-        let returns: Vec<f64> = self.group_returns.iter().map(of_trained).collect();
-        // There is at least one episode.
-        let found = Estimate::of(&returns);
-        let group = |g: usize| self.group_returns.iter().map(|r| r[g]).sum::<f64>() / n;
-        let spec = &config.spec;
-        Evaluation {
-            episodes: self.done.len(),
-            mean_episode_return: found.map_or(f64::NAN, |found| found.mean),
-            std: found.and_then(|found| found.std),
-            confidence: found.and_then(|found| found.confidence),
-            interval: INTERVAL,
-            min: returns.iter().copied().fold(f64::INFINITY, f64::min),
-            max: returns.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            mean_episode_length: self.lengths.iter().map(|l| f64::from(*l)).sum::<f64>() / n,
-            group_return: spec
-                .groups
-                .iter()
-                .enumerate()
-                .map(|(g, s)| (s.name.clone(), group(g)))
-                .collect(),
-            statistics: spec
-                .statistics
-                .iter()
-                .cloned()
-                .zip(self.statistics.iter().map(|s| s / n))
-                .collect(),
-        }
+/// What episodes come to, of which there is at least one.
+fn summary(config: &TrainConfig, episodes: &[Episode]) -> Evaluation {
+    let n = episodes.len() as f64;
+    let trained = crate::run::trainer::trained_groups(config);
+    let of_trained = |episode: &Episode| -> f64 {
+        episode.group_returns.iter().zip(&trained).filter(|(_, t)| **t).map(|(sum, _)| sum).sum()
+    };
+    let returns: Vec<f64> = episodes.iter().map(of_trained).collect();
+    let found = Estimate::of(&returns);
+    let group = |g: usize| episodes.iter().map(|episode| episode.group_returns[g]).sum::<f64>() / n;
+    // Summed up as they ended.
+    let mut ended: Vec<&Episode> = episodes.iter().collect();
+    ended.sort_by_key(|episode| episode.length);
+    let statistic = |k: usize| ended.iter().map(|episode| episode.statistics[k]).sum::<f64>() / n;
+    let spec = &config.spec;
+    let groups = spec.groups.iter().enumerate();
+    let statistics = spec.statistics.iter().enumerate();
+    Evaluation {
+        episodes: episodes.len(),
+        mean_episode_return: found.map_or(f64::NAN, |found| found.mean),
+        std: found.and_then(|found| found.std),
+        confidence: found.and_then(|found| found.confidence),
+        interval: INTERVAL,
+        min: returns.iter().copied().fold(f64::INFINITY, f64::min),
+        max: returns.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        mean_episode_length: episodes.iter().map(|e| f64::from(e.length)).sum::<f64>() / n,
+        group_return: groups.map(|(g, of)| (of.name.clone(), group(g))).collect(),
+        statistics: statistics.map(|(k, name)| (name.clone(), statistic(k))).collect(),
     }
 }

@@ -24,6 +24,7 @@ impl IterationSum {
             policy: metrics.policy.iter().map(|(name, of)| (name.clone(), zeros(of))).collect(),
             steps_per_second: StepRates::default(),
             evaluation: None,
+            league: None,
             ..*metrics
         });
         (sum.iteration, sum.env_steps) = (metrics.iteration, metrics.env_steps);
@@ -38,6 +39,9 @@ impl IterationSum {
         sum.steps_per_second.join(&metrics.steps_per_second, |sum, rate| sum + 1.0 / rate);
         if metrics.evaluation.is_some() {
             sum.evaluation.clone_from(&metrics.evaluation);
+        }
+        if metrics.league.is_some() {
+            sum.league.clone_from(&metrics.league);
         }
         self.n += 1;
     }
@@ -112,6 +116,7 @@ mod tests {
             policy: BTreeMap::from([("a".into(), figures)]),
             steps_per_second: StepRates { total: mean, ..StepRates::default() },
             evaluation: None,
+            league: None,
         }
     }
 

@@ -3,6 +3,7 @@
 pub use crate::algorithm::{PolicyFigures, PolicyMetrics};
 pub use crate::engine::{PhaseSeconds, StepRates};
 use crate::run::evaluate::Evaluation;
+use crate::run::league::Standing;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use warp_core::EnvSpec;
@@ -149,4 +150,7 @@ pub struct IterationMetrics {
     /// The evaluation after it, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<Evaluation>,
+    /// How the policies of a league stand, if games were played after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub league: Option<BTreeMap<String, Standing>>,
 }

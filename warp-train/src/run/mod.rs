@@ -15,6 +15,7 @@ pub mod half;
 pub mod interval;
 mod iteration_sum;
 pub mod journal;
+pub mod league;
 pub mod learner;
 pub mod metrics;
 pub(crate) mod new_folder;

@@ -76,6 +76,7 @@ fn is_line_due(config: &TrainConfig, metrics: &IterationMetrics) -> bool {
     metrics.iteration.is_multiple_of(run.log_interval)
         || step >= run.total_steps
         || config.is_checkpoint_step(step)
+        || config.is_snapshot_step(step)
         || config.is_evaluation_step(step)
 }
 
@@ -102,6 +103,9 @@ impl Run {
             self.journal.sync()?;
             save(&Self::checkpoints(&self.folder), trainer)?;
             self.saved = trainer.env_steps();
+            if let Some(league) = trainer.learner().league() {
+                league.table().write(&self.folder)?;
+            }
         }
         // Even where nothing was saved: a process that was killed before this may have left something.
         self.prune(trainer.config())
@@ -112,7 +116,8 @@ impl Run {
     fn prune(&self, config: &TrainConfig) -> Result<()> {
         let is_regular = |step| config.is_checkpoint_step(step);
         let folder = Self::checkpoints(&self.folder);
-        let is_best = |step| self.best.contains(step);
-        checkpoint::prune(&folder, config.run.keep_checkpoints, is_regular, is_best)
+        let snapshots = config.snapshot_steps_until(self.saved);
+        let stays = |step| self.best.contains(step) || snapshots.contains(&step);
+        checkpoint::prune(&folder, config.run.keep_checkpoints, is_regular, stays)
     }
 }

@@ -5,20 +5,13 @@
 //! follows: whoever lengthens the run has to.
 
 use crate::algorithm::PolicyConfig;
-use crate::config::{RunConfig, TrainConfig};
+use crate::config::{RECORD_KEYS, RunConfig, TrainConfig};
 use crate::error::{Error, Result};
 use warp_core::Config;
 
-/// Keys that may change; all others decide what a checkpoint holds, or what run it is.
-const CHANGEABLE: [&str; 40] = [
-    "total_steps",
-    "checkpoint_steps",
-    "keep_checkpoints",
-    "keep_best_checkpoints",
-    "eval_steps",
-    "eval_episodes",
-    "stop_at_return",
-    "log_interval",
+/// Keys that may change beside the run's length and its records; all others decide what a checkpoint holds, or what
+/// run it is.
+const CHANGEABLE: [&str; 32] = [
     "to_train",
     "learning_rate",
     "gamma",
@@ -53,6 +46,10 @@ const CHANGEABLE: [&str; 40] = [
     "target_entropy",
 ];
 
+fn changeable() -> impl Iterator<Item = &'static str> {
+    ["total_steps"].into_iter().chain(RECORD_KEYS).chain(CHANGEABLE)
+}
+
 /// Checks that `key` (`policy.NAME.KEY` for a policy's own) may change when a run goes on. Unknown
 /// keys are left to whoever reads the configuration.
 ///
@@ -65,12 +62,14 @@ pub fn check_changeable(key: &str) -> Result<()> {
         None => key,
     };
     let known = RunConfig::fields().iter().chain(PolicyConfig::fields()).map(|field| field.name);
-    if CHANGEABLE.contains(&name) || !known.chain(["env", "policy"]).any(|known| known == name) {
+    if changeable().any(|known| known == name)
+        || !known.chain(["env", "league", "policy"]).any(|known| known == name)
+    {
         return Ok(());
     }
     Err(Error::Invalid(format!(
         "{key} can't change when a run goes on; these can: {}",
-        CHANGEABLE.join(", ")
+        changeable().collect::<Vec<_>>().join(", ")
     )))
 }
 
@@ -131,7 +130,16 @@ mod tests {
 
     #[test]
     fn keys_that_make_a_run_what_it_is_stay() {
-        for key in ["seed", "num_envs", "hidden", "norm_obs", "env.grid_length", "env", "policy"] {
+        for key in [
+            "seed",
+            "num_envs",
+            "hidden",
+            "norm_obs",
+            "env.grid_length",
+            "env",
+            "policy",
+            "league.opponents",
+        ] {
             let error = check_changeable(key).unwrap_err().to_string();
             assert!(
                 error.starts_with(&format!("{key} can't change when a run goes on")),

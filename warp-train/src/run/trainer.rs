@@ -1,17 +1,20 @@
 //! A run in memory: environments, learner and rollout, one iteration at a time.
 
-use crate::config::TrainConfig;
+use crate::config::{LeagueConfig, TrainConfig};
 use crate::engine::PhaseSeconds;
 use crate::engine::rollout::Rollout;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
+use crate::run::Evaluator;
 use crate::run::begin;
 use crate::run::checkpoint::{Checkpoint, Counters};
 use crate::run::evaluate::{EvalOptions, Evaluation, evaluate};
+use crate::run::league::Standing;
 use crate::run::learner::Learner;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics};
 use crate::run::whole::Snapshot;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Instant;
 use warp_func::{Registry, Start, VecEnv, VecOptions};
 
@@ -65,6 +68,10 @@ impl Trainer {
         mut learner: Box<dyn Learner>,
         threads: usize,
     ) -> Result<Self> {
+        if config.league.is_some() != learner.league().is_some() {
+            let reason = "a configuration with a table [league] is trained by warp train, or by a LeagueLearner";
+            return Err(Error::Invalid(reason.into()));
+        }
         if learner.rollout_bytes() > 0 {
             check_memory(&config, registry, "num_envs or num_steps")?;
         }
@@ -99,6 +106,9 @@ impl Trainer {
             return Err(Error::damaged(&checkpoint.path, reason));
         }
         self.learner.load_state(&checkpoint.learner)?;
+        if let (Some(league), Some(folder)) = (self.learner.as_league(), checkpoint.path.parent()) {
+            league.restore(folder, manifest.env_steps)?;
+        }
         checkpoint.restore_envs(&mut *self.envs, &self.config.world)?;
         self.iteration = manifest.iteration;
         self.env_steps = manifest.env_steps;
@@ -125,8 +135,12 @@ impl Trainer {
         let timely = if each > 0.0 { (0.1 / each) as u64 } else { 1 };
         let (steps, most) = (self.config.steps_per_iteration(), most.min(timely).max(1));
         let after = |n: u64| self.env_steps + n * steps;
-        let stops =
-            |step| self.config.is_checkpoint_step(step) || self.config.is_evaluation_step(step);
+        let stops = |step| {
+            let config = &self.config;
+            config.is_checkpoint_step(step)
+                || config.is_evaluation_step(step)
+                || config.is_snapshot_step(step)
+        };
         let ends = |n: &u64| after(*n) >= env_steps || stops(after(*n));
         let n = (1..most).find(ends).unwrap_or(most);
         let n = self.agreed(n)?;
@@ -206,6 +220,7 @@ impl Trainer {
             policy: names.zip(done.policies.iter().cloned()).collect(),
             steps_per_second: phases.rates(self.config.steps_per_iteration()),
             evaluation: None,
+            league: None,
         }
     }
 
@@ -219,6 +234,16 @@ impl Trainer {
         let found = evaluate(&mut *self.learner, &self.config, registry, options);
         self.spans.evaluation = Some(Span { begin, end: Instant::now() });
         found
+    }
+
+    /// Has the games of its league played that are due; how the newest snapshots stand, if there were any. What
+    /// training does next depends on their results where opponents are chosen by them.
+    ///
+    /// # Errors
+    /// As [`evaluate`].
+    pub fn play(&mut self, evaluator: Evaluator<'_>) -> Result<Option<BTreeMap<String, Standing>>> {
+        let Some(league) = self.learner.as_league() else { return Ok(None) };
+        Ok(league.play(self.env_steps, evaluator)?.then(|| league.league().standings()))
     }
 
     /// Brings what the host knows of the run up to date, for a checkpoint: with several ranks, which are all to
@@ -346,7 +371,10 @@ pub fn trained_groups(config: &TrainConfig) -> Vec<bool> {
 pub fn check_memory(config: &TrainConfig, registry: &Registry, lower: &str) -> Result<()> {
     let one = registry.get(&config.run.env_id)?.bytes_per_replica(&config.env)?;
     let replicas = one.saturating_mul(config.n_envs() as u128);
-    let needed = replicas.saturating_add(Rollout::bytes(config));
+    // A league has a learner, with a rollout, for each of those who may learn.
+    let plays_older = config.league.as_ref().is_some_and(LeagueConfig::plays_older);
+    let rollouts = Rollout::bytes(config).saturating_mul(if plays_older { 3 } else { 1 });
+    let needed = replicas.saturating_add(rollouts);
     let mut what = format!(
         "{} replicas of {} and a rollout of {} steps",
         config.n_envs(),

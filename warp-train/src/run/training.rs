@@ -18,8 +18,8 @@ pub struct Evaluator<'a> {
     pub threads: usize,
 }
 
-/// Iterates until `total_steps` are done or a callback stops it; evaluates (with `evaluator`) and lets
-/// checkpoints be written whenever the configuration says so.
+/// Iterates until `total_steps` are done or a callback stops it; evaluates (with `evaluator`), plays a league's games
+/// and lets checkpoints be written whenever the configuration says so.
 ///
 /// With several ranks all of them call it; the first one evaluates, and those that write and print are callbacks of
 /// its own.
@@ -45,15 +45,19 @@ fn to_the_end(
     let world = trainer.config().world.clone();
     let stopped = each(callbacks, |callback| callback.start(trainer))?;
     let mut stopped = agreed(&world, stopped, PATIENCE)?;
+    // Of the beginning, or those that an earlier process did not come to.
+    trainer.play(evaluator)?;
     while stopped.is_none() && trainer.env_steps() < total {
         let mut done = trainer.advance(total)?;
         let evaluation = evaluator.evaluate_if_due(trainer)?;
+        let standings = trainer.play(evaluator)?;
         if let Some(last) = done.last_mut() {
             last.evaluation.clone_from(&evaluation);
+            last.league = standings;
         }
         stopped = each(callbacks, |callback| callback.iteration(trainer, &done))?;
         let (config, step) = (trainer.config(), trainer.env_steps());
-        let saves = config.is_checkpoint_step(step);
+        let saves = config.is_checkpoint_step(step) || config.is_snapshot_step(step);
         let takes_long = saves || config.is_evaluation_step(step);
         if takes_long {
             trainer.sync()?;

@@ -60,6 +60,11 @@ pub(super) fn plan(args: &TrainArgs, registry: &Registry) -> Result<(Vec<FleetRu
                  use warp eval"
             );
         }
+        if config.league.is_some() {
+            bail!(
+                "[league]: the runs of a fleet play no games on their way; train each by itself, with --seed"
+            );
+        }
         let seeds = seeds.clone().unwrap_or(config.run.seed..config.run.seed.saturating_add(1));
         if runs.len() as u64 + (seeds.end - seeds.start) > MAX_RUNS as u64 {
             bail!("a fleet has at most {MAX_RUNS} runs, but more are asked for");

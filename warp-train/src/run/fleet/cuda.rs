@@ -341,5 +341,6 @@ pub(super) fn metrics(
         policy: names.zip(done.policies).collect(),
         steps_per_second: StepRates::default(),
         evaluation: None,
+        league: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::algorithm::Rollouts;
 use crate::algorithm::{PolicyConfig, PolicyPlan};
-use crate::config::{RunConfig, TrainConfig};
+use crate::config::{FOLDER_KEYS, RECORD_KEYS, RunConfig, TrainConfig};
 use crate::error::{Error, Result};
 use warp_core::EnvSpec;
 use warp_core::toml::{Table, Value};
@@ -30,13 +30,10 @@ pub fn check_sweepable(key: &str) -> Result<()> {
         "seed" => "use --seeds A..B for several seeds",
         "env_id" => "a fleet has one environment",
         "total_steps" => "all runs of a fleet are equally long",
-        "checkpoint_steps" | "keep_checkpoints" | "keep_best_checkpoints" => {
-            "a fleet keeps the last weights of its runs only"
+        key if RECORD_KEYS.contains(&key) => {
+            "a fleet has its own records, keeps the last weights of its runs and evaluates none on its way"
         }
-        "eval_steps" | "eval_episodes" | "stop_at_return" => {
-            "the runs of a fleet are not evaluated on their way"
-        }
-        "log_interval" | "basedir" | "tag" => "a fleet has one folder and its own records",
+        key if FOLDER_KEYS.contains(&key) => "a fleet has one folder",
         "pool_file" | "pool_digest" => "all runs of a fleet read the same files",
         "groups" => "all runs of a fleet have the same policies",
         _ => return Ok(()),

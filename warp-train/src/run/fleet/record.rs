@@ -103,6 +103,7 @@ mod tests {
                 .collect(),
             steps_per_second: StepRates::default(),
             evaluation: None,
+            league: None,
         }
     }
 

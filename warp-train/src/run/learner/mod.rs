@@ -26,6 +26,7 @@ pub use crate::model::LearnerState;
 use crate::engine::rollout::Rollout;
 use crate::engine::rollout::normalise::Normaliser;
 use crate::error::Result;
+use crate::run::league::{League, LeagueLearner};
 use warp_func::VecEnv;
 use warp_sample::{ActionLayout, ActionSamples, ActionsMut, Mode, Rows};
 
@@ -108,6 +109,16 @@ pub trait Learner: Send {
 
     /// Which way its iterations take, and why not a faster one; known once it is prepared, where there are several.
     fn path(&self) -> Option<&str> {
+        None
+    }
+
+    /// The league that its policies play in, if they do.
+    fn league(&self) -> Option<&League> {
+        None
+    }
+
+    /// The learner that plays in that league.
+    fn as_league(&mut self) -> Option<&mut LeagueLearner> {
         None
     }
 
