@@ -8,18 +8,39 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut found: Vec<Violation> = pages.flat_map(|page| dead_links(tree, page)).collect();
     found.extend(unknown_version(tree));
     found.extend(unlisted_chapters(tree));
+    found.extend(links_out_of_the_book(tree));
     found
 }
 
-/// The list of a book's chapters, and the folder that they lie in.
-const SUMMARY: &str = "docs/guide/src/SUMMARY.md";
+/// The list of the book's chapters, and the folder that they lie in.
+const SUMMARY: &str = "docs/SUMMARY.md";
+const BOOK: &str = "docs/";
 
-/// Chapters of the guide that its list does not name: the book would be without them.
+/// Links of chapters to files that the book does not hold.
+fn links_out_of_the_book(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for page in tree.texts.iter().filter(|page| page.extension() == "md") {
+        for (line, text) in page.lines().filter(|_| page.path.starts_with(BOOK)) {
+            let text = without_code(text);
+            let file = |link: &&str| resolve(&page.path, link.split('#').next().unwrap_or(link));
+            let leaves = |link: &&str| file(link).is_some_and(|path| !path.starts_with(BOOK));
+            let local = |link: &&str| !link.contains("://") && !link.starts_with('#');
+            for link in links(&text).into_iter().filter(|link| local(link) && leaves(link)) {
+                let sentence =
+                    format!("the link `{link}` leaves the book; name the file in backticks");
+                found.push(Violation::new(&page.path, line, sentence));
+            }
+        }
+    }
+    found
+}
+
+/// Chapters that the list does not name: the book would be without them.
 fn unlisted_chapters(tree: &Tree) -> Vec<Violation> {
     let Some(summary) = tree.text(SUMMARY) else { return Vec::new() };
     let listed: Vec<&str> = summary.lines().flat_map(|(_, line)| links(line)).collect();
     let chapter = |file: &TextFile| {
-        let name = file.path.strip_prefix(SUMMARY.trim_end_matches("SUMMARY.md"))?;
+        let name = file.path.strip_prefix(BOOK)?;
         let is_missing = name != "SUMMARY.md" && name.ends_with(".md") && !listed.contains(&name);
         is_missing.then(|| Violation::new(&file.path, 1, format!("{SUMMARY} does not list it")))
     };
@@ -120,7 +141,8 @@ mod tests {
         let text = "[a](docs/a.md#top) [b](https://x.y/z) [c](#here) ![d](<docs/a.md> \"title\")\n\
                     [e]: docs/\n<img src=\"README.md\">\n`[f](none.md)`\n```\n[g](none.md)\n```\n";
         assert_eq!(found("CONTRIBUTING.md", text), [""; 0]);
-        assert_eq!(found("docs/b.md", "[a](../README.md) [b](a.md)\n"), [""; 0]);
+        assert_eq!(found("docs/b.md", "[b](a.md)\n"), [""; 0]);
+        assert_eq!(found("src/b.md", "[a](../README.md) [b](../docs/a.md)\n"), [""; 0]);
     }
 
     #[test]
@@ -132,14 +154,21 @@ mod tests {
     }
 
     #[test]
+    fn chapters_link_within_the_book() {
+        let sentence = "the link `../README.md#x` leaves the book; name the file in backticks";
+        let text = "[a](../README.md#x) [b](a.md) [c](https://x.y) `[d](../README.md)`\n";
+        assert_eq!(found("docs/b.md", text), [format!("docs/b.md:1: {sentence}")]);
+    }
+
+    #[test]
     fn every_chapter_of_the_guide_is_listed() {
         let chapter = |name: &'static str| (name, "# A chapter\n");
-        let summary = ("docs/guide/src/SUMMARY.md", "- [A](a.md)\n");
+        let summary = ("docs/SUMMARY.md", "- [A](guide/src/a.md)\n");
         let [a, b] = ["docs/guide/src/a.md", "docs/guide/src/b.md"].map(chapter);
         assert!(check(&Tree::of(&[summary, a])).is_empty());
         let found: Vec<String> =
             check(&Tree::of(&[summary, a, b])).iter().map(ToString::to_string).collect();
-        assert_eq!(found, ["docs/guide/src/b.md:1: docs/guide/src/SUMMARY.md does not list it"]);
+        assert_eq!(found, ["docs/guide/src/b.md:1: docs/SUMMARY.md does not list it"]);
     }
 
     #[test]
