@@ -29,6 +29,28 @@ pub(super) enum Dtype {
 }
 
 impl Dtype {
+    /// As NumPy calls it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Dtype::Bool => "bool",
+            Dtype::I8 => "int8",
+            Dtype::I32 => "int32",
+            Dtype::I64 => "int64",
+            Dtype::U32 => "uint32",
+            Dtype::F32 => "float32",
+            Dtype::F64 => "float64",
+        }
+    }
+
+    /// Bytes of an element.
+    pub(super) fn size(self) -> usize {
+        match self {
+            Dtype::Bool | Dtype::I8 => 1,
+            Dtype::I32 | Dtype::U32 | Dtype::F32 => 4,
+            Dtype::I64 | Dtype::F64 => 8,
+        }
+    }
+
     fn number(self) -> NPY_TYPES {
         match self {
             Dtype::Bool => NPY_TYPES::NPY_BOOL,
@@ -136,6 +158,14 @@ impl Frame {
         unsafe { pyo3::ffi::Py_REFCNT(frame.as_ptr()) == 1 }
     }
 
+    /// Some memory as it is while Python's lock is held.
+    pub(super) fn bytes<'a>(&'a self, _: Python<'a>, memory: Memory) -> &'a [u8] {
+        let (address, bytes) = self.place(memory);
+        // SAFETY: the memory is so large and lives as long as the frame. It is written by whoever has the pool, with
+        // Python's lock for cells, and by its steps for arrays: nobody while it is read by the pool's own borrow.
+        unsafe { std::slice::from_raw_parts(address, bytes) }
+    }
+
     /// Address and size of some memory, in bytes.
     fn place(&self, memory: Memory) -> (*mut u8, usize) {
         match memory {
@@ -161,11 +191,7 @@ pub(super) fn over<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = frame.py();
     let (address, bytes) = frame.get().place(memory);
-    let size = match dtype {
-        Dtype::Bool | Dtype::I8 => 1,
-        Dtype::I32 | Dtype::U32 | Dtype::F32 => 4,
-        Dtype::I64 | Dtype::F64 => 8,
-    };
+    let size = dtype.size();
     assert!(shape.iter().product::<usize>() * size <= bytes, "an array lies within its memory");
     let mut dims = [0_isize; 8];
     dims.iter_mut().zip(shape).for_each(|(dim, n)| *dim = *n as isize);

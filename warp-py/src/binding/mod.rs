@@ -3,7 +3,8 @@
 //! `pool` is replicas as a Python object, `engine` how they are moved, `slot` the memory that a step shows itself in and `array` NumPy's
 //! arrays over it; `actions`, `numbers` and `options` read what Python hands over, `config` and `describe`
 //! translate configurations and spaces. `cuda` is replicas on a GPU, `picture` draws them. `training` and `policy`
-//! are runs, `foreign` is environments in Python that are trained in, `command` is the command line.
+//! are runs, `foreign` is environments in Python that are trained in, `xla` environments in programs of JAX,
+//! `command` is the command line.
 
 mod actions;
 mod array;
@@ -22,6 +23,7 @@ mod pool;
 mod slot;
 mod state;
 mod training;
+mod xla;
 
 use pyo3::PyErr;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -63,4 +65,6 @@ mod native {
     use super::pool::Pool;
     #[pymodule_export]
     use super::training::train;
+    #[pymodule_export]
+    use super::xla::{xla_number, xla_targets};
 }

@@ -25,6 +25,11 @@ pub(super) fn env_ids(value: &Bound<'_, PyAny>, n: usize, to: &mut Vec<u32>) -> 
     let mut ids = Vec::new();
     let shape = Shape { rows: None, item: &[] };
     Argument { name: "env_id", value }.integers(shape, &mut ids)?;
+    check_ids(&ids, n, to)
+}
+
+/// The same of numbers that are read already.
+pub(super) fn check_ids(ids: &[i32], n: usize, to: &mut Vec<u32>) -> PyResult<()> {
     if let Some(id) = ids.iter().find(|id| **id < 0 || **id as usize >= n) {
         let most = n - 1;
         let reason = format!("env_id holds {id}, but environments are numbered from 0 to {most}");

@@ -9,11 +9,12 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
+use warp_core::single::GroupAction;
 use warp_func::crew::cores;
 use warp_func::{Orders, ReplicaOptions};
 
 /// Environments that are stepped together, or some of them at a time.
-#[pyclass]
+#[pyclass(weakref)]
 #[derive(Debug)]
 pub(super) struct Pool {
     /// None after `close`.
@@ -147,13 +148,13 @@ impl Pool {
     /// Answers for the environments that are finished first, or for all that were sent where that is one
     /// call's work.
     fn recv<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        self.check_open()?;
-        let at = self.choose_slot(py)?;
-        let Self { engine, slots, orders, batch_size, .. } = self;
-        open(engine)?.recv(py, *batch_size, orders, &mut slots[at].batch)?;
-        self.received = matches!(self.engine, Some(Engine::Queue(_)));
-        self.written(at);
+        self.recv_batch(py)?;
         self.answer(py)
+    }
+
+    /// What programs of JAX receive, one after another: name, type and the shape of a row.
+    fn xla_shown(&self) -> Vec<(String, &'static str, Vec<usize>)> {
+        self.slots[self.at].xla_shown()
     }
 
     /// Sends all environments, or those of `env_id`, off to begin an episode.
@@ -296,6 +297,48 @@ impl Pool {
     #[getter]
     fn seeds(&mut self) -> PyResult<Vec<u64>> {
         Ok(open(&mut self.engine)?.replicas()?.options().seeds.clone())
+    }
+}
+
+/// What custom calls of XLA's need (`xla/`).
+impl Pool {
+    /// Waits for the environments that are finished first, and keeps what they show as the last answer.
+    pub(super) fn recv_batch(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.check_open()?;
+        let at = self.choose_slot(py)?;
+        let Self { engine, slots, orders, batch_size, .. } = self;
+        open(engine)?.recv(py, *batch_size, orders, &mut slots[at].batch)?;
+        self.received = matches!(self.engine, Some(Engine::Queue(_)));
+        self.written(at);
+        Ok(())
+    }
+
+    /// Sends those of `ids` off with choices.
+    pub(super) fn send_integers(&mut self, actions: &[i32], ids: &[i32]) -> PyResult<()> {
+        self.send_ready(GroupAction::Discrete(actions.to_vec()), ids)
+    }
+
+    /// Sends those of `ids` off with real numbers.
+    pub(super) fn send_reals(&mut self, actions: &[f32], ids: &[i32]) -> PyResult<()> {
+        self.send_ready(GroupAction::Continuous(actions.to_vec()), ids)
+    }
+
+    /// What was received last, array by array; of `batch_size` rows, which is what a program expects.
+    pub(super) fn xla_rows<'a>(&'a self, py: Python<'a>) -> PyResult<Vec<&'a [u8]>> {
+        let (rows, wanted) = (self.answered.len(), self.batch_size);
+        if rows != wanted {
+            let reason = format!("{rows} environments were sent, but a program receives {wanted}");
+            return Err(PyValueError::new_err(reason));
+        }
+        Ok(self.slots[self.at].xla_rows(py, rows))
+    }
+
+    fn send_ready(&mut self, actions: GroupAction, ids: &[i32]) -> PyResult<()> {
+        self.check_open()?;
+        options::check_ids(ids, self.all.len(), &mut self.orders.ids)?;
+        self.orders.actions = vec![actions];
+        let orders = self.orders.clone();
+        open(&mut self.engine)?.send(orders)
     }
 }
 

@@ -47,6 +47,7 @@ pub(super) enum Role {
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) role: Role,
+    name: String,
     pub(super) key: Py<PyString>,
     /// The key of its mask.
     pub(super) mask: Py<PyString>,
@@ -54,6 +55,13 @@ pub(super) struct Output {
     pub(super) group: Option<Py<PyString>>,
     memory: Memory,
     form: Form,
+}
+
+impl Output {
+    /// Whether it is of what was just done, and not of an episode that ended before.
+    fn is_now(&self) -> bool {
+        !matches!(self.role, Role::FinalObs | Role::FinalInfo)
+    }
 }
 
 /// What an array's rows are.
@@ -179,6 +187,7 @@ impl Plan {
         let string = |text: &str| PyString::intern(py, text).unbind();
         self.outputs.push(Output {
             role,
+            name: name.into(),
             key: string(name),
             mask: string(&format!("_{name}")),
             group: group.map(string),
@@ -320,6 +329,23 @@ impl Slot {
             groups.get_or_insert_with(|| PyDict::new(py)).set_item(group, array)?;
         }
         Ok(groups.map_or_else(|| py.None().into_bound(py), Bound::into_any))
+    }
+
+    /// What programs of JAX receive: name, type as NumPy has it, and the shape of a row.
+    pub(super) fn xla_shown(&self) -> Vec<(String, &'static str, Vec<usize>)> {
+        let said = |output: &Output| {
+            (output.name.clone(), output.form.dtype.name(), output.form.item.clone())
+        };
+        self.plan.outputs.iter().filter(|output| output.is_now()).map(said).collect()
+    }
+
+    /// The first rows of each of them.
+    pub(super) fn xla_rows<'a>(&'a self, py: Python<'a>, rows: usize) -> Vec<&'a [u8]> {
+        let of_rows = |output: &Output| {
+            let size = output.form.dtype.size() * output.form.item.iter().product::<usize>();
+            &self.frame.bind(py).get().bytes(py, output.memory)[..rows * size]
+        };
+        self.plan.outputs.iter().filter(|output| output.is_now()).map(of_rows).collect()
     }
 
     /// All outputs of a role by key, each with a mask if there is one.

@@ -44,27 +44,31 @@ class Core:
             batch_size=config.batch_size,
             integers="int32",
             whole=self.spec.task.whole,
-            of_task=self.spec.own_key is not None,
+            of_task=False,
             with_masks=False,
         )
 
     def send(self, action: Any, env_id: Any = None) -> None:
         """Sends environments off: an array of actions and who they are of, or a dictionary of both."""
+        action, env_id = self._as_orders(action, env_id, np)
+        self._pool.send(action, env_id)
+        if self._painter is not None:
+            self._painter.note(action, env_id)
+
+    def _as_orders(self, action: Any, env_id: Any, xp: Any) -> tuple[Any, Any]:
+        """Actions and who they are of, as arrays of `xp`, NumPy or what speaks like it."""
         if isinstance(action, dict):
-            action, env_id = self._of_dict(action)
+            action, env_id = self._of_dict(action, xp)
         else:
-            action = np.asarray(action)
+            action = xp.asarray(action)
             if action.dtype.kind not in "biuf":
                 raise TypeError(f"action has dtype {action.dtype}, but numbers are needed")
             action = action.astype(self._action_dtype, copy=False)
         if env_id is None:
             env_id = self.all_env_ids
-        env_id = np.asarray(env_id).astype(np.int32, copy=False)
-        self._pool.send(action, env_id)
-        if self._painter is not None:
-            self._painter.note(action, env_id)
+        return action, xp.asarray(env_id).astype(np.int32, copy=False)
 
-    def _of_dict(self, given: dict[str, Any]) -> tuple[Any, Any]:
+    def _of_dict(self, given: dict[str, Any], xp: Any) -> tuple[Any, Any]:
         wanted = {"env_id": np.int32, "players.env_id": np.int32, "action": self._action_dtype}
         flat = {**given, **{f"players.{key}": value for key, value in given.get("players", {}).items()}}
         flat.pop("players", None)
@@ -73,30 +77,19 @@ class Core:
                 continue
             if key not in flat:
                 raise Refused(f"action lacks the key {key!r}")
-            if np.asarray(flat[key]).dtype != dtype:
-                raise Refused(f"action[{key!r}] has dtype {np.asarray(flat[key]).dtype}, but "
-                              f"{np.dtype(dtype)} is needed")
+            flat[key] = xp.asarray(flat[key])
+            if flat[key].dtype != dtype:
+                raise Refused(f"action[{key!r}] has dtype {flat[key].dtype}, but {np.dtype(dtype)} is needed")
         return flat["action"], flat["env_id"]
 
     def async_reset(self) -> None:
         """Sends every environment off to begin an episode."""
         self._pool.async_reset()
 
-    def _recv(self) -> Any:
-        answer = self._pool.recv()
-        self._add_own(answer[0], answer[-1])
-        return answer
-
-    def _reset_all(self) -> Any:
-        """Lets go of everything that is under way, and begins an episode everywhere."""
-        obs, info = self._pool.reset()
-        self._add_own(obs, info)
-        return obs, info
-
-    def _add_own(self, obs: Any, info: dict[str, Any]) -> None:
+    def _with_own(self, obs: Any, info: dict[str, Any], xp: Any) -> dict[str, Any]:
+        """What is known of a step, with what its task says beside."""
         own = self.spec.own_key
-        if own is not None:
-            info[own.name] = own.rows(obs, info)
+        return info if own is None else {**info, own.name: own.rows(xp, obs, info, self.config)}
 
     def _reset(self, env_id: Any) -> None:
         """Sends environments off to begin an episode, all unless some are named."""
@@ -107,8 +100,20 @@ class Core:
         return list(self._pool.seeds)
 
     def xla(self) -> Any:
-        """JAX's custom calls, which there are none of here."""
-        raise RuntimeError("XLA is not available: step and send take NumPy's arrays")
+        """A handle and three functions that JAX can compile: `handle, recv, send, step`.
+
+        `recv(handle)` gives a handle and what `recv` does, `send(handle, action, env_id=None)` a handle, and `step`
+        is both. Handles keep calls in order: each goes into the next one.
+        """
+        try:
+            from ._xla import functions
+        except ImportError as error:
+            raise RuntimeError(f"jax is needed for xla(): {error}") from None
+        return functions(self)
+
+    def _as_answer(self, obs: Any, reward: Any, terminated: Any, truncated: Any, info: dict[str, Any], xp: Any) -> Any:
+        """What `recv` gives, of arrays of `xp`."""
+        raise NotImplementedError
 
     def render(self, env_ids: Any = None, camera_id: Any = None) -> np.ndarray:
         """Pictures of those of `env_ids`, or of `render_env_id`: uint8 `[n, height, width, 3]`."""

@@ -43,7 +43,7 @@ class DMEnvPool(Core, dm_env.Environment):
 
     def recv(self, reset: bool = False, return_info: bool = True) -> dm_env.TimeStep:
         """Waits for the environments that are finished first."""
-        return self._time_step(*self._recv())
+        return self._as_answer(*self._pool.recv(), np)
 
     def step(self, action: Any, env_id: Any = None) -> dm_env.TimeStep:
         """`send`, then `recv`."""
@@ -53,19 +53,22 @@ class DMEnvPool(Core, dm_env.Environment):
     def reset(self, env_id: Any = None) -> dm_env.TimeStep:
         """Begins an episode in all environments, or in those of `env_id`."""
         if self.is_async and env_id is None:
-            obs, info = self._reset_all()
+            obs, info = self._pool.reset()
             nothing = np.zeros(len(info["env_id"]), np.float32)
             never = np.zeros(len(info["env_id"]), np.bool_)
-            return self._time_step(obs, nothing, never, never, info)
+            return self._as_answer(obs, nothing, never, never, info, np)
         self._reset(env_id)
         return self.recv()
 
-    def _time_step(self, obs: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> dm_env.TimeStep:
+    def _as_answer(
+        self, obs: Any, reward: Any, terminated: Any, truncated: Any, info: dict[str, Any], xp: Any
+    ) -> dm_env.TimeStep:
+        """What `recv` gives, of arrays of `xp`."""
         done = terminated | truncated
-        step_type = np.where(info["elapsed_step"] == 0, 0, np.where(done, 2, 1)).astype(np.int32)
+        step_type = xp.where(info["elapsed_step"] == 0, 0, xp.where(done, 2, 1)).astype(np.int32)
         discount = 1.0 - done.astype(np.float32)
         own = self.spec.own_key
-        rows = [] if own is None else [info[own.name]]
+        rows = [] if own is None else [self._with_own(obs, info, xp)[own.name]]
         seen = _state_type(own)(info["env_id"], _Players(info["env_id"]), obs, *rows)
         return dm_env.TimeStep(step_type, reward, discount, seen)
 

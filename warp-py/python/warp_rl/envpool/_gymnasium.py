@@ -26,9 +26,16 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv):
 
     def recv(self, reset: bool = False, return_info: bool = True) -> Any:
         """Waits for the environments that are finished first: five arrays, or two after a reset."""
-        obs, reward, terminated, truncated, info = self._recv()
-        info["players"] = {"env_id": info["env_id"]}
+        obs, reward, terminated, truncated, info = self._as_answer(*self._pool.recv(), np)
         return (obs, info) if reset else (obs, reward, terminated, truncated, info)
+
+    def _as_answer(self, obs: Any, reward: Any, terminated: Any, truncated: Any, info: dict[str, Any], xp: Any) -> Any:
+        """What `recv` gives, of arrays of `xp`."""
+        return obs, reward, terminated, truncated, self._told(obs, info, xp)
+
+    def _told(self, obs: Any, info: dict[str, Any], xp: Any) -> dict[str, Any]:
+        info["players"] = {"env_id": info["env_id"]}
+        return self._with_own(obs, info, xp)
 
     def step(self, action: Any, env_id: Any = None) -> Any:
         """`send`, then `recv`."""
@@ -52,9 +59,9 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv):
                 raise Refused(f"reset_mask is {mask!r}, but bool of shape ({self.num_envs},) is needed, true once")
             env_id = np.flatnonzero(mask).astype(np.int32)
         if self.is_async and env_id is None:
-            obs, info = self._reset_all()
-            info["players"] = {"env_id": info["env_id"]}
-            return obs, info
+            # Everything that is under way is let go.
+            obs, info = self._pool.reset()
+            return obs, self._told(obs, info, np)
         self._reset(env_id)
         return self.recv(reset=True)
 

@@ -18,17 +18,18 @@ class OwnKey:
     item: tuple[int, ...]
     #: The shape that EnvPool's description of its arrays says.
     declared: list[int]
-    #: The rows of an answer, of its observations and of what the native module says of the task.
-    rows: Callable[[Any, dict[str, Any]], np.ndarray]
+    #: The rows of an answer: by NumPy or what speaks like it, of observations, the rest of `info` and the configuration.
+    rows: Callable[[Any, Any, dict[str, Any], dict[str, Any]], Any]
 
 
-def _angles(obs: Any, _: dict[str, Any]) -> np.ndarray:
+def _angles(xp: Any, obs: Any, info: dict[str, Any], config: dict[str, Any]) -> Any:
     # Of both links: their cosines and sines come first.
-    return np.arctan2(obs[:, 1:4:2], obs[:, 0:4:2])
+    return xp.arctan2(obs[:, 1:4:2], obs[:, 0:4:2])
 
 
-def _probability(_: Any, info: dict[str, Any]) -> np.ndarray:
-    return info["prob"].astype(np.float32)
+def _probability(xp: Any, obs: Any, info: dict[str, Any], config: dict[str, Any]) -> Any:
+    of_a_step = np.float32(1 / 3 if config["is_slippery"] else 1)
+    return xp.where(info["elapsed_step"] == 0, np.float32(1), of_a_step)
 
 
 #: By environment.

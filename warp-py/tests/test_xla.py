@@ -1,0 +1,135 @@
+"""Environments in functions that JAX compiles."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from warp_rl import envpool
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+
+def choices(step, n, k=2):
+    return (np.arange(n) * 7 + step * 5) % k
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "Acrobot-v1", "Pendulum-v1", "FrozenLake-v1", "CliffWalking-v0", "Catch-v0"])
+@pytest.mark.parametrize("make", [envpool.make_gymnasium, envpool.make_dm])
+def test_a_compiled_step_is_a_step(task, make):
+    plain, compiled = (make(task, num_envs=5, seed=3, max_episode_steps=9) for _ in range(2))
+    kind = compiled.spec.action_space
+    handle, recv, send, step = compiled.xla()
+    plain.async_reset(), compiled.async_reset()
+    handle, answer = jax.jit(recv)(handle)
+    assert_same(plain.recv(), answer)
+    move = jax.jit(step)
+    for count in range(40):
+        action = choices(count, 5) if kind.shape == () else np.full((5, 1), np.sin(count), np.float32)
+        handle, answer = move(handle, action)
+        assert_same(plain.step(action), answer)
+
+
+def assert_same(plain, compiled):
+    assert type(plain) is type(compiled)
+    here, there = jax.tree.flatten(plain), jax.tree.flatten(compiled)
+    assert here[1] == there[1]
+    for one, other in zip(here[0], there[0], strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        assert np.allclose(one, other, rtol=0, atol=1e-6)
+
+
+def test_a_loop_is_one_program():
+    def policy(obs):
+        return (obs[:, 2] > 0).astype(jnp.int32)
+
+    envs = envpool.make_gym("CartPole-v1", num_envs=16, seed=0)
+    handle, recv, send, step = envs.xla()
+
+    @jax.jit
+    def rollout(handle, obs):
+        def one(carried, _):
+            handle, obs = carried
+            handle, (obs, reward, terminated, truncated, info) = step(handle, policy(obs))
+            return (handle, obs), (obs, reward, terminated, info["elapsed_step"])
+
+        return jax.lax.scan(one, (handle, obs), None, length=100)
+
+    envs.async_reset()
+    handle, (obs, *_) = recv(handle)
+    (handle, _), (seen, rewards, ended, elapsed) = rollout(handle, obs)
+    twin = envpool.make_gym("CartPole-v1", num_envs=16, seed=0)
+    obs, _ = twin.reset()
+    for at in range(100):
+        obs, reward, terminated, _, info = twin.step(np.asarray(policy(obs)))
+        assert (obs == seen[at]).all() and (reward == rewards[at]).all() and (terminated == ended[at]).all()
+        assert (info["elapsed_step"] == elapsed[at]).all()
+    assert ended.any()
+
+
+def test_asynchronously_whoever_is_finished_goes_on():
+    envs = envpool.make_gym("CartPole-v1", num_envs=12, batch_size=4, num_threads=2, seed=0)
+    handle, recv, send, _ = envs.xla()
+
+    @jax.jit
+    def turn(handle):
+        handle, (obs, reward, terminated, truncated, info) = recv(handle)
+        return send(handle, (obs[:, 2] > 0).astype(jnp.int32), info["env_id"]), info["env_id"], info["elapsed_step"]
+
+    envs.async_reset()
+    moved = np.zeros(12, int)
+    for _ in range(300):
+        handle, ids, elapsed = turn(handle)
+        assert len(set(ids.tolist())) == 4
+        moved[np.asarray(ids)] += 1
+    assert moved.min() > 20, "nobody is forgotten"
+
+
+def test_callbacks_do_the_same():
+    # What a GPU's programs are made of.
+    from warp_rl.envpool._xla import Calls
+
+    one, other = (envpool.make_gym("FrozenLake-v1", num_envs=4, seed=1) for _ in range(2))
+    by_call, by_callback = Calls(one), Calls(other)
+    one.async_reset(), other.async_reset()
+    for count in range(30):
+        here = jax.jit(by_call._recv_by_call)(by_call.handle)
+        there = jax.jit(by_callback._recv_by_callback)(by_callback.handle)
+        for a, b in zip(here[1:], there[1:], strict=True):
+            assert a.dtype == b.dtype and (a == b).all()
+        given = (np.array(choices(count, 4, 4), np.int32), np.arange(4, dtype=np.int32))
+        jax.jit(by_call._send_by_call)(by_call.handle, *given)
+        jax.jit(by_callback._send_by_callback)(by_callback.handle, *given)
+
+
+def test_what_is_wrong_is_an_error_of_the_program():
+    envs = envpool.make_gym("CartPole-v1", num_envs=4)
+    handle, recv, send, step = envs.xla()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no environment is under way"):
+        jax.block_until_ready(jax.jit(recv)(handle))
+    with pytest.raises(ValueError, match=r"action has shape \(3,\)"):
+        jax.jit(step)(handle, np.zeros(3, np.int32))
+    envs.reset()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="actions hold 7"):
+        jax.block_until_ready(jax.jit(send)(handle, np.full(4, 7)))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="env_id holds 9"):
+        jax.block_until_ready(jax.jit(send)(handle, np.zeros(1, np.int32), np.array([9])))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="1 environments were sent, but a program receives 4"):
+        jax.block_until_ready(jax.jit(step)(handle, np.zeros(1, np.int32), np.array([2])))
+    envs.close()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="closed"):
+        jax.block_until_ready(jax.jit(step)(handle, np.zeros(4, np.int32)))
+    call = jax.jit(recv).lower(handle).compile()
+    del envs, recv, send, step
+    with pytest.raises(jax.errors.JaxRuntimeError, match="gone|closed"):
+        jax.block_until_ready(call(handle))
+
+
+def test_without_jax_it_is_a_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    monkeypatch.delitem(sys.modules, "warp_rl.envpool._xla", raising=False)
+    with pytest.raises(RuntimeError, match="jax is needed"):
+        envpool.make_gym("CartPole-v1").xla()
