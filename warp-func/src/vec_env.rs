@@ -212,4 +212,11 @@ pub trait VecEnv: Send {
     fn as_cuda(&mut self) -> Option<&mut crate::cuda::CudaVecEnv> {
         None
     }
+
+    /// Environments whose arrays lie on a GPU, if these are such: that executor, or what something else moves
+    /// there.
+    #[cfg(feature = "cuda")]
+    fn as_device(&mut self) -> Option<&mut dyn crate::cuda::DeviceEnvs> {
+        None
+    }
 }

@@ -1,4 +1,7 @@
-"""An environment in JAX's arrays, one compiled function a step, trained in. A walker looks for the exit."""
+"""An environment in JAX's arrays, one compiled function a step: `python jax_environment.py [cuda]`. A walker looks for the
+exit."""
+
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -33,5 +36,7 @@ class Corridor:
         return self.cell[:, None] / 8, arrived.astype(float), arrived, late, {"final_obs": last}
 
 
-run = warp_rl.train(env=Corridor(64), total_steps=60_000, num_steps=32, gamma=0.9, learning_rate=0.003, out="jax_corridor")
+device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+keys = {"total_steps": 60_000, "num_steps": 32, "gamma": 0.9, "learning_rate": 0.003}
+run = warp_rl.train(env=Corridor(64), device=device, out="jax_corridor", **keys)
 print(run.summary["mean_episode_return"])

@@ -1,4 +1,7 @@
-"""An environment in a kernel of NVIDIA Warp, whose package is `warp`, trained in. A walker looks for the exit."""
+"""An environment in a kernel of NVIDIA Warp, whose package is `warp`: `python nvidia_warp_environment.py [cuda]`. A walker
+looks for the exit."""
+
+import sys
 
 import numpy as np
 import warp as wp
@@ -43,5 +46,8 @@ class Corridor:
         return obs, reward, arrived, late, {"final_obs": last}
 
 
-run = warp_rl.train(env=Corridor(64), total_steps=60_000, num_steps=32, gamma=0.9, learning_rate=0.003, out="warp_corridor")
+device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+keys = {"total_steps": 60_000, "num_steps": 32, "gamma": 0.9, "learning_rate": 0.003}
+with wp.ScopedDevice(device):
+    run = warp_rl.train(env=Corridor(64), device=device, out="warp_corridor", **keys)
 print(run.summary["mean_episode_return"])

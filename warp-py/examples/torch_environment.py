@@ -31,6 +31,7 @@ class Corridor:
         return self.cell[:, None] / 8, arrived.float(), arrived, late, {"final_obs": last}
 
 
-env = Corridor(64, *sys.argv[1:])
-run = warp_rl.train(env=env, total_steps=60_000, num_steps=32, gamma=0.9, learning_rate=0.003, out="torch_corridor")
+device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+keys = {"total_steps": 60_000, "num_steps": 32, "gamma": 0.9, "learning_rate": 0.003}
+run = warp_rl.train(env=Corridor(64, device), device=device, out="torch_corridor", **keys)
 print(run.summary["mean_episode_return"])

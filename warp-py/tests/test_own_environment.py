@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,121 @@ def test_tensors_on_a_gpu_are_trained_in(tmp_path):
         run = warp_rl.train(env=Corridor(32, torch), out=tmp_path / "run", **KEYS)
     returns = [row["episode_return"]["mean"] for row in run.metrics() if row["episodes"]]
     assert returns[-1] > 0.8, returns
+
+
+def on_gpu(name):
+    """A library that has a GPU, and what makes its arrays there."""
+    xp = pytest.importorskip(name)
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch finds no GPU")
+    if name == "jax.numpy" and (platform := sys.modules["jax"].default_backend()) != "gpu":
+        pytest.skip(f"JAX computes on {platform}")
+    return xp, torch.device("cuda") if name == "torch" else contextlib.nullcontext()
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED])
+@pytest.mark.parametrize("name", ["torch", "jax.numpy", "cupy"])
+def test_on_a_gpu_nothing_leaves_it(tmp_path, name, mode):
+    xp, place = on_gpu(name)
+
+    class Watched(Corridor):
+        metadata = {"autoreset_mode": mode}
+
+        def step(self, actions):
+            assert actions.dtype == (xp.int32 if name == "jax.numpy" else xp.int64)
+            assert actions.__dlpack_device__()[0] == 2
+            return super().step(actions) if mode is AutoresetMode.SAME_STEP else self._unended(actions)
+
+        def _unended(self, actions):
+            self.at = xp.clip(self.at + 2 * actions - 1, 0, self.cells)
+            self.steps = self.steps + 1
+            over = self.at >= self.cells
+            return self._obs(), xp.where(over, 1.0, -0.01), over, (self.steps >= self.limit) & ~over, {}
+
+        def reset(self, seed=None, options=None):
+            if options is None:
+                return super().reset(seed)
+            begins = xp.asarray(options["reset_mask"])
+            self.at = xp.where(begins, xp.zeros_like(self.at), self.at)
+            self.steps = xp.where(begins, xp.zeros_like(self.steps), self.steps)
+            return self._obs(), {}
+
+    with place:
+        run = warp_rl.train(env=Watched(32, xp), device="cuda", out=tmp_path / "run", **KEYS)
+    returns = [row["episode_return"]["mean"] for row in run.metrics() if row["episodes"]]
+    assert returns[-1] > 0.8, returns
+    assert run.summary["device"] == "cuda"
+    lengths = [row["episode_length"] for row in run.metrics() if row["episodes"]]
+    assert 8 <= lengths[-1]["min"] <= lengths[-1]["mean"] < 12, lengths[-1]
+    policy = warp_rl.Policy.load(run.path, env=Corridor(1, np))
+    assert policy.act(np.array([[0.0, 0.0], [0.5, 0.1]])).tolist() == [1, 1]
+
+
+def test_on_a_gpu_libraries_make_no_difference(tmp_path):
+    said = []
+    for i, name in enumerate(["torch", "cupy"]):
+        xp, place = on_gpu(name)
+        with place:
+            run = warp_rl.train(
+                env=Corridor(16, xp), device="cuda", out=tmp_path / str(i), total_steps=5_000, num_steps=16
+            )
+        said.append([(m["env_steps"], m["policy"], m["episode_return"]) for m in run.metrics()])
+    assert said[0] == said[1]
+
+
+def test_on_a_gpu_ours_can_be_trained_in_too(tmp_path):
+    on_gpu("torch")
+    given = {"num_envs": 64, "autoreset_mode": "same_step", "device": "cuda", "output": "torch", "seed": 0}
+    run = warp_rl.train(
+        env=warp_rl.make("CartPole-v1", **given), device="cuda", total_steps=200_000, out=tmp_path / "pole"
+    )
+    assert run.metrics()[-1]["episode_return"]["mean"] > 100
+    warp_rl.train(env=warp_rl.make("FrozenLake-v1", **given), device="cuda", total_steps=5_000, out=tmp_path / "lake")
+    warp_rl.train(env=warp_rl.make("Pendulum-v1", **given), device="cuda", total_steps=5_000, out=tmp_path / "swing")
+
+
+def test_on_a_gpu_what_does_not_fit_is_a_sentence(tmp_path):
+    torch, place = on_gpu("torch")
+    with pytest.raises(ValueError, match="obs of <class 'numpy.ndarray'> does not lie on a GPU"):
+        warp_rl.train(env=Corridor(4, np), device="cuda", out=tmp_path / "a")
+    with place, pytest.raises(ValueError, match="replay memory.*device=cpu"):
+        warp_rl.train(env=Corridor(4, torch), device="cuda", algorithm="dqn", out=tmp_path / "b")
+
+    class Short(Corridor):
+        def step(self, actions):
+            obs, reward, terminated, truncated, info = super().step(actions)
+            return obs, reward, terminated[:-1], truncated, info
+
+    class Forgets(Corridor):
+        def step(self, actions):
+            return (*super().step(actions)[:4], {})
+
+    class Halves(Corridor):
+        def step(self, actions):
+            obs, *rest = super().step(actions)
+            return obs.half(), *rest
+
+    for env, says in [
+        (Short(4, torch), r"terminated has shape \[3\]"),
+        (Forgets(4, torch, cells=100), "lacks 'final_obs'"),
+        (Halves(4, torch), "obs has dtype 2 of DLPack with 16 bits"),
+    ]:
+        with place, pytest.raises((ValueError, TypeError), match=says):
+            warp_rl.train(env=env, device="cuda", total_steps=2000, num_steps=40, out=tmp_path / type(env).__name__)
+
+
+def test_how_fast_training_on_a_gpu_is(tmp_path, capsys):
+    torch, place = on_gpu("torch")
+    said = []
+    for device in ("cuda", "cpu"):
+        for num_envs in (1024, 16_384):
+            with place:
+                keys = {"total_steps": 40 * 32 * num_envs, "num_steps": 32, "device": device, "hidden": [64, 64]}
+                run = warp_rl.train(env=Corridor(num_envs, torch), out=tmp_path / f"{device}{num_envs}", **keys)
+            said.append(f"{device}, {num_envs} environments: {run.summary['env_steps_per_second']:,.0f} steps a second")
+    with capsys.disabled():
+        print(*said, sep="\n")
 
 
 def _flat(said, prefix=""):

@@ -6,6 +6,7 @@
 
 use super::arg::Arg;
 use super::compiler::Build;
+use super::device_envs::DeviceEnvs;
 use super::env_kernels::{EnvKernels, env_kernels};
 use super::kernels::{Kernels, Module};
 use super::launch::{Function, Launch};
@@ -395,6 +396,10 @@ impl VecEnv for CudaVecEnv {
     }
 
     fn as_cuda(&mut self) -> Option<&mut CudaVecEnv> {
+        Some(self)
+    }
+
+    fn as_device(&mut self) -> Option<&mut dyn DeviceEnvs> {
         Some(self)
     }
 }

@@ -4,14 +4,17 @@
 //! registry that hands out loaded functions, `arg` is what they are passed, `kernel_args` one struct of it,
 //! `launch` checks it.
 //! `env_kernels` is the text around an environment's body; [`CudaVecEnv`] runs it, and `pending` is what
-//! the host has changed meanwhile. `replicas` are such as go their own way.
+//! the host has changed meanwhile. `replicas` are such as go their own way. `stepped` is environments that
+//! something else moves on the GPU, `given` the arrays that it hands over, `device_envs` what learners see of either.
 
 mod arg;
 mod cache;
 mod cache_folder;
 mod compiler;
+mod device_envs;
 mod env;
 mod env_kernels;
+mod given;
 mod kernel_args;
 mod kernels;
 mod launch;
@@ -21,18 +24,20 @@ mod pointers;
 mod replicas;
 mod runs;
 mod signature;
+mod stepped;
 
 pub use arg::{Arg, Pointer, PointerStruct, Record, Structs, WholeArray};
 pub use cache::{folder as cache_folder, machine_code, problem as cache_problem};
 pub use compiler::{Build, Source, compile, nvrtc_version};
+pub use device_envs::DeviceEnvs;
 pub use env::CudaVecEnv;
 pub use env_kernels::{EnvKernels, env_kernels};
+pub use given::{GivenArray, NumberKind, Tensor};
 pub use kernel_args::{KernelArgs, Members};
 pub use kernels::{Kernels, Module};
 pub use launch::{Function, Launch};
-pub use replicas::{
-    CudaReplicas, GivenActions, NumberKind, Numbers, Shown, Tensor, replica_source,
-};
+pub use replicas::{CudaReplicas, Numbers, Shown, replica_source};
 pub use runs::CudaRuns;
+pub use stepped::{Moved, SteppedEnvs, Stepper, stepped_source};
 pub use warp_core::device_struct::{CMember, CStruct, CType, DeviceStruct, DeviceValue, declare};
 pub use warp_data::cuda::{Device, DeviceArray, DeviceInfo, DeviceStore, Graph};

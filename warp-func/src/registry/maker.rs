@@ -29,6 +29,21 @@ pub trait Maker: Send + Sync + 'static {
     /// As [`Maker::spec`], options that it has no way to follow, or whatever else is in the way.
     fn make(&self, config: &Self::Config, options: &VecOptions) -> Result<Box<dyn VecEnv>>;
 
+    /// The same on the GPU whose kernels these are, such as `cuda::SteppedEnvs`; none: it makes them on the host
+    /// alone.
+    ///
+    /// # Errors
+    /// As [`Maker::make`].
+    #[cfg(feature = "cuda")]
+    fn make_cuda(
+        &self,
+        _config: &Self::Config,
+        _options: &VecOptions,
+        _kernels: &crate::cuda::Kernels,
+    ) -> Result<Option<Box<dyn VecEnv>>> {
+        Ok(None)
+    }
+
     /// Bytes of one replica, by which a run that does not fit into memory is refused before it
     /// begins. Unless it is said otherwise, those of the arrays that every environment has.
     ///
@@ -111,12 +126,22 @@ impl<M: Maker> Kind for Made<M> {
     #[cfg(feature = "cuda")]
     fn make_cuda(
         &self,
-        _: &Table,
-        _: &VecOptions,
-        _: &crate::cuda::Kernels,
+        config: &Table,
+        options: &VecOptions,
+        kernels: &crate::cuda::Kernels,
         _: crate::cuda::Build,
     ) -> Result<Box<dyn VecEnv>> {
-        self.foreign()
+        options.check()?;
+        if options.start == Start::Pool {
+            return self.foreign();
+        }
+        let config = Self::config(config)?;
+        let spec = self.spec(&config)?;
+        let Some(made) = self.maker.make_cuda(&config, options, kernels).map_err(under_env)? else {
+            return self.foreign();
+        };
+        self.check(&*made, &spec, options)?;
+        Ok(made)
     }
 
     fn describe(&self, config: &Table) -> Result<(Table, EnvSpec)> {

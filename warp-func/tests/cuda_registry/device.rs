@@ -18,7 +18,7 @@ use warp_func::cuda::{
 };
 use warp_func::{Registry, Start, VecEnv, VecOptions};
 
-pub(crate) const TESTS: [(&str, fn()); 18] = [
+pub(crate) const TESTS: [(&str, fn()); 20] = [
     ("cuda_kernels_are_compiled_once", compiled_once),
     ("cuda_wrong_arguments_are_refused", wrong_arguments),
     ("cuda_launches_are_recorded_and_replayed", graph),
@@ -37,6 +37,8 @@ pub(crate) const TESTS: [(&str, fn()); 18] = [
     ("cuda_arrays_of_a_state_are_bit_equal", arrays),
     ("cuda_replicas_go_their_own_way_as_on_the_host", super::replicas::alike),
     ("cuda_replicas_refuse_what_the_gpu_finds", super::replicas::refused),
+    ("cuda_what_others_move_is_taken_and_counted", super::stepped::counted),
+    ("cuda_arrays_of_another_shape_are_refused", super::stepped::refused),
 ];
 
 pub(crate) fn gpu() -> &'static Kernels {

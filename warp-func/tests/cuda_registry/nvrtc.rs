@@ -9,12 +9,13 @@ use warp_core::toml::Table;
 use warp_func::cuda::{Build, Source, env_kernels, machine_code};
 use warp_func::{Error, Registry};
 
-pub(crate) const TESTS: [(&str, fn()); 6] = [
+pub(crate) const TESTS: [(&str, fn()); 7] = [
     ("nvrtc_machine_code_is_kept", kept),
     ("nvrtc_a_damaged_entry_is_compiled_anew", damaged),
     ("nvrtc_an_environment_compiles_for_any_number_of_agents", sizes),
     ("nvrtc_arrays_of_a_state_compile", arrays),
     ("nvrtc_replicas_that_go_their_own_way_compile", super::replicas::compile),
+    ("nvrtc_what_takes_others_arrays_compiles", super::stepped::compile),
     ("nvrtc_text_that_does_not_compile_is_refused_with_its_line", refused),
 ];
 

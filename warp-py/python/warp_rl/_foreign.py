@@ -1,4 +1,7 @@
-"""Environments of one's own, in arrays of any library, as `train` steps them: with NumPy's arrays on either side."""
+"""Environments of one's own, in arrays of any library, as `train` steps them.
+
+Learned from on the processor, they have NumPy's arrays on either side; on a GPU their own stay where they lie.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,17 @@ def as_numpy(array: Any) -> np.ndarray:
     """An array of any library as one of NumPy's: without a copy if it lies in the processor's memory."""
     if isinstance(array, np.ndarray):
         return array
-    detached = array.detach() if hasattr(array, "detach") else array
-    if hasattr(detached, "__dlpack_device__") and detached.__dlpack_device__()[0] == 1:
+    given = detached(array)
+    if hasattr(given, "__dlpack_device__") and given.__dlpack_device__()[0] == 1:
         try:
-            return np.from_dlpack(detached)
+            return np.from_dlpack(given)
         except (BufferError, RuntimeError, TypeError):
             # A type that DLPack does not have, or memory that is not to be written.
-            return np.asarray(detached)
+            return np.asarray(given)
     for down in ("cpu", "get", "numpy"):
-        if hasattr(detached, down):
-            return np.asarray(getattr(detached, down)())
-    return np.asarray(detached)
+        if hasattr(given, down):
+            return np.asarray(getattr(given, down)())
+    return np.asarray(given)
 
 
 def like(array: Any) -> Callable[[np.ndarray], Any]:
@@ -50,6 +53,40 @@ def like(array: Any) -> Callable[[np.ndarray], Any]:
 
         return lambda given: warp.from_numpy(given, device=array.device)
     return lambda given: given
+
+
+def handed_out(array: Any) -> Callable[[Any], Any]:
+    """What makes an array of the same library as `array` of a buffer on the GPU, in its memory."""
+    library = type(array).__module__.partition(".")[0]
+    if library == "torch":
+        import torch
+
+        return lambda given: torch.from_dlpack(given)
+    if library in ("jax", "jaxlib"):
+        import jax
+
+        return lambda given: jax.dlpack.from_dlpack(given)
+    if library == "cupy":
+        import cupy
+
+        return lambda given: cupy.from_dlpack(given)
+    if library == "warp":
+        import warp
+
+        return lambda given: warp.from_dlpack(given)
+    return lambda given: given
+
+
+def kept(array: Any) -> Any:
+    """A copy of an array that its environments may write again."""
+    for copy in ("clone", "copy"):
+        if hasattr(array, copy):
+            return getattr(array, copy)()
+    if type(array).__module__.partition(".")[0] == "warp":
+        import warp
+
+        return warp.clone(array)
+    return array
 
 
 def described(space: Any, name: str) -> dict[str, Any]:
@@ -86,8 +123,8 @@ class Foreign:
             n = len(self.observation["sizes"])
             self.observation = {"kind": "box", "low": [-np.inf] * n, "high": [np.inf] * n, "shape": [n]}
 
-    def make(self, num_envs: int) -> Stepped:
-        """So many environments."""
+    def make(self, num_envs: int, on_gpu: bool) -> Stepped | SteppedOnGpu:
+        """So many environments; `on_gpu`: their arrays are to stay there."""
         if self._spare is not None and num_envs == self._num_envs:
             env, self._spare = self._spare, None
         elif self._makes is None:
@@ -96,7 +133,54 @@ class Foreign:
             )
         else:
             env = self._makes(num_envs)
-        return Stepped(env, self.observation)
+        return SteppedOnGpu(env) if on_gpu else Stepped(env, self.observation)
+
+
+def resets(env: Any) -> bool:
+    """Whether somebody has to begin episodes in it; ValueError if they begin a step too late."""
+    mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
+    if mode is AutoresetMode.NEXT_STEP:
+        raise ValueError("autoreset_mode of env is 'next_step', but 'same_step' or 'disabled' is needed")
+    return mode is AutoresetMode.DISABLED
+
+
+class SteppedOnGpu:
+    """Environments whose every answer is their own arrays, on a GPU.
+
+    Nothing waits for the GPU but where they do not say what was seen last: then it has to be known whether an
+    episode has ended.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        self._resets = resets(env)
+        self._theirs: Callable[[Any], Any] = lambda given: given
+
+    def reset(self, seed: int) -> Any:
+        """Begins an episode everywhere."""
+        answer = self._env.reset(seed=seed)
+        obs = answer[0] if isinstance(answer, tuple) else answer
+        self._theirs = handed_out(obs)
+        return detached(obs)
+
+    def step(self, actions: Any) -> list[Any]:
+        """Observations, rewards, two flags, and the last observations, where an episode ended."""
+        obs, reward, terminated, truncated, *rest = self._env.step(self._theirs(actions))
+        last = rest[0].get("final_obs") if rest else None
+        if self._resets:
+            ended = (as_numpy(terminated) != 0) | (as_numpy(truncated) != 0)
+            if ended.any():
+                last = kept(obs)
+                obs = self._env.reset(options={"reset_mask": ended.reshape(-1)})[0]
+        elif last is None and ((as_numpy(truncated) != 0) & (as_numpy(terminated) == 0)).any():
+            raise ValueError("env cuts an episode, but its info lacks 'final_obs', what was seen last")
+        answer = [detached(array) for array in (obs, reward, terminated, truncated)]
+        return [*answer, None if last is None else detached(last)]
+
+
+def detached(array: Any) -> Any:
+    """An array without what torch remembers for gradients."""
+    return array.detach() if hasattr(array, "detach") else array
 
 
 class Stepped:
@@ -105,10 +189,7 @@ class Stepped:
     def __init__(self, env: Any, observation: dict[str, Any]) -> None:
         self._env = env
         self._one_hot = observation["n"] if observation["kind"] == "discrete" else 0
-        mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
-        if mode is AutoresetMode.NEXT_STEP:
-            raise ValueError("autoreset_mode of env is 'next_step', but 'same_step' or 'disabled' is needed")
-        self._resets = mode is AutoresetMode.DISABLED
+        self._resets = resets(env)
         self._theirs: Callable[[np.ndarray], Any] = lambda given: given
 
     def reset(self, seed: int) -> np.ndarray:
@@ -126,7 +207,7 @@ class Stepped:
         ended, last = over | cut, None
         shown = self._shown(obs)
         if ended.any():
-            last = shown if self._resets else self._last(rest[0] if rest else {}, shown, ended, cut)
+            last = shown.copy() if self._resets else self._last(rest[0] if rest else {}, shown, ended, cut)
         if self._resets and ended.any():
             shown = self._shown(self._env.reset(options={"reset_mask": ended})[0])
         return [shown, self._reals(reward), over, cut, last]

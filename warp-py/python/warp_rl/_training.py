@@ -81,6 +81,8 @@ def train(
     NumPy, torch, JAX, CuPy or NVIDIA Warp, or a function that makes so many, which evaluations need. They begin their
     next episode in the step that ends the last one, with `final_obs` in their info where a time limit cuts an episode,
     or have the autoreset mode "disabled". A configuration file for them has the env_id "python".
+    They are learned from on the processor, unless `device` names a GPU, on which their arrays have to lie: then nothing
+    is copied to the processor, and where every step has `final_obs` nobody waits for the GPU.
 
     Further arguments are keys of the configuration, `learning_rate=0.001`, with `__` for a dot:
     `env__episode_length=200`. Raises ValueError for what the user can put right, RuntimeError for a run that

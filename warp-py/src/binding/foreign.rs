@@ -36,7 +36,7 @@ impl Raised {
     }
 
     /// An error that stands for what was raised.
-    fn keep(&self, error: PyErr) -> Error {
+    pub(super) fn keep(&self, error: PyErr) -> Error {
         let reason = error.to_string();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         Error::NonConforming { env: NAME.into(), reason }
@@ -90,12 +90,7 @@ impl Maker for Foreign {
     }
 
     fn make(&self, _: &ForeignConfig, options: &VecOptions) -> Result<Box<dyn VecEnv>> {
-        if !options.auto_reset {
-            let reason = "environments in Python begin their next episode by themselves".into();
-            return Err(Error::NonConforming { env: NAME.into(), reason });
-        }
-        let made = Python::attach(|py| self.make.call1(py, (options.n_envs,)));
-        let envs = made.map_err(|error| self.raised.keep(error))?;
+        let envs = self.made(options, false)?;
         let (plan, ids) = ArrayIds::declare(&self.spec, options.n_envs, &[])?;
         let mut made = PythonEnvs {
             envs,
@@ -109,6 +104,44 @@ impl Maker for Foreign {
         };
         made.reset()?;
         Ok(Box::new(made))
+    }
+
+    #[cfg(feature = "cuda")]
+    fn make_cuda(
+        &self,
+        _: &ForeignConfig,
+        options: &VecOptions,
+        kernels: &warp_func::cuda::Kernels,
+    ) -> Result<Option<Box<dyn VecEnv>>> {
+        let stepper = super::cuda::PythonStepper {
+            envs: self.made(options, true)?,
+            device: kernels.device().clone(),
+            spec: self.spec.clone(),
+            raised: self.raised.clone(),
+        };
+        let (spec, options) = (self.spec.clone(), options.clone());
+        Ok(Some(Box::new(warp_func::cuda::SteppedEnvs::new(stepper, spec, options, kernels)?)))
+    }
+}
+
+impl Foreign {
+    /// So many environments as Python's half of them.
+    fn made(&self, options: &VecOptions, on_gpu: bool) -> Result<Py<PyAny>> {
+        if !options.auto_reset {
+            let reason = "environments in Python begin their next episode by themselves".into();
+            return Err(Error::NonConforming { env: NAME.into(), reason });
+        }
+        let made = Python::attach(|py| self.make.call1(py, (options.n_envs, on_gpu)));
+        made.map_err(|error| self.raised.keep(error))
+    }
+}
+
+/// The shape of the agent's actions in `n_envs` environments.
+pub(super) fn action_shape(spec: &EnvSpec, n_envs: usize) -> Vec<usize> {
+    match &spec.groups[0].action {
+        Space::Box { shape, .. } => [&[n_envs], &shape[..]].concat(),
+        Space::MultiDiscrete { sizes } => vec![n_envs, sizes.len()],
+        _ => vec![n_envs],
     }
 }
 
@@ -129,11 +162,7 @@ impl PythonEnvs {
     /// The agent's actions, for each environment those of its heads or elements.
     fn actions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (id, group) = (self.ids.action[0], &self.spec.groups[0]);
-        let shape = match &group.action {
-            Space::Box { shape, .. } => [&[self.options.n_envs], &shape[..]].concat(),
-            Space::MultiDiscrete { sizes } => vec![self.options.n_envs, sizes.len()],
-            _ => vec![self.options.n_envs],
-        };
+        let shape = action_shape(&self.spec, self.options.n_envs);
         let flat = match group.action {
             Space::Box { .. } => self.store.slice::<f32>(id).to_pyarray(py).into_any(),
             _ => {

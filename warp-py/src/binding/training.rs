@@ -115,7 +115,8 @@ impl Callback for Follow {
 /// An error of a run as Python's: the user's, or one of the run itself.
 pub(super) fn as_python(error: anyhow::Error) -> PyErr {
     let of_run = error.downcast_ref::<warp_train::Error>();
-    let sentence = format!("{error:#}");
+    // What the command line calls an option is an argument here.
+    let sentence = format!("{error:#}").replace("--device ", "device=");
     match of_run.is_none_or(warp_train::Error::is_users) {
         true => PyValueError::new_err(sentence),
         false => PyRuntimeError::new_err(sentence),

@@ -21,7 +21,8 @@ use crate::model::LearnerState;
 use crate::network::foreign::MakeForeign;
 use mixed::MixedLearner;
 use small::{PackedRuns, SmallLearner, SoloLearner, SoloRoom, TeamLearner};
-use warp_func::cuda::{Build, CudaVecEnv, Source};
+use warp_func::VecEnv;
+use warp_func::cuda::{Build, CudaVecEnv, DeviceEnvs, EnvKernels, Source};
 use wide::{NetworkBackend, WideLearner};
 
 pub use gradients::{CudaGradients, Products};
@@ -103,8 +104,28 @@ impl OnDevice {
         })
     }
 
-    /// What it is called, and what keeps a run from the kernels for small networks.
-    pub(crate) fn path(&self, config: &TrainConfig, envs: &CudaVecEnv) -> String {
+    /// For environments that something else moves on the GPU, whose bodies no kernel can call.
+    pub(crate) fn beside(
+        config: &TrainConfig,
+        envs: &dyn DeviceEnvs,
+        state: &LearnerState,
+        foreign: Option<MakeForeign>,
+    ) -> Result<Self> {
+        if let Some(policy) = config.policies.iter().find(|policy| policy.is_off_policy()) {
+            let name = &policy.name;
+            return Err(Error::Invalid(format!(
+                "policy \"{name}\" learns from a replay memory, which is on a GPU where the environments are \
+                 compiled for it alone; train with --device cpu"
+            )));
+        }
+        let tensor_cores = foreign.is_none() && !is_exact(config);
+        let backend = NetworkBackend { tensor_cores, foreign };
+        Ok(Self::Wide(Box::new(WideLearner::new(config, envs, state, backend)?)))
+    }
+
+    /// What it is called, and what keeps a run from the kernels for small networks; `text` is that of
+    /// the environments' body, if kernels can call one.
+    pub(crate) fn path(&self, config: &TrainConfig, text: Option<&EnvKernels>) -> String {
         let way = match self {
             Self::Small(_) => return "small networks, one agent: two launches an iteration".into(),
             Self::Solo(_) => {
@@ -117,9 +138,10 @@ impl OnDevice {
             Self::Mixed(_) => return "policies of both kinds, one after the other".into(),
             Self::Wide(learner) => learner.ways(),
         };
-        let refusal = match is_exact(config) {
-            true => Some("fp32".into()),
-            false => small::refusal(config, envs.text()),
+        let refusal = match (is_exact(config), text) {
+            (true, _) => Some("fp32".into()),
+            (false, Some(text)) => small::refusal(config, text),
+            (false, None) => Some("environments that something else moves".into()),
         };
         refusal.map_or(way.clone(), |refusal| format!("{way} ({refusal})"))
     }
@@ -159,10 +181,15 @@ impl OnDevice {
     pub(crate) fn run(
         &mut self,
         config: &TrainConfig,
-        envs: &mut CudaVecEnv,
+        envs: &mut dyn VecEnv,
         progress: Progress,
         n: u64,
     ) -> Result<Vec<Iterated>> {
+        if let Self::Wide(learner) = self {
+            let envs = envs.as_device().ok_or_else(not_there)?;
+            return learner.run(config, envs, progress, n);
+        }
+        let envs = envs.as_cuda().ok_or_else(not_there)?;
         match self {
             Self::Small(learner) => learner.run(config, envs, progress, n),
             Self::Solo(learner) => learner.run(envs, progress, n),
@@ -172,6 +199,11 @@ impl OnDevice {
             Self::Mixed(learner) => learner.run(envs, progress, n),
         }
     }
+}
+
+/// The environments are elsewhere.
+pub(crate) fn not_there() -> Error {
+    Error::Invalid("the learner is on a GPU, the environments are not".into())
 }
 
 /// Whether products of some policy are to be in fp32.

@@ -1,17 +1,5 @@
 //! What the kernels of replicas that go their own way take.
 
-warp_core::device_struct! {
-    /// How a replica's actions lie in somebody else's memory, in elements.
-    pub struct Strides {
-        /// From one replica to the next.
-        row: u64,
-        /// Elements of each dimension of one replica's actions; 1 where there are fewer dimensions.
-        size: [u32; 3],
-        /// From one element to the next in each, modulo 2^32.
-        step: [i32; 3],
-    }
-}
-
 crate::kernel_args! {
     /// What such replicas have beside a run's arrays, and which of them are to do what.
     pub(super) struct OwnArgs {
@@ -37,18 +25,5 @@ crate::kernel_args! {
         begin: u32,
         /// What follows the end of an episode.
         auto_reset: u32,
-    }
-
-    /// Actions of one group, wherever they lie.
-    pub(super) struct GivenArgs {
-        from: &[u8],
-        strides: Strides,
-        /// The element of the first replica's first number.
-        start: u64,
-        /// 0 whole numbers, 1 whole and not negative ones, 2 real ones.
-        kind: u32,
-        /// Bits of each.
-        bits: u32,
-        group: u32,
     }
 }

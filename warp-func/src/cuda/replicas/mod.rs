@@ -1,19 +1,17 @@
 //! Replicas on a GPU that each go their own way: what [`Replicas`] are on the host, the same bits.
 //!
 //! The body and everything around it are the executor's; a replica is moved as the only one of a run that
-//! has its seed and its count of draws. `args` is what kernels take, `given` actions that somebody hands over,
-//! `shown` what can be seen of the replicas. Nothing here waits for the GPU but what says so.
+//! has its seed and its count of draws. `args` is what kernels take, `shown` what can be seen of the replicas. Nothing here waits for the GPU but what says so.
 
 mod args;
-mod given;
 mod shown;
 
-pub use given::{GivenActions, NumberKind, Tensor};
 pub use shown::{Numbers, Shown};
 
 use super::arg::Arg;
 use super::compiler::{Build, Source};
 use super::env_kernels::{EnvKernels, env_kernels};
+use super::given::{self, GivenArgs, GivenArray, Strides};
 use super::kernel_args::KernelArgs;
 use super::kernels::Kernels;
 use super::launch::{Function, Launch};
@@ -22,7 +20,7 @@ use crate::blueprint::Blueprint;
 use crate::error::{Error, Result};
 use crate::replicas::{AutoReset, Orders, Replicas};
 use crate::vec_env::{ArrayIds, VecOptions};
-use args::{GivenArgs, OwnArgs};
+use args::OwnArgs;
 use shown::Rows;
 use warp_core::single::GroupAction;
 use warp_core::{DType, EnvSpec, Space};
@@ -43,17 +41,15 @@ pub fn replica_source(blueprint: &Blueprint, limit: Option<u32>) -> Result<Sourc
 }
 
 fn source_of(text: &EnvKernels, limit: Option<u32>) -> Result<Source> {
-    let structs = super::declare(&[
-        <args::Strides as super::DeviceStruct>::STRUCT,
-        OwnArgs::ARGS,
-        GivenArgs::ARGS,
-    ]);
+    let structs =
+        super::declare(&[<Strides as super::DeviceStruct>::STRUCT, OwnArgs::ARGS, GivenArgs::ARGS]);
     let layout = if text.team == 1 { OWN_THREAD } else { OWN_TEAM };
     let mut source = text.executor();
     source.name = format!("replicas of {}", source.name);
     source.text = format!(
-        "{}\n{structs}\n#line 1 \"own.cuh\"\n{OWN}\n#line 1 \"own_layout.cu\"\n{layout}",
-        source.text
+        "{}\n{structs}\n#line 1 \"given.cuh\"\n{}\n#line 1 \"own.cuh\"\n{OWN}\n#line 1 \"own_layout.cu\"\n{layout}",
+        source.text,
+        given::TEXT
     );
     Ok(match limit {
         Some(steps) => source.define("WARP_TIME_LIMIT", format!("{steps}u")),
@@ -80,7 +76,7 @@ pub struct CudaReplicas {
     /// Where actions of the host are put, by group.
     staged: Vec<DeviceArray>,
     /// What was lent for work that the GPU may not have come to.
-    lent: Vec<(Mark, Vec<GivenActions>)>,
+    lent: Vec<(Mark, Vec<GivenArray>)>,
     take: Function,
     advance: Function,
     args: [Arg; 3],
@@ -217,7 +213,7 @@ impl CudaReplicas {
     /// # Errors
     /// What was refused before; a number of a replica that does not exist or comes twice; actions of another
     /// shape; or a driver that refuses.
-    pub fn step(&mut self, given: Vec<GivenActions>, ids: Option<&[u32]>) -> Result<()> {
+    pub fn step(&mut self, given: Vec<GivenArray>, ids: Option<&[u32]>) -> Result<()> {
         self.check()?;
         let chosen = self.choose(ids)?;
         for (group, given) in given.iter().enumerate() {
@@ -254,7 +250,7 @@ impl CudaReplicas {
                 GroupAction::Continuous(values) => staged.push(&padded(values, staged.len()))?,
             }
             let shape = [&[orders.ids.len()], &staged.shape()[1..]].concat();
-            Ok(GivenActions::whole(staged, &shape))
+            Ok(GivenArray::whole(staged, &shape))
         });
         let given = given.collect::<Result<Vec<_>>>()?;
         self.step(given, (!all).then_some(&orders.ids[..]))
@@ -353,7 +349,7 @@ impl CudaReplicas {
         Ok(Chosen { n: ids.len(), some: true })
     }
 
-    fn check_shape(&self, group: usize, given: &GivenActions, rows: usize) -> Result<()> {
+    fn check_shape(&self, group: usize, given: &GivenArray, rows: usize) -> Result<()> {
         let known = &self.spec().groups[group];
         let width = known.n_agents * known.action.action_width();
         let elements: usize = given.shape[1..].iter().product();
@@ -364,27 +360,18 @@ impl CudaReplicas {
         Err(Error::InvalidOption { option: "actions", value: format!("{:?}", given.shape), reason })
     }
 
-    fn take_actions(&self, group: usize, given: &GivenActions, chosen: Chosen) -> Result<()> {
+    fn take_actions(&self, group: usize, given: &GivenArray, chosen: Chosen) -> Result<()> {
         let known = &self.spec().groups[group];
         let elements = chosen.n * known.n_agents * known.action.action_width();
         if elements == 0 {
             return Ok(());
         }
-        let bytes = given.memory.as_bytes();
-        let args = GivenArgs {
-            from: &bytes,
-            strides: given.strides,
-            start: given.start,
-            kind: given.kind as u32,
-            bits: given.bits,
-            group: group as u32,
-        };
         let [_, arrays, _] = self.args.clone();
         let launch = Launch::over(elements, THREADS);
-        self.take.launch(&launch, &[arrays, self.own_args(chosen, false), args.arg()])
+        self.take.launch(&launch, &[arrays, self.own_args(chosen, false), given.arg(group)])
     }
 
-    fn is_foreign(&self, given: &GivenActions) -> bool {
+    fn is_foreign(&self, given: &GivenArray) -> bool {
         self.staged.iter().all(|staged| staged.ptr() != given.memory.ptr())
     }
 

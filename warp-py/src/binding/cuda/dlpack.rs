@@ -180,7 +180,14 @@ unsafe impl Sync for Import {}
 
 impl Drop for Import {
     fn drop(&mut self) {
-        // SAFETY: taken from a capsule by `take`, whose deleter is called once, here.
+        // Other libraries keep objects of Python's with their tensors. Once it has ended, nobody has them.
+        let _ = Python::try_attach(|_| self.free());
+    }
+}
+
+impl Import {
+    fn free(&self) {
+        // SAFETY: taken from a capsule by `take`, whose deleter is called once, when this is dropped.
         unsafe {
             match self.owner {
                 Owner::Plain(managed) => {
@@ -194,9 +201,7 @@ impl Drop for Import {
             }
         }
     }
-}
 
-impl Import {
     /// The tensor in a capsule, which nobody else can take then.
     pub(super) fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
         let raw = capsule.as_ptr();

@@ -1,15 +1,15 @@
-//! Actions that lie on the GPU, taken without a copy: by DLPack, or by CUDA's array interface.
+//! Arrays that lie on the GPU, taken without a copy: by DLPack, or by CUDA's array interface.
 #![expect(unsafe_code, reason = "borrows memory of other libraries")]
 
 use super::super::actions::{Form, OfGroup};
 use super::super::numbers::tuple;
-use super::dlpack::{CUDA, FLOAT, INT, Import, UINT};
+use super::dlpack::{BOOL, CUDA, FLOAT, INT, Import, UINT};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::any::Any;
-use warp_func::cuda::{Device, GivenActions, NumberKind, Tensor};
+use warp_func::cuda::{Device, GivenArray, NumberKind, Tensor};
 
 /// Whether a value lies on a GPU.
 pub(super) fn is_on_gpu(value: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -24,6 +24,8 @@ pub(super) fn is_on_gpu(value: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// What another library says of a tensor.
 struct Found {
     kind: Option<NumberKind>,
+    /// Whether its numbers are truth values, a byte each.
+    truth: bool,
     bits: u32,
     /// Its type, for errors.
     dtype: String,
@@ -39,12 +41,9 @@ pub(super) fn take(
     form: &Form,
     given: &OfGroup<'_>,
     rows: usize,
-) -> PyResult<GivenActions> {
-    let (name, value) = (&given.name, &given.value);
-    let found = match value.hasattr(intern!(value.py(), "__dlpack__"))? {
-        true => by_dlpack(device, name, value)?,
-        false => by_interface(device, name, value)?,
-    };
+) -> PyResult<GivenArray> {
+    let name = &given.name;
+    let found = find(device, name, &given.value)?;
     let wanted = [&[rows], &form.item[..]].concat();
     if found.shape != wanted {
         let (given, wanted) = (tuple(&found.shape), tuple(&wanted));
@@ -52,18 +51,54 @@ pub(super) fn take(
         return Err(PyValueError::new_err(reason));
     }
     let kind = match found.kind {
-        Some(kind) if !form.discrete || kind != NumberKind::Real => kind,
+        Some(kind) if !found.truth && (!form.discrete || kind != NumberKind::Real) => kind,
         _ => {
             let what = if form.discrete { "integers" } else { "real numbers" };
             let reason = format!("{name} has dtype {}, but {what} are needed", found.dtype);
             return Err(PyTypeError::new_err(reason));
         }
     };
+    borrow(device, name, kind, found)
+}
+
+/// An array of any numbers or truth values, environments first. The device's stream waits for who wrote it.
+pub(in super::super) fn take_array(
+    device: &Device,
+    name: &str,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<GivenArray> {
+    if !is_on_gpu(value)? {
+        let kind = value.get_type();
+        return Err(PyValueError::new_err(format!(
+            "{name} of {kind} does not lie on a GPU, on which it is to be learned from: device=\"cpu\" takes it"
+        )));
+    }
+    let found = find(device, name, value)?;
+    let Some(kind) = found.kind else {
+        let reason = format!("{name} has dtype {}, but numbers are needed", found.dtype);
+        return Err(PyTypeError::new_err(reason));
+    };
+    if found.shape.is_empty() {
+        return Err(PyValueError::new_err(format!(
+            "{name} has shape (), but a row for each environment is needed"
+        )));
+    }
+    borrow(device, name, kind, found)
+}
+
+fn find(device: &Device, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Found> {
+    match value.hasattr(intern!(value.py(), "__dlpack__"))? {
+        true => by_dlpack(device, name, value),
+        false => by_interface(device, name, value),
+    }
+}
+
+fn borrow(device: &Device, name: &str, kind: NumberKind, found: Found) -> PyResult<GivenArray> {
     let tensor =
         Tensor { kind, bits: found.bits, shape: &found.shape, strides: found.strides.as_deref() };
     // SAFETY: the other library says that its tensor lies there on this GPU and keeps it until `keep` is dropped;
     // the stream waits for its writers.
-    let taken = unsafe { GivenActions::borrow(device, &tensor, found.address, found.keep) };
+    let taken = unsafe { GivenArray::borrow(device, &tensor, found.address, found.keep) };
     taken.ok_or_else(|| {
         PyValueError::new_err(format!(
             "{name} has strides that are beyond what is taken: make it contiguous"
@@ -93,12 +128,13 @@ fn by_dlpack(device: &Device, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
     let dtype = import.dtype();
     let kind = match (dtype.code, dtype.bits) {
         (INT, 8 | 16 | 32 | 64) => Some(NumberKind::Signed),
-        (UINT, 8 | 16 | 32 | 64) => Some(NumberKind::Unsigned),
+        (UINT, 8 | 16 | 32 | 64) | (BOOL, 8) => Some(NumberKind::Unsigned),
         (FLOAT, 32 | 64) => Some(NumberKind::Real),
         _ => None,
     };
     Ok(Found {
         kind: kind.filter(|_| dtype.lanes == 1),
+        truth: dtype.code == BOOL,
         bits: dtype.bits.into(),
         dtype: format!("{} of DLPack with {} bits", dtype.code, dtype.bits),
         shape: import.shape(),
@@ -121,7 +157,7 @@ fn by_interface(device: &Device, name: &str, value: &Bound<'_, PyAny>) -> PyResu
     let letter = typestr.get(1..2).unwrap_or_default();
     let kind = match letter {
         "i" => Some(NumberKind::Signed),
-        "u" => Some(NumberKind::Unsigned),
+        "u" | "b" => Some(NumberKind::Unsigned),
         "f" => Some(NumberKind::Real),
         _ => None,
     };
@@ -141,7 +177,8 @@ fn by_interface(device: &Device, name: &str, value: &Bound<'_, PyAny>) -> PyResu
         super::streams::follow(device, stream.extract()?)?;
     }
     let (bits, keep) = (8 * bytes, Box::new(value.clone().unbind()));
-    Ok(Found { kind, bits, dtype: typestr, shape, strides, address, keep })
+    let truth = letter == "b";
+    Ok(Found { kind, truth, bits, dtype: typestr, shape, strides, address, keep })
 }
 
 fn check_gpu(device: &Device, name: &str, number: i32) -> PyResult<()> {

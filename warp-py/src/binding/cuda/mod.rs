@@ -1,13 +1,15 @@
 //! Environments on a GPU: `pool` moves them, `buffer` is what is shown of them, `dlpack` how tensors are handed over,
-//! `given` takes actions that lie on the GPU, `streams` orders work with that of other libraries.
+//! `given` takes arrays that lie on the GPU, `envs` is environments in Python that are trained in there, `streams` orders work with that of other libraries.
 
 mod buffer;
 mod dlpack;
+mod envs;
 mod given;
 mod pool;
 mod streams;
 
 pub(super) use buffer::CudaBuffer;
+pub(super) use envs::PythonStepper;
 pub(super) use pool::CudaPool;
 
 use super::raised;

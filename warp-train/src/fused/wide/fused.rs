@@ -11,7 +11,7 @@ use super::rollout::Stage;
 use crate::error::Result;
 use std::fmt::Write;
 use warp_data::cuda::{DeviceArray, DeviceInfo};
-use warp_func::cuda::{CudaVecEnv, KernelArgs, Launch};
+use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch};
 
 /// Threads of a block, and rows of a tile when it learns.
 const THREADS: usize = 128;
@@ -215,7 +215,7 @@ impl WidePolicy {
         towers: &FusedTowers,
         stage: Stage,
         t: usize,
-        envs: Option<&CudaVecEnv>,
+        envs: Option<&dyn DeviceEnvs>,
     ) -> Result<()> {
         let FusedTowers { shape, acts, .. } = towers;
         let (step, seen) = (self.step_of_towers(stage, t, envs), self.seen());

@@ -11,7 +11,7 @@ use super::shared::WideColumns;
 use super::way::Way;
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{CudaVecEnv, KernelArgs, Launch};
+use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch};
 
 /// How layers are multiplied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl WidePolicy {
     }
 
     /// Looks and acts at step `t`, where rows are few.
-    pub(super) fn act_few(&self, few: &FewKernels, t: usize, envs: &CudaVecEnv) -> Result<()> {
+    pub(super) fn act_few(&self, few: &FewKernels, t: usize, envs: &dyn DeviceEnvs) -> Result<()> {
         let step = self.step(t, self.sizes.rows, &self.arrays.values, Some(envs));
         let args = ActFewArgs { step, seen: self.seen(), activation: self.activation() };
         let threads = 256 * self.network.towers.len();

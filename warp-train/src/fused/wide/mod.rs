@@ -26,8 +26,7 @@ use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
 use crate::model::LearnerState;
-use warp_func::VecEnv;
-use warp_func::cuda::{CudaVecEnv, Graph, Kernels};
+use warp_func::cuda::{DeviceEnvs, Graph, Kernels};
 
 pub(super) use policy::WidePolicy;
 pub use way::sources;
@@ -41,6 +40,8 @@ pub(crate) struct WideLearner {
     n_steps: usize,
     /// Whether launches are recorded: a tensor library's can't be.
     recorded: bool,
+    /// Whether a rollout's are, steps of the environments included.
+    records_rollouts: bool,
     collecting: Option<Graph>,
     learning: Option<Graph>,
 }
@@ -53,7 +54,7 @@ impl WideLearner {
     /// Text that does not compile, too little memory, or a state of other policies.
     pub(super) fn new(
         config: &TrainConfig,
-        envs: &CudaVecEnv,
+        envs: &dyn DeviceEnvs,
         state: &LearnerState,
         backend: NetworkBackend,
     ) -> Result<Self> {
@@ -69,8 +70,15 @@ impl WideLearner {
         let policies = texts.into_iter().enumerate().map(policy).collect::<Result<_>>()?;
         let (kernels, n_steps) = (kernels.clone(), config.run.num_steps);
         let recorded = foreign.is_none();
-        let (collecting, learning) = (None, None);
-        let mut learner = Self { kernels, policies, n_steps, recorded, collecting, learning };
+        let mut learner = Self {
+            kernels,
+            policies,
+            n_steps,
+            recorded,
+            records_rollouts: recorded && envs.steps_by_launches(),
+            collecting: None,
+            learning: None,
+        };
         learner.load(state)?;
         Ok(learner)
     }
@@ -108,7 +116,7 @@ impl WideLearner {
     pub(super) fn run(
         &mut self,
         config: &TrainConfig,
-        envs: &mut CudaVecEnv,
+        envs: &mut dyn DeviceEnvs,
         progress: Progress,
         n: u64,
     ) -> Result<Vec<Iterated>> {
@@ -134,14 +142,14 @@ impl WideLearner {
     }
 
     /// Starts the next rollout of `envs` and returns at once.
-    fn collect(&mut self, envs: &mut CudaVecEnv) -> Result<()> {
+    fn collect(&mut self, envs: &mut dyn DeviceEnvs) -> Result<()> {
         if let Some(graph) = &mut self.collecting {
             graph.launch()?;
             envs.note_steps(self.n_steps as u32);
             return Ok(());
         }
         let (policies, n_steps) = (&self.policies, self.n_steps);
-        if !self.recorded {
+        if !self.records_rollouts {
             return collect(policies, n_steps, envs);
         }
         let device = self.kernels.device();
@@ -169,7 +177,7 @@ impl WideLearner {
     }
 }
 
-fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut CudaVecEnv) -> Result<()> {
+fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -> Result<()> {
     for t in 0..n_steps {
         for policy in policies {
             policy.act(t, envs)?;

@@ -25,9 +25,8 @@ use crate::network::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
 use std::cell::RefCell;
 use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
-use warp_func::VecEnv;
 use warp_func::cuda::{
-    Build, CudaVecEnv, DeviceStruct, DeviceValue, KernelArgs, Kernels, Launch, Module, Source,
+    Build, DeviceEnvs, DeviceStruct, DeviceValue, KernelArgs, Kernels, Launch, Module, Source,
 };
 
 /// A tower on tensor cores: its kernels, its weights as halves, its biases.
@@ -88,7 +87,7 @@ impl WidePolicy {
         index: usize,
         text: WideText,
         kernels: &Kernels,
-        envs: &CudaVecEnv,
+        envs: &dyn DeviceEnvs,
         make_foreign: Option<MakeForeign>,
     ) -> Result<Self> {
         let plan = config.policies[index].clone();
@@ -293,7 +292,7 @@ fn fused(modules: &[Module], way: &Way) -> Result<Option<FusedTowers>> {
 }
 
 /// `WidePlaces`: where the arrays of the policy's groups lie, as addresses of two words.
-fn places(plan: &PolicyPlan, envs: &CudaVecEnv) -> Result<DeviceArray> {
+fn places(plan: &PolicyPlan, envs: &dyn DeviceEnvs) -> Result<DeviceArray> {
     let (ids, arrays) = (envs.ids(), envs.arrays());
     let place = |id| Some(arrays.array(id));
     let mut places = Vec::new();

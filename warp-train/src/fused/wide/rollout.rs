@@ -10,7 +10,7 @@ use super::policy::{Rows, WidePolicy};
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::VecEnv;
-use warp_func::cuda::{CudaVecEnv, KernelArgs, Launch};
+use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch};
 
 /// What a kernel that acts is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Stage {
 
 impl WidePolicy {
     /// Looks, acts and hands over the actions of step `t`.
-    pub(in super::super) fn act(&self, t: usize, envs: &CudaVecEnv) -> Result<()> {
+    pub(in super::super) fn act(&self, t: usize, envs: &dyn DeviceEnvs) -> Result<()> {
         self.normaliser.look(self)?;
         if !self.tensor.is_empty() {
             return self.tensor_act(Stage::Act, t, Some(envs));
@@ -60,7 +60,7 @@ impl WidePolicy {
         t: usize,
         rows: usize,
         values: &'a DeviceArray,
-        envs: Option<&CudaVecEnv>,
+        envs: Option<&dyn DeviceEnvs>,
     ) -> WideStep<'a> {
         let a = &self.arrays;
         let options = envs.map(VecEnv::options);
@@ -82,7 +82,7 @@ impl WidePolicy {
         &'a self,
         stage: Stage,
         t: usize,
-        envs: Option<&CudaVecEnv>,
+        envs: Option<&dyn DeviceEnvs>,
     ) -> WideStep<'a> {
         let (a, s) = (&self.arrays, &self.sizes);
         match stage {
@@ -174,7 +174,7 @@ impl WidePolicy {
         Ok(self.kernels.take_values.launch(&Launch::over(rows, 128), &[args.arg()])?)
     }
 
-    fn tensor_act(&self, stage: Stage, t: usize, envs: Option<&CudaVecEnv>) -> Result<()> {
+    fn tensor_act(&self, stage: Stage, t: usize, envs: Option<&dyn DeviceEnvs>) -> Result<()> {
         let a = &self.arrays;
         let step = self.step_of_towers(stage, t, envs);
         for (tower, of) in self.tensor.iter().zip(&self.network.towers) {

@@ -15,7 +15,7 @@ use super::tiled_shape::{
 use crate::error::Result;
 use warp_core::DType::{F32, U8};
 use warp_data::cuda::{Device, DeviceArray};
-use warp_func::cuda::{CudaVecEnv, KernelArgs, Launch, Module};
+use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch, Module};
 
 /// The stages of a kernel's ring.
 #[derive(Debug, Clone, Copy)]
@@ -169,7 +169,7 @@ impl WidePolicy {
         &self,
         tiled: &TiledNetwork,
         t: usize,
-        envs: &CudaVecEnv,
+        envs: &dyn DeviceEnvs,
     ) -> Result<()> {
         let (a, s) = (&self.arrays, &self.sizes);
         let step = self.step(t, s.rows, &a.values, Some(envs));

@@ -6,7 +6,7 @@ use crate::engine::policies::no_own_networks;
 use crate::engine::rollout::normalise::Normaliser;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
-use crate::fused::{MOST_ITERATIONS, OnDevice};
+use crate::fused::{MOST_ITERATIONS, OnDevice, not_there};
 use crate::model::{LearnerState, Statistic};
 use crate::network::foreign::MakeForeign;
 use crate::run::whole;
@@ -118,9 +118,6 @@ impl Learner for CudaLearner {
         progress: Progress,
         n: u64,
     ) -> Result<Vec<Iterated>> {
-        let Some(envs) = envs.as_cuda() else {
-            return Err(Error::Invalid("the learner is on a GPU, the environments are not".into()));
-        };
         let device = match &mut self.device {
             Some(device) => {
                 if self.device_is_stale {
@@ -129,8 +126,21 @@ impl Learner for CudaLearner {
                 device
             }
             None => {
-                let new = OnDevice::new(&self.config, envs, &self.state, self.foreign)?;
-                self.path = Some(new.path(&self.config, envs));
+                let (config, state) = (&self.config, &self.state);
+                let (new, path) = match envs.as_cuda() {
+                    Some(envs) => {
+                        let new = OnDevice::new(config, envs, state, self.foreign)?;
+                        let path = new.path(config, Some(envs.text()));
+                        (new, path)
+                    }
+                    None => {
+                        let envs = envs.as_device().ok_or_else(not_there)?;
+                        let new = OnDevice::beside(config, envs, state, self.foreign)?;
+                        let path = new.path(config, None);
+                        (new, path)
+                    }
+                };
+                self.path = Some(path);
                 self.device.insert(new)
             }
         };

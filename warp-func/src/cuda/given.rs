@@ -1,9 +1,40 @@
-//! Actions that somebody hands over: in the host's memory, or in a GPU's, whatever their type and strides.
+//! Arrays on a GPU that somebody else hands over, whatever their type and strides. Host side of `given.cuh`.
 #![expect(unsafe_code, reason = "borrows memory of other libraries")]
 
-use super::args::Strides;
+use super::arg::Arg;
+use super::kernel_args::KernelArgs;
 use warp_core::DType;
 use warp_data::cuda::{Device, DeviceArray};
+
+/// How kernels read them; behind the structs of [`GivenArgs`] and [`Strides`].
+pub(super) const TEXT: &str = include_str!("given.cuh");
+
+warp_core::device_struct! {
+    /// How a replica's actions lie in somebody else's memory, in elements.
+    pub struct Strides {
+        /// From one replica to the next.
+        row: u64,
+        /// Elements of each dimension of one replica's actions; 1 where there are fewer dimensions.
+        size: [u32; 3],
+        /// From one element to the next in each, modulo 2^32.
+        step: [i32; 3],
+    }
+}
+
+crate::kernel_args! {
+    /// Numbers of somebody else's: actions of one group, say.
+    pub(super) struct GivenArgs {
+        from: &[u8],
+        strides: Strides,
+        /// The element of the first row's first number.
+        start: u64,
+        /// 0 whole numbers, 1 whole and not negative ones, 2 real ones.
+        kind: u32,
+        /// Bits of each.
+        bits: u32,
+        group: u32,
+    }
+}
 
 /// What kind of numbers an array of somebody else's holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,9 +47,9 @@ pub enum NumberKind {
     Real,
 }
 
-/// Actions of one group for some replicas, on a GPU.
+/// An array of somebody else's on a GPU: actions of one group for some replicas, say.
 #[derive(Debug, Clone)]
-pub struct GivenActions {
+pub struct GivenArray {
     pub(super) memory: DeviceArray,
     pub(super) strides: Strides,
     pub(super) start: u64,
@@ -34,7 +65,7 @@ pub struct Tensor<'a> {
     pub kind: NumberKind,
     /// Bits of an element.
     pub bits: u32,
-    /// Elements of each dimension, replicas first.
+    /// Elements of each dimension, rows first.
     pub shape: &'a [usize],
     /// Elements from one to the next in each dimension; none: one after another.
     pub strides: Option<&'a [i64]>,
@@ -64,8 +95,8 @@ impl Tensor<'_> {
     }
 }
 
-impl GivenActions {
-    /// The actions of a tensor whose first element lies at `address` on `device`; `keep` is what keeps it alive.
+impl GivenArray {
+    /// A tensor whose first element lies at `address` on `device`; `keep` is what keeps it alive.
     /// None if it has more than four dimensions, or steps that 31 bits do not hold.
     ///
     /// # Safety
@@ -90,14 +121,27 @@ impl GivenActions {
         // SAFETY: these are the bytes from the tensor's first element in memory to its last; the rest is the
         // caller's promise.
         let memory =
-            unsafe { DeviceArray::borrow(device, ("actions", DType::U8, &bytes), first, keep) };
+            unsafe { DeviceArray::borrow(device, ("given", DType::U8, &bytes), first, keep) };
         let (row, steps) = (steps[0] as u64, steps[1..].iter().map(|step| *step as i32));
         let strides = strides(row, tensor.shape, steps);
         let (kind, bits) = (tensor.kind, tensor.bits);
         Some(Self { memory, strides, start, kind, bits, shape: tensor.shape.to_vec() })
     }
 
-    /// Actions that lie in an array of ours, one after another.
+    /// Elements in each dimension, rows first.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// What a kernel takes; `group` is whose actions they are, if they are.
+    pub(super) fn arg(&self, group: usize) -> Arg {
+        let from = &self.memory.as_bytes();
+        let (strides, start, kind, bits) = (self.strides, self.start, self.kind as u32, self.bits);
+        GivenArgs { from, strides, start, kind, bits, group: group as u32 }.arg()
+    }
+
+    /// An array of ours, whose elements lie one after another.
     pub(super) fn whole(array: &DeviceArray, shape: &[usize]) -> Self {
         let kind = match array.dtype() {
             DType::F32 => NumberKind::Real,

@@ -1,0 +1,57 @@
+//! What learners on a GPU see of environments whose arrays lie there.
+
+use super::env::CudaVecEnv;
+use super::kernels::Kernels;
+use crate::error::Result;
+use crate::vec_env::VecEnv;
+use warp_data::cuda::{Device, DeviceArray, DeviceStore};
+
+/// Environments whose arrays lie on a GPU, whatever moves them there.
+pub trait DeviceEnvs: VecEnv {
+    /// The registry of kernels of their GPU.
+    fn kernels(&self) -> &Kernels;
+
+    /// The device's arrays; numbers and names as in [`VecEnv::ids`].
+    fn arrays(&self) -> &DeviceStore;
+
+    /// `run_step`: the device's counter of steps, u32 `[1]`.
+    fn run_step_array(&self) -> &DeviceArray;
+
+    /// Starts a step of every replica with the actions that lie on the device.
+    ///
+    /// # Errors
+    /// Whatever moves them.
+    fn device_step(&mut self) -> Result<()>;
+
+    /// Whether such a step is launches alone, which a graph can replay.
+    fn steps_by_launches(&self) -> bool;
+
+    /// Notes that a replayed graph stepped every replica `steps` times and counted them on the device.
+    fn note_steps(&mut self, steps: u32);
+
+    /// The GPU.
+    fn gpu(&self) -> &Device {
+        self.kernels().device()
+    }
+}
+
+impl DeviceEnvs for CudaVecEnv {
+    fn kernels(&self) -> &Kernels {
+        CudaVecEnv::kernels(self)
+    }
+    fn arrays(&self) -> &DeviceStore {
+        CudaVecEnv::arrays(self)
+    }
+    fn run_step_array(&self) -> &DeviceArray {
+        CudaVecEnv::run_step_array(self)
+    }
+    fn device_step(&mut self) -> Result<()> {
+        CudaVecEnv::device_step(self)
+    }
+    fn steps_by_launches(&self) -> bool {
+        true
+    }
+    fn note_steps(&mut self, steps: u32) {
+        CudaVecEnv::note_steps(self, steps);
+    }
+}
