@@ -1,8 +1,8 @@
 //! `cargo xtask bundle`: everything that a machine with a GPU and no Rust needs, in one folder.
 //!
 //! Holds the release program, a second one with LibTorch where `LIBTORCH` says that there is one, the
-//! test binaries with tests for a GPU, recorded cases, random bodies with what Rust made of them, all
-//! packed, and a script. [`artifacts`] finds what cargo built. Only what the last bundle put into the
+//! test binaries with tests for a GPU, recorded cases, random bodies with what Rust made of them, the
+//! Python package with its notebooks where there is maturin, all packed, and a script. [`artifacts`] finds what cargo built. Only what the last bundle put into the
 //! folder is replaced.
 
 pub mod artifacts;
@@ -20,10 +20,10 @@ use artifacts::Artifact;
 const SCRIPT: &str = include_str!("run.sh");
 
 /// What the folder may hold in bytes: it travels.
-const LARGEST: u64 = 48 * 1000 * 1000;
+const LARGEST: u64 = 56 * 1000 * 1000;
 
 /// What is packed.
-const PARTS: [&str; 6] = ["bin", "tests", "bits", "golden", "data", "run_configs"];
+const PARTS: [&str; 7] = ["bin", "tests", "bits", "golden", "data", "run_configs", "python"];
 /// What a bundle consists of: the archive of [`PARTS`] and the script, which unpacks it.
 const ARCHIVE: &str = "parts.tar.gz";
 const SCRIPT_NAME: &str = "run.sh";
@@ -31,6 +31,7 @@ const SCRIPT_NAME: &str = "run.sh";
 /// Recorded cases of the workspace.
 const GOLDEN: &str = "warp-envs/tests/golden";
 const RUN_CONFIGS: &str = "warp-examples/tests/data/warpdrive_run_configs";
+const NOTEBOOKS: &str = "warp-py/notebooks";
 
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +84,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let mut built = programs()?;
     built.extend(tests()?);
     built.push(bits()?);
+    let wheel = wheel()?;
     clear(&options.out)?;
     for (from, to) in &built {
         let to = options.out.join(to);
@@ -91,6 +93,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let root = workspace::root();
     copy_folder(&root.join(GOLDEN), &options.out.join("golden"))?;
     copy_folder(&root.join(RUN_CONFIGS), &options.out.join("run_configs"))?;
+    if let Some(wheel) = wheel {
+        copy_folder(&wheel, &options.out.join("python"))?;
+        copy_folder(&root.join(NOTEBOOKS), &options.out.join("python"))?;
+    }
     if let Some(golden) = &options.golden {
         copy_folder(golden, &options.out.join("golden"))?;
     }
@@ -191,6 +197,22 @@ fn bits() -> Result<Built> {
         .run()?;
     ensure!(out.is_dir(), "the test `bits` wrote no bodies: it needs a C++ compiler");
     Ok((out, "bits".to_owned()))
+}
+
+/// The folder of the Python package's wheel, for this machine's glibc; none without maturin.
+fn wheel() -> Result<Option<PathBuf>> {
+    let there = Command::new("maturin").arg("--version").output();
+    if !there.is_ok_and(|said| said.status.success()) {
+        println!("python is left out: maturin is not installed");
+        return Ok(None);
+    }
+    let out = bench::target().join("bundle-wheel");
+    if out.exists() {
+        fs::remove_dir_all(&out).with_context(|| format!("cannot remove {}", out.display()))?;
+    }
+    let build = "maturin build --release --locked --manifest-path warp-py/Cargo.toml";
+    CommandLine::new(&format!("{build} --out {}", out.display())).run()?;
+    Ok(Some(out))
 }
 
 fn placed(test: Artifact) -> Built {
@@ -327,7 +349,8 @@ mod tests {
         let (help, wrong) = (run("--help"), run("nonsense"));
         assert!(help.status.success());
         let help = String::from_utf8(help.stdout).unwrap();
-        let parts = "parity gradients replay sanitize samplers bench train map libtorch profile";
+        let parts =
+            "parity gradients replay sanitize samplers bench train map libtorch notebooks profile";
         for part in parts.split(' ') {
             assert!(help.contains(part), "{help}");
         }

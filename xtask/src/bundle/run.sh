@@ -18,6 +18,7 @@ usage: ./run.sh [PART]...    without a part: all of them
   train     training throughput with learning curves (report/curves), and a run to a score
   map       training over worlds, networks, replicas and algorithms as a fraction of the GPU's limit (report/map.json)
   libtorch  training through LibTorch: its rate, and its returns beside the processor's
+  notebooks of the Python package, as many as there are GPUs for; needs NumPy and Gymnasium
   profile   Nsight Compute over the main kernels
 
 REPORT=DIR  where reports go (report)      LIMIT=SECONDS  of one part at most (460)
@@ -26,7 +27,7 @@ PRECISIONS=LIST  of train (fp16 fp32)
 TEXT
 }
 
-parts=(parity gradients replay sanitize samplers bench train map libtorch profile)
+parts=(parity gradients replay sanitize samplers bench train map libtorch notebooks profile)
 chosen=("$@")
 for argument in "$@"; do
     case " ${parts[*]} " in
@@ -333,6 +334,31 @@ part_libtorch() {
             try "$env, seed $seed, processor" bin/warp train "$env" --device cpu --seed "$seed" \
                 --steps 500000 --out "$scratch/cpu-$env-$seed"
         done
+    done
+}
+
+# Each from its first cell to its last, in a folder of its own, with the wheel of this bundle.
+part_notebooks() {
+    local book name wheels=(python/*.whl) there needed
+    [ "${#wheels[@]}" -gt 0 ] || { missing "the wheel" "in this bundle"; return; }
+    try "the wheel" python3 -m pip install --quiet --no-index --no-deps --target "$scratch/site" "${wheels[@]}" || return
+    there="$(nvidia-smi -L 2>/dev/null | grep -c ^GPU)"
+    cat >"$scratch/notebook.py" <<'PYTHON'
+import json, os, sys
+said = json.load(open(sys.argv[1]))
+os.makedirs(sys.argv[2])
+os.chdir(sys.argv[2])
+cells = ["".join(cell["source"]) for cell in said["cells"] if cell["cell_type"] == "code"]
+exec(compile("\n\n".join(cells), sys.argv[1], "exec"), {"__name__": "__main__"})
+PYTHON
+    for book in python/*.ipynb; do
+        name="$(basename "$book" .ipynb)"
+        needed="$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["metadata"]["warp_rl"]["gpus"])' "$book")"
+        if [ "$needed" -gt "$there" ]; then
+            echo "notebooks $name needs $needed GPUs, and there are $there: left out"
+            continue
+        fi
+        try "$name" env PYTHONPATH="$scratch/site" python3 "$scratch/notebook.py" "$book" "$scratch/$name"
     done
 }
 
