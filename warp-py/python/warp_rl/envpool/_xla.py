@@ -39,7 +39,7 @@ class Calls:
         self.handle = np.frombuffer(np.int64(number).tobytes(), np.uint8)
         said = envs._pool.xla_shown()
         self._names = [name for name, _, _ in said]
-        rows = envs.config["batch_size"]
+        rows = self._rows = envs.config["batch_size"]
         self._passed = jax.ShapeDtypeStruct((8,), np.uint8)
         self._shown = [jax.ShapeDtypeStruct((rows, *item), np.dtype(dtype)) for name, dtype, item in said]
 
@@ -75,6 +75,8 @@ class Calls:
     def _recv_by_callback(self, handle: Any) -> list[Any]:
         def recv(handle: Any) -> list[Any]:
             obs, reward, terminated, truncated, info = self._envs._pool.recv()
+            if len(reward) != self._rows:
+                raise ValueError(f"{len(reward)} environments were sent, but a program receives {self._rows}")
             named = {**info, "obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated}
             return [np.asarray(handle), *(named[name] for name in self._names)]
 
