@@ -87,7 +87,7 @@ impl Pathway {
             Ok::<_, anyhow::Error>(ControlFlow::Continue(()))
         })?;
         // What is in the array at the start belongs to no step.
-        let gamma = config.policies[0].config.gamma;
+        let gamma = config.policies[0].config.gamma.at(config.run.total_steps);
         let discounted = rewards[1..].iter().rev().fold(0.0, |after, r| r + gamma * after);
         let states = past.states();
         let energies = || states.iter().filter_map(|state| landscape.energy(state));

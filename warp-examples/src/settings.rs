@@ -192,7 +192,7 @@ mod tests {
         let config = configure("cartpole", &sets, &warp_envs::registry()).unwrap();
         assert_eq!(config.run.num_envs, 7);
         assert_eq!(config.spec.time_limit.steps, 9);
-        assert_eq!(config.policies[0].config.gamma, 0.5);
+        assert_eq!(config.policies[0].config.gamma.at(0), 0.5);
     }
 
     #[test]

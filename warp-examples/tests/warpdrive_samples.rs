@@ -34,7 +34,7 @@ fn only_policy(config: &TrainConfig, tag: &str) -> PolicyConfig {
 fn is_the_originals(policy: &PolicyConfig) {
     assert!(policy.to_train && policy.shared_trunk && !policy.norm_adv);
     assert_eq!((policy.algorithm.as_str(), policy.init), ("a2c", Init::Kaiming));
-    assert_eq!((policy.gae_lambda, policy.adam_eps), (1.0, 1e-8));
+    assert_eq!((policy.gae_lambda.at(0), policy.adam_eps), (1.0, 1e-8));
     assert!(!policy.compat_last_step, "the reward of the last step counts");
 }
 
@@ -44,7 +44,8 @@ fn coefficients(policy: &PolicyConfig) -> [f64; 5] {
         schedule.at(0)
     };
     let (vf, ent) = (constant(&policy.vf_coef), constant(&policy.ent_coef));
-    [vf, ent, policy.max_grad_norm, policy.gamma, constant(&policy.learning_rate)]
+    let (norm, gamma) = (constant(&policy.max_grad_norm), constant(&policy.gamma));
+    [vf, ent, norm, gamma, constant(&policy.learning_rate)]
 }
 
 #[test]
@@ -185,7 +186,10 @@ fn schedules_pools_seeds_and_other_names_are_carried_over() {
     let notes = yaml::translate(&both, &warp_envs::registry()).unwrap().without_effect;
     assert!(notes.contains(&"env.seed".into()), "{notes:?}");
     assert_eq!(
-        cartpole("clip_grad_norm: True", "clip_grad_norm: False").policies[0].config.max_grad_norm,
+        cartpole("clip_grad_norm: True", "clip_grad_norm: False").policies[0]
+            .config
+            .max_grad_norm
+            .at(0),
         0.0
     );
     let policy = cartpole("fc_dims: [32, 32]", "fc_dims: [5]\n            init_method: xavier");

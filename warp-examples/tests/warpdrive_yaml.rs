@@ -96,7 +96,7 @@ fn ddpg_is_read_with_its_noise_and_rates() {
     let keys = &config.policies[0].config;
     assert_eq!((config.run.num_envs, config.run.num_steps), (10_000, 5));
     assert_eq!((config.algorithm().as_str(), keys.train_freq, keys.n_step), ("ddpg", 5, 5));
-    assert_eq!((keys.batch_size, keys.tau, keys.max_grad_norm), (50_000, 0.05, 3.0));
+    assert_eq!((keys.batch_size, keys.tau, keys.max_grad_norm.at(0)), (50_000, 0.05, 3.0));
     assert_eq!((keys.noise_damping, keys.noise_std.at(0)), (0.15, 0.2));
     let critic = keys.critic_learning_rate.as_ref().unwrap();
     let after = 4_000_000_000;

@@ -66,7 +66,7 @@ const CASES: &[Case] = &[
     Case {
         name: "dqn",
         keys: "env_id = \"cartpole\"\nalgorithm = \"dqn\"\ntrain_freq = 1\ntarget_interval = 5\n\
-               epsilon = [[0, 1.0], [150, 0.1]]",
+               epsilon = [[0, 1.0], [150, 0.1]]\ngamma = [[0, 0.9], [150, 0.99]]",
         tables: "",
     },
     Case {
@@ -141,6 +141,19 @@ fn expect_same(name: &str, one: &Trainer, other: &Trainer) {
     let different: Vec<_> =
         one.iter().zip(&other).filter(|(a, b)| a != b).map(|(a, _)| &a.0).collect();
     assert!(different.is_empty(), "{name}: {different:?}");
+}
+
+#[test]
+fn the_discount_follows_its_schedule() {
+    let trained = |gamma: &str| {
+        let keys = format!("env_id = \"cartpole\"\nalgorithm = \"dqn\"\ngamma = {gamma}");
+        let mut run = trainer(&config(COMMON, &keys, ""), 1);
+        iterate(&mut run, 4);
+        bits(&run.learner().state())
+    };
+    let plain = trained("0.9");
+    assert!(trained("[[0, 0.9], [10000, 0.9]]") == plain);
+    assert!(trained("[[0, 0.9], [96, 0.1]]") != plain);
 }
 
 #[test]

@@ -35,6 +35,8 @@ fn what_is_the_default_changes_no_bit_when_it_is_said() {
         "optimiser = \"adam\"\nweight_decay = 0",
         "critic_learning_rate = 1e-2",
         "clip_coef = [[0, 0.2], [100000, 0.2]]",
+        "gamma = [[0, 0.99], [9, 0.99]]\ngae_lambda = [[0, 0.95], [9, 0.95]]",
+        "max_grad_norm = [[0, 0.5], [100000, 0.5]]",
         "target_kl = 1e9",
     ] {
         assert!(trained(keys, 3) == plain, "{keys}");
@@ -94,6 +96,36 @@ fn clipping_follows_its_schedule() {
     assert_eq!(shares.policies[0].config.clip_coef.at(250), 0.15000000000000002);
 }
 
+/// What a run does from some step on is what it does with the number that holds there.
+#[test]
+fn discount_lambda_and_clipping_of_the_gradient_follow_their_schedules() {
+    let folder = Folder::new("coefficients");
+    for (base, keys) in [
+        (CARTPOLE, [("gamma", 0.99, 0.5), ("gae_lambda", 0.95, 0.2), ("max_grad_norm", 0.5, 0.01)]),
+        (PENDULUM, [("gamma", 0.9, 0.0), ("gae_lambda", 1.0, 0.0), ("max_grad_norm", 0.0, 0.1)]),
+    ] {
+        for (key, first, then) in keys {
+            let with =
+                |value: &str| config(base, &format!("norm_reward = true\n{key} = {value}"), "");
+            let step = with("0").steps_per_iteration();
+            let mut whole = trainer(&with(&format!("[[0, {first:?}], [{step}, {then:?}]]")), 1);
+            let mut begun = trainer(&with(&format!("{first:?}")), 1);
+            let mut other = trainer(&with(&format!("{first:?}")), 1);
+            [&mut whole, &mut begun, &mut other].into_iter().for_each(|run| iterate(run, 1));
+            let state = begun.learner().state();
+            assert!(bits(&whole.learner().state()) == bits(&state), "{key}");
+            let snapshot = Snapshot::of(&begun.counters(), state, begun.envs());
+            let path = checkpoint::save(folder.path(), &snapshot).unwrap();
+            let mut on = trainer(&with(&format!("{then:?}")), 1);
+            on.restore(&Checkpoint::open(&path).unwrap()).unwrap();
+            [&mut whole, &mut on, &mut other].into_iter().for_each(|run| iterate(run, 1));
+            assert!(bits(&whole.learner().state()) == bits(&on.learner().state()), "{key}");
+            assert!(bits(&whole.learner().state()) != bits(&other.learner().state()), "{key}");
+            std::fs::remove_dir_all(path).unwrap();
+        }
+    }
+}
+
 #[test]
 fn runs_with_other_rules_go_on_exactly() {
     let folder = Folder::new("rules");
@@ -112,7 +144,9 @@ fn runs_with_other_rules_go_on_exactly() {
         std::fs::remove_dir_all(path).unwrap();
     };
     let keys = "optimiser = \"rmsprop\"\nweight_decay = 0.01\ntarget_kl = 0.02\n\
-                critic_learning_rate = [[0, 0.01], [2000, 0.0]]\nclip_coef = [[0, 0.3], [2000, 0.1]]";
+                critic_learning_rate = [[0, 0.01], [2000, 0.0]]\nclip_coef = [[0, 0.3], [2000, 0.1]]\n\
+                gamma = [[0, 0.9], [2000, 0.99]]\ngae_lambda = [[0, 0.9], [2000, 1.0]]\n\
+                max_grad_norm = [[0, 1.0], [2000, 0.1]]\nnorm_reward = true";
     goes_on(&config(CARTPOLE, keys, ""));
     goes_on(&config(PENDULUM, "algorithm = \"a2c\"\noptimiser = \"rmsprop\"", ""));
 }
@@ -138,6 +172,9 @@ fn what_a_gpu_does_not_know_is_named() {
         ("optimiser = \"rmsprop\"", "optimiser = \"rmsprop\""),
         ("weight_decay = 0.1", "weight_decay"),
         ("clip_coef = [[0, 0.2], [9, 0.1]]", "a schedule of clip_coef"),
+        ("gamma = [[0, 0.9], [9, 0.99]]", "a schedule of gamma"),
+        ("gae_lambda = [[0, 0.9], [9, 0.99]]", "a schedule of gae_lambda"),
+        ("max_grad_norm = [[0, 0.9], [9, 0.99]]", "a schedule of max_grad_norm"),
         ("critic_learning_rate = 0.1", "critic_learning_rate where"),
     ] {
         assert!(key(keys).is_some_and(|key| key.starts_with(words)), "{keys}: {:?}", key(keys));
@@ -152,6 +189,10 @@ fn what_does_not_fit_is_refused() {
         ("target_kl = -1", "target_kl = -1: must not be negative"),
         ("clip_coef = [[0, 0.2], [9, -0.2]]", "clip_coef = -0.2: must not be negative"),
         ("critic_learning_rate = 0.1\nshared_trunk = true", "the value has no network of its own"),
+        ("gamma = [[0, 0.9], [9, 1.1]]", "gamma = 1.1: must lie between 0 and 1"),
+        ("gae_lambda = [[0, -0.5], [9, 1]]", "gae_lambda = -0.5: must lie between 0 and 1"),
+        ("max_grad_norm = [[0, 1], [9, -1]]", "max_grad_norm = -1: must not be negative"),
+        ("algorithm = \"dqn\"\nmax_grad_norm = [[0, 1], [9, 2]]", "dqn takes a number alone"),
         ("algorithm = \"a2c\"\ntarget_kl = 0.1", "a2c has no such key"),
     ] {
         let table = format!("env_id = \"cartpole\"\n[policy.pole]\ngroups = [\"pole\"]\n{keys}");

@@ -5,17 +5,13 @@ use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use warp_core::toml::{Table, Value};
 use warp_func::Registry;
-use warp_train::TrainConfig;
 use warp_train::config::{FOLDER_KEYS, RECORD_KEYS};
+use warp_train::{PolicyConfig, TrainConfig};
 
 /// What a setting says apart, or what makes a run one of its seeds.
 const APART: [&str; 3] = ["seed", "total_steps", "algorithm"];
 /// Keys in a label, at most.
 const SHOWN: usize = 6;
-
-/// Keys whose points a configuration may place at shares of the run; written down they are steps.
-const SCHEDULES: [&str; 5] =
-    ["learning_rate", "critic_learning_rate", "ent_coef", "vf_coef", "clip_coef"];
 
 /// What all seeds of a run have in common.
 #[derive(Debug, Clone)]
@@ -60,7 +56,7 @@ impl Setting {
         let all: BTreeSet<&String> = self.keys.keys().chain(other.keys.keys()).collect();
         all.into_iter().filter(|key| {
             let values = (self.keys.get(*key), other.keys.get(*key));
-            let is_schedule = SCHEDULES.contains(&key.rsplit('.').next().unwrap_or_default());
+            let is_schedule = PolicyConfig::is_schedule(key.rsplit('.').next().unwrap_or_default());
             let at_shares = |(a, b)| is_schedule && self.has_points_at_shares(a, other, b);
             values.0 != values.1 && !matches!(values, (Some(a), Some(b)) if at_shares((a, b)))
         })

@@ -204,7 +204,8 @@ impl Draft {
         learning_rate: CellId,
         policy: &PolicyPlan,
     ) -> OptimiserId {
-        let (descent, max_grad_norm) = (policy.descent(), policy.config.max_grad_norm);
+        // A number alone: the configuration is checked.
+        let (descent, max_grad_norm) = (policy.descent(), policy.config.max_grad_norm.at(0));
         let (name, models) = (name.into(), models.to_vec());
         self.optimisers.push(Optimiser { name, models, learning_rate, descent, max_grad_norm });
         OptimiserId(self.optimisers.len() - 1)
@@ -250,7 +251,7 @@ impl Draft {
         let replay = Replay {
             capacity: keys.buffer_size,
             n_step: keys.n_step,
-            gamma: self.constant("gamma", keys.gamma),
+            gamma: self.cell("gamma", keys.gamma.clone()),
             obs: self.column("obs", RowsOf::Batch, obs_width),
             action: self.column("action", RowsOf::Batch, action_width),
             reward: self.number("reward"),

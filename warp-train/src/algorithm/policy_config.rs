@@ -34,10 +34,11 @@ warp_core::config! {
         /// [step, value] joined by straight lines. A step may be a share of the run:
         /// [["0%", 0.001], ["100%", 0.0]]. Two points at one share are a jump.
         pub learning_rate: Schedule = Schedule::constant(2.5e-4),
-        /// Discount per step.
-        pub gamma: f64 = 0.99,
-        /// Weight of longer returns in the advantage estimate (GAE); 1: the full return.
-        pub gae_lambda: f64 = 0.95,
+        /// Discount per step: a number or points, as for learning_rate (points with PPO and A2C on the CPU only).
+        pub gamma: Schedule = Schedule::constant(0.99),
+        /// Weight of longer returns in the advantage estimate (GAE); 1: the full return. A number
+        /// or (CPU only) points, as for learning_rate.
+        pub gae_lambda: Schedule = Schedule::constant(0.95),
         /// PPO: parts into which the rollout is cut for each pass over it.
         pub num_minibatches: usize = 4,
         /// PPO: passes over the rollout.
@@ -58,8 +59,9 @@ warp_core::config! {
         /// squared error in PPO, as in CleanRL, and the whole squared error in A2C, as in WarpDrive and
         /// Stable-Baselines3, so that one number weighs twice as much in A2C.
         pub vf_coef: Schedule = Schedule::constant(0.5),
-        /// Largest norm of the whole gradient; 0: not clipped.
-        pub max_grad_norm: f64 = 0.5,
+        /// Largest norm of the whole gradient; 0: not clipped. A number or (PPO and A2C on the CPU only) points, as
+        /// for learning_rate.
+        pub max_grad_norm: Schedule = Schedule::constant(0.5),
         /// Epsilon of Adam, and of RMSprop.
         pub adam_eps: f64 = 1e-5,
         /// Widths of the hidden layers.
@@ -182,6 +184,9 @@ impl PolicyConfig {
         let critic = self.critic_learning_rate.as_ref();
         let always = [
             ("learning_rate", &self.learning_rate),
+            ("gamma", &self.gamma),
+            ("gae_lambda", &self.gae_lambda),
+            ("max_grad_norm", &self.max_grad_norm),
             ("clip_coef", &self.clip_coef),
             ("ent_coef", &self.ent_coef),
             ("vf_coef", &self.vf_coef),
@@ -190,6 +195,32 @@ impl PolicyConfig {
             ("noise_std", &self.noise_std),
         ];
         always.into_iter().chain(critic.map(|rate| ("critic_learning_rate", rate))).collect()
+    }
+
+    /// Whether `key` may change over a run.
+    #[must_use]
+    pub fn is_schedule(key: &str) -> bool {
+        Self::default().schedule_mut(key).is_some()
+    }
+
+    /// The schedule that is called `key`, put there if it is not set.
+    fn schedule_mut(&mut self, key: &str) -> Option<&mut Schedule> {
+        Some(match key {
+            "learning_rate" => &mut self.learning_rate,
+            "gamma" => &mut self.gamma,
+            "gae_lambda" => &mut self.gae_lambda,
+            "max_grad_norm" => &mut self.max_grad_norm,
+            "clip_coef" => &mut self.clip_coef,
+            "ent_coef" => &mut self.ent_coef,
+            "vf_coef" => &mut self.vf_coef,
+            "priority_beta" => &mut self.priority_beta,
+            "epsilon" => &mut self.epsilon,
+            "noise_std" => &mut self.noise_std,
+            "critic_learning_rate" => {
+                self.critic_learning_rate.get_or_insert(Schedule::constant(0.0))
+            }
+            _ => return None,
+        })
     }
 
     /// The defaults of an algorithm, for a run of `total_steps`.
@@ -204,21 +235,9 @@ impl PolicyConfig {
     /// The same with the keys of `table`, for a run of `total_steps`.
     pub(crate) fn with(mut self, table: &Table, total_steps: u64) -> warp_core::Result<Self> {
         for (key, value) in table {
-            let schedule = match key.as_str() {
-                "learning_rate" => &mut self.learning_rate,
-                "clip_coef" => &mut self.clip_coef,
-                "ent_coef" => &mut self.ent_coef,
-                "vf_coef" => &mut self.vf_coef,
-                "priority_beta" => &mut self.priority_beta,
-                "epsilon" => &mut self.epsilon,
-                "noise_std" => &mut self.noise_std,
-                "critic_learning_rate" => {
-                    self.critic_learning_rate.get_or_insert(Schedule::constant(0.0))
-                }
-                _ => {
-                    self.set(key, value)?;
-                    continue;
-                }
+            let Some(schedule) = self.schedule_mut(key) else {
+                self.set(key, value)?;
+                continue;
             };
             *schedule = Schedule::of_run(value, total_steps).map_err(|expected| {
                 warp_core::Error::WrongType { key: key.clone(), value: value.to_string(), expected }

@@ -53,7 +53,7 @@ impl Schedule {
     pub fn of_run(value: &Value, total_steps: u64) -> Result<Self, String> {
         Self::read(value, Some(total_steps)).ok_or_else(|| {
             format!(
-                "a number, or a list of points [step, value] with increasing steps, each a number or \
+                "a finite number, or a list of points [step, value] with increasing steps, each a number or \
                  a share from \"0%\" to \"100%\" of the run's {total_steps}"
             )
         })
@@ -173,7 +173,7 @@ impl ConfigValue for Schedule {
     }
 
     fn from_value(value: &Value) -> Result<Self, String> {
-        let expected = "a number, or a list of points [step, value] with increasing steps";
+        let expected = "a finite number, or a list of points [step, value] with increasing steps";
         Self::read(value, None).ok_or_else(|| expected.into())
     }
 }

@@ -24,8 +24,10 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
         }
         invalid(key, value.to_string(), "must lie between 0 and 1")
     };
-    unit("gamma", config.gamma)?;
-    unit("gae_lambda", config.gae_lambda)?;
+    for (key, schedule) in [("gamma", &config.gamma), ("gae_lambda", &config.gae_lambda)] {
+        unit(key, schedule.lowest())?;
+        unit(key, schedule.largest())?;
+    }
     check_sizes(plan)?;
     if let Some(ratio) = config.neg_pos_env_ratio.filter(|ratio| !(0.0..=1e9).contains(ratio)) {
         return invalid("neg_pos_env_ratio", ratio.to_string(), "must lie between 0 and 1e9");
@@ -65,7 +67,7 @@ fn check_sizes(plan: &PolicyPlan) -> Result<()> {
         ("learning_rate", config.learning_rate.lowest()),
         ("critic_learning_rate", critic_rate.map_or(0.0, Schedule::lowest)),
         ("clip_coef", config.clip_coef.lowest()),
-        ("max_grad_norm", config.max_grad_norm),
+        ("max_grad_norm", config.max_grad_norm.lowest()),
         ("adam_eps", config.adam_eps),
         ("weight_decay", config.weight_decay),
         ("target_kl", config.target_kl.unwrap_or(0.0)),
@@ -79,7 +81,7 @@ fn check_sizes(plan: &PolicyPlan) -> Result<()> {
         ("learning_rate", config.learning_rate.largest()),
         ("critic_learning_rate", critic_rate.map_or(0.0, Schedule::largest)),
         ("clip_coef", config.clip_coef.largest()),
-        ("max_grad_norm", config.max_grad_norm),
+        ("max_grad_norm", config.max_grad_norm.largest()),
         ("adam_eps", config.adam_eps),
         ("weight_decay", config.weight_decay),
         ("target_kl", config.target_kl.unwrap_or(0.0)),
@@ -89,6 +91,12 @@ fn check_sizes(plan: &PolicyPlan) -> Result<()> {
         if value > f64::from(f32::MAX) {
             return invalid(key, value.to_string(), "does not fit in an f32");
         }
+    }
+    if config.max_grad_norm.changes() && plan.is_off_policy() {
+        let points =
+            config.max_grad_norm.to_value().map_or(String::new(), |value| value.to_string());
+        let reason = format!("{} takes a number alone", plan.algorithm.name);
+        return invalid("max_grad_norm", points, &reason);
     }
     if config.critic_learning_rate.is_some() && !plan.is_off_policy() {
         let reason = match (&config.network, config.shared_trunk) {

@@ -96,7 +96,7 @@ impl Member for OnPolicy {
         let obs = &rollout.obs[rows.start * rollout.width..];
         policy.values(obs, &mut rollout.values[rows])?;
         normaliser.apply(&mut rollout.truncated.obs);
-        normaliser.rewards(rollout)?;
+        normaliser.rewards(rollout, progress.env_steps)?;
         normaliser.finish_rollout()?;
         if !plan.config.to_train {
             return Ok(PolicyMetrics::default().into());

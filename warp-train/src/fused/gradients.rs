@@ -99,7 +99,7 @@ impl CudaGradients {
         keys.ent_coef = Schedule::constant(f64::from(ent_coef));
         keys.learning_rate = Schedule::constant(0.0);
         (keys.norm_adv, keys.norm_obs, keys.norm_reward) = (false, false, false);
-        (keys.to_train, keys.max_grad_norm) = (true, 0.0);
+        (keys.to_train, keys.max_grad_norm) = (true, Schedule::constant(0.0));
         let (advantages, passes) = (Advantages::Gae, Some(Passes::ONE));
         config.policies[policy].rollouts = Some(Rollouts { objective, advantages, passes });
         config

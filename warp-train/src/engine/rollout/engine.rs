@@ -192,9 +192,10 @@ impl Update<'_> {
 
 impl OnPolicyEngine for Update<'_> {
     fn estimate(&mut self) -> Result<()> {
-        let Progress { iteration, seed, .. } = self.on.progress;
+        let Progress { iteration, seed, env_steps } = self.on.progress;
         let RolloutEngine { policy, rollout, samples, plan, sharing, .. } = &mut self.on;
-        let (gamma, lambda) = (plan.config.gamma as f32, plan.config.gae_lambda as f32);
+        let [gamma, lambda] =
+            [&plan.config.gamma, &plan.config.gae_lambda].map(|key| key.at(env_steps) as f32);
         let (how, shards) = (self.advantages, sharing.shards);
         samples.fill(*policy, rollout, shards, |trajectory, advantages, returns| match how {
             Advantages::Gae => gae(trajectory, gamma, lambda, advantages, returns),
@@ -279,7 +280,7 @@ impl OnPolicyEngine for Update<'_> {
         let learning_rate = self.metrics.learning_rate;
         let critic = keys.critic_learning_rate.as_ref();
         let critic_learning_rate = critic.map_or(learning_rate, |rate| rate.at(step));
-        let max_grad_norm = keys.max_grad_norm;
+        let max_grad_norm = keys.max_grad_norm.at(step);
         let sizes = StepSizes { learning_rate, critic_learning_rate, max_grad_norm };
         self.metrics.grad_norm += self.on.policy.step(&sizes)?;
         self.n_steps += 1;

@@ -7,7 +7,7 @@
 //! depends on threads. The first rollout is seen through the observations that the environments begin
 //! with (`run/begin.rs`), which count for next to nothing: the rollout holds them once more.
 
-use crate::algorithm::{PolicyConfig, PolicyPlan};
+use crate::algorithm::{PolicyConfig, PolicyPlan, Schedule};
 use crate::config::{Shards, Sharing};
 use crate::engine::rollout::PolicyRollout;
 use crate::error::{Error, Result};
@@ -144,7 +144,7 @@ impl ObsNormaliser {
 /// Rewards of one policy.
 #[derive(Debug, Clone)]
 struct RewardNormaliser {
-    gamma: f64,
+    gamma: Schedule,
     /// Of the discounted return.
     moments: RunningMoments,
     /// The same of the rollout at hand, by the shards that are here, where there are several.
@@ -167,12 +167,12 @@ impl Normaliser {
     /// and `n_rows` rows (agents of all replicas of this rank).
     #[must_use]
     pub fn new(plan: &PolicyPlan, width: usize, n_rows: usize, sharing: Sharing) -> Self {
-        let PolicyConfig { norm_obs, norm_reward, gamma, to_train, .. } = plan.config;
+        let PolicyConfig { norm_obs, norm_reward, to_train, .. } = plan.config;
         let moments = RunningMoments::new(width);
         let pending = vec![moments.clone(); sharing.shards.here];
         let obs = ObsNormaliser { moments, pending, factors: Vec::new() };
         let reward = RewardNormaliser {
-            gamma,
+            gamma: plan.config.gamma.clone(),
             moments: RunningMoments::new(1),
             pending: vec![RunningMoments::new(1); sharing.shards.here],
             returns: vec![0.0; if norm_reward { n_rows } else { 0 }],
@@ -226,21 +226,22 @@ impl Normaliser {
         self.apply(obs);
     }
 
-    /// Takes in a full rollout's rewards and normalises them in place; to be called once per rollout.
+    /// Takes in the rewards of a full rollout, which began after `env_steps` environment steps, and normalises them in
+    /// place; to be called once per rollout.
     ///
     /// # Errors
     /// Ranks that have lost each other.
-    pub fn rewards(&mut self, rollout: &mut PolicyRollout) -> Result<()> {
+    pub fn rewards(&mut self, rollout: &mut PolicyRollout, env_steps: u64) -> Result<()> {
         let Sharing { world, shards } = &self.sharing;
         let Some(RewardNormaliser { gamma, moments, pending, returns }) = &mut self.reward else {
             return Ok(());
         };
-        let n_rows = returns.len();
+        let (n_rows, gamma) = (returns.len(), gamma.at(env_steps));
         let mut discounted = vec![0.0; n_rows];
         let cells = rollout.rewards.chunks_exact(n_rows).zip(rollout.ended.chunks_exact(n_rows));
         for (t, (rewards, ended)) in cells.enumerate() {
             for (sum, reward) in returns.iter_mut().zip(rewards) {
-                *sum = *sum * *gamma + f64::from(*reward);
+                *sum = *sum * gamma + f64::from(*reward);
             }
             discounted.iter_mut().zip(&*returns).for_each(|(to, sum)| *to = *sum as f32);
             if self.learns {

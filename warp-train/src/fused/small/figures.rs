@@ -166,10 +166,10 @@ pub(super) fn schedule_of(
         let settings = Settings {
             vf_coef: keys.vf_coef.at(at(i)) as f32,
             ent_coef: keys.ent_coef.at(at(i)) as f32,
-            gamma: keys.gamma as f32,
-            gae_lambda: keys.gae_lambda as f32,
+            gamma: keys.gamma.at(at(i)) as f32,
+            gae_lambda: keys.gae_lambda.at(at(i)) as f32,
             cells,
-            max_grad_norm: keys.max_grad_norm as f32,
+            max_grad_norm: keys.max_grad_norm.at(at(i)) as f32,
             adam_eps: keys.adam_eps as f32,
         };
         settings.put(&mut words);

@@ -48,7 +48,7 @@ impl SmallNormaliser {
             norm_obs: keys.norm_obs,
             norm_reward: keys.norm_reward,
             width,
-            gamma: keys.gamma,
+            gamma: keys.gamma.at(0),
             n_parts: n_parts as u32,
             factors: DeviceArray::zeros(gpu, "factors", DType::F32, &[2 * columns + 1])?,
             known: array("moments", 2 * (3 * columns + 1))?,

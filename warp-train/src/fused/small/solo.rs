@@ -5,7 +5,7 @@ use super::figures::schedule_width;
 use super::layout::{Places, pack_all, unpack_all};
 use super::shared::{EpisodeFigures, Figures, SmallSizes, SoloArgs, SoloRun};
 use super::{GROUP_THREADS, iterated, schedule, sizes, text};
-use crate::algorithm::PolicyPlan;
+use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
@@ -109,10 +109,11 @@ impl SoloLearner {
     pub(crate) fn share_schedule(one: &TrainConfig, other: &TrainConfig) -> bool {
         let keys = |config: &TrainConfig| {
             let PolicyPlan { config: keys, rollouts, .. } = &config.policies[0];
-            let constants = [keys.gamma, keys.gae_lambda, keys.max_grad_norm, keys.adam_eps];
             let objective = rollouts.as_ref().map(|rollouts| rollouts.objective.clone());
-            let schedules = [&keys.learning_rate, &keys.vf_coef, &keys.ent_coef].map(Clone::clone);
-            (schedules, constants, objective)
+            let PolicyConfig { learning_rate, vf_coef, ent_coef, .. } = keys;
+            let PolicyConfig { gamma, gae_lambda, max_grad_norm, .. } = keys;
+            let schedules = [learning_rate, vf_coef, ent_coef, gamma, gae_lambda, max_grad_norm];
+            (schedules.map(Clone::clone), keys.adam_eps, objective)
         };
         keys(one) == keys(other)
     }

@@ -66,7 +66,7 @@ impl WideNormaliser {
         let reward = || -> Result<Rewards> {
             let moments = |n: usize| make("reward_moments", WideMoments::WORDS * n);
             Ok(Rewards {
-                gamma: keys.gamma,
+                gamma: keys.gamma.at(0),
                 moments: [moments(1)?, moments(sizes.steps)?],
                 running: make("discounted_return", 2 * sizes.rows)?,
                 discounted: DeviceArray::zeros(device, "discounted", F32, &[sizes.cells])?,

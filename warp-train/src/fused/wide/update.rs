@@ -80,8 +80,8 @@ impl WidePolicy {
             values: &a.values,
             ended: &a.ended,
             truncated_values: &a.truncated_values,
-            gamma: config.gamma as f32,
-            lambda: config.gae_lambda as f32,
+            gamma: config.gamma.at(0) as f32,
+            lambda: config.gae_lambda.at(0) as f32,
             compat_last_step: i32::from(compat),
             advantages: &a.advantages,
             returns: &a.returns,
@@ -151,7 +151,7 @@ impl WidePolicy {
             blocks: n.div_ceil(256) as u32,
             losses,
             loss_blocks,
-            max_grad_norm: config.max_grad_norm as f32,
+            max_grad_norm: config.max_grad_norm.at(0) as f32,
         };
         self.kernels.factors.launch(&ONE_BLOCK, &[args.arg()])?;
         let args = AdamArgs {

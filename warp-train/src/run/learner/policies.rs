@@ -187,7 +187,7 @@ impl<P: Policy> PolicyLearner<P> {
         let sharing = &self.config.sharing();
         let update = |((one, normaliser), rollout): ((&mut OnePolicy<P>, &mut Normaliser), _)| {
             let rollout: &mut PolicyRollout = rollout;
-            normaliser.rewards(rollout)?;
+            normaliser.rewards(rollout, progress.env_steps)?;
             normaliser.finish_rollout()?;
             let OnePolicy { plan, policy, algorithm, samples } = one;
             if !plan.config.to_train {

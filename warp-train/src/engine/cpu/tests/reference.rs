@@ -82,7 +82,7 @@ impl Reference {
         let gradients: Vec<Vec<f64>> =
             models.iter().map(|model| gradient(&self.networks, model, &loss)).collect();
         let norm = gradients.iter().flatten().map(|g| g * g).sum::<f64>().sqrt();
-        let limit = self.keys.max_grad_norm;
+        let limit = self.keys.max_grad_norm.at(0);
         // As torch.nn.utils.clip_grad_norm_ does it.
         let scale = if limit > 0.0 { (limit / (norm + 1e-6)).min(1.0) } else { 1.0 };
         let n_steps = self.n_steps.get_mut(optimiser).unwrap();

@@ -73,7 +73,7 @@ impl Pool {
         let flag = |name: &str, i: usize| {
             flags.iter().find(|bytes| bytes.name == name).map_or(0, |bytes| bytes.data[i])
         };
-        let gamma = f64::from(policy.config.gamma as f32);
+        let gamma = f64::from(policy.config.gamma.at(0) as f32);
         let row = |i: usize| Row {
             obs: obs[i].clone(),
             action: action[i].clone(),

@@ -134,7 +134,7 @@ fn prepared(config: &TrainConfig, options: SceneOptions) -> Result<TrainConfig> 
     for PolicyPlan { config: keys, .. } in &mut config.policies {
         keys.learning_rate = Schedule::constant(0.0);
         keys.critic_learning_rate = None;
-        (keys.max_grad_norm, keys.batch_size) = (0.0, options.rows);
+        (keys.max_grad_norm, keys.batch_size) = (Schedule::constant(0.0), options.rows);
         (keys.to_train, keys.prioritised) = (true, false);
     }
     batch::fit_memory(&mut config);
