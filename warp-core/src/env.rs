@@ -57,6 +57,17 @@ pub struct Observation<'a> {
     pub global: &'a mut [f32],
 }
 
+/// What is wrong with a state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The field.
+    pub field: &'static str,
+    /// What it holds.
+    pub value: String,
+    /// What it may hold.
+    pub reason: String,
+}
+
 /// A named read-only array that all replicas share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table<'a> {
@@ -154,6 +165,14 @@ pub trait Env: Send + Sync + Sized + 'static {
     #[inline(always)]
     fn number_mask(&self, state: &View<'_, Self>, mask: &mut [u8]) {
         let _ = (state, mask);
+    }
+
+    /// What keeps a state that was written from outside from being stepped, such as a number by which rules look
+    /// up what is not there; `None`: nothing. That numbers are finite and [`Env::number`] is one of the space's
+    /// is checked without it.
+    fn fault(&self, state: &View<'_, Self>) -> Option<Fault> {
+        let _ = state;
+        None
     }
 
     /// How likely each kind of outcome of a step is, for environments whose steps have few; none: it is not

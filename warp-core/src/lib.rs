@@ -22,7 +22,9 @@ pub mod team;
 pub use check::check_env;
 pub use config::{Config, ConfigField, ConfigValue};
 pub use draw::{Draw, Purpose};
-pub use env::{Actions, Env, Groups, MAX_GROUPS, Observation, StepOut, Table, TableData, View};
+pub use env::{
+    Actions, Env, Fault, Groups, MAX_GROUPS, Observation, StepOut, Table, TableData, View,
+};
 pub use error::{Error, Result};
 pub use kernel::{Kernel, Layout};
 pub use single::Single;

@@ -134,18 +134,23 @@ def call(rng: random.Random, envs: object) -> None:
 
 def together(envs: object, work: object) -> None:
     """Two threads at once: each is done, or refused."""
+    broken: list[BaseException] = []
 
     def quietly() -> None:
         try:
             work()
         except ALLOWED:
             pass
+        except BaseException as error:
+            broken.append(error)
 
     threads = [threading.Thread(target=quietly) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if broken:
+        raise broken[0]
 
 
 class Witness:

@@ -94,3 +94,13 @@ def test_arrays_by_group(name):
         envs.step({**actions, "nobody": [0]})
     with pytest.raises(TypeError, match="dictionary"):
         envs.step([0, 0, 0])
+
+
+@pytest.mark.parametrize("day", [-1, -1000, 10**7, -(2**31), 2**31 - 1])
+def test_a_day_that_there_is_not_is_refused(day):
+    envs = warp_rl.make_multi("covid19", num_envs=2, seed=0)
+    envs.reset()
+    before = envs.get_state()
+    with pytest.raises(ValueError, match=f"timestep = {day}: days are counted from 0"):
+        envs.set_state({"timestep": np.array([0, day], np.int32)})
+    assert all((before[key] == value).all() for key, value in envs.get_state().items())

@@ -77,8 +77,8 @@ pub use config::Covid19Config;
 
 use model::Tables;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result, Space,
-    StepOut, Table, TimeLimit, View,
+    Actions, Draw, Env, EnvSpec, Fault, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result,
+    Space, StepOut, Table, TimeLimit, View,
 };
 
 /// States and the District of Columbia.
@@ -221,6 +221,9 @@ fn observation(params: &Covid19Params, own: usize, n_actions: usize) -> Space {
     Space::Dict(parts)
 }
 
+/// Days that are counted at most, and more than any episode has.
+const MOST_DAYS: i32 = 1_000_000;
+
 impl Env for Covid19 {
     const NAME: &'static str = "covid19";
     const NOTICE: Option<&'static str> = Some(
@@ -287,6 +290,16 @@ impl Env for Covid19 {
     }
 
     #[inline(always)]
+    /// Tables and levels of earlier days are looked up by the day.
+    fn fault(&self, state: &Covid19State<'_>) -> Option<Fault> {
+        let (day, most) = (*state.timestep, MOST_DAYS);
+        (!(0..=most).contains(&day)).then(|| Fault {
+            field: "timestep",
+            value: day.to_string(),
+            reason: format!("days are counted from 0 to {most}"),
+        })
+    }
+
     fn reset(&self, state: &mut View<'_, Self>, _draw: &mut Draw) {
         step::reset(self, state);
     }

@@ -25,7 +25,7 @@ use runner::{Mover, Part, Phase, Runner};
 use std::sync::Arc;
 use std::time::Instant;
 use warp_core::single::GroupAction;
-use warp_core::{Env, EnvSpec};
+use warp_core::{Env, EnvSpec, Fault};
 use warp_data::{Store, StoreMut};
 
 /// Work for which waking another thread pays, ns.
@@ -180,8 +180,8 @@ impl Replicas {
     /// Whether the states of these replicas may be stepped: for states that were written from outside.
     ///
     /// # Errors
-    /// A number that is not finite, an observation that is none of the space's, or a phase or a flag that is
-    /// none.
+    /// A number that is not finite, an observation that is none of the space's, a phase or a flag that is none,
+    /// or what the environment says of it.
     pub fn check_state(&self, ids: &[u32]) -> Result<()> {
         let wrong = |option, value: String, reason: &str| {
             Err(Error::InvalidOption { option, value, reason: reason.into() })
@@ -216,6 +216,11 @@ impl Replicas {
             }
             if phase != Phase::New as u8 {
                 // SAFETY: `&self` of who has the replicas; nothing is written.
+                let fault = unsafe { self.mover.fault(*id as usize) };
+                if let Some(Fault { field, value, reason }) = fault {
+                    return wrong(field, value, &reason);
+                }
+                // SAFETY: as above.
                 if let Some(number) = unsafe { self.mover.number(*id as usize) } {
                     let n = self.spec().groups[0].observation_width();
                     if usize::try_from(number).map_or(true, |number| number >= n) {

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use warp_core::single::GroupAction;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Groups, LimitEnds, Observation, Purpose, StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Fault, Groups, LimitEnds, Observation, Purpose, StepOut, TimeLimit,
 };
 use warp_data::{Element, Store};
 
@@ -80,6 +80,12 @@ pub(super) trait Mover: Send + Sync + std::fmt::Debug {
     /// # Safety
     /// As [`Mover::advance`], but that others may read it, too.
     unsafe fn number(&self, id: usize) -> Option<i32>;
+
+    /// What is wrong with the state of replica `id`.
+    ///
+    /// # Safety
+    /// As [`Mover::number`].
+    unsafe fn fault(&self, id: usize) -> Option<Fault>;
 
     /// Shows replica `id` in row `row` of `out` as it is.
     ///
@@ -353,6 +359,10 @@ impl<E: Env> Mover for Runner<E> {
 
     unsafe fn number(&self, id: usize) -> Option<i32> {
         self.env.number(&view::<E::State>(&self.fields, id))
+    }
+
+    unsafe fn fault(&self, id: usize) -> Option<Fault> {
+        self.env.fault(&view::<E::State>(&self.fields, id))
     }
 
     unsafe fn show(&self, id: usize, out: &Columns, row: usize) {

@@ -3,8 +3,9 @@
 use super::raised;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use warp_core::single::GroupAction;
-use warp_func::{Batch, Orders, ReplicaQueue, Replicas};
+use warp_func::{Batch, Error, Orders, ReplicaQueue, Replicas};
 
 /// How replicas are moved.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ impl Engine {
             }
             Engine::Direct { replicas, sent } => {
                 *orders = std::mem::take(sent);
-                py.detach(|| replicas.step(orders, batch)).map_err(raised)
+                advance(py, replicas, orders, batch)
             }
             Engine::Queue(queue) => {
                 py.detach(|| queue.recv(rows, batch)).map_err(raised)?;
@@ -132,6 +133,18 @@ impl Engine {
             None => Ok(()),
         }
     }
+}
+
+/// Moves replicas with Python's lock let go of. A body that panics, on a state that was set to what is none of its
+/// environment's, is an error: the replicas stay what they were made, and can be reset.
+pub(super) fn advance(
+    py: Python<'_>,
+    replicas: &mut Replicas,
+    orders: &mut Orders,
+    batch: &mut Batch,
+) -> PyResult<()> {
+    let step = AssertUnwindSafe(|| replicas.step(orders, batch));
+    py.detach(|| catch_unwind(step)).unwrap_or(Err(Error::Panicked)).map_err(raised)
 }
 
 /// Adds orders to others.

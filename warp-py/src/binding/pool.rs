@@ -2,7 +2,7 @@
 
 use super::array::Dtype;
 use super::config::table;
-use super::engine::Engine;
+use super::engine::{Engine, advance};
 use super::slot::{Plan, Role, Slot, Style, free};
 use super::{actions, options, raised, state};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -395,7 +395,7 @@ impl Pool {
         let at = self.choose_slot(py)?;
         let Self { engine, slots, orders, .. } = self;
         let (replicas, slot) = (open(engine)?.replicas()?, &mut slots[at]);
-        py.detach(|| replicas.step(orders, &mut slot.batch)).map_err(raised)?;
+        advance(py, replicas, orders, &mut slot.batch)?;
         self.written(at);
         Ok(())
     }
