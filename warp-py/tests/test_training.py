@@ -78,3 +78,9 @@ def test_the_command():
     assert "cartpole" in command("envs").stdout
     wrong = command("trian")
     assert wrong.returncode == 2 and "did you mean train?" in wrong.stderr
+
+
+def test_errors_call_arguments_what_they_are_called_here():
+    with pytest.raises(ValueError, match="device=cuda:99: ") as refused:
+        warp_rl.train("cartpole", device="cuda:99")
+    assert "--device" not in str(refused.value)
