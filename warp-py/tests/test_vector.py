@@ -422,3 +422,12 @@ def test_seeds_come_with_a_state():
 def test_an_option_that_is_misspelled_is_named():
     with pytest.raises(TypeError, match="has no option 'episode_lenght'.*did you mean 'episode_length'"):
         warp_rl.make("CartPole-v1", episode_lenght=3)
+
+
+def test_a_hand_that_there_is_not_is_refused():
+    envs = warp_rl.make("Blackjack-v1", num_envs=2, seed=0)
+    envs.reset()
+    with pytest.raises(ValueError, match="dealer_sum = -1000000: hands count from 0 to 31"):
+        envs.set_state({"dealer_sum": [5, -1_000_000]})
+    envs.set_state({"player_sum": [12, 31]})
+    envs.set_state(envs.get_state())

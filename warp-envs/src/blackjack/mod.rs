@@ -24,7 +24,8 @@ mod step;
 mod tests;
 
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Kernel, Layout, Observation, Result, Space, StepOut, TimeLimit,
+    Actions, Draw, Env, EnvSpec, Fault, Kernel, Layout, Observation, Result, Space, StepOut,
+    TimeLimit,
 };
 
 warp_core::config! {
@@ -71,6 +72,9 @@ pub struct Blackjack {
     params: BlackjackParams,
 }
 
+/// The largest number that a hand comes to.
+const MOST_SEEN: i32 = 31;
+
 impl Env for Blackjack {
     const NAME: &'static str = "blackjack";
     const OBSERVATION_WIDTH: usize = 3;
@@ -100,6 +104,22 @@ impl Env for Blackjack {
     }
 
     #[inline(always)]
+    /// A dealer with a debt would take cards for ever.
+    fn fault(&self, state: &BlackjackState) -> Option<Fault> {
+        let fields = [
+            ("player_sum", state.player_sum),
+            ("player_ace", state.player_ace),
+            ("player_cards", state.player_cards),
+            ("dealer_sum", state.dealer_sum),
+            ("dealer_ace", state.dealer_ace),
+            ("dealer_card", state.dealer_card),
+        ];
+        let (field, value) =
+            fields.into_iter().find(|(_, value)| !(0..=MOST_SEEN).contains(value))?;
+        let reason = format!("hands count from 0 to {MOST_SEEN}");
+        Some(Fault { field, value: value.to_string(), reason })
+    }
+
     fn reset(&self, state: &mut BlackjackState, draw: &mut Draw) {
         step::reset(state, draw);
     }
