@@ -34,8 +34,10 @@ print(json.dumps({n: [list(x.shape), x.ravel().tolist()] for n, x in zip(names, 
 ";
 
 /// An environment, what is set, and the policy's number.
-const CASES: [(&str, &str, usize); 10] = [
+const CASES: [(&str, &str, usize); 12] = [
     ("cartpole", "norm_obs=true hidden=[9,7]", 0),
+    ("cartpole", "layer_norm=true hidden=[9,7] activation=relu", 0),
+    ("pendulum", "algorithm=td3 layer_norm=true hidden=[8,6]", 0),
     ("cartpole", "algorithm=a2c shared_trunk=true activation=relu", 0),
     ("pendulum", "norm_obs=true action_distribution=squashed log_std=state_dependent", 0),
     ("pendulum", "action_distribution=gaussian hidden=[] log_std_init=0.3", 0),

@@ -50,7 +50,8 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "td3",
-        keys: "env_id = \"pendulum\"\nalgorithm = \"td3\"\ngradient_steps = 3\ntrain_freq = 2",
+        keys: "env_id = \"pendulum\"\nalgorithm = \"td3\"\ngradient_steps = 3\ntrain_freq = 2\n\
+               layer_norm = true",
         tables: "",
     },
     Case {

@@ -146,7 +146,7 @@ fn runs_with_other_rules_go_on_exactly() {
     let keys = "optimiser = \"rmsprop\"\nweight_decay = 0.01\ntarget_kl = 0.02\n\
                 critic_learning_rate = [[0, 0.01], [2000, 0.0]]\nclip_coef = [[0, 0.3], [2000, 0.1]]\n\
                 gamma = [[0, 0.9], [2000, 0.99]]\ngae_lambda = [[0, 0.9], [2000, 1.0]]\n\
-                max_grad_norm = [[0, 1.0], [2000, 0.1]]\nnorm_reward = true";
+                max_grad_norm = [[0, 1.0], [2000, 0.1]]\nnorm_reward = true\nlayer_norm = true";
     goes_on(&config(CARTPOLE, keys, ""));
     goes_on(&config(PENDULUM, "algorithm = \"a2c\"\noptimiser = \"rmsprop\"", ""));
 }
@@ -171,6 +171,7 @@ fn what_a_gpu_does_not_know_is_named() {
         ("target_kl = 0.01", "target_kl"),
         ("optimiser = \"rmsprop\"", "optimiser = \"rmsprop\""),
         ("weight_decay = 0.1", "weight_decay"),
+        ("layer_norm = true", "layer_norm"),
         ("clip_coef = [[0, 0.2], [9, 0.1]]", "a schedule of clip_coef"),
         ("gamma = [[0, 0.9], [9, 0.99]]", "a schedule of gamma"),
         ("gae_lambda = [[0, 0.9], [9, 0.99]]", "a schedule of gae_lambda"),

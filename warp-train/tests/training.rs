@@ -39,6 +39,7 @@ fn threads_change_nothing(config: &TrainConfig) {
 fn the_number_of_threads_changes_no_bit() {
     threads_change_nothing(&config(CARTPOLE, "", ""));
     threads_change_nothing(&config(CARTPOLE, "algorithm = \"a2c\"", ""));
+    threads_change_nothing(&config(CARTPOLE, "layer_norm = true", ""));
     threads_change_nothing(&config(TAG, "", ""));
     threads_change_nothing(&config(TAG, "algorithm = \"a2c\"", ""));
     let mixed = "[policy.tagger]\nalgorithm = \"a2c\"\n[policy.runner]\nhidden = [5, 4]";

@@ -68,7 +68,15 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
     let (mut passed, mut largest) = (true, BOUND);
     for target in targets {
         let config = Scene::shorten(settings::configure(&target, &args.set, registry)?);
-        let tables = check(&config, args.rows, registry, &device)?;
+        let normed = config.policies.iter().any(|plan| plan.config.layer_norm);
+        let on_cpu = normed && !matches!(device, Device::Cpu);
+        if on_cpu {
+            tell(
+                "learners on a GPU do not know layer_norm: gradients are checked on the processor",
+            );
+        }
+        let device = if on_cpu { &Device::Cpu } else { &device };
+        let tables = check(&config, args.rows, registry, device)?;
         let found = || tables.iter().flat_map(|table| &table.found);
         passed &= found().all(Comparison::passed);
         largest = found().fold(largest, |largest, comparison| largest.max(comparison.bound));

@@ -5,7 +5,7 @@ use super::proto::{BOOL, FLOAT, INT64};
 use anyhow::{Context, Result, bail};
 use warp_sample::{ActionLayout, Bounding, CategoricalLayout, GaussianLayout};
 use warp_train::algorithm::{Learns, PolicyPlan};
-use warp_train::model::{Activation, NamedTensor};
+use warp_train::model::{Activation, LAYER_NORM_EPSILON, NamedTensor};
 use warp_train::normalise::CLIP;
 use warp_train::{Learner, TrainConfig};
 
@@ -100,6 +100,33 @@ impl Network<'_> {
         Ok(self.graph.add("Gemm", &[x, &weight, &bias], name, &[("transB", 1)]))
     }
 
+    /// Layer norm `name` over `x`.
+    fn layer_norm(&mut self, x: &str, name: &str) -> Result<String> {
+        let missing = || format!("policy \"{}\" has no normalisation \"{name}\"", self.plan.name);
+        let find = |part: &str| self.find(&format!("{name}.{part}")).with_context(missing);
+        let (gain, shift) = (find("weight")?.clone(), find("bias")?.clone());
+        let graph = &mut *self.graph;
+        let axes = graph.integers(&format!("{name}.axes"), &[1]);
+        let n = graph.floats(&format!("{name}.width"), &[1], &[gain.data.len() as f32]);
+        let epsilon = graph.floats(&format!("{name}.epsilon"), &[1], &[LAYER_NORM_EPSILON]);
+        let gain = graph.floats(&gain.name, &gain.shape, &gain.data);
+        let shift = graph.floats(&shift.name, &shift.shape, &shift.data);
+        let mut add = |operator: &str, inputs: &[&str], part: &str| {
+            graph.add(operator, inputs, &format!("{name}.{part}"), &[])
+        };
+        let sum = add("ReduceSum", &[x, &axes], "sum");
+        let mean = add("Div", &[&sum, &n], "mean");
+        let centred = add("Sub", &[x, &mean], "centred");
+        let squares = add("Mul", &[&centred, &centred], "squares");
+        let sum = add("ReduceSum", &[&squares, &axes], "sum_of_squares");
+        let variance = add("Div", &[&sum, &n], "variance");
+        let variance = add("Add", &[&variance, &epsilon], "variance_and_epsilon");
+        let deviation = add("Sqrt", &[&variance], "deviation");
+        let unit = add("Div", &[&centred, &deviation], "unit");
+        let scaled = add("Mul", &[&unit, &gain], "scaled");
+        Ok(add("Add", &[&scaled, &shift], "normalised"))
+    }
+
     /// The hidden layers `prefix.0`, `prefix.1` and so on over `x`.
     fn hidden(&mut self, x: &str, prefix: &str) -> Result<String> {
         let function = match self.plan.config.activation {
@@ -112,7 +139,13 @@ impl Network<'_> {
             if self.find(&format!("{name}.weight")).is_none() {
                 break;
             }
-            let sums = self.linear(&x, &name)?;
+            let mut sums = self.linear(&x, &name)?;
+            // `actor_norm.0` behind `actor.0`; `q.norm.0` behind `q.0`.
+            for norm in [format!("{prefix}_norm.{layer}"), format!("{prefix}.norm.{layer}")] {
+                if self.find(&format!("{norm}.weight")).is_some() {
+                    sums = self.layer_norm(&sums, &norm)?;
+                }
+            }
             x = self.graph.add(function, &[&sums], &format!("{name}.activated"), &[]);
         }
         Ok(x)

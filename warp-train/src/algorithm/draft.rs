@@ -312,6 +312,7 @@ impl Draft {
             inputs,
             hidden: keys.hidden.clone(),
             activation: keys.activation,
+            layer_norm: keys.layer_norm,
             outputs,
             init: keys.init,
             gain: 1.0,

@@ -68,6 +68,9 @@ warp_core::config! {
         pub hidden: Vec<usize> = vec![64, 64],
         /// Function after each hidden layer: "tanh" or "relu".
         pub activation: Activation = Activation::Tanh,
+        /// Whether what each hidden layer gives is brought to mean 0 and deviation 1 over its numbers, times a gain and
+        /// plus a shift that are learned, before the function (layer norm). CPU only.
+        pub layer_norm: bool = false,
         /// A network of the program's own, by its name; not set: the layers that the keys describe.
         pub network: Option<String> = None,
         /// Whether policy and value share their hidden layers.

@@ -44,6 +44,7 @@ impl PolicyPlan {
             layout: self.layout.clone(),
             hidden: self.config.hidden.clone(),
             activation: self.config.activation,
+            layer_norm: self.config.layer_norm,
             shared_trunk: self.config.shared_trunk,
             init: self.config.init,
             log_std: self.config.log_std,
@@ -87,6 +88,7 @@ impl PolicyPlan {
         let keys = [
             ("neg_pos_env_ratio", self.config.neg_pos_env_ratio.is_some()),
             ("norm_return", self.config.norm_return),
+            ("layer_norm", self.config.layer_norm),
             ("target_kl", self.config.target_kl.is_some()),
             ("a schedule of gamma", self.config.gamma.changes() && !self.is_off_policy()),
             ("a schedule of gae_lambda", self.config.gae_lambda.changes()),

@@ -21,6 +21,7 @@ pub const COMMON: &[&str] = &[
     "weight_decay",
     "hidden",
     "activation",
+    "layer_norm",
     "precision",
     "init",
 ];

@@ -33,7 +33,8 @@ impl Temperature {
         }
         let bias = vec![keys.alpha_start.ln() as f32];
         let hidden = Vec::new();
-        let network = Perceptron { hidden, bias, ..Draft::perceptron(policy, 0, 1) };
+        let network =
+            Perceptron { hidden, bias, layer_norm: false, ..Draft::perceptron(policy, 0, 1) };
         let model = d.model("temperature", network);
         let pass = d.pass_and_back("log_alpha", model, &[]);
         Self { log_alpha: d.output(pass), learned: Some(Learned { model, pass }), step: None }

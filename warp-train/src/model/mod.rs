@@ -22,3 +22,6 @@ pub use state::{LearnerState, Statistic};
 #[cfg(feature = "burn")]
 pub(crate) use tensors::transpose;
 pub use tensors::{NamedBytes, NamedTensor, PolicyTensors};
+
+/// What layer norm adds to a variance before its root is taken; torch's default.
+pub const LAYER_NORM_EPSILON: f32 = 1e-5;

@@ -32,6 +32,8 @@ pub struct NetworkConfig {
     pub hidden: Vec<usize>,
     /// The function after each hidden layer.
     pub activation: Activation,
+    /// Whether each hidden layer is normalised before its activation.
+    pub layer_norm: bool,
     /// Whether policy and value share their hidden layers.
     pub shared_trunk: bool,
     /// How weights and biases start.
@@ -60,6 +62,9 @@ impl NetworkConfig {
             for (i, outputs) in self.hidden.iter().enumerate() {
                 let gain = std::f64::consts::SQRT_2;
                 drawn.linear(&format!("{stack}.{i}"), [inputs, *outputs], gain, 0.0);
+                if self.layer_norm {
+                    drawn.norm(&format!("{stack}_norm.{i}"), *outputs);
+                }
                 inputs = *outputs;
             }
         }
@@ -137,6 +142,12 @@ impl Drawn {
         self.add(&format!("{name}.bias"), vec![outputs], bias);
     }
 
+    /// Adds a normalisation that leaves what it has normalised as it is.
+    fn norm(&mut self, name: &str, width: usize) {
+        self.add(&format!("{name}.weight"), vec![width], vec![1.0; width]);
+        self.add(&format!("{name}.bias"), vec![width], vec![0.0; width]);
+    }
+
     fn add(&mut self, name: &str, shape: Vec<usize>, data: Vec<f32>) {
         self.tensors.push(NamedTensor { name: name.into(), shape, data });
     }
@@ -153,6 +164,7 @@ mod tests {
             layout,
             hidden: vec![8, 4],
             activation: Activation::Tanh,
+            layer_norm: false,
             shared_trunk: true,
             init: Init::Orthogonal,
             log_std: LogStd::StateIndependent,
@@ -198,6 +210,20 @@ mod tests {
             names[..4],
             ["actor.0.weight", "actor.0.bias", "critic.0.weight", "critic.0.bias"]
         );
+    }
+
+    #[test]
+    fn hidden_layers_may_be_normalised() {
+        let normed = NetworkConfig { layer_norm: true, hidden: vec![4], ..discrete() };
+        let plain = NetworkConfig { layer_norm: false, ..normed.clone() };
+        let (normed, plain) = (normed.initial(1).unwrap(), plain.initial(1).unwrap());
+        let (own, rest): (Vec<_>, Vec<_>) =
+            normed.into_iter().partition(|tensor| tensor.name.contains("_norm"));
+        // The draws are the same.
+        assert_eq!(rest, plain);
+        let found = own.iter().map(|tensor| (tensor.name.as_str(), &tensor.data[..]));
+        let wanted = [("trunk_norm.0.weight", &[1.0; 4][..]), ("trunk_norm.0.bias", &[0.0; 4])];
+        assert!(found.eq(wanted));
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub struct Perceptron {
     pub hidden: Vec<usize>,
     /// The function after each hidden layer.
     pub activation: Activation,
+    /// Whether each hidden layer is normalised before it.
+    pub layer_norm: bool,
     /// Numbers per row that it gives, at least 1.
     pub outputs: usize,
     /// How weights and biases start.
@@ -42,6 +44,12 @@ impl Perceptron {
         below.zip(above).map(|(inputs, outputs)| LayerShape { inputs, outputs })
     }
 
+    /// Widths of the layers that are normalised.
+    #[must_use]
+    pub fn norms(&self) -> &[usize] {
+        if self.layer_norm { &self.hidden } else { &[] }
+    }
+
     /// What layer number `index` is called: `0`, `1`, ..., and `head`.
     #[must_use]
     pub fn layer_name(&self, index: usize) -> String {
@@ -51,11 +59,13 @@ impl Perceptron {
     /// Number of parameters.
     #[must_use]
     pub fn n_parameters(&self) -> usize {
-        self.layers().map(|layer| (layer.inputs + 1) * layer.outputs).sum()
+        let norms: usize = self.norms().iter().map(|width| 2 * width).sum();
+        self.layers().map(|layer| (layer.inputs + 1) * layer.outputs).sum::<usize>() + norms
     }
 
     /// The parameters as they start, under `name`: weights f32 `[outputs, inputs]` and biases
-    /// `[outputs]`, layer after layer. Hidden layers have the gain sqrt 2.
+    /// `[outputs]`, layer after layer, behind those of a hidden layer its normalisation's. Hidden layers have the gain
+    /// sqrt 2.
     #[must_use]
     pub fn initial(&self, name: &str, rng: &mut StdRng) -> Vec<NamedTensor> {
         let mut tensors = Vec::new();
@@ -77,6 +87,14 @@ impl Perceptron {
             };
             tensors.push(tensor("weight", vec![outputs, inputs], weight));
             tensors.push(tensor("bias", vec![outputs], bias));
+            if self.norms().get(index).is_some() {
+                let norm = |part: &str, start: f32| NamedTensor {
+                    name: format!("{name}.norm.{index}.{part}"),
+                    shape: vec![outputs],
+                    data: vec![start; outputs],
+                };
+                tensors.extend([norm("weight", 1.0), norm("bias", 0.0)]);
+            }
         }
         tensors
     }

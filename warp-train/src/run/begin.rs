@@ -243,6 +243,6 @@ fn other_network(config: &TrainConfig, policy: &str, tensor: &str) -> Error {
     let place = place.and_then(|plan| plan.config.init_from.as_deref()).unwrap_or_default();
     Error::Invalid(format!(
         "policy \"{policy}\" can't start from \"{place}\": \"{tensor}\" is not the same there; hidden, \
-         shared_trunk, log_std and the environment's spaces must agree"
+         layer_norm, shared_trunk, log_std and the environment's spaces must agree"
     ))
 }

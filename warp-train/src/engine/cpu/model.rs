@@ -3,6 +3,7 @@
 use crate::algorithm::Model;
 use crate::error::Result;
 use crate::model::{Activation, LayerShape, NamedTensor, Perceptron};
+use crate::network::native::norm::Norm;
 use crate::network::native::perceptron::{Dense, Tower, Weights, turn_weights};
 use rand::rngs::StdRng;
 
@@ -75,9 +76,9 @@ impl CpuModel {
 
     /// Whether a tensor of this name is one of the model's parameters.
     pub(super) fn owns(&self, tensor: &str) -> bool {
-        let mut layers = 0..=self.network.hidden.len();
-        layers.any(|index| {
-            let layer = self.network.layer_name(index);
+        let layers = (0..=self.network.hidden.len()).map(|index| self.network.layer_name(index));
+        let norms = (0..self.network.norms().len()).map(|index| format!("norm.{index}"));
+        layers.chain(norms).any(|layer| {
             ["weight", "bias"].iter().any(|part| tensor == format!("{}.{layer}.{part}", self.name))
         })
     }
@@ -89,7 +90,14 @@ impl CpuModel {
             let prefix = format!("{}.{}", self.name, self.network.layer_name(index));
             let weight = layer.weight_by_output(flat);
             let bias = flat[layer.bias.clone()].to_vec();
-            [
+            let norm = layer.norm.iter().flat_map(|Norm { name, gain, shift }| {
+                [("weight", gain), ("bias", shift)].map(|(part, place)| NamedTensor {
+                    name: format!("{}.{name}.{part}{suffix}", self.name),
+                    shape: vec![layer.n_out],
+                    data: flat[place.clone()].to_vec(),
+                })
+            });
+            let linear = [
                 NamedTensor {
                     name: format!("{prefix}.weight{suffix}"),
                     shape: vec![layer.n_out, layer.n_in],
@@ -100,7 +108,8 @@ impl CpuModel {
                     shape: vec![layer.n_out],
                     data: bias,
                 },
-            ]
+            ];
+            linear.into_iter().chain(norm)
         });
         tensors.collect()
     }
@@ -132,6 +141,10 @@ impl CpuModel {
         for layer in self.tower.hidden.iter().chain(&self.tower.heads) {
             layer.set_weight_by_output(parts.next().unwrap_or_default(), &mut flat);
             flat[layer.bias.clone()].copy_from_slice(parts.next().unwrap_or_default());
+            if let Some(Norm { gain, shift, .. }) = &layer.norm {
+                flat[gain.clone()].copy_from_slice(parts.next().unwrap_or_default());
+                flat[shift.clone()].copy_from_slice(parts.next().unwrap_or_default());
+            }
         }
         flat
     }
@@ -153,6 +166,11 @@ fn tower(network: &Perceptron) -> Tower {
             n_out: outputs,
             weight: take(inputs * outputs),
             bias: take(outputs),
+            norm: network.norms().get(index).map(|width| Norm {
+                name: format!("norm.{index}"),
+                gain: take(*width),
+                shift: take(*width),
+            }),
         })
         .collect();
     let heads = layers.split_off(network.hidden.len());

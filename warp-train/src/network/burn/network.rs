@@ -5,7 +5,7 @@ use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, TensorData};
 
 use crate::error::PolicyError;
-use crate::model::{Activation, NamedTensor, NetworkConfig, transpose};
+use crate::model::{Activation, LAYER_NORM_EPSILON, NamedTensor, NetworkConfig, transpose};
 
 /// A burn module that maps observations to policy outputs and values.
 ///
@@ -19,12 +19,30 @@ pub trait PolicyNetwork: Module + Sync {
     fn forward(&self, observations: Tensor<2>) -> (Tensor<2>, Tensor<2>);
 }
 
+/// Layer norm: gains and shifts behind a hidden layer.
+#[derive(Module, Debug)]
+pub(super) struct Norm {
+    weight: Param<Tensor<1>>,
+    bias: Param<Tensor<1>>,
+}
+
+impl Norm {
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        let (variance, mean) = x.clone().var_mean_bias(1);
+        let unit = (x - mean) / variance.add_scalar(LAYER_NORM_EPSILON).sqrt();
+        unit * self.weight.val().unsqueeze::<2>() + self.bias.val().unsqueeze::<2>()
+    }
+}
+
 /// The actor-critic of a [`NetworkConfig`]; the names of its fields are those of its parameters.
 #[derive(Module, Debug)]
 pub struct ActorCritic {
     trunk: Vec<Linear>,
     actor: Vec<Linear>,
     critic: Vec<Linear>,
+    trunk_norm: Vec<Norm>,
+    actor_norm: Vec<Norm>,
+    critic_norm: Vec<Norm>,
     policy_head: Linear,
     value_head: Linear,
     log_std: Option<Param<Tensor<1>>>,
@@ -65,6 +83,11 @@ impl ActorCritic {
             Some(Linear { weight: Param::from_tensor(turned), bias })
         };
         let stack = |name: &str| (0..).map_while(|i| linear(&format!("{name}.{i}"))).collect();
+        let norm = |name: String| {
+            let (weight, bias) = (find(&format!("{name}.weight"))?, find(&format!("{name}.bias"))?);
+            Some(Norm { weight: vector(weight), bias: vector(bias) })
+        };
+        let norms = |name: &str| (0..).map_while(|i| norm(format!("{name}.{i}"))).collect();
         let head = |name: &str| {
             linear(name).ok_or_else(|| PolicyError::MissingTensor {
                 name: format!("{name}.weight"),
@@ -76,6 +99,9 @@ impl ActorCritic {
             trunk: stack("trunk"),
             actor: stack("actor"),
             critic: stack("critic"),
+            trunk_norm: norms("trunk_norm"),
+            actor_norm: norms("actor_norm"),
+            critic_norm: norms("critic_norm"),
             policy_head: head("policy_head")?,
             value_head: head("value_head")?,
             log_std: find("log_std").map(vector),
@@ -84,16 +110,20 @@ impl ActorCritic {
         })
     }
 
-    fn hidden(&self, layers: &[Linear], input: Tensor<2>) -> Tensor<2> {
-        layers.iter().fold(input, |x, layer| self.activation.apply(layer.forward(x)))
+    fn hidden(&self, layers: &[Linear], norms: &[Norm], input: Tensor<2>) -> Tensor<2> {
+        layers.iter().enumerate().fold(input, |x, (i, layer)| {
+            let sums = layer.forward(x);
+            let sums = if let Some(norm) = norms.get(i) { norm.forward(sums) } else { sums };
+            self.activation.apply(sums)
+        })
     }
 }
 
 impl PolicyNetwork for ActorCritic {
     fn forward(&self, observations: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
-        let features = self.hidden(&self.trunk, observations);
-        let actor = self.hidden(&self.actor, features.clone());
-        let critic = self.hidden(&self.critic, features);
+        let features = self.hidden(&self.trunk, &self.trunk_norm, observations);
+        let actor = self.hidden(&self.actor, &self.actor_norm, features.clone());
+        let critic = self.hidden(&self.critic, &self.critic_norm, features);
         let value = self.value_head.forward(critic);
         let policy = self.policy_head.forward(actor.clone());
         let log_std = match (&self.log_std, &self.log_std_head) {

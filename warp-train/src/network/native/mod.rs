@@ -6,6 +6,7 @@
 
 mod gemm;
 mod network;
+pub(crate) mod norm;
 pub(crate) mod perceptron;
 mod policy;
 pub(crate) mod wide;

@@ -4,6 +4,7 @@
 //! It is read off the names and shapes of a checkpoint's tensors, so it is by construction the
 //! network that the checkpoint holds.
 
+use super::norm::Norm;
 use super::perceptron::{Activations, Dense, Tower, Weights};
 use crate::error::PolicyError;
 use crate::loss::{LossPart, OutputGradients};
@@ -61,11 +62,21 @@ impl Places<'_> {
         let weight = self.tensors.iter().find(|t| t.name == format!("{name}.weight"))?;
         let [n_out, n_in] = weight.shape[..] else { return None };
         let (weight, bias) = (self.take(n_in * n_out), self.take(n_out));
-        Some(Dense { name: name.into(), n_in, n_out, weight, bias })
+        Some(Dense { name: name.into(), n_in, n_out, weight, bias, norm: None })
     }
 
     fn stack(&mut self, prefix: &str) -> Vec<Dense> {
-        (0..).map_while(|i| self.dense(&format!("{prefix}.{i}"))).collect()
+        let layer = |i| {
+            let mut layer = self.dense(&format!("{prefix}.{i}"))?;
+            layer.norm = self.norm(&format!("{prefix}_norm.{i}"), layer.n_out);
+            Some(layer)
+        };
+        (0..).map_while(layer).collect()
+    }
+
+    fn norm(&mut self, name: &str, width: usize) -> Option<Norm> {
+        self.tensors.iter().find(|tensor| tensor.name == format!("{name}.weight"))?;
+        Some(Norm { name: name.into(), gain: self.take(width), shift: self.take(width) })
     }
 }
 

@@ -5,6 +5,7 @@
 //! products run fastest.
 
 use super::gemm::{Left, Onto, Shape, dots, multiply};
+use super::norm::{Norm, Normed};
 use super::wide;
 use crate::model::Activation;
 use std::ops::Range;
@@ -20,6 +21,8 @@ pub(crate) struct Dense {
     pub(crate) n_out: usize,
     pub(crate) weight: Range<usize>,
     pub(crate) bias: Range<usize>,
+    /// What a hidden layer's outputs are normalised by before the activation, if they are.
+    pub(crate) norm: Option<Norm>,
 }
 
 impl Dense {
@@ -98,6 +101,8 @@ pub(crate) struct Tower {
 pub(crate) struct Activations {
     /// Output of each hidden layer.
     hidden: Vec<Vec<f32>>,
+    /// What each layer's normalisation computed; nothing without one.
+    normed: Vec<Normed>,
     /// Its gradient, for the layer at work and the one below.
     d_hidden: [Vec<f32>; 2],
 }
@@ -114,11 +119,15 @@ impl Tower {
         outputs: &mut [&mut [f32]],
     ) {
         kept.hidden.resize_with(self.hidden.len(), Vec::new);
+        kept.normed.resize_with(self.hidden.len(), Normed::default);
         for (l, layer) in self.hidden.iter().enumerate() {
             let (below, rest) = kept.hidden.split_at_mut(l);
             let y = &mut rest[0];
             y.resize(rows * layer.n_out, 0.0);
             layer.forward(parameters, below.last().map_or(x, |h| h), y);
+            if let Some(norm) = &layer.norm {
+                norm.forward(parameters, y, &mut kept.normed[l]);
+            }
             wide::activate(activation, y);
         }
         let top = kept.hidden.last().map_or(x, |h| h);
@@ -136,7 +145,7 @@ impl Tower {
         d_outputs: &[&[f32]],
         gradients: &mut [f32],
     ) {
-        let Activations { hidden, d_hidden: [d_above, d_below] } = kept;
+        let Activations { hidden, normed, d_hidden: [d_above, d_below] } = kept;
         let top = hidden.last().map_or(x, |h| h);
         if let Some(last) = self.hidden.last() {
             let rows = top.len() / last.n_out;
@@ -153,6 +162,10 @@ impl Tower {
         for l in (0..self.hidden.len()).rev() {
             let layer = &self.hidden[l];
             wide::slope(weights.activation, &hidden[l], d_above);
+            if let Some(norm) = &layer.norm {
+                norm.backward_parameters(&normed[l], d_above, gradients);
+                norm.backward_input(weights.parameters, &normed[l], d_above);
+            }
             let below = if l == 0 { x } else { &hidden[l - 1] };
             layer.backward_parameters(below, d_above, gradients);
             if l > 0 {
@@ -174,7 +187,7 @@ impl Tower {
         d_output: &[f32],
         d_x: &mut [f32],
     ) {
-        let Activations { hidden, d_hidden: [d_above, d_below] } = kept;
+        let Activations { hidden, normed, d_hidden: [d_above, d_below] } = kept;
         let Some(head) = self.heads.first() else { return };
         let rows = d_output.len() / head.n_out;
         let Some(last) = self.hidden.last() else {
@@ -184,6 +197,9 @@ impl Tower {
         head.backward_input(weights.by_output(head), d_output, d_above, Onto::Zero);
         for (l, layer) in self.hidden.iter().enumerate().rev() {
             wide::slope(weights.activation, &hidden[l], d_above);
+            if let Some(norm) = &layer.norm {
+                norm.backward_input(weights.parameters, &normed[l], d_above);
+            }
             if l == 0 {
                 layer.backward_input(weights.by_output(layer), d_above, d_x, Onto::Zero);
             } else {

@@ -6,6 +6,7 @@
 //! optimiser included, so that neither's numbers travel between processors.
 
 use super::network::{Network, Scratch, Wanted};
+use super::norm::Norm;
 use super::perceptron::{Dense, Weights};
 use super::wide::{add_rows, turn};
 use crate::error::{PolicyError, check_length};
@@ -335,6 +336,10 @@ impl NativePolicy {
             add(format!("{}.weight", layer.name), vec![layer.n_out, layer.n_in], weight);
             let bias = flat[layer.bias.clone()].to_vec();
             add(format!("{}.bias", layer.name), vec![layer.n_out], bias);
+            if let Some(Norm { name, gain, shift }) = &layer.norm {
+                add(format!("{name}.weight"), vec![layer.n_out], flat[gain.clone()].to_vec());
+                add(format!("{name}.bias"), vec![layer.n_out], flat[shift.clone()].to_vec());
+            }
         }
         if let Some(range) = self.network.log_std() {
             add("log_std".into(), vec![range.len()], flat[range].to_vec());
@@ -393,6 +398,10 @@ impl NativePolicy {
                 turn(&weight, layer.n_in, &mut flat[layer.weight.clone()]);
             }
             flat[layer.bias.clone()].copy_from_slice(&next()?);
+            if let Some(Norm { gain, shift, .. }) = &layer.norm {
+                flat[gain.clone()].copy_from_slice(&next()?);
+                flat[shift.clone()].copy_from_slice(&next()?);
+            }
         }
         if let Some(range) = self.network.log_std() {
             flat[range].copy_from_slice(&next()?);

@@ -8,7 +8,7 @@ use super::scene::Scene;
 use crate::algorithm::PolicyPlan;
 use crate::error::{Error, Result};
 use crate::loss::Minibatch;
-use crate::model::{Activation, NamedTensor};
+use crate::model::{Activation, LAYER_NORM_EPSILON, NamedTensor};
 
 /// How far a parameter is moved, either way.
 const STEP: f64 = 1e-5;
@@ -19,15 +19,44 @@ struct Layer {
     name: String,
     weight: Vec<f64>,
     bias: Vec<f64>,
+    norm: Option<Norm>,
+}
+
+/// Layer norm behind a layer.
+#[derive(Debug)]
+struct Norm {
+    name: String,
+    gain: Vec<f64>,
+    shift: Vec<f64>,
+}
+
+impl Norm {
+    fn unit(x: &[f64]) -> Vec<f64> {
+        let n = x.len() as f64;
+        let mean = x.iter().sum::<f64>() / n;
+        let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+        x.iter().map(|x| (x - mean) / (variance + f64::from(LAYER_NORM_EPSILON)).sqrt()).collect()
+    }
+
+    fn apply(&self, x: &[f64]) -> Vec<f64> {
+        let moved = self.gain.iter().zip(&self.shift);
+        Self::unit(x).iter().zip(moved).map(|(x, (gain, shift))| x * gain + shift).collect()
+    }
 }
 
 impl Layer {
     fn find(weights: &[NamedTensor], name: &str) -> Option<Self> {
-        let widen = |suffix: &str| {
+        let widen = |name: &str, suffix: &str| {
             let tensor = weights.iter().find(|t| t.name == format!("{name}.{suffix}"))?;
-            Some(tensor.data.iter().map(|x| f64::from(*x)).collect())
+            Some(tensor.data.iter().map(|x| f64::from(*x)).collect::<Vec<f64>>())
         };
-        Some(Self { name: name.into(), weight: widen("weight")?, bias: widen("bias")? })
+        let norm = name.split_once('.').map(|(stack, i)| format!("{stack}_norm.{i}"));
+        let norm = norm.and_then(|name| {
+            let (gain, shift) = (widen(&name, "weight")?, widen(&name, "bias")?);
+            Some(Norm { name, gain, shift })
+        });
+        let (weight, bias) = (widen(name, "weight")?, widen(name, "bias")?);
+        Some(Self { name: name.into(), weight, bias, norm })
     }
 
     fn n_in(&self) -> usize {
@@ -38,6 +67,11 @@ impl Layer {
         let rows = self.weight.chunks_exact(self.n_in());
         let dot = |row: &[f64]| row.iter().zip(x).map(|(w, x)| w * x).sum::<f64>();
         rows.zip(&self.bias).map(|(row, bias)| bias + dot(row)).collect()
+    }
+
+    /// What is behind the layer's normalisation, if it has one.
+    fn normed(&self, raw: &[f64]) -> Vec<f64> {
+        self.norm.as_ref().map_or_else(|| raw.to_vec(), |norm| norm.apply(raw))
     }
 
     /// Adds to the outputs what a change of one input makes.
@@ -59,7 +93,9 @@ struct Tower {
 struct Kept {
     /// Inputs of the first layer, then of the next, and so on; last: of the heads.
     inputs: Vec<Vec<f64>>,
-    /// What each hidden layer gave before the activation.
+    /// What each hidden layer gave, before its normalisation if it has one.
+    raw: Vec<Vec<f64>>,
+    /// What went into each activation.
     sums: Vec<Vec<f64>>,
     outputs: Vec<Vec<f64>>,
 }
@@ -73,15 +109,28 @@ struct Slope {
 
 impl Tower {
     fn forward(&self, activation: Activation, obs: &[f64]) -> Kept {
-        let mut kept = Kept { inputs: vec![obs.to_vec()], sums: Vec::new(), outputs: Vec::new() };
+        let (raw, sums, outputs) = (Vec::new(), Vec::new(), Vec::new());
+        let mut kept = Kept { inputs: vec![obs.to_vec()], raw, sums, outputs };
         for (l, layer) in self.hidden.iter().enumerate() {
-            let sums = layer.forward(&kept.inputs[l]);
+            let raw = layer.forward(&kept.inputs[l]);
+            let sums = layer.normed(&raw);
             kept.inputs.push(sums.iter().map(|x| activate(activation, *x)).collect());
+            kept.raw.push(raw);
             kept.sums.push(sums);
         }
         let top = &kept.inputs[self.hidden.len()];
         kept.outputs = self.heads.iter().map(|head| head.forward(top)).collect();
         kept
+    }
+
+    /// The heads' outputs if this went into the activation of hidden layer `l`.
+    fn after(&self, l: usize, mut sums: Vec<f64>, activation: Activation) -> Vec<Vec<f64>> {
+        for layer in &self.hidden[l + 1..] {
+            sums.iter_mut().for_each(|x| *x = activate(activation, *x));
+            sums = layer.normed(&layer.forward(&sums));
+        }
+        sums.iter_mut().for_each(|x| *x = activate(activation, *x));
+        self.heads.iter().map(|head| head.forward(&sums)).collect()
     }
 
     /// The heads' outputs if `unit` of hidden layer `l` got `change` more before its activation.
@@ -93,6 +142,12 @@ impl Tower {
         change: f64,
         activation: Activation,
     ) -> Vec<Vec<f64>> {
+        if self.hidden.iter().any(|layer| layer.norm.is_some()) {
+            // Every unit of the layer moves.
+            let mut raw = kept.raw[l].clone();
+            raw[unit] += change;
+            return self.after(l, self.hidden[l].normed(&raw), activation);
+        }
         let before = kept.inputs[l + 1][unit];
         let change = activate(activation, kept.sums[l][unit] + change) - before;
         let Some(next) = self.hidden.get(l + 1) else {
@@ -287,12 +342,13 @@ impl<'a> Reference<'a> {
     pub(super) fn gradient(&self) -> (Vec<NamedTensor>, Vec<f64>) {
         let (mut gradient, mut sizes) = (self.scene.weights.clone(), Vec::new());
         for tensor in &mut gradient {
-            let place = self.place(&tensor.name);
+            let (place, norm) = (self.place(&tensor.name), self.norm(&tensor.name));
             let mut largest = 0.0f64;
             for (i, d) in tensor.data.iter_mut().enumerate() {
-                let slope = match place {
-                    Some((t, l, is_weight)) => self.by_parameter(t, l, i, is_weight),
-                    None => self.by_log_std(i),
+                let slope = match (place, norm) {
+                    (Some((t, l, is_weight)), _) => self.by_parameter(t, l, i, is_weight),
+                    (None, Some((t, l, is_gain))) => self.by_norm(t, l, i, is_gain),
+                    (None, None) => self.by_log_std(i),
                 };
                 *d = slope.mean as f32;
                 largest = largest.max(slope.size);
@@ -310,6 +366,27 @@ impl<'a> Reference<'a> {
             Some((t, layers.position(|layer| layer.name == name)?, kind == "weight"))
         };
         self.towers.iter().enumerate().find_map(in_tower)
+    }
+
+    /// Tower and hidden layer of a normalisation, and whether it is a gain.
+    fn norm(&self, tensor: &str) -> Option<(usize, usize, bool)> {
+        let (name, kind) = tensor.rsplit_once('.')?;
+        let in_tower = |(t, tower): (usize, &Tower)| {
+            let is_it = |layer: &Layer| layer.norm.as_ref().is_some_and(|norm| norm.name == name);
+            Some((t, tower.hidden.iter().position(is_it)?, kind == "weight"))
+        };
+        self.towers.iter().enumerate().find_map(in_tower)
+    }
+
+    /// The slope of the loss by gain or shift `i` of a layer's normalisation.
+    fn by_norm(&self, t: usize, l: usize, i: usize, is_gain: bool) -> Slope {
+        let activation = self.plan.config.activation;
+        self.slope(|row, shift| {
+            let kept = &self.kept[t][row];
+            let mut sums = kept.sums[l].clone();
+            sums[i] += if is_gain { shift * Norm::unit(&kept.raw[l])[i] } else { shift };
+            self.row_loss(row, t, &self.towers[t].after(l, sums, activation)).loss
+        })
     }
 
     /// The slope of the loss by element `i` of a layer's weights or biases.

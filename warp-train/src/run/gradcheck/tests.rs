@@ -55,6 +55,16 @@ fn separate_and_shared_networks_pass() {
 }
 
 #[test]
+fn normalised_layers_pass() {
+    check("env_id = \"cartpole\"\nhidden = [16, 12]\nlayer_norm = true");
+    check(
+        "env_id = \"acrobot\"\nhidden = [9, 7, 5]\nshared_trunk = true\nactivation = \"relu\"\n\
+         layer_norm = true\nalgorithm = \"a2c\"",
+    );
+    check("env_id = \"pendulum\"\nhidden = [6]\nlog_std = \"state_dependent\"\nlayer_norm = true");
+}
+
+#[test]
 fn continuous_actions_pass() {
     check("env_id = \"pendulum\"\nhidden = [11]\naction_distribution = \"squashed\"");
     check(

@@ -90,6 +90,7 @@ fn config(hidden: &[usize], activation: Activation, shared_trunk: bool) -> Netwo
         layout: discrete(&[3, 2]),
         hidden: hidden.to_vec(),
         activation,
+        layer_norm: false,
         shared_trunk,
         init: Init::Orthogonal,
         log_std: LogStd::StateIndependent,

@@ -1,6 +1,6 @@
 //! Plain perceptrons in f64, which note how near they came to a point without a derivative.
 
-use crate::model::{Activation, NamedTensor};
+use crate::model::{Activation, LAYER_NORM_EPSILON, NamedTensor};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -10,6 +10,8 @@ struct Linear {
     /// `[outputs][inputs]`.
     weight: Vec<Vec<f64>>,
     bias: Vec<f64>,
+    /// Gains and shifts of the normalisation behind it; both empty without one.
+    norm: [Vec<f64>; 2],
 }
 
 /// Linear layers with a function after each but the last.
@@ -22,28 +24,46 @@ struct Network {
 impl Network {
     /// The layers of `model` among `tensors`, in their order.
     fn read(tensors: &[NamedTensor], model: &str, activation: Activation) -> Self {
-        let own = tensors.iter().filter(|tensor| part_of(tensor, model).is_some());
-        let own: Vec<&NamedTensor> = own.collect();
-        let layer = |pair: &[&NamedTensor]| {
+        let is_norm = |part: &str| part.starts_with("norm.");
+        let linear =
+            |tensor: &&NamedTensor| part_of(tensor, model).is_some_and(|part| !is_norm(part));
+        let own: Vec<&NamedTensor> = tensors.iter().filter(linear).collect();
+        let norm = |layer: usize, part: &str| {
+            let name = format!("norm.{layer}.{part}");
+            let found = tensors.iter().find(|tensor| part_of(tensor, model) == Some(&name));
+            found.map_or(Vec::new(), |tensor| wide(&tensor.data))
+        };
+        let layer = |(index, pair): (usize, &[&NamedTensor])| {
             let [weight, bias] = pair else { return None };
             let [outputs, inputs] = weight.shape[..] else { return None };
             let numbers: Vec<f64> = wide(&weight.data);
             Some(Linear {
                 weight: (0..outputs).map(|o| numbers[o * inputs..][..inputs].to_vec()).collect(),
                 bias: wide(&bias.data),
+                norm: [norm(index, "weight"), norm(index, "bias")],
             })
         };
-        Self { layers: own.chunks(2).filter_map(layer).collect(), activation }
+        Self { layers: own.chunks(2).enumerate().filter_map(layer).collect(), activation }
     }
 
     /// What it gives for one row, and its smallest distance from a bend of relu.
     fn apply(&self, x: &[f64]) -> (Vec<f64>, f64) {
         let (mut x, mut nearest) = (x.to_vec(), f64::INFINITY);
-        for (index, Linear { weight, bias }) in self.layers.iter().enumerate() {
+        for (index, Linear { weight, bias, norm: [gain, shift] }) in self.layers.iter().enumerate()
+        {
             let sum = |(weights, bias): (&Vec<f64>, &f64)| {
                 bias + weights.iter().zip(&x).map(|(w, x)| w * x).sum::<f64>()
             };
             x = weight.iter().zip(bias).map(sum).collect();
+            if !gain.is_empty() {
+                let n = x.len() as f64;
+                let mean = x.iter().sum::<f64>() / n;
+                let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+                let inverse = 1.0 / (variance + f64::from(LAYER_NORM_EPSILON)).sqrt();
+                for (x, (gain, shift)) in x.iter_mut().zip(gain.iter().zip(shift)) {
+                    *x = (*x - mean) * inverse * gain + shift;
+                }
+            }
             let last = index + 1 == self.layers.len();
             match self.activation {
                 _ if last => {}
@@ -57,17 +77,19 @@ impl Network {
         (x, nearest)
     }
 
-    /// Its parameters: weights output by output, then biases, layer after layer.
+    /// Its parameters: weights output by output, then biases, then gains and shifts, layer after layer.
     fn parameters(&self) -> Vec<f64> {
-        let of_layer = |layer: &Linear| [layer.weight.concat(), layer.bias.clone()].concat();
+        let of_layer = |layer: &Linear| {
+            [layer.weight.concat(), layer.bias.clone(), layer.norm.concat()].concat()
+        };
         self.layers.iter().flat_map(of_layer).collect()
     }
 
     /// The reverse of [`Network::parameters`].
     fn set_parameters(&mut self, parameters: &[f64]) {
         let mut left = parameters.iter();
-        for Linear { weight, bias } in &mut self.layers {
-            let places = weight.iter_mut().flatten().chain(bias);
+        for Linear { weight, bias, norm } in &mut self.layers {
+            let places = weight.iter_mut().flatten().chain(bias).chain(norm.iter_mut().flatten());
             places.zip(&mut left).for_each(|(place, given)| *place = *given);
         }
     }

@@ -5,7 +5,10 @@ use crate::algorithm::{CellId, Engine, FigureId, Gradients, ModelId, OptimiserId
 use crate::run::gradcheck::{BFLOAT_BOUND, Scene};
 
 /// Off-policy algorithms, their keys that change a loss, and networks of several shapes.
-const CASES: [&str; 10] = [
+const CASES: [&str; 13] = [
+    "env_id = \"cartpole\"\nalgorithm = \"dqn\"\nhidden = [9, 7]\nlayer_norm = true",
+    "env_id = \"pendulum\"\nalgorithm = \"sac\"\nhidden = [8, 6]\nlayer_norm = true",
+    "env_id = \"pendulum\"\nalgorithm = \"ddpg\"\nhidden = [7, 5]\nlayer_norm = true\nactivation = \"tanh\"",
     "env_id = \"cartpole\"\nalgorithm = \"dqn\"\nhidden = [9, 7]\ndouble = false",
     "env_id = \"acrobot\"\nalgorithm = \"dqn\"\nhidden = [8]\ndueling = true\nactivation = \"tanh\"",
     "env_id = \"pendulum\"\nalgorithm = \"ddpg\"\nhidden = [8, 6]",
