@@ -62,7 +62,7 @@ const CASES: [Case; 11] = [
 
 /// Networks that run as whole towers in fp32: several tiles of rows and of samples a block, some of them
 /// not full, layers of several widths, a box.
-const WHOLE: [Case; 3] = [
+const WHOLE: [Case; 4] = [
     (
         "whole towers, three layers",
         "env_id = \"cartpole\"\nnum_envs = 2900\nnum_steps = 13\nhidden = [64, 32, 64]\n\
@@ -77,6 +77,11 @@ const WHOLE: [Case; 3] = [
         "whole towers, a shared box",
         "env_id = \"pendulum\"\nnum_envs = 2300\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
          shared_trunk = true\nupdate_epochs = 1\nnorm_obs = true\n[env]\nepisode_length = 7",
+    ),
+    (
+        "whole towers, narrow layers, masks, more samples than groups take at once",
+        "env_id = \"covid19\"\nnum_envs = 50\nnum_steps = 15\nhidden = [40, 24]\nnum_minibatches = 1\n\
+         update_epochs = 1\nnorm_obs = true",
     ),
 ];
 

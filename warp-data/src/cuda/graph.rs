@@ -4,6 +4,7 @@
 use super::device::{Device, Kept, device_error};
 use crate::error::{Error, Result};
 use cudarc::driver::{DriverError, result, sys};
+use std::ptr;
 
 /// Launches that are replayed in the order in which they were recorded. What they work on stays
 /// alive as long as the graph.
@@ -56,6 +57,74 @@ impl Drop for Graph {
             let _ = unsafe { result::graph::exec_destroy(self.executable) };
         }
     }
+}
+
+/// Does each of `works` in turn. While launches are recorded, none of them waits for another's, so that a
+/// replay runs them side by side; what is recorded afterwards waits for all of them. They must not touch what
+/// another of them writes.
+///
+/// # Errors
+/// The first that a work returns, or a driver that refuses.
+pub fn side_by_side<E: From<Error>, W: FnOnce() -> std::result::Result<(), E>>(
+    device: &Device,
+    works: impl IntoIterator<Item = W>,
+) -> std::result::Result<(), E> {
+    let Some(before) = last_recorded(device)? else {
+        return works.into_iter().try_for_each(|work| work());
+    };
+    let mut ends = Vec::new();
+    for work in works {
+        wait_for_recorded(device, &before)?;
+        work()?;
+        ends.extend(last_recorded(device)?.unwrap_or_default());
+    }
+    Ok(wait_for_recorded(device, &ends)?)
+}
+
+/// The launches that the next one to be recorded waits for; none while nothing is recorded.
+fn last_recorded(device: &Device) -> Result<Option<Vec<sys::CUgraphNode>>> {
+    let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    let (mut nodes, mut edges, mut n) = (ptr::null(), ptr::null(), 0);
+    let (id, graph) = (ptr::null_mut(), ptr::null_mut());
+    let stream = device.stream().cu_stream();
+    // SAFETY: the stream lives as long as the device; the driver writes to the given places alone.
+    let asked = unsafe {
+        sys::cuStreamGetCaptureInfo_v3(
+            stream,
+            &raw mut status,
+            id,
+            graph,
+            &raw mut nodes,
+            &raw mut edges,
+            &raw mut n,
+        )
+    };
+    asked.result().map_err(failed)?;
+    if status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE {
+        return Ok(None);
+    }
+    if n == 0 {
+        return Ok(Some(Vec::new()));
+    }
+    // SAFETY: the driver's array of `n` nodes, which it keeps until the stream records something else.
+    Ok(Some(unsafe { std::slice::from_raw_parts(nodes, n) }.to_vec()))
+}
+
+/// Has the next launch to be recorded wait for `nodes`.
+fn wait_for_recorded(device: &Device, nodes: &[sys::CUgraphNode]) -> Result<()> {
+    let flags = sys::CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES;
+    let (stream, mut nodes) = (device.stream().cu_stream(), nodes.to_vec());
+    // SAFETY: nodes of the graph that this stream records; without data their edges are full ones.
+    let said = unsafe {
+        sys::cuStreamUpdateCaptureDependencies_v2(
+            stream,
+            nodes.as_mut_ptr(),
+            ptr::null(),
+            nodes.len(),
+            flags as u32,
+        )
+    };
+    said.result().map_err(failed)
 }
 
 /// A stream that records; it stops when this is dropped, by a panic too.

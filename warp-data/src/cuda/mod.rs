@@ -20,7 +20,7 @@ pub use cudarc;
 
 pub use array::DeviceArray;
 pub use device::{Device, DeviceInfo, Held, Turn};
-pub use graph::Graph;
+pub use graph::{Graph, side_by_side};
 pub use host_word::HostWord;
 pub use log::DeviceLog;
 pub use nccl::{Communicator, WARP_NCCL, nccl_name, nccl_version};

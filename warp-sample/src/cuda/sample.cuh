@@ -127,6 +127,15 @@ __device__ inline void warp_choose_heads(const float* logits, const unsigned cha
     }
 }
 
+// Whether heads are many and all alike: then a loop takes them, since one by one they take long to compile.
+template <class L>
+__device__ constexpr bool warp_many_alike() {
+    for (int head = 0; head < L::actions; ++head) {
+        if (L::size(head) != L::size(0)) return false;
+    }
+    return L::actions > 8;
+}
+
 // All heads of a row: `logits` [width], `mask` [width] or nothing, `draw` the row's stream for
 // WARP_PURPOSE_ACTION, of which head h takes draw h; `actions` [heads].
 template <class L, bool greedy, bool in_memory>
@@ -134,7 +143,18 @@ __device__ inline WarpSampled warp_sample_heads(const float* logits, const unsig
                                                 WarpDraw draw, int* actions) {
     // From -0, so that the first head's number is taken as it is.
     WarpSampled row = {-0.0f, -0.0f, true};
-    warp_choose_heads<L, greedy, in_memory, 0, 0>(logits, mask, draw, actions, row);
+    if constexpr (in_memory && warp_many_alike<L>()) {
+        constexpr int size = L::size(0);
+#pragma unroll 1
+        for (int head = 0; head < L::actions; ++head) {
+            float uniform = greedy ? 0.0f : warp_draw_uniform(&draw);
+            const unsigned char* allowed = L::masked ? mask + head * size : mask;
+            actions[head] = warp_choose<size, L::masked, greedy, true>(logits + head * size, allowed,
+                                                                      uniform, row);
+        }
+    } else {
+        warp_choose_heads<L, greedy, in_memory, 0, 0>(logits, mask, draw, actions, row);
+    }
     return row;
 }
 

@@ -170,7 +170,10 @@ impl MixedLearner {
         for t in 0..n_steps {
             for policy in &mut self.policies {
                 match policy {
-                    Policy::Rollouts(policy) => policy.act(t, envs)?,
+                    Policy::Rollouts(policy) => {
+                        policy.look()?;
+                        policy.act(t, envs)?;
+                    }
                     Policy::Replay(member) => member.act()?,
                 }
             }

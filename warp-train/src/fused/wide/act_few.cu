@@ -38,6 +38,7 @@ __device__ inline void wide_few_layer(const WideLayerPlace& layer, const float* 
     unsigned int lane = threadIdx.x % 32;
     for (unsigned int first = warp * 4; first < layer.n_out; first += 32) {
         float sums[32] = {};
+        #pragma unroll 4
         for (unsigned int k = lane; k < layer.n_in; k += 32) {
             float weights[4];
             #pragma unroll

@@ -1,7 +1,7 @@
 //! What the kernels of the wide path take: a struct each, named after its kernel.
 
 use super::shared::{
-    FAULT_GRADIENT, FAULT_OUTPUT, WideColumns, WideMoments, WideSettings, WideState,
+    FAULT_GRADIENT, FAULT_OUTPUT, WideColumns, WideDistances, WideMoments, WideSettings, WideState,
 };
 use std::fmt::Write;
 use warp_func::cuda::{CStruct, DeviceStruct, KernelArgs, declare};
@@ -32,16 +32,19 @@ kernel_args! {
     /// What the loss reads of samples.
     pub(super) struct WideSamples {
         masks: &[u8], actions: &[i32], raws: &[f32], log_probs: &[f32], values: &[f32],
-        advantages: &[f32], returns: &[f32],
+        advantages: &[f32], returns: &[f32], known: &[f32],
     }
 }
 
 // normalise.cu
 kernel_args! {
     pub(super) struct LookArgs {
-        places: &[WidePlaces], rows: u32, shares: u32, parts: &mut [WideMoments],
+        places: &[WidePlaces], rows: u32, shares: u32, factors: &[f32],
+        parts: &mut [WideDistances],
     }
-    pub(super) struct RememberArgs { parts: &[WideMoments], shares: u32, pending: &mut [WideMoments] }
+    pub(super) struct RememberArgs {
+        parts: &mut [WideDistances], shares: u32, factors: &[f32], pending: &mut [WideMoments],
+    }
     pub(super) struct CountInArgs {
         held: &[WideMoments],
         moments: &mut [WideMoments], pending: &mut [WideMoments], factors: &mut [f32],
@@ -76,7 +79,7 @@ kernel_args! {
     pub(super) struct GaeArgs {
         steps: u32, rows: u32, rewards: &[f32], values: &[f32], ended: &[u8],
         truncated_values: &[f32], gamma: f32, lambda: f32, compat_last_step: i32,
-        advantages: &mut [f32], returns: &mut [f32],
+        advantages: &mut [f32], returns: &mut [f32], log_probs: &[f32], known: &mut [f32],
     }
     pub(super) struct CountArgs { weights: &[u8], cells: u32, counts: &mut [u32] }
     pub(super) struct PlacesOfBlocksArgs {
@@ -115,7 +118,7 @@ kernel_args! {
     }
     pub(super) struct ReduceArgs {
         state: &[WideState], partial: &[f32], copies: u32, n_parameters: u32,
-        gradient: &mut [f32], squares: &mut [f64],
+        lanes: u32, gradient: &mut [f32], squares: &mut [f64],
     }
     pub(super) struct SumCopiesArgs {
         partial: &[f32], copies: u32, n_parameters: u32, sum: &mut [f32],
@@ -172,6 +175,11 @@ kernel_args! {
         obs: &[u8], from: {WideSamples}, parameters: &[f32], image: &[u8], biases: &[f32],
         kept: &mut [u8], parts: &mut [f64], parts_at: u32,
     }
+    pub(super) struct TensorGradientArgs {
+        settings: &[WideSettings], state: &[WideState], order: &[u32], first: u32, rows: u32,
+        obs: &[u8], from: {WideSamples}, parameters: &[f32], image: &[u8], biases: &[f32],
+        partial: &mut [f32], n_parameters: u32, parts: &mut [f64], parts_at: u32,
+    }
     pub(super) struct TensorWeightsArgs {
         state: &[WideState], first: u32, rows: u32, copies: u32, kept: &[u8], partial: &mut [f32],
         n_parameters: u32,
@@ -215,8 +223,13 @@ kernel_args! {
 
 /// The C text of all of them and of what host and kernels share.
 pub(super) fn declarations() -> String {
-    let shared =
-        [WideSettings::STRUCT, WideState::STRUCT, WideMoments::STRUCT, WideColumns::STRUCT];
+    let shared = [
+        WideSettings::STRUCT,
+        WideState::STRUCT,
+        WideDistances::STRUCT,
+        WideMoments::STRUCT,
+        WideColumns::STRUCT,
+    ];
     let parts = [WideSeen::ARGS, WideDone::ARGS, WideStep::ARGS, WideSamples::ARGS];
     let mut text = String::from("\nstruct WidePlaces;\n");
     let _ = writeln!(text, "#define WIDE_FAULT_OUTPUT {FAULT_OUTPUT}u");
@@ -255,7 +268,7 @@ const GENERAL: [CStruct; 27] = [
     AdamArgs::ARGS,
 ];
 
-const NETWORKS: [CStruct; 17] = [
+const NETWORKS: [CStruct; 18] = [
     LayerArgs::ARGS,
     LayerInputsArgs::ARGS,
     LayerWeightsArgs::ARGS,
@@ -264,6 +277,7 @@ const NETWORKS: [CStruct; 17] = [
     FusedLearnArgs::ARGS,
     PackArgs::ARGS,
     TensorActArgs::ARGS,
+    TensorGradientArgs::ARGS,
     TensorLearnArgs::ARGS,
     TensorWeightsArgs::ARGS,
     TiledPackArgs::ARGS,

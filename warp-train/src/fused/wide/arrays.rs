@@ -3,7 +3,7 @@
 use super::layers::Product;
 use super::network::{Tower, WideNetwork};
 use super::shared::{WideSettings, WideState};
-use super::text::{TILE_ROWS, TensorShape, truncation_slots};
+use super::text::{self, TILE_ROWS, TensorShape, truncation_slots};
 use super::tiled_shape::BLOCK_ROWS;
 use super::way::Way;
 use crate::algorithm::PolicyPlan;
@@ -68,7 +68,7 @@ impl Sizes {
         let parts = plan.passes().minibatches.max(1);
         // Few samples may be left, which then make fewer minibatches of one each.
         let minibatch = cells.div_ceil(parts).max(1);
-        let kept = shapes.iter().map(TensorShape::kept_bytes).max();
+        let kept = two_passes(shapes).map(TensorShape::kept_bytes).max();
         let width = config.spec.groups[plan.groups[0]].observation_width();
         let at_once = match way {
             Way::Foreign => rows_at_once(plan, width),
@@ -78,7 +78,7 @@ impl Sizes {
         let tiled = matches!(way, Way::Tiled(_));
         let tile_rows = if tiled { BLOCK_ROWS } else { TILE_ROWS };
         let chunk = match kept {
-            _ if fused => minibatch,
+            None if fused || !shapes.is_empty() => minibatch,
             kept => kept.map_or(at_once, |bytes| KEPT_BYTES / bytes * TILE_ROWS),
         };
         let chunk = chunk.min(minibatch).next_multiple_of(tile_rows);
@@ -88,7 +88,8 @@ impl Sizes {
             Way::Fused(shape) => shape.copies(minibatch, multiprocessors),
             Way::Tiled(shape) => shape.copies(chunk, multiprocessors),
             Way::Tensor(shapes) => {
-                multiprocessors / shapes.iter().map(TensorShape::jobs).max().unwrap_or(1)
+                let jobs = two_passes(shapes).map(TensorShape::jobs).max().unwrap_or(1);
+                (multiprocessors / jobs).min(chunk.div_ceil(TILE_ROWS))
             }
         };
         let copies = copies.max(1);
@@ -115,6 +116,11 @@ impl Sizes {
     pub(super) fn chunks(&self) -> usize {
         self.minibatch.div_ceil(self.chunk)
     }
+}
+
+/// Those that learn in two passes, with memory between them.
+fn two_passes(shapes: &[TensorShape]) -> impl Iterator<Item = &TensorShape> {
+    shapes.iter().filter(|shape| shape.learners().is_none())
 }
 
 /// Rows that go through the layers one by one, at once.
@@ -163,6 +169,8 @@ pub(super) struct Arrays {
     pub(super) truncated_values: DeviceArray,
     pub(super) advantages: DeviceArray,
     pub(super) returns: DeviceArray,
+    /// What towers on tensor cores read of a sample, side by side: f32 `[cells, 4]`.
+    pub(super) known: DeviceArray,
     /// Cells that count, in order, and as an epoch uses them.
     pub(super) order: DeviceArray,
     pub(super) shuffled: DeviceArray,
@@ -222,14 +230,14 @@ impl Arrays {
             layers.map(|layer| make("hidden", F32, rows * layer.n_out)).collect()
         };
         let d_hidden = || {
-            let own = sizes.foreign || sizes.fused || sizes.tiled;
-            let by_layer = shapes.is_empty() && !own;
-            let rows = if by_layer { chunk } else { 0 };
+            let own = sizes.foreign || sizes.fused || sizes.tiled || !shapes.is_empty();
+            let rows = if own { 0 } else { chunk };
             make("d_hidden", F32, rows * widest.unwrap_or(0))
         };
-        let kept = shapes.iter().map(TensorShape::kept_bytes).max().unwrap_or(0);
-        let blocks =
-            (device.info().n_multiprocessors as usize).max(chunk.div_ceil(256)).max(copies);
+        let kept = two_passes(shapes).map(TensorShape::kept_bytes).max().unwrap_or(0);
+        let at_a_time = shapes.iter().map(TensorShape::blocks).max().unwrap_or(1);
+        let at_a_time = at_a_time * device.info().n_multiprocessors as usize;
+        let blocks = at_a_time.max((chunk * text::lanes(plan)).div_ceil(256)).max(copies);
         Ok(Self {
             settings: make("settings", U32, WideSettings::WORDS)?,
             state: make("state", U32, WideState::WORDS)?,
@@ -250,6 +258,7 @@ impl Arrays {
             truncated_values: make("truncated_values", F32, cells)?,
             advantages: make("advantages", F32, cells)?,
             returns: make("returns", F32, cells)?,
+            known: make("known", F32, if shapes.is_empty() { 0 } else { 4 * cells })?,
             order: make("order", U32, cells)?,
             shuffled: make("shuffled", U32, cells)?,
             counts: make("counts", U32, cells.div_ceil(1024))?,
@@ -260,7 +269,7 @@ impl Arrays {
             cut_values: make("cut_values", F32, slots * rows)?,
             sums: make("sums", U32, 2 * 4 * SUM_BLOCKS)?,
             losses: make("losses", U32, 2 * 5 * blocks * sizes.chunks() * network.towers.len())?,
-            squares: make("squares", U32, 2 * n.div_ceil(256))?,
+            squares: make("squares", U32, 2 * n.div_ceil(32))?,
             outs: make("outs", F32, at_once * (network.n_outputs + 1))?,
             gathered: make("gathered", F32, if sizes.tiled { 0 } else { at_once * width })?,
             hidden: (0..network.towers.len()).map(hidden).collect::<Result<_>>()?,

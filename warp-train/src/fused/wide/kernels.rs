@@ -38,7 +38,9 @@ kernels! {
     FusedLearnKernels { fused_learn }
     /// Weights for tensor cores, and whole towers that act on them; a unit by itself, as the next two.
     TensorActKernels { pack, tensor_act }
-    /// The first pass of learning on them.
+    /// Learning on them in one pass ..
+    TensorGradientKernels { tensor_gradient }
+    /// .. or the first of two.
     TensorLearnKernels { tensor_learn }
     /// The second.
     TensorWeightsKernels { tensor_weights }
@@ -50,9 +52,25 @@ kernels! {
     }
     /// .. and back ..
     TiledBackKernels { tiled_back, tiled_back_narrow }
-    /// .. and the gradients of their weights, each a unit by itself.
-    TiledWeightsKernels {
-        tiled_weights, tiled_weights_narrow, tiled_weights_inputs, tiled_weights_outputs,
+}
+
+/// .. and the gradients of their weights, each a unit by itself.
+#[derive(Debug)]
+pub(super) struct TiledWeightsKernels {
+    pub(super) tiled_weights: Function,
+    pub(super) tiled_weights_narrow: Function,
+    pub(super) tiled_weights_inputs: Function,
+    pub(super) tiled_weights_outputs: Function,
+}
+
+impl TiledWeightsKernels {
+    pub(super) fn of([wide, narrow, inputs, outputs]: [&Module; 4]) -> Result<Self> {
+        Ok(Self {
+            tiled_weights: wide.function("wide_tiled_weights")?,
+            tiled_weights_narrow: narrow.function("wide_tiled_weights_narrow")?,
+            tiled_weights_inputs: inputs.function("wide_tiled_weights_inputs")?,
+            tiled_weights_outputs: outputs.function("wide_tiled_weights_outputs")?,
+        })
     }
 }
 

@@ -26,7 +26,7 @@ use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
 use crate::model::LearnerState;
-use warp_func::cuda::{DeviceEnvs, Graph, Kernels};
+use warp_func::cuda::{Device, DeviceEnvs, Graph, Kernels, side_by_side};
 
 pub(super) use policy::WidePolicy;
 pub use way::sources;
@@ -164,11 +164,11 @@ impl WideLearner {
         let policies = &self.policies;
         policies.iter().try_for_each(|policy| policy.push_settings(progress))?;
         if !self.recorded {
-            return policies.iter().try_for_each(WidePolicy::learn);
+            return learn(policies, self.kernels.device());
         }
         if self.learning.is_none() && !policies.iter().all(WidePolicy::learns_nothing) {
-            let learn = || policies.iter().try_for_each(WidePolicy::learn);
-            self.learning = Some(Graph::capture(self.kernels.device(), learn)?);
+            let device = self.kernels.device();
+            self.learning = Some(Graph::capture(device, || learn(policies, device))?);
         }
         match &mut self.learning {
             Some(graph) => Ok(graph.launch()?),
@@ -177,15 +177,53 @@ impl WideLearner {
     }
 }
 
-fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -> Result<()> {
-    for t in 0..n_steps {
-        for policy in policies {
-            policy.act(t, envs)?;
-        }
-        envs.device_step()?;
-        for policy in policies {
-            policy.outcome(t)?;
+/// What policies do between two steps of the environment, side by side: all read what it left, and write what no other
+/// reads.
+#[derive(Clone, Copy)]
+enum Between {
+    Outcome,
+    Look,
+    Act,
+}
+
+impl Between {
+    const ALL: [Self; 3] = [Self::Outcome, Self::Look, Self::Act];
+
+    /// Starts it before step `t`.
+    fn start(self, policy: &WidePolicy, t: usize, envs: &dyn DeviceEnvs) -> Result<()> {
+        match self {
+            Self::Outcome if t == 0 => Ok(()),
+            Self::Outcome => policy.outcome(t - 1),
+            Self::Look => policy.look(),
+            Self::Act => policy.act(t, envs),
         }
     }
-    policies.iter().try_for_each(WidePolicy::finish_rollout)
+}
+
+/// Starts a rollout.
+fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -> Result<()> {
+    let device = envs.gpu().clone();
+    for t in 0..n_steps {
+        let seen = &*envs;
+        let works = policies.iter().flat_map(|policy| Between::ALL.map(|work| (policy, work)));
+        let works = works.map(|(policy, work)| move || work.start(policy, t, seen));
+        side_by_side(&device, works)?;
+        envs.device_step()?;
+    }
+    let finish = |policy: &WidePolicy| {
+        if n_steps > 0 {
+            policy.outcome(n_steps - 1)?;
+        }
+        policy.finish_rollout()
+    };
+    side_by_side(&device, policies.iter().map(|policy| move || finish(policy)))
+}
+
+/// Starts to learn from a rollout: policies side by side, but in turn where they tell other ranks something, since
+/// all ranks must say it in the same order.
+fn learn(policies: &[WidePolicy], device: &Device) -> Result<()> {
+    if policies.iter().any(WidePolicy::has_ranks) {
+        return policies.iter().try_for_each(WidePolicy::learn);
+    }
+    side_by_side(device, policies.iter().map(|policy| || policy.learn()))
 }

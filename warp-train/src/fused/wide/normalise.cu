@@ -12,51 +12,63 @@ __device__ inline WideMoments wide_merge(WideMoments a, WideMoments b) {
     return both;
 }
 
-// Moments of what the agents in the game see now, per share of the rows and number: [shares, P_WIDTH].
-// A block has 32 numbers of one share; its eight rows of threads take rows in turn.
+// Adds what the agents in the game see now to the sums of the rollout at hand, per share of the rows and number:
+// [shares, P_WIDTH]. Distances from the mean that is known are summed, so that sums hold where numbers differ little
+// from a large mean. A block has 32 numbers of one share; its eight rows of threads take rows in turn.
 extern "C" __global__ void wide_look(const LookArgs a) {
-    __shared__ double sums[8][32], counts[8][32];
+    __shared__ WideDistances of_lanes[8][32];
     unsigned int share = blockIdx.x % a.shares, size = (a.rows + a.shares - 1) / a.shares;
     unsigned int column = blockIdx.x / a.shares * 32 + threadIdx.x % 32, lane = threadIdx.x / 32;
     unsigned int from = share * size < a.rows ? share * size : a.rows;
     unsigned int to = from + size < a.rows ? from + size : a.rows;
-    WideMoments moments = {0.0, 0.0, 0.0};
-    for (int pass = 0; pass < 2; ++pass) {
-        double sum = 0.0, count = 0.0;
-        for (unsigned int row = from + lane; row < to; row += 8) {
-            WidePlace place = wide_place(a.places, row);
-            bool there = !P_MORTAL || !place.group->alive || place.group->alive[place.row] != 0;
-            if (!there || column >= P_WIDTH) continue;
-            double x = place.group->obs[place.row * P_WIDTH + column];
-            sum += pass == 0 ? x : (x - moments.mean) * (x - moments.mean);
-            count += 1.0;
-        }
-        sums[lane][threadIdx.x % 32] = sum;
-        counts[lane][threadIdx.x % 32] = count;
-        __syncthreads();
-        sum = count = 0.0;
-        for (int i = 0; i < 8; ++i) {
-            sum += sums[i][threadIdx.x % 32];
-            count += counts[i][threadIdx.x % 32];
-        }
-        __syncthreads();
-        double mean = count > 0.0 ? sum / count : 0.0;
-        moments.count = count;
-        if (pass == 0) moments.mean = mean;
-        if (pass == 1) moments.var = mean;
+    WideDistances own = {0.0, 0.0, 0.0};
+    double mean = column < P_WIDTH ? (double)a.factors[2 * column] : 0.0;
+    #pragma unroll 4
+    for (unsigned int row = from + lane; row < to; row += 8) {
+        WidePlace place = wide_place(a.places, row);
+        bool there = !P_MORTAL || !place.group->alive || place.group->alive[place.row] != 0;
+        if (!there || column >= P_WIDTH) continue;
+        double off = (double)place.group->obs[place.row * P_WIDTH + column] - mean;
+        own.count += 1.0;
+        own.sum += off;
+        own.squares += off * off;
     }
-    if (lane == 0 && column < P_WIDTH) a.parts[share * P_WIDTH + column] = moments;
+    of_lanes[lane][threadIdx.x % 32] = own;
+    __syncthreads();
+    if (lane != 0 || column >= P_WIDTH) return;
+    WideDistances* all = a.parts + share * P_WIDTH + column;
+    own = *all;
+    for (int i = 0; i < 8; ++i) {
+        WideDistances of = of_lanes[i][threadIdx.x];
+        own.count += of.count;
+        own.sum += of.sum;
+        own.squares += of.squares;
+    }
+    *all = own;
 }
 
-// Adds a step's shares to what the rollout at hand holds, [P_WIDTH].
+// Makes moments of a rollout's sums, [P_WIDTH], and begins anew with them.
 extern "C" __global__ void wide_remember(const RememberArgs a) {
     unsigned int column = blockIdx.x * blockDim.x + threadIdx.x;
     if (column >= P_WIDTH) return;
-    WideMoments step = {0.0, 0.0, 0.0};
+    WideDistances all = {0.0, 0.0, 0.0}, none = all;
+    #pragma unroll 8
     for (unsigned int share = 0; share < a.shares; ++share) {
-        step = wide_merge(step, a.parts[share * P_WIDTH + column]);
+        WideDistances of = a.parts[share * P_WIDTH + column];
+        a.parts[share * P_WIDTH + column] = none;
+        all.count += of.count;
+        all.sum += of.sum;
+        all.squares += of.squares;
     }
-    a.pending[column] = wide_merge(a.pending[column], step);
+    WideMoments held = {0.0, 0.0, 0.0};
+    if (all.count > 0.0) {
+        double off = all.sum / all.count, var = all.squares / all.count - off * off;
+        held.count = all.count;
+        held.mean = (double)a.factors[2 * column] + off;
+        // What is no number stays none.
+        held.var = var < 0.0 ? 0.0 : var;
+    }
+    a.pending[column] = held;
 }
 
 // Lets what the rollouts of all ranks held, [P_RANKS, P_WIDTH], count from now on.

@@ -7,7 +7,7 @@ use super::args::{
 use super::arrays::Sizes;
 use super::kernels::NormaliserKernels;
 use super::policy::WidePolicy;
-use super::shared::WideMoments;
+use super::shared::{WideDistances, WideMoments};
 use crate::algorithm::PolicyPlan;
 use crate::error::Result;
 use crate::fused::moments::{Moments, doubles, statistic, words};
@@ -16,8 +16,9 @@ use warp_core::DType::{F32, U32};
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{DeviceStruct, DeviceValue, KernelArgs, Launch, Module};
 
-/// Shares of a step's rows at most.
-const MOST_SHARES: usize = 64;
+/// Shares of a step's rows at most, and rows of one that are worth a block.
+const MOST_SHARES: usize = 256;
+const SHARE: usize = 64;
 
 /// What a policy normalises by; arrays of moments are `[n, 3]` in f64.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub(super) struct WideNormaliser {
     n_ranks: usize,
     /// Mean and 1 / deviation per number, and whether they count: f32 `[2 width + 1]`.
     pub(super) factors: DeviceArray,
-    /// Of observations: what counts, what the rollout at hand holds, a step's shares.
+    /// Of observations: what counts, what the rollout at hand holds, its sums by shares of the rows.
     obs: Option<[DeviceArray; 3]>,
     reward: Option<Rewards>,
 }
@@ -58,10 +59,11 @@ impl WideNormaliser {
         let make = |name: &str, words: usize| -> Result<DeviceArray> {
             Ok(DeviceArray::zeros(device, &format!("{}.{name}", plan.name), U32, &[words])?)
         };
-        let shares = sizes.rows.div_ceil(256).clamp(1, MOST_SHARES);
+        let shares = sizes.rows.div_ceil(SHARE).clamp(1, MOST_SHARES);
         let obs = || -> Result<[DeviceArray; 3]> {
             let moments = |n: usize| make("obs_moments", WideMoments::WORDS * width * n);
-            Ok([moments(1)?, moments(1)?, moments(shares)?])
+            let parts = make("obs_sums", WideDistances::WORDS * width * shares)?;
+            Ok([moments(1)?, moments(1)?, parts])
         };
         let reward = || -> Result<Rewards> {
             let moments = |n: usize| make("reward_moments", WideMoments::WORDS * n);
@@ -86,12 +88,17 @@ impl WideNormaliser {
 
     /// Takes in what the agents see before a training step.
     pub(super) fn look(&self, policy: &WidePolicy) -> Result<()> {
-        let (Some([_, pending, parts]), true) = (&self.obs, self.learns) else { return Ok(()) };
+        let (Some([_, _, parts]), true) = (&self.obs, self.learns) else { return Ok(()) };
         let blocks = self.width.div_ceil(32) * self.shares;
         let (rows, shares) = (policy.sizes.rows as u32, self.shares as u32);
-        let args = LookArgs { places: &policy.places, rows, shares, parts };
-        self.kernels.look.launch(&Launch::over(blocks * 256, 256), &[args.arg()])?;
-        let args = RememberArgs { parts, shares, pending };
+        let args = LookArgs { places: &policy.places, rows, shares, factors: &self.factors, parts };
+        Ok(self.kernels.look.launch(&Launch::over(blocks * 256, 256), &[args.arg()])?)
+    }
+
+    /// Makes moments of what the rollout at hand held.
+    fn remember(&self, parts: &DeviceArray, pending: &DeviceArray) -> Result<()> {
+        let shares = self.shares as u32;
+        let args = RememberArgs { parts, shares, factors: &self.factors, pending };
         Ok(self.kernels.remember.launch(&Launch::over(self.width, 64), &[args.arg()])?)
     }
 
@@ -101,7 +108,10 @@ impl WideNormaliser {
             self.rewards(reward, policy)?;
         }
         match &self.obs {
-            Some([_, pending, _]) => {
+            Some([_, pending, parts]) => {
+                if self.learns {
+                    self.remember(parts, pending)?;
+                }
                 self.count_in(pending, policy.of_all_ranks(pending, |ranks| &ranks.pending)?)
             }
             None => Ok(()),
@@ -187,9 +197,10 @@ impl WideNormaliser {
                 moments.map(|Moments { count, mean, var }| WideMoments { count, mean, var });
             Ok(array.push(&moments.flat_map(|moments| moments.words()).collect::<Vec<_>>())?)
         };
-        if let Some([moments, pending, _]) = &self.obs {
+        if let Some([moments, pending, parts]) = &self.obs {
             load("obs", moments, self.width)?;
             pending.push(&vec![0u32; pending.len()])?;
+            parts.push(&vec![0u32; parts.len()])?;
             self.count_none(pending)?;
         }
         if let Some(reward) = &self.reward {

@@ -6,7 +6,8 @@ use super::args::PackArgs;
 use super::arrays::{Arrays, Sizes};
 use super::kernels::{
     ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
-    LayerKernels, TensorActKernels, TensorLearnKernels, TensorWeightsKernels,
+    LayerKernels, TensorActKernels, TensorGradientKernels, TensorLearnKernels,
+    TensorWeightsKernels,
 };
 use super::layers::{Product, acts_few};
 use super::network::WideNetwork;
@@ -34,10 +35,18 @@ use warp_func::cuda::{
 pub(super) struct TensorTower {
     pub(super) shape: TensorShape,
     pub(super) acts: TensorActKernels,
-    pub(super) learns: TensorLearnKernels,
-    pub(super) weights: TensorWeightsKernels,
+    pub(super) learns: TensorLearns,
     pub(super) image: DeviceArray,
     pub(super) biases: DeviceArray,
+}
+
+/// How a tower on tensor cores learns.
+#[derive(Debug)]
+pub(super) enum TensorLearns {
+    /// In one pass.
+    AtOnce(TensorGradientKernels),
+    /// To the gradients of layers, and from there to those of weights.
+    TwoPasses(TensorLearnKernels, TensorWeightsKernels),
 }
 
 /// Where the rows of a forward pass in fp32 come from and how many there are.
@@ -113,14 +122,19 @@ impl WidePolicy {
         let normaliser =
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
         let arrays = Arrays::new(device, &plan, &network, &sizes, way.shapes())?;
-        let tower = |(shape, units): (&TensorShape, &[Source; 3])| -> Result<TensorTower> {
+        let tower = |(shape, units): (&TensorShape, &Vec<Source>)| -> Result<TensorTower> {
             let modules = compile(units, Build::Release)?;
             let acts = TensorActKernels::of(&modules[0])?;
-            let learns = TensorLearnKernels::of(&modules[1])?;
-            let weights = TensorWeightsKernels::of(&modules[2])?;
+            let learns = match &modules[1..] {
+                [learns, weights] => TensorLearns::TwoPasses(
+                    TensorLearnKernels::of(learns)?,
+                    TensorWeightsKernels::of(weights)?,
+                ),
+                rest => TensorLearns::AtOnce(TensorGradientKernels::of(&rest[0])?),
+            };
             let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
             let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
-            Ok(TensorTower { shape: shape.clone(), acts, learns, weights, image, biases })
+            Ok(TensorTower { shape: shape.clone(), acts, learns, image, biases })
         };
         let tensor = way.shapes().iter().zip(&towers).map(tower).collect::<Result<_>>()?;
         let told = Told { n_parameters: network.n_parameters, width, losses: arrays.losses.len() };
@@ -153,6 +167,11 @@ impl WidePolicy {
             ranks,
             foreign,
         })
+    }
+
+    /// Whether other ranks learn it, too.
+    pub(super) fn has_ranks(&self) -> bool {
+        self.ranks.is_some()
     }
 
     /// How its network runs, in words.
@@ -190,10 +209,16 @@ impl WidePolicy {
         self.tiled.as_ref().map_or(Ok(()), |tiled| tiled.pack(&self.arrays.parameters))
     }
 
-    /// As many blocks as there are multiprocessors, or fewer where rows are few.
-    pub(super) fn two_tiles_a_block(&self, rows: usize, shared_bytes: usize) -> Launch {
+    /// As many blocks as multiprocessors have room for, or fewer where rows are few.
+    pub(super) fn two_tiles_a_block(
+        &self,
+        rows: usize,
+        shape: &TensorShape,
+        shared_bytes: usize,
+    ) -> Launch {
         let blocks = rows.div_ceil(2 * text::TILE_ROWS) as u32;
-        let blocks = blocks.clamp(1, self.device.info().n_multiprocessors);
+        let most = self.device.info().n_multiprocessors * shape.blocks() as u32;
+        let blocks = blocks.clamp(1, most);
         Launch { blocks, threads: 256, shared_bytes: shared_bytes as u32, cooperative: false }
     }
 
@@ -266,14 +291,14 @@ fn compile(kernels: &Kernels, units: &[Source], build: Build) -> Result<Vec<Modu
 fn tiled(
     kernels: &Kernels,
     way: &Way,
-    units: &[[Source; 3]],
+    units: &[Vec<Source>],
     general: &Module,
     sizes: &Sizes,
 ) -> Result<Option<TiledNetwork>> {
     let (Way::Tiled(shape), [units]) = (way, units) else { return Ok(None) };
     let modules = compile(kernels, units, Build::Release)?;
     let rows = sizes.chunk.max(sizes.part);
-    let modules = [&modules[0], &modules[1], &modules[2]];
+    let modules = std::array::from_fn(|unit| &modules[unit]);
     let tiled = TiledNetwork::new(kernels.device(), shape.clone(), rows, general, modules)?;
     Ok(Some(tiled))
 }

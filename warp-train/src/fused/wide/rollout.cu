@@ -102,29 +102,54 @@ extern "C" __global__ void wide_scatter_cut(const ScatterCutArgs a) {
     if (i < a.n && a.cut_cell[i] != 0xffffffffu) a.truncated_values[a.cut_cell[i]] = a.cut_values[i];
 }
 
+// Steps whose advantages are computed at once.
+#define WIDE_AT_ONCE 8
+
+// Keeps a sample's advantage and return; towers on tensor cores read them beside its log-probability and value.
+__device__ inline void wide_keep(const GaeArgs& a, unsigned long long cell, float advantage, float target,
+                                 float value, float log_prob) {
+    a.advantages[cell] = advantage;
+    a.returns[cell] = target;
+    if (P_KNOWN) ((float4*)a.known)[cell] = make_float4(advantage, log_prob, target, value);
+}
+
 // Advantages and returns; a thread per row goes back in time. Twin of gae.rs.
 extern "C" __global__ void wide_gae(const GaeArgs a) {
     unsigned int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= a.rows) return;
     float next_value = a.values[(unsigned long long)a.steps * a.rows + row], next_advantage = 0.0f;
     float next_return = 0.0f;
-    for (unsigned int t = a.steps; t-- > 0;) {
-        unsigned long long cell = (unsigned long long)t * a.rows + row;
-        float value = a.values[cell], reward = a.rewards[cell];
-        bool over = a.ended[cell] != 0;
-        if (a.compat_last_step) {
-            float on = t + 1 == a.steps ? value : reward + a.gamma * next_return;
-            next_return = over ? reward : on;
-            a.returns[cell] = next_return;
-            a.advantages[cell] = next_return - value;
-            continue;
+    for (unsigned int end = a.steps; end > 0;) {
+        // All loads of some steps are under way before the first is waited for.
+        unsigned int begin = end > WIDE_AT_ONCE ? end - WIDE_AT_ONCE : 0;
+        float values[WIDE_AT_ONCE], rewards[WIDE_AT_ONCE], log_probs[WIDE_AT_ONCE];
+        bool overs[WIDE_AT_ONCE];
+        #pragma unroll
+        for (unsigned int k = 0; k < WIDE_AT_ONCE; ++k) {
+            unsigned int t = begin + k < end ? begin + k : begin;
+            unsigned long long cell = (unsigned long long)t * a.rows + row;
+            values[k] = a.values[cell], rewards[k] = a.rewards[cell], overs[k] = a.ended[cell] != 0;
+            log_probs[k] = P_KNOWN ? a.log_probs[cell] : 0.0f;
         }
-        float after = over ? a.truncated_values[cell] : next_value;
-        float delta = reward + a.gamma * after - value;
-        next_advantage = delta + a.gamma * a.lambda * (over ? 0.0f : next_advantage);
-        next_value = value;
-        a.advantages[cell] = next_advantage;
-        a.returns[cell] = next_advantage + value;
+        #pragma unroll
+        for (unsigned int k = WIDE_AT_ONCE; k-- > 0;) {
+            if (begin + k >= end) continue;
+            unsigned long long cell = (unsigned long long)(begin + k) * a.rows + row;
+            float value = values[k], reward = rewards[k];
+            bool over = overs[k];
+            if (a.compat_last_step) {
+                float on = begin + k + 1 == a.steps ? value : reward + a.gamma * next_return;
+                next_return = over ? reward : on;
+                wide_keep(a, cell, next_return - value, next_return, value, log_probs[k]);
+                continue;
+            }
+            float after = over ? a.truncated_values[cell] : next_value;
+            float delta = reward + a.gamma * after - value;
+            next_advantage = delta + a.gamma * a.lambda * (over ? 0.0f : next_advantage);
+            next_value = value;
+            wide_keep(a, cell, next_advantage, next_advantage + value, value, log_probs[k]);
+        }
+        end = begin;
     }
 }
 

@@ -6,11 +6,11 @@ use super::args::{
     WideSeen, WideStep,
 };
 use super::network::Role;
-use super::policy::{Rows, WidePolicy};
+use super::policy::{Rows, TensorTower, WidePolicy};
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::VecEnv;
-use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch};
+use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch, side_by_side};
 
 /// What a kernel that acts is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,9 +21,13 @@ pub(super) enum Stage {
 }
 
 impl WidePolicy {
-    /// Looks, acts and hands over the actions of step `t`.
+    /// Takes what is seen now into the moments of observations.
+    pub(in super::super) fn look(&self) -> Result<()> {
+        self.normaliser.look(self)
+    }
+
+    /// Acts and hands over the actions of step `t`.
     pub(in super::super) fn act(&self, t: usize, envs: &dyn DeviceEnvs) -> Result<()> {
-        self.normaliser.look(self)?;
         if !self.tensor.is_empty() {
             return self.tensor_act(Stage::Act, t, Some(envs));
         }
@@ -177,10 +181,9 @@ impl WidePolicy {
     fn tensor_act(&self, stage: Stage, t: usize, envs: Option<&dyn DeviceEnvs>) -> Result<()> {
         let a = &self.arrays;
         let step = self.step_of_towers(stage, t, envs);
-        for (tower, of) in self.tensor.iter().zip(&self.network.towers) {
-            if stage != Stage::Act && of.role == Role::Actor {
-                continue;
-            }
+        let towers = self.tensor.iter().zip(&self.network.towers);
+        let towers = towers.filter(|(_, of)| stage == Stage::Act || of.role != Role::Actor);
+        let act = |tower: &TensorTower| -> Result<()> {
             let args = TensorActArgs {
                 step,
                 stage: stage as i32,
@@ -192,9 +195,10 @@ impl WidePolicy {
                 weights: &a.weights,
                 factors: &self.normaliser.factors,
             };
-            let launch = self.two_tiles_a_block(step.rows as usize, tower.shape.act_bytes());
-            tower.acts.tensor_act.launch(&launch, &[args.arg()])?;
-        }
-        Ok(())
+            let launch =
+                self.two_tiles_a_block(step.rows as usize, &tower.shape, tower.shape.act_bytes());
+            Ok(tower.acts.tensor_act.launch(&launch, &[args.arg()])?)
+        };
+        side_by_side(&self.device, towers.map(|(tower, _)| || act(tower)))
     }
 }

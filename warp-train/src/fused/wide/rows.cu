@@ -2,10 +2,22 @@
 // derivatives by the outputs, twins of warp-train's loss, operation by operation.
 //
 // Made for one policy by constants and the functions of its objective: P_OUT outputs per row, P_ACTION numbers per action, P_SIZES the
-// heads' sizes, WideLayout what the outputs mean to a sampler; P_CONTINUOUS for a box, P_LOG_STD_AT where
+// heads' sizes, P_FIRSTS their first outputs, P_LANES how many lanes share a sample's heads, WideLayout what the outputs mean to a sampler; P_CONTINUOUS for a box, P_LOG_STD_AT where
 // log-deviations that are parameters lie, or -1.
 
 __device__ const int wide_sizes[] = P_SIZES;
+__device__ const int wide_firsts[] = P_FIRSTS;
+
+// The sum over LANES lanes of a warp that share a row.
+template <int LANES>
+__device__ inline float wide_sum_lanes(float x) {
+    if (LANES == 1) return x;
+    // Other rows of the warp may not be there.
+    unsigned int these = 0xffffffffu >> (32 - LANES) << threadIdx.x % 32 / LANES * LANES;
+    #pragma unroll
+    for (int by = 1; by < LANES; by *= 2) x += __shfl_xor_sync(these, x, by);
+    return x;
+}
 
 #define WIDE_NONE __int_as_float((int)0xff800000u)
 #define WIDE_INFINITY __int_as_float((int)0x7f800000u)
@@ -42,13 +54,14 @@ __device__ inline void wide_normaliser(const float* out, const unsigned char* ma
     }
 }
 
+// The heads of a row, of which each of LANES lanes takes every LANESth.
+template <int LANES>
 __device__ inline WideDistribution wide_evaluate(const float* out, const float*,
                                                  const unsigned char* mask, const int* actions,
-                                                 const float*) {
+                                                 const float*, int lane) {
     WideDistribution row = {0.0f, 0.0f};
-    int first = 0;
-    for (int head = 0; head < P_ACTION; ++head) {
-        int size = wide_sizes[head];
+    for (int head = lane; head < P_ACTION; head += LANES) {
+        int first = wide_firsts[head], size = wide_sizes[head];
         float max, sum;
         wide_normaliser(out, mask, first, size, &max, &sum);
         float log_sum = warp_ln(sum), entropy = 0.0f;
@@ -60,18 +73,17 @@ __device__ inline WideDistribution wide_evaluate(const float* out, const float*,
             if (j - first == actions[head]) row.log_prob += log_p;
         }
         row.entropy += entropy;
-        first += size;
     }
-    return row;
+    return {wide_sum_lanes<LANES>(row.log_prob), wide_sum_lanes<LANES>(row.entropy)};
 }
 
 // Turns the outputs of the row last evaluated into their gradient, in place.
+template <int LANES>
 __device__ inline void wide_gradient(float* out, const float*, const unsigned char* mask,
                                      const int* actions, const float*, float d_log_prob,
-                                     float d_entropy) {
-    int first = 0;
-    for (int head = 0; head < P_ACTION; ++head) {
-        int size = wide_sizes[head];
+                                     float d_entropy, int lane) {
+    for (int head = lane; head < P_ACTION; head += LANES) {
+        int first = wide_firsts[head], size = wide_sizes[head];
         float max, sum;
         wide_normaliser(out, mask, first, size, &max, &sum);
         float log_sum = warp_ln(sum), entropy = 0.0f;
@@ -87,7 +99,6 @@ __device__ inline void wide_gradient(float* out, const float*, const unsigned ch
             float d = p == 0.0f ? 0.0f : -p * (d_log_prob + d_entropy * (log_p + entropy));
             out[j] = j - first == actions[head] ? d + d_log_prob : d;
         }
-        first += size;
     }
 }
 
@@ -162,9 +173,10 @@ struct WideDistribution {
     float log_prob, entropy;
 };
 
+template <int LANES>
 __device__ inline WideDistribution wide_evaluate(const float* out, const float* parameters,
                                                  const unsigned char*, const int*,
-                                                 const float* raw) {
+                                                 const float* raw, int) {
     WideDistribution row = {0.0f, 0.0f};
     for (int d = 0; d < P_ACTION; ++d) {
         float log_std = wide_clamp_log_std(wide_log_stds(out, parameters)[d]);
@@ -192,9 +204,10 @@ __device__ inline void wide_element_gradient(float* out, const float* parameters
     out[P_ACTION + d] = by * outside < 0.0f ? 0.0f : by;
 }
 
+template <int LANES>
 __device__ inline void wide_gradient(float* out, const float* parameters, const unsigned char*,
                                      const int*, const float* raw, float d_log_prob,
-                                     float d_entropy) {
+                                     float d_entropy, int) {
     for (int d = 0; d < P_ACTION; ++d) {
         wide_element_gradient(out, parameters, raw, d, d_log_prob, d_entropy);
     }
@@ -232,26 +245,31 @@ __device__ inline WideKnown wide_known(const WideSamples& from, const WideState*
 }
 
 // Turns a sample's outputs into their gradient (times the number of samples), in place; adds to the
-// sums. A tower that ACTS has P_OUT of them, one that VALUES a value behind them.
-template <bool ACTS, bool VALUES>
+// sums. A tower that ACTS has P_OUT of them, one that VALUES a value behind them. LANES lanes share a sample, and
+// the first of them has what it adds to the sums.
+template <bool ACTS, bool VALUES, int LANES = 1>
 __device__ inline void wide_sample_loss(const WideSamples& from, const WideSettings* settings,
                                         const WideKnown& known, unsigned int cell, float* out,
-                                        const float* parameters, double (&sums)[5]) {
+                                        const float* parameters, double (&sums)[5], int lane = 0) {
     constexpr int value_at = ACTS ? P_OUT : 0;
     const unsigned char* mask = P_MASK ? from.masks + (unsigned long long)cell * P_MASK : 0;
     const int* actions = from.actions + (unsigned long long)cell * P_ACTION;
     const float* raws = from.raws + (unsigned long long)cell * P_ACTION;
     WideDistribution now = {0.0f, 0.0f};
-    if (ACTS) now = wide_evaluate(out, parameters, mask, actions, raws);
+    if (ACTS) now = wide_evaluate<LANES>(out, parameters, mask, actions, raws, lane);
     WideRow row = {now.log_prob, known.log_prob, VALUES ? out[value_at] : 0.0f, known.value,
                    known.advantage, known.target};
     WideLoss loss = wide_loss(row);
+    if (ACTS) {
+        float d_entropy = -settings->ent_coef;
+        wide_gradient<LANES>(out, parameters, mask, actions, raws, loss.d_log_prob, d_entropy, lane);
+    }
+    if (lane != 0) return;
     if (ACTS) {
         sums[0] += loss.policy_loss;
         sums[2] += now.entropy;
         sums[3] += loss.approx_kl;
         sums[4] += loss.clipped;
-        wide_gradient(out, parameters, mask, actions, raws, loss.d_log_prob, -settings->ent_coef);
     }
     if (VALUES) {
         sums[1] += loss.value_loss;

@@ -41,6 +41,9 @@ device_struct! {
         bias_correction2_sqrt: f32,
     }
 
+    /// Number of samples, and sums of their distances from what was known to be the mean, and of the squares.
+    pub(super) struct WideDistances { count: f64, sum: f64, squares: f64 }
+
     /// Number of samples, mean, and variance over that number.
     pub(super) struct WideMoments { count: f64, mean: f64, var: f64 }
 

@@ -40,18 +40,34 @@ __device__ inline WidePlace wide_place(const WidePlaces* places, unsigned int ro
     return place;
 }
 
-// Sums over the block's 256 threads, in a fixed order; the result is thread 0's.
-__device__ inline double wide_block_sum(double value) {
-    __shared__ double parts[256];
-    parts[threadIdx.x] = value;
+// Sums of N numbers over the block's 256 threads, in a fixed order; the results are thread 0's.
+template <int N> __device__ inline void wide_block_sums(double (&values)[N]) {
+    __shared__ double parts[N][256];
+    #pragma unroll
+    for (int k = 0; k < N; ++k) parts[k][threadIdx.x] = values[k];
     __syncthreads();
-    for (unsigned int half = 128; half > 0; half /= 2) {
-        if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
+    for (unsigned int half = 128; half > 32; half /= 2) {
+        if (threadIdx.x < half) {
+            #pragma unroll
+            for (int k = 0; k < N; ++k) parts[k][threadIdx.x] += parts[k][threadIdx.x + half];
+        }
         __syncthreads();
     }
-    double sum = parts[0];
+    if (threadIdx.x < 32) {
+        #pragma unroll
+        for (int k = 0; k < N; ++k) {
+            double sum = parts[k][threadIdx.x] + parts[k][threadIdx.x + 32];
+            #pragma unroll
+            for (int half = 16; half > 0; half /= 2) sum += __shfl_down_sync(0xffffffffu, sum, half);
+            values[k] = sum;
+        }
+    }
     __syncthreads();
-    return sum;
+}
+__device__ inline double wide_block_sum(double value) {
+    double values[1] = {value};
+    wide_block_sums(values);
+    return values[0];
 }
 
 // How many of the `rows` rows from `first` on there are in the minibatch at hand; all of them where

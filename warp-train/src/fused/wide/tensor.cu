@@ -6,11 +6,12 @@
 // Products have half-precision operands and fp32 sums; losses, sums and parameters are fp32.
 //
 // Made for one tower by constants: T_DEPTH hidden layers, T_WIDTHS their inputs' widths and the
-// last one's output width (multiples of 64 but for the first, which is one of 16), T_IN
-// inputs, T_N outputs (a multiple of 16), T_WEIGHTS where each layer lies in the parameters, T_OUTS
+// last one's output width (padded to multiples of 64 but for the first, which is one of 16), T_REALS the same
+// without padding, T_N outputs (a multiple of 16), T_WEIGHTS where each layer lies in the parameters, T_OUTS
 // real rows of the output layer, T_GAP columns left free from T_GAP_AT on, T_ROLE 0: actor and critic,
 // 1: actor, 2: critic; T_TANH.
 
+#define T_IN t_real(0)
 #define T_ACTS (T_ROLE != 2)
 #define T_VALUES (T_ROLE != 1)
 #define T_VALUE_AT (T_ROLE == 2 ? 0 : P_OUT)
@@ -24,6 +25,10 @@ __host__ __device__ constexpr int t_width(int l) {
     constexpr int widths[] = T_WIDTHS;
     return widths[l];
 }
+__host__ __device__ constexpr int t_real(int l) {
+    constexpr int widths[] = T_REALS;
+    return widths[l];
+}
 __host__ __device__ constexpr unsigned int t_weights(int l) {
     constexpr unsigned int weights[] = T_WEIGHTS;
     return weights[l];
@@ -31,8 +36,8 @@ __host__ __device__ constexpr unsigned int t_weights(int l) {
 // Outputs of layer l, padded; its inputs, padded and not.
 __host__ __device__ constexpr int t_out(int l) { return l < T_DEPTH ? t_width(l + 1) : T_N; }
 __host__ __device__ constexpr int t_in(int l) { return t_width(l); }
-__host__ __device__ constexpr int t_real_in(int l) { return l == 0 ? T_IN : t_width(l); }
-__host__ __device__ constexpr int t_real_out(int l) { return l < T_DEPTH ? t_out(l) : T_OUTS; }
+__host__ __device__ constexpr int t_real_in(int l) { return t_real(l); }
+__host__ __device__ constexpr int t_real_out(int l) { return l < T_DEPTH ? t_real(l + 1) : T_OUTS; }
 
 // The image of the weights: per layer blocks of 64 inputs, [outputs, 128 bytes], swizzled by 128
 // bytes, then blocks of 16 inputs, [outputs, 32 bytes], swizzled by 32; in bytes.
@@ -93,12 +98,27 @@ struct TSoftmax {
     int first, size;
     float max, sum, moment;
     float weights[SIZE];
+    // A bit per choice, whether the mask allows it.
+    unsigned int allowed[(SIZE + 31) / 32];
+
+    __device__ inline float logit(const float* out, int j) const {
+        return allowed[j / 32] >> j % 32 & 1 ? out[first + j] : WIDE_NONE;
+    }
 
     __device__ inline void compute(const float* out, const unsigned char* mask) {
+        #pragma unroll
+        for (int word = 0; word < (SIZE + 31) / 32; ++word) allowed[word] = 0;
+        // All loads are under way before the first is waited for.
+        #pragma unroll
+        for (int j = 0; j < SIZE; ++j) {
+            bool there = j < size;
+            if (P_MASK) there = mask[first + (there ? j : 0)] != 0 && there;
+            allowed[j / 32] |= there << j % 32;
+        }
         max = WIDE_NONE;
         #pragma unroll
         for (int j = 0; j < SIZE; ++j) {
-            weights[j] = j < size ? wide_logit(out, mask, first + j) : WIDE_NONE;
+            weights[j] = logit(out, j);
             max = fmaxf(max, weights[j]);
         }
         sum = 0.0f;

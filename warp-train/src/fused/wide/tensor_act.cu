@@ -205,7 +205,7 @@ __device__ inline void t_act_row(const TAct& a, unsigned int row, int half, floa
 
 // stage 0: act at step t. 1: values of what follows the last step, t. 2: values, t 0, of the
 // observations in `given`, f32 [rows, T_IN].
-extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_act(
+extern "C" __global__ __launch_bounds__(256, T_BLOCKS) void wide_tensor_act(
     const TensorActArgs args) {
     extern __shared__ __align__(1024) unsigned char shared[];
     float* own_biases = (float*)(shared + T_IMAGE);

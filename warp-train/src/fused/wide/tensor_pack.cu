@@ -7,7 +7,7 @@ extern "C" __global__ void wide_pack(const PackArgs a) {
     #pragma unroll
     for (int l = 0; l <= T_DEPTH; ++l) {
         int i = (int)at - t_bias_at(l);
-        if (l < T_DEPTH && i >= 0 && i < t_out(l)) {
+        if (l < T_DEPTH && i >= 0 && i < t_real_out(l)) {
             a.biases[at] = a.parameters[t_weights(l) + t_real_out(l) * t_real_in(l) + i];
         }
     }

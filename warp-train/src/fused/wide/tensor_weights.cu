@@ -25,19 +25,12 @@ __host__ __device__ constexpr unsigned int t_largest_stage(int l) {
 #define T_JOBS t_jobs_before(T_DEPTH + 1)
 #define T_STAGE t_largest_stage(T_DEPTH)
 
-// The column that a place within a hidden layer's kept blocks stands for.
-__device__ inline int t_true(int place) {
-    int c = place / 8 % 8, i = place % 8;
-    return place / 64 * 64 + c / 4 * 32 + i / 2 * 8 + c % 4 * 2 + i % 2;
-}
-
 struct TWeights {
     const unsigned char* kept;
-    float* partial;
+    TPartial partial;
     unsigned char* shared;
     unsigned int barriers, ones;
     unsigned int from, to;
-    bool fresh;
 };
 
 // Starts to fetch the part of tile `tile` that the job needs.
@@ -50,41 +43,6 @@ __device__ inline void t_fetch(const TWeights& a, unsigned int tile, int m0) {
     t_expect(barrier, (left + t_blocks(t_in(L))) * 8192);
     t_bulk(to, from + t_outputs_at(L) + m0 * 8192, left * 8192, barrier);
     t_bulk(to + 2 * t_group(L) * 8192, from + t_inputs_at(L), t_blocks(t_in(L)) * 8192, barrier);
-}
-
-template <int L, int N>
-__device__ inline void t_write(const TWeights& a, const float (&sums)[N], const float (&bias)[4],
-                               int block) {
-    int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4, warp = threadIdx.x % 128 / 32;
-    float* weights = a.partial + t_weights(L);
-    #pragma unroll
-    for (int e = 0; e < 2; ++e) {
-        int place = block * 64 + warp * 16 + g + e * 8;
-        int o = L < T_DEPTH ? t_true(place) : place < T_GAP_AT ? place : place - T_GAP;
-#if T_ACTS && P_CONTINUOUS
-        // Columns in the gap are log-deviations that are parameters.
-        bool gap = L == T_DEPTH && place >= T_GAP_AT && place < T_GAP_AT + T_GAP;
-        if (gap && q == 0) {
-            float* to = a.partial + P_LOG_STD_AT + place - T_GAP_AT;
-            *to = a.fresh ? bias[2 * e] : *to + bias[2 * e];
-        }
-        if (gap) continue;
-#endif
-        if (o >= t_real_out(L)) continue;
-        #pragma unroll
-        for (int j = 0; j < N / 4; ++j) {
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                int column = 8 * j + 2 * q + i;
-                column = L == 0 ? column : t_true(column);
-                if (column >= t_real_in(L)) continue;
-                float* to = weights + o * t_real_in(L) + column;
-                *to = a.fresh ? sums[4 * j + 2 * e + i] : *to + sums[4 * j + 2 * e + i];
-            }
-        }
-        float* to = weights + t_real_out(L) * t_real_in(L) + o;
-        if (q == 0) *to = a.fresh ? bias[2 * e] : *to + bias[2 * e];
-    }
 }
 
 template <int L>
@@ -126,7 +84,7 @@ __device__ inline void t_job(const TWeights& a, int m0) {
         t_settle(sums[b]);
         t_settle(bias[b]);
         int block = m0 + group * blocks + b;
-        if (block < t_blocks(t_out(L))) t_write<L>(a, sums[b], bias[b], block);
+        if (block < t_blocks(t_out(L))) t_write<L>(a.partial, sums[b], bias[b], block);
     }
 }
 
@@ -160,9 +118,9 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_weights(
     unsigned int tiles = (wide_present(args.state, 1, args.first, args.rows) + 63) / 64;
     unsigned int job = blockIdx.x / args.copies, copy = blockIdx.x % args.copies;
     if (tiles == 0 && args.first > 0) return;
-    TWeights a = {args.kept, args.partial + (unsigned long long)copy * args.n_parameters, shared,
-                  t_shared(barriers), t_shared(ones),
+    TPartial partial = {args.partial + (unsigned long long)copy * args.n_parameters, args.first == 0};
+    TWeights a = {args.kept, partial, shared, t_shared(barriers), t_shared(ones),
                   (unsigned int)((unsigned long long)tiles * copy / args.copies),
-                  (unsigned int)((unsigned long long)tiles * (copy + 1) / args.copies), args.first == 0};
+                  (unsigned int)((unsigned long long)tiles * (copy + 1) / args.copies)};
     t_jobs_from<0>(a, (int)job);
 }

@@ -5,7 +5,7 @@ use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
 use super::tiled_shape::TiledShape;
 use super::way::Way;
-use crate::algorithm::Rollouts;
+use crate::algorithm::{PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
 use crate::fused::objective;
 use crate::fused::policy_number::PolicyNumber;
@@ -29,20 +29,26 @@ const FUSED_ACT: &str = include_str!("fused_act.cu");
 const FUSED_LEARN: &str = include_str!("fused_learn.cu");
 const HOPPER: &str = include_str!("hopper.cu");
 const TENSOR: &str = include_str!("tensor.cu");
-/// Texts that take long to compile, so each is a unit of its own.
-const TENSOR_UNITS: [&[&str]; 3] = [
-    &[include_str!("tensor_pack.cu"), include_str!("tensor_act.cu")],
-    &[include_str!("tensor_learn.cu")],
-    &[include_str!("tensor_weights.cu")],
-];
+/// Texts that take long to compile, so each is a unit of its own: acting, and learning in one pass or in two.
+const TENSOR_ACT: &[&str] = &[include_str!("tensor_pack.cu"), include_str!("tensor_act.cu")];
+const TENSOR_AT_ONCE: &[&str] =
+    &[TENSOR_SAMPLES, TENSOR_PARTIAL, include_str!("tensor_gradient.cu")];
+const TENSOR_LEARN: &[&str] = &[TENSOR_SAMPLES, include_str!("tensor_learn.cu")];
+const TENSOR_WEIGHTS: &[&str] = &[TENSOR_PARTIAL, include_str!("tensor_weights.cu")];
+const TENSOR_SAMPLES: &str = include_str!("tensor_samples.cu");
+const TENSOR_PARTIAL: &str = include_str!("tensor_partial.cu");
 
 const TILED: &str = include_str!("tiled.cu");
 const TILED_ROWS: &str = include_str!("tiled_rows.cu");
-const TILED_UNITS: [&[&str]; 3] = [
+const TILED_UNITS: [&[&str]; 6] = [
     &[include_str!("tiled_layer.cu"), include_str!("tiled_forward.cu")],
     &[include_str!("tiled_layer.cu"), include_str!("tiled_back.cu")],
-    &[include_str!("tiled_weights.cu")],
+    &["\n#define U_KIND 0\n", TILED_WEIGHTS],
+    &["\n#define U_KIND 1\n", TILED_WEIGHTS],
+    &["\n#define U_KIND 2\n", TILED_WEIGHTS],
+    &["\n#define U_KIND 3\n", TILED_WEIGHTS],
 ];
+const TILED_WEIGHTS: &str = include_str!("tiled_weights.cu");
 
 /// How often one agent's episode can be cut by a time limit within a rollout.
 pub(super) fn truncation_slots(spec: &EnvSpec, n_steps: usize) -> usize {
@@ -62,7 +68,9 @@ pub(super) fn general(
 ) -> Vec<Source> {
     let tanh = is_tanh(config, number);
     let rows = constants(config, number, network) + &ROWS.join("\n");
-    let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
+    let known = u8::from(!way.shapes().is_empty());
+    let general = format!("\n#define P_KNOWN {known}\n{}", GENERAL.join("\n"));
+    let (mut text, mut learns) = (rows.clone() + &general, None);
     match way {
         Way::Layers(product) => {
             let half = *product == Product::Half;
@@ -94,14 +102,19 @@ pub(super) fn tensor(
     number: PolicyNumber,
     network: &WideNetwork,
     shape: &TensorShape,
-) -> [Source; 3] {
+) -> Vec<Source> {
     let mut text = constants(config, number, network);
     shape.constants(is_tanh(config, number), &mut text);
     text += &ROWS.join("\n");
     text += &products(&shape.products());
     text += HOPPER;
     text += TENSOR;
-    TENSOR_UNITS.map(|unit| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n"))))
+    let source =
+        |unit: &[&str]| with_samplers("wide_tensor.cu", format!("{text}{}", unit.join("\n")));
+    match shape.learners() {
+        Some(_) => [TENSOR_ACT, TENSOR_AT_ONCE].map(source).to_vec(),
+        None => [TENSOR_ACT, TENSOR_LEARN, TENSOR_WEIGHTS].map(source).to_vec(),
+    }
 }
 
 /// The kernels of all towers' layers on tensor cores, in several units.
@@ -110,11 +123,21 @@ pub(super) fn tiled(
     number: PolicyNumber,
     network: &WideNetwork,
     shape: &TiledShape,
-) -> [Source; 3] {
+) -> Vec<Source> {
     let mut text = constants(config, number, network) + &ROWS.join("\n");
     text += &products(&TiledShape::PRODUCTS);
     text += &[HOPPER, &shape.constants(is_tanh(config, number)), TILED].join("\n");
-    TILED_UNITS.map(|unit| with_samplers("wide_tiled.cu", format!("{text}{}", unit.join("\n"))))
+    let source =
+        |unit: &[&str]| with_samplers("wide_tiled.cu", format!("{text}{}", unit.join("\n")));
+    TILED_UNITS.map(source).to_vec()
+}
+
+/// How many lanes of a warp share a sample's heads where its loss is computed by itself: one, unless heads are many.
+pub(super) fn lanes(plan: &PolicyPlan) -> usize {
+    match plan.layout.head_sizes().len() {
+        0..=4 => 1,
+        heads => heads.next_power_of_two().min(32),
+    }
 }
 
 fn is_tanh(config: &TrainConfig, number: PolicyNumber) -> bool {
@@ -156,6 +179,12 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     define("OUT", network.n_outputs.to_string());
     define("ACTION", layout.action_width().to_string());
     let sizes = layout.head_sizes();
+    define("LANES", lanes(plan).to_string());
+    let firsts = sizes.iter().scan(0, |next, size| {
+        *next += size;
+        Some(*next - size)
+    });
+    define("FIRSTS", if sizes.is_empty() { "{0}".into() } else { list(firsts) });
     define("SIZES", if sizes.is_empty() { "{0}".into() } else { list(sizes.iter().copied()) });
     let log_std = network.log_std.as_ref().map_or(-1, |range| range.start as i64);
     define("LOG_STD_AT", log_std.to_string());
@@ -192,22 +221,40 @@ pub(super) struct TensorShape {
     widths: Vec<usize>,
     /// Outputs, padded.
     outputs: usize,
+    /// Groups of a block that learn in one pass; none where it takes two.
+    learners: Option<usize>,
 }
+
+/// Numbers of groups that learn in one pass, and the sums that a thread of the group beside them has registers for.
+const LEARNERS: [(usize, usize); 2] = [(3, 148), (2, 136)];
 
 impl TensorShape {
     /// The shape of `tower`, if it has one that fits into `shared_bytes` of shared memory.
     pub(super) fn new(tower: &Tower, shared_bytes: usize) -> Option<Self> {
         let first = tower.hidden.first()?.n_in.next_multiple_of(16);
-        let widths: Vec<_> =
-            [first].into_iter().chain(tower.hidden.iter().map(|layer| layer.n_out)).collect();
+        let hidden = tower.hidden.iter().map(|layer| layer.n_out.next_multiple_of(64));
+        let widths: Vec<_> = [first].into_iter().chain(hidden).collect();
         let columns = tower.heads.n_out + tower.gap;
-        let shape = Self { tower: tower.clone(), widths, outputs: columns.next_multiple_of(16) };
-        let whole = shape.widths[1..].iter().all(|width| width % 64 == 0 && *width <= 256);
+        let outputs = columns.next_multiple_of(16);
+        let mut shape = Self { tower: tower.clone(), widths, outputs, learners: None };
+        let whole = shape.widths.iter().chain([&outputs]).all(|width| *width <= 256);
         // What kernels declare for themselves.
         let fixed = 3 * 1024;
         let largest = shape.learn_bytes().max(shape.weights_bytes()) + fixed;
-        let fits = whole && first <= 256 && shape.outputs <= 256 && largest <= shared_bytes;
+        let fits = whole && largest <= shared_bytes;
+        let narrow = shape.widths[1..].iter().chain([&shape.outputs]).all(|width| *width <= 64);
+        let sums = shape.widths.iter().map(|width| width / 2 + 4).sum::<usize>();
+        let learners = LEARNERS.iter().find(|(learners, most)| {
+            sums <= *most && shape.gradient_bytes(*learners) + fixed <= shared_bytes
+        });
+        shape.learners = learners.map(|(learners, _)| *learners).filter(|_| narrow);
         fits.then_some(shape)
+    }
+
+    /// Groups of a block that learn in one pass; none where what is kept of their samples does not fit beside the
+    /// weights, or the sums of gradients not into registers: then it takes two.
+    pub(super) fn learners(&self) -> Option<usize> {
+        self.learners
     }
 
     fn outputs_of(&self, layer: usize) -> usize {
@@ -252,11 +299,28 @@ impl TensorShape {
         self.act_bytes() + 256 * 5 * 4
     }
 
+    /// Shared memory of a pass that does all, with so many groups that learn.
+    pub(super) fn gradient_bytes(&self, learners: usize) -> usize {
+        // 64 rows of outputs, and sums of losses.
+        let of_group = self.kept_bytes() + 64 * 4 * (self.outputs + 1) + 128 * 5 * 4;
+        self.image_bytes() + 4 * self.biases() + learners * of_group
+    }
+
     /// Shared memory of the second pass.
     pub(super) fn weights_bytes(&self) -> usize {
         // A block of two groups is laid out as if both were full.
         let room = |l: usize| (2 * self.group(l) + self.widths[l].div_ceil(64)) * BLOCK;
         self.layers().map(room).max().unwrap_or(0) * STAGES
+    }
+
+    /// Blocks of the kernels that act and of the first pass that a multiprocessor has room for: what waits in one
+    /// is hidden by another.
+    pub(super) fn blocks(&self) -> usize {
+        // Sums of the widest layer and two operands, beside what every thread holds.
+        let widest = self.widths.iter().chain([&self.outputs]).max().copied().unwrap_or(0);
+        let registers = widest / 2 + widest / 2 + 32;
+        let shared = 227 * 1024 / (self.learn_bytes() + 3 * 1024);
+        (65_536 / 256 / registers).min(shared).clamp(1, 2)
     }
 
     /// Blocks of 64 outputs that four warps work on in the second pass.
@@ -287,11 +351,13 @@ impl TensorShape {
             Role::Actor => 1,
             Role::Critic => 2,
         };
-        let inputs = tower.hidden.first().unwrap_or(&tower.heads).n_in;
+        let reals = tower.layers().map(|layer| layer.n_in);
         for (name, value) in [
             ("DEPTH", tower.hidden.len().to_string()),
+            ("BLOCKS", self.blocks().to_string()),
+            ("LEARNERS", self.learners.unwrap_or(0).to_string()),
             ("WIDTHS", list(self.widths.iter())),
-            ("IN", inputs.to_string()),
+            ("REALS", list(reals)),
             ("N", self.outputs.to_string()),
             ("WEIGHTS", list(tower.layers().map(|layer| format!("{}u", layer.weight)))),
             ("OUTS", tower.heads.n_out.to_string()),
@@ -372,9 +438,25 @@ mod tests {
         assert_eq!(shape.products(), [8, 32, 80, 256]);
     }
 
+    /// Sizes as in `tensor_gradient.cu`: 228,224 bytes of 232,448, of which kernels declare 3,072 for themselves.
+    #[test]
+    fn small_towers_learn_in_one_pass_and_odd_widths_are_padded() {
+        let shape = |hidden: &[usize]| TensorShape::new(&tower(71, hidden, 23), 232_448).unwrap();
+        assert_eq!(shape(&[64, 64]).learners(), Some(3));
+        assert_eq!(shape(&[64, 64]).gradient_bytes(3), 228_224);
+        assert_eq!(shape(&[64, 64, 64, 64]).learners(), None, "sums of gradients do not fit");
+        assert_eq!(shape(&[64, 128]).learners(), None);
+        let odd = shape(&[40, 24]);
+        assert_eq!((odd.widths.as_slice(), odd.learners()), (&[80, 64, 64][..], Some(3)));
+        assert_eq!(
+            TensorShape::new(&tower(71, &[64, 64], 23), 166_000).unwrap().learners(),
+            Some(2)
+        );
+    }
+
     #[test]
     fn networks_that_do_not_fit_have_no_shape() {
-        for (inputs, hidden) in [(729, &[256, 256][..]), (71, &[512]), (71, &[40, 24]), (71, &[])] {
+        for (inputs, hidden) in [(729, &[256, 256][..]), (71, &[512]), (71, &[])] {
             assert_eq!(TensorShape::new(&tower(inputs, hidden, 23), 232_448), None, "{hidden:?}");
         }
         assert_eq!(TensorShape::new(&tower(71, &[256, 256], 23), 101_376), None);
@@ -383,7 +465,8 @@ mod tests {
     /// Else NVRTC mistakes local structs for them, as `kernel_args.rs` says.
     #[test]
     fn arguments_are_taken_by_value() {
-        let units = [TENSOR_UNITS, TILED_UNITS].concat().concat();
+        let tensor = [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS];
+        let units = [&tensor[..], &TILED_UNITS].concat().concat();
         let others =
             [GEMM, ACT_FEW, FUSED, FUSED_ACT, FUSED_LEARN, HOPPER, TENSOR, TILED, TILED_ROWS];
         let texts = [&ROWS[..], &GENERAL, &PRODUCTS, &others, &units].concat();

@@ -75,7 +75,7 @@ struct Matrices<'a> {
 }
 
 impl TiledNetwork {
-    /// With room for `rows`; kernels are those of `general` and of three further modules.
+    /// With room for `rows`; kernels are those of `general` and of further modules.
     ///
     /// # Errors
     /// Too little memory.
@@ -84,7 +84,7 @@ impl TiledNetwork {
         shape: TiledShape,
         rows: usize,
         general: &Module,
-        [forward, back, weights]: [&Module; 3],
+        [forward, back, weights @ ..]: [&Module; 6],
     ) -> Result<Self> {
         let rows = rows.next_multiple_of(BLOCK_ROWS);
         let towers = shape.towers.len();

@@ -14,8 +14,6 @@ pub(super) const WIDE: usize = 256;
 pub(super) const NARROW: usize = 128;
 /// Outputs of a tower that tiles of its last hidden layer make at most.
 pub(super) const FEW: usize = 8;
-/// Outputs that the narrowest hidden layer has at least: it is padded to so many.
-const FEWEST: usize = 128;
 /// Copies of the gradient at most, beyond what it takes to give each multiprocessor a tile.
 const MOST_COPIES: usize = 4;
 
@@ -40,13 +38,13 @@ pub(super) struct TiledShape {
 }
 
 impl TiledShape {
-    /// The shape of `network`, unless a hidden layer is so narrow that padding would be most of it.
+    /// The shape of `network`, unless it has no hidden layer or towers that differ in theirs.
     pub(super) fn new(network: &WideNetwork) -> Option<Self> {
         let towers = network.towers.clone();
         let widths = |tower: &Tower| tower.hidden.iter().map(|l| l.n_out).collect::<Vec<_>>();
         let hidden = widths(towers.first()?);
         let alike = towers.iter().all(|tower| widths(tower) == hidden);
-        if !alike || hidden.is_empty() || hidden.iter().any(|width| *width < FEWEST) {
+        if !alike || hidden.is_empty() {
             return None;
         }
         let columns = towers.iter().map(|tower| tower.heads.n_out + tower.gap).max()?;
@@ -187,10 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn narrow_networks_and_those_without_hidden_layers_have_no_shape() {
-        for hidden in [&[512, 40][..], &[]] {
-            assert_eq!(TiledShape::new(&network(4, hidden, 3)), None, "{hidden:?}");
-        }
+    fn networks_without_hidden_layers_have_no_shape() {
+        assert_eq!(TiledShape::new(&network(4, &[], 3)), None);
     }
 
     #[test]

@@ -132,16 +132,22 @@ template <int N, int STAGES, bool OUTPUTS> __device__ inline void u_weights(cons
     u_write<N, OUTPUTS>(sums, layer, tower, m * U_ROWS, n * N, partial + layer.weight, adds);
 }
 
+// One of four by U_KIND: each takes seconds to compile, so that they are units of their own.
+#if U_KIND == 0
 extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_weights(const TiledWeightsArgs a) {
     u_weights<256, 4, false>(a);
 }
+#elif U_KIND == 1
 // Of layers whose inputs are not as many blocks.
 extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_weights_narrow(const TiledWeightsArgs a) {
     u_weights<128, 6, false>(a);
 }
+#elif U_KIND == 2
 extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_weights_inputs(const TiledWeightsArgs a) {
     u_weights<64, 8, false>(a);
 }
+#else
 extern "C" __global__ __launch_bounds__(U_THREADS, 1) void wide_tiled_weights_outputs(const TiledWeightsArgs a) {
     u_weights<64, 8, true>(a);
 }
+#endif

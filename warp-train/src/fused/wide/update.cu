@@ -70,34 +70,47 @@ extern "C" __global__ void wide_gather(const GatherArgs a) {
 
 // Gradients of the outputs of samples `first`.., in place, and the blocks' sums from `parts_at` on.
 extern "C" __global__ __launch_bounds__(256) void wide_losses(const LossesArgs a) {
-    unsigned int i = blockIdx.x * 256 + threadIdx.x;
+    unsigned int i = (blockIdx.x * 256 + threadIdx.x) / P_LANES;
+    int lane = threadIdx.x % P_LANES;
     double sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0};
-    if (i < wide_present(a.state, 1, a.first, a.rows)) {
+    unsigned int n = wide_present(a.state, 1, a.first, a.rows);
+    float* out = a.outs + (unsigned long long)i * (P_OUT + 1);
+    if (i < n) {
         unsigned int cell = a.order[a.state->begin + a.first + i];
-        float* out = a.outs + (unsigned long long)i * (P_OUT + 1);
         WideKnown known = wide_known(a.from, a.state, cell);
-        wide_sample_loss<true, true>(a.from, a.settings, known, cell, out, a.parameters, sums);
+        wide_sample_loss<true, true, P_LANES>(a.from, a.settings, known, cell, out, a.parameters,
+                                              sums, lane);
     } else if (i < a.rows) {
         // A tensor library takes all rows.
-        for (int o = 0; o <= P_OUT; ++o) a.outs[(unsigned long long)i * (P_OUT + 1) + o] = 0.0f;
+        for (int o = lane; o <= P_OUT; o += P_LANES) out[o] = 0.0f;
     }
+    wide_block_sums(sums);
+    if (threadIdx.x != 0) return;
+    #pragma unroll
     for (int k = 0; k < 5; ++k) {
-        double sum = wide_block_sum(sums[k]);
-        if (threadIdx.x == 0) a.parts[(unsigned long long)(a.parts_at + blockIdx.x) * 5 + k] = sum;
+        a.parts[(unsigned long long)(a.parts_at + blockIdx.x) * 5 + k] = sums[k];
     }
 }
 
 // Adds up the copies of the gradient, [copies, n_parameters], in order, and divides by the number of
 // samples; the blocks' sums of squares go to `squares`.
+// Where copies are many, `lanes` threads share a parameter's.
 extern "C" __global__ __launch_bounds__(256) void wide_reduce(const ReduceArgs a) {
-    unsigned int i = blockIdx.x * 256 + threadIdx.x;
-    double own = 0.0;
+    __shared__ float sums[256];
+    unsigned int width = 256 / a.lanes, lane = threadIdx.x / width, column = threadIdx.x % width;
+    unsigned int i = blockIdx.x * width + column;
+    float sum = 0.0f;
     if (i < a.n_parameters) {
-        float sum = 0.0f;
         #pragma unroll 16
-        for (unsigned int copy = 0; copy < a.copies; ++copy) {
+        for (unsigned int copy = lane; copy < a.copies; copy += a.lanes) {
             sum += a.partial[(unsigned long long)copy * a.n_parameters + i];
         }
+    }
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    double own = 0.0;
+    if (lane == 0 && i < a.n_parameters) {
+        for (unsigned int other = 1; other < a.lanes; ++other) sum += sums[other * width + column];
         unsigned int n = a.state->whole;
         float mean = n > 0 ? (float)((double)sum / (double)n) : 0.0f;
         a.gradient[i] = mean;
@@ -121,16 +134,17 @@ extern "C" __global__ void wide_sum_copies(const SumCopiesArgs a) {
 
 // The norm of the gradient, Adam's factors and the minibatch's figures, in one block.
 extern "C" __global__ void wide_factors(const FactorsArgs a) {
-    double own = 0.0, sums[5];
-    for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) own += a.squares[i];
-    double norm = sqrt(wide_block_sum(own));
-    for (int k = 0; k < 5; ++k) {
-        own = 0.0;
-        for (unsigned int i = threadIdx.x; i < a.loss_blocks; i += 256) own += a.losses[i * 5 + k];
-        sums[k] = wide_block_sum(own);
+    // Of losses, then of the gradient's squares.
+    double sums[6] = {};
+    for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) sums[5] += a.squares[i];
+    for (unsigned int i = threadIdx.x; i < a.loss_blocks; i += 256) {
+        #pragma unroll
+        for (int k = 0; k < 5; ++k) sums[k] += a.losses[i * 5 + k];
     }
+    wide_block_sums(sums);
     unsigned int n = a.state->whole;
     if (threadIdx.x != 0) return;
+    double norm = sqrt(sums[5]);
     a.state->step_size = 0.0f;
     if (n == 0) return;
     a.state->norm = norm;

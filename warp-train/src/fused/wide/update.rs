@@ -3,11 +3,13 @@
 use super::args::{
     AdamArgs, AdvantagesArgs, BeginMinibatchArgs, CompactArgs, CountArgs, ExplainArgs, FactorsArgs,
     GaeArgs, GatherArgs, LossesArgs, PlacesOfBlocksArgs, ReduceArgs, ShuffleArgs, SumCopiesArgs,
-    TensorLearnArgs, TensorWeightsArgs, VariancesArgs, WideSamples,
+    TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs, VariancesArgs, WideSamples,
 };
 use super::arrays::SUM_BLOCKS;
-use super::policy::{Rows, WidePolicy};
+use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
+use super::policy::{Rows, TensorLearns, TensorTower, WidePolicy};
 use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, WideSettings};
+use super::text;
 use crate::algorithm::Advantages;
 use crate::algorithm::PolicyMetrics;
 use crate::engine::Progress;
@@ -85,6 +87,8 @@ impl WidePolicy {
             compat_last_step: i32::from(compat),
             advantages: &a.advantages,
             returns: &a.returns,
+            log_probs: &a.log_probs,
+            known: &a.known,
         };
         let kernels = &self.kernels;
         kernels.gae.launch(&Launch::over(s.rows, 64), &[args.arg()])?;
@@ -142,13 +146,15 @@ impl WidePolicy {
             // All that has room is told: what lies behind the blocks of this minibatch stays zero.
             (losses, loss_blocks) = (&ranks.losses, (ranks.losses.len() / 10) as u32);
         }
-        let args = ReduceArgs { state, partial, copies, n_parameters, gradient, squares };
-        self.kernels.reduce.launch(&Launch::over(n, 256), &[args.arg()])?;
+        let lanes = if copies >= MANY_COPIES { 8 } else { 1 };
+        let args = ReduceArgs { state, partial, copies, n_parameters, lanes, gradient, squares };
+        let launch = Launch::over(n * lanes as usize, 256);
+        self.kernels.reduce.launch(&launch, &[args.arg()])?;
         let args = FactorsArgs {
             settings: &a.settings,
             state,
             squares,
-            blocks: n.div_ceil(256) as u32,
+            blocks: launch.blocks,
             losses,
             loss_blocks,
             max_grad_norm: config.max_grad_norm.at(0) as f32,
@@ -178,6 +184,7 @@ impl WidePolicy {
             values: &a.values,
             advantages: &a.advantages,
             returns: &a.returns,
+            known: &a.known,
         }
     }
 
@@ -206,7 +213,8 @@ impl WidePolicy {
             parts: &a.losses,
             parts_at: losses_at as u32,
         };
-        self.kernels.losses.launch(&Launch::over(rows, 256), &[args.arg()])?;
+        let launch = Launch::over(rows * text::lanes(&self.plan), 256);
+        self.kernels.losses.launch(&launch, &[args.arg()])?;
         match (&self.foreign, &self.tiled) {
             (Some(foreign), _) => {
                 foreign.borrow_mut().backward(&a.outs, &a.partial, first > 0)?;
@@ -214,46 +222,118 @@ impl WidePolicy {
             (None, Some(tiled)) => self.tiled_backward(tiled, first)?,
             (None, None) => self.backward(first)?,
         }
-        Ok(rows.div_ceil(256))
+        Ok(launch.blocks as usize)
     }
 
     /// Gradients of a chunk on tensor cores; returns how many blocks of loss sums it left.
     fn tensor_gradients(&self, first: usize, order: &DeviceArray, at: usize) -> Result<usize> {
-        let (a, s) = (&self.arrays, &self.sizes);
-        let (first, rows, kept, copies) = (first as u32, s.chunk as u32, &a.kept, s.copies as u32);
         let mut blocks = 0;
         for tower in &self.tensor {
-            let args = TensorLearnArgs {
-                settings: &a.settings,
-                state: &a.state,
-                order,
-                first,
-                rows,
-                obs: &a.obs,
-                from: self.samples(),
-                parameters: &a.parameters,
-                image: &tower.image,
-                biases: &tower.biases,
-                kept,
-                parts: &a.losses,
-                parts_at: (at + blocks) as u32,
+            blocks += match &tower.learns {
+                TensorLearns::AtOnce(kernels) => {
+                    self.tensor_at_once(tower, kernels, first, order, at + blocks)?
+                }
+                TensorLearns::TwoPasses(learns, weights) => {
+                    let blocks = self.tensor_learn(tower, learns, first, order, at + blocks)?;
+                    self.tensor_weights(tower, weights, first)?;
+                    blocks
+                }
             };
-            let launch = self.two_tiles_a_block(s.chunk, tower.shape.learn_bytes());
-            tower.learns.tensor_learn.launch(&launch, &[args.arg()])?;
-            blocks += launch.blocks as usize;
-            let n_parameters = self.network.n_parameters as u32;
-            let (state, partial) = (&a.state, &a.partial);
-            let args =
-                TensorWeightsArgs { state, first, rows, copies, kept, partial, n_parameters };
-            let launch = Launch {
-                blocks: (tower.shape.jobs() * s.copies) as u32,
-                threads: 256,
-                shared_bytes: tower.shape.weights_bytes() as u32,
-                cooperative: false,
-            };
-            tower.weights.tensor_weights.launch(&launch, &[args.arg()])?;
         }
         Ok(blocks)
+    }
+
+    /// A tower's gradients of a chunk in one pass.
+    fn tensor_at_once(
+        &self,
+        tower: &TensorTower,
+        kernels: &TensorGradientKernels,
+        first: usize,
+        order: &DeviceArray,
+        parts_at: usize,
+    ) -> Result<usize> {
+        let (a, s) = (&self.arrays, &self.sizes);
+        let args = TensorGradientArgs {
+            settings: &a.settings,
+            state: &a.state,
+            order,
+            first: first as u32,
+            rows: s.chunk as u32,
+            obs: &a.obs,
+            from: self.samples(),
+            parameters: &a.parameters,
+            image: &tower.image,
+            biases: &tower.biases,
+            partial: &a.partial,
+            n_parameters: self.network.n_parameters as u32,
+            parts: &a.losses,
+            parts_at: parts_at as u32,
+        };
+        let learners = tower.shape.learners().unwrap_or(1);
+        let launch = Launch {
+            blocks: s.copies as u32,
+            threads: 128 * (learners + 1) as u32,
+            shared_bytes: tower.shape.gradient_bytes(learners) as u32,
+            cooperative: false,
+        };
+        kernels.tensor_gradient.launch(&launch, &[args.arg()])?;
+        Ok(s.copies)
+    }
+
+    /// The first of a tower's two passes over a chunk.
+    fn tensor_learn(
+        &self,
+        tower: &TensorTower,
+        kernels: &TensorLearnKernels,
+        first: usize,
+        order: &DeviceArray,
+        parts_at: usize,
+    ) -> Result<usize> {
+        let (a, s) = (&self.arrays, &self.sizes);
+        let args = TensorLearnArgs {
+            settings: &a.settings,
+            state: &a.state,
+            order,
+            first: first as u32,
+            rows: s.chunk as u32,
+            obs: &a.obs,
+            from: self.samples(),
+            parameters: &a.parameters,
+            image: &tower.image,
+            biases: &tower.biases,
+            kept: &a.kept,
+            parts: &a.losses,
+            parts_at: parts_at as u32,
+        };
+        let launch = self.two_tiles_a_block(s.chunk, &tower.shape, tower.shape.learn_bytes());
+        kernels.tensor_learn.launch(&launch, &[args.arg()])?;
+        Ok(launch.blocks as usize)
+    }
+
+    /// The second.
+    fn tensor_weights(
+        &self,
+        tower: &TensorTower,
+        kernels: &TensorWeightsKernels,
+        first: usize,
+    ) -> Result<()> {
+        let (a, s) = (&self.arrays, &self.sizes);
+        let args = TensorWeightsArgs {
+            state: &a.state,
+            first: first as u32,
+            rows: s.chunk as u32,
+            copies: s.copies as u32,
+            kept: &a.kept,
+            partial: &a.partial,
+            n_parameters: self.network.n_parameters as u32,
+        };
+        let launch = Launch {
+            blocks: (tower.shape.jobs() * s.copies) as u32,
+            threads: 256,
+            shared_bytes: tower.shape.weights_bytes() as u32,
+            cooperative: false,
+        };
+        Ok(kernels.tensor_weights.launch(&launch, &[args.arg()])?)
     }
 
     /// Waits for the update and says what it did.
@@ -292,6 +372,9 @@ impl WidePolicy {
         })
     }
 }
+
+/// From so many copies of the gradient on, several threads add up those of a parameter.
+const MANY_COPIES: u32 = 32;
 
 const ONE_BLOCK: Launch = Launch { blocks: 1, threads: 256, shared_bytes: 0, cooperative: false };
 

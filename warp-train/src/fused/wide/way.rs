@@ -89,7 +89,7 @@ pub(in super::super) struct WideText {
     /// Units in the parity build: first what every network needs.
     pub(super) general: Vec<Source>,
     /// Units of each tower on tensor cores, or of all towers' layers, in the release build.
-    pub(super) towers: Vec<[Source; 3]>,
+    pub(super) towers: Vec<Vec<Source>>,
 }
 
 impl WideText {

@@ -1,0 +1,208 @@
+// Loss and gradients of a minibatch in one pass, for towers so small that what is kept of 64 samples stays in shared
+// memory. Groups of four warps take tiles of samples through the network and back; another group multiplies what they
+// keep into gradients of the weights, whose sums never leave its registers.
+//
+// T_LEARNERS of them learn.
+
+#define T_GROUPS (T_LEARNERS + 1)
+#define T_LEARNER_THREADS (T_LEARNERS * 128)
+
+__device__ inline void t_barrier(WideWord* barrier, int count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(t_shared(barrier)), "r"(count) : "memory");
+}
+__device__ inline void t_arrive(WideWord* barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(t_shared(barrier)) : "memory");
+}
+// Registers of a thread, of those that the block has; all four warps of a group say the same.
+template <int N>
+__device__ inline void t_more_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N>
+__device__ inline void t_fewer_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+// Which tiles a group takes: every `stride`th from `first` on.
+struct TTiles {
+    unsigned int first, stride, end;
+};
+
+// What groups of a block share.
+struct TShared {
+    unsigned char* image;
+    unsigned char* kept;
+    float* biases;
+    float* outs;
+    float* sums;
+    // Per group that learns: whether its tile is whole, and whether it was read.
+    WideWord* whole;
+    WideWord* read;
+    WideWord* weights;
+};
+
+// The observations of this warp's 16 samples of a tile, straight into it; lane r has row r's cell.
+__device__ inline void t_copy_samples(const unsigned char* obs, unsigned int cell, int present,
+                                      unsigned char* tile) {
+    constexpr int pieces = t_in(0) / 8;
+    int warp = threadIdx.x % 128 / 32;
+    #pragma unroll
+    for (int i = 0; i < (16 * pieces + 31) / 32; ++i) {
+        int e = i * 32 + threadIdx.x % 32, r = e / pieces, piece = e % pieces, row = warp * 16 + r;
+        unsigned int of = __shfl_sync(0xffffffffu, cell, r % 16);
+        if (r >= 16) continue;
+        const unsigned char* from = obs + (unsigned long long)of * (t_in(0) * 2) + piece * 16;
+        unsigned int to = t_shared(tile + piece / 8 * 8192 + row * 128 + ((piece ^ row) % 8) * 16);
+        int bytes = r < present ? 16 : 0;
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncwarp();
+}
+
+// This thread's part of them, as a product's operand.
+__device__ inline void t_take_samples(const unsigned char* tile, unsigned int (&x)[t_in(0) / 4]) {
+    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    #pragma unroll
+    for (int k = 0; k < t_in(0) / 16; ++k) {
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            int piece = 2 * k + e / 2;
+            const unsigned char* from = tile + piece / 8 * 8192 + (row + e % 2 * 8) * 128;
+            x[4 * k + e] = *(const unsigned int*)(from + ((piece ^ row) % 8) * 16 + q * 4);
+        }
+    }
+}
+
+// A group that learns.
+__device__ inline void t_learn_tiles(const TensorGradientArgs& args, const TShared& shared, TTiles tiles,
+                                     unsigned int n) {
+    int group = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    TLearn a = {args.settings, args.state, args.parameters, args.from,
+                shared.outs + warp * 16 * T_STRIDE, shared.sums + threadIdx.x * 5, 0, false, {},
+                t_shared(shared.image), shared.biases, shared.kept + group * T_KEPT};
+    const unsigned int* samples = args.order + args.state->begin + args.first;
+    auto cell_of = [&](unsigned int tile) {
+        unsigned int row = tile * 64 + warp % 4 * 16 + lane % 16;
+        return samples[row < n ? row : 0];
+    };
+    unsigned int next = tiles.first < tiles.end ? cell_of(tiles.first) : 0, round = 0;
+    for (unsigned int tile = tiles.first; tile < tiles.end; tile += tiles.stride, ++round) {
+        unsigned int from = tile * 64 + warp % 4 * 16, cell = next;
+        next = cell_of(tile + tiles.stride);
+        a.present = from + lane / 2 < n;
+        a.cell = __shfl_sync(0xffffffffu, cell, lane / 2);
+        a.known = t_known(a);
+        t_wait_barrier(t_shared(shared.read + group), (round & 1) ^ 1);
+        t_copy_samples(args.obs, cell, (int)(n - from), a.tile);
+        unsigned int x[t_in(0) / 4];
+        t_take_samples(a.tile, x);
+        t_ask_for(a, args.obs, next);
+        t_wait_barrier(t_shared(shared.weights), 0);
+        float unused[t_in(0) / 2];
+        t_learn<0>(a, x, unused);
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        t_arrive(shared.whole + group);
+    }
+}
+
+// Sums of layer L's gradients and of all above it.
+template <int L>
+struct TGradients {
+    float sums[t_in(L) / 2] = {}, bias[4] = {};
+    TGradients<L + 1> above;
+
+    __device__ inline void add(unsigned int tile, WideWord ones) {
+        WideWord outputs = t_operand(tile + t_outputs_at(L), 8192, 1024, 1);
+        WideWord inputs = t_operand(tile + t_inputs_at(L), 8192, 1024, 1);
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            Mma<t_in(L)>::shared(sums, outputs + k * 128, inputs + k * 128);
+            Mma<8>::shared(bias, outputs + k * 128, ones);
+        }
+        above.add(tile, ones);
+    }
+
+    __device__ inline void settle() {
+        t_settle(sums);
+        t_settle(bias);
+        above.settle();
+    }
+
+    __device__ inline void write(const TPartial& partial) const {
+        t_write<L>(partial, sums, bias, 0);
+        above.write(partial);
+    }
+};
+template <>
+struct TGradients<T_DEPTH + 1> {
+    __device__ inline void add(unsigned int, WideWord) {}
+    __device__ inline void settle() {}
+    __device__ inline void write(const TPartial&) const {}
+};
+
+// The group that multiplies: tiles of all others, in turn.
+__device__ inline void t_multiply_tiles(const TensorGradientArgs& args, const TShared& shared, unsigned int ones,
+                                        unsigned int tiles) {
+    TGradients<0> gradients;
+    WideWord all_ones = t_operand(ones, 128, 256, 0);
+    unsigned int tile = blockIdx.x, group = 0, round = 0;
+    for (; tile < tiles; tile += gridDim.x) {
+        t_wait_barrier(t_shared(shared.whole + group), round & 1);
+        gradients.settle();
+        t_fence();
+        gradients.add(t_shared(shared.kept + group * T_KEPT), all_ones);
+        t_commit();
+        t_wait<0>();
+        gradients.settle();
+        if (threadIdx.x % 32 == 0) t_arrive(shared.read + group);
+        group = group + 1 == T_LEARNERS ? 0 : group + 1;
+        round += group == 0;
+    }
+    TPartial partial = {args.partial + (unsigned long long)blockIdx.x * args.n_parameters, args.first == 0};
+    gradients.write(partial);
+}
+
+// For samples `first`.. of the minibatch: gradients into a copy of the parameters for each block, and the blocks' sums
+// of losses from `parts_at` on.
+extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_gradient(
+    const TensorGradientArgs args) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    __shared__ WideWord weights, whole[T_LEARNERS], read[T_LEARNERS];
+    __shared__ __align__(1024) unsigned short ones[512];
+    unsigned char* kept = memory + T_IMAGE;
+    float* biases = (float*)(kept + T_LEARNERS * T_KEPT);
+    float* outs = biases + T_BIASES;
+    float* sums = outs + T_LEARNERS * 4 * 16 * T_STRIDE;
+    TShared shared = {memory, kept, biases, outs, sums, whole, read, &weights};
+    unsigned int n = wide_present(args.state, 1, args.first, args.rows), tiles = (n + 63) / 64;
+    if (tiles == 0 && args.first > 0) return;
+    for (int i = threadIdx.x; i < 512; i += blockDim.x) ones[i] = 0x3c00;
+    for (int i = threadIdx.x; i < T_LEARNER_THREADS * 5; i += blockDim.x) sums[i] = 0.0f;
+    if (threadIdx.x == 0) {
+        for (int g = 0; g < T_LEARNERS; ++g) {
+            t_barrier(whole + g, 128);
+            t_barrier(read + g, 4);
+        }
+    }
+    t_load_weights(memory, args.image, args.biases, biases, &weights);
+    // `ones` are read by products.
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    unsigned int group = threadIdx.x / 128;
+    if (group == T_LEARNERS) {
+#if T_LEARNERS == 3
+        t_more_registers<176>();
+#endif
+        t_multiply_tiles(args, shared, t_shared(ones), tiles);
+    } else {
+#if T_LEARNERS == 3
+        t_fewer_registers<112>();
+#endif
+        TTiles own = {blockIdx.x + group * gridDim.x, T_LEARNERS * gridDim.x, tiles};
+        t_learn_tiles(args, shared, own, n);
+        // Nobody leaves before the weights have come.
+        t_wait_barrier(t_shared(&weights), 0);
+    }
+    t_sum_losses<T_LEARNER_THREADS>(sums, args.parts, args.parts_at);
+}

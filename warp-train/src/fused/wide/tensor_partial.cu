@@ -1,0 +1,45 @@
+// Where gradients of weights and biases go: a block's own copy of the parameters.
+
+// The column that a place within a hidden layer's kept blocks stands for.
+__device__ inline int t_true(int place) {
+    int c = place / 8 % 8, i = place % 8;
+    return place / 64 * 64 + c / 4 * 32 + i / 2 * 8 + c % 4 * 2 + i % 2;
+}
+
+struct TPartial {
+    float* to;
+    // Whether nothing is there yet; else what is written adds to it.
+    bool fresh;
+
+    __device__ inline void put(unsigned int at, float x) const { to[at] = fresh ? x : to[at] + x; }
+};
+
+// Rows `block` * 64 .. of layer L's gradient, and of its biases'.
+template <int L, int N>
+__device__ inline void t_write(const TPartial& partial, const float (&sums)[N],
+                               const float (&bias)[4], int block) {
+    int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4, warp = threadIdx.x % 128 / 32;
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+        int place = block * 64 + warp * 16 + g + e * 8;
+        int o = L < T_DEPTH ? t_true(place) : place < T_GAP_AT ? place : place - T_GAP;
+#if T_ACTS && P_CONTINUOUS
+        // Columns in the gap are log-deviations that are parameters.
+        bool gap = L == T_DEPTH && place >= T_GAP_AT && place < T_GAP_AT + T_GAP;
+        if (gap && q == 0) partial.put(P_LOG_STD_AT + place - T_GAP_AT, bias[2 * e]);
+        if (gap) continue;
+#endif
+        if (o >= t_real_out(L)) continue;
+        #pragma unroll
+        for (int j = 0; j < N / 4; ++j) {
+            #pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                int column = 8 * j + 2 * q + i;
+                column = L == 0 ? column : t_true(column);
+                if (column >= t_real_in(L)) continue;
+                partial.put(t_weights(L) + o * t_real_in(L) + column, sums[4 * j + 2 * e + i]);
+            }
+        }
+        if (q == 0) partial.put(t_weights(L) + t_real_out(L) * t_real_in(L) + o, bias[2 * e]);
+    }
+}

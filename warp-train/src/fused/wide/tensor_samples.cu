@@ -1,0 +1,286 @@
+// From the inputs of 64 samples to the gradients of all layers' outputs, on tensor cores: through the network, the
+// loss, and back. Inputs and gradients of every layer are kept as halves, since their products are the gradients of the
+// weights: in shared memory where all of a tower fits (`tensor_gradient.cu`), else in two passes (`tensor_learn.cu`
+// and `tensor_weights.cu`).
+
+// What this thread holds of its two rows, 16 bytes at a time.
+template <int K>
+__device__ inline void t_keep(const unsigned int (&h)[K], unsigned char* tile) {
+    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    #pragma unroll
+    for (int t = 0; t < K / 8; ++t) {
+        unsigned char* to = tile + t / 2 * 8192 + row * 128 + (((t % 2 * 4 + q) ^ (row % 8)) * 16);
+        const unsigned int* from = &h[8 * t];
+        *(uint4*)to = make_uint4(from[0], from[2], from[4], from[6]);
+        *(uint4*)(to + 1024) = make_uint4(from[1], from[3], from[5], from[7]);
+    }
+}
+
+// The same back.
+template <int K>
+__device__ inline void t_recall(unsigned int (&h)[K], const unsigned char* tile) {
+    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    #pragma unroll
+    for (int t = 0; t < K / 8; ++t) {
+        const unsigned char* from =
+            tile + t / 2 * 8192 + row * 128 + (((t % 2 * 4 + q) ^ (row % 8)) * 16);
+        uint4 upper = *(const uint4*)from, lower = *(const uint4*)(from + 1024);
+        h[8 * t] = upper.x, h[8 * t + 2] = upper.y, h[8 * t + 4] = upper.z, h[8 * t + 6] = upper.w;
+        h[8 * t + 1] = lower.x, h[8 * t + 3] = lower.y, h[8 * t + 5] = lower.z;
+        h[8 * t + 7] = lower.w;
+    }
+}
+
+// One bit per activation of a relu: whether it is positive. Bits 15 - i and 31 - i of word w are
+// those of pair 16 w + i.
+template <int K, int M>
+__device__ inline void t_signs(const unsigned int (&h)[K], unsigned int (&positive)[M]) {
+    #pragma unroll
+    for (int i = 0; i < K; ++i) {
+        // No half is above 0x7c00: sums stay within their halves.
+        positive[i / 16] |= (h[i] + 0x7fff7fffu & 0x80008000u) >> i % 16;
+    }
+    // Else the compiler puts words together late, and their parts fill the registers meanwhile.
+    #pragma unroll
+    for (int i = 0; i < M; ++i) asm volatile("" : "+r"(positive[i]));
+}
+
+// The same in the columns' own order, 4 bytes at a time.
+template <int K>
+__device__ inline void t_keep_plain(const unsigned int (&x)[K], unsigned char* tile) {
+    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    #pragma unroll
+    for (int k = 0; k < K / 4; ++k) {
+        #pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            int chunk = (2 * k + half) % 8;
+            unsigned char* to = tile + k / 4 * 8192 + row * 128 + (chunk ^ (row % 8)) * 16 + q * 4;
+            *(unsigned int*)to = x[4 * k + 2 * half];
+            *(unsigned int*)(to + 1024) = x[4 * k + 2 * half + 1];
+        }
+    }
+}
+
+#if T_ACTS && !P_CONTINUOUS
+// This thread's heads of a row from pair PAIR on: what they add to its distribution; after `between`,
+// which turns that into derivatives, the gradients of their logits.
+template <int PAIR, class Between>
+__device__ inline void t_pairs(float* out, const unsigned char* mask, const int* actions, int half,
+                               WideDistribution* now, float* d_log_prob, float* d_entropy,
+                               Between between) {
+    if constexpr (PAIR == T_PAIRS) {
+        between();
+    } else {
+        auto head = t_softmax<PAIR>(out, mask, half);
+        bool there = 2 * PAIR + half < P_ACTION;
+        int action = there ? actions[2 * PAIR + half] : 0;
+        float log_sum = t_ln(head.sum), inverse = __fdividef(1.0f, head.sum);
+        float mean = head.moment * inverse;
+        if (there) {
+            now->entropy += log_sum - mean;
+            now->log_prob += out[head.first + action] - head.max - log_sum;
+        }
+        t_pairs<PAIR + 1>(out, mask, actions, half, now, d_log_prob, d_entropy, between);
+        #pragma unroll
+        for (int j = 0; j < t_larger(PAIR); ++j) {
+            if (j >= head.size) continue;
+            // log p + entropy = (below - log sum) + (log sum - mean)
+            float below = head.logit(out, j) - head.max;
+            float p = head.weights[j] * inverse;
+            float d = p > 0.0f ? -p * (*d_log_prob + *d_entropy * (below - mean)) : 0.0f;
+            out[head.first + j] = j == action ? d + *d_log_prob : d;
+        }
+    }
+}
+#elif T_ACTS
+__device__ inline WideDistribution t_evaluate(float* out, const float* parameters,
+                                              const unsigned char*, const int*, const float* raws,
+                                              int half) {
+    WideDistribution row = {0.0f, 0.0f};
+    for (int d = half; d < P_ACTION; d += 2) {
+        float log_std = wide_clamp_log_std(wide_log_stds(out, parameters)[d]);
+        float entropy, by_mean, by_log_std;
+        wide_entropy(d, out[d], log_std, &entropy, &by_mean, &by_log_std);
+        row.log_prob += wide_normal(raws[d], out[d], log_std).log_density -
+                        wide_log_jacobian(d, raws[d]);
+        row.entropy += entropy;
+    }
+    return row;
+}
+
+__device__ inline void t_gradient(float* out, const float* parameters, const unsigned char*,
+                                  const int*, const float* raws, float d_log_prob, float d_entropy,
+                                  int half) {
+    for (int d = half; d < P_ACTION; d += 2) {
+        wide_element_gradient(out, parameters, raws, d, d_log_prob, d_entropy);
+    }
+}
+#endif
+
+// What a warp learns from.
+struct TLearn {
+    const WideSettings* settings;
+    const WideState* state;
+    const float* parameters;
+    WideSamples from;
+    // This warp's part of shared memory: outputs [16, T_STRIDE]; this thread's sums [5].
+    float* outs;
+    float* sums;
+    // This thread's row for the loss: its cell, if it has one, and what is known of it where that was asked for.
+    unsigned int cell;
+    bool present;
+    float4 known;
+    unsigned int image;
+    const float* biases;
+    unsigned char* tile;
+};
+
+// Of this thread's row: advantage, log-probability, return, value.
+__device__ inline float4 t_known(const TLearn& a) { return ((const float4*)a.from.known)[a.cell]; }
+
+// Two threads per row: turns the outputs into their gradients. All lanes of the warp come here.
+__device__ inline void t_loss_row(const TLearn& a) {
+    int half = threadIdx.x % 2;
+    float* out = a.outs + threadIdx.x % 32 / 2 * T_STRIDE;
+    float4 known = T_LEARNERS ? a.known : t_known(a);
+    float advantage = (float)(((double)known.x - a.state->adv_mean) * a.state->adv_scale);
+    WideRow row = {0.0f, known.y, 0.0f, known.w, advantage, known.z};
+    if (T_VALUES) row.value = out[T_VALUE_AT];
+    WideDistribution now = {0.0f, 0.0f};
+    WideLoss loss;
+    float d_log_prob = 0.0f, d_entropy = -a.settings->ent_coef;
+    auto between = [&]() {
+        __syncwarp();
+        now.log_prob += __shfl_xor_sync(0xffffffffu, now.log_prob, 1);
+        now.entropy += __shfl_xor_sync(0xffffffffu, now.entropy, 1);
+        row.log_prob = now.log_prob;
+        loss = wide_loss(row);
+        d_log_prob = loss.d_log_prob;
+    };
+#if T_ACTS
+    const unsigned char* mask = P_MASK ? a.from.masks + (unsigned long long)a.cell * P_MASK : 0;
+    const int* actions = a.from.actions + (unsigned long long)a.cell * P_ACTION;
+    const float* raws = a.from.raws + (unsigned long long)a.cell * P_ACTION;
+#if P_CONTINUOUS
+    now = t_evaluate(out, a.parameters, mask, actions, raws, half);
+    between();
+    t_gradient(out, a.parameters, mask, actions, raws, d_log_prob, d_entropy, half);
+#else
+    t_pairs<0>(out, mask, actions, half, &now, &d_log_prob, &d_entropy, between);
+#endif
+#else
+    between();
+#endif
+    if (half == 0 && a.present) {
+        if (T_VALUES) {
+            out[T_VALUE_AT] = a.settings->vf_coef * loss.d_value;
+            a.sums[1] += loss.value_loss;
+        }
+        if (T_ACTS) {
+            a.sums[0] += loss.policy_loss;
+            a.sums[2] += now.entropy;
+            a.sums[3] += loss.approx_kl;
+            a.sums[4] += loss.clipped;
+        }
+    }
+    __syncwarp();
+    if (a.present) return;
+    // A row that is not there was computed with what belongs to the first one.
+    for (int j = half; j < T_N; j += 2) out[j] = 0.0f;
+}
+
+// Gradients of the outputs of this thread's two rows, as a product's operand.
+__device__ inline void t_take_gradients(const float* outs, unsigned int (&d)[T_N / 4]) {
+    int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    #pragma unroll
+    for (int k = 0; k < T_N / 16; ++k) {
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const float* from = outs + (g + e % 2 * 8) * T_STRIDE + 16 * k + 2 * q + e / 2 * 8;
+            d[4 * k + e] = t_halves(from[0], from[1]);
+        }
+    }
+}
+
+// Layer L and all above it, forward and back: from activations below to their gradients.
+template <int L, int K>
+__device__ inline void t_learn(const TLearn& a, const unsigned int (&below)[K],
+                               float (&d_below)[2 * K]) {
+    if constexpr (L == T_DEPTH) {
+        {
+            float sums[T_N / 2];
+            t_forward<L>(a.image, below, sums);
+            t_spread(sums, a.biases + t_bias_at(L), a.outs);
+        }
+        t_loss_row(a);
+        __syncwarp();
+        unsigned int d[T_N / 4];
+        t_take_gradients(a.outs, d);
+        t_keep_plain(d, a.tile + t_outputs_at(L));
+        t_backward<L>(a.image, d, d_below);
+    } else {
+        unsigned int h[t_out(L) / 4];
+        float sums[t_out(L) / 2];
+        t_forward<L>(a.image, below, sums);
+        t_epilogue(sums, a.biases + t_bias_at(L), h);
+        t_keep(h, a.tile + t_inputs_at(L + 1));
+        unsigned int positive[(t_out(L) / 4 + 15) / 16] = {};
+        if (!T_TANH) t_signs(h, positive);
+        t_learn<L + 1>(a, h, sums);
+        // Activations themselves would fill the registers: relu needs a bit of each, tanh reads
+        // them again.
+        if (T_TANH) t_recall(h, a.tile + t_inputs_at(L + 1));
+        #pragma unroll
+        for (int i = 0; i < t_out(L) / 4; ++i) {
+            // Register i holds two columns of the upper or the lower row.
+            int at = i / 4 * 8 + i % 4 / 2 * 4 + i % 2 * 2;
+            if (T_TANH) {
+                h[i] = t_slope(sums[at], sums[at + 1], h[i]);
+            } else {
+                unsigned int bits = positive[i / 16];
+                h[i] = t_halves(bits & 0x8000u >> i % 16 ? sums[at] : 0.0f,
+                                bits & 0x80000000u >> i % 16 ? sums[at + 1] : 0.0f);
+            }
+        }
+        t_keep(h, a.tile + t_outputs_at(L));
+        if constexpr (L > 0) t_backward<L>(a.image, h, d_below);
+    }
+}
+
+// Asks for what the loss of this tile needs, and for the observations of the group's next one, whose
+// cells lanes 0 to 15 have.
+__device__ inline void t_ask_for(const TLearn& a, const unsigned char* obs, unsigned int next) {
+    int lane = threadIdx.x % 32;
+    if (lane % 2 == 0) {
+        t_prefetch((const float4*)a.from.known + a.cell);
+    } else if (T_ACTS) {
+        if (P_CONTINUOUS) t_prefetch(a.from.raws + (unsigned long long)a.cell * P_ACTION);
+        else t_prefetch(a.from.actions + (unsigned long long)a.cell * P_ACTION);
+        if (P_MASK) t_prefetch(a.from.masks + (unsigned long long)a.cell * P_MASK);
+    }
+    unsigned int cell = __shfl_sync(0xffffffffu, next, lane / 2);
+    const unsigned char* from = obs + (unsigned long long)cell * (t_in(0) * 2);
+    #pragma unroll
+    for (int at = 0; at < t_in(0) * 2; at += 256) t_prefetch(from + at + lane % 2 * 128);
+}
+
+// The block's sums of losses, from those of its first THREADS threads; all threads of the block come here.
+template <int THREADS>
+__device__ inline void t_sum_losses(const float* sums, double* parts, unsigned int parts_at) {
+    __shared__ double of_warps[THREADS / 32][5];
+    __syncthreads();
+    if (threadIdx.x < THREADS) {
+        #pragma unroll
+        for (int k = 0; k < 5; ++k) {
+            double sum = sums[threadIdx.x * 5 + k];
+            #pragma unroll
+            for (int half = 16; half > 0; half /= 2) sum += __shfl_down_sync(0xffffffffu, sum, half);
+            if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32][k] = sum;
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x >= 5) return;
+    double sum = 0.0;
+    for (int i = 0; i < THREADS / 32; ++i) sum += of_warps[i][threadIdx.x];
+    parts[(unsigned long long)(parts_at + blockIdx.x) * 5 + threadIdx.x] = sum;
+}
