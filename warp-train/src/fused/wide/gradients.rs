@@ -58,6 +58,10 @@ impl WidePolicy {
         put(&a.values, from.values, 0.0)?;
         put(&a.advantages, from.advantages, 0.0)?;
         put(&a.returns, from.returns, 0.0)?;
+        let known = (0..from.returns.len()).flat_map(|sample| {
+            [from.advantages, from.log_probs, from.returns, from.values].map(|of| of[sample])
+        });
+        put(&a.known, &known.collect::<Vec<f32>>(), 0.0)?;
         put(&a.order, &given.order, 0)?;
         put(&a.n, &[given.order.len() as u32], 0)?;
         let state = WideState { n: given.order.len() as u32, ..WideState::default() };
