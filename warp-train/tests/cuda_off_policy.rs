@@ -134,7 +134,7 @@ fn main() -> ExitCode {
         trials.push(trial.with_ignored_flag(no_device.is_some()));
     }
     let together = Trial::bench("cuda_off_policy_rate: pendulum, 64 seeds at once", |test_mode| {
-        (!test_mode).then(fleet_rate).transpose()
+        (!test_mode).then(|| fleet_rate(64)).transpose()
     });
     trials.push(together.with_ignored_flag(no_device.is_some()));
     for (name, keys) in RATES {
@@ -273,22 +273,37 @@ fn fleet(keys: &str, precision: &str) -> Result<()> {
 
 /// Prints updates per second of all seeds together: the difference of a long fleet and a short one, since both
 /// begin and end alike.
-fn fleet_rate() -> Result<Measurement> {
+fn fleet_rate(n: u64) -> Result<Measurement> {
+    print_times(&config(RATES[0].1, "fp16")?, n as usize)?;
     let seconds = |steps: u64| -> Result<f64> {
         let keys = format!("total_steps = {steps}\n{}", RATES[0].1);
-        let runs = seeds(&keys, 64, "fp16")?;
+        let runs = seeds(&keys, n, "fp16")?;
         let clock = Instant::now();
         trained(&runs)?;
         Ok(clock.elapsed().as_secs_f64())
     };
     seconds(250)?;
     let (short, long) = (seconds(500)?, seconds(5500)?);
-    let each = (long - short) / (64.0 * 5000.0);
+    let each = (long - short) / (n as f64 * 5000.0);
     println!(
-        "64 seeds: {:.0} updates/s in all; a fleet of 500 steps takes {short:.2} s",
+        "{n} seeds: {:.0} updates/s in all; a fleet of 500 steps takes {short:.2} s",
         1.0 / each
     );
     Ok(Measurement { avg: (1e9 * each) as u64, variance: 0 })
+}
+
+/// Prints what programs and their pieces take where `n` runs share the GPU.
+fn print_times(config: &TrainConfig, n: usize) -> Result<()> {
+    let kernels = Kernels::new(&Device::open(0)?);
+    let registry = registry();
+    let entry = registry.get(&config.run.env_id)?;
+    let make = |_| entry.make_cuda(&config.env, &config.vec_options(), &kernels, Build::Parity);
+    let mut envs = (0..n).map(make).collect::<std::result::Result<Vec<_>, _>>()?;
+    let envs: Option<Vec<_>> = envs.iter_mut().map(|envs| envs.as_cuda()).collect();
+    for (what, us) in times(config, &envs.ok_or("the environments are not on a GPU")?)? {
+        println!("{us:9.2} us  {what}");
+    }
+    Ok(())
 }
 
 /// Prints updates and steps per second, and the time of every program and piece.
@@ -301,9 +316,7 @@ fn rate(name: &str, config: &TrainConfig) -> Result<Measurement> {
     let seconds = clock.elapsed().as_secs_f64();
     let keys = &config.policies[0].config;
     let updates = 20.0 * (config.run.num_steps * keys.gradient_steps / keys.train_freq) as f64;
-    for (what, us) in with_envs(config, |envs| times(config, envs))? {
-        println!("{us:9.2} us  {what}");
-    }
+    print_times(config, 1)?;
     println!("{name}: {:.0} updates/s, {:.1} us each", updates / seconds, 1e6 * seconds / updates);
     Ok(Measurement { avg: (1e9 * seconds / updates) as u64, variance: 0 })
 }

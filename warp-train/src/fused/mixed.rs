@@ -5,7 +5,7 @@ use super::policy_number::PolicyNumber;
 use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
 use crate::algorithm::{PolicyFigures, PolicyPlan, Precision, Variant};
 use crate::config::TrainConfig;
-use crate::engine::cuda::Member;
+use crate::engine::cuda::{Member, Setting};
 use crate::engine::{Iterated, Progress};
 use crate::error::Result;
 use crate::model::LearnerState;
@@ -50,7 +50,8 @@ impl MixedLearner {
         for (index, plan) in config.policies.iter().enumerate() {
             policies.push(if plan.is_off_policy() {
                 let configs = std::slice::from_ref(config);
-                Policy::Replay(Box::new(Member::new(configs, (index, first_agent), &[envs])?))
+                let setting = Setting::new(config, (index, first_agent));
+                Policy::Replay(Box::new(Member::new(configs, setting, &[envs])?))
             } else {
                 let number = PolicyNumber { index, first_agent };
                 let text = WideText::new(config, number, machine, backend)?;

@@ -57,7 +57,7 @@ const STEPS: u32 = 40;
 /// What either device says.
 pub fn pieces(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<Vec<Apart>> {
     let Planned { algorithm, .. } = planned(config, &config.policies[0])?;
-    let (mut cpu, mut gpu) = engines(config, envs)?;
+    let (mut cpu, mut gpu) = engines(config, &[envs])?;
     let mut lists = vec![op::acting(&*algorithm, true)?];
     for variant in 0..algorithm.n_variants() {
         lists.push(op::updating(&*algorithm, Variant(variant), gpu.how())?);
@@ -79,7 +79,7 @@ pub fn pieces(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<Vec<Apart>>
 pub fn wholes(config: &TrainConfig, envs: &mut CudaVecEnv, n: u64) -> Result<[EngineState; 2]> {
     let Planned { plan, algorithm } = planned(config, &config.policies[0])?;
     let mut run = |whole: bool| -> Result<EngineState> {
-        let (_, mut gpu) = engines(config, envs)?;
+        let (_, mut gpu) = engines(config, &[&mut *envs])?;
         for update in 0..n {
             let ops = op::updating(&*algorithm, algorithm.variant(update), gpu.how())?;
             match whole {
@@ -92,11 +92,12 @@ pub fn wholes(config: &TrainConfig, envs: &mut CudaVecEnv, n: u64) -> Result<[En
     Ok([run(true)?, run(false)?])
 }
 
-/// Microseconds that programs and their pieces take, each run many times behind itself.
+/// Microseconds that programs and their pieces take, each run many times behind itself, of as many runs side by side
+/// as there are `envs`.
 ///
 /// # Errors
 /// What the device says.
-pub fn times(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<Vec<(String, f64)>> {
+pub fn times(config: &TrainConfig, envs: &[&mut CudaVecEnv]) -> Result<Vec<(String, f64)>> {
     const MANY: u32 = 200;
     let Planned { plan, algorithm } = planned(config, &config.policies[0])?;
     let (_, mut gpu) = engines(config, envs)?;
@@ -128,16 +129,17 @@ pub fn times(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<Vec<(String,
     Ok(times)
 }
 
-/// Both engines with the same weights and the same memory, of invented transitions.
-fn engines(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<(CpuEngine, CudaEngine)> {
+/// Both engines with the same weights and the same memory, of invented transitions; on the GPU as many runs, all
+/// alike, as there are `envs`.
+fn engines(config: &TrainConfig, envs: &[&mut CudaVecEnv]) -> Result<(CpuEngine, CudaEngine)> {
     let policy = &config.policies[0];
-    let setting = Setting::new(config, (0, 0));
+    let setting = Setting::new(config, (0, 0)).beside(envs.len());
     let plan = || planned(config, policy).map(|planned| planned.plan);
     let mut cpu = CpuEngine::new(plan()?, setting.place, policy.config.activation, 1)?;
-    let mut gpu = CudaEngine::new(plan()?, setting, (&[config.run.seed], &[envs]))?;
+    let mut gpu = CudaEngine::new(plan()?, setting, (&vec![config.run.seed; envs.len()], envs))?;
     fill(&mut cpu, gpu.setting.place.n_rows, &gpu.agents);
     cpu.set_cells(0, false);
-    gpu.load(&[cpu.state()])?;
+    gpu.load(&vec![cpu.state(); envs.len()])?;
     let obs = invented(cpu.column(cpu.plan().acting.obs).len(), 99);
     let id = cpu.plan().acting.obs;
     cpu.column_mut(id).copy_from_slice(&obs);

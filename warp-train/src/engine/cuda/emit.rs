@@ -93,6 +93,9 @@ impl<'a> Emitter<'a> {
         if !large.is_empty() {
             text += &self.items_of(&large, "BLOCK", "BLOCKS");
         }
+        if self.scene.crowded() && ops.iter().any(|op| matches!(op, Op::Learn(..))) {
+            text += "    settle_cells();\n";
+        }
         if !small.is_empty() {
             let (first, step) = ("BLOCK * N_WARPS + threadIdx.x / 32", "BLOCKS * N_WARPS");
             text += "    __syncthreads();\n";
@@ -135,7 +138,7 @@ impl<'a> Emitter<'a> {
         match op {
             Op::Weights(passes) => tiles(&self.models_of(passes)) * layout.shares,
             Op::Learn(passes, ..) if self.scene.crowded() => {
-                self.models_of(passes).iter().map(|id| layout.model(*id).eights()).sum()
+                self.models_of(passes).iter().map(|id| layout.model(*id).fours()).sum()
             }
             Op::Learn(passes, ..) | Op::Gather(passes) => tiles(&self.models_of(passes)),
             Op::Adam(id) => tiles(&self.scene.plan.optimisers[id.0].models),

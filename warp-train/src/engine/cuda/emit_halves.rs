@@ -21,19 +21,21 @@ impl Emitter<'_> {
             let mut text = self.put_columns::<false>(&pass.inputs, &kept(0), layers[0].k);
             for (l, Layer { outputs, k, n, bias, packed, .. }) in layers.iter().enumerate() {
                 let (x, y) = buffers(l);
-                let from = format!("{x}, m.packed + {packed}ll, m.parameters + {bias}ll");
-                let high = self.high(n / 32);
+                let (weights, bias) =
+                    (format!("m.packed + {packed}ll"), format!("m.parameters + {bias}ll"));
                 text += "        __syncthreads();\n";
                 let _ = match l + 1 < layers.len() {
                     true => writeln!(
                         text,
-                        "        hidden_layer<{high}, {k}>({from}, {}, {y}, {}, {n});",
-                        self.activation(pass),
-                        kept(l + 1)
+                        "        hidden_layer<{}, {k}>({x}, {weights}, {{{{{y}, {}, {n}}}, {bias}, {}}});",
+                        self.high(n / 32),
+                        kept(l + 1),
+                        self.activation(pass)
                     ),
                     false => writeln!(
                         text,
-                        "        last_layer<{k}>({from}, parts, m.column[{}] + first * {outputs}, {outputs}, rows);",
+                        "        last_layer<{k}>({x}, {weights}, {bias}, parts, m.column[{}] + first * {outputs}, \
+                         {outputs}, rows);",
                         pass.output.0
                     ),
                 };
@@ -60,17 +62,17 @@ impl Emitter<'_> {
                 let Layer { k, n, packed_back, .. } = layers[l];
                 let _ = writeln!(
                     text,
-                    "        layer_back<{}, {n}>({x}, m.packed + {packed_back}ll, {}_SLOPE, {}, {y}, {}, {k});\n        \
+                    "        layer_back<{}, {n}>({x}, m.packed + {packed_back}ll, {{{{{y}, {}, {k}}}, {}, {}_SLOPE}});\n        \
                      __syncthreads();",
                     self.high(k / 32),
-                    self.activation(pass),
+                    kept(l - 1),
                     self.kept(shape.inputs[l], k),
-                    kept(l - 1)
+                    self.activation(pass)
                 );
             }
             let to = back.d_input.filter(|_| wanted == Wanted::Input);
             let Some(to) = to else { return text };
-            let width = |i: usize| self.scene.plan.columns[pass.inputs[i].0].width;
+            let width = |i: usize| self.width(pass.inputs[i]);
             let (before, width) = ((0..to.input).map(width).sum::<usize>(), width(to.input));
             let Layer { n, packed_back, .. } = layers[0];
             let _ = writeln!(
@@ -86,22 +88,28 @@ impl Emitter<'_> {
 
     /// Puts columns side by side, with zeros behind them up to `width`.
     fn put_columns<const BACK: bool>(&self, ids: &[ColumnId], kept: &str, width: usize) -> String {
-        let (mut text, mut at) = (String::new(), 0);
-        let mut put = |from: String, at: usize, columns: usize| {
-            let _ = writeln!(
-                text,
-                "        put_column<{BACK}>(x, {kept}, {width}, {at}, {from}, {columns}, rows);"
-            );
-        };
-        for id in ids {
-            let columns = self.scene.plan.columns[id.0].width;
-            put(format!("m.column[{}] + first * {columns}", id.0), at, columns);
-            at += columns;
-        }
-        if at < width {
-            put("0".into(), at, width - at);
-        }
-        text
+        let columns: Vec<_> = ids
+            .iter()
+            .map(|id| format!("m.column[{}] + first * {}", id.0, self.width(*id)))
+            .collect();
+        let mut ends: Vec<usize> = ids
+            .iter()
+            .scan(0, |end, id| {
+                *end += self.width(*id);
+                Some(*end)
+            })
+            .collect();
+        // Columns that are not there have no numbers.
+        ends.resize(self.scene.plan.most_inputs(), ends.last().copied().unwrap_or(0));
+        format!(
+            "        put_columns<{BACK}>({{x, {kept}, {width}}}, {{{{{}}}, {{{}}}}}, rows);\n",
+            columns.join(", "),
+            ends.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    fn width(&self, id: ColumnId) -> usize {
+        self.scene.plan.columns[id.0].width
     }
 
     /// On the way forward: where many runs share the caches, what is needed again comes last.

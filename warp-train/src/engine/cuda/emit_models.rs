@@ -1,7 +1,7 @@
 //! The text of what all blocks share: gradients, optimisers, targets and figures.
 
 use super::emit::Emitter;
-use super::layout::{Eight, Layer, TILE};
+use super::layout::{Four, Layer, TILE};
 use super::op::Follow;
 use crate::algorithm::{FigureId, ModelId, OptimiserId, PassId};
 use std::fmt::Write;
@@ -22,34 +22,11 @@ impl Emitter<'_> {
                 let _ = write!(
                     text,
                     "    if (item < {items}) {{\n        \
-                     const int part = item % {parts}, at = item / {parts}, o = at / {across}, i = at % {across};\n{}        \
-                     (void)part;\n{}        return;\n    }}\n    item -= {items};\n",
-                    tile(layer, "o", "i"),
+                     const int part = item % {parts}, at = item / {parts}, o = at / {across}, i = at % {across};\n        \
+                     const WeightTile tile = {};\n        (void)part;\n{}        return;\n    }}\n    item -= {items};\n",
+                    self.tile(layer, "o", "i"),
                     of(*id, l, layer),
                     items = layer.n_tiles() * parts,
-                );
-            }
-        }
-        text
-    }
-
-    /// Finds the eight tiles number `item`, and which of them is the warp's, with `of` behind.
-    fn each_eight(
-        &self,
-        models: &[ModelId],
-        mut of: impl FnMut(ModelId, usize, &Layer) -> String,
-    ) -> String {
-        let mut text = String::from("    const int warp = threadIdx.x / 32;\n");
-        for id in models {
-            for (l, layer) in self.scene.layout.model(*id).layers.iter().enumerate() {
-                let Eight { high, wide, across, n } = layer.eight();
-                let _ = write!(
-                    text,
-                    "    if (item < {n}) {{\n        \
-                     const int o = item / {across} * {high}, i = item % {across} * {wide};\n{}{}        \
-                     return;\n    }}\n    item -= {n};\n",
-                    tile(layer, &format!("(o + warp / {wide})"), &format!("(i + warp % {wide})")),
-                    of(*id, l, layer),
                 );
             }
         }
@@ -64,9 +41,10 @@ impl Emitter<'_> {
             _ => "        (void)squares;\n",
         };
         self.each_tile(&self.models_of(passes), parts, |model, l, layer| {
-            let (slabs, n) = self.slabs(passes, model, (l, layer));
+            let slabs = self.slabs(passes, model, (l, layer));
+            let (slabs, n) = (slabs.join(", "), slabs.len());
             format!(
-                "{slabs}        Record take = {{m.gradient + part * {}ll, 0.0}};\n        \
+                "        const Slab slabs[] = {{{slabs}}};\n        Record take = {{m.gradient + part * {}ll, 0.0}};\n        \
                  double squares = weight_tile(tile, slabs, {n}, part, {parts}, take);\n{after}",
                 layout.n_parameters
             )
@@ -81,27 +59,74 @@ impl Emitter<'_> {
         follows: &[Follow],
     ) -> String {
         let models = self.models_of(passes);
-        let of = |model, l, layer: &Layer, call: &dyn Fn(usize) -> String| {
-            let (slabs, n) = self.slabs(passes, model, (l, layer));
-            let target = self.target(model, follows);
-            format!(
-                "{slabs}        Descent take = {{m.parameters, m.exp_avg, m.exp_avg_sq, {target}, \
-                 m.counters + COUNTER_FAULT, {}u, m.steps[{o}]}};\n        {}\n",
-                o + 1,
-                call(n)
-            )
-        };
         if self.scene.crowded() {
-            return self.each_eight(&models, |model, l, layer| {
-                let Eight { high, wide, .. } = layer.eight();
-                of(model, l, layer, &|n| {
-                    format!("eight_tiles(tile, {high}, {wide}, slabs, {n}, take);")
-                })
-            });
+            return self.learn_by_fours(passes, &models, OptimiserId(o), follows);
         }
         self.each_tile(&models, 1, |model, l, layer| {
-            of(model, l, layer, &|n| format!("weight_tile(tile, slabs, {n}, part, 1, take);"))
+            let slabs = self.slabs(passes, model, (l, layer));
+            let descent = self.descent(model, OptimiserId(o), follows);
+            format!(
+                "        const Slab slabs[] = {{{}}};\n        Descent take = {descent};\n        \
+                 weight_tile(tile, slabs, {}, part, 1, take);\n",
+                slabs.join(", "),
+                slabs.len()
+            )
         })
+    }
+
+    /// The same, four tiles at a time: which they are is found first, so that there is one call for all layers, and
+    /// what it is told stays in registers.
+    fn learn_by_fours(
+        &self,
+        passes: &[PassId],
+        models: &[ModelId],
+        optimiser: OptimiserId,
+        follows: &[Follow],
+    ) -> String {
+        let of_model = |id: &ModelId| {
+            passes.iter().filter(|pass| self.scene.plan.passes[pass.0].model == *id).count()
+        };
+        let most = models.iter().map(of_model).max().unwrap_or(0);
+        let mut text = format!(
+            "    const int own = threadIdx.x / 64;\n    WeightTile tile;\n    int high, wide, n_slabs;\n    \
+             Slab slabs[{most}];\n    Descent take;\n"
+        );
+        for id in models {
+            for (l, layer) in self.scene.layout.model(*id).layers.iter().enumerate() {
+                let Four { high, wide, across, n } = layer.four();
+                let slabs = self.slabs(passes, *id, (l, layer));
+                let assign =
+                    |(i, slab): (usize, &String)| format!("        slabs[{i}] = {slab};\n");
+                let _ = write!(
+                    text,
+                    "    if (item < {n}) {{\n        \
+                     const int o = item / {across} * {high}, i = item % {across} * {wide};\n        \
+                     tile = {};\n        high = {high};\n        wide = {wide};\n        n_slabs = {};\n{}        take = {};\n    \
+                     }} else {{\n    item -= {n};\n",
+                    self.tile(
+                        layer,
+                        &format!("(o + own / {wide})"),
+                        &format!("(i + own % {wide})")
+                    ),
+                    slabs.len(),
+                    slabs.iter().enumerate().map(assign).collect::<String>(),
+                    self.descent(*id, optimiser, follows)
+                );
+            }
+        }
+        let n: usize = models.iter().map(|id| self.scene.layout.model(*id).layers.len()).sum();
+        text + "    return;\n    "
+            + &"}".repeat(n)
+            + "\n    four_tiles(tile, high, wide, slabs, n_slabs, take);\n"
+    }
+
+    /// The step along a model's gradients.
+    fn descent(&self, model: ModelId, OptimiserId(o): OptimiserId, follows: &[Follow]) -> String {
+        format!(
+            "Descent{{m.parameters, m.exp_avg, m.exp_avg_sq, {}, m.counters + COUNTER_FAULT, {}u, m.steps[{o}]}}",
+            self.target(model, follows),
+            o + 1
+        )
     }
 
     /// What a step knows of the target that follows a model, if one does: how far behind the model's parameters it
@@ -118,23 +143,17 @@ impl Emitter<'_> {
         format!("{behind}ll, m.cells[{}], {back}", tau.0)
     }
 
-    /// The rows that a layer's gradient is summed of, as `slabs`, and how many passes have them.
-    fn slabs(
-        &self,
-        passes: &[PassId],
-        model: ModelId,
-        (l, layer): (usize, &Layer),
-    ) -> (String, usize) {
+    /// The rows that a layer's gradient is summed of, one for each pass that has them.
+    fn slabs(&self, passes: &[PassId], model: ModelId, (l, layer): (usize, &Layer)) -> Vec<String> {
         let own = passes.iter().filter(|id| self.scene.plan.passes[id.0].model == model);
-        let slabs: Vec<String> = own.map(|id| self.slab(*id, l, layer)).collect();
-        (format!("        const Slab slabs[] = {{{}}};\n", slabs.join(", ")), slabs.len())
+        own.map(|id| self.slab(*id, l, layer)).collect()
     }
 
     fn slab(&self, id: PassId, l: usize, Layer { k, n, .. }: &Layer) -> String {
         let shape = self.scene.layout.pass(id);
         let rows = self.scene.plan.columns[self.scene.plan.passes[id.0].output.0].rows;
         format!(
-            "{{m.scratch + {}ll + 32 * i, m.scratch + {}ll + 32 * o, {k}, {n}, {}}}",
+            "Slab{{m.scratch + {}ll + 32 * i, m.scratch + {}ll + 32 * o, {k}, {n}, {}}}",
             shape.inputs[l],
             shape.deltas[l],
             self.scene.layout.of_rows(rows).padded()
@@ -223,20 +242,23 @@ impl Emitter<'_> {
         }
         text
     }
-}
 
-/// The description of the tile of a layer's weights that is number `o` among those of its outputs and number `i`
-/// among those of its inputs.
-fn tile(layer: &Layer, o: &str, i: &str) -> String {
-    let Layer { inputs, outputs, k, n, weight, bias, tile, packed, packed_back } = *layer;
-    format!(
-        "        const WeightTile tile = {{{weight}ll + {o} * {}ll + {i} * 32, {k}, \
-         {i} == 0 ? {bias}ll + {o} * 32 : -1ll, {outputs} - 32 * {o}, {inputs} - 32 * {i}, \
-         {tile} + {o} * {} + {i}, m.packed + {packed}ll + ({o} * {} + 2 * {i}) * 512, \
-         m.packed + {packed_back}ll + ({i} * {} + 2 * {o}) * 512}};\n",
-        TILE * k,
-        k / TILE,
-        k / 16,
-        n / 16
-    )
+    /// The description of the tile of a layer's weights that is number `o` among those of its outputs and number `i`
+    /// among those of its inputs.
+    fn tile(&self, layer: &Layer, o: &str, i: &str) -> String {
+        let Layer { inputs, outputs, k, n, weight, bias, tile, packed, packed_back } = *layer;
+        let across = k / TILE;
+        let first = match self.scene.layout.half {
+            true => format!("({o} * {across} + {i}) * {}ll", TILE * TILE),
+            false => format!("{o} * {}ll + {i} * 32", TILE * k),
+        };
+        format!(
+            "WeightTile{{{weight}ll + {first}, {k}, \
+             {i} == 0 ? {bias}ll + {o} * 32 : -1ll, {outputs} - 32 * {o}, {inputs} - 32 * {i}, \
+             {tile} + {o} * {across} + {i}, m.packed + {packed}ll + ({o} * {} + 2 * {i}) * 512, \
+             m.packed + {packed_back}ll + ({i} * {} + 2 * {o}) * 512}}",
+            k / 16,
+            n / 16
+        )
+    }
 }

@@ -58,7 +58,7 @@ __device__ __noinline__ void add_mean(const float* column, int n, double* figure
 
 // A tile of a layer's weights, and where it lies among all parameters.
 struct WeightTile {
-    // Its first weight, numbers from output to output, and its first bias; none: -1.
+    // Its first weight, numbers from output to output where they lie in rows, and its first bias; none: -1.
     long long weight;
     int stride;
     long long bias;
@@ -165,7 +165,7 @@ __device__ __noinline__ double weight_tile(const WeightTile& tile, const Slab* s
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         int output = output_of(warp, lane, i), input = input_of(warp, lane, i);
-        weights_at[i] = tile.weight + (long long)output * tile.stride + input;
+        weights_at[i] = tile.weight + weight_place(tile.stride, output, input);
         has_weights[i] = output < tile.outputs && input < tile.inputs;
         if (has_weights[i]) two_loaded[i] = take.load_two(weights_at[i]);
     }
@@ -211,7 +211,7 @@ __device__ inline void each_of_tile(const WeightTile& tile, Take take) {
     for (int i = threadIdx.x % THREADS; i < 32 * 32; i += THREADS) {
         int output = i / 32, input = i % 32;
         if (output >= tile.outputs) continue;
-        if (input < tile.inputs) take(tile.weight + (long long)output * tile.stride + input);
+        if (input < tile.inputs) take(tile.weight + weight_place(tile.stride, output, input));
         if (input == 0 && tile.bias >= 0) take(tile.bias + output);
     }
 }
@@ -227,7 +227,7 @@ __device__ __noinline__ void pack_tile(const WeightTile& tile, const float* para
 #pragma unroll 4
     for (int i = threadIdx.x % THREADS; i < 32 * 16; i += THREADS) {
         int output = i / 16, input = i % 16 * 2;
-        float2 two = *(const float2*)(parameters + tile.weight + (long long)output * tile.stride + input);
+        float2 two = *(const float2*)(parameters + tile.weight + weight_place(tile.stride, output, input));
         pack_two(tile.forward, tile.back, output, input, two.x, two.y);
     }
 }

@@ -88,17 +88,55 @@ __device__ inline void add_round(float (&sums)[4][4], const Half* rows, const Ro
     multiply_add<BACK>(sums[3], a, w.top.z, w.top.w);
 }
 
+// What the four lanes of a row have of its 32 columns, turned: of columns 8 j + 2 lane and the one behind for each j,
+// a lane gets the eight neighbours from 8 lane on, or the reverse.
+__device__ inline uint4 turned(uint4 of) {
+    bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+    unsigned int first = __shfl_xor_sync(~0u, odd ? of.x : of.y, 1), last = __shfl_xor_sync(~0u, odd ? of.z : of.w, 1);
+    (odd ? of.x : of.y) = first;
+    (odd ? of.z : of.w) = last;
+    first = __shfl_xor_sync(~0u, high ? of.x : of.z, 2);
+    last = __shfl_xor_sync(~0u, high ? of.y : of.w, 2);
+    (high ? of.x : of.z) = first;
+    (high ? of.y : of.w) = last;
+    return of;
+}
+
+__device__ inline unsigned int word_of(const uint4& four, int i) {
+    return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w;
+}
+
+// Where a layer's products go: into a tile's numbers, and to what is kept of them, if that is.
+struct Into {
+    Half* to;
+    Kept* kept;
+    int width;
+};
+
+// Puts eight numbers of a row, those in two neighbouring columns 8 apart.
+template <bool BACK>
+__device__ inline void put_eight(const Into& into, int row, int chunk, const float (&numbers)[4][2]) {
+    int lane = threadIdx.x % 4;
+    Half* to = into.to + row * (into.width + 8) + 32 * chunk + 2 * lane;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) *(unsigned int*)(to + 8 * j) = two_halves<BACK>(numbers[j][0], numbers[j][1]);
+    if (!into.kept) return;
+    uint4 kept = {two_halves<true>(numbers[0][0], numbers[0][1]), two_halves<true>(numbers[1][0], numbers[1][1]),
+                  two_halves<true>(numbers[2][0], numbers[2][1]), two_halves<true>(numbers[3][0], numbers[3][1])};
+    // Whole sectors of memory at a time.
+    *(uint4*)(into.kept + row * into.width + 32 * chunk + 8 * lane) = turned(kept);
+}
+
 // Products of a tile's numbers x [TILE_ROWS, K + 8] with packed weights of 32 columns each, `chunks` of them,
-// one to a warp, or to HIGH times 16 rows of it. What else two sums need is before(row, column), loaded ahead
-// where registers suffice; calls finish(row, column, two sums, what before gave).
-template <bool BACK, int HIGH, int K, class Before, class Finish>
-__device__ inline void multiply(const Half* x, const Half* weights, int chunks, Before before, Finish finish) {
+// one to a warp, or to HIGH times 16 rows of it. `more` says what else is needed: of(chunk) for all rows, and
+// of_row(row, chunk), which are loaded ahead; and takes finish(row, chunk, sums, both).
+template <bool BACK, int HIGH, int K, class More>
+__device__ inline void multiply(const Half* x, const Half* weights, int chunks, const More& more) {
     constexpr int PARTS = TILES_HIGH / HIGH, ROUNDS = K / 16;
     constexpr int AHEAD = HIGH == 4 ? 2 : 4;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     for (int unit = warp; unit < chunks * PARTS; unit += N_WARPS) {
-        int chunk = unit / PARTS, high = unit % PARTS * HIGH;
-        int row = 16 * high + lane / 4, column = 32 * chunk + lane % 4 * 2;
+        int chunk = unit / PARTS, high = unit % PARTS * HIGH, row = 16 * high + lane / 4;
         const uint4* w = (const uint4*)weights + (long long)chunk * ROUNDS * 64 + lane;
         const Half* from = x + (16 * high + lane % 16) * (K + 8) + lane / 16 * 8;
         RoundWeights ahead[AHEAD];
@@ -106,11 +144,13 @@ __device__ inline void multiply(const Half* x, const Half* weights, int chunks, 
         for (int i = 0; i < AHEAD; ++i) {
             if (i < ROUNDS) ahead[i].load(w + 64 * i);
         }
-        decltype(before(0, 0)) more[4][2];
-        if (HIGH == 1) {
+        auto of_chunk = more.of(chunk);
+        decltype(more.of_row(0, 0)) of_rows[2];
+        auto load_rows = [&](int h) {
 #pragma unroll
-            for (int i = 0; i < 8; ++i) more[i / 2][i % 2] = before(row + i % 2 * 8, column + i / 2 * 8);
-        }
+            for (int i = 0; i < 2; ++i) of_rows[i] = more.of_row(row + 16 * h + 8 * i, chunk);
+        };
+        if (HIGH == 1) load_rows(0);
         float sums[HIGH][4][4] = {};
 #pragma unroll 16
         for (int round = 0; round < ROUNDS; ++round) {
@@ -119,19 +159,20 @@ __device__ inline void multiply(const Half* x, const Half* weights, int chunks, 
 #pragma unroll
             for (int h = 0; h < HIGH; ++h) add_round<BACK>(sums[h], from + 16 * h * (K + 8) + 16 * round, now);
         }
+        if (HIGH > 1) load_rows(0);
 #pragma unroll
         for (int h = 0; h < HIGH; ++h) {
-            if (HIGH > 1) {
+            decltype(more.of_row(0, 0)) now[2] = {of_rows[0], of_rows[1]};
+            if (h + 1 < HIGH) load_rows(h + 1);
 #pragma unroll
-                for (int i = 0; i < 8; ++i) {
-                    more[i / 2][i % 2] = before(row + 16 * h + i % 2 * 8, column + i / 2 * 8);
+            for (int i = 0; i < 2; ++i) {
+                float numbers[4][2];
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    numbers[j][0] = sums[h][j][2 * i];
+                    numbers[j][1] = sums[h][j][2 * i + 1];
                 }
-            }
-#pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                const float(&four)[4] = sums[h][i / 2];
-                finish(row + 16 * h + i % 2 * 8, column + i / 2 * 8, four[i % 2 * 2], four[i % 2 * 2 + 1],
-                       more[i / 2][i % 2]);
+                more.finish(row + 16 * h + 8 * i, chunk, numbers, of_chunk, now[i]);
             }
         }
     }
@@ -215,37 +256,103 @@ __device__ inline void multiply_few(const Half* x, const Half* weights, int firs
     }
 }
 
-// Two neighbouring numbers of a tile, and of what is kept of it, if it is.
-template <bool BACK>
-__device__ inline void put_two(Half* y, Kept* kept, int width, int row, int column, float a, float b) {
-    *(unsigned int*)(y + row * (width + 8) + column) = two_halves<BACK>(a, b);
-    if (kept) *(unsigned int*)(kept + row * width + column) = two_halves<true>(a, b);
-}
-
 // The functions below are one copy of code each, which all passes share: a program goes through its code once, so
 // that every instruction of another copy would come from the second-level cache.
 
-// Puts a column's numbers, or zeros where there is none, behind the `at` that a tile's rows have.
+// Columns that stand side by side in the rows of a tile.
+struct SideBySide {
+    const float* column[MOST_INPUTS];
+    // How many numbers those up to here have together.
+    int end[MOST_INPUTS];
+    __device__ inline float at(int row, int i) const {
+        int begin = 0;
+#pragma unroll
+        for (int c = 0; c < MOST_INPUTS; ++c) {
+            if (i < end[c]) return column[c][row * (end[c] - begin) + i - begin];
+            begin = end[c];
+        }
+        return 0.0f;
+    }
+};
+
+// Puts columns side by side, with zeros behind them, and in rows that are not there.
 template <bool BACK>
-__device__ __noinline__ void put_column(Half* to, Kept* kept, int width, int at, const float* from, int columns,
-                                        int rows) {
-    for (int i = threadIdx.x; i < TILE_ROWS * columns; i += N_THREADS) {
-        int row = i / columns, column = i % columns;
-        float x = from && row < rows ? from[i] : 0.0f;
-        to[row * (width + 8) + at + column] = (Half)two_halves<BACK>(x, 0.0f);
-        if (kept) kept[row * width + at + column] = (Kept)two_halves<true>(x, 0.0f);
+__device__ __noinline__ void put_columns(Into into, SideBySide from, int rows) {
+    constexpr int AT_ONCE = 4;
+    // Two rows of 32 numbers at a time, or one of more.
+    int of_row = into.width == 32 ? 16 : 32, rows_of_warp = 32 / of_row;
+    int lane = threadIdx.x % of_row, thread_row = threadIdx.x / of_row, step = rows_of_warp * N_WARPS;
+    for (int column = 2 * lane; column < into.width; column += 64) {
+        for (int first = thread_row; first < TILE_ROWS; first += AT_ONCE * step) {
+            float two[AT_ONCE][2];
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; ++i) {
+                int row = first + i * step;
+                two[i][0] = row < rows ? from.at(row, column) : 0.0f;
+                two[i][1] = row < rows ? from.at(row, column + 1) : 0.0f;
+            }
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; ++i) {
+                int row = first + i * step;
+                if (row >= TILE_ROWS) break;
+                *(unsigned int*)(into.to + row * (into.width + 8) + column) = two_halves<BACK>(two[i][0], two[i][1]);
+                if (!into.kept) continue;
+                *(unsigned int*)(into.kept + row * into.width + column) = two_halves<true>(two[i][0], two[i][1]);
+            }
+        }
     }
 }
 
-// A hidden layer on the way forward: y = way(x w + bias).
-template <int HIGH, int K>
-__device__ __noinline__ void hidden_layer(const Half* x, const Half* weights, const float* bias, Way way, Half* y,
-                                          Kept* kept, int n) {
-    auto biases = [&](int, int column) { return *(const float2*)(bias + column); };
-    auto finish = [&](int row, int column, float a, float b, float2 add) {
-        put_two<false>(y, kept, n, row, column, activated(way, a + add.x), activated(way, b + add.y));
+// Of a hidden layer on the way forward: biases.
+struct Activated {
+    Into into;
+    const float* bias;
+    Way way;
+    struct Nothing {};
+    struct Four {
+        float2 bias[4];
     };
-    multiply<false, HIGH, K>(x, weights, n / 32, biases, finish);
+    __device__ inline Four of(int chunk) const {
+        const float* from = bias + 32 * chunk + threadIdx.x % 4 * 2;
+        return {*(const float2*)from, *(const float2*)(from + 8), *(const float2*)(from + 16),
+                *(const float2*)(from + 24)};
+    }
+    __device__ inline Nothing of_row(int, int) const { return {}; }
+    __device__ inline void finish(int row, int chunk, float (&numbers)[4][2], const Four& biases, Nothing) const {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            numbers[j][0] = activated(way, numbers[j][0] + biases.bias[j].x);
+            numbers[j][1] = activated(way, numbers[j][1] + biases.bias[j].y);
+        }
+        put_eight<false>(into, row, chunk, numbers);
+    }
+};
+
+// Of a layer on the way back: the outputs y of the hidden one before it, whose slopes multiply derivatives.
+struct Sloped {
+    Into into;
+    const Kept* y;
+    Way way;
+    struct Nothing {};
+    __device__ inline Nothing of(int) const { return {}; }
+    __device__ inline uint4 of_row(int row, int chunk) const {
+        return *(const uint4*)(y + row * into.width + 32 * chunk + threadIdx.x % 4 * 8);
+    }
+    __device__ inline void finish(int row, int chunk, float (&numbers)[4][2], Nothing, const uint4& eight) const {
+        uint4 outputs = turned(eight);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            numbers[j][0] = sloped(way, numbers[j][0], low_of_two(word_of(outputs, j)));
+            numbers[j][1] = sloped(way, numbers[j][1], high_of_two(word_of(outputs, j)));
+        }
+        put_eight<true>(into, row, chunk, numbers);
+    }
+};
+
+// A hidden layer on the way forward: its outputs are activated sums of x w + bias.
+template <int HIGH, int K>
+__device__ __noinline__ void hidden_layer(const Half* x, const Half* weights, Activated more) {
+    multiply<false, HIGH, K>(x, weights, more.into.width / 32, more);
 }
 
 // A last layer, into a column of `outputs` numbers per row.
@@ -257,17 +364,10 @@ __device__ __noinline__ void last_layer(const Half* x, const Half* weights, cons
     });
 }
 
-// Back through a layer to the k outputs y of the hidden one before it.
+// Back through a layer to the outputs of the hidden one before it.
 template <int HIGH, int N>
-__device__ __noinline__ void layer_back(const Half* d, const Half* weights, Way way, const Kept* y, Half* to,
-                                        Kept* kept, int k) {
-    auto outputs = [&](int row, int column) { return *(const unsigned int*)(y + row * k + column); };
-    auto finish = [&](int row, int column, float a, float b, unsigned int two) {
-        a = sloped(way, a, low_of_two(two));
-        b = sloped(way, b, high_of_two(two));
-        put_two<true>(to, kept, k, row, column, a, b);
-    };
-    multiply<true, HIGH, N>(d, weights, k / 32, outputs, finish);
+__device__ __noinline__ void layer_back(const Half* d, const Half* weights, Sloped more) {
+    multiply<true, HIGH, N>(d, weights, more.into.width / 32, more);
 }
 
 // Back through a first layer to inputs `from` to from + width - 1, into a column.
@@ -364,6 +464,12 @@ __device__ inline void add_sums(WeightSums& to, const WeightSums& from) {
 __device__ inline int output_of(int warp, int lane, int pair) { return warp / 4 * 16 + lane / 4 + 8 * pair; }
 __device__ inline int input_of(int warp, int lane, int) { return warp % 4 * 8 + lane % 4 * 2; }
 __device__ inline int bias_of(int warp, int lane) { return warp / 2 * 16 + lane / 4 + warp % 2 * 8; }
+
+// Where a weight lies in its tile: lanes hold two inputs of an output and of the one 8 behind it side by side.
+__device__ inline int weight_place(int, int output, int input) {
+    int lane = output % 8 * 4 + input % 8 / 2;
+    return ((output / 16 * 4 + input / 8) * 32 + lane) * 4 + output / 8 % 2 * 2 + input % 2;
+}
 
 // Keeps weights of an output and two neighbouring inputs, the first of them even, packed, too.
 __device__ inline void pack_two(Half* forward, Half* back, int output, int input, float a, float b) {

@@ -30,7 +30,7 @@ pub(super) struct Layer {
     /// Inputs and outputs, padded.
     pub(super) k: usize,
     pub(super) n: usize,
-    /// Weights f32 `[n, k]` and biases `[n]` among all parameters.
+    /// Weights f32 `[n, k]`, tile by tile where products are in half precision, and biases `[n]` among all parameters.
     pub(super) weight: usize,
     pub(super) bias: usize,
     /// Number of the first tile of weights among all.
@@ -40,9 +40,9 @@ pub(super) struct Layer {
     pub(super) packed_back: usize,
 }
 
-/// Tiles of a layer's weights that a block takes at a time, one to each of its eight warps.
+/// Tiles of a layer's weights that a block takes at a time, one to every two of its eight warps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Eight {
+pub(super) struct Four {
     /// Tiles of outputs and of inputs, side by side.
     pub(super) high: usize,
     pub(super) wide: usize,
@@ -56,20 +56,32 @@ impl Layer {
         self.n / TILE * (self.k / TILE)
     }
 
+    /// Where a weight lies among all parameters. Twin of `weight_place` in half.cu and single.cu.
+    pub(super) fn place(&self, half: bool, output: usize, input: usize) -> usize {
+        if !half {
+            return self.weight + output * self.k + input;
+        }
+        let tile = output / TILE * (self.k / TILE) + input / TILE;
+        let (output, input) = (output % TILE, input % TILE);
+        let lane = output % 8 * 4 + input % 8 / 2;
+        let four = (output / 16 * 4 + input / 8) * 32 + lane;
+        self.weight + tile * TILE * TILE + four * 4 + output / 8 % 2 * 2 + input % 2
+    }
+
     /// As square as it can be.
-    pub(super) fn eight(&self) -> Eight {
+    pub(super) fn four(&self) -> Four {
         let (outputs, inputs) = (self.n / TILE, self.k / TILE);
-        let high = (8 / inputs.next_power_of_two().min(4)).min(outputs.next_power_of_two());
-        let wide = 8 / high;
+        let high = (4 / inputs.next_power_of_two().min(2)).min(outputs.next_power_of_two());
+        let wide = 4 / high;
         let across = inputs.div_ceil(wide);
-        Eight { high, wide, across, n: across * outputs.div_ceil(high) }
+        Four { high, wide, across, n: across * outputs.div_ceil(high) }
     }
 }
 
 impl ModelShape {
-    /// Parts of eight tiles each.
-    pub(super) fn eights(&self) -> usize {
-        self.layers.iter().map(|layer| layer.eight().n).sum()
+    /// Parts of four tiles each.
+    pub(super) fn fours(&self) -> usize {
+        self.layers.iter().map(|layer| layer.four().n).sum()
     }
 }
 
@@ -133,8 +145,8 @@ impl Machine {
         self.runs
     }
 
-    /// Whether so many share it that a run has few blocks, each of which has room for eight tiles of weights: two of
-    /// them would not fit into a multiprocessor of most GPUs before generation 9.
+    /// Whether so many share it that a run has few blocks, each of which brings four tiles of weights into shared
+    /// memory by bulk copies, which came with generation 9.
     pub(super) fn is_crowded(self) -> bool {
         self.runs >= MANY_RUNS && self.generation >= 9
     }

@@ -1,6 +1,7 @@
 //! Policies that learn from replay memories, with everything on the GPU: a round of steps and updates is
 //! recorded once and replayed.
 
+use super::Setting;
 use super::member::Member;
 use crate::algorithm::Variant;
 use crate::config::TrainConfig;
@@ -8,9 +9,14 @@ use crate::engine::{Iterated, Progress};
 use crate::error::Result;
 use crate::model::LearnerState;
 use std::collections::HashMap;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 use warp_core::DType::U32;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{CudaRuns, CudaVecEnv, Graph};
+use warp_func::cuda::side_by_side;
+use warp_func::cuda::{
+    Arg, Build, CudaRuns, CudaVecEnv, Device, Function, Graph, Kernels, Launch, Source,
+};
 
 /// Iterations that are kept recorded, at most. Where a target moves every so many updates, and an iteration
 /// has another number of them, nearly every iteration is another one.
@@ -19,15 +25,96 @@ const MOST_RECORDED: usize = 64;
 /// What decides a recorded iteration: the variants of every member's updates, in order.
 type Round = Vec<Vec<Variant>>;
 
+/// Runs from which on they make two groups.
+const TWO_GROUPS: usize = 16;
+/// Steps of an iteration from which on the groups begin at different times.
+const STEPS_TO_STAGGER: usize = 16;
+
 /// Off-policy policies on a GPU: those of one run, or of several that differ in their seeds alone.
+///
+/// Many runs make two groups, whose launches go on side by side: while one group waits for memory, the other
+/// multiplies.
 #[derive(Debug)]
 pub(crate) struct OffPolicyLearner {
     /// The first run's.
     config: TrainConfig,
+    groups: Vec<Group>,
+    /// Whether the groups' iterations begin at different times.
+    staggered: bool,
+    recorded: HashMap<Round, Graph>,
+}
+
+/// Runs that share every launch.
+#[derive(Debug)]
+struct Group {
+    /// Their numbers.
+    runs: Range<usize>,
     members: Vec<Member>,
     /// The environments, where there are several.
     together: Option<CudaRuns>,
-    recorded: HashMap<Round, Graph>,
+    /// Before an iteration's steps, unless the group is the first.
+    wait: Option<Wait>,
+}
+
+/// Keeps a group behind the other, so that both do not do the same at the same time.
+#[derive(Debug)]
+struct Wait {
+    function: Function,
+    /// u32 `[1]`.
+    nanoseconds: DeviceArray,
+}
+
+impl Wait {
+    fn new(kernels: &Kernels) -> Result<Self> {
+        let source = Source::new("wait.cu", include_str!("wait.cu"));
+        let function = kernels.compile(&source, Build::Parity)?.function("wait")?;
+        let nanoseconds = DeviceArray::zeros(kernels.device(), "wait", U32, &[1])?;
+        Ok(Self { function, nanoseconds })
+    }
+
+    fn launch(&self) -> Result<()> {
+        Ok(self.function.launch(&Launch::over(1, 1), &[Arg::array(&self.nanoseconds, 1)])?)
+    }
+}
+
+impl Group {
+    /// Those of `configs` number `runs`, among all that share the GPU.
+    fn new(configs: &[TrainConfig], runs: Range<usize>, envs: &[&mut CudaVecEnv]) -> Result<Self> {
+        let (config, envs) = (&configs[0], &envs[runs.clone()]);
+        let mut first_agent = 0;
+        let mut members = Vec::new();
+        for (index, policy) in config.policies.iter().enumerate() {
+            let setting = Setting::new(config, (index, first_agent)).beside(configs.len());
+            members.push(Member::new(&configs[runs.clone()], setting, envs)?);
+            first_agent += policy.n_agents(&config.spec) as u32;
+        }
+        let together = (envs.len() > 1).then(|| CudaRuns::new(envs)).transpose()?;
+        let wait = (runs.start > 0).then(|| Wait::new(envs[0].kernels())).transpose()?;
+        Ok(Self { runs, members, together, wait })
+    }
+
+    /// Starts the steps of an iteration.
+    fn steps(
+        &mut self,
+        round: &Round,
+        num_steps: usize,
+        envs: &mut [&mut CudaVecEnv],
+    ) -> Result<()> {
+        if let Some(wait) = &self.wait {
+            wait.launch()?;
+        }
+        for t in 0..num_steps {
+            self.members.iter_mut().try_for_each(Member::act)?;
+            match &self.together {
+                Some(together) => together.step(envs)?,
+                None => envs[0].device_step()?,
+            }
+            for (member, variants) in self.members.iter_mut().zip(round) {
+                member.learn(t, variants)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What a run's iterations leave, until the host looks: a row each.
@@ -48,16 +135,13 @@ impl OffPolicyLearner {
         envs: &[&mut CudaVecEnv],
         states: &[LearnerState],
     ) -> Result<Self> {
-        let config = &configs[0];
-        let mut first_agent = 0;
-        let mut members = Vec::new();
-        for (index, policy) in config.policies.iter().enumerate() {
-            members.push(Member::new(configs, (index, first_agent), envs)?);
-            first_agent += policy.n_agents(&config.spec) as u32;
-        }
-        let together = (envs.len() > 1).then(|| CudaRuns::new(envs)).transpose()?;
-        let (config, recorded) = (config.clone(), HashMap::new());
-        let mut learner = Self { config, members, together, recorded };
+        let n = configs.len();
+        let most = if n < TWO_GROUPS { n } else { n.div_ceil(2) };
+        let groups =
+            (0..n).step_by(most).map(|first| Group::new(configs, first..n.min(first + most), envs));
+        let groups = groups.collect::<Result<_>>()?;
+        let (config, recorded) = (configs[0].clone(), HashMap::new());
+        let mut learner = Self { config, groups, staggered: false, recorded };
         learner.load(states)?;
         Ok(learner)
     }
@@ -67,7 +151,10 @@ impl OffPolicyLearner {
     /// # Errors
     /// A tensor that is missing, or of another shape.
     pub(crate) fn load(&mut self, states: &[LearnerState]) -> Result<()> {
-        self.members.iter_mut().try_for_each(|member| member.load(states))
+        for Group { runs, members, .. } in &mut self.groups {
+            members.iter_mut().try_for_each(|member| member.load(&states[runs.clone()]))?;
+        }
+        Ok(())
     }
 
     /// Writes weights, moments and counters of a run into `state`, but no memory, which may be large.
@@ -76,7 +163,8 @@ impl OffPolicyLearner {
     /// Whatever went wrong on the device.
     pub(crate) fn store(&self, run: usize, state: &mut LearnerState) -> Result<()> {
         let mut new = LearnerState::default();
-        self.members.iter().try_for_each(|member| member.store(run, &mut new))?;
+        let (members, run) = self.members(run);
+        members.iter().try_for_each(|member| member.store(run, &mut new))?;
         *state = new;
         Ok(())
     }
@@ -87,7 +175,8 @@ impl OffPolicyLearner {
     /// Whatever went wrong on the device.
     pub(crate) fn store_all(&self, run: usize, state: &mut LearnerState) -> Result<()> {
         let mut new = LearnerState::default();
-        self.members.iter().try_for_each(|member| member.store_all(run, &mut new))?;
+        let (members, run) = self.members(run);
+        members.iter().try_for_each(|member| member.store_all(run, &mut new))?;
         *state = new;
         Ok(())
     }
@@ -107,7 +196,8 @@ impl OffPolicyLearner {
         let logs = envs.iter().enumerate().map(log).collect::<Result<Vec<_>>>()?;
         for i in 0..n as usize {
             let env_steps = progress.env_steps + i as u64 * self.config.steps_per_iteration();
-            self.members.iter_mut().try_for_each(|member| member.begin(env_steps))?;
+            let mut members = self.groups.iter_mut().flat_map(|group| &mut group.members);
+            members.try_for_each(|member| member.begin(env_steps))?;
             self.iterate(envs)?;
             for (run, (envs, log)) in envs.iter_mut().zip(&logs).enumerate() {
                 self.note(run, envs, (i, log))?;
@@ -119,18 +209,46 @@ impl OffPolicyLearner {
         envs.iter().zip(&logs).enumerate().map(read).collect()
     }
 
+    /// Keeps the second group half a step and its updates behind the first, from the time that an iteration `took`.
+    fn stagger(&mut self, took: Duration) -> Result<()> {
+        let step = took.as_nanos() as u64 / self.config.run.num_steps as u64;
+        for Wait { nanoseconds, .. } in self.groups.iter().filter_map(|group| group.wait.as_ref()) {
+            nanoseconds.push(&[u32::try_from(step / 2).unwrap_or(u32::MAX)])?;
+        }
+        self.staggered = true;
+        Ok(())
+    }
+
+    /// Starts a recorded iteration; the first that has updates is waited for and timed, if groups are to be kept
+    /// apart and have so many steps that this gives more than it costs.
+    fn replay(&mut self, round: &Round, device: &Device) -> Result<()> {
+        let Some(graph) = self.recorded.get_mut(round) else { return Ok(()) };
+        let learns = round.iter().any(|variants| !variants.is_empty());
+        let apart = self.groups.len() > 1 && self.config.run.num_steps >= STEPS_TO_STAGGER;
+        if self.staggered || !learns || !apart {
+            return Ok(graph.launch()?);
+        }
+        device.synchronize()?;
+        let clock = Instant::now();
+        graph.launch()?;
+        device.synchronize()?;
+        self.stagger(clock.elapsed())
+    }
+
     fn log(&self, run: usize, envs: &CudaVecEnv, n: usize) -> Result<Log> {
         let rows =
             |array: &DeviceArray| DeviceArray::zeros(envs.gpu(), "log", U32, &[n, array.len()]);
-        let figures = self.members.iter().map(|member| rows(member.figures_array(run)));
+        let (members, run) = self.members(run);
+        let figures = members.iter().map(|member| rows(member.figures_array(run)));
         let figures = figures.collect::<warp_data::Result<_>>()?;
         Ok(Log { figures, episodes: rows(envs.totals_array())? })
     }
 
     /// Keeps what iteration `i` left in a run.
     fn note(&self, run: usize, envs: &mut CudaVecEnv, (i, log): (usize, &Log)) -> Result<()> {
-        for (member, figures) in self.members.iter().zip(&log.figures) {
-            let from = member.figures_array(run);
+        let (members, of_group) = self.members(run);
+        for (member, figures) in members.iter().zip(&log.figures) {
+            let from = member.figures_array(of_group);
             figures.copy_part(i * from.len(), from, 0..from.len())?;
         }
         envs.device_totals()?;
@@ -141,9 +259,10 @@ impl OffPolicyLearner {
     /// Starts an iteration, recorded if it is the first of its kind.
     fn iterate(&mut self, envs: &mut [&mut CudaVecEnv]) -> Result<()> {
         let num_steps = self.config.run.num_steps;
-        let round: Round = self.members.iter().map(|member| member.variants(num_steps)).collect();
-        if let Some(graph) = self.recorded.get_mut(&round) {
-            graph.launch()?;
+        let members = &self.groups[0].members;
+        let round: Round = members.iter().map(|member| member.variants(num_steps)).collect();
+        if self.recorded.contains_key(&round) {
+            self.replay(&round, &envs[0].gpu().clone())?;
             envs.iter_mut().for_each(|envs| envs.note_steps(num_steps as u32));
         } else {
             let device = envs[0].gpu().clone();
@@ -154,10 +273,18 @@ impl OffPolicyLearner {
             }
             self.recorded.insert(round.clone(), graph);
         }
-        for (member, variants) in self.members.iter_mut().zip(&round) {
-            member.note_updates(variants.len() as u64);
+        for group in &mut self.groups {
+            for (member, variants) in group.members.iter_mut().zip(&round) {
+                member.note_updates(variants.len() as u64);
+            }
         }
         Ok(())
+    }
+
+    /// The policies of a run, and its number among those of its group.
+    fn members(&self, run: usize) -> (&[Member], usize) {
+        let group = self.groups.iter().find(|group| group.runs.contains(&run));
+        group.map_or((&[], run), |group| (&group.members, run - group.runs.start))
     }
 
     /// Starts the steps of an iteration.
@@ -165,19 +292,15 @@ impl OffPolicyLearner {
         &mut self,
         round: &Round,
         num_steps: usize,
-        envs: &mut [&mut CudaVecEnv],
+        mut envs: &mut [&mut CudaVecEnv],
     ) -> Result<()> {
-        for t in 0..num_steps {
-            self.members.iter_mut().try_for_each(Member::act)?;
-            match &self.together {
-                Some(together) => together.step(envs)?,
-                None => envs[0].device_step()?,
-            }
-            for (member, variants) in self.members.iter_mut().zip(round) {
-                member.learn(t, variants)?;
-            }
-        }
-        Ok(())
+        let device = envs[0].gpu().clone();
+        let works = self.groups.iter_mut().map(|group| {
+            let (own, others) = std::mem::take(&mut envs).split_at_mut(group.runs.len());
+            envs = others;
+            move || group.steps(round, num_steps, own)
+        });
+        side_by_side(&device, works)
     }
 
     /// What the iterations of a call left in a run: the error is the device's, then the run's.
@@ -187,8 +310,9 @@ impl OffPolicyLearner {
         progress: Progress,
         log: &Log,
     ) -> Result<Result<Vec<Iterated>>> {
-        for member in &self.members {
-            if let Err(error) = member.check(run)? {
+        let (members, of_group) = self.members(run);
+        for member in members {
+            if let Err(error) = member.check(of_group)? {
                 return Ok(Err(error));
             }
         }
@@ -199,10 +323,10 @@ impl OffPolicyLearner {
         let iteration = |(i, totals): (usize, &[u32])| {
             let env_steps = progress.env_steps + i as u64 * self.config.steps_per_iteration();
             let policy = |(member, words): (&Member, &Vec<u32>)| {
-                let row = member.figures_array(run).len();
+                let row = member.figures_array(of_group).len();
                 member.read_figures(&words[i * row..][..row], env_steps)
             };
-            let policies = self.members.iter().zip(&figures).map(policy).collect();
+            let policies = members.iter().zip(&figures).map(policy).collect();
             Iterated { episodes: envs.read_totals(totals), policies, phases: None }
         };
         Ok(Ok(episodes.chunks(width).enumerate().map(iteration).collect()))

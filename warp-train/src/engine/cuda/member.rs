@@ -79,19 +79,18 @@ pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<Sour
 }
 
 impl Member {
-    /// Policy number `index` of `configs`, one configuration per run, whose agents are numbered from `first_agent`.
+    /// The policy of `setting` in `configs`, one configuration per run.
     ///
     /// # Errors
     /// A policy that the algorithm does not take, text that does not compile, or too little memory.
     pub(crate) fn new(
         configs: &[TrainConfig],
-        (index, first_agent): (usize, u32),
+        setting: Setting,
         envs: &[&mut CudaVecEnv],
     ) -> Result<Self> {
         let config = &configs[0];
-        let policy = config.policies[index].clone();
+        let policy = config.policies[setting.place.policy].clone();
         let Planned { plan, algorithm } = planned(config, &policy)?;
-        let setting = Setting::new(config, (index, first_agent));
         let seeds: Vec<u64> = configs.iter().map(|config| config.run.seed).collect();
         let mut engine = CudaEngine::new(plan, setting, (&seeds, envs))?;
         let programs = Programs::new(&policy, &*algorithm, &engine.plan, &engine.layout)?;

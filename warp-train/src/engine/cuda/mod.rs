@@ -52,6 +52,8 @@ pub(crate) struct Setting {
     pub(crate) groups: Vec<usize>,
     /// Products in fp32; else operands are in half precision where layers are not too wide for that.
     pub(crate) exact: bool,
+    /// Runs that share the GPU, in these launches and in those beside them.
+    pub(crate) runs: usize,
 }
 
 impl Setting {
@@ -68,7 +70,12 @@ impl Setting {
             first_replica: config.vec_options().first_replica,
         };
         let exact = policy.config.precision == Precision::Single;
-        Self { place, groups: policy.groups.clone(), exact }
+        Self { place, groups: policy.groups.clone(), exact, runs: 1 }
+    }
+
+    /// One of so many runs.
+    pub(crate) fn beside(self, runs: usize) -> Self {
+        Self { runs, ..self }
     }
 }
 
@@ -100,7 +107,7 @@ impl CudaEngine {
         (seeds, envs): (&[u64], &[&mut CudaVecEnv]),
     ) -> Result<Self> {
         let kernels = envs[0].kernels().clone();
-        let machine = Machine::of(kernels.device().info()).shared_by(seeds.len());
+        let machine = Machine::of(kernels.device().info()).shared_by(setting.runs);
         let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
         let agents = Agents::new(envs[0].spec(), &setting.groups);
         let memory = |envs: &&mut CudaVecEnv| {

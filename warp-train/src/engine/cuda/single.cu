@@ -186,4 +186,7 @@ __device__ inline int output_of(int warp, int lane, int) { return lane / 4 * 4 +
 __device__ inline int input_of(int warp, int lane, int pair) { return lane % 4 * 8 + warp % 2 * 4 + 2 * pair; }
 __device__ inline int bias_of(int warp, int lane) { return lane / 4 * 4 + warp; }
 
+// Where a weight lies in its tile: in the row of its output.
+__device__ inline int weight_place(int stride, int output, int input) { return output * stride + input; }
+
 __device__ inline void pack_two(Half*, Half*, int, int, float, float) {}

@@ -208,12 +208,11 @@ impl CudaEngine {
     ) {
         let (model, ModelShape { layers, .. }) =
             (&self.plan.models[index], &self.layout.models[index]);
-        for (l, Layer { inputs, outputs, k, weight, bias, .. }) in
-            layers.iter().copied().enumerate()
-        {
+        let half = self.layout.half;
+        for (l, layer) in layers.iter().copied().enumerate() {
+            let Layer { inputs, outputs, bias, .. } = layer;
             let prefix = format!("{}.{}", model.name, model.network.layer_name(l));
-            let row =
-                move |output: usize| (0..inputs).map(move |input| weight + output * k + input);
+            let row = move |output: usize| (0..inputs).map(move |i| layer.place(half, output, i));
             let places = Box::new((0..outputs).flat_map(row));
             of(format!("{prefix}.weight{suffix}"), vec![outputs, inputs], places);
             of(format!("{prefix}.bias{suffix}"), vec![outputs], Box::new(bias..bias + outputs));

@@ -17,7 +17,7 @@ const TILE: &str = include_str!("tile.cu");
 const SINGLE: &str = include_str!("single.cu");
 const HALF: &str = include_str!("half.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
-const EIGHT_TILES: &str = include_str!("eight_tiles.cu");
+const FOUR_TILES: &str = include_str!("four_tiles.cu");
 const REPLAY: &str = include_str!("replay.cu");
 const PRIORITIES: &str = include_str!("priorities.cu");
 const ACTING: &str = include_str!("acting.cu");
@@ -28,8 +28,8 @@ const THREADS: u32 = 256;
 /// Shared memory of the sums of gradients, and of products for 16 rows.
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
-/// Shared memory of eight tiles of weights and of their targets: more than that of the rows on their way to them.
-const EIGHT_BYTES: usize = 8 * 2 * 32 * 40 * 4;
+/// Shared memory of four tiles of weights, moments and targets, and of the rows on their way to them.
+const FOUR_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 4 * 2 * 16 * 168 * 2;
 
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Scene<'_> {
         let products = if self.layout.half { HALF } else { SINGLE };
         text += &[TILE, products, GRADIENT].join("\n");
         if self.crowded() {
-            text += EIGHT_TILES;
+            text += FOUR_TILES;
         }
         text += &memory::text(self.plan.columns.len(), self.agents.of_groups.len());
         text += SEED;
@@ -103,13 +103,13 @@ impl Scene<'_> {
         }
         self.row_functions(ops, &mut text);
         text += &emitter.functions;
-        text += &kernel(tiles, self.runs, &bodies);
+        text += &self.kernel(tiles, &bodies);
         let products = match self.layout.half {
             true => half_bytes(tiles.high, self.layout.widest),
             false => PRODUCT_BYTES * tiles.high,
         };
-        let eight = if self.crowded() { EIGHT_BYTES } else { 0 };
-        let shared = GRADIENT_BYTES.max(products).max(eight);
+        let four = if self.crowded() { FOUR_BYTES } else { 0 };
+        let shared = GRADIENT_BYTES.max(products).max(four);
         let launch = Launch {
             blocks: (self.runs * blocks) as u32,
             threads: THREADS,
@@ -119,7 +119,7 @@ impl Scene<'_> {
         Program { source: Source::new("program.cu", text), launch }
     }
 
-    /// Whether a block takes eight tiles of weights at a time, since a run has few blocks.
+    /// Whether a block takes four tiles of weights at a time, since a run has few blocks.
     pub(super) fn crowded(&self) -> bool {
         self.layout.half && self.machine.is_crowded()
     }
@@ -141,6 +141,7 @@ impl Scene<'_> {
         let width = |column: ColumnId| plan.columns[column.0].width;
         define("TEAM", &tiles.team);
         define("TILES_HIGH", &tiles.high);
+        define("MOST_INPUTS", &plan.most_inputs());
         for (name, value) in [
             ("N_ROWS", place.n_rows),
             ("N_AGENTS", place.n_agents),
@@ -191,6 +192,24 @@ impl Scene<'_> {
         define("MORTAL", &agents.mortal);
     }
 
+    /// The kernel that goes through all segments.
+    fn kernel(&self, tiles: RowTiles, bodies: &[String]) -> String {
+        let cluster = match tiles.team {
+            1 => String::new(),
+            team => format!("__cluster_dims__({team}, 1, 1) "),
+        };
+        let begin = if self.crowded() { "    begin_cells();\n" } else { "" };
+        let body = bodies.join("    grid_sync(m.barrier);\n");
+        let (parameter, of_run) = match self.runs {
+            1 => ("const __grid_constant__ Memory one", "one"),
+            _ => ("const Memory* runs", "runs[blockIdx.x / BLOCKS]"),
+        };
+        format!(
+            "extern \"C\" __global__ void {cluster}__launch_bounds__({THREADS}, 2) {KERNEL}(\
+             {parameter}) {{\n    begin({of_run});\n{begin}{body}}}\n"
+        )
+    }
+
     /// The texts of the row functions' files, each in a namespace of its own.
     fn row_functions(&self, ops: &[Op], text: &mut String) {
         let mut known: Vec<&str> = Vec::new();
@@ -233,23 +252,6 @@ __device__ inline void begin(const Memory& of_run) {
     __syncthreads();
 }
 ";
-
-/// The kernel that goes through all segments.
-fn kernel(tiles: RowTiles, runs: usize, bodies: &[String]) -> String {
-    let cluster = match tiles.team {
-        1 => String::new(),
-        team => format!("__cluster_dims__({team}, 1, 1) "),
-    };
-    let body = bodies.join("    grid_sync(m.barrier);\n");
-    let (parameter, of_run) = match runs {
-        1 => ("const __grid_constant__ Memory one", "one"),
-        _ => ("const Memory* runs", "runs[blockIdx.x / BLOCKS]"),
-    };
-    format!(
-        "extern \"C\" __global__ void {cluster}__launch_bounds__({THREADS}, 2) {KERNEL}(\
-         {parameter}) {{\n    begin({of_run});\n{body}}}\n"
-    )
-}
 
 fn list(values: impl Iterator<Item = usize>) -> String {
     format!("{{{}}}", values.map(|value| format!("{value}u")).collect::<Vec<_>>().join(", "))

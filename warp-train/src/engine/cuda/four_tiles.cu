@@ -1,0 +1,326 @@
+// Gradients of four tiles of weights and the steps along them, a tile to two warps of a block: where runs share the
+// GPU, each has many tiles for few blocks. While rows come in and are multiplied, so do the parameters and moments.
+
+// Groups of 16 rows, two of a slab at a time if there are, in an order in which a warp adds what eight warps add
+// elsewhere.
+struct Walk {
+    // All slabs have as many groups.
+    int n_groups, n_slabs;
+    // Whose part it is elsewhere, the slab and the first group.
+    int part, slab, group;
+    __device__ inline bool more() const { return part < N_WARPS && part < n_groups; }
+    __device__ inline bool has_two() const { return group + N_WARPS < n_groups; }
+    __device__ inline void next() {
+        group += 2 * N_WARPS;
+        if (group < n_groups) return;
+        if (++slab == n_slabs) {
+            slab = 0;
+            ++part;
+        }
+        group = part;
+    }
+};
+
+#define STAGES 4
+// Numbers of a row in a stage at most: 128 of one kind, 32 of the other, and some that keep rows out of each other's
+// banks.
+#define STAGE_STRIDE 168
+#define STAGES_BYTES (STAGES * 2 * ROWS_AT_ONCE * STAGE_STRIDE * 2)
+
+// What a thread brings into shared memory of each group: 8 numbers of derivatives or inputs, and the 8 behind 128.
+struct Rows {
+    const Half* from[2];
+    // From group to group.
+    unsigned int step[2];
+    bool has[2];
+
+    __device__ inline Rows(const Slab& slab, int n_d, int n_x) {
+        int row = threadIdx.x / 16;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            int at = threadIdx.x % 16 * 8 + 128 * i;
+            has[i] = at < n_d + n_x;
+            from[i] = at < n_d ? slab.d + row * slab.n + at : slab.x + row * slab.k + at - n_d;
+            step[i] = 16 * (at < n_d ? slab.n : slab.k);
+        }
+    }
+    __device__ inline void fetch(unsigned int to, int group) const {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (!has[i]) continue;
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + 256 * i),
+                         "l"(from[i] + (unsigned int)group * step[i])
+                         : "memory");
+        }
+    }
+};
+
+// A warp's sums of 16 outputs by 32 inputs: product j is that of inputs 8 j to 8 j + 7.
+struct HalfSums {
+    float products[4][4];
+    float biases[4];
+};
+
+__device__ inline void load_turned(unsigned int (&to)[4], unsigned int row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(row)
+                 : "memory");
+}
+
+// Adds 16 rows that lie in shared memory, of which a lane is told where its parts begin.
+__device__ inline void add_half(HalfSums& sums, unsigned int d, unsigned int x, bool with_bias) {
+    unsigned int outputs[4], inputs[2][4];
+    load_turned(outputs, d);
+    load_turned(inputs[0], x);
+    load_turned(inputs[1], x + 32);
+    if (with_bias) multiply_add<true>(sums.biases, outputs, 0x3f803f80u, 0x3f803f80u);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        multiply_add<true>(sums.products[j], outputs, inputs[j / 2][j % 2 * 2], inputs[j / 2][j % 2 * 2 + 1]);
+    }
+}
+
+__device__ inline void add_half_sums(HalfSums& to, const HalfSums& from) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) to.products[i / 4][i % 4] += from.products[i / 4][i % 4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to.biases[i] += from.biases[i];
+}
+
+// A warp's cells: parameters, both moments, and targets, 16 outputs by 32 inputs each.
+#define CELL_ARRAYS 4
+#define CELL_FLOATS (16 * 32)
+
+// Counts the bytes that have come, for each warp, and how many times it has waited for them.
+__shared__ unsigned long long cells_came[N_WARPS];
+__shared__ unsigned int cells_round[N_WARPS];
+
+__device__ inline void begin_cells() {
+    if (threadIdx.x < N_WARPS) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(cells_came + threadIdx.x)) : "memory");
+        cells_round[threadIdx.x] = 0;
+    }
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+}
+
+// Nothing of it is needed again before the next update.
+__device__ inline unsigned long long evict_first() {
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+// The cells of a warp's half of a tile, on their way through shared memory.
+struct Cells {
+    float* at;
+    // The first of them among all, and how many times 8 inputs there are.
+    long long first;
+    int eights;
+
+    // Those of inputs 8 j to 8 j + 7 that the lane has: two neighbours of an output and of the one 8 behind it.
+    __device__ inline float4* of(int array, int j) const {
+        return (float4*)(at + array * CELL_FLOATS) + 32 * j + threadIdx.x % 32;
+    }
+    __device__ inline float* memory(const Descent& take, int array) const {
+        float* from = array == 1 ? take.first : array == 2 ? take.second : take.parameters;
+        return from + (array == 3 ? take.behind : 0) + first;
+    }
+    __device__ inline unsigned int bytes() const { return 512 * eights; }
+
+    // Starts to bring them; what went away before has been read by then.
+    __device__ inline void fetch(const Descent& take) const {
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32, arrays = take.behind != 0 ? 4 : 3;
+        unsigned int came = shared_address(cells_came + warp);
+        asm volatile("cp.async.bulk.wait_group.read 0;\nfence.proxy.async.shared::cta;" ::: "memory");
+        __syncwarp();
+        if (lane == 0) {
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(came), "r"(arrays * bytes())
+                         : "memory");
+        }
+        __syncwarp();
+        if (lane < arrays && eights > 0) {
+            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                         "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(at + lane * CELL_FLOATS)),
+                         "l"(memory(take, lane)), "r"(bytes()), "r"(came), "l"(evict_first())
+                         : "memory");
+        }
+    }
+
+    // Waits until they have come.
+    __device__ inline void await() const {
+        int warp = threadIdx.x / 32;
+        unsigned int came = shared_address(cells_came + warp), round = cells_round[warp], done;
+        do {
+            asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+                         : "=r"(done)
+                         : "r"(came), "r"(round % 2)
+                         : "memory");
+        } while (done == 0);
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) cells_round[warp] = round + 1;
+    }
+
+    // Starts to send them back.
+    __device__ inline void store(const Descent& take) const {
+        int lane = threadIdx.x % 32, arrays = take.behind != 0 ? 4 : 3;
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncwarp();
+        if (lane < arrays && eights > 0) {
+            asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(
+                             memory(take, lane)),
+                         "r"(shared_address(at + lane * CELL_FLOATS)), "r"(bytes()), "l"(evict_first())
+                         : "memory");
+        }
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    }
+};
+
+// Waits until everything that was sent back is there, before others read it or shared memory gets other uses.
+__device__ inline void settle_cells() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+// Turns 8 by 8 numbers in half precision, two neighbours of a row in each lane.
+__device__ inline unsigned int turned_matrix(unsigned int two) {
+    unsigned int to;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(to) : "r"(two));
+    return to;
+}
+
+// Packs 16 outputs by 32 inputs: two neighbouring inputs 8 apart, of an output and of the one 8 behind it.
+template <bool BACK>
+__device__ inline void pack_half(const float (&two)[4][2][2], int half, Half* packed) {
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int quarter = 0; quarter < 2; ++quarter) {
+        unsigned int words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            // On the way back inputs are columns and outputs are terms.
+            int j = 2 * quarter + (BACK ? i / 2 : i % 2), output = BACK ? i % 2 : i / 2;
+            words[i] = two_halves<BACK>(two[j][output][0], two[j][output][1]);
+            if (BACK) words[i] = turned_matrix(words[i]);
+        }
+        int place = BACK ? 2 * half + quarter : 2 * quarter + half;
+        ((uint4*)packed)[32 * place + lane] = make_uint4(words[0], words[1], words[2], words[3]);
+    }
+}
+
+__device__ inline float4 both(const float2& a, const float2& b) { return make_float4(a.x, a.y, b.x, b.y); }
+
+// Makes the step of a warp's half of a tile. Padding has zeros everywhere and stays so.
+__device__ inline void step_half(const WeightTile& tile, int half, const Cells& cells, const HalfSums& sums,
+                                 const Descent& take) {
+    float parameters[4][2][2] = {}, targets[4][2][2] = {};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        if (j >= cells.eights) break;
+        float4 p = *cells.of(0, j), first = *cells.of(1, j), second = *cells.of(2, j), t = {};
+        if (take.behind != 0) t = *cells.of(3, j);
+        Cell<float2> cell[2] = {{{p.x, p.y}, {first.x, first.y}, {second.x, second.y}, {t.x, t.y}},
+                                {{p.z, p.w}, {first.z, first.w}, {second.z, second.w}, {t.z, t.w}}};
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            float g[2] = {sums.products[j][2 * i], sums.products[j][2 * i + 1]};
+            take.move(cell[i], g, 2);
+            parameters[j][i][0] = cell[i].parameter.x;
+            parameters[j][i][1] = cell[i].parameter.y;
+            targets[j][i][0] = cell[i].target.x;
+            targets[j][i][1] = cell[i].target.y;
+        }
+        *cells.of(0, j) = both(cell[0].parameter, cell[1].parameter);
+        *cells.of(1, j) = both(cell[0].first, cell[1].first);
+        *cells.of(2, j) = both(cell[0].second, cell[1].second);
+        if (take.behind != 0) *cells.of(3, j) = both(cell[0].target, cell[1].target);
+    }
+    cells.store(take);
+    pack_half<false>(parameters, half, tile.forward);
+    pack_half<true>(parameters, half, tile.back);
+    if (take.behind == 0) return;
+    // Every parameter is packed twice.
+    pack_half<false>(targets, half, tile.forward + 2 * take.behind);
+    if (take.back_of_target) pack_half<true>(targets, half, tile.back + 2 * take.behind);
+}
+
+// Sums of the gradients of a warp's half of a tile, over all rows, which come into shared memory for all warps; calls
+// begun() when the first of them are on their way.
+template <int N, class Begun>
+__device__ inline HalfSums sums_of_half(const WeightTile& tile, int high, int wide, const Slab (&slabs)[N], int n_slabs,
+                                        bool has_bias, bool has_tile, Begun begun) {
+    int own = threadIdx.x / 64, half = threadIdx.x / 32 % 2;
+    // Tiles at an end have fewer beside them.
+    int first_output = tile.outputs + own / wide * 32, first_input = tile.inputs + own % wide * 32;
+    int n_d = 32 * high < first_output ? 32 * high : (first_output + 31) / 32 * 32;
+    int n_x = 32 * wide < first_input ? 32 * wide : first_input > 0 ? (first_input + 31) / 32 * 32 : 32;
+    unsigned int row_bytes = 2 * (n_d + n_x + 8), group_bytes = ROWS_AT_ONCE * row_bytes, stage_bytes = 2 * group_bytes;
+    unsigned int stages = shared_address(shared), end = stages + STAGES * stage_bytes;
+    unsigned int to = stages + threadIdx.x / 16 * row_bytes + threadIdx.x % 16 * 16;
+    int matrix = threadIdx.x % 32 / 8, row = threadIdx.x % 8;
+    unsigned int d = (row + matrix / 2 * 8) * row_bytes + 2 * (own / wide * 32 + 16 * half + matrix % 2 * 8);
+    unsigned int x = (row + matrix % 2 * 8) * row_bytes + 2 * (n_d + own % wide * 32 + matrix / 2 * 8);
+    Walk now = {slabs[0].rows / ROWS_AT_ONCE, n_slabs, 0, 0, 0}, ahead = now;
+    Rows rows(slabs[0], n_d, n_x);
+    auto fetch = [&]() {
+        if (ahead.more()) {
+            rows.fetch(to, ahead.group);
+            if (ahead.has_two()) rows.fetch(to + group_bytes, ahead.group + N_WARPS);
+            int before = ahead.slab;
+            ahead.next();
+            if (N > 1 && ahead.slab != before) rows = Rows(slabs[ahead.slab], n_d, n_x);
+            to += stage_bytes;
+            if (to >= end) to -= STAGES * stage_bytes;
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    for (int stage = 0; stage < STAGES - 1; ++stage) fetch();
+    begun();
+    HalfSums sums = {}, part = {};
+    for (unsigned int stage = stages; now.more();) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+        __syncthreads();
+        fetch();
+        if (has_tile) {
+            add_half(part, stage + d, stage + x, has_bias);
+            if (now.has_two()) add_half(part, stage + group_bytes + d, stage + group_bytes + x, has_bias);
+        }
+        stage = stage + stage_bytes < end ? stage + stage_bytes : stages;
+        int before = now.part;
+        now.next();
+        if (now.part != before) {
+            add_half_sums(sums, part);
+            part = HalfSums{};
+        }
+    }
+    // Stages are taken by the next rows.
+    __syncthreads();
+    return sums;
+}
+
+// `tile` is the own one of two warps among `high` tiles of outputs by `wide` of inputs, if they have one; slabs begin
+// with the first of them.
+template <int N>
+__device__ inline void four_tiles(const WeightTile& tile, int high, int wide, const Slab (&slabs)[N], int n_slabs,
+                                  const Descent& take) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, half = warp % 2, first = 16 * half;
+    int outputs = tile.outputs - first;
+    bool has_bias = outputs > 0 && tile.bias >= 0, has_tile = has_bias || (outputs > 0 && tile.inputs > 0);
+    float* of_warp = shared + STAGES_BYTES / 4 + warp * CELL_ARRAYS * CELL_FLOATS;
+    int eights = (high_of(low_of(tile.inputs)) + 7) / 8;
+    Cells cells = {of_warp, tile.weight + half * CELL_FLOATS, eights};
+    Cell<float> biases[2];
+    auto has = [&](int i) { return has_bias && lane % 4 == 0 && lane / 4 + 8 * i < outputs; };
+    HalfSums sums = sums_of_half(tile, high, wide, slabs, n_slabs, has_bias, has_tile, [&]() {
+        if (has_tile) cells.fetch(take);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (has(i)) biases[i] = take.load_bias(tile.bias + first + lane / 4 + 8 * i);
+        }
+    });
+    if (!has_tile) return;
+    cells.await();
+    step_half(tile, half, cells, sums, take);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        if (has(i)) take.bias(biases[i], tile.bias + first + lane / 4 + 8 * i, sums.biases[2 * i]);
+    }
+}
