@@ -1,7 +1,8 @@
-"""Random misuse: calls that nobody should make, for as long as it is told. `python misuse.py SECONDS [SEED]`
+"""Random misuse: calls that nobody should make, for as long as it is told. `python misuse.py SECONDS [SEED [cuda]]`
 
 Whatever is called, Python goes on: each call answers, or raises an error that the specification allows. In between,
-environments that were used well must do what they do alone, and memory must not grow. Ends with 1 otherwise.
+environments that were used well must do what they do alone, and memory must not grow. Ends with 1 otherwise. With
+"cuda" half of the environments live on a GPU, and half of what is given to them are torch's tensors there.
 """
 
 from __future__ import annotations
@@ -19,8 +20,13 @@ import numpy as np
 
 import warp_rl
 
-ALLOWED = (ValueError, TypeError, RuntimeError, KeyError, AssertionError, BufferError, OverflowError, IndexError, AttributeError)
+ALLOWED = (ValueError, TypeError, RuntimeError, KeyError, AssertionError, BufferError, OverflowError, IndexError, AttributeError, ImportError)
 #: What else may come of it is an error of this script's, or of the package's.
+ON_GPU = len(sys.argv) > 3
+if ON_GPU:
+    import torch
+
+    ALLOWED = (*ALLOWED, torch.OutOfMemoryError)
 
 
 def odd(rng: random.Random, n: int) -> object:
@@ -54,8 +60,17 @@ def odd(rng: random.Random, n: int) -> object:
             lambda: 10**30,
             lambda: [[1], [2, 3]],
             lambda: memoryview(b"abc"),
+            *([lambda: tensor(rng, array())] * 5 if ON_GPU else []),
         ]
     )()
+
+
+def tensor(rng: random.Random, array: np.ndarray) -> object:
+    """A tensor of torch's on the GPU, with strides of its own."""
+    if array.dtype.kind not in "biuf" or any(stride < 0 for stride in array.strides):
+        array = np.zeros(rng.randrange(5), np.int64)
+    made = torch.from_numpy(array.copy()).cuda()
+    return made.repeat(2)[::2] if made.ndim == 1 and rng.random() < 0.5 else made
 
 
 def make(rng: random.Random) -> object:
@@ -75,7 +90,13 @@ def make(rng: random.Random) -> object:
         given.pop(key)
     if rng.random() < 0.1:
         given[rng.choice(["lenght", "is_slippery", "gravity"])] = odd(rng, n)
-    kind = rng.randrange(6)
+    kind = rng.randrange(9)
+    if kind > 5:
+        return alone(rng, kind, given.get("seed"), given.get("max_episode_steps"))
+    if ON_GPU and kind != 1 and rng.random() < 0.6:
+        given["device"] = "cuda"
+        given["output"] = rng.choice(["numpy", "torch", "dlpack"])
+        given.pop("batch_size", None)
     if kind == 0:
         return warp_rl.make_multi(rng.choice(warp_rl.list_parallel_envs()), **given)
     if kind == 1:
@@ -85,8 +106,21 @@ def make(rng: random.Random) -> object:
     return warp_rl.make(task, **given)
 
 
+def alone(rng: random.Random, kind: int, seed: object, limit: object) -> object:
+    """One environment behind other interfaces than Gymnasium's of many."""
+    if kind == 6:
+        return warp_rl._single.SingleEnv(rng.choice(warp_rl.list_envs()), max_episode_steps=limit)
+    if kind == 7:
+        return warp_rl.make_parallel(rng.choice(warp_rl.list_parallel_envs()), seed=seed, max_episode_steps=limit)
+    return warp_rl.make_dm(rng.choice(warp_rl.list_envs()), rng.choice([None, 4]), seed=seed)
+
+
 def good(rng: random.Random, envs: object, rows: int) -> object:
     """Actions that may be taken."""
+    if not hasattr(envs, "num_envs"):
+        return {agent: 0 for agent in envs.agents} if hasattr(envs, "agents") else rng.randrange(2)
+    if not hasattr(envs, "single_action_space"):
+        return np.zeros((rows, *envs.action_spec().shape), envs.action_spec().dtype)
     if hasattr(envs, "groups"):
         return {
             name: np.zeros((rows, envs.groups[name], *(space.shape or ())), space.dtype)
@@ -157,7 +191,8 @@ class Witness:
     """Environments that are used well: they do what another of the same seed does."""
 
     def __init__(self) -> None:
-        self.pair = [warp_rl.make("CartPole-v1", num_envs=n, seed=9) for n in (3, 40)]
+        devices = ["cpu", "cuda" if ON_GPU else "cpu"]
+        self.pair = [warp_rl.make("CartPole-v1", num_envs=n, seed=9, device=on) for n, on in zip((3, 40), devices)]
         for envs in self.pair:
             envs.reset()
         self.steps = 0
@@ -197,13 +232,19 @@ def main(seconds: float, seed: int) -> int:
 
 
 def held(made: list[object]) -> int:
-    """MiB of this process once all environments are gone."""
+    """MiB of this process once all environments are gone, those on the GPU included."""
     made.clear()
     gc.collect()
+    of_gpu = 0
+    if ON_GPU:
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        free, all_of_it = torch.cuda.mem_get_info()
+        of_gpu = (all_of_it - free) // 2**20
     # What is free in the allocator's arenas, one for each thread, is no leak.
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/statm", encoding="ascii") as pages:
-        return int(pages.read().split()[1]) * resource.getpagesize() // 2**20
+        return of_gpu + int(pages.read().split()[1]) * resource.getpagesize() // 2**20
 
 
 if __name__ == "__main__":

@@ -111,6 +111,7 @@ def test_dm_envs_side():
         ({"num_envs": 0}, "num_envs"),
         ({"num_envs": 2, "batch_size": 3}, "batch_size"),
         ({"num_threads": -1}, "num_threads"),
+        ({"thread_affinity_offset": -2}, "thread_affinity_offset"),
         ({"seed": 2**40}, "int32"),
         ({"num_envs": 3, "seed": [1, 2]}, "seed"),
         ({"max_num_players": 2}, "max_num_players"),
@@ -145,6 +146,37 @@ def test_keys_of_tasks():
     assert info["prob"].dtype == np.float32 and info["prob"].tolist() == [1, 1, 1]
     assert envpool.make_dm("Acrobot-v1", num_envs=2).reset().observation.state.shape == (2, 2)
     assert envpool.make_spec("FrozenLake-v1", size=8).config.size == 8
+
+
+def test_one_seed_is_that_of_the_first_and_the_next_have_the_next():
+    many = envpool.make_gym("CartPole-v1", num_envs=3, seed=-1)
+    for i, seed in enumerate([-1, 0, 1]):
+        assert (many.reset()[0][i] == envpool.make_gym("CartPole-v1", seed=seed).reset()[0][0]).all()
+        many = envpool.make_gym("CartPole-v1", num_envs=3, seed=-1)
+    assert (envpool.make_gym("CartPole-v1", num_envs=2, seed=2**31 - 1).reset()[0][0] != many.reset()[0][1]).any()
+
+
+def test_sequences_of_seeds_are_kept_as_env_seed():
+    envs = envpool.make_gym("CartPole-v1", num_envs=2, seed=np.array([3, 4]))
+    assert envs.config["seed"] == 0 and envs.config["env_seed"] == [3, 4]
+    other = envpool.make_gym("CartPole-v1", num_envs=2, env_seed=[3, 4])
+    assert other.config["seed"] == 42 and (other.reset()[0] == envs.reset()[0]).all()
+    assert envpool.make_spec("CartPole-v1", reward_threshold=3.0).config.reward_threshold == 3.0
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_are_none_are_refused_without_a_warning():
+    envs = envpool.make_gym("CartPole-v1", num_envs=3)
+    envs.reset()
+    for action, ids in [(np.full(3, np.nan), None), (np.full(3, 1e30), None), (np.zeros(3), np.full(3, np.nan))]:
+        with pytest.raises(ValueError):
+            envs.step(action, ids)
+    with pytest.raises(TypeError, match="env_id has dtype complex128"):
+        envs.step(np.zeros(3), np.zeros(3, complex))
+    with pytest.raises(AssertionError, match="players"):
+        envs.step({"action": np.zeros(3, np.int32), "env_id": np.arange(3, dtype=np.int32), "players": 1})
+    with pytest.raises(TypeError, match="options"):
+        envs.reset(options=[1])
 
 
 def test_seeds_of_the_module():

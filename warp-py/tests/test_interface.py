@@ -53,6 +53,10 @@ def test_names_are_there():
         ({"max_episode_steps": 2**31}, ValueError, "max_episode_steps is 2147483648"),
         ({"thread_affinity_offset": "x"}, TypeError, "thread_affinity_offset is 'x'"),
         ({"thread_affinity_offset": -2}, ValueError, "thread_affinity_offset is -2"),
+        ({"thread_affinity_offset": 2**70}, ValueError, "thread_affinity_offset is 1180591620717411303424"),
+        ({"autoreset_mode": []}, ValueError, r"autoreset_mode is \[\]"),
+        ({"seed": [0] * 10_000}, ValueError, "seed has 10000 numbers"),
+        ({"seed": ["0"] * 10_000, "num_envs": 10_000}, TypeError, r"seed is \['0', .{200,280}needed$"),
         ({"copy": "yes"}, ValueError, "copy is 'yes'"),
         ({"seed": 2**64}, ValueError, "seed is 18446744073709551616"),
         ({"seed": [0, 2**64], "num_envs": 2}, ValueError, "64 bits"),
@@ -146,3 +150,90 @@ def test_batches_of_dm_env_take_threads_and_draw_by_chance():
     assert (starts[0] != starts[1]).any()
     alone = warp_rl.make("CartPole-v1", "dm", num_threads=2, seed=5)
     assert (alone.reset().observation == warp_rl.make("CartPole-v1", seed=5).reset()[0][0]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda envs: envs.reset(options=[1]), TypeError, r"options is \[1\]"),
+        (lambda envs: envs.set_state([1]), TypeError, r"state is \[1\]"),
+        (lambda envs: envs.set_state({3: 1}), TypeError, r"state is \{3: 1\}"),
+        (lambda envs: envs.render([4]), ValueError, "env_id holds 4"),
+        (lambda envs: envs.render([-1]), ValueError, "env_id holds -1"),
+        (lambda envs: envs.render([0.5]), TypeError, r"env_id is \[0.5\]"),
+        (lambda envs: envs.step(np.zeros(1, int), np.zeros(0, complex)), ValueError, "actions has shape"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_what_is_wrong_is_named(call, error, says):
+    envs = warp_rl.make("CartPole-v1", num_envs=4, seed=0, render_mode="rgb_array")
+    envs.reset()
+    with pytest.raises(error, match=says) as raised:
+        call(envs)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_closed_says_so_before_all_else():
+    one, many = warp_rl.make("CartPole-v1", num_envs=2), warp_rl.make_multi("tag_gridworld", num_envs=2)
+    for envs in (one, many):
+        envs.close()
+        for call in (lambda: envs.step(None), lambda: envs.send({}), lambda: envs.async_reset("x"), envs.recv, envs.reset):
+            with pytest.raises(RuntimeError, match="closed"):
+                call()
+
+
+def test_several_agents_need_their_own_interfaces():
+    pytest.importorskip("dm_env")
+    for make in (warp_rl.make, warp_rl.make_dm, warp_rl._single.SingleEnv):
+        with pytest.raises(ValueError, match="has several agents.*make_multi"):
+            make("tag_gridworld")
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+@pytest.mark.parametrize("output", ["torch", "dlpack"])
+def test_environments_of_several_agents_answer_as_it_is_asked_for(mode, output):
+    if output == "torch":
+        pytest.importorskip("torch")
+    given = {"num_envs": 5, "seed": 0, "max_episode_steps": 7, "autoreset_mode": mode}
+    here, there = warp_rl.make_multi("tag_continuous", **given), warp_rl.make_multi("tag_continuous", output=output, **given)
+    _same(here.reset(), there.reset())
+    first = None
+    for step in range(20):
+        ids = None if step % 3 else np.array([4, 1])
+        actions = {group: space.sample()[: 5 if ids is None else 2] for group, space in here.action_space.items()}
+        one, other = here.step(actions, ids), there.step(actions, ids)
+        last = [[answer[4].pop(key, None) for key in ("final_obs", "final_info")] for answer in (one, other)]
+        _same(one, other)
+        if (ended := one[4].get("_final_obs")) is not None:
+            _same(*([_rows(arrays, ended) for arrays in given] for given in last))
+            _same(_rows(here.final_obs, ended), _rows(there.final_obs, ended))
+        if ids is None:
+            first = first or other[0]
+            assert all(first[group] is other[0][group] for group in first), "tensors are made once"
+    for name in here.buffer_names():
+        _same(here.buffer(name), there.buffer(name))
+    obs = here.step(here.action_space.sample())[0]
+    _same(obs, here.buffer("obs"))
+
+
+def _rows(arrays, chosen):
+    if isinstance(arrays, dict):
+        return {key: _rows(array, chosen) for key, array in arrays.items()}
+    return np.asarray(arrays)[chosen]
+
+
+def _same(here, there):
+    if isinstance(here, dict):
+        assert list(here) == list(there)
+        here, there = list(here.values()), list(there.values())
+    if isinstance(here, tuple | list):
+        for one, other in zip(here, there, strict=True):
+            _same(one, other)
+    else:
+        one, other = np.asarray(here), np.asarray(there)
+        assert one.dtype == other.dtype and (one == other).all()
+
+
+def test_seeds_of_numpy_begin_one_environment():
+    env = _single()
+    assert env.reset(seed=np.int64(3)) == env.reset(seed=3)

@@ -103,7 +103,6 @@ impl Env for Blackjack {
         Some(Kernel { file: "blackjack/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
-    #[inline(always)]
     /// A dealer with a debt would take cards for ever.
     fn fault(&self, state: &BlackjackState) -> Option<Fault> {
         let fields = [
@@ -120,6 +119,7 @@ impl Env for Blackjack {
         Some(Fault { field, value: value.to_string(), reason })
     }
 
+    #[inline(always)]
     fn reset(&self, state: &mut BlackjackState, draw: &mut Draw) {
         step::reset(state, draw);
     }

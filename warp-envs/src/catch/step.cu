@@ -24,7 +24,11 @@ __device__ inline void observe(const Env& env, const State& state, Observation& 
     const Params& params = env.params;
     int ball = state.ball_row * params.width + state.ball_column;
     int paddle = (params.height - 1) * params.width + state.paddle;
-    for (int cell = 0; cell < params.height * params.width; ++cell) {
-        out.obs[0][(unsigned int)cell] = (cell == ball) | (cell == paddle) ? 1.0f : 0.0f;
+    unsigned int cells = (unsigned int)(params.height * params.width);
+    // As long as the loop, so that cells are written as vectors.
+    WarpSlice<float> board = warp_part(warp_slice(out.obs[0], WARP_LEN_obs_0), 0u, cells);
+    for (unsigned int cell = 0u; cell < cells; ++cell) {
+        bool shown = ((int)cell == ball) | ((int)cell == paddle);
+        board[cell] = shown ? 1.0f : 0.0f;
     }
 }

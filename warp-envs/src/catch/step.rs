@@ -30,7 +30,11 @@ pub(super) fn step(
 pub(super) fn observe(params: &CatchParams, state: &CatchState, out: &mut Observation<'_>) {
     let ball = state.ball_row * params.width + state.ball_column;
     let paddle = (params.height - 1) * params.width + state.paddle;
-    for cell in 0..params.height * params.width {
-        out.obs[0][cell as usize] = if (cell == ball) | (cell == paddle) { 1.0 } else { 0.0 };
+    let cells = (params.height * params.width) as usize;
+    // As long as the loop, so that cells are written as vectors.
+    let board = &mut out.obs[0][..cells];
+    for cell in 0..cells {
+        let shown = (cell as i32 == ball) | (cell as i32 == paddle);
+        board[cell] = if shown { 1.0 } else { 0.0 };
     }
 }

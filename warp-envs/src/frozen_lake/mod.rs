@@ -142,6 +142,7 @@ impl Env for FrozenLake {
         Some(Kernel { file: "frozen_lake/step.cu", text, layout: Layout::ThreadPerReplica })
     }
 
+    #[inline(always)]
     fn reset(&self, state: &mut FrozenLakeState, draw: &mut Draw) {
         step::reset(&self.tables, state, draw);
     }
@@ -164,6 +165,7 @@ impl Env for FrozenLake {
         usize::from(slip(draw.uniform(), self.params.first, self.params.second) == 0)
     }
 
+    #[inline(always)]
     fn step(
         &self,
         state: &mut FrozenLakeState,

@@ -4,10 +4,12 @@ use super::{FrozenLakeParams, FrozenLakeState, Tables};
 use crate::slippery::slip;
 use warp_core::{Actions, Draw, Observation, StepOut};
 
+#[inline(always)]
 pub(super) fn reset(tables: &Tables, state: &mut FrozenLakeState, draw: &mut Draw) {
     state.state = tables.starts[draw.below(tables.starts.len() as u32) as usize];
 }
 
+#[inline(always)]
 pub(super) fn step(
     params: &FrozenLakeParams,
     tables: &Tables,
@@ -26,6 +28,7 @@ pub(super) fn step(
 
 /// The cell to the left of `cell` (0), below it (1), to its right (2) or above it (3); itself at the
 /// border.
+#[inline(always)]
 fn moved(params: &FrozenLakeParams, cell: i32, direction: i32) -> i32 {
     let row = cell / params.columns + i32::from(direction == 1) - i32::from(direction == 3);
     let column = cell % params.columns + i32::from(direction == 2) - i32::from(direction == 0);

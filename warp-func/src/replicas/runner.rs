@@ -221,6 +221,18 @@ impl<E: Env> Runner<E> {
         self.env.number_mask(&view::<E::State>(&self.fields, id), mask);
     }
 
+    /// What agents of replica `id` see that is no number.
+    #[inline(always)]
+    pub(super) fn show_values(&self, id: usize, shown: &Shown, row: usize) {
+        let Seen::Values(obs) = &shown.obs else { return };
+        let mut out = Observation {
+            obs: each_group(obs, |obs| obs.row_mut(row)),
+            action_mask: each_group(&shown.action_mask, |mask| optional(mask, row)),
+            global: optional(&shown.global_obs, row),
+        };
+        self.env.observe(&view::<E::State>(&self.fields, id), &mut out);
+    }
+
     #[inline(always)]
     fn observe(&self, id: usize, shown: &Shown, row: usize, chance: u8) {
         let state = view::<E::State>(&self.fields, id);
@@ -231,14 +243,7 @@ impl<E: Env> Runner<E> {
                     self.env.number_mask(&state, mask.row_mut(row));
                 }
             }
-            Seen::Values(obs) => {
-                let mut out = Observation {
-                    obs: each_group(obs, |obs| obs.row_mut(row)),
-                    action_mask: each_group(&shown.action_mask, |mask| optional(mask, row)),
-                    global: optional(&shown.global_obs, row),
-                };
-                self.env.observe(&state, &mut out);
-            }
+            Seen::Values(_) => self.show_values(id, shown, row),
         }
         if let (Some(shown), Some(statistic)) = (&shown.statistic, &self.statistic) {
             shown.row_mut(row).copy_from_slice(statistic.row_mut(id));

@@ -1,13 +1,14 @@
 //! The vector path: up to 64 replicas at a time, copied into a tile on the stack, stepped lane by lane in one
 //! loop that the compiler turns into vector instructions, and copied back.
 //!
-//! For environments of one agent whose state, action and observation are a few numbers. What begins an
-//! episode, or ends one that the next follows at once, is rare, and done by the general path afterwards.
+//! For environments of one agent whose state and action are a few numbers. An observation of a few numbers is
+//! made lane by lane, too; a longer one, such as a board, row by row where it is shown. What begins an episode,
+//! or ends one that the next follows at once, is rare, and done by the general path afterwards.
 
 use super::batch::{Columns, Layout, Seen};
 use super::runner::{Part, Phase, Runner};
 use crate::executor::columns::Column;
-use crate::executor::lanes::{FastPath, LANES, Lane, MAX_FIELDS, MAX_WIDTH};
+use crate::executor::lanes::{LANES, Lane, MAX_FIELDS, MAX_WIDTH};
 use std::ops::Range;
 use warp_core::single::GroupAction;
 use warp_core::{
@@ -31,10 +32,17 @@ impl Fast {
         let lone = spec.groups.len() == 1 && group.n_agents == 1 && !group.mortal;
         let plain = spec.statistics.is_empty() && spec.global_observation.is_none();
         let one = group.action.action_width() == 1;
-        let numbered = small && lone && plain && one && layout.numbered;
+        // Those of lanes have no place for a mask.
+        let shown = layout.numbered || !by_lane::<E>() || group.mask_width() == 0;
         let discrete = !matches!(group.action, Space::Box { .. });
-        (numbered || FastPath::for_env::<E>(spec).is_some()).then_some(Self { discrete, numbered })
+        (small && lone && plain && one && shown)
+            .then_some(Self { discrete, numbered: layout.numbered })
     }
+}
+
+/// Whether what is seen is made lane by lane, unless it is a number.
+const fn by_lane<E: Env>() -> bool {
+    E::OBSERVATION_WIDTH > 0 && E::OBSERVATION_WIDTH <= MAX_WIDTH
 }
 
 /// Some replicas on the stack, lane by lane.
@@ -189,7 +197,8 @@ fn stream_of(tile: &Tile, lane: usize) -> Draw {
 
 #[inline(always)]
 fn draw_of(tile: &Tile, lane: usize) -> Draw {
-    stream_of(tile, lane).with_first_block([0, 1, 2, 3].map(|word| tile.block[word][lane]))
+    let [a, b, c, d] = &tile.block;
+    stream_of(tile, lane).with_first_block([a[lane], b[lane], c[lane], d[lane]])
 }
 
 /// First blocks by themselves, which become vector instructions whatever the bodies are. Bodies that draw
@@ -229,7 +238,7 @@ fn step_lanes<E: Env, const DISCRETE: bool, const NUMBERED: bool>(env: &E, tile:
         tile.reward[lane] = reward[0];
         if NUMBERED {
             tile.number[lane] = env.number(&view).unwrap_or(0);
-        } else {
+        } else if by_lane::<E>() {
             let seen = &mut obs[..E::OBSERVATION_WIDTH];
             let mut out = Observation {
                 obs: [seen, &mut [], &mut [], &mut [], &mut [], &mut [], &mut [], &mut []],
@@ -314,6 +323,11 @@ fn show<E: Env>(runner: &Runner<E>, out: &Columns, tile: &Tile, members: Members
                 for (row, id) in rows.zip(members.ids) {
                     runner.show_mask(*id as usize, mask.row_mut(row));
                 }
+            }
+        }
+        Seen::Values(_) if !by_lane::<E>() => {
+            for (row, id) in rows.zip(members.ids) {
+                runner.show_values(*id as usize, &out.now, row);
             }
         }
         Seen::Values(obs) => {

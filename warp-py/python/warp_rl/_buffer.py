@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,26 @@ class Buffer:
         return f"Buffer(shape={self.shape}, dtype={self.dtype})"
 
 
+def of_each(arrays: Any, work: Callable[[Any], Any]) -> Any:
+    """What `work` makes of an array, or of each in a dictionary by group."""
+    if isinstance(arrays, dict):
+        return {key: of_each(array, work) for key, array in arrays.items()}
+    return work(arrays)
+
+
+def write_rows(to: Any, ids: Any, rows: Any) -> None:
+    """Writes rows into those of `ids` of an array, or of each in a dictionary by group."""
+    if isinstance(to, dict):
+        for key, array in to.items():
+            write_rows(array, ids, rows[key])
+    else:
+        to[ids] = rows
+
+
 def as_output(array: np.ndarray, output: str) -> Any:
-    """An array as `output` says: a tensor of torch over its memory, or a buffer."""
+    """An array as `output` says: as it is, a tensor of torch over its memory, or a buffer."""
+    if output == "numpy":
+        return array
     if output == "torch":
         import torch
 

@@ -12,6 +12,16 @@ from typing import Any
 MOST_STEPS = 2**31 - 1
 #: Environments that are stepped together at most.
 MOST_ENVS = 2**24
+#: Where threads begin at most; cores are counted round.
+MOST_CORES = 2**16
+#: Letters of a value in an error at most.
+_WIDEST = 200
+
+
+def shown(value: Any) -> str:
+    """A value in an error: on one line, and no longer than is of use."""
+    line = " ".join(repr(value).split())
+    return line if len(line) <= _WIDEST else f"{line[:_WIDEST]}..."
 
 
 def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
@@ -19,7 +29,7 @@ def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}, but a whole number is needed") from None
+        raise TypeError(f"{name} is {shown(value)}, but a whole number is needed") from None
     if number < least:
         raise ValueError(f"{name} is {number}, but at least {least} is needed")
     if most is not None and number > most:
@@ -30,7 +40,7 @@ def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int
 def one_of(name: str, value: Any, *known: Any) -> None:
     """Raises ValueError unless the value is one of those that are known."""
     if value not in known:
-        raise ValueError(f"{name} is {value!r}, but it is one of {', '.join(map(repr, known))}")
+        raise ValueError(f"{name} is {shown(value)}, but it is one of {', '.join(map(repr, known))}")
 
 
 def device_of(device: Any) -> int | None:
@@ -40,7 +50,7 @@ def device_of(device: Any) -> int | None:
     name, colon, number = str(device).partition(":")
     if name == "cuda" and (number.isdecimal() or not colon):
         return int(number or 0)
-    raise ValueError(f"device is {device!r}, but it is one of 'cpu', 'cuda' and 'cuda:1' and so on")
+    raise ValueError(f"device is {shown(device)}, but it is one of 'cpu', 'cuda' and 'cuda:1' and so on")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

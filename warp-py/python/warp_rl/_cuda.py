@@ -11,13 +11,13 @@ from . import _native, _seeds
 from ._checks import device_of, one_of
 from ._multi import MultiVectorEnv
 from ._nvrtc import load_nvrtc
-from ._pooled import checked_mask
+from ._pooled import Pooled, checked_mask, mask_of
 from ._spec import settings
 from ._tasks import Task
 from ._vector import VectorEnv
 
 
-class OnGpu:
+class OnGpu(Pooled):
     """Environments whose arrays live on a GPU.
 
     Actions are tensors of torch, JAX, CuPy and others, by DLPack or by CUDA's array interface, or arrays of NumPy's,
@@ -27,13 +27,6 @@ class OnGpu:
     the GPU has come to them: nothing moves from then on, and the next call raises. With `output="numpy"` answers are
     copied down.
     """
-
-    num_envs: int
-    _pool: Any
-    _arguments: dict[str, Any]
-    _output: str
-    #: What is shown of all environments, by name, some of it by group.
-    _views: dict[str, Any]
 
     def _open_on_gpu(
         self, task: Task, seed: Any, config: dict[str, Any], *, limit: int | None, **form: Any
@@ -115,9 +108,12 @@ class OnGpu:
         self._ordered(pick)
         return self._converted(shown)
 
+    def _seen(self, answer: Any) -> Any:
+        return answer
+
     def _begin(self, seed: Any, options: dict[str, Any] | None) -> Any:
         """Begins an episode in every environment, or where the mask is true."""
-        mask = None if options is None else options.get("reset_mask")
+        mask = mask_of(options)
         seeds = None if seed is None else _seeds.of_each(seed, self.num_envs)
         chosen = None if mask is None else np.flatnonzero(checked_mask(mask, self.num_envs))
         self._sent.clear()
@@ -167,9 +163,7 @@ class OnGpu:
     @property
     def final_obs(self) -> Any:
         """The last observation of each episode that the last step ended; other rows mean nothing."""
-        if self._arguments["autoreset_mode"] != "same_step":
-            mode = self._arguments["autoreset_mode"]
-            raise ValueError(f"autoreset_mode is {mode!r}: the step's observation is the last")
+        self._check_same_step()
         return self._shown_now()["final_obs"]
 
     def buffer_names(self) -> list[str]:
@@ -211,9 +205,6 @@ class CudaVectorEnv(OnGpu, VectorEnv):
     def _open(self, task: Task, seed: Any, config: dict[str, Any], limit: int | None) -> None:
         self._open_on_gpu(task, seed, config, limit=limit, whole=task.whole)
 
-    def _seen(self, answer: Any) -> Any:
-        return answer
-
     def _note(self, actions: Any, env_id: Any) -> None:
         if self._painter is not None:
             self._painter.note(actions, env_id)
@@ -235,7 +226,5 @@ class CudaVectorEnv(OnGpu, VectorEnv):
 class CudaMultiVectorEnv(OnGpu, MultiVectorEnv):
     """Environments of several agents on a GPU."""
 
-    _outputs = ("numpy", "torch", "dlpack")
-
-    def _open(self, seed: Any, config: dict[str, Any], copy: bool) -> None:
-        self._open_on_gpu(self.spec.task, seed, config, limit=self.spec.max_episode_steps, by_group=True)
+    def _open(self, task: Task, seed: Any, config: dict[str, Any], limit: int | None) -> None:
+        self._open_on_gpu(task, seed, config, limit=limit, by_group=True)

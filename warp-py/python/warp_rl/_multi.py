@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from . import _spaces
-from ._checks import MOST_ENVS, count, device_of, one_of
-from ._pooled import Pooled, mode_of
+from ._checks import device_of, one_of
+from ._pooled import Pooled
 from ._spec import EnvSpec
+from ._tasks import Task
 
 
 class MultiVectorEnv(Pooled):
@@ -24,8 +24,6 @@ class MultiVectorEnv(Pooled):
     are of whole environments. `info` has `env_id` and `elapsed_step`, and by group `action_mask`, `alive` (who
     acts in the next step) and `agent_terminated` (whose episode this step ended), where there are such.
     """
-
-    _outputs: tuple[str, ...] = ("numpy",)
 
     def __new__(cls, *_: Any, device: str = "cpu", **__: Any) -> MultiVectorEnv:
         """Those of a GPU are of a class of their own."""
@@ -52,12 +50,22 @@ class MultiVectorEnv(Pooled):
         render_mode: str | None = None,
         **config: Any,
     ) -> None:
-        one_of("output", output, *self._outputs)
+        self._take(
+            name,
+            config,
+            num_envs=num_envs,
+            batch_size=batch_size,
+            num_threads=num_threads,
+            thread_affinity_offset=thread_affinity_offset,
+            max_episode_steps=max_episode_steps,
+            autoreset_mode=autoreset_mode,
+            device=device,
+            copy=copy,
+            output=output,
+        )
         one_of("render_mode", render_mode, None)
-        one_of("copy", copy, True, False)
-        self.num_envs = count("num_envs", num_envs, most=MOST_ENVS)
         self.spec = EnvSpec(name, **config, max_episode_steps=max_episode_steps)
-        self.autoreset_mode = mode_of(autoreset_mode)
+        self.autoreset_mode = self._mode
         self.groups: dict[str, int] = {group["name"]: group["n_agents"] for group in self.spec.groups}
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
         self.render_mode = None
@@ -69,52 +77,21 @@ class MultiVectorEnv(Pooled):
         self.observation_space = self._of_all(self.single_observation_space)
         self.action_space = self._of_all(self.single_action_space)
         self.closed = False
-        self._arguments = {
-            "task_id": name,
-            "num_envs": num_envs,
-            "batch_size": batch_size,
-            "num_threads": num_threads,
-            "thread_affinity_offset": thread_affinity_offset,
-            "max_episode_steps": max_episode_steps,
-            "autoreset_mode": self.autoreset_mode.name.lower(),
-            "device": device,
-            "copy": copy,
-            "output": output,
-            **config,
-        }
-        self._output = output
-        self._open(seed, config, bool(copy))
+        self._open(self.spec.task, seed, config, self.spec.max_episode_steps)
 
-    def _open(self, seed: Any, config: dict[str, Any], copy: bool) -> None:
+    def _open(self, task: Task, seed: Any, config: dict[str, Any], limit: int | None) -> None:
         """Makes the environments."""
-        task, limit = self.spec.task, self.spec.max_episode_steps
-        self._pool = self._open_pool(task, seed, config, limit=limit, copy=copy, by_group=True, with_masks=False)
+        self._open_pool(task, seed, config, limit=limit, by_group=True, with_masks=False)
 
     def _of_all(self, single: spaces.Dict) -> spaces.Dict:
         """The space of all environments' agents of every group."""
         agents = {name: batch_space(space, self.groups[name]) for name, space in single.items()}
         return spaces.Dict({name: batch_space(space, self.num_envs) for name, space in agents.items()})
 
-    def reset(
-        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Begins an episode in every environment, or where `options["reset_mask"]` is true."""
-        return self._begin(seed, options)
-
-    def step(self, actions: dict[str, Any], env_id: Any = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Moves every environment, or those of `env_id`, whose rows the answer has in that order."""
-        return self._with_final(self._pool.step(actions, env_id))
-
-    def recv(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Waits for the `batch_size` environments that are finished first."""
-        return self._with_final(self._pool.recv())
-
-    def _with_final(self, answer: Any) -> Any:
-        if self._pool.ended and self.autoreset_mode is AutoresetMode.SAME_STEP:
-            obs, info = self._pool.last()
-            answer[4]["final_obs"], answer[4]["final_info"] = obs, info
-            answer[4]["_final_obs"] = answer[4]["_final_info"] = answer[2] | answer[3]
-        return answer
+    def _add_final(self, ended: Any, obs: Any, last: dict[str, Any], info: dict[str, Any]) -> None:
+        """What was seen where an episode has ended, by group; other rows mean nothing."""
+        info["final_obs"], info["final_info"] = self._converted(obs), self._converted(last)
+        info["_final_obs"] = info["_final_info"] = ended
 
     def render(self, env_id: Any = None) -> None:
         """Nothing: there is no render_mode."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from . import _native, _seeds
-from ._checks import count
+from ._buffer import Buffer, as_output, of_each, write_rows
+from ._checks import MOST_CORES, MOST_ENVS, count, one_of, shown
 from ._spec import settings
 from ._tasks import Task
 
@@ -19,20 +20,29 @@ def mode_of(autoreset_mode: str | AutoresetMode) -> AutoresetMode:
     if isinstance(autoreset_mode, AutoresetMode):
         return autoreset_mode
     named = {"next_step": "NEXT_STEP", "same_step": "SAME_STEP", "disabled": "DISABLED"}
-    if autoreset_mode in named:
+    if isinstance(autoreset_mode, str) and autoreset_mode in named:
         return AutoresetMode[named[autoreset_mode]]
     try:
         return AutoresetMode(autoreset_mode)
     except ValueError:
         known = ", ".join(repr(name) for name in named)
-        raise ValueError(f"autoreset_mode is {autoreset_mode!r}, but it is one of {known}") from None
+        raise ValueError(f"autoreset_mode is {shown(autoreset_mode)}, but it is one of {known}") from None
+
+
+def mask_of(options: dict[str, Any] | None) -> Any:
+    """`options["reset_mask"]`, or None; TypeError for what is no dictionary."""
+    if options is None:
+        return None
+    if not isinstance(options, Mapping):
+        raise TypeError(f"options is {shown(options)}, but a dictionary is needed")
+    return options.get("reset_mask")
 
 
 def checked_mask(mask: Any, num_envs: int) -> np.ndarray:
     """`options["reset_mask"]`; else TypeError or ValueError, as Gymnasium has them."""
     name = "options['reset_mask']"
     if not isinstance(mask, np.ndarray):
-        raise TypeError(f"{name} is {mask!r}, but an array of NumPy's is needed")
+        raise TypeError(f"{name} is {shown(mask)}, but an array of NumPy's is needed")
     if mask.dtype != np.bool_:
         raise TypeError(f"{name} has dtype {mask.dtype}, but bool is needed")
     if mask.shape != (num_envs,):
@@ -61,21 +71,35 @@ class Pickled:
 
 
 class Pooled:
-    """Environments of a pool. What differs is how its answers are shown."""
+    """Environments of a pool, whose answers are arrays, or dictionaries of them by group of agents."""
 
     num_envs: int
-    #: What it was made with, `seed` apart, and the name that goes first.
+    #: What it was made with, `seed` apart.
     _arguments: dict[str, Any]
+    _mode: AutoresetMode
+    _output: str
     _pool: Any
+    #: Tensors or buffers over the memory of the answers, by name, if the output is such.
+    _views: dict[str, Any]
+    #: What is shown in memory that stays, by name, if anybody has asked for it.
+    _shown: dict[str, Any] | None
 
-    def _open_pool(
-        self, task: Task, seed: Any, config: dict[str, Any], *, limit: int | None, copy: bool, **form: Any
-    ) -> Any:
-        """The pool on the processor; `form` says what its answers look like."""
+    def _take(self, task_id: str, config: dict[str, Any], **given: Any) -> None:
+        """Checks and keeps what it is made with, `seed` apart."""
+        self.num_envs = count("num_envs", given["num_envs"], most=MOST_ENVS)
+        one_of("copy", given["copy"], True, False)
+        one_of("output", given["output"], "numpy", "torch", "dlpack")
+        self._mode = mode_of(given["autoreset_mode"])
+        self._output = given["output"]
+        self._shown = None
+        self._arguments = {"task_id": task_id, **given, "autoreset_mode": self._mode.name.lower(), **config}
+
+    def _open_pool(self, task: Task, seed: Any, config: dict[str, Any], *, limit: int | None, **form: Any) -> None:
+        """Makes the environments on the processor; `form` says what their answers look like."""
         given = self._arguments
         batch_size = given["batch_size"]
-        offset = count("thread_affinity_offset", given["thread_affinity_offset"], -1)
-        return _native.Pool(
+        offset = count("thread_affinity_offset", given["thread_affinity_offset"], -1, MOST_CORES)
+        self._pool = _native.Pool(
             task.env,
             settings(task, config),
             _seeds.of_each(seed, self.num_envs),
@@ -84,13 +108,27 @@ class Pooled:
             autoreset_mode=given["autoreset_mode"],
             max_episode_steps=limit,
             batch_size=None if batch_size is None else count("batch_size", batch_size),
-            copy=copy,
+            # Tensors and buffers are made once, so their memory is always the same.
+            copy=bool(given["copy"]) and self._output == "numpy",
             **form,
         )
+        self._views = {} if self._output == "numpy" else self._converted(self._pool.buffers())
+
+    def _converted(self, arrays: Any) -> Any:
+        return of_each(arrays, lambda array: as_output(array, self._output))
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode in every environment, or where `options["reset_mask"]` is true.
+
+        With a seed draws begin anew; without, they go on in the same streams.
+        """
+        return self._seen(self._begin(seed, options))
 
     def _begin(self, seed: int | Sequence[int] | None, options: dict[str, Any] | None) -> Any:
         """Begins an episode in every environment, or where `options["reset_mask"]` is true: the pool's answer."""
-        mask = None if options is None else options.get("reset_mask")
+        mask = mask_of(options)
         seeds = None if seed is None else _seeds.of_each(seed, self.num_envs)
         if mask is None:
             if seeds is not None:
@@ -101,6 +139,90 @@ class Pooled:
             chosen = np.flatnonzero(mask)
             self._pool.seed_some(chosen, [seeds[i] for i in chosen])
         return self._pool.reset_where(mask)
+
+    def step(self, actions: Any, env_id: Any = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Moves every environment, or those of `env_id`, whose rows the answer has in that order."""
+        return self._answered(self._pool.step(actions, env_id))
+
+    def recv(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Waits for the `batch_size` environments that are finished first; `info["env_id"]` says which.
+
+        Raises RuntimeError if fewer are under way.
+        """
+        return self._answered(self._pool.recv())
+
+    def _answered(self, answer: Any) -> Any:
+        if self._pool.ended and self._mode is AutoresetMode.SAME_STEP:
+            self._add_final(answer[2] | answer[3], *self._pool.last(), answer[4])
+        if self._shown is None and not self._views:
+            return answer
+        obs, reward, terminated, truncated, info = answer
+        told = self._show({**info, "obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated})
+        return (*(told.pop(key) for key in ("obs", "reward", "terminated", "truncated")), told)
+
+    def _seen(self, answer: Any) -> Any:
+        if self._shown is None and not self._views:
+            return answer
+        obs, info = answer
+        arrays = self._pool.buffers()
+        nothing = {key: of_each(arrays[key], np.zeros_like) for key in ("reward", "terminated", "truncated")}
+        told = self._show({**info, "obs": obs, **nothing})
+        return told["obs"], {key: told[key] for key in info}
+
+    def _add_final(self, ended: Any, obs: Any, last: dict[str, Any], info: dict[str, Any]) -> None:
+        """Puts into `info` what was seen where an episode has ended and the next one begun."""
+        raise NotImplementedError
+
+    def _show(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Copies an answer to where it is looked at, and gives it as the output says."""
+        ids = arrays["env_id"]
+        for key, kept in (self._shown or {}).items():
+            write_rows(kept, ids, arrays[key])
+        if not self._views:
+            return arrays
+        whole = self._views if len(ids) == self.num_envs else {}
+        return {
+            # Whoever gets a dictionary may put more into it.
+            key: of_each(whole[key], lambda view: view) if key in whole
+            else self._converted(array) if key in self._views else array
+            for key, array in arrays.items()
+        }
+
+    def buffer_names(self) -> list[str]:
+        """Names of the buffers: "obs", "reward", "terminated", "truncated" and what `info` has."""
+        first = ["obs", "reward", "terminated", "truncated"]
+        return first + [name for name in self._pool.buffers() if name not in first]
+
+    def buffer(self, name: str) -> Any:
+        """The memory of all environments in which `name` is shown after every step, a row for each.
+
+        A `Buffer`, or a dictionary of them by group. With `copy=False` it is the memory of the answers themselves;
+        otherwise they are copied into it.
+        """
+        arrays = self._pool.buffers()
+        if name not in arrays:
+            raise KeyError(f"there is no buffer {name!r}; there are {', '.join(arrays)}")
+        if not self._arguments["copy"] or self._views:
+            return of_each(arrays[name], Buffer)
+        if self._shown is None:
+            # Of those that the last answer was not of, nothing is known but zeros.
+            ids, latest = self._pool.answered, self._pool.latest()
+            self._shown = of_each(arrays, np.zeros_like)
+            write_rows(self._shown, ids, of_each(latest, lambda array: array[: len(ids)]))
+        return of_each(self._shown[name], Buffer)
+
+    @property
+    def final_obs(self) -> Any:
+        """The last observation of each episode that the last step ended; other rows mean nothing.
+
+        Needs autoreset_mode "same_step": in the other modes the last observation is the step's own.
+        """
+        self._check_same_step()
+        return self._converted(self._pool.last()[0])
+
+    def _check_same_step(self) -> None:
+        if self._mode is not AutoresetMode.SAME_STEP:
+            raise ValueError(f"autoreset_mode is {self._mode.name.lower()!r}: the step's observation is the last")
 
     def async_reset(self, env_id: Any = None) -> None:
         """Sends every environment, or those of `env_id`, off to begin an episode."""
@@ -124,7 +246,9 @@ class Pooled:
 
     def set_state(self, state: dict[str, Any], env_id: Any = None) -> None:
         """Puts back what `get_state` gave, or some of its arrays, into all environments or `env_id`."""
-        self._pool.set_state(state, env_id)
+        if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
+            raise TypeError(f"state is {shown(state)}, but a dictionary of arrays by name is needed")
+        self._pool.set_state(dict(state), env_id)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"arguments": self._arguments, "state": self.get_state()}

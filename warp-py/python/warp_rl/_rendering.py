@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _native
+from ._checks import shown
 from ._foreign import as_numpy
 from ._spec import settings
 from ._tasks import Task
@@ -40,8 +41,17 @@ class Painter:
 
     def pictures(self, state: dict[str, np.ndarray], env_id: Any = None, width: int = 600) -> tuple[np.ndarray, ...]:
         """Pictures of all environments, or of those of `env_id`: uint8 `[height, width, 3]` each."""
-        ids = range(self._num_envs) if env_id is None else np.asarray(env_id).reshape(-1).tolist()
+        ids = range(self._num_envs) if env_id is None else self._checked(env_id)
         return tuple(self._picture.draw(state, i, self._act(i), width=width) for i in ids)
+
+    def _checked(self, env_id: Any) -> list[int]:
+        ids = np.asarray(env_id)
+        if ids.dtype.kind not in "iu" and ids.size:
+            raise TypeError(f"env_id is {shown(env_id)}, but whole numbers are needed")
+        for i in ids.reshape(-1).tolist():
+            if not 0 <= i < self._num_envs:
+                raise ValueError(f"env_id holds {i}, but environments are numbered from 0 to {self._num_envs - 1}")
+        return ids.reshape(-1).tolist()
 
     def _act(self, i: int) -> list[float] | None:
         if self._acts is None or np.isnan(self._acts[i]).any():

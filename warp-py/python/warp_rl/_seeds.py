@@ -6,6 +6,8 @@ import operator
 import secrets
 from collections.abc import Sequence
 
+from ._checks import shown
+
 _LARGEST = 2**64 - 1
 
 
@@ -25,7 +27,7 @@ def of_each(seed: int | Sequence[int] | None, num_envs: int) -> list[int]:
     try:
         each = [operator.index(one) for one in seed]  # type: ignore[union-attr]
     except TypeError:
-        raise TypeError(f"seed is {seed!r}, but a whole number or one for each environment is needed") from None
+        raise TypeError(f"seed is {shown(seed)}, but a whole number or one for each environment is needed") from None
     if len(each) != num_envs:
         raise ValueError(f"seed has {len(each)} numbers, but there are {num_envs} environments")
     return [_checked(one) for one in each]

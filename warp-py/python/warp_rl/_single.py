@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import gymnasium
@@ -40,6 +41,7 @@ class SingleEnv(Pickled, gymnasium.Env):
         )
         one_of("render_mode", render_mode, None, *_rendering.MODES)
         described = EnvSpec(task_id, **config)
+        described.check_lone()
         self.metadata = _rendering.metadata(task)
         self.render_mode = render_mode
         self._painter = None if render_mode is None else _rendering.Painter(task, config, 1)
@@ -61,9 +63,10 @@ class SingleEnv(Pickled, gymnasium.Env):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begins an episode; with a seed, draws begin anew."""
-        super().reset(seed=seed)
         if seed is not None:
             self.reseed(seed)
+            seed = operator.index(seed)
+        super().reset(seed=seed)
         obs, info = self._pool.reset()
         return self._row(obs), _first(info)
 

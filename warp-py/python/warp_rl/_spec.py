@@ -60,6 +60,14 @@ class EnvSpec:
         """Whether one agent acts in it."""
         return len(self.groups) == 1 and self.groups[0]["n_agents"] == 1
 
+    def check_lone(self) -> None:
+        """Raises ValueError where several agents act."""
+        if not self.is_lone:
+            groups = ", ".join(f"{group['n_agents']} {group['name']}" for group in self.groups)
+            raise ValueError(
+                f"{self.id} has several agents ({groups}): warp_rl.make_multi and warp_rl.make_parallel make it"
+            )
+
     @property
     def observation_space(self) -> spaces.Space[Any]:
         """What the agent sees; of several agents a dictionary by group."""

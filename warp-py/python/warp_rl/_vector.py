@@ -11,9 +11,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from . import _rendering
-from ._buffer import Buffer, as_output
-from ._checks import MOST_ENVS, count, device_of, one_of
-from ._pooled import Pooled, mode_of
+from ._checks import device_of, one_of
+from ._pooled import Pooled
 from ._spec import EnvSpec
 from ._tasks import Task, find
 
@@ -53,31 +52,23 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
         **config: Any,
     ) -> None:
         task = find(task_id)
-        self._arguments = {
-            "task_id": task_id,
-            "num_envs": num_envs,
-            "batch_size": batch_size,
-            "num_threads": num_threads,
-            "thread_affinity_offset": thread_affinity_offset,
-            "max_episode_steps": max_episode_steps,
-            "autoreset_mode": mode_of(autoreset_mode).name.lower(),
-            "device": device,
-            "copy": copy,
-            "output": output,
-            "render_mode": render_mode,
-            **config,
-        }
-        self.num_envs = count("num_envs", num_envs, most=MOST_ENVS)
-        one_of("copy", copy, True, False)
-        one_of("output", output, "numpy", "torch", "dlpack")
+        self._take(
+            task_id,
+            config,
+            num_envs=num_envs,
+            batch_size=batch_size,
+            num_threads=num_threads,
+            thread_affinity_offset=thread_affinity_offset,
+            max_episode_steps=max_episode_steps,
+            autoreset_mode=autoreset_mode,
+            device=device,
+            copy=copy,
+            output=output,
+            render_mode=render_mode,
+        )
         one_of("render_mode", render_mode, None, *_rendering.MODES)
         described = EnvSpec(task_id, **config, max_episode_steps=max_episode_steps)
-        if not described.is_lone:
-            groups = ", ".join(f"{group['n_agents']} {group['name']}" for group in described.groups)
-            raise ValueError(
-                f"{task_id} has several agents ({groups}): warp_rl.make_multi and warp_rl.make_parallel make it"
-            )
-        self._mode = mode_of(autoreset_mode)
+        described.check_lone()
         self.metadata = {"autoreset_mode": self._mode, **_rendering.metadata(task)}
         self.render_mode = render_mode
         self.single_observation_space = described.observation_space
@@ -92,113 +83,20 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
             max_episode_steps=described.max_episode_steps,
             kwargs={"task_id": task.id, **config},
         )
-        self._output = output
-        self._copies = bool(copy)
-        #: What is shown in memory that stays, by name, if anybody has asked for it.
-        self._shown: dict[str, np.ndarray] | None = None
         self._painter = None if render_mode is None else _rendering.Painter(task, config, self.num_envs)
         self._open(task, seed, config, described.limit)
         self.closed = False
 
     def _open(self, task: Task, seed: Any, config: dict[str, Any], limit: int | None) -> None:
         """Makes the environments."""
-        # Tensors and buffers are made once, so their memory is always the same.
-        copy = self._copies and self._output == "numpy"
-        self._pool = self._open_pool(task, seed, config, limit=limit, copy=copy, whole=task.whole)
-        output = self._output
-        self._tensors = {
-            key: as_output(array, output) for key, array in self._pool.buffers().items() if output != "numpy"
-        }
-
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int] | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode in every environment, or where `options["reset_mask"]` is true.
-
-        With a seed draws begin anew; without, they go on in the same streams.
-        """
-        return self._seen(self._begin(seed, options))
+        self._open_pool(task, seed, config, limit=limit, whole=task.whole)
 
     def step(self, actions: Any, env_id: Any = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Moves every environment, or those of `env_id`, whose rows the answer has in that order."""
-        answer = self._answered(self._pool.step(actions, env_id))
+        answer = super().step(actions, env_id)
         if self._painter is not None:
             self._painter.note(actions, env_id)
         return answer
-
-    def _answered(self, answer: Any) -> Any:
-        if self._pool.ended and self._mode is AutoresetMode.SAME_STEP:
-            obs, last = self._pool.last()
-            self._add_final(answer[2] | answer[3], obs, last, answer[4])
-        if self._shown is None and not self._tensors:
-            return answer
-        obs, reward, terminated, truncated, info = answer
-        named = {"obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated}
-        self._show({**info, **named}, info["env_id"])
-        if not self._tensors:
-            return answer
-        shown = self._as_tensors({**info, **named})
-        return (*(shown.pop(key) for key in named), shown)
-
-    def _seen(self, answer: Any) -> Any:
-        if self._shown is None and not self._tensors:
-            return answer
-        obs, info = answer
-        nothing = np.zeros(self.num_envs, np.bool_)
-        flags = {"reward": np.zeros(self.num_envs, np.float32), "terminated": nothing, "truncated": nothing}
-        self._show({**info, "obs": obs, **flags}, info["env_id"])
-        if not self._tensors:
-            return answer
-        shown = self._as_tensors({**info, "obs": obs})
-        return shown.pop("obs"), shown
-
-    def _show(self, arrays: dict[str, Any], ids: Any) -> None:
-        for key, shown in (self._shown or {}).items():
-            shown[ids] = arrays[key]
-
-    def _as_tensors(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        """The tensors of these arrays: those that there are, or their first rows."""
-        rows = len(arrays["obs"])
-        shown = {}
-        for key, array in arrays.items():
-            tensor = self._tensors.get(key, array)
-            if key in self._tensors and rows < self.num_envs:
-                tensor = as_output(array, self._output)
-            shown[key] = tensor
-        return shown
-
-    def buffer_names(self) -> list[str]:
-        """Names of the buffers: "obs", "reward", "terminated", "truncated" and what `info` has."""
-        names = list(self._pool.buffers())
-        shown = ["obs", "reward", "terminated", "truncated"]
-        return shown + [name for name in names if name not in shown]
-
-    def buffer(self, name: str) -> Buffer:
-        """The memory of all environments in which `name` is shown after every step, a row for each.
-
-        With `copy=False` it is the memory of the answers themselves; otherwise they are copied into it.
-        """
-        arrays = self._pool.buffers()
-        if name not in arrays:
-            raise KeyError(f"there is no buffer {name!r}; there are {', '.join(arrays)}")
-        if not self._copies or self._tensors:
-            return Buffer(arrays[name])
-        if self._shown is None:
-            # Of those that the last answer was not of, nothing is known but zeros.
-            ids, latest = self._pool.answered, self._pool.latest()
-            self._shown = {key: np.zeros_like(array) for key, array in arrays.items()}
-            self._show({key: latest[key][: len(ids)] for key in arrays}, ids)
-        return Buffer(self._shown[name])
-
-    def recv(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Waits for the `batch_size` environments that are finished first; `info["env_id"]` says which.
-
-        Raises RuntimeError if fewer are under way.
-        """
-        return self._answered(self._pool.recv())
 
     def _add_final(self, ended: Any, obs: Any, last: dict[str, Any], info: dict[str, Any]) -> None:
         """Gymnasium's `final_obs` and `final_info`: what was seen where an episode has ended."""
@@ -210,17 +108,6 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
             last["_" + key] = ended
         last["env_id"], last["_env_id"] = info["env_id"], ended
         info["final_info"], info["_final_info"] = last, ended
-
-    @property
-    def final_obs(self) -> Any:
-        """The last observation of each episode that the last step ended; other rows mean nothing.
-
-        Needs autoreset_mode "same_step": in the other modes the last observation is the step's own.
-        """
-        if self._mode is not AutoresetMode.SAME_STEP:
-            raise ValueError(f"autoreset_mode is {self._mode.name.lower()!r}: the step's observation is the last")
-        last = self._pool.last()[0]
-        return last if self._output == "numpy" else as_output(last, self._output)
 
     def render(self, env_id: Any = None) -> tuple[np.ndarray, ...] | None:
         """Pictures of all environments, or of those of `env_id`, uint8 `[height, width, 3]` each.

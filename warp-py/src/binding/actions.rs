@@ -79,9 +79,10 @@ pub(super) fn of_groups<'py>(
         PyTypeError::new_err(format!("actions of {kind} are no dictionary of arrays by group"))
     })?;
     for key in given.keys() {
-        let key: String = key.extract()?;
-        if forms.iter().all(|form| form.group != key) {
-            return Err(PyValueError::new_err(format!("actions have the unknown group '{key}'")));
+        let named = |form: &Form| key.eq(&form.group);
+        if !forms.iter().map(named).collect::<PyResult<Vec<bool>>>()?.contains(&true) {
+            let key = key.repr()?;
+            return Err(PyValueError::new_err(format!("actions have the unknown group {key}")));
         }
     }
     let of_group = |form: &Form| {

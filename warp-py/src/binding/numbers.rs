@@ -36,21 +36,22 @@ impl<'py> Argument<'_, 'py> {
         }
         let array = self.as_array()?;
         let kind: char = array.getattr(intern!(array.py(), "dtype"))?.getattr("kind")?.extract()?;
-        // No element at all has no type of its own: an empty list is one of floats.
-        let empty = array.cast::<PyUntypedArray>()?.is_empty();
-        if !matches!(kind, 'i' | 'u') && !empty {
+        if array.cast::<PyUntypedArray>()?.is_empty() {
+            // No element at all has no type of its own: an empty list is one of floats.
+            return self.check(array.cast::<PyUntypedArray>()?.shape(), shape);
+        }
+        if !matches!(kind, 'i' | 'u') {
             let dtype = array.getattr("dtype")?;
             let reason = format!("{} has dtype {dtype}, but integers are needed", self.name);
             return Err(PyTypeError::new_err(reason));
         }
-        let largest = array.call_method1("astype", ("uint64",));
-        let signed = array.call_method1("astype", ("int64",))?;
-        if kind == 'u' && !empty {
-            let most: u64 = largest?.call_method0("max")?.extract()?;
+        if kind == 'u' {
+            let most: u64 = array.call_method0("max")?.call_method0("item")?.extract()?;
             if i64::try_from(most).is_err() {
                 return Err(self.outside(most));
             }
         }
+        let signed = array.call_method1("astype", ("int64",))?;
         let signed = array.py().import("numpy")?.call_method1("ascontiguousarray", (signed,))?;
         let read = signed.cast::<PyArrayDyn<i64>>()?.readonly();
         let rows = self.check(array.cast::<PyUntypedArray>()?.shape(), shape)?;

@@ -358,8 +358,9 @@ impl Pool {
         Ok(buffers)
     }
 
-    fn check_open(&self) -> PyResult<()> {
-        options::check_process(self.process)
+    fn check_open(&mut self) -> PyResult<()> {
+        options::check_process(self.process)?;
+        open(&mut self.engine).map(|_| ())
     }
 
     fn read_ids(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {

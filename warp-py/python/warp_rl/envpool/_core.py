@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from .. import _native, _rendering
+from .._checks import shown
 from ._spec import EnvSpec, Refused, check
+
+
+def _cast(name: str, given: Any, dtype: Any, xp: Any) -> Any:
+    """An array of `xp` of this type: numbers are rounded towards 0, as EnvPool does it."""
+    array = xp.asarray(given)
+    if array.dtype == dtype:
+        return array
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} has dtype {array.dtype}, but numbers are needed")
+    # What no integer is becomes one that nobody takes, and is refused there.
+    with np.errstate(invalid="ignore"):
+        return array.astype(dtype)
 
 
 class Core:
@@ -60,26 +74,20 @@ class Core:
         if isinstance(action, dict):
             action, env_id = self._of_dict(action, xp)
         else:
-            action = xp.asarray(action)
-            if action.dtype.kind not in "biuf":
-                raise TypeError(f"action has dtype {action.dtype}, but numbers are needed")
-            action = action.astype(self._action_dtype, copy=False)
-        if env_id is None:
-            env_id = self.all_env_ids
-        return action, xp.asarray(env_id).astype(np.int32, copy=False)
+            action = _cast("action", action, self._action_dtype, xp)
+        return action, self.all_env_ids if env_id is None else _cast("env_id", env_id, np.int32, xp)
 
     def _of_dict(self, given: dict[str, Any], xp: Any) -> tuple[Any, Any]:
         wanted = {"env_id": np.int32, "players.env_id": np.int32, "action": self._action_dtype}
-        flat = {**given, **{f"players.{key}": value for key, value in given.get("players", {}).items()}}
-        flat.pop("players", None)
+        players = given.get("players", {})
+        check(isinstance(players, Mapping), f"action['players'] is {shown(players)}, but a dictionary is needed")
+        flat = {**given, **{f"players.{key}": value for key, value in players.items()}}
         for key, dtype in wanted.items():
             if key == "players.env_id" and key not in flat:
                 continue
-            if key not in flat:
-                raise Refused(f"action lacks the key {key!r}")
+            check(key in flat, f"action lacks the key {key!r}")
             flat[key] = xp.asarray(flat[key])
-            if flat[key].dtype != dtype:
-                raise Refused(f"action[{key!r}] has dtype {flat[key].dtype}, but {np.dtype(dtype)} is needed")
+            check(flat[key].dtype == dtype, f"action[{key!r}] has dtype {flat[key].dtype}, but {np.dtype(dtype)} is needed")
         return flat["action"], flat["env_id"]
 
     def async_reset(self) -> None:
@@ -93,7 +101,7 @@ class Core:
 
     def _reset(self, env_id: Any) -> None:
         """Sends environments off to begin an episode, all unless some are named."""
-        self._pool.async_reset(None if env_id is None else np.asarray(env_id).astype(np.int32, copy=False))
+        self._pool.async_reset(None if env_id is None else _cast("env_id", env_id, np.int32, np))
 
     def seed(self, seed: Any = None) -> list[int]:
         """The seeds: they are given when the environments are made."""

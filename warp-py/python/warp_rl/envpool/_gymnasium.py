@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from .. import _rendering
+from .._pooled import checked_mask, mask_of
 from ._core import Core
-from ._spec import Refused
 
 
 class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv):
@@ -52,12 +52,9 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv):
         """Begins an episode in all environments, in those of `env_id`, or where `reset_mask` is true."""
         if seed is not None:
             warnings.warn("seed is given to make(), and ignored by reset()", UserWarning, stacklevel=2)
-        mask = (options or {}).get("reset_mask")
+        mask = mask_of(options)
         if mask is not None:
-            mask = np.asarray(mask)
-            if mask.dtype != np.bool_ or mask.shape != (self.num_envs,) or not mask.any():
-                raise Refused(f"reset_mask is {mask!r}, but bool of shape ({self.num_envs},) is needed, true once")
-            env_id = np.flatnonzero(mask).astype(np.int32)
+            env_id = np.flatnonzero(checked_mask(np.asarray(mask), self.num_envs)).astype(np.int32)
         if self.is_async and env_id is None:
             # Everything that is under way is let go.
             obs, info = self._pool.reset()

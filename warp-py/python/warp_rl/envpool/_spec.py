@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from .. import _native, _spaces
-from .._checks import MOST_ENVS
+from .._checks import MOST_CORES, MOST_ENVS, MOST_STEPS, count, shown
 from .._spec import settings
 from .._tasks import Task, find
 from ._keys import OWN, OwnKey
@@ -54,6 +54,39 @@ def check(holds: bool, sentence: str) -> None:
         raise Refused(sentence)
 
 
+def _whole(config: dict[str, Any], name: str, least: int, most: int | None = None) -> int:
+    """A key that is a whole number in bounds; else `Refused` or TypeError."""
+    try:
+        config[name] = count(name, config[name], least, most)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    return config[name]
+
+
+def _seeds(config: dict[str, Any]) -> list[int]:
+    """The seed of each environment, of 64 bits: one after another from `seed`, or those of a sequence.
+
+    They are int32, and may be negative. A sequence is kept as `env_seed`, as EnvPool does it.
+    """
+    num_envs = config["num_envs"]
+    if isinstance(config["seed"], Sequence | np.ndarray):
+        config.update(env_seed=[_seed(one) for one in config["seed"]], seed=0)
+        check(len(config["env_seed"]) > 0, f"seed has 0 numbers, but num_envs is {num_envs}")
+    each = [_seed(one) for one in config["env_seed"]]
+    if not each:
+        config["seed"] = _seed(config["seed"])
+        each = [config["seed"] + i for i in range(num_envs)]
+    check(len(each) == num_envs, f"seed has {len(each)} numbers, but num_envs is {num_envs}")
+    return [one & 0xFFFF_FFFF_FFFF_FFFF for one in each]
+
+
+def _seed(one: Any) -> int:
+    if not hasattr(one, "__index__"):
+        raise TypeError(f"seed is {shown(one)}, but a whole number is needed")
+    check(_INT32.min <= one <= _INT32.max, f"seed is {one}, which is not in the range of int32")
+    return operator.index(one)
+
+
 class EnvSpec:
     """A task with its configuration, complete."""
 
@@ -66,7 +99,7 @@ class EnvSpec:
               "a reset always returns its info")
         own = {key: value for key, value in kwargs.items() if key not in COMMON and key not in WRAPPERS}
         limit = own.pop("max_episode_steps", None)
-        own.pop("reward_threshold", None)
+        self.reward_threshold: float | None = own.pop("reward_threshold", self.task.reward_threshold)
         if self.task.env == "frozen_lake" and "size" in own:
             size = own.pop("size")
             check(size in _SIZES.values(), f"size is {size!r}, but there are maps of 4 and of 8 tiles a side")
@@ -77,49 +110,28 @@ class EnvSpec:
         check(len(said["groups"]) == 1 and self.group["n_agents"] == 1, f"{task_id} has several agents")
         common = {key: kwargs.get(key, default) for key, default in COMMON.items()}
         self._check_common(common)
+        self.seeds = _seeds(common)
         if limit is None:
             of_task = self.task.max_episode_steps if own.get("episode_length") is None else None
-            limit = of_task or said["max_episode_steps"] or int(_INT32.max)
-        self.max_episode_steps: int = operator.index(limit)
-        check(1 <= self.max_episode_steps <= _INT32.max, f"max_episode_steps is {limit}, but it is at least 1 and "
-              "of int32")
+            limit = of_task or said["max_episode_steps"] or MOST_STEPS
+        self.max_episode_steps = _whole({"max_episode_steps": limit}, "max_episode_steps", 1, MOST_STEPS)
         values = {**common, "max_episode_steps": self.max_episode_steps}
-        if self.task.reward_threshold is not None:
-            values["reward_threshold"] = self.task.reward_threshold
+        if self.reward_threshold is not None:
+            values["reward_threshold"] = self.reward_threshold
         extra = {key: value for key, value in said["config"].items() if key not in ("preset", "episode_length")}
         values.update(extra)
         if extra.get("map_name") in _SIZES:
             values["size"] = _SIZES[extra["map_name"]]
         self.config = namedtuple("Config", list(values))(**values)  # type: ignore[misc]
-        self.seeds = self._seeds(common)
         self.own_key: OwnKey | None = OWN.get(self.task.env)
 
     def _check_common(self, common: dict[str, Any]) -> None:
-        num_envs = operator.index(common["num_envs"])
-        check(1 <= num_envs <= MOST_ENVS, f"num_envs is {num_envs}, but it is one of 1 to {MOST_ENVS}")
-        batch = operator.index(common["batch_size"])
-        check(0 <= batch <= num_envs, f"batch_size is {batch}, but num_envs is {num_envs}")
-        check(common["num_threads"] >= 0, f"num_threads is {common['num_threads']}, but 0 or more are needed")
+        num_envs = _whole(common, "num_envs", 1, MOST_ENVS)
+        common["batch_size"] = _whole(common, "batch_size", 0, num_envs) or num_envs
+        _whole(common, "num_threads", 0)
+        _whole(common, "thread_affinity_offset", -1, MOST_CORES)
         players = common["max_num_players"]
-        check(players == 1, f"max_num_players is {players}, but these tasks have one player")
-        common["batch_size"] = batch or num_envs
-
-    def _seeds(self, common: dict[str, Any]) -> list[int]:
-        """The seed of each environment: int32, which may be negative."""
-        num_envs, seed = common["num_envs"], common["seed"]
-        each = list(seed) if isinstance(seed, Sequence | np.ndarray) else [seed] * num_envs
-        check(len(each) == num_envs, f"seed has {len(each)} numbers, but num_envs is {num_envs}")
-        given = each if isinstance(seed, Sequence | np.ndarray) else [seed]
-        for one in given:
-            if not hasattr(one, "__index__"):
-                raise TypeError(f"seed is {one!r}, but a whole number is needed")
-            check(_INT32.min <= one <= _INT32.max, f"seed is {one}, which is not in the range of int32")
-        return [int(one) & 0xFFFF_FFFF_FFFF_FFFF for one in each]
-
-    @property
-    def reward_threshold(self) -> float | None:
-        """The return from which the task counts as solved."""
-        return self.task.reward_threshold
+        check(players == 1, f"max_num_players is {players!r}, but these tasks have one player")
 
     @property
     def observation_space(self) -> spaces.Space[Any]:

@@ -33,6 +33,8 @@ class Calls:
     def __init__(self, envs: Core) -> None:
         _register()
         self._envs = envs
+        #: Custom calls are the processor's; programs of other devices call back.
+        self._on_cpu = jax.default_backend() == "cpu"
         number = _native.xla_number(envs._pool)
         self._number = np.int64(number)
         #: What is handed from call to call: eight bytes, as EnvPool's.
@@ -48,13 +50,13 @@ class Calls:
         wanted = (len(env_id), *(self._envs.spec.action_space.shape or ()))
         if action.shape != wanted:
             raise ValueError(f"action has shape {action.shape}, but {wanted} is needed")
-        given = (jnp.asarray(handle), action, env_id)
-        return jax.lax.platform_dependent(*given, cpu=self._send_by_call, default=self._send_by_callback)
+        send = self._send_by_call if self._on_cpu else self._send_by_callback
+        return send(jnp.asarray(handle), action, env_id)
 
     def recv(self, handle: Any) -> tuple[Any, dict[str, Any]]:
         """Waits for environments; the handle for what comes after, and what they show by name."""
-        given = jnp.asarray(handle)
-        shown = jax.lax.platform_dependent(given, cpu=self._recv_by_call, default=self._recv_by_callback)
+        recv = self._recv_by_call if self._on_cpu else self._recv_by_callback
+        shown = recv(jnp.asarray(handle))
         return shown[0], dict(zip(self._names, shown[1:], strict=True))
 
     def _send_by_call(self, *given: Any) -> Any:
@@ -70,7 +72,7 @@ class Calls:
             self._envs._pool.send(np.asarray(action), np.asarray(env_id))
             return np.asarray(handle)
 
-        return io_callback(send, self._passed, *given)
+        return io_callback(send, self._passed, *given, ordered=True)
 
     def _recv_by_callback(self, handle: Any) -> list[Any]:
         def recv(handle: Any) -> list[Any]:
@@ -80,7 +82,7 @@ class Calls:
             named = {**info, "obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated}
             return [np.asarray(handle), *(named[name] for name in self._names)]
 
-        return list(io_callback(recv, [self._passed, *self._shown], handle))
+        return list(io_callback(recv, [self._passed, *self._shown], handle, ordered=True))
 
 
 def functions(envs: Core) -> tuple[Any, Any, Any, Any]:
