@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 import warp_rl
+import warp_rl._single
 
 #: Arguments of `make` and `make_multi` after the first, with their defaults.
 DEFAULTS = {
