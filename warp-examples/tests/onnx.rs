@@ -139,7 +139,7 @@ fn acts_alike(number: usize, env: &str, sets: &str, policy: usize) {
     let folder = Folder::new(&format!("onnx-{number}"));
     let (config, mut learner) = trained(env, sets);
     let plan = &config.policies[policy];
-    let group = &config.spec.groups[plan.groups[0]];
+    let group = plan.group(&config.spec);
     let width = group.observation_width();
     let mut draw = Draw::new(5, 0, 0, Purpose::Step);
     let obs: Vec<f32> = (0..ROWS * width).map(|_| draw.normal()).collect();

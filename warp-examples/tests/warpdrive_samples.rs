@@ -26,7 +26,7 @@ fn extent(config: &TrainConfig) -> (usize, u64, usize, Start, Option<usize>) {
 fn only_policy(config: &TrainConfig, tag: &str) -> PolicyConfig {
     assert_eq!((config.policies.len(), config.policies[0].name.as_str()), (1, tag));
     // It acts for everyone.
-    assert_eq!(config.policies[0].groups.len(), config.spec.groups.len());
+    assert_eq!(config.policies[0].groups().count(), config.spec.groups.len());
     config.policies[0].config.clone()
 }
 
@@ -200,7 +200,7 @@ fn schedules_pools_seeds_and_other_names_are_carried_over() {
     // One policy for two groups, and an environment of one's own by its own name.
     let both = changed("tag_continuous", &[("    runner:\n", "    shared:\n")]);
     let both = both.split("    tagger:\n").next().unwrap().to_string();
-    assert_eq!(read(&both).unwrap().policies[0].groups, [0, 1]);
+    assert_eq!(read(&both).unwrap().policies[0].groups().collect::<Vec<_>>(), [0, 1]);
     let own = read(&SHORT.replace("single_cartpole", "cartpole")).unwrap();
     assert_eq!(own.spec.time_limit.ends, LimitEnds::Truncated);
     // Without a name at the top, the one for saving tells.

@@ -23,7 +23,7 @@ fn the_first_rollout_is_normalised_by_the_first_observations() {
             let begun = run.learner().state();
             for (plan, raw) in config.policies.iter().zip(&config.policies) {
                 let envs = plain.envs();
-                let obs = envs.store().slice::<f32>(envs.ids().obs[raw.groups[0]]);
+                let obs = envs.store().slice::<f32>(envs.ids().obs[raw.agents[0].group]);
                 check_beginning(&begun.statistics_of_policy(&plan.name), obs);
             }
             let metrics = run.iterate().unwrap();

@@ -21,7 +21,7 @@ use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, off_policy_sources};
 
 /// Algorithms, networks and batches of every kind: a name and keys.
-const CASES: [Case; 8] = [
+const CASES: [Case; 9] = [
     (
         "sac",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
@@ -47,6 +47,12 @@ const CASES: [Case; 8] = [
         "dueling dqn, several agents, prioritised",
         "env_id = \"tag_gridworld\"\nalgorithm = \"dqn\"\nnum_envs = 6\nnum_steps = 4\nhidden = [48, 48]\n\
          prioritised = true\ndueling = true\nn_step = 2\nlearning_starts = 0\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
+    ),
+    (
+        "dqn, policies by agent",
+        "env_id = \"tag_gridworld\"\nalgorithm = \"dqn\"\nnum_envs = 6\nnum_steps = 4\nhidden = [48]\n\
+         learning_starts = 0\n[env]\nnum_taggers = 4\n[policy.odd]\ngroups = [\"tagger[1,3]\", \"runner\"]\n\
+         [policy.even]\ngroups = [\"tagger[0,2]\"]\nlearning_rate = 1e-3",
     ),
     (
         "discrete sac, no hidden layer",

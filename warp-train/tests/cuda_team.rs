@@ -19,7 +19,7 @@ use warp_train::native::cuda::CudaLearner;
 use warp_train::rollout::Rollout;
 
 /// Policies, networks, starts, and every number of replicas that a warp takes: a name and keys.
-const CASES: [Case; 11] = [
+const CASES: [Case; 12] = [
     (
         "a2c, one policy for two groups",
         "env_id = \"tag_gridworld\"\nnum_envs = 43\nnum_steps = 30\nalgorithm = \"a2c\"\n\
@@ -32,6 +32,13 @@ const CASES: [Case; 11] = [
          hidden = [32, 32]\nactivation = \"relu\"\nshared_trunk = true\nstart = \"fixed\"\n\
          compat_last_step = true\n[env]\nnum_taggers = 4\ngrid_length = 4\nplacement = \"original\"\n\
          [policy.tagger]\nent_coef = 0.05\n[policy.runner]\ngamma = 0.9",
+    ),
+    (
+        "a2c, policies by agent",
+        "env_id = \"tag_gridworld\"\nnum_envs = 27\nnum_steps = 25\nalgorithm = \"a2c\"\n\
+         hidden = [32, 32]\nactivation = \"relu\"\nshared_trunk = true\n[env]\nnum_taggers = 4\n\
+         grid_length = 5\nepisode_length = 12\n[policy.odd]\ngroups = [\"tagger[1,3]\", \"runner\"]\n\
+         [policy.even]\ngroups = [\"tagger[0,2]\"]\nlearning_rate = 1e-3",
     ),
     (
         "ppo, a policy per group, networks of 64, a pool of starts",

@@ -16,7 +16,7 @@ use warp_train::config::TrainConfig;
 use warp_train::native::cuda::{CudaLearner, wide_sources};
 
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
-const CASES: [Case; 11] = [
+const CASES: [Case; 12] = [
     (
         "one agent, ppo, tanh, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 64]\nnum_minibatches = 1\n\
@@ -35,6 +35,13 @@ const CASES: [Case; 11] = [
          [env]\nuse_full_observation = false\nnum_taggers = 5\nnum_runners = 20\ntagging_distance = 0.1\nepisode_length = 17",
     ),
     ODD_WIDTHS,
+    (
+        "policies by agent, runners that leave, normalised",
+        "env_id = \"tag_continuous\"\nnum_envs = 6\nnum_steps = 12\nhidden = [192]\nalgorithm = \"a2c\"\n\
+         [env]\nnum_taggers = 3\nnum_runners = 9\ntagging_distance = 0.1\nepisode_length = 9\n\
+         [policy.some]\ngroups = [\"runner[0-3,7]\", \"tagger[1]\"]\nnorm_obs = true\n\
+         [policy.others]\ngroups = [\"tagger[0,2]\", \"runner[4-6,8]\"]\nnorm_reward = true",
+    ),
     MASKS,
     (
         "the original's last step",
@@ -62,7 +69,7 @@ const CASES: [Case; 11] = [
 
 /// Networks that run as whole towers in fp32: several tiles of rows and of samples a block, some of them
 /// not full, layers of several widths, a box.
-const WHOLE: [Case; 4] = [
+const WHOLE: [Case; 5] = [
     (
         "whole towers, three layers",
         "env_id = \"cartpole\"\nnum_envs = 2900\nnum_steps = 13\nhidden = [64, 32, 64]\n\
@@ -72,6 +79,12 @@ const WHOLE: [Case; 4] = [
         "whole towers, shared, relu",
         "env_id = \"tag_gridworld\"\nnum_envs = 900\nnum_steps = 11\nhidden = [96, 32]\n\
          algorithm = \"a2c\"\nactivation = \"relu\"\nshared_trunk = true",
+    ),
+    (
+        "whole towers, policies by agent",
+        "env_id = \"tag_continuous\"\nnum_envs = 90\nnum_steps = 11\nhidden = [64, 64]\nalgorithm = \"a2c\"\n\
+         [env]\nnum_taggers = 2\nnum_runners = 8\ntagging_distance = 0.1\nepisode_length = 8\n\
+         [policy.some]\ngroups = [\"runner[2-6]\"]\n[policy.others]\ngroups = [\"tagger\", \"runner[0,1,7]\"]",
     ),
     (
         "whole towers, a shared box",

@@ -51,7 +51,7 @@ fn values_apart_are_values_together() {
     for case in CASES {
         let config = config(case);
         let mut learner = NativeLearner::new(&config, 1).unwrap();
-        let width = config.spec.groups[config.policies[0].groups[0]].observation_width();
+        let width = config.policies[0].group(&config.spec).observation_width();
         let n_outputs = config.policies[0].layout.output_width();
         for n in [1, 5, 300] {
             let obs: Vec<f32> = (0..n * width).map(|i| (i * 37 % 19) as f32 / 9.0 - 1.0).collect();

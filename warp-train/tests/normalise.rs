@@ -100,7 +100,7 @@ fn observations_are_seen_through_what_earlier_rollouts_held() {
             let counted = (0..cells).filter(counted).count() as f64;
             assert_eq!(find(&statistics, "obs_count"), [counted]);
         }
-        let group = normed.policies[0].groups[0];
+        let group = normed.policies[0].agents[0].group;
         let raw: Vec<f32> = envs.store().slice(envs.ids().obs[group]).to_vec();
         learner.collect(&mut *envs, &mut rollout).unwrap();
         let width = rollout.policies[0].width;

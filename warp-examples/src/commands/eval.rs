@@ -196,6 +196,8 @@ fn lines(evaluation: &Evaluation, env_steps: u64) -> Vec<String> {
         let group = |(group, mean): (&String, &f64)| format!("return of {group}  mean {mean:.2}");
         lines.extend(evaluation.group_return.iter().map(group));
     }
+    let policy = |(name, mean): (&String, &f64)| format!("return of policy {name}  mean {mean:.2}");
+    lines.extend(evaluation.policy_return.iter().map(policy));
     lines
         .extend(evaluation.statistics.iter().map(|(name, mean)| format!("{name}  mean {mean:.2}")));
     lines

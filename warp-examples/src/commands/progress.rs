@@ -9,6 +9,8 @@ use warp_train::callback::{Callback, End, Flow};
 use warp_train::metrics::{IterationMetrics, RecentReturns};
 use warp_train::{Result, Trainer};
 
+/// Between two looks of a bar: more often than the eye sees costs time and shows no more.
+const SHOWN_EVERY: Duration = Duration::from_millis(50);
 /// Seconds between lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
@@ -17,7 +19,7 @@ pub(super) struct Progress {
     total: u64,
     first: u64,
     started: Instant,
-    last_line: Instant,
+    last: Instant,
 }
 
 impl Progress {
@@ -34,19 +36,24 @@ impl Progress {
             bar
         });
         let now = Instant::now();
-        Self { bar, total, first, started: now, last_line: now }
+        Self { bar, total, first, started: now, last: now }
     }
 
-    /// Shows that `steps` are done, with a few words.
-    pub(super) fn show_text(&mut self, steps: u64, text: &str) {
+    /// Shows that `steps` are done, with a few words, if it is time to.
+    pub(super) fn show(&mut self, steps: u64, text: impl FnOnce() -> String) {
+        let every = if self.bar.is_some() { SHOWN_EVERY } else { LINE_EVERY };
+        if self.last.elapsed() < every {
+            return;
+        }
+        self.last = Instant::now();
+        let text = text();
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = (steps - self.first) as f64 / seconds.max(1e-9);
         let message = format!("{text}  {}steps/s", short(rate));
         if let Some(bar) = &self.bar {
             bar.set_position(steps.min(self.total));
             bar.set_message(plain(&message).into_owned());
-        } else if self.last_line.elapsed() > LINE_EVERY {
-            self.last_line = Instant::now();
+        } else {
             let left = (self.total.saturating_sub(steps)) as f64 / rate.max(1e-9);
             tell(&format!("{steps} of {} steps  {message}  {left:.0} s left", self.total));
         }
@@ -78,8 +85,11 @@ impl Callback for ReturnBar {
     fn iteration(&mut self, trainer: &Trainer, done: &[IterationMetrics]) -> Result<Flow> {
         done.iter().for_each(|one| self.recent.add_iteration(&one.episodes));
         let recent = &self.recent;
-        let shown = recent.mean().map_or("-".into(), |mean| by_group(mean, &recent.groups()));
-        self.progress.show_text(trainer.env_steps(), &format!("return {shown}"));
+        let text = || {
+            let shown = recent.mean().map_or("-".into(), |mean| by_group(mean, &recent.groups()));
+            format!("return {shown}")
+        };
+        self.progress.show(trainer.env_steps(), text);
         Ok(Flow::Continue(()))
     }
 

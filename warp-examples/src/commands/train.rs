@@ -231,7 +231,10 @@ impl<'a> OneRank<'a> {
             train(&mut trainer, evaluator, &mut callbacks)
         };
         drop(shown);
+        // What led to an error is on the disk before it is told.
+        let settled = run.settle();
         let end = end.map_err(|error| with_last_good(error, run.folder()))?;
+        settled?;
         let summary = run.summarise(&trainer, device.name())?;
         curves::draw(run.folder(), trainer.config())?;
         world.gather_within("the end", &[], PATIENCE)?;

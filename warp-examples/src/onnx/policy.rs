@@ -29,7 +29,7 @@ pub fn export(config: &TrainConfig, learner: &mut dyn Learner, policy: usize) ->
     }
     let (tensors, _, _) = learner.state().of_policy(&plan.name);
     let mut graph = Builder::default();
-    let width = config.spec.groups[plan.groups[0]].observation_width();
+    let width = plan.group(&config.spec).observation_width();
     let mut about = vec![format!("in: obs f32 [n, {width}]")];
     let obs = graph.input("obs", FLOAT, width);
     let factors = learner.normaliser(policy)?.and_then(|normaliser| normaliser.factors());
@@ -48,7 +48,7 @@ pub fn export(config: &TrainConfig, learner: &mut dyn Learner, policy: usize) ->
     };
     match &plan.layout {
         ActionLayout::Discrete(heads) => {
-            let mask_width = config.spec.groups[plan.groups[0]].mask_width();
+            let mask_width = plan.group(&config.spec).mask_width();
             discrete(&mut graph, &outputs, heads, mask_width, &mut about);
         }
         ActionLayout::Continuous(elements) => {

@@ -95,13 +95,13 @@ fn returns(config: &TrainConfig) -> Plan<'_> {
 /// A figure of each policy's update; a policy has the colour of its first group.
 fn policies<'a>(title: &'a str, key: &'a str, config: &'a TrainConfig) -> Plan<'a> {
     let mut plans: Vec<_> = config.policies.iter().collect();
-    plans.sort_by_key(|plan| plan.groups.first());
+    plans.sort_by_key(|plan| plan.agents.first());
     let several = plans.len() > 1;
     let mut curves = Vec::new();
     for plan in plans {
         curves.push(Curve {
             label: if several { plan.name.clone() } else { String::new() },
-            colour: plan.groups.first().copied().unwrap_or(0),
+            colour: plan.groups().next().unwrap_or(0),
             keys: vec!["policy", &plan.name, key],
         });
     }

@@ -135,9 +135,8 @@ impl Course {
 /// Policies that learn, and the groups that they act for: names, in the order of the groups.
 fn groups(config: &TrainConfig) -> Vec<(&str, &str)> {
     let trained = config.policies.iter().filter(|plan| plan.config.to_train);
-    let mut pairs: Vec<_> = trained
-        .flat_map(|plan| plan.groups.iter().map(|group| (*group, plan.name.as_str())))
-        .collect();
+    let mut pairs: Vec<_> =
+        trained.flat_map(|plan| plan.groups().map(|group| (group, plan.name.as_str()))).collect();
     pairs.sort_unstable();
     let name = |group: usize| config.spec.groups[group].name.as_str();
     pairs.into_iter().map(|(group, policy)| (policy, name(group))).collect()

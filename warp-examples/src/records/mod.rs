@@ -28,12 +28,13 @@ use std::path::Path;
 use warp_core::toml::{Table, Value as Toml};
 use warp_train::callback::{Callback, End, Flow};
 use warp_train::metrics::IterationMetrics;
+use warp_train::run::Scribe;
 use warp_train::{Error, Trainer};
 
-/// The events of a run, written as it goes.
+/// The events of a run, written as it goes by a thread of their own.
 #[derive(Debug)]
 pub struct Records {
-    events: EventFile,
+    events: Scribe<EventFile>,
 }
 
 impl Records {
@@ -56,21 +57,16 @@ impl Records {
         let start = (at > 0).then_some(start);
         let first = [now.file_version()].into_iter().chain(start).chain([about]);
         events.write(first)?;
-        Ok(Self { events })
+        Ok(Self { events: Scribe::new("warp events", events)? })
     }
 
-    /// Writes what happened in an iteration, if it is one of those that are recorded: every one up
+    /// Has written what happened in an iteration, if it is one of those that are recorded: every one up
     /// to the 1,000th, every tenth up to the 10,000th, and so on, and those with an evaluation.
-    fn log(&mut self, metrics: &IterationMetrics, trainer: &Trainer) -> Result<()> {
+    fn log(&self, metrics: &IterationMetrics, trainer: &Trainer) -> warp_train::Result<()> {
         if !is_recorded(metrics.iteration) && metrics.evaluation.is_none() {
             return Ok(());
         }
         let mut values = Vec::new();
-        flatten("", &serde_json::to_value(metrics)?, &mut |tag, number| {
-            // Alone, a figure without a group would be one in TensorBoard's page.
-            let tag = if tag.contains('/') { tag.into() } else { format!("run/{tag}") };
-            values.push(event::scalar(&tag, number));
-        });
         let collected = trainer.rollout().map_or(&[][..], |rollout| &rollout.policies);
         for (plan, policy) in trainer.config().policies.iter().zip(collected) {
             let histograms = actions::histograms(policy);
@@ -80,18 +76,34 @@ impl Records {
                 values.push(histogram.value(&format!("actions/{}{head}", plan.name)));
             }
         }
-        self.write(metrics.env_steps, values)
+        let (now, metrics) = (When::now(metrics.env_steps), metrics.clone());
+        let write = move |events: &mut EventFile| {
+            let mut all = scalars(&metrics)?;
+            all.extend(values);
+            events.write([now.summary(all)])
+        };
+        self.events.give(|events| write(events).map_err(|e| Error::Callback(e.into())))
     }
 
     /// Notes that the run is over.
-    fn finish(&mut self, env_steps: u64) -> Result<()> {
+    fn finish(&self, env_steps: u64) -> warp_train::Result<()> {
         let now = When::now(env_steps);
-        self.write(env_steps, vec![event::session_end(now.wall_time)])
+        let write = move |events: &mut EventFile| {
+            events.write([now.summary(vec![event::session_end(now.wall_time)])])
+        };
+        self.events.give(move |events| write(events).map_err(|e| Error::Callback(e.into())))
     }
+}
 
-    fn write(&mut self, step: u64, values: Vec<Value>) -> Result<()> {
-        self.events.write([When::now(step).summary(values)])
-    }
+/// Every figure of an iteration.
+fn scalars(metrics: &IterationMetrics) -> Result<Vec<Value>> {
+    let mut values = Vec::new();
+    flatten("", &serde_json::to_value(metrics)?, &mut |tag, number| {
+        // Alone, a figure without a group would be one in TensorBoard's page.
+        let tag = if tag.contains('/') { tag.into() } else { format!("run/{tag}") };
+        values.push(event::scalar(&tag, number));
+    });
+    Ok(values)
 }
 
 impl Callback for Records {
@@ -100,18 +112,15 @@ impl Callback for Records {
         trainer: &Trainer,
         done: &[IterationMetrics],
     ) -> warp_train::Result<Flow> {
-        let written = done.iter().try_for_each(|metrics| self.log(metrics, trainer));
-        written.map_err(|e| Error::Callback(e.into()))?;
+        done.iter().try_for_each(|metrics| self.log(metrics, trainer))?;
         Ok(Flow::Continue(()))
     }
 
     fn end(&mut self, trainer: &Trainer, end: End) -> warp_train::Result<()> {
-        match end {
-            End::Complete => {
-                self.finish(trainer.env_steps()).map_err(|e| Error::Callback(e.into()))
-            }
-            End::Stopped(_) => Ok(()),
+        if end == End::Complete {
+            self.finish(trainer.env_steps())?;
         }
+        self.events.wait()
     }
 }
 

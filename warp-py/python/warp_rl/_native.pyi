@@ -126,7 +126,15 @@ class Policy:
     def described(self) -> list[dict[str, Any]]: ...
     def width(self, group: str) -> int: ...
     def act(
-        self, group: str, obs: Any, *, mask: Any = None, greedy: bool = True, seed: int = 0, step: int = 0
+        self,
+        group: str,
+        obs: Any,
+        *,
+        agent: int | None = None,
+        mask: Any = None,
+        greedy: bool = True,
+        seed: int = 0,
+        step: int = 0,
     ) -> Any: ...
 
 def xla_number(pool: Pool) -> int: ...

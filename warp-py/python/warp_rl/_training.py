@@ -159,6 +159,7 @@ class Policy:
         obs: Any,
         *,
         group: str | None = None,
+        agent: int | None = None,
         mask: Any = None,
         greedy: bool = True,
         seed: int = 0,
@@ -167,7 +168,8 @@ class Policy:
         """Actions for observations `[rows, ...]`, or the action for one.
 
         Numbers are shown one-hot, as the policy has learned from them. Actions are the likeliest, or drawn as
-        `seed` and `step` say. A group is named where there are several.
+        `seed` and `step` say. A group is named where there are several, and
+        an agent in it, counted from 0, where policies act for agents of one group.
         """
         if group is None:
             if len(self._groups) > 1:
@@ -183,7 +185,7 @@ class Policy:
         else:
             lone = seen.size == width and (seen.ndim == 1 or seen.shape == self._shape(group))
         rows = seen.astype(np.float32).reshape(-1, width) if seen.size % width == 0 else seen
-        actions = self._native.act(group, rows, mask=mask, greedy=greedy, seed=seed, step=step)
+        actions = self._native.act(group, rows, agent=agent, mask=mask, greedy=greedy, seed=seed, step=step)
         return actions[0] if lone else actions
 
     def _shape(self, group: str) -> tuple[int, ...]:

@@ -10,10 +10,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use warp_core::Space;
+use warp_core::{GroupSpec, Space};
 use warp_examples::settings;
 use warp_func::Registry;
 use warp_sample::{ActionsMut, Mode, Rows};
+use warp_train::algorithm::PolicyPlan;
 use warp_train::config::drop_foreign_keys;
 use warp_train::learner::{Acted, Scene};
 use warp_train::run::Place;
@@ -67,21 +68,23 @@ impl Policy {
         Ok(self.config.spec.groups[self.group(group)?].observation_width())
     }
 
-    /// Actions of the policy of `group` for observations `[rows, width]`; the likeliest, or drawn from `seed`
+    /// Actions of the policy of `group`, or of one `agent` in it, for observations `[rows, width]`; the likeliest, or drawn from `seed`
     /// and `step`.
-    #[pyo3(signature = (group, obs, *, mask=None, greedy=true, seed=0, step=0))]
+    #[pyo3(signature = (group, obs, *, agent=None, mask=None, greedy=true, seed=0, step=0))]
     #[expect(clippy::too_many_arguments, reason = "they have names where they are called")]
     fn act<'py>(
         &self,
         py: Python<'py>,
         group: &str,
         obs: &Bound<'py, PyAny>,
+        agent: Option<usize>,
         mask: Option<&Bound<'py, PyAny>>,
         greedy: bool,
         seed: u64,
         step: u32,
     ) -> PyResult<Bound<'py, PyAny>> {
         let number = self.group(group)?;
+        let index = self.policy_of(number, agent)?;
         let group = &self.config.spec.groups[number];
         let mut seen = Vec::new();
         let item = [group.observation_width()];
@@ -93,8 +96,6 @@ impl Policy {
             Argument { name: "mask", value }.integers(shape, &mut allowed)?;
         }
         let allowed: Vec<u8> = allowed.iter().map(|allowed| u8::from(*allowed != 0)).collect();
-        let index = self.config.policies.iter().position(|plan| plan.groups.contains(&number));
-        let index = index.ok_or_else(|| PyValueError::new_err("no policy acts for this group"))?;
         let layout = &self.config.policies[index].layout;
         let width = layout.action_width();
         let scene = Scene {
@@ -135,6 +136,32 @@ impl Policy {
 }
 
 impl Policy {
+    /// The policy that acts for the group number `group`, or for one `agent` of it where there are several.
+    fn policy_of(&self, group: usize, agent: Option<usize>) -> PyResult<usize> {
+        let GroupSpec { name, n_agents, .. } = &self.config.spec.groups[group];
+        if let Some(agent) = agent.filter(|agent| agent >= n_agents) {
+            return Err(PyValueError::new_err(format!(
+                "agent is {agent}, but group '{name}' has {n_agents}, counted from 0"
+            )));
+        }
+        let acts = |plan: &PolicyPlan| {
+            let mut own = plan.agents.iter().filter(|range| range.group == group);
+            own.any(|range| agent.is_none_or(|agent| range.agents().contains(&agent)))
+        };
+        let policies = self.config.policies.iter().enumerate();
+        let found: Vec<_> = policies.filter(|(_, plan)| acts(plan)).collect();
+        match &found[..] {
+            [(index, _)] => Ok(*index),
+            _ => {
+                let names: Vec<&str> = found.iter().map(|(_, plan)| plan.name.as_str()).collect();
+                Err(PyValueError::new_err(format!(
+                    "agent is None, but several policies act for group '{name}': {}",
+                    names.join(", ")
+                )))
+            }
+        }
+    }
+
     fn group(&self, name: &str) -> PyResult<usize> {
         self.config.spec.group_index(name).ok_or_else(|| {
             let known = self.groups().join(", ");

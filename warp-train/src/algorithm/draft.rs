@@ -223,7 +223,7 @@ impl Draft {
     /// Actions of several choices at once.
     pub fn common(&mut self, policy: &PolicyPlan, spec: &EnvSpec) -> Result<Common> {
         let keys = &policy.config;
-        let group = &spec.groups[policy.groups[0]];
+        let group = policy.group(spec);
         let (obs_width, mask_width) = (group.observation_width(), group.mask_width());
         let heads = policy.layout.head_sizes();
         if heads.len() > 1 {
@@ -293,7 +293,7 @@ impl Draft {
     /// # Errors
     /// Actions that are choices.
     pub fn bounds(&mut self, policy: &PolicyPlan, spec: &EnvSpec) -> Result<Bounds> {
-        let group = &spec.groups[policy.groups[0]];
+        let group = policy.group(spec);
         match &group.action {
             Space::Box { low, high, .. } => {
                 Ok(Bounds { low: self.shared("low", low), high: self.shared("high", high) })
@@ -328,7 +328,7 @@ impl Draft {
         if common.n_choices > 0 {
             return Ok(common.n_choices);
         }
-        let group = &spec.groups[policy.groups[0]];
+        let group = policy.group(spec);
         Err(Error::Invalid(format!(
             "policy \"{}\": {} takes one of some choices, but group \"{}\" takes {}",
             policy.name, policy.algorithm.name, group.name, group.action

@@ -1,6 +1,7 @@
 //! Algorithms as schedules over an engine, one file each, the same on every device.
 
 mod a2c;
+mod agents;
 pub(crate) mod choices;
 mod critics;
 mod ddpg;
@@ -24,6 +25,7 @@ mod table;
 mod td3;
 mod temperature;
 
+pub use agents::AgentRange;
 pub use choices::{ActionDistribution, Noise, Precision};
 pub(crate) use draft::RANDOM;
 pub use draft::{Allowed, Bounds, Common, Draft};

@@ -13,7 +13,8 @@ use warp_func::Registry;
 warp_core::config! {
     /// Keys of a policy; at the top level: for all policies that do not set them.
     pub struct PolicyConfig {
-        /// The environment's groups of agents that this policy acts for.
+        /// The environment's groups of agents that this policy acts for; "tagger[0,2-4]" is some agents of one,
+        /// by number.
         pub groups: Vec<String> = Vec::new(),
         /// "ppo", "a2c", "dqn", "ddpg", "td3" or "sac".
         pub algorithm: String = "ppo".into(),

@@ -1,16 +1,16 @@
-//! Which policy acts for which groups, and whether its keys fit them.
+//! A policy with its algorithm and the agents that it acts for.
 
 use crate::algorithm::PolicyConfig;
-use crate::algorithm::{Advantages, Entry, Learns, OnPolicyAlgorithm, Passes};
+use crate::algorithm::{Advantages, AgentRange, Entry, Learns, OnPolicyAlgorithm, Passes};
 use crate::error::{Error, Result, of_policy};
 use crate::loss::{Objective, Part};
 use crate::model::NetworkConfig;
 use crate::optimiser::{DescentConfig, UpdateRule};
 use warp_core::toml::{Table, Value};
-use warp_core::{Config, EnvSpec};
+use warp_core::{Config, EnvSpec, GroupSpec};
 use warp_sample::ActionLayout;
 
-/// A policy and the groups it acts for.
+/// A policy and the agents that it acts for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyPlan {
     /// Its name.
@@ -21,8 +21,8 @@ pub struct PolicyPlan {
     pub config: PolicyConfig,
     /// The keys that its algorithm alone declares, complete.
     pub own: Table,
-    /// The groups, by number, in the order of the spec.
-    pub groups: Vec<usize>,
+    /// Those that it acts for, in the order of the spec.
+    pub agents: Vec<AgentRange>,
     /// What its outputs mean and what its actions are.
     pub layout: ActionLayout,
     /// What its algorithm makes of rollouts, if it learns from them.
@@ -32,15 +32,44 @@ pub struct PolicyPlan {
 impl PolicyPlan {
     /// The policy's agents in one replica.
     #[must_use]
-    pub fn n_agents(&self, spec: &EnvSpec) -> usize {
-        self.groups.iter().map(|group| spec.groups[*group].n_agents).sum()
+    pub fn n_agents(&self) -> usize {
+        self.agents.iter().map(|range| range.n_agents).sum()
+    }
+
+    /// The first group of which it acts for agents; what they see and do is alike in all of them.
+    #[must_use]
+    pub fn group<'a>(&self, spec: &'a EnvSpec) -> &'a GroupSpec {
+        &spec.groups[self.agents[0].group]
+    }
+
+    /// The groups of which it acts for agents, by number, in the order of the spec.
+    pub fn groups(&self) -> impl Iterator<Item = usize> {
+        let first =
+            |(i, range): &(usize, &AgentRange)| *i == 0 || self.agents[i - 1].group != range.group;
+        self.agents.iter().enumerate().filter(first).map(|(_, range)| range.group)
+    }
+
+    /// Whether another policy acts for agents of one of its groups, too.
+    #[must_use]
+    pub fn shares_a_group(&self, spec: &EnvSpec) -> bool {
+        let own = |group| {
+            let ranges = self.agents.iter().filter(move |range| range.group == group);
+            ranges.map(|range| range.n_agents).sum::<usize>()
+        };
+        self.groups().any(|group| own(group) < spec.groups[group].n_agents)
+    }
+
+    /// Whether agents can leave before their episode ends.
+    #[must_use]
+    pub fn is_mortal(&self, spec: &EnvSpec) -> bool {
+        self.groups().any(|group| spec.groups[group].mortal)
     }
 
     /// The network that the keys declare, for an environment of this `spec`.
     #[must_use]
     pub fn network(&self, spec: &EnvSpec) -> NetworkConfig {
         NetworkConfig {
-            observation_width: spec.groups[self.groups[0]].observation_width(),
+            observation_width: self.group(spec).observation_width(),
             layout: self.layout.clone(),
             hidden: self.config.hidden.clone(),
             activation: self.config.activation,

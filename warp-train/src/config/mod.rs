@@ -6,6 +6,8 @@
 //! first, by `total_steps`; nothing else depends on it, so a run that is continued equals a longer one
 //! with the same steps in its schedules.
 
+mod claims;
+mod interval;
 mod league;
 pub(crate) mod policies;
 mod policy_check;
@@ -23,6 +25,7 @@ use crate::model::LearnerState;
 pub use crate::model::{Activation, Init, LogStd};
 use crate::network::own_network::OwnNetworks;
 use crate::world::World;
+use interval::Interval;
 pub use league::{LeagueConfig, Opponents};
 use policies::{complete_policy, plan_policies};
 pub use shards::{Shards, Sharing};
@@ -243,15 +246,19 @@ impl TrainConfig {
     /// Whether a checkpoint is due after `step` environment steps, a whole number of iterations.
     #[must_use]
     pub fn is_checkpoint_step(&self, step: u64) -> bool {
+        self.checkpoint_interval().is_due(step)
+    }
+
+    pub(crate) fn checkpoint_interval(&self) -> Interval {
         let default = || self.steps_per_iteration().saturating_mul(20).max(100_000);
-        self.is_due(self.run.checkpoint_steps.unwrap_or_else(default), step)
+        self.interval(self.run.checkpoint_steps.unwrap_or_else(default))
     }
 
     /// Whether a league keeps its policies as they are after `step` environment steps, a whole number of
     /// iterations.
     #[must_use]
     pub fn is_snapshot_step(&self, step: u64) -> bool {
-        self.league.as_ref().is_some_and(|league| self.is_due(league.snapshot_steps, step))
+        self.league.as_ref().is_some_and(|league| self.interval(league.snapshot_steps).is_due(step))
     }
 
     /// The steps up to `step` after which a league has kept them, the beginning first.
@@ -268,13 +275,11 @@ impl TrainConfig {
     /// Whether an evaluation is due after `step` environment steps, a whole number of iterations.
     #[must_use]
     pub fn is_evaluation_step(&self, step: u64) -> bool {
-        self.is_due(self.run.eval_steps, step)
+        self.interval(self.run.eval_steps).is_due(step)
     }
 
-    /// Whether the iteration that ended at `step` has done a multiple of `every` steps.
-    fn is_due(&self, every: u64, step: u64) -> bool {
-        let before = step.saturating_sub(self.steps_per_iteration());
-        every > 0 && step > 0 && before / every != step / every
+    fn interval(&self, every: u64) -> Interval {
+        Interval { every, iteration: self.steps_per_iteration() }
     }
 
     /// SHA-256 of what a run's ranks have in common, in hexadecimal.

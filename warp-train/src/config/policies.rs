@@ -1,6 +1,7 @@
-//! The policies of a run: which acts for which groups, and whether its keys fit them.
+//! The policies of a run: which acts for which agents, and whether its keys fit them.
 
 use super::RunConfig;
+use super::claims::Claims;
 use super::policy_check::{check_log_std, check_policy};
 use crate::algorithm::policy_config::PolicyKeys;
 use crate::algorithm::{ActionDistribution, Algorithms, PolicyConfig, PolicyPlan, Rollouts};
@@ -26,7 +27,7 @@ fn layout(name: &str, config: &PolicyConfig, group: &GroupSpec) -> Result<Action
     })
 }
 
-/// Maps every group to exactly one policy. Without any policy, each group gets one of its name.
+/// Maps every agent to exactly one policy. Without any policy, each group gets one of its name.
 pub(crate) fn plan_policies(
     algorithms: &Algorithms,
     given: &Table,
@@ -40,7 +41,7 @@ pub(crate) fn plan_policies(
     // draws are numbered policy after policy.
     by_group.sort_by(|a, b| a.0.cmp(&b.0));
     let own = if own.is_empty() { &by_group } else { own };
-    let mut taken = vec![None::<&str>; spec.groups.len()];
+    let mut claims = Claims::new(spec);
     let mut plans = Vec::new();
     for (name, keys) in own {
         let prefix = format!("policy.{name}.");
@@ -50,37 +51,15 @@ pub(crate) fn plan_policies(
             // A policy that names no groups acts for the one of its own name.
             config.groups = vec![name.clone()];
         }
-        let mut groups = Vec::new();
-        for group in &config.groups {
-            let Some(index) = spec.group_index(group) else {
-                let known: Vec<_> = spec.groups.iter().map(|g| g.name.as_str()).collect();
-                return Err(Error::Invalid(format!(
-                    "policy.{name}.groups names \"{group}\", but {} has the groups {}",
-                    spec.name,
-                    known.join(", ")
-                )));
-            };
-            if let Some(other) = taken[index].replace(name) {
-                return Err(Error::Invalid(format!(
-                    "group \"{group}\" is claimed by policy \"{other}\" and by policy \"{name}\""
-                )));
-            }
-            groups.push(index);
-        }
-        groups.sort_unstable();
+        let agents = claims.claim(name, &config.groups)?;
         check_log_std(name, &config)?;
-        let layout = layout(name, &config, &spec.groups[groups[0]])?;
+        let layout = layout(name, &config, &spec.groups[agents[0].group])?;
         let name = name.clone();
-        let plan = PolicyPlan { name, algorithm, config, own, groups, layout, rollouts: None };
+        let plan = PolicyPlan { name, algorithm, config, own, agents, layout, rollouts: None };
         plans.push(plan);
     }
-    match taken.iter().position(Option::is_none) {
-        Some(group) => Err(Error::Invalid(format!(
-            "group \"{}\" has no policy; add it to the groups of one",
-            spec.groups[group].name
-        ))),
-        None => Ok(plans),
-    }
+    claims.check_complete()?;
+    Ok(plans)
 }
 
 /// Checks a policy's keys against each other and the environment, and has its algorithm say what it makes

@@ -42,7 +42,7 @@ pub(crate) fn check_policy(plan: &PolicyPlan, spec: &EnvSpec, run: &RunConfig) -
     if config.update_epochs == 0 {
         return invalid("update_epochs", "0".into(), "must be at least 1");
     }
-    let agents = plan.n_agents(spec);
+    let agents = plan.n_agents();
     // Too many to count are refused for memory, later.
     let rows = run.num_envs.saturating_mul(run.num_steps).saturating_mul(agents);
     let cut = plan.algorithm.reads("num_minibatches");
@@ -190,8 +190,8 @@ fn check_off_policy(plan: &PolicyPlan, run: &RunConfig) -> Result<()> {
 
 /// Groups that share a policy must look and act alike.
 fn check_spaces(plan: &PolicyPlan, spec: &EnvSpec) -> Result<()> {
-    let first = &spec.groups[plan.groups[0]];
-    for group in plan.groups.iter().map(|g| &spec.groups[*g]) {
+    let first = plan.group(spec);
+    for group in plan.groups().map(|g| &spec.groups[g]) {
         let alike = group.observation_width() == first.observation_width()
             && group.mask_width() == first.mask_width()
             && group.action.head_sizes() == first.action.head_sizes()

@@ -80,7 +80,7 @@ impl LockstepLearner {
             } else {
                 Box::new(OnPolicy::new(config, index, first_agent, threads)?)
             });
-            first_agent += plan.n_agents(&config.spec) as u32;
+            first_agent += plan.n_agents() as u32;
         }
         Ok(Self { config: config.clone(), members })
     }

@@ -87,7 +87,7 @@ impl CudaGradients {
     /// is.
     fn config_for(&self, policy: usize, loss: Loss, given: &Given<'_>) -> TrainConfig {
         let mut config = self.config.clone();
-        let agents = config.policies[policy].n_agents(&config.spec);
+        let agents = config.policies[policy].n_agents();
         let (samples, rows) = (given.order.len(), given.minibatch.n_rows());
         (config.run.num_envs, config.run.num_steps) = match self.products {
             Products::Small => (samples / agents, 1),
@@ -162,7 +162,7 @@ impl CudaGradients {
             let n = self.config.policies.len();
             Error::Invalid(format!("there are {n} policies, not {}", policy + 1))
         })?;
-        let group = &self.config.spec.groups[plan.groups[0]];
+        let group = plan.group(&self.config.spec);
         let (width, masked) = (group.observation_width(), group.mask_width() > 0);
         if minibatch.action_mask.is_some() && !masked {
             return Err(Error::Invalid(format!(
@@ -175,7 +175,7 @@ impl CudaGradients {
         let mut order = order(minibatch)?;
         if self.products == Products::Small {
             // They learn from all agents of all replicas; as often one as the other.
-            order = order.repeat(plan.n_agents(&self.config.spec));
+            order = order.repeat(plan.n_agents());
         }
         let given = Given { minibatch, order };
         let (seen, gradient) = self.compute(policy, weights, &given, loss)?;

@@ -59,7 +59,7 @@ impl MixedLearner {
                 let policy = WidePolicy::new(config, index, text, &kernels, envs, None)?;
                 Policy::Rollouts(Box::new(policy))
             });
-            first_agent += plan.n_agents(&config.spec) as u32;
+            first_agent += plan.n_agents() as u32;
         }
         let config = config.clone();
         let mut learner = Self { config, policies, collecting: None, learning: None };

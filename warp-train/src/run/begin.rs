@@ -120,14 +120,18 @@ pub(crate) fn moments(
     shard: usize,
 ) -> RunningMoments {
     let (store, ids) = (envs.store(), envs.ids());
-    let width = envs.spec().groups[plan.groups[0]].observation_width();
+    let width = plan.group(envs.spec()).observation_width();
     let mut moments = RunningMoments::new(width);
-    for group in &plan.groups {
-        let obs = store.slice(ids.obs[*group]);
+    for range in &plan.agents {
+        let obs = store.slice(ids.obs[range.group]);
         let rows = shards.rows(obs.len() / width, shard);
-        let alive = ids.alive[*group].map_or(&[][..], |id| store.slice::<u8>(id));
-        let alive = alive.get(rows.clone()).unwrap_or(&[]);
-        let weights: Vec<f32> = alive.iter().map(|alive| f32::from(*alive)).collect();
+        let alive = ids.alive[range.group].map(|id| store.slice::<u8>(id));
+        let of_group = envs.spec().groups[range.group].n_agents;
+        let weight = |row: usize| {
+            let counts = alive.is_none_or(|alive| alive[row] != 0);
+            f32::from(u8::from(counts && range.agents().contains(&(row % of_group))))
+        };
+        let weights: Vec<f32> = rows.clone().map(weight).collect();
         moments.add(&obs[rows.start * width..rows.end * width], &weights);
     }
     moments
@@ -140,7 +144,7 @@ fn moments_of_all(
     sharing: &Sharing,
 ) -> Result<RunningMoments> {
     let Sharing { world, shards } = sharing;
-    let width = envs.spec().groups[plan.groups[0]].observation_width();
+    let width = plan.group(envs.spec()).observation_width();
     let mut here = Vec::new();
     for shard in 0..shards.here {
         here.extend(moments(plan, envs, *shards, shard).numbers());

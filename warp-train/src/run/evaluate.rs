@@ -3,6 +3,7 @@
 //! Replicas are run side by side, but only the first episode of each counts: taking whichever
 //! episodes end first would favour short ones.
 
+use crate::algorithm::AgentRange;
 use crate::config::TrainConfig;
 use crate::engine::rollout::{PolicyRollout, Rollout};
 use crate::error::{Error, Result};
@@ -54,6 +55,9 @@ pub struct Evaluation {
     pub mean_episode_length: f64,
     /// Mean return by group of agents.
     pub group_return: BTreeMap<String, f64>,
+    /// Mean return of the agents of each policy, where policies act for agents of one group.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub policy_return: BTreeMap<String, f64>,
     /// Mean of each of the environment's statistics.
     pub statistics: BTreeMap<String, f64>,
 }
@@ -75,11 +79,20 @@ pub fn evaluate(
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Episode {
     /// Return of each group of agents, in the order of the spec.
-    pub(super) group_returns: Vec<f64>,
+    group_returns: Vec<f64>,
+    /// Return of each policy's agents, range after range.
+    policy_returns: Vec<Vec<f64>>,
     /// Steps.
     length: u32,
     /// The environment's statistics at its end.
     pub(super) statistics: Vec<f64>,
+}
+
+impl Episode {
+    /// Return of the agents of policy number `policy`.
+    pub(super) fn policy_return(&self, policy: usize) -> f64 {
+        self.policy_returns[policy].iter().sum()
+    }
 }
 
 /// The same, episode by episode.
@@ -205,6 +218,8 @@ fn choose(
 
 /// The first episode of each replica.
 struct Scores {
+    /// The agents of each policy.
+    ranges: Vec<Vec<AgentRange>>,
     episodes: Vec<Episode>,
     done: Vec<bool>,
 }
@@ -212,12 +227,14 @@ struct Scores {
 impl Scores {
     fn new(config: &TrainConfig, n: usize) -> Self {
         let spec = &config.spec;
+        let ranges: Vec<_> = config.policies.iter().map(|plan| plan.agents.clone()).collect();
         let episode = Episode {
             group_returns: vec![0.0; spec.groups.len()],
+            policy_returns: ranges.iter().map(|ranges| vec![0.0; ranges.len()]).collect(),
             length: 0,
             statistics: vec![0.0; spec.statistics.len()],
         };
-        Self { episodes: vec![episode; n], done: vec![false; n] }
+        Self { ranges, episodes: vec![episode; n], done: vec![false; n] }
     }
 
     fn is_done(&self) -> bool {
@@ -233,10 +250,17 @@ impl Scores {
             }
             let episode = &mut self.episodes[replica];
             episode.length += 1;
+            let reward = |range: &AgentRange| {
+                let of_group = envs.spec().groups[range.group].n_agents;
+                let rewards = &store.slice::<f32>(ids.reward[range.group])[replica * of_group..];
+                rewards[range.agents()].iter().map(|r| f64::from(*r)).sum::<f64>()
+            };
             for (g, sum) in episode.group_returns.iter_mut().enumerate() {
-                let agents = envs.spec().groups[g].n_agents;
-                let rewards = &store.slice::<f32>(ids.reward[g])[replica * agents..][..agents];
-                *sum += rewards.iter().map(|r| f64::from(*r)).sum::<f64>();
+                *sum += reward(&AgentRange::whole(envs.spec(), g));
+            }
+            let of_policies = self.ranges.iter().zip(&mut episode.policy_returns);
+            for (range, sum) in of_policies.flat_map(|(ranges, sums)| ranges.iter().zip(sums)) {
+                *sum += reward(range);
             }
             self.done[replica] = terminated | truncated != 0;
             if let (true, Some(id)) = (self.done[replica], ids.final_statistic) {
@@ -258,6 +282,9 @@ fn summary(config: &TrainConfig, episodes: &[Episode]) -> Evaluation {
     let returns: Vec<f64> = episodes.iter().map(of_trained).collect();
     let found = Estimate::of(&returns);
     let group = |g: usize| episodes.iter().map(|episode| episode.group_returns[g]).sum::<f64>() / n;
+    let policy = |p: usize| episodes.iter().map(|e| e.policy_return(p)).sum::<f64>() / n;
+    let apart = config.policies.iter().any(|plan| plan.shares_a_group(&config.spec));
+    let policies = config.policies.iter().enumerate().filter(|_| apart);
     // Summed up as they ended.
     let mut ended: Vec<&Episode> = episodes.iter().collect();
     ended.sort_by_key(|episode| episode.length);
@@ -275,6 +302,7 @@ fn summary(config: &TrainConfig, episodes: &[Episode]) -> Evaluation {
         max: returns.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         mean_episode_length: episodes.iter().map(|e| f64::from(e.length)).sum::<f64>() / n,
         group_return: groups.map(|(g, of)| (of.name.clone(), group(g))).collect(),
+        policy_return: policies.map(|(p, plan)| (plan.name.clone(), policy(p))).collect(),
         statistics: statistics.map(|(k, name)| (name.clone(), statistic(k))).collect(),
     }
 }

@@ -37,7 +37,7 @@ pub fn by_data(config: &TrainConfig, envs: &dyn VecEnv) -> Vec<String> {
 /// Groups whose observations a network sees as they are, each with its policy.
 fn groups(config: &TrainConfig) -> impl Iterator<Item = (&PolicyPlan, usize)> {
     let raw = config.policies.iter().filter(|plan| !plan.config.norm_obs);
-    raw.flat_map(|plan| plan.groups.iter().map(move |group| (plan, *group)))
+    raw.flat_map(|plan| plan.groups().map(move |group| (plan, group)))
 }
 
 const REMEDY: &str = "use norm_obs = true or precision = \"fp32\"";
@@ -83,7 +83,8 @@ fn of_data(plan: &PolicyPlan, group: usize, envs: &dyn VecEnv) -> Option<String>
              65504: {REMEDY}"
         ));
     }
-    let plan = PolicyPlan { groups: vec![group], ..plan.clone() };
+    let own = plan.agents.iter().filter(|range| range.group == group);
+    let plan = PolicyPlan { agents: own.copied().collect(), ..plan.clone() };
     let moments = moments(&plan, envs, Shards::ONE, 0);
     let spread = moments.mean.iter().zip(&moments.var).map(|(mean, var)| (mean, var.sqrt()));
     let lost = |(mean, deviation): &(&f64, f64)| {

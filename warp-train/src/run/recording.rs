@@ -6,9 +6,11 @@ use crate::run::callback::{Callback, End, Flow};
 use crate::run::checkpoint;
 use crate::run::evaluate::Evaluation;
 use crate::run::journal::METRICS;
+use crate::run::league::{League, Table};
 use crate::run::metrics::IterationMetrics;
-use crate::run::run_folder::{Run, save};
+use crate::run::run_folder::{Run, Scroll};
 use crate::run::trainer::Trainer;
+use crate::run::whole::Snapshot;
 use serde::Serialize;
 
 /// A line of `metrics.jsonl`.
@@ -29,25 +31,18 @@ impl Callback for Run {
         Ok(Flow::Continue(()))
     }
 
-    /// Appends the lines that are due. The iterations were done since the last call, and each is taken to
+    /// Has the lines written that are due. The iterations were done since the last call, and each is taken to
     /// have lasted as long as the others.
     fn iteration(&mut self, trainer: &Trainer, done: &[IterationMetrics]) -> Result<Flow> {
         let (from, now) = (self.logged, self.before + self.seconds());
-        let mut lines = String::new();
+        let mut records = Vec::with_capacity(done.len());
         for (n, metrics) in (1..).zip(done) {
             self.recent.add_iteration(&metrics.episodes);
             self.logged = from + (now - from) * f64::from(n) / done.len() as f64;
             let is_due = is_line_due(trainer.config(), metrics);
-            if is_due && self.sum.is_empty() {
-                lines += &self.line(metrics)?;
-                continue;
-            }
-            self.sum.add(metrics);
-            if is_due {
-                lines += &self.open_line()?;
-            }
+            records.push(Record { metrics: metrics.clone(), seconds: self.logged, is_due });
         }
-        self.journal.append(&lines)?;
+        self.scribe.give(move |scroll| scroll.append(records))?;
         Ok(Flow::Continue(()))
     }
 
@@ -64,10 +59,23 @@ impl Callback for Run {
     }
 
     fn end(&mut self, trainer: &Trainer, _end: End) -> Result<()> {
-        let line = self.open_line()?;
-        self.journal.append(&line)?;
-        self.save(trainer)
+        let seconds = self.logged;
+        self.scribe.give(move |scroll| {
+            let line = scroll.open_line(seconds)?;
+            scroll.journal.append(&line)
+        })?;
+        self.save(trainer)?;
+        self.settle()
     }
+}
+
+/// An iteration that is to be recorded.
+struct Record {
+    metrics: IterationMetrics,
+    /// Wall time at its end.
+    seconds: f64,
+    /// Whether it ends a line.
+    is_due: bool,
 }
 
 /// Whether the iteration ends a line: what led to a checkpoint or an evaluation is never missing before it.
@@ -81,8 +89,55 @@ fn is_line_due(config: &TrainConfig, metrics: &IterationMetrics) -> bool {
 }
 
 impl Run {
-    fn line(&self, metrics: &IterationMetrics) -> Result<String> {
-        let line = Line { metrics, seconds: (self.logged * 1e6).round() / 1e6 };
+    /// Has a checkpoint written, unless there is one of this step, and those deleted that are no longer kept. A
+    /// learner that diverged leaves the checkpoints as they are.
+    fn save(&mut self, trainer: &Trainer) -> Result<()> {
+        if self.saved != trainer.env_steps() {
+            let snapshot = trainer.snapshot()?.into_owned();
+            let league = trainer.learner().league().map(League::table);
+            let plays = league.is_some();
+            self.scribe.give_large(move |scroll| scroll.save(&snapshot, league))?;
+            self.saved = trainer.env_steps();
+            if plays {
+                // Older selves are read from there.
+                self.settle()?;
+            }
+        }
+        // Even where nothing was saved: a process that was killed before this may have left something.
+        self.prune(trainer.config())
+    }
+
+    /// Has the checkpoints deleted that are not kept, and what a process that was killed on the way left of
+    /// them.
+    fn prune(&self, config: &TrainConfig) -> Result<()> {
+        let (best, snapshots) = (self.best.clone(), config.snapshot_steps_until(self.saved));
+        let (regular, keep) = (config.checkpoint_interval(), config.run.keep_checkpoints);
+        self.scribe.give(move |scroll| {
+            let is_regular = |step| regular.is_due(step);
+            let stays = |step| best.contains(step) || snapshots.contains(&step);
+            checkpoint::prune(&Self::checkpoints(&scroll.folder), keep, is_regular, stays)
+        })
+    }
+}
+
+impl Scroll {
+    fn append(&mut self, records: Vec<Record>) -> Result<()> {
+        let mut lines = String::new();
+        for Record { metrics, seconds, is_due } in records {
+            if is_due && self.sum.is_empty() {
+                lines += &self.line(&metrics, seconds)?;
+                continue;
+            }
+            self.sum.add(&metrics);
+            if is_due {
+                lines += &self.open_line(seconds)?;
+            }
+        }
+        self.journal.append(&lines)
+    }
+
+    fn line(&self, metrics: &IterationMetrics, seconds: f64) -> Result<String> {
+        let line = Line { metrics, seconds: (seconds * 1e6).round() / 1e6 };
         let path = || self.folder.join(METRICS);
         let text = serde_json::to_string(&line)
             .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
@@ -90,34 +145,15 @@ impl Run {
     }
 
     /// The line of the iterations that have none yet; nothing if all have.
-    fn open_line(&mut self) -> Result<String> {
+    fn open_line(&mut self, seconds: f64) -> Result<String> {
         let sum = self.sum.take();
-        sum.map_or_else(|| Ok(String::new()), |metrics| self.line(&metrics))
+        sum.map_or_else(|| Ok(String::new()), |metrics| self.line(&metrics, seconds))
     }
 
-    /// Writes a checkpoint, unless there is one of this step, and deletes those that are no longer kept. A
-    /// learner that diverged leaves the checkpoints as they are.
-    fn save(&mut self, trainer: &Trainer) -> Result<()> {
-        if self.saved != trainer.env_steps() {
-            // What led to a checkpoint is never missing beside it.
-            self.journal.sync()?;
-            save(&Self::checkpoints(&self.folder), trainer)?;
-            self.saved = trainer.env_steps();
-            if let Some(league) = trainer.learner().league() {
-                league.table().write(&self.folder)?;
-            }
-        }
-        // Even where nothing was saved: a process that was killed before this may have left something.
-        self.prune(trainer.config())
-    }
-
-    /// Deletes the checkpoints that are not kept, and what a process that was killed on the way left of
-    /// them.
-    fn prune(&self, config: &TrainConfig) -> Result<()> {
-        let is_regular = |step| config.is_checkpoint_step(step);
-        let folder = Self::checkpoints(&self.folder);
-        let snapshots = config.snapshot_steps_until(self.saved);
-        let stays = |step| self.best.contains(step) || snapshots.contains(&step);
-        checkpoint::prune(&folder, config.run.keep_checkpoints, is_regular, stays)
+    fn save(&self, snapshot: &Snapshot, league: Option<Table>) -> Result<()> {
+        // What led to a checkpoint is never missing beside it.
+        self.journal.sync()?;
+        checkpoint::save(&Run::checkpoints(&self.folder), snapshot)?;
+        league.map_or(Ok(()), |league| league.write(&self.folder))
     }
 }

@@ -15,6 +15,7 @@ use crate::run::iteration_sum::IterationSum;
 use crate::run::journal::{Journal, Logged, METRICS, each_line};
 use crate::run::metrics::RecentReturns;
 use crate::run::new_folder;
+use crate::run::scribe::Scribe;
 use crate::run::trainer::Trainer;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -26,7 +27,8 @@ use warp_data::file;
 #[derive(Debug)]
 pub struct Run {
     pub(super) folder: PathBuf,
-    pub(super) journal: Journal,
+    /// Writes everything that training leaves behind.
+    pub(super) scribe: Scribe<Scroll>,
     started: Instant,
     /// Environment steps done before this process.
     first_step: u64,
@@ -34,13 +36,20 @@ pub struct Run {
     pub(super) before: f64,
     /// Seconds of the run at its last iteration.
     pub(super) logged: f64,
-    /// Iterations since the last line.
-    pub(super) sum: IterationSum,
     pub(super) recent: RecentReturns,
     /// Step of the newest checkpoint.
     pub(super) saved: u64,
     pub(super) best: BestSteps,
     notes: Vec<String>,
+}
+
+/// What the thread that writes has.
+#[derive(Debug)]
+pub(super) struct Scroll {
+    pub(super) folder: PathBuf,
+    pub(super) journal: Journal,
+    /// Iterations since the last line.
+    pub(super) sum: IterationSum,
 }
 
 /// A run's folder that no other process trains in as long as this lives.
@@ -115,7 +124,7 @@ impl Run {
             save(&Self::checkpoints(staging), trainer)?;
             write_whole(&staging.join("config.toml"), config_toml)
         })?;
-        Ok(Self::open(Locked { folder: folder.into(), journal }))
+        Self::open(Locked { folder: folder.into(), journal })
     }
 
     /// Checks that no run is in `folder`.
@@ -167,25 +176,33 @@ impl Run {
         write_whole(&locked.folder.join("config.toml"), config_toml)?;
         let notes = aside.into_iter().chain(logged).collect();
         let saved = step;
-        let opened = Self::open(locked);
+        let opened = Self::open(locked)?;
         Ok(Self { first_step: step, before, logged: before, recent, saved, best, notes, ..opened })
     }
 
-    fn open(locked: Locked) -> Self {
+    fn open(locked: Locked) -> Result<Self> {
         let Locked { folder, journal } = locked;
-        Self {
+        let scroll = Scroll { folder: folder.clone(), journal, sum: IterationSum::default() };
+        Ok(Self {
             folder,
-            journal,
+            scribe: Scribe::new("warp records", scroll)?,
             started: Instant::now(),
             first_step: 0,
             before: 0.0,
             logged: 0.0,
-            sum: IterationSum::default(),
             recent: RecentReturns::default(),
             saved: 0,
             best: BestSteps::default(),
             notes: Vec::new(),
-        }
+        })
+    }
+
+    /// Waits until everything that training left behind is written.
+    ///
+    /// # Errors
+    /// What could not be written.
+    pub fn settle(&self) -> Result<()> {
+        self.scribe.wait()
     }
 
     /// What became of checkpoints and metrics when the run was reopened, a sentence each; mostly none.

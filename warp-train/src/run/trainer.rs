@@ -350,12 +350,12 @@ fn diverged(error: Error, step: u64) -> Error {
     }
 }
 
-/// Which groups are acted for by a policy that learns; all, if none does.
+/// Groups of which a policy that learns acts for an agent; all, if none learns.
 #[must_use]
 pub fn trained_groups(config: &TrainConfig) -> Vec<bool> {
     let mut trained = vec![false; config.spec.groups.len()];
     for plan in config.policies.iter().filter(|plan| plan.config.to_train) {
-        plan.groups.iter().for_each(|group| trained[*group] = true);
+        plan.groups().for_each(|group| trained[group] = true);
     }
     if !trained.contains(&true) {
         trained.fill(true);

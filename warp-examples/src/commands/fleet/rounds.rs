@@ -150,7 +150,7 @@ impl Watcher {
         if last.elapsed() > Duration::from_millis(200) {
             *last = Instant::now();
             let (steps, ended) = fleet.progress();
-            progress.show_text(steps, &format!("{ended} of {} runs", self.n_runs));
+            progress.show(steps, || format!("{ended} of {} runs", self.n_runs));
         }
     }
 

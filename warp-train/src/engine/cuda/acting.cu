@@ -3,6 +3,8 @@
 
 __device__ const unsigned int group_first[] = GROUP_FIRST;
 __device__ const unsigned int group_agents[] = GROUP_AGENTS;
+// An agent's number in its group, less that in the policy.
+__device__ const int group_shift[] = GROUP_SHIFT;
 
 // Where an agent of the policy lies in its group's arrays.
 struct Place {
@@ -14,7 +16,7 @@ struct Place {
 __device__ inline Place place_of(unsigned int row) {
     unsigned int replica = row / N_AGENTS, agent = row % N_AGENTS, g = 0;
     while (g + 1 < N_GROUPS_HERE && agent >= group_first[g + 1]) ++g;
-    return {g, replica, (unsigned long long)replica * group_agents[g] + agent - group_first[g]};
+    return {g, replica, (unsigned long long)replica * group_agents[g] + agent + group_shift[g]};
 }
 
 // Calls what(row, column) for all numbers of a tile, `width` per row; the team shares them.

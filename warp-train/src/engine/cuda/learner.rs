@@ -86,7 +86,7 @@ impl Group {
         for (index, policy) in config.policies.iter().enumerate() {
             let setting = Setting::new(config, (index, first_agent)).beside(configs.len());
             members.push(Member::new(&configs[runs.clone()], setting, envs)?);
-            first_agent += policy.n_agents(&config.spec) as u32;
+            first_agent += policy.n_agents() as u32;
         }
         let together = (envs.len() > 1).then(|| CudaRuns::new(envs)).transpose()?;
         let wait = (runs.start > 0).then(|| Wait::new(envs[0].kernels())).transpose()?;

@@ -4,7 +4,7 @@
 use super::layout::{Layout, Machine};
 use super::op::{self, How, Op};
 use super::schedule::fuse;
-use super::text::{Agents, Scene};
+use super::text::Scene;
 use super::{CudaEngine, Setting};
 use crate::algorithm::{Algorithm, Plan, Planned, Variant};
 use crate::algorithm::{PolicyConfig, PolicyFigures, PolicyPlan};
@@ -69,9 +69,8 @@ pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<Sour
         let setting = Setting::new(config, (index, 0));
         let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
         let programs = Programs::new(policy, &*algorithm, &plan, &layout)?;
-        let agents = Agents::new(&config.spec, &setting.groups);
         let place = &setting.place;
-        let (plan, layout, agents) = (&plan, &layout, &agents);
+        let (plan, layout, agents) = (&plan, &layout, &setting.agents);
         let scene = Scene { plan, layout, place, agents, runs: machine.runs(), machine };
         sources.extend(programs.all().iter().map(|ops| scene.program(ops).source));
     }

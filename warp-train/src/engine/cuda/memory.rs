@@ -2,8 +2,10 @@
 
 use super::layout::Layout;
 use super::priorities::PriorityArrays;
+use super::text::Agents;
 use crate::algorithm::{Plan, RowsOf};
 use crate::engine::cpu::Place;
+use crate::engine::rollout::GroupRows;
 use crate::error::{Error, Result};
 use crate::optimiser::{Descent, DescentConfig};
 use std::fmt::Write;
@@ -48,11 +50,12 @@ const OF_WORLD: [(&str, &str); 3] = [
 ];
 
 impl World {
-    /// Those of `groups`.
-    pub(super) fn new(envs: &CudaVecEnv, groups: &[usize]) -> Self {
+    /// Those of `agents`.
+    pub(super) fn new(envs: &CudaVecEnv, agents: &Agents) -> Self {
         let (ids, arrays) = (envs.ids(), envs.arrays());
         let array = |id| Some(arrays.array(id).clone());
-        let group = |g: &usize| {
+        let group = |rows: &GroupRows| {
+            let g = &rows.group();
             [
                 array(ids.obs[*g]),
                 ids.action_mask[*g].and_then(array),
@@ -65,7 +68,7 @@ impl World {
         };
         let ends =
             [array(ids.terminated), array(ids.truncated), Some(envs.run_step_array().clone())];
-        Self { groups: groups.iter().map(group).collect(), ends }
+        Self { groups: agents.groups.iter().map(group).collect(), ends }
     }
 }
 

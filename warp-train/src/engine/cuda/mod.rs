@@ -34,7 +34,6 @@ use memory::{Memory, World};
 use op::{How, Op, Tracer};
 use std::collections::HashMap;
 use text::{Agents, KERNEL, Program, Scene};
-use warp_func::VecEnv;
 use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs};
 
 pub(crate) use learner::OffPolicyLearner;
@@ -48,8 +47,8 @@ pub(crate) const H200: Machine = Machine::H200;
 pub(crate) struct Setting {
     /// Whose rows.
     pub(crate) place: Place,
-    /// Numbers of the groups that the policy acts for.
-    pub(crate) groups: Vec<usize>,
+    /// Where the policy's agents lie.
+    pub(crate) agents: Agents,
     /// Products in fp32; else operands are in half precision where layers are not too wide for that.
     pub(crate) exact: bool,
     /// Runs that share the GPU, in these launches and in those beside them.
@@ -60,7 +59,7 @@ impl Setting {
     /// Of policy number `index` of `config`, whose agents are numbered from `first_agent`.
     pub(crate) fn new(config: &TrainConfig, (index, first_agent): (usize, u32)) -> Self {
         let policy = &config.policies[index];
-        let n_agents = policy.n_agents(&config.spec);
+        let n_agents = policy.n_agents();
         let place = Place {
             seed: config.run.seed,
             policy: index,
@@ -70,7 +69,7 @@ impl Setting {
             first_replica: config.vec_options().first_replica,
         };
         let exact = policy.config.precision == Precision::Single;
-        Self { place, groups: policy.groups.clone(), exact, runs: 1 }
+        Self { place, agents: Agents::new(&config.spec, policy), exact, runs: 1 }
     }
 
     /// One of so many runs.
@@ -109,9 +108,9 @@ impl CudaEngine {
         let kernels = envs[0].kernels().clone();
         let machine = Machine::of(kernels.device().info()).shared_by(setting.runs);
         let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
-        let agents = Agents::new(envs[0].spec(), &setting.groups);
+        let agents = setting.agents.clone();
         let memory = |envs: &&mut CudaVecEnv| {
-            let world = World::new(envs, &setting.groups);
+            let world = World::new(envs, &agents);
             Memory::new(kernels.device(), (&plan, &layout), &setting.place, world)
         };
         let memories = envs.iter().map(memory).collect::<Result<Vec<_>>>()?;

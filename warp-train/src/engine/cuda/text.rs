@@ -7,8 +7,9 @@ use super::memory::{self, COUNTERS, ring_steps};
 use super::op::Op;
 use super::priorities;
 use super::schedule::{Segment, segments};
-use crate::algorithm::{ColumnId, Plan, RowsOf};
+use crate::algorithm::{ColumnId, Plan, PolicyPlan, RowsOf};
 use crate::engine::cpu::Place;
+use crate::engine::rollout::GroupRows;
 use std::fmt::Write;
 use warp_core::EnvSpec;
 use warp_func::cuda::{Launch, Source};
@@ -33,9 +34,9 @@ const FOUR_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 4 * 2 * 16 * 168 * 2;
 
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Agents {
-    /// Agents of each group that the policy acts for.
-    pub(super) of_groups: Vec<usize>,
+pub(crate) struct Agents {
+    /// Those of each group, and of a group whose agents don't lie one after the other several times.
+    pub(super) groups: Vec<GroupRows>,
     /// Whether actions are numbers of choices.
     pub(super) discrete: bool,
     /// Whether agents can leave before their episode ends.
@@ -43,13 +44,12 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    /// Those of `groups`.
-    pub(super) fn new(spec: &EnvSpec, groups: &[usize]) -> Self {
-        let groups = || groups.iter().map(|g| &spec.groups[*g]);
+    /// Those of `policy`.
+    pub(super) fn new(spec: &EnvSpec, policy: &PolicyPlan) -> Self {
         Self {
-            of_groups: groups().map(|group| group.n_agents).collect(),
-            discrete: groups().any(|group| !group.action.head_sizes().is_empty()),
-            mortal: groups().any(|group| group.mortal),
+            groups: GroupRows::of(policy, spec),
+            discrete: !policy.group(spec).action.head_sizes().is_empty(),
+            mortal: policy.is_mortal(spec),
         }
     }
 }
@@ -94,7 +94,7 @@ impl Scene<'_> {
         if self.crowded() {
             text += FOUR_TILES;
         }
-        text += &memory::text(self.plan.columns.len(), self.agents.of_groups.len());
+        text += &memory::text(self.plan.columns.len(), self.agents.groups.len());
         text += SEED;
         text += OF_RUN;
         text += &[REPLAY, ACTING].join("\n");
@@ -181,13 +181,11 @@ impl Scene<'_> {
                 define(&format!("COLUMN_{name}"), &column.0);
             }
         }
-        let firsts = agents.of_groups.iter().scan(0, |next, n| {
-            *next += n;
-            Some(*next - n)
-        });
-        define("N_GROUPS_HERE", &agents.of_groups.len());
-        define("GROUP_FIRST", &list(firsts));
-        define("GROUP_AGENTS", &list(agents.of_groups.iter().copied()));
+        define("N_GROUPS_HERE", &agents.groups.len());
+        define("GROUP_FIRST", &list(agents.groups.iter().map(|rows| rows.at)));
+        let shifts: Vec<_> = agents.groups.iter().map(|rows| rows.shift().to_string()).collect();
+        define("GROUP_SHIFT", &format!("{{{}}}", shifts.join(", ")));
+        define("GROUP_AGENTS", &list(agents.groups.iter().map(|rows| rows.of_group)));
         define("DISCRETE", &agents.discrete);
         define("MORTAL", &agents.mortal);
     }

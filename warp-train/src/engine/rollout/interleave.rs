@@ -1,11 +1,40 @@
-//! Between arrays of one group each and the rows of a policy that acts for several.
+//! Between arrays of one group each and the rows of a policy that acts for agents of several.
 
-/// Where the rows of one group lie within a replica's rows.
-#[derive(Debug, Clone, Copy)]
+use crate::algorithm::{AgentRange, PolicyPlan};
+use warp_core::EnvSpec;
+
+/// Where the rows of some agents of a group lie within a replica's rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupRows {
-    pub(crate) group: usize,
-    pub(crate) first: usize,
-    pub(crate) n_agents: usize,
+    pub(crate) agents: AgentRange,
+    /// Agents of the group.
+    pub(crate) of_group: usize,
+    /// The first one among the policy's agents.
+    pub(crate) at: usize,
+}
+
+impl GroupRows {
+    /// Those of all agents of `plan`, in order.
+    pub(crate) fn of(plan: &PolicyPlan, spec: &EnvSpec) -> Vec<Self> {
+        let mut at = 0;
+        let rows = |agents: &AgentRange| {
+            let of_group = spec.groups[agents.group].n_agents;
+            let rows = Self { agents: *agents, of_group, at };
+            at += agents.n_agents;
+            rows
+        };
+        plan.agents.iter().map(rows).collect()
+    }
+
+    pub(crate) fn group(self) -> usize {
+        self.agents.group
+    }
+
+    /// An agent's number in its group, less that in its policy.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn shift(self) -> isize {
+        self.agents.first as isize - self.at as isize
+    }
 }
 
 /// Between a group's own array, `[n_envs, n_agents, k]`, and a policy's rows, `[n_envs, agents, k]`.
@@ -17,28 +46,31 @@ pub(crate) struct Interleave {
 
 impl Interleave {
     pub(crate) fn copy<T: Copy>(self, source: &[T], target: &mut [T], k: usize) {
-        let GroupRows { first, n_agents, .. } = self.rows;
-        if n_agents == self.per_replica {
+        let GroupRows { agents, of_group, at } = self.rows;
+        let (n, first) = (agents.n_agents * k, agents.first * k);
+        if agents.n_agents == self.per_replica && of_group == self.per_replica {
             return target.copy_from_slice(source);
         }
         let pairs =
-            source.chunks_exact(n_agents * k).zip(target.chunks_exact_mut(self.per_replica * k));
-        pairs.for_each(|(from, to)| to[first * k..][..n_agents * k].copy_from_slice(from));
+            source.chunks_exact(of_group * k).zip(target.chunks_exact_mut(self.per_replica * k));
+        pairs.for_each(|(from, to)| to[at * k..][..n].copy_from_slice(&from[first..][..n]));
     }
 
     pub(crate) fn copy_back<T: Copy>(self, source: &[T], target: &mut [T], k: usize) {
-        let GroupRows { first, n_agents, .. } = self.rows;
+        let GroupRows { agents, of_group, at } = self.rows;
+        let (n, first) = (agents.n_agents * k, agents.first * k);
         let pairs =
-            source.chunks_exact(self.per_replica * k).zip(target.chunks_exact_mut(n_agents * k));
-        pairs.for_each(|(from, to)| to.copy_from_slice(&from[first * k..][..n_agents * k]));
+            source.chunks_exact(self.per_replica * k).zip(target.chunks_exact_mut(of_group * k));
+        pairs.for_each(|(from, to)| to[first..][..n].copy_from_slice(&from[at * k..][..n]));
     }
 
     pub(crate) fn zip<S: Copy, T>(self, source: &[S], target: &mut [T], work: impl Fn(&mut T, S)) {
-        let GroupRows { first, n_agents, .. } = self.rows;
+        let GroupRows { agents, of_group, at } = self.rows;
         for (from, to) in
-            source.chunks_exact(n_agents).zip(target.chunks_exact_mut(self.per_replica))
+            source.chunks_exact(of_group).zip(target.chunks_exact_mut(self.per_replica))
         {
-            from.iter().zip(&mut to[first..][..n_agents]).for_each(|(from, to)| work(to, *from));
+            let own = from[agents.agents()].iter().zip(&mut to[at..]);
+            own.for_each(|(from, to)| work(to, *from));
         }
     }
 
@@ -47,9 +79,9 @@ impl Interleave {
     }
 
     pub(crate) fn fill<T: Copy>(self, target: &mut [T], value: T) {
-        let GroupRows { first, n_agents, .. } = self.rows;
+        let GroupRows { agents, at, .. } = self.rows;
         target
             .chunks_exact_mut(self.per_replica)
-            .for_each(|to| to[first..][..n_agents].fill(value));
+            .for_each(|to| to[at..][..agents.n_agents].fill(value));
     }
 }

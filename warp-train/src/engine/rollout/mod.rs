@@ -14,7 +14,8 @@ pub use engine::RolloutEngine;
 
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
-use crate::engine::rollout::interleave::{GroupRows, Interleave};
+pub(crate) use crate::engine::rollout::interleave::GroupRows;
+use crate::engine::rollout::interleave::Interleave;
 use crate::engine::rollout::selection::Goals;
 use crate::error::Result;
 use crate::loss::actions::Actions;
@@ -104,8 +105,8 @@ impl Rollout {
     pub fn bytes(config: &TrainConfig) -> u128 {
         let steps = config.run.num_steps as u128 + 1;
         let per_policy = |plan: &PolicyPlan| {
-            let group = &config.spec.groups[plan.groups[0]];
-            let rows = config.n_envs() as u128 * plan.n_agents(&config.spec) as u128;
+            let group = plan.group(&config.spec);
+            let rows = config.n_envs() as u128 * plan.n_agents() as u128;
             let stored = 4 * (group.observation_width() + group.action.action_width() + 8)
                 + group.mask_width();
             (2 * stored as u128).saturating_mul(steps).saturating_mul(rows)
@@ -118,15 +119,10 @@ impl PolicyRollout {
     /// Room for `config.run.num_steps` steps of the agents of `plan`, numbered from `first_agent`.
     pub(crate) fn new(plan: &PolicyPlan, config: &TrainConfig, first_agent: u32) -> Self {
         let (spec, n_steps) = (&config.spec, config.run.num_steps);
-        let (mut groups, mut n_agents) = (Vec::new(), 0);
-        for group in &plan.groups {
-            let of_group = spec.groups[*group].n_agents;
-            groups.push(GroupRows { group: *group, first: n_agents, n_agents: of_group });
-            n_agents += of_group;
-        }
-        let first = &spec.groups[plan.groups[0]];
+        let (groups, n_agents) = (GroupRows::of(plan, spec), plan.n_agents());
+        let first = plan.group(spec);
         let (width, layout) = (first.observation_width(), plan.layout.clone());
-        let mortal = plan.groups.iter().any(|g| spec.groups[*g].mortal);
+        let mortal = plan.is_mortal(spec);
         let n_rows = config.n_envs() * n_agents;
         let cells = n_steps * n_rows;
         let bounded =
@@ -242,8 +238,8 @@ impl PolicyRollout {
         for rows in self.groups.clone() {
             let layout = Interleave { rows, per_replica };
             let target = &mut self.obs[t * n_rows * width..][..n_rows * width];
-            layout.copy(store.slice(ids.obs[rows.group]), target, width);
-            if let Some(mask) = ids.action_mask[rows.group] {
+            layout.copy(store.slice(ids.obs[rows.group()]), target, width);
+            if let Some(mask) = ids.action_mask[rows.group()] {
                 let target =
                     &mut self.action_mask[t * n_rows * mask_width..][..n_rows * mask_width];
                 layout.copy(store.slice(mask), target, mask_width);
@@ -251,7 +247,7 @@ impl PolicyRollout {
             let Some(weights) = self.weights.get_mut(t * n_rows..(t + 1) * n_rows) else {
                 continue;
             };
-            match ids.alive[rows.group] {
+            match ids.alive[rows.group()] {
                 Some(alive) => {
                     layout.map(store.slice::<u8>(alive), weights, |alive| f32::from(*alive))
                 }
@@ -268,7 +264,7 @@ impl PolicyRollout {
         let width = self.layout.action_width();
         for rows in &self.groups {
             let layout = Interleave { rows: *rows, per_replica: self.n_agents };
-            let target = envs.actions_mut(rows.group)?;
+            let target = envs.actions_mut(rows.group())?;
             match &self.actions {
                 Actions::Discrete(actions) => {
                     let actions = &actions[t * self.n_rows * width..][..self.n_rows * width];
@@ -292,13 +288,13 @@ impl PolicyRollout {
         let truncated = store.slice::<u8>(ids.truncated);
         for rows in self.groups.clone() {
             let layout = Interleave { rows, per_replica };
-            layout.copy(store.slice(ids.reward[rows.group]), &mut self.rewards[range.clone()], 1);
+            layout.copy(store.slice(ids.reward[rows.group()]), &mut self.rewards[range.clone()], 1);
             let ended = &mut self.ended[range.clone()];
             for (replica, over) in terminated.iter().zip(truncated).map(|(a, b)| a | b).enumerate()
             {
-                ended[replica * per_replica + rows.first..][..rows.n_agents].fill(over);
+                ended[replica * per_replica + rows.at..][..rows.agents.n_agents].fill(over);
             }
-            if let Some(left) = ids.agent_terminated[rows.group] {
+            if let Some(left) = ids.agent_terminated[rows.group()] {
                 layout.zip(store.slice::<u8>(left), ended, |ended, left| *ended |= left);
             }
         }
@@ -318,15 +314,15 @@ impl PolicyRollout {
                 continue;
             }
             for rows in self.groups.clone() {
-                let last = store.slice::<f32>(ids.final_obs[rows.group]);
-                let left = ids.agent_terminated[rows.group].map(|id| store.slice::<u8>(id));
-                for agent in 0..rows.n_agents {
-                    let source = replica * rows.n_agents + agent;
+                let last = store.slice::<f32>(ids.final_obs[rows.group()]);
+                let left = ids.agent_terminated[rows.group()].map(|id| store.slice::<u8>(id));
+                for agent in 0..rows.agents.n_agents {
+                    let source = replica * rows.of_group + rows.agents.first + agent;
                     // Who left in this very step has nothing to come.
                     if left.is_some_and(|left| left[source] != 0) {
                         continue;
                     }
-                    let row = replica * self.n_agents + rows.first + agent;
+                    let row = replica * self.n_agents + rows.at + agent;
                     self.truncated.at.push(t * self.n_rows + row);
                     self.truncated
                         .obs

@@ -60,7 +60,7 @@ impl SmallLearner {
         state.add_policy(&self.policy, weights.to_vec(), optimizer, 0);
         self.load(&state)?;
         let plan = &config.policies[self.index];
-        let width = config.spec.groups[plan.groups[0]].observation_width();
+        let width = plan.group(&config.spec).observation_width();
         let records = records(width, &plan.layout, given);
         let records = laid_out(records, team::apart(config), self.arrays.records.len());
         self.arrays.records.push(&records)?;

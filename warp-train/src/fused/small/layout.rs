@@ -27,7 +27,7 @@ impl Places {
     pub(super) fn of_policy(config: &TrainConfig, index: usize) -> Self {
         let plan = &config.policies[index];
         Self {
-            inputs: config.spec.groups[plan.groups[0]].observation_width(),
+            inputs: plan.group(&config.spec).observation_width(),
             hidden: plan.config.hidden[0],
             outputs: plan.layout.output_width(),
             action_width: plan.layout.action_width(),

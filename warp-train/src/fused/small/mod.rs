@@ -137,7 +137,7 @@ impl SmallLearner {
         }
         let passes = text::passes(config, index);
         let plan = &config.policies[index];
-        let n_rows = config.n_envs() * plan.n_agents(&config.spec);
+        let n_rows = config.n_envs() * plan.n_agents();
         let minibatch = (n_rows * config.run.num_steps).div_ceil(passes.minibatches);
         let tiles = minibatch.div_ceil(TILE_ROWS) as u32;
         let most = text::blocks_of(config, index) * gpu.info().n_multiprocessors;
@@ -148,7 +148,7 @@ impl SmallLearner {
             cooperative: true,
         };
         let updates = text::n_updates(config, index);
-        let width = config.spec.groups[plan.groups[0]].observation_width();
+        let width = plan.group(&config.spec).observation_width();
         let room = Room { rows: n_rows, updates, blocks: update.blocks as usize };
         let kernel = if config.world.is_alone() { "small_update" } else { "small_update_linked" };
         let linked = match config.world.is_alone() {

@@ -40,7 +40,7 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
     let alike = config.policies.iter().all(|plan| {
         let (a, b) = (&plan.config, &first.config);
         (&a.hidden, a.shared_trunk, a.activation) == (&b.hidden, b.shared_trunk, b.activation)
-            && plan.groups.iter().all(|g| width(*g) == width(first.groups[0]))
+            && plan.groups().all(|g| width(g) == first.group(spec).observation_width())
             && plan.layout.head_sizes() == first.layout.head_sizes()
             && (a.norm_obs, a.norm_reward) == (b.norm_obs, b.norm_reward)
     });
@@ -66,11 +66,11 @@ pub(super) fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
 /// Rollouts, with the body compiled for a team of one thread.
 fn collect_source(config: &TrainConfig, env: &EnvKernels) -> Source {
     let spec = &config.spec;
-    let agents = config.policies.iter().map(|plan| plan.n_agents(spec));
-    let groups = config.policies.iter().flat_map(|plan| &plan.groups);
-    let places = groups.flat_map(|g| {
-        let first = spec.first_agent(*g);
-        first..first + spec.groups[*g].n_agents
+    let agents = config.policies.iter().map(|plan| plan.n_agents());
+    let ranges = config.policies.iter().flat_map(|plan| &plan.agents);
+    let places = ranges.flat_map(|range| {
+        let first = spec.first_agent(range.group);
+        range.agents().map(move |agent| first + agent)
     });
     let list = |numbers: Vec<usize>| {
         let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
@@ -148,7 +148,7 @@ impl TeamLearner {
         for (index, (plan, update)) in config.policies.iter().zip(updates).enumerate() {
             let number = PolicyNumber { index, first_agent };
             policies.push(SmallLearner::of_policy(config, number, gpu, update, n_warps)?);
-            first_agent += plan.n_agents(&config.spec) as u32;
+            first_agent += plan.n_agents() as u32;
         }
         let sizes = TeamSizes::of(gpu, module)?;
         let n_warps = n_warps as u32;
@@ -224,8 +224,7 @@ impl TeamLearner {
         let iteration = |(episodes, i): (EpisodeTotals, u64)| {
             let at = progress.env_steps + i * config.steps_per_iteration();
             let policies = config.policies.iter().zip(&rows).map(|(plan, rows)| {
-                let samples =
-                    config.steps_per_iteration() as f64 * plan.n_agents(&config.spec) as f64;
+                let samples = config.steps_per_iteration() as f64 * plan.n_agents() as f64;
                 policy_metrics(&rows[i as usize], plan, samples, at)
             });
             Ok(Iterated {

@@ -84,9 +84,9 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
     if keys.hidden.is_empty() {
         return Some("no hidden layer".into());
     }
-    let inputs = spec.groups[plan.groups[0]].observation_width();
+    let inputs = plan.group(spec).observation_width();
     let outputs = plan.layout.output_width() + usize::from(keys.shared_trunk);
-    let rows = config.n_envs().saturating_mul(plan.n_agents(spec));
+    let rows = config.n_envs().saturating_mul(plan.n_agents());
     let refusals = [
         (spec.groups.iter().any(|group| group.mortal), "agents that can leave"),
         (spec.global_observation.is_some(), "a global observation"),
@@ -173,7 +173,7 @@ pub(super) fn blocks_of(config: &TrainConfig, index: usize) -> u32 {
 
 /// Samples of a policy in a rollout.
 fn samples(config: &TrainConfig, index: usize) -> usize {
-    let agents = config.policies[index].n_agents(&config.spec);
+    let agents = config.policies[index].n_agents();
     config.n_envs() * config.run.num_steps * agents
 }
 
@@ -306,7 +306,7 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
     let number = |value: f64| format!("{:e}f", value as f32);
     let Passes { epochs, minibatches, .. } = passes(config, index);
     let advantages = plan.rollouts.as_ref().map(|rollouts| rollouts.advantages);
-    let group = &config.spec.groups[plan.groups[0]];
+    let group = plan.group(&config.spec);
     let heads: Vec<String> = plan.layout.head_sizes().iter().map(usize::to_string).collect();
     let mut constants = vec![
         ("OBS", group.observation_width().to_string()),

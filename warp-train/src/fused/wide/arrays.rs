@@ -63,13 +63,13 @@ impl Sizes {
     ) -> Self {
         let (foreign, fused) = (*way == Way::Foreign, matches!(way, Way::Fused(_)));
         let shapes = way.shapes();
-        let (rows, steps) = (config.n_envs() * plan.n_agents(&config.spec), config.run.num_steps);
+        let (rows, steps) = (config.n_envs() * plan.n_agents(), config.run.num_steps);
         let cells = rows * steps;
         let parts = plan.passes().minibatches.max(1);
         // Few samples may be left, which then make fewer minibatches of one each.
         let minibatch = cells.div_ceil(parts).max(1);
         let kept = two_passes(shapes).map(TensorShape::kept_bytes).max();
-        let width = config.spec.groups[plan.groups[0]].observation_width();
+        let width = plan.group(&config.spec).observation_width();
         let at_once = match way {
             Way::Foreign => rows_at_once(plan, width),
             Way::Tiled(shape) => KEPT_BYTES / shape.row_bytes(),
@@ -95,7 +95,7 @@ impl Sizes {
         let copies = copies.max(1);
         let part = rows.clamp(1, at_once);
         let slots = truncation_slots(&config.spec, steps);
-        let mask = config.spec.groups[plan.groups[0]].mask_width();
+        let mask = plan.group(&config.spec).mask_width();
         Self {
             rows,
             steps,

@@ -17,7 +17,7 @@ use super::shared::WideState;
 use super::text::{self, TensorShape};
 use super::tiled::TiledNetwork;
 use super::way::{Way, WideText};
-use crate::algorithm::PolicyPlan;
+use crate::algorithm::{AgentRange, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result, of_policy};
 use crate::model::LearnerState;
@@ -316,12 +316,12 @@ fn fused(modules: &[Module], way: &Way) -> Result<Option<FusedTowers>> {
     Ok(Some(FusedTowers { shape, acts, learns }))
 }
 
-/// `WidePlaces`: where the arrays of the policy's groups lie, as addresses of two words.
+/// `WidePlaces`: where the arrays of the policy's agents lie, group by group, as addresses of two words.
 fn places(plan: &PolicyPlan, envs: &dyn DeviceEnvs) -> Result<DeviceArray> {
     let (ids, arrays) = (envs.ids(), envs.arrays());
     let place = |id| Some(arrays.array(id));
     let mut places = Vec::new();
-    for g in &plan.groups {
+    for AgentRange { group: g, .. } in &plan.agents {
         places.extend([
             place(ids.obs[*g]),
             ids.action_mask[*g].and_then(place),

@@ -1,7 +1,7 @@
 // Where the environment's arrays lie, and what all kernels do. Structs that the host knows, too, are made
 // from shared.rs and args.rs.
 
-// One group of agents that the policy acts for.
+// Agents of one group that the policy acts for.
 struct WideGroup {
     const float* obs;
     const unsigned char* action_mask;
@@ -22,6 +22,8 @@ struct WidePlaces {
 
 __device__ const unsigned int wide_group_first[] = P_GROUP_FIRST;
 __device__ const unsigned int wide_group_agents[] = P_GROUP_AGENTS;
+// An agent's number in its group, less that in the policy.
+__device__ const int wide_group_shift[] = P_GROUP_SHIFT;
 
 // Where an agent of the policy lies in its group's arrays.
 struct WidePlace {
@@ -35,8 +37,8 @@ __device__ inline WidePlace wide_place(const WidePlaces* places, unsigned int ro
     unsigned int replica = row / P_AGENTS, agent = row % P_AGENTS, g = 0;
     while (g + 1 < P_GROUPS && agent >= wide_group_first[g + 1]) ++g;
     WidePlace place = {&places->groups[g], replica, agent,
-                       (unsigned long long)replica * wide_group_agents[g] + agent -
-                           wide_group_first[g]};
+                       (unsigned long long)replica * wide_group_agents[g] + agent +
+                           wide_group_shift[g]};
     return place;
 }
 

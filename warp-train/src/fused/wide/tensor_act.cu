@@ -95,7 +95,7 @@ __device__ inline void t_fetch_rows(const TAct& a, const float* given, unsigned 
     int lane = threadIdx.x % 32;
     // Else addresses are computed once for all tiles and fill the registers.
     asm volatile("" : "+r"(lane));
-    if ((P_GROUPS == 1 || a.stage == 2) && present >= 16) {
+    if ((P_WHOLE || a.stage == 2) && present >= 16) {
         // The rows lie one after the other.
         constexpr int loads = (4 * T_IN + 31) / 32;
         const float* from = a.stage == 2 ? given : a.places->groups[0].obs;

@@ -7,6 +7,7 @@ use super::tiled_shape::TiledShape;
 use super::way::Way;
 use crate::algorithm::{PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
+use crate::engine::rollout::GroupRows;
 use crate::fused::objective;
 use crate::fused::policy_number::PolicyNumber;
 use crate::loss::Part;
@@ -153,27 +154,24 @@ fn with_samplers(name: &str, text: String) -> Source {
 /// The constants that say what the policy is.
 fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) -> String {
     let (plan, spec) = (&config.policies[number.index], &config.spec);
-    let masked = spec.groups[plan.groups[0]].mask_width() > 0;
+    let masked = plan.group(spec).mask_width() > 0;
     let layout = layout_text("WideLayout", &plan.layout, masked);
     let mut text = format!("#include \"sample.cuh\"\n#include \"translated.cuh\"\n{layout}");
     let mut define = |name: &str, value: String| {
         let _ = writeln!(text, "#define P_{name} {value}");
     };
-    let groups: Vec<_> = plan.groups.iter().map(|g| &spec.groups[*g]).collect();
-    let agents: Vec<_> = groups.iter().map(|group| group.n_agents).collect();
-    let firsts = agents.iter().scan(0, |next, n| {
-        *next += n;
-        Some(*next - n)
-    });
+    let groups = GroupRows::of(plan, spec);
     let layout = &plan.layout;
     define("GROUPS", groups.len().to_string());
-    define("GROUP_FIRST", list(firsts));
-    define("GROUP_AGENTS", list(agents.iter().copied()));
-    define("AGENTS", format!("{}u", plan.n_agents(spec)));
+    define("GROUP_FIRST", list(groups.iter().map(|rows| rows.at)));
+    define("GROUP_SHIFT", list(groups.iter().map(|rows| rows.shift())));
+    define("GROUP_AGENTS", list(groups.iter().map(|rows| rows.of_group)));
+    define("WHOLE", u8::from(groups[0].of_group == plan.n_agents()).to_string());
+    define("AGENTS", format!("{}u", plan.n_agents()));
     define("FIRST_AGENT", format!("{}u", number.first_agent));
     define("WIDTH", network.observation_width().to_string());
-    define("MASK", groups[0].mask_width().to_string());
-    define("MORTAL", u8::from(groups.iter().any(|group| group.mortal)).to_string());
+    define("MASK", plan.group(spec).mask_width().to_string());
+    define("MORTAL", u8::from(plan.is_mortal(spec)).to_string());
     define("SLOTS", truncation_slots(spec, config.run.num_steps).to_string());
     define("NORM_OBS", u8::from(plan.config.norm_obs).to_string());
     define("OUT", network.n_outputs.to_string());

@@ -108,7 +108,7 @@ impl WideText {
         let shapes = NetworkConfig { init: Init::Xavier, ..plan.network(&config.spec) };
         let shapes = shapes.initial(0).map_err(of_policy(&plan.name))?;
         let network = WideNetwork::from_tensors(&shapes).map_err(of_policy(&plan.name))?;
-        let rows = config.n_envs() * plan.n_agents(&config.spec);
+        let rows = config.n_envs() * plan.n_agents();
         let way = match backend.foreign {
             Some(_) => Way::Foreign,
             None => Way::new(&network, rows, machine, backend.tensor_cores),
@@ -134,7 +134,7 @@ impl WideText {
         let mut first_agent = 0;
         let text = |index: usize| {
             let number = PolicyNumber { index, first_agent };
-            first_agent += config.policies[index].n_agents(&config.spec) as u32;
+            first_agent += config.policies[index].n_agents() as u32;
             Self::new(config, number, machine, backend)
         };
         (0..config.policies.len()).map(text).collect()

@@ -24,8 +24,8 @@ pub(super) struct Referee {
 #[derive(Debug)]
 struct Side {
     name: String,
-    /// Numbers of the groups that the policy acts for.
-    groups: Vec<usize>,
+    /// Number of the policy.
+    policy: usize,
     n_agents: usize,
 }
 
@@ -48,8 +48,8 @@ impl Referee {
     pub(super) fn new(config: &TrainConfig, keys: &LeagueConfig) -> Result<Self> {
         let side = |index: usize| {
             let plan = &config.policies[index];
-            let n_agents = plan.n_agents(&config.spec);
-            Side { name: plan.name.clone(), groups: plan.groups.clone(), n_agents }
+            let n_agents = plan.n_agents();
+            Side { name: plan.name.clone(), policy: index, n_agents }
         };
         let sides = LeagueConfig::sides(&config.policies)?.map(side);
         let by = keys.win_statistic.as_ref().map(|name| Deciding {
@@ -82,10 +82,7 @@ impl Referee {
         let (mut returns, mut statistic) = ([0.0; 2], 0.0);
         let n = episodes.len() as f64;
         for episode in episodes {
-            let sums = [0, 1].map(|side: usize| {
-                let own = |group: &usize| episode.group_returns[*group];
-                self.sides[side].groups.iter().map(own).sum::<f64>()
-            });
+            let sums = [0, 1].map(|side: usize| episode.policy_return(self.sides[side].policy));
             [0, 1].into_iter().for_each(|side: usize| returns[side] += sums[side] / n);
             let (better, ahead) = match &self.by {
                 Some(by) => {

@@ -46,7 +46,7 @@ impl<N: PolicyNetwork> PolicyLearner<NamedPolicy<N>> {
 fn perceptron(config: &TrainConfig, index: usize) -> Result<BurnPolicy> {
     let (plan, device) = (&config.policies[index], Device::flex());
     let weights = initial_weights(config, index)?;
-    let width = config.spec.groups[plan.groups[0]].observation_width();
+    let width = plan.group(&config.spec).observation_width();
     ActorCritic::from_tensors(&weights, plan.config.activation, &device)
         .and_then(|network| {
             BurnPolicy::from_network(network, width, plan.layout.clone(), plan.descent(), &device)

@@ -56,8 +56,8 @@ impl<P: Policy> PolicyLearner<P> {
             })
         };
         let normaliser = |plan: &PolicyPlan| {
-            let width = config.spec.groups[plan.groups[0]].observation_width();
-            let n_rows = config.n_envs() * plan.n_agents(&config.spec);
+            let width = plan.group(&config.spec).observation_width();
+            let n_rows = config.n_envs() * plan.n_agents();
             Normaliser::new(plan, width, n_rows, config.sharing())
         };
         Ok(Self {

@@ -7,7 +7,7 @@ use warp_train::{TrainConfig, config::PolicyPlan};
 /// Floating-point operations of an environment step, over all agents.
 pub(super) fn per_step(config: &TrainConfig, state: &LearnerState) -> f64 {
     let of_policy = |plan: &PolicyPlan| {
-        let agents = plan.n_agents(&config.spec) as f64;
+        let agents = plan.n_agents() as f64;
         let [acting, learning] = multiplications(&plan.name, state, plan.is_off_policy());
         2.0 * agents * acting + 6.0 * passes(config, plan) * learning
     };
@@ -22,7 +22,7 @@ fn passes(config: &TrainConfig, plan: &PolicyPlan) -> f64 {
         return updates * keys.batch_size as f64 / config.run.num_envs as f64;
     }
     let epochs = if plan.algorithm.reads("update_epochs") { keys.update_epochs } else { 1 };
-    epochs as f64 * plan.n_agents(&config.spec) as f64
+    epochs as f64 * plan.n_agents() as f64
 }
 
 /// Weights of a policy's networks: of those that act, and of those that learn. With a replay memory critics do

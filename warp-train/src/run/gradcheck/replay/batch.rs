@@ -21,7 +21,7 @@ const SHIFT: f32 = 0.1;
 /// Makes the memories of `config` large enough, and its learning late enough, for what is collected.
 pub(super) fn fit_memory(config: &mut TrainConfig) {
     for index in 0..config.policies.len() {
-        let agents = config.policies[index].n_agents(&config.spec);
+        let agents = config.policies[index].n_agents();
         let keys = &mut config.policies[index].config;
         keys.buffer_size = (STEPS + config.run.num_steps) * config.run.num_envs * agents;
         keys.learning_starts = u64::MAX;

@@ -142,7 +142,7 @@ fn prepared(config: &TrainConfig, options: SceneOptions) -> Result<TrainConfig> 
 }
 
 fn place(config: &TrainConfig, index: usize) -> Place {
-    let n_agents = config.policies[index].n_agents(&config.spec);
+    let n_agents = config.policies[index].n_agents();
     let n_rows = config.run.num_envs * n_agents;
     let (seed, policy, first_agent, first_replica) = (config.run.seed, index, 0, 0);
     Place { seed, policy, n_rows, n_agents, first_agent, first_replica }

@@ -1,0 +1,173 @@
+//! A thread that writes down what a run records, so that training does not wait for a disk.
+
+use crate::error::{Error, Result};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+type Job<T> = Box<dyn FnOnce(&mut T) -> Result<()> + Send>;
+
+/// Does jobs on a `T` of its own, such as an open file, one after the other in the order in which they were given.
+///
+/// After a job that failed no other one is done; its error is that of the next call here. Dropped, it does what is
+/// left before it lets go of the `T`.
+#[derive(Debug)]
+pub struct Scribe<T> {
+    jobs: Option<Sender<Job<T>>>,
+    thread: Option<JoinHandle<()>>,
+    failed: Arc<Mutex<Option<Error>>>,
+    /// Says by its end that the last large job is over.
+    large: Option<Receiver<()>>,
+}
+
+impl<T: Send + 'static> Scribe<T> {
+    /// One that works on `on`; `name` is the thread's.
+    ///
+    /// # Errors
+    /// A system that starts no thread.
+    pub fn new(name: &str, mut on: T) -> Result<Self> {
+        let (sender, jobs) = channel::<Job<T>>();
+        let failed = Arc::new(Mutex::new(None));
+        let failure = failed.clone();
+        let work = move || {
+            for job in jobs {
+                if let Err(error) = job(&mut on) {
+                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    break;
+                }
+            }
+        };
+        let thread = Builder::new().name(name.into()).spawn(work);
+        let thread = thread
+            .map_err(|e| Error::Invalid(format!("the thread \"{name}\" can't start: {e}")))?;
+        Ok(Self { jobs: Some(sender), thread: Some(thread), failed, large: None })
+    }
+
+    /// Gives it a job.
+    ///
+    /// # Errors
+    /// That of an earlier job.
+    pub fn give(&self, job: impl FnOnce(&mut T) -> Result<()> + Send + 'static) -> Result<()> {
+        let sent = self.jobs.as_ref().map(|jobs| jobs.send(Box::new(job)));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.failure()),
+        }
+    }
+
+    /// Gives it a job that holds much memory, as soon as an earlier one of these is over.
+    ///
+    /// # Errors
+    /// That of an earlier job.
+    pub fn give_large(
+        &mut self,
+        job: impl FnOnce(&mut T) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        if let Some(over) = self.large.take() {
+            // Nobody sends: it ends.
+            let _ = over.recv();
+        }
+        let (holds, over) = channel::<()>();
+        self.large = Some(over);
+        self.give(move |on| {
+            let done = job(on);
+            drop(holds);
+            done
+        })
+    }
+
+    /// Waits until all jobs are done.
+    ///
+    /// # Errors
+    /// That of a job.
+    pub fn wait(&self) -> Result<()> {
+        let (sender, done) = channel();
+        self.give(move |_| {
+            let _ = sender.send(());
+            Ok(())
+        })?;
+        done.recv().map_err(|_| self.failure())
+    }
+
+    /// What went wrong; later the same in fewer words.
+    fn failure(&self) -> Error {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = failed.take();
+        known.unwrap_or_else(|| {
+            Error::Invalid("what this run records is not written any more".into())
+        })
+    }
+}
+
+impl<T> Drop for Scribe<T> {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            // A job that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::TryRecvError;
+
+    #[test]
+    fn jobs_are_done_in_order_and_all_of_them() {
+        let (sender, done) = channel();
+        let scribe = Scribe::new("test", (sender, 0)).unwrap();
+        for i in 0..100 {
+            let job = move |(sender, n): &mut (Sender<_>, i32)| {
+                *n += 1;
+                sender.send((i, *n)).unwrap();
+                Ok(())
+            };
+            scribe.give(job).unwrap();
+        }
+        scribe.wait().unwrap();
+        assert!((0..100).all(|i| done.try_recv() == Ok((i, i + 1))));
+        // Dropped, it does what is left.
+        let (go, wait) = channel::<()>();
+        scribe.give(move |_| wait.recv().map_err(|e| Error::Invalid(e.to_string()))).unwrap();
+        scribe
+            .give(|(sender, _)| sender.send((7, 7)).map_err(|e| Error::Invalid(e.to_string())))
+            .unwrap();
+        go.send(()).unwrap();
+        drop(scribe);
+        assert_eq!((done.recv(), done.try_recv()), (Ok((7, 7)), Err(TryRecvError::Disconnected)));
+    }
+
+    #[test]
+    fn an_error_ends_it_and_is_told() {
+        let scribe = Scribe::new("test", 0).unwrap();
+        scribe.give(|_| Err(Error::Invalid("the disk is full".into()))).unwrap();
+        scribe
+            .give(|n| {
+                *n += 1;
+                panic!("done after a failure")
+            })
+            .ok();
+        let told = scribe.wait().unwrap_err().to_string();
+        assert!(told.contains("the disk is full"), "{told}");
+        assert!(scribe.give(|_| Ok(())).is_err() && scribe.wait().is_err());
+    }
+
+    #[test]
+    fn one_large_job_is_held_at_a_time() {
+        let mut scribe = Scribe::new("test", ()).unwrap();
+        let held = Arc::new(());
+        for _ in 0..20 {
+            let own = held.clone();
+            scribe
+                .give_large(move |()| {
+                    drop(own);
+                    Ok(())
+                })
+                .unwrap();
+            // This one, the one at hand, and the one that waits.
+            assert!(Arc::strong_count(&held) <= 2);
+        }
+    }
+}
