@@ -7,7 +7,7 @@ mod cuda_cases;
 
 use cuda_cases::{
     Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, check_figure, no_compiler,
-    no_device, on_gpu,
+    no_device, on_gpu, schedules_end_as_numbers,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -151,6 +151,15 @@ fn main() -> ExitCode {
     for (test, run) in in_parts {
         let name = format!("cuda_wide_tiled_in_parts_{test}");
         trials.push(Trial::test(name, move || run(TILED_IN_PARTS)).with_ignored_flag(ignored));
+    }
+    for norm_reward in [false, true] {
+        let keys = format!(
+            "hidden = [96, 40]\nenv_id = \"cartpole\"\nnum_envs = 300\nnum_steps = 20\nnum_minibatches = 2\n\
+             update_epochs = 2\nnorm_reward = {norm_reward}\n[env]\nepisode_length = 30"
+        );
+        let name = format!("cuda_wide_schedules_end_as_numbers: norm_reward = {norm_reward}");
+        let trial = Trial::test(name, move || schedules_end_as_numbers(&keys));
+        trials.push(trial.with_ignored_flag(ignored));
     }
     let shuffles = Trial::test("cuda_wide_minibatches_have_every_sample_once", shuffles);
     trials.push(shuffles.with_ignored_flag(ignored));

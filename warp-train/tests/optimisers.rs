@@ -166,16 +166,12 @@ fn weights_decay_apart_from_their_gradients() {
 fn what_a_gpu_does_not_know_is_named() {
     let key = |keys: &str| config(CARTPOLE, keys, "").policies[0].host_key();
     assert_eq!(key(""), None);
-    assert_eq!(key("clip_coef = [[0, 0.1], [9, 0.1]]"), None);
+    assert_eq!(key("clip_coef = [[0, 0.2], [9, 0.1]]\ngamma = [[0, 0.9], [9, 0.99]]"), None);
     for (keys, words) in [
         ("target_kl = 0.01", "target_kl"),
         ("optimiser = \"rmsprop\"", "optimiser = \"rmsprop\""),
         ("weight_decay = 0.1", "weight_decay"),
         ("layer_norm = true", "layer_norm"),
-        ("clip_coef = [[0, 0.2], [9, 0.1]]", "a schedule of clip_coef"),
-        ("gamma = [[0, 0.9], [9, 0.99]]", "a schedule of gamma"),
-        ("gae_lambda = [[0, 0.9], [9, 0.99]]", "a schedule of gae_lambda"),
-        ("max_grad_norm = [[0, 0.9], [9, 0.99]]", "a schedule of max_grad_norm"),
         ("critic_learning_rate = 0.1", "critic_learning_rate where"),
     ] {
         assert!(key(keys).is_some_and(|key| key.starts_with(words)), "{keys}: {:?}", key(keys));

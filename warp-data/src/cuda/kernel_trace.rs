@@ -103,7 +103,15 @@ pub struct Kernel {
 #[derive(Default)]
 struct Told {
     names: HashMap<Box<CStr>, Arc<str>>,
-    kernels: Vec<(Arc<str>, u32, [u64; 2])>,
+    kernels: Vec<Ran>,
+}
+
+/// A kernel as it was told.
+struct Ran {
+    name: Arc<str>,
+    device: u32,
+    /// Beginning and end.
+    time: [u64; 2],
 }
 
 fn told() -> MutexGuard<'static, Told> {
@@ -146,7 +154,9 @@ impl KernelTrace {
         let trace = Self { began: (Instant::now(), clock) };
         match codes.into_iter().find(|code| *code != SUCCESS) {
             None => Ok(trace),
-            Some(code) => Err(failed(doing, &format!("CUPTI said {code}; is another profiler at work?"))),
+            Some(code) => {
+                Err(failed(doing, &format!("CUPTI said {code}; is another profiler at work?")))
+            }
         }
     }
 
@@ -165,7 +175,10 @@ impl KernelTrace {
         let kernels = std::mem::take(&mut told().kernels);
         let (origin, clock) = self.began;
         let at = |time: u64| origin + Duration::from_nanos(time.saturating_sub(clock));
-        let kernel = |(name, device, [begin, end])| Kernel { name, device, begin: at(begin), end: at(end) };
+        let kernel = |ran: Ran| {
+            let Ran { name, device, time: [begin, end] } = ran;
+            Kernel { name, device, begin: at(begin), end: at(end) }
+        };
         Ok(kernels.into_iter().map(kernel).collect())
     }
 }
@@ -227,6 +240,7 @@ impl Told {
             self.names.insert(name.into(), text.clone());
             text
         });
-        self.kernels.push((name, record.device, [record.start, record.end]));
+        let Record { device, start, end, .. } = *record;
+        self.kernels.push(Ran { name, device, time: [start, end] });
     }
 }

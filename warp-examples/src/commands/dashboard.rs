@@ -33,14 +33,20 @@ mod live {
     use std::time::{Duration, Instant};
     use warp_train::callback::{Callback, End, Flow};
     use warp_train::metrics::IterationMetrics;
+    use warp_train::run::Scribe;
     use warp_train::{Error, Trainer};
 
     /// How often the screen is drawn, at most: some milliseconds of work each time.
     const EVERY: Duration = Duration::from_millis(500);
 
-    /// A run on the screen.
+    /// A run on the screen, drawn by a thread of its own.
     #[derive(Debug)]
     pub(super) struct Dashboard {
+        live: Scribe<Live>,
+    }
+
+    #[derive(Debug)]
+    struct Live {
         screen: Option<Screen>,
         shown: Shown,
         next: Instant,
@@ -52,7 +58,22 @@ mod live {
             let (env, algorithm) = (&config.run.env_id, config.algorithm());
             let title = format!("{env}, {algorithm}, seed {}", config.run.seed);
             let shown = Shown::new(title, first, config.end_after(first));
-            Ok(Self { screen: Some(Screen::open()?), shown, next: Instant::now() })
+            let live = Live { screen: Some(Screen::open()?), shown, next: Instant::now() };
+            Ok(Self { live: Scribe::new("warp dashboard", live)? })
+        }
+    }
+
+    impl Live {
+        fn iterations(&mut self, done: &[IterationMetrics]) -> Result<()> {
+            let draws = Instant::now() >= self.next;
+            for (n, one) in done.iter().enumerate() {
+                self.shown.iteration(one, draws && n + 1 == done.len());
+            }
+            if let Some(screen) = self.screen.as_mut().filter(|_| draws) {
+                screen.show(&[&self.shown], "Ctrl-C stops the run, which can go on later")?;
+                self.next = Instant::now() + EVERY;
+            }
+            Ok(())
         }
     }
 
@@ -62,24 +83,19 @@ mod live {
             _: &Trainer,
             done: &[IterationMetrics],
         ) -> warp_train::Result<Flow> {
-            let now = Instant::now();
-            let draws = now >= self.next;
-            for (n, one) in done.iter().enumerate() {
-                self.shown.iteration(one, draws && n + 1 == done.len());
-            }
-            if let Some(screen) = self.screen.as_mut().filter(|_| draws) {
-                let drawn =
-                    screen.show(&[&self.shown], "Ctrl-C stops the run, which can go on later");
-                drawn.map_err(|e| Error::Callback(e.into()))?;
-                self.next = Instant::now() + EVERY;
-            }
+            let done = done.to_vec();
+            self.live
+                .give(move |live| live.iterations(&done).map_err(|e| Error::Callback(e.into())))?;
             Ok(Flow::Continue(()))
         }
 
         fn end(&mut self, _: &Trainer, _: End) -> warp_train::Result<()> {
             // What follows is said on the usual screen.
-            self.screen = None;
-            Ok(())
+            self.live.give(|live| {
+                live.screen = None;
+                Ok(())
+            })?;
+            self.live.wait()
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::Outcome;
 use crate::pathway::Pathway;
 use crate::records::setting::Setting;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -26,6 +26,9 @@ pub struct EvalArgs {
     /// evaluations. Of several runs those that differ in seed and length alone are summed up together.
     #[arg(value_name = "RUN[@STEP | @best] | FLEET", required = true)]
     pub runs: Vec<PathBuf>,
+    /// Which run of a fleet, from 0; without it all that have finished.
+    #[arg(long = "run", value_name = "N")]
+    pub run: Option<usize>,
     /// Episodes.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub episodes: usize,
@@ -79,6 +82,7 @@ pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
     let (mut found, mut evaluated) = (Vec::new(), Vec::new());
     let several = args.runs.len() > 1;
     for folder in &args.runs {
+        no_fleet(folder, args.run)?;
         let findings = if Fleet::is_in(folder) {
             eval_fleet::findings(args, folder, &options, registry)
         } else {
@@ -111,6 +115,16 @@ pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
         returns_lines(label, returns, "mean return").iter().try_for_each(|line| say(line))?;
     }
     Ok(Outcome::Done)
+}
+
+/// Refuses the number of a run where there is but one.
+pub(super) fn no_fleet(folder: &Path, run: Option<usize>) -> Result<()> {
+    match run {
+        Some(run) if !Fleet::is_in(folder) => {
+            bail!("--run {run}: \"{}\" is no fleet", folder.display())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// One run's own object, or all of them with their folders and what they come to together.

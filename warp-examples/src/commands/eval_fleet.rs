@@ -24,13 +24,16 @@ pub(super) fn findings(
     registry: &Registry,
 ) -> Result<Findings> {
     let shared = settings::parse(&Run::config(folder)?)?;
-    let listed = Fleet::list(folder)?;
+    let listed = chosen(folder, args.run)?;
     let mut found: BTreeMap<usize, Evaluation> = BTreeMap::new();
     for one in &listed {
         let found_policies =
             policies(folder, &shared, one, &args.backend, options.threads, registry)?;
         let Some((config, mut learner)) = found_policies else { continue };
         found.insert(one.run, evaluate(&mut *learner, &config, registry, options)?);
+    }
+    if let (true, Some(run)) = (found.is_empty(), args.run) {
+        bail!("--run {run}: it has not finished in \"{}\"", folder.display());
     }
     if found.is_empty() {
         bail!("no run of the fleet in \"{}\" has finished", folder.display());
@@ -72,6 +75,18 @@ pub(super) fn findings(
     Ok(Findings { lines, json })
 }
 
+/// The runs of the fleet in `folder`, or the one that is asked for.
+pub(super) fn chosen(folder: &Path, run: Option<usize>) -> Result<Vec<Listed>> {
+    let mut listed = Fleet::list(folder)?;
+    let Some(run) = run else { return Ok(listed) };
+    if listed.iter().all(|one| one.run != run) {
+        let (shown, n) = (folder.display(), listed.len());
+        bail!("--run {run}: the fleet in \"{shown}\" has {n} runs, from 0 on");
+    }
+    listed.retain(|one| one.run == run);
+    Ok(listed)
+}
+
 /// The configuration of a fleet's run and its policies as they were at its end; nothing if it has not finished.
 fn policies(
     folder: &Path,
@@ -98,12 +113,9 @@ pub(super) fn policies_of_run(
     backend: &str,
     registry: &Registry,
 ) -> Result<(TrainConfig, Box<dyn Learner>)> {
-    let (listed, shown) = (Fleet::list(folder)?, folder.display());
-    let Some(run) = run else {
+    let (listed, shown) = (chosen(folder, run)?, folder.display());
+    let (Some(run), [one]) = (run, &listed[..]) else {
         bail!("\"{shown}\" is a fleet of {} runs; choose one with --run N", listed.len());
-    };
-    let Some(one) = listed.iter().find(|one| one.run == run) else {
-        bail!("--run {run}: the fleet in \"{shown}\" has {} runs, from 0 on", listed.len());
     };
     let shared = settings::parse(&Run::config(folder)?)?;
     let found = policies(folder, &shared, one, backend, 1, registry)?;

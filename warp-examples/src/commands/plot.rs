@@ -1,6 +1,8 @@
 //! `warp plot`: the curves of several runs, seeds of one configuration as one curve with a band; runs in
 //! folders, or those that `warp bench --train --curve-steps` reported.
 
+use super::eval::no_fleet;
+use super::eval_fleet::chosen;
 use super::fleet::resolve_listed;
 use super::train::read_config;
 use super::{say, tell};
@@ -27,6 +29,9 @@ pub struct PlotArgs {
     /// others are named by the keys in which they differ. Or reports of warp bench --train --curve-steps.
     #[arg(value_name = "RUN | REPORT.json", required = true)]
     pub runs: Vec<PathBuf>,
+    /// Which run of a fleet, from 0; without it all that have finished.
+    #[arg(long = "run", value_name = "N")]
+    pub run: Option<usize>,
     /// The picture, PNG or SVG.
     #[arg(short, long, value_name = "FILE.png | FILE.svg")]
     pub out: PathBuf,
@@ -122,6 +127,7 @@ impl Reader<'_> {
             return self.read_report(path);
         }
         let config = read_config(path, self.registry)?;
+        no_fleet(path, self.args.run)?;
         if Fleet::is_in(path) {
             return self.read_fleet(path, &config);
         }
@@ -149,7 +155,7 @@ impl Reader<'_> {
         let keys: Vec<Vec<&str>> = wanted.iter().map(Figure::keys).collect();
         let (runs, last) = fleet::read(path, self.args.x, &keys)?;
         let shared = settings::parse(&Run::config(path)?)?;
-        for (swept, members) in fleet::combinations(&Fleet::list(path)?) {
+        for (swept, members) in fleet::combinations(&chosen(path, self.args.run)?) {
             let one = Listed { run: 0, seed: config.run.seed, swept: swept.clone() };
             let setting =
                 Setting::new(&resolve_listed(&shared, &one, self.registry)?, self.registry)?;

@@ -3,6 +3,8 @@
 use super::say;
 use crate::Outcome;
 use crate::dashboard::follow::Followed;
+#[cfg(feature = "dashboard")]
+use crate::dashboard::gpus::Gpus;
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
@@ -31,6 +33,8 @@ pub fn execute(args: &TopArgs, registry: &Registry) -> Result<Outcome> {
         return live(runs);
     }
     runs.iter().try_for_each(|run| say(&run.shown.summary()))?;
+    #[cfg(feature = "dashboard")]
+    Gpus::find().now().iter().try_for_each(|gpu| say(&gpu.line()))?;
     Ok(Outcome::Done)
 }
 

@@ -9,6 +9,7 @@ use super::{
     training_learner,
 };
 use crate::basis::Basis;
+use crate::records::kernels::Kernels;
 use crate::records::trace::Trace;
 use crate::records::{Records, curves};
 use crate::{Outcome, pool_file, settings};
@@ -188,6 +189,7 @@ impl<'a> OneRank<'a> {
     fn run(mut self) -> Result<Outcome> {
         let registry = &self.device.registry(self.on_host);
         let world = self.config.world.clone();
+        let kernels = self.kernels();
         let (mut trainer, run) = match self.from.take() {
             Some((place, locked)) => self.resume(&place, locked, registry)?,
             None => self.begin(registry)?,
@@ -218,7 +220,8 @@ impl<'a> OneRank<'a> {
         let mut halves = HalfWatch::new(&device, &trainer);
         let mut stop = Stop::listen()?;
         let mut records = Records::open(run.folder(), &trainer, &Run::config(run.folder())?)?;
-        let mut trace = args.profile.as_deref().map(Trace::create).transpose()?;
+        let mut trace =
+            args.profile.as_deref().map(|path| Trace::create(path, kernels)).transpose()?;
         let mut shown = dashboard::shown(args.dashboard, &trainer, run.recent_returns())?;
         let end = {
             let mut callbacks: Vec<&mut dyn Callback> = Vec::new();
@@ -244,6 +247,15 @@ impl<'a> OneRank<'a> {
             (End::Stopped(Stopped::Asked), Some(signal)) => Ok(Outcome::Interrupted { signal }),
             _ => told.map(|()| Outcome::Done),
         }
+    }
+
+    /// What a profile tells of kernels; it begins before there are any.
+    fn kernels(&self) -> Kernels {
+        #[cfg(feature = "cuda")]
+        if self.args.profile.is_some() && matches!(self.device, Device::Cuda(_)) {
+            return Kernels::trace();
+        }
+        Kernels::default()
     }
 
     /// A new run, and its folder on the first rank.

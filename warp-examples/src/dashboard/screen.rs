@@ -1,7 +1,8 @@
 //! The terminal while a dashboard has it: another screen, no echo, no cursor; all is as it was however it ends.
 
+use super::gpus::Gpus;
 use super::model::Shown;
-use super::view;
+use super::view::{self, Machine};
 #[cfg(unix)]
 use crate::commands::Keys;
 use crate::output::{held, hold, release};
@@ -15,6 +16,7 @@ use std::io::{Stdout, stdout};
 /// The terminal.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
+    gpus: Gpus,
     #[cfg(unix)]
     keys: Keys,
 }
@@ -43,18 +45,19 @@ impl Screen {
         };
         Ok(Self {
             terminal,
+            gpus: Gpus::find(),
             #[cfg(unix)]
             keys,
         })
     }
 
-    /// Shows the runs.
+    /// Shows the runs, and how much of the GPUs is in use.
     ///
     /// # Errors
     /// A terminal that can't be written.
     pub fn show(&mut self, runs: &[&Shown], how_to_leave: &str) -> Result<()> {
-        let messages = held();
-        let drawn = self.terminal.draw(|frame| view::draw(frame, runs, &messages, how_to_leave));
+        let machine = Machine { gpus: &self.gpus.now(), messages: &held() };
+        let drawn = self.terminal.draw(|frame| view::draw(frame, runs, machine, how_to_leave));
         drawn.map(|_| ()).context("cannot write to the terminal")
     }
 

@@ -1,5 +1,6 @@
 //! Runs drawn with ratatui: a heading with a gauge, curves of returns, figures, and the last messages.
 
+use super::gpus::GpuUse;
 use super::model::Shown;
 use crate::output::one_line;
 use ratatui::Frame;
@@ -11,23 +12,38 @@ use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph}
 
 /// Lines for messages.
 const MESSAGES: u16 = 3;
+/// GPUs that have a line.
+const MOST_GPUS: usize = 8;
 /// Columns for figures.
 const FIGURES: u16 = 36;
 const COLOURS: [Color; 6] =
     [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::Blue, Color::Red];
 
-/// Draws all runs below each other, the last `messages` and how to leave.
-pub fn draw(frame: &mut Frame<'_>, runs: &[&Shown], messages: &[String], leave: &str) {
+/// What is shown once, whatever runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine<'a> {
+    /// The GPUs.
+    pub gpus: &'a [GpuUse],
+    /// What was told.
+    pub messages: &'a [String],
+}
+
+/// Draws all runs below each other, the GPUs, the last messages and how to leave.
+pub fn draw(frame: &mut Frame<'_>, runs: &[&Shown], machine: Machine<'_>, leave: &str) {
+    let Machine { gpus, messages } = machine;
     let shares = runs.iter().map(|_| Constraint::Fill(1));
-    let foot = [Constraint::Length(MESSAGES), Constraint::Length(1)];
+    let gpus = &gpus[..gpus.len().min(MOST_GPUS)];
+    let foot = [gpus.len() as u16, MESSAGES, 1].map(Constraint::Length);
     let areas = Layout::vertical(shares.chain(foot).collect::<Vec<_>>()).split(frame.area());
     for (run, area) in runs.iter().zip(areas.iter()) {
         draw_run(frame, run, *area);
     }
+    let lines: Vec<Line<'_>> = gpus.iter().map(|gpu| Line::from(one_line(&gpu.line()))).collect();
+    frame.render_widget(Paragraph::new(lines), areas[runs.len()]);
     let last = messages.iter().rev().take(usize::from(MESSAGES)).rev();
     let lines: Vec<Line<'_>> = last.map(|line| Line::from(one_line(line)).dim()).collect();
-    frame.render_widget(Paragraph::new(lines), areas[runs.len()]);
-    frame.render_widget(Paragraph::new(leave).dim(), areas[runs.len() + 1]);
+    frame.render_widget(Paragraph::new(lines), areas[runs.len() + 1]);
+    frame.render_widget(Paragraph::new(leave).dim(), areas[runs.len() + 2]);
 }
 
 fn draw_run(frame: &mut Frame<'_>, run: &Shown, area: Rect) {
@@ -116,7 +132,14 @@ mod tests {
 
     fn drawn(runs: &[&Shown], messages: &[String], [width, height]: [u16; 2]) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, runs, messages, "q leaves")).unwrap();
+        let gpu = |n: u64| GpuUse {
+            name: format!("GPU {n}, H200"),
+            busy: 0.87,
+            used: 12_340_000_000,
+            total: 150_754_820_096,
+        };
+        let machine = Machine { gpus: &[gpu(0), gpu(1)], messages };
+        terminal.draw(|frame| draw(frame, runs, machine, "q leaves")).unwrap();
         terminal.backend().to_string()
     }
 
@@ -146,6 +169,7 @@ mod tests {
             "0.2500",
             "warning: \\u001b[2J",
             "runs/cart\\u001bpole",
+            "GPU 1, H200: busy 87 %, memory 12.3 of 151 GB",
             "q leaves",
         ] {
             assert!(text.contains(words), "{words}: {text}");

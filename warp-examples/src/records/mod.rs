@@ -12,6 +12,7 @@ mod event;
 mod event_file;
 pub mod fleet;
 pub mod history;
+pub mod kernels;
 pub mod learning;
 mod proto;
 pub mod setting;

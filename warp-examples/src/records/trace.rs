@@ -2,14 +2,17 @@
 //! checkpoints, and what is written between them.
 //!
 //! On the processor the phases of a rollout take turns at every step; an iteration shows their sums, one after the
-//! other. Where an iteration's phases are not told apart (on a GPU) it is shown whole.
+//! other. Where an iteration's phases are not told apart (on a GPU) it is shown whole, and below it the kernels.
 
+use super::kernels::{Kernel, Kernels};
 use crate::output::tell;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use warp_train::callback::{Callback, End, Flow};
 use warp_train::metrics::IterationMetrics;
@@ -18,6 +21,13 @@ use warp_train::{Error, Trainer};
 
 /// Events in a file, at most, about: what a browser can show.
 const MOST_EVENTS: usize = 500_000;
+/// Rows of the trace: what the host is at, and then GPU by GPU.
+const HOST: u64 = 1;
+const FIRST_GPU: u64 = 2;
+/// Between two looks at the kernels that have run.
+const KERNELS_EVERY: Duration = Duration::from_millis(500);
+/// Kernels that are named at the end.
+const MOST_NAMED: usize = 5;
 
 /// A trace in the making; called before the callbacks whose time it measures.
 #[derive(Debug)]
@@ -30,6 +40,13 @@ pub struct Trace {
     others: Option<(&'static str, Instant)>,
     /// Seconds by name.
     totals: Vec<(&'static str, f64)>,
+    kernels: Kernels,
+    /// When kernels were looked at last.
+    looked: Instant,
+    /// Seconds and number of launches of each kernel.
+    of_kernels: BTreeMap<Arc<str>, (f64, u64)>,
+    /// GPUs that have a row.
+    gpus: BTreeSet<u32>,
 }
 
 impl Trace {
@@ -37,16 +54,26 @@ impl Trace {
     ///
     /// # Errors
     /// A file that can't be written.
-    pub fn create(path: &Path) -> Result<Self> {
+    pub fn create(path: &Path, kernels: Kernels) -> Result<Self> {
         let about = || format!("--profile: cannot write \"{}\"", path.display());
         let mut file = BufWriter::new(File::create(path).with_context(about)?);
         // An array whose end is missing is read as well: a run may be killed.
         file.write_all(b"[\n").with_context(about)?;
-        let (began, totals) = (Instant::now(), Vec::new());
-        let mut trace = Self { path: path.into(), file, began, n_events: 0, others: None, totals };
-        let name = |of: &str, tid: u64, name: &str| json!({ "ph": "M", "pid": 1, "tid": tid, "name": of, "args": { "name": name } });
+        let began = Instant::now();
+        let mut trace = Self {
+            path: path.into(),
+            file,
+            began,
+            n_events: 0,
+            others: None,
+            totals: Vec::new(),
+            kernels,
+            looked: began,
+            of_kernels: BTreeMap::new(),
+            gpus: BTreeSet::new(),
+        };
         trace.event(&name("process_name", 0, "warp train")).with_context(about)?;
-        trace.event(&name("thread_name", 1, "run")).with_context(about)?;
+        trace.event(&name("thread_name", HOST, "run")).with_context(about)?;
         Ok(trace)
     }
 
@@ -77,7 +104,42 @@ impl Trace {
         }
         let (ts, end) = (self.micros(span.begin), self.micros(span.end));
         let dur = (end - ts).max(0.0);
-        self.event(&json!({ "ph": "X", "pid": 1, "tid": 1, "name": name, "ts": ts, "dur": dur, "args": args }))
+        self.event(&json!({ "ph": "X", "pid": 1, "tid": HOST, "name": name, "ts": ts, "dur": dur, "args": args }))
+    }
+
+    /// The kernels that have run since this was called last.
+    fn kernels(&mut self) -> std::io::Result<()> {
+        self.looked = Instant::now();
+        for Kernel { name: kernel, device, begin, end } in self.kernels.take() {
+            let tid = FIRST_GPU + u64::from(device);
+            if self.gpus.insert(device) {
+                self.event(&name("thread_name", tid, &format!("GPU {device}")))?;
+            }
+            let (ts, end) = (self.micros(begin), self.micros(end));
+            let of_kernel = self.of_kernels.entry(kernel.clone()).or_default();
+            *of_kernel = (of_kernel.0 + (end - ts) * 1e-6, of_kernel.1 + 1);
+            if self.n_events < MOST_EVENTS {
+                self.event(&json!({ "ph": "X", "pid": 1, "tid": tid, "name": &*kernel, "ts": ts, "dur": end - ts }))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernels that took longest, in a line; nothing if there were none.
+    fn longest_kernels(&self) -> Option<String> {
+        let mut kernels: Vec<_> = self.of_kernels.iter().collect();
+        kernels.sort_by(|(_, (a, _)), (_, (b, _))| b.total_cmp(a));
+        let all: f64 = kernels.iter().map(|(_, (seconds, _))| seconds).sum();
+        let part = |(name, (seconds, n)): &(&Arc<str>, &(f64, u64))| {
+            let share = 100.0 * seconds / all.max(1e-9);
+            format!("{name} {seconds:.2} s ({share:.0} %, {n} launches)")
+        };
+        let parts: Vec<String> = kernels.iter().take(MOST_NAMED).map(part).collect();
+        let more = match kernels.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            n => format!(", and {n} others"),
+        };
+        (!parts.is_empty()).then(|| format!("kernels: {}{more}", parts.join(", ")))
     }
 
     /// What the callbacks behind this one were at is over.
@@ -109,7 +171,7 @@ impl Trace {
             self.slice("evaluation", span, json!({}))?;
         }
         self.others = Some(("records", now));
-        Ok(())
+        if self.looked.elapsed() < KERNELS_EVERY { Ok(()) } else { self.kernels() }
     }
 
     /// The phases of an iteration, of which metrics have the rates.
@@ -140,6 +202,7 @@ impl Trace {
     /// Ends the file and says where the time went.
     fn finish(&mut self) -> std::io::Result<()> {
         self.others_done(Instant::now())?;
+        self.kernels()?;
         self.file.write_all(b"\n]\n")?;
         self.file.flush()?;
         let all: f64 = self.totals.iter().map(|(_, seconds)| seconds).sum();
@@ -148,6 +211,9 @@ impl Trace {
         };
         let parts: Vec<String> = self.totals.iter().map(part).collect();
         tell(&format!("time: {}; the trace is in {}", parts.join(", "), self.path.display()));
+        if let Some(line) = self.longest_kernels() {
+            tell(&line);
+        }
         Ok(())
     }
 
@@ -155,6 +221,11 @@ impl Trace {
         let path = self.path.display();
         Error::Callback(format!("--profile: cannot write \"{path}\": {error}").into())
     }
+}
+
+/// An event that names a process or a row.
+fn name(of: &str, tid: u64, name: &str) -> Value {
+    json!({ "ph": "M", "pid": 1, "tid": tid, "name": of, "args": { "name": name } })
 }
 
 impl Callback for Trace {

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// An actor-critic that learns from each rollout by itself, as a schedule that never sees a number.
 pub trait OnPolicyAlgorithm: Send + Debug {
     /// What is descended after `env_steps` environment steps: the same functions, whatever the step, whose cells may
-    /// differ; kernels on a GPU have those of step 0. The weights of the value's part and of the entropy are keys of
+    /// differ; where clip_coef is no schedule, kernels on a GPU have those of step 0. The weights of the value's part and of the entropy are keys of
     /// every such policy.
     fn objective(&self, env_steps: u64) -> Objective;
 

@@ -35,10 +35,10 @@ warp_core::config! {
         /// [step, value] joined by straight lines. A step may be a share of the run:
         /// [["0%", 0.001], ["100%", 0.0]]. Two points at one share are a jump.
         pub learning_rate: Schedule = Schedule::constant(2.5e-4),
-        /// Discount per step: a number or points, as for learning_rate (points with PPO and A2C on the CPU only).
+        /// Discount per step: a number or points, as for learning_rate.
         pub gamma: Schedule = Schedule::constant(0.99),
         /// Weight of longer returns in the advantage estimate (GAE); 1: the full return. A number
-        /// or (CPU only) points, as for learning_rate.
+        /// or points, as for learning_rate.
         pub gae_lambda: Schedule = Schedule::constant(0.95),
         /// PPO: parts into which the rollout is cut for each pass over it.
         pub num_minibatches: usize = 4,
@@ -46,7 +46,7 @@ warp_core::config! {
         pub update_epochs: usize = 4,
         /// Whether advantages are brought to mean 0 and deviation 1 (PPO: in each minibatch).
         pub norm_adv: bool = true,
-        /// PPO: how far the probability of an action may move before its gradient is cut: a number, or (CPU only)
+        /// PPO: how far the probability of an action may move before its gradient is cut: a number, or
         /// points, as for learning_rate.
         pub clip_coef: Schedule = Schedule::constant(0.2),
         /// PPO: whether the value may move only as far, too.
@@ -60,7 +60,7 @@ warp_core::config! {
         /// squared error in PPO, as in CleanRL, and the whole squared error in A2C, as in WarpDrive and
         /// Stable-Baselines3, so that one number weighs twice as much in A2C.
         pub vf_coef: Schedule = Schedule::constant(0.5),
-        /// Largest norm of the whole gradient; 0: not clipped. A number or (PPO and A2C on the CPU only) points, as
+        /// Largest norm of the whole gradient; 0: not clipped. A number or (PPO and A2C) points, as
         /// for learning_rate.
         pub max_grad_norm: Schedule = Schedule::constant(0.5),
         /// Epsilon of Adam, and of RMSprop.
@@ -181,50 +181,43 @@ warp_core::config! {
     }
 }
 
-impl PolicyConfig {
-    /// The keys that may change over a run, by name.
-    #[must_use]
-    pub fn schedules(&self) -> Vec<(&'static str, &Schedule)> {
-        let critic = self.critic_learning_rate.as_ref();
-        let always = [
-            ("learning_rate", &self.learning_rate),
-            ("gamma", &self.gamma),
-            ("gae_lambda", &self.gae_lambda),
-            ("max_grad_norm", &self.max_grad_norm),
-            ("clip_coef", &self.clip_coef),
-            ("ent_coef", &self.ent_coef),
-            ("vf_coef", &self.vf_coef),
-            ("priority_beta", &self.priority_beta),
-            ("epsilon", &self.epsilon),
-            ("noise_std", &self.noise_std),
-        ];
-        always.into_iter().chain(critic.map(|rate| ("critic_learning_rate", rate))).collect()
-    }
+/// The keys that may change over a run: those that are always set, and those that need not be.
+macro_rules! schedules {
+    ($($always:ident),+; $($optional:ident),+) => {
+        impl PolicyConfig {
+            /// The keys that may change over a run and are set, by name.
+            #[must_use]
+            pub fn schedules(&self) -> Vec<(&'static str, &Schedule)> {
+                let always = [$((stringify!($always), &self.$always)),+];
+                let optional = [$((stringify!($optional), self.$optional.as_ref())),+];
+                let set = optional.into_iter().filter_map(|(key, value)| Some((key, value?)));
+                always.into_iter().chain(set).collect()
+            }
 
+            /// The schedule that is called `key`, put there if it is not set.
+            fn schedule_mut(&mut self, key: &str) -> Option<&mut Schedule> {
+                match key {
+                    $(stringify!($always) => Some(&mut self.$always),)+
+                    $(stringify!($optional) => {
+                        Some(self.$optional.get_or_insert(Schedule::constant(0.0)))
+                    })+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+schedules!(
+    learning_rate, gamma, gae_lambda, max_grad_norm, clip_coef, ent_coef, vf_coef, priority_beta, epsilon, noise_std;
+    critic_learning_rate
+);
+
+impl PolicyConfig {
     /// Whether `key` may change over a run.
     #[must_use]
     pub fn is_schedule(key: &str) -> bool {
         Self::default().schedule_mut(key).is_some()
-    }
-
-    /// The schedule that is called `key`, put there if it is not set.
-    fn schedule_mut(&mut self, key: &str) -> Option<&mut Schedule> {
-        Some(match key {
-            "learning_rate" => &mut self.learning_rate,
-            "gamma" => &mut self.gamma,
-            "gae_lambda" => &mut self.gae_lambda,
-            "max_grad_norm" => &mut self.max_grad_norm,
-            "clip_coef" => &mut self.clip_coef,
-            "ent_coef" => &mut self.ent_coef,
-            "vf_coef" => &mut self.vf_coef,
-            "priority_beta" => &mut self.priority_beta,
-            "epsilon" => &mut self.epsilon,
-            "noise_std" => &mut self.noise_std,
-            "critic_learning_rate" => {
-                self.critic_learning_rate.get_or_insert(Schedule::constant(0.0))
-            }
-            _ => return None,
-        })
     }
 
     /// The defaults of an algorithm, for a run of `total_steps`.

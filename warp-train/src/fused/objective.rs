@@ -1,8 +1,33 @@
 //! The CUDA text of an objective: its row functions as they were translated, and functions of plain
 //! numbers that call them.
 
+use crate::algorithm::PolicyPlan;
 use crate::loss::{Objective, POLICY_FIGURES, POLICY_READS, Part, VALUE_READS};
 use std::fmt::Write;
+
+/// Coefficients of an objective that kernels have room for.
+pub(super) const MOST_CELLS: usize = 8;
+
+/// How many coefficients a policy's objective has.
+pub(super) fn n_cells(plan: &PolicyPlan) -> usize {
+    let of = |objective: &Objective| objective.policy.cells.len() + objective.value.cells.len();
+    plan.rollouts.as_ref().map_or(0, |rollouts| of(&rollouts.objective))
+}
+
+/// The coefficients, the policy's first, as far as there is room for them.
+pub(super) fn cells(objective: &Objective) -> [f32; MOST_CELLS] {
+    let mut cells = [0.0; MOST_CELLS];
+    let given = objective.policy.cells.iter().chain(&objective.value.cells);
+    cells.iter_mut().zip(given).for_each(|(cell, given)| *cell = *given);
+    cells
+}
+
+/// Where kernels find a coefficient among [`cells`].
+pub(super) fn cell(objective: &Objective, part: &Part, number: usize) -> String {
+    let before =
+        if std::ptr::eq(part, &objective.value) { objective.policy.cells.len() } else { 0 };
+    format!("cells[{}]", before + number)
+}
 
 /// `warp_policy_loss` and `warp_value_loss`, to which `cell(part, number)` gives the text of a cell's value.
 pub(super) fn text(objective: &Objective, cell: impl Fn(&Part, usize) -> String) -> String {

@@ -140,6 +140,29 @@ pub(crate) fn both(config: &TrainConfig) -> Result<[Done; 2]> {
     ])
 }
 
+/// Where schedules have come to their ends an iteration leaves the bits that their last values leave as numbers; at
+/// their beginning it does not.
+pub(crate) fn schedules_end_as_numbers(keys: &str) -> Result<()> {
+    let ends = [("gamma", 0.9, 0.7), ("gae_lambda", 0.5, 0.8), ("max_grad_norm", 5.0, 0.1)];
+    let ends = ends.into_iter().chain([("clip_coef", 0.5, 0.01)]);
+    let (mut points, mut numbers) = (String::new(), String::new());
+    for (key, first, last) in ends {
+        points += &format!("{key} = [[0, {first:?}], [10, {last:?}]]\n");
+        numbers += &format!("{key} = {last:?}\n");
+    }
+    let after = |given: &str, before: u64| -> Result<LearnerState> {
+        let config = config(&format!("{given}{keys}"))?;
+        Ok(on_gpu(&config, &mut CudaLearner::new(&config, 1)?, before, 1)?.state)
+    };
+    let same = |before| -> Result<bool> { Ok(after(&points, before)? == after(&numbers, before)?) };
+    match (same(0)?, same(3)?) {
+        (false, true) => Ok(()),
+        (at_first, at_last) => {
+            Err(format!("the same at first: {at_first}, at last: {at_last}").into())
+        }
+    }
+}
+
 /// ||a - b|| / ||b|| over the first moments, each a tenth of the clipped gradient: the gradient
 /// itself, where Adam's step would be its sign.
 pub(crate) fn distance(found: &LearnerState, expected: &LearnerState) -> Result<f64> {

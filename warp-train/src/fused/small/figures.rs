@@ -1,15 +1,16 @@
 //! What the host gives kernels and reads of them per iteration: coefficients, and figures.
 
-use super::shared::{AdamFactors, Figures, MOST_CELLS, Settings};
+use super::shared::{AdamFactors, Figures, Settings};
 use super::text;
 use crate::algorithm::PolicyMetrics;
 use crate::algorithm::PolicyPlan;
-use crate::algorithm::Rollouts;
 use crate::config::TrainConfig;
 use crate::engine::Iterated;
 use crate::error::PolicyError;
 use crate::error::{Error, Result};
+use crate::fused::objective::{MOST_CELLS, cells};
 use crate::world::World;
+use warp_core::EnvSpec;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceStruct, DeviceValue};
 use warp_func::{EpisodeTotals, Spread};
@@ -139,14 +140,13 @@ pub(super) fn schedule_width(updates: usize) -> usize {
     Settings::WORDS + updates * AdamFactors::WORDS
 }
 
-/// The objective's cells, for which [`text::unsupported_policy`] has seen to it that there is room.
-fn cells(plan: &PolicyPlan) -> [f32; MOST_CELLS] {
-    let mut cells = [0.0; MOST_CELLS];
-    if let Some(Rollouts { objective, .. }) = &plan.rollouts {
-        let given = objective.policy.cells.iter().chain(&objective.value.cells);
-        cells.iter_mut().zip(given).for_each(|(cell, given)| *cell = *given);
-    }
-    cells
+/// The objective's coefficients after so many steps, for which [`text::unsupported_policy`] has seen to it that there
+/// is room.
+fn cells_at(plan: &PolicyPlan, spec: &EnvSpec, env_steps: u64) -> [f32; MOST_CELLS] {
+    let known = plan.rollouts.as_ref().map(|rollouts| cells(&rollouts.objective));
+    let changed = plan.config.clip_coef.changes().then(|| plan.on_policy(spec).ok()).flatten();
+    let changed = changed.map(|algorithm| cells(&algorithm.objective(env_steps)));
+    changed.or(known).unwrap_or_default()
 }
 
 /// What policy `index` learns with in the `n` iterations from `at(0)` on, a `Schedule` each. Adam has made
@@ -159,7 +159,7 @@ pub(super) fn schedule_of(
     at: impl Fn(u64) -> u64,
 ) -> Vec<u32> {
     let plan = &config.policies[index];
-    let (keys, cells) = (&plan.config, cells(plan));
+    let keys = &plan.config;
     let (mut words, mut step) = (Vec::new(), done);
     for i in 0..n {
         let learning_rate = keys.learning_rate.at(at(i));
@@ -168,7 +168,7 @@ pub(super) fn schedule_of(
             ent_coef: keys.ent_coef.at(at(i)) as f32,
             gamma: keys.gamma.at(at(i)) as f32,
             gae_lambda: keys.gae_lambda.at(at(i)) as f32,
-            cells,
+            cells: cells_at(plan, &config.spec, at(i)),
             max_grad_norm: keys.max_grad_norm.at(at(i)) as f32,
             adam_eps: keys.adam_eps as f32,
         };

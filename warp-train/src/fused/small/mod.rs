@@ -22,7 +22,7 @@ pub(crate) use solo::{
 };
 pub(super) use team::TeamLearner;
 pub use text::sources;
-pub(crate) use text::{compiled_in, is_solo, refusal, unsupported};
+pub(crate) use text::{compiled_in, is_solo, is_solo_in_fleets, refusal, unsupported};
 
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress};

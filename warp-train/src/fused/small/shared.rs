@@ -1,12 +1,10 @@
 //! Structs that host and kernels of the small path both read, and what kernels take: a struct each.
 
+use crate::fused::objective::MOST_CELLS;
 use std::fmt::Write;
 use warp_core::DType;
 use warp_core::device_struct::Pointee;
 use warp_func::cuda::{DeviceStruct, KernelArgs, declare};
-
-/// Coefficients of an objective, at most.
-pub(super) const MOST_CELLS: usize = 8;
 
 warp_core::device_struct! {
     /// Where in a run an iteration is.

@@ -14,7 +14,7 @@
 // few; the two tell each other sums of squares and that they are done, and all else is the same, to the
 // last bit.
 //
-// Needs what collect_few.cu, advantages.cuh and descent.cuh need; MOST_TILES. For up to eight replicas a run.
+// Needs what collect_few.cu, advantages.cuh and descent.cuh need; MOST_TILES. Collectors take eight of a run's replicas at a time.
 #define GROUPS (SPREAD ? 1 : N_NETS)
 #include "collect_few.cu"
 #include "advantages.cuh"
@@ -101,27 +101,30 @@ __device__ __forceinline__ void solo_collect(SoloShared& all, const SoloArgs& so
                                              const WarpArrays& arrays, const WarpTables& tables,
                                              FewNet& net, u32 number, u32 index) {
     u32 lane = threadIdx.x & 31, warp = (threadIdx.x - SOLO_LEARNERS) / 32;
-    u32 row = lane / 4, first = (solo.run.first_run + number) * solo.run.n_envs;
+    u32 n = solo.run.n_envs, first = (solo.run.first_run + number) * n;
     u32 before = *arrays.run_step + solo.run.steps_before + index * N_STEPS;
-    bool writes = row < solo.run.n_envs && warp == 0 && (lane & 3) == 0;
-    row = row < solo.run.n_envs ? row : solo.run.n_envs - 1;
     u32* records = records_of(solo, number);
     // Its replicas draw as if there were no others.
     WarpRun world = launch;
     world.seed = world.start_seed = solo.seeds[number];
     world.first_replica = 0u - first;
     Env env = warp_env(tables);
-    Replica replica;
-    replica.begin(env, arrays, before, first + row, row);
-    if (solo.run.begins && index == 0) {
-        warp_begin(env, world, arrays, first + row, before, replica.state);
-        replica.length = 0u;
-        replica.total = 0.0f;
+#pragma unroll 1
+    for (u32 eight = 0; eight < n; eight += FEW_REPLICAS) {
+        u32 row = eight + lane / 4;
+        bool writes = row < n && warp == 0 && (lane & 3) == 0;
+        row = row < n ? row : n - 1;
+        Replica replica;
+        replica.begin(env, arrays, before, first + row, row);
+        if (solo.run.begins && index == 0) {
+            warp_begin(env, world, arrays, first + row, before, replica.state);
+            replica.length = 0u;
+            replica.total = 0.0f;
+        }
+        replica.look(env);
+        collect_few(replica, env, world, arrays, net, warp, all.place, records, n, writes);
+        if (writes) replica.finish(env, arrays, records, episodes_of(solo, number), n);
     }
-    replica.look(env);
-    collect_few(replica, env, world, arrays, net, warp, all.place, records, solo.run.n_envs, writes);
-    if (writes)
-        replica.finish(env, arrays, records, episodes_of(solo, number), solo.run.n_envs);
 }
 
 // Means and deviations of all minibatches' advantages, each by a warp.

@@ -111,9 +111,10 @@ impl SoloLearner {
             let PolicyPlan { config: keys, rollouts, .. } = &config.policies[0];
             let objective = rollouts.as_ref().map(|rollouts| rollouts.objective.clone());
             let PolicyConfig { learning_rate, vf_coef, ent_coef, .. } = keys;
-            let PolicyConfig { gamma, gae_lambda, max_grad_norm, .. } = keys;
-            let schedules = [learning_rate, vf_coef, ent_coef, gamma, gae_lambda, max_grad_norm];
-            (schedules.map(Clone::clone), keys.adam_eps, objective)
+            let PolicyConfig { gamma, gae_lambda, max_grad_norm, clip_coef, .. } = keys;
+            let others = [gamma, gae_lambda, max_grad_norm, clip_coef];
+            let schedules = ([learning_rate, vf_coef, ent_coef], others);
+            (schedules.0.map(Clone::clone), schedules.1.map(Clone::clone), keys.adam_eps, objective)
         };
         keys(one) == keys(other)
     }

@@ -1,13 +1,13 @@
 //! The small learner's text: its files behind the environment's, with sizes and coefficients as
 //! constants, so that it is compiled for one network, one environment and one configuration.
 
-use super::shared::{MOST_CELLS, declarations};
+use super::shared::declarations;
 use super::{TILE_ROWS, team};
 use crate::algorithm::PolicyPlan;
 use crate::algorithm::Rollouts;
 use crate::algorithm::{Advantages, Passes};
 use crate::config::TrainConfig;
-use crate::fused::objective;
+use crate::fused::objective::{self, MOST_CELLS, n_cells};
 use crate::loss::Part;
 use crate::model::Activation;
 use crate::model::LogStd;
@@ -112,6 +112,10 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
             "several minibatches that are not shuffled",
         ),
         (n_cells(plan) > MOST_CELLS, "a loss with more than 8 coefficients"),
+        (
+            keys.norm_reward && keys.gamma.changes(),
+            "rewards that are normalised with a discount that changes",
+        ),
         (cuts(config) > MOST_CUTS, "more than 63 truncations of a replica in one rollout"),
         (
             rows.saturating_mul(config.run.num_steps) > MOST_SAMPLES,
@@ -125,13 +129,6 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
 /// Whether a policy's observations or rewards are normalised.
 pub(super) fn normalises(plan: &PolicyPlan) -> bool {
     plan.config.norm_obs || plan.config.norm_reward
-}
-
-fn n_cells(plan: &PolicyPlan) -> usize {
-    let cells = |rollouts: &Rollouts| {
-        rollouts.objective.policy.cells.len() + rollouts.objective.value.cells.len()
-    };
-    plan.rollouts.as_ref().map_or(0, cells)
 }
 
 fn unsupported_actions(layout: &ActionLayout) -> Option<&'static str> {
@@ -177,14 +174,23 @@ fn samples(config: &TrainConfig, index: usize) -> usize {
     config.n_envs() * config.run.num_steps * agents
 }
 
-/// Replicas of a run at most whose rollout one block takes.
-const SOLO_REPLICAS: usize = 8;
+/// Replicas of a run of a fleet at most whose rollout one block takes, eight at a time: with more of them the learners
+/// wait.
+const SOLO_REPLICAS: usize = 32;
+/// The same of a run that is alone: with more of them many blocks are faster, whose sums have another order.
+const SOLO_ALONE: usize = 8;
 /// Samples of a minibatch at most where one block has to take all of it.
 const SOLO_MINIBATCH: usize = 1024;
 
-/// Whether a run is small enough for a block per network.
+/// Whether a run that is alone is small enough for a block per network.
 #[must_use]
 pub(crate) fn is_solo(config: &TrainConfig) -> bool {
+    is_solo_in_fleets(config) && config.run.num_envs <= SOLO_ALONE
+}
+
+/// Whether a run of a fleet is.
+#[must_use]
+pub(crate) fn is_solo_in_fleets(config: &TrainConfig) -> bool {
     let (run, hidden) = (&config.run, config.policies[0].config.hidden[0]);
     hidden <= 64
         && run.start != Start::Pool
@@ -257,7 +263,7 @@ pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
         return team::sources(config, env);
     }
     let mut sources = run_sources(config, env).to_vec();
-    if is_solo(config) {
+    if is_solo_in_fleets(config) {
         let ways = [false, true].into_iter().filter(|spread| !spread || spreads(config, 1, 2));
         sources.extend(ways.map(|spread| solo_source(config, env, spread)));
     }
@@ -364,11 +370,7 @@ fn fingerprint(plan: &PolicyPlan) -> u64 {
 /// The text of a policy's objective, with approximate exponentials as everywhere here.
 fn objective_of(plan: &PolicyPlan) -> String {
     let Some(Rollouts { objective, .. }) = &plan.rollouts else { return String::new() };
-    let cell = |part: &Part, number: usize| {
-        let before =
-            if std::ptr::eq(part, &objective.value) { objective.policy.cells.len() } else { 0 };
-        format!("cells[{}]", before + number)
-    };
+    let cell = |part: &Part, number: usize| objective::cell(objective, part, number);
     format!(
         "#pragma once\nnamespace objective {{\n\
          __device__ __forceinline__ float warp_exp(float x) {{ return fast_exp(x); }}\n\

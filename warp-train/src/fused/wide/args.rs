@@ -50,7 +50,7 @@ kernel_args! {
         moments: &mut [WideMoments], pending: &mut [WideMoments], factors: &mut [f32],
     }
     pub(super) struct DiscountArgs {
-        steps: u32, rows: u32, rewards: &[f32], ended: &[u8], gamma: f64, running: &mut [f64],
+        steps: u32, rows: u32, rewards: &[f32], ended: &[u8], settings: &[WideSettings], running: &mut [f64],
         discounted: &mut [f32],
     }
     pub(super) struct ReturnMomentsArgs {
@@ -78,7 +78,7 @@ kernel_args! {
     }
     pub(super) struct GaeArgs {
         steps: u32, rows: u32, rewards: &[f32], values: &[f32], ended: &[u8],
-        truncated_values: &[f32], gamma: f32, lambda: f32, compat_last_step: i32,
+        truncated_values: &[f32], settings: &[WideSettings], compat_last_step: i32,
         advantages: &mut [f32], returns: &mut [f32], log_probs: &[f32], known: &mut [f32],
     }
     pub(super) struct CountArgs { weights: &[u8], cells: u32, counts: &mut [u32] }
@@ -125,7 +125,7 @@ kernel_args! {
     }
     pub(super) struct FactorsArgs {
         settings: &[WideSettings], state: &mut [WideState], squares: &[f64], blocks: u32,
-        losses: &[f64], loss_blocks: u32, max_grad_norm: f32,
+        losses: &[f64], loss_blocks: u32,
     }
     pub(super) struct AdamArgs {
         state: &[WideState], gradient: &[f32], n_parameters: u32, epsilon: f32,

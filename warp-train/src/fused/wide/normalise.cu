@@ -92,7 +92,7 @@ extern "C" __global__ void wide_discount(const DiscountArgs a) {
     double sum = a.running[row];
     for (unsigned int t = 0; t < a.steps; ++t) {
         unsigned long long cell = (unsigned long long)t * a.rows + row;
-        sum = sum * a.gamma + (double)a.rewards[cell];
+        sum = sum * a.settings->gamma + (double)a.rewards[cell];
         a.discounted[cell] = (float)sum;
         if (a.ended[cell] != 0) sum = 0.0;
     }

@@ -37,7 +37,6 @@ pub(super) struct WideNormaliser {
 
 #[derive(Debug)]
 struct Rewards {
-    gamma: f64,
     /// Of the discounted return: what counts, and of each step.
     moments: [DeviceArray; 2],
     /// The discounted return of each row so far, f64 `[rows]`.
@@ -68,7 +67,6 @@ impl WideNormaliser {
         let reward = || -> Result<Rewards> {
             let moments = |n: usize| make("reward_moments", WideMoments::WORDS * n);
             Ok(Rewards {
-                gamma: keys.gamma.at(0),
                 moments: [moments(1)?, moments(sizes.steps)?],
                 running: make("discounted_return", 2 * sizes.rows)?,
                 discounted: DeviceArray::zeros(device, "discounted", F32, &[sizes.cells])?,
@@ -143,7 +141,7 @@ impl WideNormaliser {
             rows,
             rewards: &a.rewards,
             ended: &a.ended,
-            gamma: reward.gamma,
+            settings: &a.settings,
             running: &reward.running,
             discounted,
         };

@@ -17,7 +17,7 @@ use super::shared::WideState;
 use super::text::{self, TensorShape};
 use super::tiled::TiledNetwork;
 use super::way::{Way, WideText};
-use crate::algorithm::{AgentRange, PolicyPlan};
+use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result, of_policy};
 use crate::model::LearnerState;
@@ -65,6 +65,8 @@ pub(super) struct Rows<'a> {
 #[derive(Debug)]
 pub(in super::super) struct WidePolicy {
     pub(super) plan: PolicyPlan,
+    /// What says how its objective changes, if it does.
+    pub(super) algorithm: Option<Box<dyn OnPolicyAlgorithm>>,
     pub(super) network: WideNetwork,
     pub(super) sizes: Sizes,
     pub(super) arrays: Arrays,
@@ -151,6 +153,7 @@ impl WidePolicy {
         };
         let foreign = make_foreign.map(|make| make(&parts)).transpose()?.map(RefCell::new);
         Ok(Self {
+            algorithm: changing(&plan, config)?,
             plan,
             network,
             sizes,
@@ -301,6 +304,11 @@ fn tiled(
     let modules = std::array::from_fn(|unit| &modules[unit]);
     let tiled = TiledNetwork::new(kernels.device(), shape.clone(), rows, general, modules)?;
     Ok(Some(tiled))
+}
+
+/// What says how a policy's objective changes, if it does.
+fn changing(plan: &PolicyPlan, config: &TrainConfig) -> Result<Option<Box<dyn OnPolicyAlgorithm>>> {
+    plan.config.clip_coef.changes().then(|| plan.on_policy(&config.spec)).transpose()
 }
 
 /// What runs layers one by one, if that is the way.

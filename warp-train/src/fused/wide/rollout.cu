@@ -118,7 +118,7 @@ extern "C" __global__ void wide_gae(const GaeArgs a) {
     unsigned int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= a.rows) return;
     float next_value = a.values[(unsigned long long)a.steps * a.rows + row], next_advantage = 0.0f;
-    float next_return = 0.0f;
+    float next_return = 0.0f, gamma = (float)a.settings->gamma, lambda = a.settings->gae_lambda;
     for (unsigned int end = a.steps; end > 0;) {
         // All loads of some steps are under way before the first is waited for.
         unsigned int begin = end > WIDE_AT_ONCE ? end - WIDE_AT_ONCE : 0;
@@ -138,14 +138,14 @@ extern "C" __global__ void wide_gae(const GaeArgs a) {
             float value = values[k], reward = rewards[k];
             bool over = overs[k];
             if (a.compat_last_step) {
-                float on = begin + k + 1 == a.steps ? value : reward + a.gamma * next_return;
+                float on = begin + k + 1 == a.steps ? value : reward + gamma * next_return;
                 next_return = over ? reward : on;
                 wide_keep(a, cell, next_return - value, next_return, value, log_probs[k]);
                 continue;
             }
             float after = over ? a.truncated_values[cell] : next_value;
-            float delta = reward + a.gamma * after - value;
-            next_advantage = delta + a.gamma * a.lambda * (over ? 0.0f : next_advantage);
+            float delta = reward + gamma * after - value;
+            next_advantage = delta + gamma * lambda * (over ? 0.0f : next_advantage);
             next_value = value;
             wide_keep(a, cell, next_advantage, next_advantage + value, value, log_probs[k]);
         }

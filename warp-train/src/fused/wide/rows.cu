@@ -224,11 +224,11 @@ struct WideRow {
     float log_prob, old_log_prob, value, old_value, advantage, target;
 };
 
-__device__ inline WideLoss wide_loss(const WideRow& row) {
+__device__ inline WideLoss wide_loss(const float* cells, const WideRow& row) {
     WideLoss loss;
-    warp_policy_loss(0, row.log_prob, row.old_log_prob, row.advantage, loss.policy_loss,
+    warp_policy_loss(cells, row.log_prob, row.old_log_prob, row.advantage, loss.policy_loss,
                      loss.d_log_prob, loss.approx_kl, loss.clipped);
-    warp_value_loss(0, row.value, row.old_value, row.target, loss.value_loss, loss.d_value);
+    warp_value_loss(cells, row.value, row.old_value, row.target, loss.value_loss, loss.d_value);
     return loss;
 }
 
@@ -259,7 +259,7 @@ __device__ inline void wide_sample_loss(const WideSamples& from, const WideSetti
     if (ACTS) now = wide_evaluate<LANES>(out, parameters, mask, actions, raws, lane);
     WideRow row = {now.log_prob, known.log_prob, VALUES ? out[value_at] : 0.0f, known.value,
                    known.advantage, known.target};
-    WideLoss loss = wide_loss(row);
+    WideLoss loss = wide_loss(settings->cells, row);
     if (ACTS) {
         float d_entropy = -settings->ent_coef;
         wide_gradient<LANES>(out, parameters, mask, actions, raws, loss.d_log_prob, d_entropy, lane);

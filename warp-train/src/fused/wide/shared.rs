@@ -1,5 +1,6 @@
 //! Structs that host and kernels of the wide path both read.
 
+use crate::fused::objective::MOST_CELLS;
 use warp_core::device_struct;
 
 device_struct! {
@@ -9,6 +10,12 @@ device_struct! {
         learning_rate: f64,
         vf_coef: f32,
         ent_coef: f32,
+        gamma: f64,
+        gae_lambda: f32,
+        /// 0: gradients are not clipped.
+        max_grad_norm: f32,
+        /// Of the objective, where they change; else they are compiled in.
+        cells: [f32; MOST_CELLS],
         iteration: u32,
         /// Number of the shard that this rank's samples are of.
         shard: u32,

@@ -154,7 +154,7 @@ __device__ inline void t_loss_row(const TLearn& a) {
         now.log_prob += __shfl_xor_sync(0xffffffffu, now.log_prob, 1);
         now.entropy += __shfl_xor_sync(0xffffffffu, now.entropy, 1);
         row.log_prob = now.log_prob;
-        loss = wide_loss(row);
+        loss = wide_loss(a.settings->cells, row);
         d_log_prob = loss.d_log_prob;
     };
 #if T_ACTS

@@ -190,7 +190,10 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     define("RANKS", config.world.size().to_string());
     define("CONTINUOUS", u8::from(sizes.is_empty()).to_string());
     if let Some(Rollouts { objective, .. }) = &plan.rollouts {
-        let cell = |part: &Part, number: usize| format!("warp_float({})", bits(part.cells[number]));
+        let cell = |part: &Part, number: usize| match plan.config.clip_coef.changes() {
+            true => objective::cell(objective, part, number),
+            false => format!("warp_float({})", bits(part.cells[number])),
+        };
         text += &objective::text(objective, cell);
     }
     text + &declarations()

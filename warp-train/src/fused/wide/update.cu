@@ -155,7 +155,7 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
     a.state->updates += 1;
     a.state->adam_steps += 1;
     double t = a.state->adam_steps;
-    double clip = a.max_grad_norm > 0.0 ? a.max_grad_norm / (norm + 1e-6) : 1.0;
+    double most = a.settings->max_grad_norm, clip = most > 0.0 ? most / (norm + 1e-6) : 1.0;
     a.state->clip = (float)(clip < 1.0 ? clip : 1.0);
     a.state->step_size = (float)(a.settings->learning_rate / (1.0 - pow(0.9, t)));
     a.state->bias_correction2_sqrt = (float)sqrt(1.0 - pow(0.999, t));

@@ -15,6 +15,7 @@ use crate::algorithm::PolicyMetrics;
 use crate::engine::Progress;
 use crate::error::PolicyError;
 use crate::error::{Result, of_policy};
+use crate::fused::objective::cells;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceStruct, KernelArgs, Launch};
 
@@ -27,6 +28,13 @@ impl WidePolicy {
             learning_rate: keys.learning_rate.at(at),
             vf_coef: keys.vf_coef.at(at) as f32,
             ent_coef: keys.ent_coef.at(at) as f32,
+            gamma: keys.gamma.at(at),
+            gae_lambda: keys.gae_lambda.at(at) as f32,
+            max_grad_norm: keys.max_grad_norm.at(at) as f32,
+            cells: self
+                .algorithm
+                .as_ref()
+                .map_or_else(Default::default, |algorithm| cells(&algorithm.objective(at))),
             iteration: progress.iteration as u32,
             shard: self.ranks.as_ref().map_or(0, |ranks| ranks.shard),
         };
@@ -71,7 +79,7 @@ impl WidePolicy {
 
     /// Advantages, returns, and which samples count.
     fn advantages(&self) -> Result<()> {
-        let (config, a, s) = (&self.plan.config, &self.arrays, &self.sizes);
+        let (a, s) = (&self.arrays, &self.sizes);
         let advantages = self.plan.rollouts.as_ref().map(|rollouts| rollouts.advantages);
         let compat = advantages == Some(Advantages::WarpDrive);
         let (state, weights, counts, order) = (&a.state, &a.weights, &a.counts, &a.order);
@@ -82,8 +90,7 @@ impl WidePolicy {
             values: &a.values,
             ended: &a.ended,
             truncated_values: &a.truncated_values,
-            gamma: config.gamma.at(0) as f32,
-            lambda: config.gae_lambda.at(0) as f32,
+            settings: &a.settings,
             compat_last_step: i32::from(compat),
             advantages: &a.advantages,
             returns: &a.returns,
@@ -157,7 +164,6 @@ impl WidePolicy {
             blocks: launch.blocks,
             losses,
             loss_blocks,
-            max_grad_norm: config.max_grad_norm.at(0) as f32,
         };
         self.kernels.factors.launch(&ONE_BLOCK, &[args.arg()])?;
         let args = AdamArgs {

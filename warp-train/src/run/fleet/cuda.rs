@@ -13,7 +13,7 @@ use crate::engine::StepRates;
 use crate::error::{Error, Result};
 use crate::fused::small::{
     MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, SoloRoom, SoloSpan, Trained, compiled_in,
-    is_solo, unsupported,
+    is_solo_in_fleets, unsupported,
 };
 use crate::model::LearnerState;
 use crate::run::begin;
@@ -65,7 +65,7 @@ impl Shared {
 /// Whether runs like this one can share a launch.
 fn shares(config: &TrainConfig, envs_team: u32) -> bool {
     let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
-    envs_team == 1 && !exact && unsupported(config).is_none() && is_solo(config)
+    envs_team == 1 && !exact && unsupported(config).is_none() && is_solo_in_fleets(config)
 }
 
 impl FleetLearner for CudaFleet<'_> {
