@@ -93,7 +93,7 @@ fn a_run_of_a_fleet_is_drawn_and_recorded_as_the_run_by_itself() {
             &["render", "fleet", "--run=2", "-o", "a.png"],
             "--run 2: the fleet in \"fleet\" has 2 runs",
         ),
-        (&["render", "alone", "--run=0", "-o", "a.png"], "--run 0: \"alone\" is no fleet"),
+        (&["render", "alone", "--run=0", "-o", "a.png"], "--run 0: \"alone\" is not a fleet"),
     ] {
         let said = folder.warp(args);
         assert!(said.code == Some(2) && said.stderr.contains(words), "{args:?}: {said:?}");

@@ -219,7 +219,7 @@ fn what_can_not_be_exported_is_refused() {
         (&["tag"][..], "several policies; choose one with --policy: runner, tagger"),
         (&["tag", "--policy", "ghost"], "--policy ghost: the run has runner, tagger"),
         (&["nothing"], "nothing"),
-        (&["run", "--run", "3"], "is no fleet"),
+        (&["run", "--run", "3"], "is not a fleet"),
     ] {
         let said = folder.warp(&[&["export"], args, &["-o", "no.onnx"]].concat());
         assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");

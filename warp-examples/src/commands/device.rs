@@ -58,7 +58,7 @@ impl Device {
         let policies = config.map_or(&[][..], |config| &config.policies);
         let found = match (entry.kernel, policies.iter().find_map(PolicyPlan::host_key)) {
             (Some(_), None) => Self::found(backend),
-            (Some(_), Some(key)) => Err(anyhow!("learners on a GPU do not know {key}")),
+            (Some(_), Some(key)) => Err(anyhow!("{key} is not supported on a GPU")),
             (None, _) => Err(anyhow!("\"{}\" has no CUDA body", entry.name)),
         };
         Ok(found
@@ -76,7 +76,7 @@ impl Device {
         }
         Ok(match Self::found("native") {
             Ok((device, _)) => (device, String::new()),
-            Err(reason) => (Device::Cpu, format!("checking on the processor alone: {reason}")),
+            Err(reason) => (Device::Cpu, format!("checking on the processor only: {reason}")),
         })
     }
 
@@ -196,7 +196,7 @@ impl Device {
 #[cfg(feature = "cuda")]
 fn kept() -> String {
     match (warp_func::cuda::cache_folder(), warp_func::cuda::cache_problem()) {
-        (Some(folder), None) => format!("they are kept in {} for later runs", folder.display()),
+        (Some(folder), None) => format!("they are cached in {} for later runs", folder.display()),
         (_, problem) => format!("they are not kept: {}", problem.unwrap_or_default()),
     }
 }

@@ -121,7 +121,7 @@ pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
 pub(super) fn no_fleet(folder: &Path, run: Option<usize>) -> Result<()> {
     match run {
         Some(run) if !Fleet::is_in(folder) => {
-            bail!("--run {run}: \"{}\" is no fleet", folder.display())
+            bail!("--run {run}: \"{}\" is not a fleet", folder.display())
         }
         _ => Ok(()),
     }

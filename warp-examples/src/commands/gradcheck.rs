@@ -71,9 +71,7 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
         let normed = config.policies.iter().any(|plan| plan.config.layer_norm);
         let on_cpu = normed && !matches!(device, Device::Cpu);
         if on_cpu {
-            tell(
-                "learners on a GPU do not know layer_norm: gradients are checked on the processor",
-            );
+            tell("layer_norm is not supported on a GPU: gradients are checked on the processor");
         }
         let device = if on_cpu { &Device::Cpu } else { &device };
         let tables = check(&config, args.rows, registry, device)?;

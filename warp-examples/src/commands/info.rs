@@ -123,7 +123,7 @@ fn look(info: &mut Info) {
     }
     info.cache = cache_folder().map(measure);
     if let Some(problem) = cache_problem() {
-        info.missing.push(format!("compiled kernels are not kept: {problem}"));
+        info.missing.push(format!("compiled kernels are not cached: {problem}"));
     }
 }
 

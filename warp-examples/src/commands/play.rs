@@ -79,7 +79,7 @@ pub(super) fn policies(
         return eval_fleet::policies_of_run(given, run, backend, registry);
     }
     if let Some(run) = run {
-        bail!("--run {run}: \"{}\" is no fleet", given.display());
+        bail!("--run {run}: \"{}\" is not a fleet", given.display());
     }
     let place = Place::parse(given);
     let mut config = read_config(&place.folder, registry)?;
@@ -102,7 +102,7 @@ fn play_recording(
         (args.run_number.is_some(), "--run"),
     ];
     if let Some((_, option)) = given.into_iter().find(|(given, _)| *given) {
-        bail!("{option}: \"{}\" is a recording, nobody acts in it", args.run.display());
+        bail!("{option}: \"{}\" is a recording, in which no policy acts", args.run.display());
     }
     let recording = Recording::read(&args.run, registry)?;
     let mut show = shown(args, &recording.config, registry, look)?;

@@ -136,7 +136,7 @@ impl Reader<'_> {
         let history = History::read(path, self.args.x, &keys)?;
         if history.n_damaged > 0 {
             let n = history.n_damaged;
-            tell(&format!("\"{}\": lines that can't be read are left out: {n}", path.display()));
+            tell(&format!("\"{}\": skipped {n} lines that can't be read", path.display()));
         }
         let setting = Setting::new(&config, self.registry)?;
         for ((figure, keys), series) in figures.iter().zip(&keys).zip(&history.series) {

@@ -33,7 +33,7 @@ impl Stop {
         if LISTENING.get().is_none() {
             let ignored = ignored();
             for signal in SIGNALS.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
-                listen_to(signal).with_context(|| format!("cannot listen to signal {signal}"))?;
+                listen_to(signal).with_context(|| format!("cannot listen for signal {signal}"))?;
             }
             let _ = LISTENING.set(());
         }

@@ -406,31 +406,33 @@ pub(crate) fn read_config(folder: &Path, registry: &Registry) -> Result<TrainCon
 }
 
 fn report(summary: &Summary, folder: &Path, end: End) -> Result<()> {
-    let reached = match summary.mean_episode_return {
-        Some(mean) => {
-            let means = by_group(mean, &summary.mean_group_return);
-            format!("a mean return of {means} over the last episodes")
-        }
-        None => "the end of no episode".into(),
-    };
+    let returns = summary.mean_episode_return.map(|mean| {
+        let means = by_group(mean, &summary.mean_group_return);
+        format!("a mean return of {means} over the last episodes")
+    });
     // Of a single iteration, which is not counted, there is no rate.
     let rate = match summary.env_steps_per_second {
         rate if rate > 0.0 => format!(" ({}steps/s)", short(rate)),
         _ => String::new(),
     };
     let how = match end {
-        End::Complete => "reached".into(),
+        End::Complete => "",
         End::Stopped(Stopped::ReturnReached(mean)) => {
-            format!("stopped at an evaluation's mean return of {mean:.1}; reached")
+            &format!("stopped at an evaluation's mean return of {mean:.1}; ")
         }
-        End::Stopped(_) => "stopped early; reached so far:".to_string(),
+        End::Stopped(_) => "stopped early; ",
+    };
+    let reached = match (returns, end) {
+        (Some(returns), End::Stopped(Stopped::Asked)) => format!("reached so far: {returns}"),
+        (Some(returns), _) => format!("reached {returns}"),
+        (None, _) => "no episode finished".into(),
     };
     let in_all = match summary.env_steps {
         steps if steps > summary.part_env_steps => format!(", {steps} in all"),
         _ => String::new(),
     };
     say(&format!(
-        "{} with {}: {how} {reached}, {} steps in {:.1} s{rate}{in_all}; the run is in {}",
+        "{} with {}: {how}{reached}, {} steps in {:.1} s{rate}{in_all}; the run is in {}",
         summary.env,
         summary.algorithm,
         summary.part_env_steps,

@@ -11,6 +11,7 @@ pub mod curves;
 mod event;
 mod event_file;
 pub mod fleet;
+pub mod fleet_events;
 pub mod history;
 pub mod kernels;
 pub mod learning;

@@ -110,6 +110,20 @@ impl PolicyPlan {
         passes.unwrap_or(Passes::ONE)
     }
 
+    /// The coefficients that change over the run, as they are after `env_steps`: by their keys, but for step sizes, of
+    /// which algorithms tell themselves.
+    pub fn changing(&self, env_steps: u64) -> impl Iterator<Item = (&'static str, f64)> {
+        let learns = self.config.to_train;
+        let schedules = self.config.schedules().into_iter();
+        let wanted = schedules.filter(move |(key, schedule)| {
+            learns
+                && schedule.changes()
+                && self.algorithm.reads(key)
+                && !key.ends_with("learning_rate")
+        });
+        wanted.map(move |(key, schedule)| (key, schedule.at(env_steps)))
+    }
+
     /// The key, if there is one, because of which the policy learns on the host alone.
     #[must_use]
     pub fn host_key(&self) -> Option<&'static str> {
@@ -134,7 +148,7 @@ impl PolicyPlan {
     pub(crate) fn check_passes(&self) -> Result<()> {
         if let Some(key) = self.host_key() {
             return Err(Error::Invalid(format!(
-                "policy \"{}\": learners on a GPU do not know {key}; train with --device cpu",
+                "policy \"{}\": {key} is not supported on a GPU; train with --device cpu",
                 self.name
             )));
         }

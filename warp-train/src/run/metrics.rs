@@ -1,6 +1,7 @@
 //! Figures of an iteration.
 
 pub use crate::algorithm::{PolicyFigures, PolicyMetrics};
+use crate::config::TrainConfig;
 pub use crate::engine::{PhaseSeconds, StepRates};
 use crate::run::evaluate::Evaluation;
 use crate::run::league::Standing;
@@ -129,6 +130,21 @@ impl EpisodeMetrics {
             statistics: names.filter(|_| some).map(|(k, s)| (k.clone(), s / n as f64)).collect(),
         }
     }
+}
+
+/// The figures of all policies in an iteration that began after `env_steps`, with coefficients that change.
+pub(crate) fn by_policy(
+    config: &TrainConfig,
+    done: &[PolicyFigures],
+    env_steps: u64,
+) -> BTreeMap<String, PolicyFigures> {
+    let policies = config.policies.iter().zip(done);
+    let figures = policies.map(|(plan, figures)| {
+        let known = |key: &str| figures.get(key).is_some();
+        let more = plan.changing(env_steps).filter(|(key, _)| !known(key));
+        (plan.name.clone(), figures.iter().chain(more).collect())
+    });
+    figures.collect()
 }
 
 /// One line of `metrics.jsonl`.

@@ -11,7 +11,7 @@ use crate::run::checkpoint::{Checkpoint, Counters};
 use crate::run::evaluate::{EvalOptions, Evaluation, evaluate};
 use crate::run::league::Standing;
 use crate::run::learner::Learner;
-use crate::run::metrics::{EpisodeMetrics, IterationMetrics};
+use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
 use crate::run::whole::Snapshot;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -211,13 +211,13 @@ impl Trainer {
 
     /// What there is to say of the iteration that was just done.
     fn metrics(&self, done: &Iterated, phases: &PhaseSeconds) -> IterationMetrics {
-        let names = self.config.policies.iter().map(|plan| plan.name.clone());
+        let before = self.env_steps - self.config.steps_per_iteration();
         IterationMetrics {
             iteration: self.iteration,
             env_steps: self.env_steps,
             agent_steps: self.agent_steps(),
             episodes: EpisodeMetrics::new(&done.episodes, self.envs.spec(), &self.trained_groups()),
-            policy: names.zip(done.policies.iter().cloned()).collect(),
+            policy: by_policy(&self.config, &done.policies, before),
             steps_per_second: phases.rates(self.config.steps_per_iteration()),
             evaluation: None,
             league: None,

@@ -10,6 +10,7 @@ use super::stop::Stop;
 use super::train::TrainArgs;
 use super::{Device, learner_on, notes, say, tell, thread_count};
 use crate::records::fleet::draw;
+use crate::records::fleet_events;
 use crate::{Outcome, settings};
 use anyhow::{Context, Result, bail};
 use plan::{plan, planned};
@@ -92,6 +93,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     };
     let summary = fleet.finish(about)?;
     draw(&folder, first)?;
+    fleet_events::write(&folder, &Fleet::list(&folder)?)?;
     let complete = summary.runs.len() == summary.n_runs;
     let ranked = if complete { ranked(&summary) } else { None };
     let told = report(&summary, ranked.as_deref(), &folder);

@@ -7,6 +7,7 @@ use crate::config::{Shards, Sharing};
 use crate::engine::Progress;
 use crate::engine::rollout::PolicyRollout;
 use crate::engine::rollout::batch::{Moments, Samples};
+use crate::engine::rollout::rewards::Rewards;
 use crate::engine::rollout::spread::Spread;
 use crate::error::{Error, Result};
 use crate::loss::gae::{gae, warpdrive_returns};
@@ -120,6 +121,27 @@ impl Update<'_> {
         self.on.samples.counts().map(|n| self.range(n)).enumerate().collect()
     }
 
+    /// Rewards of all shards.
+    fn rewards(&self) -> Result<Rewards> {
+        let RolloutEngine { rollout, sharing, .. } = &self.on;
+        let of = |shard| Rewards::of(rollout, sharing.shards.rows(rollout.n_rows, shard)).numbers();
+        let here: Vec<f64> = (0..sharing.shards.here).flat_map(of).collect();
+        let all = sharing.world.gather_f64("rewards", &here)?;
+        Ok(Rewards::together(all.as_chunks().0))
+    }
+
+    /// Notes how many replicas reached a goal, and how many others are learned from, by the counts of the shards here.
+    fn count_replicas(&mut self, here: &[f64]) -> Result<()> {
+        if self.on.plan.config.neg_pos_env_ratio.is_none() {
+            return Ok(());
+        }
+        let all = self.on.sharing.world.gather_f64("counts of replicas", here)?;
+        let sum = |i: usize| all.iter().skip(i).step_by(2).sum::<f64>();
+        let counts = [("positive_replicas", sum(0)), ("negative_replicas", sum(1))];
+        self.of_rollout.extend(counts);
+        Ok(())
+    }
+
     /// Moments of numbers of all shards, from those of the shards here.
     fn merged(&self, what: &'static str, here: &[Moments]) -> Result<Moments> {
         let numbers: Vec<f64> = here.iter().flat_map(|m| [m.n, m.mean, m.squares]).collect();
@@ -202,11 +224,13 @@ impl OnPolicyEngine for Update<'_> {
             Advantages::WarpDrive => warpdrive_returns(trajectory, gamma, advantages, returns),
         })?;
         let draw = Draw::new(seed, rollout.first_agent, iteration as u32, Purpose::Learn);
+        let mut selections = Vec::new();
         for shard in 0..shards.here {
             let rows = shards.rows(rollout.n_rows, shard);
             let draw = draw.agent((shards.first + shard) as u32);
             if let Some(selected) = rollout.selected(&rows, plan.config.neg_pos_env_ratio, draw) {
-                samples.select(shard, rollout, rows.start, &selected);
+                samples.select(shard, rollout, rows.start, &selected.replicas);
+                selections.extend(selected.counts());
             }
             if plan.config.norm_return {
                 samples.normalise_returns(shard, rollout);
@@ -227,6 +251,8 @@ impl OnPolicyEngine for Update<'_> {
             ("mean_advantage", missed.mean),
         ];
         self.of_rollout.extend(spread.figures());
+        self.of_rollout.extend(self.rewards()?.figures());
+        self.count_replicas(&selections)?;
         let counts = self.on.sharing.world.gather_f64("counts of samples", &counts)?;
         self.counts = counts.into_iter().map(|n| n as usize).collect();
         Ok(())

@@ -7,6 +7,7 @@ pub mod batch;
 mod engine;
 mod interleave;
 pub mod normalise;
+mod rewards;
 mod selection;
 mod spread;
 
@@ -16,7 +17,7 @@ use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 pub(crate) use crate::engine::rollout::interleave::GroupRows;
 use crate::engine::rollout::interleave::Interleave;
-use crate::engine::rollout::selection::Goals;
+use crate::engine::rollout::selection::{Goals, Selected};
 use crate::error::Result;
 use crate::loss::actions::Actions;
 use std::ops::Range;
@@ -151,7 +152,7 @@ impl PolicyRollout {
 
     /// Which replicas of those that have `rows` are learned from, by the key `neg_pos_env_ratio`; nothing
     /// where all are.
-    fn selected(&self, rows: &Range<usize>, ratio: Option<f64>, draw: Draw) -> Option<Vec<bool>> {
+    fn selected(&self, rows: &Range<usize>, ratio: Option<f64>, draw: Draw) -> Option<Selected> {
         let replicas = rows.start / self.n_agents..rows.end / self.n_agents;
         Some(self.goals.as_ref()?.select(replicas, ratio?, draw))
     }

@@ -23,6 +23,23 @@ pub(super) struct Goals {
     reached: Vec<bool>,
 }
 
+/// Which replicas are learned from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Selected {
+    /// By replica.
+    pub(super) replicas: Vec<bool>,
+    /// How many of them reached a goal.
+    positive: usize,
+}
+
+impl Selected {
+    /// Replicas that reached a goal, and others that are learned from.
+    pub(super) fn counts(&self) -> [f64; 2] {
+        let all = self.replicas.iter().filter(|selected| **selected).count();
+        [self.positive as f64, (all - self.positive) as f64]
+    }
+}
+
 impl Goals {
     /// For the rollouts of `plan`, if it selects replicas.
     pub(super) fn new(plan: &PolicyPlan, config: &TrainConfig) -> Option<Self> {
@@ -65,7 +82,7 @@ impl Goals {
 
     /// Which of the replicas `range` are learned from: those that reached a goal, and `ratio` times as many of
     /// the others, drawn by `draw`; all of them if none reached one or there are not so many others.
-    pub(super) fn select(&self, range: Range<usize>, ratio: f64, mut draw: Draw) -> Vec<bool> {
+    pub(super) fn select(&self, range: Range<usize>, ratio: f64, mut draw: Draw) -> Selected {
         let mut selected = self.reached[range].to_vec();
         let positive = selected.iter().filter(|reached| **reached).count();
         let mut others: Vec<usize> =
@@ -73,7 +90,7 @@ impl Goals {
         let wanted = (positive as f64 * ratio) as usize;
         if positive == 0 || wanted >= others.len() {
             selected.fill(true);
-            return selected;
+            return Selected { replicas: selected, positive };
         }
         // The first steps of Fisher and Yates's shuffle.
         for i in 0..wanted {
@@ -81,7 +98,7 @@ impl Goals {
             others.swap(i, other);
             selected[others[i]] = true;
         }
-        selected
+        Selected { replicas: selected, positive }
     }
 }
 
@@ -106,6 +123,8 @@ mod tests {
         let mut kept = [0; 40];
         for n in 0..2000 {
             let selected = goals.select(0..40, 4.5, draw(n));
+            assert_eq!(selected.counts(), [2.0, 9.0]);
+            let selected = selected.replicas;
             assert_eq!(selected.iter().filter(|kept| **kept).count(), 2 + 9);
             kept.iter_mut().zip(selected).for_each(|(sum, kept)| *sum += usize::from(kept));
         }
@@ -113,8 +132,9 @@ mod tests {
         assert!(kept.iter().all(|n| *n == 2000 || (400..550).contains(n)), "{kept:?}");
         assert_eq!((kept[3], kept[20]), (2000, 2000));
         // A shard by itself: no goal among these.
-        assert_eq!(goals.select(21..30, 1.0, draw(0)), [true; 9]);
-        assert_eq!(goals.select(2..5, 0.0, draw(0)), [false, true, false]);
+        let none = goals.select(21..30, 1.0, draw(0));
+        assert_eq!((none.counts(), none.replicas), ([0.0, 9.0], vec![true; 9]));
+        assert_eq!(goals.select(2..5, 0.0, draw(0)).replicas, [false, true, false]);
     }
 
     /// Cartpole with the original's rules terminates an episode at its limit, too.
@@ -150,7 +170,7 @@ mod tests {
     #[test]
     fn all_are_kept_where_there_are_not_enough_others() {
         let goals = goals(&[true, false, false, true]);
-        assert_eq!(goals.select(0..4, 1.0, draw(0)), [true; 4]);
-        assert_eq!(goals.select(0..4, 0.5, draw(0)).iter().filter(|kept| **kept).count(), 3);
+        assert_eq!(goals.select(0..4, 1.0, draw(0)).replicas, [true; 4]);
+        assert_eq!(goals.select(0..4, 0.5, draw(0)).counts(), [2.0, 1.0]);
     }
 }

@@ -20,7 +20,7 @@ use crate::run::begin;
 use crate::run::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
 use crate::run::learner::Learner;
 use crate::run::learner::NativeLearner;
-use crate::run::metrics::{EpisodeMetrics, IterationMetrics};
+use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
 use crate::run::trainer::trained_groups;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -332,13 +332,13 @@ pub(super) fn metrics(
     done: Iterated,
 ) -> IterationMetrics {
     let env_steps = iteration * config.steps_per_iteration();
-    let names = config.policies.iter().map(|plan| plan.name.clone());
+    let before = env_steps - config.steps_per_iteration();
     IterationMetrics {
         iteration,
         env_steps,
         agent_steps: env_steps * config.spec.n_agents() as u64,
         episodes: EpisodeMetrics::new(&done.episodes, &config.spec, trained),
-        policy: names.zip(done.policies).collect(),
+        policy: by_policy(config, &done.policies, before),
         steps_per_second: StepRates::default(),
         evaluation: None,
         league: None,

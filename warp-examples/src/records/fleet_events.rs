@@ -1,0 +1,113 @@
+//! TensorBoard's events of a fleet: `FLEET/tensorboard/run-<number>/`, a folder for each of its first runs, made from
+//! the fleet's `metrics.jsonl` when it ends or stops.
+
+use super::event::{self, When};
+use super::event_file::EventFile;
+use super::{flatten, parameters};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::remove_dir_all;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::Path;
+use warp_core::toml::{Table, Value as Toml};
+use warp_data::file;
+use warp_train::fleet::Listed;
+use warp_train::journal::METRICS;
+
+/// Runs that have events, at most: what TensorBoard can show side by side.
+const MOST: usize = 100;
+/// Bytes of a line that are read, at most.
+const LONGEST: u64 = 1 << 20;
+
+/// Writes the events of the runs `listed`, in the place of those of an earlier time.
+///
+/// # Errors
+/// Metrics that can't be read, or a folder that can't be written.
+pub fn write(folder: &Path, listed: &[Listed]) -> Result<()> {
+    let place = folder.join("tensorboard");
+    match remove_dir_all(&place) {
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            return Err(e).with_context(|| format!("cannot delete \"{}\"", place.display()));
+        }
+        _ => {}
+    }
+    let mut files = BTreeMap::new();
+    for one in listed.iter().take(MOST) {
+        files.insert(one.run as u64, begun(&place, one)?);
+    }
+    let path = folder.join(METRICS);
+    let about = || format!("cannot read \"{}\"", path.display());
+    let mut reader = BufReader::with_capacity(1 << 20, file::open(&path).with_context(about)?);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let n = std::io::Read::take(&mut reader, LONGEST).read_until(b'\n', &mut line);
+        if n.with_context(about)? == 0 {
+            return Ok(());
+        }
+        // An incomplete last line: the fleet was killed.
+        let Ok(Value::Object(mut line)) = serde_json::from_slice(&line) else { continue };
+        let mut taken = |key: &str| line.remove(key).and_then(|number| number.as_u64());
+        let (Some(run), Some(step)) = (taken("run"), taken("env_steps")) else { continue };
+        taken("seed");
+        let Some(events) = files.get_mut(&run) else { continue };
+        let mut values = Vec::new();
+        flatten("", &Value::Object(line), &mut |tag, number| {
+            // Alone, a figure without a group would be one in TensorBoard's page.
+            let tag = if tag.contains('/') { tag.into() } else { format!("run/{tag}") };
+            values.push(event::scalar(&tag, number));
+        });
+        events.write([When::now(step).summary(values)])?;
+    }
+}
+
+/// The file of a run, with its seed and swept values.
+fn begun(place: &Path, one: &Listed) -> Result<EventFile> {
+    let mut events = EventFile::create(&place.join(format!("run-{}", one.run)))?;
+    let now = When::now(0);
+    let mut keys: Table = one.swept.clone();
+    keys.insert("seed".into(), Toml::Integer(one.seed as i64));
+    let about = event::hyper_parameters(&parameters(&keys), now.wall_time);
+    events.write([now.file_version(), now.summary(vec![about])])?;
+    Ok(events)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::read_frames;
+
+    #[test]
+    fn each_run_has_its_own_events_and_no_others() {
+        let folder = std::env::temp_dir().join(format!("warp-fleet-events-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let line = |run: usize, step: u64| {
+            format!(
+                "{{\"run\":{run},\"seed\":9,\"env_steps\":{step},\"policy\":{{\"a\":{{\"loss\":0.5}}}}}}\n"
+            )
+        };
+        let text = line(0, 10) + &line(1, 10) + &line(0, 20) + "{\"run\":1,\"env_st";
+        std::fs::write(folder.join(METRICS), text).unwrap();
+        let listed = [0, 1].map(|run| Listed { run, seed: 9, swept: Table::new() });
+        // The second time takes the place of the first.
+        for _ in 0..2 {
+            write(&folder, &listed).unwrap();
+        }
+        for (run, n) in [(0, 2), (1, 1)] {
+            let own = folder.join(format!("tensorboard/run-{run}"));
+            let files: Vec<_> = std::fs::read_dir(&own).unwrap().collect();
+            assert_eq!(files.len(), 1);
+            let bytes = std::fs::read(files[0].as_ref().unwrap().path()).unwrap();
+            let frames = read_frames(&bytes);
+            // Version and hyper-parameters, and then a frame a line.
+            assert_eq!(frames.len(), 2 + n);
+            let has =
+                |frame: &[u8], tag: &str| frame.windows(tag.len()).any(|w| w == tag.as_bytes());
+            assert!(
+                frames[2..].iter().all(|frame| has(frame, "policy/a/loss") && !has(frame, "seed"))
+            );
+        }
+        remove_dir_all(&folder).unwrap();
+    }
+}
