@@ -219,7 +219,7 @@ impl<'a> OneRank<'a> {
         }
         let mut halves = HalfWatch::new(&device, &trainer);
         let mut stop = Stop::listen()?;
-        let mut records = Records::open(run.folder(), &trainer, &Run::config(run.folder())?)?;
+        let mut records = Records::open(&run, &trainer, &Run::config(run.folder())?)?;
         let mut trace =
             args.profile.as_deref().map(|path| Trace::create(path, kernels)).transpose()?;
         let mut shown = dashboard::shown(args.dashboard, &trainer, run.recent_returns())?;

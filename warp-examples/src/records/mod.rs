@@ -26,28 +26,27 @@ use anyhow::Result;
 use event::{Parameter, When};
 use event_file::EventFile;
 use proto::Value;
-use std::path::Path;
 use warp_core::toml::{Table, Value as Toml};
 use warp_train::callback::{Callback, End, Flow};
 use warp_train::metrics::IterationMetrics;
 use warp_train::run::Scribe;
-use warp_train::{Error, Trainer};
+use warp_train::{Error, Run, Trainer};
 
-/// The events of a run, written as it goes by a thread of their own.
+/// The events of a run, written as it goes by the thread that writes its lines and checkpoints.
 #[derive(Debug)]
 pub struct Records {
     events: Scribe<EventFile>,
 }
 
 impl Records {
-    /// Begins the records in a run's folder, or goes on behind the step that `trainer` is at.
+    /// Begins the records of `run`, or goes on behind the step that `trainer` is at.
     /// `config_toml` is the run's complete configuration.
     ///
     /// # Errors
     /// A folder that can't be written.
-    pub fn open(run: &Path, trainer: &Trainer, config_toml: &str) -> Result<Self> {
+    pub fn open(run: &Run, trainer: &Trainer, config_toml: &str) -> Result<Self> {
         let at = trainer.env_steps();
-        let mut events = EventFile::create(&run.join("tensorboard"))?;
+        let mut events = EventFile::create(&run.folder().join("tensorboard"))?;
         let now = When::now(at);
         let table = config_toml.parse::<Table>().unwrap_or_default();
         let about = now.summary(vec![
@@ -59,7 +58,7 @@ impl Records {
         let start = (at > 0).then_some(start);
         let first = [now.file_version()].into_iter().chain(start).chain([about]);
         events.write(first)?;
-        Ok(Self { events: Scribe::new("warp events", events)? })
+        Ok(Self { events: run.scribe_for(events) })
     }
 
     /// Has written what happened in an iteration, if it is one of those that are recorded: every one up

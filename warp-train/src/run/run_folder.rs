@@ -197,6 +197,11 @@ impl Run {
         })
     }
 
+    /// What writes something else of this run, in one order with its lines and checkpoints.
+    pub fn scribe_for<T: Send + 'static>(&self, on: T) -> Scribe<T> {
+        self.scribe.beside(on)
+    }
+
     /// Waits until everything that training left behind is written.
     ///
     /// # Errors

@@ -1,46 +1,51 @@
 //! A thread that writes down what a run records, so that training does not wait for a disk.
 
 use crate::error::{Error, Result};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-type Job<T> = Box<dyn FnOnce(&mut T) -> Result<()> + Send>;
+/// Jobs that may wait; whoever gives another one waits, too.
+const BACKLOG: usize = 1024;
 
-/// Does jobs on a `T` of its own, such as an open file, one after the other in the order in which they were given.
+type Job = Box<dyn FnOnce() -> Result<()> + Send>;
+
+/// Does jobs on a `T`, such as an open file, one after the other in the order in which they were given, those of the
+/// scribes [`Scribe::beside`] it among them.
 ///
-/// After a job that failed no other one is done; its error is that of the next call here. Dropped, it does what is
-/// left before it lets go of the `T`.
+/// After a job that failed no other one is done; its error is that of the next call here. When the last of the scribes
+/// that share a thread is dropped, what is left is done first.
 #[derive(Debug)]
 pub struct Scribe<T> {
-    jobs: Option<Sender<Job<T>>>,
-    thread: Option<JoinHandle<()>>,
-    failed: Arc<Mutex<Option<Error>>>,
+    thread: Arc<Thread>,
+    on: Arc<Mutex<T>>,
     /// Says by its end that the last large job is over.
     large: Option<Receiver<()>>,
 }
 
+#[derive(Debug)]
+struct Thread {
+    jobs: Option<SyncSender<Job>>,
+    handle: Option<JoinHandle<()>>,
+    failed: Arc<Mutex<Option<Error>>>,
+}
+
 impl<T: Send + 'static> Scribe<T> {
-    /// One that works on `on`; `name` is the thread's.
+    /// One that works on `on` in a thread called `name`.
     ///
     /// # Errors
     /// A system that starts no thread.
-    pub fn new(name: &str, mut on: T) -> Result<Self> {
-        let (sender, jobs) = channel::<Job<T>>();
-        let failed = Arc::new(Mutex::new(None));
-        let failure = failed.clone();
-        let work = move || {
-            for job in jobs {
-                if let Err(error) = job(&mut on) {
-                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    break;
-                }
-            }
-        };
-        let thread = Builder::new().name(name.into()).spawn(work);
-        let thread = thread
-            .map_err(|e| Error::Invalid(format!("the thread \"{name}\" can't start: {e}")))?;
-        Ok(Self { jobs: Some(sender), thread: Some(thread), failed, large: None })
+    pub fn new(name: &str, on: T) -> Result<Self> {
+        Ok(Self::on(Arc::new(Thread::start(name)?), on))
+    }
+
+    fn on(thread: Arc<Thread>, on: T) -> Self {
+        Self { thread, on: Arc::new(Mutex::new(on)), large: None }
+    }
+
+    /// One that works on something else in the same thread, and so in one order with this one.
+    pub fn beside<U: Send + 'static>(&self, on: U) -> Scribe<U> {
+        Scribe::on(self.thread.clone(), on)
     }
 
     /// Gives it a job.
@@ -48,11 +53,9 @@ impl<T: Send + 'static> Scribe<T> {
     /// # Errors
     /// That of an earlier job.
     pub fn give(&self, job: impl FnOnce(&mut T) -> Result<()> + Send + 'static) -> Result<()> {
-        let sent = self.jobs.as_ref().map(|jobs| jobs.send(Box::new(job)));
-        match sent {
-            Some(Ok(())) => Ok(()),
-            _ => Err(self.failure()),
-        }
+        let on = self.on.clone();
+        self.thread
+            .give(Box::new(move || job(&mut on.lock().unwrap_or_else(PoisonError::into_inner))))
     }
 
     /// Gives it a job that holds much memory, as soon as an earlier one of these is over.
@@ -86,7 +89,34 @@ impl<T: Send + 'static> Scribe<T> {
             let _ = sender.send(());
             Ok(())
         })?;
-        done.recv().map_err(|_| self.failure())
+        done.recv().map_err(|_| self.thread.failure())
+    }
+}
+
+impl Thread {
+    fn start(name: &str) -> Result<Self> {
+        let (sender, jobs) = sync_channel::<Job>(BACKLOG);
+        let failed = Arc::new(Mutex::new(None));
+        let failure = failed.clone();
+        let work = move || {
+            for job in jobs {
+                if let Err(error) = job() {
+                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    break;
+                }
+            }
+        };
+        let handle = Builder::new().name(name.into()).spawn(work);
+        let handle = handle
+            .map_err(|e| Error::Invalid(format!("the thread \"{name}\" can't start: {e}")))?;
+        Ok(Self { jobs: Some(sender), handle: Some(handle), failed })
+    }
+
+    fn give(&self, job: Job) -> Result<()> {
+        match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.failure()),
+        }
     }
 
     /// What went wrong; later the same in fewer words.
@@ -99,12 +129,12 @@ impl<T: Send + 'static> Scribe<T> {
     }
 }
 
-impl<T> Drop for Scribe<T> {
+impl Drop for Thread {
     fn drop(&mut self) {
         drop(self.jobs.take());
-        if let Some(thread) = self.thread.take() {
+        if let Some(handle) = self.handle.take() {
             // A job that panicked has said so.
-            let _ = thread.join();
+            let _ = handle.join();
         }
     }
 }
@@ -112,7 +142,7 @@ impl<T> Drop for Scribe<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::TryRecvError;
+    use std::sync::mpsc::{Sender, TryRecvError};
 
     #[test]
     fn jobs_are_done_in_order_and_all_of_them() {
@@ -152,6 +182,23 @@ mod tests {
         let told = scribe.wait().unwrap_err().to_string();
         assert!(told.contains("the disk is full"), "{told}");
         assert!(scribe.give(|_| Ok(())).is_err() && scribe.wait().is_err());
+    }
+
+    #[test]
+    fn what_is_beside_each_other_has_one_order() {
+        let (sender, done) = channel();
+        let one = Scribe::new("test", sender.clone()).unwrap();
+        let other = one.beside(sender);
+        for i in 0..100 {
+            let scribe = if i % 3 == 0 { &one } else { &other };
+            let job = move |sender: &mut Sender<_>| {
+                sender.send(i).map_err(|e| Error::Invalid(e.to_string()))
+            };
+            scribe.give(job).unwrap();
+        }
+        drop(one);
+        other.wait().unwrap();
+        assert!((0..100).all(|i| done.try_recv() == Ok(i)));
     }
 
     #[test]
