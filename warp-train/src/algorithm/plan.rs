@@ -252,6 +252,7 @@ impl Plan {
     }
 
     /// Columns that a pass reads, at most.
+    #[cfg(feature = "cuda")]
     pub(crate) fn most_inputs(&self) -> usize {
         self.passes.iter().map(|pass| pass.inputs.len()).max().unwrap_or(0).max(1)
     }
