@@ -108,6 +108,10 @@ fn blocks<const MR: usize, const NR: usize, const FMA: bool, const ONTO: u8>(
         column_of_blocks::<MR, 8, FMA, ONTO>(shape, a, b, &mut *c, start, column);
         column += 8;
     }
+    while column + 4 <= shape.n {
+        column_of_blocks::<MR, 4, FMA, ONTO>(shape, a, b, &mut *c, start, column);
+        column += 4;
+    }
     while column < shape.n {
         column_of_blocks::<MR, 1, FMA, ONTO>(shape, a, b, &mut *c, start, column);
         column += 1;
@@ -245,7 +249,8 @@ mod tests {
 
     #[test]
     fn products_agree_with_their_definition_in_f64() {
-        for (m, k, n) in [(1, 1, 1), (3, 4, 64), (9, 64, 64), (17, 5, 43), (64, 33, 2), (70, 71, 9)]
+        for (m, k, n) in
+            [(1, 1, 1), (3, 4, 64), (9, 64, 64), (17, 5, 43), (64, 33, 2), (70, 71, 9), (9, 64, 6)]
         {
             let (x, w) = (numbers(m * k, 1), numbers(k * n, 2));
             let expected = |i: usize, j: usize| {
