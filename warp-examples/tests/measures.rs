@@ -204,8 +204,26 @@ fn a_map_grows_by_what_it_lacks() {
         assert!(figure("world_steps_per_second") > figure("steps_per_second"), "{cell}");
         assert!((figure("fraction") - figure("tflops") / 0.5).abs() < 1e-12, "{cell}");
         assert_eq!(cell["found"]["path"], "on the processor");
+        let phase = |key: &str| cell["found"]["phases"][key].as_f64().unwrap();
+        assert!(phase("products_of_learning") > 0.0, "{cell}");
+        assert!(phase("world") > 0.0 && phase("world") < 1.0, "{cell}");
     }
     assert!(folder.read("map.svg").contains("cartpole a2c shared"));
+}
+
+#[test]
+fn products_of_layers_have_rates() {
+    let folder = Folder::new("bench-gemm");
+    let args = ["bench", "gemm", "--seconds", "0.05", "--threads", "2"];
+    let said = folder.done(&args);
+    assert!(said.stdout.contains("1024 x 1024"), "{said:?}");
+    let found = folder.done(&[&args[..], &["--json"]].concat()).json();
+    assert_eq!(found["threads"], 2);
+    for layer in found["layers"].as_array().unwrap() {
+        for product in ["forward", "to_weights", "to_inputs"] {
+            assert!(layer[product].as_f64().unwrap() > 0.0, "{layer}");
+        }
+    }
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub use {warp_core, warp_func};
 
 /// The same networks without a tensor library, several times faster; the default.
 pub mod native {
-    pub use crate::network::native::NamedPolicy;
+    pub use crate::network::native::{Linear, NamedPolicy, Product};
     pub use crate::run::learner::NativeLearner;
     pub use crate::run::learner::native::learner;
 

@@ -251,12 +251,6 @@ impl Plan {
         &self.models[self.passes[self.greedy.pass.0].model.0]
     }
 
-    /// Columns that a pass reads, at most.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn most_inputs(&self) -> usize {
-        self.passes.iter().map(|pass| pass.inputs.len()).max().unwrap_or(0).max(1)
-    }
-
     /// Checks that everything fits together, so that no engine is asked for what is not there.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 #[cfg(feature = "cuda")]
 mod cuda;
 mod curves;
+mod gemm;
 mod map;
 mod scaling;
 mod train;
@@ -37,8 +38,12 @@ const WINDOWS: usize = 5;
 /// Measure how fast an environment is stepped.
 #[derive(Debug, Clone, Args)]
 pub struct BenchArgs {
-    /// An environment's name, or a configuration file.
-    #[arg(value_name = "ENV | FILE.toml", required_unless_present = "map", default_value = "")]
+    /// An environment's name, or a configuration file; gemm: products of layers on the processor instead.
+    #[arg(
+        value_name = "ENV | FILE.toml | gemm",
+        required_unless_present = "map",
+        default_value = ""
+    )]
     #[arg(hide_default_value = true)]
     pub target: String,
     /// auto, cpu, cuda or cuda:N.
@@ -123,6 +128,9 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
         "--seconds {}: expected more than 0 and at most 3600",
         args.seconds
     );
+    if args.target == gemm::NAME {
+        return gemm::execute(args);
+    }
     if let Some(path) = &args.map {
         return map::execute(args, path, registry);
     }

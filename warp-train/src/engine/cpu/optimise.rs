@@ -8,6 +8,9 @@ use crate::optimiser::{Descent, Moved, limit, squares};
 use crate::vectors::{self, Work};
 use std::sync::Mutex;
 
+/// Parameters that a thread takes at a time.
+const CHUNK: usize = 16 << 10;
+
 /// An optimiser's step count and its moments, model by model.
 #[derive(Debug)]
 pub(super) struct Moments {
@@ -41,29 +44,56 @@ impl CpuEngine {
         let step = stride.of(rate);
         let models = self.models.iter_mut().enumerate();
         let own = models.filter(|(index, _)| optimiser.models.iter().any(|id| id.0 == *index));
+        let mut own: Vec<&mut CpuModel> = own.map(|(_, model)| model).collect();
         // Models of one optimiser are declared in the order of their ids.
         let jobs: Vec<_> = own
-            .map(|(_, model)| model)
+            .iter_mut()
             .zip(exp_avg.iter_mut().zip(exp_avg_sq))
-            .map(Mutex::new)
+            .flat_map(|(model, (exp_avg, exp_avg_sq))| {
+                let CpuModel { parameters, gradients, .. } = &mut **model;
+                let moments = exp_avg.chunks_mut(CHUNK).zip(exp_avg_sq.chunks_mut(CHUNK));
+                parameters.chunks_mut(CHUNK).zip(gradients.chunks(CHUNK)).zip(moments)
+            })
+            .map(|((parameters, gradients), (exp_avg, exp_avg_sq))| {
+                Mutex::new(Moved { parameters, gradients, exp_avg, exp_avg_sq })
+            })
             .collect();
         self.crew.run(jobs.len(), &|job| {
             let Ok(mut job) = jobs[job].lock() else { return };
-            let (model, (exp_avg, exp_avg_sq)) = &mut *job;
-            let CpuModel { parameters, gradients, .. } = &mut **model;
+            let Moved { parameters, gradients, exp_avg, exp_avg_sq } = &mut *job;
             step.apply(Moved { parameters, gradients, exp_avg, exp_avg_sq });
-            model.turn();
+        });
+        drop(jobs);
+        let own: Vec<_> = own.into_iter().map(Mutex::new).collect();
+        self.crew.run(own.len(), &|model| {
+            if let Ok(mut model) = own[model].lock() {
+                model.turn();
+            }
         });
         Ok(())
     }
 
     pub(super) fn run_blend(&mut self, targets: &[ModelId], tau: f32) {
-        for target in targets {
-            let Some(source) = self.plan.models[target.0].target_of else { continue };
-            let mut parameters = std::mem::take(&mut self.models[target.0].parameters);
-            let source = &self.models[source.0].parameters;
-            vectors::run(Blend { target: &mut parameters, source, tau });
-            self.models[target.0].parameters = parameters;
+        let mut taken: Vec<Vec<f32>> =
+            targets.iter().map(|id| std::mem::take(&mut self.models[id.0].parameters)).collect();
+        let Self { crew, models, plan, .. } = self;
+        let source = |target: &ModelId| {
+            plan.models[target.0].target_of.map_or(&[][..], |source| &models[source.0].parameters)
+        };
+        let jobs: Vec<_> = targets
+            .iter()
+            .zip(&mut taken)
+            .flat_map(|(id, target)| target.chunks_mut(CHUNK).zip(source(id).chunks(CHUNK)))
+            .map(|(target, source)| Mutex::new(Blend { target, source, tau }))
+            .collect();
+        crew.run(jobs.len(), &|job| {
+            let Ok(mut job) = jobs[job].lock() else { return };
+            let Blend { target, source, tau } = &mut *job;
+            vectors::run(Blend { target, source, tau: *tau });
+        });
+        drop(jobs);
+        for (id, parameters) in targets.iter().zip(taken) {
+            self.models[id.0].parameters = parameters;
         }
     }
 }

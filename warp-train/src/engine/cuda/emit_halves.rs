@@ -100,7 +100,7 @@ impl Emitter<'_> {
             })
             .collect();
         // Columns that are not there have no numbers.
-        ends.resize(self.scene.plan.most_inputs(), ends.last().copied().unwrap_or(0));
+        ends.resize(self.scene.most_inputs(), ends.last().copied().unwrap_or(0));
         format!(
             "        put_columns<{BACK}>({{x, {kept}, {width}}}, {{{{{}}}, {{{}}}}}, rows);\n",
             columns.join(", "),

@@ -124,6 +124,11 @@ impl Scene<'_> {
         self.layout.half && self.machine.is_crowded()
     }
 
+    /// Columns that a pass reads, at most.
+    pub(super) fn most_inputs(&self) -> usize {
+        self.plan.passes.iter().map(|pass| pass.inputs.len()).max().unwrap_or(0).max(1)
+    }
+
     /// As many blocks as the largest segment can use, but not more than run at the same time.
     fn blocks(&self, segments: &[Segment], tiles: RowTiles, emitter: &Emitter<'_>) -> usize {
         let of_rows = segments.iter().filter(|segment| segment.rows.is_some());
@@ -141,7 +146,7 @@ impl Scene<'_> {
         let width = |column: ColumnId| plan.columns[column.0].width;
         define("TEAM", &tiles.team);
         define("TILES_HIGH", &tiles.high);
-        define("MOST_INPUTS", &plan.most_inputs());
+        define("MOST_INPUTS", &self.most_inputs());
         for (name, value) in [
             ("N_ROWS", place.n_rows),
             ("N_AGENTS", place.n_agents),

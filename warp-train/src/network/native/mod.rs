@@ -9,6 +9,7 @@ mod network;
 pub(crate) mod norm;
 pub(crate) mod perceptron;
 mod policy;
+mod products;
 pub(crate) mod wide;
 
 use crate::algorithm::PolicyPlan;
@@ -19,6 +20,8 @@ use crate::network::{Policy, StepSizes, TrainablePolicy};
 use network::Wanted;
 use policy::NativePolicy;
 use warp_func::Crew;
+
+pub use products::{Linear, Product};
 
 /// A native policy, its name and its threads.
 #[derive(Debug)]

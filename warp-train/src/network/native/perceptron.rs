@@ -26,6 +26,13 @@ pub(crate) struct Dense {
 }
 
 impl Dense {
+    /// A layer by itself.
+    pub(super) fn of_widths(n_in: usize, n_out: usize) -> Self {
+        let weight = 0..n_in * n_out;
+        let bias = weight.end..weight.end + n_out;
+        Self { name: String::new(), n_in, n_out, weight, bias, norm: None }
+    }
+
     /// Whether the weights lie `[outputs, inputs]`.
     pub(crate) fn is_narrow(&self) -> bool {
         self.n_out < NARROW
@@ -51,7 +58,7 @@ impl Dense {
     }
 
     /// `y = x W + b` for rows of `x`.
-    fn forward(&self, parameters: &[f32], x: &[f32], y: &mut [f32]) {
+    pub(super) fn forward(&self, parameters: &[f32], x: &[f32], y: &mut [f32]) {
         if self.n_in == 0 {
             let bias = &parameters[self.bias.clone()];
             return y.chunks_exact_mut(self.n_out).for_each(|y| y.copy_from_slice(bias));
@@ -66,7 +73,7 @@ impl Dense {
     }
 
     /// Adds the gradient of weights and biases for inputs `x` and output gradients `dy`.
-    fn backward_parameters(&self, x: &[f32], dy: &[f32], gradients: &mut [f32]) {
+    pub(super) fn backward_parameters(&self, x: &[f32], dy: &[f32], gradients: &mut [f32]) {
         let rows = dy.len() / self.n_out;
         wide::add_rows(&mut gradients[self.bias.clone()], dy);
         if self.n_in == 0 {
@@ -83,7 +90,13 @@ impl Dense {
     }
 
     /// `dx = dy Wt`, onto zero or what is there; `by_output` holds the weights `[outputs, inputs]`.
-    fn backward_input(&self, by_output: &[f32], dy: &[f32], dx: &mut [f32], onto: Onto<'_>) {
+    pub(super) fn backward_input(
+        &self,
+        by_output: &[f32],
+        dy: &[f32],
+        dx: &mut [f32],
+        onto: Onto<'_>,
+    ) {
         let shape = Shape { m: dy.len() / self.n_out, k: self.n_out, n: self.n_in };
         multiply(shape, Left::rows(dy, self.n_out), by_output, dx, onto);
     }

@@ -1,7 +1,11 @@
 //! What a step of a run costs by its declared networks: two operations for each multiplication with a weight and its
-//! addition, once to act and three times for each pass over a sample to learn.
+//! addition, once to act and three times for each pass over a sample to learn. And how long the processor would take to
+//! learn if that were products alone.
 
+use std::collections::HashMap;
 use warp_train::learner::LearnerState;
+use warp_train::model::NamedTensor;
+use warp_train::native::Linear;
 use warp_train::{TrainConfig, config::PolicyPlan};
 
 /// Floating-point operations of an environment step, over all agents.
@@ -12,6 +16,45 @@ pub(super) fn per_step(config: &TrainConfig, state: &LearnerState) -> f64 {
         2.0 * agents * acting + 6.0 * passes(config, plan) * learning
     };
     config.policies.iter().map(of_policy).sum()
+}
+
+/// Seconds that the products of learning take, an environment step: those of rollouts alone, by the rates of plain
+/// products of the same widths on so many threads, each measured for so many `seconds` now.
+pub(super) fn of_products(
+    config: &TrainConfig,
+    state: &LearnerState,
+    threads: usize,
+    seconds: f64,
+) -> f64 {
+    let mut known: HashMap<(usize, usize), [f64; 3]> = HashMap::new();
+    let mut of_layer = |layer: Linear| -> f64 {
+        let rates = known.entry((layer.inputs, layer.outputs)).or_insert_with(|| {
+            let all = Linear { goes_back: true, ..layer };
+            let mut rates = [1.0; 3];
+            for (rate, product) in rates.iter_mut().zip(all.products()) {
+                *rate = layer.rate(*product, threads, seconds);
+            }
+            rates
+        });
+        let n = layer.products().len();
+        rates[..n].iter().map(|rate| layer.operations() / rate).sum()
+    };
+    let mut of_policy = |plan: &PolicyPlan| {
+        let layers = linear_layers(&plan.name, state);
+        passes(config, plan) * layers.into_iter().map(&mut of_layer).sum::<f64>()
+    };
+    config.policies.iter().map(&mut of_policy).sum()
+}
+
+/// The linear layers of a policy that learns from rollouts.
+fn linear_layers(policy: &str, state: &LearnerState) -> Vec<Linear> {
+    let layer = |tensor: &NamedTensor| {
+        let name = tensor.name.strip_prefix(policy)?.strip_prefix('.')?;
+        let name = name.strip_suffix(".weight.exp_avg")?;
+        let [outputs, inputs] = tensor.shape[..] else { return None };
+        Some(Linear { inputs, outputs, goes_back: !name.ends_with(".0") })
+    };
+    state.optimizer.iter().filter_map(layer).collect()
 }
 
 /// Samples that a policy learns from, an environment step.
@@ -64,6 +107,18 @@ mod tests {
              [env]\nnum_taggers = 4\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
         );
         assert_eq!(tag, 5.0 * 8.0 * f64::from(21 * 32 + 32 * 6));
+    }
+
+    #[test]
+    fn learning_is_at_least_its_products() {
+        let keys = "env_id = \"cartpole\"\nupdate_epochs = 3";
+        let config = TrainConfig::resolve(&keys.parse::<Table>().unwrap(), &warp_envs::registry());
+        let config = config.unwrap();
+        let state = native::learner(&config, 1).unwrap().state();
+        let layers = linear_layers(&config.policies[0].name, &state);
+        assert_eq!(layers.iter().filter(|layer| layer.goes_back).count(), 4);
+        assert_eq!(layers.iter().map(|layer| layer.inputs).sum::<usize>(), 2 * (4 + 64 + 64));
+        assert!(of_products(&config, &state, 1, 0.001) > 0.0);
     }
 
     #[test]

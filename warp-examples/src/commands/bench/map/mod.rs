@@ -14,15 +14,16 @@ use super::train::Place;
 use super::{BenchArgs, print_json, rate_of_world, say};
 use crate::Outcome;
 use crate::commands::progress::short;
-use crate::commands::{Device, tell};
+use crate::commands::{Device, tell, thread_count};
 use anyhow::Result;
 use cell::Cell;
-use record::{Cliff, Figures, Found, Record, Records, cliffs};
+use record::{Cliff, Figures, Found, Phases, Record, Records, cliffs};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 use warp_func::Registry;
 use warp_train::TrainConfig;
+use warp_train::trainer::Trainer;
 
 /// What tensor cores of one H200 do in half precision, 10^12 operations a second: of dense products, as measured.
 const H200_TFLOPS: f64 = 790.0;
@@ -98,6 +99,7 @@ impl Map<'_> {
             world_steps_per_second: world,
             tflops,
             fraction: self.peak.map(|peak| tflops / peak),
+            phases: timed.phases,
             path: timed.path,
             first_iteration_seconds: timed.first_iteration,
             iterations: timed.iterations,
@@ -113,11 +115,12 @@ impl Map<'_> {
         let steps = trainer.config().steps_per_iteration() as f64;
         let cost = cost::per_step(trainer.config(), &trainer.learner().state());
         let path = trainer.learner().path().unwrap_or("on the processor").to_string();
-        let timed = |iterations: u64, seconds: f64| Timed {
+        let timed = |iterations: u64, seconds: f64, trainer: &Trainer| Timed {
             steps_per_second: steps * iterations as f64 / seconds,
             iterations,
             first_iteration,
             cost,
+            phases: self.phases(trainer),
             path: path.clone(),
         };
         // The first one compiles; the second says whether one is enough.
@@ -125,14 +128,29 @@ impl Map<'_> {
         trainer.iterate()?;
         let second = before.elapsed().as_secs_f64();
         if second > self.args.seconds / 5.0 {
-            return Ok(timed(1, second));
+            return Ok(timed(1, second, &trainer));
         }
         trainer.advance(u64::MAX)?;
         let (before, mut iterations) = (Instant::now(), 0);
         while iterations == 0 || before.elapsed().as_secs_f64() < self.args.seconds / 5.0 {
             iterations += trainer.advance(u64::MAX)?.len() as u64;
         }
-        Ok(timed(iterations, before.elapsed().as_secs_f64()))
+        Ok(timed(iterations, before.elapsed().as_secs_f64(), &trainer))
+    }
+
+    /// Where a run's time went, if that is known.
+    fn phases(&self, trainer: &Trainer) -> Option<Phases> {
+        let (phases, steps) = trainer.phases();
+        if phases.learn <= 0.0 || steps == 0 {
+            return None;
+        }
+        let (threads, seconds) = (thread_count(self.args.threads), self.args.seconds / 60.0);
+        let state = trainer.learner().state();
+        let products = cost::of_products(trainer.config(), &state, threads, seconds);
+        Some(Phases {
+            products_of_learning: products * steps as f64 / phases.learn,
+            world: phases.step / phases.total(),
+        })
     }
 }
 
@@ -143,6 +161,7 @@ struct Timed {
     first_iteration: f64,
     /// Operations of a step.
     cost: f64,
+    phases: Option<Phases>,
     path: String,
 }
 
@@ -179,8 +198,15 @@ fn line(record: &Record) -> String {
         Found::Measured(of) => {
             let fraction = of.fraction.map_or("     -".into(), |f| format!("{:5.2} %", 100.0 * f));
             let (rate, world) = (short(of.steps_per_second), short(of.world_steps_per_second));
+            let phases = of.phases.map_or(String::new(), |of| {
+                let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+                let (products, world) = (percent(of.products_of_learning), percent(of.world));
+                format!(
+                    "  learning: {products} of plain products, {world} of the time is the world's"
+                )
+            });
             format!(
-                "{name:56} {rate:>9}steps/s {:8.2} TFLOP/s {fraction}  world {world:>9}  {}",
+                "{name:56} {rate:>9}steps/s {:8.2} TFLOP/s {fraction}  world {world:>9}  {}{phases}",
                 of.tflops, of.path
             )
         }

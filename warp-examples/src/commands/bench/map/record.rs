@@ -38,12 +38,24 @@ pub(super) struct Figures {
     pub(super) tflops: f64,
     /// Of the device's peak, if that is known.
     pub(super) fraction: Option<f64>,
+    /// Where phases are timed, on the processor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) phases: Option<Phases>,
     /// Which way iterations took, and why.
     pub(super) path: String,
     /// Until the first iteration was done, compiling included.
     pub(super) first_iteration_seconds: f64,
     /// Iterations that the rate is of.
     pub(super) iterations: u64,
+}
+
+/// Shares of time on the processor.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Phases {
+    /// What plain products of the networks' widths would take, of the time that learning takes.
+    pub(super) products_of_learning: f64,
+    /// What environments take, of all.
+    pub(super) world: f64,
 }
 
 impl Record {
@@ -146,6 +158,7 @@ mod tests {
             world_steps_per_second: 2.0,
             tflops: 3.0,
             fraction: Some(fraction),
+            phases: Some(Phases { products_of_learning: 0.7, world: 0.2 }),
             path: "path".into(),
             first_iteration_seconds: 4.0,
             iterations: 5,
