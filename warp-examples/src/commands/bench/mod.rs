@@ -172,11 +172,23 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
     }
     let alone = measure_alone(&config, registry, threads, args.seconds)?;
     let with_policy = measure_with_policy(&config, registry, threads, args.seconds)?;
+    say_rates(args, &config.run.env_id, [alone, with_policy])
+}
+
+/// Says the rates of environments alone and with a policy.
+fn say_rates(args: &BenchArgs, env: &str, [alone, with_policy]: [f64; 2]) -> Result<Outcome> {
+    let (envs, threads) = (args.envs, thread_count(args.threads));
+    if !args.json {
+        say(&format!("{env}, {envs} replicas, {threads} threads, observations written"))?;
+        say(&format!("environment alone   {}steps/s", short(alone)))?;
+        say(&format!("with a policy       {}steps/s", short(with_policy)))?;
+        return Ok(Outcome::Done);
+    }
     let figures = |rate: f64| {
         json!({
-            "env": config.run.env_id,
-            "device": device.name(),
-            "envs": args.envs,
+            "env": env,
+            "device": Device::Cpu.name(),
+            "envs": envs,
             "threads": threads,
             "observations_written": true,
             "env_steps_per_second": rate,
@@ -186,14 +198,7 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
     if let Value::Object(all) = &mut all {
         all.insert("with_policy".into(), figures(with_policy));
     }
-    if args.json {
-        print_json(&all)?;
-    } else {
-        let (env, envs) = (&config.run.env_id, args.envs);
-        say(&format!("{env}, {envs} replicas, {threads} threads, observations written"))?;
-        say(&format!("environment alone   {}steps/s", short(alone)))?;
-        say(&format!("with a policy       {}steps/s", short(with_policy)))?;
-    }
+    print_json(&all)?;
     Ok(Outcome::Done)
 }
 
