@@ -209,10 +209,11 @@ fn damaged_metrics_are_kept_and_said() {
     let mut metrics = fifty_lines(&folder);
     let event_file = folder.path("run/tensorboard/events.out.tfevents.0000.warp");
     let mut events = std::fs::read(&event_file).unwrap();
-    for bytes in [&mut metrics, &mut events] {
-        let early = bytes.len() / 20;
-        bytes[early] = 0xff;
-    }
+    let early = events.len() / 20;
+    events[early] = 0xff;
+    let ends = metrics.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let in_line_3 = ends.map(|(at, _)| at + 10).nth(1).unwrap();
+    metrics[in_line_3] = 0xff;
     std::fs::write(folder.path("run/metrics.jsonl"), &metrics).unwrap();
     std::fs::write(&event_file, &events).unwrap();
     let said = folder.done(&["train", "--resume", "run", "--steps", "6528"]);

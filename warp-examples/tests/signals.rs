@@ -114,7 +114,11 @@ fn fleet_args(out: &str) -> Vec<&str> {
 fn same_fleet(folder: &Folder, a: &str, b: &str) {
     let parts = |fleet: &str| {
         let mut files = folder.files(fleet);
-        files.retain(|(name, _)| !["summary.json", "curves.png"].contains(&name.to_str().unwrap()));
+        // Events know the clock, too.
+        files.retain(|(name, _)| {
+            let name = name.to_str().unwrap();
+            !["summary.json", "curves.png"].contains(&name) && !name.starts_with("tensorboard")
+        });
         files
     };
     let (x, y) = (parts(a), parts(b));
