@@ -235,9 +235,8 @@ impl<'a> OneRank<'a> {
         };
         drop(shown);
         // What led to an error is on the disk before it is told.
-        let settled = run.settle();
+        let end = first_to_break(end, run.settle());
         let end = end.map_err(|error| with_last_good(error, run.folder()))?;
-        settled?;
         let summary = run.summarise(&trainer, device.name())?;
         curves::draw(run.folder(), trainer.config())?;
         world.gather_within("the end", &[], PATIENCE)?;
@@ -347,6 +346,18 @@ fn checkpoint_of(place: &Place) -> Result<Checkpoint> {
         return Ok(found?);
     }
     found.with_context(|| format!("older checkpoints: --resume {}@STEP", place.folder.display()))
+}
+
+/// What broke first: a checkpoint may have been refused while training went on, and broke of the same.
+fn first_to_break(
+    end: warp_train::Result<End>,
+    settled: warp_train::Result<()>,
+) -> warp_train::Result<End> {
+    match (end, settled) {
+        (Err(_), Err(earlier @ warp_train::Error::Broken { .. })) => Err(earlier),
+        (Ok(_), Err(error)) => Err(error),
+        (end, _) => end,
+    }
 }
 
 /// Adds to the error of a run that broke what is left of it.
