@@ -91,6 +91,7 @@ __device__ inline void add_half_sums(HalfSums& to, const HalfSums& from) {
 // A warp's cells: parameters, both moments, and targets, 16 outputs by 32 inputs each.
 #define CELL_ARRAYS 4
 #define CELL_FLOATS (16 * 32)
+static_assert(STAGES_BYTES + N_WARPS * CELL_ARRAYS * CELL_FLOATS * 4 == FOUR_BYTES, "what the host gives a block");
 
 // Counts the bytes that have come, for each warp, and how many times it has waited for them.
 __shared__ unsigned long long cells_came[N_WARPS];

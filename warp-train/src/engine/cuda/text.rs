@@ -92,6 +92,7 @@ impl Scene<'_> {
         let products = if self.layout.half { HALF } else { SINGLE };
         text += &[TILE, products, GRADIENT].join("\n");
         if self.crowded() {
+            let _ = writeln!(text, "#define FOUR_BYTES {FOUR_BYTES}");
             text += FOUR_TILES;
         }
         text += &memory::text(self.plan.columns.len(), self.agents.groups.len());
