@@ -15,6 +15,7 @@ pub mod host;
 pub mod parity;
 pub mod pool;
 pub mod registry;
+#[cfg(feature = "replicas")]
 pub mod replicas;
 pub mod vec_env;
 mod vectors;
@@ -29,6 +30,7 @@ pub use group_actions::GroupActionsMut;
 pub use parity::Parity;
 pub use pool::{PoolSource, ResetPool, StateField};
 pub use registry::{Entry, Maker, Registry};
+#[cfg(feature = "replicas")]
 pub use replicas::{AutoReset, Batch, Orders, ReplicaOptions, ReplicaQueue, Replicas};
 
 pub use vec_env::{ArrayIds, Start, VecEnv, VecOptions};

@@ -142,6 +142,7 @@ impl GivenArray {
     }
 
     /// An array of ours, whose elements lie one after another.
+    #[cfg(feature = "replicas")]
     pub(super) fn whole(array: &DeviceArray, shape: &[usize]) -> Self {
         let kind = match array.dtype() {
             DType::F32 => NumberKind::Real,

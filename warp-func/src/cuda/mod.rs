@@ -21,6 +21,7 @@ mod launch;
 pub mod parity;
 mod pending;
 mod pointers;
+#[cfg(feature = "replicas")]
 mod replicas;
 mod runs;
 mod signature;
@@ -36,6 +37,7 @@ pub use given::{GivenArray, NumberKind, Tensor};
 pub use kernel_args::{KernelArgs, Members};
 pub use kernels::{Kernels, Module};
 pub use launch::{Function, Launch};
+#[cfg(feature = "replicas")]
 pub use replicas::{CudaReplicas, Numbers, Shown, replica_source};
 pub use runs::CudaRuns;
 pub use stepped::{Moved, SteppedEnvs, Stepper, stepped_source};

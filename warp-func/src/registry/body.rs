@@ -6,6 +6,7 @@ use crate::blueprint::Blueprint;
 use crate::error::Result;
 use crate::executor::CpuVecEnv;
 use crate::pool::StateField;
+#[cfg(feature = "replicas")]
 use crate::replicas::{ReplicaOptions, Replicas};
 use crate::vec_env::{VecEnv, VecOptions};
 use std::marker::PhantomData;
@@ -31,6 +32,7 @@ impl<E: Env> Kind for Body<E> {
         Ok(Box::new(CpuVecEnv::new(env, options.clone())?))
     }
 
+    #[cfg(feature = "replicas")]
     fn make_replicas(&self, config: &Table, options: &ReplicaOptions) -> Result<Replicas> {
         Replicas::new(Self::build(&Self::config(config)?)?, options.clone())
     }

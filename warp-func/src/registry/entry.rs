@@ -5,6 +5,7 @@ use super::maker::{Made, Maker};
 use crate::blueprint::Blueprint;
 use crate::drawing::Drawing;
 use crate::error::Result;
+#[cfg(feature = "replicas")]
 use crate::replicas::{ReplicaOptions, Replicas};
 use crate::vec_env::{VecEnv, VecOptions};
 use std::marker::PhantomData;
@@ -127,6 +128,7 @@ impl Entry {
     ///
     /// # Errors
     /// As [`Entry::make`]; [`Error::Foreign`](crate::Error::Foreign) without a body.
+    #[cfg(feature = "replicas")]
     pub fn make_replicas(&self, config: &Table, options: &ReplicaOptions) -> Result<Replicas> {
         self.kind.make_replicas(config, options)
     }
@@ -135,7 +137,7 @@ impl Entry {
     ///
     /// # Errors
     /// As [`Entry::make_replicas`]; or no CUDA body, or one that does not compile.
-    #[cfg(feature = "cuda")]
+    #[cfg(all(feature = "cuda", feature = "replicas"))]
     pub fn make_cuda_replicas(
         &self,
         config: &Table,
@@ -193,6 +195,7 @@ impl Entry {
 /// What an entry can do, whatever the type of its environment.
 pub(super) trait Kind: Send + Sync {
     fn make(&self, config: &Table, options: &VecOptions) -> Result<Box<dyn VecEnv>>;
+    #[cfg(feature = "replicas")]
     fn make_replicas(&self, config: &Table, options: &ReplicaOptions) -> Result<Replicas>;
     #[cfg(feature = "cuda")]
     fn make_cuda(

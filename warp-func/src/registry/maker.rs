@@ -4,6 +4,7 @@ use super::entry::Kind;
 use crate::blueprint::Blueprint;
 use crate::drawing::Drawing;
 use crate::error::{Error, Result};
+#[cfg(feature = "replicas")]
 use crate::replicas::{ReplicaOptions, Replicas};
 use crate::vec_env::{ArrayIds, Start, VecEnv, VecOptions};
 use warp_core::toml::Table;
@@ -119,6 +120,7 @@ impl<M: Maker> Kind for Made<M> {
         Ok(made)
     }
 
+    #[cfg(feature = "replicas")]
     fn make_replicas(&self, _: &Table, _: &ReplicaOptions) -> Result<Replicas> {
         self.foreign()
     }

@@ -3,10 +3,11 @@
 //! The training executor moves all replicas at once, and what one draws depends on its number and on the
 //! step of the run. Here any of them may be moved, in any order, and each does what it would do alone:
 //! replica i of seed s is the only replica of seed s + i, bit for bit. `plan` declares what a replica's
-//! future depends on, `batch` what a step shows, `runner` moves some replicas, `tile` many at once in vector
+//! future depends on, `actions` checks orders, `batch` is what a step shows, `runner` moves some replicas, `tile` many at once in vector
 //! registers; `queue` lets them move by themselves.
 #![expect(unsafe_code, reason = "threads move disjoint replicas of shared arrays")]
 
+mod actions;
 mod batch;
 mod options;
 mod plan;

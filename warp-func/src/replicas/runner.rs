@@ -7,9 +7,8 @@
 use super::batch::{Columns, Layout, Seen, Shown};
 use super::options::ReplicaOptions;
 use super::plan::ReplicaIds;
-use super::{Orders, tile};
+use super::{Orders, actions, tile};
 use crate::error::Result;
-use crate::executor::actions;
 use crate::executor::columns::{Column, FieldColumn, field_columns, put, view};
 use crate::vectors::{Work, widest};
 use std::ops::Range;
