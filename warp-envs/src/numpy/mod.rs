@@ -1,18 +1,16 @@
 //! NumPy's `.npz` and `.npy` files as arrays of f64, which hold every element exactly: the form of
 //! published data sets and of recorded trajectories.
-//!
-//! The header of an `.npy` is Python source: [`npyz`] reads it, after a guard that keeps nested or
-//! overlong text away from it.
 
 mod error;
+mod header;
 mod write;
 mod zip;
 
 pub use error::{Error, Result};
 pub use write::{Written, write_npz};
 
-use error::{bail, ensure, unfit};
-use npyz::{DType, NpyFile, Order, TypeChar};
+use error::{ensure, unfit};
+use header::Header;
 use std::collections::BTreeMap;
 use warp_func::memory;
 
@@ -71,19 +69,20 @@ impl Numeric {
         }
     }
 
-    fn of(dtype: &DType) -> Option<Numeric> {
-        let DType::Plain(text) = dtype else { return None };
-        match (text.type_char(), text.size_field()) {
-            (TypeChar::Float, 4) => Some(Numeric::F32),
-            (TypeChar::Float, 8) => Some(Numeric::F64),
-            (TypeChar::Int, 1) => Some(Numeric::I8),
-            (TypeChar::Int, 4) => Some(Numeric::I32),
-            (TypeChar::Int, 8) => Some(Numeric::I64),
-            (TypeChar::Uint, 1) => Some(Numeric::U8),
-            (TypeChar::Uint, 4) => Some(Numeric::U32),
-            (TypeChar::Bool, 1) => Some(Numeric::Bool),
-            _ => None,
-        }
+    /// The type that an `.npy` file calls `descr`, whatever the order of its bytes.
+    fn of(descr: &str) -> Option<Numeric> {
+        let all = [
+            Numeric::F32,
+            Numeric::F64,
+            Numeric::I8,
+            Numeric::I32,
+            Numeric::I64,
+            Numeric::U8,
+            Numeric::U32,
+            Numeric::Bool,
+        ];
+        let kind = descr.strip_prefix(['<', '>', '|', '='])?;
+        all.into_iter().find(|dtype| dtype.descr()[1..] == *kind)
     }
 }
 
@@ -100,6 +99,15 @@ impl std::fmt::Display for Numeric {
             Numeric::Bool => "bool",
         })
     }
+}
+
+/// In which order elements lie in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// The last index goes first, as in C.
+    Rows,
+    /// The first index goes first, as in Fortran.
+    Columns,
 }
 
 /// A recorded array.
@@ -147,24 +155,14 @@ pub fn read_npz(bytes: &[u8]) -> Result<BTreeMap<String, Recorded>> {
 /// # Errors
 /// What is damaged or not supported, in a sentence.
 pub fn read_npy(bytes: &[u8]) -> Result<Recorded> {
-    guard_header(bytes)?;
-    let file = NpyFile::new(bytes).map_err(|e| unfit!("its header is damaged: {e}"))?;
-    let Some(dtype) = Numeric::of(&file.dtype()) else {
-        bail!("its dtype {} is none of those that are supported", file.dtype().descr());
-    };
-    let (order, strides) = (file.order(), file.strides().to_vec());
-    let whole = |n: &u64| usize::try_from(*n).map_err(|_| unfit!("its dimension {n} is too large"));
-    let shape: Vec<usize> = file.shape().iter().map(whole).collect::<Result<_>>()?;
-    // The guard has seen to it that this product is within range.
-    let len: usize = shape.iter().product();
-    let held = file.clone().into_inner().len();
-    ensure!(
-        len.checked_mul(dtype.size()) == Some(held),
-        "{dtype} {shape:?} does not fit into its {held} bytes"
-    );
+    let Header { dtype, big_endian, order, shape, elements } = header::read(bytes)?;
+    let held = elements.len();
+    let len = shape.iter().try_fold(1_usize, |len, n| len.checked_mul(*n));
+    let len = len.filter(|len| len.checked_mul(dtype.size()) == Some(held));
+    let len = len.ok_or_else(|| unfit!("{dtype} {shape:?} does not fit into its {held} bytes"))?;
     check_memory(len, held)?;
-    let data = elements(file, dtype)?;
-    let data = if order == Order::C { data } else { row_major(&data, &shape, &strides) };
+    let data = widened(elements, dtype, big_endian)?;
+    let data = if order == Order::Rows { data } else { row_major(&data, &shape) };
     Ok(Recorded { dtype, shape, data })
 }
 
@@ -179,56 +177,51 @@ fn check_memory(len: usize, held: usize) -> Result<()> {
     Ok(())
 }
 
-/// Lets through headers such as NumPy writes: short, one tuple in one dictionary, and so few digits
-/// that the product of all dimensions cannot overflow.
-fn guard_header(bytes: &[u8]) -> Result<()> {
-    let at = |i: usize| bytes.get(i).copied().map_or(0, usize::from);
-    let (begin, length): (usize, usize) = match at(6) {
-        1 => (10, at(8) | at(9) << 8),
-        _ => (12, at(8) | at(9) << 8 | at(10) << 16 | at(11) << 24),
+/// Elements of any type as f64.
+fn widened(elements: &[u8], dtype: Numeric, big_endian: bool) -> Result<Vec<f64>> {
+    fn all<const N: usize>(
+        elements: &[u8],
+        big_endian: bool,
+        read: impl Fn([u8; N]) -> Result<f64>,
+    ) -> Result<Vec<f64>> {
+        let (elements, _) = elements.as_chunks::<N>();
+        let lowest_first = |mut bytes: [u8; N]| {
+            if big_endian {
+                bytes.reverse();
+            }
+            read(bytes)
+        };
+        elements.iter().copied().map(lowest_first).collect()
+    }
+    let exact = |bytes| {
+        let value = i64::from_le_bytes(bytes);
+        let fits = (-EXACT..=EXACT).contains(&value);
+        ensure!(fits, "its element {value} is too large: at most {EXACT} is supported");
+        Ok(value as f64)
     };
-    let text = begin.checked_add(length).and_then(|end| bytes.get(begin..end));
-    let text = text.ok_or_else(|| unfit!("its header is cut: it has {} bytes", bytes.len()))?;
-    let count = |wanted: &dyn Fn(u8) -> bool| text.iter().filter(|b| wanted(**b)).count();
-    let plain = text.len() <= 4096
-        && count(&|b| b"([{".contains(&b)) <= 4
-        && count(&|b| b.is_ascii_digit()) <= 19
-        && text.is_ascii();
-    ensure!(plain, "its header of {length} bytes is none that NumPy writes for numbers");
-    Ok(())
-}
-
-fn elements(file: NpyFile<&[u8]>, dtype: Numeric) -> Result<Vec<f64>> {
-    fn widen<T: npyz::Deserialize + Into<f64>>(file: NpyFile<&[u8]>) -> Result<Vec<f64>> {
-        Ok(file.into_vec::<T>()?.into_iter().map(Into::into).collect())
-    }
+    let truth = |[byte]: [u8; 1]| {
+        ensure!(byte <= 1, "its element {byte} is no bool");
+        Ok(f64::from(byte))
+    };
     match dtype {
-        Numeric::F32 => widen::<f32>(file),
-        Numeric::F64 => widen::<f64>(file),
-        Numeric::I8 => widen::<i8>(file),
-        Numeric::I32 => widen::<i32>(file),
-        Numeric::U8 => widen::<u8>(file),
-        Numeric::U32 => widen::<u32>(file),
-        Numeric::Bool => {
-            Ok(file.into_vec::<bool>()?.into_iter().map(|b| f64::from(u8::from(b))).collect())
-        }
-        Numeric::I64 => {
-            let exact = |value: i64| {
-                let fits = (-EXACT..=EXACT).contains(&value);
-                ensure!(fits, "its element {value} is too large: at most {EXACT} is supported");
-                Ok(value as f64)
-            };
-            file.into_vec::<i64>()?.into_iter().map(exact).collect()
-        }
+        Numeric::F32 => all(elements, big_endian, |b| Ok(f32::from_le_bytes(b).into())),
+        Numeric::F64 => all(elements, big_endian, |b| Ok(f64::from_le_bytes(b))),
+        Numeric::I8 => all(elements, big_endian, |b| Ok(i8::from_le_bytes(b).into())),
+        Numeric::I32 => all(elements, big_endian, |b| Ok(i32::from_le_bytes(b).into())),
+        Numeric::I64 => all(elements, big_endian, exact),
+        Numeric::U8 => all(elements, big_endian, |b| Ok(u8::from_le_bytes(b).into())),
+        Numeric::U32 => all(elements, big_endian, |b| Ok(u32::from_le_bytes(b).into())),
+        Numeric::Bool => all(elements, big_endian, truth),
     }
 }
 
-/// Elements stored with other strides, in row-major order.
-fn row_major(data: &[f64], shape: &[usize], strides: &[u64]) -> Vec<f64> {
+/// Elements whose first index goes first, in row-major order.
+fn row_major(data: &[f64], shape: &[usize]) -> Vec<f64> {
     let element = |mut flat: usize| {
-        let mut at = 0;
-        for (n, stride) in shape.iter().zip(strides).rev() {
-            at += (flat % n) * *stride as usize;
+        let (mut at, mut stride) = (0, data.len());
+        for n in shape.iter().rev() {
+            stride /= n;
+            at += (flat % n) * stride;
             flat /= n;
         }
         data[at]
@@ -281,13 +274,46 @@ pub(crate) mod tests {
             read_npy(&npy(&header, &[0; 8])).unwrap_err().to_string()
         };
         assert!(refused("(3,)", "<f4").contains("float32 [3] does not fit into its 8 bytes"));
-        assert!(refused("(4294967295, 4294967295)", "<f4").contains("none that NumPy writes"));
+        assert!(refused("(4294967295, 4294967295)", "<f4").contains("does not fit"));
         assert!(refused("((((((1))))))", "<f4").contains("none that NumPy writes"));
         assert!(refused("(999999999999999999,)", "<f8").contains("does not fit"));
         assert!(refused("(4,)", "<f2").contains("'<f2'"));
         assert!(refused("(1,)", "|O").contains("'|O'"));
         assert!(read_npy(&npy(HEADER, &[0; 5])).unwrap_err().to_string().contains("5 bytes"));
         assert!(read_npy(b"").unwrap_err().to_string().contains("header is cut"));
+        assert!(read_npy(&[0; 80]).unwrap_err().to_string().contains("does not begin"));
+        let no_bool = "{'descr': '|b1', 'fortran_order': False, 'shape': (1,)}";
+        assert!(read_npy(&npy(no_bool, &[2])).unwrap_err().to_string().contains("2 is no bool"));
+    }
+
+    #[test]
+    fn headers_are_read_in_all_of_their_forms() {
+        let read = |header: &str, data: &[u8]| read_npy(&npy(header, data)).unwrap();
+        let scalar = read("{\"shape\": (), 'fortran_order':False,'descr': '<i4'}", &[1, 1, 0, 0]);
+        assert_eq!((&scalar.shape[..], &scalar.data[..]), (&[][..], &[257.0][..]));
+        let big =
+            read("{'descr': '>i4', 'fortran_order': False, 'shape': (1,), }   \n", &[0, 0, 1, 1]);
+        assert_eq!((big.dtype, &big.data[..]), (Numeric::I32, &[257.0][..]));
+        let none = read("{'descr': '<f8', 'fortran_order': True, 'shape': (0, 3)}", &[]);
+        assert_eq!((none.shape, none.data), (vec![0, 3], vec![]));
+        let header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}";
+        let mut second = b"\x93NUMPY\x02\x00".to_vec();
+        second.extend((header.len() as u32).to_le_bytes());
+        second.extend(header);
+        second.extend(1.5_f32.to_le_bytes());
+        assert_eq!(read_npy(&second).unwrap().data, [1.5]);
+        for strange in [
+            "",
+            "{}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (1)} x",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
+            "{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}",
+            "{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'more': 1}",
+        ] {
+            let error = read_npy(&npy(strange, &[0; 4])).unwrap_err().to_string();
+            assert!(error.contains("none that NumPy writes"), "{strange}: {error}");
+        }
     }
 
     proptest! {
