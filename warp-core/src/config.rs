@@ -48,6 +48,20 @@ pub trait Config: Default + Clone + std::fmt::Debug + Send + Sync + 'static {
     }
 }
 
+/// Refuses a `value` of `key` outside `low..=high`, NaN included.
+///
+/// # Errors
+/// [`Error::InvalidValue`] with the range in its reason.
+pub fn in_range<T>(key: &str, value: T, low: T, high: T) -> Result<()>
+where
+    T: PartialOrd + std::fmt::Display,
+{
+    if low <= value && value <= high {
+        return Ok(());
+    }
+    Err(Error::invalid(key, value, format!("must lie between {low} and {high}")))
+}
+
 /// The error for `key`, which is none of `known`.
 #[must_use]
 pub fn unknown_key<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Error {

@@ -20,7 +20,7 @@ pub mod state;
 pub mod team;
 
 pub use check::check_env;
-pub use config::{Config, ConfigField, ConfigValue};
+pub use config::{Config, ConfigField, ConfigValue, in_range};
 pub use draw::{Draw, Purpose};
 pub use env::{
     Actions, Env, Fault, Groups, MAX_GROUPS, Observation, StepOut, Table, TableData, View,

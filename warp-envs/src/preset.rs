@@ -1,6 +1,6 @@
 //! Whose rules an environment follows, where Gymnasium and WarpDrive differ.
 
-use warp_core::{Error, LimitEnds, Result, TimeLimit};
+use warp_core::{Error, LimitEnds, Result, TimeLimit, in_range};
 
 warp_core::choices! {
     /// Whose rules.
@@ -38,8 +38,6 @@ pub(crate) fn limit_of(episode_length: Option<u32>) -> Result<TimeLimit> {
 
 /// `value`, if it may be a probability.
 pub(crate) fn probability(key: &str, value: f64) -> Result<f64> {
-    match (0.0..=1.0).contains(&value) {
-        true => Ok(value),
-        false => Err(Error::invalid(key, value, "must lie between 0 and 1")),
-    }
+    in_range(key, value, 0.0, 1.0)?;
+    Ok(value)
 }

@@ -3,7 +3,7 @@
 //! Keys are called as in the original. A key that is unset has the preset's value.
 
 use super::surface;
-use warp_core::{Error, Result};
+use warp_core::{Error, Result, in_range};
 
 /// Steps in an episode at most; timesteps are counted with 32 bits.
 const MAX_LENGTH: u32 = i32::MAX as u32;
@@ -281,17 +281,17 @@ impl Setting {
     fn check(&self) -> Result<()> {
         let [nx, ny, nz] = self.cells;
         let (lower, upper) = self.slab;
-        within("nx", nx, 1, MAX_CELLS)?;
-        within("ny", ny, 1, MAX_CELLS)?;
-        within("nz", nz, 3, MAX_CELLS)?;
-        within("z_slab_lower", lower, 1, nz - 2)?;
-        within("z_slab_upper", upper, lower + 1, nz - 1)?;
-        within("ienergy", self.ienergy, -MAX_NUMBER, MAX_NUMBER)?;
-        within("max_denergy", self.max_denergy, 1e-6, MAX_NUMBER)?;
-        within("terminate_reward", self.terminate_reward, -MAX_NUMBER, MAX_NUMBER)?;
-        within("min_reward", self.min_reward, -MAX_NUMBER, 0.0)?;
-        within("exploring_starts", self.exploring_starts, 0.0, 1.0)?;
-        within("episode_length", self.episode_length, 1, MAX_LENGTH)?;
+        in_range("nx", nx, 1, MAX_CELLS)?;
+        in_range("ny", ny, 1, MAX_CELLS)?;
+        in_range("nz", nz, 3, MAX_CELLS)?;
+        in_range("z_slab_lower", lower, 1, nz - 2)?;
+        in_range("z_slab_upper", upper, lower + 1, nz - 1)?;
+        in_range("ienergy", self.ienergy, -MAX_NUMBER, MAX_NUMBER)?;
+        in_range("max_denergy", self.max_denergy, 1e-6, MAX_NUMBER)?;
+        in_range("terminate_reward", self.terminate_reward, -MAX_NUMBER, MAX_NUMBER)?;
+        in_range("min_reward", self.min_reward, -MAX_NUMBER, 0.0)?;
+        in_range("exploring_starts", self.exploring_starts, 0.0, 1.0)?;
+        in_range("episode_length", self.episode_length, 1, MAX_LENGTH)?;
         let n_atoms = self.preset.n_atoms();
         for (key, state) in [("initial_state", &self.initial), ("final_state", &self.goal)] {
             let refuse = |reason: String| Err(Error::invalid(key, format!("{state:?}"), reason));
@@ -334,12 +334,4 @@ impl Setting {
     pub fn holds_back(&self) -> bool {
         self.initial.len() != 3 || self.initial[2] != self.goal[2]
     }
-}
-
-/// Refuses `value` outside `low..=high`.
-fn within<T: PartialOrd + std::fmt::Display>(key: &str, value: T, low: T, high: T) -> Result<()> {
-    if low <= value && value <= high {
-        return Ok(());
-    }
-    Err(Error::invalid(key, value, format!("must lie between {low} and {high}")))
 }

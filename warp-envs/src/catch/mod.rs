@@ -18,8 +18,8 @@ mod step;
 mod tests;
 
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, Kernel, Layout, Observation, Result, Space, StepOut,
-    TimeLimit,
+    Actions, Draw, Env, EnvSpec, Kernel, Layout, Observation, Result, Space, StepOut, TimeLimit,
+    in_range,
 };
 
 /// Cells of a side at most; more would be a slip.
@@ -70,12 +70,8 @@ impl Env for Catch {
     type State = CatchState;
 
     fn new(config: &CatchConfig) -> Result<Self> {
-        for (key, value, least) in [("height", config.height, 2), ("width", config.width, 1)] {
-            if !(least..=MAX_SIDE).contains(&value) {
-                let reason = format!("must lie between {least} and {MAX_SIDE}");
-                return Err(Error::invalid(key, value, reason));
-            }
-        }
+        in_range("height", config.height, 2, MAX_SIDE)?;
+        in_range("width", config.width, 1, MAX_SIDE)?;
         let params = CatchParams { height: config.height as i32, width: config.width as i32 };
         Ok(Self { params })
     }

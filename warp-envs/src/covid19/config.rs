@@ -2,7 +2,7 @@
 
 use super::dates::day;
 use super::{N_LEVELS, N_STATES};
-use warp_core::{Error, Result};
+use warp_core::{Error, Result, in_range};
 
 /// Levels, days and doses at most; more would be a slip.
 const MAX_COUNT: u32 = 1_000_000;
@@ -56,14 +56,6 @@ warp_core::config! {
         /// Whether actors see the coming rate of vaccination.
         pub observe_rate: bool = false,
     }
-}
-
-/// Refuses `value` outside `low..=high`, NaN included.
-fn in_range<T: PartialOrd + std::fmt::Display>(key: &str, value: T, low: T, high: T) -> Result<()> {
-    if low <= value && value <= high {
-        return Ok(());
-    }
-    Err(Error::invalid(key, value, format!("must lie between {low} and {high}")))
 }
 
 /// Refuses any other number than the one that the fitted figures are for.

@@ -63,8 +63,8 @@ mod tests;
 
 use tables::Tables;
 use warp_core::{
-    Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result,
-    Space, StepOut, Table, TimeLimit, View,
+    Actions, Draw, Env, EnvSpec, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result, Space,
+    StepOut, Table, TimeLimit, View, in_range,
 };
 
 /// Regions.
@@ -204,10 +204,7 @@ impl Env for RiceN {
 
     fn new(config: &RiceNConfig) -> Result<Self> {
         let levels = config.num_discrete_action_levels;
-        if !(2..=1000).contains(&levels) {
-            let reason = "must lie between 2 and 1000";
-            return Err(Error::invalid("num_discrete_action_levels", levels, reason));
-        }
+        in_range("num_discrete_action_levels", levels, 2, 1000)?;
         let negotiation = i32::from(config.negotiation_on);
         let params = RiceNParams { levels: levels as i32, negotiation };
         Ok(Self { params, tables: Tables::new() })

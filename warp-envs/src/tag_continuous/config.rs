@@ -2,7 +2,7 @@
 
 use super::{Tables, TagContinuousParams};
 use std::f64::consts::{FRAC_PI_2, SQRT_2};
-use warp_core::{Error, Result};
+use warp_core::{Error, Result, in_range};
 
 /// Agents of both groups at most, and levels of an action at most; more would be a slip.
 const MAX_COUNT: u32 = 100_000;
@@ -69,14 +69,6 @@ warp_core::config! {
         /// Whether a runner leaves the game when it is tagged.
         pub runner_exits_game_after_tagged: bool = true,
     }
-}
-
-/// Refuses `value` outside `low..=high`, NaN included.
-fn in_range<T: PartialOrd + std::fmt::Display>(key: &str, value: T, low: T, high: T) -> Result<()> {
-    if low <= value && value <= high {
-        return Ok(());
-    }
-    Err(Error::invalid(key, value, format!("must lie between {low} and {high}")))
 }
 
 impl TagContinuousConfig {

@@ -37,7 +37,7 @@ mod tests;
 
 use warp_core::{
     Actions, Draw, Env, EnvSpec, Error, GroupSpec, Kernel, Layout, LimitEnds, Observation, Result,
-    Space, StepOut, Table, TableData, TimeLimit, View,
+    Space, StepOut, Table, TableData, TimeLimit, View, in_range,
 };
 
 /// Taggers at most; more would be a slip.
@@ -144,14 +144,6 @@ impl TagGridworld {
     fn n_agents(&self) -> usize {
         self.params.n_taggers as usize + 1
     }
-}
-
-/// Refuses `value` outside `low..=high`.
-fn in_range<T: PartialOrd + std::fmt::Display>(key: &str, value: T, low: T, high: T) -> Result<()> {
-    if low <= value && value <= high {
-        return Ok(());
-    }
-    Err(Error::invalid(key, value, format!("must lie between {low} and {high}")))
 }
 
 fn check(config: &TagGridworldConfig) -> Result<()> {
