@@ -1,4 +1,4 @@
-//! The worlds.
+//! The environments.
 #![doc = include_str!("../README.md")]
 
 pub mod acrobot;
