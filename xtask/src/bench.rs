@@ -179,7 +179,7 @@ pub(crate) fn target() -> PathBuf {
 
 fn markdown(table: &[Measured]) -> String {
     let mut lines = vec![
-        "| work | steps/s, median | lowest | highest | wanted |".to_owned(),
+        "| workload | steps/s, median | lowest | highest | target |".to_owned(),
         "|---|---|---|---|---|".to_owned(),
     ];
     for measured in table {

@@ -66,7 +66,7 @@ impl<'a> Measured<'a> {
 }
 
 const HEADER: [&str; 10] = [
-    "work",
+    "workload",
     "replicas",
     "fp16, steps/s",
     "fp32, steps/s",
@@ -205,7 +205,7 @@ mod tests {
         let text = table(&[empty, Measured { row, half: None, single: Some(&slow) }]);
         let lines: Vec<&str> = text.lines().collect();
         let header =
-            "| work | replicas | fp32, steps/s | fp32: return at the end | peer | ratio, fp32 |";
+            "| workload | replicas | fp32, steps/s | fp32: return at the end | peer | ratio, fp32 |";
         assert_eq!(lines[..2], [header, "|---|---|---|---|---|---|"]);
         assert!(lines[3].ends_with(&format!("| 256 | 9.40 M | {end} | 4.70 M | 2.0 |")), "{text}");
     }

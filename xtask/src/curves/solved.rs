@@ -1,4 +1,4 @@
-//! The table of runs until a return: `solved.json` and `solved-process.json`.
+//! The table of runs until a return is reached: `solved.json` and `solved-process.json`.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) fn table(report: &Value, process: Option<&Value>) -> Result<String> {
     let found = &report["replicas"][0];
     let seeds = found["seeds"].as_array().context("solved.json has no seeds")?;
     let mut lines = vec![
-            "| seed | iterations | steps | run time, looking after each | at once | 100 greedy episodes |"
+            "| seed | iterations | steps | run time, metrics read after each | without reading | 100 greedy episodes |"
                 .to_owned(),
             "|---|---|---|---|---|---|".to_owned(),
         ];
@@ -47,8 +47,8 @@ pub(super) fn table(report: &Value, process: Option<&Value>) -> Result<String> {
         let first = process["run"]["start_to_first_reached_seconds"].as_f64();
         let first = first.map_or("not reached".to_owned(), |s| format!("{:.0} ms", 1e3 * s));
         text += &format!(
-            "\nA process with one seed and kernels kept from an earlier run: {first} from its start to \
-                 the return, {whole:.0} ms to its end, the second run and the greedy episodes included."
+            "\nA process with one seed and cached kernels: {first} from its start to the return, {whole:.0} ms to its \
+                 end, including the second run and the greedy episodes."
         );
     }
     Ok(text)
