@@ -204,8 +204,8 @@ mod tests {
         assert_eq!(empty.cells()[1..], ["256", "", "", "", "", "", "4.70 M", "", ""]);
         let text = table(&[empty, Measured { row, half: None, single: Some(&slow) }]);
         let lines: Vec<&str> = text.lines().collect();
-        let header =
-            "| workload | replicas | fp32, steps/s | fp32: return at the end | peer | ratio, fp32 |";
+        let header = "| workload | replicas | fp32, steps/s | fp32: return at the end | peer | \
+                      ratio, fp32 |";
         assert_eq!(lines[..2], [header, "|---|---|---|---|---|---|"]);
         assert!(lines[3].ends_with(&format!("| 256 | 9.40 M | {end} | 4.70 M | 2.0 |")), "{text}");
     }

@@ -14,10 +14,11 @@ pub(super) fn table(report: &Value, process: Option<&Value>) -> Result<String> {
     let found = &report["replicas"][0];
     let seeds = found["seeds"].as_array().context("solved.json has no seeds")?;
     let mut lines = vec![
-            "| seed | iterations | steps | run time, metrics read after each | without reading | 100 greedy episodes |"
-                .to_owned(),
-            "|---|---|---|---|---|---|".to_owned(),
-        ];
+        "| seed | iterations | steps | run time, metrics read after each | without reading | \
+             100 greedy episodes |"
+            .to_owned(),
+        "|---|---|---|---|---|---|".to_owned(),
+    ];
     let ms = |value: &Value| {
         value
             .as_f64()
