@@ -1,13 +1,13 @@
 //! Small arrays in a state by value: `position: [f32; 3]`.
 //!
 //! Each element is a field of its own, called `position[0]`: a column of the store, like any scalar. So
-//! neighbouring replicas lie side by side for every element, which vectors of a CPU and threads of a GPU
-//! load at once, and nothing that keeps, compares or restores states has to know of arrays. Only what
-//! bodies work on, in Rust and in C, holds the elements together.
+//! for every element, neighbouring replicas are adjacent in memory, where vectors of a CPU and threads of
+//! a GPU load them at once, and code that stores, compares or restores states need not know about arrays.
+//! Only bodies, in Rust and in C, see the elements as one array.
 
 use crate::state::{Bits, DType, Field, FieldSource};
 
-/// Elements that a state with arrays has at most: each is a pointer that kernels are passed, twice.
+/// Maximum number of elements of a state with arrays: each is a pointer that is passed to kernels, twice.
 pub const MAX_ELEMENTS: usize = 128;
 
 /// What a field of a state by value is: a number, or an array of a fixed length.
@@ -126,8 +126,8 @@ pub const fn flat<const N: usize>(parts: &[&[Field]]) -> [Field; N] {
     fields
 }
 
-/// A name as [`state!`](macro@crate::state) has it: of `position[2]` the array and the element, of a
-/// field that is no element the name alone.
+/// A name as in [`state!`](macro@crate::state): for `position[2]` the array and the element, for any
+/// other field only the name.
 #[must_use]
 pub fn element_of(name: &str) -> (&str, Option<usize>) {
     let split = || {

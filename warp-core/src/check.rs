@@ -1,8 +1,8 @@
-//! A public conformance check: does an environment keep the contract?
+//! A public conformance check: does an environment satisfy the contract?
 //!
-//! [`check_env`] plays a few episodes with random actions and looks for what a learner would trip
-//! over later: unwritten or infinite numbers, bounds, hidden state, replicas that influence each
-//! other, agents that come back to life, episodes that never end.
+//! [`check_env`] plays a few episodes with random actions and looks for problems that a learner
+//! would run into later: unwritten or infinite numbers, violated bounds, hidden state, replicas
+//! that influence each other, agents that come back to life, episodes that never end.
 
 use crate::config::Config;
 use crate::draw::{Draw, Purpose};

@@ -15,7 +15,7 @@ pub struct ConfigField {
     pub doc: &'static str,
 }
 
-/// A set of keys with defaults, readable from and writable to TOML.
+/// A set of keys with defaults that can be read from and written to TOML.
 pub trait Config: Default + Clone + std::fmt::Debug + Send + Sync + 'static {
     /// Every key, in the order of declaration.
     fn fields() -> &'static [ConfigField];
@@ -68,8 +68,8 @@ pub fn unknown_key<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> E
     Error::UnknownKey { key: key.into(), nearest: nearest(key, known) }
 }
 
-/// The one of `known` that `word` may be a slip for: no more than a third of its letters are added,
-/// left out, changed or swapped with their neighbour.
+/// The one of `known` that `word` may be a misspelling of: at most a third of its letters are added,
+/// missing, changed or swapped with their neighbour.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let slips = |known: &str| strsim::osa_distance(word, known);

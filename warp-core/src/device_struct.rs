@@ -1,9 +1,9 @@
-//! Structs that host and device both read, declared once.
+//! Structs that both host and device read, declared once.
 //!
 //! [`device_struct!`](macro@crate::device_struct) yields, from one declaration, the Rust type and, as data, the
-//! struct in C ([`CStruct`]), from which [`declare`] makes its text. Either compiler checks that every member
-//! lies where the other has it. Members are numbers of four or eight bytes, arrays of them, and other such
-//! structs; a device gets them as 32-bit words.
+//! struct in C ([`CStruct`]), from which [`declare`] makes its text. Both compilers check that every member is
+//! at the same offset. Members are numbers of four or eight bytes, arrays of them, and other such structs; a
+//! device gets them as 32-bit words.
 
 use crate::kernel::OFFSET;
 use crate::state::{Bits, DType};
@@ -77,7 +77,7 @@ impl CType {
 }
 
 impl CStruct {
-    /// Where member number `index` lies, in bytes.
+    /// Offset of member number `index`, in bytes.
     #[must_use]
     pub const fn offset(&self, index: usize) -> usize {
         let (mut end, mut i) = (0_usize, 0);
@@ -124,7 +124,7 @@ impl Display for CMember {
     }
 }
 
-/// The C text of `structs`, each behind those that it holds, with assertions of every size and offset.
+/// The C code of `structs`, each after those that it contains, with assertions of every size and offset.
 #[must_use]
 pub fn declare(structs: &[CStruct]) -> String {
     let mut text = String::from(OFFSET);
@@ -250,7 +250,7 @@ impl<T: DeviceValue, const N: usize> DeviceValue for [T; N] {
     }
 }
 
-/// Declares structs that host and device both read: the Rust type, and through it the C text.
+/// Declares structs that host and device both read: the Rust type, and through it the C code.
 ///
 /// ```
 /// use warp_core::device_struct::{DeviceStruct, DeviceValue, declare};

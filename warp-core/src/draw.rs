@@ -1,9 +1,8 @@
-//! Random draws of one replica at one step, as a function of what they are for.
+//! Random numbers of one replica at one step, as a function of what they are for.
 //!
-//! A [`Draw`] names a stream by (seed, replica, agent, step, [`Purpose`]); the n-th number of a
-//! stream is word n mod 4 of the Philox block n / 4. There is no state to seed, store or hand on:
-//! whoever knows the five names, on whichever thread or device, draws the same numbers. `draw.cuh`
-//! ([`DRAW_CUH`]) is the twin in CUDA C++.
+//! A [`Draw`] names a stream by (seed, replica, agent, step, [`Purpose`]); the n-th number of a stream is word
+//! n mod 4 of the Philox block n / 4. There is no state to seed, store or pass on: the five names determine
+//! the numbers, on any thread and any device. `draw.cuh` ([`DRAW_CUH`]) is its counterpart in CUDA C++.
 
 use crate::math;
 use crate::philox::{philox4x32_10, uniform_f32};
@@ -12,7 +11,7 @@ use std::f32::consts::TAU;
 /// The same in CUDA C++: `struct WarpDraw`, `warp_draw`, `warp_draw_uniform` and so on.
 pub const DRAW_CUH: &str = include_str!("draw.cuh");
 
-/// What a draw is for; the top byte of the fourth counter word, so different purposes never share
+/// The purpose of a random number; the top byte of the fourth counter word, so different purposes never share
 /// numbers.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,9 +21,9 @@ pub enum Purpose {
     Reset = 1,
     /// Chance inside an environment's step.
     Step = 2,
-    /// Actions drawn from a policy.
+    /// Actions sampled from a policy.
     Action = 3,
-    /// Actions drawn without a policy.
+    /// Actions sampled without a policy.
     RandomAction = 4,
     /// The order of samples in an update.
     Shuffle = 5,
@@ -32,17 +31,17 @@ pub enum Purpose {
     Initialise = 6,
     /// Exploration noise that is added to an action.
     Noise = 7,
-    /// Which samples of a replay memory make up a batch.
+    /// The choice of samples of a replay memory for a batch.
     Replay = 8,
-    /// Numbers drawn while learning from a batch.
+    /// Random numbers used while learning from a batch.
     Learn = 9,
 }
 
-/// Counter-based draws of one replica at one step.
+/// Counter-based random numbers of one replica at one step.
 ///
-/// Key = seed (64 bits, low word first); counter = (global replica, agent, step, purpose << 24 |
-/// block), where block = index of the draw / 4. Nothing is computed before the first draw, and then
-/// one block per four draws. A stream has 2^26 draws; after that it starts over.
+/// Key = seed (64 bits, low word first); counter = (global replica, agent, step, purpose << 24 | block), where
+/// block = index of the number / 4. Nothing is computed before the first number, and then one block per four
+/// numbers. A stream has 2^26 numbers; after that it repeats.
 ///
 /// ```
 /// use warp_core::{Draw, Purpose};
@@ -73,7 +72,7 @@ impl Draw {
         Self { key, counter, index: 0, block: [0; 4], held: NONE }
     }
 
-    /// The stream of one agent, from its first draw.
+    /// The stream of one agent, from its first number.
     #[inline(always)]
     pub fn agent(&self, agent: u32) -> Self {
         let mut counter = self.counter;
@@ -90,8 +89,8 @@ impl Draw {
         philox4x32_10([replica, agent, step, purpose | (block & 0x00ff_ffff)], self.key)
     }
 
-    /// The same stream, from its first draw, given what [`Draw::block`] says of block 0: for those who compute
-    /// the blocks of many streams at once.
+    /// The same stream, from its first number, given the result of [`Draw::block`] for block 0: for code that
+    /// computes the blocks of many streams at once.
     #[inline(always)]
     pub fn with_first_block(&self, block: [u32; 4]) -> Self {
         Self { index: 0, block, held: 0, ..*self }
@@ -115,20 +114,20 @@ impl Draw {
         uniform_f32(self.next_u32())
     }
 
-    /// A number in [low, high]; `high` itself comes up only where rounding yields it.
+    /// A number in [low, high]; `high` itself only occurs through rounding.
     #[inline(always)]
     pub fn uniform_in(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * self.uniform()
     }
 
-    /// An integer in 0..n (0 for n = 0). No value is more or less likely than 1/n by more than
-    /// 2^-32, that is, by a fraction n / 2^32.
+    /// An integer in 0..n (0 for n = 0). The probability of a value differs from 1/n by at most 2^-32, that
+    /// is, by a fraction n / 2^32.
     #[inline(always)]
     pub fn below(&mut self, n: u32) -> u32 {
         ((u64::from(self.next_u32()) * u64::from(n)) >> 32) as u32
     }
 
-    /// A standard normal number, inside [-5.77, 5.77]; takes two draws of the stream.
+    /// A standard normal sample, within [-5.77, 5.77]; uses two numbers of the stream.
     ///
     /// Box and Muller's cosine form; its sine would cost a state that the lanes of a GPU do not
     /// share.

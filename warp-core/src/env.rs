@@ -1,9 +1,9 @@
 //! The contract between an environment and whatever runs it.
 //!
-//! An author writes one value (parameters and tables, checked in [`Env::new`]) and four pure
-//! functions: `spec`, `reset`, `observe`, `step`. The last three know no clock, no global, no I/O,
-//! no allocation and no error: everything random comes from the [`Draw`] they are given, everything
-//! they say goes into slices that are theirs alone.
+//! An author writes one value (parameters and tables, checked in [`Env::new`]) and four pure functions: `spec`,
+//! `reset`, `observe`, `step`. The last three use no clock, no global, no I/O, no allocation and return no
+//! error: all random numbers come from the [`Draw`] that they are given, and all results go into slices that
+//! nothing else writes.
 
 use crate::config::Config;
 use crate::dimension::dim_size;
@@ -13,13 +13,13 @@ use crate::kernel::Kernel;
 use crate::spec::EnvSpec;
 use crate::state::{Scalars, State};
 
-/// Groups of agents that one environment may have at most.
+/// Maximum number of groups of agents in an environment.
 pub const MAX_GROUPS: usize = 8;
 
 /// One value per group, indexed by the group's number in the spec.
 pub type Groups<T> = [T; MAX_GROUPS];
 
-/// What a body sees of one replica's state.
+/// A replica's state as a body sees it.
 pub type View<'a, E> = <<E as Env>::State as State>::View<'a>;
 
 /// The actions of one replica; slices of groups with the other kind of action are empty.
@@ -31,7 +31,7 @@ pub struct Actions<'a> {
     pub continuous: Groups<&'a [f32]>,
 }
 
-/// Where a body writes what happened in a step.
+/// Where a body writes the outcome of a step.
 #[derive(Debug)]
 pub struct StepOut<'a> {
     /// Reward, f32 `[n_agents]` per group; arrives as zeros.
@@ -45,7 +45,7 @@ pub struct StepOut<'a> {
     pub statistics: &'a mut [f32],
 }
 
-/// Where a body writes what the agents see. Every element must be written, every time.
+/// Where a body writes what the agents observe. Every element must be written, every time.
 #[derive(Debug)]
 pub struct Observation<'a> {
     /// Observation, f32 `[n_agents, width]` per group.
@@ -108,14 +108,14 @@ pub trait Env: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// Other names that it answers to, such as Gymnasium's for the same rules.
     const ALIASES: &'static [&'static str] = &[];
-    /// What whoever trains in it should know first, in a line; `warp train` prints it once.
+    /// A notice for users who train in it, in one line; `warp train` prints it once.
     const NOTICE: Option<&'static str> = None;
     /// For a state of scalars with one group of one agent: the width of its observation, which lets
     /// the executor keep many replicas in vector registers. 0: known at run time only.
     const OBSERVATION_WIDTH: usize = 0;
     /// Its configuration.
     type Config: Config;
-    /// Scalars that all replicas share, made from the configuration.
+    /// Scalars that all replicas share, computed from the configuration.
     type Params: Scalars + Clone + std::fmt::Debug + Send + Sync;
     /// The state of one replica.
     type State: State;
@@ -126,7 +126,7 @@ pub trait Env: Send + Sync + Sized + 'static {
     /// A key whose value is out of range, with the value.
     fn new(config: &Self::Config) -> Result<Self>;
 
-    /// The environment seen from outside.
+    /// The environment's interface: groups, spaces, time limit and statistics.
     fn spec(&self) -> EnvSpec;
 
     /// The shared scalars.
@@ -147,14 +147,14 @@ pub trait Env: Send + Sync + Sized + 'static {
         None
     }
 
-    /// Puts a replica at the start of an episode. Every field must be written.
+    /// Resets a replica to the start of an episode. Every field must be written.
     fn reset(&self, state: &mut View<'_, Self>, draw: &mut Draw);
 
     /// Writes what the agents see: a function of the state alone.
     fn observe(&self, state: &View<'_, Self>, out: &mut Observation<'_>);
 
-    /// The observation of a lone agent that observes a `Space::Discrete`, beside a mask perhaps, as the number
-    /// that [`Env::observe`] shows one-hot; `None`: whoever wants it counts.
+    /// The observation of a single agent with a `Space::Discrete`, with or without a mask, as the number that
+    /// [`Env::observe`] writes one-hot; `None`: callers derive it from the one-hot form.
     #[inline(always)]
     fn number(&self, state: &View<'_, Self>) -> Option<i32> {
         let _ = state;
@@ -167,29 +167,27 @@ pub trait Env: Send + Sync + Sized + 'static {
         let _ = (state, mask);
     }
 
-    /// What keeps a state that was written from outside from being stepped, such as a number by which rules look
-    /// up what is not there; `None`: nothing. That numbers are finite and [`Env::number`] is one of the space's
-    /// is checked without it.
+    /// Why a state that was written from outside cannot be stepped, such as a number that is out of range as an
+    /// index; `None`: it can. That numbers are finite and [`Env::number`] is one of the space's is checked
+    /// without it.
     fn fault(&self, state: &View<'_, Self>) -> Option<Fault> {
         let _ = state;
         None
     }
 
-    /// How likely each kind of outcome of a step is, for environments whose steps have few; none: it is not
-    /// said.
+    /// The probability of each kind of outcome of a step, for environments whose steps have few; none: unknown.
     fn chances(&self) -> Vec<f64> {
         Vec::new()
     }
 
-    /// Which of [`Env::chances`] a step with these `actions` and this `draw` is; asked for if there are
-    /// several.
+    /// Which of [`Env::chances`] a step with these `actions` and this `draw` is; called if there are several.
     #[inline(always)]
     fn chance(&self, actions: &Actions<'_>, draw: &mut Draw) -> usize {
         let _ = (actions, draw);
         0
     }
 
-    /// Moves a replica by one step.
+    /// Steps a replica.
     fn step(
         &self,
         state: &mut View<'_, Self>,

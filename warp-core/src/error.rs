@@ -1,6 +1,7 @@
 //! What can go wrong when an environment is described or configured.
 //!
-//! Every message is one sentence that holds the offending value, fit to be shown to a user as it is.
+//! Every message is one sentence that contains the offending value and can be shown to users as it
+//! is.
 
 /// The crate's result.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -24,7 +25,7 @@ pub enum Error {
         key: String,
         /// The value as given.
         value: String,
-        /// What would have fitted.
+        /// What was expected.
         expected: String,
     },
     /// A configuration value outside its range, or in conflict with another one.

@@ -1,12 +1,12 @@
-//! CUDA bodies as data: the text, how its threads are laid out, and the C declarations it needs.
+//! CUDA bodies as data: the source code, the layout of its threads, and the C declarations that it needs.
 //!
-//! An environment's `step.cu` holds three `__device__` functions of fixed names ([`FUNCTIONS`]);
-//! the framework's own kernels call them. Structs are never written twice: [`declare`] makes the C
-//! text from the Rust declaration, with a `static_assert` for every size and offset.
+//! An environment's `step.cu` contains three `__device__` functions with fixed names ([`FUNCTIONS`]),
+//! which the framework's own kernels call. Structs are never written twice: [`declare`] generates the C
+//! code from the Rust declaration, with a `static_assert` for every size and offset.
 //!
 //! # Writing a body
 //!
-//! The text is C++17 without includes, and holds `__device__` functions and constants only:
+//! The code is C++17 without includes, and contains only `__device__` functions and constants:
 //!
 //! ```c
 //! __device__ void reset(const Env& env, State& state, WarpDraw& draw);
@@ -16,21 +16,20 @@
 //! ```
 //!
 //! `Env` has the parameters (`env.params.gravity`) and a pointer per table; `State` is the Rust state,
-//! values for a state of scalars and pointers for one with rows (`*state.timestep`); `Actions`,
-//! `StepOut` and `Observation` have the fields of [`crate::env`], a pointer per group
-//! (`out.reward[0][agent]`). Every dimension of `Env::dims` is a constant of its name. Maths and draws
-//! are `warp_sin`, `warp_draw_uniform(&draw)` and so on, the twins of [`crate::math`] and
-//! [`crate::Draw`].
+//! values for a state of scalars and pointers for one with rows (`*state.timestep`); `Actions`, `StepOut`
+//! and `Observation` have the fields of [`crate::env`], a pointer per group (`out.reward[0][agent]`).
+//! Every dimension of `Env::dims` is a constant of its name. Maths and random numbers are `warp_sin`,
+//! `warp_draw_uniform(&draw)` and so on, the counterparts of [`crate::math`] and [`crate::Draw`].
 //!
-//! With [`Layout::TeamPerReplica`] all threads of the team call each function together:
-//! `for (int a = warp_first(); a < n_agents; a += warp_stride())` takes a thread's share,
-//! `warp_sync()` waits for the team, `WARP_SHARED(float, name, count)` is scratch of the team,
-//! `warp_team_sum(int)` and `warp_team_any(bool)` tell all of them. The team waits before and after each
-//! function; the first thread alone writes `out.terminated` and `out.statistics`; each thread has a copy
-//! of `draw`. Rows of observations begin at multiples of 16 bytes where their size is one.
+//! With [`Layout::TeamPerReplica`] all threads of the team call each function together: `for (int a =
+//! warp_first(); a < n_agents; a += warp_stride())` covers a thread's part, `warp_sync()` synchronises
+//! the team, `WARP_SHARED(float, name, count)` is scratch of the team, `warp_team_sum(int)` and
+//! `warp_team_any(bool)` return the same result to all of them. The team is synchronised before and after
+//! each function; only the first thread writes `out.terminated` and `out.statistics`; each thread has a
+//! copy of `draw`. Rows of observations begin at multiples of 16 bytes where their size is one.
 //!
-//! Bodies are bit-equal if they do the same operations in the same order: sums over agents have one
-//! order, whatever the size of the team, and are never float atomics; counts may be
+//! Bodies are bit-identical if they perform the same operations in the same order: sums over agents have
+//! a fixed order, whatever the size of the team, and are never float atomics; counts may be
 //! `warp_atomic_add(int*, int)`.
 
 use crate::by_value::declared;
@@ -48,14 +47,14 @@ pub struct Kernel {
     pub file: &'static str,
     /// Its text.
     pub text: &'static str,
-    /// How threads are laid over it.
+    /// How threads are mapped to it.
     pub layout: Layout,
 }
 
-/// How a CUDA body is laid over threads.
+/// How a CUDA body is mapped to threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// One thread steps one replica, whose state lies in registers.
+    /// One thread steps one replica, whose state is in registers.
     ThreadPerReplica,
     /// A team of threads, part of a warp or a whole block, steps one replica; its agents are strided
     /// over the threads.
@@ -63,10 +62,10 @@ pub enum Layout {
 }
 
 impl Kernel {
-    /// Checks that the text defines [`FUNCTIONS`] and no kernel of its own.
+    /// Checks that the code defines [`FUNCTIONS`] and no kernel of its own.
     ///
     /// # Errors
-    /// The name of what is missing or too much.
+    /// The name of what is missing or superfluous.
     pub fn validate(&self) -> Result<()> {
         let fail = |reason: String| Err(Error::InvalidSpec { env: self.file.into(), reason });
         if self.text.contains("__global__") {
@@ -94,7 +93,7 @@ impl Kernel {
     }
 }
 
-/// The C text that declares an environment's dimensions, parameters and state.
+/// The C code that declares an environment's dimensions, parameters and state.
 ///
 /// `dims` are the symbolic dimensions with their sizes. A state of scalars becomes a plain struct
 /// of the same layout as the Rust one, its arrays values of `translated.cuh`; a state with rows becomes a

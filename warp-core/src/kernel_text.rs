@@ -1,4 +1,5 @@
-//! The C text that surrounds a CUDA body: everything it may name, made from the Rust declarations.
+//! The C code that surrounds a CUDA body: everything that it may name, generated from the Rust
+//! declarations.
 //!
 //! [`kernel_text`] is the whole of it, in order: dimensions, parameters, state, tables, groups, the
 //! constants of the spec, and the body itself. Parameters are written as constants, so that a
@@ -11,13 +12,13 @@ use crate::spec::{EnvSpec, LimitEnds};
 use crate::state::{DType, Record, Scalars, State};
 use std::fmt::Write;
 
-/// The text of `team.cuh`.
+/// The source of `team.cuh`.
 pub const TEAM_CUH: &str = include_str!("team.cuh");
 
-/// The text of `translated.cuh`: what text that is made from Rust calls.
+/// The source of `translated.cuh`: the runtime of generated code.
 pub const TRANSLATED_CUH: &str = include_str!("translated.cuh");
 
-/// The headers that a body's text includes: name and text.
+/// The headers that a body's code includes: name and source.
 pub const HEADERS: [(&str, &str); 5] = [
     ("math.cuh", crate::math::MATH_CUH),
     ("philox.cuh", crate::philox::PHILOX_CUH),
@@ -26,8 +27,8 @@ pub const HEADERS: [(&str, &str); 5] = [
     ("translated.cuh", TRANSLATED_CUH),
 ];
 
-/// What stands for CUDA when a host's C++ compiler builds the same text, for tests; to be included
-/// first. Defining `WARP_TEAM` before it gives teams of that many threads of the host.
+/// Replaces CUDA when a host C++ compiler builds the same code, for tests; to be included first.
+/// Defining `WARP_TEAM` before it gives teams of that many threads of the host.
 pub const HOST_SHIM: &str = include_str!("host_shim.h");
 
 /// The whole C text of an environment, its body included.

@@ -1,10 +1,10 @@
 //! Elementary functions in f32 that give the same bits on every machine.
 //!
-//! Environment bodies and samplers call these and never libm or CUDA's own, which differ from
-//! machine to machine. The text in `math.cuh` ([`MATH_CUH`]) repeats each function operation by
-//! operation; as neither side fuses a product and a sum, the two agree bit for bit
-//! (`tests/cuda_text.rs`). Each function is a range reduction and a polynomial without tables,
-//! branches or calls, so a loop over it vectorises on baseline x86-64 already.
+//! Environment bodies and samplers call these and never libm or CUDA's own, which differ from machine
+//! to machine. The code in `math.cuh` ([`MATH_CUH`]) repeats each function operation by operation;
+//! since neither side fuses a product and a sum, the two agree bit for bit (`tests/cuda_text.rs`).
+//! Each function is a range reduction and a polynomial without tables, branches or calls, so a loop
+//! over it vectorises even on baseline x86-64.
 //!
 //! The errors stated were measured against f64 over every second f32 of their ranges; the tests
 //! repeat it over a sample. A NaN argument gives a NaN, whose payload is not specified. The
@@ -153,8 +153,8 @@ pub fn exp(x: f32) -> f32 {
     (p * power_of_two(half)) * power_of_two(n.wrapping_sub(half))
 }
 
-/// e to the power `x` by the platform's own function, for what need not have the same bits on every
-/// machine, such as a loss. In CUDA text it is [`exp`].
+/// e to the power `x` by the platform's own function, where the same bits on every machine are not
+/// required, as in a loss. In CUDA code it is [`exp`].
 #[inline(always)]
 pub fn platform_exp(x: f32) -> f32 {
     x.exp()

@@ -1,9 +1,9 @@
-//! Philox4x32-10, the counter-based generator that every draw comes from.
+//! Philox4x32-10, the counter-based generator of all random numbers.
 //!
-//! A block of random bits is a pure function of a counter and a key, so draws need no state, do not
-//! depend on the order in which threads run, and are the same on every device. [`crate::draw`] says
-//! what is put into counter and key; `philox.cuh` ([`PHILOX_CUH`]) is the same function in CUDA
-//! C++.
+//! A block of random bits is a pure function of a counter and a key, so random numbers need no
+//! state, do not depend on the order in which threads run, and are the same on every device.
+//! [`crate::draw`] defines the contents of counter and key; `philox.cuh` ([`PHILOX_CUH`]) is the
+//! same function in CUDA C++.
 //!
 //! Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
 //! tested against the known-answer vectors of their library, Random123.

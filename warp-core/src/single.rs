@@ -61,7 +61,7 @@ impl<E: Env> Single<E> {
         Self::replica(env, seed, 0)
     }
 
-    /// As [`Single::new`], drawing what replica number `replica` of a run draws.
+    /// As [`Single::new`], with the random numbers of replica number `replica` of a run.
     ///
     /// # Errors
     /// A spec that contradicts itself.
@@ -231,7 +231,7 @@ impl<E: Env> Single<E> {
         &self.reward[group]
     }
 
-    /// Who of `group` is still in the game, u8 `[n_agents]`; empty for an immortal group.
+    /// Which agents of `group` are still in the game, u8 `[n_agents]`; empty for an immortal group.
     #[must_use]
     pub fn alive(&self, group: usize) -> &[u8] {
         &self.alive[group]
@@ -288,7 +288,7 @@ impl<E: Env> Single<E> {
         self.replica
     }
 
-    /// Works on the state directly, then observes it anew.
+    /// Changes the state directly, then recomputes the observation.
     pub fn edit(&mut self, change: impl FnOnce(&mut crate::View<'_, E>)) {
         with_view::<E>(&mut self.fields, change);
         self.observe();

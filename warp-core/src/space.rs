@@ -1,7 +1,7 @@
 //! Spaces: what an observation or an action may be.
 //!
-//! The framework stores every observation flat; [`Space::flatten`] says where each part of a
-//! dictionary lies. Keys are sorted by bytes, and the key `action_mask` is kept apart.
+//! The framework stores every observation flat; [`Space::flatten`] gives the offset of each part of
+//! a dictionary. Keys are sorted by bytes, and the key `action_mask` is kept apart.
 
 use crate::error::{Error, Result};
 
@@ -34,7 +34,7 @@ pub enum Space {
     Dict(Vec<(String, Space)>),
 }
 
-/// Where the parts of a flattened space lie.
+/// The offsets of the parts of a flattened space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flat {
     /// Number of f32 in one flattened value, without the action mask.

@@ -43,7 +43,7 @@ pub struct TimeLimit {
     pub ends: LimitEnds,
 }
 
-/// What an episode that reaches its time limit counts as.
+/// Whether an episode that reaches its time limit is terminated or truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitEnds {
     /// Cut from outside: the value of the last observation is bootstrapped.
@@ -53,7 +53,7 @@ pub enum LimitEnds {
 }
 
 impl TimeLimit {
-    /// No limit: an episode goes on until it is over, or for 2^31 - 1 steps.
+    /// No limit: an episode continues until it ends by itself, or for 2^31 - 1 steps.
     pub const UNLIMITED: TimeLimit =
         TimeLimit { steps: i32::MAX as u32, ends: LimitEnds::Truncated };
 }

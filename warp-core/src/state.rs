@@ -1,10 +1,10 @@
 //! State and parameters, declared once.
 //!
 //! [`state!`](macro@crate::state) yields, from one declaration, the Rust type that bodies work on, a table
-//! of fields (name, dtype, symbolic dimensions), and through the table the arrays of the store and
-//! the C text. There are two forms. *Scalars only*, and small arrays of them: a `Copy` struct, which the
-//! executor loads from columns, steps by value and writes back. *With rows*: a view, one `&mut` per field
-//! into the replica's part of the arrays.
+//! of fields (name, dtype, symbolic dimensions), and through the table the arrays of the store and the C
+//! code. There are two forms. *Scalars only*, and small arrays of them: a `Copy` struct, which the executor
+//! loads from columns, steps by value and writes back. *With rows*: a view, one `&mut` per field into the
+//! replica's part of the arrays.
 
 /// The type of a state or parameter element; four bytes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -171,7 +171,7 @@ pub trait State: Record + 'static {
     fn save(view: &Self::View<'_>, put: impl FnMut(usize, u32));
 }
 
-/// Declares a state: the Rust type, its table of fields, and through it the arrays and the C text.
+/// Declares a state: the Rust type, its table of fields, and through it the arrays and the C code.
 ///
 /// ```
 /// warp_core::state! {

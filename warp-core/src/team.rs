@@ -1,9 +1,9 @@
 //! Work of many alike, written once: for one thread on a CPU, for a team of threads on a GPU.
 //!
-//! A body whose state has rows goes through its agents with these functions. On the CPU each is the
-//! plain loop that it looks like, and costs nothing beside it. Of the CUDA text made from the body, all
-//! threads of the team call it together: they share the indices of [`each`] among themselves and wait
-//! for one another where what one has written is used by another.
+//! A body whose state has rows iterates over its agents with these functions. On the CPU each is just
+//! the plain loop that it looks like. In the generated CUDA code, all threads of the team call it
+//! together: they divide the indices of [`each`] among themselves and synchronise where one uses what
+//! another has written.
 //!
 //! # Rules
 //!
@@ -11,10 +11,11 @@
 //!   computes local variables, reads, and calls these functions. It writes neither state nor outputs
 //!   nor scratch.
 //! - [`each`] gives every index to one thread. Two indices never write the same element, except by
-//!   [`add`], and nothing that one index writes is read by another in the same loop. What is random
-//!   comes from `draw.agent(i)`. `continue` ends the work of an index; the loop itself always goes
+//!   [`add`], and nothing that one index writes is read by another in the same loop. Random numbers
+//!   come from `draw.agent(i)`. `continue` ends the work of an index; the loop itself always goes
 //!   through all of them.
-//! - [`once`] is one thread. It alone writes scalars of the state, `out.terminated` and statistics.
+//! - [`once`] is run by one thread. Only there are scalars of the state, `out.terminated` and
+//!   statistics written.
 //! - These functions are never called inside a loop or a closure of each other, nor where threads may
 //!   disagree whether to call: a condition around a call depends on nothing that differs by thread.
 //! - No result depends on the number of threads: sums are of integers, or have a fixed number of parts.
@@ -34,9 +35,9 @@
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut, Range};
 
-/// The indices `0..n`: on the CPU all of them in order, on a GPU a thread's share of them. It stands
-/// behind `for i in` and nowhere else; a loop, and no closure, so that its body is compiled for the
-/// vectors of whoever calls it.
+/// The indices `0..n`: on the CPU all of them in order, on a GPU a thread's part of them. It is used
+/// only after `for i in`: a loop and not a closure, so that its body is compiled for the vector units
+/// of the caller.
 #[inline(always)]
 #[must_use]
 pub fn each(n: usize) -> Range<usize> {
@@ -215,7 +216,7 @@ impl<T: Element> Drop for Scratch<T> {
     }
 }
 
-/// Reading at an index that may lie outside.
+/// Reading at an index that may be out of range.
 pub trait GetClamped<T> {
     /// The element at `index`; the first one for an index below 0, the last one for an index beyond
     /// the end.

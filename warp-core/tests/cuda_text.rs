@@ -1,4 +1,4 @@
-//! The CUDA text of maths, Philox and draws, compiled by the host's C++ compiler, gives the bits of
+//! The CUDA code of maths, Philox and draws, compiled by the host's C++ compiler, gives the bits of
 //! the Rust functions.
 //!
 //! This needs a C++ compiler (`$CXX`, or `c++`, `g++`, `clang++` on the path), no GPU and no

@@ -86,8 +86,8 @@ impl Array {
         self.shape.iter().skip(1).fold(1, |n, size| n.saturating_mul(*size))
     }
 
-    /// Where it lies: valid as long as any handle lives, and never moved. Reading or writing
-    /// through it is for code that knows who else does.
+    /// Its address: valid as long as any handle lives, and never changed. Code that reads or writes
+    /// through it must know what else does.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.memory.address.as_ptr()

@@ -1,4 +1,4 @@
-//! What can go wrong with stored arrays; every message holds the array's name and the values.
+//! What can go wrong with stored arrays; every message contains the array's name and the values.
 
 use crate::memory::human;
 use warp_core::DType;

@@ -22,7 +22,7 @@ const LARGE: u64 = 1 << 24;
 /// Opens the regular file `path`, links followed.
 ///
 /// # Errors
-/// No such file, or a folder, pipe, socket or device; the sentence says which, without the path.
+/// No such file, or a folder, pipe, socket or device; the message says which, without the path.
 pub fn open(path: &Path) -> Result<File> {
     // Before it is opened: opening a pipe waits for its writer.
     regular(&std::fs::metadata(path)?)?;
@@ -50,7 +50,7 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// As [`read`], the bytes of a text.
+/// As [`read`], for a text file.
 ///
 /// # Errors
 /// As [`read`]; or bytes that are not UTF-8.

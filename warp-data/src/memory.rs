@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use std::path::{Component, Path, PathBuf};
 
-/// Bytes that can be allocated now, as far as the system tells; `None` where it does not.
+/// Bytes that can be allocated now, as reported by the system; `None` where it reports nothing.
 #[must_use]
 pub fn available() -> Option<u64> {
     System { root: PathBuf::from("/") }.available()

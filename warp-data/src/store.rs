@@ -26,7 +26,7 @@ impl ArrayId {
     }
 }
 
-/// The arrays that a store will hold.
+/// The arrays of a future store.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     arrays: Vec<(String, DType, Vec<usize>)>,
@@ -132,7 +132,7 @@ impl Store {
     /// The elements of an array by number, row-major.
     ///
     /// # Panics
-    /// If `T` is not its element type: who holds an [`ArrayId`] knows what it declared.
+    /// If `T` is not its element type: the holder of an [`ArrayId`] knows what it declared.
     #[must_use]
     pub fn slice<T: Element>(&self, id: ArrayId) -> &[T] {
         self.arrays[id.0].elements()

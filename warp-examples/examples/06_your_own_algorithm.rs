@@ -94,7 +94,7 @@ impl OnPolicyAlgorithm for PpoKl {
     }
 }
 
-/// What `algorithm = "ppo_kl"` stands for.
+/// What `algorithm = "ppo_kl"` means.
 pub const PPO_KL: Entry = Entry {
     name: "ppo_kl",
     keys: &[ON_POLICY],

@@ -61,7 +61,7 @@ impl PolicyNetwork for Residual {
     }
 }
 
-/// What `network = "residual"` stands for.
+/// What `network = "residual"` means.
 #[must_use]
 pub fn residual() -> OwnNetwork {
     own_network("residual", Residual::new)

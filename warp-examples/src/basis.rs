@@ -1,4 +1,4 @@
-//! What a run's configuration stands on: the defaults under what the user gave.
+//! What a run's configuration is based on: the defaults below the user's keys.
 
 use crate::defaults;
 use std::fmt;

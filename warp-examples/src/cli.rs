@@ -29,30 +29,30 @@ pub(crate) enum Command {
     Report(report::ReportArgs),
     /// Draw an episode of a run.
     Render(render::RenderArgs),
-    /// Write episodes of a run into a file of arrays.
+    /// Write episodes of a run to a file of arrays.
     Episode(episode::EpisodeArgs),
     /// Write a policy of a run as an ONNX file.
     Export(export::ExportArgs),
     /// Show an episode of a run, live in the terminal.
     Watch(watch::WatchArgs),
-    /// Show who beats whom among the older selves of a run's policies.
+    /// Show who beats whom among older versions of a run's policies.
     League(league::LeagueArgs),
-    /// Show how runs are going.
+    /// Show the progress of runs.
     Top(top::TopArgs),
-    /// Measure how fast an environment is stepped.
+    /// Measure how fast an environment runs or trains.
     Bench(bench::BenchArgs),
-    /// Find the numbers of replicas and steps with which training is fastest here.
+    /// Find the numbers of replicas and steps with which training is fastest on this machine.
     Scale(scale::ScaleArgs),
     /// Check gradients against finite differences.
     Gradcheck(gradcheck::GradcheckArgs),
     /// Replay recorded trajectories and compare.
     Replay(ReplayArgs),
-    /// Make the CUDA text of environments from their Rust bodies.
+    /// Generate the CUDA code of environments from their Rust code.
     Translate(translate::TranslateArgs),
     /// Compare environments on the CPU and on the GPU, bit for bit.
     #[cfg(feature = "cuda")]
     Parity(crate::commands::parity::ParityArgs),
-    /// Say what this machine has for a GPU run.
+    /// Show whether this machine can train on a GPU.
     Info(info::InfoArgs),
     /// List the environments.
     Envs(envs::EnvsArgs),
@@ -63,7 +63,7 @@ pub(crate) enum Command {
 /// `warp replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// Recordings, each with its .json beside it; either may be named.
+    /// Recordings, each with its .json file next to it; either file may be named.
     #[arg(required = true, value_name = "FILE.npz")]
     files: Vec<PathBuf>,
     /// Folder with the published data that recordings of some environments need.

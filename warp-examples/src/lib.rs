@@ -48,9 +48,9 @@ pub enum Outcome {
 /// Runs the command line of this process over `registry`: give it your own environments, and they
 /// have every command.
 ///
-/// The exit code is 0 when all went well, 1 when a comparison failed or a run broke, 2 for what the
-/// user can put right, 75 when the ranks of a run have lost each other, and 128 and the signal's number (130
-/// after Ctrl-C) for what a signal stopped.
+/// The exit code is 0 when all went well, 1 when a comparison or a run failed, 2 for what the user can put
+/// right, 75 when the ranks of a run have lost each other, and 128 and the signal's number (130 after Ctrl-C)
+/// for what a signal stopped.
 #[must_use]
 pub fn run(registry: Registry) -> ExitCode {
     ExitCode::from(run_line(&std::env::args_os().collect::<Vec<_>>(), &registry))

@@ -2,7 +2,7 @@
 //! the environment's state.
 //!
 //! The rows are no part of a checkpoint. A run's `config.toml` holds the file's digest instead, so
-//! that a run which goes on, or is evaluated, begins its episodes in the very same states.
+//! that a run that is resumed or evaluated begins its episodes in exactly the same states.
 
 use crate::replay::npz::{self, Numeric, Recorded};
 use anyhow::{Context, Result, anyhow, bail, ensure};

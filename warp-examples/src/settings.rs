@@ -21,7 +21,7 @@ pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<T
     Ok(configure_with_basis(target, sets, registry)?.0)
 }
 
-/// The same, with what the configuration stands on.
+/// The same, with what the configuration is based on.
 ///
 /// # Errors
 /// As [`configure`].

@@ -26,9 +26,9 @@ pub struct Blueprint {
 pub struct Body {
     /// Its file name.
     pub file: &'static str,
-    /// The C text, declarations first.
+    /// The C code, declarations first.
     pub text: String,
-    /// How threads are laid over it.
+    /// How threads are mapped to it.
     pub layout: Layout,
 }
 

@@ -84,7 +84,7 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
-    /// NVRTC, which compiles CUDA text, is not installed.
+    /// NVRTC, which compiles CUDA code, is not installed.
     #[error(
         "NVRTC is not installed: {searched}; put its folder into LD_LIBRARY_PATH, or use --device cpu"
     )]
@@ -92,7 +92,7 @@ pub enum Error {
         /// The file names that were looked for, and where.
         searched: String,
     },
-    /// CUDA text that does not compile.
+    /// CUDA code that does not compile.
     #[error("{name} does not compile:\n{log}")]
     Compile {
         /// The file.

@@ -1,7 +1,7 @@
 //! The actions of one group of agents, lent to be written before a step.
 //!
-//! Who writes actions into the store as a whole says nothing of what was changed; an executor on a
-//! device has to take everything over then. Here it knows that nothing but these actions was.
+//! Writing actions through the whole store does not say what was changed, so an executor on a
+//! device has to copy everything. Here it knows that only these actions were changed.
 
 use warp_core::DType;
 use warp_data::{ArrayId, StoreMut};
@@ -16,7 +16,7 @@ pub enum GroupActionsMut<'a> {
 }
 
 impl<'a> GroupActionsMut<'a> {
-    /// The array `id` of `store`, which holds a group's actions.
+    /// The array `id` of `store`, which contains a group's actions.
     ///
     /// # Panics
     /// If its elements are neither i32 nor f32.
@@ -31,7 +31,7 @@ impl<'a> GroupActionsMut<'a> {
     /// Chosen index per head, i32 `[n_envs, n_agents, n_heads]`.
     ///
     /// # Panics
-    /// If the group's actions are a Box: who asks knows the group's space.
+    /// If the group's actions are a Box: callers know the group's space.
     #[must_use]
     pub fn discrete(self) -> &'a mut [i32] {
         match self {
@@ -43,7 +43,7 @@ impl<'a> GroupActionsMut<'a> {
     /// The elements of a Box, f32 `[n_envs, n_agents, dim]`.
     ///
     /// # Panics
-    /// If the group's actions are choices: who asks knows the group's space.
+    /// If the group's actions are discrete: callers know the group's space.
     #[must_use]
     pub fn continuous(self) -> &'a mut [f32] {
         match self {

@@ -1,7 +1,7 @@
 //! Many replicas as one thing: what trainers, benchmarks and replays see of an environment.
 //!
-//! A [`VecEnv`] owns a store with an array per state field and per input and output. Actions are
-//! written into their arrays, [`VecEnv::step`] moves every replica, and results are read from theirs.
+//! A [`VecEnv`] owns a store with an array per state field and per input and output. Actions are written into
+//! their arrays, [`VecEnv::step`] steps every replica, and results are read from theirs.
 
 use crate::episodes::EpisodeTotals;
 use crate::error::{Error, Result};
@@ -15,23 +15,23 @@ use warp_data::{ArrayId, Store, StoreMut};
 pub struct VecOptions {
     /// Number of replicas, at least 1.
     pub n_envs: usize,
-    /// Seed of everything that the environments draw.
+    /// Seed of the environments' random numbers.
     pub seed: u64,
-    /// Threads that step them; 0: as many as the machine has cores. Results do not depend on it.
+    /// Threads that step them; 0: one per core. Results do not depend on it.
     pub threads: usize,
-    /// The global number of the first replica: N devices draw what one would.
+    /// The global index of the first replica, so that N devices use the same random numbers as one.
     pub first_replica: u32,
-    /// Parts of the replicas, each as many, whose episodes are counted apart
-    /// ([`VecEnv::take_episodes_of_parts`]) so that sums do not depend on who else is here.
+    /// Number of equal parts of the replicas whose episodes are counted separately
+    /// ([`VecEnv::take_episodes_of_parts`]), so that sums do not depend on what else is stepped here.
     pub parts: usize,
-    /// Whether a replica that ends starts anew in the same step.
+    /// Whether a replica whose episode ends is reset in the same step.
     pub auto_reset: bool,
     /// Where episodes start.
     pub start: Start,
-    /// The rows that [`Start::Pool`] draws from; else not used.
+    /// The rows that [`Start::Pool`] chooses from; otherwise not used.
     pub pool: PoolSource,
-    /// Seed of the fixed start and of a generated pool's rows; none: `seed`. Replicas that differ in
-    /// `seed` alone can so begin in the same states.
+    /// Seed of the fixed start and of a generated pool's rows; none: `seed`. This lets replicas that differ
+    /// only in `seed` begin in the same states.
     pub start_seed: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ pub struct ArrayIds {
     pub action: Vec<ArrayId>,
     /// `reward.<group>`: f32 `[n_envs, n_agents]`.
     pub reward: Vec<ArrayId>,
-    /// `alive.<group>`: who acts in the next step, u8 `[n_envs, n_agents]`; mortal groups only.
+    /// `alive.<group>`: which agents act in the next step, u8 `[n_envs, n_agents]`; mortal groups only.
     pub alive: Vec<Option<ArrayId>>,
     /// `agent_terminated.<group>`: whose episode ended in this step, by leaving or with the
     /// replica's termination, u8 `[n_envs, n_agents]`; mortal groups only.
@@ -110,7 +110,7 @@ pub struct ArrayIds {
     pub episode_return: Vec<ArrayId>,
     /// `terminated`: the game is over, u8 `[n_envs]`.
     pub terminated: ArrayId,
-    /// `truncated`: the time limit cut the episode, u8 `[n_envs]`; never set beside `terminated`.
+    /// `truncated`: the time limit ended the episode, u8 `[n_envs]`; never set together with `terminated`.
     pub truncated: ArrayId,
     /// `episode_length`: steps since the episode began, u32 `[n_envs]`.
     pub episode_length: ArrayId,
@@ -127,8 +127,8 @@ pub struct ArrayIds {
 }
 
 impl ArrayIds {
-    /// The arrays that a checkpoint must hold; all others follow from them (and the reset pool from
-    /// its seed or its source).
+    /// The arrays that a checkpoint must contain; all others follow from them (and the reset pool from its
+    /// seed or its source).
     pub fn persistent(&self) -> impl Iterator<Item = ArrayId> {
         let fixed = [Some(self.episode_length), self.statistic];
         let grouped =

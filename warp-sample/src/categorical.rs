@@ -1,7 +1,7 @@
-//! Categorical and multi-discrete actions for a batch of rows, masked or not, drawn or greedy.
+//! Categorical and multi-discrete actions for a batch of rows, masked or not, sampled or greedy.
 //!
-//! One pass over the logits gives actions, log-probabilities and entropies. A row's draws are named
-//! by [`Rows`]: head `h` takes draw `h` of the stream (seed, replica, agent, step,
+//! One pass over the logits gives actions, log-probabilities and entropies. A row's random numbers
+//! are identified by [`Rows`]: head `h` uses number `h` of the stream (seed, replica, agent, step,
 //! [`Purpose::Action`]).
 
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use crate::head::{Choices, Head, LANES, Pick};
 use crate::rows::Rows;
 use warp_core::Purpose;
 
-/// Whether actions are drawn.
+/// Whether actions are sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Drawn from the distribution.

@@ -8,7 +8,7 @@ use warp_core::math::{exp, ln, tanh};
 
 /// ln(2 pi) / 2.
 const HALF_LN_TAU: f32 = 0.918_938_5;
-/// Entropy of a normal number of deviation 1, in nats: ln(2 pi e) / 2.
+/// Entropy of a standard normal distribution, in nats: ln(2 pi e) / 2.
 pub const UNIT_ENTROPY: f32 = 1.418_938_5;
 /// Gauss-Hermite nodes beside 0 (each stands for its negative, too) and their weights.
 const NODES: [(f32, f32); 3] =
@@ -16,10 +16,10 @@ const NODES: [(f32, f32); 3] =
 /// Weight of the node 0.
 const CENTRE_WEIGHT: f32 = 0.457_142_86;
 
-/// How likely a raw sample is.
+/// The density of a raw sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Normal {
-    /// Deviations from the mean: `(raw - mean) / std`.
+    /// Standardised sample: `(raw - mean) / std`.
     pub z: f32,
     /// 1 / std.
     pub inverse_std: f32,
@@ -27,8 +27,8 @@ pub struct Normal {
     pub log_density: f32,
 }
 
-/// The density of `raw` under a normal distribution. Its derivative by the mean is
-/// `z * inverse_std`, by the log-deviation `z * z - 1`.
+/// The density of `raw` under a normal distribution. Its derivative by the mean is `z *
+/// inverse_std`, by the log standard deviation `z * z - 1`.
 #[inline(always)]
 pub fn normal(raw: f32, mean: f32, log_std: f32) -> Normal {
     let inverse_std = exp(-log_std);
@@ -52,7 +52,7 @@ pub struct MeanLogSlope {
     pub value: f32,
     /// Its derivative by the mean of `u`.
     pub d_mean: f32,
-    /// Its derivative by the log-deviation of `u`.
+    /// Its derivative by the log standard deviation of `u`.
     pub d_log_std: f32,
 }
 

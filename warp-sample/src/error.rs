@@ -1,4 +1,4 @@
-//! What can go wrong when actions are drawn.
+//! What can go wrong when actions are sampled.
 //!
 //! Every message is one sentence that says which array or row is wrong and how.
 
@@ -81,22 +81,22 @@ pub enum Error {
         /// How it was to be bounded.
         bounding: Bounding,
     },
-    /// A range of log-deviations that is empty or too wide for an f32.
+    /// A range of log standard deviations that is empty or too wide for an f32.
     #[error(
         "log-deviations between {min} and {max} were asked for, expected -20 <= min <= max <= 20"
     )]
     LogStdRange {
-        /// Lowest log-deviation.
+        /// Lowest log standard deviation.
         min: f32,
-        /// Highest log-deviation.
+        /// Highest log standard deviation.
         max: f32,
     },
-    /// A mean or log-deviation that is NaN or infinite.
+    /// A mean or log standard deviation that is NaN or infinite.
     #[error("parameter {parameter} in row {row} is {value}, expected a finite number")]
     Parameter {
         /// The row.
         row: usize,
-        /// Its place in the row: means first, then log-deviations.
+        /// Its place in the row: means first, then log standard deviations.
         parameter: usize,
         /// What it is.
         value: f32,
@@ -114,7 +114,7 @@ pub enum Error {
         /// What it may be.
         expected: &'static str,
     },
-    /// A policy's outputs on a device from which no action can be drawn: they are not numbers, or
+    /// A policy's outputs on a device from which no action can be sampled: they are not numbers, or
     /// allow no choice.
     #[cfg(feature = "cuda")]
     #[error(

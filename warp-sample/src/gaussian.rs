@@ -1,8 +1,9 @@
-//! Gaussian actions for a batch of rows: drawn or greedy, then clipped or squashed into a box.
+//! Gaussian actions for a batch of rows: sampled or greedy, then clipped or squashed into a Box.
 //!
 //! One pass over the parameters gives raw samples, actions, log-probabilities and entropies. A row's
-//! draws are named by [`Rows`]: element `d` takes draws `2 d` and `2 d + 1` of the stream (seed,
-//! replica, agent, step, [`Purpose::Action`]), that is, the stream's `d`-th normal number.
+//! random numbers are identified by [`Rows`]: element `d` uses numbers `2 d` and `2 d + 1` of the
+//! stream (seed, replica, agent, step, [`Purpose::Action`]), that is, the stream's `d`-th normal
+//! sample.
 
 use crate::categorical::{Mode, check_length};
 use crate::density::{UNIT_ENTROPY, log_slope, mean_log_slope, normal};
@@ -15,8 +16,8 @@ use warp_core::math;
 /// How an unbounded sample becomes an action within bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bounding {
-    /// The sample is in the action's own units and cut off at the bounds. Log-probability and
-    /// entropy are those of the sample before that.
+    /// The sample is in the action's own units and clipped to the bounds. Log-probability and entropy
+    /// are those of the sample before that.
     Clip,
     /// `centre + half_range * tanh(sample)`; bounds must be finite. Log-probability is that of the
     /// action: it includes the slope of tanh and the range.
@@ -28,7 +29,7 @@ pub enum Bounding {
 pub struct GaussianSamples<'a> {
     /// Samples before bounding, f32 `[rows, dim]`; a log-probability is recomputed from them.
     pub raw: &'a mut [f32],
-    /// What the environment gets, f32 `[rows, dim]`, within the bounds.
+    /// The values passed to the environment, f32 `[rows, dim]`, within the bounds.
     pub actions: &'a mut [f32],
     /// Log-density of the row's action, summed over its elements, f32 `[rows]`; in nats.
     pub log_probs: &'a mut [f32],
@@ -39,8 +40,8 @@ pub struct GaussianSamples<'a> {
 
 /// The elements of a continuous action and how they are bounded.
 ///
-/// A row of parameters is `[mean_0 .. mean_dim, log_std_0 .. log_std_dim]`. Log-deviations are cut off
-/// at [`GaussianLayout::log_std_range`] before use.
+/// A row of parameters is `[mean_0 .. mean_dim, log_std_0 .. log_std_dim]`. Log standard deviations
+/// are clamped to [`GaussianLayout::log_std_range`] before use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianLayout {
     low: Vec<f32>,
@@ -52,7 +53,7 @@ pub struct GaussianLayout {
 }
 
 impl GaussianLayout {
-    /// A layout of one element per bound. Log-deviations are kept within -5..=2.
+    /// A layout of one element per bound. Log standard deviations are kept within -5..=2.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl GaussianLayout {
         })
     }
 
-    /// The same with another range of log-deviations.
+    /// The same with another range of log standard deviations.
     ///
     /// # Errors
     ///
@@ -108,12 +109,12 @@ impl GaussianLayout {
         self.bounding
     }
 
-    /// Lowest and highest log-deviation; what lies beyond is taken as the nearest of them.
+    /// Lowest and highest log standard deviation; values beyond are clamped.
     pub fn log_std_range(&self) -> (f32, f32) {
         self.log_std_range
     }
 
-    /// The log-deviation that is used for `log_std`.
+    /// The log standard deviation that is used for `log_std`.
     #[inline(always)]
     pub fn clamp_log_std(&self, log_std: f32) -> f32 {
         let (min, max) = self.log_std_range;
@@ -131,7 +132,7 @@ impl GaussianLayout {
         }
     }
 
-    /// The entropy of element `element` and its derivatives by mean and log-deviation (within
+    /// The entropy of element `element` and its derivatives by mean and log standard deviation (within
     /// [`GaussianLayout::log_std_range`]).
     #[inline(always)]
     pub fn entropy(&self, element: usize, mean: f32, log_std: f32) -> [f32; 3] {
@@ -159,7 +160,7 @@ impl GaussianLayout {
         self.clip(element, action)
     }
 
-    /// `action` cut off at the bounds of element `element`.
+    /// `action` clipped to the bounds of element `element`.
     #[inline(always)]
     pub(crate) fn clip(&self, element: usize, action: f32) -> f32 {
         let (low, high) = (self.low[element], self.high[element]);
@@ -192,7 +193,7 @@ impl GaussianLayout {
 
     /// Chooses an action for every row; [`Mode::Greedy`] takes the mean (before bounding).
     ///
-    /// `parameters` is f32 `[rows, 2 dim]`: means, then log-deviations. Log-probabilities and
+    /// `parameters` is f32 `[rows, 2 dim]`: means, then log standard deviations. Log-probabilities and
     /// entropies are those of the distribution, in either mode.
     ///
     /// # Errors
@@ -274,7 +275,7 @@ impl GaussianLayout {
     /// `Box.sample`: uniform between two finite bounds, standard normal without any, and one finite
     /// bound plus or minus an exponential number of mean 1.
     ///
-    /// Elements take the draws of the row's stream for [`Purpose::RandomAction`] in turn.
+    /// Elements use the numbers of the row's stream for [`Purpose::RandomAction`] in turn.
     ///
     /// # Errors
     ///

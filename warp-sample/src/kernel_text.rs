@@ -1,8 +1,8 @@
-//! Sampling as CUDA text: the device functions, and what a layout is in C.
+//! Sampling as CUDA code: the device functions, and what a layout is in C.
 //!
-//! A kernel of any kind includes [`SAMPLE_CUH`] and draws the actions of a row with the struct that
-//! [`layout_text`] writes. The text needs `warp_core::kernel_text::HEADERS`; a host's C++ compiler
-//! takes it, too.
+//! A kernel of any kind includes [`SAMPLE_CUH`] and samples the actions of a row with the struct that
+//! [`layout_text`] writes. The text needs `warp_core::kernel_text::HEADERS`; a host C++ compiler also
+//! accepts it.
 
 use crate::gaussian::{Bounding, GaussianLayout};
 use crate::layout::ActionLayout;

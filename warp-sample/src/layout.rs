@@ -10,7 +10,7 @@ use crate::rows::Rows;
 pub enum ActionLayout {
     /// Discrete heads: outputs are logits, actions i32.
     Discrete(CategoricalLayout),
-    /// Elements of a box: outputs are means and log-deviations, actions f32.
+    /// Elements of a box: outputs are means and log standard deviations, actions f32.
     Continuous(GaussianLayout),
 }
 
@@ -23,7 +23,7 @@ pub enum ActionsMut<'a> {
     Continuous {
         /// Samples before bounding, f32 `[rows, dim]`.
         raw: &'a mut [f32],
-        /// What the environment gets, f32 `[rows, dim]`.
+        /// The values passed to the environment, f32 `[rows, dim]`.
         bounded: &'a mut [f32],
     },
 }
@@ -40,8 +40,8 @@ pub struct ActionSamples<'a> {
 }
 
 impl ActionLayout {
-    /// Numbers that a policy gives per row: the sum of the heads' sizes, or mean and log-deviation
-    /// of each element.
+    /// Width of a policy's outputs per row: the sum of the heads' sizes, or mean and log standard
+    /// deviation of each element.
     pub fn output_width(&self) -> usize {
         match self {
             Self::Discrete(heads) => heads.width(),

@@ -1,4 +1,4 @@
-//! How actions are drawn.
+//! How actions are sampled.
 #![doc = include_str!("../README.md")]
 
 mod categorical;

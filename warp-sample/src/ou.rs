@@ -1,8 +1,8 @@
-//! Ornstein-Uhlenbeck noise: exploration of continuous actions that stays on one side for a while.
+//! Ornstein-Uhlenbeck noise: exploration of continuous actions that keeps its sign for a while.
 //!
 //! Uhlenbeck & Ornstein, "On the theory of the Brownian motion", 1930, in discrete time: each
-//! element's noise is `x = (1 - damping) x + stddev z` with a standard normal `z`, and the action the
-//! mean plus `scale x`, cut off at its bounds. In the long run `x` has mean 0, standard deviation
+//! element's noise is `x = (1 - damping) x + stddev z` with a standard normal `z`, and the action is
+//! the mean plus `scale x`, clipped to its bounds. In the long run `x` has mean 0, standard deviation
 //! `stddev / sqrt(1 - (1 - damping)^2)` and, over `k` steps, the correlation `(1 - damping)^k`.
 
 use crate::categorical::check_length;
@@ -21,8 +21,8 @@ pub struct OrnsteinUhlenbeck {
 }
 
 impl OrnsteinUhlenbeck {
-    /// Noise that loses the share `damping` of itself in each step and gains `stddev` times a normal
-    /// number; actions get `scale` times that.
+    /// Noise that decays by the fraction `damping` in each step and gains `stddev` times a normal
+    /// sample; `scale` times the noise is added to actions.
     ///
     /// # Errors
     ///
@@ -41,16 +41,15 @@ impl OrnsteinUhlenbeck {
         Ok(Self { damping, stddev, scale })
     }
 
-    /// Damping, deviation per step, and scale.
+    /// Damping, standard deviation per step, and scale.
     pub fn coefficients(&self) -> [f32; 3] {
         [self.damping, self.stddev, self.scale]
     }
 
     /// Moves the noise by one step and adds it to `means`; all arrays f32 `[rows, dim]`. Actions are
-    /// cut off at the layout's bounds, however it treats samples.
+    /// clipped to the layout's bounds, however it treats samples.
     ///
-    /// Element `d` of a row takes the `d`-th normal number of the row's stream for
-    /// [`Purpose::Noise`].
+    /// Element `d` of a row uses the `d`-th normal sample of the row's stream for [`Purpose::Noise`].
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
-//! Which random stream each row of a batch draws from.
+//! The random stream of each row of a batch.
 //!
-//! A row is one agent of one replica at one step. Its draws depend on these names alone and not on
-//! its place in the batch, so a batch may be cut into shards, threads or devices without a change
-//! of any action.
+//! A row is one agent of one replica at one step. Its random numbers depend only on these names and not
+//! on its place in the batch, so a batch may be divided into shards, threads or devices without changing
+//! any action.
 
 use crate::head::{LANES, Lanes, filled};
 use std::f32::consts::TAU;
@@ -58,7 +58,7 @@ impl Rows {
         self.first_agent.wrapping_add(row as u32 % self.n_agents)
     }
 
-    /// The stream of an agent, from its first draw.
+    /// The stream of an agent, from its first number.
     #[inline(always)]
     pub(crate) fn stream(&self, replica: u32, agent: u32, purpose: Purpose) -> Draw {
         Draw::new(self.seed, replica, self.step, purpose).agent(agent)

@@ -1,4 +1,4 @@
-//! The CUDA text of the samplers, compiled by the host's C++ compiler, draws the bits of the Rust ones.
+//! The CUDA code of the samplers, compiled by the host's C++ compiler, draws the bits of the Rust ones.
 //!
 //! This needs a C++ compiler (`$CXX`, or `c++`, `g++`, `clang++` on the path), no GPU and no toolkit.
 //! Without one the tests are reported as ignored, with the reason; that is why this binary has its

@@ -1,4 +1,4 @@
-//! A checkpoint is whole and of this run, or it is refused in a sentence.
+//! A checkpoint is whole and of this run, or it is refused with an error message.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy knows tests by their attribute, which helpers lack"

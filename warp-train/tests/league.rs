@@ -1,4 +1,5 @@
-//! Policies that play against older selves: who learns when, what is kept, and that it goes on exactly.
+//! Policies that play against older versions: who learns when, what is kept, and that it goes on
+//! exactly.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy knows tests by their attribute, which helpers lack"
@@ -19,7 +20,7 @@ use warp_train::{Checkpoint, Error, Learner, Result, TrainConfig, Trainer};
 /// Steps of an iteration of [`TAG`].
 const ITERATION: u64 = 24 * 12;
 
-/// Snapshots after every second iteration, of which seven of ten have an older self.
+/// Snapshots after every second iteration, of which seven of ten have an older version.
 fn league(keys: &str, rule: &str) -> TrainConfig {
     let tables = format!(
         "[league]\nopponents = '{rule}'\nolder_share = 0.7\nsnapshot_steps = {}\nepisodes = 4\n\

@@ -1,4 +1,4 @@
-//! What stands before the functions: constants, structs and enums.
+//! The declarations before the functions: constants, structs and enums.
 
 use crate::declared::{Declared, FieldType};
 use crate::diagnostic::{Result, fault};

@@ -1,11 +1,11 @@
-//! Makes the CUDA text of an environment from its Rust body.
+//! Generates the CUDA code of an environment from its Rust code.
 //!
 //! [`translate`] reads the file with `impl Env for ...`, follows its modules and `use`s, and writes
 //! C++17 for everything that is reachable from `reset`, `observe` and `step`: same names, same order,
-//! comments kept. The text is what [`warp_core::kernel`] describes, and is committed beside the Rust
-//! file. Both give the same bits. What a body may be made of, and how each difference between the
-//! two languages is decided, says `docs/translator.md`; everything else is a [`Diagnostic`] with a
-//! place and the better form.
+//! comments kept. The code is what [`warp_core::kernel`] describes, and is committed next to the Rust
+//! file. Both give the same bits. `docs/translator.md` describes what a body may use, and how each
+//! difference between the two languages is resolved; everything else is a [`Diagnostic`] with a
+//! location and a suggestion.
 //!
 //! [`warp_core::kernel`]: https://docs.rs/warp-core/latest/warp_core/kernel
 
@@ -41,14 +41,14 @@ use std::path::{Path, PathBuf};
 pub struct Translation {
     /// The C++ text.
     pub text: String,
-    /// The file that `impl Env` includes as its CUDA text, if it includes one.
+    /// The file that `impl Env` includes as its CUDA code, if it includes one.
     pub included: Option<PathBuf>,
 }
 
 /// Translates the environment of a file, or the row functions that it declares.
 ///
 /// # Errors
-/// All that has no place in a body, by file and line.
+/// Everything that a body cannot use, by file and line.
 pub fn translate(file: &Path) -> Result<Translation, Vec<Diagnostic>> {
     let mut modules = Modules::default();
     let made = match row_functions::declared(file) {
@@ -62,7 +62,7 @@ pub fn translate(file: &Path) -> Result<Translation, Vec<Diagnostic>> {
 /// no environment.
 ///
 /// # Errors
-/// All that has no place in a body, by file and line.
+/// Everything that a body cannot use, by file and line.
 pub fn translate_functions(file: &Path, names: &[&str]) -> Result<String, Vec<Diagnostic>> {
     let mut modules = Modules::default();
     functions(&mut modules, file, names).map_err(|faults| placed(&modules, faults))

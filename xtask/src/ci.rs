@@ -1,5 +1,5 @@
-//! `cargo xtask ci`: every library crate builds, tests and documents alone, feature by feature, and
-//! `cargo package` accepts it.
+//! `cargo xtask ci`: every library crate is built, tested and documented on its own, feature by
+//! feature, and `cargo package` accepts it.
 //!
 //! Everything runs in the dev profile and crate after crate in the order of their arrows, so that
 //! what one crate compiled serves the next. The feature `tch` is left out: it needs LibTorch.

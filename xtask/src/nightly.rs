@@ -1,8 +1,8 @@
 //! `cargo xtask nightly [FUNCTIONS]`: what takes too long for every change.
 //!
-//! Thousands of random bodies give the same bits from Rust and C++, NVRTC compiles them, where there is
-//! one, and a GPU runs them, likewise. Those of teams, like the worlds of teams themselves, run under
-//! ThreadSanitizer.
+//! Thousands of random bodies give the same bits in Rust and in C++; where available, NVRTC compiles
+//! them and a GPU runs them, with the same bits. Bodies with teams, like the environments with teams,
+//! run under ThreadSanitizer.
 
 use anyhow::{Context, Result, bail};
 

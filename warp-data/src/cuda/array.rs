@@ -104,8 +104,8 @@ impl DeviceArray {
         Ok(array)
     }
 
-    /// Where other arrays lie, as addresses of two words, u32 `[2 n]`; 0 for none. They stay alive as
-    /// long as this array.
+    /// Addresses of other arrays, in two words each, u32 `[2 n]`; 0 for none. They stay alive as long
+    /// as this array.
     ///
     /// # Errors
     /// As [`DeviceArray::zeros`].
@@ -123,7 +123,7 @@ impl DeviceArray {
     ///
     /// # Safety
     /// `address` must point to `shape` elements of `dtype` on `device`, for as long as `keep` lives,
-    /// and whoever else uses them must order its work with the device's stream.
+    /// and all other users of them must order their work with the device's stream.
     #[must_use]
     pub unsafe fn borrow(
         device: &Device,
@@ -178,7 +178,7 @@ impl DeviceArray {
         Self { dtype: DType::U8, shape: Arc::from([self.bytes()]), ..self.clone() }
     }
 
-    /// The device it lies on.
+    /// The device on which it is stored.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.memory.device

@@ -63,7 +63,7 @@ impl Turn<'_> {
     }
 }
 
-/// An array that lies in a GPU's memory.
+/// An array in a GPU's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     /// Its name.
@@ -85,7 +85,7 @@ pub struct DeviceInfo {
     pub name: String,
     /// Its unique number, in hexadecimal.
     pub uuid: String,
-    /// The newest CUDA that its driver speaks: major and minor version.
+    /// The newest version of CUDA that its driver supports: major and minor.
     pub driver: (u32, u32),
     /// Compute capability: major and minor version.
     pub capability: (u32, u32),
@@ -105,7 +105,7 @@ impl Device {
     /// GPU number `ordinal`, with a stream of its own.
     ///
     /// # Errors
-    /// No driver (the message says which library was looked for), or no such GPU.
+    /// No driver (the message says which library was searched for), or no such GPU.
     pub fn open(ordinal: usize) -> Result<Self> {
         if !driver_is_present() {
             return Err(Error::NoDriver { searched: searched("cuda") });
@@ -197,8 +197,8 @@ impl Device {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The calling thread's turn to put work on the stream: whatever does so holds it meanwhile,
-    /// and says what the work needs.
+    /// The calling thread's turn to enqueue work on the stream: it is held while enqueueing, and records
+    /// which resources the work needs.
     #[must_use]
     pub fn turn(&self) -> Turn<'_> {
         Turn(self.0.recorded.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,4 +1,5 @@
-//! When each kernel ran, as CUPTI tells it: NVIDIA's library for profilers, which is looked for when it is needed.
+//! When each kernel ran, as reported by CUPTI, NVIDIA's library for profilers, which is looked up when it is
+//! needed.
 #![expect(unsafe_code, reason = "calls CUPTI's C functions, which call back with memory of ours")]
 
 use super::library::searched;
@@ -132,7 +133,7 @@ impl KernelTrace {
     /// Begins to trace; best before anything runs on a GPU.
     ///
     /// # Errors
-    /// No CUPTI, another profiler that is at work, or a trace that goes on already.
+    /// No CUPTI, another active profiler, or a trace that is already running.
     pub fn start() -> Result<Self> {
         let doing = "tracing kernels";
         let Some(cupti) = functions() else {

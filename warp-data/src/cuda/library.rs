@@ -20,8 +20,8 @@ pub fn searched(library: &str) -> String {
     format!("{first} ({}) can't be opened; {place}", others.join(", "))
 }
 
-/// What is wrong with a library of which `has` says whether there is a function: the first of `needed`,
-/// functions and the CUDA versions that brought them, that it lacks. Calling that would end the process.
+/// What is wrong with a library, where `has` says whether it has a function: the first of `needed`,
+/// functions with the CUDA versions that added them, that it lacks. Calling that would end the process.
 #[must_use]
 pub fn incomplete(
     library: &str,

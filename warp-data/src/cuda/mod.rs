@@ -1,8 +1,9 @@
 //! The same arrays on an NVIDIA GPU, through the driver that is found at run time.
 //!
 //! [`Device`] is the GPU with its stream, [`DeviceArray`] one array, [`DeviceStore`] all arrays of a
-//! [`Plan`](crate::Plan), [`DeviceLog`] some of them over time, [`Graph`] launches that are replayed, [`Window`] memory that
-//! several GPUs reach, [`Mark`] a place in the order of the stream. Numbers cross between host and device in `push` and `pull` alone.
+//! [`Plan`](crate::Plan), [`DeviceLog`] some of them over time, [`Graph`] launches that are replayed, [`Window`]
+//! memory that several GPUs can access, [`Mark`] a position in the order of the stream. Numbers are copied between
+//! host and device only by `push` and `pull`.
 
 mod array;
 mod device;

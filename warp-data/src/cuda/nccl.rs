@@ -1,4 +1,4 @@
-//! NCCL: what GPUs tell each other, on any number of machines. The library is looked for when it is needed.
+//! NCCL: communication between GPUs, on any number of machines. The library is looked up when it is needed.
 #![expect(unsafe_code, reason = "calls NCCL's C functions, which are found at run time")]
 
 use super::array::DeviceArray;
@@ -151,7 +151,7 @@ pub fn nccl_version() -> Result<(String, String)> {
     Ok((readable(version), functions.path.clone()))
 }
 
-/// A new communicator's name, which one rank asks for and tells the others.
+/// The id of a new communicator, which one rank requests and sends to the others.
 ///
 /// # Errors
 /// No NCCL, or one without a way to the network.

@@ -1,7 +1,8 @@
-//! Memory that several GPUs of one machine reach: each has an array of the same size, and the addresses of
-//! all of them.
+//! Memory that several GPUs of one machine can access: each has an array of the same size, and the addresses
+//! of all of them.
 //!
-//! Within a process one context is let into another; between processes the driver hands memory over by name.
+//! Within a process, one context is given access to another; between processes, the driver exports memory by
+//! handle.
 #![expect(unsafe_code, reason = "lets contexts into each other and opens another process's memory")]
 
 use super::array::DeviceArray;
@@ -74,7 +75,8 @@ impl Offer {
     /// Reaches the arrays that all ranks offer, in their order; this rank is number `rank`.
     ///
     /// # Errors
-    /// A rank out of reach: on another machine, or on a GPU that has no way to this one.
+    /// A rank whose memory is not accessible: on another machine, or on a GPU without peer access to this
+    /// one.
     pub fn open(self, all: &[Vec<u8>], rank: usize) -> Result<Window> {
         let device = self.own.device().clone();
         device.bind()?;

@@ -1,8 +1,7 @@
 //! Blackjack: cards that add up to more than the dealer's, but not to more than 21.
 //!
 //! Rules of Gymnasium's `Blackjack-v1` (version 1.4; Sutton and Barto, Reinforcement Learning, example
-//! 5.1). Cards are drawn from a deck that never ends: 1 (the ace) to 9 with probability 1/13 each, 10 with
-//! 4/13.
+//! 5.1). Cards are drawn from an infinite deck: 1 (the ace) to 9 with probability 1/13 each, 10 with 4/13.
 //!
 //! **A hand** counts the sum of its cards, and 10 more if it has an ace and that does not exceed 21; then
 //! the ace is called usable.
@@ -31,7 +30,7 @@ use warp_core::{
 warp_core::config! {
     /// The configuration of [`Blackjack`].
     pub struct BlackjackConfig {
-        /// Whether a natural pays 1.5; without meaning if sab is set.
+        /// Whether a natural pays 1.5; has no effect if sab is set.
         pub natural: bool = false,
         /// Whether to play as in Sutton and Barto's book: a natural wins unless the dealer has one.
         pub sab: bool = true,

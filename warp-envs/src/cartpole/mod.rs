@@ -23,9 +23,9 @@ warp_core::config! {
     pub struct CartPoleConfig {
         /// Whose rules: "gymnasium" truncates at the time limit, "warpdrive" terminates there.
         pub preset: Preset = Preset::Gymnasium,
-        /// Steps in an episode at most.
+        /// Maximum number of steps in an episode.
         pub episode_length: u32 = 500,
-        /// Bound of each start value, drawn evenly from both sides of zero.
+        /// Bound of each start value, which is uniform between minus this and this.
         pub start_range: f32 = 0.05,
     }
 }

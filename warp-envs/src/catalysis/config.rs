@@ -83,13 +83,13 @@ warp_core::config! {
         /// Cell of the product: x, y, z of each atom. For one atom, the same z as the start's means
         /// that the atom may leave the slab, at the highest cost, instead of being held back.
         pub final_state: Option<Vec<i32>> = None,
-        /// What reaching the product adds to the reward.
+        /// Reward added on reaching the product.
         pub terminate_reward: Option<f64> = None,
         /// The lowest reward of a step, 0 or less.
         pub min_reward: f64 = -1.0,
-        /// Steps in an episode at most; there it is truncated.
+        /// Maximum number of steps in an episode; there it is truncated.
         pub episode_length: u32 = 500,
-        /// Share of the episodes that start on any cell of the slab instead, so that training finds the
+        /// Fraction of the episodes that start on a random cell of the slab instead, so that training finds the
         /// goal; evaluation starts all of them from the initial_state.
         pub exploring_starts: f32 = 0.0,
         /// Energies below the reference: "keep", "clamp" (they count as the highest) or "reject" (the
@@ -116,11 +116,11 @@ pub struct Setting {
     pub initial: Vec<i32>,
     /// Cell of the product, x, y, z of each atom.
     pub goal: Vec<i32>,
-    /// What reaching the product adds to the reward.
+    /// Reward added on reaching the product.
     pub terminate_reward: f64,
     /// The lowest reward of a step.
     pub min_reward: f64,
-    /// Steps in an episode at most.
+    /// Maximum number of steps in an episode.
     pub episode_length: u32,
     /// Share of the episodes that start anywhere.
     pub exploring_starts: f32,

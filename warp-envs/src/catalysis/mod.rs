@@ -4,8 +4,9 @@
 //! 2.7.1; Lan, Wang and An, Nature Communications 15, 6281, 2024, who search for reaction paths of
 //! ammonia synthesis on an iron surface). [`Catalysis`] moves one atom, [`CatalysisTwoAtoms`] two.
 //!
-//! **World**: cells (x, y, z), periodic in x and y. Only a slab of layers, `z_slab_lower` up to but
-//! without `z_slab_upper`, has energies: those of `grid`, or of a built-in surface (`surface.rs`).
+//! **Environment**: cells (x, y, z), periodic in x and y. Only a slab of layers, `z_slab_lower` up to
+//! but without `z_slab_upper`, has energies: those of `grid`, or of a built-in surface
+//! (`surface.rs`).
 //!
 //! **Actions**: one atom `Discrete(6)`: 0 x + 1, 1 x - 1, 2 y + 1, 3 y - 1, 4 z + 1, 5 z - 1. Two
 //! atoms `MultiDiscrete[2, 6]`: which atom, and how it moves. Where start and goal lie in different

@@ -2,8 +2,8 @@
 //!
 //! Rules of EnvPool's `Catch-v0` (bsuite's catch; Osband and others, 2020).
 //!
-//! **World**: `height` rows of `width` cells. The ball begins in the top row, in a column drawn evenly; the
-//! paddle begins in the middle of the bottom row.
+//! **Environment**: `height` rows of `width` cells. The ball begins in the top row, in a uniformly random
+//! column; the paddle begins in the middle of the bottom row.
 //!
 //! **Actions**, `Discrete(3)`: 0 left, 1 stay, 2 right, within the board. Then the ball falls by a row.
 //!

@@ -1,10 +1,10 @@
-//! CliffWalking: the shortest way home leads along a cliff.
+//! CliffWalking: the shortest path to the goal leads along a cliff.
 //!
 //! Rules of Gymnasium's `CliffWalking-v1` and `CliffWalkingSlippery-v1` (version 1.4; Sutton and Barto,
 //! Reinforcement Learning, example 6.6).
 //!
-//! **World**: 4 rows of 12 cells, numbered row x 12 + column from top left. Start is 36, the lower left
-//! corner, the goal 47, the lower right; the ten cells between them are the cliff.
+//! **Environment**: 4 rows of 12 cells, numbered row x 12 + column from top left. Start is 36, the
+//! lower left corner, the goal 47, the lower right; the ten cells between them are the cliff.
 //!
 //! **Actions**, `Discrete(4)`: 0 up, 1 right, 2 down, 3 left; a step off the board stays. On slippery
 //! ground the walker goes to the left of that, there, or to the right of that, a third each.

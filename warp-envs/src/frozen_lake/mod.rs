@@ -3,8 +3,9 @@
 //!
 //! Rules of Gymnasium's `FrozenLake-v1` and `FrozenLake8x8-v1` (version 1.4).
 //!
-//! **World**: tiles of a map, S start, F frozen, H hole, G goal, in rows from top to bottom. A cell is
-//! numbered row x columns + column. An episode starts on a start tile, drawn evenly from all of them.
+//! **Environment**: tiles of a map, S start, F frozen, H hole, G goal, in rows from top to bottom. A
+//! cell is numbered row x columns + column. An episode starts on a start tile, drawn evenly from all of
+//! them.
 //!
 //! **Actions**, `Discrete(4)`: 0 left, 1 down, 2 right, 3 up; a step off the map stays. On slippery ice
 //! the elf goes where it wants with `success_rate`, else to the left or to the right of that, as often

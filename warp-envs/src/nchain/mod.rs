@@ -2,7 +2,7 @@
 //!
 //! Rules of EnvPool's `NChain-v0` (Strens, 2000, a Bayesian framework for reinforcement learning).
 //!
-//! **World**: five states in a row, 0 to 4; an episode starts in 0.
+//! **Environment**: five states in a row, 0 to 4; an episode starts in 0.
 //!
 //! **Actions**, `Discrete(2)`: 0 goes forward by a state, for no reward; in state 4 it stays, for reward
 //! 10. 1 goes back to state 0, for reward 2. With probability 0.2 the other action takes place.

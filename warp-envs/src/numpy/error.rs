@@ -1,4 +1,4 @@
-//! Why a file's arrays cannot be read, in a sentence.
+//! Why a file's arrays cannot be read, as one sentence.
 
 /// The module's result.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -138,7 +138,7 @@ impl Recorded {
 /// The arrays of an `.npz` file, by name.
 ///
 /// # Errors
-/// What is damaged or not supported, in a sentence.
+/// What is damaged or not supported, as one sentence.
 pub fn read_npz(bytes: &[u8]) -> Result<BTreeMap<String, Recorded>> {
     let mut arrays = BTreeMap::new();
     for member in zip::members(bytes)? {
@@ -153,7 +153,7 @@ pub fn read_npz(bytes: &[u8]) -> Result<BTreeMap<String, Recorded>> {
 /// The array of an `.npy` file.
 ///
 /// # Errors
-/// What is damaged or not supported, in a sentence.
+/// What is damaged or not supported, as one sentence.
 pub fn read_npy(bytes: &[u8]) -> Result<Recorded> {
     let Header { dtype, big_endian, order, shape, elements } = header::read(bytes)?;
     let held = elements.len();

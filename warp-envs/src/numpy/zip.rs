@@ -1,8 +1,9 @@
 //! Members of an uncompressed ZIP archive, which is what an `.npz` file is.
 //!
-//! Only what NumPy's `savez` writes is understood, everything else is refused in a sentence. Every
-//! offset is checked and every member's CRC-32 too, so that no damage gets past this file; and no
-//! byte belongs to two members, so that they hold no more together than the archive does.
+//! Only what NumPy's `savez` writes is understood, everything else is refused with an error
+//! message. Every offset is checked and every member's CRC-32 too, so that no damage gets past this
+//! file; and no byte belongs to two members, so that they hold no more together than the archive
+//! does.
 
 use super::error::{Result, bail, ensure, unfit};
 use std::collections::BTreeSet;

@@ -22,9 +22,9 @@ warp_core::config! {
         pub num_runners: u32 = 10,
         /// Side of the square that agents move in, above 0.
         pub grid_length: f64 = 10.0,
-        /// Steps in an episode at most.
+        /// Maximum number of steps in an episode.
         pub episode_length: u32 = 100,
-        /// Start x of every agent, taggers first, 0 to grid_length; unset: drawn evenly.
+        /// Start x of every agent, taggers first, 0 to grid_length; unset: uniformly random.
         pub starting_location_x: Option<Vec<f32>> = None,
         /// Start y of every agent; needed if starting_location_x is set.
         pub starting_location_y: Option<Vec<f32>> = None,

@@ -68,22 +68,22 @@ warp_core::config! {
         pub num_taggers: u32 = 10,
         /// Highest coordinate; cells are 0 to grid_length on both axes.
         pub grid_length: u32 = 10,
-        /// Steps in an episode at most.
+        /// Maximum number of steps in an episode.
         pub episode_length: u32 = 100,
-        /// Where agents start: "random" draws cells, no tagger's being the runner's; "original" puts
+        /// Where agents start: "random" chooses random cells, where no tagger starts on the runner's; "original" puts
         /// all taggers into the middle and the runner at (0, 0).
         pub placement: Placement = Placement::Random,
         /// Start x of every agent, the runner last; overrides placement. Unset: see placement.
         pub starting_location_x: Option<Vec<i32>> = None,
         /// Start y of every agent, the runner last; needed if starting_location_x is set.
         pub starting_location_y: Option<Vec<i32>> = None,
-        /// What a move off the grid costs, 0 or more.
+        /// Penalty for a move off the grid, 0 or more.
         pub wall_hit_penalty: f32 = 0.1,
-        /// What every tagger gets when the runner is caught.
+        /// Reward of every tagger when the runner is caught.
         pub tag_reward_for_tagger: f32 = 10.0,
-        /// What the runner loses when it is caught, 0 or more.
+        /// Penalty of the runner when it is caught, 0 or more.
         pub tag_penalty_for_runner: f32 = 2.0,
-        /// What a step without a catch costs a tagger and brings the runner, 0 or more.
+        /// Cost of a step without a catch to a tagger, and gain of the runner, 0 or more.
         pub step_cost_for_tagger: f32 = 0.01,
         /// Whether agents see everyone, or only themselves and one other.
         pub use_full_observation: bool = true,

@@ -2,8 +2,8 @@
 //!
 //! Rules of Gymnasium's `Taxi-v4` (version 1.4; Dietterich, 2000); dry, `Taxi-v3` is the same.
 //!
-//! **World**: 5 x 5 cells, places 0 red (0, 0), 1 green (0, 4), 2 yellow (4, 0), 3 blue (4, 3), walls east of
-//! column 1 in rows 0 and 1 and of columns 0 and 2 in rows 3 and 4. State ((row x 5 + column) x 5 +
+//! **Environment**: 5 x 5 cells, places 0 red (0, 0), 1 green (0, 4), 2 yellow (4, 0), 3 blue (4, 3), walls
+//! east of column 1 in rows 0 and 1 and of columns 0 and 2 in rows 3 and 4. State ((row x 5 + column) x 5 +
 //! passenger) x 4 + destination, passenger 4 in the taxi. A start is any with the passenger elsewhere.
 //!
 //! **Actions**, `Discrete(6)`: 0 south, 1 north, 2 east, 3 west, 4 pick up, 5 drop off. A move into a wall
@@ -31,15 +31,15 @@ const N_STATES: usize = 500;
 warp_core::config! {
     /// The configuration of [`Taxi`].
     pub struct TaxiConfig {
-        /// Whether moves may go astray.
+        /// Whether moves may go in another direction (rain).
         pub is_rainy: bool = false,
-        /// How often a move goes where it should in the rain, 0 to 1.
+        /// Probability that a move in the rain goes as intended, 0 to 1.
         pub rainy_probability: f64 = 0.8,
-        /// Whether passengers may choose another destination on the way.
+        /// Whether passengers may change their destination on the way.
         pub fickle_passenger: bool = false,
-        /// How many of them do, 0 to 1.
+        /// Probability that a passenger does, 0 to 1.
         pub fickle_probability: f64 = 0.3,
-        /// Steps in an episode at most.
+        /// Maximum number of steps in an episode.
         pub episode_length: u32 = 200,
     }
 }

@@ -41,8 +41,8 @@ impl Device {
     }
 
     /// As [`Device::choose`], for training in the environment `entry`: `auto` is a GPU if there is one that
-    /// `backend` can use, the environment has a body for, and `config` has no key that learners on the host
-    /// alone know. The sentence says which it is and why; it is empty if the user chose.
+    /// `backend` can use, the environment has a body for, and `config` has no key that only learners on the
+    /// host support. The sentence says which device it is and why; it is empty if the user chose.
     ///
     /// # Errors
     /// As [`Device::choose`].
@@ -180,8 +180,8 @@ impl Device {
         Some(format!("compiling kernels took {seconds:.1} s; {}", kept()))
     }
 
-    /// The environments of `registry`, made on this device by whoever makes them by name; on a GPU
-    /// in the build that is bit-equal to the CPU's.
+    /// The environments of `registry`, created on this device; on a GPU in the build that is bit-identical
+    /// to the CPU's.
     #[must_use]
     pub fn registry(&self, registry: &Registry) -> Registry {
         match self {

@@ -15,26 +15,25 @@ use warp_train::episode::{EpisodeOptions, play_episode};
 /// Write episodes of a run into a file of arrays.
 #[derive(Debug, Clone, Args)]
 pub struct EpisodeArgs {
-    /// The run's folder, for its newest checkpoint; or that of a step, or the one that did best in evaluations.
+    /// Folder of a run, for its newest checkpoint, that of a step, or the one that did best in evaluations.
     #[arg(value_name = "RUN[@STEP | @best] | FLEET")]
     pub run: PathBuf,
-    /// Which run of a fleet, from 0.
+    /// Number of a run of a fleet, from 0.
     #[arg(long = "run", value_name = "N")]
     pub run_number: Option<usize>,
-    /// The file, which numpy.load reads and warp render draws.
+    /// The file to write, which numpy.load reads and warp render draws.
     #[arg(short, long, value_name = "FILE.npz")]
     pub out: PathBuf,
-    /// Which of the episodes that warp eval plays: a number, or A..B for A to B - 1.
+    /// Episodes among those that warp eval plays: a number from 0, or A..B for A to B - 1.
     #[arg(long, value_name = "N | A..B", default_value = "0")]
     pub episodes: String,
-    /// Arrays to be written, by names with commas between them; by default all. warp render needs those of the
-    /// state.
+    /// Names of the arrays to write, separated by commas; by default all. warp render needs those of the state.
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub arrays: Vec<String>,
-    /// Draw actions from the policy, instead of taking the likeliest.
+    /// Sample actions from the policy, instead of taking the most likely ones.
     #[arg(long)]
     pub stochastic: bool,
-    /// Seed of the episodes; by default the run's, which gives those of warp eval.
+    /// Seed of the episodes; by default the run's, which gives the episodes of warp eval.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// Policies that act at random instead.
@@ -48,7 +47,7 @@ pub struct EpisodeArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A run or checkpoint that can't be opened, an array that there is not, or a file that can't be written.
+/// A run or checkpoint that can't be opened, an unknown array, or a file that can't be written.
 pub fn execute(args: &EpisodeArgs, registry: &Registry) -> Result<Outcome> {
     ensure!(
         args.out.extension().is_some_and(|ending| ending == "npz"),

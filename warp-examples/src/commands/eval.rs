@@ -22,20 +22,20 @@ use warp_train::run::Place;
 /// Evaluate the policies of runs.
 #[derive(Debug, Clone, Args)]
 pub struct EvalArgs {
-    /// The runs' folders, or fleets': their newest checkpoints, or those of a step, or those that did best in
-    /// evaluations. Of several runs those that differ in seed and length alone are summed up together.
+    /// Folders of runs or fleets: their newest checkpoints, those of a step, or those that did best in
+    /// evaluations. Runs that differ only in seed and length are summarised together.
     #[arg(value_name = "RUN[@STEP | @best] | FLEET", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Which run of a fleet, from 0; without it all that have finished.
+    /// Number of a run of a fleet, from 0; by default all that have finished.
     #[arg(long = "run", value_name = "N")]
     pub run: Option<usize>,
     /// Episodes.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub episodes: usize,
-    /// Take the likeliest action (default).
+    /// Take the most likely action (default).
     #[arg(long)]
     pub greedy: bool,
-    /// Draw actions from the policy.
+    /// Sample actions from the policy.
     #[arg(long, conflicts_with = "greedy")]
     pub stochastic: bool,
     /// Policies that act at random instead, for comparison.

@@ -10,17 +10,17 @@ use warp_func::Registry;
 /// Write a policy of a run as an ONNX file.
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
-    /// The run's folder, for its newest checkpoint; or that of a step, or the one that did best in evaluations; or a
-    /// fleet's folder.
+    /// Folder of a run, for its newest checkpoint, that of a step, or the one that did best in evaluations; or of a
+    /// fleet.
     #[arg(value_name = "RUN[@STEP | @best] | FLEET")]
     pub run: PathBuf,
-    /// Which run of a fleet, from 0.
+    /// Number of a run of a fleet, from 0.
     #[arg(long = "run", value_name = "N")]
     pub run_number: Option<usize>,
-    /// Which of the run's policies, where there are several.
+    /// Name of the policy, if there are several.
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
-    /// Where the file goes.
+    /// The file to write.
     #[arg(short, long, value_name = "FILE.onnx")]
     pub out: PathBuf,
 }
@@ -28,7 +28,7 @@ pub struct ExportArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A run or policy that can't be had, one that has no form in ONNX, or a file that can't be written.
+/// A run or policy that can't be opened or exported, or a file that can't be written.
 pub fn execute(args: &ExportArgs, registry: &Registry) -> Result<Outcome> {
     let (config, mut learner) = play::policies(&args.run, args.run_number, "native", registry)?;
     let names: Vec<&str> = config.policies.iter().map(|plan| plan.name.as_str()).collect();

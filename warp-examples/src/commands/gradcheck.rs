@@ -28,7 +28,7 @@ use warp_train::native::cuda::{CudaGradients, Products};
 /// Check gradients against finite differences.
 #[derive(Debug, Clone, Args)]
 pub struct GradcheckArgs {
-    /// An environment's name, or a configuration file; all environments if there is none.
+    /// An environment's name, or a configuration file; by default all environments.
     #[arg(value_name = "ENV | FILE.toml")]
     pub target: Option<String>,
     /// auto, cpu, cuda or cuda:N; the processor is always checked.

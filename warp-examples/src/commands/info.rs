@@ -1,6 +1,6 @@
 //! `warp info`: what this machine has for a GPU run: driver, GPUs, compiler, kept kernels, memory.
 //!
-//! A machine without any of it is no error: what is missing is said in a sentence each.
+//! A machine without any of it is no error: what is missing is reported in one sentence each.
 
 use super::{print_json, say, thread_count};
 use crate::Outcome;
@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Say what this machine has for a GPU run.
+/// Show whether this machine can train on a GPU.
 #[derive(Debug, Clone, Args)]
 pub struct InfoArgs {
     /// One JSON object on standard output.

@@ -1,4 +1,4 @@
-//! `warp league`: who beats whom among the older selves of a run's policies.
+//! `warp league`: who beats whom among older versions of a run's policies.
 
 use super::{learner, options, print_json, progress::short, say, thread_count, train::read_config};
 use crate::{Outcome, settings};
@@ -12,14 +12,14 @@ use warp_train::league::{Table, tournament};
 use warp_train::run::{Evaluator, Run};
 use warp_train::warp_core::Config;
 
-/// Show who beats whom among the older selves of a run's policies.
+/// Show who beats whom among older versions of a run's policies.
 #[derive(Debug, Clone, Args)]
 pub struct LeagueArgs {
     /// The run's folder.
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// Play N episodes for each pair of checkpoints now, instead of showing the games of training; the run need not
-    /// be one with a league.
+    /// Play N episodes for each pair of checkpoints now, instead of showing the games played in training; the run
+    /// need not have a league.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub episodes: Option<u32>,
     /// Changes a key of the league for those games.

@@ -1,6 +1,6 @@
-//! Options whose value has a range: read and refused here, in a sentence.
+//! Options with a range of values, which are parsed and checked here.
 
-/// Threads at most: more than any machine has cores.
+/// Maximum number of threads: more than any machine has cores.
 const MOST_THREADS: usize = 1024;
 
 /// A number of threads; 0 stands for one per core.

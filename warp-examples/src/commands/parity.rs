@@ -1,4 +1,4 @@
-//! `warp parity`: the Rust and the CUDA body of environments side by side, on a GPU or on the host.
+//! `warp parity`: compares the Rust and the CUDA code of environments, on a GPU or on the host.
 
 use super::{Device, print_json, say};
 use crate::{Outcome, settings};
@@ -13,10 +13,10 @@ use warp_func::{Entry, Parity, Registry, VecOptions};
 /// Largest error of a float in the release build, relative to max(1, |value|).
 const RELEASE_BOUND: f64 = 1e-3;
 
-/// Compare the Rust and the CUDA bodies of environments bit for bit, on a GPU or with --host.
+/// Compare the Rust code and the CUDA code of environments bit for bit, on a GPU or with --host.
 #[derive(Debug, Clone, Args)]
 pub struct ParityArgs {
-    /// Environments; all that have a CUDA body, if none is named.
+    /// Environments; by default all that have CUDA code.
     #[arg(value_name = "ENV")]
     pub envs_named: Vec<String>,
     /// cuda or cuda:N.
@@ -25,20 +25,20 @@ pub struct ParityArgs {
     /// Environment replicas.
     #[arg(long, value_name = "N", default_value_t = 65)]
     pub envs: usize,
-    /// Steps; 0: two episodes at least.
+    /// Steps; 0: at least two episodes.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub steps: u32,
-    /// Seed of starts and actions.
+    /// Seed of start states and actions.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Compile the CUDA bodies with this machine's C++ compiler ($CXX, c++, g++, clang++) and
-    /// compare them on the processor: needs no GPU.
+    /// Compile the CUDA code with this machine's C++ compiler ($CXX, c++, g++, clang++) and compare
+    /// on the processor; needs no GPU.
     #[arg(long, conflicts_with_all = ["device", "release"])]
     pub host: bool,
-    /// Compare the release build, with bounds, instead of the parity build, bit for bit.
+    /// Compare the release build within bounds, instead of the parity build bit for bit.
     #[arg(long)]
     pub release: bool,
-    /// Changes a key of the environment's configuration; it may begin with env.
+    /// Changes a key of the environment's configuration; the prefix env. is optional.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// One JSON object on standard output.

@@ -15,29 +15,29 @@ use warp_train::fleet::Fleet;
 use warp_train::run::Place;
 use warp_train::{Learner, TrainConfig};
 
-/// Which episode.
+/// The episode.
 #[derive(Debug, Clone, Args)]
 pub struct PlayArgs {
-    /// The run's folder, for its newest checkpoint; or that of a step, or the one that did best in evaluations; or
-    /// a file that warp episode wrote.
+    /// Folder of a run, for its newest checkpoint, that of a step, or the one that did best in evaluations; or a
+    /// file written by warp episode.
     #[arg(value_name = "RUN[@STEP | @best] | FLEET | FILE.npz")]
     pub run: PathBuf,
-    /// Which run of a fleet, from 0.
+    /// Number of a run of a fleet, from 0.
     #[arg(long = "run", value_name = "N")]
     pub run_number: Option<usize>,
-    /// Draw actions from the policy, instead of taking the likeliest.
+    /// Sample actions from the policy, instead of taking the most likely ones.
     #[arg(long)]
     pub stochastic: bool,
     /// Seed of the episode; by default the run's, which gives the first episode of `warp eval`.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// Which of the episodes of `warp eval`, or of the file, from 0.
+    /// Number of the episode among those of `warp eval`, or in the file, from 0.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub episode: u32,
     /// Policies that act at random instead, for comparison.
     #[arg(long, value_name = "POLICY")]
     pub random: Vec<String>,
-    /// Stop after so many steps.
+    /// Stop after this many steps.
     #[arg(long, value_name = "N")]
     pub steps: Option<u32>,
     /// Steps per second.

@@ -25,21 +25,21 @@ use warp_train::{Run, TrainConfig};
 /// Draw the curves of runs.
 #[derive(Debug, Clone, Args)]
 pub struct PlotArgs {
-    /// The runs' or fleets' folders. Runs that differ in seed and length alone are drawn as one curve, the
+    /// Folders of runs or fleets. Runs that differ only in seed and length are drawn as one curve, the
     /// others are named by the keys in which they differ. Or reports of warp bench --train --curve-steps.
     #[arg(value_name = "RUN | REPORT.json", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Which run of a fleet, from 0; without it all that have finished.
+    /// Number of a run of a fleet, from 0; by default all that have finished.
     #[arg(long = "run", value_name = "N")]
     pub run: Option<usize>,
-    /// The picture, PNG or SVG.
+    /// The plot, as PNG or SVG.
     #[arg(short, long, value_name = "FILE.png | FILE.svg")]
     pub out: PathBuf,
-    /// The figure, as its keys in metrics.jsonl joined by dots; by default the return, where there are
-    /// several groups of agents that of each group.
+    /// The metric, as its keys in metrics.jsonl joined by dots; by default the return or, if there are
+    /// several groups of agents, the return of each.
     #[arg(long, value_name = "KEY")]
     pub metric: Option<String>,
-    /// What the curves are drawn over.
+    /// What is on the horizontal axis.
     #[arg(long, value_name = "AXIS", default_value = "steps")]
     pub x: Axis,
     /// What the band around the mean of several runs shows.

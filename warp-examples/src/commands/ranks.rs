@@ -9,17 +9,17 @@ use warp_train::world::{
     Hello, LINK_TIMEOUT, Launch, Link, Listener, MEETING, World, from_environment, join, threads,
 };
 
-/// Ranks of a run, at most.
+/// Maximum number of ranks of a run.
 const MOST_RANKS: usize = 64;
 
 /// Several GPUs and machines.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RankArgs {
-    /// Train one run on several GPUs, or deal a fleet's runs to them: so many, or those with these numbers; with
-    /// --device cpu, as many shares of this machine.
+    /// Train one run on several GPUs, or distribute a fleet's runs over them: a number of GPUs, or their
+    /// indices; with --device cpu, the number of parts into which this machine is divided.
     #[arg(long, value_name = "N | I,J,...")]
     pub gpus: Option<String>,
-    /// Machines that share the run, each started with the same command but for --node.
+    /// Machines that share the run, each started with the same command except for --node.
     #[arg(long, value_name = "N", requires_all = ["node", "master"])]
     pub nodes: Option<usize>,
     /// This machine's number, from 0.
@@ -28,7 +28,7 @@ pub struct RankArgs {
     /// Where machine 0 listens for the others.
     #[arg(long, value_name = "HOST:PORT", requires = "nodes")]
     pub master: Option<String>,
-    /// Seconds that ranks wait for each other before they give up.
+    /// Seconds that ranks wait for each other before giving up.
     #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = options::seconds)]
     pub link_timeout: f64,
     /// Multiply num_envs by the number of ranks.

@@ -12,22 +12,22 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use warp_func::Registry;
 
-/// Moments that are kept at most.
+/// Maximum number of moments that are kept.
 const MOST: usize = 20_000;
 
 /// Draw an episode of a run.
 #[derive(Debug, Clone, Args)]
 pub struct RenderArgs {
-    /// Which episode.
+    /// The episode.
     #[command(flatten)]
     pub play: PlayArgs,
-    /// The picture: a film (GIF) or some moments side by side (PNG).
+    /// The file to write: an animation (GIF) or some frames side by side (PNG).
     #[arg(short, long, value_name = "FILE.gif | FILE.png")]
     pub out: PathBuf,
-    /// Width of a picture, pixels.
+    /// Width of a frame in pixels.
     #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(64..=2048))]
     pub size: u32,
-    /// Pictures in a PNG strip.
+    /// Frames in a PNG strip.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub frames: u32,
 }

@@ -17,14 +17,14 @@ use warp_func::Registry;
 /// Compare the scores of runs, with intervals.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
-    /// The runs' or fleets' folders. Runs that differ in seed and length alone are seeds of one setting.
+    /// Folders of runs or fleets. Runs that differ only in seed and length are seeds of one setting.
     #[arg(value_name = "RUN | FLEET", required = true)]
     pub runs: Vec<PathBuf>,
     /// The score, as its keys in metrics.jsonl joined by dots: the last value. By default the mean return over
-    /// the last 100 or more episodes, where there are several groups of agents that of each group.
+    /// the last 100 or more episodes or, if there are several groups of agents, that of each.
     #[arg(long, value_name = "KEY")]
     pub metric: Option<String>,
-    /// Scores that stand for 0 and 1 in a task; given for all tasks, there is a table over all of them.
+    /// Scores that count as 0 and 1 in a task; if given for all tasks, there is a table over all of them.
     #[arg(long, value_name = "TASK=LOW,HIGH")]
     pub normalise: Vec<String>,
     /// Resamples of the bootstrap.

@@ -1,4 +1,4 @@
-//! The configuration of a run that goes on: its own, with what may change changed.
+//! The configuration of a resumed run: its own, with the allowed changes.
 
 use super::train::{TrainArgs, read_config};
 use crate::settings;

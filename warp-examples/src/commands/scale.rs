@@ -1,8 +1,7 @@
 //! `warp scale`: which numbers of replicas and steps a run trains fastest with on this machine, found by measuring.
 //!
-//! Key after key is doubled and halved from where it stands for as long as that pays; what does not fit into
-//! memory ends a direction. The keys change how a policy learns, not only how fast, so the result is a
-//! configuration to be tried and no more.
+//! Key after key is doubled and halved for as long as training gets faster; a direction ends where memory does not
+//! suffice. The keys change how a policy learns, not only how fast, so the result is only a configuration to try.
 
 use super::{Device, learner_on, options, print_json, progress::short, say, tell, thread_count};
 use crate::{Outcome, settings};
@@ -26,19 +25,19 @@ const MOST_IDLE_TRIALS: usize = 2;
 /// Characters of the longest bar.
 const BAR: f64 = 40.0;
 
-/// Find the numbers of replicas and steps with which training is fastest here.
+/// Find the numbers of replicas and steps with which training is fastest on this machine.
 #[derive(Debug, Clone, Args)]
 pub struct ScaleArgs {
     /// An environment's name, or a configuration file.
     #[arg(value_name = "ENV | FILE.toml | FILE.yaml")]
     pub target: String,
-    /// The configuration with what was found.
+    /// The file to write: the configuration with the values found.
     #[arg(short, long, value_name = "FILE.toml")]
     pub out: Option<PathBuf>,
-    /// Largest value that is tried of any key.
+    /// Largest value to try for any key.
     #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = options::count)]
     pub most: usize,
-    /// Seconds that each trial is measured, after two iterations that are not.
+    /// Seconds to measure each trial, after two iterations of warm-up.
     #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = options::seconds)]
     pub seconds: f64,
     /// auto, cpu, cuda or cuda:N.

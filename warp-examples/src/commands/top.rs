@@ -1,4 +1,4 @@
-//! `warp top`: runs that others train, as they go.
+//! `warp top`: the progress of runs that other processes train.
 
 use super::say;
 use crate::Outcome;
@@ -10,10 +10,10 @@ use clap::Args;
 use std::path::PathBuf;
 use warp_func::Registry;
 
-/// Show how runs are going.
+/// Show the progress of runs.
 #[derive(Debug, Clone, Args)]
 pub struct TopArgs {
-    /// The runs' folders. Where standard output is no terminal, a line for each.
+    /// Folders of runs. If standard output is not a terminal, one line for each.
     #[arg(value_name = "RUN", required = true, num_args = 1..=16)]
     pub runs: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `warp train`: a new run, or one that goes on.
+//! `warp train`: a new run, or one that is resumed.
 
 use super::halves::HalfWatch;
 use super::progress::{by_group, short};
@@ -29,9 +29,9 @@ pub struct TrainArgs {
     /// An environment's name, or a configuration file.
     #[arg(value_name = "ENV | FILE.toml | FILE.yaml", required_unless_present = "resume")]
     pub target: Option<String>,
-    /// Continue the run in this folder, from its newest checkpoint, that of a step, or the one that did best in
-    /// evaluations; environment and configuration come from it, and --set changes what may change: the run's
-    /// length, learning rates, coefficients and the like. Or complete the fleet there.
+    /// Continue the run in this folder from its newest checkpoint, that of a step, or the one that did best in
+    /// evaluations. Environment and configuration come from the run; --set changes what may change: the run's length,
+    /// learning rates, coefficients and the like. Given a fleet's folder, complete the fleet
     #[arg(long, value_name = "RUN[@STEP | @best] | FLEET", conflicts_with_all = ["target", "envs", "seed", "out"])]
     pub resume: Option<PathBuf>,
     /// auto, cpu, cuda or cuda:N.
@@ -49,22 +49,22 @@ pub struct TrainArgs {
     /// Seed; short for --set seed=S.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// Several runs at once, a fleet: one for each of the seeds A to B - 1.
+    /// Train several runs at once, a fleet: one for each of the seeds A to B - 1.
     #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "resume"])]
     pub seeds: Option<String>,
-    /// Several runs at once: one for each value of a key, or for values that are drawn from a range,
-    /// uniform(LOW,HIGH), log_uniform, int_uniform or int_log_uniform; may be given for several keys. With " if KEY=V"
-    /// behind it only where another key that is swept has that value.
+    /// Train several runs at once: one for each value of a key, or for values sampled from a range,
+    /// uniform(LOW,HIGH), log_uniform, int_uniform or int_log_uniform; may be given for several keys. Followed by "
+    /// if KEY=V", it applies only where another swept key has that value.
     #[arg(long, value_name = "KEY=V,V,... | KEY=RANGE", conflicts_with = "resume")]
     pub sweep: Vec<String>,
-    /// Draws from the ranges of --sweep, for each combination of the values that are listed.
+    /// Samples from the ranges of --sweep, for each combination of the listed values.
     #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub samples: Option<u32>,
-    /// Seed of those draws.
+    /// Seed of these samples.
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub sweep_seed: u64,
-    /// Successive halving: of N settings of a sweep the best one goes on after each round, which is N times as long as
-    /// the round before.
+    /// Successive halving: after each round of a sweep, the best one in N settings continues, and the next round is N
+    /// times as long.
     #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub halving: Option<u32>,
     /// Threads; 0: one per core. Results do not depend on it.
@@ -73,16 +73,16 @@ pub struct TrainArgs {
     /// Changes a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// The run's folder; by default ENV-ALGORITHM-sSEED in what the keys basedir (runs) and tag say.
+    /// The run's folder; by default ENV-ALGORITHM-sSEED in the folder given by the keys basedir (runs) and tag.
     #[arg(long, value_name = "RUN")]
     pub out: Option<PathBuf>,
-    /// Print the memory plan first: every array, with the total and what is left.
+    /// Print the memory plan first: every array, the total and the memory that is left.
     #[arg(short, long, conflicts_with_all = ["seeds", "sweep"])]
     pub verbose: bool,
-    /// Write where the time goes into a trace that Perfetto (ui.perfetto.dev) opens, and say it at the end.
+    /// Write a trace of where the time goes, for Perfetto (ui.perfetto.dev), and print a summary at the end.
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["seeds", "sweep"])]
     pub profile: Option<PathBuf>,
-    /// Show a dashboard instead of a line, where standard output is a terminal.
+    /// Show a dashboard instead of a progress line, if standard output is a terminal.
     #[arg(long, conflicts_with_all = ["seeds", "sweep"])]
     pub dashboard: bool,
     /// Several GPUs and machines.
@@ -103,7 +103,7 @@ impl TrainArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A configuration, folder or checkpoint that does not fit, or a run that broke.
+/// A configuration, folder or checkpoint that does not fit, or a run that failed.
 pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if fleet::is_asked_for(args) {
         return fleet::train(args, registry);

@@ -1,4 +1,4 @@
-//! `warp translate`: the CUDA text of an environment from its Rust body.
+//! `warp translate`: the CUDA code of an environment from its Rust code.
 
 use super::say;
 use crate::{Outcome, output::tell};
@@ -7,16 +7,16 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use warp_translate::{Diagnostic, translate};
 
-/// Make the CUDA text of environments from their Rust bodies.
+/// Generate the CUDA code of environments from their Rust code.
 #[derive(Debug, Clone, Args)]
 pub struct TranslateArgs {
-    /// Files with `impl Env for ...`; what they use is read from the files beside them.
+    /// Files with `impl Env for ...`; modules that they use are read from the files next to them.
     #[arg(required = true, value_name = "FILE.rs")]
     files: Vec<PathBuf>,
-    /// Where to write, `-` for standard output; without it the file that `include_str!` names.
+    /// The file to write, `-` for standard output; by default the file that `include_str!` names.
     #[arg(short, long, value_name = "FILE.cu")]
     output: Option<PathBuf>,
-    /// Write nothing: say whether the text that is there is fresh.
+    /// Write nothing; check whether the existing file is up to date.
     #[arg(long)]
     check: bool,
 }
@@ -24,7 +24,7 @@ pub struct TranslateArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// What has no place in a body, by file and line; a file that cannot be read or written.
+/// Everything that a body cannot use, by file and line; a file that cannot be read or written.
 pub fn execute(args: &TranslateArgs) -> Result<Outcome> {
     if args.output.is_some() && args.files.len() > 1 {
         bail!("-o names one file, but {} are to be translated", args.files.len());

@@ -21,7 +21,7 @@ const SMALLEST: (u16, u16) = (8, 20);
 /// Show an episode of a run, live in the terminal.
 #[derive(Debug, Clone, Args)]
 pub struct WatchArgs {
-    /// Which episode.
+    /// The episode.
     #[command(flatten)]
     pub play: PlayArgs,
 }

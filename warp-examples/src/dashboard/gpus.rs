@@ -7,7 +7,7 @@ use nvml_wrapper::Nvml;
 pub struct GpuUse {
     /// Its number and name.
     pub name: String,
-    /// Share of the last moments in which a kernel ran, 0 to 1.
+    /// Fraction of the last sampling interval in which a kernel ran, 0 to 1.
     pub busy: f64,
     /// Bytes in use, by all processes.
     pub used: u64,
@@ -26,7 +26,7 @@ impl GpuUse {
     }
 }
 
-/// What tells how much is in use.
+/// Reads how much is in use.
 #[derive(Debug)]
 pub struct Gpus(Option<Nvml>);
 

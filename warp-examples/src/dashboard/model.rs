@@ -64,7 +64,7 @@ pub struct Shown {
     pub returns: BTreeMap<String, Curve>,
     /// Figures of policies in the last iteration, `POLICY.NAME`.
     pub figures: Vec<(String, f64)>,
-    /// Share of the time of each phase, in the last iteration; empty where phases are not told apart.
+    /// Fraction of the time of each phase in the last iteration; empty where phases are not distinguished.
     pub phases: Vec<(&'static str, f64)>,
     /// Mean return of the last evaluation.
     pub evaluation: Option<f64>,
@@ -86,7 +86,7 @@ impl Shown {
         (self.rate > 0.0).then(|| left / self.rate)
     }
 
-    /// Share of the run that is done.
+    /// Fraction of the run that is done.
     #[must_use]
     pub fn share(&self) -> f64 {
         (self.steps as f64 / self.total.max(1) as f64).clamp(0.0, 1.0)

@@ -56,7 +56,7 @@ impl<'a> Recorder<'a> {
     /// Takes in a moment of one replica, and what led there; nothing led to the first one of an episode.
     ///
     /// # Errors
-    /// An array that there is not, or more than a file holds.
+    /// An unknown array, or more data than a file can contain.
     pub fn look(&mut self, envs: &dyn VecEnv, chosen: Option<Chosen<'_>>) -> Result<()> {
         match chosen {
             None => self.steps.push(0),

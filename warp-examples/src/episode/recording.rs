@@ -38,8 +38,7 @@ impl Recording {
     /// recorded one was, until it breaks.
     ///
     /// # Errors
-    /// An episode that there is not, an array of the state that is missing or of another size, and what `look`
-    /// could not do.
+    /// An unknown episode, an array of the state that is missing or of another size, or the error of `look`.
     pub fn play(
         &self,
         episode: usize,

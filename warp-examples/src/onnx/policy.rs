@@ -73,7 +73,7 @@ pub fn export(config: &TrainConfig, learner: &mut dyn Learner, policy: usize) ->
 struct Outputs {
     /// Logits, or means.
     policy: String,
-    /// Log-deviations, where they are not next to nothing.
+    /// Log standard deviations, where they are not next to nothing.
     log_std: Option<String>,
     value: Option<String>,
 }
@@ -265,7 +265,7 @@ fn discrete(
     about.push(format!("logits f32 [n, {}]", heads.width()));
 }
 
-/// Means, log-deviations within their range, and the mean brought within the bounds.
+/// Means, log standard deviations within their range, and the mean brought within the bounds.
 fn continuous(
     graph: &mut Builder,
     outputs: &Outputs,

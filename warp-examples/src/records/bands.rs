@@ -21,8 +21,8 @@ pub enum Band {
 /// Where it stands, lower and upper bound.
 pub type Bounds = Vec<(f64, f64, f64)>;
 
-/// Mean and band of several curves, at every place of those that have begun and go on there; where that
-/// is one alone, the band has no width.
+/// Mean and band of several curves, at every point over those that have begun and continue there; where
+/// there is only one, the band has no width.
 #[must_use]
 pub fn together(curves: &[Points], band: Band) -> (Points, Bounds) {
     let starts = curves.iter().filter_map(|curve| Some(curve.first()?.0));

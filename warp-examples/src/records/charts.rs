@@ -30,7 +30,7 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(90, 90, 90),
 ];
 
-/// A picture of several panels.
+/// An image with several panels.
 #[derive(Debug, Clone, Default)]
 pub struct Chart {
     /// Above everything.
@@ -71,7 +71,7 @@ impl Default for Horizontal {
 }
 
 impl Horizontal {
-    /// What stands below the axis.
+    /// The label below the axis.
     fn title(self) -> &'static str {
         match self {
             Self::Progress(axis) => axis.title(),
@@ -103,7 +103,7 @@ pub struct Line {
     pub band: Vec<(f64, f64, f64)>,
 }
 
-/// What a picture's file is, by its name.
+/// The format of an image file, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Pixels.

@@ -3,8 +3,8 @@
 //! A frame is the length (u64), its masked CRC-32C (u32), that many bytes, and their masked CRC-32C;
 //! all little-endian. A frame is written at once, so that a process that is killed leaves at most one
 //! incomplete frame at the end, which readers take for "not yet complete". A file of an earlier process
-//! is never touched again: where a run goes on, its next file begins with an event that takes back what
-//! came after the checkpoint.
+//! is never touched again: where a run is resumed, its next file begins with an event that discards
+//! what came after the checkpoint.
 
 use anyhow::{Context, Result};
 use std::fs::File;

@@ -21,8 +21,8 @@ const NAMED: usize = 14;
 /// Curves of a fleet's runs: for every run, the series asked for, in their order.
 pub type RunSeries = BTreeMap<usize, Vec<Points>>;
 
-/// Reads some figures of all runs, each given by its keys, piece by piece: the file may be large. The
-/// second result is the last line, for whoever wants to know what figures there are.
+/// Reads some metrics of all runs, each given by its keys, piece by piece, since the file may be
+/// large. The second result is the last line, which shows which metrics there are.
 ///
 /// # Errors
 /// No such folder, or one without metrics; seconds, since runs share their launches.

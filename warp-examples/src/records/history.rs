@@ -16,7 +16,7 @@ pub type Keys<'a> = Vec<&'a str>;
 /// Parts of a series, at most; a longer run has several lines in each.
 const PARTS: usize = 4096;
 
-/// What curves are drawn over.
+/// The horizontal axis of curves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Axis {
     /// Environment steps, summed over replicas.
@@ -29,7 +29,7 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// What stands below the axis.
+    /// The label below the axis.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -45,9 +45,10 @@ impl Axis {
 pub struct History {
     /// One for each figure that was asked for, in their order.
     pub series: Vec<Series>,
-    /// Where the run stands.
+    /// The progress of the run.
     pub end: f64,
-    /// Lines that can't be read; an incomplete last one (the run was killed, or goes on) is none.
+    /// Lines that can't be read; an incomplete last one (the run was killed, or is still running)
+    /// does not count.
     pub n_damaged: u64,
     /// All figures that the run logged, their keys joined by dots.
     pub names: Vec<String>,
@@ -151,8 +152,8 @@ impl Series {
         self.smoothed(0.0)
     }
 
-    /// A mean over episodes, smoothed: every point is the mean of the last `window` episodes or more,
-    /// as far as there are so many.
+    /// A smoothed mean over episodes: every point is the mean of at least the last `window` episodes,
+    /// as far as there are that many.
     #[must_use]
     pub fn smoothed(&self, window: f64) -> Points {
         let (parts, mut first, mut n, mut sum) = (&self.parts, 0, 0.0, 0.0);

@@ -1,9 +1,9 @@
 //! Learning curves of several seeds: one report of `warp bench --train --curve-steps`.
 //!
-//! A run as long as was planned is cut into at most [`POINTS`] equal parts, and a curve has those that it
-//! came to the end of, so that runs which took too long can be compared with those that did not. A point is the mean return of all
-//! episodes that ended in its part, in the game as it was trained: actions are drawn, not the
-//! likeliest ones. All seeds have the same parts, so they are compared point by point.
+//! A run as long as was planned is cut into at most [`POINTS`] equal parts, and a curve has those that it came to the
+//! end of, so that runs which took too long can be compared with those that did not. A point is the mean return of
+//! all episodes that ended in its part, in the game as it was trained: actions are sampled, not greedy. All seeds
+//! have the same parts, so they are compared point by point.
 
 use super::history::Points;
 use anyhow::{Context, Result, ensure};
@@ -13,7 +13,7 @@ use warp_data::file;
 use warp_train::TrainConfig;
 use warp_train::metrics::IterationMetrics;
 
-/// Points of a curve at most.
+/// Maximum number of points of a curve.
 pub const POINTS: usize = 60;
 
 /// What `warp bench --train --json` prints, as far as curves need it.

@@ -39,7 +39,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Begins the records of `run`, or goes on behind the step that `trainer` is at.
+    /// Begins the records of `run`, or continues them after the step that `trainer` is at.
     /// `config_toml` is the run's complete configuration.
     ///
     /// # Errors

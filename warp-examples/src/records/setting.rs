@@ -1,5 +1,5 @@
-//! Which runs are seeds of one another, and what tells the others apart: their configurations without
-//! seed and length.
+//! Which runs are seeds of one configuration, and in which keys the others differ: their
+//! configurations without seed and length.
 
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! From shapes to pixels, edges smoothed; with a line of text above the picture.
+//! From shapes to pixels with smoothed edges, with a line of text above the image.
 
 use super::fonts::{BOLD, REGULAR};
 use ab_glyph::{Font, FontRef, PxScale, ScaleFont, point};
@@ -20,7 +20,7 @@ pub struct Frame {
     pub pixels: Vec<u8>,
 }
 
-/// What is written above a picture: on the left in bold, on the right, and what colours mean below.
+/// The text above an image: on the left in bold, on the right, and the meaning of colours below.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Heading {
     /// The environment's name.
@@ -46,7 +46,7 @@ struct Canvas {
     bold: FontRef<'static>,
 }
 
-/// A picture of some width, as high as the scene asks for, with a heading.
+/// An image of a given width, as high as the scene requires, with a heading.
 ///
 /// # Errors
 /// A width for which there is no memory.

@@ -1,4 +1,4 @@
-//! The fonts in pictures: DejaVu Sans, reduced to Latin characters. Its licence: `fonts/LICENSE`.
+//! The fonts in images: DejaVu Sans, reduced to Latin characters. Its licence: `fonts/LICENSE`.
 
 /// TrueType data.
 pub(crate) const REGULAR: &[u8] = include_bytes!("../../fonts/DejaVuSans-latin.ttf");

@@ -91,7 +91,7 @@ impl Moment {
         parts.collect::<Vec<_>>().join(", ")
     }
 
-    /// Its picture, so many pixels wide.
+    /// Its image, with a given width in pixels.
     ///
     /// # Errors
     /// A width for which there is no memory.

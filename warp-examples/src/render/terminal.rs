@@ -17,7 +17,7 @@ pub enum Depth {
     True,
 }
 
-/// The scene in so many columns and rows of characters, each row ending in a line feed.
+/// The scene in the given columns and rows of characters, each row ending in a line feed.
 ///
 /// # Errors
 /// A size for which there is no memory.

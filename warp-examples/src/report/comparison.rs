@@ -9,7 +9,7 @@ use crate::records::setting::Setting;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Scores that stand for 0 and 1 in a task.
+/// Scores that count as 0 and 1 in a task.
 pub type Scales = BTreeMap<String, [f64; 2]>;
 
 /// One task, or all of them together.

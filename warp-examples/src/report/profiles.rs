@@ -1,4 +1,4 @@
-//! Performance profiles: which share of a setting's runs has a score above each threshold.
+//! Performance profiles: the fraction of a setting's runs with a score above each threshold.
 
 use super::comparison::{Row, Section};
 use super::statistics::{Bootstrap, share_above};

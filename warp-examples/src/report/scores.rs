@@ -36,7 +36,7 @@ pub struct Scores {
     pub list: Vec<Score>,
     /// What the runs are seeds of, each once.
     pub settings: Vec<Setting>,
-    /// Runs of fleets that broke.
+    /// Runs of fleets that failed.
     pub n_broken: usize,
     /// Runs of fleets that successive halving stopped.
     pub n_stopped: usize,

@@ -19,7 +19,7 @@ pub struct Estimated {
 pub struct Bootstrap {
     /// Resamples, at least 1.
     pub resamples: u32,
-    /// Seed of what is drawn.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -48,7 +48,7 @@ pub fn interquartile_mean(scores: &[f64]) -> f64 {
     mean(&sorted(scores)[cut..scores.len() - cut])
 }
 
-/// Share of `ascending` scores above `threshold`.
+/// Fraction of `ascending` scores above `threshold`.
 #[must_use]
 pub fn share_above(ascending: &[f64], threshold: f64) -> f64 {
     let above = ascending.len() - ascending.partition_point(|score| *score <= threshold);

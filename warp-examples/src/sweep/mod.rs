@@ -1,8 +1,8 @@
 //! `--sweep`: which values the runs of a fleet have.
 //!
-//! A `Dimension` is one key with the values that were listed, or the range they are drawn from, perhaps for some
-//! settings alone. [`Sweep::settings`] puts dimensions together: every combination of listed values, and of each
-//! as many settings as samples are drawn from the ranges that apply to it.
+//! A `Dimension` is one key with the values that were listed, or the range they are sampled from, possibly only
+//! for some settings. [`Sweep::settings`] puts dimensions together: every combination of listed values, and for
+//! each as many settings as samples from the ranges that apply to it.
 
 mod dimension;
 mod range;
@@ -48,8 +48,8 @@ impl Sweep {
 
     /// All settings, each once.
     ///
-    /// What is drawn for a key depends on the sweep's seed, the key and the sample's number alone: settings that
-    /// differ in listed values are compared at the same draws.
+    /// The samples of a key depend only on the sweep's seed, the key and the sample's number: settings that
+    /// differ in listed values are compared at the same samples.
     #[must_use]
     pub fn settings(&self) -> Vec<Setting> {
         let mut settings = vec![Setting::new()];

@@ -1,4 +1,4 @@
-//! Ranges that values are drawn from.
+//! Ranges that values are sampled from.
 
 use warp_core::{Draw, Purpose};
 

@@ -1,5 +1,5 @@
-//! A few threads that stand ready: tasks are handed to all of them at once, without a lock and
-//! without an allocation, because a step of a thousand small environments takes microseconds.
+//! A small thread pool: tasks are handed to all threads at once, without a lock and without an
+//! allocation, because a step of a thousand small environments takes microseconds.
 //!
 //! Tasks are claimed one by one, so a thread that the system has put aside delays nobody: the
 //! others do its share, and only claimed tasks are waited for. `model.rs` has loom try every order in
@@ -21,7 +21,7 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Threads that `threads` stands for: 0 is one for each core.
+/// The number of threads that `threads` means: 0 is one per core.
 #[must_use]
 pub fn thread_count(threads: usize) -> usize {
     if threads == 0 { cores() } else { threads }

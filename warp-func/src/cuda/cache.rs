@@ -28,7 +28,7 @@ pub fn folder() -> Option<PathBuf> {
     Some(base.join("warp").join("kernels"))
 }
 
-/// Why machine code is not kept from run to run, in a sentence; `None` where it is.
+/// Why machine code is not cached, as one sentence; `None` where it is.
 #[must_use]
 pub fn problem() -> Option<String> {
     let Some(folder) = folder() else {
@@ -42,7 +42,7 @@ pub fn problem() -> Option<String> {
 /// seconds that the compiler took, 0 if the code was kept. Needs no GPU.
 ///
 /// # Errors
-/// No NVRTC, or text that does not compile.
+/// No NVRTC, or code that does not compile.
 pub fn machine_code(source: &Source, build: Build, arch: &str) -> Result<(Vec<u8>, f64)> {
     let key = key(source, build, arch)?;
     if let Some(code) = read(&key) {

@@ -1,8 +1,8 @@
 //! The folder of kept machine code: private to its user, and never larger than it should be.
 //!
-//! Machine code that another user wrote would run with this user's rights. So a folder that others
-//! can write to is not used, nor an entry that is not this user's alone; what was not used for long,
-//! or is too much, is deleted when something is added.
+//! Machine code that another user wrote would run with this user's rights. So a folder that others can
+//! write to is not used, nor an entry that does not belong to this user alone; old entries, and those
+//! beyond the size limit, are deleted when one is added.
 
 use std::fs::{self, File, Metadata};
 use std::io::{Error, ErrorKind, Result};

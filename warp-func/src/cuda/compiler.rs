@@ -1,4 +1,4 @@
-//! NVRTC: CUDA text in, machine code for one GPU out. Needs no GPU and no toolkit.
+//! NVRTC: compiles CUDA code to machine code for one GPU. Needs no GPU and no toolkit.
 #![expect(
     unsafe_code,
     reason = "calls NVRTC's C functions, since headers in memory have no wrapper"
@@ -36,7 +36,7 @@ pub enum Build {
 }
 
 impl Source {
-    /// A unit of this text alone, with the framework's headers to include.
+    /// A translation unit of just this code, with the framework's headers.
     #[must_use]
     pub fn new(name: &str, text: impl Into<String>) -> Self {
         let headers =
@@ -81,7 +81,7 @@ pub(super) fn architecture((major, minor): (u32, u32)) -> String {
 /// NVRTC's version, major and minor.
 ///
 /// # Errors
-/// No NVRTC: the message says which library was looked for.
+/// No NVRTC: the message says which library was searched for.
 pub fn nvrtc_version() -> Result<(u32, u32)> {
     // SAFETY: tries to open the library, whose initialisers are NVIDIA's own.
     if !unsafe { sys::is_culib_present() } {
@@ -104,7 +104,7 @@ pub fn nvrtc_version() -> Result<(u32, u32)> {
 /// Machine code of `source` for `arch`.
 ///
 /// # Errors
-/// No NVRTC, or text that does not compile: the message holds the compiler's log.
+/// No NVRTC, or code that does not compile: the message contains the compiler's log.
 pub fn compile(source: &Source, build: Build, arch: &str) -> Result<Vec<u8>> {
     nvrtc_version()?;
     let program = Program::new(source)?;

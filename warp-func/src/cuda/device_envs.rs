@@ -1,4 +1,4 @@
-//! What learners on a GPU see of environments whose arrays lie there.
+//! Environments on a GPU, as learners on it see them.
 
 use super::env::CudaVecEnv;
 use super::kernels::Kernels;
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::vec_env::VecEnv;
 use warp_data::cuda::{Device, DeviceArray, DeviceStore};
 
-/// Environments whose arrays lie on a GPU, whatever moves them there.
+/// Environments whose arrays are on a GPU, whatever steps them there.
 pub trait DeviceEnvs: VecEnv {
     /// The registry of kernels of their GPU.
     fn kernels(&self) -> &Kernels;
@@ -17,7 +17,7 @@ pub trait DeviceEnvs: VecEnv {
     /// `run_step`: the device's counter of steps, u32 `[1]`.
     fn run_step_array(&self) -> &DeviceArray;
 
-    /// Starts a step of every replica with the actions that lie on the device.
+    /// Starts a step of every replica with the actions on the device.
     ///
     /// # Errors
     /// Whatever moves them.

@@ -158,7 +158,7 @@ impl CudaVecEnv {
         &self.kernels
     }
 
-    /// The environment's text, for kernels that call its body.
+    /// The environment's source code, for kernels that call its body.
     #[must_use]
     pub fn text(&self) -> &EnvKernels {
         &self.text
@@ -171,8 +171,8 @@ impl CudaVecEnv {
         &self.args
     }
 
-    /// `run_step`: the device's counter of steps, u32 `[1]`. Who steps replicas with a kernel of his
-    /// own calls [`CudaVecEnv::tick`] after it.
+    /// `run_step`: the device's counter of steps, u32 `[1]`. Code that steps replicas with its own
+    /// kernel calls [`CudaVecEnv::tick`] afterwards.
     #[must_use]
     pub fn run_step_array(&self) -> &DeviceArray {
         &self.counters.run_step
@@ -199,7 +199,7 @@ impl CudaVecEnv {
         self.host_is_stale = true;
     }
 
-    /// Starts a step of every replica with the actions that lie on the device.
+    /// Starts a step of every replica with the actions on the device.
     ///
     /// # Errors
     /// A driver that refuses.
@@ -228,7 +228,7 @@ impl CudaVecEnv {
         Ok(())
     }
 
-    /// Writes the observations anew.
+    /// Recomputes the observations.
     ///
     /// # Errors
     /// A driver that refuses.
@@ -262,7 +262,7 @@ impl CudaVecEnv {
         &self.totals[1]
     }
 
-    /// What [`CudaVecEnv::totals_array`] says.
+    /// The contents of [`CudaVecEnv::totals_array`].
     #[must_use]
     pub fn read_totals(&self, words: &[u32]) -> EpisodeTotals {
         let number =

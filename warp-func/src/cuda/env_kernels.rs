@@ -1,5 +1,5 @@
-//! The text around an environment's CUDA body: its arrays as structs, its sizes as functions, and
-//! the kernels that call it.
+//! The code around an environment's CUDA body: its arrays as structs, its sizes as functions, and the
+//! kernels that call it.
 
 use crate::blueprint::{Blueprint, Body};
 use crate::cuda::compiler::Source;
@@ -26,12 +26,12 @@ const LARGEST_TEAM: usize = 128;
 /// replica has more threads than agents.
 const WRITTEN_BY_THREAD: usize = 64;
 
-/// An environment's text, ready for kernels of one's own to follow, and how to launch its kernels.
+/// An environment's source code, to which other kernels can be appended, and how to launch its kernels.
 #[derive(Debug, Clone)]
 pub struct EnvKernels {
-    /// Declarations, body and everything that reaches the arrays; no kernel yet.
+    /// Declarations, body and everything that accesses the arrays; no kernel yet.
     pub text: String,
-    /// Macros that the text needs.
+    /// Macros that the code needs.
     pub defines: Vec<(String, String)>,
     /// Threads that work on one replica.
     pub team: u32,
@@ -44,7 +44,7 @@ pub struct EnvKernels {
 }
 
 impl EnvKernels {
-    /// A translation unit of this text followed by `kernels`.
+    /// A translation unit of this code followed by `kernels`.
     #[must_use]
     pub fn source(&self, name: &str, kernels: &str) -> Source {
         let text = format!("{}\n#line 1 \"{name}\"\n{kernels}", self.text);
@@ -66,7 +66,7 @@ impl EnvKernels {
     }
 }
 
-/// The text around the body of `blueprint`.
+/// The code around the body of `blueprint`.
 ///
 /// # Errors
 /// An environment without a CUDA body.

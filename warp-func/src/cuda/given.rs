@@ -1,4 +1,4 @@
-//! Arrays on a GPU that somebody else hands over, whatever their type and strides. Host side of `given.cuh`.
+//! Arrays on a GPU that belong to another library, with any type and strides. Host side of `given.cuh`.
 #![expect(unsafe_code, reason = "borrows memory of other libraries")]
 
 use super::arg::Arg;
@@ -10,7 +10,7 @@ use warp_data::cuda::{Device, DeviceArray};
 pub(super) const TEXT: &str = include_str!("given.cuh");
 
 warp_core::device_struct! {
-    /// How a replica's actions lie in somebody else's memory, in elements.
+    /// The layout of a replica's actions in another library's memory, in elements.
     pub struct Strides {
         /// From one replica to the next.
         row: u64,
@@ -36,7 +36,7 @@ crate::kernel_args! {
     }
 }
 
-/// What kind of numbers an array of somebody else's holds.
+/// The kind of numbers in another library's array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NumberKind {
     /// Whole numbers with a sign, of 8, 16, 32 or 64 bits.
@@ -47,7 +47,7 @@ pub enum NumberKind {
     Real,
 }
 
-/// An array of somebody else's on a GPU: actions of one group for some replicas, say.
+/// Another library's array on a GPU, such as the actions of one group for some replicas.
 #[derive(Debug, Clone)]
 pub struct GivenArray {
     pub(super) memory: DeviceArray,
@@ -58,7 +58,7 @@ pub struct GivenArray {
     pub(super) shape: Vec<usize>,
 }
 
-/// How a tensor lies in memory.
+/// The memory layout of a tensor.
 #[derive(Debug, Clone)]
 pub struct Tensor<'a> {
     /// What its elements are.
@@ -96,12 +96,12 @@ impl Tensor<'_> {
 }
 
 impl GivenArray {
-    /// A tensor whose first element lies at `address` on `device`; `keep` is what keeps it alive.
-    /// None if it has more than four dimensions, or steps that 31 bits do not hold.
+    /// A tensor whose first element is at `address` on `device`; `keep` keeps it alive. None if it has more
+    /// than four dimensions, or strides of more than 31 bits.
     ///
     /// # Safety
-    /// The tensor lies there, of a type that `kind` and `bits` say, for as long as `keep` lives, and everything
-    /// that writes it is ordered before the device's stream.
+    /// The tensor is there, with the type given by `kind` and `bits`, for as long as `keep` lives, and
+    /// everything that writes it is ordered before the device's stream.
     #[must_use]
     pub unsafe fn borrow(
         device: &Device,

@@ -1,8 +1,8 @@
 //! What a kernel takes as one struct: numbers and pointers under their names.
 //!
 //! [`kernel_args!`](macro@crate::kernel_args) declares it beside the launch; its C text is made from that, so
-//! that a kernel's argument is never found by its place in a row. A launch compares the struct with the
-//! kernel's text member by member.
+//! that a kernel's argument is never identified by its position. A launch compares the struct with the
+//! kernel's source member by member.
 //!
 //! A kernel takes it by value, not as `__grid_constant__`: NVRTC 13.0 and 13.5 then read the argument where
 //! it should read a local struct that has a copy of one of the argument's structs and is copied as a whole.
@@ -71,7 +71,7 @@ impl Members {
         array.ptr().put(&mut self.words);
     }
 
-    /// A struct that holds pointers.
+    /// A struct that contains pointers.
     pub fn part<T: KernelArgs>(&mut self, part: &T) {
         self.align(T::ARGS.align());
         part.put(self);

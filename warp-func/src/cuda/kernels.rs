@@ -1,4 +1,4 @@
-//! The kernel registry: text in, loaded functions out, each text compiled once.
+//! The kernel registry: turns source code into loaded functions, and compiles each source once.
 #![expect(unsafe_code, reason = "loads machine code into the driver")]
 
 use super::compiler::{self, Build, Source};
@@ -73,7 +73,7 @@ impl Kernels {
     /// The module of `source`: from this registry, from the cache on disk, or compiled now.
     ///
     /// # Errors
-    /// No NVRTC, text that does not compile, or machine code that the driver refuses.
+    /// No NVRTC, code that does not compile, or machine code that the driver refuses.
     pub fn compile(&self, source: &Source, build: Build) -> Result<Module> {
         self.compile_all(&[(source, build)]).map(|mut modules| modules.remove(0))
     }

@@ -36,7 +36,7 @@ pub struct Launch {
     pub blocks: u32,
     /// Threads in a block.
     pub threads: u32,
-    /// Shared memory per block beside what the text declares, in bytes.
+    /// Shared memory per block in addition to what the source declares, in bytes.
     pub shared_bytes: u32,
     /// Whether all blocks must run at the same time, so that they may wait for each other.
     pub cooperative: bool,
@@ -92,7 +92,7 @@ impl Function {
         launched.map_err(|e| self.failed(&format!("launching with {launch:?}"), &e.to_string()))
     }
 
-    /// Blocks of this launch that one multiprocessor can hold at a time.
+    /// Blocks of this launch that can be resident on one multiprocessor.
     ///
     /// # Errors
     /// A driver that refuses.

@@ -1,11 +1,10 @@
-//! Running on an NVIDIA GPU: CUDA text is compiled at run time, cached on disk and launched safely.
+//! Running on an NVIDIA GPU: CUDA code is compiled at run time, cached on disk and launched safely.
 //!
-//! `compiler` turns text into machine code, `cache` keeps it in a `cache_folder`, `kernels` is the
-//! registry that hands out loaded functions, `arg` is what they are passed, `kernel_args` one struct of it,
-//! `launch` checks it.
-//! `env_kernels` is the text around an environment's body; [`CudaVecEnv`] runs it, and `pending` is what
-//! the host has changed meanwhile. `replicas` are such as go their own way. `stepped` is environments that
-//! something else moves on the GPU, `given` the arrays that it hands over, `device_envs` what learners see of either.
+//! `compiler` turns source into machine code, `cache` keeps it in a `cache_folder`, `kernels` is the registry of
+//! loaded functions, `arg` is their arguments, `kernel_args` a struct of arguments, `launch` checks them.
+//! `env_kernels` is the code around an environment's body; [`CudaVecEnv`] runs it, and `pending` is what the host has
+//! changed meanwhile. `replicas` are independent replicas. `stepped` is environments that another library steps on
+//! the GPU, `given` its arrays, `device_envs` what learners see of either.
 
 mod arg;
 mod cache;

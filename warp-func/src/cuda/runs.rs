@@ -6,7 +6,8 @@ use super::launch::{Function, Launch};
 use crate::error::{Error, Result};
 use crate::vec_env::VecEnv;
 
-/// Environments of one kind on one GPU, as many replicas each; whoever steps them has them himself.
+/// Environments of one kind on one GPU, with the same number of replicas each; the code that steps them owns
+/// them.
 #[derive(Debug)]
 pub struct CudaRuns {
     runs: Structs,
@@ -37,7 +38,7 @@ impl CudaRuns {
         Ok(Self { runs, n: envs.len() as u32, step, tick, shape: envs[0].shape() })
     }
 
-    /// Starts a step of every replica of `envs`, those that this was made of, with the actions that lie on the
+    /// Starts a step of every replica of `envs`, those that this was created from, with the actions on the
     /// device.
     ///
     /// # Errors

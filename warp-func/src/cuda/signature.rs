@@ -1,4 +1,4 @@
-//! What a kernel takes, read from its text, so that a launch can be checked before it happens.
+//! A kernel's parameters, read from its source, so that a launch can be checked beforehand.
 
 use warp_core::DType;
 

@@ -1,7 +1,7 @@
-//! How an environment is drawn: from what is in the arrays to shapes, without a pixel.
+//! How an environment is drawn: from its arrays to shapes, not to pixels.
 //!
-//! A [`Drawing`] is a plain function. It looks at the first replica through a [`View`] and answers with a
-//! [`Scene`]; `Registry::with_drawing` puts it beside its environment. Who makes pixels of scenes is no
+//! A [`Drawing`] is a plain function. It reads the first replica through a [`View`] and returns a
+//! [`Scene`]; `Registry::with_drawing` registers it for its environment. Rasterising scenes is not the
 //! concern of this crate.
 
 mod scene;

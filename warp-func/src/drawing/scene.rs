@@ -1,4 +1,4 @@
-//! What a picture shows, before it has pixels: shapes in the units of the environment.
+//! What an image shows, before it is rasterised: shapes in the units of the environment.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub mod colours {
     pub const GONE: Colour = Colour(196, 201, 209, 255);
 }
 
-/// Something to be drawn.
+/// A shape to draw.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// A filled area.
@@ -72,7 +72,7 @@ pub enum Shape {
     },
 }
 
-/// A picture in the units of the environment. Later shapes cover earlier ones.
+/// An image in the units of the environment. Later shapes cover earlier ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scene {
     /// What is shown from left to right.
@@ -133,7 +133,7 @@ impl Scene {
     }
 }
 
-/// `point` turned around the origin by `angle` and moved by `to`.
+/// `point` rotated around the origin by `angle` and translated by `to`.
 #[must_use]
 pub fn placed((x, y): Point, angle: f32, to: Point) -> Point {
     let (sin, cos) = angle.sin_cos();

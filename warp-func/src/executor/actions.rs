@@ -6,10 +6,10 @@ use warp_core::{EnvSpec, GroupSpec, Space};
 use warp_data::Store;
 
 /// Checks the actions of all groups against their spaces, as [`VecEnv::step`](crate::VecEnv::step) must
-/// before anything moves: for simulators of their own.
+/// before anything moves; for users' own simulators.
 ///
 /// # Errors
-/// The first discrete action that lies outside its space or real number that is not finite.
+/// The first discrete action outside its space, or the first real number that is not finite.
 pub fn check_actions(spec: &EnvSpec, store: &Store, ids: &ArrayIds) -> Result<()> {
     let head_sizes: Vec<_> = spec.groups.iter().map(|group| group.action.head_sizes()).collect();
     check(spec, &head_sizes, store, ids)

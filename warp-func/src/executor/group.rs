@@ -1,4 +1,4 @@
-//! The arrays of one group of agents, as a shard reaches them.
+//! The arrays of one group of agents, as a shard accesses them.
 
 use super::columns::Column;
 use crate::vec_env::ArrayIds;

@@ -1,8 +1,8 @@
 //! The CPU executor: shards of replicas over threads.
 //!
-//! Shards are cut by the number of replicas alone, so results do not depend on the number of
-//! threads. `shard` steps one range; `lanes` is its fast path for small single-agent environments,
-//! many replicas per instruction; `starts` is where episodes begin; `columns` (and `group`) is where pointers into the store are kept.
+//! Shards depend only on the number of replicas, so results do not depend on the number of threads. `shard` steps one
+//! range; `lanes` is its fast path for small single-agent environments, many replicas per instruction; `starts` is
+//! where episodes begin; `columns` (and `group`) is where pointers into the store are kept.
 
 pub(crate) mod actions;
 pub(crate) mod columns;

@@ -19,8 +19,8 @@ pub(crate) fn plan<E: Env>(
 
 impl ArrayIds {
     /// The arrays that every environment of this `spec` has, and one for each field of its `state`,
-    /// for `n_envs` replicas; not yet allocated. A simulator of its own so has what trainers read,
-    /// and checkpoints hold what it keeps in the fields of its state.
+    /// for `n_envs` replicas; not yet allocated. This gives a user's own simulator the arrays that
+    /// trainers read, and checkpoints contain the fields of its state.
     ///
     /// # Errors
     /// Two arrays of the same name.

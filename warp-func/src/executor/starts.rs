@@ -1,4 +1,4 @@
-//! Where episodes start: a fresh draw, one and the same state, or a row of a pool.
+//! Where episodes start: a random state, always the same state, or a row of a pool.
 
 use super::columns::{FieldColumn, field_columns, put, view};
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! The host's C++ compiler: which one there is, and programs from an environment's text.
+//! The host's C++ compiler: finding one, and building programs from an environment's code.
 
 use super::HostBuild;
 use crate::blueprint::{Blueprint, Body};

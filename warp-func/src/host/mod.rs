@@ -1,9 +1,9 @@
 //! CUDA bodies without a GPU: compiled by the host's C++ compiler and held against the Rust body.
 //!
-//! The text that NVRTC compiles for a GPU is also C++ behind a small shim, so a machine with a C++
-//! compiler and nothing else finds where the two bodies of an environment differ. Both run free from
-//! equal starts with the same random actions, restarts included, and after every step all arrays are
-//! compared. A body for teams can be run by several threads of the host, too.
+//! The code that NVRTC compiles for a GPU is also valid C++ behind a small shim, so a machine with
+//! just a C++ compiler can find where the two bodies of an environment differ. Both run freely from
+//! equal start states with the same random actions, including resets, and after every step all
+//! arrays are compared. A body for teams can also be run by several threads of the host.
 
 mod compiler;
 mod program;
@@ -20,14 +20,14 @@ use program::Program;
 use std::path::Path;
 use warp_core::toml::Table;
 
-/// How an environment's CUDA text is run on the host.
+/// How an environment's CUDA code is run on the host.
 #[derive(Debug, Clone)]
 pub struct HostBuild<'a> {
     /// Compiles it.
     pub compiler: &'a Compiler,
     /// Threads that step a replica together, 1 to 32; more than 1 for bodies of teams only.
     pub team: usize,
-    /// Where the text and the program are put.
+    /// Where the source and the program are written.
     pub folder: &'a Path,
 }
 

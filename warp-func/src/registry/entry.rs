@@ -24,9 +24,9 @@ pub struct Entry {
     pub fields: &'static [ConfigField],
     /// The default configuration.
     pub defaults: Table,
-    /// What whoever trains in it should know first, in a line.
+    /// A notice for users who train in it, in one line.
     pub notice: Option<&'static str>,
-    /// How it is drawn, if somebody has said so.
+    /// Its drawing, if there is one.
     pub drawing: Option<Drawing>,
     /// Its default training configurations in TOML; the first one is the default where no algorithm is
     /// named.
@@ -183,7 +183,7 @@ impl Entry {
         self.kind.blueprint(config)
     }
 
-    /// Checks the environment against the contract, alone and in an executor.
+    /// Checks the environment against the contract, on its own and in an executor.
     ///
     /// # Errors
     /// As [`Entry::bytes_per_pool_row`], or the first thing that is wrong.

@@ -54,7 +54,7 @@ pub trait Maker: Send + Sync + 'static {
         Ok(ArrayIds::declare(&self.spec(config)?, 1, &[])?.0.bytes())
     }
 
-    /// What whoever trains in it should know first, in a line.
+    /// A notice for users who train in it, in one line.
     fn notice(&self) -> Option<&'static str> {
         None
     }

@@ -1,8 +1,8 @@
 //! Environments by name.
 //!
-//! A [`Registry`] is a value, not a global: whoever builds one decides what is in it, and a user's
-//! own program has every command for its own environments. An [`Entry`] is what it knows of one;
-//! `body` makes those that are written as an `Env`, `maker` simulators of any other kind.
+//! A [`Registry`] is a value, not a global: the program that builds one decides what is in it, and a
+//! user's own program has every command for its own environments. An [`Entry`] describes one environment;
+//! `body` creates those that are written as an `Env`, `maker` simulators of any other kind.
 
 mod body;
 mod entry;
@@ -51,14 +51,15 @@ impl Registry {
         self
     }
 
-    /// Has an environment drawn in this way, by all commands that show one; adds it, if it is not there.
+    /// Sets the drawing of an environment, for all commands that show one; adds the environment if it is
+    /// missing.
     #[must_use]
     pub fn with_drawing<E: Env>(self, drawing: Drawing) -> Self {
         self.changed::<E>(|entry| entry.drawing = Some(drawing))
     }
 
-    /// Gives an environment a default training configuration, the text of a TOML file; one for each
-    /// algorithm may be given, the default first. Adds the environment, if it is not there.
+    /// Gives an environment a default training configuration, as the text of a TOML file; one for each
+    /// algorithm may be given, the default first. Adds the environment if it is missing.
     #[must_use]
     pub fn with_defaults<E: Env>(self, toml: &'static str) -> Self {
         self.changed::<E>(|entry| entry.training.push(toml))
@@ -76,8 +77,8 @@ impl Registry {
         self
     }
 
-    /// The same environments, each of which [`Entry::make`] builds on the GPU whose kernels these
-    /// are: so that whoever builds by name needs to know nothing of devices.
+    /// The same environments, each of which [`Entry::make`] creates on the GPU of these kernels, so that
+    /// callers that create them by name need not know about devices.
     #[cfg(feature = "cuda")]
     #[must_use]
     pub fn on_gpu(&self, kernels: &crate::cuda::Kernels, build: crate::cuda::Build) -> Self {
@@ -87,8 +88,8 @@ impl Registry {
         }
     }
 
-    /// Adds what a crate that works with environments offers by name, an algorithm, say; that crate's own
-    /// function knows `T` and finds it by [`Registry::extensions`].
+    /// Adds something that a crate above offers by name, such as an algorithm; that crate knows `T` and
+    /// finds it with [`Registry::extensions`].
     #[must_use]
     pub fn with_extension<T: Any + Debug + Send + Sync>(mut self, extension: T) -> Self {
         self.extensions.push(extension);

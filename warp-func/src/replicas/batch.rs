@@ -1,4 +1,4 @@
-//! What some replicas show after a step, a row each: arrays that are written anew by every step.
+//! The outputs of some replicas after a step, a row each: arrays that every step overwrites.
 #![expect(unsafe_code, reason = "copies rows of arrays of any type")]
 
 use super::options::AutoReset;

@@ -1,10 +1,10 @@
-//! Replicas that each go their own way: a seed, a count of draws and an episode of their own.
+//! Independent replicas, each with its own seed, random-number counter and episode.
 //!
-//! The training executor moves all replicas at once, and what one draws depends on its number and on the
-//! step of the run. Here any of them may be moved, in any order, and each does what it would do alone:
-//! replica i of seed s is the only replica of seed s + i, bit for bit. `plan` declares what a replica's
-//! future depends on, `actions` checks orders, `batch` is what a step shows, `runner` moves some replicas, `tile` many at once in vector
-//! registers; `queue` lets them move by themselves.
+//! The training executor steps all replicas at once, and the random numbers of a replica depend on its index and on
+//! the step of the run. Here any of them may be stepped, in any order, and each behaves as it would on its own:
+//! replica i of seed s equals a single replica of seed s + i, bit for bit. `plan` declares what a replica's future
+//! depends on, `actions` checks orders, `batch` is what a step shows, `runner` moves some replicas, `tile` many at
+//! once in vector registers; `queue` lets them move by themselves.
 #![expect(unsafe_code, reason = "threads move disjoint replicas of shared arrays")]
 
 mod actions;
@@ -34,7 +34,7 @@ const WORTH_A_THREAD: f64 = 50_000.0;
 /// Rows that are worked on by one thread: whole tiles.
 const CHUNK: usize = 64;
 
-/// Which replicas move, and what their agents do.
+/// Which replicas are stepped, and the actions of their agents.
 #[derive(Debug, Clone, Default)]
 pub struct Orders {
     /// Numbers of replicas, each at most once.
@@ -49,7 +49,7 @@ pub struct Orders {
 /// A replica that is new, or whose episode has ended (unless [`AutoReset::SameStep`] has begun the next one
 /// already), begins an episode instead of a step: its reward is 0, and it is 0 steps into its episode.
 ///
-/// A draw depends on the replica's seed and on how many steps and starts it has made since it got that.
+/// A random number depends on the replica's seed and on its number of steps and resets since it got that seed.
 #[derive(Debug)]
 pub struct Replicas {
     mover: Arc<dyn Mover>,
@@ -66,7 +66,7 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// New replicas: each begins its first episode when it is first moved.
+    /// New replicas: each begins its first episode when it is first stepped.
     ///
     /// # Errors
     /// Options out of range, a spec that contradicts itself, or too little memory.
@@ -128,9 +128,9 @@ impl Replicas {
     /// Moves the replicas of `orders`; row k of `batch` is what the k-th shows.
     ///
     /// # Errors
-    /// A number of a replica that does not exist or comes twice, too small a batch, or an action outside its
-    /// space that its replica would take, or a replica that has ended and does not begin by itself; nothing
-    /// has moved then.
+    /// An index of a replica that does not exist or occurs twice, too small a batch, an action outside its space
+    /// that would be used, or a replica whose episode has ended and is not reset automatically; then nothing has
+    /// moved.
     pub fn step(&mut self, orders: &mut Orders, batch: &mut Batch) -> Result<()> {
         self.check_batch(orders.ids.len(), batch)?;
         self.check_orders(orders)?;
@@ -162,7 +162,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Lets these replicas begin an episode when they are moved next.
+    /// Makes these replicas begin an episode when they are next stepped.
     ///
     /// # Errors
     /// A replica that does not exist.
@@ -181,8 +181,8 @@ impl Replicas {
     /// Whether the states of these replicas may be stepped: for states that were written from outside.
     ///
     /// # Errors
-    /// A number that is not finite, an observation that is none of the space's, a phase or a flag that is none,
-    /// or what the environment says of it.
+    /// A number that is not finite, an observation outside the space, an invalid phase or flag, or a fault found by
+    /// the environment.
     pub fn check_state(&self, ids: &[u32]) -> Result<()> {
         let wrong = |option, value: String, reason: &str| {
             Err(Error::InvalidOption { option, value, reason: reason.into() })
@@ -234,7 +234,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Gives a replica a new seed, and lets it begin an episode when it is moved next.
+    /// Gives a replica a new seed, and makes it begin an episode when it is next stepped.
     ///
     /// # Errors
     /// A replica that does not exist.
@@ -254,8 +254,8 @@ impl Replicas {
         self.options.seeds = seeds.collect();
     }
 
-    /// Everything that the replicas' futures depend on, a row per replica: the fields of the state under
-    /// their own names, and what is kept beside it as `replica.seed_low`, `replica.event` and so on.
+    /// Everything that the replicas' futures depend on, a row per replica: the fields of the state under their own
+    /// names, and additional state as `replica.seed_low`, `replica.event` and so on.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
@@ -275,7 +275,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Whether [`Replicas::step`] would refuse `orders`: for those who collect them.
+    /// Whether [`Replicas::step`] would refuse `orders`: for callers that collect them.
     ///
     /// # Errors
     /// As [`Replicas::step`].

@@ -20,15 +20,14 @@ warp_core::choices! {
 pub struct ReplicaOptions {
     /// The seed of each; their number is that of the replicas, at least 1.
     pub seeds: Vec<u64>,
-    /// Threads that step them, the caller's included; 0: as many as the machine has cores. Results do not
-    /// depend on it.
+    /// Threads that step them, the caller's included; 0: one per core. Results do not depend on it.
     pub threads: usize,
     /// Core of the first thread that is not the caller's, the others following; none: wherever the system
     /// puts them.
     pub first_core: Option<usize>,
     /// What follows the end of an episode.
     pub auto_reset: AutoReset,
-    /// Steps in an episode at most, at least 1; none: as the environment says.
+    /// Maximum number of steps in an episode, at least 1; none: the environment's own limit.
     pub max_episode_steps: Option<u32>,
 }
 

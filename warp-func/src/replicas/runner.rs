@@ -1,7 +1,7 @@
 //! Moves some replicas, whatever their environment: the one place that knows the type of the body.
 //!
-//! What several threads do at once is kept apart by who calls: no two of them have the same replica or the
-//! same row of a batch ([`Mover::advance`]).
+//! Callers keep concurrent threads apart: no two of them have the same replica or the same row of a batch
+//! ([`Mover::advance`]).
 #![expect(unsafe_code, reason = "threads move disjoint replicas of shared arrays")]
 
 use super::batch::{Columns, Layout, Seen, Shown};

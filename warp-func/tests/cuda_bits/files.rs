@@ -10,7 +10,7 @@ const FOLDER: &str = "WARP_BITS";
 pub(crate) struct Bodies {
     /// The kind, which is the folder.
     pub(crate) name: &'static str,
-    /// The functions as CUDA text.
+    /// The functions as CUDA code.
     pub(crate) text: String,
     pub(crate) input: Vec<u32>,
     /// What came out of the Rust functions.

@@ -1,7 +1,7 @@
 //! Random bodies that were translated give the bits on a GPU that Rust gave them.
 //!
 //! `warp-translate/tests/bits` makes the bodies and lets Rust run them. With `WARP_BITS_OUT=FOLDER` it
-//! leaves their CUDA text, what they were given and what came out in a folder, and `WARP_BITS=FOLDER` is
+//! leaves their CUDA code, what they were given and what came out in a folder, and `WARP_BITS=FOLDER` is
 //! where it is found here. What needs a GPU is named `cuda_*`, what needs NVRTC alone `nvrtc_*`; without
 //! them, or without the folder, the tests are reported as ignored, with the reason, which is why this
 //! binary has its own harness.

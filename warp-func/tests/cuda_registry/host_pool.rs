@@ -1,4 +1,4 @@
-//! How the CUDA text takes a state with arrays from a pool and puts it into its columns, on the host.
+//! How the CUDA code takes a state with arrays from a pool and puts it into its columns, on the host.
 
 use super::drone::Drone;
 use std::fmt::Write;

@@ -4,7 +4,7 @@
     envs = warp_rl.make("CartPole-v1", num_envs=1024)
     observations, info = envs.reset(seed=0)
 
-Not NVIDIA's Warp, whose package is called `warp`.
+Unrelated to NVIDIA's Warp, whose package is called `warp`.
 """
 
 from __future__ import annotations

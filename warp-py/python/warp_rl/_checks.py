@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 
-#: Steps in an episode at most: they are counted in int32.
+#: Maximum number of steps in an episode: they are counted in int32.
 MOST_STEPS = 2**31 - 1
 #: Environments that are stepped together at most.
 MOST_ENVS = 2**24
@@ -25,7 +25,7 @@ def shown(value: Any) -> str:
 
 
 def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
-    """A whole number of at least `least` and at most `most`; else ValueError or TypeError."""
+    """An integer from `least` to `most`; otherwise ValueError or TypeError."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -54,6 +54,6 @@ def device_of(device: Any) -> int | None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for who has misspelled a name: empty if none is like it."""
+    """A hint for a misspelled name: empty if no known name is similar."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f": did you mean {found[0]!r}?" if found else ""

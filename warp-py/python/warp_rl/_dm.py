@@ -79,9 +79,9 @@ class DmEnv(dm_env.Environment):
 
 
 def make_dm(task_id: str, num_envs: int | None = None, **kwargs: Any) -> Any:
-    """One environment behind dm_env's interface; given a number, so many in one, as EnvPool has them.
+    """One environment behind dm_env's interface; with `num_envs`, that many in one, as in EnvPool.
 
-    Without a seed draws are those of chance. Of many, seeds are int32.
+    Without a seed, a random one is used. With `num_envs`, seeds are int32.
     """
     if num_envs is None:
         return DmEnv(task_id, **kwargs)

@@ -78,7 +78,7 @@ def handed_out(array: Any) -> Callable[[Any], Any]:
 
 
 def kept(array: Any) -> Any:
-    """A copy of an array that its environments may write again."""
+    """A copy of an array that its environments may overwrite."""
     for copy in ("clone", "copy"):
         if hasattr(array, copy):
             return getattr(array, copy)()

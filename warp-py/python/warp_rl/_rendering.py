@@ -1,4 +1,4 @@
-"""Pictures of environments, as the command `warp render` draws them."""
+"""Images of environments, as the command `warp render` draws them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Painter:
         self._acts[ids] = rows
 
     def pictures(self, state: dict[str, np.ndarray], env_id: Any = None, width: int = 600) -> tuple[np.ndarray, ...]:
-        """Pictures of all environments, or of those of `env_id`: uint8 `[height, width, 3]` each."""
+        """Images of all environments, or of those in `env_id`: uint8 `[height, width, 3]` each."""
         ids = range(self._num_envs) if env_id is None else self._checked(env_id)
         return tuple(self._picture.draw(state, i, self._act(i), width=width) for i in ids)
 

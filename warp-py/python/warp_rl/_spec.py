@@ -1,4 +1,4 @@
-"""What a task looks like before it is made."""
+"""The description of a task before it is created."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ class EnvSpec:
 
     @property
     def observation_space(self) -> spaces.Space[Any]:
-        """What the agent sees; of several agents a dictionary by group."""
+        """The observation space; with several agents a dictionary by group."""
         if self.is_lone:
             return _spaces.observation(self.groups[0], whole=self.task.whole)
         return spaces.Dict({group["name"]: _spaces.observation(group) for group in self.groups})
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        """What the agent may do; of several agents a dictionary by group."""
+        """The action space; with several agents a dictionary by group."""
         if self.is_lone:
             return _spaces.action(self.groups[0])
         return spaces.Dict({group["name"]: _spaces.action(group) for group in self.groups})

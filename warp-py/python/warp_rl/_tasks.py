@@ -11,13 +11,13 @@ from ._checks import nearest
 
 @dataclass(frozen=True)
 class Task:
-    """An environment under a name, with what of its configuration the name says."""
+    """An environment under a name, with the configuration that the name implies."""
 
     id: str
     env: str
     config: dict[str, Any] = field(default_factory=dict)
     reward_threshold: float | None = None
-    #: Steps in an episode at most; None: as the environment says.
+    #: Maximum number of steps in an episode; None: the environment's own.
     max_episode_steps: int | None = None
     #: Observations are whole numbers, though the environment writes real ones.
     whole: bool = False

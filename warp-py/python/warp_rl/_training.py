@@ -23,11 +23,11 @@ Callback = Callable[[dict[str, Any]], bool | None]
 
 @dataclass(frozen=True)
 class RunResult:
-    """What came of a run."""
+    """The result of a run."""
 
-    #: Its folder, which the command `warp` and `Policy.load` take.
+    #: Its folder, for the command `warp` and `Policy.load`.
     path: str
-    #: What is known of it at its end.
+    #: Its summary, as in `summary.json`.
     summary: dict[str, Any]
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -36,14 +36,14 @@ class RunResult:
 
 
 class Progress:
-    """A callback that keeps one line: how far a run is, how fast, and what its episodes return."""
+    """A callback that shows one line: a run's progress, its speed and its returns."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
         self._shown: Any = None
 
     def __call__(self, metrics: dict[str, Any]) -> None:
-        """Shows what is known after an iteration."""
+        """Shows the state after an iteration."""
         seconds = max(time.perf_counter() - self._began, 1e-9)
         steps = metrics["env_steps"]
         mean = metrics.get("episode_return", {}).get("mean") if metrics.get("episodes") else None
@@ -77,16 +77,16 @@ def train(
 
     `device` is "cpu", "cuda", "cuda:1" and so on, or "auto": a GPU if there is one on which this can be trained.
 
-    `env` is environments of one's own instead: many stepped together behind Gymnasium's vector interface, in arrays of
-    NumPy, torch, JAX, CuPy or NVIDIA Warp, or a function that makes so many, which evaluations need. They begin their
-    next episode in the step that ends the last one, with `final_obs` in their info where a time limit cuts an episode,
+    `env` is your own environments instead: many stepped together behind Gymnasium's vector interface, in arrays of
+    NumPy, torch, JAX, CuPy or NVIDIA Warp, or a function that creates a given number of them, which evaluations need.
+    They are reset in the step that ends an episode, with `final_obs` in their info where a time limit truncates it,
     or have the autoreset mode "disabled". A configuration file for them has the env_id "python".
-    They are learned from on the processor, unless `device` names a GPU, on which their arrays have to lie: then nothing
-    is copied to the processor, and where every step has `final_obs` nobody waits for the GPU.
+    Learning runs on the processor, unless `device` names a GPU, on which their arrays must be: then nothing is copied
+    to the processor, and if every step has `final_obs`, the host never waits for the GPU.
 
     Further arguments are keys of the configuration, `learning_rate=0.001`, with `__` for a dot:
-    `env__episode_length=200`. Raises ValueError for what the user can put right, RuntimeError for a run that
-    broke.
+    `env__episode_length=200`. Raises ValueError for invalid arguments and configurations, RuntimeError for a run that
+    failed.
     """
     each = [callbacks] if callable(callbacks) else list(callbacks)
 
@@ -135,7 +135,7 @@ class Policy:
     def load(cls, run: str | os.PathLike[str], *, env: Any = None) -> Policy:
         """The policies of the run in this folder, at its newest checkpoint or that of "RUN@STEP".
 
-        A run in environments of one's own needs them, or what makes them, as `env`, for their spaces.
+        A run in your own environments needs them, or the function that creates them, as `env`, for their spaces.
         """
         return cls(_native.Policy.load(os.fspath(run), None if env is None else Foreign(env, {})))
 

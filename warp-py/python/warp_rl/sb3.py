@@ -13,7 +13,7 @@ from ._vector import VectorEnv
 
 
 class Sb3VecEnv(VecEnv):
-    """Environments whose next episode begins in the step that ended the last one.
+    """Environments that are reset in the step that ends an episode.
 
     The dictionary of such a row has `terminal_observation` and `TimeLimit.truncated`; others are empty.
     """
@@ -28,7 +28,7 @@ class Sb3VecEnv(VecEnv):
         self._actions: Any = None
 
     def reset(self) -> Any:
-        """Begins an episode everywhere; what else is known is in `reset_infos`."""
+        """Begins an episode in every environment; the infos are in `reset_infos`."""
         obs, info = self.envs.reset(seed=self._next_seeds)
         self._next_seeds = None
         self.reset_infos = [{} for _ in range(self.num_envs)]
@@ -81,11 +81,11 @@ class Sb3VecEnv(VecEnv):
         return [result for _ in chosen]
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """A picture of each environment."""
+        """An image of each environment."""
         return self.env_method("render")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Never: there are no single environments to be wrapped."""
+        """Always False: there are no single environments to wrap."""
         return [False for _ in self._get_indices(indices)]
 
 

@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// Lets replicas that are not under way begin an episode when they are moved next.
+    /// Makes replicas that are not in flight begin an episode when they are next stepped.
     pub(super) fn mark_new(&mut self, ids: &[u32]) -> PyResult<()> {
         self.check_idle(ids)?;
         match self {

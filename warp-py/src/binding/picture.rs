@@ -1,4 +1,4 @@
-//! Pictures of an environment in some state, drawn as the command draws them.
+//! Images of an environment in a given state, drawn as by the command.
 
 use super::config::table;
 use super::raised;

@@ -1,4 +1,5 @@
-//! The same samplers on an NVIDIA GPU: a launch per batch, the same draws as on the CPU.
+//! The same samplers on an NVIDIA GPU: a launch per batch, with the same random numbers as on the
+//! CPU.
 //!
 //! `part` is a piece of a device's array, `sampler` compiles the kernels of a layout and launches
 //! them. Their text is `sample.cu` around the functions of [`crate::kernel_text::SAMPLE_CUH`].

@@ -19,8 +19,8 @@ pub struct Made {
     pub n_agents: u32,
     /// Whether rows come with an action mask.
     pub masked: bool,
-    /// Whether all rows share their log-deviations, which are then an array f32 `[dim]`, and outputs
-    /// are means alone; else a row's outputs are means, then log-deviations.
+    /// Whether all rows share their log standard deviations, which are then an array f32 `[dim]`, and
+    /// outputs are only means; otherwise a row's outputs are means, then log standard deviations.
     pub shared_log_std: bool,
 }
 
@@ -54,13 +54,13 @@ pub struct DeviceRows<'a> {
     pub step_offset: u32,
 }
 
-/// What actions are drawn from.
+/// What actions are sampled from.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceInputs<'a> {
-    /// Logits f32 `[n_rows, width]`, or means and log-deviations f32 `[n_rows, 2 dim]`, or means
-    /// alone f32 `[n_rows, dim]`.
+    /// Logits f32 `[n_rows, width]`, or means and log standard deviations f32 `[n_rows, 2 dim]`, or
+    /// only means f32 `[n_rows, dim]`.
     pub outputs: Part<'a>,
-    /// Log-deviations of all rows, f32 `[dim]`, if they share them.
+    /// Log standard deviations of all rows, f32 `[dim]`, if they share them.
     pub log_std: Option<Part<'a>>,
     /// Allowed choices, u8 `[n_rows, width]`, if there are masks.
     pub mask: Option<Part<'a>>,
@@ -75,7 +75,7 @@ pub enum DeviceActions<'a> {
     Continuous {
         /// Samples before bounding, f32 `[n_rows, dim]`.
         raw: Part<'a>,
-        /// What the environment gets, f32 `[n_rows, dim]`.
+        /// The values passed to the environment, f32 `[n_rows, dim]`.
         bounded: Part<'a>,
     },
 }
@@ -155,7 +155,7 @@ impl DeviceSampler {
         &self.layout
     }
 
-    /// Starts to choose an action for every row, with the draws of [`ActionLayout::sample`].
+    /// Starts to choose an action for every row, with the random numbers of [`ActionLayout::sample`].
     ///
     /// `log_probs` and `entropies` are f32 `[n_rows]`. Rows at fault get action 0 and are reported by
     /// [`DeviceSampler::check`].
@@ -188,7 +188,7 @@ impl DeviceSampler {
         self.launch(function, at, rows, None)
     }
 
-    /// Starts to choose an action for every row without a policy, with the draws of
+    /// Starts to choose an action for every row without a policy, with the random numbers of
     /// [`ActionLayout::random_actions`].
     ///
     /// # Errors
@@ -204,9 +204,9 @@ impl DeviceSampler {
         self.launch(&self.random, at, rows, None)
     }
 
-    /// Starts to move `noise` by one step and to add it to `means`, with the draws of
+    /// Starts to move `noise` by one step and to add it to `means`, with the random numbers of
     /// [`OrnsteinUhlenbeck::apply`]; all f32 `[n_rows, dim]`. Where `terminated` or `truncated`, u8
-    /// `[n_replicas]`, say that the replica's episode ended in the step before, the noise starts anew.
+    /// `[n_replicas]`, say that the replica's episode ended in the step before, the noise is reset.
     ///
     /// # Errors
     /// As [`DeviceSampler::sample`], or discrete actions.
@@ -239,7 +239,7 @@ impl DeviceSampler {
         &self.fault
     }
 
-    /// The error that a number read from [`DeviceSampler::fault_array`] stands for.
+    /// The error for a number read from [`DeviceSampler::fault_array`].
     ///
     /// # Errors
     /// There was a row at fault.
@@ -250,7 +250,7 @@ impl DeviceSampler {
     /// Waits for what was started, and forgets a fault once it has reported it.
     ///
     /// # Errors
-    /// A row from which no action could be drawn, or whatever went wrong on the device.
+    /// A row from which no action could be sampled, or an error of the device.
     pub fn check(&self) -> Result<()> {
         let fault = self.fault.pull::<u32>().map_err(warp_func::Error::from)?[0];
         if fault != 0 {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use warp_core::EnvSpec;
 
-/// Agents of one group that lie one after the other.
+/// Consecutive agents of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AgentRange {
     /// Number of the group.

@@ -1,32 +1,32 @@
-//! The choices that a policy's configuration has beside its network's: noise, distribution, precision.
+//! The choices in a policy's configuration apart from its network: noise, distribution, precision.
 
 warp_core::choices! {
     /// What is added to a deterministic policy's actions to explore.
     pub enum Noise {
         /// Nothing.
         None = "none",
-        /// A normal number of its own in each step.
+        /// Independent Gaussian noise in each step.
         Gaussian = "gaussian",
-        /// Ornstein and Uhlenbeck's process, which stays on one side for a while and starts from 0 with
-        /// the episode.
+        /// An Ornstein-Uhlenbeck process, which keeps its sign for a while and starts from 0 in each
+        /// episode.
         Ou = "ou",
     }
 }
 
 warp_core::choices! {
-    /// How a continuous action is drawn and kept within its bounds.
+    /// How a continuous action is sampled and kept within its bounds.
     pub enum ActionDistribution {
-        /// A normal number in the action's own units; the environment gets it clipped.
+        /// A Gaussian sample in the action's own units; it is clipped for the environment.
         Gaussian = "gaussian",
-        /// tanh of a normal number, stretched to the bounds.
+        /// The tanh of a Gaussian sample, scaled to the bounds.
         Squashed = "squashed",
     }
 }
 
 warp_core::choices! {
-    /// How exact a GPU's products of matrices are.
+    /// The precision of matrix products on a GPU.
     pub enum Precision {
-        /// Half-precision operands and f32 sums, on tensor cores, where the network suits them.
+        /// Half-precision operands and f32 sums, on tensor cores, where the network allows it.
         Half = "fp16",
         /// f32 throughout.
         Single = "fp32",

@@ -29,7 +29,7 @@ pub struct Common {
     pub replay: Replay,
     /// 1 / batch size.
     pub share: CellId,
-    /// 1 while actions are drawn at random, before learning starts.
+    /// 1 while actions are random, before learning starts.
     pub random: CellId,
     /// Step size.
     pub learning_rate: CellId,
@@ -47,7 +47,7 @@ pub struct Common {
     pub allowed: Allowed,
 }
 
-/// Columns that say which choices are allowed, f32 `[choices]`.
+/// Columns with the allowed choices, f32 `[choices]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowed {
     /// To an agent that acts.
@@ -90,7 +90,7 @@ impl Draft {
         id
     }
 
-    /// An acting column that goes on from iteration to iteration.
+    /// An acting column that persists from iteration to iteration.
     pub fn kept(&mut self, name: &str, width: usize, start: f32) -> ColumnId {
         let id = self.column(name, RowsOf::Acting, width);
         let column = &mut self.columns[id.0];
@@ -98,7 +98,7 @@ impl Draft {
         id
     }
 
-    /// A network's parameters, drawn from the run's seed.
+    /// A network's initial parameters, generated from the run's seed.
     pub fn model(&mut self, name: &str, network: Perceptron) -> ModelId {
         self.models.push(Model { name: name.into(), network, target_of: None });
         ModelId(self.models.len() - 1)
@@ -188,7 +188,7 @@ impl Draft {
         self.cell(name, Schedule::constant(value))
     }
 
-    /// A cell that says how much is explored: not at all by a policy that does not learn.
+    /// A cell with the amount of exploration: none for a policy that does not learn.
     pub fn exploration(&mut self, name: &str, value: &Schedule, policy: &PolicyPlan) -> CellId {
         match policy.config.to_train {
             true => self.cell(name, value.clone()),

@@ -107,7 +107,7 @@ impl Entry {
     }
 }
 
-/// Algorithms of one's own in a registry.
+/// A user's own algorithms in a registry.
 pub trait WithAlgorithm {
     /// Adds an algorithm; one of the same name is replaced.
     #[must_use]

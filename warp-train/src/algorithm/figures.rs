@@ -1,4 +1,4 @@
-//! What updates say of themselves: figures by the names that algorithms give them.
+//! Metrics of updates, by the names that algorithms give them.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ pub struct PolicyMetrics {
     pub entropy: f64,
     /// Estimate of the divergence from the policy that collected the rollout.
     pub approx_kl: f64,
-    /// Share of samples whose probability moved beyond `clip_coef`.
+    /// Fraction of samples whose probability ratio moved beyond `clip_coef`.
     pub clip_fraction: f64,
     /// 1 - variance of what the value misses / variance of the returns.
     pub explained_variance: f64,

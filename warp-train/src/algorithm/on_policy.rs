@@ -50,7 +50,7 @@ pub trait OnPolicyEngine {
     /// Cuts the samples into `n` minibatches; into fewer if there are not as many samples.
     fn cut(&mut self, n: usize) -> Range<usize>;
 
-    /// Gathers a minibatch of the last cut; its advantages are brought to mean 0 and deviation 1 if the key
+    /// Gathers a minibatch of the last cut; its advantages are brought to mean 0 and standard deviation 1 if the key
     /// `norm_adv` says so.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! What an algorithm declares before anything is allocated: columns, models, passes, row functions,
 //! optimisers, cells and figures, each named by an id.
 //!
-//! An engine reads the plan, takes the memory and compiles the kernels; the algorithm then says by ids
-//! what is to be done in which order.
+//! An engine reads the plan, allocates the memory and compiles the kernels; the algorithm then requests
+//! operations by id, in order.
 
 use crate::algorithm::Schedule;
 use crate::error::{Error, Result};
@@ -57,7 +57,7 @@ pub struct Column {
     pub width: usize,
     /// What it starts with in every row; [`RowsOf::Shared`] columns may give a number per element.
     pub start: Vec<f32>,
-    /// Whether it goes on from one iteration to the next, and so belongs in a checkpoint.
+    /// Whether it persists from one iteration to the next, and so belongs in a checkpoint.
     pub kept: bool,
 }
 
@@ -212,8 +212,9 @@ pub struct Priority {
 pub struct Greedy {
     /// The acting pass.
     pub pass: PassId,
-    /// Makes of its output f32 `[width]` what the policy's action layout reads: logits, or means and
-    /// log-deviations; without cells and draws. None: the output is that already.
+    /// Converts its output f32 `[width]` to what the policy's action layout reads: logits, or means and
+    /// log standard deviations; without cells and random numbers. None: the output already has that
+    /// form.
     pub outputs: Option<&'static RowFunction>,
 }
 

@@ -11,172 +11,168 @@ use warp_core::toml::{Table, Value};
 use warp_func::Registry;
 
 warp_core::config! {
-    /// Keys of a policy; at the top level: for all policies that do not set them.
+    /// Keys of a policy; at the top level, for all policies that do not set them.
     pub struct PolicyConfig {
-        /// The environment's groups of agents that this policy acts for; "tagger[0,2-4]" is some agents of one,
+        /// The environment's groups of agents that this policy acts for; "tagger[0,2-4]" selects some agents of one,
         /// by number.
         pub groups: Vec<String> = Vec::new(),
         /// "ppo", "a2c", "dqn", "ddpg", "td3" or "sac".
         pub algorithm: String = "ppo".into(),
-        /// Whether the policy learns; one that does not acts and is kept as it is.
+        /// Whether the policy learns; otherwise it acts but does not change.
         pub to_train: bool = true,
-        /// Run that the policy's weights start from, and what it normalises by, but not the state of
-        /// the optimiser: a run's folder, for its newest checkpoint, with @STEP or @best for another, or a checkpoint's
-        /// folder. There the policy has the same name, or is the only one. With to_train = false the policy
-        /// stays as it was.
+        /// Run from which the policy takes its initial weights and the statistics of its normalisation, but not the
+        /// state of the optimiser: a run's folder, for its newest checkpoint, with @STEP or @best for another one, or
+        /// a checkpoint's folder. The policy must have the same name there, or be the only one. With to_train = false
+        /// the policy does not change from there.
         pub init_from: Option<String> = None,
-        /// What follows the gradient: "adam", also in A2C, or "rmsprop" without momentum and with a decay of 0.99,
-        /// which Stable-Baselines3's A2C has. On a GPU Adam alone.
+        /// The optimiser: "adam", also in A2C, or "rmsprop" without momentum and with a decay of 0.99, as in
+        /// Stable-Baselines3's A2C. On a GPU only Adam.
         pub optimiser: UpdateRule = UpdateRule::Adam,
-        /// Share of each weight and bias that a step takes away, times the learning rate, apart from the gradient
-        /// (AdamW). CPU only.
+        /// Decoupled weight decay (AdamW): the fraction of each weight and bias that a step removes, times the
+        /// learning rate. CPU only.
         pub weight_decay: f64 = 0.0,
-        /// Step size of the optimiser: a number, or points
-        /// [step, value] joined by straight lines. A step may be a share of the run:
-        /// [["0%", 0.001], ["100%", 0.0]]. Two points at one share are a jump.
+        /// Learning rate: a number, or points [step, value] with linear interpolation between them. A step may be a
+        /// percentage of the run: [["0%", 0.001], ["100%", 0.0]]. Two points at the same place are a jump.
         pub learning_rate: Schedule = Schedule::constant(2.5e-4),
-        /// Discount per step: a number or points, as for learning_rate.
+        /// Discount factor per step: a number or points, as for learning_rate.
         pub gamma: Schedule = Schedule::constant(0.99),
-        /// Weight of longer returns in the advantage estimate (GAE); 1: the full return. A number
-        /// or points, as for learning_rate.
+        /// Lambda of generalised advantage estimation (GAE); 1: the full return. A number or points, as for
+        /// learning_rate.
         pub gae_lambda: Schedule = Schedule::constant(0.95),
-        /// PPO: parts into which the rollout is cut for each pass over it.
+        /// PPO: minibatches into which the rollout is divided in each epoch.
         pub num_minibatches: usize = 4,
-        /// PPO: passes over the rollout.
+        /// PPO: epochs, that is, passes over the rollout.
         pub update_epochs: usize = 4,
-        /// Whether advantages are brought to mean 0 and deviation 1 (PPO: in each minibatch).
+        /// Whether advantages are normalised to mean 0 and standard deviation 1 (PPO: in each minibatch).
         pub norm_adv: bool = true,
-        /// PPO: how far the probability of an action may move before its gradient is cut: a number, or
-        /// points, as for learning_rate.
+        /// PPO: range within which the probability ratio is clipped: a number, or points, as for learning_rate.
         pub clip_coef: Schedule = Schedule::constant(0.2),
-        /// PPO: whether the value may move only as far, too.
+        /// PPO: whether the value is clipped to the same range, too.
         pub clip_vloss: bool = true,
-        /// PPO: divergence from the policy that collected the rollout (approx_kl) after which no further epoch
-        /// learns from it, in the mean over an epoch's minibatches; not set: all epochs do. CPU only.
+        /// PPO: stops the epochs early when the divergence from the policy that collected the rollout (approx_kl),
+        /// averaged over an epoch's minibatches, exceeds this; not set: all epochs are run. CPU only.
         pub target_kl: Option<f64> = None,
         /// Weight of the entropy bonus: a number or points, as for learning_rate.
         pub ent_coef: Schedule = Schedule::constant(0.01),
-        /// Weight of the value loss: a number or points, as for learning_rate. The loss is half the
-        /// squared error in PPO, as in CleanRL, and the whole squared error in A2C, as in WarpDrive and
-        /// Stable-Baselines3, so that one number weighs twice as much in A2C.
+        /// Weight of the value loss: a number or points, as for learning_rate. The loss is half the squared error in
+        /// PPO, as in CleanRL, and the whole squared error in A2C, as in WarpDrive and Stable-Baselines3, so the same
+        /// number weighs twice as much in A2C.
         pub vf_coef: Schedule = Schedule::constant(0.5),
-        /// Largest norm of the whole gradient; 0: not clipped. A number or (PPO and A2C) points, as
-        /// for learning_rate.
+        /// Norm to which the whole gradient is clipped; 0: no clipping. A number or (PPO and A2C) points, as for
+        /// learning_rate.
         pub max_grad_norm: Schedule = Schedule::constant(0.5),
         /// Epsilon of Adam, and of RMSprop.
         pub adam_eps: f64 = 1e-5,
         /// Widths of the hidden layers.
         pub hidden: Vec<usize> = vec![64, 64],
-        /// Function after each hidden layer: "tanh" or "relu".
+        /// Activation after each hidden layer: "tanh" or "relu".
         pub activation: Activation = Activation::Tanh,
-        /// Whether what each hidden layer gives is brought to mean 0 and deviation 1 over its numbers, times a gain and
-        /// plus a shift that are learned, before the function (layer norm). CPU only.
+        /// Whether the output of each hidden layer is normalised to mean 0 and standard deviation 1, with a learned
+        /// gain and shift, before the activation (layer norm). CPU only.
         pub layer_norm: bool = false,
-        /// A network of the program's own, by its name; not set: the layers that the keys describe.
+        /// Name of a network that the program has added; not set: the layers that the other keys describe.
         pub network: Option<String> = None,
         /// Whether policy and value share their hidden layers.
         pub shared_trunk: bool = false,
-        /// The native learner on a GPU: "fp16" multiplies in half precision with f32 sums where the
-        /// network suits that, "fp32" computes everything in f32 and is much slower.
+        /// The native learner on a GPU: "fp16" (mixed precision) multiplies in half precision with f32 sums where the
+        /// network allows it; "fp32" computes everything in f32 and is much slower.
         pub precision: Precision = Precision::Half,
-        /// How weights start: "orthogonal" (gain sqrt 2 in hidden layers, 0.01 in the policy's last,
-        /// 1 in the value's, biases 0), "xavier" (uniform with gain 1, biases 0) or "kaiming" (torch's
-        /// default: weights and biases uniform within 1 / sqrt(inputs)).
+        /// Initialisation of weights: "orthogonal" (gain sqrt 2 in hidden layers, 0.01 in the policy's last, 1 in the
+        /// value's, biases 0), "xavier" (uniform with gain 1, biases 0) or "kaiming" (torch's default: weights and
+        /// biases uniform within 1 / sqrt(inputs)).
         pub init: Init = Init::Orthogonal,
-        /// Continuous actions: "gaussian" draws in the action's units and clips to the bounds;
-        /// "squashed" puts tanh of the sample between them.
+        /// Continuous actions: "gaussian" samples in the action's units and clips to the bounds; "squashed" scales
+        /// the tanh of the sample to them.
         pub action_distribution: ActionDistribution = ActionDistribution::Gaussian,
         /// Continuous actions: whether the logarithm of the standard deviation is one number per
         /// element ("state_independent") or another output of the network ("state_dependent", which
         /// collapses more easily: a `log_std_min` of about -2 helps).
         pub log_std: LogStd = LogStd::StateIndependent,
-        /// Continuous actions: where the logarithm of the standard deviation starts.
+        /// Continuous actions: initial logarithm of the standard deviation.
         pub log_std_init: f64 = 0.0,
         /// Continuous actions: the lowest logarithm of the standard deviation.
         pub log_std_min: f64 = -5.0,
         /// Continuous actions: the highest logarithm of the standard deviation.
         pub log_std_max: f64 = 2.0,
-        /// Whether observations are brought to mean 0 and deviation 1, each number by itself, and cut
-        /// off at 10; by what rollouts before this one held, in the first one by the observations
-        /// that the environments begin with.
+        /// Whether observations are normalised to mean 0 and standard deviation 1, each element separately, and
+        /// clipped to 10; by the statistics of earlier rollouts or, in the first one, of the first observations of
+        /// the environments.
         pub norm_obs: bool = false,
-        /// Whether rewards are divided by the standard deviation of the discounted return and cut off
-        /// at 10, as Stable-Baselines3 does it: the return takes in the last reward of an episode and
-        /// then starts from 0, terminated or truncated. (Gymnasium 1.x drops what came before the last
-        /// reward, and goes on where an episode is truncated.) Figures of episodes stay as they are.
+        /// Whether rewards are divided by the standard deviation of the discounted return and clipped to 10, as in
+        /// Stable-Baselines3: the return includes the last reward of an episode and then starts from 0, after
+        /// termination and truncation alike. (Gymnasium 1.x drops everything before the last reward, and continues
+        /// after a truncation.) Reported returns are not affected.
         pub norm_reward: bool = false,
-        /// Whether returns are brought to mean 0 and deviation 1, over replicas and agents at each step of the
-        /// rollout (of a shard), before advantages are taken from them, as WarpDrive does it: the value
+        /// Whether returns are normalised to mean 0 and standard deviation 1, over replicas and agents at each step
+        /// of the rollout (of a shard), before advantages are computed from them, as in WarpDrive: the value function
         /// learns these. CPU only.
         pub norm_return: bool = false,
-        /// How many replicas in whose rollout no episode reached its goal are learned from, for each one in
-        /// which one did; they are drawn anew for every rollout (of a shard). Where none did, or there are
-        /// not so many others, all are learned from, as with no value. An episode reached its goal if the
-        /// environment's statistic goal_reached is above 0 at its end; without such a statistic, if it was
-        /// terminated before its time limit. CPU only.
+        /// Number of replicas without a success to learn from, for each replica with one; they are chosen at random
+        /// for every rollout (of a shard). If there was no success, or there are too few others, all replicas are
+        /// used, as without this key. An episode is a success if the environment's statistic goal_reached is above 0
+        /// at its end or, without such a statistic, if it was terminated before its time limit. CPU only.
         pub neg_pos_env_ratio: Option<f64> = None,
         /// A2C, for comparison with WarpDrive: the last step of a rollout uses the value of its own
         /// observation as the return and ignores its reward, as the original does.
         pub compat_last_step: bool = false,
-        /// Transitions that the replay memory holds; rounded down to whole steps of all replicas.
+        /// Capacity of the replay memory in transitions; rounded down to whole steps of all replicas.
         pub buffer_size: usize = 1_000_000,
         /// Samples per update.
         pub batch_size: usize = 256,
-        /// Environment steps, summed over replicas, in which actions are drawn at random and nothing is
-        /// learned; rounded up to whole iterations.
+        /// Environment steps, summed over replicas, in which actions are random and nothing is learned; rounded up to
+        /// whole iterations.
         pub learning_starts: u64 = 100,
         /// Steps of every replica between updates; num_steps is a multiple of it.
         pub train_freq: usize = 1,
-        /// Updates after each `train_freq` steps, each from a batch of its own.
+        /// Updates after each `train_freq` steps, each with its own batch.
         pub gradient_steps: usize = 1,
-        /// Steps whose rewards are summed before the value of what follows; fewer where an episode ends.
+        /// Steps of n-step returns; fewer where an episode ends.
         pub n_step: usize = 1,
-        /// Share by which target networks move towards those that they follow. DQN: every
-        /// target_interval updates, by default wholly.
+        /// Polyak coefficient of target networks: the fraction by which they move towards the networks that they
+        /// follow. DQN: every target_interval updates, by default completely.
         pub tau: f64 = 0.005,
-        /// Whether samples of larger error are drawn more often.
+        /// Whether samples with a larger error are sampled more often (prioritised replay).
         pub prioritised: bool = false,
-        /// Prioritised: power of the error.
+        /// Prioritised replay: exponent of the error (alpha).
         pub priority_alpha: f64 = 0.6,
-        /// Prioritised: power of the weights that make up for it: a number or points, as for
-        /// learning_rate.
+        /// Prioritised replay: exponent of the importance weights (beta): a number or points, as for learning_rate.
         pub priority_beta: Schedule = Schedule::constant(0.4),
-        /// DQN: share of actions that are drawn at random: a number or points, as for learning_rate.
+        /// DQN: fraction of actions that are random: a number or points, as for learning_rate.
         pub epsilon: Schedule = Schedule::constant(0.05),
-        /// DQN: updates between those in which the target network moves.
+        /// DQN: interval between updates of the target network, in updates.
         pub target_interval: usize = 1,
-        /// DQN: whether the network itself chooses the action that its target values.
+        /// Double DQN: whether the online network chooses the action that the target network evaluates.
         pub double: bool = true,
-        /// DQN: whether values are made of a state's value and the actions' advantages.
+        /// Duelling DQN: whether action values are the sum of a state's value and the actions' advantages.
         pub dueling: bool = false,
-        /// Step size of the critics, as learning_rate; not set: the same. PPO and A2C: of the value's network,
-        /// where shared_trunk = false, on the CPU only.
+        /// Learning rate of the critics, as learning_rate; not set: the same. PPO and A2C: of the value network if
+        /// shared_trunk = false, on the CPU only.
         pub critic_learning_rate: Option<Schedule> = None,
-        /// DDPG, TD3, SAC in a box: noise that is added to actions: "none", "gaussian" or "ou".
+        /// DDPG, TD3 and SAC with continuous actions: noise added to actions: "none", "gaussian" or "ou".
         pub noise: Noise = Noise::Gaussian,
-        /// Standard deviation of the noise, where actions lie within -1 to 1 (of "ou": what
-        /// each step adds): a number or points, as for learning_rate.
+        /// Standard deviation of the noise for actions scaled to -1 to 1 ("ou": of its increments): a number or
+        /// points, as for learning_rate.
         pub noise_std: Schedule = Schedule::constant(0.1),
-        /// Share of itself that the noise "ou" loses in each step.
+        /// Fraction by which the noise "ou" decays in each step.
         pub noise_damping: f64 = 0.15,
-        /// TD3: updates of the critics for one of the actor and of the targets.
+        /// TD3: updates of the critics for each update of the actor and of the targets.
         pub policy_delay: usize = 2,
         /// TD3: standard deviation of the noise on the target's actions.
         pub target_noise: f64 = 0.2,
         /// TD3: largest magnitude of that noise.
         pub target_noise_clip: f64 = 0.5,
-        /// TD3: values over which critics give a distribution, evenly spaced; 1: critics give the value itself.
+        /// TD3: number of evenly spaced atoms of distributional critics; 1: critics estimate the value itself.
         pub atoms: usize = 1,
-        /// TD3 with atoms: the smallest of these values.
+        /// TD3 with atoms: the smallest value.
         pub value_min: f64 = -250.0,
-        /// TD3 with atoms: the largest of these values.
+        /// TD3 with atoms: the largest value.
         pub value_max: f64 = 250.0,
         /// SAC: the temperature, the weight of the entropy; not set: it is learned.
         pub alpha: Option<f64> = None,
-        /// SAC: what a learned temperature starts with.
+        /// SAC: initial value of a learned temperature.
         pub alpha_start: f64 = 1.0,
-        /// SAC: the entropy that a learned temperature aims at; not set: less the number of elements of
-        /// an action, or 0.98 of the largest for a discrete one.
+        /// SAC: target entropy of a learned temperature; not set: minus the number of elements of an action, or 0.98
+        /// of the largest entropy for a discrete one.
         pub target_entropy: Option<f64> = None,
     }
 }

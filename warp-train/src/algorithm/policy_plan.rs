@@ -19,7 +19,7 @@ pub struct PolicyPlan {
     pub algorithm: Entry,
     /// Its keys, complete.
     pub config: PolicyConfig,
-    /// The keys that its algorithm alone declares, complete.
+    /// The keys that only its algorithm declares, complete.
     pub own: Table,
     /// Those that it acts for, in the order of the spec.
     pub agents: Vec<AgentRange>,
@@ -110,8 +110,8 @@ impl PolicyPlan {
         passes.unwrap_or(Passes::ONE)
     }
 
-    /// The coefficients that change over the run, as they are after `env_steps`: by their keys, but for step sizes, of
-    /// which algorithms tell themselves.
+    /// The coefficients that change over the run, at `env_steps`, by their keys; except for learning rates, which
+    /// algorithms report themselves.
     pub fn changing(&self, env_steps: u64) -> impl Iterator<Item = (&'static str, f64)> {
         let learns = self.config.to_train;
         let schedules = self.config.schedules().into_iter();
@@ -124,7 +124,7 @@ impl PolicyPlan {
         wanted.map(move |(key, schedule)| (key, schedule.at(env_steps)))
     }
 
-    /// The key, if there is one, because of which the policy learns on the host alone.
+    /// The key, if any, because of which the policy can learn only on the host.
     #[must_use]
     pub fn host_key(&self) -> Option<&'static str> {
         let of_value = !self.is_off_policy() && self.config.critic_learning_rate.is_some();

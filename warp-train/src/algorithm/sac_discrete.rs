@@ -1,5 +1,5 @@
 //! Soft actor-critic for one discrete action (Christodoulou, 2019): critics value every choice, so that
-//! the actor's loss is an expectation, without a draw.
+//! the actor's loss is an expectation, without sampling.
 
 use super::critics::TwinCritics;
 use super::draft::{Common, Draft};

@@ -1,7 +1,7 @@
 //! Values that change over a run: piecewise linear in the number of environment steps done.
 //!
-//! A configuration may place points at shares of the run, as in `["60%", 0.001]`. They become steps
-//! once, when the run begins ([`Schedule::of_run`]); from then on they stay where they are.
+//! A configuration may place points at percentages of the run, as in `["60%", 0.001]`. They become
+//! steps once, when the run begins ([`Schedule::of_run`]); from then on they stay where they are.
 
 use std::ops::Range;
 use warp_core::ConfigValue;

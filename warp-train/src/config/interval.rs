@@ -1,4 +1,4 @@
-//! After which iterations something is due that happens every so many steps.
+//! After which iterations something is due that happens every given number of steps.
 
 /// Every so many environment steps, at the end of the iteration that reaches them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

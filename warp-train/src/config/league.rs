@@ -1,4 +1,4 @@
-//! A league's keys: against which older selves its policies play, and who wins an episode.
+//! The keys of a league: against which older versions its policies play, and who wins an episode.
 
 use crate::algorithm::PolicyPlan;
 use crate::error::{Error, Result};
@@ -6,13 +6,13 @@ use warp_core::toml::{Table, Value};
 use warp_core::{Config, EnvSpec};
 
 warp_core::choices! {
-    /// How an opponent is chosen among the older selves of a policy.
+    /// How an opponent is chosen among the older versions of a policy.
     pub enum Opponents {
-        /// The policies as they are, and nobody older.
+        /// The current policies, and no older ones.
         Latest = "latest",
-        /// Each snapshot as often.
+        /// All snapshots equally often.
         Uniform = "uniform",
-        /// A snapshot the more often the more rarely the learning policy beats it: by (1 - win rate) squared.
+        /// Snapshots that the learning policy rarely beats more often: by (1 - win rate) squared.
         Prioritised = "prioritised",
     }
 }
@@ -20,26 +20,26 @@ warp_core::choices! {
 warp_core::config! {
     /// Keys of a league.
     pub struct LeagueConfig {
-        /// Who plays against a policy that learns alone: "uniform" and "prioritised" (by the square of the share of
-        /// games that it does not win) choose among all snapshots of the other policy; "latest": nobody older, both
-        /// always learn together, and the league is a table of results alone.
+        /// Who plays against a policy that learns alone: "uniform" and "prioritised" (by the square of the fraction
+        /// of games that it does not win) choose among all snapshots of the other policy; with "latest" both always
+        /// learn together, and the league is only a table of results.
         pub opponents: Opponents = Opponents::Uniform,
-        /// Share of the iterations in which one of the policies, either as often, learns alone against an older
-        /// self of the other; in the rest both learn together.
+        /// Fraction of the iterations in which one of the policies, each equally often, learns alone against an
+        /// older version of the other; in all others both learn together.
         pub older_share: f64 = 0.5,
         /// Iterations before another opponent is chosen, at least 1.
         pub swap_interval: u64 = 1,
         /// Environment steps between snapshots (rounded up to whole iterations), at least 1. Each is a checkpoint
-        /// that stays, beside the first one.
+        /// that is kept, and so is the first one.
         pub snapshot_steps: u64 = 100_000,
-        /// Episodes of each game between two snapshots, at least 1; actions are drawn as in training.
+        /// Episodes of each game between two snapshots, at least 1; actions are sampled as in training.
         pub episodes: usize = 32,
-        /// Statistic of the environment that says who wins an episode; not set: the policy with the higher mean
-        /// return of an agent does.
+        /// Statistic of the environment that decides who wins an episode; not set: the policy with the higher mean
+        /// return per agent wins.
         pub win_statistic: Option<String> = None,
         /// With win_statistic: the policy that wins where it is above win_threshold, and loses below.
         pub win_policy: Option<String> = None,
-        /// With win_statistic: where neither wins.
+        /// With win_statistic: the value at which neither wins.
         pub win_threshold: f64 = 0.0,
     }
 }
@@ -56,7 +56,7 @@ impl LeagueConfig {
         Self::from_table(table).map_err(|e| e.under("league.").into())
     }
 
-    /// Whether policies ever learn against older selves.
+    /// Whether policies ever learn against older versions of each other.
     #[must_use]
     pub fn plays_older(&self) -> bool {
         self.opponents != Opponents::Latest && self.older_share > 0.0

@@ -1,10 +1,9 @@
 //! A run's configuration: the trainer's keys at the top level, the environment's under `env.`, a
 //! policy's own under `policy.<name>.`.
 //!
-//! Names are CleanRL's. A key of [`PolicyConfig`] at the top level holds for every policy that does
-//! not set it itself. Schedules may be given over shares of the run, which are resolved to steps
-//! first, by `total_steps`; nothing else depends on it, so a run that is continued equals a longer one
-//! with the same steps in its schedules.
+//! Names are CleanRL's. A key of [`PolicyConfig`] at the top level applies to every policy that does not set it
+//! itself. Schedules may be given in percentages of the run, which are first resolved to steps, by `total_steps`;
+//! nothing else depends on it, so a run that is extended equals a longer one with the same steps in its schedules.
 
 mod claims;
 mod interval;
@@ -36,57 +35,57 @@ use warp_core::{Config, ConfigField, EnvSpec};
 use warp_func::{PoolSource, Registry, ResetPool, Start, VecOptions};
 
 warp_core::config! {
-    /// Keys that hold for the whole run.
+    /// Keys that apply to the whole run.
     pub struct RunConfig {
         /// The environment's name.
         pub env_id: String = "cartpole".into(),
-        /// Seed of everything random: same seed, same run.
+        /// Seed of all random numbers: same seed, same run.
         pub seed: u64 = 0,
-        /// Environment replicas that are stepped side by side.
+        /// Environment replicas, which are stepped side by side.
         pub num_envs: usize = 64,
-        /// Steps of every replica in one iteration, between two updates.
+        /// Steps of every replica per iteration, that is, the length of a rollout.
         pub num_steps: usize = 64,
-        /// Environment steps, summed over replicas, after which the run ends (rounded up to whole
-        /// iterations). Shares in schedules are shares of it; nothing else depends on it.
+        /// Environment steps, summed over replicas, after which the run ends (rounded up to whole iterations).
+        /// Percentages in schedules refer to it; nothing else depends on it.
         pub total_steps: u64 = 1_000_000,
-        /// Where episodes start: "fresh" draws anew for every replica and episode, "fixed" starts
-        /// all of them alike, "pool" takes a row of a reset pool, drawn for every replica and episode.
+        /// Start states of episodes: "fresh" samples one for every replica and episode, "fixed" uses the same for
+        /// all, "pool" chooses a random row of a reset pool for every replica and episode.
         pub start: Start = Start::Fresh,
-        /// Rows of the reset pool for the start "pool", at least 1; they are drawn from the seed.
+        /// Rows of the reset pool for start = "pool", at least 1; they are generated from the seed.
         pub pool_size: Option<usize> = None,
-        /// File of the reset pool instead: .npz with an array [rows, ...] per field of the state.
+        /// File with the reset pool instead: an .npz with an array [rows, ...] per field of the state.
         pub pool_file: Option<String> = None,
         /// SHA-256 of pool_file, written by the program: a file that has changed since is refused.
         pub pool_digest: Option<String> = None,
-        /// Environment steps between checkpoints (rounded up to whole iterations); 0: only at the end. By
-        /// default 100,000, or those of 20 iterations where these are more.
+        /// Environment steps between checkpoints (rounded up to whole iterations); 0: only at the end. By default
+        /// 100,000, or 20 iterations if that is more.
         pub checkpoint_steps: Option<u64> = None,
-        /// Parts of the replicas that minibatches are drawn from, as many from each: what a run of several GPUs
-        /// does not depend on. By default as many as the ranks that it begins on.
+        /// Number of parts into which the replicas are divided; a minibatch takes equally many samples from each.
+        /// This makes a run independent of the number of ranks. By default the number of ranks on which it begins.
         pub shards: Option<usize> = None,
-        /// Newest checkpoints that are kept; older ones are deleted.
+        /// Number of newest checkpoints to keep; older ones are deleted.
         pub keep_checkpoints: usize = 1,
-        /// Checkpoints that are kept beside them since their evaluation had the highest mean return; of equal
-        /// ones the earlier. 0: none.
+        /// Number of further checkpoints to keep: those whose evaluation had the highest mean return, the earlier one
+        /// if equal. 0: none.
         pub keep_best_checkpoints: usize = 1,
-        /// Environment steps between evaluations on replicas of their own (rounded up to whole iterations); 0:
-        /// none. Training does not depend on it.
+        /// Environment steps between evaluations on separate replicas (rounded up to whole iterations); 0: none.
+        /// Training does not depend on them.
         pub eval_steps: u64 = 0,
-        /// Episodes of an evaluation, at least 1: greedy, from the same starts each time.
+        /// Episodes of an evaluation, at least 1: greedy, from the same start states each time.
         pub eval_episodes: usize = 20,
-        /// Mean return of an evaluation at which the run stops; not set: it goes on to total_steps.
+        /// Mean return of an evaluation at which the run stops; not set: it continues to total_steps.
         pub stop_at_return: Option<f64> = None,
-        /// Iterations between lines of metrics.jsonl, at least 1; a line sums up those since the last one.
+        /// Iterations between lines of metrics.jsonl, at least 1; a line summarises all since the last one.
         pub log_interval: u64 = 1,
-        /// Folder in which a run gets its own, unless the command names one.
+        /// Folder in which the run's own folder is created, unless --out gives one.
         pub basedir: String = "runs".into(),
         /// Folder within basedir, for runs that belong together.
         pub tag: Option<String> = None,
     }
 }
 
-/// Keys that say what is written down of a run on its way, and when it stops; nothing that it learns until then depends
-/// on them.
+/// Keys that decide what is recorded during a run, and when it stops; what it learns until then does not depend on
+/// them.
 pub const RECORD_KEYS: [&str; 7] = [
     "checkpoint_steps",
     "keep_checkpoints",
@@ -96,7 +95,7 @@ pub const RECORD_KEYS: [&str; 7] = [
     "stop_at_return",
     "log_interval",
 ];
-/// Keys that say in which folder a run gets its own.
+/// Keys that decide in which folder a run's own is created.
 pub const FOLDER_KEYS: [&str; 2] = ["basedir", "tag"];
 
 /// A complete and checked configuration.
@@ -110,14 +109,14 @@ pub struct TrainConfig {
     pub env: Table,
     /// The league that its policies play in, if they do.
     pub league: Option<LeagueConfig>,
-    /// The environment that they lead to.
+    /// The spec of the environment with these keys.
     pub spec: EnvSpec,
-    /// The reset pool in `pool_file`, once it has been read; whoever opens files puts it here.
+    /// The reset pool in `pool_file`, once it has been read; it is set by the code that opens files.
     pub pool: Option<Arc<ResetPool>>,
     /// Weights and statistics of policies with `init_from`, once their runs have been read
     /// ([`crate::run::begin::read`]).
     pub begun: Option<Arc<LearnerState>>,
-    /// The ranks that share the run, seen from this one ([`TrainConfig::on_rank`]).
+    /// The ranks that share the run, as seen by this one ([`TrainConfig::on_rank`]).
     pub world: World,
     /// The algorithms that its policies may name.
     pub(crate) algorithms: Algorithms,
@@ -125,7 +124,7 @@ pub struct TrainConfig {
     pub(crate) networks: OwnNetworks,
     base: PolicyKeys,
     own: Vec<(String, Table)>,
-    /// The policies' keys at the top level, as they were given: with shares in schedules.
+    /// The policies' keys at the top level, as they were given: with percentages in schedules.
     given: Table,
 }
 
@@ -288,14 +287,14 @@ impl TrainConfig {
         digest(self.to_toml(env_fields).as_bytes())
     }
 
-    /// As TOML, complete, with a comment before each key; points of schedules lie at steps.
+    /// As TOML, complete, with a comment before each key; points of schedules are at steps.
     #[must_use]
     pub fn to_toml(&self, env_fields: &[ConfigField]) -> String {
         let own = |plan: &PolicyPlan, key: &str| plan.get(key);
         self.write(env_fields, |key| self.base.get(key), own)
     }
 
-    /// The same with schedules as they were given: over shares of a run that may still become longer.
+    /// The same with schedules as they were given: in percentages of a run that may still become longer.
     #[must_use]
     pub fn to_toml_as_given(&self, env_fields: &[ConfigField]) -> String {
         let is_schedule =
@@ -396,7 +395,7 @@ fn positive(key: &str, value: u64) -> Result<()> {
     }
 }
 
-/// What is written down of a run, and what ends it.
+/// What is recorded of a run, and what ends it.
 fn check_records(run: &RunConfig) -> Result<()> {
     positive("log_interval", run.log_interval)?;
     positive("eval_episodes", run.eval_episodes as u64)?;

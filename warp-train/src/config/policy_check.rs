@@ -219,7 +219,7 @@ fn check_spaces(plan: &PolicyPlan, spec: &EnvSpec) -> Result<()> {
     Ok(())
 }
 
-/// Checks the range of log-deviations, which a layout of actions is made with.
+/// Checks the range of log standard deviations, which a layout of actions is made with.
 pub(crate) fn check_log_std(name: &str, config: &PolicyConfig) -> Result<()> {
     let invalid = |key: &str, value: f64, reason: String| {
         Err(warp_core::Error::invalid(&format!("policy.{name}.{key}"), value, &reason).into())

@@ -1,4 +1,4 @@
-//! How a run is cut up: replicas over ranks, and into the shards that minibatches are drawn from.
+//! How a run is divided: replicas over ranks, and into the shards that minibatches are sampled from.
 
 use super::{PolicyPlan, TrainConfig};
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ impl Shards {
     /// A whole that is not cut up.
     pub const ONE: Self = Self { first: 0, here: 1, total: 1 };
 
-    /// Whether there is one alone: sums over shards are then the sums over all.
+    /// Whether there is only one: sums over shards are then the sums over all.
     #[must_use]
     pub fn is_one(&self) -> bool {
         self.total == 1
@@ -37,7 +37,7 @@ impl Shards {
     }
 }
 
-/// What a learner needs to know of who learns with it.
+/// What a learner needs to know about the ranks that learn with it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sharing {
     /// The ranks.
@@ -53,11 +53,11 @@ impl TrainConfig {
         Sharing { world: self.world.clone(), shards: self.shards() }
     }
 
-    /// The same run, seen from a rank of `world`.
+    /// The same run, as seen by a rank of `world`.
     ///
     /// # Errors
-    /// Replicas or shards that can't be dealt out evenly, with what fits; or policies that learn from a replay
-    /// memory, of which one rank has all.
+    /// Replicas or shards that can't be divided evenly, with the numbers that can; or policies that learn from
+    /// a replay memory, which cannot be split over ranks.
     pub fn on_rank(mut self, world: World) -> Result<Self> {
         let ranks = world.size();
         let shards = self.run.shards.unwrap_or(ranks);

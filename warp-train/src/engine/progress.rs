@@ -1,10 +1,10 @@
-//! Where a run stands, and what an iteration leaves.
+//! The progress of a run, and the results of an iteration.
 
 use crate::algorithm::PolicyFigures;
 use serde::Serialize;
 use warp_func::EpisodeTotals;
 
-/// Where a run stands when a learner works.
+/// The progress of a run when a learner is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Iterations done.
@@ -63,7 +63,7 @@ impl PhaseSeconds {
         self.learn += other.learn;
     }
 
-    /// Environment steps per second, over all and in each phase alone.
+    /// Environment steps per second, overall and in each phase.
     #[must_use]
     pub fn rates(&self, env_steps: u64) -> StepRates {
         let rate = |seconds: f64| if seconds > 0.0 { env_steps as f64 / seconds } else { 0.0 };

@@ -1,4 +1,4 @@
-//! What an engine needs to go on where it was, the same on every device.
+//! What an engine needs to continue, the same on every device.
 
 use crate::model::{NamedBytes, NamedTensor};
 
@@ -17,6 +17,6 @@ pub struct EngineState {
     pub flags: Vec<NamedBytes>,
     /// Updates made.
     pub updates: u64,
-    /// Where the replay memory goes on.
+    /// Where the replay memory continues.
     pub head: u64,
 }

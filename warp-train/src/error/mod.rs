@@ -1,7 +1,7 @@
 //! What can go wrong in training; one sentence each, values included.
 //!
-//! [`Error::is_users`] tells what the user can put right (a key, a file, a device) from what can't be
-//! (a run that broke), since the command's exit code says which.
+//! [`Error::is_users`] distinguishes what the user can put right (a key, a file, a device) from what
+//! the user can't (a run that failed), as does the command's exit code.
 
 mod policy;
 

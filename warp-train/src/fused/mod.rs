@@ -1,7 +1,7 @@
 //! Whole iterations on an NVIDIA GPU, by kernels that collect and learn without the host.
 //!
 //! `small` takes small networks of one agent or of a small team, `wide` everything else. Weights have the
-//! names and shapes that every learner has, so a checkpoint goes on wherever it was written.
+//! names and shapes that every learner has, so a checkpoint can be continued on any device.
 
 mod gradients;
 mod linked;
@@ -34,7 +34,7 @@ pub use wide::sources as wide_sources;
 #[doc(hidden)]
 pub use crate::engine::cuda::check as off_policy_check;
 
-/// The translation units that off-policy policies of `config` have compiled for an H200 that `runs` share.
+/// The translation units that off-policy policies of `config` compile for an H200 shared by `runs`.
 ///
 /// # Errors
 /// Policies that an algorithm does not take.

@@ -1,5 +1,5 @@
-//! The CUDA text of an objective: its row functions as they were translated, and functions of plain
-//! numbers that call them.
+//! The CUDA code of an objective: its row functions as they were translated, and functions of plain numbers
+//! that call them.
 
 use crate::algorithm::PolicyPlan;
 use crate::loss::{Objective, POLICY_FIGURES, POLICY_READS, Part, VALUE_READS};

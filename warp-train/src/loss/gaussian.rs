@@ -1,8 +1,8 @@
 //! Gaussian distributions over the elements of a box, clipped or squashed, and their derivatives.
 //!
-//! Log-probabilities are recomputed from raw samples, so that squashing needs no inverse; its
-//! Jacobian depends on the raw sample alone and has no gradient. The entropy of a squashed policy is
-//! the Gaussian's plus the mean of the log-Jacobian by quadrature
+//! Log-probabilities are recomputed from raw samples, so that squashing needs no inverse; its Jacobian
+//! depends only on the raw sample and has no gradient. The entropy of a squashed policy is the
+//! Gaussian's plus the mean of the log-Jacobian by quadrature
 //! ([`warp_sample::density::mean_log_slope`]): a function of the outputs with exact derivatives. The
 //! usual estimate, -log_prob of old samples, has no gradient on average and so no effect.
 
@@ -17,7 +17,7 @@ struct Element {
     log_prob_by_log_std: f32,
     entropy_by_mean: f32,
     entropy_by_log_std: f32,
-    /// 1 where the log-deviation lies above its range, -1 below, 0 within.
+    /// 1 where the log standard deviation lies above its range, -1 below, 0 within.
     outside: f32,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Gaussian<'a> {
     /// Writes `d_log_prob * d log_prob / d outputs + d_entropy * d entropy / d outputs` of row
     /// number `row` into `gradient` `[2 dim]`.
     ///
-    /// A log-deviation outside its range gets a gradient only where descent leads back inside.
+    /// A log standard deviation outside its range gets a gradient only where descent leads back inside.
     pub(super) fn gradient(
         &self,
         row: usize,

@@ -1,9 +1,9 @@
 //! The losses' common part: one pass over a chunk's outputs that gives metrics and output gradients.
 //!
 //! Plain Rust over slices, with no tensor library: a network's learner feeds the gradients with respect to
-//! policy outputs (logits, or means and log-deviations) and values back through its layers. What differs
-//! between algorithms are row functions of log-probabilities and values ([`Loss`]); the distributions,
-//! the entropy bonus and the weighted means are here.
+//! policy outputs (logits, or means and log standard deviations) and values back through its layers. What
+//! differs between algorithms are row functions of log-probabilities and values ([`Loss`]); the
+//! distributions, the entropy bonus and the weighted means are here.
 
 pub mod a2c;
 pub mod actions;
@@ -183,8 +183,8 @@ type Column = [f32; BLOCK];
 /// A network's outputs for some rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Outputs<'a> {
-    /// Logits (unnormalised log-probabilities), or means and then log-deviations, f32
-    /// `[rows, output_width]`.
+    /// Logits (unnormalised log-probabilities), or means and then log standard deviations, f32 `[rows,
+    /// output_width]`.
     pub policy: &'a [f32],
     /// Value estimates, f32 `[rows]`.
     pub values: &'a [f32],
@@ -250,7 +250,7 @@ pub struct LossMetrics {
     pub entropy: f64,
     /// `mean((ratio - 1) - log ratio)` (Schulman's third estimator); 0 for A2C.
     pub approx_kl: f64,
-    /// Share of rows whose ratio lies outside `1 - clip_coef ..= 1 + clip_coef`; 0 for A2C.
+    /// Fraction of rows whose ratio is outside `1 - clip_coef ..= 1 + clip_coef`; 0 for A2C.
     pub clip_fraction: f64,
 }
 

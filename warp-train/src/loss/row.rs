@@ -1,6 +1,6 @@
 //! Row functions: pure functions over one row of some columns, written once in Rust.
 //!
-//! A file of row functions has its CUDA text beside it, made by `warp translate`. Losses with their
+//! A file of row functions has its CUDA code beside it, made by `warp translate`. Losses with their
 //! derivatives, targets and exploration are such functions.
 
 use warp_core::Draw;
@@ -16,7 +16,7 @@ pub struct Rows<'a, 'b> {
     pub reads: &'a [Read<'a>],
     /// What it writes; what was there can be read.
     pub writes: &'a mut [Write<'b>],
-    /// The draws of a row.
+    /// The random numbers of a row.
     pub draws: &'a dyn Fn(usize) -> Draw,
 }
 
@@ -63,18 +63,18 @@ impl Write<'_> {
     }
 }
 
-/// The draws of a function that takes none.
+/// The random numbers of a function that needs none.
 #[must_use]
 pub fn no_draws(_: usize) -> Draw {
     Draw::new(0, 0, 0, warp_core::Purpose::Learn)
 }
 
-/// A row function and its CUDA text.
+/// A row function and its CUDA code.
 #[derive(Debug)]
 pub struct RowFunction {
     /// Its name in Rust and in the text.
     pub name: &'static str,
-    /// The CUDA text of its file; empty if there is none.
+    /// The CUDA code of its file; empty if there is none.
     pub text: &'static str,
     /// Whether it takes `&mut Draw` as its first parameter.
     pub draws: bool,
@@ -96,7 +96,7 @@ impl PartialEq for RowFunction {
 
 #[cfg(feature = "cuda")]
 impl RowFunction {
-    /// Checks that there is CUDA text.
+    /// Checks that there is CUDA code.
     pub(crate) fn check_text(&self) -> crate::error::Result<()> {
         match self.text {
             "" => Err(crate::error::Error::Invalid(format!(
@@ -112,7 +112,7 @@ impl RowFunction {
 /// Declares row functions of a file, `NAME = function(cells; reads; writes)` with the names of their
 /// parameters, in their order; `draw` before them if the first parameter is `&mut Draw`.
 ///
-/// The file beside it that is named first has their CUDA text, which `warp translate` makes of the Rust
+/// The file beside it that is named first has their CUDA code, which `warp translate` makes of the Rust
 /// file; without a name the functions run on processors alone.
 #[macro_export]
 macro_rules! row_functions {

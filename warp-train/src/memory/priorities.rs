@@ -1,7 +1,7 @@
 //! Priorities of transitions, in a tree of sums (Schaul et al., "Prioritized Experience Replay", 2016).
 //!
-//! Leaf i of `n` lies at `leaves + i`, and node k is the sum of nodes 2k and 2k + 1, so that bits do not
-//! depend on the order in which leaves have changed.
+//! Leaf i of `n` is stored at `leaves + i`, and node k is the sum of nodes 2k and 2k + 1, so that bits
+//! do not depend on the order in which leaves have changed.
 
 use warp_core::math;
 

@@ -1,7 +1,7 @@
-//! A replay memory: the last transitions of every acting row, from which batches are drawn.
+//! A replay memory: the last transitions of every acting row, from which batches are sampled.
 //!
-//! A ring of steps: step after step of all rows, the oldest overwritten. An n-step transition is put
-//! together when it is drawn, and stops at the end of an episode or at the newest step.
+//! A ring of steps: step after step of all rows, the oldest overwritten. An n-step transition is assembled
+//! when it is sampled, and stops at the end of an episode or at the newest step.
 
 use super::priorities::{Priorities, power};
 use crate::error::Result;
@@ -50,10 +50,10 @@ pub struct Transition<'a> {
     pub next_mask: &'a [u8],
 }
 
-/// How batches are drawn.
+/// How batches are sampled.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampling {
-    /// The batch's draws, of row 0.
+    /// The batch's random numbers, of row 0.
     pub seed: u64,
     /// Number of the batch.
     pub batch: u32,
@@ -158,7 +158,7 @@ impl Ring {
         })
     }
 
-    /// The same, with samples drawn by their priorities.
+    /// The same, with prioritised sampling.
     ///
     /// # Errors
     /// Too little memory.

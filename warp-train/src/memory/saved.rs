@@ -57,7 +57,7 @@ impl Ring {
     /// Takes over what [`Ring::arrays`] gave, and [`Ring::head`].
     ///
     /// # Errors
-    /// An array that is missing or of another shape, in words.
+    /// An array that is missing or of another shape, as a message.
     pub fn load(
         &mut self,
         numbers: &[NamedTensor],

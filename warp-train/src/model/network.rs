@@ -45,10 +45,10 @@ pub struct NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// The parameters as they start, by name: weights f32 `[outputs, inputs]` and biases `[outputs]` as
-    /// `init` says (see [`Init`]), layer after layer; `seed` alone decides the draws. Orthogonal weights
-    /// have gain sqrt 2 in hidden layers, 0.01 in policy heads and 1 in the value head. Log-deviations
-    /// start at, or `log_std_head`'s bias adds, `log_std_init`.
+    /// The initial parameters, by name: weights f32 `[outputs, inputs]` and biases `[outputs]` as
+    /// `init` says (see [`Init`]), layer after layer; they depend only on `seed`. Orthogonal weights
+    /// have gain sqrt 2 in hidden layers, 0.01 in policy heads and 1 in the value head. Log standard
+    /// deviations start at, or `log_std_head`'s bias adds, `log_std_init`.
     ///
     /// # Errors
     /// [`PolicyError::InvalidConfig`] if a width is zero.

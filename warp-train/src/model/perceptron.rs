@@ -26,7 +26,7 @@ pub struct Perceptron {
     pub bias: Vec<f32>,
 }
 
-/// A linear layer's place among a perceptron's parameters, which lie layer after layer, weights before
+/// A linear layer's offsets among a perceptron's parameters, which are stored layer after layer, weights before
 /// biases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerShape {

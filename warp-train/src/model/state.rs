@@ -13,7 +13,7 @@ pub struct Statistic {
     pub data: Vec<f64>,
 }
 
-/// Everything a learner needs to go on where it was: named tensors, the same for every backend.
+/// Everything that a learner needs to continue: named tensors, the same for every backend.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LearnerState {
     /// Weights and biases, `<policy>.<layer>.weight` and `.bias`, and `<policy>.log_std`.
@@ -24,7 +24,7 @@ pub struct LearnerState {
     pub optimizer_steps: Vec<(String, u64)>,
     /// What normalisers know, `<policy>.obs_mean` and so on, and counters.
     pub statistics: Vec<Statistic>,
-    /// Replay memories and what else goes on from step to step, `<policy>.replay.obs` and so on.
+    /// Replay memories and other state that persists from step to step, `<policy>.replay.obs` and so on.
     pub numbers: Vec<NamedTensor>,
     /// Flags of replay memories.
     pub flags: Vec<NamedBytes>,
@@ -57,11 +57,11 @@ impl LearnerState {
         self.statistics.extend(statistics.into_iter().map(under));
     }
 
-    /// Checks that all weights, moments and statistics are finite. That a policy still acts says nothing:
-    /// relu turns what is not a number into 0.
+    /// Checks that all weights, moments and statistics are finite. It is not enough that a policy still
+    /// acts: relu turns NaN into 0.
     ///
     /// # Errors
-    /// The first number that is not, in words.
+    /// The first number that is not, as a message.
     pub fn check_finite(&self) -> Result<(), String> {
         let wrong = |name: &str, at: usize, x: f64| {
             Err(format!("tensor \"{name}\" holds {x} as its element {at}"))

@@ -74,7 +74,8 @@ pub trait Policy: TrainablePolicy + Send + Debug {
     /// A network that gives something else than its configuration says.
     fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()>;
 
-    /// Fills `outputs` alone and says true, if they can be had without the values; else does nothing.
+    /// Fills only `outputs` and returns true, if they can be computed without the values; otherwise does
+    /// nothing.
     ///
     /// # Errors
     /// As [`Policy::forward`].

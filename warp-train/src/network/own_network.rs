@@ -8,14 +8,15 @@ use std::sync::Arc;
 use warp_core::EnvSpec;
 use warp_func::Registry;
 
-/// What a network of one's own starts from.
+/// What a user's own network starts from.
 #[derive(Debug, Clone, Copy)]
 pub struct NetworkStart<'a> {
     /// The policy that it is for.
     pub plan: &'a PolicyPlan,
     /// The environment.
     pub spec: &'a EnvSpec,
-    /// What its first weights are drawn from: the run's, another one for each policy of a run.
+    /// The seed of its initial weights: derived from the run's, and different for each policy of a
+    /// run.
     pub seed: u64,
     /// Threads that it may use; its results must not depend on them.
     pub threads: usize,
@@ -23,7 +24,7 @@ pub struct NetworkStart<'a> {
 
 type Make = dyn Fn(&NetworkStart<'_>) -> Result<Box<dyn Policy>> + Send + Sync;
 
-/// A network of one's own, under a name; equal to another of the same name.
+/// A user's own network, under a name; equal to another of the same name.
 #[derive(Clone)]
 pub struct OwnNetwork {
     name: &'static str,
@@ -56,7 +57,7 @@ impl PartialEq for OwnNetwork {
     }
 }
 
-/// Networks of one's own in a registry.
+/// A user's own networks in a registry.
 pub trait WithNetwork {
     /// Adds a network, which `network = "NAME"` then stands for; one of the same name is replaced.
     #[must_use]

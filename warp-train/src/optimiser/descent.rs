@@ -27,8 +27,8 @@ pub struct DescentConfig {
     pub beta_2: f64,
     /// Added to the root of the second moment. 1e-5 (CleanRL's; torch's own default is 1e-8).
     pub epsilon: f64,
-    /// Share of each parameter that a step takes away, times its size: decoupled from the gradient, as in AdamW
-    /// (Loshchilov & Hutter, 2019). 0.
+    /// Decoupled weight decay: the fraction of each parameter that a step removes, times the learning rate, as in
+    /// AdamW (Loshchilov & Hutter, 2019). 0.
     pub weight_decay: f64,
 }
 

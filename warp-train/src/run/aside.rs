@@ -1,4 +1,4 @@
-//! A run that goes on from an older checkpoint: what it did after that is set aside, never deleted.
+//! A run that is resumed from an older checkpoint: what it did after that is set aside, never deleted.
 //!
 //! `RUN/after-<12-digit step>/` gets a copy of the run's records, and its later checkpoints. That makes it a
 //! run of its own, which can be drawn, evaluated and continued.

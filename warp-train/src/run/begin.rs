@@ -1,8 +1,8 @@
-//! What a run begins with: weights that are drawn or another run's, and moments of the first observations.
+//! What a run begins with: initial weights or another run's, and moments of the first observations.
 //!
-//! Every learner is made of the weights that are drawn; what else there is is put into it through its
-//! [`LearnerState`]. So every backend and device begins alike. A run that goes on takes its own
-//! checkpoint instead.
+//! Every learner is created with initial weights; everything else is loaded into it through its
+//! [`LearnerState`]. So all backends and devices begin alike. A resumed run takes its own checkpoint
+//! instead.
 
 use crate::algorithm::Algorithms;
 use crate::algorithm::{PolicyConfig, PolicyPlan};

@@ -1,7 +1,7 @@
 //! What happens around a run's iterations: lines and checkpoints, a bar, an early stop.
 //!
-//! [`train`](crate::run::train) calls every callback at every event, in their order. Whoever writes one
-//! implements the events that it is about; the others cost nothing.
+//! [`train`](crate::run::train) calls every callback at every event, in their order. An implementation
+//! defines only the events that it needs; the others cost nothing.
 
 use crate::error::Result;
 use crate::run::evaluate::Evaluation;
@@ -9,7 +9,7 @@ use crate::run::metrics::IterationMetrics;
 use crate::run::trainer::Trainer;
 use std::ops::ControlFlow;
 
-/// Whether a run goes on.
+/// Whether a run is resumed.
 pub type Flow = ControlFlow<Stopped>;
 
 /// Something that follows a run and may stop it. It sees the run and can't change it: with other callbacks

@@ -30,7 +30,7 @@ const STATE: &str = "state.safetensors";
 const MEMORY: &str = "memory.safetensors";
 const MANIFEST: &str = "manifest.json";
 
-/// What a checkpoint says of itself.
+/// A checkpoint's manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -46,13 +46,13 @@ pub struct Manifest {
     pub iteration: u64,
     /// Environment steps done.
     pub env_steps: u64,
-    /// Steps of every replica done: part of what every draw depends on.
+    /// Steps done by every replica: part of the counter of all random numbers.
     pub run_step: u32,
     /// Optimiser steps by policy.
     pub optimizer_steps: BTreeMap<String, u64>,
     /// SHA-256 of each file, in hexadecimal.
     pub files: BTreeMap<String, String>,
-    /// SHA-256 of this very text with nothing in this place.
+    /// SHA-256 of this file with this field empty.
     pub digest: String,
 }
 
@@ -71,7 +71,7 @@ impl Manifest {
 pub struct Checkpoint {
     /// Its folder.
     pub path: PathBuf,
-    /// What it says of itself.
+    /// Its manifest.
     pub manifest: Manifest,
     /// The learner's part.
     pub learner: LearnerState,

@@ -94,7 +94,7 @@ pub(crate) fn encode(tensors: &[NamedTensor], statistics: &[Statistic]) -> Resul
 /// The tensors and statistics in a checkpoint's file.
 ///
 /// # Errors
-/// What is damaged, in a sentence.
+/// What is damaged, as one sentence.
 pub fn decode(bytes: &[u8]) -> std::result::Result<(Vec<NamedTensor>, Vec<Statistic>), String> {
     let tensors = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
     let (mut f32s, mut f64s) = (Vec::new(), Vec::new());
@@ -135,7 +135,7 @@ pub(crate) fn encode_memory(numbers: &[NamedTensor], flags: &[NamedBytes]) -> Re
 /// The reverse of [`encode_memory`].
 ///
 /// # Errors
-/// What is damaged, in a sentence.
+/// What is damaged, as one sentence.
 pub(crate) fn decode_memory(
     bytes: &[u8],
 ) -> std::result::Result<(Vec<NamedTensor>, Vec<NamedBytes>), String> {

@@ -1,4 +1,4 @@
-//! One episode as evaluation plays it, moment by moment: to be drawn, watched or recorded.
+//! One episode as in an evaluation, step by step: to be drawn, watched or recorded.
 
 use crate::config::TrainConfig;
 use crate::engine::rollout::Rollout;
@@ -15,7 +15,8 @@ use warp_sample::Mode;
 /// How to play one episode.
 #[derive(Debug, Clone)]
 pub struct EpisodeOptions {
-    /// Seed of start and draws; `None`: the run's, which gives the first episode of [`evaluate`].
+    /// Seed of start states and random numbers; `None`: the run's, which gives the first episode of
+    /// [`evaluate`].
     pub seed: Option<u64>,
     /// Greedy or sampled actions.
     pub mode: Mode,
@@ -34,8 +35,8 @@ pub struct Chosen<'a> {
     pub outputs: &'a [Vec<f32>],
 }
 
-/// Who watches an episode: sees the environments after each step, with what led there (nothing at the start),
-/// and may break it off or fail.
+/// An observer of an episode: sees the environments after each step, with the actions that led there (none at
+/// the start), and may stop the episode or fail.
 pub type Look<'a, E> =
     dyn FnMut(&dyn VecEnv, Option<Chosen<'_>>) -> Result<ControlFlow<()>, E> + 'a;
 

@@ -41,9 +41,9 @@ pub struct Evaluation {
     pub episodes: usize,
     /// Mean return: rewards of all agents of trained policies, summed over an episode.
     pub mean_episode_return: f64,
-    /// Standard deviation of the return over episodes (n - 1); `None` for a lone one.
+    /// Standard deviation of the return over episodes (n - 1); `None` for a single one.
     pub std: Option<f64>,
-    /// Half the width of the interval of the mean return over episodes; `None` for a lone one.
+    /// Half the width of the interval of the mean return over episodes; `None` for a single one.
     pub confidence: Option<f64>,
     /// What that interval is.
     pub interval: &'static str,
@@ -146,9 +146,9 @@ pub(super) fn random_policies(config: &TrainConfig, names: &[String]) -> Vec<boo
     config.policies.iter().map(|plan| names.contains(&plan.name)).collect()
 }
 
-/// Lets every policy look at `envs` and say what it does in the next step, greedily or not, or, where
-/// `random` says so, one flag per policy, at random. `rollout` has room for one step. Gives what each policy's
-/// network said, f32 `[n_rows, output_width]`; nothing of those that act at random.
+/// Every policy observes `envs` and chooses its actions for the next step, greedily or not, or at random where
+/// its flag in `random` is set. `rollout` has room for one step. Returns the outputs of each policy's network,
+/// f32 `[n_rows, output_width]`; nothing for those that act at random.
 ///
 /// # Errors
 /// A policy that diverged, or whatever goes wrong on a device.

@@ -1,9 +1,9 @@
 //! Whether observations keep their meaning in half precision, which the native learner on a GPU stores
 //! and multiplies them in (`precision = "fp16"`).
 //!
-//! A half holds whole numbers up to 2,048, then only every second one and so on up to 65,504; behind
-//! that is infinity, and below 6.1e-5 ever fewer digits are left. What `norm_obs` brings to mean 0 and
-//! deviation 1 needs no warning.
+//! Half precision represents integers up to 2,048, then only every second one and so on up to 65,504;
+//! beyond that is infinity, and below 6.1e-5 precision is lost gradually. Observations that `norm_obs`
+//! normalises to mean 0 and standard deviation 1 need no warning.
 
 use crate::algorithm::PolicyPlan;
 use crate::config::Shards;
@@ -21,8 +21,8 @@ const SMALLEST: f32 = 6.103_515_6e-5;
 /// Half the distance of neighbouring halves, relative to them.
 const ROUNDING: f64 = 1.0 / 2_048.0;
 
-/// What the bounds of observations let expect, a sentence for each group of `config` whose observations
-/// may not fit; bounds that are infinite say nothing.
+/// One sentence for each group of `config` whose observations may not fit, judging by their bounds;
+/// infinite bounds are ignored.
 #[must_use]
 pub fn by_bounds(config: &TrainConfig) -> Vec<String> {
     groups(config).filter_map(|(_, group)| of_bounds(&config.spec, group)).collect()

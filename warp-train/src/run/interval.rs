@@ -1,8 +1,8 @@
-//! What independent numbers (runs, episodes) say of the mean that they were drawn around.
+//! What independent numbers (runs, episodes) say about their true mean.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// What every interval in reports and pictures is.
+/// The kind of all intervals in reports and plots.
 pub const INTERVAL: &str = "95 % confidence interval of the mean, Student's t";
 
 /// The mean of some numbers, and how far it can be trusted.
@@ -10,10 +10,10 @@ pub const INTERVAL: &str = "95 % confidence interval of the mean, Student's t";
 pub struct Estimate {
     /// Mean.
     pub mean: f64,
-    /// Standard deviation (n - 1); `None` for a lone number.
+    /// Standard deviation (n - 1); `None` for a single number.
     pub std: Option<f64>,
     /// Half the width of the 95 % confidence interval of the mean: t std / sqrt(n), with the 97.5 %
-    /// quantile of Student's t for n - 1 degrees of freedom; `None` for a lone number.
+    /// quantile of Student's t for n - 1 degrees of freedom; `None` for a single number.
     pub confidence: Option<f64>,
 }
 

@@ -1,5 +1,5 @@
 //! `metrics.jsonl`: lines are appended and never changed. Whoever appends holds the file's lock, which
-//! the system takes back when the process ends, however it ends.
+//! the system releases when the process ends, however it ends.
 
 use crate::error::{Error, Result};
 use crate::run::best::BestSteps;

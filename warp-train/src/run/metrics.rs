@@ -103,7 +103,7 @@ pub struct MeanMinMax {
 }
 
 impl EpisodeMetrics {
-    /// From an executor's totals; `trained` says which groups count in `episode_return`.
+    /// From an executor's totals; `trained` gives the groups that count in `episode_return`.
     #[must_use]
     pub fn new(totals: &EpisodeTotals, spec: &EnvSpec, trained: &[bool]) -> Self {
         let n = totals.count;
@@ -166,7 +166,7 @@ pub struct IterationMetrics {
     /// The evaluation after it, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<Evaluation>,
-    /// How the policies of a league stand, if games were played after it.
+    /// The ratings of a league's policies, if games were played after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub league: Option<BTreeMap<String, Standing>>,
 }

@@ -1,8 +1,7 @@
-//! What may change when a run goes on, and what must be said anew when it becomes longer.
+//! What may change when a run is resumed, and what must be given again when it becomes longer.
 //!
-//! Points of schedules are steps once a run has begun, so that a run that goes on to its old end
-//! equals one that never stopped. A schedule that comes to its end by then says nothing of what
-//! follows: whoever lengthens the run has to.
+//! Points of schedules are steps once a run has begun, so that a run resumed to its old end equals one that never
+//! stopped. A schedule that ends by then does not define what follows; a user who extends the run has to.
 
 use crate::algorithm::PolicyConfig;
 use crate::config::{RECORD_KEYS, RunConfig, TrainConfig};
@@ -50,8 +49,8 @@ fn changeable() -> impl Iterator<Item = &'static str> {
     ["total_steps"].into_iter().chain(RECORD_KEYS).chain(CHANGEABLE)
 }
 
-/// Checks that `key` (`policy.NAME.KEY` for a policy's own) may change when a run goes on. Unknown
-/// keys are left to whoever reads the configuration.
+/// Checks that `key` (`policy.NAME.KEY` for a policy's own) may change when a run is resumed. Unknown keys are left
+/// to whoever reads the configuration.
 ///
 /// # Errors
 /// A key that may not, with those that may.
@@ -73,11 +72,11 @@ pub fn check_changeable(key: &str) -> Result<()> {
     )))
 }
 
-/// Checks that `longer`, which is `run` with other keys, says how each schedule goes on if it lasts
-/// for more steps; `is_given` tells whether a key was given anew.
+/// Checks that `longer`, which is `run` with other keys, defines how each schedule continues if it lasts for more
+/// steps; `is_given` says whether a key was given again.
 ///
 /// # Errors
-/// The schedules that ended by the old end of the run and were not given anew.
+/// The schedules that ended by the old end of the run and were not given again.
 pub fn check_extension(
     run: &TrainConfig,
     longer: &TrainConfig,

@@ -83,7 +83,7 @@ pub struct Summary {
     pub seconds: f64,
     /// Environment steps per second in the process that ended the run, its first iteration excluded.
     pub env_steps_per_second: f64,
-    /// The same for each phase alone.
+    /// The same for each phase.
     pub steps_per_second: StepRates,
     /// Mean return of the last 100 or more episodes; `None` if none has ended.
     pub mean_episode_return: Option<f64>,

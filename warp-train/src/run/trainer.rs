@@ -236,8 +236,8 @@ impl Trainer {
         found
     }
 
-    /// Has the games of its league played that are due; how the newest snapshots stand, if there were any. What
-    /// training does next depends on their results where opponents are chosen by them.
+    /// Plays the games of its league that are due; returns the ratings of the newest snapshots, if there were
+    /// any. What training does next depends on their results where opponents are chosen by them.
     ///
     /// # Errors
     /// As [`evaluate`].

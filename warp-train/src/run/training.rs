@@ -25,7 +25,7 @@ pub struct Evaluator<'a> {
 /// its own.
 ///
 /// # Errors
-/// A run that broke, an evaluation that can't be had, or what a callback could not do.
+/// A run or an evaluation that failed, or the error of a callback.
 pub fn train(
     trainer: &mut Trainer,
     evaluator: Evaluator<'_>,

@@ -1,4 +1,4 @@
-//! Which rank this process is, as whoever started it says by environment variables.
+//! The rank of this process, from the environment variables of its launcher.
 
 /// One process of a run that was started as several.
 #[derive(Debug, Clone, PartialEq, Eq)]

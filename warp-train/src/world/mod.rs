@@ -1,8 +1,7 @@
-//! The ranks of a run: how many there are, what each has of the whole, and what they tell each other on the
-//! host.
+//! The ranks of a run: their number, the part of each, and their communication on the host.
 //!
-//! A rank is a GPU, or on the CPU a share of the machine, with replicas of its own and the same weights as all
-//! others. All ranks do the same in the same order; a run of one rank asks nobody.
+//! A rank is a GPU, or on the CPU a part of the machine, with its own replicas and the same weights as all
+//! others. All ranks do the same in the same order; a run with one rank does not communicate.
 
 mod frame;
 mod launch;
@@ -23,8 +22,8 @@ use std::time::Duration;
 /// How long ranks wait for each other before they give up, unless `--link-timeout` says otherwise.
 pub const LINK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long other ranks wait while the first one compiles, evaluates, reads or writes. That its process is gone
-/// they hear at once; a machine that is cut off says nothing.
+/// How long other ranks wait while the first one compiles, evaluates, reads or writes. They notice at once when
+/// its process ends, but not when a machine is cut off.
 pub const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// The ranks of a run, seen from one of them.
@@ -103,7 +102,7 @@ impl World {
         self.others + 1
     }
 
-    /// Whether there is one rank alone.
+    /// Whether there is only one rank.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.others == 0
@@ -125,7 +124,7 @@ impl World {
     /// What every rank has to say, in their order. `what` names it in errors: "gradients".
     ///
     /// # Errors
-    /// A rank that is gone, gave up, is late, or says something else.
+    /// A rank that disconnected, gave up, is late, or sent something unexpected.
     pub fn gather(&self, what: &'static str, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         self.exchange(Round { what, hearers: Hearers::All, patience: Duration::ZERO }, mine)
     }
@@ -143,7 +142,7 @@ impl World {
         self.exchange(Round { what, hearers: Hearers::All, patience }, mine)
     }
 
-    /// The same, which the first rank alone hears; the others get nothing.
+    /// The same, which only the first rank receives; the others get nothing.
     ///
     /// # Errors
     /// As [`World::gather`].
@@ -219,7 +218,7 @@ impl World {
         Ok(parts.iter().flat_map(numbers).collect())
     }
 
-    /// Lets the other ranks know that this one can't go on, so that none waits for it.
+    /// Tells the other ranks that this one failed, so that none waits for it.
     pub fn give_up(&self, why: &str) {
         let Some(link) = &self.link else { return };
         if let Ok(mut link) = link.lock() {

@@ -4,7 +4,7 @@ use super::{Hearers, Link, Round};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The links of `size` ranks, in their order; each waits for the others for `timeout` at most.
+/// The links of `size` ranks, in their order; each waits for the others for at most `timeout`.
 #[must_use]
 pub fn threads(size: usize, timeout: Duration) -> Vec<Box<dyn Link>> {
     let meeting = Meeting { said: vec![None; size], ..Meeting::default() };

@@ -3,7 +3,7 @@
 //!
 //! A folder holds `ROW-fp16.json` and `ROW-fp32.json` (rows on the processor: `ROW-fp32.json` alone),
 //! and `solved.json` with `solved-process.json`, as `bundle/run.sh train` leaves them in
-//! `report/curves`. Reports take the place of those in docs/training.json; what was not measured anew
+//! `report/curves`. Reports take the place of those in docs/training.json; what was not remeasured
 //! stays. A table is left alone as long as none of its rows has a report.
 
 mod line;

@@ -1,4 +1,5 @@
-//! The rows of the training tables: whose reports they are, and what stands in the same line.
+//! The rows of the training tables: the reports that they come from, and the other cells of the
+//! same row.
 
 /// One line of a table.
 pub(super) struct Row {

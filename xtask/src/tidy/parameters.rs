@@ -1,5 +1,5 @@
-//! Functions take what they need by name: few have a tuple as parameter, whose parts a caller tells
-//! apart by their order alone.
+//! Functions take named parameters: few have a tuple as parameter, whose parts a caller
+//! distinguishes only by their order.
 
 use std::collections::BTreeMap;
 

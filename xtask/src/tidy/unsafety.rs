@@ -1,5 +1,5 @@
-//! `unsafe` stands only in the files that ARCHITECTURE.md lists, and in each of those; and what makes
-//! each of them sound stands in a row of docs/soundness.md.
+//! `unsafe` occurs only in the files that ARCHITECTURE.md lists, and in each of those; a row of
+//! docs/soundness.md says what makes each of them sound.
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,7 @@ const LINES: usize = 10;
 /// The curves that `args` ask for, of the run whose rate is `found`; none if it asks for none.
 ///
 /// # Errors
-/// Limits that make no sense, or a run that broke.
+/// Limits that make no sense, or a run that failed.
 pub(super) fn measure(
     args: &BenchArgs,
     config: &TrainConfig,

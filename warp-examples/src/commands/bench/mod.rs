@@ -1,5 +1,5 @@
-//! `warp bench`: environment steps per second, alone and with a policy; or, training: its rate, its
-//! curves, or the time until a return.
+//! `warp bench`: environment steps per second, with and without a policy; or training: its rate, its curves, or the
+//! time until a return.
 //!
 //! Alone: random actions are drawn before the clock starts (a few sets, used in turn) unless the
 //! environment masks actions; every step writes all observations, rewards and flags, and restarts
@@ -35,10 +35,11 @@ const ACTION_SETS: usize = 32;
 /// Parts of the measuring time; the median of their rates is reported.
 const WINDOWS: usize = 5;
 
-/// Measure how fast an environment is stepped.
+/// Measure how fast an environment runs.
 #[derive(Debug, Clone, Args)]
 pub struct BenchArgs {
-    /// An environment's name, or a configuration file; gemm: products of layers on the processor instead.
+    /// An environment's name, or a configuration file; or gemm, to measure the products of linear layers on the
+    /// processor.
     #[arg(
         value_name = "ENV | FILE.toml | gemm",
         required_unless_present = "map",
@@ -52,22 +53,22 @@ pub struct BenchArgs {
     /// Measure training instead.
     #[arg(long, conflicts_with = "envs")]
     pub train: bool,
-    /// With --train: numbers of replicas, measured in turn; by default the configuration's own.
+    /// With --train: numbers of replicas, measured in turn; by default that of the configuration.
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', requires = "train")]
     #[arg(value_parser = options::count)]
     pub replicas: Vec<usize>,
-    /// With --train: learning curves beside the rate, each of so many environment steps.
+    /// With --train: also measure learning curves, each over this many environment steps.
     #[arg(long, value_name = "N", requires = "train")]
     pub curve_steps: Option<u64>,
-    /// Shorter curves where one would take more seconds than this, by the rate measured before.
+    /// Shorten curves that would take more seconds than this, judging by the measured rate.
     #[arg(long, value_name = "S", requires = "curve_steps", value_parser = options::seconds)]
     pub curve_seconds: Option<f64>,
-    /// With --train: instead of the rate, the time until the episodes that ended in an iteration had
-    /// at least this mean return, or total_steps are done.
+    /// With --train: instead of the rate, measure the time until the episodes that finish in an iteration have at
+    /// least this mean return, or total_steps are done.
     #[arg(long, value_name = "RETURN", requires = "train", conflicts_with = "curve_steps")]
     #[arg(allow_negative_numbers = true, value_parser = options::finite)]
     pub until: Option<f64>,
-    /// Runs for each curve, or to the return: seeds 0 to N - 1.
+    /// Runs for each curve or for --until: seeds 0 to N - 1.
     #[arg(long, value_name = "N", default_value_t = 5, requires = "train")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: u64,
@@ -80,7 +81,7 @@ pub struct BenchArgs {
     /// Threads; 0: one per core.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,
-    /// Measuring time of each part, without warm-up.
+    /// Seconds to measure each part, without warm-up.
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     pub seconds: f64,
     /// On a GPU: steps that share a launch (100).
@@ -90,23 +91,23 @@ pub struct BenchArgs {
     /// On a GPU: compare the state after the steps with the CPU's.
     #[arg(long, conflicts_with = "train")]
     pub check: bool,
-    /// With --train: how much faster several GPUs are than one: so many, or those with these numbers.
+    /// With --train: measure how much faster several GPUs are than one: a number of GPUs, or their indices.
     #[arg(long, value_name = "N | I,J,...", requires = "train", conflicts_with_all = ["until", "curve_steps"])]
     pub gpus: Option<String>,
-    /// With --gpus: deal out the same replicas instead of giving each GPU as many.
+    /// With --gpus: divide the replicas among the GPUs, instead of giving each as many as the single GPU.
     #[arg(long, requires = "gpus")]
     pub strong: bool,
-    /// Measure training over worlds, networks, replicas and algorithms, as a fraction of the machine's limit: cells
-    /// that the file does not hold yet, of this program on this device. A picture lies beside it.
+    /// Measure training over environments, networks, replicas and algorithms, as a fraction of the machine's limit:
+    /// the cells that the file does not yet contain for this program on this device. A plot is written next to it.
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["target", "train", "envs", "steps", "check"])]
     pub map: Option<PathBuf>,
-    /// With --map: core, all, or words that cells have, such as "cartpole ppo 2048".
+    /// With --map: core, all, or words that select cells, such as "cartpole ppo 2048".
     #[arg(long, value_name = "CELLS", default_value = "core", requires = "map")]
     pub cells: String,
-    /// With --map: no cell is begun after so many seconds.
+    /// With --map: start no cell after this many seconds.
     #[arg(long, value_name = "S", requires = "map", value_parser = options::seconds)]
     pub limit: Option<f64>,
-    /// With --map: the limit, 10^12 operations per second (790 on an H200; elsewhere none is known).
+    /// With --map: the limit, in 10^12 operations per second (790 on an H200; unknown for other GPUs).
     #[arg(long, value_name = "TFLOPS", requires = "map", value_parser = options::seconds)]
     pub peak: Option<f64>,
     /// Changes a key of the configuration.

@@ -1,7 +1,7 @@
 //! `warp bench --train --gpus N`: training on several GPUs beside training on one of them.
 //!
-//! Pairs of measurements alternate, one GPU alone and then all of them, so that a disturbance of the machine
-//! falls on both; the median of the pairs' ratios is reported, with the smallest and the largest.
+//! Pairs of measurements alternate, a single GPU and then all of them, so that a disturbance of the machine
+//! affects both; the median of the pairs' ratios is reported, with the smallest and the largest.
 
 use super::train::{Place, command_line, configurations};
 use super::{BenchArgs, print_json, say};

@@ -1,4 +1,4 @@
-//! A fleet's launches: all runs to their ends, or round by round with the better settings alone.
+//! A fleet's launches: all runs to their ends, or round by round with only the better settings.
 
 use crate::commands::progress::Progress;
 use crate::commands::stop::Stop;

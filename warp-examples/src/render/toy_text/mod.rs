@@ -1,4 +1,4 @@
-//! The worlds of toy text: boards of square cells, a table of cards, and a chain.
+//! The toy-text environments: boards of square cells, a table of cards, and a chain.
 
 mod blackjack;
 mod boards;

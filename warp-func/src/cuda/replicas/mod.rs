@@ -1,7 +1,8 @@
 //! Replicas on a GPU that each go their own way: what [`Replicas`] are on the host, the same bits.
 //!
-//! The body and everything around it are the executor's; a replica is moved as the only one of a run that
-//! has its seed and its count of draws. `args` is what kernels take, `shown` what can be seen of the replicas. Nothing here waits for the GPU but what says so.
+//! The body and everything around it are the executor's; a replica is stepped as the only one of a run with its seed
+//! and random-number counter. `args` is the kernels' arguments, `shown` the outputs of the replicas. Nothing here
+//! waits for the GPU unless its documentation says so.
 
 mod args;
 mod shown;
@@ -32,7 +33,7 @@ const OWN_THREAD: &str = include_str!("own_thread.cu");
 const OWN_TEAM: &str = include_str!("own_team.cu");
 const THREADS: u32 = 128;
 
-/// The text of the kernels that move such replicas.
+/// The source of the kernels that step such replicas.
 ///
 /// # Errors
 /// An environment without a CUDA body.
@@ -59,8 +60,8 @@ fn source_of(text: &EnvKernels, limit: Option<u32>) -> Result<Source> {
 
 /// Replicas of one environment on a GPU, each with a seed and an episode of its own.
 ///
-/// What is refused of actions that lie on the GPU is known when the GPU has come to it: nothing moves from then
-/// on, and the next call says what it was.
+/// Invalid actions on the GPU are detected when the GPU reaches them: nothing moves from then on, and the next call
+/// reports them.
 #[derive(Debug)]
 pub struct CudaReplicas {
     /// What they are, and everything that their futures depend on as it was when the host last asked.
@@ -202,7 +203,7 @@ impl CudaReplicas {
         &self.host.options().seeds
     }
 
-    /// What can be seen of all replicas after a step, a row for each; their memory never moves.
+    /// The outputs of all replicas after a step, a row for each; their addresses never change.
     #[must_use]
     pub fn shown(&self) -> &[Shown] {
         self.rows.all()
@@ -230,8 +231,8 @@ impl CudaReplicas {
         Ok(())
     }
 
-    /// As [`CudaReplicas::step`], with actions that lie on the host and are refused at once; those of replicas
-    /// that begin an episode may be anything.
+    /// As [`CudaReplicas::step`], with actions on the host, where invalid ones are refused at once; those of
+    /// replicas that begin an episode may be anything.
     ///
     /// # Errors
     /// As [`CudaReplicas::step`]; an action outside its space.
@@ -276,7 +277,7 @@ impl CudaReplicas {
         self.rows.pick(&self.own.ids, ids.len())
     }
 
-    /// Waits for what was started, and says what of it was refused.
+    /// Waits for the work that was started, and reports what was refused.
     ///
     /// # Errors
     /// What was refused, or whatever went wrong on the GPU.
@@ -286,8 +287,7 @@ impl CudaReplicas {
         self.check()
     }
 
-    /// What was refused, as far as the GPU has come; the replicas go on as if that and what followed had not been
-    /// asked for.
+    /// What was refused so far; the replicas continue as if that and everything after it had not been requested.
     ///
     /// # Errors
     /// What was refused.

@@ -1,4 +1,4 @@
-//! What can be seen of replicas on a GPU: arrays that every step writes anew, and some of their rows.
+//! The outputs of replicas on a GPU: arrays that every step overwrites, and some of their rows.
 
 use super::Own;
 use crate::cuda::arg::Arg;
@@ -30,7 +30,7 @@ pub struct Shown {
     pub name: String,
     /// Its memory. 64-bit whole numbers are two words each, u32 `[rows, 2 elements]`.
     pub array: DeviceArray,
-    /// Whether it holds 64-bit whole numbers.
+    /// Whether its elements are 64-bit integers.
     pub wide: bool,
     /// Rows that mean something.
     pub rows: usize,

@@ -1,4 +1,4 @@
-//! What the kernels of environments that something else moves take.
+//! The arguments of the kernels of environments that another library steps.
 
 crate::kernel_args! {
     /// Where real numbers go.

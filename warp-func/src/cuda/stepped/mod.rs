@@ -1,7 +1,7 @@
-//! Environments that something else moves on the GPU, a tensor library say, behind what learners see of them.
+//! Environments that another library, such as a tensor library, steps on the GPU, behind the learners' interface.
 //!
-//! A [`Stepper`] is handed the actions where they lie and hands over arrays of any type and strides; kernels on the
-//! device's stream take them into ours and count episodes. The host waits for nothing, unless the stepper does.
+//! A [`Stepper`] gets the actions where they are stored and returns arrays of any type and strides; kernels on the
+//! device's stream copy them into ours and count episodes. The host waits for nothing, unless the stepper does.
 
 mod args;
 mod tally;
@@ -24,7 +24,7 @@ use warp_data::{ArrayId, Store, StoreMut};
 const STEPPED: &str = include_str!("stepped.cu");
 const THREADS: u32 = 256;
 
-/// The text of the kernels that take what a stepper hands over.
+/// The source of the kernels that copy a stepper's arrays.
 #[must_use]
 pub fn stepped_source() -> Source {
     let structs = super::declare(&[
@@ -41,8 +41,8 @@ pub fn stepped_source() -> Source {
     Source::new("stepped.cu", text)
 }
 
-/// What moves environments of one agent on the GPU. What it hands over is written by work that is ordered before
-/// the device's stream, and may be overwritten by its next call.
+/// Steps single-agent environments on the GPU. Its arrays are written by work that is ordered before the device's
+/// stream, and may be overwritten by its next call.
 pub trait Stepper: Send {
     /// Begins an episode everywhere, and says what is seen: `[n_envs, ...]`.
     ///
@@ -74,7 +74,7 @@ pub struct Moved {
     pub final_obs: Option<GivenArray>,
 }
 
-/// Environments that a [`Stepper`] moves.
+/// Environments that a [`Stepper`] steps.
 #[derive(Debug)]
 pub struct SteppedEnvs<S> {
     stepper: S,
@@ -109,7 +109,7 @@ struct Functions {
 }
 
 impl<S: Stepper> SteppedEnvs<S> {
-    /// Environments of one agent as `spec` says, at the start of their first episodes.
+    /// Single-agent environments with this `spec`, at the start of their first episodes.
     ///
     /// # Errors
     /// Kernels that do not compile, too little memory, or a stepper that cannot begin.

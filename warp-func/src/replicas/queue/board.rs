@@ -1,5 +1,5 @@
-//! What is to be done and what has been done, under one lock: whoever is free takes some rows of a job, and
-//! puts what came of them at the end of a ring, from which the owner takes what is finished first.
+//! Pending and finished work, under one lock: an idle thread takes some rows of a job, and appends their
+//! results to a ring, from which the owner takes what is finished first.
 //!
 //! A thread is here once for each piece, which is some microseconds of work; so a lock is cheap, and there is
 //! nothing else to get wrong. `model.rs` has loom try every order.

@@ -1,8 +1,8 @@
-//! Replicas that move by themselves: some are sent off, and whoever is finished first is received first.
+//! Asynchronous replicas: some are sent off, and those that finish first are received first.
 //!
-//! `board` is where threads find what is to be done and leave what came of it; `model.rs` has loom try every
-//! order in which they can meet there. Who receives helps until its rows are there, so nothing depends on
-//! whether the system lets other threads run.
+//! `board` is where threads find work and leave results; `model.rs` has loom try every order of their
+//! accesses. A receiver helps until its rows are finished, so nothing depends on whether the system
+//! schedules other threads.
 
 mod board;
 #[cfg(all(test, loom))]
@@ -172,7 +172,7 @@ impl ReplicaQueue {
         self.replicas.new_batch(rows)
     }
 
-    /// The replicas, to be moved and changed, while none is under way.
+    /// The replicas, to be stepped and changed, while none is in flight.
     ///
     /// # Errors
     /// A replica that is.
@@ -183,7 +183,7 @@ impl ReplicaQueue {
         }
     }
 
-    /// Lets replicas that are not under way begin an episode when they are moved next.
+    /// Makes replicas that are not in flight begin an episode when they are next stepped.
     ///
     /// # Errors
     /// A replica that is under way, or does not exist.

@@ -1,6 +1,6 @@
 """EnvPool's module, as a drop-in: `import warp_rl.envpool as envpool`.
 
-Names, arguments, defaults and answers are EnvPool 1.x's. What it leaves undefined or dies of is an error here.
+Names, arguments, defaults and answers are EnvPool 1.x's. Where it crashes or its behaviour is undefined, an exception is raised here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def make_dm(task_id: str, **kwargs: Any) -> DMEnvPool:
 
 
 def make_spec(task_id: str, **kwargs: Any) -> EnvSpec:
-    """What a task looks like before it is made."""
+    """The description of a task before it is created."""
     return EnvSpec(task_id, **kwargs)
 
 

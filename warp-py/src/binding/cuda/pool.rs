@@ -122,7 +122,7 @@ impl CudaPool {
         Ok(all)
     }
 
-    /// Waits for what was started, and says what of it was refused.
+    /// Waits for the work that was started, and reports what was refused.
     fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
         options::check_process(self.process)?;
         let replicas = open(&mut self.replicas)?;

@@ -1,4 +1,5 @@
-//! The engine on a processor: threads share tiles of rows, results do not depend on how many there are.
+//! The engine on a processor: tiles of rows are distributed over threads, and results do not depend on
+//! their number.
 
 mod model;
 mod optimise;

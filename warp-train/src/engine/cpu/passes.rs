@@ -1,4 +1,4 @@
-//! Passes forward and back, in tiles of rows that threads share.
+//! Forward and backward passes, in tiles of rows that are distributed over threads.
 //!
 //! A tile's activations stay with the pass until its way back. Gradients of parameters are summed over
 //! a few tiles each and then in order, so they do not depend on threads.

@@ -1,4 +1,4 @@
-//! Row functions over columns, in pieces of rows that threads share.
+//! Row functions over columns, in pieces of rows that are distributed over threads.
 
 use super::CpuEngine;
 use crate::algorithm::{Column, ColumnId, Plan, RowsId, RowsOf};

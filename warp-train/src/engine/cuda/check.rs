@@ -54,7 +54,7 @@ const STEPS: u32 = 40;
 /// Acting and every variant of an update of policy 0 of `config`, on both devices.
 ///
 /// # Errors
-/// What either device says.
+/// An error of either device.
 pub fn pieces(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<Vec<Apart>> {
     let Planned { algorithm, .. } = planned(config, &config.policies[0])?;
     let (mut cpu, mut gpu) = engines(config, &[envs])?;
@@ -75,7 +75,7 @@ pub fn pieces(config: &TrainConfig, envs: &mut CudaVecEnv) -> Result<Vec<Apart>>
 /// What `n` updates leave, as whole programs and piece by piece; they should be the same.
 ///
 /// # Errors
-/// What the device says.
+/// An error of the device.
 pub fn wholes(config: &TrainConfig, envs: &mut CudaVecEnv, n: u64) -> Result<[EngineState; 2]> {
     let Planned { plan, algorithm } = planned(config, &config.policies[0])?;
     let mut run = |whole: bool| -> Result<EngineState> {
@@ -96,7 +96,7 @@ pub fn wholes(config: &TrainConfig, envs: &mut CudaVecEnv, n: u64) -> Result<[En
 /// as there are `envs`.
 ///
 /// # Errors
-/// What the device says.
+/// An error of the device.
 pub fn times(config: &TrainConfig, envs: &[&mut CudaVecEnv]) -> Result<Vec<(String, f64)>> {
     const MANY: u32 = 200;
     let Planned { plan, algorithm } = planned(config, &config.policies[0])?;

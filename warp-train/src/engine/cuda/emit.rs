@@ -1,4 +1,4 @@
-//! The text of each piece of work: calls of the fixed texts with a plan's places and widths as constants.
+//! The code of each operation: calls of fixed functions with a plan's offsets and widths as constants.
 
 use super::layout::{Layer, RowTiles, TILE};
 use super::op::{Op, Wanted};

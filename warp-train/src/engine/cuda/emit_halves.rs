@@ -1,4 +1,4 @@
-//! The text of passes in half precision: each block of a team takes passes of its own.
+//! The code of passes in half precision: each block of a team has its own passes.
 
 use super::emit::{Emitter, WARPS};
 use super::layout::Layer;

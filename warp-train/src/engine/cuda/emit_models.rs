@@ -1,4 +1,4 @@
-//! The text of what all blocks share: gradients, optimisers, targets and figures.
+//! The code of the work that all blocks share: gradients, optimisers, targets and metrics.
 
 use super::emit::Emitter;
 use super::layout::{Four, Layer, TILE};

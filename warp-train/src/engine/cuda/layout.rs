@@ -1,5 +1,4 @@
-//! Where everything of a plan lies on the device: parameters, padded so that tiles are whole, and what
-//! passes keep.
+//! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
 use crate::algorithm::{Model, ModelId, PassId, Plan, RowsOf};
 use crate::model::LayerShape;

@@ -1,9 +1,9 @@
 //! The engine on an NVIDIA GPU: an algorithm's work becomes programs, one kernel each, made for its plan.
 //!
-//! `op` is a piece of work and the tracer that writes an algorithm's down, `schedule` puts them together,
-//! `text` and `emit` write the CUDA text, `layout` and `memory` say where everything lies. What needs
-//! its own rows alone goes on tile by tile, a team of blocks on each; all blocks meet only where
-//! gradients need all rows. Sums have a fixed order, so every run repeats bit by bit.
+//! `op` is an operation and the tracer that records those of an algorithm, `schedule` merges them, `text` and
+//! `emit` write the CUDA code, `layout` and `memory` define where everything is stored. Operations that need
+//! only their own rows run tile by tile, with a team of blocks on each; all blocks synchronise only where
+//! gradients need all rows. Sums have a fixed order, so every run is reproducible bit by bit.
 
 pub mod check;
 mod emit;

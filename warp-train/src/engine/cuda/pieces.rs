@@ -1,4 +1,4 @@
-//! An update piece by piece, for who looks between them.
+//! An update piece by piece, for inspection between them.
 
 use super::CudaEngine;
 use super::op;

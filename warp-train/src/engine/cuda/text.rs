@@ -1,4 +1,4 @@
-//! The CUDA text of a program: constants of the plan, the fixed texts, row functions, a function for each
+//! The CUDA code of a program: constants of the plan, the fixed texts, row functions, a function for each
 //! piece of work, and the kernel that goes through its segments.
 
 use super::emit::Emitter;

@@ -1,6 +1,6 @@
 //! From a rollout to minibatches: which samples count, in what order, gathered into one piece.
 //!
-//! Samples are drawn shard by shard: a minibatch is as many parts as there are shards, each of which is one
+//! Samples are chosen shard by shard: a minibatch is as many parts as there are shards, each of which is one
 //! piece of its shard's order.
 
 use crate::algorithm::PolicyMetrics;
@@ -130,7 +130,7 @@ impl Samples {
         self.orders[shard].retain(|cell| selected[replica(*cell)]);
     }
 
-    /// Brings the returns of each step to mean 0 and deviation 1 over a shard's samples, and takes the
+    /// Brings the returns of each step to mean 0 and standard deviation 1 over a shard's samples, and takes the
     /// advantages from them anew; a step with a lone sample is left as it is.
     pub(super) fn normalise_returns(&mut self, shard: usize, rollout: &PolicyRollout) {
         let step = |cell: u32| cell as usize / rollout.n_rows;
@@ -178,7 +178,7 @@ impl Samples {
     }
 
     /// The samples `range` of a shard's current order as one piece of a minibatch, whose advantages are brought
-    /// to mean 0 and deviation 1 by `moments` of all of them.
+    /// to mean 0 and standard deviation 1 by `moments` of all of them.
     pub fn gather(
         &mut self,
         rollout: &PolicyRollout,

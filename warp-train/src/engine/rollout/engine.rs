@@ -1,4 +1,4 @@
-//! A policy that learns from a rollout on the host, step by step as its algorithm says.
+//! A policy that learns from a rollout on the host, step by step as its algorithm requests.
 
 use crate::algorithm::{Advantages, OnPolicyAlgorithm, OnPolicyEngine};
 use crate::algorithm::{PolicyFigures, PolicyMetrics};
@@ -30,9 +30,9 @@ pub struct RolloutEngine<'a> {
     pub samples: &'a mut Samples,
     /// Its keys.
     pub plan: &'a PolicyPlan,
-    /// Where the run stands.
+    /// The progress of the run.
     pub progress: Progress,
-    /// Who else learns the same.
+    /// The other ranks that learn the same policies.
     pub sharing: &'a Sharing,
 }
 

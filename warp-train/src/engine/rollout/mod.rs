@@ -40,7 +40,7 @@ pub struct PolicyRollout {
     groups: Vec<GroupRows>,
     /// Agents per replica.
     pub n_agents: usize,
-    /// Number of the first agent, counted policy after policy; names the agents' draws.
+    /// Number of the first agent, counted over policies; identifies the agents' random numbers.
     pub first_agent: u32,
     /// Rows per step: agents of all replicas.
     pub n_rows: usize,
@@ -176,7 +176,7 @@ impl PolicyRollout {
         (obs, self.weights.get(rows).unwrap_or(&[]))
     }
 
-    /// Whose draws the rows take in the environments' next step.
+    /// The random streams of the rows in the environments' next step.
     #[must_use]
     pub fn names(&self, envs: &dyn VecEnv) -> Rows {
         Rows {
@@ -227,7 +227,7 @@ impl PolicyRollout {
             .then(|| &self.action_mask[t * self.n_rows * row..][..self.n_rows * row])
     }
 
-    /// Copies what the agents see now, and who is in the game, as the inputs of step `t`.
+    /// Copies the current observations, and which agents are in the game, as the inputs of step `t`.
     pub fn store_inputs(&mut self, t: usize, envs: &dyn VecEnv) {
         if let Some(goals) = self.goals.as_mut().filter(|_| t * self.n_rows < self.rewards.len()) {
             goals.look(t, envs);
@@ -257,7 +257,7 @@ impl PolicyRollout {
         }
     }
 
-    /// Writes the actions of step `t`, the last one drawn, into the environments.
+    /// Writes the actions of step `t`, the last ones sampled, into the environments.
     ///
     /// # Errors
     /// Whatever went wrong on a device.

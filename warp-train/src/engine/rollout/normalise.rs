@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub use crate::model::Statistic;
 use crate::world::World;
 
-/// What a normalised number is cut off at, both ways.
+/// The bound to which normalised numbers are clipped, in both directions.
 pub const CLIP: f32 = 10.0;
 /// Added to a variance before its root is taken.
 pub const EPSILON: f64 = 1e-8;
@@ -163,8 +163,8 @@ pub struct Normaliser {
 }
 
 impl Normaliser {
-    /// As the keys `norm_obs` and `norm_reward` of `plan` say, for observations of `width` numbers
-    /// and `n_rows` rows (agents of all replicas of this rank).
+    /// Normalisation by the keys `norm_obs` and `norm_reward` of `plan`, for observations of `width` numbers and
+    /// `n_rows` rows (agents of all replicas of this rank).
     #[must_use]
     pub fn new(plan: &PolicyPlan, width: usize, n_rows: usize, sharing: Sharing) -> Self {
         let PolicyConfig { norm_obs, norm_reward, to_train, .. } = plan.config;
@@ -191,8 +191,8 @@ impl Normaliser {
         self.obs.as_ref().is_some_and(|obs| !obs.factors.is_empty())
     }
 
-    /// What observations are normalised by, number by number: the mean, and what the difference from it is
-    /// multiplied by; cut off at [`CLIP`] then. `None` where they stay as they are.
+    /// What observations are normalised by, number by number: the mean, and what the difference from it is multiplied
+    /// by; then clipped to [`CLIP`]. `None` where they stay as they are.
     #[must_use]
     pub fn factors(&self) -> Option<&[(f32, f32)]> {
         self.obs.as_ref().map(|obs| &obs.factors[..]).filter(|factors| !factors.is_empty())

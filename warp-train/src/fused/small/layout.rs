@@ -1,5 +1,5 @@
-//! Where a policy's tensors lie in the learner's padded matrices (see net.cuh), and both ways between
-//! them.
+//! The places of a policy's tensors in the learner's padded matrices (see net.cuh), and conversions
+//! in both directions.
 
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};

@@ -1,12 +1,11 @@
 //! Small perceptrons at full speed: a rollout is one launch, an update is another.
 //!
 //! For two hidden layers of 32, 64 or 128: state stays in registers, weights in shared memory, products
-//! run on tensor cores with half-precision operands and single-precision sums. The host only says where
-//! in the run it is, and reads one block of figures for many iterations.
+//! run on tensor cores with half-precision operands and single-precision sums. The host only passes the
+//! position in the run, and reads one block of metrics for many iterations.
 //!
-//! `SmallLearner` is a policy with all that it learns from, and collects too where one agent is alone in
-//! its environment; `team.rs` collects for several agents and policies, `solo.rs` is for runs of few
-//! replicas.
+//! `SmallLearner` is a policy with all that it learns from; in single-agent environments it also collects;
+//! `team.rs` collects for several agents and policies, `solo.rs` is for runs of few replicas.
 
 mod figures;
 mod gradients;

@@ -223,7 +223,7 @@ warp_func::kernel_args! {
     pub(super) struct TeamSizesArgs { sizes: &mut [TeamSizes] }
 }
 
-/// The C text of all of them.
+/// The C code of all of them.
 pub(super) fn declarations() -> String {
     let mut text = String::from("struct Schedule;\n");
     let bits = [("ENDED", ROW_ENDED), ("TRUNCATED", ROW_TRUNCATED), ("MASK_AT", ROW_MASK_AT)];

@@ -1,5 +1,5 @@
 //! Several agents and several policies: one launch collects for all of them, and each policy learns as
-//! if it were alone.
+//! if it were the only one.
 //!
 //! For environments whose replicas have a team of threads elsewhere: here each has one thread, and the
 //! rows of all agents go through the networks together; see collect_team.cu.

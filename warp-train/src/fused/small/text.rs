@@ -1,5 +1,5 @@
-//! The small learner's text: its files behind the environment's, with sizes and coefficients as
-//! constants, so that it is compiled for one network, one environment and one configuration.
+//! The small learner's code: its files after the environment's, with sizes as constants, so that it is compiled for
+//! one network and one environment.
 
 use super::shared::declarations;
 use super::{TILE_ROWS, team};
@@ -252,8 +252,8 @@ pub(super) fn update_source(config: &TrainConfig, index: usize, env: &EnvKernels
     source_of(&config.policies[index], &constants, env, tuning, "update.cu")
 }
 
-/// The translation units that `config` would have compiled on an environment with the text `env`; none
-/// if it is not one of small networks.
+/// The translation units that `config` would compile for an environment with the code `env`; none if its networks are
+/// not small.
 #[must_use]
 pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
     if refusal(config, env).is_some() {

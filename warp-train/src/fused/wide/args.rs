@@ -221,7 +221,7 @@ kernel_args! {
     }
 }
 
-/// The C text of all of them and of what host and kernels share.
+/// The C code of all of them and of what host and kernels share.
 pub(super) fn declarations() -> String {
     let shared = [
         WideSettings::STRUCT,

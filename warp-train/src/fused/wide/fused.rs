@@ -1,7 +1,8 @@
-//! Whole towers in fp32: which networks have them, what `fused*.cu` needs to know, and their launches.
+//! Whole networks in fp32: which networks have them, what `fused*.cu` needs to know, and their
+//! launches.
 //!
-//! For networks whose weights, both ways, and all activations of a tile of rows lie in a block's shared
-//! memory, and whose gradients lie in its registers; all others go layer by layer.
+//! For networks whose weights, also transposed, and all activations of a tile of rows fit into a
+//! block's shared memory, and whose gradients fit into its registers; all others run layer by layer.
 
 use super::args::{FusedActArgs, FusedLearnArgs};
 use super::kernels::FusedTowers;

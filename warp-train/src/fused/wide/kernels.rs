@@ -32,7 +32,7 @@ kernels! {
     LayerKernels { layer, layer_inputs, layer_weights }
     /// All layers of few rows that act.
     FewKernels { act_few }
-    /// Whole towers in fp32 act ..
+    /// Whole networks in fp32 act ..
     FusedActKernels { fused_act }
     /// .. and learn.
     FusedLearnKernels { fused_learn }
@@ -81,7 +81,7 @@ pub(super) struct ByLayer {
     pub(super) kernels: LayerKernels,
 }
 
-/// Whole towers in fp32.
+/// Whole networks in fp32.
 #[derive(Debug)]
 pub(super) struct FusedTowers {
     pub(super) shape: super::fused::FusedShape,

@@ -1,8 +1,8 @@
 //! The native learner on a GPU for networks of any size and environments with many agents.
 //!
-//! A rollout is one recorded graph of launches (per step: look, network, draw, environment, keep), an
-//! update another; the host waits once per iteration, for a block of figures. Networks whose weights
-//! fit into shared memory run as a whole, on tensor cores or in fp32, all others layer by layer.
+//! A rollout is one recorded graph of launches (per step: read observations, network, sample, environment, store), an
+//! update another; the host waits once per iteration, for a block of metrics. Networks whose weights fit into shared
+//! memory run as a whole, on tensor cores or in fp32, all others layer by layer.
 
 mod args;
 mod arrays;

@@ -1,8 +1,8 @@
-//! Where the layers of an actor-critic lie in one flat vector of parameters on the device.
+//! The offsets of an actor-critic's layers in one flat vector of parameters on the device.
 //!
-//! Read off the names and shapes of a checkpoint's tensors. Every layer has its weights
-//! `[outputs, inputs]` and its biases behind them; output layers that read the same hidden layer lie
-//! in one matrix, so that one product gives logits and value.
+//! Derived from the names and shapes of a checkpoint's tensors. Every layer has its weights
+//! `[outputs, inputs]` followed by its biases; output layers that read the same hidden layer form
+//! one matrix, so that one product computes logits and value.
 
 use crate::error::PolicyError;
 use crate::model::NamedTensor;
@@ -45,7 +45,7 @@ pub(super) struct Tower {
     pub(super) column: usize,
     /// From this output on, columns lie further right ..
     pub(super) gap_at: usize,
-    /// .. by so many: where log-deviations are parameters.
+    /// .. by so many: where log standard deviations are parameters.
     pub(super) gap: usize,
 }
 
@@ -69,7 +69,7 @@ struct Place {
 pub(super) struct WideNetwork {
     /// Actor (or shared trunk), then the critic if it is by itself.
     pub(super) towers: Vec<Tower>,
-    /// Log-deviations that are parameters.
+    /// Log standard deviations that are parameters.
     pub(super) log_std: Option<Range<usize>>,
     pub(super) n_parameters: usize,
     /// Outputs of the policy per row; the value's column is the next.

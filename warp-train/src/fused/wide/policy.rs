@@ -75,7 +75,7 @@ pub(in super::super) struct WidePolicy {
     pub(super) by_layer: Option<ByLayer>,
     /// All layers of few rows in one launch, where a block has room for some and towers do not run as a whole.
     pub(super) few: Option<FewKernels>,
-    /// Whole towers in fp32.
+    /// Whole networks in fp32.
     pub(super) fused: Option<FusedTowers>,
     /// One per tower, or none: in fp32 or layer by layer.
     pub(super) tensor: Vec<TensorTower>,

@@ -1,5 +1,5 @@
-//! What the ranks of a run tell each other on the wide path: numbers of samples, moments, gradients and losses, each
-//! gathered from all of them and then summed in their order. On any number of machines.
+//! Communication of a run's ranks on the wide path: numbers of samples, moments, gradients and losses, each gathered
+//! from all of them and then summed in their order. On any number of machines.
 
 use super::arrays::SUM_BLOCKS;
 use super::policy::WidePolicy;

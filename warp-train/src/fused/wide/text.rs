@@ -1,4 +1,4 @@
-//! The CUDA text of the wide path, made for one policy by constants.
+//! The CUDA code of the wide path, made for one policy by constants.
 
 use super::args::declarations;
 use super::layers::{self, Product};

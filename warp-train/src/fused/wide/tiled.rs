@@ -1,7 +1,8 @@
-//! Layers on tensor cores one by one, where whole towers do not fit into a multiprocessor: the
-//! arrays between the launches of `tiled*.cu`, and these launches.
+//! Layers on tensor cores one by one, where whole networks do not fit into a multiprocessor: the arrays
+//! between the launches of `tiled*.cu`, and these launches.
 //!
-//! Activations lie in memory as halves, and gradients replace them; both towers go through each launch.
+//! Activations are stored in half precision, and gradients replace them; each launch processes both
+//! networks.
 
 use super::args::{
     TiledGatherArgs, TiledGradientsArgs, TiledLayerArgs, TiledLookArgs, TiledPackArgs,

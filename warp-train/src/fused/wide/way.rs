@@ -19,7 +19,7 @@ use warp_func::cuda::{Build, Source};
 pub(super) enum Way {
     /// Layer by layer.
     Layers(Product),
-    /// Whole towers in fp32.
+    /// Whole networks in fp32.
     Fused(FusedShape),
     /// Whole towers on tensor cores.
     Tensor(Vec<TensorShape>),

@@ -5,12 +5,12 @@
 //! network and back; the losses ([`crate::loss`]) are plain Rust over slices that give the gradient with
 //! respect to the network's outputs, and [`crate::optimiser::Descent`] works on one flat `Vec<f32>`.
 //!
-//! Between `gradients` and `step` lies one hook: [`BurnPolicy::gradient_buffer_mut`], the flat gradient of
-//! the whole policy, to be averaged over devices or inspected.
+//! Between `gradients` and `step` there is one hook: [`BurnPolicy::gradient_buffer_mut`], the flat gradient
+//! of the whole policy, to be averaged over devices or inspected.
 //!
-//! Work on many rows is cut into chunks whose size depends on the number of rows alone; chunks are shared
-//! among threads and their gradients are added in chunk order. Results are therefore bit-identical for any
-//! number of threads.
+//! Work on many rows is divided into chunks whose size depends only on the number of rows; chunks are
+//! distributed over threads, and their gradients are added in chunk order. Results are therefore
+//! bit-identical for any number of threads.
 
 mod activation;
 mod backward;

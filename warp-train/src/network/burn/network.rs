@@ -14,7 +14,7 @@ use crate::model::{Activation, LAYER_NORM_EPSILON, NamedTensor, NetworkConfig, t
 /// dropout) is not carried from one call to the next.
 pub trait PolicyNetwork: Module + Sync {
     /// From observations f32 `[rows, observation_width]` to policy outputs f32 `[rows, output_width]`
-    /// (logits of all heads; or means, then log-deviations, of all elements) and values f32
+    /// (logits of all heads; or means, then log standard deviations, of all elements) and values f32
     /// `[rows, 1]`. Rows must not influence each other.
     fn forward(&self, observations: Tensor<2>) -> (Tensor<2>, Tensor<2>);
 }
@@ -52,7 +52,7 @@ pub struct ActorCritic {
 }
 
 impl ActorCritic {
-    /// The network of `config` as it starts, with the draws of `seed`.
+    /// The network of `config` with initial weights from `seed`.
     ///
     /// # Errors
     /// [`PolicyError::InvalidConfig`] if a width is zero.

@@ -1,4 +1,4 @@
-//! burn modules under names that configurations may say.
+//! burn modules under names that configurations may use.
 
 use super::{BurnPolicy, NamedPolicy, PolicyNetwork};
 use crate::error::{Result, of_policy};
@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 /// burn draws all first weights of a process from one generator.
 static DRAWS: Mutex<()> = Mutex::new(());
 
-/// The burn module that `make` builds, as the network that configurations call `name`. Its first weights
-/// come from the run's seed, whatever else the program draws.
+/// The burn module that `make` builds, as the network that configurations call `name`. Its initial
+/// weights come from the run's seed, independent of other random numbers.
 pub fn own_network<N: PolicyNetwork + 'static>(
     name: &'static str,
     make: fn(&NetworkConfig, &Device) -> N,

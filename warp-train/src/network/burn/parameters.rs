@@ -1,7 +1,7 @@
 //! A module's float parameters as one flat vector: names, order, and the way in and out.
 //!
-//! The order is that in which burn visits the module; each parameter lies in the flat vector in
-//! burn's own layout (a linear weight is `[inputs, outputs]`).
+//! The order is that in which burn visits the module; each parameter is stored in the flat vector
+//! in burn's own layout (a linear weight is `[inputs, outputs]`).
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};

@@ -59,7 +59,7 @@ impl BurnPolicy<ActorCritic> {
 }
 
 impl<N: PolicyNetwork> BurnPolicy<N> {
-    /// A policy of any network, whose parameters lie on `device`.
+    /// A policy with any network, whose parameters are on `device`.
     ///
     /// # Errors
     /// [`PolicyError::InvalidConfig`] if a width or a constant is outside its range,
@@ -251,7 +251,7 @@ impl<N: PolicyNetwork> BurnPolicy<N> {
         Ok(())
     }
 
-    /// Takes over weights alone (to evaluate, or to start a new optimisation from them).
+    /// Loads only weights (to evaluate, or to start a new optimisation from them).
     ///
     /// # Errors
     /// As [`Self::load_tensors`].

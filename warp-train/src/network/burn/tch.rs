@@ -3,10 +3,10 @@
 //! Observations, outputs, parameters and gradients are the project's own arrays, which burn's tensors see
 //! without a copy.
 //!
-//! LibTorch works on the legacy default stream, everything else on the device's own, which does not
-//! wait for that one. So every piece of LibTorch's work stands between two events: it waits for all
-//! that was started before, and all that comes later waits for it. That also makes it safe that
-//! LibTorch hands freed memory on: whoever gets it has waited.
+//! LibTorch works on the legacy default stream, everything else on the device's own, which does not wait
+//! for that one. So every piece of LibTorch's work is enclosed by two events: it waits for all work
+//! started before, and all later work waits for it. That also makes it safe for LibTorch to reuse freed
+//! memory.
 #![expect(unsafe_code, reason = "tensors over memory that LibTorch does not own")]
 #![expect(
     deprecated,

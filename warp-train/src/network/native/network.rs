@@ -241,7 +241,7 @@ impl Network {
         [heads[0].n_out, second.map_or(0, |head| head.n_out)]
     }
 
-    /// Puts the means and log-deviations of each row beside each other.
+    /// Puts the means and log standard deviations of each row beside each other.
     fn join(&self, parameters: &[f32], parts: [&Vec<f32>; 2], outputs: &mut [f32]) {
         let [width, other] = self.part_widths();
         for (row, output) in outputs.chunks_exact_mut(self.output_width).enumerate() {

@@ -1,5 +1,5 @@
-//! Layer norm (Ba, Kiros and Hinton, 2016): what a layer gives for a row is brought to mean 0 and deviation 1 over the
-//! layer's numbers, then each gets a gain and a shift that are learned.
+//! Layer norm (Ba, Kiros and Hinton, 2016): what a layer gives for a row is brought to mean 0 and standard deviation
+//! 1 over the layer's numbers, then each gets a gain and a shift that are learned.
 
 use crate::model::LAYER_NORM_EPSILON;
 use std::ops::Range;

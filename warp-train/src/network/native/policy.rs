@@ -1,9 +1,9 @@
 //! A policy without a tensor library: the network's parameters, their gradient, and its optimiser.
 //!
-//! A minibatch is cut into chunks by its number of rows alone; chunks are shared among threads and
-//! their gradients are added in chunk order, so results do not depend on the number of threads. Where
-//! policy and value have networks of their own, each chunk is two tasks: one network each, loss and
-//! optimiser included, so that neither's numbers travel between processors.
+//! A minibatch is divided into chunks by its number of rows only; chunks are distributed over threads,
+//! and their gradients are added in chunk order, so results do not depend on the number of threads.
+//! Where policy and value have separate networks, each chunk is two tasks: one network each, loss and
+//! optimiser included, so that neither's numbers move between processor cores.
 
 use super::network::{Network, Scratch, Wanted};
 use super::norm::Norm;

@@ -1,4 +1,4 @@
-//! The products of linear layers alone, as a yardstick: what learning would take if it were nothing else.
+//! Just the products of linear layers, as a lower bound for the time of learning.
 
 use super::perceptron::Dense;
 use crate::network::native::gemm::Onto;
@@ -43,8 +43,8 @@ impl Linear {
         2.0 * (self.inputs * self.outputs) as f64
     }
 
-    /// How fast `threads` threads make a product of 256 rows, each with numbers of its own and again and again for so
-    /// many `seconds`: operations per second of all together.
+    /// How fast `threads` threads compute a product of 256 rows, each with its own numbers and repeatedly for
+    /// `seconds`: operations per second in total.
     #[must_use]
     pub fn rate(self, product: Product, threads: usize, seconds: f64) -> f64 {
         let time = Duration::from_secs_f64(seconds);

@@ -1,9 +1,9 @@
 //! Many runs of few replicas in one launch on a GPU.
 //!
-//! Runs that differ in their seeds and in what their schedules hold (learning rate, coefficients, discount,
-//! clipping) share a launch; whatever else they differ in is compiled into the kernels, so each such
-//! difference is a launch of its own. While the device works on some runs the host reports those before them
-//! and prepares those behind.
+//! Runs that differ only in their seeds and in the values of their schedules (learning rate, coefficients,
+//! discount, clipping) share a launch; everything else is compiled into the kernels, so each such difference
+//! is a separate launch. While the device trains some runs, the host reports the previous ones and prepares
+//! the next.
 
 use super::cuda_off_policy;
 use crate::algorithm::Precision;
@@ -36,8 +36,8 @@ pub struct CudaFleet<'a> {
 }
 
 impl<'a> CudaFleet<'a> {
-    /// Fleets of environments of `registry`, which makes them on the GPU; `threads` of the host report,
-    /// and `others` trains what does not share a launch.
+    /// Fleets in environments of `registry`, which creates them on the GPU; `threads` of the host report,
+    /// and `others` trains the runs that do not share a launch.
     #[must_use]
     pub fn new(registry: &'a Registry, others: ThreadFleet<'a>, threads: usize) -> Self {
         Self { registry, others, threads: threads.max(1) }

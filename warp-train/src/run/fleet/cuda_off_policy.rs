@@ -1,4 +1,4 @@
-//! Runs that learn from replay memories, side by side on a GPU: those that differ in their seeds alone share
+//! Runs that learn from replay memories, side by side on a GPU: those that differ only in their seeds share
 //! every launch, each with a few blocks of its own.
 
 use super::cuda::metrics;

@@ -1,4 +1,4 @@
-//! A fleet over several devices: each trains its share of the runs, and none knows of the others.
+//! A fleet over several devices: each trains its part of the runs, independently of the others.
 
 use super::{FleetLearner, FleetRun, Watch};
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Which runs of a fleet have ended, so that one that was interrupted or killed can be completed.
 //!
 //! `ended.jsonl` has a line per ended run, in the order of their ends; it is there until all have ended. A
-//! line counts if what it says of weights and records is so: else the run is done again, which gives the
+//! line counts if its digests of weights and records match; otherwise the run is repeated, which gives the
 //! same bytes.
 
 use super::folder::weights_path;

@@ -111,7 +111,7 @@ impl Fleet {
     }
 
     /// Opens the folder of a fleet that is to be completed: `runs` are all of its runs, in the order of their
-    /// numbers. Runs that have not ended begin anew.
+    /// numbers. Unfinished runs restart.
     ///
     /// # Errors
     /// Another process that is at work there, or a folder that can't be read or written.
@@ -160,7 +160,7 @@ impl Fleet {
         })
     }
 
-    /// What became of damaged records when the fleet was reopened, in a sentence; mostly none.
+    /// What became of damaged records when the fleet was reopened, as one sentence; usually none.
     #[must_use]
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
@@ -258,7 +258,7 @@ impl Fleet {
         self.end(&mut open, run, End::Stopped { round, weights })
     }
 
-    /// Mean return over the last episodes of a run so far; `None` if none has ended, or if the run broke.
+    /// Mean return over the last episodes of a run so far; `None` if none has finished, or if the run failed.
     #[must_use]
     pub fn mean_return(&self, run: usize) -> Option<f64> {
         if let Some(ended) = self.ends().ended.get(&run) {
@@ -267,7 +267,7 @@ impl Fleet {
         self.runs.get(&run)?.lock().unwrap_or_else(PoisonError::into_inner).recent.mean()
     }
 
-    /// Whether a run has ended before its end: it broke, or was stopped.
+    /// Whether a run has ended early: it failed, or was stopped.
     #[must_use]
     pub fn is_out(&self, run: usize) -> bool {
         let ends = self.ends();

@@ -1,4 +1,4 @@
-//! Successive halving: all settings of a sweep begin, and round by round the better part of them goes on.
+//! Successive halving: all settings of a sweep begin, and round by round the better ones continue.
 //!
 //! A run is the run that its seed and keys describe, however far it comes: one that is stopped is the beginning of
 //! the one that would have gone on. So a fleet that was interrupted finds the same settings to stop again.
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Halving {
-    /// Of so many settings one goes on; each round is so many times as long as the one before.
+    /// One in this many settings continues; each round is this many times as long as the one before.
     pub factor: u32,
 }
 
@@ -23,12 +23,12 @@ pub struct Round {
     pub number: usize,
     /// Steps that a run has done at its end are the run's whole length divided by this.
     pub part: u64,
-    /// Settings that go on, at most; in the last round all of them are done.
+    /// Maximum number of settings that continue; in the last round all of them are done.
     pub keep: usize,
 }
 
 impl Halving {
-    /// One of `factor` goes on.
+    /// One in `factor` continues.
     ///
     /// # Errors
     /// A factor below 2.
@@ -41,8 +41,7 @@ impl Halving {
         }
     }
 
-    /// The rounds for `n_settings`: as many as leave one setting in the last, which is as long as the runs are
-    /// to be.
+    /// The rounds for `n_settings`: enough to leave one setting in the last round, which has the full length.
     #[must_use]
     pub fn rounds(&self, n_settings: usize) -> Vec<Round> {
         let factor = u64::from(self.factor.max(2));

@@ -1,8 +1,8 @@
 //! Many independent runs in one launch: seeds, and values of swept keys.
 //!
-//! `plan` says which runs there are and which of them one launch can take, a [`FleetLearner`] trains
-//! those, `record` thins out what they report, and `folder` is what a fleet leaves on the disk. A run of
-//! a fleet is the run that its seed and keys describe: how many others there are changes nothing.
+//! `plan` lists the runs and which of them can share a launch, a [`FleetLearner`] trains those, `record`
+//! thins out their records, and `folder` is a fleet's folder on disk. A run of a fleet is the run that its
+//! seed and keys describe, whatever the number of other runs.
 
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -46,8 +46,8 @@ pub enum FleetEvent<'a> {
     Broken(Error),
 }
 
-/// Who is told of every event, with the run's number; may be called from several threads, but for one
-/// run always in order. Breaking stops all runs.
+/// Is called at every event, with the run's number; possibly from several threads, but for each run in order.
+/// Returning `Break` stops all runs.
 pub type Watch<'a> = dyn Fn(usize, FleetEvent<'_>) -> ControlFlow<()> + Sync + 'a;
 
 /// Something that trains many runs side by side.

@@ -7,11 +7,11 @@ use crate::run::metrics::{EpisodeMetrics, IterationMetrics, MeanMinMax};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Records of a run, at most; each sums up as many iterations as the others, about.
+/// Maximum number of records of a run; each summarises about the same number of iterations.
 pub const RECORDS: u64 = 100;
 
-/// A line of a fleet's `metrics.jsonl`: some iterations of one run, with the figures of a run's own
-/// file. Depends on the run alone, not on the clock or on other runs.
+/// A line of a fleet's `metrics.jsonl`: some iterations of one run, with the metrics of a run's own
+/// file. Depends only on the run, not on the clock or on other runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FleetRecord {
     /// The run's number in the fleet.

@@ -24,7 +24,7 @@ pub struct FleetSummary {
     pub n_runs: usize,
     /// Runs that reached their end.
     pub n_finished: usize,
-    /// Runs that broke.
+    /// Runs that failed.
     pub n_broken: usize,
     /// Runs that successive halving stopped.
     #[serde(skip_serializing_if = "is_zero")]
@@ -59,7 +59,7 @@ pub struct RunSummary {
     pub mean_episode_return: Option<f64>,
     /// The same for each group of agents.
     pub mean_group_return: BTreeMap<String, f64>,
-    /// Why it broke; `None` if it did not.
+    /// Why it failed; `None` if it did not.
     pub error: Option<String>,
     /// The round of successive halving, from 1, after which it was stopped; `None` if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ pub struct Returns {
     pub n: usize,
     /// Mean over runs.
     pub mean: f64,
-    /// Standard deviation over runs (n - 1); `None` for a lone one, and across a sweep.
+    /// Standard deviation over runs (n - 1); `None` for a single one, and across a sweep.
     pub std: Option<f64>,
     /// Half the width of the interval of the mean; `None` for a lone run, and across a sweep.
     pub confidence: Option<f64>,

@@ -105,8 +105,8 @@ fn categorical(logits: &[f64], mask: &[u8], actions: &[i32], sizes: &[usize]) ->
     (log_prob, entropy)
 }
 
-/// Log-density of the raw samples after bounding, entropy, and distance from the range of
-/// log-deviations (negative outside: there the gradient is a rule and no derivative).
+/// Log-density of the raw samples after bounding, entropy, and distance from the range of log
+/// standard deviations (negative outside: there the gradient is a rule and no derivative).
 fn gaussian(outputs: &[f64], raw: &[f32], layout: &GaussianLayout) -> (f64, f64, f64) {
     let (mut log_prob, mut entropy, mut to_kink) = (0.0, 0.0, f64::INFINITY);
     let (means, log_stds) = outputs.split_at(raw.len());

@@ -103,7 +103,7 @@ impl<P: Policy> GradientSource for PolicyLearner<P> {
 pub struct Comparison {
     /// The policy.
     pub policy: String,
-    /// "ppo" or "a2c", or the optimiser that makes the loss smaller: "critics", say.
+    /// "ppo" or "a2c", or the optimiser that minimises the loss, such as "critics".
     pub loss: &'static str,
     /// The tensor; `loss` itself for the loss's value.
     pub tensor: String,
@@ -113,7 +113,7 @@ pub struct Comparison {
     pub backend: &'static str,
     /// What it is compared with: another backend or "differences".
     pub against: &'static str,
-    /// Largest difference, relative as [`BOUND`], [`HALF_BOUND`] or [`BFLOAT_BOUND`] says.
+    /// Largest difference, relative as defined for [`BOUND`], [`HALF_BOUND`] or [`BFLOAT_BOUND`].
     pub error: f64,
     /// What it may be at most: the larger bound of the two.
     pub bound: f64,
@@ -131,7 +131,7 @@ impl Comparison {
 /// parameter of every policy of `config`, for PPO's loss and A2C's.
 ///
 /// # Errors
-/// A policy that can't be evaluated, or a scene all of whose rows lie next to a point without a
+/// A policy that can't be evaluated, or a scene all of whose rows are close to a point without a
 /// derivative.
 pub fn compare(
     config: &TrainConfig,

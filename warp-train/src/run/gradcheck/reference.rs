@@ -1,7 +1,7 @@
 //! The network in f64, and the loss as each of its parameters is moved a little.
 //!
-//! A moved parameter changes one unit of its layer, so only what lies behind that unit is computed
-//! anew; the rest is kept for every row.
+//! A perturbed parameter changes one unit of its layer, so only what comes after that unit is
+//! recomputed; the rest is kept for every row.
 
 use super::formulas::{Formula, Row, RowLoss, row_loss};
 use super::scene::Scene;

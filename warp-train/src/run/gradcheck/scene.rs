@@ -1,5 +1,5 @@
-//! The minibatch that gradients are checked on: what the environment really shows and what a policy
-//! really does there, with advantages and value targets drawn at random.
+//! The minibatch that gradients are checked on: what the environment really shows and what a policy really does
+//! there, with random advantages and value targets.
 
 use super::formulas::Formula;
 use super::reference::Reference;
@@ -29,7 +29,7 @@ const SHIFT: f32 = 0.1;
 pub struct SceneOptions {
     /// Rows of the minibatch.
     pub rows: usize,
-    /// Seed of what is drawn for it.
+    /// Seed of its random numbers.
     pub seed: u64,
 }
 

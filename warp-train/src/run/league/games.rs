@@ -1,4 +1,4 @@
-//! Games between snapshots: who wins an episode, and some episodes of each pair.
+//! Games between snapshots: who wins an episode, and playing some episodes of each pair.
 
 use super::{Game, League, Snapshot, Table, put, who_acts};
 use crate::config::{LeagueConfig, TrainConfig};

@@ -16,7 +16,7 @@ use warp_func::VecEnv;
 /// What replicas have on the way belongs to them, whoever acts there.
 const OF_REPLICAS: &str = "discounted_return";
 
-/// Two policies that learn against each other and against older selves of each other.
+/// Two policies that learn against each other and against older versions of each other.
 pub struct LeagueLearner {
     config: TrainConfig,
     league: League,
@@ -171,7 +171,7 @@ fn member_of(playing: Match) -> usize {
     }
 }
 
-/// `main` with what a member has done that trained `learned` against an older self of `other`.
+/// `main` with what a member has done that trained `learned` against an older version of `other`.
 fn merged(main: &LearnerState, done: &LearnerState, learned: &str, other: &str) -> LearnerState {
     let mut state = main.clone();
     for (tensors, new) in

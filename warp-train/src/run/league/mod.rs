@@ -1,13 +1,13 @@
-//! Self-play: two policies that also learn against older selves of each other, and a table of who beats whom.
+//! Self-play: two policies that also learn against older versions of each other, and a table of who beats whom.
 //!
 //! Every `snapshot_steps` both policies are kept as they are; on the disk such a snapshot is a checkpoint that stays.
-//! In a share of the iterations one policy learns alone, the other one's place taken by an older self that is drawn by
-//! a rule ([`Opponents`]); what is drawn depends on the seed, the iteration and the games played, so that a run that
-//! goes on draws what one that never stopped does. All snapshots play all of the other side; a game is some episodes
-//! in environments of its own.
+//! In a fraction of the iterations one policy learns alone, against an older version of the other that is chosen by a
+//! rule ([`Opponents`]). The choice depends on the seed, the iteration and the games played, so a resumed run makes
+//! the same choices as one that never stopped. All snapshots play all of the other side; a game is some episodes in
+//! environments of its own.
 //!
 //! [`LeagueLearner`] is a learner made of learners: one that trains both policies, one for each that trains it alone.
-//! To put an opponent into its place is to load weights, which every learner can, on every device.
+//! Setting an opponent means loading weights, which every learner supports on every device.
 
 mod games;
 mod learner;
@@ -60,12 +60,12 @@ enum Match {
     Older { side: usize, opponent: usize },
 }
 
-/// How the newest snapshot of a policy stands.
+/// The rating of the newest snapshot of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Standing {
     /// Its Elo rating.
     pub elo: f64,
-    /// Its share of the points against all snapshots of the other policy.
+    /// Its fraction of the points against all snapshots of the other policy.
     pub win_rate: f64,
 }
 
@@ -192,7 +192,7 @@ impl League {
         }
     }
 
-    /// How the newest snapshots stand, by policy.
+    /// The ratings of the newest snapshots, by policy.
     #[must_use]
     pub fn standings(&self) -> BTreeMap<String, Standing> {
         let table = self.table();

@@ -2,8 +2,9 @@
 //!
 //! The model is Bradley's and Terry's: i beats j with probability 1 / (1 + 10^((r_j - r_i) / 400)), a draw is half
 //! a win. Ratings are those of the highest likelihood, found by Hunter's iteration ("MM algorithms for generalized
-//! Bradley-Terry models", 2004), so the order of games does not matter. Everyone has also drawn one episode with
-//! somebody of rating 1000, without which who has won or lost all games would have no finite rating.
+//! Bradley-Terry models", 2004), so the order of games does not matter. Every snapshot also has one draw against
+//! an imaginary player of rating 1000; otherwise those that have won or lost all games would have no finite
+//! rating.
 
 /// The rating of whom everyone has drawn with.
 const ANCHOR: f64 = 1000.0;

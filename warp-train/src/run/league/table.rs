@@ -20,7 +20,8 @@ pub struct Table {
     pub episodes: usize,
     /// Environment steps of the snapshots, ascending; both policies have one at each.
     pub snapshots: Vec<u64>,
-    /// Elo ratings of each policy's snapshots; 1000 is whom everyone has drawn one episode with.
+    /// Elo ratings of each policy's snapshots, anchored by one draw of each against an imaginary
+    /// player of rating 1000.
     pub elo: [Vec<f64>; 2],
     /// What came of each game.
     pub games: Vec<Game>,
@@ -49,7 +50,7 @@ impl Game {
         self.wins.map(|wins| f64::from(wins) + f64::from(self.draws) / 2.0)
     }
 
-    /// Share of the points that policy `side` (0 or 1) has.
+    /// Fraction of the points that policy `side` (0 or 1) has.
     #[must_use]
     pub fn win_rate(&self, side: usize) -> f64 {
         let [first, second] = self.points();

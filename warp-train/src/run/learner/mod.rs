@@ -35,9 +35,9 @@ pub trait Learner: Send {
     /// What it is called in summaries.
     fn backend(&self) -> &'static str;
 
-    /// Runs policy `policy` on `n_rows` observations, f32 `[n_rows, width]`, normalised if the
-    /// policy normalises; fills `outputs` f32 `[n_rows, output_width]` (logits, or means and then
-    /// log-deviations) and `values` f32 `[n_rows]`.
+    /// Runs policy `policy` on `n_rows` observations, f32 `[n_rows, width]`, normalised if the policy normalises;
+    /// fills `outputs` f32 `[n_rows, output_width]` (logits, or means and then log standard deviations) and
+    /// `values` f32 `[n_rows]`.
     ///
     /// # Errors
     /// A network that gives something else than its configuration says.
@@ -147,7 +147,7 @@ pub struct Scene<'a> {
     pub action_mask: Option<&'a [u8]>,
     /// What outputs and actions are.
     pub layout: &'a ActionLayout,
-    /// Whose rows they are, and at which step: what draws depend on.
+    /// The rows and the step, on which random numbers depend.
     pub rows: Rows,
     /// Sampled or greedy.
     pub mode: Mode,

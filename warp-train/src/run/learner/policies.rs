@@ -92,7 +92,8 @@ impl<P: Policy> PolicyLearner<P> {
         Ok(Iterated { episodes, policies, phases: Some(phases) })
     }
 
-    /// Fills `outputs` alone and says true, if they can be had without the values; else does nothing.
+    /// Fills only `outputs` and returns true, if they can be computed without the values; otherwise does
+    /// nothing.
     ///
     /// # Errors
     /// As [`Learner::forward`].

@@ -81,7 +81,7 @@ impl TorchPass {
     /// Starts the network on `rows` observations.
     ///
     /// # Errors
-    /// Arrays that are too short, or whatever LibTorch says.
+    /// Arrays that are too short, or an error of LibTorch.
     pub fn forward(
         &mut self,
         x: &DeviceArray,

@@ -1,4 +1,4 @@
-//! A cell of the map: a world, an algorithm, a network and a number of replicas, and which of them there are.
+//! A cell of the map: an environment, an algorithm, a network and a number of replicas, and the list of cells.
 
 use crate::settings;
 use anyhow::{Context, Result, ensure};

@@ -1,6 +1,6 @@
-//! What a step of a run costs by its declared networks: two operations for each multiplication with a weight and its
-//! addition, once to act and three times for each pass over a sample to learn. And how long the processor would take to
-//! learn if that were products alone.
+//! The cost of a run's step by its declared networks: two operations for each multiply-add with a weight, once for
+//! acting and three times for each pass over a sample for learning. And how long learning would take on the processor
+//! if it were only products.
 
 use std::collections::HashMap;
 use warp_train::learner::LearnerState;

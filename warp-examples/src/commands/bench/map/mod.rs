@@ -1,5 +1,5 @@
-//! `warp bench --map FILE`: how near training comes to the machine's limit, over worlds, networks, replicas and
-//! algorithms.
+//! `warp bench --map FILE`: how near training comes to the machine's limit, over environments, networks, replicas
+//! and algorithms.
 //!
 //! A cell's rate is that of whole iterations, of which the declared networks' operations are a number per second,
 //! and that a fraction of what the device can do. Cells are measured one after the other and recorded at once, so

@@ -1,5 +1,5 @@
-//! The map as a picture: a row per world, algorithm and sharing, a column per network and number of replicas, the
-//! fraction of the limit as a colour.
+//! The map as an image: a row per environment, algorithm and sharing, a column per network and number of
+//! replicas, the fraction of the limit as a colour.
 
 use super::cell::{Cell, Sharing};
 use super::record::Record;

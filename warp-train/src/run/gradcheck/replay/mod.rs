@@ -1,10 +1,10 @@
 //! The same for algorithms that learn from a replay memory: every parameter that an update moves.
 //!
-//! `objective` and the files of formulas say what each optimiser makes smaller, from the papers; `networks`
+//! `objective` and the files of formulas define what each optimiser minimises, from the papers; `networks`
 //! has plain perceptrons, `truth` central differences. `batch` is what an update is fed: transitions of the
 //! environment, each far enough from points without a derivative. An engine takes part as a [`Probe`]: it
-//! makes one whole update with a learning rate of 0, and its gradients are read from Adam's moments.
-//! The same formulas hold whole updates in the tests of `engine/cpu`.
+//! makes one whole update with a learning rate of 0, and its gradients are read from Adam's moments. The
+//! same formulas hold whole updates in the tests of `engine/cpu`.
 
 mod batch;
 #[cfg(feature = "cuda")]
@@ -75,8 +75,8 @@ pub(crate) fn fed_update(
 /// the policies of `config`, which learn from replay memories, move in an update.
 ///
 /// # Errors
-/// An algorithm whose formula is not known, an environment that can't be stepped, or networks of which
-/// every transition lies next to a point without a derivative.
+/// An algorithm whose formula is not known, an environment that can't be stepped, or networks for which
+/// every transition is close to a point without a derivative.
 pub fn compare_replay(
     config: &TrainConfig,
     registry: &Registry,
@@ -89,7 +89,7 @@ pub fn compare_replay(
 /// precision.
 ///
 /// # Errors
-/// As [`compare_replay`]; or what the device says.
+/// As [`compare_replay`]; or an error of the device.
 #[cfg(feature = "cuda")]
 pub fn compare_replay_on(
     config: &TrainConfig,
