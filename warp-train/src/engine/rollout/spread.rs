@@ -40,8 +40,11 @@ impl Spread {
         for step in actions.chunks_exact(per_step) {
             let step = &step[taken.clone()];
             for replica in step.chunks_exact(per_replica) {
-                replica.chunks_exact(width).for_each(|agent| agents.add(agent));
-                agents.finish();
+                // A lone agent differs from nobody.
+                if per_replica > width {
+                    replica.chunks_exact(width).for_each(|agent| agents.add(agent));
+                    agents.finish();
+                }
                 replicas.add(replica);
             }
             replicas.finish();
