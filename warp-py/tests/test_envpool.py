@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -34,6 +35,27 @@ def test_gymnasiums_side():
         envs.reset(seed=3)
     obs, info = envs.reset(options={"reset_mask": np.array([True, False, True])})
     assert info["env_id"].tolist() == [0, 2]
+
+
+def test_wrappers_of_one_environment_and_of_many_take_them():
+    class Counts(gymnasium.Wrapper):
+        """What CleanRL's scripts do: returns and lengths of all, by the wrapper of one."""
+
+        def step(self, action):
+            answer = super().step(action)
+            self.steps = getattr(self, "steps", np.zeros(self.get_wrapper_attr("num_envs"))) + 1
+            return answer
+
+    envs = Counts(envpool.make_gymnasium("CartPole-v1", num_envs=3))
+    assert envs.reset()[0].shape == (3, 4) and envs.step(np.zeros(3, int))[0].shape == (3, 4)
+    assert envs.steps.tolist() == [1, 1, 1] and envs.unwrapped.is_vector_env
+    envs.close()
+    assert envs.unwrapped.closed
+    many = gymnasium.wrappers.vector.RecordEpisodeStatistics(envpool.make_gymnasium("CartPole-v1", num_envs=3))
+    many.reset()
+    while "episode" not in (info := many.step(np.zeros(3, int))[4]):
+        pass
+    assert info["episode"]["l"].max() > 1
 
 
 def test_a_first_step_is_a_reset_and_so_is_the_one_after_an_end():

@@ -207,7 +207,8 @@ def test_environments_of_several_agents_answer_as_it_is_asked_for(mode, output):
         _same(one, other)
         if (ended := one[4].get("_final_obs")) is not None:
             _same(*([_rows(arrays, ended) for arrays in given] for given in last))
-            _same(_rows(here.final_obs, ended), _rows(there.final_obs, ended))
+            whose = one[4]["env_id"][ended]
+            _same(_rows(here.final_obs, whose), _rows(there.final_obs, whose))
         if ids is None:
             first = first or other[0]
             assert all(first[group] is other[0][group] for group in first), "tensors are made once"

@@ -175,6 +175,20 @@ def test_same_step_is_gymnasiums(task):
     assert ends > 6
 
 
+@pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled"])
+def test_last_observations_have_a_row_for_every_environment(mode):
+    envs, twins = (
+        warp_rl.make("CartPole-v1", num_envs=5, seed=0, max_episode_steps=2, autoreset_mode=mode)
+        for mode in (mode, "next_step")
+    )
+    envs.reset(), twins.reset()
+    envs.step([1] * 5), twins.step([1] * 5)
+    last = twins.step([1] * 5)[0]
+    for ids in ([3, 1], [2, 0, 4]):
+        assert envs.step([1] * len(ids), ids)[3].all()
+        assert envs.final_obs.shape == (5, 4) and (envs.final_obs[ids] == last[ids]).all()
+
+
 @pytest.mark.parametrize("kept", [0, 3, 20])
 def test_what_is_refused_leaves_the_last_answer(kept):
     envs = warp_rl.make("CartPole-v1", num_envs=4, seed=0, autoreset_mode="same_step", max_episode_steps=2)

@@ -42,32 +42,71 @@ def assert_same(plain, compiled):
         assert np.allclose(one, other, rtol=0, atol=1e-6)
 
 
-def test_a_loop_is_one_program():
-    def policy(obs):
-        return (obs[:, 2] > 0).astype(jnp.int32)
+@pytest.fixture(params=["as it is", "called back"])
+def reached(request, monkeypatch):
+    """How programs reach environments: by custom calls on the processor, elsewhere by callbacks, which it knows, too."""
+    if request.param == "called back":
+        monkeypatch.setattr(jax, "default_backend", lambda: "another")
 
+
+def policy(obs):
+    return (obs[:, 2] > 0).astype(jnp.int32)
+
+
+def in_one_loop(step, length):
+    def one(carried, _):
+        handle, obs = carried
+        handle, (obs, reward, terminated, truncated, info) = step(handle, policy(obs))
+        return (handle, obs), (obs, reward, terminated, info["elapsed_step"])
+
+    return lambda carried: jax.lax.scan(one, carried, None, length=length)
+
+
+def in_two_loops(step, length):
+    inner = in_one_loop(step, 10)
+
+    def rollout(carried):
+        carried, seen = jax.lax.scan(lambda carried, _: inner(carried), carried, None, length=length // 10)
+        return carried, jax.tree.map(lambda array: array.reshape(length, *array.shape[2:]), seen)
+
+    return rollout
+
+
+@pytest.mark.usefixtures("reached")
+@pytest.mark.parametrize("loop", [in_one_loop, in_two_loops])
+@pytest.mark.parametrize("length", [100, 1000])
+@pytest.mark.parametrize("halves", [False, True])
+def test_a_loop_is_one_program(loop, length, halves):
     envs = envpool.make_gym("CartPole-v1", num_envs=16, seed=0)
     handle, recv, send, step = envs.xla()
-
-    @jax.jit
-    def rollout(handle, obs):
-        def one(carried, _):
-            handle, obs = carried
-            handle, (obs, reward, terminated, truncated, info) = step(handle, policy(obs))
-            return (handle, obs), (obs, reward, terminated, info["elapsed_step"])
-
-        return jax.lax.scan(one, (handle, obs), None, length=100)
-
+    moved = (lambda handle, action: recv(send(handle, action))) if halves else step
     envs.async_reset()
     handle, (obs, *_) = recv(handle)
-    (handle, _), (seen, rewards, ended, elapsed) = rollout(handle, obs)
+    (handle, _), (seen, rewards, ended, elapsed) = jax.jit(loop(moved, length))((handle, obs))
     twin = envpool.make_gym("CartPole-v1", num_envs=16, seed=0)
     obs, _ = twin.reset()
-    for at in range(100):
-        obs, reward, terminated, _, info = twin.step(np.asarray(policy(obs)))
+    seen, rewards, ended, elapsed = (np.asarray(array) for array in (seen, rewards, ended, elapsed))
+    for at in range(length):
+        obs, reward, terminated, _, info = twin.step((obs[:, 2] > 0).astype(np.int32))
         assert (obs == seen[at]).all() and (reward == rewards[at]).all() and (terminated == ended[at]).all()
         assert (info["elapsed_step"] == elapsed[at]).all()
     assert ended.any()
+
+
+@pytest.mark.usefixtures("reached")
+def test_what_one_program_is_refused_the_next_is_not():
+    refused, other = (envpool.make_gym("CartPole-v1", num_envs=4, seed=0) for _ in range(2))
+    handle, recv, _, step = refused.xla()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no environment is under way"):
+        jax.block_until_ready(jax.jit(recv)(handle))
+    for envs in (other, refused):
+        envs.async_reset()
+        handle, recv, _, step = envs.xla()
+        handle, _ = jax.jit(recv)(handle)
+        _, (obs, *_) = jax.jit(step)(handle, np.ones(4, np.int32))
+        twin = envpool.make_gym("CartPole-v1", num_envs=4, seed=0)
+        twin.reset()
+        assert (obs == twin.step(np.ones(4))[0]).all()
 
 
 def test_asynchronously_whoever_is_finished_goes_on():
@@ -98,16 +137,13 @@ def test_callbacks_do_the_same():
 
 def callbacks_do_the_same(Calls):
     one, other = (envpool.make_gym("FrozenLake-v1", num_envs=4, seed=1) for _ in range(2))
-    by_call, by_callback = Calls(one), Calls(other)
+    here, there = Calls(one, called_back=False), Calls(other, called_back=True)
     one.async_reset(), other.async_reset()
     for count in range(30):
-        here = jax.jit(by_call._recv_by_call)(by_call.handle)
-        there = jax.jit(by_callback._recv_by_callback)(by_callback.handle)
-        for a, b in zip(here[1:], there[1:], strict=True):
-            assert a.dtype == b.dtype and (a == b).all()
+        assert_same(jax.jit(here.recv)(here.handle)[1], jax.jit(there.recv)(there.handle)[1])
         given = (np.array(choices(count, 4, 4), np.int32), np.arange(4, dtype=np.int32))
-        jax.jit(by_call._send_by_call)(by_call.handle, *given)
-        jax.jit(by_callback._send_by_callback)(by_callback.handle, *given)
+        for calls in (here, there):
+            jax.block_until_ready(jax.jit(calls.send)(calls.handle, *given))
 
 
 def test_what_is_wrong_is_an_error_of_the_program():

@@ -162,9 +162,8 @@ class OnGpu(Pooled):
 
     @property
     def final_obs(self) -> Any:
-        """The last observation of each episode that the last step ended; other rows mean nothing."""
-        self._check_same_step()
-        return self._shown_now()["final_obs"]
+        """What was seen last `[num_envs, ...]` where the last step ended an episode; other rows mean nothing."""
+        return self._shown_now()["final_obs" if self._arguments["autoreset_mode"] == "same_step" else "obs"]
 
     def buffer_names(self) -> list[str]:
         """Names of the buffers: "obs", "reward", "terminated", "truncated" and what `info` has."""

@@ -8,10 +8,10 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv as PettingZooEnv
 
-from . import _native, _seeds, _spaces
+from . import _seeds, _spaces
 from ._checks import one_of
 from ._pooled import Pickled
-from ._spec import EnvSpec, settings
+from ._spec import EnvSpec
 
 
 class ParallelEnv(Pickled, PettingZooEnv):
@@ -50,16 +50,7 @@ class ParallelEnv(Pickled, PettingZooEnv):
             agent: self._observation_of(said[group]) for agent, (group, _) in self._places.items()
         }
         self.action_spaces = {agent: _spaces.action(said[group]) for agent, (group, _) in self._places.items()}
-        self._pool = _native.Pool(
-            self.spec.task.env,
-            settings(self.spec.task, config),
-            _seeds.of_each(seed, 1),
-            num_threads=1,
-            autoreset_mode="disabled",
-            max_episode_steps=self.spec.max_episode_steps,
-            by_group=True,
-            with_masks=False,
-        )
+        self._open_alone(self.spec.task, seed, config, self.spec.max_episode_steps, by_group=True)
         self._idle = {
             name: np.zeros((1, group["n_agents"], *(self._actions[name].shape or ())), self._actions[name].dtype)
             for name, group in said.items()

@@ -59,6 +59,19 @@ class Pickled:
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
     _pool: Any
 
+    def _open_alone(self, task: Task, seed: int | None, config: dict[str, Any], limit: int | None, **form: Any) -> None:
+        """Makes the environment; `form` says what its answers look like."""
+        self._pool = _native.Pool(
+            task.env,
+            settings(task, config),
+            _seeds.of_each(seed, 1),
+            num_threads=1,
+            autoreset_mode="disabled",
+            max_episode_steps=limit,
+            with_masks=False,
+            **form,
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         held = {key: value for key, value in vars(self).items() if key not in ("_pool", "_painter")}
         return {"held": held, "state": self._pool.get_state()}
@@ -213,16 +226,18 @@ class Pooled:
 
     @property
     def final_obs(self) -> Any:
-        """The last observation of each episode that the last step ended; other rows mean nothing.
+        """What was seen last `[num_envs, ...]` where the last step ended an episode; other rows mean nothing.
 
-        Needs autoreset_mode "same_step": in the other modes the last observation is the step's own.
+        In the modes other than "same_step" that is the step's own observation.
         """
-        self._check_same_step()
-        return self._converted(self._pool.last()[0])
-
-    def _check_same_step(self) -> None:
-        if self._mode is not AutoresetMode.SAME_STEP:
-            raise ValueError(f"autoreset_mode is {self._mode.name.lower()!r}: the step's observation is the last")
+        ids = self._pool.answered
+        shown = self._pool.last()[0] if self._mode is AutoresetMode.SAME_STEP else self._pool.latest()["obs"]
+        rows = of_each(shown, lambda array: array[: len(ids)])
+        if ids != list(range(self.num_envs)):
+            every = of_each(rows, lambda array: np.zeros((self.num_envs, *array.shape[1:]), array.dtype))
+            write_rows(every, ids, rows)
+            rows = every
+        return self._converted(rows)
 
     def async_reset(self, env_id: Any = None) -> None:
         """Sends every environment, or those of `env_id`, off to begin an episode."""

@@ -8,10 +8,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from . import _native, _rendering, _seeds
+from . import _rendering, _seeds
 from ._checks import one_of
 from ._pooled import Pickled
-from ._spec import EnvSpec, settings
+from ._spec import EnvSpec
 from ._tasks import find
 
 #: Longer than any episode: `gymnasium.make` cuts them itself.
@@ -48,16 +48,7 @@ class SingleEnv(Pickled, gymnasium.Env):
         self.observation_space = described.observation_space
         self.action_space = described.action_space
         self._numbered = isinstance(self.observation_space, gymnasium.spaces.Discrete)
-        self._pool = _native.Pool(
-            task.env,
-            settings(task, config),
-            _seeds.of_each(None, 1),
-            num_threads=1,
-            autoreset_mode="disabled",
-            max_episode_steps=max_episode_steps or _NO_LIMIT,
-            whole=task.whole,
-            with_masks=False,
-        )
+        self._open_alone(task, None, config, max_episode_steps or _NO_LIMIT, whole=task.whole)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -29,6 +29,11 @@ impl Engine {
         })
     }
 
+    /// Whether threads of their own move them.
+    pub(super) fn is_queue(&self) -> bool {
+        matches!(self, Engine::Queue(_))
+    }
+
     /// Room for what `rows` replicas show.
     pub(super) fn new_batch(&self, rows: usize) -> PyResult<Batch> {
         match self {

@@ -1,8 +1,8 @@
 //! What knows Python: everything in this folder, and nothing outside it.
 //!
-//! `pool` is replicas as a Python object, `engine` how they are moved, `slot` the memory that a step shows itself in and `array` NumPy's
-//! arrays over it; `actions`, `numbers` and `options` read what Python hands over, `config` and `describe`
-//! translate configurations and spaces. `cuda` is replicas on a GPU, `picture` draws them. `training` and `policy`
+//! `pool` is replicas as a Python object, `held` how long it has them, `engine` how they are moved, `slot` the memory
+//! that a step shows itself in and `array` NumPy's arrays over it; `actions`, `numbers` and `options` read what Python
+//! hands over, `config` and `describe` translate configurations and spaces. `cuda` is replicas on a GPU, `picture` draws them. `training` and `policy`
 //! are runs, `foreign` is environments in Python that are trained in, `xla` environments in programs of JAX,
 //! `command` is the command line.
 
@@ -15,6 +15,7 @@ mod cuda;
 mod describe;
 mod engine;
 mod foreign;
+mod held;
 mod numbers;
 mod options;
 mod picture;

@@ -1,7 +1,7 @@
 //! Arguments that environments have in common, wherever they lie.
 
 use super::numbers::{Argument, Shape};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use warp_func::AutoReset;
 
@@ -38,14 +38,4 @@ pub(super) fn check_ids(ids: &[i32], n: usize, to: &mut Vec<u32>) -> PyResult<()
     to.clear();
     to.extend(ids.iter().map(|id| *id as u32));
     Ok(())
-}
-
-/// Environments stay in the process that made them, `process`.
-pub(super) fn check_process(process: u32) -> PyResult<()> {
-    if process == std::process::id() {
-        return Ok(());
-    }
-    Err(PyRuntimeError::new_err(
-        "these environments were made before this process was forked: make others here",
-    ))
 }

@@ -3,9 +3,10 @@
 use super::array::Dtype;
 use super::config::table;
 use super::engine::{Engine, advance};
+use super::held::Held;
 use super::slot::{Plan, Role, Slot, Style, free};
 use super::{actions, options, raised, state};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
@@ -17,8 +18,7 @@ use warp_func::{Orders, ReplicaOptions};
 #[pyclass(weakref)]
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// None after `close`.
-    engine: Option<Engine>,
+    engine: Held<Engine>,
     /// Rows that are received at a time.
     batch_size: usize,
     orders: Orders,
@@ -37,7 +37,6 @@ pub(super) struct Pool {
     ended: bool,
     /// Whether the environments of the last answer go on if no others are named.
     received: bool,
-    process: u32,
 }
 
 #[pymethods]
@@ -90,7 +89,7 @@ impl Pool {
         Ok(Self {
             orders: Orders::default(),
             forms: actions::forms(replicas.spec(), by_group),
-            engine: Some(Engine::new(replicas, batch_size < all.len())?),
+            engine: Held::new(Engine::new(replicas, batch_size < all.len())?),
             batch_size,
             style,
             slots,
@@ -102,7 +101,6 @@ impl Pool {
             with_masks,
             ended: false,
             received: false,
-            process: std::process::id(),
         })
     }
 
@@ -115,8 +113,8 @@ impl Pool {
         actions: &Bound<'py, PyAny>,
         env_id: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        self.check_open()?;
-        if let Some(Engine::Queue(_)) = self.engine {
+        self.engine.check()?;
+        if self.engine.open()?.is_queue() {
             self.send(actions, env_id)?;
             return self.recv(py);
         }
@@ -134,7 +132,7 @@ impl Pool {
         actions: &Bound<'_, PyAny>,
         env_id: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.check_open()?;
+        self.engine.check()?;
         if env_id.is_none() && self.received {
             self.orders.ids.clone_from(&self.answered);
         } else {
@@ -142,7 +140,7 @@ impl Pool {
         }
         self.read_actions(actions)?;
         let orders = self.orders.clone();
-        open(&mut self.engine)?.send(orders)
+        self.engine.open_mut()?.send(orders)
     }
 
     /// Answers for the environments that are finished first, or for all that were sent where that is one
@@ -160,11 +158,11 @@ impl Pool {
     /// Sends all environments, or those of `env_id`, off to begin an episode.
     #[pyo3(signature = (env_id=None))]
     fn async_reset(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.check_open()?;
+        self.engine.check()?;
         self.read_ids(env_id)?;
         self.idle_actions();
         let orders = self.orders.clone();
-        let engine = open(&mut self.engine)?;
+        let engine = self.engine.open_mut()?;
         engine.mark_new(&orders.ids)?;
         engine.send(orders)
     }
@@ -172,7 +170,7 @@ impl Pool {
     /// How many environments were sent and not received.
     #[getter]
     fn under_way(&mut self) -> PyResult<usize> {
-        Ok(open(&mut self.engine)?.under_way())
+        Ok(self.engine.open()?.under_way())
     }
 
     /// Begins an episode in all environments, or in those of `env_id`, and shows them.
@@ -182,7 +180,7 @@ impl Pool {
         py: Python<'py>,
         env_id: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        self.check_open()?;
+        self.engine.check()?;
         self.read_ids(env_id)?;
         self.drain(py)?;
         self.begin(py)?;
@@ -195,7 +193,7 @@ impl Pool {
         py: Python<'py>,
         mask: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        self.check_open()?;
+        self.engine.check()?;
         let chosen: Vec<bool> = mask.call_method0("tolist")?.extract()?;
         self.orders.ids.clear();
         self.orders.ids.extend(self.all.iter().filter(|id| chosen[**id as usize]));
@@ -203,7 +201,7 @@ impl Pool {
         self.begin(py)?;
         self.orders.ids.clone_from(&self.all);
         let (slot, orders) = (&mut self.slots[self.at], &self.orders);
-        let replicas = open(&mut self.engine)?.replicas()?;
+        let replicas = self.engine.open_mut()?.replicas()?;
         py.detach(|| replicas.show(&orders.ids, &mut slot.batch)).map_err(raised)?;
         self.written(self.at);
         self.seen(py, Some(mask))
@@ -211,9 +209,9 @@ impl Pool {
 
     /// Gives every environment a seed; each begins with its first draws.
     fn seed(&mut self, py: Python<'_>, seeds: Vec<u64>) -> PyResult<()> {
-        self.check_open()?;
+        self.engine.check()?;
         self.drain(py)?;
-        let replicas = open(&mut self.engine)?.replicas()?;
+        let replicas = self.engine.open_mut()?.replicas()?;
         for (id, seed) in (0..).zip(seeds) {
             replicas.seed(id, seed).map_err(raised)?;
         }
@@ -222,10 +220,10 @@ impl Pool {
 
     /// Gives those of `env_id` a seed each.
     fn seed_some(&mut self, env_id: &Bound<'_, PyAny>, seeds: Vec<u64>) -> PyResult<()> {
-        self.check_open()?;
+        self.engine.check()?;
         self.drain(env_id.py())?;
         self.read_ids(Some(env_id))?;
-        let replicas = open(&mut self.engine)?.replicas()?;
+        let replicas = self.engine.open_mut()?.replicas()?;
         for (id, seed) in self.orders.ids.iter().zip(seeds) {
             replicas.seed(*id, seed).map_err(raised)?;
         }
@@ -235,9 +233,9 @@ impl Pool {
     /// Lets all environments, or those of `env_id`, begin an episode when they are stepped next.
     #[pyo3(signature = (env_id=None))]
     fn mark_new(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.check_open()?;
+        self.engine.check()?;
         self.read_ids(env_id)?;
-        open(&mut self.engine)?.mark_new(&self.orders.ids)
+        self.engine.open_mut()?.mark_new(&self.orders.ids)
     }
 
     /// What agents saw last where the last step ended an episode and began another: observations, and a
@@ -272,8 +270,8 @@ impl Pool {
 
     /// Copies of everything that the futures of the environments depend on, by name.
     fn get_state<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.check_open()?;
-        state::take(py, open(&mut self.engine)?.replicas()?)
+        self.engine.check()?;
+        state::take(py, self.engine.open_mut()?.replicas()?)
     }
 
     /// Puts back what `get_state` gave, or some of it, into all environments or those of `env_id`.
@@ -283,20 +281,20 @@ impl Pool {
         state: &Bound<'_, PyDict>,
         env_id: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.check_open()?;
+        self.engine.check()?;
         self.read_ids(env_id)?;
         let Self { engine, orders, .. } = self;
-        state::put(open(engine)?.replicas()?, state, &orders.ids)
+        state::put(engine.open_mut()?.replicas()?, state, &orders.ids)
     }
 
     /// Lets go of everything.
     fn close(&mut self) {
-        self.let_go();
+        self.engine.close();
     }
 
     #[getter]
     fn seeds(&mut self) -> PyResult<Vec<u64>> {
-        Ok(open(&mut self.engine)?.replicas()?.options().seeds.clone())
+        Ok(self.engine.open_mut()?.replicas()?.options().seeds.clone())
     }
 }
 
@@ -304,11 +302,11 @@ impl Pool {
 impl Pool {
     /// Waits for the environments that are finished first, and keeps what they show as the last answer.
     pub(super) fn recv_batch(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.check_open()?;
+        self.engine.check()?;
         let at = self.choose_slot(py)?;
         let Self { engine, slots, orders, batch_size, .. } = self;
-        open(engine)?.recv(py, *batch_size, orders, &mut slots[at].batch)?;
-        self.received = matches!(self.engine, Some(Engine::Queue(_)));
+        engine.open_mut()?.recv(py, *batch_size, orders, &mut slots[at].batch)?;
+        self.received = self.engine.open()?.is_queue();
         self.written(at);
         Ok(())
     }
@@ -334,11 +332,11 @@ impl Pool {
     }
 
     fn send_ready(&mut self, actions: GroupAction, ids: &[i32]) -> PyResult<()> {
-        self.check_open()?;
+        self.engine.check()?;
         options::check_ids(ids, self.all.len(), &mut self.orders.ids)?;
         self.orders.actions = vec![actions];
         let orders = self.orders.clone();
-        open(&mut self.engine)?.send(orders)
+        self.engine.open_mut()?.send(orders)
     }
 }
 
@@ -358,11 +356,6 @@ impl Pool {
         Ok(buffers)
     }
 
-    fn check_open(&mut self) -> PyResult<()> {
-        options::check_process(self.process)?;
-        open(&mut self.engine).map(|_| ())
-    }
-
     fn read_ids(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let Some(value) = env_id else {
             self.orders.ids.clone_from(&self.all);
@@ -380,7 +373,7 @@ impl Pool {
     /// Finds memory for the next answer.
     fn choose_slot(&mut self, py: Python<'_>) -> PyResult<usize> {
         let Self { engine, slots, at, copy, .. } = self;
-        let engine = open(engine)?;
+        let engine = engine.open()?;
         free(py, slots, at, *copy, &|rows| engine.new_batch(rows))
     }
 
@@ -395,7 +388,7 @@ impl Pool {
     fn advance(&mut self, py: Python<'_>) -> PyResult<()> {
         let at = self.choose_slot(py)?;
         let Self { engine, slots, orders, .. } = self;
-        let (replicas, slot) = (open(engine)?.replicas()?, &mut slots[at]);
+        let (replicas, slot) = (engine.open_mut()?.replicas()?, &mut slots[at]);
         advance(py, replicas, orders, &mut slot.batch)?;
         self.written(at);
         Ok(())
@@ -404,17 +397,17 @@ impl Pool {
     /// Lets what is under way finish, and forgets it.
     fn drain(&mut self, py: Python<'_>) -> PyResult<()> {
         self.received = false;
-        if open(&mut self.engine)?.under_way() == 0 {
+        if self.engine.open()?.under_way() == 0 {
             return Ok(());
         }
         let at = self.choose_slot(py)?;
         let Self { engine, slots, .. } = self;
-        open(engine)?.drain(py, &mut slots[at].batch)
+        engine.open_mut()?.drain(py, &mut slots[at].batch)
     }
 
     /// Begins an episode in the replicas of `orders`.
     fn begin(&mut self, py: Python<'_>) -> PyResult<()> {
-        open(&mut self.engine)?.mark_new(&self.orders.ids)?;
+        self.engine.open_mut()?.mark_new(&self.orders.ids)?;
         self.idle_actions();
         self.advance(py)
     }
@@ -465,23 +458,4 @@ impl Pool {
         let info = slot.info(py, Role::Info, rows, mask)?;
         PyTuple::new(py, [slot.by_role(py, Role::Obs, rows)?, info.into_any()])
     }
-
-    fn let_go(&mut self) {
-        let engine = self.engine.take();
-        if self.process != std::process::id() {
-            // Its threads were not forked, and nobody can wait for them.
-            std::mem::forget(engine);
-        }
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        self.let_go();
-    }
-}
-
-/// The environments, unless they are closed.
-fn open(engine: &mut Option<Engine>) -> PyResult<&mut Engine> {
-    engine.as_mut().ok_or_else(|| PyRuntimeError::new_err("these environments are closed"))
 }

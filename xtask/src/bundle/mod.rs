@@ -2,8 +2,8 @@
 //!
 //! Holds the release program, a second one with LibTorch where `LIBTORCH` says that there is one, the
 //! test binaries with tests for a GPU, recorded cases, random bodies with what Rust made of them, the
-//! Python package with its notebooks where there is maturin, all packed, and a script. [`artifacts`] finds what cargo built. Only what the last bundle put into the
-//! folder is replaced.
+//! Python package with its tests and notebooks where there is maturin, all packed, and a script. [`artifacts`]
+//! finds what cargo built. Only what the last bundle put into the folder is replaced.
 
 pub mod artifacts;
 
@@ -32,6 +32,14 @@ const SCRIPT_NAME: &str = "run.sh";
 const GOLDEN: &str = "warp-envs/tests/golden";
 const RUN_CONFIGS: &str = "warp-examples/tests/data/warpdrive_run_configs";
 const NOTEBOOKS: &str = "warp-py/notebooks";
+const PACKAGE_TESTS: &str = "warp-py/tests";
+/// What the package and its tests need beside NumPy, which torch and JAX bring along.
+const NEEDED: &str = "gymnasium cloudpickle farama-notifications typing-extensions pytest pluggy iniconfig \
+     packaging pygments";
+/// Endings of files that are no recordings, descriptions or data.
+const NO_DATA: [&str; 2] = ["py", "md"];
+/// Endings of what Python itself has made of a script.
+const COMPILED: [&str; 1] = ["pyc"];
 
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,20 +96,22 @@ pub fn run(arguments: &[String]) -> Result<()> {
     clear(&options.out)?;
     for (from, to) in &built {
         let to = options.out.join(to);
-        if from.is_dir() { copy_folder(from, &to)? } else { take(from, &to)? }
+        if from.is_dir() { copy_folder(from, &to, &NO_DATA)? } else { take(from, &to)? }
     }
     let root = workspace::root();
-    copy_folder(&root.join(GOLDEN), &options.out.join("golden"))?;
-    copy_folder(&root.join(RUN_CONFIGS), &options.out.join("run_configs"))?;
+    copy_folder(&root.join(GOLDEN), &options.out.join("golden"), &NO_DATA)?;
+    copy_folder(&root.join(RUN_CONFIGS), &options.out.join("run_configs"), &NO_DATA)?;
     if let Some(wheel) = wheel {
-        copy_folder(&wheel, &options.out.join("python"))?;
-        copy_folder(&root.join(NOTEBOOKS), &options.out.join("python"))?;
+        let python = options.out.join("python");
+        copy_folder(&wheel, &python, &NO_DATA)?;
+        copy_folder(&root.join(NOTEBOOKS), &python, &NO_DATA)?;
+        copy_folder(&root.join(PACKAGE_TESTS), &python.join("tests"), &COMPILED)?;
     }
     if let Some(golden) = &options.golden {
-        copy_folder(golden, &options.out.join("golden"))?;
+        copy_folder(golden, &options.out.join("golden"), &NO_DATA)?;
     }
     if let Some(data) = &options.data {
-        copy_folder(data, &options.out.join("data"))?;
+        copy_folder(data, &options.out.join("data"), &NO_DATA)?;
     }
     pack(&options.out)?;
     write_script(&options.out.join(SCRIPT_NAME))?;
@@ -199,7 +209,7 @@ fn bits() -> Result<Built> {
     Ok((out, "bits".to_owned()))
 }
 
-/// The folder of the Python package's wheel, for this machine's glibc; none without maturin.
+/// The folder of the Python package's wheel, for this machine's glibc, and of those it needs; none without maturin.
 fn wheel() -> Result<Option<PathBuf>> {
     let there = Command::new("maturin").arg("--version").output();
     if !there.is_ok_and(|said| said.status.success()) {
@@ -212,6 +222,11 @@ fn wheel() -> Result<Option<PathBuf>> {
     }
     let build = "maturin build --release --locked --manifest-path warp-py/Cargo.toml";
     CommandLine::new(&format!("{build} --out {}", out.display())).run()?;
+    let fetch = "python3 -m pip download --quiet --no-deps --only-binary :all:";
+    let needed = CommandLine::new(&format!("{fetch} --dest {} {NEEDED}", out.display())).run();
+    if let Err(error) = needed {
+        println!("Gymnasium and pytest are left out, the other machine has to have them: {error}");
+    }
     Ok(Some(out))
 }
 
@@ -238,15 +253,15 @@ fn take(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies recordings, descriptions and data; other files stay behind.
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+/// Copies the files of a folder; those with such endings, and those with none, stay behind.
+fn copy_folder(from: &Path, to: &Path, without: &[&str]) -> Result<()> {
     let context = || format!("cannot copy {}", from.display());
     for entry in fs::read_dir(from).with_context(context)? {
         let entry = entry.with_context(context)?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         if source.is_dir() {
-            copy_folder(&source, &target)?;
-        } else if source.extension().is_some_and(|e| e != "py" && e != "md") {
+            copy_folder(&source, &target, without)?;
+        } else if source.extension().is_some_and(|e| without.iter().all(|out| e != *out)) {
             make_folder_of(&target)?;
             fs::copy(&source, &target).with_context(context)?;
         }
@@ -329,7 +344,7 @@ mod tests {
         fs::write(out.join("tests/old"), "12").unwrap();
         fs::write(out.join("mine"), "345").unwrap();
         clear(&out).unwrap();
-        copy_folder(&workspace::root().join(RUN_CONFIGS), &out.join("run_configs")).unwrap();
+        copy_folder(&workspace::root().join(RUN_CONFIGS), &out.join("run_configs"), &NO_DATA).unwrap();
         assert!(!out.join("tests").exists() && out.join("mine").exists());
         assert!(size(&out.join("run_configs")).unwrap() > 1000);
         assert_eq!(size(&out.join("bin")).unwrap(), 0);
@@ -350,7 +365,7 @@ mod tests {
         assert!(help.status.success());
         let help = String::from_utf8(help.stdout).unwrap();
         let parts =
-            "parity gradients replay sanitize samplers bench train map libtorch notebooks profile";
+            "parity gradients replay sanitize samplers bench train map libtorch package notebooks profile";
         for part in parts.split(' ') {
             assert!(help.contains(part), "{help}");
         }

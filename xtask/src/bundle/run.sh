@@ -18,7 +18,8 @@ usage: ./run.sh [PART]...    without a part: all of them
   train     training throughput with learning curves (report/curves), and a run to a score
   map       training over worlds, networks, replicas and algorithms as a fraction of the GPU's limit (report/map.json)
   libtorch  training through LibTorch: its rate, and its returns beside the processor's
-  notebooks of the Python package, as many as there are GPUs for; needs NumPy and Gymnasium
+  package   the Python package's tests for a GPU; needs NumPy, and torch, JAX or CuPy for what is handed to them
+  notebooks of the Python package, as many as there are GPUs for; needs NumPy
   profile   Nsight Compute over the main kernels
 
 REPORT=DIR  where reports go (report)      LIMIT=SECONDS  of one part at most (460)
@@ -27,7 +28,7 @@ PRECISIONS=LIST  of train (fp16 fp32)
 TEXT
 }
 
-parts=(parity gradients replay sanitize samplers bench train map libtorch notebooks profile)
+parts=(parity gradients replay sanitize samplers bench train map libtorch package notebooks profile)
 chosen=("$@")
 for argument in "$@"; do
     case " ${parts[*]} " in
@@ -337,11 +338,27 @@ part_libtorch() {
     done
 }
 
+# installed_wheel: puts the wheel of this bundle, and what came along for it, into $scratch/site, once.
+installed_wheel() {
+    local wheels=(python/*.whl)
+    [ ! -d "$scratch/site/warp_rl" ] || return 0
+    [ "${#wheels[@]}" -gt 0 ] || { missing "the wheel" "in this bundle"; return 1; }
+    try "the wheel" python3 -m pip install --quiet --no-index --no-deps --target "$scratch/site" "${wheels[@]}"
+}
+
+part_package() {
+    local name
+    installed_wheel || return
+    for name in cuda xla own_environment; do
+        try "test_$name" env PYTHONPATH="$scratch/site" python3 -m pytest -q -rs -p no:cacheprovider \
+            "python/tests/test_$name.py"
+    done
+}
+
 # Each from its first cell to its last, in a folder of its own, with the wheel of this bundle.
 part_notebooks() {
-    local book name wheels=(python/*.whl) there needed
-    [ "${#wheels[@]}" -gt 0 ] || { missing "the wheel" "in this bundle"; return; }
-    try "the wheel" python3 -m pip install --quiet --no-index --no-deps --target "$scratch/site" "${wheels[@]}" || return
+    local book name there needed
+    installed_wheel || return
     there="$(nvidia-smi -L 2>/dev/null | grep -c ^GPU)"
     cat >"$scratch/notebook.py" <<'PYTHON'
 import json, os, sys

@@ -14,8 +14,14 @@ from .._pooled import checked_mask, mask_of
 from ._core import Core
 
 
-class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv):
-    """Environments of a task: `reset`, `step`, or `async_reset`, `send` and `recv`."""
+class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv, gymnasium.Env):  # type: ignore[misc]
+    """Environments of a task: `reset`, `step`, or `async_reset`, `send` and `recv`.
+
+    Gymnasium's wrappers take them, those of one environment as well as those of many.
+    """
+
+    #: What older wrappers ask for.
+    is_vector_env = True
 
     def __init__(self, task_id: str, **kwargs: Any) -> None:
         super().__init__(task_id, **kwargs)

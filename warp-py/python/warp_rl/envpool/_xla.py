@@ -1,8 +1,9 @@
 """Environments in functions that JAX compiles: `xla()`, as EnvPool has it.
 
-On the processor `send` and `recv` are custom calls of XLA's, in which neither Python nor JAX's callbacks have a part;
-on a GPU they are callbacks of JAX's, which copies actions down and answers up. What one is given and hands on, the
-handle, is what keeps them in order.
+On the processor `send`, `recv` and `step` are custom calls of XLA's, in which neither Python nor JAX's callbacks have
+a part; on a GPU they are callbacks of JAX's, which copies actions down and answers up. What one is given and hands on,
+the handle, is an array like others: a call that takes what another hands on comes after it, whatever XLA makes of a
+program. `step` is one call, so nothing can come between its halves.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ def _register() -> None:
 
 
 class Calls:
-    """`send` and `recv` of environments, as functions that JAX can trace."""
+    """`send`, `recv` and `step` of environments, as functions that JAX can trace.
 
-    def __init__(self, envs: Core) -> None:
+    `called_back`: as callbacks, which programs of every device can make, and not as custom calls of the processor's.
+    """
+
+    def __init__(self, envs: Core, *, called_back: bool) -> None:
         _register()
         self._envs = envs
-        #: Custom calls are the processor's; programs of other devices call back.
-        self._on_cpu = jax.default_backend() == "cpu"
+        self._called_back = called_back
         number = _native.xla_number(envs._pool)
         self._number = np.int64(number)
         #: What is handed from call to call: eight bytes, as EnvPool's.
@@ -47,57 +50,65 @@ class Calls:
 
     def send(self, handle: Any, action: Any, env_id: Any) -> Any:
         """Sends environments off; the handle for what comes after."""
-        wanted = (len(env_id), *(self._envs.spec.action_space.shape or ()))
-        if action.shape != wanted:
-            raise ValueError(f"action has shape {action.shape}, but {wanted} is needed")
-        send = self._send_by_call if self._on_cpu else self._send_by_callback
-        return send(jnp.asarray(handle), action, env_id)
+        self._check(action, env_id)
+        return self._call("send", handle, action, env_id)[0]
 
     def recv(self, handle: Any) -> tuple[Any, dict[str, Any]]:
         """Waits for environments; the handle for what comes after, and what they show by name."""
-        recv = self._recv_by_call if self._on_cpu else self._recv_by_callback
-        shown = recv(jnp.asarray(handle))
-        return shown[0], dict(zip(self._names, shown[1:], strict=True))
+        return self._named(self._call("recv", handle))
 
-    def _send_by_call(self, *given: Any) -> Any:
-        call = jax.ffi.ffi_call("warp_rl_send", self._passed, has_side_effect=True)
-        return call(*given, pool=self._number)
+    def step(self, handle: Any, action: Any, env_id: Any) -> tuple[Any, dict[str, Any]]:
+        """`send`, then `recv`."""
+        self._check(action, env_id)
+        return self._named(self._call("step", handle, action, env_id))
 
-    def _recv_by_call(self, handle: Any) -> list[Any]:
-        call = jax.ffi.ffi_call("warp_rl_recv", [self._passed, *self._shown], has_side_effect=True)
-        return list(call(handle, pool=self._number))
+    def _check(self, action: Any, env_id: Any) -> None:
+        wanted = (len(env_id), *(self._envs.spec.action_space.shape or ()))
+        if action.shape != wanted:
+            raise ValueError(f"action has shape {action.shape}, but {wanted} is needed")
 
-    def _send_by_callback(self, *given: Any) -> Any:
-        def send(handle: Any, action: Any, env_id: Any) -> Any:
-            self._envs._pool.send(np.asarray(action), np.asarray(env_id))
-            return np.asarray(handle)
+    def _named(self, results: list[Any]) -> tuple[Any, dict[str, Any]]:
+        return results[0], dict(zip(self._names, results[1:], strict=True))
 
-        return io_callback(send, self._passed, *given, ordered=True)
+    def _call(self, name: str, handle: Any, *orders: Any) -> list[Any]:
+        results = [self._passed, *([] if name == "send" else self._shown)]
+        given = (jnp.asarray(handle), *orders)
+        if self._called_back:
+            # Not `ordered`: the handle has put them in order, and JAX gives the token of an ordered callback that has
+            # failed to all that come after it.
+            return list(io_callback(functools.partial(self._by_callback, name), results, *given))
+        call = jax.ffi.ffi_call(f"warp_rl_{name}", results, has_side_effect=True)
+        return list(call(*given, pool=self._number))
 
-    def _recv_by_callback(self, handle: Any) -> list[Any]:
-        def recv(handle: Any) -> list[Any]:
-            obs, reward, terminated, truncated, info = self._envs._pool.recv()
-            if len(reward) != self._rows:
-                raise ValueError(f"{len(reward)} environments were sent, but a program receives {self._rows}")
-            named = {**info, "obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated}
-            return [np.asarray(handle), *(named[name] for name in self._names)]
+    def _by_callback(self, name: str, handle: Any, *orders: Any) -> list[Any]:
+        """What the custom call of this name does."""
+        if name != "recv":
+            self._envs._pool.send(*map(np.asarray, orders))
+        return [np.asarray(handle), *([] if name == "send" else self._received())]
 
-        return list(io_callback(recv, [self._passed, *self._shown], handle, ordered=True))
+    def _received(self) -> list[Any]:
+        obs, reward, terminated, truncated, info = self._envs._pool.recv()
+        if len(reward) != self._rows:
+            raise ValueError(f"{len(reward)} environments were sent, but a program receives {self._rows}")
+        named = {**info, "obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated}
+        return [named[name] for name in self._names]
 
 
 def functions(envs: Core) -> tuple[Any, Any, Any, Any]:
     """A handle, `recv(handle)`, `send(handle, action, env_id=None)` and `step(handle, action, env_id=None)`."""
-    calls = Calls(envs)
+    calls = Calls(envs, called_back=jax.default_backend() != "cpu")
+
+    def answer(handle: Any, shown: dict[str, Any]) -> tuple[Any, Any]:
+        first = [shown.pop(key) for key in ("obs", "reward", "terminated", "truncated")]
+        return handle, envs._as_answer(*first, shown, jnp)
 
     def recv(handle: Any) -> tuple[Any, Any]:
-        handle, shown = calls.recv(handle)
-        answer = [shown.pop(key) for key in ("obs", "reward", "terminated", "truncated")]
-        return handle, envs._as_answer(*answer, shown, jnp)
+        return answer(*calls.recv(handle))
 
     def send(handle: Any, action: Any, env_id: Any = None) -> Any:
         return calls.send(handle, *envs._as_orders(action, env_id, jnp))
 
     def step(handle: Any, action: Any, env_id: Any = None) -> tuple[Any, Any]:
-        return recv(send(handle, action, env_id))
+        return answer(*calls.step(handle, *envs._as_orders(action, env_id, jnp)))
 
     return calls.handle, recv, send, step

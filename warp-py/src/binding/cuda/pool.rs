@@ -2,11 +2,11 @@
 
 use super::super::array::Dtype;
 use super::super::config::table;
+use super::super::held::Held;
 use super::super::slot::{Role, Said, shape_of};
 use super::super::{actions, options, raised, state};
 use super::buffer::CudaBuffer;
 use super::{given, kernels, streams};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use warp_core::DType;
@@ -17,13 +17,11 @@ use warp_func::{Error, Orders, ReplicaOptions};
 #[pyclass]
 #[derive(Debug)]
 pub(in super::super) struct CudaPool {
-    /// None after `close`.
-    replicas: Option<CudaReplicas>,
+    replicas: Held<CudaReplicas>,
     forms: Vec<actions::Form>,
     by_group: bool,
     all: Vec<u32>,
     orders: Orders,
-    process: u32,
 }
 
 #[pymethods]
@@ -57,8 +55,7 @@ impl CudaPool {
             entry.make_cuda_replicas(&config, &options, numbers, &kernels).map_err(raised)
         })?;
         let forms = actions::forms(replicas.spec(), by_group);
-        let (orders, process) = (Orders::default(), std::process::id());
-        Ok(Self { replicas: Some(replicas), forms, by_group, all, orders, process })
+        Ok(Self { replicas: Held::new(replicas), forms, by_group, all, orders: Orders::default() })
     }
 
     /// Starts a step of all environments, or of those of `env_id`. Actions on the GPU are taken by the stream, and
@@ -81,7 +78,7 @@ impl CudaPool {
             return self.step_from_host(actions, ids);
         }
         let Self { replicas, forms, .. } = self;
-        let replicas = open(replicas)?;
+        let replicas = replicas.open_mut()?;
         let device = replicas.gpu().clone();
         let taken = forms.iter().zip(&given);
         let taken = taken.map(|(form, given)| given::take(&device, form, given, rows));
@@ -94,7 +91,7 @@ impl CudaPool {
     fn reset(&mut self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.check()?;
         let ids = self.ids(env_id)?;
-        open(&mut self.replicas)?.begin(ids.as_deref()).map_err(raised)
+        self.replicas.open_mut()?.begin(ids.as_deref()).map_err(raised)
     }
 
     /// What is shown: "obs", "reward", "terminated", "truncated", what else is known in "info", and where the next
@@ -107,7 +104,7 @@ impl CudaPool {
         env_id: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let ids = self.ids(env_id)?;
-        let replicas = open(&mut self.replicas)?;
+        let replicas = self.replicas.open_mut()?;
         let shown = match &ids {
             None => replicas.shown().to_vec(),
             Some(ids) => replicas.pick(ids).map_err(raised)?,
@@ -124,15 +121,15 @@ impl CudaPool {
 
     /// Waits for the work that was started, and reports what was refused.
     fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
-        options::check_process(self.process)?;
-        let replicas = open(&mut self.replicas)?;
+        self.replicas.check()?;
+        let replicas = self.replicas.open_mut()?;
         py.detach(|| replicas.finish()).map_err(raised)
     }
 
     /// Says what was refused of earlier calls, as far as it is known.
     fn check(&mut self) -> PyResult<()> {
-        options::check_process(self.process)?;
-        open(&mut self.replicas)?.check().map_err(|error| {
+        self.replicas.check()?;
+        self.replicas.open_mut()?.check().map_err(|error| {
             let known = matches!(error, Error::InvalidAction { .. } | Error::Ended { .. });
             let error = raised(error);
             if !known {
@@ -153,7 +150,7 @@ impl CudaPool {
         env_id: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let ids = self.ids(env_id)?.unwrap_or_else(|| self.all.clone());
-        let replicas = open(&mut self.replicas)?;
+        let replicas = self.replicas.open_mut()?;
         py.detach(|| {
             let host = replicas.pulled()?;
             ids.iter().zip(&seeds).try_for_each(|(id, seed)| host.seed(*id, *seed))?;
@@ -164,8 +161,8 @@ impl CudaPool {
 
     /// Copies of everything that the futures of the environments depend on, by name.
     fn get_state<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        options::check_process(self.process)?;
-        let replicas = open(&mut self.replicas)?;
+        self.replicas.check()?;
+        let replicas = self.replicas.open_mut()?;
         let host = py.detach(|| replicas.pulled()).map_err(raised)?;
         state::take(py, host)
     }
@@ -178,7 +175,7 @@ impl CudaPool {
         env_id: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let ids = self.ids(env_id)?.unwrap_or_else(|| self.all.clone());
-        let replicas = open(&mut self.replicas)?;
+        let replicas = self.replicas.open_mut()?;
         state::put(replicas.pulled().map_err(raised)?, state, &ids)?;
         replicas.push().map_err(raised)
     }
@@ -186,33 +183,33 @@ impl CudaPool {
     /// The handle of the stream that everything here is ordered on.
     #[getter]
     fn stream(&mut self) -> PyResult<u64> {
-        Ok(open(&mut self.replicas)?.gpu().stream().cu_stream() as u64)
+        Ok(self.replicas.open_mut()?.gpu().stream().cu_stream() as u64)
     }
 
     /// Lets what is put on `stream` from now on wait for what was started here.
     fn lead(&mut self, stream: u64) -> PyResult<()> {
-        streams::lead(open(&mut self.replicas)?.gpu(), stream)
+        streams::lead(self.replicas.open_mut()?.gpu(), stream)
     }
 
     /// Lets what is started here from now on wait for what is on `stream`.
     fn follow(&mut self, stream: u64) -> PyResult<()> {
-        streams::follow(open(&mut self.replicas)?.gpu(), stream)
+        streams::follow(self.replicas.open_mut()?.gpu(), stream)
     }
 
     /// Lets go of everything.
     fn close(&mut self) {
-        self.let_go();
+        self.replicas.close();
     }
 
     #[getter]
     fn seeds(&mut self) -> PyResult<Vec<u64>> {
-        Ok(open(&mut self.replicas)?.seeds().to_vec())
+        Ok(self.replicas.open_mut()?.seeds().to_vec())
     }
 }
 
 impl CudaPool {
     fn ids(&self, env_id: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<u32>>> {
-        options::check_process(self.process)?;
+        self.replicas.check()?;
         let Some(value) = env_id else { return Ok(None) };
         let mut ids = Vec::new();
         options::env_ids(value, self.all.len(), &mut ids)?;
@@ -228,7 +225,7 @@ impl CudaPool {
         let is_all = ids.is_none();
         orders.ids = ids.unwrap_or_else(|| all.clone());
         actions::read(forms, *by_group, actions, orders.ids.len(), &mut orders.actions)?;
-        open(replicas)?.step_from_host(orders, is_all).map_err(raised)
+        replicas.open_mut()?.step_from_host(orders, is_all).map_err(raised)
     }
 
     /// Adds what is shown under one name.
@@ -273,21 +270,7 @@ impl CudaPool {
     }
 
     fn spec(&self) -> PyResult<&warp_core::EnvSpec> {
-        self.replicas.as_ref().map(CudaReplicas::spec).ok_or_else(closed)
-    }
-
-    fn let_go(&mut self) {
-        let replicas = self.replicas.take();
-        if self.process != std::process::id() {
-            // A context of CUDA's does not live on in a process that was forked.
-            std::mem::forget(replicas);
-        }
-    }
-}
-
-impl Drop for CudaPool {
-    fn drop(&mut self) {
-        self.let_go();
+        Ok(self.replicas.open()?.spec())
     }
 }
 
@@ -299,13 +282,4 @@ fn inner<'py>(of: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, PyDict>
     let made = PyDict::new(of.py());
     of.set_item(key, &made)?;
     Ok(made)
-}
-
-/// The environments, unless they are closed.
-fn open(replicas: &mut Option<CudaReplicas>) -> PyResult<&mut CudaReplicas> {
-    replicas.as_mut().ok_or_else(closed)
-}
-
-fn closed() -> PyErr {
-    PyRuntimeError::new_err("these environments are closed")
 }
