@@ -53,10 +53,14 @@ def test_dlpack():
     seen = np.from_dlpack(buffer)
     assert (seen == obs).all() and seen.ctypes.data == obs.ctypes.data
     assert '"dltensor"' in repr(buffer.__dlpack__())
-    assert '"dltensor_versioned"' in repr(buffer.__dlpack__(max_version=(1, 0)))
+    # NumPy 2.0 has no versions: it answers without one.
+    has_versions = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+    named = "dltensor_versioned" if has_versions else "dltensor"
+    assert f'"{named}"' in repr(buffer.__dlpack__(max_version=(1, 0)))
     assert np.from_dlpack(envs.buffer("terminated")).dtype == np.bool_
-    copied = np.from_dlpack(buffer, copy=True)
-    assert copied.ctypes.data != seen.ctypes.data
+    assert f'"{named}"' in repr(buffer.__dlpack__(max_version=(1, 0), copy=True))
+    if has_versions:
+        assert np.from_dlpack(buffer, copy=True).ctypes.data != seen.ctypes.data
     for bad in ({"stream": 1}, {"dl_device": (2, 0)}, {"dl_device": (2, 0), "copy": False}):
         with pytest.raises(BufferError):
             buffer.__dlpack__(**bad)

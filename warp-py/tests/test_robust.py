@@ -16,12 +16,12 @@ import pytest
 import warp_rl
 
 
-def run(code: str, seconds: float = 60) -> str:
-    """What a program of its own prints."""
+def run(code: str, seconds: float = 60, *, errors: bool = False) -> str:
+    """What a program of its own prints, or says as `errors`."""
     line = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=seconds, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stderr if errors else done.stdout
 
 
 def test_importing_loads_no_library_that_others_have():
@@ -151,6 +151,23 @@ def test_random_misuse_is_refused_and_never_fatal():
     assert refused > 1000
     for envs in pools:
         envs.reset(seed=0)
+
+
+def test_what_could_not_be_made_is_not_closed():
+    said = run(
+        """
+        import gc, warp_rl, warp_rl.envpool
+        for make in (warp_rl.make, warp_rl.make_multi, warp_rl.envpool.make_gym):
+            for wrong in ({"num_envs": 0}, {"device": "cuda:99"}, {"nothing": 1}):
+                try:
+                    make("CartPole-v1", **wrong)
+                except (ValueError, TypeError, RuntimeError, AssertionError):
+                    pass
+        gc.collect()
+        """,
+        errors=True,
+    )
+    assert said == ""
 
 
 def test_types():

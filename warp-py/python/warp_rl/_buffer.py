@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+#: Whether NumPy's arrays make capsules with a version, which 2.0's do not.
+_HAS_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+
 
 class Buffer:
     """An array of all environments at an address that never changes, and that outlives them.
@@ -51,9 +54,9 @@ class Buffer:
             raise BufferError(f"stream is {stream!r}, but there are no streams on the processor")
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError(f"dl_device is {dl_device!r}, but the memory is the processor's, (1, 0)")
-        # NumPy 2.0 takes neither.
-        given = {"max_version": max_version, "copy": copy}
-        return self._array.__dlpack__(**{key: value for key, value in given.items() if value is not None})
+        if not _HAS_VERSIONS:
+            return (self._array.copy() if copy else self._array).__dlpack__()
+        return self._array.__dlpack__(max_version=max_version, copy=copy)
 
     def __len__(self) -> int:
         return len(self._array)

@@ -25,6 +25,8 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
     """
 
     metadata = {"render_modes": list(_rendering.MODES)}
+    #: Gymnasium closes what could not be made, too, unless this says that there is nothing to close.
+    closed = True
 
     def __new__(cls, *_: Any, device: str = "cpu", **__: Any) -> VectorEnv:
         """Those of a GPU are of a class of their own."""

@@ -22,6 +22,8 @@ class GymnasiumEnvPool(Core, gymnasium.vector.VectorEnv, gymnasium.Env):  # type
 
     #: What older wrappers ask for.
     is_vector_env = True
+    #: Gymnasium closes what could not be made, too, unless this says that there is nothing to close.
+    closed = True
 
     def __init__(self, task_id: str, **kwargs: Any) -> None:
         super().__init__(task_id, **kwargs)

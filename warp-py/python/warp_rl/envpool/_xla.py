@@ -74,8 +74,8 @@ class Calls:
         results = [self._passed, *([] if name == "send" else self._shown)]
         given = (jnp.asarray(handle), *orders)
         if self._called_back:
-            # Not `ordered`: the handle has put them in order, and JAX gives the token of an ordered callback that has
-            # failed to all that come after it.
+            # Not `ordered`: the handle has put them in order, and the token of an ordered callback that fails where
+            # programs are not waited for would go into every program after it.
             return list(io_callback(functools.partial(self._by_callback, name), results, *given))
         call = jax.ffi.ffi_call(f"warp_rl_{name}", results, has_side_effect=True)
         return list(call(*given, pool=self._number))
