@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from . import _spaces
-from ._checks import device_of, one_of
+from ._checks import one_of
 from ._pooled import Pooled
 from ._spec import EnvSpec
 from ._tasks import Task
@@ -25,62 +25,28 @@ class MultiVectorEnv(Pooled):
     acts in the next step) and `agent_terminated` (whose episode this step ended), where there are such.
     """
 
-    def __new__(cls, *_: Any, device: str = "cpu", **__: Any) -> MultiVectorEnv:
-        """Those of a GPU are of a class of their own."""
-        if cls is MultiVectorEnv and device_of(device) is not None:
-            from ._cuda import CudaMultiVectorEnv
+    @classmethod
+    def _of_gpu(cls) -> type[MultiVectorEnv]:
+        from ._cuda import CudaMultiVectorEnv
 
-            cls = CudaMultiVectorEnv
-        return super().__new__(cls)
+        return CudaMultiVectorEnv if cls is MultiVectorEnv else cls
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        num_envs: int = 1,
-        batch_size: int | None = None,
-        num_threads: int = 0,
-        thread_affinity_offset: int = -1,
-        seed: int | Sequence[int] | None = None,
-        max_episode_steps: int | None = None,
-        autoreset_mode: str | AutoresetMode = "next_step",
-        device: str = "cpu",
-        copy: bool = True,
-        output: str = "numpy",
-        render_mode: str | None = None,
-        **config: Any,
-    ) -> None:
-        self._take(
-            name,
-            config,
-            num_envs=num_envs,
-            batch_size=batch_size,
-            num_threads=num_threads,
-            thread_affinity_offset=thread_affinity_offset,
-            max_episode_steps=max_episode_steps,
-            autoreset_mode=autoreset_mode,
-            device=device,
-            copy=copy,
-            output=output,
-        )
+    def _describe(self, described: EnvSpec, config: dict[str, Any], render_mode: str | None) -> None:
         one_of("render_mode", render_mode, None)
-        self.spec = EnvSpec(name, **config, max_episode_steps=max_episode_steps)
+        self.spec = described
         self.autoreset_mode = self._mode
-        self.groups: dict[str, int] = {group["name"]: group["n_agents"] for group in self.spec.groups}
-        self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
+        self.groups: dict[str, int] = {group["name"]: group["n_agents"] for group in described.groups}
+        self.metadata = {"autoreset_mode": self._mode, "render_modes": []}
         self.render_mode = None
         #: What each agent of a group sees, and may do.
         self.single_observation_space = spaces.Dict(
-            {group["name"]: _spaces.observation(group) for group in self.spec.groups}
+            {group["name"]: _spaces.observation(group) for group in described.groups}
         )
-        self.single_action_space = spaces.Dict({group["name"]: _spaces.action(group) for group in self.spec.groups})
+        self.single_action_space = spaces.Dict({group["name"]: _spaces.action(group) for group in described.groups})
         self.observation_space = self._of_all(self.single_observation_space)
         self.action_space = self._of_all(self.single_action_space)
-        self.closed = False
-        self._open(self.spec.task, seed, config, self.spec.max_episode_steps)
 
     def _open(self, task: Task, seed: Any, config: dict[str, Any], limit: int | None) -> None:
-        """Makes the environments."""
         self._open_pool(task, seed, config, limit=limit, by_group=True, with_masks=False)
 
     def _of_all(self, single: spaces.Dict) -> spaces.Dict:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from . import _native, _seeds
 from ._buffer import Buffer, as_output, of_each, write_rows
-from ._checks import MOST_CORES, MOST_ENVS, count, one_of, shown
-from ._spec import settings
+from ._checks import MOST_CORES, MOST_ENVS, count, device_of, one_of, shown
+from ._spec import EnvSpec, settings
 from ._tasks import Task
 
 
@@ -87,6 +87,7 @@ class Pooled:
     """Environments of a pool, whose answers are arrays, or dictionaries of them by group of agents."""
 
     num_envs: int
+    closed: bool
     #: What it was made with, `seed` apart.
     _arguments: dict[str, Any]
     _mode: AutoresetMode
@@ -97,15 +98,64 @@ class Pooled:
     #: What is shown in memory that stays, by name, if anybody has asked for it.
     _shown: dict[str, Any] | None
 
-    def _take(self, task_id: str, config: dict[str, Any], **given: Any) -> None:
-        """Checks and keeps what it is made with, `seed` apart."""
-        self.num_envs = count("num_envs", given["num_envs"], most=MOST_ENVS)
-        one_of("copy", given["copy"], True, False)
-        one_of("output", given["output"], "numpy", "torch", "dlpack")
-        self._mode = mode_of(given["autoreset_mode"])
-        self._output = given["output"]
+    def __new__(cls, *_: Any, device: str = "cpu", **__: Any) -> Self:
+        """Those of a GPU are of a class of their own."""
+        return super().__new__(cls if device_of(device) is None else cls._of_gpu())
+
+    def __init__(
+        self,
+        task_id: str,
+        *,
+        num_envs: int = 1,
+        batch_size: int | None = None,
+        num_threads: int = 0,
+        thread_affinity_offset: int = -1,
+        seed: int | Sequence[int] | None = None,
+        max_episode_steps: int | None = None,
+        autoreset_mode: str | AutoresetMode = "next_step",
+        device: str = "cpu",
+        copy: bool = True,
+        output: str = "numpy",
+        render_mode: str | None = None,
+        **config: Any,
+    ) -> None:
+        described = EnvSpec(task_id, **config, max_episode_steps=max_episode_steps)
+        self.num_envs = count("num_envs", num_envs, most=MOST_ENVS)
+        one_of("copy", copy, True, False)
+        one_of("output", output, "numpy", "torch", "dlpack")
+        self._mode = mode_of(autoreset_mode)
+        self._output = output
         self._shown = None
-        self._arguments = {"task_id": task_id, **given, "autoreset_mode": self._mode.name.lower(), **config}
+        self._arguments = {
+            "task_id": task_id,
+            "num_envs": num_envs,
+            "batch_size": batch_size,
+            "num_threads": num_threads,
+            "thread_affinity_offset": thread_affinity_offset,
+            "max_episode_steps": max_episode_steps,
+            "autoreset_mode": self._mode.name.lower(),
+            "device": device,
+            "copy": copy,
+            "output": output,
+            "render_mode": render_mode,
+            **config,
+        }
+        self._describe(described, config, render_mode)
+        self._open(described.task, seed, config, described.limit)
+        self.closed = False
+
+    @classmethod
+    def _of_gpu(cls) -> type[Self]:
+        """The class of those of a GPU."""
+        raise NotImplementedError
+
+    def _describe(self, described: EnvSpec, config: dict[str, Any], render_mode: str | None) -> None:
+        """Says what they look like: spaces, metadata, pictures."""
+        raise NotImplementedError
+
+    def _open(self, task: Task, seed: Any, config: dict[str, Any], limit: int | None) -> None:
+        """Makes the environments."""
+        raise NotImplementedError
 
     def _open_pool(self, task: Task, seed: Any, config: dict[str, Any], *, limit: int | None, **form: Any) -> None:
         """Makes the environments on the processor; `form` says what their answers look like."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from . import _rendering
-from ._checks import device_of, one_of
+from ._checks import one_of
 from ._pooled import Pooled
 from ._spec import EnvSpec
-from ._tasks import Task, find
+from ._tasks import Task
 
 
 class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
@@ -28,49 +26,16 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
     #: Gymnasium closes what could not be made, too, unless this says that there is nothing to close.
     closed = True
 
-    def __new__(cls, *_: Any, device: str = "cpu", **__: Any) -> VectorEnv:
-        """Those of a GPU are of a class of their own."""
-        if cls is VectorEnv and device_of(device) is not None:
-            from ._cuda import CudaVectorEnv
+    @classmethod
+    def _of_gpu(cls) -> type[VectorEnv]:
+        from ._cuda import CudaVectorEnv
 
-            cls = CudaVectorEnv
-        return super().__new__(cls)
+        return CudaVectorEnv if cls is VectorEnv else cls
 
-    def __init__(
-        self,
-        task_id: str,
-        *,
-        num_envs: int = 1,
-        batch_size: int | None = None,
-        num_threads: int = 0,
-        thread_affinity_offset: int = -1,
-        seed: int | Sequence[int] | None = None,
-        max_episode_steps: int | None = None,
-        autoreset_mode: str | AutoresetMode = "next_step",
-        device: str = "cpu",
-        copy: bool = True,
-        output: str = "numpy",
-        render_mode: str | None = None,
-        **config: Any,
-    ) -> None:
-        task = find(task_id)
-        self._take(
-            task_id,
-            config,
-            num_envs=num_envs,
-            batch_size=batch_size,
-            num_threads=num_threads,
-            thread_affinity_offset=thread_affinity_offset,
-            max_episode_steps=max_episode_steps,
-            autoreset_mode=autoreset_mode,
-            device=device,
-            copy=copy,
-            output=output,
-            render_mode=render_mode,
-        )
+    def _describe(self, described: EnvSpec, config: dict[str, Any], render_mode: str | None) -> None:
         one_of("render_mode", render_mode, None, *_rendering.MODES)
-        described = EnvSpec(task_id, **config, max_episode_steps=max_episode_steps)
         described.check_lone()
+        task = described.task
         self.metadata = {"autoreset_mode": self._mode, **_rendering.metadata(task)}
         self.render_mode = render_mode
         self.single_observation_space = described.observation_space
@@ -86,11 +51,8 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
             kwargs={"task_id": task.id, **config},
         )
         self._painter = None if render_mode is None else _rendering.Painter(task, config, self.num_envs)
-        self._open(task, seed, config, described.limit)
-        self.closed = False
 
     def _open(self, task: Task, seed: Any, config: dict[str, Any], limit: int | None) -> None:
-        """Makes the environments."""
         self._open_pool(task, seed, config, limit=limit, whole=task.whole)
 
     def step(self, actions: Any, env_id: Any = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
