@@ -344,7 +344,8 @@ mod tests {
         fs::write(out.join("tests/old"), "12").unwrap();
         fs::write(out.join("mine"), "345").unwrap();
         clear(&out).unwrap();
-        copy_folder(&workspace::root().join(RUN_CONFIGS), &out.join("run_configs"), &NO_DATA).unwrap();
+        copy_folder(&workspace::root().join(RUN_CONFIGS), &out.join("run_configs"), &NO_DATA)
+            .unwrap();
         assert!(!out.join("tests").exists() && out.join("mine").exists());
         assert!(size(&out.join("run_configs")).unwrap() > 1000);
         assert_eq!(size(&out.join("bin")).unwrap(), 0);
@@ -364,8 +365,7 @@ mod tests {
         let (help, wrong) = (run("--help"), run("nonsense"));
         assert!(help.status.success());
         let help = String::from_utf8(help.stdout).unwrap();
-        let parts =
-            "parity gradients replay sanitize samplers bench train map libtorch package notebooks profile";
+        let parts = "parity gradients replay sanitize samplers bench train map libtorch package notebooks profile";
         for part in parts.split(' ') {
             assert!(help.contains(part), "{help}");
         }
