@@ -51,7 +51,7 @@ warp_core::config! {
         /// Start states of episodes: "fresh" samples one for every replica and episode, "fixed" uses the same for
         /// all, "pool" chooses a random row of a reset pool for every replica and episode.
         pub start: Start = Start::Fresh,
-        /// Rows of the reset pool for start = "pool", at least 1; they are generated from the seed.
+        /// Rows of the reset pool if start is "pool", at least 1; they are generated from the seed.
         pub pool_size: Option<usize> = None,
         /// File with the reset pool instead: an .npz with an array [rows, ...] per field of the state.
         pub pool_file: Option<String> = None,
