@@ -340,6 +340,7 @@ fn failed(doing: &str, reason: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn a_library_that_is_not_there_is_a_sentence() {
@@ -353,6 +354,81 @@ mod tests {
         // The C library is there, and is no NCCL.
         let error = find(Some("libc.so.6")).err().unwrap();
         assert_eq!(error, "libc.so.6 has no function ncclGetVersion");
+    }
+
+    /// A library that stands for NCCL, built with the machine's C compiler; none if there is none.
+    fn stub(name: &str, flags: &[&str]) -> Option<String> {
+        let folder = std::env::temp_dir();
+        let process = std::process::id();
+        let [source, library] =
+            ["c", "so"].map(|end| folder.join(format!("libnccl-{process}-{name}.{end}")));
+        std::fs::write(&source, include_str!("nccl_stub.c")).unwrap();
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-shared", "-fPIC"]).args(flags).arg("-o").arg(&library).arg(&source);
+        let said = cc.output();
+        std::fs::remove_file(&source).unwrap();
+        let Ok(said) = said else {
+            eprintln!("ignored: no C compiler found (cc)");
+            return None;
+        };
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        Some(library.to_str().unwrap().into())
+    }
+
+    /// What comes of looking for such a library, which is gone afterwards.
+    fn found(
+        name: &str,
+        flags: &[&str],
+    ) -> Option<(String, std::result::Result<Functions, String>)> {
+        let path = stub(name, flags)?;
+        let found = find(Some(&path));
+        std::fs::remove_file(&path).unwrap();
+        Some((path, found))
+    }
+
+    #[test]
+    fn a_good_library_is_called_as_its_header_says() {
+        let Some((path, found)) = found("good", &["-DVERSION=22809"]) else { return };
+        let functions = found.unwrap();
+        assert_eq!(functions.path, path);
+        let (mut id, mut handle, mut config) = (UniqueId([0; ID]), null_mut(), Config::new());
+        let mut join = |rank: c_int| {
+            // SAFETY: as NCCL's own, the stub writes a name and a handle, and reads the rest.
+            unsafe {
+                check(&functions, null_mut(), (functions.unique_id)(&raw mut id), "naming")
+                    .unwrap();
+                (functions.join)(&raw mut handle, 16, id, rank, &raw mut config)
+            }
+        };
+        assert_eq!(join(5), IN_PROGRESS);
+        let refused = check(&functions, null_mut(), join(6), "joining the others").unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "joining the others failed: invalid argument: nobody has come"
+        );
+        let mut states = [0; 4];
+        // SAFETY: the handle is the one that the stub gave; states are integers.
+        unsafe {
+            for state in &mut states {
+                assert_eq!((functions.async_error)(handle, state), SUCCESS);
+            }
+            assert_eq!((functions.abort)(handle), SUCCESS);
+        }
+        assert_eq!(states, [IN_PROGRESS, IN_PROGRESS, SUCCESS, SUCCESS]);
+    }
+
+    #[test]
+    fn an_old_library_is_a_sentence() {
+        let Some((path, found)) = found("old", &["-DVERSION=21708"]) else { return };
+        let error = found.err().unwrap();
+        assert_eq!(error, format!("{path} is of version 2.17.8; 2.18 or newer is needed"));
+    }
+
+    #[test]
+    fn a_library_of_another_make_is_a_sentence() {
+        let flags = ["-DVERSION=22809", "-DWITHOUT_ALL_GATHER"];
+        let Some((path, found)) = found("lacking", &flags) else { return };
+        assert_eq!(found.err().unwrap(), format!("{path} has no function ncclAllGather"));
     }
 
     #[test]
