@@ -3,7 +3,7 @@
 use super::HostBuild;
 use crate::blueprint::{Blueprint, Body};
 use crate::error::{Error, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use warp_core::kernel_text::{HEADERS, HOST_SHIM};
 use warp_core::{GroupSpec, Space};
@@ -51,24 +51,31 @@ impl Compiler {
         let body = blueprint.body.as_ref().ok_or_else(none)?;
         let text = program_text(blueprint, body, n_envs, build.team);
         let own = [("host_shim.h", HOST_SHIM), ("driver.cpp", DRIVER), ("program.cpp", &text)];
-        let failed = |reason: String| super::failed(blueprint, reason);
-        let folder = build.folder;
-        std::fs::create_dir_all(folder)
-            .map_err(|e| failed(format!("{}: {e}", folder.display())))?;
-        for (name, text) in HEADERS.iter().chain(&own) {
+        self.program(body.file, &[&HEADERS[..], &own].concat(), build.folder)
+    }
+
+    /// A program of `texts`, files by name, of which `program.cpp` is compiled; all of it is put into `folder`. `name`
+    /// is what it is called in errors.
+    ///
+    /// # Errors
+    /// Text that does not compile, or a folder that can't be written.
+    pub fn program(&self, name: &str, texts: &[(&str, &str)], folder: &Path) -> Result<PathBuf> {
+        let failed = |log: String| Error::Compile { name: name.into(), log };
+        let unwritten = |path: &Path, e: std::io::Error| failed(format!("{}: {e}", path.display()));
+        std::fs::create_dir_all(folder).map_err(|e| unwritten(folder, e))?;
+        for (name, text) in texts {
             let path = folder.join(name);
-            std::fs::write(&path, text).map_err(|e| failed(format!("{}: {e}", path.display())))?;
+            std::fs::write(&path, text).map_err(|e| unwritten(&path, e))?;
         }
         let program = folder.join(if cfg!(windows) { "program.exe" } else { "program" });
         let mut command = Command::new(&self.command);
         command.args(FLAGS).args(&self.flags);
         command.arg(folder.join("program.cpp")).arg("-o").arg(&program);
         let output = command.output().map_err(|e| failed(format!("{}: {e}", self.command)))?;
-        if output.status.success() {
-            return Ok(program);
+        match output.status.success() {
+            true => Ok(program),
+            false => Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())),
         }
-        let log = String::from_utf8_lossy(&output.stderr).into_owned();
-        Err(Error::Compile { name: body.file.into(), log })
     }
 }
 

@@ -17,6 +17,16 @@
 // Rounds are told apart by a number that is never 0, which memory begins with; as many even as odd ones.
 #define ROUNDS 0xfffffffeull
 
+// What a GPU is asked for: nanoseconds, and two words of eight bytes, each whole, for all GPUs to see. The test on the
+// host brings its own (exchange_host.cpp).
+#ifndef WARP_HOST
+#define LINK_CLOCK(t) asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t))
+#define LINK_STORE(to, x, y) \
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(x), "l"(y) : "memory")
+#define LINK_LOAD(from, x, y) \
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(x), "=l"(y) : "l"(from) : "memory")
+#endif
+
 struct Ranks {
     LinkArgs link;
     unsigned long long began;
@@ -25,7 +35,7 @@ struct Ranks {
 
     static __device__ __forceinline__ unsigned long long now() {
         unsigned long long t;
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+        LINK_CLOCK(t);
         return t;
     }
     // What rank `from` told rank `to` last, from word `at` on, in rounds as even or odd as `count`.
@@ -39,14 +49,13 @@ struct Ranks {
     }
     static __device__ __forceinline__ void tell(unsigned long long* to, u32 a, u32 b, u32 round) {
         unsigned long long tag = (unsigned long long)round << 32;
-        asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(tag | a), "l"(tag | b)
-                     : "memory");
+        LINK_STORE(to, tag | a, tag | b);
     }
     // Two numbers of a round; zeros if they do not come.
     __device__ __forceinline__ void hear(const unsigned long long* from, u32& a, u32& b, u32 round) const {
         unsigned long long x, y;
         for (u32 turn = 1;; ++turn) {
-            asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(x), "=l"(y) : "l"(from) : "memory");
+            LINK_LOAD(from, x, y);
             if ((u32)(x >> 32) == round && (u32)(y >> 32) == round) break;
             if (turn % TURNS == 0u && is_over()) {
                 x = y = 0ull;

@@ -7,6 +7,8 @@
 //! `SmallLearner` is a policy with all that it learns from; in single-agent environments it also collects;
 //! `team.rs` collects for several agents and policies, `solo.rs` is for runs of few replicas.
 
+#[cfg(test)]
+mod exchange;
 mod figures;
 mod gradients;
 mod layout;
