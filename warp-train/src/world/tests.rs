@@ -1,7 +1,7 @@
 //! Links between ranks: what is heard, and what becomes of ranks that are late, gone or strangers.
 
 use super::*;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
@@ -60,6 +60,92 @@ fn every_rank_hears_all_in_their_order() {
         assert_eq!(heard[0].0[7], [7.0, 17.0, 27.0]);
         assert!(heard.iter().all(|(sums, told, _)| *sums == heard[0].0 && told == b"of 0"));
         assert_eq!(heard.iter().map(|(_, _, n)| *n).collect::<Vec<_>>(), [3, 0, 0]);
+    }
+}
+
+#[test]
+fn many_ranks_hear_each_other() {
+    let long = Duration::from_secs(20);
+    for size in [4, 8, 16] {
+        for links in [threads(size, long), loopback(size, long)] {
+            let heard = on_ranks(links, |world| {
+                let own = vec![world.rank() as f32; 1000];
+                let sums: Vec<f32> = (0..20)
+                    .map(|_| world.gather_f32("gradients", &own).unwrap().iter().sum())
+                    .collect();
+                assert_eq!(world.share(3 * size).len(), 3);
+                world.meet("the end").unwrap();
+                sums
+            });
+            let wanted = 1000.0 * (size * (size - 1) / 2) as f32;
+            assert_eq!(heard, vec![vec![wanted; 20]; size]);
+        }
+        // One that goes away ends it for all.
+        for links in [threads(size, long), loopback(size, long)] {
+            let errors = on_ranks(links, |world| {
+                (world.rank() + 1 < size).then(|| world.meet("gradients").unwrap_err().to_string())
+            });
+            let gone = format!("rank {} is gone", size - 1);
+            assert!(errors.into_iter().flatten().all(|error| error.contains(&gone)), "{gone}");
+        }
+    }
+}
+
+/// Rank 1 of three, as a process that is welcomed and then says `bytes` and no more; what the others come to.
+fn beside_one_that_says(bytes: &[u8], then_waits: bool) -> Vec<String> {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let place = format!("127.0.0.1:{}", listener.port().unwrap());
+    let long = Duration::from_secs(if then_waits { 1 } else { 20 });
+    std::thread::scope(|scope| {
+        let strange = scope.spawn(|| {
+            let mut stream = TcpStream::connect(&place).unwrap();
+            let text = b"1\n1\n3\nc\n\nt";
+            let mut frame = b"WARP\x01\x00".to_vec();
+            frame.extend((text.len() as u64).to_le_bytes());
+            frame.extend(text);
+            stream.write_all(&frame).unwrap();
+            let mut welcome = [0; 14];
+            stream.read_exact(&mut welcome).unwrap();
+            stream.write_all(bytes).unwrap();
+            if then_waits {
+                // Until rank 0 gives up.
+                let _ = stream.read_to_end(&mut Vec::new());
+            }
+        });
+        let last = scope.spawn(|| join(&place, &hello(2, 3), long, long).unwrap());
+        let hub = listener.welcome(&hello(0, 3), Duration::from_secs(10), long).unwrap();
+        let others = [(0, hub), (2, last.join().unwrap())].map(|(rank, link)| {
+            let world = World::new(rank, 3, link);
+            scope.spawn(move || world.gather("gradients", &[7; 8]).unwrap_err().to_string())
+        });
+        let errors = others.into_iter().map(|other| other.join().unwrap()).collect();
+        strange.join().unwrap();
+        errors
+    })
+}
+
+#[test]
+fn a_rank_that_dies_within_a_message_or_sends_garbage_ends_it_for_all() {
+    let head = |length: u64| [b"WARP\x04\x09", &length.to_le_bytes()[..], b"gradients"].concat();
+    let half = [head(8), vec![7; 3]].concat();
+    let endless = head(u64::MAX);
+    let other = [b"WARP\x02\x09", &0_u64.to_le_bytes()[..], b"gradients"].concat();
+    for (bytes, then_waits, words) in [
+        (
+            &half[..],
+            false,
+            "rank 1 is gone, or sends what nobody can read: its connection has ended",
+        ),
+        (&half, true, "rank 1 has not come to gradients for 1 s"),
+        (b"GET / HTTP/1.1\r\n\r\n", true, "sends what nobody can read: not a message of a rank"),
+        (&endless, true, "sends what nobody can read: a message of 18446744073709551615 bytes"),
+        (&other, true, "rank 1 sends what is no part of a round"),
+    ] {
+        let since = Instant::now();
+        for error in beside_one_that_says(bytes, then_waits) {
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(since.elapsed() < Duration::from_secs(8), "{words}");
     }
 }
 
