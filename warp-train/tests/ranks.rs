@@ -88,9 +88,66 @@ fn files(seen: &Seen, folder: &Path) -> (Vec<String>, Vec<(String, Vec<u8>)>) {
     (seen.0.clone(), files)
 }
 
+/// Learning from replay memories that overflow; a shard has 20 samples of a batch.
+const REPLAY: &str = r#"
+num_envs = 8
+num_steps = 8
+hidden = [12, 8]
+batch_size = 80
+buffer_size = 130
+learning_starts = 48
+learning_rate = 1e-3
+"#;
+
 /// Each kind of run: what shards of one are merged of.
 fn kinds() -> Vec<(&'static str, TrainConfig)> {
-    let of = |base, keys: &str, tables| config(base, &format!("{SHARDS}\n{keys}"), tables);
+    [on_policy(), off_policy()].concat()
+}
+
+fn of(base: &str, keys: &str, tables: &str) -> TrainConfig {
+    config(base, &format!("{SHARDS}\n{keys}"), tables)
+}
+
+/// Runs that learn from replay memories.
+fn off_policy() -> Vec<(&'static str, TrainConfig)> {
+    let cut = "[env]\nepisode_length = 7";
+    let cartpole = |keys: &str| of(REPLAY, &format!("env_id = \"cartpole\"\n{keys}"), cut);
+    let pendulum = |keys: &str| of(REPLAY, &format!("env_id = \"pendulum\"\n{keys}"), cut);
+    vec![
+        ("dqn", cartpole("algorithm = \"dqn\"\ntarget_interval = 5\ntrain_freq = 1")),
+        (
+            "dqn-prioritised",
+            cartpole("algorithm = \"dqn\"\ndueling = true\nprioritised = true\ntrain_freq = 2"),
+        ),
+        ("ddpg", pendulum("algorithm = \"ddpg\"\nnoise = \"ou\"")),
+        // Two tiles of samples a shard.
+        (
+            "td3",
+            pendulum("algorithm = \"td3\"\nbatch_size = 300\ntrain_freq = 2\nlayer_norm = true"),
+        ),
+        ("sac", pendulum("algorithm = \"sac\"\nn_step = 3\nprioritised = true")),
+        ("sac-choices", cartpole("algorithm = \"sac\"\ngradient_steps = 2\ntrain_freq = 4")),
+        (
+            "masks",
+            of(
+                REPLAY,
+                "env_id = \"covid19\"\nalgorithm = \"sac\"\nnum_envs = 4\ntrain_freq = 4",
+                "[policy.governor]\n[policy.planner]\nalgorithm = \"dqn\"\nprioritised = true",
+            ),
+        ),
+        (
+            "beside-ppo",
+            of(
+                REPLAY,
+                "env_id = \"tag_gridworld\"",
+                "[policy.tagger]\nalgorithm = \"ppo\"\n[policy.runner]\nalgorithm = \"dqn\"",
+            ),
+        ),
+    ]
+}
+
+/// Runs that learn from rollouts.
+fn on_policy() -> Vec<(&'static str, TrainConfig)> {
     let cut = "[env]\nepisode_length = 7";
     vec![
         ("ppo", of(CARTPOLE, "num_envs = 72", cut)),
@@ -130,6 +187,8 @@ fn learner(seen: &Seen, folder: &Path) -> LearnerState {
     state.weights.sort_by(|a, b| a.name.cmp(&b.name));
     state.optimizer.sort_by(|a, b| a.name.cmp(&b.name));
     state.statistics.sort_by(|a, b| a.name.cmp(&b.name));
+    state.numbers.sort_by(|a, b| a.name.cmp(&b.name));
+    state.flags.sort_by(|a, b| a.name.cmp(&b.name));
     state
 }
 

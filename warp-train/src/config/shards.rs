@@ -46,6 +46,13 @@ pub struct Sharing {
     pub shards: Shards,
 }
 
+impl Default for Sharing {
+    /// One rank and one shard.
+    fn default() -> Self {
+        Self { world: World::default(), shards: Shards::ONE }
+    }
+}
+
 impl TrainConfig {
     /// The ranks and shards of the run.
     #[must_use]
@@ -56,8 +63,7 @@ impl TrainConfig {
     /// The same run, as seen by a rank of `world`.
     ///
     /// # Errors
-    /// Replicas or shards that can't be divided evenly, with the numbers that can; or policies that learn from
-    /// a replay memory, which cannot be split over ranks.
+    /// Replicas, shards or batches from a replay memory that can't be divided evenly, with the numbers that can.
     pub fn on_rank(mut self, world: World) -> Result<Self> {
         let ranks = world.size();
         let shards = self.run.shards.unwrap_or(ranks);
@@ -83,11 +89,15 @@ impl TrainConfig {
                 fits(n)
             )));
         }
-        if let Some(plan) = self.policies.iter().find(|plan| plan.is_off_policy()) {
+        let uneven = |plan: &&PolicyPlan| {
+            plan.is_off_policy() && !plan.config.batch_size.is_multiple_of(shards)
+        };
+        if let Some(PolicyPlan { name, config, .. }) = self.policies.iter().find(uneven) {
+            let n = config.batch_size;
             return Err(Error::Invalid(format!(
-                "policy \"{}\": {} learns from a replay memory, which one rank has alone: train on one GPU, \
-                 without shards",
-                plan.name, plan.algorithm.name
+                "policy \"{name}\": batch_size = {n} can't be dealt out evenly to {shards} shards; shards that \
+                 fit: {}",
+                fits(n)
             )));
         }
         let epochs = |plan: &&PolicyPlan| plan.config.update_epochs > MOST_EPOCHS;
@@ -178,7 +188,11 @@ mod tests {
                 4,
                 "update_epochs = 65536: with several shards 65535",
             ),
-            ("num_envs = 8\nalgorithm = \"dqn\"", 4, "dqn learns from a replay memory"),
+            (
+                "num_envs = 8\nalgorithm = \"dqn\"\nbatch_size = 6",
+                4,
+                "batch_size = 6 can't be dealt out evenly to 4 shards; shards that fit: 1, 2, 3, 6",
+            ),
         ] {
             let error =
                 on(&config(&format!("env_id = \"cartpole\"\n{text}")), 0, ranks).unwrap_err();

@@ -67,7 +67,8 @@ impl OffPolicy {
             first_agent,
             first_replica: config.vec_options().first_replica,
         };
-        let engine = CpuEngine::new(plan, place, policy.config.activation, threads)?;
+        let sharing = config.sharing();
+        let engine = CpuEngine::new(plan, place, &sharing, policy.config.activation, threads)?;
         let outcome = Outcome::default();
         Ok(Self { policy, algorithm, engine, window, outcome, warming_up: true })
     }
@@ -121,7 +122,7 @@ impl OffPolicy {
         for _ in 0..keys.gradient_steps {
             let variant = self.algorithm.variant(self.engine.updates());
             self.algorithm.update(&mut self.engine, variant)?;
-            self.engine.finish_update();
+            self.engine.finish_update()?;
         }
         Ok(())
     }
@@ -185,7 +186,7 @@ impl Member for OffPolicy {
             next_mask,
         };
         if self.policy.config.to_train {
-            self.engine.ring_mut().store(&step);
+            self.engine.memory_mut().store(&step);
         }
         let begins = self.engine.column_mut(begins).iter_mut().zip(ends);
         begins.for_each(|(begins, ends)| *begins = f32::from(u8::from(*ends > 0)));
@@ -194,7 +195,7 @@ impl Member for OffPolicy {
 
     fn finish(&mut self, _envs: &dyn VecEnv, progress: Progress) -> Result<PolicyFigures> {
         let rate = self.policy.config.learning_rate.at(progress.env_steps);
-        let figures = self.engine.take_figures();
+        let figures = self.engine.take_figures()?;
         Ok([("learning_rate", rate)].into_iter().chain(figures).collect())
     }
 
@@ -223,7 +224,7 @@ impl Member for OffPolicy {
     }
 
     fn load(&mut self, state: &LearnerState) -> Result<()> {
-        let own = load(&self.policy.name, state);
+        let own = self.engine.of_this_rank(load(&self.policy.name, state));
         let engine = self.engine.load(&own);
         engine.map_err(|e| Error::Invalid(format!("policy \"{}\": {e}", self.policy.name)))
     }

@@ -20,3 +20,12 @@ pub struct EngineState {
     /// Where the replay memory continues.
     pub head: u64,
 }
+
+impl EngineState {
+    /// What rank `rank` of `size` has of it: the rows of its replicas.
+    pub(crate) fn of_rank(self, rank: usize, size: usize) -> Self {
+        let numbers = self.numbers.iter().map(|array| array.part(rank, size)).collect();
+        let flags = self.flags.iter().map(|array| array.part(rank, size)).collect();
+        Self { numbers, flags, ..self }
+    }
+}

@@ -1,5 +1,6 @@
 //! What has been collected and is learned from.
 
+mod importance;
 mod priorities;
 mod replay;
 mod saved;
@@ -9,5 +10,6 @@ pub(crate) use priorities::Priorities;
 #[cfg(feature = "cuda")]
 pub(crate) use saved::{LARGEST, PRIORITY};
 
+pub use importance::{Importance, Odds};
 pub use replay::{Batch, Ring, RingShape, Sampling, Transition};
 pub(crate) use replay::{TERMINATED, TRUNCATED};

@@ -51,6 +51,11 @@ impl Priorities {
         self.largest
     }
 
+    /// Makes that at least `largest`.
+    pub(crate) fn raise_largest(&mut self, largest: f32) {
+        self.largest = self.largest.max(largest);
+    }
+
     pub(crate) fn set(&mut self, i: usize, priority: f32) {
         let mut node = self.leaves + i;
         self.nodes[node] = priority;

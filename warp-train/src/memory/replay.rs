@@ -3,8 +3,9 @@
 //! A ring of steps: step after step of all rows, the oldest overwritten. An n-step transition is assembled
 //! when it is sampled, and stops at the end of an episode or at the newest step.
 
-use super::priorities::{Priorities, power};
+use super::priorities::Priorities;
 use crate::error::Result;
+use std::ops::Range;
 use warp_core::{Draw, Purpose};
 
 /// The episode goes on.
@@ -50,6 +51,24 @@ pub struct Transition<'a> {
     pub next_mask: &'a [u8],
 }
 
+impl<'a> Transition<'a> {
+    /// The same of some rows alone.
+    #[must_use]
+    pub fn rows(&self, rows: Range<usize>) -> Self {
+        let n_rows = self.reward.len();
+        Self {
+            obs: part(self.obs, n_rows, &rows),
+            action: part(self.action, n_rows, &rows),
+            reward: part(self.reward, n_rows, &rows),
+            next_obs: part(self.next_obs, n_rows, &rows),
+            ends: part(self.ends, n_rows, &rows),
+            alive: part(self.alive, n_rows, &rows),
+            mask: part(self.mask, n_rows, &rows),
+            next_mask: part(self.next_mask, n_rows, &rows),
+        }
+    }
+}
+
 /// How batches are sampled.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampling {
@@ -57,14 +76,14 @@ pub struct Sampling {
     pub seed: u64,
     /// Number of the batch.
     pub batch: u32,
+    /// Number of the first row among those of the batch of all shards.
+    pub first_row: u32,
     /// Number of the policy.
     pub policy: u32,
     /// Steps whose rewards are summed.
     pub n_step: usize,
     /// Discount per step.
     pub gamma: f32,
-    /// Power of the weights that make up for priorities.
-    pub beta: f32,
 }
 
 /// Where a batch goes, f32 `[rows, width]` each.
@@ -84,8 +103,25 @@ pub struct Batch<'a> {
     pub mask: &'a mut [f32],
     /// Masks afterwards, or nothing.
     pub next_mask: &'a mut [f32],
-    /// What each sample counts for.
+    /// Whether each sample counts: 1, or 0 for an agent that had left.
     pub weight: &'a mut [f32],
+}
+
+impl Batch<'_> {
+    /// The same of some rows alone.
+    pub fn rows(&mut self, rows: Range<usize>) -> Batch<'_> {
+        let n_rows = self.reward.len();
+        Batch {
+            obs: part_mut(self.obs, n_rows, &rows),
+            action: part_mut(self.action, n_rows, &rows),
+            reward: part_mut(self.reward, n_rows, &rows),
+            discount: part_mut(self.discount, n_rows, &rows),
+            next_obs: part_mut(self.next_obs, n_rows, &rows),
+            mask: part_mut(self.mask, n_rows, &rows),
+            next_mask: part_mut(self.next_mask, n_rows, &rows),
+            weight: part_mut(self.weight, n_rows, &rows),
+        }
+    }
 }
 
 /// The memory, time-major `[steps, n_rows, width]`.
@@ -210,7 +246,8 @@ impl Ring {
         let n = batch.reward.len();
         self.picked.clear();
         for row in 0..n {
-            let draw = Draw::new(sampling.seed, row as u32, sampling.batch, Purpose::Replay);
+            let number = sampling.first_row + row as u32;
+            let draw = Draw::new(sampling.seed, number, sampling.batch, Purpose::Replay);
             let draw = draw.agent(sampling.policy);
             let (step, agent) = match &self.priorities {
                 Some(priorities) => self.pick_by(priorities, draw, row, n),
@@ -220,9 +257,6 @@ impl Ring {
             batch.weight[row] = f32::from(self.alive[place]);
             self.picked.push(place);
             self.gather(step, agent, sampling, row, batch);
-        }
-        if let Some(priorities) = &self.priorities {
-            self.weigh(priorities, sampling.beta, batch.weight);
         }
     }
 
@@ -252,17 +286,6 @@ impl Ring {
         let oldest = self.head + self.n_steps - self.size;
         let step = (place / n_rows + 2 * self.n_steps - oldest) % self.n_steps;
         (step.min(self.size - 1), place % n_rows)
-    }
-
-    /// Makes up for how likely the samples were: the least likely one counts for 1.
-    fn weigh(&self, priorities: &Priorities, beta: f32, weights: &mut [f32]) {
-        let of = |place: &usize| priorities.of(*place);
-        let least = self.picked.iter().map(of).filter(|p| *p > 0.0).fold(f32::INFINITY, f32::min);
-        for (weight, place) in weights.iter_mut().zip(&self.picked) {
-            if *weight > 0.0 {
-                *weight = power(of(place) / least, -beta);
-            }
-        }
     }
 
     /// A step, counted from the oldest, and a row, whose agent was in the game if any try finds one.
@@ -314,6 +337,17 @@ impl Ring {
     }
 }
 
+/// Some rows of an array of `n_rows`, however wide they are.
+fn part<'a, T>(of: &'a [T], n_rows: usize, rows: &Range<usize>) -> &'a [T] {
+    let width = of.len() / n_rows;
+    &of[rows.start * width..rows.end * width]
+}
+
+fn part_mut<'a, T>(of: &'a mut [T], n_rows: usize, rows: &Range<usize>) -> &'a mut [T] {
+    let width = of.len() / n_rows;
+    &mut of[rows.start * width..rows.end * width]
+}
+
 fn put<T: Copy>(to: &mut [T], row: usize, width: usize, from: &[T]) {
     to[row * width..][..from.len()].copy_from_slice(from);
 }
@@ -333,6 +367,7 @@ fn take_flags(to: &mut [f32], row: usize, from: &[u8], at: usize, width: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Importance;
 
     const SHAPE: RingShape = RingShape { n_rows: 2, obs: 1, action: 1, mask: 0 };
 
@@ -365,7 +400,7 @@ mod tests {
             next_mask: &mut [],
             weight,
         };
-        let sampling = Sampling { seed: 3, batch: 0, policy: 0, n_step, gamma: 0.5, beta: 1.0 };
+        let sampling = Sampling { seed: 3, batch: 0, first_row: 0, policy: 0, n_step, gamma: 0.5 };
         ring.sample(&sampling, &mut batch);
         (0..n).map(|i| [obs[i], reward[i], discount[i], next_obs[i]]).collect()
     }
@@ -420,22 +455,14 @@ mod tests {
             ring.picked.iter().map(|p| if *p == 2 { 9.0 } else { 1.0 }).collect();
         ring.learn_errors(&errors, 1.0);
         // Place 2 is the first row of the second step in memory: the oldest but for a lap, step 1.
-        let mut weight = vec![0.0; 800];
-        let seen = samples(&mut ring, 800, 1);
-        weight.copy_from_slice(&ring.weights_of_last(1.0));
+        let (seen, mut weight) = (samples(&mut ring, 800, 1), vec![1.0; 800]);
+        let odds = ring.odds().unwrap();
+        ring.weigh(&Importance::of(&[odds], odds, 1.0), &mut weight);
         let of_step_1 = seen.iter().filter(|sample| sample[0] == 1.0).count();
         assert!((440..=460).contains(&of_step_1), "{of_step_1}");
         let expected = |sample: &[f32; 4]| if sample[0] == 1.0 { 1.0 / 9.0 } else { 1.0 };
         let pairs = seen.iter().zip(weight);
         pairs.for_each(|(sample, w)| assert!((w - expected(sample)).abs() < 1e-5, "{sample:?}"));
-    }
-
-    impl Ring {
-        fn weights_of_last(&self, beta: f32) -> Vec<f32> {
-            let mut weights = vec![1.0; self.picked.len()];
-            self.weigh(self.priorities.as_ref().unwrap(), beta, &mut weights);
-            weights
-        }
     }
 
     #[test]

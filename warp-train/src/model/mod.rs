@@ -8,6 +8,7 @@ mod init;
 mod moments;
 mod network;
 mod perceptron;
+mod rows;
 mod state;
 mod tensors;
 
@@ -21,7 +22,7 @@ pub use perceptron::{LayerShape, Perceptron};
 pub use state::{LearnerState, Statistic};
 #[cfg(feature = "burn")]
 pub(crate) use tensors::transpose;
-pub use tensors::{NamedBytes, NamedTensor, PolicyTensors};
+pub use tensors::{NamedArray, NamedBytes, NamedTensor, PolicyTensors};
 
 /// What layer norm adds to a variance before its root is taken; torch's default.
 pub const LAYER_NORM_EPSILON: f32 = 1e-5;

@@ -3,27 +3,22 @@
 //! Weights of linear layers have torch's layout, `[outputs, inputs]`, so that a state dict of the same
 //! network in torch has the same names, shapes and values.
 
-/// A tensor with its name.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NamedTensor {
+/// An array with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedArray<T> {
     /// Path of the parameter, such as `actor.0.weight`.
     pub name: String,
     /// Its shape.
     pub shape: Vec<usize>,
     /// Its values, row-major.
-    pub data: Vec<f32>,
+    pub data: Vec<T>,
 }
 
-/// Bytes with a name: flags.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedBytes {
-    /// Its name.
-    pub name: String,
-    /// Its shape.
-    pub shape: Vec<usize>,
-    /// Its values, row-major.
-    pub data: Vec<u8>,
-}
+/// A tensor with its name, f32.
+pub type NamedTensor = NamedArray<f32>;
+
+/// Flags with a name, u8.
+pub type NamedBytes = NamedArray<u8>;
 
 /// All that a policy needs to continue exactly where it was.
 #[derive(Debug, Clone, PartialEq, Default)]

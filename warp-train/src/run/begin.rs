@@ -82,6 +82,10 @@ pub(crate) fn begin(
         return Ok(());
     }
     let mut state = whole::learner(&config.world, learner.state())?;
+    if !config.world.is_alone() {
+        // Of the rows here alone, and empty.
+        (state.numbers, state.flags) = (Vec::new(), Vec::new());
+    }
     take_over(config, &mut state)?;
     for plan in config.policies.iter().filter(looks) {
         look(plan, envs, &config.sharing(), &mut state)?;

@@ -3,12 +3,14 @@
 
 use crate::digest::digest;
 use crate::error::{Error, Result};
-use crate::model::{LearnerState, Statistic};
+use crate::model::{LearnerState, NamedArray, Statistic};
 use crate::run::checkpoint::Counters;
 use crate::run::encoding::{OwnedTensor, encode, env_arrays};
 use crate::world::{PATIENCE, World};
 use warp_func::VecEnv;
 
+/// Bytes that ranks say at a time: a memory as a whole could take longer than they wait for each other.
+const PIECE: usize = 64 << 20;
 /// Statistics with a number for each row.
 const OF_ROWS: &str = ".discounted_return";
 
@@ -38,7 +40,18 @@ impl Snapshot {
             return Ok(Some(part));
         }
         check_equal(world, &part)?;
-        let learner = learner(world, part.learner)?;
+        let mut learner = learner(world, part.learner)?;
+        let numbers = std::mem::take(&mut learner.numbers).into_iter().map(|numbers| {
+            let bytes: Vec<u8> = numbers.data.iter().flat_map(|x| x.to_le_bytes()).collect();
+            let parts = in_pieces(world, "replay memories", &bytes)?;
+            Ok(joined(numbers, parts.iter().map(|bytes| f32s(bytes)).collect()))
+        });
+        learner.numbers = numbers.collect::<Result<_>>()?;
+        let flags = std::mem::take(&mut learner.flags).into_iter().map(|flags| {
+            let parts = in_pieces(world, "flags of replay memories", &flags.data)?;
+            Ok(joined(flags, parts))
+        });
+        learner.flags = flags.collect::<Result<_>>()?;
         let mut envs = Vec::new();
         for (name, tensor) in part.envs {
             let parts = world.collect("replicas", tensor.bytes())?;
@@ -48,7 +61,29 @@ impl Snapshot {
     }
 }
 
-/// A learner's state with the rows of all ranks.
+/// What each rank says, however long that is; nothing on ranks other than the first.
+fn in_pieces(world: &World, what: &'static str, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let mut whole = Vec::new();
+    for piece in mine.chunks(PIECE) {
+        let parts = world.collect(what, piece)?;
+        whole.resize_with(parts.len(), Vec::new);
+        whole.iter_mut().zip(parts).for_each(|(whole, part)| whole.extend(part));
+    }
+    Ok(whole)
+}
+
+/// The rows of all ranks, of which `own` has the first, behind each other.
+fn joined<T: Copy>(own: NamedArray<T>, parts: Vec<Vec<T>>) -> NamedArray<T> {
+    let others: Vec<&[T]> = parts.iter().skip(1).map(|part| &part[..]).collect();
+    own.with_rows_of(&others)
+}
+
+fn f32s(bytes: &[u8]) -> Vec<f32> {
+    let (words, _) = bytes.as_chunks();
+    words.iter().map(|word| f32::from_le_bytes(*word)).collect()
+}
+
+/// A learner's state with the rows of all ranks, but for replay memories.
 ///
 /// # Errors
 /// Ranks that have lost each other.

@@ -1,6 +1,10 @@
 //! The engine on a processor: tiles of rows are distributed over threads, and results do not depend on
 //! their number.
+//!
+//! In a run on several ranks it has the rows of the shards here. Samples and gradients of each shard are computed
+//! separately and summed in the order of shards, so that results do not depend on the number of ranks either.
 
+mod memory;
 mod model;
 mod optimise;
 mod passes;
@@ -16,9 +20,12 @@ use crate::algorithm::{
     CellId, Column, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan,
     Replay, RowsId,
 };
+use crate::config::{Shards, Sharing};
+use crate::engine::EngineState;
 use crate::error::Result;
-use crate::memory::{Batch, Ring, RingShape, Sampling};
+use crate::memory::{Batch, RingShape, Sampling};
 use crate::model::Activation;
+use memory::Rings;
 use model::CpuModel;
 use optimise::Moments;
 use passes::PassMemory;
@@ -46,8 +53,10 @@ pub(crate) struct Place {
 /// Columns, models and memory of one policy.
 #[derive(Debug)]
 pub(crate) struct CpuEngine {
+    /// With the batches of the shards here.
     plan: Plan,
     place: Place,
+    sharing: Sharing,
     crew: Crew,
     /// By [`ColumnId`], row-major.
     columns: Vec<Vec<f32>>,
@@ -55,7 +64,7 @@ pub(crate) struct CpuEngine {
     models: Vec<CpuModel>,
     passes: Vec<PassMemory>,
     moments: Vec<Moments>,
-    ring: Ring,
+    memory: Rings,
     /// Updates made.
     updates: u64,
     /// The environments' step, for draws of acting rows.
@@ -64,22 +73,26 @@ pub(crate) struct CpuEngine {
     figures: Vec<Sum>,
 }
 
-/// A figure's sum and how often it was taken.
-#[derive(Debug, Clone, Copy, Default)]
+/// A figure's sums and how often it was taken.
+#[derive(Debug, Clone)]
 struct Sum {
-    sum: f64,
+    /// Of each shard here.
+    of_shards: Vec<f64>,
     n: u64,
 }
 
 impl CpuEngine {
-    /// Takes the memory of `plan` and draws the weights from the run's seed.
+    /// Takes the memory of `plan`, of which it has the part that `sharing` says, and draws the weights from the
+    /// run's seed.
     pub(crate) fn new(
-        plan: Plan,
+        mut plan: Plan,
         place: Place,
+        sharing: &Sharing,
         activation: Activation,
         threads: usize,
     ) -> Result<Self> {
-        let Place { n_rows, .. } = place;
+        let (Place { n_rows, .. }, shards) = (place, sharing.shards);
+        plan.batch_size = plan.batch_size / shards.total * shards.here;
         let what = format!("{n_rows} acting rows and batches of {} samples", plan.batch_size);
         warp_data::memory::check(&what, plan.bytes(n_rows), "num_envs or batch_size")?;
         let width = |column: ColumnId| plan.columns[column.0].width;
@@ -89,8 +102,8 @@ impl CpuEngine {
             action: width(plan.replay.action),
             mask: plan.replay.mask.map_or(0, width),
         };
-        let ring = Ring::new(plan.replay.capacity, shape)?;
-        let ring = if plan.replay.priority.is_some() { ring.prioritised()? } else { ring };
+        let prioritised = plan.replay.priority.is_some();
+        let memory = Rings::new(plan.replay.capacity, shape, prioritised, sharing)?;
         let column = |c: &Column| c.start.repeat(plan.n_rows(c.rows, n_rows));
         // Policies of one run start from different weights.
         let seed = place.seed.wrapping_add((place.policy as u64) << 32);
@@ -103,17 +116,22 @@ impl CpuEngine {
             };
             models.push(new);
         }
+        if !shards.is_one() {
+            models.iter_mut().for_each(|model| model.reserve_shards(shards.here));
+        }
+        let none = Sum { of_shards: vec![0.0; shards.here], n: 0 };
         let moments = plan.optimisers.iter().map(|o| Moments::new(o, &models));
         Ok(Self {
             columns: plan.columns.iter().map(column).collect(),
             cells: plan.cells.iter().map(|cell| cell.value.at(0) as f32).collect(),
             passes: plan.passes.iter().map(|_| PassMemory::default()).collect(),
             moments: moments.collect::<Result<_>>()?,
-            figures: vec![Sum::default(); plan.figures.len()],
+            figures: vec![none; plan.figures.len()],
             crew: Crew::new(threads),
             models,
-            ring,
+            memory,
             place,
+            sharing: sharing.clone(),
             updates: 0,
             run_step: 0,
             plan,
@@ -147,8 +165,20 @@ impl CpuEngine {
         self.run_step = step;
     }
 
-    pub(crate) fn ring_mut(&mut self) -> &mut Ring {
-        &mut self.ring
+    pub(crate) fn memory_mut(&mut self) -> &mut Rings {
+        &mut self.memory
+    }
+
+    /// What of a state with the rows of all ranks is this one's.
+    pub(crate) fn of_this_rank(&self, state: EngineState) -> EngineState {
+        let world = &self.sharing.world;
+        state.of_rank(world.rank(), world.size())
+    }
+
+    /// Number of the first sample here among those of a batch of all shards.
+    fn first_sample(&self) -> u32 {
+        let Shards { first, here, .. } = self.sharing.shards;
+        (first * (self.plan.batch_size / here)) as u32
     }
 
     /// Updates made.
@@ -157,23 +187,38 @@ impl CpuEngine {
     }
 
     /// Ends an update: its errors become priorities, and it is counted.
-    pub(crate) fn finish_update(&mut self) {
+    ///
+    /// # Errors
+    /// Ranks that have lost each other.
+    pub(crate) fn finish_update(&mut self) -> Result<()> {
         if let Some(priority) = self.plan.replay.priority {
             let alpha = self.cells[priority.alpha.0];
-            self.ring.learn_errors(&self.columns[priority.error.0], alpha);
+            self.memory.learn_errors(&self.columns[priority.error.0], alpha)?;
         }
         self.updates += 1;
+        Ok(())
     }
 
-    /// Means of the figures since the last call; those that nobody took are left out.
-    pub(crate) fn take_figures(&mut self) -> Vec<(&'static str, f64)> {
-        let taken = self.plan.figures.iter().zip(&mut self.figures).filter(|(_, sum)| sum.n > 0);
-        taken
-            .map(|(figure, sum)| {
-                let Sum { sum, n } = std::mem::take(sum);
-                (figure.name, sum / n as f64)
-            })
-            .collect()
+    /// Means of the figures since the last call, over the batches of all ranks; those that nobody took are left
+    /// out.
+    ///
+    /// # Errors
+    /// Ranks that have lost each other.
+    pub(crate) fn take_figures(&mut self) -> Result<Vec<(&'static str, f64)>> {
+        let Sharing { world, shards } = &self.sharing;
+        let of_shard = |shard| self.figures.iter().map(move |sum: &Sum| sum.of_shards[shard]);
+        let here: Vec<f64> = (0..shards.here).flat_map(of_shard).collect();
+        let all = world.gather_f64("figures", &here)?;
+        let n_figures = self.figures.len();
+        let whole = |index: usize| all.iter().skip(index).step_by(n_figures).sum::<f64>();
+        let figures = self.plan.figures.iter().zip(&mut self.figures).enumerate();
+        let taken = figures.filter(|(_, (_, sum))| sum.n > 0);
+        let taken = taken.map(|(index, (figure, sum))| {
+            let n = std::mem::take(&mut sum.n);
+            sum.of_shards.fill(0.0);
+            (figure.name, whole(index) / n as f64)
+        });
+        Ok(taken.collect())
     }
 }
 
@@ -184,11 +229,12 @@ impl Engine for CpuEngine {
         let sampling = Sampling {
             seed: self.place.seed,
             batch: self.updates as u32,
+            first_row: self.first_sample(),
             policy: self.place.policy as u32,
             n_step: self.plan.replay.n_step,
             gamma: self.cells[self.plan.replay.gamma.0],
-            beta: self.plan.replay.priority.map_or(0.0, |priority| self.cells[priority.beta.0]),
         };
+        let beta = self.plan.replay.priority.map_or(0.0, |priority| self.cells[priority.beta.0]);
         let ids = [Some(obs), Some(action), Some(reward), Some(discount), Some(next_obs)];
         let ids = ids.into_iter().chain([Some(weight), mask, next_mask]);
         let mut taken: Vec<Vec<f32>> = ids
@@ -198,7 +244,7 @@ impl Engine for CpuEngine {
         if let [obs, action, reward, discount, next_obs, weight, mask, next_mask] = &mut taken[..] {
             let mut batch =
                 Batch { obs, action, reward, discount, next_obs, mask, next_mask, weight };
-            self.ring.sample(&sampling, &mut batch);
+            self.memory.sample(&sampling, beta, &mut batch)?;
         }
         for (id, column) in ids.zip(taken) {
             if let Some(id) = id {
@@ -236,11 +282,16 @@ impl Engine for CpuEngine {
     }
 
     fn figures(&mut self, figures: &[FigureId]) -> Result<()> {
+        let shards = self.sharing.shards;
         for id in figures {
             let column = &self.columns[self.plan.figures[id.0].column.0];
-            let sum: f64 = column.iter().map(|x| f64::from(*x)).sum();
-            let figure = &mut self.figures[id.0];
-            *figure = Sum { sum: figure.sum + sum / column.len() as f64, n: figure.n + 1 };
+            let rows_of_shard = column.len() / shards.here;
+            let n = (rows_of_shard * shards.total) as f64;
+            let Sum { of_shards, n: taken } = &mut self.figures[id.0];
+            for (figure, rows) in of_shards.iter_mut().zip(column.chunks(rows_of_shard)) {
+                *figure += rows.iter().map(|x| f64::from(*x)).sum::<f64>() / n;
+            }
+            *taken += 1;
         }
         Ok(())
     }

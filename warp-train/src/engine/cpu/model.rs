@@ -17,7 +17,10 @@ pub(super) struct CpuModel {
     pub(super) parameters: Vec<f32>,
     /// Weights of wide layers, `[outputs, inputs]`; see [`Weights`].
     turned: Vec<f32>,
+    /// Of the batches of all shards.
     pub(super) gradients: Vec<f32>,
+    /// Of the part of each shard here; none where there is one shard alone, whose are `gradients`.
+    pub(super) of_shards: Vec<Vec<f32>>,
 }
 
 impl CpuModel {
@@ -36,6 +39,7 @@ impl CpuModel {
             parameters: vec![0.0; n],
             turned: vec![0.0; n],
             gradients: vec![0.0; n],
+            of_shards: Vec::new(),
             network,
         };
         let drawn = new.network.initial("", rng);
@@ -54,7 +58,18 @@ impl CpuModel {
             parameters: self.parameters.clone(),
             turned: self.turned.clone(),
             gradients: Vec::new(),
+            of_shards: Vec::new(),
         }
+    }
+
+    /// Makes room for the gradients of `n` shards here.
+    pub(super) fn reserve_shards(&mut self, n: usize) {
+        self.of_shards = vec![vec![0.0; self.gradients.len()]; n];
+    }
+
+    /// Where the gradient of shard number `shard` of those here goes.
+    pub(super) fn gradient_of(&mut self, shard: usize) -> &mut [f32] {
+        self.of_shards.get_mut(shard).unwrap_or(&mut self.gradients)
     }
 
     pub(super) fn inputs(&self) -> usize {

@@ -3,7 +3,9 @@
 use super::CpuEngine;
 use super::model::CpuModel;
 use crate::algorithm::{ModelId, Optimiser, OptimiserId};
+use crate::config::Sharing;
 use crate::error::{Result, of_policy};
+use crate::network::native::wide::add_rows;
 use crate::optimiser::{Descent, Moved, limit, squares};
 use crate::vectors::{self, Work};
 use std::sync::Mutex;
@@ -32,7 +34,32 @@ impl Moments {
 }
 
 impl CpuEngine {
+    /// Sums the gradients of an optimiser's models over the shards of all ranks, in their order.
+    fn sum_shards(&mut self, id: OptimiserId) -> Result<()> {
+        let Self { models, plan, sharing: Sharing { world, shards }, .. } = self;
+        let ids = &plan.optimisers[id.0].models;
+        let mut here = Vec::new();
+        for shard in 0..shards.here {
+            ids.iter().for_each(|id| here.extend_from_slice(models[id.0].gradient_of(shard)));
+        }
+        let all = world.gather_f32("gradients", &here)?;
+        let mut parts = all.chunks_exact(here.len() / shards.here);
+        let mut sum = parts.next().unwrap_or_default().to_vec();
+        parts.for_each(|part| add_rows(&mut sum, part));
+        let mut rest = &sum[..];
+        for id in ids {
+            let gradients = &mut models[id.0].gradients;
+            let (own, others) = rest.split_at(gradients.len());
+            gradients.copy_from_slice(own);
+            rest = others;
+        }
+        Ok(())
+    }
+
     pub(super) fn run_step_of(&mut self, id: OptimiserId) -> Result<()> {
+        if !self.sharing.shards.is_one() {
+            self.sum_shards(id)?;
+        }
         let optimiser = &self.plan.optimisers[id.0];
         let of = |id: &ModelId| squares(&self.models[id.0].gradients);
         let norm = optimiser.models.iter().map(of).sum::<f64>().sqrt();

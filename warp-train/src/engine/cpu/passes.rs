@@ -1,7 +1,7 @@
 //! Forward and backward passes, in tiles of rows that are distributed over threads.
 //!
 //! A tile's activations stay with the pass until its way back. Gradients of parameters are summed over
-//! a few tiles each and then in order, so they do not depend on threads.
+//! a few tiles each and then in order, so they do not depend on threads. No tile and no sum has rows of two shards.
 
 use super::CpuEngine;
 use crate::algorithm::{Pass, PassId, Plan};
@@ -25,6 +25,47 @@ pub(super) struct PassMemory {
     sums: Vec<Mutex<Vec<f32>>>,
 }
 
+/// How the rows of a pass are cut into tiles, shard by shard.
+#[derive(Debug, Clone, Copy)]
+struct Tiling {
+    /// Shards here.
+    shards: usize,
+    rows_of_shard: usize,
+}
+
+impl Tiling {
+    fn tiles_of_shard(&self) -> usize {
+        self.rows_of_shard.div_ceil(TILE_ROWS)
+    }
+
+    /// Sums of gradients of a shard.
+    fn sums_of_shard(&self) -> usize {
+        let n_tiles = self.tiles_of_shard();
+        n_tiles.div_ceil(tiles_per_sum(n_tiles))
+    }
+
+    /// The tiles whose gradients go into sum number `sum`.
+    fn tiles_of_sum(&self, sum: usize) -> Range<usize> {
+        let (n_tiles, n_sums) = (self.tiles_of_shard(), self.sums_of_shard());
+        let (shard, first) = (sum / n_sums, sum % n_sums * tiles_per_sum(n_tiles));
+        let last = n_tiles.min(first + tiles_per_sum(n_tiles));
+        shard * n_tiles + first..shard * n_tiles + last
+    }
+
+    /// The rows of a tile.
+    fn rows(&self, tile: usize) -> Range<usize> {
+        let shard = tile / self.tiles_of_shard() * self.rows_of_shard;
+        let first = tile % self.tiles_of_shard() * TILE_ROWS;
+        shard + first..shard + self.rows_of_shard.min(first + TILE_ROWS)
+    }
+
+    /// A column's tiles.
+    fn cut(self, column: &mut [f32], width: usize) -> impl Iterator<Item = &mut [f32]> {
+        let shards = column.chunks_mut(self.rows_of_shard * width);
+        shards.flat_map(move |rows| rows.chunks_mut(TILE_ROWS * width))
+    }
+}
+
 /// A few rows of a pass.
 #[derive(Debug, Default)]
 struct Tile {
@@ -39,7 +80,27 @@ struct Tile {
 struct Task<'a> {
     pass: usize,
     tile: usize,
+    rows: Range<usize>,
     to: &'a mut [f32],
+}
+
+/// Some tiles of one pass whose gradients are summed.
+#[derive(Clone, Copy)]
+struct SumTask {
+    pass: usize,
+    sum: usize,
+    tiling: Tiling,
+}
+
+/// Tasks for all tiles of a column.
+fn tiles_of<'a>(
+    tiling: Tiling,
+    pass: usize,
+    column: &'a mut [f32],
+    width: usize,
+) -> impl Iterator<Item = Mutex<Task<'a>>> {
+    let tiles = tiling.cut(column, width).enumerate();
+    tiles.map(move |(tile, to)| Mutex::new(Task { pass, tile, rows: tiling.rows(tile), to }))
 }
 
 /// Tiles whose gradients are summed in one place: a function of the number of rows alone.
@@ -48,6 +109,14 @@ fn tiles_per_sum(n_tiles: usize) -> usize {
 }
 
 impl CpuEngine {
+    /// How a pass's rows are cut.
+    fn tiling(&self, pass: PassId) -> Tiling {
+        let column = &self.plan.columns[self.plan.passes[pass.0].output.0];
+        let (shards, n_rows) =
+            (self.sharing.shards.here, self.plan.n_rows(column.rows, self.place.n_rows));
+        Tiling { shards, rows_of_shard: n_rows / shards }
+    }
+
     pub(super) fn run_forward(&mut self, passes: &[PassId]) {
         let outputs: Vec<_> = passes.iter().map(|id| self.plan.passes[id.0].output).collect();
         let mut taken: Vec<Vec<f32>> =
@@ -55,9 +124,9 @@ impl CpuEngine {
         let mut tasks = Vec::new();
         for (id, output) in passes.iter().zip(&mut taken) {
             let width = self.models[self.plan.passes[id.0].model.0].outputs();
-            self.passes[id.0].reserve(output.len() / width);
-            let tiles = output.chunks_mut(TILE_ROWS * width).enumerate();
-            tasks.extend(tiles.map(|(tile, to)| Mutex::new(Task { pass: id.0, tile, to })));
+            let tiling = self.tiling(*id);
+            self.passes[id.0].reserve(tiling);
+            tasks.extend(tiles_of(tiling, id.0, output, width));
         }
         let Self { crew, passes: memory, models, columns, plan, .. } = self;
         crew.run(tasks.len(), &|task| {
@@ -66,14 +135,12 @@ impl CpuEngine {
             let Ok(mut tile) = memory[task.pass].tiles[task.tile].lock() else { return };
             let (pass, Tile { x, kept, .. }) = (&plan.passes[task.pass], &mut *tile);
             let model = &models[pass.model.0];
-            let rows = task.to.len() / model.outputs();
-            let first = task.tile * TILE_ROWS;
-            gather(plan, pass, columns, first..first + rows, x);
+            gather(plan, pass, columns, task.rows.clone(), x);
             model.tower.forward(
                 &model.parameters,
                 model.activation,
                 x,
-                rows,
+                task.rows.len(),
                 kept,
                 &mut [&mut *task.to],
             );
@@ -85,50 +152,54 @@ impl CpuEngine {
     }
 
     pub(super) fn run_back_to_parameters(&mut self, passes: &[PassId]) {
+        let mut tasks = Vec::new();
         for id in passes {
             let n = self.models[self.plan.passes[id.0].model.0].parameters.len();
-            self.passes[id.0].reserve_sums(n);
+            let tiling = self.tiling(*id);
+            self.passes[id.0].reserve_sums(tiling, n);
+            let n_sums = tiling.shards * tiling.sums_of_shard();
+            tasks.extend((0..n_sums).map(|sum| SumTask { pass: id.0, sum, tiling }));
         }
         let Self { crew, passes: memory, models, columns, plan, .. } = self;
-        let sums = |id: &PassId| {
-            let pass = id.0;
-            (0..memory[pass].sums.len()).map(move |sum| (pass, sum))
-        };
-        let tasks: Vec<_> = passes.iter().flat_map(sums).collect();
         crew.run(tasks.len(), &|task| {
-            let (index, sum) = tasks[task];
-            let (pass, memory) = (&plan.passes[index], &memory[index]);
+            let SumTask { pass, sum, tiling } = tasks[task];
+            let (pass, memory) = (&plan.passes[pass], &memory[pass]);
             let (model, Some(back)) = (&models[pass.model.0], &pass.back) else { return };
             let Ok(mut gradients) = memory.sums[sum].lock() else { return };
             gradients.fill(0.0);
-            let d_output = columns[back.d_output.0].chunks(TILE_ROWS * model.outputs());
-            let per_sum = tiles_per_sum(memory.tiles.len());
-            let tiles = memory.tiles.iter().zip(d_output);
-            for (tile, d_output) in tiles.skip(sum * per_sum).take(per_sum) {
-                let Ok(mut tile) = tile.lock() else { return };
+            for tile in tiling.tiles_of_sum(sum) {
+                let Range { start, end } = tiling.rows(tile);
+                let Ok(mut tile) = memory.tiles[tile].lock() else { return };
                 let Tile { x, kept, .. } = &mut *tile;
+                let n = model.outputs();
+                let d_output = &columns[back.d_output.0][start * n..end * n];
                 model.tower.backward(&model.weights(), x, kept, &[d_output], &mut gradients);
             }
         });
         self.add_sums(passes);
     }
 
-    /// Adds what passes have summed, in their order, to the models' gradients.
+    /// Adds what passes have summed, in their order, to the models' gradients, shard by shard.
     fn add_sums(&mut self, passes: &[PassId]) {
-        let Self { crew, passes: memory, models, plan, .. } = self;
+        let Self { crew, passes: memory, models, plan, sharing, .. } = self;
+        let here = sharing.shards.here;
         let jobs: Vec<_> = models.iter_mut().enumerate().map(Mutex::new).collect();
         crew.run(jobs.len(), &|job| {
             let Ok(mut job) = jobs[job].lock() else { return };
             let (index, model) = &mut *job;
-            let mut first = true;
-            for id in passes.iter().filter(|id| plan.passes[id.0].model.0 == *index) {
-                for sum in &memory[id.0].sums {
+            for shard in 0..here {
+                let own = passes.iter().filter(|id| plan.passes[id.0].model.0 == *index);
+                let sums = own.flat_map(|id| {
+                    let sums = &memory[id.0].sums;
+                    sums[sharing.shards.rows(sums.len(), shard)].iter()
+                });
+                let gradient = model.gradient_of(shard);
+                for (nth, sum) in sums.enumerate() {
                     let Ok(sum) = sum.lock() else { return };
-                    match first {
-                        true => model.gradients.copy_from_slice(&sum),
-                        false => add_rows(&mut model.gradients, &sum),
+                    match nth {
+                        0 => gradient.copy_from_slice(&sum),
+                        _ => add_rows(gradient, &sum),
                     }
-                    first = false;
                 }
             }
         });
@@ -142,8 +213,7 @@ impl CpuEngine {
         let mut tasks = Vec::new();
         for ((id, input), to) in passes.iter().zip(&inputs).zip(&mut taken) {
             let width = self.plan.columns[input.column.0].width;
-            let tiles = to.chunks_mut(TILE_ROWS * width).enumerate();
-            tasks.extend(tiles.map(|(tile, to)| Mutex::new(Task { pass: id.0, tile, to })));
+            tasks.extend(tiles_of(self.tiling(*id), id.0, to, width));
         }
         let Self { crew, passes: memory, models, columns, plan, .. } = self;
         crew.run(tasks.len(), &|task| {
@@ -153,12 +223,11 @@ impl CpuEngine {
             let (model, Some(back)) = (&models[pass.model.0], &pass.back) else { return };
             let Some(input) = back.d_input else { return };
             let width = plan.columns[input.column.0].width;
-            let rows = task.to.len() / width;
-            let d_output = &columns[back.d_output.0];
-            let d_output = &d_output[task.tile * TILE_ROWS * model.outputs()..];
-            let d_output = &d_output[..rows * model.outputs()];
+            let Range { start, end } = task.rows;
+            let d_output =
+                &columns[back.d_output.0][start * model.outputs()..end * model.outputs()];
             let Tile { kept, d_x, .. } = &mut *tile;
-            d_x.resize(rows * model.inputs(), 0.0);
+            d_x.resize((end - start) * model.inputs(), 0.0);
             model.tower.backward_input(&model.weights(), kept, d_output, d_x);
             let before = pass.inputs[..input.input].iter();
             let first: usize = before.map(|id| plan.columns[id.0].width).sum();
@@ -192,12 +261,12 @@ impl CpuEngine {
 }
 
 impl PassMemory {
-    fn reserve(&mut self, rows: usize) {
-        self.tiles.resize_with(rows.div_ceil(TILE_ROWS), Mutex::default);
+    fn reserve(&mut self, tiling: Tiling) {
+        self.tiles.resize_with(tiling.shards * tiling.tiles_of_shard(), Mutex::default);
     }
 
-    fn reserve_sums(&mut self, n_parameters: usize) {
-        let n = self.tiles.len().div_ceil(tiles_per_sum(self.tiles.len()));
+    fn reserve_sums(&mut self, tiling: Tiling, n_parameters: usize) {
+        let n = tiling.shards * tiling.sums_of_shard();
         self.sums.resize_with(n, || Mutex::new(vec![0.0; n_parameters]));
     }
 }

@@ -19,6 +19,7 @@ struct Task<'a> {
 
 impl CpuEngine {
     pub(super) fn run_rows(&mut self, id: RowsId) {
+        let first_sample = self.first_sample();
         let Self { crew, columns, cells, plan, place, updates, run_step, .. } = self;
         let plan: &Plan = plan;
         let rows = &plan.rows[id.0];
@@ -57,7 +58,8 @@ impl CpuEngine {
             }
             _ => {
                 let agent = (place.policy as u32) << 16 | id.0 as u32;
-                Draw::new(place.seed, row as u32, *updates as u32, Purpose::Learn).agent(agent)
+                let sample = first_sample + row as u32;
+                Draw::new(place.seed, sample, *updates as u32, Purpose::Learn).agent(agent)
             }
         };
         crew.run(tasks.len(), &|task| {

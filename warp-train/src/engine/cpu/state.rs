@@ -6,7 +6,7 @@ use crate::engine::EngineState;
 use crate::model::NamedTensor;
 
 impl CpuEngine {
-    /// All that is needed to go on.
+    /// All that is needed to go on, with the rows here.
     pub(crate) fn state(&self) -> EngineState {
         let mut state = EngineState { updates: self.updates, ..EngineState::default() };
         for model in &self.models {
@@ -29,9 +29,9 @@ impl CpuEngine {
                 data: numbers.clone(),
             });
         }
-        let (numbers, flags) = self.ring.arrays();
+        let (numbers, flags) = self.memory.arrays();
         state.numbers.extend(numbers);
-        (state.flags, state.head) = (flags, self.ring.head() as u64);
+        (state.flags, state.head) = (flags, self.memory.head() as u64);
         state
     }
 
@@ -88,6 +88,6 @@ impl CpuEngine {
             let missing = || format!("column \"{}\" is missing or too short", column.name);
             numbers.copy_from_slice(&found.ok_or_else(missing)?.data);
         }
-        self.ring.load(&state.numbers, &state.flags, state.head as usize)
+        self.memory.load(&state.numbers, &state.flags, state.head as usize)
     }
 }

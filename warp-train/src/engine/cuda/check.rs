@@ -8,7 +8,7 @@ use crate::algorithm::{
     CellId, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Planned, RowsId,
     Variant,
 };
-use crate::config::TrainConfig;
+use crate::config::{Sharing, TrainConfig};
 use crate::engine::EngineState;
 use crate::engine::cpu::CpuEngine;
 use crate::engine::off_policy::planned;
@@ -135,7 +135,8 @@ fn engines(config: &TrainConfig, envs: &[&mut CudaVecEnv]) -> Result<(CpuEngine,
     let policy = &config.policies[0];
     let setting = Setting::new(config, (0, 0)).beside(envs.len());
     let plan = || planned(config, policy).map(|planned| planned.plan);
-    let mut cpu = CpuEngine::new(plan()?, setting.place, policy.config.activation, 1)?;
+    let mut cpu =
+        CpuEngine::new(plan()?, setting.place, &Sharing::default(), policy.config.activation, 1)?;
     let mut gpu = CudaEngine::new(plan()?, setting, (&vec![config.run.seed; envs.len()], envs))?;
     fill(&mut cpu, gpu.setting.place.n_rows, &gpu.agents);
     cpu.set_cells(0, false);
@@ -175,7 +176,7 @@ fn fill(cpu: &mut CpuEngine, n_rows: usize, agents: &Agents) {
             true => given.iter().map(|x| f32::from(u8::from(*x > 0.0))).collect(),
             false => given,
         };
-        cpu.ring_mut().store(&Transition {
+        cpu.memory_mut().store(&Transition {
             obs: &invented(n_rows * obs, 4000 + t),
             action: &actions,
             reward: &invented(n_rows, 5000 + t),
@@ -191,7 +192,7 @@ fn fill(cpu: &mut CpuEngine, n_rows: usize, agents: &Agents) {
 impl Both<'_> {
     /// Ends an update, and compares what memories then hold.
     fn finish_update(&mut self) -> Result<()> {
-        self.cpu.finish_update();
+        self.cpu.finish_update()?;
         self.gpu.how().ending().into_iter().try_for_each(|op| self.gpu.alone(op))?;
         let (found, expected) = (self.gpu.state(0)?.numbers, self.cpu.state().numbers);
         self.compare_tensors(("finish", Kind::Same), &found, &expected);
@@ -301,7 +302,7 @@ impl Engine for Both<'_> {
         self.gpu.figures(figures)?;
         let words = self.gpu.figures_array(0).pull::<u32>()?;
         let found = self.gpu.read_figures(&words);
-        for ((name, found), (_, expected)) in found.into_iter().zip(self.cpu.take_figures()) {
+        for ((name, found), (_, expected)) in found.into_iter().zip(self.cpu.take_figures()?) {
             let apart = (found - expected).abs() / (1.0 + expected.abs());
             self.seen.push(Apart { what: format!("figure {name}"), kind: Kind::Output, apart });
         }

@@ -1,6 +1,7 @@
 //! The native learner on an NVIDIA GPU: whole iterations without the host.
 
 use super::Learner;
+use crate::algorithm::PolicyPlan;
 use crate::config::{Shards, TrainConfig};
 use crate::engine::policies::no_own_networks;
 use crate::engine::rollout::normalise::Normaliser;
@@ -76,9 +77,17 @@ impl CudaLearner {
     }
 }
 
-/// Checks that this GPU has one shard: its kernels know no others.
+/// Checks that this GPU has one shard, since its kernels know no others, and no part of a replay memory.
 fn check_ranks(config: &TrainConfig) -> Result<()> {
     let Shards { here, total, .. } = config.shards();
+    let off_policy = config.policies.iter().find(|plan| plan.is_off_policy());
+    if let Some(PolicyPlan { name, algorithm, .. }) = off_policy.filter(|_| total > 1) {
+        return Err(Error::Invalid(format!(
+            "shards = {total}: policy \"{name}\" learns by {} from a replay memory, which has several shards with \
+             --device cpu alone; on a GPU train without shards and ranks",
+            algorithm.name
+        )));
+    }
     match here {
         1 => Ok(()),
         _ => Err(Error::Invalid(format!(

@@ -11,3 +11,4 @@ mod reference;
 mod sac;
 mod sac_discrete;
 mod scene;
+mod shards;

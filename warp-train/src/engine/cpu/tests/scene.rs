@@ -3,6 +3,7 @@
 use super::reference::Reference;
 use crate::algorithm::{Algorithm, Algorithms, Learns, Planned, PolicyPlan};
 use crate::config::policies::plan_policies;
+use crate::config::{Shards, Sharing};
 use crate::engine::cpu::{CpuEngine, Place};
 use crate::memory::{TERMINATED, TRUNCATED, Transition};
 use crate::run::gradcheck::replay::{Row, noise, wide};
@@ -64,6 +65,11 @@ fn spec(observation: Space, action: Space) -> EnvSpec {
 impl Scene {
     /// The policy that `keys` describe in `spec`, with a full memory.
     pub(super) fn new(spec: &EnvSpec, keys: &str) -> Self {
+        Self::of_shards(spec, keys, 1)
+    }
+
+    /// The same with a memory of so many shards.
+    pub(super) fn of_shards(spec: &EnvSpec, keys: &str, shards: usize) -> Self {
         let mut table: Table = KEYS.parse().unwrap();
         table.extend(keys.parse::<Table>().unwrap());
         let algorithms = Algorithms::of(&warp_func::Registry::new());
@@ -81,7 +87,9 @@ impl Scene {
             first_agent: 3,
             first_replica: 0,
         };
-        let engine = CpuEngine::new(plan, place, policy.config.activation, 2).unwrap();
+        let shards = Shards { first: 0, here: shards, total: shards };
+        let sharing = Sharing { shards, ..Sharing::default() };
+        let engine = CpuEngine::new(plan, place, &sharing, policy.config.activation, 2).unwrap();
         let mut scene = Self { policy, algorithm, engine };
         let rng = &mut StdRng::seed_from_u64(5);
         (0..STEPS).for_each(|_| scene.store(n_rows, spec, rng));
@@ -109,7 +117,7 @@ impl Scene {
         let end = |number| [TERMINATED, TRUNCATED, 0, 0, 0][number];
         let ends: Vec<u8> = (0..n_rows).map(|_| end(rng.random_range(0..5))).collect();
         let alive: Vec<u8> = (0..n_rows).map(|_| u8::from(rng.random_bool(0.9))).collect();
-        self.engine.ring_mut().store(&Transition {
+        self.engine.memory_mut().store(&Transition {
             obs: &obs,
             action: &action,
             reward: &reward,
@@ -170,7 +178,7 @@ impl Scene {
             self.algorithm.update(&mut self.engine, variant).unwrap();
             expected.update(self, variant);
             expected.compare(&Reference::of(self));
-            self.engine.finish_update();
+            self.engine.finish_update().unwrap();
         }
     }
 }

@@ -25,7 +25,7 @@ use super::{
     BOUND, Comparison, Gradient, HALF_NEAR, Labels, NEAR, SceneOptions, from_moments, pairs,
 };
 use crate::algorithm::{ColumnId, Plan, Planned, PolicyPlan, Schedule, Variant};
-use crate::config::TrainConfig;
+use crate::config::{Sharing, TrainConfig};
 use crate::engine::EngineState;
 use crate::engine::cpu::{CpuEngine, Place};
 use crate::engine::off_policy::planned;
@@ -151,7 +151,7 @@ fn place(config: &TrainConfig, index: usize) -> Place {
 fn on_processor(config: &TrainConfig, index: usize) -> Result<CpuEngine> {
     let policy = &config.policies[index];
     let Planned { plan, .. } = planned(config, policy)?;
-    CpuEngine::new(plan, place(config, index), policy.config.activation, 1)
+    CpuEngine::new(plan, place(config, index), &Sharing::default(), policy.config.activation, 1)
 }
 
 /// One whole update of each engine, all fed the same batch; what it has left.
