@@ -98,5 +98,5 @@ fn mistakes_are_sentences() {
     assert!(format!("{none:#}").contains("this program has none of its own"), "{none:#}");
     let config = configured("cartpole", &[], &registry()).unwrap();
     let refused = learner("burn", &config, 1).unwrap_err().to_string();
-    assert!(refused.contains("network = \"residual\" is the program's own"), "{refused}");
+    assert!(refused.contains("network = \"residual\" was added by the program"), "{refused}");
 }

@@ -62,7 +62,7 @@ fn check_declaration<E: Env>(env: &E, config: &E::Config) -> Result<()> {
     let spec = env.spec();
     spec.validate()?;
     if spec.name != E::NAME {
-        return broken::<E>(format!("its spec is called \"{}\"", spec.name));
+        return broken::<E>(format!("its spec is named \"{}\"", spec.name));
     }
     let table = config.to_table();
     if E::Config::from_table(&table)?.to_table() != table {
@@ -138,8 +138,8 @@ fn check_arrays<E: Env>(one: &Single<E>, alive_before: &[Vec<u8>]) -> Result<()>
         for (agent, obs) in one.obs(g).chunks(group.observation_width().max(1)).enumerate() {
             if !obs.iter().all(|x| x.is_finite()) || !group.observation.contains_flat(obs) {
                 return broken::<E>(format!(
-                    "step {step}: {name} {agent} observes {obs:?}, outside its space, infinite or \
-                     not written"
+                    "step {step}: {name} {agent} observes {obs:?}, which is outside its space, \
+                     infinite or not written"
                 ));
             }
         }
@@ -203,7 +203,11 @@ fn check_observe<E: Env>(one: &mut Single<E>) -> Result<()> {
     one.set_state_bits(&bits)?;
     let same = (0..groups)
         .all(|g| one.obs(g).iter().zip(&seen[g]).all(|(a, b)| a.to_bits() == b.to_bits()));
-    if same { Ok(()) } else { broken::<E>("observe shows something else on a second look".into()) }
+    if same {
+        Ok(())
+    } else {
+        broken::<E>("a second call of observe on the same state writes something else".into())
+    }
 }
 
 /// A random action of every agent of a group, within its mask; Box bounds beyond 10 count as 10.

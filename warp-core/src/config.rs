@@ -105,7 +105,7 @@ impl ConfigValue for String {
     fn from_value(value: &toml::Value) -> std::result::Result<Self, String> {
         // A date needs no quotes in TOML.
         let date = || value.as_datetime().map(ToString::to_string);
-        value.as_str().map(str::to_string).or_else(date).ok_or_else(|| "a text in quotes".into())
+        value.as_str().map(str::to_string).or_else(date).ok_or_else(|| "a string in quotes".into())
     }
 }
 

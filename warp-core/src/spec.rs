@@ -109,7 +109,7 @@ impl EnvSpec {
         }
         for (i, group) in self.groups.iter().enumerate() {
             if self.groups[..i].iter().any(|other| other.name == group.name) {
-                return fail(format!("two groups are called \"{}\"", group.name));
+                return fail(format!("two groups are named \"{}\"", group.name));
             }
             group.validate(&self.name)?;
         }

@@ -72,7 +72,8 @@ pub enum Error {
     },
     /// A library that is too old, or none at all.
     #[error(
-        "{library} has no function {function}, which came with CUDA {since}: it is older, or no such library"
+        "{library} has no function {function}, which came with CUDA {since}: the library is older, \
+         or is not this library"
     )]
     OldLibrary {
         /// The library.

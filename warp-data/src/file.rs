@@ -57,7 +57,7 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 pub fn read_text(path: &Path, most: u64) -> Result<String> {
     String::from_utf8(read(path, most)?).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        Error::new(ErrorKind::InvalidData, format!("it is no text: byte {at} is not UTF-8"))
+        Error::new(ErrorKind::InvalidData, format!("it is not text: byte {at} is not UTF-8"))
     })
 }
 
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(refused(&path, 4), "it has 5 bytes or more; at most 4 are read");
         assert_eq!(
             read_text(&path, 5).unwrap_err().to_string(),
-            "it is no text: byte 4 is not UTF-8"
+            "it is not text: byte 4 is not UTF-8"
         );
         // 4 TiB that are not there.
         File::options().write(true).open(&path).unwrap().set_len(1 << 42).unwrap();

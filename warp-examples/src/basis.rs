@@ -44,22 +44,22 @@ impl fmt::Display for Basis {
             }
             Basis::Default { env, algorithm, file: Some((file, left)) } => write!(
                 f,
-                "based on \"{file}\", which leaves to the default configuration of {env} for \
-                 {algorithm}: {}",
+                "based on \"{file}\"; from the default configuration of {env} for {algorithm} \
+                 come: {}",
                 left.join(", ")
             ),
             Basis::General { env, algorithm, others } if !others.is_empty() => write!(
                 f,
-                "warning: {env} has a default configuration for {}, but none for {algorithm}: what is \
-                 not set has general defaults, with which it may learn nothing",
+                "warning: {env} has a default configuration for {}, but none for {algorithm}: keys \
+                 that are not set have general defaults, which may not learn anything here",
                 others.join(" and ")
             ),
             Basis::General { env, .. } => write!(
                 f,
-                "{env} has no default configuration: what is not set has general defaults"
+                "{env} has no default configuration: keys that are not set have general defaults"
             ),
             Basis::Original { file } => {
-                write!(f, "based on \"{file}\" and, for what it leaves out, WarpDrive's defaults")
+                write!(f, "based on \"{file}\", with WarpDrive's defaults for what it leaves out")
             }
         }
     }

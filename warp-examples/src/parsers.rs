@@ -79,7 +79,7 @@ pub fn toml(bytes: &[u8]) -> bool {
     assert_eq!(
         again.as_deref(),
         Some(written.as_str()),
-        "a run could not go on with its config.toml"
+        "a run could not continue with its config.toml"
     );
     true
 }

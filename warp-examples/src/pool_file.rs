@@ -30,7 +30,7 @@ pub fn attach(config: &mut TrainConfig) -> Result<()> {
     if let Some(known) = config.run.pool_digest.as_ref().filter(|known| **known != digest) {
         bail!(
             "pool_file \"{path}\" has the SHA-256 {digest}, but pool_digest says {known}: the file \
-             has changed since; put the old one back, or start a new run without pool_digest"
+             has changed since then; restore the old one, or start a new run without pool_digest"
         );
     }
     let pool = pool(&bytes).with_context(place)?;
@@ -45,7 +45,7 @@ fn pool(bytes: &[u8]) -> Result<ResetPool> {
     for (name, array) in npz::read_npz(bytes)? {
         pool = add(pool, &name, &array)?;
     }
-    ensure!(pool != ResetPool::new(), "it holds no arrays");
+    ensure!(pool != ResetPool::new(), "it contains no arrays");
     Ok(pool)
 }
 
@@ -57,8 +57,8 @@ fn add(pool: ResetPool, name: &str, array: &Recorded) -> Result<ResetPool> {
         Numeric::I32 => pool.with(name, shape, &data.map(|x| *x as i32).collect::<Vec<_>>())?,
         Numeric::U32 => pool.with(name, shape, &data.map(|x| *x as u32).collect::<Vec<_>>())?,
         other => bail!(
-            "array \"{name}\" is {other}; a pool holds float32, int32 and uint32, as \
-             .astype(numpy.float32) makes them"
+            "array \"{name}\" is {other}; a pool contains float32, int32 and uint32 arrays \
+             (.astype(numpy.float32) converts)"
         ),
     })
 }

@@ -51,7 +51,7 @@ pub fn configure_with_basis(
         let known = |id: &str| registry.get(id).map(|entry| entry.name).ok();
         let other = text("env_id").filter(|id| known(id).is_none() || known(id) != known(target));
         if let Some(id) = other {
-            bail!("--set env_id={id}: the environment is {target}, as the command says");
+            bail!("--set env_id={id}: the command already names the environment {target}");
         }
         target.to_string()
     };
@@ -159,7 +159,7 @@ pub fn insert(table: &mut Table, key: &str, value: Value) -> Result<()> {
     let mut inner = table;
     for part in path {
         let entry = inner.entry(part).or_insert_with(|| Value::Table(Table::new()));
-        inner = entry.as_table_mut().with_context(|| format!("{part} is no table"))?;
+        inner = entry.as_table_mut().with_context(|| format!("{part} is not a table"))?;
     }
     inner.insert(last.into(), value);
     Ok(())

@@ -361,7 +361,7 @@ fn both_bodies_are_compared_on_the_host() {
     }
     let folder = Folder::new("parity");
     let said = folder.done(&["parity", "cartpole", "--host", "--envs", "5", "--steps", "60"]);
-    assert!(said.stdout.contains("cartpole: bit-equal (5 replicas, 60 steps"), "{said:?}");
+    assert!(said.stdout.contains("cartpole: bit-identical (5 replicas, 60 steps"), "{said:?}");
     let both = folder.warp(&["parity", "cartpole", "--host", "--device", "cuda"]);
     assert!(both.code != Some(0) && both.stderr.contains("--host"), "{both:?}");
 }

@@ -76,7 +76,7 @@ fn the_best_checkpoint_is_kept_and_can_be_named() {
     // None was evaluated.
     let said = folder.warp(&["eval", "next@best"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("there is none that was evaluated"), "{said:?}");
+    assert!(said.stderr.contains("no checkpoint has been evaluated"), "{said:?}");
 }
 
 #[test]
@@ -87,10 +87,10 @@ fn a_run_stops_at_the_return_that_is_enough() {
     let [.., (step, mean)] = evaluations(&folder, "run")[..] else { panic!("no evaluation") };
     assert!(mean >= 9.0 && step < 1_000_000, "{step} {mean}");
     assert_eq!(folder.checkpoint("run"), Some(step));
-    let words = format!("stopped at an evaluation's mean return of {mean:.1}");
+    let words = format!("stopped after an evaluation with a mean return of {mean:.1}");
     assert!(said.stdout.contains(&words), "{said:?}");
     for (set, words) in [
-        ("stop_at_return=9", "stop_at_return = 9: it is a mean return of evaluations"),
+        ("stop_at_return=9", "stop_at_return = 9: it refers to the mean return of evaluations"),
         ("eval_episodes=0", "eval_episodes = 0: must be at least 1"),
         ("log_interval=0", "log_interval = 0: must be at least 1"),
         ("tag=..", "tag = \"..\": must be the name of a folder"),

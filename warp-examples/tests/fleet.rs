@@ -131,7 +131,7 @@ fn what_is_no_fleet_is_refused_in_one_sentence() {
     train(&folder, &["--seeds", "0..1", "--out", "taken"]);
     let again = ["--seeds", "0..1", "--out", "taken"];
     let said = folder.warp(&[&["train"], &SMALL[..], &again].concat());
-    assert!(said.code == Some(2) && said.stderr.contains("holds a run already"), "{said:?}");
+    assert!(said.code == Some(2) && said.stderr.contains("already contains a run"), "{said:?}");
     std::fs::write(folder.path("taken/weights/00000.safetensors"), "cut").unwrap();
     let said = folder.warp(&["eval", "taken"]);
     assert!(said.code == Some(2) && said.stderr.contains("00000.safetensors"), "{said:?}");
@@ -196,7 +196,7 @@ fn halving_stops_the_worse_settings_and_leaves_the_others_as_they_are() {
         assert!(file(format!("halved/weights/{run:05}.safetensors")) == plain, "run {run}");
     }
     let report = folder.done(&["report", "halved"]).stdout;
-    assert!(report.contains("Not among them: 6 runs that successive halving stopped."), "{report}");
+    assert!(report.contains("Excluded: 6 runs stopped by successive halving."), "{report}");
     let winner: toml::Table = folder.read("halved/winner.toml").parse().unwrap();
     assert!(
         line("1. ").contains(&format!("learning_rate = {}:", winner["learning_rate"])),
@@ -209,7 +209,7 @@ fn what_can_not_be_drawn_or_halved_is_refused() {
     let folder = Folder::new("fleet-halving-refused");
     let range = "gamma=uniform(0.9,1)";
     for (args, words) in [
-        (&["cartpole", "--sweep", range][..], "say with --samples N"),
+        (&["cartpole", "--sweep", range][..], "set the number of sampled values with --samples N"),
         (&["cartpole", "--sweep", "gamma=0.9,0.8", "--samples=2"], "no range is swept"),
         (
             &["tag_continuous", "--sweep", range, "--samples=2", "--halving=2"],

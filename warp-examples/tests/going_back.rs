@@ -30,8 +30,9 @@ fn a_run_that_diverges_keeps_its_last_good_checkpoint_and_says_so() {
         let said = folder.warp(&args);
         assert_eq!(said.code, Some(1), "{said:?}");
         assert_eq!(folder.checkpoint(backend), Some(512), "{said:?}");
-        let words =
-            format!("last good checkpoint is that of step 512, which --resume {backend} goes on");
+        let words = format!(
+            "last good checkpoint is that of step 512, from which --resume {backend} continues"
+        );
         assert!(said.stderr.contains("diverged") && said.stderr.contains(&words), "{said:?}");
         let errors = said.stderr.lines().filter(|line| line.starts_with("error: "));
         assert_eq!(errors.count(), 1, "{said:?}");
@@ -70,7 +71,7 @@ fn a_run_goes_on_from_an_older_checkpoint_and_loses_nothing() {
     assert!(said.stderr.contains("there is none of step 300"), "{said:?}");
     assert!(said.stderr.contains("512, 640, 768"), "{said:?}");
     let said = folder.done(&["train", "--resume", "run@512", "--steps", "896"]);
-    assert!(said.stderr.contains("kept as a run of its own in run/after-000000000512"), "{said:?}");
+    assert!(said.stderr.contains("kept as a separate run in run/after-000000000512"), "{said:?}");
     run(7 * ITERATION, "whole");
     let aside = "run/after-000000000512";
     let later = |n: &'static str| checkpoints.iter().filter(move |(name, _)| name.starts_with(n));

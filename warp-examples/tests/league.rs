@@ -98,7 +98,7 @@ fn a_league_is_one_run_of_one_process() {
         assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");
         assert!(!folder.path("none").exists());
     };
-    refused(&["--seeds=0..2"], "the runs of a fleet play no games on their way");
+    refused(&["--seeds=0..2"], "the runs of a fleet cannot form leagues");
     refused(&["--set=league.episodes=0"], "league.episodes = 0: must be at least 1");
     refused(&["--set=policy.runner.to_train=false"], "two policies that learn");
     let bench = folder.warp(&["bench", "league.toml", "--train", "--device=cpu", "--seconds=0.1"]);

@@ -24,7 +24,7 @@ fn end(mut child: Child) {
 /// The folder is another process's, says one sentence.
 fn is_refused(said: &Said) {
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("another process is at work in this folder"), "{said:?}");
+    assert!(said.stderr.contains("another process is using this folder"), "{said:?}");
     assert_eq!(said.stderr.trim_end().lines().count(), 1, "{said:?}");
 }
 

@@ -161,12 +161,12 @@ fn what_does_not_fit_is_refused_in_one_line() {
         refused(&POOL, words);
     };
     with(vec![], "pool_file \"starts.npz\": 0 bytes are too few for a ZIP archive");
-    with(npz(&[]), "it holds no arrays");
+    with(npz(&[]), "it contains no arrays");
     with(poles(&[]), "pool_size = 0: a reset pool needs at least one row");
     with(poles(&[0.1, f32::NAN]), "row 1 of array \"theta\" holds NaN");
     let four = vec![0; 4];
     with(npz(&[("x", "<f4", &[1], four.clone())]), "it lacks \"x_dot\"; the state of cartpole is");
-    with(npz(&[("x", "<f8", &[1], vec![0; 8])]), "array \"x\" is float64; a pool holds float32");
+    with(npz(&[("x", "<f8", &[1], vec![0; 8])]), "array \"x\" is float64; a pool contains float32");
     let wide = |name| (name, "<f4", &[1, 1][..], four.clone());
     let all = ["x", "x_dot", "theta", "theta_dot"];
     with(npz(&all.map(wide)), "\"x\" is f32 [1, 1], but cartpole needs f32 [rows]");

@@ -79,7 +79,7 @@ fn when_a_rank_is_killed_the_others_end_in_time_with_a_sentence() {
     assert!(killed.elapsed() < Duration::from_secs(10));
     assert_eq!(first.code, Some(75), "{first:?}");
     assert!(
-        first.stderr.contains("the ranks of this run can't go on: rank 1 is gone"),
+        first.stderr.contains("the ranks of this run can't continue: rank 1 disconnected"),
         "{first:?}"
     );
     other.wait().unwrap();
@@ -124,7 +124,7 @@ fn what_contradicts_itself_is_a_sentence() {
         (
             &["--device", "cpu", "--gpus", "3"][..],
             &[][..],
-            "num_envs = 8 can't be dealt out evenly to 3 shards",
+            "num_envs = 8 can't be divided evenly into 3 shards",
         ),
         (&["--device", "cpu", "--gpus", "x"], &[], "--gpus x: a number of GPUs is needed"),
         (
@@ -132,7 +132,7 @@ fn what_contradicts_itself_is_a_sentence() {
             &[("WARP_RANK", "0"), ("WARP_WORLD", "2"), ("WARP_MASTER", "h:1")],
             "WARP_RANK has started 2 processes for one run",
         ),
-        (&["--gpus", "2", "--device", "cuda:1"], &[], "several ranks have a GPU each"),
+        (&["--gpus", "2", "--device", "cuda:1"], &[], "with several ranks each has its own GPU"),
         (
             &["--device", "cpu"],
             &[("RANK", "2"), ("WORLD_SIZE", "2")],

@@ -288,7 +288,7 @@ fn groups_of_agents_have_panels_of_their_own() {
         assert!(svg.contains(wanted), "{wanted}: {:?}", texts(&svg));
     }
     let said = folder.warp(&["plot", "fleet", "-o", "plot.svg", "--x", "seconds"]);
-    assert!(said.code == Some(2) && said.stderr.contains("share their launches"), "{said:?}");
+    assert!(said.code == Some(2) && said.stderr.contains("share launches"), "{said:?}");
 }
 
 /// Metrics of 40 MB are read with 120 MB for everything; whole, they would take several times as much.

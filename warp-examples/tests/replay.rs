@@ -480,7 +480,7 @@ fn catalysis() {
     let arrays = arrays.map(|(name, array)| (name.to_string(), array)).into();
     let mut copy = Copy { folder: folder.clone(), description, arrays };
     let without = copy.outcome().unwrap_err();
-    assert!(without.contains("name the folder of that file with --data DIR"), "{without}");
+    assert!(without.contains("give the folder of that file with --data DIR"), "{without}");
     let energies: Vec<f64> = (1..=12).map(f64::from).collect();
     std::fs::write(folder.join("small.npy"), npy(&array(Numeric::F64, &[3, 2, 2], &energies)))
         .unwrap();

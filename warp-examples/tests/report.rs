@@ -49,7 +49,7 @@ fn runs_and_fleets_are_compared() {
     let row = section["rows"].as_array().unwrap().iter().find(|row| row["label"] == "A2C").unwrap();
     assert!((row["mean"]["value"].as_f64().unwrap() - a2c).abs() < 1e-9);
     assert_eq!(row["mean"]["interval"], Value::Null);
-    assert!(json["notes"][0].as_str().unwrap().contains("one run has no interval"), "{json}");
+    assert!(json["notes"][0].as_str().unwrap().contains("a single run has no interval"), "{json}");
 
     let said = folder.done(&[&["report", "-o", "tables"], &ppo[..]].concat());
     assert!(said.stdout.contains("## cartpole") && !said.stdout.contains("[-]"), "{said:?}");

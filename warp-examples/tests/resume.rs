@@ -148,7 +148,7 @@ fn what_comes_from_the_run_is_not_accepted_again() {
         (&["cartpole"][..], "cannot be used with"),
         (&["--seed", "1"], "cannot be used with"),
         (&["--envs", "4"], "cannot be used with"),
-        (&["--set", "num_envs=4"], "--set num_envs=4: num_envs can't change when a run goes on"),
+        (&["--set", "num_envs=4"], "--set num_envs=4: num_envs can't change when a run is resumed"),
         (&["--set", "hidden=[9]"], "hidden can't change"),
         (&["--set", "env.episode_length=9"], "env.episode_length can't change"),
         (&["--set", "policy.pole.groups=[]"], "policy.pole.groups can't change"),
@@ -217,7 +217,7 @@ fn damaged_metrics_are_kept_and_said() {
     std::fs::write(folder.path("run/metrics.jsonl"), &metrics).unwrap();
     std::fs::write(&event_file, &events).unwrap();
     let said = folder.done(&["train", "--resume", "run", "--steps", "6528"]);
-    assert!(said.stderr.contains("1 line can't be read, line 3 first"), "{said:?}");
+    assert!(said.stderr.contains("1 line can't be read, the first at line 3"), "{said:?}");
     assert!(std::fs::read(&event_file).unwrap() == events);
     let after = std::fs::read(folder.path("run/metrics.jsonl")).unwrap();
     assert!(after.starts_with(&metrics));
@@ -230,7 +230,7 @@ fn what_a_run_does_anew_is_set_aside() {
     let before = fifty_lines(&folder);
     std::fs::remove_dir_all(folder.path("run/checkpoints/000000006400")).unwrap();
     let said = folder.done(&["train", "--resume", "run"]);
-    let words = "10 lines behind the checkpoint's step 5120 moved to metrics.superseded.jsonl";
+    let words = "10 lines after the checkpoint's step 5120 moved to metrics.superseded.jsonl";
     assert!(said.stderr.contains(words), "{said:?}");
     let aside = std::fs::read(folder.path("run/metrics.superseded.jsonl")).unwrap();
     assert!(before.ends_with(&aside) && aside.iter().filter(|b| **b == b'\n').count() == 10);

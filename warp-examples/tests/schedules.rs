@@ -91,7 +91,7 @@ fn an_interrupted_run_with_shares_equals_one_that_never_stopped() {
     assert_eq!(summary["part_env_steps"], 50_048 - reached);
     let words = format!(", {} steps in ", 50_048 - reached);
     assert!(said.stdout.contains(&words), "{said:?}");
-    assert!(said.stdout.contains(", 50048 in all; the run is in run"), "{said:?}");
+    assert!(said.stdout.contains(", 50048 in total; the run is in run"), "{said:?}");
 }
 
 #[test]
@@ -102,15 +102,15 @@ fn a_longer_run_says_how_its_rate_goes_on() {
     let longer = ["train", "--resume", "run", "--steps", "1024"];
     let said = folder.warp(&longer);
     assert_eq!(said.code, Some(2), "{said:?}");
-    let sentence = "error: a run of 512 steps can't go on to 1024 as it is: learning_rate would stay at \
-                    0 from step 512 on; say what holds instead with --set, as in --set \
+    let sentence = "error: a run of 512 steps can't be extended to 1024 without changes: learning_rate \
+                    would stay at 0 from step 512 on; set a new value with --set, as in --set \
                     learning_rate=0.0001\n";
     assert_eq!(said.stderr, sentence);
     assert!(folder.files("run") == before);
     // Points over shares of the whole run.
     let rate = "--set=learning_rate=[[0%, 1e-3], [50%, 1e-3], [100%, 0]]";
     let said = folder.done(&[&longer[..], &[rate]].concat());
-    assert!(said.stdout.contains(", 512 steps in ") && said.stdout.contains(", 1024 in all"));
+    assert!(said.stdout.contains(", 512 steps in ") && said.stdout.contains(", 1024 in total"));
     let config = folder.read("run/config.toml");
     let wanted = "learning_rate = [[0, 0.001], [512, 0.001], [1024, 0.0]]";
     assert_eq!(line(&config, "learning_rate"), wanted);
@@ -162,8 +162,7 @@ fn what_a_run_is_based_on_is_said() {
         folder.done(&[&["train", target], &short[..], more].concat()).stderr
     };
     file("mine.toml", "env_id = \"acrobot\"\nhidden = [8]\nlearning_rate = 0.001\n");
-    let words =
-        "based on \"mine.toml\", which leaves to the default configuration of acrobot for ppo: ";
+    let words = "based on \"mine.toml\"; from the default configuration of acrobot for ppo come: ";
     let stderr = said("mine.toml", &["--set=gamma=0.9"]);
     let left = stderr.lines().find_map(|line| line.strip_prefix(words)).unwrap();
     assert!(left.contains("norm_obs = true") && left.contains("gae_lambda = 0.94"), "{left}");
@@ -174,8 +173,8 @@ fn what_a_run_is_based_on_is_said() {
     file("whole.toml", &whole);
     assert!(said("whole.toml", &[]).contains("based on \"whole.toml\" alone\n"));
     let stderr = said("covid19", &["--set=algorithm=a2c"]);
-    let words = "warning: covid19 has a default configuration for ppo, but none for a2c: what is not \
-                 set has general defaults, with which it may learn nothing\n";
+    let words = "warning: covid19 has a default configuration for ppo, but none for a2c: keys \
+                 that are not set have general defaults, which may not learn anything here\n";
     assert!(stderr.contains(words), "{stderr}");
 }
 
@@ -183,7 +182,7 @@ fn what_a_run_is_based_on_is_said() {
 fn one_iteration_that_is_longer_than_the_run_is_said() {
     let folder = Folder::new("rounded");
     let said = trained(&folder, &["--steps", "20", "--out", "run"]);
-    let words = "total_steps = 20: the run does one iteration of 128 steps (8 replicas x 16 steps) and \
+    let words = "total_steps = 20: the run has one iteration of 128 steps (8 replicas x 16 steps) and \
                  ends after 128\n";
     assert!(said.stderr.contains(words), "{said:?}");
 }

@@ -157,7 +157,7 @@ fn an_interrupted_fleet_keeps_what_it_has_and_is_completed() {
     same_fleet(&folder, "part", "whole");
     // There is nothing left to do, and that is said.
     let said = folder.done(&["train", "--resume", "part"]);
-    assert!(said.stdout.contains("all runs of the fleet in part have ended"), "{said:?}");
+    assert!(said.stdout.contains("all runs of the fleet in part have finished"), "{said:?}");
     let said = folder.warp(&["train", "--resume", "part", "--steps", "9000"]);
     assert!(said.code == Some(2) && said.stderr.contains("--steps 9000"), "{said:?}");
     same_fleet(&folder, "part", "whole");

@@ -25,7 +25,7 @@ fn what_is_not_built_is_refused_in_one_sentence() {
     let backend = "env_backend: \"numba\"";
     let error = refused("single_cartpole", backend, "num_gpus: 2");
     assert!(error.starts_with("line 18: trainer.num_gpus = 2: "), "{error}");
-    assert!(error.contains("several GPUs are asked for by --gpus N"), "{error}");
+    assert!(error.contains("for several GPUs use --gpus N"), "{error}");
     let with = |from: &str, to: &str| refused("single_cartpole", from, to);
     let weights = |path: &str| format!("model_ckpt_filepath: \"{path}\"");
     let error = with("model_ckpt_filepath: \"\"", &weights("/tmp/shared_1000.state_dict"));
@@ -35,7 +35,10 @@ fn what_is_not_built_is_refused_in_one_sentence() {
     );
     assert!(with("A2C", "SAC").contains("expected \"A2C\", \"PPO\" or \"DDPG\""));
     let error = with(backend, "n_step: 5");
-    assert!(error.ends_with("trainer.n_step = 5: returns over n steps belong to DDPG"), "{error}");
+    assert!(
+        error.ends_with("trainer.n_step = 5: n-step returns are only available with DDPG"),
+        "{error}"
+    );
 }
 
 #[test]

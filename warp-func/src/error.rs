@@ -53,21 +53,22 @@ pub enum Error {
     },
     /// A step of a replica whose episode has ended, where none begins by itself.
     #[error(
-        "the episode of environment {replica} has ended: it has to begin another before it is stepped"
+        "the episode of environment {replica} has ended: it has to be reset before it is stepped"
     )]
     Ended {
         /// The replica.
         replica: usize,
     },
     /// A replica that was sent and is to be moved or changed before it is received.
-    #[error("environment {replica} is under way: it was sent and has not been received")]
+    #[error("environment {replica} is in flight: it was sent and has not been received")]
     UnderWay {
         /// The replica.
         replica: usize,
     },
     /// More replicas are to be received than were sent.
     #[error(
-        "{wanted} environments are to be received, but {under_way} are under way: send more first"
+        "{wanted} environments are to be received, but only {under_way} are in flight: send more \
+         first"
     )]
     TooFewUnderWay {
         /// How many are asked for.
@@ -76,7 +77,9 @@ pub enum Error {
         under_way: usize,
     },
     /// A body that panicked on a thread of its own.
-    #[error("a step of an environment has panicked; what it was moving is lost")]
+    #[error(
+        "a step of an environment has panicked; the environments that it was stepping are lost"
+    )]
     Panicked,
     /// A reset pool that contradicts itself or does not fit the environment.
     #[error("the reset pool does not fit: {reason}")]
@@ -109,15 +112,16 @@ pub enum Error {
         reason: String,
     },
     /// An environment without a CUDA body.
-    #[error("environment \"{env}\" has no CUDA body: it runs with --device cpu")]
+    #[error("environment \"{env}\" has no CUDA code: use --device cpu")]
     NoBody {
         /// Its name.
         env: String,
     },
     /// A simulator without a body, where one is needed.
     #[error(
-        "environment \"{env}\" is a simulator of its own: it has no body that could be compared, checked, \
-         drawn start states from or run on a GPU; it runs with --device cpu and without a reset pool"
+        "environment \"{env}\" is a simulator of its own, not an Env: it can't be compared, \
+         checked, run on a GPU or used to generate start states; use --device cpu and no reset \
+         pool"
     )]
     Foreign {
         /// Its name.

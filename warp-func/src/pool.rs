@@ -157,7 +157,7 @@ impl ResetPool {
             let Some(array) = self.arrays.iter().find(|array| array.name == field.name) else {
                 let name = field.name;
                 let missing = match self.arrays.is_empty() {
-                    true => "it holds no arrays yet".into(),
+                    true => "it contains no arrays yet".into(),
                     false => format!("it lacks \"{name}\""),
                 };
                 return refuse(format!("{missing}; the state of {env} is {}", list()));

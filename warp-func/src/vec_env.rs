@@ -59,7 +59,7 @@ impl VecOptions {
             return invalid("at least one replica is needed");
         }
         if self.parts == 0 || !n_envs.is_multiple_of(self.parts) {
-            return invalid(&format!("they can't be cut into {} equal parts", self.parts));
+            return invalid(&format!("they can't be divided into {} equal parts", self.parts));
         }
         if first.checked_add(n_envs).is_none_or(|end| end > u32::MAX as usize) {
             return invalid("replicas are numbered with 32 bits");

@@ -79,7 +79,7 @@ fn pools_that_do_not_fit_are_refused_in_a_sentence() {
     let new = ResetPool::new;
     let fields = "place f32 [rows, 7], energy i32 [rows, 5], gone i32 [rows]";
     let error = crowd(new());
-    assert!(error.contains("it holds no arrays") && error.contains(fields), "{error}");
+    assert!(error.contains("it contains no arrays") && error.contains(fields), "{error}");
     let place = || new().with("place", &[2, 7], &[0.0_f32; 14]).unwrap();
     assert!(crowd(place()).contains("it lacks \"energy\""));
     let error = crowd(place().with("energy", &[2, 5], &[1.0_f32; 10]).unwrap());

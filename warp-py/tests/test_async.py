@@ -59,7 +59,7 @@ def test_without_ids_those_of_the_last_answer_go_on():
     for _ in range(50):
         first = envs.recv()[4]["env_id"].tolist()
         envs.send(np.zeros(2, int))
-        with pytest.raises(RuntimeError, match=f"environment {first[0]} is under way"):
+        with pytest.raises(RuntimeError, match=f"environment {first[0]} is in flight"):
             envs.send([0], [first[0]])
     obs, *_, info = envs.step(*[np.zeros(2, int), envs.recv()[4]["env_id"]])
     assert obs.shape == (2, 4) and info["env_id"].shape == (2,)
@@ -67,18 +67,18 @@ def test_without_ids_those_of_the_last_answer_go_on():
 
 def test_what_would_wait_for_ever_is_an_error():
     envs = warp_rl.make("CartPole-v1", num_envs=4, batch_size=2, seed=0)
-    with pytest.raises(RuntimeError, match="2 environments are to be received, but 0 are under way"):
+    with pytest.raises(RuntimeError, match="2 environments are to be received, but only 0 are in flight"):
         envs.recv()
     envs.async_reset()
     for _ in range(2):
         envs.recv()
-    with pytest.raises(RuntimeError, match="are under way"):
+    with pytest.raises(RuntimeError, match="are in flight"):
         envs.recv()
     envs.send([0], [3])
-    with pytest.raises(RuntimeError, match="but 1 are under way"):
+    with pytest.raises(RuntimeError, match="but only 1 are in flight"):
         envs.recv()
     for ids, error, says in [
-        ([3], RuntimeError, "3 is under way"),
+        ([3], RuntimeError, "3 is in flight"),
         ([1, 1], ValueError, "env_id = 1"),
         ([4], ValueError, "env_id holds 4"),
         ([-1], ValueError, "env_id holds -1"),
@@ -98,7 +98,7 @@ def test_reset_lets_all_finish_and_begins_anew():
     obs, info = envs.reset(seed=2)
     assert obs.shape == (9, 4) and (info["env_id"] == np.arange(9)).all()
     assert (obs == warp_rl.make("CartPole-v1", num_envs=9, seed=2).reset()[0]).all()
-    with pytest.raises(RuntimeError, match="but 0 are under way"):
+    with pytest.raises(RuntimeError, match="but only 0 are in flight"):
         envs.recv()
     envs.send(np.zeros(9, int))
     assert (envs.recv()[4]["elapsed_step"] == 1).all()
@@ -107,7 +107,7 @@ def test_reset_lets_all_finish_and_begins_anew():
 def test_a_pool_that_waits_can_be_sent_to_as_well():
     envs = warp_rl.make("CartPole-v1", num_envs=4, seed=0)
     envs.reset()
-    with pytest.raises(RuntimeError, match="no environment is under way"):
+    with pytest.raises(RuntimeError, match="no environment is in flight"):
         envs.recv()
     envs.send([0], [2])
     envs.send([1, 1], [0, 3])
@@ -125,7 +125,7 @@ def test_a_pool_that_waits_can_be_sent_to_as_well():
 def test_what_is_under_way_is_not_pickled():
     envs = warp_rl.make("CartPole-v1", num_envs=4, batch_size=2, seed=0)
     envs.async_reset()
-    with pytest.raises(RuntimeError, match="under way"):
+    with pytest.raises(RuntimeError, match="in flight"):
         pickle.dumps(envs)
     envs.recv(), envs.recv()
     other = pickle.loads(pickle.dumps(envs))

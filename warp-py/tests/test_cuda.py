@@ -269,7 +269,7 @@ def test_what_the_gpu_finds_is_said_by_the_next_call():
     bad[7] = 2**40
     gpu.step(bad)
     torch.cuda.synchronize()
-    with pytest.raises(ValueError, match=f"actions hold {2**40} for environment 7.*that step was not made"):
+    with pytest.raises(ValueError, match=f"actions hold {2**40} for environment 7.*that step was not executed"):
         gpu.step(torch.zeros(N, dtype=torch.int64, device="cuda"))
     same(before, gpu.get_state())
     gpu.step(torch.zeros(N, dtype=torch.int64, device="cuda"))

@@ -160,7 +160,7 @@ def test_on_a_gpu_ours_can_be_trained_in_too(tmp_path):
 
 def test_on_a_gpu_what_does_not_fit_is_a_sentence(tmp_path):
     torch, place = on_gpu("torch")
-    with pytest.raises(ValueError, match="obs of <class 'numpy.ndarray'> does not lie on a GPU"):
+    with pytest.raises(ValueError, match="obs of <class 'numpy.ndarray'> is not on a GPU"):
         warp_rl.train(env=Corridor(4, np), device="cuda", out=tmp_path / "a")
     with place, pytest.raises(ValueError, match="replay memory.*device=cpu"):
         warp_rl.train(env=Corridor(4, torch), device="cuda", algorithm="dqn", out=tmp_path / "b")
@@ -235,7 +235,7 @@ def test_what_does_not_fit_is_a_sentence(tmp_path):
     made = Corridor(4, np)
     with pytest.raises(ValueError, match="num_envs is 8, but env has 4"):
         warp_rl.train(env=made, num_envs=8, out=tmp_path / "a")
-    with pytest.raises(ValueError, match="give train a function that makes them"):
+    with pytest.raises(ValueError, match="give train a function that creates them"):
         warp_rl.train(env=made, eval_steps=100, total_steps=2000, num_steps=16, out=tmp_path / "b")
     with pytest.raises(ValueError, match="autoreset_mode of env is 'next_step'"):
         warp_rl.train(env=warp_rl.make("CartPole-v1"), out=tmp_path / "c")

@@ -149,7 +149,7 @@ def callbacks_do_the_same(Calls):
 def test_what_is_wrong_is_an_error_of_the_program():
     envs = envpool.make_gym("CartPole-v1", num_envs=4)
     handle, recv, send, step = envs.xla()
-    with pytest.raises(jax.errors.JaxRuntimeError, match="no environment is under way"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no environment is in flight"):
         jax.block_until_ready(jax.jit(recv)(handle))
     with pytest.raises(ValueError, match=r"action has shape \(3,\)"):
         jax.jit(step)(handle, np.zeros(3, np.int32))

@@ -83,7 +83,8 @@ pub enum Error {
     },
     /// A range of log standard deviations that is empty or too wide for an f32.
     #[error(
-        "log-deviations between {min} and {max} were asked for, expected -20 <= min <= max <= 20"
+        "log standard deviations between {min} and {max} were requested, expected -20 <= min <= \
+         max <= 20"
     )]
     LogStdRange {
         /// Lowest log standard deviation.
@@ -102,7 +103,10 @@ pub enum Error {
         value: f32,
     },
     /// Room for discrete actions was given for continuous ones, or the other way round.
-    #[error("the room for actions is of the other kind: discrete for continuous, or the reverse")]
+    #[error(
+        "the arrays for actions are of the other kind: discrete instead of continuous, or the \
+         reverse"
+    )]
     OtherKind,
     /// A coefficient of exploration noise that is out of range.
     #[error("{coefficient} of Ornstein-Uhlenbeck noise is {value}, expected {expected}")]

@@ -348,7 +348,7 @@ fn shared_deviations(kernels: &Kernels) -> Result<(), Failed> {
     check(cpu == batch.pull(&case.layout)?, || "rows differ".into())?;
     let inputs = DeviceInputs { log_std: None, ..inputs };
     let refused = sample(&inputs);
-    let words = "was made shared log-deviations, but is given none";
+    let words = "was made shared log standard deviations, but is given none";
     check(refused.is_err_and(|e| e.to_string().contains(words)), || "no deviations".into())
 }
 

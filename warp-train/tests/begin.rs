@@ -155,8 +155,14 @@ fn what_does_not_fit_is_refused() {
     refused(CARTPOLE, &path, "hidden = [8, 8]", "", "must agree");
     refused(CARTPOLE, &path, "hidden = []", "", "must agree");
     refused(CARTPOLE, &path, "shared_trunk = true", "", "must agree");
-    refused(CARTPOLE, &path, "norm_obs = true", "", "norm_obs = false, so it needs that here");
-    refused(CARTPOLE, &path, "activation = 'relu'", "", "its activation is \"tanh\", here it is");
+    refused(CARTPOLE, &path, "norm_obs = true", "", "norm_obs = false, so this run needs norm_obs");
+    refused(
+        CARTPOLE,
+        &path,
+        "activation = 'relu'",
+        "",
+        "its activation is \"tanh\", but here it is",
+    );
     refused(CARTPOLE, &tag, "", "", "it has the policies runner, tagger and none called pole");
     refused(PENDULUM, &path, "", "", "must agree");
     std::fs::write(Path::new(&path).join("checkpoints/000000001120/weights.safetensors"), "x")

@@ -327,18 +327,21 @@ fn bad_values_are_refused() {
 fn actions_that_an_algorithm_does_not_take_are_refused() {
     refuses(
         "env_id = \"pendulum\"\nalgorithm = \"dqn\"",
-        "dqn takes one of some choices, but group",
+        "dqn needs a Discrete action, but the actions of group",
     );
     for algorithm in ["td3", "ddpg"] {
         refuses(
             &format!("env_id = \"cartpole\"\nalgorithm = \"{algorithm}\""),
-            &format!("{algorithm} acts within a box, but group"),
+            &format!("{algorithm} needs actions in a Box, but the actions of group"),
         );
     }
     for algorithm in ["sac", "dqn", "td3", "ddpg"] {
         refuses(
             &format!("env_id = \"tag_continuous\"\nalgorithm = \"{algorithm}\""),
-            &format!("{algorithm} takes one discrete action or a box, but group \"runner\" takes"),
+            &format!(
+                "{algorithm} supports a Discrete action or a Box, but the actions of group \
+                 \"runner\" are"
+            ),
         );
     }
 }

@@ -185,11 +185,14 @@ fn what_does_not_fit_is_refused() {
         ("weight_decay = -0.1", "weight_decay = -0.1: must not be negative"),
         ("target_kl = -1", "target_kl = -1: must not be negative"),
         ("clip_coef = [[0, 0.2], [9, -0.2]]", "clip_coef = -0.2: must not be negative"),
-        ("critic_learning_rate = 0.1\nshared_trunk = true", "the value has no network of its own"),
+        (
+            "critic_learning_rate = 0.1\nshared_trunk = true",
+            "the value function has no separate network",
+        ),
         ("gamma = [[0, 0.9], [9, 1.1]]", "gamma = 1.1: must lie between 0 and 1"),
         ("gae_lambda = [[0, -0.5], [9, 1]]", "gae_lambda = -0.5: must lie between 0 and 1"),
         ("max_grad_norm = [[0, 1], [9, -1]]", "max_grad_norm = -1: must not be negative"),
-        ("algorithm = \"dqn\"\nmax_grad_norm = [[0, 1], [9, 2]]", "dqn takes a number alone"),
+        ("algorithm = \"dqn\"\nmax_grad_norm = [[0, 1], [9, 2]]", "dqn needs a constant"),
         ("algorithm = \"a2c\"\ntarget_kl = 0.1", "a2c has no such key"),
     ] {
         let table = format!("env_id = \"cartpole\"\n[policy.pole]\ngroups = [\"pole\"]\n{keys}");

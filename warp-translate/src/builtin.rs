@@ -35,15 +35,16 @@ pub(crate) fn float_method(name: &str) -> Result<Signature, String> {
         "is_infinite" => Ok(signature("warp_is_infinite", vec![], Bool)),
         "is_sign_negative" => Ok(signature("warp_is_negative", vec![], Bool)),
         "min" | "max" => Err(format!(
-            "`f32::{name}` leaves the sign of zero open; `math::{name}` is decided everywhere"
+            "`f32::{name}` leaves the sign of zero open; use `math::{name}`, which is defined \
+             everywhere"
         )),
-        "sin" | "cos" | "sin_cos" | "exp" | "ln" | "tanh" => {
-            Err(format!("`f32::{name}` differs from machine to machine; `math::{name}` does not"))
-        }
+        "sin" | "cos" | "sin_cos" | "exp" | "ln" | "tanh" => Err(format!(
+            "`f32::{name}` differs from machine to machine; use `math::{name}`, which does not"
+        )),
         "rem_euclid" => {
-            Err("`f32::rem_euclid` is no function of the device; `math::modulo` is".into())
+            Err("`f32::rem_euclid` does not exist on the device; use `math::modulo`".into())
         }
-        "mul_add" => Err("fused operations are left out; write `a * b + c`".into()),
+        "mul_add" => Err("fused operations are not supported; write `a * b + c`".into()),
         "powf" | "powi" => Err(format!(
             "`f32::{name}` differs from machine to machine; write the products, or \
              `math::exp(y * math::ln(x))`"
@@ -83,7 +84,8 @@ pub(crate) fn int_method(ty: &Ty, name: &str) -> Result<Signature, String> {
             "usize has 32 bits on a GPU, so `{name}` would differ; cast to u32 or u64 first"
         )),
         _ if name.starts_with("checked_") || name.starts_with("overflowing_") => Err(format!(
-            "`{name}` has no place in a body; compare first, or use `wrapping_` or `saturating_`"
+            "`{name}` is not supported in a body; compare first, or use `wrapping_` or \
+             `saturating_`"
         )),
         _ => Err(format!(
             "`{}::{name}` is not among the integer methods that a body may call",

@@ -108,7 +108,9 @@ impl Program<'_> {
         let name = self.globals.item(self.modules, item);
         let of = &self.modules.items[item];
         let (module, docs) = (of.module, comments(&of.docs));
-        let Declared::Enum(variants) = &of.what else { return fault(of.span, "this is no enum") };
+        let Declared::Enum(variants) = &of.what else {
+            return fault(of.span, "this is not an enum");
+        };
         let variants = variants.clone();
         let mut lines = docs;
         lines.push(format!("enum class {name} : int {{"));

@@ -221,7 +221,7 @@ impl Modules {
         depth: usize,
     ) -> Result<Found> {
         if depth > 32 {
-            return fault(span, format!("`{}` is used in a circle", path.join("::")));
+            return fault(span, format!("`{}` is defined in terms of itself", path.join("::")));
         }
         let Some((first, rest)) = path.split_first() else {
             return Ok(Found::Module(from));

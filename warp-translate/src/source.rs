@@ -35,7 +35,7 @@ impl Source {
     pub(crate) fn parse(path: &Path, text: String, number: usize) -> Result<(Source, syn::File)> {
         let ast = syn::parse_file(&text).map_err(|error| {
             let span = span_of(number, error.span().start(), error.span().end());
-            Fault { span, sentence: format!("this is no Rust: {error}") }
+            Fault { span, sentence: format!("this is not Rust: {error}") }
         })?;
         let comments = Comments::of(&text);
         Ok((Source { path: path.to_path_buf(), text, comments }, ast))

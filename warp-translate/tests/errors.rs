@@ -1,4 +1,4 @@
-//! What has no place in a body is said with its line and the better form.
+//! What is not supported in a body is said with its line and the better form.
 
 use std::path::Path;
 use warp_translate::{Diagnostic, translate, translate_functions};
@@ -14,8 +14,8 @@ fn of(name: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
 
 /// Line, part of the sentence, and a body that gets it.
 const CATALOGUE: &[(usize, &str, &str)] = &[
-    (1, "f64 has no place", "fn f(x: f64) -> f32 { 0.0 }"),
-    (1, "`u16` has no place", "fn f(x: u16) -> f32 { 0.0 }"),
+    (1, "f64 is not supported", "fn f(x: f64) -> f32 { 0.0 }"),
+    (1, "`u16` is not supported", "fn f(x: u16) -> f32 { 0.0 }"),
     (2, "`math::min`", "fn f(x: f32) -> f32 {\n    x.min(1.0)\n}"),
     (2, "`math::sin`", "fn f(x: f32) -> f32 {\n    x.sin()\n}"),
     (2, "`math::modulo`", "fn f(x: f32) -> f32 {\n    x.rem_euclid(2.0)\n}"),
@@ -28,8 +28,8 @@ const CATALOGUE: &[(usize, &str, &str)] = &[
     ),
     (2, "compare first", "fn f(x: i32) -> i32 {\n    x.checked_add(1).unwrap()\n}"),
     (2, "`if` or `match`", "fn f(x: i32) -> i32 {\n    if let 3 = x { 1 } else { 2 }\n}"),
-    (2, "labels are left out", "fn f(x: i32) {\n    'a: loop { break 'a; }\n}"),
-    (2, "`println!` has no place", "fn f(x: i32) {\n    println!(\"{x}\");\n}"),
+    (2, "labels are not supported", "fn f(x: i32) {\n    'a: loop { break 'a; }\n}"),
+    (2, "`println!` is not supported", "fn f(x: i32) {\n    println!(\"{x}\");\n}"),
     (2, "numbers and booleans", "fn f() {\n    let a = \"text\";\n}"),
     (1, "is generic", "fn f<T>(x: T) {}"),
     (1, "returns a reference", "fn f(x: &[f32]) -> &[f32] { x }"),
@@ -42,7 +42,7 @@ const CATALOGUE: &[(usize, &str, &str)] = &[
     (2, "only constants are declared", "fn f() {\n    fn g() {}\n}"),
     (2, "both ends", "fn f() {\n    for i in 0.. {}\n}"),
     (2, "count in u32", "fn f() {\n    for i in 0..=7_u8 {}\n}"),
-    (1, "this is no Rust", "fn f( {"),
+    (1, "this is not Rust", "fn f( {"),
     (2, "compared part by part", "fn f(a: [i32; 2], b: [i32; 2]) -> bool {\n    a == b\n}"),
     (2, "name all 3 elements", "fn f(a: [i32; 3]) {\n    let [x, ..] = a;\n}"),
     (2, "gets a name", "fn f(x: i32) -> i32 {\n    (|| 3)()\n}"),
@@ -72,7 +72,7 @@ const TEAMS: &[(usize, &str, &str)] = &[
     (2, "calls no `team`", "for i in team::each(x.len()) { team::once(|| x[i] = 0.0); }"),
     (3, "goes through all", "for i in team::each(x.len()) {\nif x[i] > 1.0 { return; }\n}"),
     (3, "goes through all", "for i in team::each(x.len()) {\nif x[i] > 1.0 { break; }\n}"),
-    (2, "behind `for ... in`", "team::each(x.len(), |i| x[i] = 0.0);"),
+    (2, "only be used in `for ... in`", "team::each(x.len(), |i| x[i] = 0.0);"),
     (2, "go over ranges", "for i in team::each(x.len()).rev() { x[i] = 0.0; }"),
     (
         3,

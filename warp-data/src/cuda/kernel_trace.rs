@@ -137,10 +137,10 @@ impl KernelTrace {
     pub fn start() -> Result<Self> {
         let doing = "tracing kernels";
         let Some(cupti) = functions() else {
-            return Err(failed(doing, &format!("there is no CUPTI: {}", searched("cupti"))));
+            return Err(failed(doing, &format!("CUPTI was not found: {}", searched("cupti"))));
         };
         if IS_TRACING.swap(true, Ordering::AcqRel) {
-            return Err(failed(doing, "this process is tracing already"));
+            return Err(failed(doing, "this process is already tracing"));
         }
         let mut clock = 0;
         // SAFETY: the callbacks have the signatures that CUPTI calls and stay where they are; `clock` is written
@@ -156,7 +156,7 @@ impl KernelTrace {
         match codes.into_iter().find(|code| *code != SUCCESS) {
             None => Ok(trace),
             Some(code) => {
-                Err(failed(doing, &format!("CUPTI said {code}; is another profiler at work?")))
+                Err(failed(doing, &format!("CUPTI returned {code}; is another profiler running?")))
             }
         }
     }
@@ -171,7 +171,7 @@ impl KernelTrace {
         // SAFETY: gives back buffers of ours by calling `completed`.
         let code = unsafe { (cupti.flush)(FORCED) };
         if code != SUCCESS {
-            return Err(failed("reading the trace of kernels", &format!("CUPTI said {code}")));
+            return Err(failed("reading the trace of kernels", &format!("CUPTI returned {code}")));
         }
         let kernels = std::mem::take(&mut told().kernels);
         let (origin, clock) = self.began;

@@ -49,7 +49,8 @@ mod tests {
     fn the_first_function_that_is_lacking_is_named() {
         let needed = [("cuInit", "1.0"), ("cuNew", "99.0"), ("cuNewer", "99.9")];
         let error = incomplete("libcuda.so", &needed, |name| name == b"cuInit\0").unwrap();
-        let text = "libcuda.so has no function cuNew, which came with CUDA 99.0: it is older, or no such library";
+        let text = "libcuda.so has no function cuNew, which came with CUDA 99.0: the library is \
+                    older, or is not this library";
         assert_eq!(error.to_string(), text);
         assert_eq!(incomplete("libcuda.so", &needed, |_| true), None);
     }

@@ -121,8 +121,8 @@ fn find(given: Option<&str>) -> std::result::Result<Functions, String> {
     let Some((library, path)) = found else {
         let names = names.join(" or ");
         return Err(format!(
-            "{names} can't be opened; several machines, and GPUs without a way to each other, need it \
-             ({WARP_NCCL} may name it)"
+            "{names} can't be opened; it is needed for several machines, and for GPUs that can't \
+             access each other's memory ({WARP_NCCL} may name it)"
         ));
     };
     let functions = Functions::of(library, path)?;

@@ -151,7 +151,7 @@ fn reach(device: &Device, offer: &[u8], other: usize) -> Result<(u64, Option<Ope
         };
         asked.result().map_err(failed(&doing))?;
         if can == 0 {
-            return Err(out_of_reach("the GPUs have no way to each other"));
+            return Err(out_of_reach("the GPUs can't access each other's memory"));
         }
         device.bind()?;
         // SAFETY: the context is that of another GPU, and stays as long as the window.

@@ -135,7 +135,7 @@ fn read(path: &str, name: Option<&str>, shape: &[usize]) -> Result<Vec<f64>> {
     let refuse = |reason: String| Error::invalid("grid", path.display(), reason);
     let bytes =
         file::read(&path, file::ARRAYS).map_err(|e| refuse(format!("cannot be read: {e}")))?;
-    let array = read_npy(&bytes).map_err(|e| refuse(format!("is no array: {e}")))?;
+    let array = read_npy(&bytes).map_err(|e| refuse(format!("is not an array: {e}")))?;
     if !matches!(array.dtype, Numeric::F32 | Numeric::F64) {
         return Err(refuse(format!("holds {}, but energies are float32 or float64", array.dtype)));
     }

@@ -10,7 +10,7 @@ use warp_core::single::{Ended, GroupAction, Single};
 fn published() -> Option<PathBuf> {
     let folder = std::env::var_os("WARP_DATA").map(|data| PathBuf::from(data).join("catalysis"));
     if folder.is_none() {
-        println!("skipped: WARP_DATA names no folder with the published grids");
+        println!("skipped: WARP_DATA does not name a folder with the published grids");
     }
     folder
 }
@@ -231,10 +231,10 @@ fn a_file_that_is_no_grid_is_refused_in_a_sentence() {
     let hole = refused(&file("hole.npy", "(3, 2, 2)", &energies));
     assert_eq!(hole, "holds NaN at the cell [1, 1, 1]");
     let cut = refused(&file("cut.npy", "(3, 2, 2)", &energies[1..]));
-    assert!(cut.starts_with("is no array: "), "{cut}");
+    assert!(cut.starts_with("is not an array: "), "{cut}");
     let path = file("text.npy", "(3, 2, 2)", &energies);
     std::fs::write(&path, "energies").unwrap();
-    assert!(refused(&path).starts_with("is no array: "));
+    assert!(refused(&path).starts_with("is not an array: "));
     std::fs::remove_file(&path).unwrap();
     assert!(refused(&path).starts_with("cannot be read: "));
 }

@@ -25,7 +25,7 @@ pub(super) fn load(data: &str, start_date: &str) -> Result<Figures> {
     let fitted = json(data, FITTED)?;
     let first_day = fitted.text("POLICY_START_DATE")?;
     let first_day = dates::day("data", first_day).map_err(|_| {
-        fitted.refused(&format!("its POLICY_START_DATE \"{first_day}\" is no date"))
+        fitted.refused(&format!("its POLICY_START_DATE \"{first_day}\" is not a date"))
     })?;
     let history = History::read(data)?;
     let (start, aftermath) = history.cut(start_date, first_day)?;
@@ -54,7 +54,7 @@ fn json<'a>(data: &'a str, file: &'static str) -> Result<Json<'a>> {
         .map_err(|e| refused(data, file, &format!("it is not valid JSON: {e}")))?;
     match value {
         Value::Object(object) => Ok(Json { data, file, object }),
-        _ => Err(refused(data, file, "it holds no JSON object")),
+        _ => Err(refused(data, file, "it contains no JSON object")),
     }
 }
 
@@ -69,12 +69,12 @@ impl Json<'_> {
 
     fn text(&self, key: &str) -> Result<&str> {
         let value = self.get(key)?;
-        value.as_str().ok_or_else(|| self.refused(&format!("its key \"{key}\" is no text")))
+        value.as_str().ok_or_else(|| self.refused(&format!("its key \"{key}\" is not a string")))
     }
 
     fn number(&self, key: &str) -> Result<f64> {
         let value = self.get(key)?.as_f64().filter(|value| value.is_finite());
-        value.ok_or_else(|| self.refused(&format!("its key \"{key}\" is no number")))
+        value.ok_or_else(|| self.refused(&format!("its key \"{key}\" is not a number")))
     }
 
     /// A number above 0.
@@ -98,7 +98,7 @@ impl Json<'_> {
         let mut numbers = Vec::new();
         if !collect(self.get(key)?, &mut numbers) {
             return Err(
-                self.refused(&format!("its key \"{key}\" holds something else than numbers"))
+                self.refused(&format!("its key \"{key}\" contains something other than numbers"))
             );
         }
         let seen = numbers.len();

@@ -28,9 +28,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header<'_>> {
         _ => (12, at(8) | at(9) << 8 | at(10) << 16 | at(11) << 24),
     };
     let end = begin.checked_add(length).filter(|end| *end <= bytes.len());
-    let end = end.ok_or_else(|| unfit!("its header is cut: it has {} bytes", bytes.len()))?;
+    let end = end.ok_or_else(|| unfit!("its header is truncated: it has {} bytes", bytes.len()))?;
     ensure!(bytes.starts_with(MAGIC), "it does not begin as an .npy file does");
-    let strange = || unfit!("its header of {length} bytes is none that NumPy writes for numbers");
+    let strange =
+        || unfit!("its header of {length} bytes is not one that NumPy writes for numbers");
     let text = std::str::from_utf8(&bytes[begin..end]).map_err(|_| strange())?;
     let Fields { descr, fortran_order, shape } = Text(text).fields().ok_or_else(strange)?;
     let dtype = Numeric::of(descr)

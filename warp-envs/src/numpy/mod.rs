@@ -143,7 +143,7 @@ pub fn read_npz(bytes: &[u8]) -> Result<BTreeMap<String, Recorded>> {
     let mut arrays = BTreeMap::new();
     for member in zip::members(bytes)? {
         let name = member.name.strip_suffix(".npy");
-        let name = name.ok_or_else(|| unfit!("member \"{}\" is no .npy array", member.name))?;
+        let name = name.ok_or_else(|| unfit!("member \"{}\" is not an .npy array", member.name))?;
         let array = read_npy(member.bytes).map_err(|e| unfit!("array \"{name}\": {e}"))?;
         arrays.insert(name.to_string(), array);
     }
@@ -275,12 +275,12 @@ pub(crate) mod tests {
         };
         assert!(refused("(3,)", "<f4").contains("float32 [3] does not fit into its 8 bytes"));
         assert!(refused("(4294967295, 4294967295)", "<f4").contains("does not fit"));
-        assert!(refused("((((((1))))))", "<f4").contains("none that NumPy writes"));
+        assert!(refused("((((((1))))))", "<f4").contains("not one that NumPy writes"));
         assert!(refused("(999999999999999999,)", "<f8").contains("does not fit"));
         assert!(refused("(4,)", "<f2").contains("'<f2'"));
         assert!(refused("(1,)", "|O").contains("'|O'"));
         assert!(read_npy(&npy(HEADER, &[0; 5])).unwrap_err().to_string().contains("5 bytes"));
-        assert!(read_npy(b"").unwrap_err().to_string().contains("header is cut"));
+        assert!(read_npy(b"").unwrap_err().to_string().contains("header is truncated"));
         assert!(read_npy(&[0; 80]).unwrap_err().to_string().contains("does not begin"));
         let no_bool = "{'descr': '|b1', 'fortran_order': False, 'shape': (1,)}";
         assert!(read_npy(&npy(no_bool, &[2])).unwrap_err().to_string().contains("2 is no bool"));
@@ -312,7 +312,7 @@ pub(crate) mod tests {
             "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'more': 1}",
         ] {
             let error = read_npy(&npy(strange, &[0; 4])).unwrap_err().to_string();
-            assert!(error.contains("none that NumPy writes"), "{strange}: {error}");
+            assert!(error.contains("not one that NumPy writes"), "{strange}: {error}");
         }
     }
 

@@ -148,7 +148,7 @@ fn slice(bytes: &[u8], at: usize, len: usize) -> Result<&[u8]> {
     let found = at.checked_add(len).and_then(|end| bytes.get(at..end));
     found.ok_or_else(|| {
         let size = bytes.len();
-        unfit!("the archive is cut: {len} bytes are expected at byte {at}, but it has {size}")
+        unfit!("the archive is truncated: {len} bytes are expected at byte {at}, but it has {size}")
     })
 }
 

@@ -19,7 +19,8 @@ pub(super) fn shown(
         }
         #[cfg(not(feature = "dashboard"))]
         anyhow::bail!(
-            "--dashboard needs the feature dashboard, which this build does not have; without it there is a bar"
+            "--dashboard needs the feature dashboard, which this build does not have; without it \
+             there is a progress bar"
         );
     }
     Ok(Box::new(ReturnBar::new(trainer, recent)))
@@ -70,7 +71,7 @@ mod live {
                 self.shown.iteration(one, draws && n + 1 == done.len());
             }
             if let Some(screen) = self.screen.as_mut().filter(|_| draws) {
-                screen.show(&[&self.shown], "Ctrl-C stops the run, which can go on later")?;
+                screen.show(&[&self.shown], "Ctrl-C stops the run, which can be resumed later")?;
                 self.next = Instant::now() + EVERY;
             }
             Ok(())

@@ -59,7 +59,7 @@ impl Device {
         let found = match (entry.kernel, policies.iter().find_map(PolicyPlan::host_key)) {
             (Some(_), None) => Self::found(backend),
             (Some(_), Some(key)) => Err(anyhow!("{key} is not supported on a GPU")),
-            (None, _) => Err(anyhow!("\"{}\" has no CUDA body", entry.name)),
+            (None, _) => Err(anyhow!("\"{}\" has no CUDA code", entry.name)),
         };
         Ok(found
             .unwrap_or_else(|reason| (Device::Cpu, format!("training on the processor: {reason}"))))
@@ -197,7 +197,7 @@ impl Device {
 fn kept() -> String {
     match (warp_func::cuda::cache_folder(), warp_func::cuda::cache_problem()) {
         (Some(folder), None) => format!("they are cached in {} for later runs", folder.display()),
-        (_, problem) => format!("they are not kept: {}", problem.unwrap_or_default()),
+        (_, problem) => format!("they are not cached: {}", problem.unwrap_or_default()),
     }
 }
 
@@ -217,6 +217,6 @@ mod tests {
         entry.kernel = None;
         let (device, why) = Device::for_training("auto", "auto", &entry, None).unwrap();
         assert_eq!(device.name(), "cpu");
-        assert_eq!(why, "training on the processor: \"cartpole\" has no CUDA body");
+        assert_eq!(why, "training on the processor: \"cartpole\" has no CUDA code");
     }
 }

@@ -74,7 +74,7 @@ pub fn execute(args: &EpisodeArgs, registry: &Registry) -> Result<Outcome> {
         .with_context(|| format!("cannot write \"{}\"", args.out.display()))?;
     let n = episodes.len();
     let episodes = if n == 1 { "1 episode is".to_string() } else { format!("{n} episodes are") };
-    say(&format!("{episodes} written down in {}", args.out.display()))?;
+    say(&format!("{episodes} written to {}", args.out.display()))?;
     Ok(Outcome::Done)
 }
 

@@ -118,8 +118,9 @@ fn look(info: &mut Info) {
         let path = loaded_from("libnccl.so").or(Some(name.into()));
         info.nccl = Some(Library { version, path });
     } else if info.gpus.len() > 1 {
-        info.missing
-            .push("NCCL, for GPUs that do not reach each other and for several machines".into());
+        info.missing.push(
+            "NCCL, for GPUs that can't access each other's memory and for several machines".into(),
+        );
     }
     info.cache = cache_folder().map(measure);
     if let Some(problem) = cache_problem() {
@@ -194,13 +195,13 @@ fn print(info: &Info) -> Result<()> {
         let (free, total) = (bytes(gpu.memory_free), bytes(gpu.memory_total));
         say(&format!(
             "GPU {ordinal}: {name}, compute capability {capability}, {multiprocessors} \
-             multiprocessors, {free} of {total} free; its driver speaks CUDA {driver}"
+             multiprocessors, {free} of {total} free; its driver supports CUDA {driver}"
         ))?;
     }
     for gpu in info.gpus.iter().filter(|_| info.gpus.len() > 1) {
         let others: Vec<String> = gpu.reaches.iter().map(ToString::to_string).collect();
         let others = if others.is_empty() { "no other GPU".into() } else { others.join(", ") };
-        say(&format!("GPU {} reaches the memory of {others}", gpu.ordinal))?;
+        say(&format!("GPU {} can access the memory of {others}", gpu.ordinal))?;
     }
     let libraries = [("NVIDIA driver", &info.driver), ("NVRTC", &info.nvrtc), ("NCCL", &info.nccl)];
     for (name, library) in libraries {

@@ -84,7 +84,8 @@ fn lines(table: &Table) -> Vec<String> {
     let Table { policies: [rows, columns], snapshots, elo, .. } = table;
     let mut lines = vec![
         format!(
-            "Share of the points of {rows} (rows) against {columns} (columns), {} episodes each; a win is 1, a draw 1/2.",
+            "Fraction of the points that {rows} (rows) score against {columns} (columns), {} \
+             episodes each; a win is 1, a draw 1/2.",
             table.episodes
         ),
         format!("An episode is won by: {}.", table.winner),

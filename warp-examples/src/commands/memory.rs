@@ -85,7 +85,7 @@ fn table(place: &str, lines: &[Line], free: Option<u128>) -> String {
     }
     let total = human(lines.iter().map(|(.., bytes)| bytes).sum());
     let free = free.map_or("unknown".into(), human);
-    text + &format!("{total:>12}  in all; {free} are left")
+    text + &format!("{total:>12}  in total; {free} are left")
 }
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ mod tests {
     fn the_largest_array_comes_first_and_the_sum_last() {
         let lines = [line("a", DType::U8, &[3]), line("b", DType::F32, &[512, 2])];
         let wanted = "memory plan of the host\n     4.0 KiB  b                                f32 [512, 2]\n     \
-                      3 bytes  a                                u8 [3]\n     4.0 KiB  in all; 1.0 MiB are left";
+                      3 bytes  a                                u8 [3]\n     4.0 KiB  in total; 1.0 MiB are left";
         assert_eq!(table("host", &lines, Some(1 << 20)), wanted);
     }
 }

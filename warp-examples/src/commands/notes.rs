@@ -29,8 +29,8 @@ fn whole_iterations(config: &TrainConfig, done: u64) -> Option<String> {
         let n = (end - done) / each;
         let iterations = if n == 1 { "one iteration".into() } else { format!("{n} iterations") };
         format!(
-            "total_steps = {total}: the run does {iterations} of {each} steps ({} replicas x {} steps) \
-             and ends after {end}",
+            "total_steps = {total}: the run has {iterations} of {each} steps ({} replicas x {} \
+             steps) and ends after {end}",
             config.run.num_envs, config.run.num_steps
         )
     })

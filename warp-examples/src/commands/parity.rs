@@ -134,7 +134,7 @@ fn tell(args: &ParityArgs, entry: &Entry, parity: &Parity) -> Result<()> {
             let worst = parity.arrays.iter().map(|a| a.largest_error).fold(0.0, f64::max);
             say(&format!("{name}: within {RELEASE_BOUND:e}, largest error {worst:.1e} ({over})"))
         }
-        None => say(&format!("{name}: bit-equal ({over})")),
+        None => say(&format!("{name}: bit-identical ({over})")),
         Some(first) => {
             say(&format!("{name}: differs ({over})\n  first: {first}"))?;
             for array in parity.arrays.iter().filter(|array| array.different > 0) {

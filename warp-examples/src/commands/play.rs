@@ -102,7 +102,7 @@ fn play_recording(
         (args.run_number.is_some(), "--run"),
     ];
     if let Some((_, option)) = given.into_iter().find(|(given, _)| *given) {
-        bail!("{option}: \"{}\" is a recording, in which no policy acts", args.run.display());
+        bail!("{option}: \"{}\" is a recording, which contains no policy", args.run.display());
     }
     let recording = Recording::read(&args.run, registry)?;
     let mut show = shown(args, &recording.config, registry, look)?;

@@ -175,10 +175,10 @@ impl Reader<'_> {
     fn read_report(&mut self, path: &Path) -> Result<()> {
         let (report, shown) = (Report::read(path)?, path.display());
         if let Some(metric) = self.args.metric.as_ref().filter(|key| *key != RETURN) {
-            bail!("--metric {metric}: the report \"{shown}\" has {RETURN} alone");
+            bail!("--metric {metric}: the report \"{shown}\" has only {RETURN}");
         }
         if self.args.x != Axis::Steps {
-            bail!("--x: the report \"{shown}\" has curves over steps alone");
+            bail!("--x: the report \"{shown}\" has only curves over steps");
         }
         self.known.push(RETURN.into());
         for (trained, curves) in report.curves() {
@@ -223,7 +223,7 @@ impl Reader<'_> {
             self.known.sort();
             self.known.dedup();
             let metric = self.args.metric.as_deref().unwrap_or(RETURN);
-            bail!("--metric {metric}: no run has it; there are {}", self.known.join(", "));
+            bail!("--metric {metric}: no run has this metric; there are {}", self.known.join(", "));
         }
         let mut settings: Vec<Setting> = Vec::new();
         for member in &self.members {

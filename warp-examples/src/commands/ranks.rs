@@ -183,7 +183,9 @@ impl Rank<'_> {
         match name {
             "cpu" => Ok("cpu".into()),
             "auto" | "cuda" => Ok(format!("cuda:{}", self.ranks.places[self.local])),
-            _ => bail!("--device {name}: several ranks have a GPU each, whose numbers --gpus says"),
+            _ => bail!(
+                "--device {name}: with several ranks each has its own GPU; choose them with --gpus"
+            ),
         }
     }
 
@@ -209,7 +211,7 @@ impl Rank<'_> {
                 };
                 found.map_err(Error::Ranks)?
             }
-            (None, None) => bail!("a rank has no way to the others"),
+            (None, None) => bail!("a rank is not connected to the others"),
         };
         Ok(World::new(rank, *size, link).waiting(*timeout))
     }
@@ -228,7 +230,7 @@ fn places(gpus: &str) -> Result<Vec<usize>> {
     let places: Option<Vec<usize>> = match number(gpus) {
         Some(0) => None,
         Some(n) if n <= MOST_RANKS => Some((0..n).collect()),
-        Some(n) => bail!("--gpus {n}: {MOST_RANKS} at most"),
+        Some(n) => bail!("--gpus {n}: at most {MOST_RANKS} are possible"),
         None => gpus.split(',').map(number).collect(),
     };
     let Some(places) = places else {

@@ -57,6 +57,6 @@ pub fn execute(args: &RenderArgs, registry: &Registry) -> Result<Outcome> {
         write_strip(&args.out, &moments, args.size, args.frames as usize)?;
     }
     let last = moments.last().map_or(String::new(), Moment::summary);
-    say(&format!("an episode ({last}) is drawn in {}", args.out.display()))?;
+    say(&format!("an episode ({last}) is in {}", args.out.display()))?;
     Ok(Outcome::Done)
 }

@@ -120,17 +120,17 @@ fn notes(scores: &Scores, sections: &[Section]) -> Vec<String> {
     let runs = |n: usize| if n == 1 { "1 run".to_string() } else { format!("{n} runs") };
     let is_lone = |section: &&Section| section.rows.iter().any(|row| row.mean.interval.is_none());
     if sections.iter().any(|section| is_lone(&section)) {
-        notes.push("[-]: one run has no interval; train more seeds of it.".into());
+        notes.push("[-]: a single run has no interval; train more seeds.".into());
     }
     if scores.n_broken > 0 {
-        notes.push(format!("Not among them: {} that broke.", runs(scores.n_broken)));
+        notes.push(format!("Excluded: {} that failed.", runs(scores.n_broken)));
     }
     if scores.n_stopped > 0 {
         let stopped = runs(scores.n_stopped);
-        notes.push(format!("Not among them: {stopped} that successive halving stopped."));
+        notes.push(format!("Excluded: {stopped} stopped by successive halving."));
     }
     if scores.n_without > 0 {
-        notes.push(format!("Not among them: {} without such a score.", runs(scores.n_without)));
+        notes.push(format!("Excluded: {} without such a score.", runs(scores.n_without)));
     }
     notes.extend(
         uneven(scores).iter().map(|task| format!("Runs of one setting differ in length: {task}.")),

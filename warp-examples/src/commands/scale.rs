@@ -247,7 +247,8 @@ impl Search {
         lines.extend(self.limits.iter().cloned());
         let times = best.steps_per_second / first.steps_per_second;
         lines.push(format!(
-            "fastest: {}, {times:.2} times the rate of what was given; these keys change how it learns, too",
+            "fastest: {}, {times:.2} times the rate of the given configuration; these keys also \
+             change how it learns",
             text(&best.values)
         ));
         lines

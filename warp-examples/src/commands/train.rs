@@ -295,7 +295,7 @@ impl<'a> OneRank<'a> {
         let steps = config.run.total_steps;
         if resumption::gives_length(args) && steps < done {
             let folder = place.folder.display();
-            bail!("--steps {steps}: the run in \"{folder}\" has done {done} already");
+            bail!("--steps {steps}: the run in \"{folder}\" has already done {done}");
         }
         let mut trainer = self.trainer(config, registry)?;
         trainer.restore(&checkpoint)?;
@@ -335,7 +335,7 @@ fn checkpoint_for(world: &World, place: &Place) -> Result<Checkpoint> {
         (None, Some(step)) => {
             Ok(Checkpoint::at(&Run::checkpoints(&place.folder), u64::from_le_bytes(*step))?)
         }
-        (None, None) => bail!("the first rank names no checkpoint"),
+        (None, None) => bail!("the first rank has no checkpoint"),
     }
 }
 
@@ -370,10 +370,12 @@ fn with_last_good(error: warp_train::Error, folder: &Path) -> warp_train::Error 
             // Numbers can be finite and still be too large to go on with.
             let left = match *saved {
                 [.., older, newest] if newest == step => format!(
-                    "it broke from its newest checkpoint on; --resume {folder}@{older} goes back to the one before"
+                    "it failed from its newest checkpoint on; --resume {folder}@{older} goes back \
+                     to the previous one"
                 ),
                 [.., newest] => format!(
-                    "its last good checkpoint is that of step {newest}, which --resume {folder} goes on from"
+                    "its last good checkpoint is that of step {newest}, from which --resume \
+                     {folder} continues"
                 ),
                 [] => "it has no checkpoint".into(),
             };
@@ -429,7 +431,7 @@ fn report(summary: &Summary, folder: &Path, end: End) -> Result<()> {
     let how = match end {
         End::Complete => "",
         End::Stopped(Stopped::ReturnReached(mean)) => {
-            &format!("stopped at an evaluation's mean return of {mean:.1}; ")
+            &format!("stopped after an evaluation with a mean return of {mean:.1}; ")
         }
         End::Stopped(_) => "stopped early; ",
     };
@@ -439,7 +441,7 @@ fn report(summary: &Summary, folder: &Path, end: End) -> Result<()> {
         (None, _) => "no episode finished".into(),
     };
     let in_all = match summary.env_steps {
-        steps if steps > summary.part_env_steps => format!(", {steps} in all"),
+        steps if steps > summary.part_env_steps => format!(", {steps} in total"),
         _ => String::new(),
     };
     say(&format!(

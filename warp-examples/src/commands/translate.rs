@@ -34,7 +34,7 @@ pub fn execute(args: &TranslateArgs) -> Result<Outcome> {
         let made = translate(file).map_err(|diagnostics| anyhow!(report(&diagnostics)))?;
         let Some(to) = args.output.clone().or(made.included) else {
             bail!(
-                "{}: no `include_str!(\"....cu\")` says where the text goes; name it with -o",
+                "{}: no `include_str!(\"....cu\")` names the file to write; name it with -o",
                 file.display()
             );
         };
@@ -54,7 +54,7 @@ fn check(file: &Path, to: &Path, text: &str) -> Result<bool> {
     if is_fresh {
         say(&format!("{to}: fresh"))?;
     } else {
-        say(&format!("{to}: stale; `warp translate {file}` makes it anew"))?;
+        say(&format!("{to}: out of date; `warp translate {file}` updates it"))?;
     }
     Ok(is_fresh)
 }
@@ -70,7 +70,7 @@ fn write(to: &Path, text: &str) -> Result<()> {
 /// All that is wrong, the last of it as the error, the others before it.
 fn report(diagnostics: &[Diagnostic]) -> String {
     let Some((last, others)) = diagnostics.split_last() else {
-        return "nothing was made".into();
+        return "nothing was generated".into();
     };
     for other in others {
         tell(&other.to_string());

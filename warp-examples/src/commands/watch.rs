@@ -82,7 +82,7 @@ fn show(text: &str) -> std::io::Result<()> {
 /// No terminal, a run or checkpoint that can't be opened, or options that do not fit it.
 pub fn execute(args: &WatchArgs, registry: &Registry) -> Result<Outcome> {
     if !std::io::stdout().is_terminal() {
-        bail!("warp watch needs a terminal; draw a film with warp render RUN -o FILE.gif");
+        bail!("warp watch needs a terminal; make an animation with warp render RUN -o FILE.gif");
     }
     let depth = match std::env::var("COLORTERM") {
         Ok(value) if value == "truecolor" || value == "24bit" => Depth::True,

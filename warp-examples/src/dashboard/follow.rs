@@ -31,7 +31,10 @@ impl Followed {
     /// A folder without a run, or a fleet.
     pub fn open(folder: &Path, registry: &Registry) -> Result<Self> {
         if Fleet::is_in(folder) {
-            bail!("\"{}\" is a fleet, whose records come when its runs end", folder.display());
+            bail!(
+                "\"{}\" is a fleet, whose records are written when its runs finish",
+                folder.display()
+            );
         }
         let config = read_config(folder, registry)?;
         let title = folder.display().to_string();

@@ -176,7 +176,7 @@ impl Shown {
         };
         let returns: Vec<String> = self.returns.iter().filter_map(last).collect();
         let returns =
-            if returns.is_empty() { "no episode has ended".into() } else { returns.join(", ") };
+            if returns.is_empty() { "no episode has finished".into() } else { returns.join(", ") };
         let left = match self.seconds_left() {
             Some(seconds) if self.steps < self.total => format!(", {seconds:.0} s left"),
             _ => String::new(),

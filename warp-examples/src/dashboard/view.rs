@@ -87,7 +87,7 @@ fn time(seconds: f64) -> String {
 fn draw_returns(frame: &mut Frame<'_>, run: &Shown, area: Rect) {
     let all = || run.returns.values().flat_map(|curve| curve.points());
     if all().next().is_none() {
-        frame.render_widget(Paragraph::new("no episode has ended yet").dim(), area);
+        frame.render_widget(Paragraph::new("no episode has finished yet").dim(), area);
         return;
     }
     let low = all().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
@@ -185,7 +185,10 @@ mod tests {
         let (one, empty) = (run(), Shown::new("empty".into(), 0, 10));
         let broken = Shown { fault: Some("it is gone".into()), ..Shown::new("gone".into(), 0, 10) };
         let text = drawn(&[&one, &empty, &broken], &[], [100, 40]);
-        assert!(text.contains("no episode has ended yet") && text.contains("it is gone"), "{text}");
+        assert!(
+            text.contains("no episode has finished yet") && text.contains("it is gone"),
+            "{text}"
+        );
         for size in [[1, 1], [3, 2], [20, 5], [300, 100]] {
             drawn(&[&one, &empty], &["x".into()], size);
         }

@@ -93,17 +93,17 @@ impl Recording {
     }
 
     fn array(&self, name: &str) -> Result<&Recorded> {
-        self.arrays.get(name).with_context(|| format!("it holds no array \"{name}\""))
+        self.arrays.get(name).with_context(|| format!("it lacks the array \"{name}\""))
     }
 }
 
 /// The configuration in a recording.
 fn config(arrays: &BTreeMap<String, Recorded>, registry: &Registry) -> Result<TrainConfig> {
-    let lacks = |name: &str| format!("it holds no array \"{name}\", as warp episode writes it");
+    let lacks = |name: &str| format!("it lacks the array \"{name}\" that warp episode writes");
     arrays.get(STEPS).with_context(|| lacks(STEPS))?;
     let text = arrays.get(CONFIG).with_context(|| lacks(CONFIG))?;
     let text = String::from_utf8(text.data.iter().map(|byte| *byte as u8).collect());
-    let mut table = settings::parse(&text.context("its configuration is no text")?)?;
+    let mut table = settings::parse(&text.context("its configuration is not text")?)?;
     drop_foreign_keys(&mut table, registry);
     Ok(TrainConfig::resolve(&table, registry)?)
 }

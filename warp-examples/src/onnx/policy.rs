@@ -25,7 +25,7 @@ pub struct Exported {
 pub fn export(config: &TrainConfig, learner: &mut dyn Learner, policy: usize) -> Result<Exported> {
     let plan = &config.policies[policy];
     if let Some(network) = &plan.config.network {
-        bail!("policy \"{}\" has the network \"{network}\", which is a program's own", plan.name);
+        bail!("policy \"{}\" has the network \"{network}\", which a program added", plan.name);
     }
     let (tensors, _, _) = learner.state().of_policy(&plan.name);
     let mut graph = Builder::default();
@@ -201,7 +201,7 @@ impl Network<'_> {
                 Ok(alone(self.graph.add("Sub", &[&q, &mean], "q", &[])))
             }
             (made, _) => bail!(
-                "policy \"{}\" of {} acts by {}, which has no form in ONNX here",
+                "policy \"{}\" of {} uses {}, which cannot be exported to ONNX",
                 self.plan.name,
                 self.plan.algorithm.name,
                 made.unwrap_or("a network of its own")

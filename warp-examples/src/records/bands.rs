@@ -87,7 +87,7 @@ mod tests {
         assert!((half(Band::Std) - 200f64.sqrt()).abs() < 1e-9);
         // Student's t for one degree of freedom.
         assert!((half(Band::Confidence) - 12.7062 * 10.0).abs() < 1e-2);
-        // A run in which no episode has ended yet is not counted.
+        // A run in which no episode has finished yet is not counted.
         assert_eq!(together(&[line(1.0, 10.0), vec![]], Band::Range).0[POINTS - 1], (10.0, 10.0));
     }
 

@@ -116,7 +116,7 @@ impl History {
         });
         read.with_context(|| format!("cannot read a run's \"{}\"", path.display()))?;
         if lacks && axis == Axis::Seconds {
-            bail!("\"{}\" has lines without seconds: an older build wrote them", path.display());
+            bail!("\"{}\" has lines without seconds, written by an older build", path.display());
         }
         // Figures of episodes are missing until one has ended.
         found.names = self::figures(&edges);

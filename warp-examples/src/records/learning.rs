@@ -63,7 +63,7 @@ pub struct GroupCurves {
     pub group: String,
     /// The policy that acts for it.
     pub policy: String,
-    /// Mean over the seeds, by part; nothing where no episode ended.
+    /// Mean over the seeds, by part; nothing where no episode finished.
     pub mean: Vec<Option<f64>>,
     /// The lowest seed.
     pub lowest: Vec<Option<f64>>,
@@ -207,7 +207,7 @@ impl GroupCurves {
         Self { group: group.into(), policy: policy.into(), mean, lowest, highest, seeds }
     }
 
-    /// The last point: mean, lowest and highest seed; nothing if no episode ended at all.
+    /// The last point: mean, lowest and highest seed; nothing if no episode finished at all.
     #[must_use]
     pub fn last(&self) -> Option<(f64, f64, f64)> {
         let points = self.mean.iter().zip(&self.lowest).zip(&self.highest).rev();

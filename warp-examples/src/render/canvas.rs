@@ -108,7 +108,7 @@ fn paint(Colour(red, green, blue, opacity): Colour) -> Paint<'static> {
 impl Canvas {
     fn new(width: u32, height: u32) -> Result<Self> {
         let mut pixmap = Pixmap::new(width, height)
-            .with_context(|| format!("a picture of {width} by {height} pixels is too large"))?;
+            .with_context(|| format!("an image of {width} by {height} pixels is too large"))?;
         let Colour(red, green, blue, _) = colours::BACKGROUND;
         pixmap.fill(Color::from_rgba8(red, green, blue, 255));
         let font = |data| FontRef::try_from_slice(data).context("the font is damaged");

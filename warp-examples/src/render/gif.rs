@@ -27,7 +27,7 @@ pub fn write_gif(path: &Path, moments: &[Moment], width: u32, fps: u32) -> Resul
     let samples = moments.iter().step_by(every).map(|moment| moment.picture(width));
     let samples = samples.collect::<Result<Vec<_>>>()?;
     let mut palette = Palette::of(&samples);
-    let first = samples.into_iter().next().context("there is nothing to be shown")?;
+    let first = samples.into_iter().next().context("there is nothing to show")?;
     let (columns, rows) = (first.width as u16, first.height as u16);
     let mut colours = palette.bytes();
     colours.resize(3 * (MOST + 1), 0);

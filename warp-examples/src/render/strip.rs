@@ -15,7 +15,7 @@ const GAP: usize = 6;
 /// # Errors
 /// A file that can't be written, or too little memory.
 pub fn write_strip(path: &Path, moments: &[Moment], width: u32, n: usize) -> Result<()> {
-    ensure!(!moments.is_empty(), "there is nothing to be shown");
+    ensure!(!moments.is_empty(), "there is nothing to show");
     let n = n.min(moments.len());
     let chosen = (0..n).map(|i| &moments[i * (moments.len() - 1) / (n - 1).max(1)]);
     let frames = chosen.map(|moment| moment.picture(width)).collect::<Result<Vec<_>>>()?;

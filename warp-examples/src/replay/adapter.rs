@@ -81,7 +81,7 @@ impl<'a> Draft<'a> {
         transitions: usize,
         chained: bool,
     ) -> Result<Self> {
-        ensure!(transitions > 0, "it holds no transitions");
+        ensure!(transitions > 0, "it contains no transitions");
         let length = |t| if chained { u32::try_from(t) } else { Ok(0) };
         let timesteps = (0..transitions).map(length).collect::<Result<_, _>>();
         let timesteps = timesteps.map_err(|_| anyhow!("{transitions} steps are too many"))?;

@@ -59,7 +59,7 @@ impl Case {
             .map_err(|e| anyhow!("{} is not valid JSON: {e}", beside.display()))?;
         let described = described.as_object().cloned();
         let described =
-            described.ok_or_else(|| anyhow!("{} holds no JSON object", beside.display()))?;
+            described.ok_or_else(|| anyhow!("{} contains no JSON object", beside.display()))?;
         check_digest(&described, &bytes).map_err(|e| anyhow!("{shown} is refused: {e}"))?;
         let build = || Case::build(path, &described, &bytes);
         build().map_err(|e| anyhow!("{shown} cannot be replayed: {e}"))
@@ -71,7 +71,7 @@ impl Case {
         let text = |key: &str| match described.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(other) => Err(anyhow!("its key \"{key}\" is {other}, not a text")),
+            Some(other) => Err(anyhow!("its key \"{key}\" is {other}, not a string")),
         };
         let name = text("case")?.unwrap_or(&stem);
         // Where the description is silent, the folder is called as the environment.
@@ -107,7 +107,7 @@ impl Case {
     /// The published file `name`: in the folder that was named, or in one called `folder` in it.
     pub(super) fn data_file(&self, folder: &str, name: &str) -> Result<PathBuf> {
         let data = self.data.as_ref().ok_or_else(|| {
-            anyhow!("it was recorded with {name}: name the folder of that file with --data DIR")
+            anyhow!("it was recorded with {name}: give the folder of that file with --data DIR")
         })?;
         let inner = data.join(folder).join(name);
         Ok(if inner.exists() { inner } else { data.join(name) })

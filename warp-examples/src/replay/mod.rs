@@ -66,7 +66,7 @@ pub fn run_to(
     data: Option<&Path>,
     json: bool,
 ) -> Result<bool> {
-    ensure!(!files.is_empty(), "there is nothing to replay: name at least one .npz file");
+    ensure!(!files.is_empty(), "there is nothing to replay: give at least one .npz file");
     let mut reports = Vec::new();
     for file in files {
         let report = replay(registry, file, data)?;

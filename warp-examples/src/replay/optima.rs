@@ -31,7 +31,7 @@ pub(super) fn compare(path: &Path, data: Option<&Path>) -> Result<Option<FileRep
         return Ok(None);
     }
     let refuse = |e: anyhow::Error| anyhow!("{} cannot be compared: {e}", path.display());
-    let data = data.ok_or_else(|| anyhow!("name the folder of the energies with --data DIR"));
+    let data = data.ok_or_else(|| anyhow!("give the folder of the energies with --data DIR"));
     let data = data.map_err(refuse)?;
     let mut tallies = Tallies::default();
     for (name, entry) in &known {

@@ -97,7 +97,11 @@ impl Scores {
             let is_own =
                 |run: &&Value| run.get("run").and_then(Value::as_u64) == Some(listed.run as u64);
             let Some(run) = ended.iter().find(is_own) else {
-                bail!("run {} of the fleet in \"{}\" has not ended", listed.run, folder.display());
+                bail!(
+                    "run {} of the fleet in \"{}\" has not finished",
+                    listed.run,
+                    folder.display()
+                );
             };
             if !run.get("error").is_none_or(Value::is_null) {
                 self.n_broken += 1;

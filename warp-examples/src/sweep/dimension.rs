@@ -49,7 +49,7 @@ impl Dimension {
         if let Values::Listed(parts) = &values {
             let is_twice = |(i, part): &(usize, &String)| parts[..*i].contains(part);
             if let Some((_, twice)) = parts.iter().enumerate().find(is_twice) {
-                bail!("--sweep {text}: {twice} stands there twice");
+                bail!("--sweep {text}: {twice} is listed twice");
             }
             if key.is_empty() || parts.iter().any(String::is_empty) {
                 bail!(expected());
@@ -157,10 +157,13 @@ mod tests {
             ("gamma", "expected key=value"),
             ("gamma=", "expected key=value"),
             ("gamma=0.9,", "expected key=value"),
-            ("gamma=0.9,0.8,0.9", "0.9 stands there twice"),
+            ("gamma=0.9,0.8,0.9", "0.9 is listed twice"),
             ("gamma=0.9 if algorithm", "expected key=value after \" if \""),
             ("gamma=loguniform(1,2)", "there is no range loguniform"),
-            ("total_steps=1,2", "total_steps can't be swept: all runs of a fleet are equally long"),
+            (
+                "total_steps=1,2",
+                "total_steps can't be swept: all runs of a fleet have the same length",
+            ),
         ] {
             let error = Dimension::parse(text).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

@@ -36,7 +36,7 @@ impl Sweep {
         let drawn = dimensions.iter().find(|dimension| dimension.is_drawn());
         match (drawn, samples) {
             (Some(drawn), None) => {
-                bail!("--sweep {}: say with --samples N how many values are drawn", drawn.text())
+                bail!("--sweep {}: set the number of sampled values with --samples N", drawn.text())
             }
             (None, Some(n)) => bail!(
                 "--samples {n}: no range is swept; one is KEY=uniform(LOW,HIGH), log_uniform, int_uniform or \
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_together_is_refused() {
         for (texts, samples, words) in [
-            (&["gamma=uniform(0.9,1)"][..], None, "--samples N how many values are drawn"),
+            (&["gamma=uniform(0.9,1)"][..], None, "the number of sampled values with --samples N"),
             (&["gamma=0.9,0.8"], Some(3), "--samples 3: no range is swept"),
             (&["gamma=0.9", "gamma=0.8"], None, "gamma is swept already"),
             (&["clip_coef=0.1 if algorithm=ppo"], None, "no --sweep before it lists algorithm=ppo"),

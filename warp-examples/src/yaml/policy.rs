@@ -25,7 +25,7 @@ pub(super) fn policies(
         policies.push((tag, keys));
     }
     let Some((_, first)) = policies.first() else {
-        bail!("the file has no policy: policy.{SHARED}, say");
+        bail!("the file has no policy, such as policy.{SHARED}");
     };
     let mut common = first.clone();
     common.retain(|key, value| {
@@ -141,7 +141,7 @@ fn ddpg(mut section: Section<'_>, without_effect: &mut Vec<String>) -> Result<Ta
     }
     set("max_grad_norm", Some(max_grad_norm(&mut section)?.into()));
     if section.get_or("normalize_return", false)? {
-        bail!(section.invalid("normalize_return", "DDPG learns from no returns here"));
+        bail!(section.invalid("normalize_return", "DDPG does not use returns here"));
     }
     set("gamma", Some(section.get_or("gamma", 0.98)?.into()));
     set("adam_eps", Some(1e-8.into()));
@@ -177,7 +177,7 @@ fn ddpg_network(mut model: Section<'_>, without_effect: &mut Vec<String>) -> Res
     let actor_keys = layers(&mut actor, "fully_connected_actor", without_effect)?;
     let critic_keys = layers(&mut critic, "fully_connected_action_value_critic", without_effect)?;
     if actor_keys != critic_keys {
-        bail!(critic.invalid("fc_dims", "actor and critic have layers of the same widths here"));
+        bail!(critic.invalid("fc_dims", "actor and critic must have the same layer widths here"));
     }
     actor.finish()?;
     critic.finish()?;
@@ -188,7 +188,7 @@ fn ddpg_network(mut model: Section<'_>, without_effect: &mut Vec<String>) -> Res
 /// A part's layers. What scales an actor's actions to their bounds follows from the environment here.
 fn layers(part: &mut Section<'_>, kind: &str, without_effect: &mut Vec<String>) -> Result<Table> {
     if let Some(other) = part.get::<String>("type")?.filter(|other| other != kind) {
-        bail!(part.invalid("type", &format!("{other} is not the network of DDPG: {kind} is")));
+        bail!(part.invalid("type", &format!("{other} is not a network of DDPG: use {kind}")));
     }
     let hidden = part.get_or("fc_dims", vec![64_usize, 64])?;
     part.ignore(&["output_w", "output_b"], without_effect);
@@ -214,7 +214,9 @@ fn max_grad_norm(section: &mut Section<'_>) -> Result<f64> {
 
 fn network(mut model: Section<'_>, without_effect: &mut Vec<String>) -> Result<Table> {
     if let Some(kind) = model.get::<String>("type")?.filter(|kind| kind != "fully_connected") {
-        bail!(model.invalid("type", &format!("{kind} is no policy of A2C: fully_connected is")));
+        bail!(
+            model.invalid("type", &format!("{kind} is not a network of A2C: use fully_connected"))
+        );
     }
     let weights = model.get::<String>("model_ckpt_filepath")?.filter(|path| !path.is_empty());
     if weights.as_ref().is_some_and(|path| path.ends_with(".state_dict")) {

@@ -42,8 +42,7 @@ pub(super) fn translate(root: &Node, registry: &Registry) -> Result<Translated> 
         notes.push("saving.name".into());
     }
     let named = name.map(|node| ("name", node)).or(other.map(|node| ("saving.name", node)));
-    let (key, node) =
-        named.context("the file has no key name, which says what environment it is for")?;
+    let (key, node) = named.context("the file has no key name, which names the environment")?;
     let env = top.section("env")?;
     let place = world::place(&top, key, node, env, registry, notes)?;
     let (_, spec) = place.entry.describe(&place.env)?;
@@ -118,7 +117,7 @@ fn trainer(
     // Only above 0 it selects replicas.
     let ratio = section.get("neg_pos_env_ratio")?.filter(|ratio: &f64| *ratio > 0.0);
     if n_step > 1 && !has_ddpg {
-        bail!(section.invalid("n_step", "returns over n steps belong to DDPG"));
+        bail!(section.invalid("n_step", "n-step returns are only available with DDPG"));
     }
     section.ignore(&["env_backend"], notes);
     if num_envs == 0 {
@@ -126,7 +125,7 @@ fn trainer(
     }
     let num_steps = batch / num_envs;
     if num_steps == 0 {
-        let reason = format!("{num_envs} replicas (num_envs) make at least as many steps");
+        let reason = format!("it must be at least the number of replicas, num_envs = {num_envs}");
         bail!(section.invalid("train_batch_size", &reason));
     }
     // As the original counts: whole batches, and what does not fill a row of replicas is not stepped.
@@ -145,7 +144,7 @@ fn trainer(
 /// Refuses what means something that this program can't do yet.
 fn not_built(section: &mut Section<'_>, notes: &mut Vec<String>) -> Result<()> {
     if section.get_or("num_gpus", 1_i32)? > 1 {
-        bail!(section.invalid("num_gpus", "several GPUs are asked for by --gpus N; leave it at 1"));
+        bail!(section.invalid("num_gpus", "for several GPUs use --gpus N, and leave this at 1"));
     }
     section.ignore(&["num_gpus"], notes);
     Ok(())

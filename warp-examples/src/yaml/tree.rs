@@ -129,7 +129,7 @@ fn next_node(
         Event::SequenceEnd | Event::MappingEnd => match open.pop() {
             Some(Open::List(line, items)) => node(line, Value::List(items)),
             Some(Open::Map(line, entries, _)) => node(line, Value::Map(entries)),
-            None => bail!("line {line}: a collection ends that did not begin"),
+            None => bail!("line {line}: a collection ends that was never started"),
         },
         Event::Alias(_) => {
             let line = span.start.line();
@@ -156,11 +156,7 @@ fn put(parent: &mut Open, node: Node) -> Result<()> {
                     node.line
                 );
                 if let Some(first) = entries.iter().find(|entry| entry.key == name) {
-                    bail!(
-                        "line {}: key \"{name}\" stands in line {} already",
-                        node.line,
-                        first.line
-                    );
+                    bail!("line {}: key \"{name}\" is already in line {}", node.line, first.line);
                 }
                 *key = Some((name, node.line));
             }
@@ -253,7 +249,7 @@ mod tests {
     #[test]
     fn what_is_more_than_needed_is_refused_with_its_line() {
         assert_eq!(refused(""), "line 1: the file is empty");
-        assert_eq!(refused("a: 1\nb: 2\na: 3"), "line 3: key \"a\" stands in line 1 already");
+        assert_eq!(refused("a: 1\nb: 2\na: 3"), "line 3: key \"a\" is already in line 1");
         assert!(refused("a: &x 1\nb: *x").starts_with("line 2: aliases"));
         assert!(refused("a: !!str 1").starts_with("line 1: the tag"));
         assert!(refused("a: 1\n---\nb: 2").contains("a second document"));

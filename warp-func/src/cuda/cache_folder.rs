@@ -31,7 +31,7 @@ impl CacheFolder {
     pub(super) fn check(&self) -> Result<()> {
         match fs::metadata(&self.0) {
             Ok(metadata) if !metadata.is_dir() => {
-                Err(Error::new(ErrorKind::NotADirectory, "it is no folder"))
+                Err(Error::new(ErrorKind::NotADirectory, "it is not a folder"))
             }
             Ok(metadata) => private(&metadata),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),

@@ -60,7 +60,7 @@ impl ReplicaOptions {
             return invalid("max_episode_steps", 0, "an episode has at least one step");
         }
         if self.threads > MAX_THREADS {
-            return invalid("num_threads", self.threads, "more than 1024 threads help nobody");
+            return invalid("num_threads", self.threads, "at most 1024 threads are possible");
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ pub(crate) struct Bodies {
 pub(crate) fn missing() -> Option<String> {
     std::env::var_os(FOLDER).is_none().then(|| {
         format!(
-            "{FOLDER} names no folder with bodies, which the test `bits` of warp-translate writes to \
+            "{FOLDER} does not name a folder with bodies, which the test `bits` of warp-translate writes to \
              the folder {FOLDER}_OUT"
         )
     })

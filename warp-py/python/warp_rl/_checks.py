@@ -40,7 +40,7 @@ def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int
 def one_of(name: str, value: Any, *known: Any) -> None:
     """Raises ValueError unless the value is one of those that are known."""
     if value not in known:
-        raise ValueError(f"{name} is {shown(value)}, but it is one of {', '.join(map(repr, known))}")
+        raise ValueError(f"{name} is {shown(value)}, but must be one of {', '.join(map(repr, known))}")
 
 
 def device_of(device: Any) -> int | None:
@@ -50,7 +50,7 @@ def device_of(device: Any) -> int | None:
     name, colon, number = str(device).partition(":")
     if name == "cuda" and (number.isdecimal() or not colon):
         return int(number or 0)
-    raise ValueError(f"device is {shown(device)}, but it is one of 'cpu', 'cuda' and 'cuda:1' and so on")
+    raise ValueError(f"device is {shown(device)}, but must be 'cpu', 'cuda', or 'cuda:1' and so on")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -190,7 +190,7 @@ class OnGpu(Pooled):
     def recv(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """The answer for what was sent. Raises RuntimeError if nothing was."""
         if not self._sent:
-            raise RuntimeError("no environment is under way: send some first")
+            raise RuntimeError("no environment is in flight: send some first")
         return self._answer_of(self._sent.pop())
 
     def _check_idle(self) -> None:

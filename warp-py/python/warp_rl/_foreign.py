@@ -98,7 +98,7 @@ def described(space: Any, name: str) -> dict[str, Any]:
     if isinstance(space, spaces.Box):
         low, high = (bound.astype(np.float32).reshape(-1).tolist() for bound in (space.low, space.high))
         return {"kind": "box", "low": low, "high": high, "shape": list(space.shape or (1,))}
-    raise ValueError(f"{name} is {space!r}, but Box, Discrete from 0 and MultiDiscrete are what is trained in")
+    raise ValueError(f"{name} is {space!r}, but only Box, Discrete from 0 and MultiDiscrete are supported")
 
 
 class Foreign:
@@ -108,7 +108,7 @@ class Foreign:
         # A class makes its objects.
         self._makes = env if isinstance(env, type) or not hasattr(env, "step") else None
         if self._makes is not None and not callable(env):
-            raise TypeError(f"env is {env!r}, but environments or a function that makes them are needed")
+            raise TypeError(f"env is {env!r}, but environments or a function that creates them are needed")
         self._spare = env if self._makes is None else env(int(keys.get("num_envs", _MANY)))
         self._num_envs = int(self._spare.num_envs)
         if self._makes is None and int(keys.setdefault("num_envs", self._num_envs)) != self._num_envs:
@@ -129,7 +129,7 @@ class Foreign:
             env, self._spare = self._spare, None
         elif self._makes is None:
             raise ValueError(
-                f"{num_envs} more environments are needed: give train a function that makes them, env=lambda num_envs: ..."
+                f"{num_envs} more environments are needed: give train a function that creates them, env=lambda num_envs: ..."
             )
         else:
             env = self._makes(num_envs)
@@ -173,7 +173,7 @@ class SteppedOnGpu:
                 last = kept(obs)
                 obs = self._env.reset(options={"reset_mask": ended.reshape(-1)})[0]
         elif last is None and ((as_numpy(truncated) != 0) & (as_numpy(terminated) == 0)).any():
-            raise ValueError("env cuts an episode, but its info lacks 'final_obs', what was seen last")
+            raise ValueError("env truncates an episode, but its info lacks 'final_obs', the last observation")
         answer = [detached(array) for array in (obs, reward, terminated, truncated)]
         return [*answer, None if last is None else detached(last)]
 
@@ -215,7 +215,7 @@ class Stepped:
     def _last(self, info: dict[str, Any], shown: np.ndarray, ended: np.ndarray, cut: np.ndarray) -> np.ndarray:
         if "final_obs" not in info:
             if cut.any():
-                raise ValueError("env cuts an episode, but its info lacks 'final_obs', what was seen last")
+                raise ValueError("env truncates an episode, but its info lacks 'final_obs', the last observation")
             # What follows an end that is no cut counts for nothing.
             return shown
         last = info["final_obs"]

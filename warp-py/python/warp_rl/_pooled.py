@@ -26,7 +26,7 @@ def mode_of(autoreset_mode: str | AutoresetMode) -> AutoresetMode:
         return AutoresetMode(autoreset_mode)
     except ValueError:
         known = ", ".join(repr(name) for name in named)
-        raise ValueError(f"autoreset_mode is {shown(autoreset_mode)}, but it is one of {known}") from None
+        raise ValueError(f"autoreset_mode is {shown(autoreset_mode)}, but must be one of {known}") from None
 
 
 def mask_of(options: dict[str, Any] | None) -> Any:
@@ -42,13 +42,13 @@ def checked_mask(mask: Any, num_envs: int) -> np.ndarray:
     """`options["reset_mask"]`; else TypeError or ValueError, as Gymnasium has them."""
     name = "options['reset_mask']"
     if not isinstance(mask, np.ndarray):
-        raise TypeError(f"{name} is {shown(mask)}, but an array of NumPy's is needed")
+        raise TypeError(f"{name} is {shown(mask)}, but a NumPy array is needed")
     if mask.dtype != np.bool_:
         raise TypeError(f"{name} has dtype {mask.dtype}, but bool is needed")
     if mask.shape != (num_envs,):
         raise ValueError(f"{name} has shape {mask.shape}, but ({num_envs},) is needed")
     if not mask.any():
-        raise ValueError(f"{name} is false everywhere, but one environment at least is to be reset")
+        raise ValueError(f"{name} is false everywhere, but at least one environment must be reset")
     return mask
 
 

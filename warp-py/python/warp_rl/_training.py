@@ -99,7 +99,7 @@ def train(
     foreign = None if env is None else Foreign(env, keys)
     if config is None:
         if env is None:
-            raise TypeError("config or env is needed: a name, a file, or environments of one's own")
+            raise TypeError("config or env is needed: a name, a file, or your own environments")
         config = "python"
     sets = [f"{key.replace('__', '.')}={_toml(value)}" for key, value in keys.items()]
     folder, summary = _native.train(
@@ -173,7 +173,7 @@ class Policy:
         """
         if group is None:
             if len(self._groups) > 1:
-                raise ValueError(f"group is None, but it is one of {', '.join(self._groups)}")
+                raise ValueError(f"group is None, but must be one of {', '.join(self._groups)}")
             group = next(iter(self._groups))
         width = self._native.width(group)
         seen = np.asarray(obs)

@@ -76,7 +76,7 @@ pub(super) fn of_groups<'py>(
     }
     let given = given.cast::<PyDict>().map_err(|_| {
         let kind = given.get_type();
-        PyTypeError::new_err(format!("actions of {kind} are no dictionary of arrays by group"))
+        PyTypeError::new_err(format!("actions of {kind} are not a dictionary of arrays by group"))
     })?;
     for key in given.keys() {
         let named = |form: &Form| key.eq(&form.group);

@@ -44,5 +44,5 @@ fn value_of(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::Array(items));
     }
     let kind = value.get_type();
-    Err(PyTypeError::new_err(format!("{key} is of {kind}, which no configuration holds")))
+    Err(PyTypeError::new_err(format!("{key} is of {kind}, which a configuration can't contain")))
 }

@@ -88,7 +88,7 @@ impl Engine {
     ) -> PyResult<()> {
         match self {
             Engine::Direct { sent, .. } if sent.ids.is_empty() => {
-                Err(PyRuntimeError::new_err("no environment is under way: send some first"))
+                Err(PyRuntimeError::new_err("no environment is in flight: send some first"))
             }
             Engine::Direct { replicas, sent } => {
                 *orders = std::mem::take(sent);

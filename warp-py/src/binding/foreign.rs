@@ -245,7 +245,7 @@ fn as_many(given: usize, wanted: usize) -> PyResult<()> {
     match given == wanted {
         true => Ok(()),
         false => {
-            let reason = format!("{given} numbers came where {wanted} are needed");
+            let reason = format!("got {given} numbers, but {wanted} are needed");
             Err(PyValueError::new_err(reason))
         }
     }

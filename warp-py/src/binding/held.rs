@@ -23,7 +23,7 @@ impl<T> Held<T> {
     pub(super) fn check(&self) -> PyResult<()> {
         if self.process != std::process::id() {
             return Err(PyRuntimeError::new_err(
-                "these environments were made before this process was forked: make others here",
+                "these environments were created before this process was forked: create new ones here",
             ));
         }
         self.open().map(|_| ())

@@ -71,7 +71,7 @@ impl Pool {
         let batch_size = batch_size.unwrap_or(all.len());
         if batch_size == 0 || batch_size > all.len() {
             let n = all.len();
-            let reason = format!("batch_size is {batch_size}, but it is one of 1 to num_envs, {n}");
+            let reason = format!("batch_size is {batch_size}, but must be from 1 to num_envs, {n}");
             return Err(PyValueError::new_err(reason));
         }
         // More threads than rows that are waited for help nobody.

@@ -179,7 +179,7 @@ impl DeviceSampler {
         match (inputs.log_std, shared) {
             (Some(log_std), true) => at.log_std = log_std.pointer(DType::F32, width)?,
             (None, false) => {}
-            (given, _) => return Err(unfit(given.is_some(), "shared log-deviations")),
+            (given, _) => return Err(unfit(given.is_some(), "shared log standard deviations")),
         }
         at.mask = self.mask(inputs.mask, n)?;
         at.log_probs = log_probs.pointer(DType::F32, n)?;

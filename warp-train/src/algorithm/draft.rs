@@ -228,7 +228,8 @@ impl Draft {
         let heads = policy.layout.head_sizes();
         if heads.len() > 1 {
             return Err(Error::Invalid(format!(
-                "policy \"{}\": {} takes one discrete action or a box, but group \"{}\" takes {}",
+                "policy \"{}\": {} supports a Discrete action or a Box, but the actions of group \
+                 \"{}\" are {}",
                 policy.name, policy.algorithm.name, group.name, group.action
             )));
         }
@@ -299,7 +300,8 @@ impl Draft {
                 Ok(Bounds { low: self.shared("low", low), high: self.shared("high", high) })
             }
             other => Err(Error::Invalid(format!(
-                "policy \"{}\": {} acts within a box, but group \"{}\" takes {other}",
+                "policy \"{}\": {} needs actions in a Box, but the actions of group \"{}\" are \
+                 {other}",
                 policy.name, policy.algorithm.name, group.name
             ))),
         }
@@ -330,7 +332,7 @@ impl Draft {
         }
         let group = policy.group(spec);
         Err(Error::Invalid(format!(
-            "policy \"{}\": {} takes one of some choices, but group \"{}\" takes {}",
+            "policy \"{}\": {} needs a Discrete action, but the actions of group \"{}\" are {}",
             policy.name, policy.algorithm.name, group.name, group.action
         )))
     }

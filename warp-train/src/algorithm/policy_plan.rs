@@ -159,10 +159,10 @@ impl PolicyPlan {
             return Ok(());
         }
         Err(Error::Invalid(format!(
-            "policy \"{}\": kernels on a GPU estimate advantages once and then go through all samples \
-             a number of times, each time in as many minibatches, but {} has another schedule, or one \
-             of more than a million requests; it \
-             learns on the CPU",
+            "policy \"{}\": GPU kernels estimate advantages once and then make a fixed number of \
+             passes over all samples, each in the same number of minibatches, but {} has another \
+             schedule, or one with more than a million requests; it can be trained with --device \
+             cpu",
             self.name, self.algorithm.name
         )))
     }

@@ -185,7 +185,7 @@ fn refuse_noise(policy: &PolicyPlan) -> Result<()> {
     match policy.config.noise {
         Noise::None => Ok(()),
         _ => Err(Error::Invalid(format!(
-            "policy \"{}\": noise belongs to actions within a box; a choice is drawn",
+            "policy \"{}\": noise is for actions in a Box; a discrete action is sampled",
             policy.name
         ))),
     }

@@ -53,8 +53,8 @@ impl Schedule {
     pub fn of_run(value: &Value, total_steps: u64) -> Result<Self, String> {
         Self::read(value, Some(total_steps)).ok_or_else(|| {
             format!(
-                "a finite number, or a list of points [step, value] with increasing steps, each a number or \
-                 a share from \"0%\" to \"100%\" of the run's {total_steps}"
+                "a finite number, or a list of points [step, value] with increasing steps, each a \
+                 number or a percentage from \"0%\" to \"100%\" of the run's {total_steps}"
             )
         })
     }

@@ -52,8 +52,8 @@ impl<'a> Claims<'a> {
             None => vec![0..=n_agents - 1],
             Some(numbers) => parse(numbers).ok_or_else(|| {
                 Error::Invalid(format!(
-                    "policy.{name}.groups has \"{text}\": agents of a group are numbers and ranges of \
-                     them in rising order, as in {group}[0,2-4]"
+                    "policy.{name}.groups has \"{text}\": agents of a group are given as numbers \
+                     and ranges in increasing order, as in {group}[0,2-4]"
                 ))
             })?,
         };
@@ -185,7 +185,7 @@ mod tests {
                 "no agent 4: group \"runner\" has the agents 0 to 3",
             ),
             (vec![("a", r#"["runner[9]"]"#)], "no agent 9"),
-            (vec![("a", r#"["runner[2,1]"]"#)], "in rising order, as in runner[0,2-4]"),
+            (vec![("a", r#"["runner[2,1]"]"#)], "in increasing order, as in runner[0,2-4]"),
             (vec![("a", r#"["runner[]"]"#)], "numbers and ranges"),
             (vec![("a", r#"["runner[0"]"#)], "numbers and ranges"),
             (vec![("a", r#"["runner[-1]"]"#)], "numbers and ranges"),

@@ -98,8 +98,8 @@ impl LeagueConfig {
         let sides = Self::sides(policies)?.map(|side| &policies[side]);
         if let Some(plan) = sides.iter().find(|plan| plan.is_off_policy()) {
             return Err(Error::Invalid(format!(
-                "[league]: policy \"{}\" learns by {} from a replay memory, which would hold what older selves \
-                 did; a league's policies learn from rollouts",
+                "[league]: policy \"{}\" learns by {} from a replay memory, which would contain \
+                 steps of older versions; a league's policies learn from rollouts",
                 plan.name, plan.algorithm.name
             )));
         }

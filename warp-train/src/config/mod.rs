@@ -400,7 +400,7 @@ fn check_records(run: &RunConfig) -> Result<()> {
     positive("log_interval", run.log_interval)?;
     positive("eval_episodes", run.eval_episodes as u64)?;
     if let (Some(reached), 0) = (run.stop_at_return, run.eval_steps) {
-        let reason = "it is a mean return of evaluations, which need eval_steps above 0";
+        let reason = "it refers to the mean return of evaluations, so eval_steps must be above 0";
         return Err(warp_core::Error::invalid("stop_at_return", reached, reason).into());
     }
     let is_folder = |tag: &str| {

@@ -95,13 +95,15 @@ fn check_sizes(plan: &PolicyPlan) -> Result<()> {
     if config.max_grad_norm.changes() && plan.is_off_policy() {
         let points =
             config.max_grad_norm.to_value().map_or(String::new(), |value| value.to_string());
-        let reason = format!("{} takes a number alone", plan.algorithm.name);
+        let reason = format!("{} needs a constant here", plan.algorithm.name);
         return invalid("max_grad_norm", points, &reason);
     }
     if config.critic_learning_rate.is_some() && !plan.is_off_policy() {
         let reason = match (&config.network, config.shared_trunk) {
-            (Some(_), _) => Some("a network of one's own has one step size"),
-            (None, true) => Some("with shared_trunk = true the value has no network of its own"),
+            (Some(_), _) => Some("a network of your own has a single learning rate"),
+            (None, true) => {
+                Some("with shared_trunk = true the value function has no separate network")
+            }
             (None, false) => None,
         };
         if let (Some(reason), Some(rate)) = (reason, critic_rate) {
@@ -212,7 +214,7 @@ fn check_spaces(plan: &PolicyPlan, spec: &EnvSpec) -> Result<()> {
     }
     if first.mask_width() > 0 && matches!(first.action, Space::Box { .. }) {
         return Err(Error::Invalid(format!(
-            "group \"{}\" has an action mask, but takes {}, which has no choices to forbid",
+            "group \"{}\" has an action mask, but its actions are {}, which have no choices to mask",
             first.name, first.action
         )));
     }

@@ -85,7 +85,7 @@ impl TrainConfig {
         let n = self.run.num_envs;
         if !n.is_multiple_of(shards) {
             return Err(Error::Invalid(format!(
-                "num_envs = {n} can't be dealt out evenly to {shards} shards; shards that fit: {}",
+                "num_envs = {n} can't be divided evenly into {shards} shards; shards that fit: {}",
                 fits(n)
             )));
         }
@@ -95,7 +95,7 @@ impl TrainConfig {
         if let Some(PolicyPlan { name, config, .. }) = self.policies.iter().find(uneven) {
             let n = config.batch_size;
             return Err(Error::Invalid(format!(
-                "policy \"{name}\": batch_size = {n} can't be dealt out evenly to {shards} shards; shards that \
+                "policy \"{name}\": batch_size = {n} can't be divided evenly into {shards} shards; shards that \
                  fit: {}",
                 fits(n)
             )));
@@ -103,7 +103,7 @@ impl TrainConfig {
         let epochs = |plan: &&PolicyPlan| plan.config.update_epochs > MOST_EPOCHS;
         if let Some(PolicyPlan { name, config, .. }) = self.policies.iter().find(epochs) {
             return Err(Error::Invalid(format!(
-                "policy \"{name}\": update_epochs = {}: with several shards {MOST_EPOCHS} at most",
+                "policy \"{name}\": update_epochs = {}: with several shards at most {MOST_EPOCHS} are possible",
                 config.update_epochs
             )));
         }
@@ -181,17 +181,17 @@ mod tests {
             (
                 "num_envs = 10",
                 4,
-                "num_envs = 10 can't be dealt out evenly to 4 shards; shards that fit: 1, 2, 5, 10",
+                "num_envs = 10 can't be divided evenly into 4 shards; shards that fit: 1, 2, 5, 10",
             ),
             (
                 "num_envs = 8\nupdate_epochs = 65536",
                 4,
-                "update_epochs = 65536: with several shards 65535",
+                "update_epochs = 65536: with several shards at most 65535",
             ),
             (
                 "num_envs = 8\nalgorithm = \"dqn\"\nbatch_size = 6",
                 4,
-                "batch_size = 6 can't be dealt out evenly to 4 shards; shards that fit: 1, 2, 3, 6",
+                "batch_size = 6 can't be divided evenly into 4 shards; shards that fit: 1, 2, 3, 6",
             ),
         ] {
             let error =

@@ -35,8 +35,8 @@ pub(crate) fn no_own_networks(config: &TrainConfig, backend: &str) -> Result<()>
     };
     let network = config.network.as_deref().unwrap_or_default();
     Err(Error::Invalid(format!(
-        "policy \"{name}\": network = \"{network}\" is the program's own, which runs on the CPU \
-         (--device cpu --backend auto) and not on {backend}"
+        "policy \"{name}\": network = \"{network}\" was added by the program and runs on the CPU \
+         (--device cpu --backend auto), not on {backend}"
     )))
 }
 

@@ -62,10 +62,10 @@ pub enum Error {
     #[error(transparent)]
     Callback(Box<dyn std::error::Error + Send + Sync>),
     /// Ranks of a run that have lost each other, or one that gave up.
-    #[error("the ranks of this run can't go on: {0}")]
+    #[error("the ranks of this run can't continue: {0}")]
     Ranks(String),
     /// The run can't go on.
-    #[error("the run broke at step {step}: {reason}")]
+    #[error("the run failed at step {step}: {reason}")]
     Broken {
         /// Environment steps done.
         step: u64,

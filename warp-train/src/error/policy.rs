@@ -21,8 +21,8 @@ pub enum PolicyError {
     },
     /// An action is not one of its head's, or the mask forbids it.
     #[error(
-        "row {row} took action {action} of head {head}, but that head has {n_actions} actions \
-         and the row's mask allows {allowed} of them"
+        "row {row} has action {action} for head {head}, but that head has {n_actions} actions, of \
+         which the row's mask allows {allowed}"
     )]
     InvalidAction {
         /// Row of the minibatch.
@@ -38,11 +38,12 @@ pub enum PolicyError {
     },
     /// Discrete actions for a continuous policy, or the other way round.
     #[error(
-        "the minibatch holds actions of the other kind: discrete for continuous, or the reverse"
+        "the minibatch contains actions of the other kind: discrete instead of continuous, or the \
+         reverse"
     )]
     OtherActions,
     /// A raw sample of a continuous action is infinite or not a number.
-    #[error("row {row} took the raw sample {value} as element {element} of its action")]
+    #[error("row {row} has the raw sample {value} as element {element} of its action")]
     InvalidSample {
         /// Row of the minibatch.
         row: usize,
@@ -52,7 +53,7 @@ pub enum PolicyError {
         value: f32,
     },
     /// A sample weight is negative, infinite or not a number.
-    #[error("sample weight of row {row} is {weight}, but weights are finite and not negative")]
+    #[error("sample weight of row {row} is {weight}, but weights must be finite and not negative")]
     InvalidWeight {
         /// Row of the minibatch.
         row: usize,
@@ -60,7 +61,7 @@ pub enum PolicyError {
         weight: f32,
     },
     /// A network gave outputs of an unexpected shape.
-    #[error("the network gave {output} of shape {found:?}, but {expected:?} is expected")]
+    #[error("the network returned {output} of shape {found:?}, but {expected:?} is expected")]
     WrongOutput {
         /// "policy outputs" or "values".
         output: &'static str,
@@ -71,8 +72,8 @@ pub enum PolicyError {
     },
     /// A network gave a number that no loss can work with.
     #[error(
-        "the network gave {value} among the {output} (element {index} of a chunk): its weights or \
-         the observations are not finite"
+        "the network returned {value} among the {output} (element {index} of a chunk): its weights \
+         or the observations are not finite"
     )]
     NonFiniteOutput {
         /// "policy outputs" or "values".

@@ -150,8 +150,9 @@ impl Linked {
             [0] => Ok(()),
             _ => {
                 let (rank, seconds) = (self.world.rank(), self.world.timeout().as_secs_f64());
-                let why =
-                    format!("rank {rank} waited {seconds} s inside a kernel for another's sums");
+                let why = format!(
+                    "rank {rank} waited {seconds} s inside a kernel for another rank's sums"
+                );
                 self.world.give_up(&why);
                 Err(Error::Ranks(why))
             }

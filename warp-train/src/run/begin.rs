@@ -214,7 +214,7 @@ impl<'a> Source<'a> {
             let here = self.plan.config.get(key);
             if here.as_ref().and_then(Value::as_str) != Some(there) {
                 let here = here.map_or_else(String::new, |here| here.to_string());
-                let reason = format!("its {key} is \"{there}\", here it is {here}");
+                let reason = format!("its {key} is \"{there}\", but here it is {here}");
                 return Err(refused(self.plan, self.place, &reason));
             }
         }
@@ -230,8 +230,12 @@ impl<'a> Source<'a> {
         let normalises = statistics.iter().any(|statistic| statistic.name == "obs_count");
         if normalises != self.plan.config.norm_obs {
             let reason = match normalises {
-                true => "it was trained with norm_obs = true, so it needs that here",
-                false => "it was trained with norm_obs = false, so it needs that here",
+                true => {
+                    "it was trained with norm_obs = true, so this run needs norm_obs = true, too"
+                }
+                false => {
+                    "it was trained with norm_obs = false, so this run needs norm_obs = false, too"
+                }
             };
             return Err(refused(self.plan, self.place, reason));
         }

@@ -209,7 +209,7 @@ impl Checkpoint {
         }
         let steps: Vec<String> = all.iter().map(|(at, _)| at.to_string()).collect();
         let steps = if steps.is_empty() { "none".into() } else { steps.join(", ") };
-        let reason = format!("there is none of step {step}; those that are there: {steps}");
+        let reason = format!("there is none of step {step}; there are {steps}");
         Err(Error::file("cannot open a checkpoint in", folder, reason))
     }
 
@@ -231,7 +231,7 @@ impl Checkpoint {
             return Err(Error::damaged(path, reason));
         }
         if manifest.clone().sealed().ok().is_none_or(|whole| whole.as_bytes() != text) {
-            let reason = format!("{MANIFEST} is not as it was written: its digest does not fit");
+            let reason = format!("{MANIFEST} has been changed: its digest does not match");
             return Err(Error::damaged(path, reason));
         }
         let verified = |name: &str| {
@@ -284,7 +284,7 @@ impl Checkpoint {
             let shape = of_all_ranks(shape, world);
             if view.shape() != shape || view.dtype() != dtype(array.dtype()) {
                 return Err(damaged(format!(
-                    "array \"{name}\" is {:?} {:?}, the environments have {} {shape:?}",
+                    "array \"{name}\" is {:?} {:?}, the environments need {} {shape:?}",
                     view.dtype(),
                     view.shape(),
                     array.dtype()

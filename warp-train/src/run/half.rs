@@ -48,9 +48,9 @@ fn of_bounds(spec: &EnvSpec, group: usize) -> Option<String> {
     let largest = high.max(-low);
     let why = match largest {
         0.0 => return None,
-        _ if largest > LARGEST => "half precision ends at 65504",
-        _ if largest > WHOLE => "half precision holds whole numbers only up to 2048",
-        _ if largest < SMALLEST => "half precision has few digits below 0.00006",
+        _ if largest > LARGEST => "the largest number in half precision is 65504",
+        _ if largest > WHOLE => "half precision represents integers exactly only up to 2048",
+        _ if largest < SMALLEST => "half precision loses digits below 0.00006",
         _ => return None,
     };
     let name = &spec.groups[group].name;
@@ -79,8 +79,8 @@ fn of_data(plan: &PolicyPlan, group: usize, envs: &dyn VecEnv) -> Option<String>
     if let Some(at) = obs.iter().position(|x| x.is_nan() || x.abs() > LARGEST) {
         let (number, value) = (at % width, obs[at]);
         return Some(format!(
-            "number {number} of an observation of {name} is {value}, but half precision ends at \
-             65504: {REMEDY}"
+            "number {number} of an observation of {name} is {value}, but the largest number in \
+             half precision is 65504: {REMEDY}"
         ));
     }
     let own = plan.agents.iter().filter(|range| range.group == group);
@@ -93,8 +93,8 @@ fn of_data(plan: &PolicyPlan, group: usize, envs: &dyn VecEnv) -> Option<String>
     };
     let (number, (mean, deviation)) = spread.enumerate().find(|(_, spread)| lost(spread))?;
     Some(format!(
-        "number {number} of {name}'s observations is {mean:.4e} with a deviation of {deviation:.1e}, \
-         which half precision can't tell apart: {REMEDY}"
+        "number {number} of {name}'s observations is {mean:.4e} with a standard deviation of \
+         {deviation:.1e}, which half precision can't resolve: {REMEDY}"
     ))
 }
 
@@ -117,9 +117,14 @@ mod tests {
     #[test]
     fn bounds_that_do_not_fit_are_said_once_per_group() {
         for (low, high, words) in [
-            (-1e6, 5.0, "pendulum have bounds of -1000000 to 5, but half precision ends at 65504"),
-            (0.0, 4000.0, "whole numbers only up to 2048"),
-            (-1e-6, 1e-6, "few digits"),
+            (
+                -1e6,
+                5.0,
+                "pendulum have bounds of -1000000 to 5, but the largest number in half precision \
+                 is 65504",
+            ),
+            (0.0, 4000.0, "integers exactly only up to 2048"),
+            (-1e-6, 1e-6, "loses digits"),
         ] {
             let found = with_bounds(low, high, false);
             assert_eq!(found.len(), 1);
@@ -149,7 +154,7 @@ mod tests {
         assert!(found.contains("number 1 of an observation of pendulum is 100000"), "{found}");
         assert!(set(&mut *envs, &|row| [1.0, f32::NAN][row % 2]).contains("is NaN"));
         let found = set(&mut *envs, &|row| 300.0 + 0.01 * (row % 2) as f32);
-        assert!(found.contains("can't tell apart"), "{found}");
+        assert!(found.contains("can't resolve"), "{found}");
         assert_eq!(set(&mut *envs, &|row| 300.0 + row as f32), "");
         assert_eq!(set(&mut *envs, &|_| 300.0), "");
     }

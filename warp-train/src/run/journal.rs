@@ -117,7 +117,7 @@ impl Journal {
         match file.try_lock() {
             Ok(()) => Ok(Self { path, file, replaced: Vec::new() }),
             Err(TryLockError::WouldBlock) => {
-                let reason = "another process is at work in this folder";
+                let reason = "another process is using this folder";
                 Err(Error::file("cannot lock", &path, reason))
             }
             Err(TryLockError::Error(e)) => Err(Error::file("cannot lock", &path, e)),
@@ -184,7 +184,7 @@ impl Journal {
         });
         scanned.map_err(|e| Error::file("cannot read", &self.path, e))?;
         if let Some(reason) = &found.disorder {
-            return Err(Error::file("cannot go on with", &self.path, reason));
+            return Err(Error::file("cannot continue", &self.path, reason));
         }
         if found.is_open {
             self.append("\n")?;
@@ -256,8 +256,8 @@ impl Found {
         if let Some(before) = before.filter(|step| *step >= logged.env_steps) {
             self.disorder.get_or_insert_with(|| {
                 format!(
-                    "line {} is of step {} and comes after one of step {before}; put the lines in \
-                     order, or move the file away to go on without it",
+                    "line {} is of step {} but follows one of step {before}; put the lines in \
+                     order, or move the file away to continue without it",
                     line.number, logged.env_steps
                 )
             });
@@ -279,7 +279,7 @@ impl Found {
         let lines = |n: u64| if n == 1 { "1 line".to_string() } else { format!("{n} lines") };
         if self.n_damaged > 0 {
             said.push(format!(
-                "\"{shown}\": {} can't be read, line {} first; nothing there was changed",
+                "\"{shown}\": {} can't be read, the first at line {}; they were left unchanged",
                 lines(self.n_damaged),
                 self.first_damaged
             ));
@@ -287,13 +287,13 @@ impl Found {
         let reached = self.last_step.unwrap_or(0);
         if reached < env_steps {
             said.push(format!(
-                "\"{shown}\" ends at step {reached}, the checkpoint is of step {env_steps}: what was \
-                 logged between them is missing"
+                "\"{shown}\" ends at step {reached}, but the checkpoint is of step {env_steps}: \
+                 the records between them are missing"
             ));
         }
         if self.n_behind > 0 {
             said.push(format!(
-                "\"{shown}\": {} behind the checkpoint's step {env_steps} moved to {SUPERSEDED}",
+                "\"{shown}\": {} after the checkpoint's step {env_steps} moved to {SUPERSEDED}",
                 lines(self.n_behind)
             ));
         }
@@ -365,7 +365,7 @@ mod tests {
         let (said, seen) = go_on(&folder, 4);
         assert_eq!(seen, [1, 2, 3, 4]);
         let said = said.unwrap();
-        assert!(said.len() == 1 && said[0].contains("3 lines behind the checkpoint's step 4"));
+        assert!(said.len() == 1 && said[0].contains("3 lines after the checkpoint's step 4"));
         assert_eq!(folder.read(METRICS), (1..=4).map(line).collect::<String>().into_bytes());
         let aside: String = (5..=6).map(line).chain([format!("{torn}\n")]).collect();
         assert_eq!(folder.read(SUPERSEDED), aside.into_bytes());
@@ -382,7 +382,7 @@ mod tests {
         let text = [line(1), line(9), line(2)].concat();
         let folder = Folder::with("journal-disorder", text.as_bytes());
         let error = go_on(&folder, 4).0.unwrap_err().to_string();
-        assert!(error.contains("line 3 is of step 2 and comes after one of step 9"), "{error}");
+        assert!(error.contains("line 3 is of step 2 but follows one of step 9"), "{error}");
         assert_eq!(folder.read(METRICS), text.into_bytes());
     }
 
@@ -404,7 +404,7 @@ mod tests {
         let folder = Folder::with("journal-lock", b"");
         let first = Journal::open(&folder.0).unwrap();
         let error = Journal::open(&folder.0).unwrap_err().to_string();
-        assert!(error.contains("another process is at work in this folder"), "{error}");
+        assert!(error.contains("another process is using this folder"), "{error}");
         drop(first);
         Journal::open(&folder.0).unwrap();
     }

@@ -40,13 +40,13 @@ impl RecentReturns {
         self.add(ended.episodes, ended.episode_return.map(|spread| spread.mean), groups);
     }
 
-    /// Mean return of all trained groups together; `None` if no episode has ended.
+    /// Mean return of all trained groups together; `None` if no episode has finished.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         self.together.mean()
     }
 
-    /// Mean return of each group; empty if no episode has ended.
+    /// Mean return of each group; empty if no episode has finished.
     #[must_use]
     pub fn groups(&self) -> BTreeMap<String, f64> {
         let mean = |(group, recent): (&String, &Recent)| Some((group.clone(), recent.mean()?));
@@ -81,7 +81,7 @@ impl Recent {
 pub struct EpisodeMetrics {
     /// How many ended.
     pub episodes: u64,
-    /// Sum of the rewards of all agents of trained policies; `None` if no episode ended.
+    /// Sum of the rewards of all agents of trained policies; `None` if no episode finished.
     pub episode_return: Option<MeanMinMax>,
     /// Steps.
     pub episode_length: Option<MeanMinMax>,

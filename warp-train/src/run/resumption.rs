@@ -67,7 +67,7 @@ pub fn check_changeable(key: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::Invalid(format!(
-        "{key} can't change when a run goes on; these can: {}",
+        "{key} can't change when a run is resumed; these can: {}",
         changeable().collect::<Vec<_>>().join(", ")
     )))
 }
@@ -107,8 +107,8 @@ pub fn check_extension(
         return Ok(());
     }
     Err(Error::Invalid(format!(
-        "a run of {old_end} steps can't go on to {new_end} as it is: {}; say what holds instead with \
-         --set, as in --set learning_rate=0.0001",
+        "a run of {old_end} steps can't be extended to {new_end} without changes: {}; set a new \
+         value with --set, as in --set learning_rate=0.0001",
         ended.join(", ")
     )))
 }
@@ -141,7 +141,7 @@ mod tests {
         ] {
             let error = check_changeable(key).unwrap_err().to_string();
             assert!(
-                error.starts_with(&format!("{key} can't change when a run goes on")),
+                error.starts_with(&format!("{key} can't change when a run is resumed")),
                 "{error}"
             );
         }

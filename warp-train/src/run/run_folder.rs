@@ -137,7 +137,7 @@ impl Run {
         let Some(part) = parts.iter().find(|part| folder.join(part).exists()) else {
             return Ok(());
         };
-        let reason = format!("it holds a run already ({part}); continue it with --resume");
+        let reason = format!("it already contains a run ({part}); continue it with --resume");
         Err(Error::file("cannot start a run in", folder, reason))
     }
 
@@ -162,7 +162,7 @@ impl Run {
         durable::sweep(&locked.folder)?;
         let aside = set_aside(&locked.folder, step)?.map(|aside| {
             let aside = aside.display();
-            format!("what the run did after step {step} is kept as a run of its own in {aside}")
+            format!("what the run did after step {step} is kept as a separate run in {aside}")
         });
         // Mean returns and seconds go on where the run was interrupted.
         let (mut recent, mut before) = (RecentReturns::default(), 0.0);
@@ -263,7 +263,7 @@ impl Run {
         })
         .map_err(|e| Error::file("cannot read", &path, e))?;
         let best = best.narrowed(usize::MAX, |step| saved.iter().any(|(at, _)| *at == step));
-        let reason = "there is none that was evaluated; train with eval_steps above 0";
+        let reason = "no checkpoint has been evaluated; train with eval_steps above 0";
         best.first()
             .ok_or_else(|| Error::file("cannot open the best checkpoint of", folder, reason))
     }

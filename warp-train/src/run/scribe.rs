@@ -124,7 +124,7 @@ impl Thread {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let known = failed.take();
         known.unwrap_or_else(|| {
-            Error::Invalid("what this run records is not written any more".into())
+            Error::Invalid("the records of this run are no longer being written".into())
         })
     }
 }

@@ -269,7 +269,7 @@ impl Trainer {
             let state = self.learner.state();
             return Ok(Cow::Owned(Snapshot::of(&self.counters(), state, &*self.envs)));
         }
-        let none = || Error::Invalid("only the first rank has the whole of a run".into());
+        let none = || Error::Invalid("only the first rank has the whole run".into());
         self.gathered.as_ref().map(Cow::Borrowed).ok_or_else(none)
     }
 

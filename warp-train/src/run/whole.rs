@@ -125,8 +125,8 @@ fn check_equal(world: &World, part: &Snapshot) -> Result<()> {
         None => Ok(()),
         Some(rank) => {
             let reason = format!(
-                "rank {rank} has other weights than rank 0, which no rounding explains; the last checkpoint \
-                 is good"
+                "rank {rank} has other weights than rank 0, which rounding cannot explain; the \
+                 last checkpoint is good"
             );
             Err(Error::Broken { step: counters.env_steps, reason })
         }

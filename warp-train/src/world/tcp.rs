@@ -96,7 +96,7 @@ impl Listener {
                     let missing = spokes.iter().zip(1..).filter(|(spoke, _)| spoke.is_none());
                     let missing: Vec<String> = missing.map(|(_, rank)| rank.to_string()).collect();
                     let (missing, seconds) = (missing.join(", "), patience.as_secs_f64());
-                    let why = format!("rank {missing} has not come within {seconds} s");
+                    let why = format!("rank {missing} did not connect within {seconds} s");
                     tell_all(spokes.iter_mut().flatten(), &why);
                     return Err(why);
                 }
@@ -106,7 +106,7 @@ impl Listener {
         let mut spokes: Vec<TcpStream> = spokes.into_iter().flatten().collect();
         for spoke in &mut spokes {
             send(spoke, &Frame::new(Kind::Welcome, "", &[]), timeout)
-                .map_err(|e| format!("a rank is gone before the run began: {e}"))?;
+                .map_err(|e| format!("a rank disconnected before the run began: {e}"))?;
         }
         Ok(Box::new(Hub { spokes, timeout, over: None }))
     }
@@ -138,13 +138,13 @@ fn greet(
     let Hello { rank, size, token, config, gpu } = &hello;
     if *token != own.token || *size != own.size || *rank == 0 || *rank >= own.size {
         refuse(&format!(
-            "rank {rank} of {size} is not of the run of {} ranks at this place",
+            "rank {rank} of {size} does not belong to the run of {} ranks at this address",
             own.size
         ));
         return Ok(());
     }
     if spokes[rank - 1].is_some() {
-        refuse(&format!("there is a rank {rank} already"));
+        refuse(&format!("rank {rank} is already connected"));
         return Ok(());
     }
     if *config != own.config {
@@ -153,7 +153,7 @@ fn greet(
         return Err(why);
     }
     if !gpu.is_empty() && gpus.contains(gpu) {
-        let why = format!("rank {rank} has a GPU that another rank has, {gpu}");
+        let why = format!("rank {rank} uses the same GPU as another rank, {gpu}");
         refuse(&why);
         return Err(why);
     }
@@ -257,7 +257,9 @@ impl Hub {
         let answer = Frame { kind: Kind::AllSaid, what: what.into(), bytes: joined };
         for (stream, rank) in self.spokes.iter_mut().zip(1..) {
             let sent = send(stream, &answer, self.timeout);
-            sent.map_err(|e| format!("rank {rank} is gone: {what} could not be sent to it: {e}"))?;
+            sent.map_err(|e| {
+                format!("rank {rank} disconnected: {what} could not be sent to it: {e}")
+            })?;
         }
         Ok(all)
     }
@@ -306,7 +308,7 @@ struct Spoke {
 impl Spoke {
     fn round(&mut self, round: Round, mine: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         let Round { what, hearers, patience } = round;
-        let gone = |e: String| format!("rank 0 is gone, or late by {what}: {e}");
+        let gone = |e: String| format!("rank 0 disconnected, or is late with {what}: {e}");
         let mine = Frame::new(Kind::Said, what, mine);
         let sent = send(&mut self.hub, &mine, self.timeout);
         // What rank 0 says last, if it gave up, is worth more than that it is gone.
@@ -324,7 +326,7 @@ impl Spoke {
             Frame { kind: Kind::GaveUp, bytes, .. } => {
                 Err(String::from_utf8_lossy(&bytes).into_owned())
             }
-            Frame { what: of, .. } => Err(gone(format!("it has come to \"{of}\""))),
+            Frame { what: of, .. } => Err(gone(format!("it has reached \"{of}\""))),
         }
     }
 }
@@ -363,13 +365,15 @@ fn news(stream: &mut TcpStream, rank: usize) -> Option<String> {
     let seen = stream.peek(&mut head);
     stream.set_nonblocking(false).ok()?;
     match seen {
-        Ok(0) => Some(format!("rank {rank} is gone")),
+        Ok(0) => Some(format!("rank {rank} disconnected")),
         Ok(5) if head[4] == Kind::GaveUp as u8 => {
             let frame = receive(stream, Instant::now() + GREETING, MOST_OF_HELLO).ok()?;
             let why = String::from_utf8_lossy(&frame.bytes).into_owned();
             Some(if rank == 0 { why } else { format!("rank {rank} gave up: {why}") })
         }
-        Err(e) if e.kind() != ErrorKind::WouldBlock => Some(format!("rank {rank} is gone: {e}")),
+        Err(e) if e.kind() != ErrorKind::WouldBlock => {
+            Some(format!("rank {rank} disconnected: {e}"))
+        }
         _ => None,
     }
 }
@@ -384,17 +388,19 @@ fn said(
     match frame {
         Ok(Frame { kind: Kind::Said, what: of, bytes }) if of == what => Ok(bytes),
         Ok(Frame { kind: Kind::Said, what: of, .. }) => {
-            Err(format!("rank {rank} has come to {of}, rank 0 to {what}"))
+            Err(format!("rank {rank} has reached {of}, rank 0 {what}"))
         }
         Ok(Frame { kind: Kind::GaveUp, bytes, .. }) => {
             Err(format!("rank {rank} gave up: {}", String::from_utf8_lossy(&bytes)))
         }
-        Ok(Frame { .. }) => Err(format!("rank {rank} sends what is no part of a round")),
+        Ok(Frame { .. }) => {
+            Err(format!("rank {rank} sent something that does not belong to a round"))
+        }
         Err(e) if e == LATE => {
             let seconds = timeout.as_secs_f64();
-            Err(format!("rank {rank} has not come to {what} for {seconds} s"))
+            Err(format!("rank {rank} has not reached {what} for {seconds} s"))
         }
-        Err(e) => Err(format!("rank {rank} is gone, or sends what nobody can read: {e}")),
+        Err(e) => Err(format!("rank {rank} disconnected, or sent something unreadable: {e}")),
     }
 }
 

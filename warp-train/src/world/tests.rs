@@ -170,7 +170,7 @@ fn a_rank_that_never_comes_is_named_in_time_on_all() {
 #[test]
 fn a_rank_that_gives_up_or_goes_away_ends_the_rounds_of_all() {
     let long = Duration::from_secs(20);
-    for (gives_up, words) in [(true, "rank 1 gave up: no memory"), (false, "rank 1 is gone")] {
+    for (gives_up, words) in [(true, "rank 1 gave up: no memory"), (false, "rank 1 disconnected")] {
         for links in [threads(3, long), loopback(3, long)] {
             let since = Instant::now();
             let errors = on_ranks(links, |world| {
@@ -237,8 +237,8 @@ fn strangers_doubles_and_other_versions_do_not_end_a_run() {
     };
     let hub = listener.welcome(&hello(0, 3), Duration::from_secs(20), QUICK);
     let (double, foreign, first, last) = others.join().unwrap();
-    assert!(double.contains("there is a rank 1 already"), "{double}");
-    assert!(foreign.contains("is not of the run of 3 ranks"), "{foreign}");
+    assert!(double.contains("rank 1 is already connected"), "{double}");
+    assert!(foreign.contains("does not belong to the run of 3 ranks"), "{foreign}");
     assert!(hub.is_ok() && first && last);
 }
 
@@ -263,5 +263,5 @@ fn another_configuration_ends_it_for_all() {
     }
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let error = listener.welcome(&hello(0, 3), QUICK, QUICK).err().unwrap();
-    assert!(error.contains("rank 1, 2 has not come within 0.4 s"), "{error}");
+    assert!(error.contains("rank 1, 2 did not connect within 0.4 s"), "{error}");
 }

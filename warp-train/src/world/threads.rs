@@ -119,7 +119,7 @@ impl Meeting {
         if self.said.iter().all(Option::is_none) {
             self.what = what;
         } else if self.what != what {
-            let why = format!("rank {rank} has come to {what}, others to {}", self.what);
+            let why = format!("rank {rank} has reached {what}, others {}", self.what);
             self.over = Some(why.clone());
             return Err(why);
         }
@@ -132,7 +132,7 @@ impl Meeting {
 
     /// Ends the rounds, since a rank is gone.
     fn end_without(&mut self, rank: usize) -> String {
-        let why = format!("rank {rank} is gone; the others wait for {}", self.what);
+        let why = format!("rank {rank} disconnected; the others wait for {}", self.what);
         self.over.get_or_insert(why).clone()
     }
 
@@ -141,6 +141,6 @@ impl Meeting {
         let missing = self.said.iter().enumerate().filter(|(_, said)| said.is_none());
         let missing: Vec<String> = missing.map(|(rank, _)| rank.to_string()).collect();
         let seconds = timeout.as_secs_f64();
-        format!("rank {} has not come to {what} for {seconds} s", missing.join(", "))
+        format!("rank {} has not reached {what} for {seconds} s", missing.join(", "))
     }
 }

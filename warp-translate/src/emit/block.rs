@@ -330,7 +330,7 @@ impl Emitter<'_> {
                 }
                 Ok(())
             }
-            _ => fault(span, "this cannot be taken apart like that"),
+            _ => fault(span, "this cannot be destructured like that"),
         }
     }
 

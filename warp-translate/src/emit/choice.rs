@@ -85,7 +85,7 @@ impl Emitter<'_> {
                 }
                 Ok(all)
             }
-            _ => fault(self.function.body.span, "this pattern can only be taken apart by `let`"),
+            _ => fault(self.function.body.span, "this pattern can only be destructured by `let`"),
         }
     }
 

@@ -80,7 +80,7 @@ impl Emitter<'_> {
                 self.if_into(condition, then, otherwise.as_deref(), target)
             }
             Kind::Match(of, arms) => self.match_into(of, arms, target),
-            _ => fault(expr.span, "this is no branch"),
+            _ => fault(expr.span, "this is not a branch"),
         }
     }
 
@@ -214,7 +214,10 @@ impl Emitter<'_> {
             return fault(of.low.span, "a loop up to and with a u8 may never end; count in u32");
         }
         if of.inclusive && of.step.is_some() {
-            return fault(of.low.span, "write `low..high + 1`; `step_by` of `..=` is left out");
+            return fault(
+                of.low.span,
+                "write `low..high + 1`; `step_by` of `..=` is not supported",
+            );
         }
         use crate::emit::expr::How::Value;
         let vals = self.operands(&[(&of.low, Value), (&of.high, Value)])?;

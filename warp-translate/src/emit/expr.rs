@@ -127,7 +127,7 @@ impl Emitter<'_> {
     fn variant(&mut self, item: usize, variant: usize, expr: &Expr) -> Result<Val> {
         let name = self.globals.need(self.modules, item);
         let crate::declared::Declared::Enum(variants) = &self.modules.items[item].what else {
-            return fault(expr.span, "this is no enum");
+            return fault(expr.span, "this is not an enum");
         };
         Ok(Val::atom(format!("{name}::{}", super::c_name(&variants[variant].name))))
     }
@@ -206,7 +206,7 @@ impl Emitter<'_> {
     }
 
     fn repeat(&mut self, value: &Expr, ty: &Ty) -> Result<Val> {
-        let Ty::Array(element, n) = ty else { return fault(value.span, "this is no array") };
+        let Ty::Array(element, n) = ty else { return fault(value.span, "this is not an array") };
         let zero = match &value.bare().kind {
             Kind::Int(0, _) | Kind::Bool(false) => true,
             // Minus zero is no zero.
@@ -225,7 +225,7 @@ impl Emitter<'_> {
         let parts: Vec<&Expr> = fields.iter().map(|(_, value)| value).collect();
         let (texts, effects) = self.list(&parts)?;
         let crate::declared::Declared::Struct(declared) = &self.modules.items[item].what else {
-            return fault(expr.span, "this is no struct");
+            return fault(expr.span, "this is not a struct");
         };
         let order: Vec<String> = declared.iter().map(|field| field.name.clone()).collect();
         let mut sorted = Vec::new();

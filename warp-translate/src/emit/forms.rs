@@ -128,7 +128,7 @@ impl Emitter<'_> {
         if *to == Ty::Usize && from.bits() == 64 && from.is_int() {
             return fault(
                 whole.span,
-                "usize has 32 bits on a GPU; cast to u32 first, which says what becomes of the rest",
+                "usize has 32 bits on a GPU; cast to u32 first, which makes the truncation explicit",
             );
         }
         let (from, to) = (self.ty(from), self.ty(to));

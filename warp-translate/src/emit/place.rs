@@ -185,7 +185,8 @@ impl Emitter<'_> {
             let Some(len) = row.len else {
                 return fault(
                     expr.span,
-                    "the length of this is not known, as its group is no constant; name the group",
+                    "the length of this is not known, since its group is not a constant; name the \
+                     group",
                 );
             };
             let text = format!("warp_slice({}, {})", row.pointer.text, len.text);

@@ -121,7 +121,9 @@ impl Infer<'_> {
         }
         fault(
             span,
-            format!("`{name}!` has no place in a body; of all macros it may use `debug_assert!`"),
+            format!(
+                "`{name}!` is not supported in a body; of all macros it may use `debug_assert!`"
+            ),
         )
     }
 

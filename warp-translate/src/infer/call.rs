@@ -41,7 +41,7 @@ impl Infer<'_> {
                         None => fault(span, format!("there is no `{}`", names.join("::"))),
                     }
                 }
-                _ => fault(span, format!("`{}` is no function", names.join("::"))),
+                _ => fault(span, format!("`{}` is not a function", names.join("::"))),
             },
             Found::Outside(path) => self.outside_call(&path, call, span),
             Found::Module(_) => fault(span, format!("`{}` is a module", names.join("::"))),
@@ -51,7 +51,7 @@ impl Infer<'_> {
     fn outside_call(&mut self, path: &[String], call: &syn::ExprCall, span: Span) -> Result<Expr> {
         let parts: Vec<&str> = path.iter().map(String::as_str).collect();
         if let ["warp_core", "team", "each"] = &parts[..] {
-            return fault(span, "`team::each` stands behind `for ... in`");
+            return fault(span, "`team::each` can only be used in `for ... in`");
         }
         if let ["warp_core", "team", name] = &parts[..] {
             return self.team_call(name, call, span);
@@ -88,7 +88,7 @@ impl Infer<'_> {
             _ => fault(
                 span,
                 format!(
-                    "`{0}::{function}(x)` has no place in a body; write `x.{function}()`",
+                    "`{0}::{function}(x)` is not supported in a body; write `x.{function}()`",
                     ty.rust()
                 ),
             ),
@@ -108,7 +108,7 @@ impl Infer<'_> {
         let n = given.len() + usize::from(receiver.is_some());
         if n != signature.params.len() {
             let due = signature.params.len();
-            return fault(span, format!("this takes {due} arguments and is given {n}"));
+            return fault(span, format!("this takes {due} arguments, but {n} are given"));
         }
         let mut args = Vec::new();
         let mut params = signature.params.iter();
@@ -126,7 +126,7 @@ impl Infer<'_> {
     fn closure_call(&mut self, var: usize, given: &Args, span: Span) -> Result<Expr> {
         self.vars[var].uses += 1;
         let Ty::Closure(number) = self.types.shallow(&self.vars[var].ty) else {
-            return fault(span, format!("`{}` is no function", self.vars[var].name));
+            return fault(span, format!("`{}` is not a function", self.vars[var].name));
         };
         let ClosureType { params, output } = self.closures[number].clone();
         if params.len() != given.len() {

@@ -10,7 +10,7 @@ use syn::spanned::Spanned;
 pub(crate) fn evaluate(modules: &mut Modules, module: ModuleId, expr: &syn::Expr) -> Result<i128> {
     let span = expr.span();
     let span = span_of(modules.modules[module].file, span.start(), span.end());
-    let unknown = || fault(span, "this is no constant that can be computed here");
+    let unknown = || fault(span, "this is not a constant that can be computed here");
     match expr {
         syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(value), .. }) => {
             value.base10_parse().or_else(|_| unknown())

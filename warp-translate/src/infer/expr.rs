@@ -63,12 +63,12 @@ impl Infer<'_> {
                 None => made(Kind::Unit, Ty::Unit),
             },
             syn::Expr::Range(_) => {
-                fault(span, "a range stands behind `for ... in` or in an index only")
+                fault(span, "a range can only be used in `for ... in` or as an index")
             }
             syn::Expr::Let(_) => {
                 fault(span, "`if let` needs patterns that can fail; use `if` or `match`")
             }
-            _ => fault(span, "this kind of expression has no place in a body"),
+            _ => fault(span, "this kind of expression is not supported in a body"),
         }
     }
 
@@ -85,7 +85,7 @@ impl Infer<'_> {
         }
         match super::evaluate(self.modules, self.module, &expr)? {
             n if (0..=1 << 20).contains(&n) => Ok(n),
-            n => fault(span, format!("{n} is no size of an array")),
+            n => fault(span, format!("{n} is not a valid size of an array")),
         }
     }
 
@@ -93,7 +93,7 @@ impl Infer<'_> {
         let suffixed = |suffix: &str| match super::primitive(suffix) {
             Some(ty) => Ok(Some(ty)),
             None if suffix.is_empty() => Ok(None),
-            None => fault(span, format!("`{suffix}` has no place in a body")),
+            None => fault(span, format!("`{suffix}` is not supported in a body")),
         };
         let (kind, ty) = match literal {
             syn::Lit::Bool(value) => (Kind::Bool(value.value), Ty::Bool),
@@ -155,7 +155,10 @@ impl Infer<'_> {
                 crate::declared::Declared::Enum(_) if names.len() > 1 => {
                     self.variant(item, &names[names.len() - 1], span)
                 }
-                _ => fault(span, format!("`{}` is no value that a body can use", names.join("::"))),
+                _ => fault(
+                    span,
+                    format!("`{}` is not a value that a body can use", names.join("::")),
+                ),
             },
             Found::Outside(path) => {
                 let parts: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -175,7 +178,7 @@ impl Infer<'_> {
 
     fn variant(&mut self, item: usize, name: &str, span: Span) -> Result<Expr> {
         let crate::declared::Declared::Enum(variants) = &self.modules.items[item].what else {
-            return fault(span, "this is no enum");
+            return fault(span, "this is not an enum");
         };
         match variants.iter().position(|variant| variant.name == name) {
             Some(i) => Ok(Expr { kind: Kind::Variant(item, i), ty: Ty::Enum(item), span }),
@@ -186,7 +189,7 @@ impl Infer<'_> {
     fn constant_item(&mut self, item: usize, span: Span) -> Result<Expr> {
         let module = self.modules.items[item].module;
         let crate::declared::Declared::Const(constant) = &self.modules.items[item].what else {
-            return fault(span, "this is no constant");
+            return fault(span, "this is not a constant");
         };
         let ty = constant.ty.clone();
         let ty = super::type_of(self.modules, self.world, module, None, &ty)?;
@@ -206,7 +209,7 @@ impl Infer<'_> {
 
     fn structure(&mut self, structure: &syn::ExprStruct, span: Span) -> Result<Expr> {
         if structure.rest.is_some() {
-            return fault(span, "write all fields of a struct; `..` is left out");
+            return fault(span, "write all fields of a struct; `..` is not supported");
         }
         let ty = syn::Type::Path(syn::TypePath { qself: None, path: structure.path.clone() });
         let ty = super::type_of(self.modules, self.world, self.module, self.own.as_ref(), &ty)?;
@@ -256,7 +259,7 @@ impl Infer<'_> {
             return Ok(left);
         }
         let [a, b] = [left, right].map(|ty| self.types.resolve(&ty).rust());
-        fault(span, format!("this is {b} where the other branch is {a}"))
+        fault(span, format!("this is {b}, but the other branch is {a}"))
     }
 
     fn looped(&mut self, expr: &syn::Expr, span: Span) -> Result<Expr> {
@@ -284,7 +287,7 @@ impl Infer<'_> {
                 }
                 Kind::For(Box::new(self.for_loop(inner)?))
             }
-            _ => return fault(span, "this is no loop"),
+            _ => return fault(span, "this is not a loop"),
         };
         Ok(Expr { kind, ty: Ty::Unit, span })
     }
@@ -308,7 +311,7 @@ impl Infer<'_> {
                 syn::Expr::MethodCall(call) if call.method == "step_by" && call.args.len() == 1 => {
                     if reversed {
                         let span = self.span(call);
-                        return fault(span, "`rev` of `step_by` is left out; count by hand");
+                        return fault(span, "`rev` of `step_by` is not supported; count by hand");
                     }
                     step = Some(&call.args[0]);
                     &call.receiver
@@ -350,7 +353,8 @@ impl Infer<'_> {
     fn leave(&mut self, expr: &syn::Expr, span: Span) -> Result<Expr> {
         const ALL: &str = "a loop over `team::each` goes through all indices; leave one out by \
             `continue`, or put what ends early into a function";
-        const LABEL: &str = "labels are left out; put the inner loop into a function and `return`";
+        const LABEL: &str =
+            "labels are not supported; put the inner loop into a function and `return`";
         let kind = match expr {
             syn::Expr::Break(inner) if inner.label.is_some() => return fault(span, LABEL),
             syn::Expr::Continue(inner) if inner.label.is_some() => return fault(span, LABEL),
@@ -365,7 +369,7 @@ impl Infer<'_> {
                     if self.shares {
                         return fault(span, ALL);
                     }
-                    return fault(span, "`break` stands in no loop");
+                    return fault(span, "`break` is outside of a loop");
                 };
                 self.same(wanted, &given, span)?;
                 Kind::Break(value.map(Box::new))
@@ -391,7 +395,7 @@ impl Infer<'_> {
         match label {
             Some(_) => fault(
                 span,
-                "labels are left out; put the inner loop into a function and `return` from it",
+                "labels are not supported; put the inner loop into a function and `return` from it",
             ),
             None => Ok(()),
         }

@@ -22,7 +22,7 @@ impl Infer<'_> {
             }
             ty if ty.is_int() => builtin::int_method(ty, &name),
             Ty::Draw => builtin::draw(&name).ok_or_else(|| {
-                format!("`Draw::{name}` is not among the draws that a body may make")
+                format!("`Draw::{name}` is not among the methods of `Draw` that a body may call")
             }),
             Ty::Slice(element, _) | Ty::Array(element, _) => {
                 let element = (**element).clone();
@@ -56,7 +56,7 @@ impl Infer<'_> {
         let mut args: Vec<Expr> = receiver.into_iter().map(|r| self.value(r)).collect();
         if given.len() != signature.args.len() {
             let n = signature.args.len();
-            return fault(span, format!("this takes {n} arguments and is given {}", given.len()));
+            return fault(span, format!("this takes {n} arguments, but {} are given", given.len()));
         }
         for (given, ty) in given.iter().zip(&signature.args) {
             let given = self.expr(given)?;
@@ -106,12 +106,14 @@ impl Infer<'_> {
             | "chunks_exact_mut" | "fill" | "copy_from_slice" | "swap" => fault(
                 span,
                 format!(
-                    "`{name}` has no place in a body; write `for i in 0..x.len()` and use `x[i]`"
+                    "`{name}` is not supported in a body; write `for i in 0..x.len()` and use \
+                     `x[i]`"
                 ),
             ),
-            "split_at" | "split_at_mut" | "first" | "last" | "get" => {
-                fault(span, format!("`{name}` has no place in a body; use an index or `x[a..b]`"))
-            }
+            "split_at" | "split_at_mut" | "first" | "last" | "get" => fault(
+                span,
+                format!("`{name}` is not supported in a body; use an index or `x[a..b]`"),
+            ),
             _ => fault(span, format!("slices have no method `{name}` in a body; use `x[i]`")),
         }
     }

@@ -104,7 +104,7 @@ pub(crate) fn signature_of(
             syn::FnArg::Typed(input) => type_of(modules, world, module, own.as_ref(), &input.ty)?,
             syn::FnArg::Receiver(receiver) => {
                 let Some(own) = own.clone() else {
-                    return fault(span, "`self` stands outside of an `impl` of a known type");
+                    return fault(span, "`self` is outside of an `impl` of a known type");
                 };
                 match &receiver.reference {
                     Some(_) => Ty::Ref(Box::new(own), receiver.mutability.is_some()),
@@ -134,7 +134,7 @@ pub(crate) fn constant_value(
 ) -> Result<(Expr, Function)> {
     let (module, span) = (modules.items[item].module, modules.items[item].span);
     let Declared::Const(constant) = &modules.items[item].what else {
-        return fault(span, "this is no constant");
+        return fault(span, "this is not a constant");
     };
     let constant = constant.clone();
     let ty = type_of(modules, world, module, None, &constant.ty)?;
@@ -182,7 +182,10 @@ pub(crate) fn function(modules: &mut Modules, world: &World, item: ItemId) -> Re
     let leaves = body.tail.is_none() && infer.diverges(&body);
     if !leaves && !infer.types.unify(&value, &output) {
         let value = infer.types.resolve(&value).rust();
-        return fault(body.span, format!("the value is {value} where {} is due", output.rust()));
+        return fault(
+            body.span,
+            format!("the value is {value}, but {} is expected", output.rust()),
+        );
     }
     infer.finish(params, output, body)
 }
@@ -282,7 +285,7 @@ impl<'m> Infer<'m> {
             return Ok(expr);
         }
         let [given, wanted] = [given, wanted].map(|ty| self.types.resolve(&ty).rust());
-        fault(expr.span, format!("this is {given} where {wanted} is wanted"))
+        fault(expr.span, format!("this is {given}, but {wanted} is expected"))
     }
 
     /// The value behind references to scalars, as operators take it.

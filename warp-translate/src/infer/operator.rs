@@ -49,7 +49,7 @@ impl Infer<'_> {
                 Ty::Ref(ty, _) => Ok(Expr { kind: Kind::Deref(Box::new(inner)), ty: *ty, span }),
                 Ty::Slice(..) => Ok(Expr { span, ..inner }),
                 other => {
-                    fault(span, format!("{} is no reference", self.types.resolve(&other).rust()))
+                    fault(span, format!("{} is not a reference", self.types.resolve(&other).rust()))
                 }
             },
             op => {
@@ -63,7 +63,7 @@ impl Infer<'_> {
 
     pub(super) fn binary(&mut self, binary: &syn::ExprBinary, span: Span) -> Result<Expr> {
         let Some((op, assigns)) = operator(&binary.op) else {
-            return fault(span, "this operator has no place in a body");
+            return fault(span, "this operator is not supported in a body");
         };
         let (left, right) = (self.expr(&binary.left)?, self.expr(&binary.right)?);
         let (left, right) = (self.value(left), self.value(right));

@@ -32,7 +32,7 @@ impl Infer<'_> {
             syn::Pat::Slice(slice) => {
                 let shallow = self.types.shallow(ty);
                 let Ty::Array(element, n) = self.types.shallow(shallow.behind()) else {
-                    return fault(span, "only arrays are taken apart by `[a, b]`");
+                    return fault(span, "only arrays are destructured by `[a, b]`");
                 };
                 if slice.elems.len() as u64 != n {
                     return fault(span, format!("name all {n} elements, or use an index"));
@@ -76,7 +76,7 @@ impl Infer<'_> {
                 self.same(ty.clone(), &named, span)?;
                 self.pattern(&typed.pat, &named)
             }
-            _ => fault(span, "this kind of pattern has no place in a body"),
+            _ => fault(span, "this kind of pattern is not supported in a body"),
         }
     }
 

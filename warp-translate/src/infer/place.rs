@@ -47,7 +47,7 @@ impl Infer<'_> {
 
     fn part(&mut self, base: Expr, ty: &Ty, range: &syn::ExprRange, span: Span) -> Result<Expr> {
         if matches!(range.limits, syn::RangeLimits::Closed(_)) {
-            return fault(span, "write `low..high + 1`; `..=` in an index is left out");
+            return fault(span, "write `low..high + 1`; `..=` in an index is not supported");
         }
         let element = match ty {
             Ty::Array(element, _) | Ty::Slice(element, _) => element.clone(),

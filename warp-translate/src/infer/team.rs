@@ -176,7 +176,7 @@ impl Infer<'_> {
                 qself: None,
                 path: path.path.clone(),
             }),
-            _ => return fault(span, "this is no size"),
+            _ => return fault(span, "this is not a size"),
         };
         let expr = match &expr {
             syn::Expr::Block(block) => match &block.block.stmts[..] {

@@ -146,11 +146,12 @@ fn named_type(
                 _ => fault(span, format!("`{last}` needs its element")),
             }
         }
-        "f64" => fault(span, "f64 has no place in a body: it is slow on GPUs; use f32"),
+        "f64" => fault(span, "f64 is not supported in a body: it is slow on GPUs; use f32"),
         "i8" | "i16" | "u16" | "i128" | "u128" | "isize" | "char" | "str" | "String" => fault(
             span,
             format!(
-                "`{last}` has no place in a body; there are i32, u32, i64, u64, u8, usize and f32"
+                "`{last}` is not supported in a body; there are i32, u32, i64, u64, u8, usize and \
+                 f32"
             ),
         ),
         _ => fault(span, format!("`{last}` is not a type that a body can use")),

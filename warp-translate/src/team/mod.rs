@@ -161,8 +161,8 @@ impl<'f> Analysis<'f> {
         if let (Some(span), Some(_)) = (self.drew_once, self.drew_alike) {
             self.fault(
                 span,
-                "draws of the shared stream stand in `team::once` or outside of all closures, not in \
-                 both: threads would lose count of them",
+                "random numbers of the shared stream are used in `team::once` or outside of all \
+                 closures, not in both: threads would lose count of them",
             );
         }
     }

@@ -327,7 +327,7 @@ impl Analysis<'_> {
         match self.mode {
             Mode::Each => self.fault(
                 span,
-                "the shared stream is drawn from once, not for each index; use `draw.agent(i as u32)`",
+                "the shared stream is used once, not for each index; use `draw.agent(i as u32)`",
             ),
             Mode::Once => self.drew_once = Some(span),
             Mode::Uniform => self.drew_alike = Some(span),

@@ -175,7 +175,7 @@ fn bad_data_are_refused_in_one_sentence_that_names_them() {
     let short = |i: &mut Invented| i.constants["US_STATE_POPULATION"] = json!([1, 2]);
     assert!(refused(&short, "").contains("has 2 numbers, not 51"));
     let text = |i: &mut Invented| i.fitted["BETA_SLOPES"] = json!("steep");
-    assert!(refused(&text, "").contains("holds something else than numbers"));
+    assert!(refused(&text, "").contains("contains something other than numbers"));
     let levels = |i: &mut Invented| i.constants["NUM_STRINGENCY_LEVELS"] = json!(9);
     assert!(refused(&levels, "").contains("NUM_STRINGENCY_LEVELS is 9"));
     let long = refused(&|_| {}, "use_real_world_policies = true\nsubsidy_interval = 0");

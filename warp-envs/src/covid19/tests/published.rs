@@ -40,7 +40,7 @@ fn totals_of_fixed_policies_are_the_published_ones() {
 #[test]
 fn totals_of_the_real_policies_are_the_published_ones() {
     let Some(data) = data() else {
-        eprintln!("skipped: WARP_DATA names no folder with the published data set");
+        eprintln!("skipped: WARP_DATA does not name a folder with the published data set");
         return;
     };
     for (published, key) in [(347.6, "use_real_world_data"), (349.1, "use_real_world_policies")] {
@@ -52,7 +52,7 @@ fn totals_of_the_real_policies_are_the_published_ones() {
 #[test]
 fn built_in_figures_are_those_of_the_data_set() {
     let Some(data) = data() else {
-        eprintln!("skipped: WARP_DATA names no folder with the published data set");
+        eprintln!("skipped: WARP_DATA does not name a folder with the published data set");
         return;
     };
     let (built_in, read) = (make(""), make(&format!("data = {data:?}")));

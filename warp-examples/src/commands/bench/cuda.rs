@@ -66,9 +66,9 @@ pub(super) fn execute(
     } else {
         let (env, n) = (&config.run.env_id, config.run.num_envs);
         say(&format!(
-            "{env}, {n} replicas, {steps_per_launch} steps a launch, observations written"
+            "{env}, {n} replicas, {steps_per_launch} steps per launch, observations written"
         ))?;
-        say(&format!("random actions, step, restart   {}steps/s", short(rate)))?;
+        say(&format!("random actions, step, reset     {}steps/s", short(rate)))?;
         say(&format!(
             "start to first step {first_step:.2} s, of which compiling {:.2} s",
             kernels.compile_seconds()
@@ -96,7 +96,7 @@ pub(super) fn rate_of_world(
 fn gpu(envs: &mut dyn VecEnv) -> Result<&mut CudaVecEnv> {
     match envs.as_cuda() {
         Some(cuda) => Ok(cuda),
-        None => bail!("the environment was made for another device"),
+        None => bail!("the environment was created for another device"),
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn execute(args: &BenchArgs) -> Result<Outcome> {
         print_json(&json!({ "threads": threads, "unit": "GFLOP/s", "layers": layers }))?;
         return Ok(Outcome::Done);
     }
-    say(&format!("products of 256 rows, f32, {threads} threads, GFLOP/s of all together"))?;
+    say(&format!("products of 256 rows, f32, {threads} threads, GFLOP/s in total"))?;
     say(&format!("{:>12} {:>10} {:>12} {:>12}", "layer", "forward", "to weights", "to inputs"))?;
     rows.iter().try_for_each(|(width, rates)| {
         let layer = format!("{width} x {width}");

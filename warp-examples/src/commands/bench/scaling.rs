@@ -49,7 +49,7 @@ pub(super) fn execute(args: &BenchArgs, gpus: &str, registry: &Registry) -> Resu
         print_json(&serde_json::json!({ "command": command_line(), "scaling": found }))?;
         return Ok(Outcome::Done);
     }
-    let kind = if args.strong { "the same replicas dealt out" } else { "as many replicas on each" };
+    let kind = if args.strong { "the same replicas, divided" } else { "as many replicas on each" };
     say(&format!("{}, {} GPUs, {kind}, median of {PAIRS} pairs", args.target, ranks.size()))?;
     for Scaling { replicas, gpus, alone, together, times, least, most, .. } in &found {
         let percent = |times: &f64| 100.0 * times / *gpus as f64;

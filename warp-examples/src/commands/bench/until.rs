@@ -219,7 +219,7 @@ fn print(
     for found in all {
         let ms = |seconds: Option<f64>| seconds.map_or("-".into(), |s| format!("{:.2}", 1e3 * s));
         say(&format!(
-            "{:>8} replicas  {} of {} seeds, median {} ms, {} ms without looks in between",
+            "{:>8} replicas  {} of {} seeds, median {} ms, {} ms without reading metrics",
             found.replicas,
             found.n_reached,
             found.seeds.len(),
@@ -239,7 +239,8 @@ impl Attempt {
     fn line(&self) -> String {
         let mean = self.episode_return.map_or("none".into(), |mean| format!("{mean:.1}"));
         format!(
-            "{:>12} {}  {} iterations, {} steps, return {mean}, {:.2} ms, {:.2} at once{}; \
+            "{:>12} {}  {} iterations, {} steps, return {mean}, {:.2} ms, \
+             {:.2} without reading metrics{}; \
              start-up {:.3} s; greedy mean {:.1} (episodes: {:.0} to {:.0})",
             "seed",
             self.seed,

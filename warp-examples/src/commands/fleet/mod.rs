@@ -40,7 +40,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         None => plan(args, registry)?,
     };
     if let Some(folder) = args.resume.as_deref().filter(|folder| Fleet::is_complete(folder)) {
-        say(&format!("all runs of the fleet in {} have ended", folder.display()))?;
+        say(&format!("all runs of the fleet in {} have finished", folder.display()))?;
         return Ok(Outcome::Done);
     }
     let first = &runs.first().context("a fleet has at least one run")?.config;
@@ -114,8 +114,8 @@ fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
     if trained_groups(first).iter().filter(|trained| **trained).count() > 1 {
         let groups: Vec<&str> = first.spec.groups.iter().map(|group| group.name.as_str()).collect();
         bail!(
-            "--halving {factor}: settings are compared by their mean return, and {} trains several groups ({}), \
-             whose sum says little",
+            "--halving {factor}: settings are compared by their mean return, but {} trains several \
+             groups ({}), whose sum means little",
             first.run.env_id,
             groups.join(", ")
         );

@@ -23,10 +23,10 @@ pub(super) fn planned(
     registry: &Registry,
 ) -> Result<Vec<FleetRun>> {
     if let Some(steps) = args.steps {
-        bail!("--steps {steps}: the runs of a fleet are as long as they were planned");
+        bail!("--steps {steps}: the length of a fleet's runs can't be changed");
     }
     if let Some(set) = args.set.first() {
-        bail!("--set {set}: the runs of a fleet are as they were planned");
+        bail!("--set {set}: the configuration of a fleet can't be changed");
     }
     let shared = settings::parse(&Run::config(folder)?)?;
     let run = |listed: Listed| {
@@ -56,13 +56,14 @@ pub(super) fn plan(args: &TrainArgs, registry: &Registry) -> Result<(Vec<FleetRu
         if config.run.eval_steps > 0 {
             let steps = config.run.eval_steps;
             bail!(
-                "eval_steps = {steps}: the runs of a fleet are not evaluated on their way; set it to 0 and \
-                 use warp eval"
+                "eval_steps = {steps}: the runs of a fleet are not evaluated during training; set \
+                 it to 0 and use warp eval"
             );
         }
         if config.league.is_some() {
             bail!(
-                "[league]: the runs of a fleet play no games on their way; train each by itself, with --seed"
+                "[league]: the runs of a fleet cannot form leagues; train each on its own, with \
+                 --seed"
             );
         }
         let seeds = seeds.clone().unwrap_or(config.run.seed..config.run.seed.saturating_add(1));

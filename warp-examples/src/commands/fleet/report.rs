@@ -14,7 +14,7 @@ use warp_train::run::write_whole;
 /// several groups may play against each other, since the sum of their returns says little.
 pub(super) fn ranked(summary: &FleetSummary) -> Option<Vec<&SweptReturns>> {
     let mean = |one: &SweptReturns| one.returns.together.map_or(f64::NEG_INFINITY, |r| r.mean);
-    // Of combinations in which no episode ended there is nothing to say.
+    // Of combinations in which no episode finished there is nothing to say.
     let known = |one: &&SweptReturns| one.returns.together.is_some();
     let mut ranked: Vec<&SweptReturns> = summary.swept.iter().filter(known).collect();
     let round = |one: &SweptReturns| one.stopped_in_round.unwrap_or(usize::MAX);
@@ -34,7 +34,7 @@ pub(super) fn write_winner(
     let Some(run) = runs.iter().find(is_own) else { return Ok(()) };
     let path = folder.join("winner.toml");
     write_whole(&path, &run.config.to_toml_as_given(fields))?;
-    say(&format!("the configuration that did best is in {}", path.display()))
+    say(&format!("the best configuration is in {}", path.display()))
 }
 
 pub(super) fn report(
@@ -47,8 +47,8 @@ pub(super) fn report(
         |n: &usize, what: &str| if *n > 0 { format!(", {n} {what}") } else { String::new() };
     let others = count(n_stopped, "were stopped by halving") + &count(n_broken, "broke");
     say(&format!(
-        "{env} with {algorithm}: {n_finished} of {n_runs} runs finished{others}, {} steps in {:.1} s \
-         ({}steps/s together); the fleet is in {}",
+        "{env} with {algorithm}: {n_finished} of {n_runs} runs finished{others}, {} steps in {:.1} \
+         s ({}steps/s in total); the fleet is in {}",
         summary.env_steps,
         summary.seconds,
         short(summary.env_steps_per_second),
@@ -58,13 +58,13 @@ pub(super) fn report(
     if left > 0 {
         let folder = folder.display();
         say(&format!(
-            "stopped early: {left} runs are left, which --resume {folder} trains; those that were under way \
-             begin anew"
+            "stopped early: --resume {folder} trains the {left} runs that are left; unfinished \
+             ones restart"
         ))?;
     }
     if let Some(run) = summary.runs.iter().find(|run| run.error.is_some()) {
         let error = run.error.as_deref().unwrap_or_default();
-        say(&format!("the first that broke is run {} with seed {}: {error}", run.run, run.seed))?;
+        say(&format!("the first that failed is run {} with seed {}: {error}", run.run, run.seed))?;
     }
     let in_order: Vec<&SweptReturns> = summary.swept.iter().collect();
     let place = |n: usize| ranked.map_or(String::new(), |_| format!("{}. ", n + 1));
@@ -97,7 +97,7 @@ pub(in crate::commands) fn returns_lines(
 }
 
 fn line(returns: Option<&Returns>, what: &str) -> String {
-    let Some(r) = returns else { return "no episode ended".into() };
+    let Some(r) = returns else { return "no episode finished".into() };
     let number = |x: Option<f64>| x.map_or("-".into(), |x| format!("{x:.2}"));
     let runs = if r.n == 1 { "1 run".to_string() } else { format!("{} runs", r.n) };
     format!(

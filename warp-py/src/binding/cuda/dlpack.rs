@@ -212,7 +212,8 @@ impl Import {
                 let managed = NonNull::new(pointer.cast::<ManagedVersioned>()).ok_or_else(empty)?;
                 if managed.as_ref().version[0] != 1 {
                     let version = managed.as_ref().version[0];
-                    let reason = format!("a tensor of DLPack {version} is beyond what is known, 1");
+                    let reason =
+                        format!("a tensor of DLPack {version} is not supported; version 1 is");
                     return Err(PyBufferError::new_err(reason));
                 }
                 ffi::PyCapsule_SetName(raw, USED_VERSIONED.as_ptr());

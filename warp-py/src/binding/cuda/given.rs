@@ -70,7 +70,7 @@ pub(in super::super) fn take_array(
     if !is_on_gpu(value)? {
         let kind = value.get_type();
         return Err(PyValueError::new_err(format!(
-            "{name} of {kind} does not lie on a GPU, on which it is to be learned from: device=\"cpu\" takes it"
+            "{name} of {kind} is not on a GPU, where training is to run: use device=\"cpu\""
         )));
     }
     let found = find(device, name, value)?;
@@ -101,7 +101,7 @@ fn borrow(device: &Device, name: &str, kind: NumberKind, found: Found) -> PyResu
     let taken = unsafe { GivenArray::borrow(device, &tensor, found.address, found.keep) };
     taken.ok_or_else(|| {
         PyValueError::new_err(format!(
-            "{name} has strides that are beyond what is taken: make it contiguous"
+            "{name} has strides that are not supported: make it contiguous"
         ))
     })
 }
@@ -186,6 +186,6 @@ fn check_gpu(device: &Device, name: &str, number: i32) -> PyResult<()> {
     if usize::try_from(number) == Ok(own) {
         return Ok(());
     }
-    let reason = format!("{name} lies on GPU {number}, but these environments are on GPU {own}");
+    let reason = format!("{name} is on GPU {number}, but these environments are on GPU {own}");
     Err(PyValueError::new_err(reason))
 }

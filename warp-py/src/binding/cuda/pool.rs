@@ -136,7 +136,7 @@ impl CudaPool {
                 return error;
             }
             pyo3::exceptions::PyValueError::new_err(format!(
-                "{error}: that step was not made, nor any that was asked for since"
+                "{error}: that step was not executed, nor any requested since"
             ))
         })
     }

@@ -331,7 +331,7 @@ fn buffers<'a>(values: &Values) -> Result<Vec<Buffer<'a>>, Failure> {
             PRED | U8 => Element::Byte,
             S32 => Element::I32,
             F32 => Element::F32,
-            other => return Err(format!("elements of XLA's type {other} are not taken").into()),
+            other => return Err(format!("elements of XLA's type {other} are not supported").into()),
         };
         let dims = match raw.rank {
             // A scalar may have no place for them.

@@ -117,7 +117,7 @@ fn with_pool(
             let pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
             pools.get(&number).and_then(|pool| pool.bind(py).upgrade())
         };
-        let pool = pool.ok_or("the environments of this program are gone")?;
+        let pool = pool.ok_or("the environments of this program no longer exist")?;
         let pool = pool.cast::<Pool>().map_err(|error| error.to_string())?;
         let mut pool =
             pool.try_borrow_mut().map_err(|_| "these environments are in use by another thread")?;

@@ -185,8 +185,8 @@ impl Update<'_> {
             figures.extend(seen.numbers());
             let Some(gradient) = self.on.policy.gradient() else {
                 return Err(Error::Invalid(format!(
-                    "policy \"{}\": its network does not show its gradient, which shards need; leave \
-                     out shards",
+                    "policy \"{}\": its network does not expose its gradient, which shards need; \
+                     leave out the key shards",
                     self.on.plan.name
                 )));
             };

@@ -39,8 +39,8 @@ pub(crate) fn find_gpu() -> Result<()> {
         return Ok(());
     }
     Err(Error::Invalid(
-        "LibTorch finds no GPU: libtorch_cuda.so and the CUDA libraries that it needs must lie on the \
-         loader's path (LD_LIBRARY_PATH)"
+        "LibTorch finds no GPU: libtorch_cuda.so and the CUDA libraries that it needs must be on \
+         the loader's path (LD_LIBRARY_PATH)"
             .into(),
     ))
 }
@@ -104,7 +104,9 @@ impl ForeignNetwork for TorchNetwork {
 
     fn backward(&mut self, d_outs: &DeviceArray, gradient: &DeviceArray, adds: bool) -> Result<()> {
         let Some((network, policy, values)) = self.graph.take() else {
-            return Err(Error::Invalid("a way back needs a forward pass that learns".into()));
+            return Err(Error::Invalid(
+                "a backward pass needs a forward pass in training mode".into(),
+            ));
         };
         let (rows, row) = (policy.dims()[0], self.n_outputs + 1);
         let columns = |from: usize, n: usize| view(d_outs, from, &[rows, n], &[row, 1]);

@@ -34,8 +34,7 @@ impl FleetLearner for DealtFleet<'_> {
         std::thread::scope(|scope| {
             let parts: Vec<_> =
                 parts.map(|(fleet, runs)| scope.spawn(|| fleet.launch(runs, watch))).collect();
-            let panicked =
-                |_| Err(Error::Invalid("a device's share of the fleet broke off".into()));
+            let panicked = |_| Err(Error::Invalid("a device's part of the fleet failed".into()));
             let done: Vec<Result<()>> =
                 parts.into_iter().map(|part| part.join().unwrap_or_else(panicked)).collect();
             done.into_iter().collect()

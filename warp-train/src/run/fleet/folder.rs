@@ -106,7 +106,7 @@ impl Fleet {
         let Some(part) = parts.iter().find(|part| folder.join(part).exists()) else {
             return Ok(());
         };
-        let reason = format!("it holds a run already ({part})");
+        let reason = format!("it already contains a run ({part})");
         Err(Error::file("cannot start a fleet in", folder, reason))
     }
 

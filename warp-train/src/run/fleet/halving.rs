@@ -35,7 +35,8 @@ impl Halving {
     pub fn new(factor: u32) -> Result<Self> {
         match factor {
             0 | 1 => Err(Error::Invalid(format!(
-                "halving by {factor}: of at least 2 settings one goes on"
+                "halving by {factor}: the factor must be at least 2, since one of so many settings \
+                 continues"
             ))),
             _ => Ok(Self { factor }),
         }

@@ -72,7 +72,7 @@ pub(super) fn read_exactly(fleet: &Path) -> Result<Vec<Listed>> {
     if list.text().ok().as_ref() == Some(&text) {
         return Ok(list.runs);
     }
-    let reason = "it is not read back as it was written, so the runs would not be the same";
+    let reason = "it does not read back as it was written, so the runs would not be the same";
     Err(Error::file("cannot continue a fleet's", &fleet.join(LIST), reason))
 }
 

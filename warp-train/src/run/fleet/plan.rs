@@ -29,9 +29,10 @@ pub fn check_sweepable(key: &str) -> Result<()> {
     let reason = match key.rsplit('.').next().unwrap_or(key) {
         "seed" => "use --seeds A..B for several seeds",
         "env_id" => "a fleet has one environment",
-        "total_steps" => "all runs of a fleet are equally long",
+        "total_steps" => "all runs of a fleet have the same length",
         key if RECORD_KEYS.contains(&key) => {
-            "a fleet has its own records, keeps the last weights of its runs and evaluates none on its way"
+            "a fleet has its own records, keeps only the last weights of its runs and does not \
+             evaluate during training"
         }
         key if FOLDER_KEYS.contains(&key) => "a fleet has one folder",
         "pool_file" | "pool_digest" => "all runs of a fleet read the same files",

@@ -54,7 +54,7 @@ pub(super) fn sort(
     Ok(aside.map(|aside| {
         let (path, aside) = (path.display(), aside.display());
         format!(
-            "\"{path}\": lines that are damaged or of runs that begin anew are now in {aside}: {n}"
+            "\"{path}\": damaged lines, and lines of runs that restart, were moved to {aside}: {n}"
         )
     }))
 }

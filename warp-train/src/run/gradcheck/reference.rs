@@ -236,8 +236,8 @@ impl<'a> Reference<'a> {
         // Gradients of nothing would agree.
         if this.shares().next().is_none() {
             return Err(Error::Invalid(format!(
-                "policy \"{}\": all {} rows lie within {near} of a point at which the loss has no \
-                 derivative; take more rows",
+                "policy \"{}\": all {} rows are within {near} of a point at which the loss is not \
+                 differentiable; use more rows",
                 plan.name,
                 scene.returns.len()
             )));

@@ -228,5 +228,5 @@ fn a_scene_of_nothing_but_kinks_is_refused() {
     scenes[0].sample_weights.fill(0.0);
     let mut native = NativeLearner::new(&config, 1).unwrap();
     let error = compare(&config, &scenes, &mut [&mut native]).unwrap_err().to_string();
-    assert!(error.contains("all 40 rows") && error.contains("take more rows"), "{error}");
+    assert!(error.contains("all 40 rows") && error.contains("use more rows"), "{error}");
 }

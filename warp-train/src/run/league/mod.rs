@@ -91,7 +91,7 @@ impl League {
             return Ok(Match::Latest);
         }
         if self.snapshots.is_empty() {
-            let reason = "the league has no snapshots; it goes on by Trainer::restore";
+            let reason = "the league has no snapshots; it is continued by Trainer::restore";
             return Err(Error::Invalid(reason.into()));
         }
         let side = draw.below(2) as usize;
@@ -117,7 +117,7 @@ impl League {
         let weight = |other: &Snapshot| {
             let steps = if side == 0 { [own, other.step] } else { [other.step, own] };
             let game = self.games.get(&steps).ok_or_else(|| {
-                let reason = "has not been played; warp_train::run::train has them played";
+                let reason = "has not been played; warp_train::run::train plays them";
                 Error::Invalid(format!("the league's game of steps {steps:?} {reason}"))
             })?;
             Ok((1.0 - game.win_rate(side)).powi(2))
@@ -156,7 +156,7 @@ impl League {
             let Some((_, path)) = place else {
                 let reason = format!("the league's snapshot of step {at} is missing there");
                 return Err(Error::file(
-                    "cannot go on from the checkpoints in",
+                    "cannot continue from the checkpoints in",
                     checkpoints,
                     reason,
                 ));

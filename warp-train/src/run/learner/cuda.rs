@@ -91,8 +91,8 @@ fn check_ranks(config: &TrainConfig) -> Result<()> {
     match here {
         1 => Ok(()),
         _ => Err(Error::Invalid(format!(
-            "shards = {total}: a GPU has one shard, so that {total} GPUs can share the run, or --device cpu on \
-             any number of ranks that divides them"
+            "shards = {total}: a GPU has one shard, so the run needs {total} GPUs, or --device cpu \
+             on any number of ranks that divides {total}"
         ))),
     }
 }

@@ -100,7 +100,8 @@ impl Cell {
         let words: Vec<_> = line.split(' ').collect();
         let [world, algorithm, network, sharing, replicas] = words[..] else {
             anyhow::bail!(
-                "\"{line}\": expected a world, an algorithm, a network, separate or shared, and replicas"
+                "\"{line}\": expected an environment, an algorithm, a network, separate or shared, \
+                 and replicas"
             );
         };
         let cell = |replicas: &str| {

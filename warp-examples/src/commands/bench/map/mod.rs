@@ -66,7 +66,7 @@ pub(super) fn execute(args: &BenchArgs, path: &Path, registry: &Registry) -> Res
     newest.iter().try_for_each(|record| say(&line(record)))?;
     cliffs.iter().try_for_each(|cliff| say(&cliff_line(cliff)))?;
     if left > 0 {
-        say(&format!("{left} cells are left: the same command goes on with them"))?;
+        say(&format!("{left} cells are left: the same command continues with them"))?;
     }
     say(&format!("{} cells in {}", newest.len(), path.display()))?;
     Ok(Outcome::Done)
@@ -202,7 +202,8 @@ fn line(record: &Record) -> String {
                 let percent = |share: f64| format!("{:.0} %", 100.0 * share);
                 let (products, world) = (percent(of.products_of_learning), percent(of.world));
                 format!(
-                    "  learning: {products} of plain products, {world} of the time is the world's"
+                    "  learning: {products} of it in bare products; environment: {world} of all \
+                     time"
                 )
             });
             format!(

@@ -157,7 +157,7 @@ fn wrong_input_is_an_error() {
     arrays.action_mask.fill(1);
     set(&mut arrays, 3, 2);
     let error = policy.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap_err();
-    assert!(error.to_string().contains("row 1 took action 2 of head 1"), "{error}");
+    assert!(error.to_string().contains("row 1 has action 2 for head 1"), "{error}");
     set(&mut arrays, 3, 1);
     arrays.weights[3] = -1.0;
     let error = policy.gradients(&arrays.minibatch(), &(&loss).into(), 1).unwrap_err();

@@ -130,8 +130,8 @@ impl Batch {
             });
             found.into_iter().find(is_smooth).ok_or_else(|| {
                 Error::Invalid(format!(
-                    "policy \"{}\": all {} transitions lie within {near} of a point at which the loss \
-                     has no derivative; take smaller networks or activation = \"tanh\"",
+                    "policy \"{}\": all {} transitions are within {near} of a point at which the \
+                     loss is not differentiable; use smaller networks or activation = \"tanh\"",
                     policy.name,
                     pool.rows.len()
                 ))

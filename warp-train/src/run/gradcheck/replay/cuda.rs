@@ -46,7 +46,7 @@ fn engine(
     let mut envs = entry.make_cuda(&config.env, &options, kernels, Build::Parity)?;
     let envs = envs
         .as_cuda()
-        .ok_or_else(|| Error::Invalid(format!("\"{}\" is not made on a GPU", config.run.env_id)))?;
+        .ok_or_else(|| Error::Invalid(format!("\"{}\" cannot run on a GPU", config.run.env_id)))?;
     let Planned { plan, algorithm } = planned(config, &config.policies[index])?;
     let setting = Setting::new(config, (index, 0));
     let mut engine = CudaEngine::new(plan, setting, (&[config.run.seed], &[envs]))?;
