@@ -258,7 +258,7 @@ mod tests {
             ("1,1", "1 is named twice"),
             ("1,", "a number of GPUs"),
             ("-1", "a number of GPUs"),
-            ("65", "64 at most"),
+            ("65", "at most 64"),
         ] {
             let error = places(text).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
