@@ -97,7 +97,7 @@ def test_a_loop_is_one_program(loop, length, halves):
 def test_what_one_program_is_refused_the_next_is_not():
     refused, other = (envpool.make_gym("CartPole-v1", num_envs=4, seed=0) for _ in range(2))
     handle, recv, _, step = refused.xla()
-    with pytest.raises(jax.errors.JaxRuntimeError, match="no environment is under way"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no environment is in flight"):
         jax.block_until_ready(jax.jit(recv)(handle))
     for envs in (other, refused):
         envs.async_reset()

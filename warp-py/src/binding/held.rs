@@ -23,7 +23,8 @@ impl<T> Held<T> {
     pub(super) fn check(&self) -> PyResult<()> {
         if self.process != std::process::id() {
             return Err(PyRuntimeError::new_err(
-                "these environments were created before this process was forked: create new ones here",
+                "these environments were created before this process was forked: create new ones \
+                 here",
             ));
         }
         self.open().map(|_| ())

@@ -13,7 +13,8 @@ pub(super) fn auto_reset(mode: &str) -> PyResult<AutoReset> {
         "disabled" => Ok(AutoReset::Disabled),
         other => {
             let reason = format!(
-                "autoreset_mode is '{other}', but must be one of 'next_step', 'same_step' and 'disabled'"
+                "autoreset_mode is '{other}', but must be one of 'next_step', 'same_step' and \
+                 'disabled'"
             );
             Err(PyValueError::new_err(reason))
         }
