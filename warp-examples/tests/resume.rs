@@ -155,7 +155,7 @@ fn what_comes_from_the_run_is_not_accepted_again() {
         (&["--set", "gama=0.5"], "the nearest known key is \"gamma\""),
         (&["--set", "gamma=2"], "gamma = 2"),
         (&["--set", "gamma"], "expected key=value"),
-        (&["--set", "total_steps=100"], "--steps 100: the run in \"run\" has done 128 already"),
+        (&["--set", "total_steps=100"], "--steps 100: the run in \"run\" has already done 128"),
     ] {
         let said = folder.warp(&[&["train", "--resume", "run"], more].concat());
         assert_eq!(said.code, Some(2), "{more:?}: {said:?}");

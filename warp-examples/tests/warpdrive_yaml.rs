@@ -137,7 +137,7 @@ fn wrong_values_are_refused_with_their_line() {
     assert!(with("num_envs: 100", "num_envs: 010").contains("expected a whole number"));
     assert!(with("num_envs: 100", "num_envs: -1").contains("expected a whole number"));
     let error = with("num_envs: 100", "num_envs: 60000");
-    assert!(error.contains("train_batch_size = 50000: 60000 replicas"), "{error}");
+    assert!(error.contains("train_batch_size = 50000: it must be at least the number"), "{error}");
     let error = with("num_episodes: 200000", "num_episodes: 99");
     assert!(error.contains("num_episodes = 99: episodes of 500 steps give less"), "{error}");
     assert!(with("lr: 0.001", "lr: [[5, 0.1], [3, 0.2]]").contains("increasing steps"));

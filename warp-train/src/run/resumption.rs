@@ -159,7 +159,7 @@ mod tests {
         let ends = "learning_rate = [[0, 0.5], [1000, 0.0]]";
         let error = extended(ends, 2000, &[]).unwrap_err();
         assert!(error.is_users());
-        let words = "learning_rate would stay at 0 from step 1000 on; say";
+        let words = "learning_rate would stay at 0 from step 1000 on; set";
         assert!(error.to_string().contains(words), "{error}");
         extended(ends, 1000, &[]).unwrap();
         extended(ends, 500, &[]).unwrap();
