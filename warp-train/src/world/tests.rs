@@ -85,7 +85,7 @@ fn many_ranks_hear_each_other() {
             let errors = on_ranks(links, |world| {
                 (world.rank() + 1 < size).then(|| world.meet("gradients").unwrap_err().to_string())
             });
-            let gone = format!("rank {} is gone", size - 1);
+            let gone = format!("rank {} disconnected", size - 1);
             assert!(errors.into_iter().flatten().all(|error| error.contains(&gone)), "{gone}");
         }
     }
@@ -134,12 +134,12 @@ fn a_rank_that_dies_within_a_message_or_sends_garbage_ends_it_for_all() {
         (
             &half[..],
             false,
-            "rank 1 is gone, or sends what nobody can read: its connection has ended",
+            "rank 1 disconnected, or sent something unreadable: its connection has ended",
         ),
-        (&half, true, "rank 1 has not come to gradients for 1 s"),
-        (b"GET / HTTP/1.1\r\n\r\n", true, "sends what nobody can read: not a message of a rank"),
-        (&endless, true, "sends what nobody can read: a message of 18446744073709551615 bytes"),
-        (&other, true, "rank 1 sends what is no part of a round"),
+        (&half, true, "rank 1 has not reached gradients for 1 s"),
+        (b"GET / HTTP/1.1\r\n\r\n", true, "sent something unreadable: not a message of a rank"),
+        (&endless, true, "sent something unreadable: a message of 18446744073709551615 bytes"),
+        (&other, true, "rank 1 sent something that does not belong to a round"),
     ] {
         let since = Instant::now();
         for error in beside_one_that_says(bytes, then_waits) {
