@@ -164,25 +164,10 @@ fn observe_by_row(
     rest[2 * n - 1] = 1.0;
     rest[2 * n] = time;
     for (tagger, row) in taggers.chunks_exact_mut(4 * n + 1).enumerate() {
-        copy_short(row, pattern);
+        row.copy_from_slice(pattern);
         row[4 * n - 1] = 0.0;
         row[3 * n + tagger] = 1.0;
     }
-}
-
-/// Copies `from` to `to`, which is as long, by vectors, of which the last two may overlap: a call of the
-/// system's copy takes longer than a short row's own.
-#[inline(always)]
-fn copy_short(to: &mut [f32], from: &[f32]) {
-    const LANES: usize = 16;
-    let Some(last) = to.len().checked_sub(LANES) else {
-        return to.copy_from_slice(from);
-    };
-    let from = &from[..to.len()];
-    for first in (0..last).step_by(LANES) {
-        to[first..][..LANES].copy_from_slice(&from[first..][..LANES]);
-    }
-    to[last..][..LANES].copy_from_slice(&from[last..][..LANES]);
 }
 
 #[inline(always)]
