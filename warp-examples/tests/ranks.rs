@@ -65,6 +65,137 @@ fn threads_and_processes_give_the_run_that_one_rank_gives() {
     same_run(&folder, "threads", "processes");
 }
 
+/// A run of sixteen shards.
+const SIXTEEN: [&str; 8] = [
+    "train",
+    "cartpole",
+    "--envs=16",
+    "--set=num_steps=8",
+    "--set=hidden=[8]",
+    "--set=shards=16",
+    "--steps=1024",
+    "--device=cpu",
+];
+
+/// Starts `size` processes of that run with the variables that a launcher gives each, and expects what one gives.
+fn as_launched(
+    folder: &Folder,
+    size: usize,
+    out: &str,
+    variables: impl Fn(usize) -> Vec<(&'static str, String)>,
+) {
+    let start = |rank: usize| {
+        let mut command = folder.command(&[&SIXTEEN[..], &["--out", out]].concat());
+        command.envs(variables(rank)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let ranks: Vec<Child> = (0..size).map(start).collect();
+    for (rank, child) in ranks.into_iter().enumerate() {
+        let said = said(child);
+        assert_eq!(said.code, Some(0), "rank {rank} of {out}: {said:?}");
+    }
+    same_run(folder, "one", out);
+}
+
+#[test]
+fn launchers_start_four_eight_and_sixteen_ranks_of_the_run_that_one_gives() {
+    let folder = Folder::new("many-ranks");
+    let train = |more: &[&str]| folder.done(&[&SIXTEEN[..], more].concat());
+    train(&["--out", "one"]);
+    for n in ["4", "8", "16"] {
+        train(&["--gpus", n, "--out", n]);
+        same_run(&folder, "one", n);
+    }
+    let port = free_port();
+    as_launched(&folder, 4, "torchrun", |rank| {
+        vec![
+            ("RANK", rank.to_string()),
+            ("WORLD_SIZE", "4".into()),
+            ("LOCAL_RANK", rank.to_string()),
+            ("MASTER_ADDR", "127.0.0.1".into()),
+            // The agent keeps it; ours is the next.
+            ("MASTER_PORT", (port - 1).to_string()),
+        ]
+    });
+    // Slurm says no port: it follows from the job's number.
+    let free = |port: &u16| TcpListener::bind(("localhost", *port)).is_ok();
+    let first = 20_000 + (std::process::id() % 10_000) as u16;
+    let job = (first..).find(free).unwrap() - 20_000;
+    as_launched(&folder, 8, "slurm", |rank| {
+        vec![
+            ("SLURM_PROCID", rank.to_string()),
+            ("SLURM_STEP_NUM_TASKS", "8".into()),
+            ("SLURM_LOCALID", rank.to_string()),
+            ("SLURM_STEP_NODELIST", "localhost".into()),
+            ("SLURM_JOB_ID", job.to_string()),
+        ]
+    });
+    let port = free_port();
+    as_launched(&folder, 16, "mpi", |rank| {
+        vec![
+            ("OMPI_COMM_WORLD_RANK", rank.to_string()),
+            ("OMPI_COMM_WORLD_SIZE", "16".into()),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", rank.to_string()),
+            ("WARP_MASTER", format!("127.0.0.1:{port}")),
+        ]
+    });
+    // Two machines of eight.
+    let master = format!("127.0.0.1:{}", free_port());
+    let node = |node: &str| {
+        let nodes = ["--nodes=2", "--node", node, "--gpus=8", "--master", &master, "--out=nodes"];
+        folder.spawn(&[&SIXTEEN[..], &nodes].concat())
+    };
+    let nodes = ["1", "0"].map(node);
+    for node in nodes {
+        let said = said(node);
+        assert_eq!(said.code, Some(0), "{said:?}");
+    }
+    same_run(&folder, "one", "nodes");
+}
+
+#[test]
+fn replay_memories_are_shared_by_threads_and_processes() {
+    let folder = Folder::new("replay-ranks");
+    let run = [
+        "train",
+        "cartpole",
+        "--envs=8",
+        "--set=algorithm=dqn",
+        "--set=num_steps=16",
+        "--set=hidden=[8]",
+        "--set=batch_size=32",
+        "--set=buffer_size=400",
+        "--set=learning_starts=128",
+        "--set=prioritised=true",
+    ];
+    let run = [&run[..], &SHARED, &STEPS].concat();
+    let train = |more: &[&str]| folder.done(&[&run[..], more].concat());
+    train(&["--out", "one"]);
+    train(&["--gpus", "2", "--out", "threads"]);
+    same_run(&folder, "one", "threads");
+    let master = format!("127.0.0.1:{}", free_port());
+    let start = |rank: &str| {
+        let mut command = folder.command(&[&run[..], &["--out", "processes"]].concat());
+        command.env("WARP_RANK", rank).env("WARP_WORLD", "2").env("WARP_MASTER", &master);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let ranks = ["1", "0"].map(start);
+    for rank in ranks {
+        let said = said(rank);
+        assert_eq!(said.code, Some(0), "{said:?}");
+    }
+    same_run(&folder, "one", "processes");
+    // On from where it is, with as many ranks or one.
+    for (run, more) in [("threads", &["--gpus", "2"][..]), ("processes", &[])] {
+        let go_on = ["train", "--resume", run, "--steps", "2048", "--device", "cpu"];
+        folder.done(&[&go_on[..], more].concat());
+    }
+    same_run(&folder, "threads", "processes");
+    let uneven = folder.warp(&[&run[..], &["--gpus", "2", "--set=batch_size=31"]].concat());
+    let words = "batch_size = 31 can't be dealt out evenly to 2 shards; shards that fit: 1, 31";
+    assert!(uneven.code == Some(2) && uneven.stderr.contains(words), "{uneven:?}");
+}
+
 #[test]
 fn when_a_rank_is_killed_the_others_end_in_time_with_a_sentence() {
     let folder = Folder::new("lost-rank");
