@@ -60,9 +60,7 @@ fn threads_and_processes_give_the_run_that_one_rank_gives() {
     // On from where it is, with as many ranks or one.
     for (run, more) in [("threads", &["--gpus", "2"][..]), ("processes", &[])] {
         let go_on = ["train", "--resume", run, "--steps", "2048", "--device", "cpu"];
-        // Schedules have come to their end.
-        let sets = ["--set=learning_rate=0.001", "--set=epsilon=0.1"];
-        folder.done(&[&go_on[..], &sets, more].concat());
+        folder.done(&[&go_on[..], more].concat());
     }
     same_run(&folder, "threads", "processes");
 }
@@ -190,7 +188,9 @@ fn replay_memories_are_shared_by_threads_and_processes() {
     // On from where it is, with as many ranks or one.
     for (run, more) in [("threads", &["--gpus", "2"][..]), ("processes", &[])] {
         let go_on = ["train", "--resume", run, "--steps", "2048", "--device", "cpu"];
-        folder.done(&[&go_on[..], more].concat());
+        // Schedules have come to their end.
+        let sets = ["--set=learning_rate=0.001", "--set=epsilon=0.1"];
+        folder.done(&[&go_on[..], &sets, more].concat());
     }
     same_run(&folder, "threads", "processes");
     let uneven = folder.warp(&[&run[..], &["--gpus", "2", "--set=batch_size=31"]].concat());
