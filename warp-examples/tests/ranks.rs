@@ -194,7 +194,7 @@ fn replay_memories_are_shared_by_threads_and_processes() {
     }
     same_run(&folder, "threads", "processes");
     let uneven = folder.warp(&[&run[..], &["--gpus", "2", "--set=batch_size=31"]].concat());
-    let words = "batch_size = 31 can't be dealt out evenly to 2 shards; shards that fit: 1, 31";
+    let words = "batch_size = 31 can't be divided evenly into 2 shards; shards that fit: 1, 31";
     assert!(uneven.code == Some(2) && uneven.stderr.contains(words), "{uneven:?}");
 }
 
