@@ -25,7 +25,7 @@ pub fn miri() -> Result<()> {
         );
         return Ok(());
     }
-    let line = "rustup run nightly cargo miri test --locked -p warp-data -p warp-func --lib \
+    let line = "rustup run nightly cargo miri test --locked -p warp-data -p warp-func --features warp-func/replicas --lib \
                 --test safe_code";
     // The store asks the system how much memory is free; a panic that can't be dropped is leaked.
     CommandLine::new(line)
@@ -39,7 +39,7 @@ pub fn miri() -> Result<()> {
 /// # Errors
 /// An order of steps in which two threads are at one place, a task is lost, or nobody goes on.
 pub fn loom() -> Result<()> {
-    CommandLine::new("cargo test --locked -p warp-func --lib model::")
+    CommandLine::new("cargo test --locked -p warp-func --features replicas --lib model::")
         .with("RUSTFLAGS", "--cfg loom")
         .with("CARGO_TARGET_DIR", "target/loom")
         .run()
