@@ -25,8 +25,8 @@ pub fn miri() -> Result<()> {
         );
         return Ok(());
     }
-    let line = "rustup run nightly cargo miri test --locked -p warp-data -p warp-func --features warp-func/replicas --lib \
-                --test safe_code";
+    let line = "rustup run nightly cargo miri test --locked -p warp-data -p warp-func --lib \
+                --features warp-func/replicas --test safe_code";
     // The store asks the system how much memory is free; a panic that can't be dropped is leaked.
     CommandLine::new(line)
         .with("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-ignore-leaks")
