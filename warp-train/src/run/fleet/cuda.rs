@@ -6,7 +6,7 @@
 //! the next.
 
 use super::cuda_off_policy;
-use crate::algorithm::Precision;
+use crate::algorithm::{PolicyPlan, Precision};
 use crate::config::TrainConfig;
 use crate::engine::Iterated;
 use crate::engine::StepRates;
@@ -24,10 +24,11 @@ use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
 use crate::run::trainer::trained_groups;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use warp_func::cuda::CudaVecEnv;
+use warp_func::cuda::{Build, CudaVecEnv, Device, Kernels};
 use warp_func::{Registry, VecEnv, VecOptions};
 
-/// Fleets on a GPU; runs that learn from rollouts and are not of few replicas go one after the other.
+/// Fleets on a GPU; runs that learn from rollouts and cannot share a launch run side by side, each on a stream of its
+/// own, if they leave most of the GPU idle, and otherwise one after the other.
 #[derive(Debug)]
 pub struct CudaFleet<'a> {
     registry: &'a Registry,
@@ -99,8 +100,12 @@ impl FleetLearner for CudaFleet<'_> {
             let mut envs = entry.make(&first.config.env, &options)?;
             let team = envs.as_cuda().map_or(0, |envs| envs.text().team);
             if !shares(&first.config, team) {
+                let ordinal = envs.as_cuda().map(|envs| envs.gpu().info().ordinal);
                 drop(envs);
-                self.others.launch(&group, watch)?;
+                let most = most_beside(&first.config).min(self.threads).min(group.len());
+                let others =
+                    ordinal.map_or_else(|| Ok(Vec::new()), |gpu| self.streams(gpu, most))?;
+                self.others.launch_beside(&group, &others, watch)?;
                 continue;
             }
             if self.together(&group, &mut *envs, watch)?.is_break() {
@@ -108,6 +113,31 @@ impl FleetLearner for CudaFleet<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Numbers of a run's rollout and activations beside which others have room: 256 MiB.
+const SMALL_RUN: usize = 1 << 26;
+
+/// How many runs like this one may be on a GPU at a time: a large one fills it by itself.
+fn most_beside(config: &TrainConfig) -> usize {
+    let numbers = |plan: &PolicyPlan| {
+        let widths = plan.config.hidden.iter().sum::<usize>();
+        let width = plan.group(&config.spec).observation_width() + widths;
+        config.n_envs() * config.run.num_steps * plan.n_agents() * width
+    };
+    let all: usize = config.policies.iter().map(numbers).sum();
+    if all <= SMALL_RUN { usize::MAX } else { 1 }
+}
+
+impl CudaFleet<'_> {
+    /// The environments on streams of their own on GPU number `ordinal`, for all but the first of `n` runs.
+    fn streams(&self, ordinal: usize, n: usize) -> Result<Vec<Registry>> {
+        let stream = |_| {
+            let kernels = Kernels::new(&Device::open(ordinal)?);
+            Ok(self.registry.on_gpu(&kernels, Build::Parity))
+        };
+        (1..n).map(stream).collect()
     }
 }
 

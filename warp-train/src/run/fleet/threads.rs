@@ -48,14 +48,14 @@ impl<'a> ThreadFleet<'a> {
         Self { registry, backend: backend.into(), make, threads, paused: Mutex::default() }
     }
 
-    fn trainer(&self, config: &TrainConfig) -> Result<Trainer> {
-        Trainer::new(config.clone(), self.registry, (self.make)(config)?, 1)
+    fn trainer(&self, config: &TrainConfig, registry: &Registry) -> Result<Trainer> {
+        Trainer::new(config.clone(), registry, (self.make)(config)?, 1)
     }
 
     /// The run where it paused, or at its beginning.
-    fn trainer_of(&self, run: &FleetRun) -> Result<Trainer> {
+    fn trainer_of(&self, run: &FleetRun, registry: &Registry) -> Result<Trainer> {
         let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner).remove(&run.number);
-        paused.map_or_else(|| self.trainer(&run.config), Ok)
+        paused.map_or_else(|| self.trainer(&run.config, registry), Ok)
     }
 
     /// Keeps a run that may go on, if there is room for it; else it begins anew.
@@ -68,9 +68,15 @@ impl<'a> ThreadFleet<'a> {
     }
 
     /// Trains one run to its end, or until somebody breaks.
-    fn train(&self, run: &FleetRun, watch: &Watch<'_>, stop: &AtomicBool) -> ControlFlow<()> {
+    fn train(
+        &self,
+        run: &FleetRun,
+        registry: &Registry,
+        watch: &Watch<'_>,
+        stop: &AtomicBool,
+    ) -> ControlFlow<()> {
         let broken = |error| watch(run.number, FleetEvent::Broken(error));
-        let mut trainer = match self.trainer_of(run) {
+        let mut trainer = match self.trainer_of(run, registry) {
             Ok(trainer) => trainer,
             Err(error) => return broken(error),
         };
@@ -91,12 +97,15 @@ impl<'a> ThreadFleet<'a> {
     }
 }
 
-impl FleetLearner for ThreadFleet<'_> {
-    fn backend(&self) -> String {
-        self.backend.clone()
-    }
-
-    fn launch(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<()> {
+impl ThreadFleet<'_> {
+    /// The same as [`FleetLearner::launch`], with a further thread for each of `others`, which creates its
+    /// environments from that registry.
+    pub(super) fn launch_beside(
+        &mut self,
+        runs: &[FleetRun],
+        others: &[Registry],
+        watch: &Watch<'_>,
+    ) -> Result<()> {
         // Those that do not go on are stopped.
         let mut paused =
             std::mem::take(&mut *self.paused.lock().unwrap_or_else(PoisonError::into_inner));
@@ -104,24 +113,36 @@ impl FleetLearner for ThreadFleet<'_> {
         self.paused = Mutex::new(paused);
         // Built once before any thread begins: a key that does not fit is an error of the launch.
         if let Some(run) = runs.first() {
-            self.trainer(&run.config)?;
+            self.trainer(&run.config, self.registry)?;
         }
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let this = &*self;
-        let work = || {
+        let work = |registry: &Registry| {
             while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if this.train(run, watch, &stop).is_break() {
+                if this.train(run, registry, watch, &stop).is_break() {
                     stop.store(true, Ordering::Relaxed);
                     return;
                 }
             }
         };
+        let shared = std::iter::repeat_n(this.registry, this.threads - 1);
+        let more = shared.chain(others).take(runs.len().saturating_sub(1));
         std::thread::scope(|scope| {
-            for _ in 1..this.threads.min(runs.len()) {
-                scope.spawn(work);
+            for registry in more {
+                scope.spawn(|| work(registry));
             }
-            work();
+            work(this.registry);
         });
         Ok(())
+    }
+}
+
+impl FleetLearner for ThreadFleet<'_> {
+    fn backend(&self) -> String {
+        self.backend.clone()
+    }
+
+    fn launch(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<()> {
+        self.launch_beside(runs, &[], watch)
     }
 }
