@@ -21,7 +21,7 @@ use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, off_policy_sources};
 
 /// Algorithms, networks and batches of every kind: a name and keys.
-const CASES: [Case; 9] = [
+const CASES: [Case; 10] = [
     (
         "sac",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
@@ -63,6 +63,11 @@ const CASES: [Case; 9] = [
         "td3, distributions",
         "env_id = \"pendulum\"\nalgorithm = \"fast_td3\"\nnum_envs = 16\nnum_steps = 4\nhidden = [64, 48]\n\
          batch_size = 200\nlearning_starts = 0\natoms = 51\nvalue_min = -40\nvalue_max = 2",
+    ),
+    (
+        "td3, rmsprop, weight decay",
+        "env_id = \"pendulum\"\nalgorithm = \"td3\"\nnum_envs = 4\nnum_steps = 8\nhidden = [48, 32]\n\
+         optimiser = \"rmsprop\"\nweight_decay = 0.1\nadam_eps = 0.1\nlearning_starts = 24\nbatch_size = 60",
     ),
     (
         "sac, prioritised",

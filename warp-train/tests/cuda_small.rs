@@ -7,8 +7,8 @@ mod cuda_cases;
 
 use cuda_cases::small::{compiles, near, resumes};
 use cuda_cases::{
-    Case, Result, config, distance, envs_on_gpu, no_compiler, no_device, progress, registry,
-    schedules_end_as_numbers,
+    Case, Result, STEPS, config, distance, envs_on_gpu, no_compiler, no_device, progress, registry,
+    schedules_end_as_numbers, steps,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::collections::BTreeMap;
@@ -127,6 +127,21 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_small_repeats_and_resumes", resumes, no_device.is_some()));
     }
     trials.push(Trial::test("small_kernels_serve_all_coefficients", one_text_for_all));
+    for ((name, rule), n_envs) in STEPS.into_iter().flat_map(|rule| [(rule, 7), (rule, 40)]) {
+        let keys = move || {
+            format!(
+                "{rule}env_id = \"cartpole\"\nnum_envs = {n_envs}\nnum_steps = 40\nnum_minibatches = 1\n\
+                 update_epochs = 1"
+            )
+        };
+        let of = |test: &str| format!("{test}: {name}, {n_envs} replicas");
+        let compiles = Trial::test(of("small_compiles"), move || compiles(&keys(), 1));
+        trials.push(compiles.with_ignored_flag(no_compiler.is_some()));
+        let steps = Trial::test(of("cuda_small_steps_are_the_cpus"), move || {
+            steps(&config(&keys())?, 0.05)
+        });
+        trials.push(steps.with_ignored_flag(no_device.is_some()));
+    }
     for n_envs in [7, 40] {
         let keys = format!(
             "env_id = \"cartpole\"\nnum_envs = {n_envs}\nnum_steps = 20\nnum_minibatches = 2\nupdate_epochs = 2"
@@ -162,6 +177,14 @@ fn one_text_for_all() -> Result<()> {
     {
         if plain.is_empty() || sources(keys)? != plain {
             return Err(format!("{keys} changes the kernels' text").into());
+        }
+    }
+    let own = ["critic_learning_rate = 1e-3", "weight_decay = 0.1"].map(sources);
+    let others = ["critic_learning_rate = 1e-2", "weight_decay = 0.2"].map(sources);
+    for (own, other) in own.into_iter().zip(others) {
+        let (own, other) = (own?, other?);
+        if own != other || own == plain {
+            return Err("a rate of the critic's or a decay is not one text for all values".into());
         }
     }
     if sources("num_minibatches = 2")? == plain {

@@ -8,7 +8,8 @@ mod cuda_cases;
 
 use cuda_cases::small::{compiles, near, resumes};
 use cuda_cases::{
-    Case, Result, check, config, envs_on_gpu, no_compiler, no_device, progress, registry,
+    Case, Result, STEPS, check, config, envs_on_gpu, no_compiler, no_device, progress, registry,
+    steps,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -110,6 +111,20 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_team_is_near_the_cpus", near, no_device.is_some()));
         trials.push(trial("cuda_team_repeats_and_resumes", resumes, no_device.is_some()));
         trials.push(trial("cuda_team_counts_episodes", episodes, no_device.is_some()));
+    }
+    for (rule, keys) in STEPS {
+        let keys = move || {
+            format!(
+                "{keys}env_id = \"tag_gridworld\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\n\
+                 update_epochs = 1\n[env]\nnum_taggers = 3\ngrid_length = 4\nepisode_length = 7"
+            )
+        };
+        let compiles = Trial::test(format!("team_compiles: {rule}"), move || compiles(&keys(), 2));
+        trials.push(compiles.with_ignored_flag(no_compiler.is_some()));
+        let steps = Trial::test(format!("cuda_team_steps_are_the_cpus: {rule}"), move || {
+            steps(&config(&keys())?, 0.05)
+        });
+        trials.push(steps.with_ignored_flag(no_device.is_some()));
     }
     let minibatches = Trial::test("cuda_team_repeats_minibatches", || resumes(MINIBATCHES));
     trials.push(minibatches.with_ignored_flag(no_device.is_some()));

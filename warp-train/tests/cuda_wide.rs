@@ -6,8 +6,8 @@
 mod cuda_cases;
 
 use cuda_cases::{
-    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, check_figure, no_compiler,
-    no_device, on_gpu, schedules_end_as_numbers,
+    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, STEPS, check, check_figure,
+    no_compiler, no_device, on_gpu, schedules_end_as_numbers, steps,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use warp_train::config::TrainConfig;
 use warp_train::native::cuda::{CudaLearner, wide_sources};
 
 /// Environments, algorithms, networks and spaces of every kind: a name and keys.
-const CASES: [Case; 12] = [
+const CASES: [Case; 14] = [
     (
         "one agent, ppo, tanh, truncations",
         "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128, 64]\nnum_minibatches = 1\n\
@@ -61,9 +61,34 @@ const CASES: [Case; 12] = [
     ),
     NO_HIDDEN_LAYER,
     (
+        "returns of the same size at every step, runners that leave",
+        "env_id = \"tag_continuous\"\nnum_envs = 9\nnum_steps = 20\nhidden = [64, 64]\n\
+         algorithm = \"a2c\"\nnorm_return = true\n[env]\nnum_taggers = 3\nnum_runners = 9\n\
+         tagging_distance = 0.1",
+    ),
+    (
+        "epochs that end early",
+        "env_id = \"acrobot\"\nnum_envs = 32\nnum_steps = 20\nhidden = [64, 64]\nnum_minibatches = 1\n\
+         update_epochs = 5\nlearning_rate = 3e-3\ntarget_kl = 1e-7",
+    ),
+    (
         "rows and samples that go through the layers in parts",
         "env_id = \"cartpole\"\nnum_envs = 17000\nnum_steps = 6\nhidden = [512]\nalgorithm = \"a2c\"\n\
          shared_trunk = true",
+    ),
+];
+
+/// Where a changed action changes which replicas are learned from: only fp32 is the CPU's.
+const SELECTED: [Case; 2] = [
+    (
+        "replicas with a goal alone, normalised returns",
+        "env_id = \"cartpole\"\nnum_envs = 60\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
+         update_epochs = 1\nneg_pos_env_ratio = 0\nnorm_return = true\n[env]\nepisode_length = 30",
+    ),
+    (
+        "replicas with a goal alone, runs of a2c",
+        "env_id = \"catalysis\"\nnum_envs = 50\nnum_steps = 40\nhidden = [64]\nalgorithm = \"a2c\"\n\
+         neg_pos_env_ratio = 0\n[env]\nepisode_length = 25\nexploring_starts = 0.95",
     ),
 ];
 
@@ -161,6 +186,33 @@ fn main() -> ExitCode {
         let trial = Trial::test(name, move || schedules_end_as_numbers(&keys));
         trials.push(trial.with_ignored_flag(ignored));
     }
+    for (network, hidden) in
+        [("towers", "[64, 64]"), ("layers", "[96, 40]"), ("tiled", "[512, 256]")]
+    {
+        for ((rule, keys), precision) in
+            STEPS.into_iter().flat_map(|rule| [(rule, "fp16"), (rule, "fp32")])
+        {
+            let keys = format!(
+                "{keys}env_id = \"tag_continuous\"\nnum_envs = 12\nnum_steps = 15\nhidden = {hidden}\n\
+                 num_minibatches = 1\nupdate_epochs = 1\n[env]\nnum_taggers = 3\nnum_runners = 8\n\
+                 tagging_distance = 0.1"
+            );
+            let name = format!("cuda_wide_steps_are_the_cpus: {precision}, {network}, {rule}");
+            let bound = if precision == "fp16" { 0.05 } else { 1e-3 };
+            let trial = Trial::test(name, move || steps(&config(&keys, precision)?, bound));
+            trials.push(trial.with_ignored_flag(ignored));
+        }
+    }
+    for (name, keys) in SELECTED {
+        let trial = |test: &str, run: fn(&str) -> Result<()>| {
+            Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
+                .with_ignored_flag(ignored)
+        };
+        trials.push(trial("fp32_is_the_cpus", exact));
+        trials.push(trial("repeats_and_resumes", resumes));
+    }
+    let selects = Trial::test("cuda_wide_replicas_are_selected", selects);
+    trials.push(selects.with_ignored_flag(ignored));
     let shuffles = Trial::test("cuda_wide_minibatches_have_every_sample_once", shuffles);
     trials.push(shuffles.with_ignored_flag(ignored));
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -169,7 +221,9 @@ fn main() -> ExitCode {
 /// The text of some cases, for the H200's machine code; this needs no GPU.
 fn compiles() -> Result<()> {
     let very_wide = ("very wide", "env_id = \"cartpole\"\nhidden = [1024, 1024]");
-    for (name, keys) in CASES[1..5].iter().chain(&WHOLE).chain(&TILED[1..3]).chain([&very_wide]) {
+    for (name, keys) in
+        CASES[1..5].iter().chain(&SELECTED).chain(&WHOLE).chain(&TILED[1..3]).chain([&very_wide])
+    {
         for precision in ["fp16", "fp32"] {
             for (source, build) in wide_sources(&config(keys, precision)?)? {
                 compile(&source, build, "sm_90a").map_err(|e| format!("{name}: {e}"))?;
@@ -224,6 +278,28 @@ fn shuffles() -> Result<()> {
         if a.get("grad_norm") == b.get("grad_norm") {
             return Err("minibatches are those of the CPU: nothing was shuffled here".into());
         }
+    }
+    Ok(())
+}
+
+/// As many replicas without a goal as the key says, the same ones again, and others with another seed.
+fn selects() -> Result<()> {
+    let run = |keys: &str| -> Result<cuda_cases::Done> {
+        let keys = format!(
+            "{keys}env_id = \"mountain_car\"\nnum_envs = 700\nnum_steps = 60\nhidden = [64, 64]\n\
+             algorithm = \"a2c\"\nnum_minibatches = 1\n[env]\nepisode_length = 500"
+        );
+        let config = config(&keys, "fp32")?;
+        on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 3)
+    };
+    for ratio in [0.4, 3.0, 1e9] {
+        let done = run(&format!("neg_pos_env_ratio = {ratio:?}\n"))?;
+        let [positive, negative] = ["positive_replicas", "negative_replicas"]
+            .map(|name| done.seen[0].get(name).unwrap_or(f64::NAN));
+        let wanted = (positive * ratio).floor();
+        let all = positive == 0.0 || wanted >= 700.0 - positive;
+        check("negative_replicas", negative, if all { 700.0 - positive } else { wanted }, 0.0)?;
+        println!("ratio {ratio}: {positive} and {negative}");
     }
     Ok(())
 }

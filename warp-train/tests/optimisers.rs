@@ -165,17 +165,15 @@ fn weights_decay_apart_from_their_gradients() {
 #[test]
 fn what_a_gpu_does_not_know_is_named() {
     let key = |keys: &str| config(CARTPOLE, keys, "").policies[0].host_key();
-    assert_eq!(key(""), None);
-    assert_eq!(key("clip_coef = [[0, 0.2], [9, 0.1]]\ngamma = [[0, 0.9], [9, 0.99]]"), None);
-    for (keys, words) in [
-        ("target_kl = 0.01", "target_kl"),
-        ("optimiser = \"rmsprop\"", "optimiser = \"rmsprop\""),
-        ("weight_decay = 0.1", "weight_decay"),
-        ("layer_norm = true", "layer_norm"),
-        ("critic_learning_rate = 0.1", "critic_learning_rate where"),
+    for keys in [
+        "",
+        "clip_coef = [[0, 0.2], [9, 0.1]]\ngamma = [[0, 0.9], [9, 0.99]]",
+        "optimiser = \"rmsprop\"\nweight_decay = 0.1\ncritic_learning_rate = 0.1",
+        "target_kl = 0.01\nnorm_return = true\nneg_pos_env_ratio = 2",
     ] {
-        assert!(key(keys).is_some_and(|key| key.starts_with(words)), "{keys}: {:?}", key(keys));
+        assert_eq!(key(keys), None, "{keys}");
     }
+    assert_eq!(key("layer_norm = true"), Some("layer_norm"));
 }
 
 #[test]

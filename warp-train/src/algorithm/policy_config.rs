@@ -26,10 +26,10 @@ warp_core::config! {
         /// the policy does not change from there.
         pub init_from: Option<String> = None,
         /// The optimiser: "adam", also in A2C, or "rmsprop" without momentum and with a decay of 0.99, as in
-        /// Stable-Baselines3's A2C. On a GPU only Adam.
+        /// Stable-Baselines3's A2C.
         pub optimiser: UpdateRule = UpdateRule::Adam,
         /// Decoupled weight decay (AdamW): the fraction of each weight and bias that a step removes, times the
-        /// learning rate. CPU only.
+        /// learning rate.
         pub weight_decay: f64 = 0.0,
         /// Learning rate: a number, or points [step, value] with linear interpolation between them. A step may be a
         /// percentage of the run: [["0%", 0.001], ["100%", 0.0]]. Two points at the same place are a jump.
@@ -50,7 +50,7 @@ warp_core::config! {
         /// PPO: whether the value is clipped to the same range, too.
         pub clip_vloss: bool = true,
         /// PPO: stops the epochs early when the divergence from the policy that collected the rollout (approx_kl),
-        /// averaged over an epoch's minibatches, exceeds this; not set: all epochs are run. CPU only.
+        /// averaged over an epoch's minibatches, exceeds this; not set: all epochs are run.
         pub target_kl: Option<f64> = None,
         /// Weight of the entropy bonus: a number or points, as for learning_rate.
         pub ent_coef: Schedule = Schedule::constant(0.01),
@@ -105,12 +105,12 @@ warp_core::config! {
         pub norm_reward: bool = false,
         /// Whether returns are normalised to mean 0 and standard deviation 1, over replicas and agents at each step
         /// of the rollout (of a shard), before advantages are computed from them, as in WarpDrive: the value function
-        /// learns these. CPU only.
+        /// learns these.
         pub norm_return: bool = false,
         /// Number of replicas without a success to learn from, for each replica with one; they are chosen at random
         /// for every rollout (of a shard). If there was no success, or there are too few others, all replicas are
         /// used, as without this key. An episode is a success if the environment's statistic goal_reached is above 0
-        /// at its end or, without such a statistic, if it was terminated before its time limit. CPU only.
+        /// at its end or, without such a statistic, if it was terminated before its time limit.
         pub neg_pos_env_ratio: Option<f64> = None,
         /// A2C, for comparison with WarpDrive: the last step of a rollout uses the value of its own
         /// observation as the return and ignores its reward, as the original does.
@@ -146,7 +146,7 @@ warp_core::config! {
         /// Duelling DQN: whether action values are the sum of a state's value and the actions' advantages.
         pub dueling: bool = false,
         /// Learning rate of the critics, as learning_rate; not set: the same. PPO and A2C: of the value network if
-        /// shared_trunk = false, on the CPU only.
+        /// shared_trunk = false.
         pub critic_learning_rate: Option<Schedule> = None,
         /// DDPG, TD3 and SAC with continuous actions: noise added to actions: "none", "gaussian" or "ou".
         pub noise: Noise = Noise::Gaussian,

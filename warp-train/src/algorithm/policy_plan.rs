@@ -127,17 +127,7 @@ impl PolicyPlan {
     /// The key, if any, because of which the policy can learn only on the host.
     #[must_use]
     pub fn host_key(&self) -> Option<&'static str> {
-        let of_value = !self.is_off_policy() && self.config.critic_learning_rate.is_some();
-        let keys = [
-            ("neg_pos_env_ratio", self.config.neg_pos_env_ratio.is_some()),
-            ("norm_return", self.config.norm_return),
-            ("layer_norm", self.config.layer_norm),
-            ("target_kl", self.config.target_kl.is_some()),
-            ("optimiser = \"rmsprop\"", self.config.optimiser != UpdateRule::Adam),
-            ("weight_decay", self.config.weight_decay > 0.0),
-            ("critic_learning_rate where actions and values are learned together", of_value),
-        ];
-        keys.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
+        self.config.layer_norm.then_some("layer_norm")
     }
 
     /// Checks that kernels which iterate by themselves know the algorithm's schedule and keys.

@@ -222,7 +222,7 @@ impl Policy {
     /// Waits for an iteration's figures.
     fn figures(&self, progress: Progress) -> Result<PolicyFigures> {
         match self {
-            Self::Rollouts(policy) => Ok(policy.metrics(progress)?.into()),
+            Self::Rollouts(policy) => policy.figures(progress),
             Self::Replay(member) => {
                 member.check(0)??;
                 Ok(member.read_figures(&member.figures_array(0).pull::<u32>()?, progress.env_steps))

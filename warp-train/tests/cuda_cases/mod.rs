@@ -21,6 +21,19 @@ pub(crate) type Result<T> = std::result::Result<T, Failed>;
 /// A name and keys.
 pub(crate) type Case = (&'static str, &'static str);
 
+/// Rules of the optimiser beside its default. The large epsilon keeps a step from being the sign of a gradient.
+pub(crate) const STEPS: [Case; 2] = [
+    (
+        "rmsprop, weight decay, a rate of the critic's own",
+        "optimiser = \"rmsprop\"\nweight_decay = 0.5\nlearning_rate = 0.005\n\
+         critic_learning_rate = 0.02\nadam_eps = 0.1\n",
+    ),
+    (
+        "adam, weight decay, a rate of the critic's own that changes",
+        "weight_decay = 0.5\nlearning_rate = 0.005\ncritic_learning_rate = [[0, 0.02], [9000, 0.001]]\n\
+         adam_eps = 0.1\n",
+    ),
+];
 pub(crate) const SHARED_GAUSSIAN: Case = (
     "gaussian, shared trunk, relu",
     "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [128]\nnum_minibatches = 1\n\
@@ -140,6 +153,32 @@ pub(crate) fn both(config: &TrainConfig) -> Result<[Done; 2]> {
     ])
 }
 
+/// The steps of two iterations move the weights as they do on the CPU, but for `bound` of the way.
+pub(crate) fn steps(config: &TrainConfig, bound: f64) -> Result<()> {
+    let start = NativeLearner::new(config, 1)?.state();
+    let found = on_gpu(config, &mut CudaLearner::new(config, 1)?, 0, 2)?;
+    let expected = on_cpu(config, &mut NativeLearner::new(config, 1)?, 0, 2)?;
+    for (a, b) in found.seen.iter().zip(&expected.seen) {
+        check_figure("critic_learning_rate", a, b, 1e-12)?;
+    }
+    for (tensor, before) in expected.state.weights.iter().zip(&start.weights) {
+        let other = found.state.weights.iter().find(|other| other.name == tensor.name);
+        let other = other.ok_or_else(|| format!("no tensor {}", tensor.name))?;
+        let way = |a: &[f32], b: &[f32]| {
+            a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt()
+        };
+        let (apart, way) = (way(&other.data, &tensor.data), way(&tensor.data, &before.data));
+        // False for what is no number.
+        let fits = apart <= bound * way;
+        if !fits {
+            return Err(
+                format!("{}: {apart:.1e} apart after a way of {way:.1e}", tensor.name).into()
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Where schedules have come to their ends an iteration leaves the bits that their last values leave as numbers; at
 /// their beginning it does not.
 pub(crate) fn schedules_end_as_numbers(keys: &str) -> Result<()> {
@@ -164,13 +203,16 @@ pub(crate) fn schedules_end_as_numbers(keys: &str) -> Result<()> {
 }
 
 /// ||a - b|| / ||b|| over the first moments, each a tenth of the clipped gradient: the gradient
-/// itself, where Adam's step would be its sign.
+/// itself, where Adam's step would be its sign. RMSprop has only second moments.
 pub(crate) fn distance(found: &LearnerState, expected: &LearnerState) -> Result<f64> {
+    let firsts = expected.optimizer.iter().filter(|tensor| tensor.name.ends_with(".exp_avg"));
+    let has_firsts = firsts.flat_map(|tensor| &tensor.data).any(|x| *x != 0.0);
+    let moments = if has_firsts { ".exp_avg" } else { ".exp_avg_sq" };
     let (mut difference, mut size) = (0.0, 0.0);
     for tensor in &expected.optimizer {
         let other = found.optimizer.iter().find(|other| other.name == tensor.name);
         let other = other.ok_or_else(|| format!("no tensor {}", tensor.name))?;
-        if !tensor.name.ends_with(".exp_avg") {
+        if !tensor.name.ends_with(moments) {
             continue;
         }
         for (a, b) in other.data.iter().zip(&tensor.data) {

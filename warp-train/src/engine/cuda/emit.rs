@@ -141,7 +141,7 @@ impl<'a> Emitter<'a> {
                 self.models_of(passes).iter().map(|id| layout.model(*id).fours()).sum()
             }
             Op::Learn(passes, ..) | Op::Gather(passes) => tiles(&self.models_of(passes)),
-            Op::Adam(id) => tiles(&self.scene.plan.optimisers[id.0].models),
+            Op::Descend(id) => tiles(&self.scene.plan.optimisers[id.0].models),
             Op::Blend(models, _) | Op::Pack(models) => tiles(models),
             Op::Figures(figures) => figures.len(),
             Op::Admit | Op::Pick | Op::Prioritise => 1,
@@ -200,7 +200,7 @@ impl<'a> Emitter<'a> {
             Op::Weights(passes) => self.weights(passes),
             Op::Learn(passes, optimiser, follows) => self.learn(passes, *optimiser, follows),
             Op::Gather(passes) => self.gather(passes),
-            Op::Adam(id) => self.adam(*id),
+            Op::Descend(id) => self.descend(*id),
             Op::Blend(targets, tau) => self.blend(targets, tau.0, self.item_threads(op)),
             Op::Pack(models) => self.pack(models, self.item_threads(op)),
             Op::Figures(figures) => self.figures(figures),

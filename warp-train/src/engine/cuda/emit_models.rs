@@ -175,7 +175,7 @@ impl Emitter<'_> {
     }
 
     /// A step along gradients that lie there, by the norm of all.
-    pub(super) fn adam(&self, OptimiserId(o): OptimiserId) -> String {
+    pub(super) fn descend(&self, OptimiserId(o): OptimiserId) -> String {
         let models = &self.scene.plan.optimisers[o].models;
         let mut text = String::from("    double squares = 0.0;\n");
         for id in models {
@@ -193,11 +193,11 @@ impl Emitter<'_> {
              if (!(norm - norm == 0.0)) {{\n        m.counters[COUNTER_FAULT] = {}u;\n        return;\n    }}\n    \
              const double part_of_norm = most > 0.0 ? most / (norm + 1e-6) : 1.0;\n    \
              const float scale = (float)(part_of_norm < 1.0 ? part_of_norm : 1.0);\n    \
-             const AdamStep step = m.steps[{o}];\n",
+             const DescentStep step = m.steps[{o}];\n",
             o + 1
         );
         let apply = "        each_of_tile<N_THREADS>(tile, [&](long long to) {\n            \
-             adam(step, m.gradient[to] * scale, m.parameters[to], m.exp_avg[to], m.exp_avg_sq[to]);\n        });\n        \
+             descend(step, m.gradient[to] * scale, m.parameters[to], m.exp_avg[to], m.exp_avg_sq[to]);\n        });\n        \
              pack_tile<N_THREADS>(tile, m.parameters);\n";
         text + &self.each_tile(models, 1, |_, _, _| apply.into())
     }

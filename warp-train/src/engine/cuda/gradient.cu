@@ -1,33 +1,37 @@
-// Gradients of weights, 32 outputs by 32 inputs at a time, and Adam's steps along them.
+// Gradients of weights, 32 outputs by 32 inputs at a time, and steps along them.
 
-// What Adam multiplies and adds, in fp32 as torch has it; made by begin_step.
-struct AdamStep {
+// What Adam or RMSprop multiplies and adds, in fp32 as torch has it; made by begin_step.
+struct DescentStep {
     float blend_1, blend_2, keep_2, step_size, root_correction, epsilon;
+    // What is left of each parameter, if they decay.
+    float keep;
 };
 
 // Counts a step and works out its constants. `constants`: both decays, epsilon, and the largest norm.
-__device__ __noinline__ void begin_step(unsigned int* count, const double* constants, float rate, AdamStep* step) {
+__device__ __noinline__ void begin_step(unsigned int* count, const double* constants, float rate, DescentStep* step) {
     *count += 1u;
     double t = *count;
     step->blend_1 = (float)(1.0 - constants[0]);
     step->blend_2 = (float)(1.0 - constants[1]);
     step->keep_2 = (float)constants[1];
-    step->step_size = (float)((double)rate / (1.0 - pow(constants[0], t)));
-    step->root_correction = (float)sqrt(1.0 - pow(constants[1], t));
+    step->step_size = RMSPROP ? rate : (float)((double)rate / (1.0 - pow(constants[0], t)));
+    step->root_correction = RMSPROP ? 1.0f : (float)sqrt(1.0 - pow(constants[1], t));
     step->epsilon = (float)constants[2];
+    step->keep = (float)(1.0 - (double)rate * WEIGHT_DECAY);
 }
 
 // Moves a parameter along its gradient.
-__device__ inline void adam(const AdamStep& step, float g, float& p, float& first, float& second) {
+__device__ inline void descend(const DescentStep& step, float g, float& p, float& first, float& second) {
     float m = first, v = second;
-    m += (g - m) * step.blend_1;
+    if (!RMSPROP) m += (g - m) * step.blend_1;
     v = v * step.keep_2 + g * g * step.blend_2;
     first = m;
     second = v;
     // Good to a few units in the last place, unlike the quotients of the parity build, which take long.
     float root;
     asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(v));
-    p -= step.step_size * __fdividef(m, __fdividef(root, step.root_correction) + step.epsilon);
+    if (WEIGHT_DECAY > 0.0) p *= step.keep;
+    p -= step.step_size * __fdividef(RMSPROP ? g : m, __fdividef(root, step.root_correction) + step.epsilon);
 }
 
 // Sums over the block, in a fixed order; every thread gets the result.
@@ -95,7 +99,7 @@ struct Cell {
     Number parameter, first, second, target;
 };
 
-// Makes Adam's step along them at once, and lets a target follow.
+// Makes a step along them at once, and lets a target follow.
 struct Descent {
     float *parameters, *first, *second;
     // How far behind a parameter its target lies, or 0, and the share of the way that it goes.
@@ -105,7 +109,7 @@ struct Descent {
     bool back_of_target;
     unsigned int* fault;
     unsigned int optimiser;
-    AdamStep step;
+    DescentStep step;
     template <class Number>
     __device__ inline Cell<Number> load(long long at) const {
         // Nothing of it is needed again before the next update.
@@ -128,8 +132,8 @@ struct Descent {
     }
     // Moves two weights of which n are there: padding stays 0.
     __device__ inline void move(Cell<float2>& cell, const float (&g)[2], int n) const {
-        adam(step, g[0], cell.parameter.x, cell.first.x, cell.second.x);
-        if (n > 1) adam(step, g[1], cell.parameter.y, cell.first.y, cell.second.y);
+        descend(step, g[0], cell.parameter.x, cell.first.x, cell.second.x);
+        if (n > 1) descend(step, g[1], cell.parameter.y, cell.first.y, cell.second.y);
         check(g[0] + g[1]);
         if (behind == 0) return;
         cell.target.x += tau * (cell.parameter.x - cell.target.x);
@@ -145,7 +149,7 @@ struct Descent {
         pack_two(tile.forward + 2 * behind, tile.back + 2 * behind, output, input, cell.target.x, cell.target.y);
     }
     __device__ inline void bias(Cell<float> cell, long long at, float g) const {
-        adam(step, g, cell.parameter, cell.first, cell.second);
+        descend(step, g, cell.parameter, cell.first, cell.second);
         check(g);
         if (behind != 0) cell.target += tau * (cell.parameter - cell.target);
         store(cell, at);

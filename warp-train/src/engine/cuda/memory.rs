@@ -21,8 +21,8 @@ pub(super) const UPDATES: usize = 3;
 pub(super) const HEAD: usize = 4;
 pub(super) const SIZE: usize = 5;
 pub(super) const FAULT: usize = 6;
-/// Numbers of `AdamStep`.
-const STEP_WORDS: usize = 6;
+/// Numbers of `DescentStep`.
+const STEP_WORDS: usize = 7;
 /// Doubles of an optimiser: both decays, epsilon, and the largest norm.
 const CONSTANTS: usize = 4;
 
@@ -232,7 +232,7 @@ const ARRAYS: [Field; 26] = [
     ("Half*", "packed", |m| &m.packed),
     ("const float*", "cells", |m| &m.cells),
     ("unsigned int*", "counters", |m| &m.counters),
-    ("AdamStep*", "steps", |m| &m.steps),
+    ("DescentStep*", "steps", |m| &m.steps),
     ("const double*", "constants", |m| &m.constants),
     ("double*", "figures", |m| &m.figures),
     ("double*", "squares", |m| &m.squares),

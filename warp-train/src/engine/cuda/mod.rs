@@ -229,7 +229,7 @@ impl Engine for CudaEngine {
 
     fn step(&mut self, optimiser: OptimiserId) -> Result<()> {
         self.alone(Op::Count(optimiser))?;
-        self.alone(Op::Adam(optimiser))
+        self.alone(Op::Descend(optimiser))
     }
 
     fn blend(&mut self, targets: &[ModelId], tau: CellId) -> Result<()> {

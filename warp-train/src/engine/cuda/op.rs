@@ -35,7 +35,7 @@ pub(super) enum Op {
     /// Counts an optimiser's step.
     Count(OptimiserId),
     /// Makes it.
-    Adam(OptimiserId),
+    Descend(OptimiserId),
     /// Sums the gradients of an optimiser's models and makes its step at once, and its targets follow.
     Learn(Vec<PassId>, OptimiserId, Vec<Follow>),
     /// Applies a row function.
@@ -119,7 +119,7 @@ impl Op {
             | Self::Prioritise
             | Self::Weights(_)
             | Self::Gather(_)
-            | Self::Adam(_)
+            | Self::Descend(_)
             | Self::Learn(..)
             | Self::Pack(_)
             | Self::Blend(..)
@@ -235,7 +235,7 @@ impl Op {
         if let Self::Learn(_, _, follows) = self {
             writes.extend(follows.iter().map(|follow| Thing::Parameters(follow.target)));
         }
-        if let Self::Adam(id) | Self::Learn(_, id, _) = self {
+        if let Self::Descend(id) | Self::Learn(_, id, _) = self {
             let models = &plan.optimisers[id.0].models;
             reads.push(Thing::Step(*id));
             reads.extend(models.iter().map(|id| Thing::Gradient(*id)));
@@ -308,7 +308,7 @@ impl Engine for Tracer {
     }
 
     fn step(&mut self, optimiser: OptimiserId) -> Result<()> {
-        self.ops.extend([Op::Count(optimiser), Op::Adam(optimiser)]);
+        self.ops.extend([Op::Count(optimiser), Op::Descend(optimiser)]);
         Ok(())
     }
 

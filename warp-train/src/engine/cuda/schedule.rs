@@ -59,7 +59,7 @@ pub(super) fn fuse(ops: &[Op], plan: &Plan) -> Vec<Op> {
     let mut fused = ops.to_vec();
     let mut at = 0;
     while at < fused.len() {
-        let Op::Adam(optimiser) = fused[at] else {
+        let Op::Descend(optimiser) = fused[at] else {
             at += 1;
             continue;
         };
@@ -149,7 +149,7 @@ mod tests {
         let (plan, ops) = update();
         let fused = fuse(&ops, &plan);
         assert_eq!(n_following(&fused), 3);
-        assert!(!fused.iter().any(|op| matches!(op, Op::Blend(..) | Op::Adam(_))));
+        assert!(!fused.iter().any(|op| matches!(op, Op::Blend(..) | Op::Descend(_))));
     }
 
     #[test]

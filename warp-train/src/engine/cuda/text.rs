@@ -10,6 +10,7 @@ use super::schedule::{Segment, segments};
 use crate::algorithm::{ColumnId, Plan, PolicyPlan, RowsOf};
 use crate::engine::cpu::Place;
 use crate::engine::rollout::GroupRows;
+use crate::optimiser::UpdateRule;
 use std::fmt::Write;
 use warp_core::EnvSpec;
 use warp_func::cuda::{Launch, Source};
@@ -163,6 +164,10 @@ impl Scene<'_> {
             define(name, &format!("{value}u"));
         }
         define("CELL_GAMMA", &plan.replay.gamma.0);
+        // The same for all optimisers of a policy.
+        let descent = plan.optimisers.first().map(|one| one.descent).unwrap_or_default();
+        define("RMSPROP", &u8::from(descent.rule == UpdateRule::RmsProp));
+        define("WEIGHT_DECAY", &format!("{:?}", descent.weight_decay));
         for (i, name) in COUNTERS.iter().enumerate() {
             define(&format!("COUNTER_{name}"), &i);
         }

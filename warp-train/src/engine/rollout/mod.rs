@@ -17,6 +17,8 @@ use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 pub(crate) use crate::engine::rollout::interleave::GroupRows;
 use crate::engine::rollout::interleave::Interleave;
+#[cfg(feature = "cuda")]
+pub(crate) use crate::engine::rollout::selection::GOAL_REACHED;
 use crate::engine::rollout::selection::{Goals, Selected};
 use crate::error::Result;
 use crate::loss::actions::Actions;

@@ -8,7 +8,7 @@ use warp_core::Draw;
 use warp_func::VecEnv;
 
 /// The statistic that says whether an episode reached its goal, where an environment has it.
-const GOAL_REACHED: &str = "goal_reached";
+pub(crate) const GOAL_REACHED: &str = "goal_reached";
 
 /// Where episodes of a rollout reached their goals.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 // From minibatches to gradients, and from those to new weights.
 //
-// Needs, beside order.cuh's: BLEND_1, BLEND_2.
+// Needs, beside order.cuh's: BLEND_1, BLEND_2, RMSPROP (instead of Adam).
 #pragma once
 #include "order.cuh"
 
@@ -40,15 +40,16 @@ __device__ __forceinline__ void write_wide(NetShared& net, int t, float4 w) {
     to[8 * LDM / 2] = pack_halves(w.z, w.w);
 }
 
-// One step of Adam on one parameter, in as few instructions as possible. Subnormal numbers count as 0, as
-// they do beside epsilon.
-__device__ __forceinline__ void adam(float g, AdamStep step, float& w, float& m, float& v) {
-    float root, inverse;
-    m = fmaf(g - m, BLEND_1, m);
+// One step of Adam or RMSprop on one parameter, in as few instructions as possible. Subnormal numbers count
+// as 0, as they do beside epsilon.
+__device__ __forceinline__ void descend(float g, DescentStep step, float& w, float& m, float& v) {
+    float root, inverse, direction = g;
+    if (!RMSPROP) direction = m = fmaf(g - m, BLEND_1, m);
     v = fmaf(fmaf(g, g, -v), BLEND_2, v);
     asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(v));
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(fmaf(root, step.inverse_bias_correction2_sqrt, step.epsilon)));
-    w = fmaf(-step.step_size, m * inverse, w);
+    if (DECAYS) w *= step.keep;
+    w = fmaf(-step.step_size, direction * inverse, w);
 }
 
 // Where a network's parameters lie in memory, and where its optimiser's state is kept while it learns,
@@ -134,17 +135,17 @@ template <int NET> struct Own {
                            p[2] == NO_ROW ? 0.0f : g.z, p[3] == NO_ROW ? 0.0f : g.w);
     }
 
-    // A step of Adam along `g`; the network gets the new weights.
+    // A step along `g`; the network gets the new weights.
     __device__ __forceinline__ void step(NetShared& net, const float4 (&g)[OWN_TILES], float clip,
-                                         AdamStep along) {
+                                         DescentStep along) {
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
             if (!exists(t)) continue;
             float4 w = get(0, t), m = get(1, t), v = get(2, t);
-            adam(g[t].x * clip, along, w.x, m.x, v.x);
-            adam(g[t].y * clip, along, w.y, m.y, v.y);
-            adam(g[t].z * clip, along, w.z, m.z, v.z);
-            adam(g[t].w * clip, along, w.w, m.w, v.w);
+            descend(g[t].x * clip, along, w.x, m.x, v.x);
+            descend(g[t].y * clip, along, w.y, m.y, v.y);
+            descend(g[t].z * clip, along, w.z, m.z, v.z);
+            descend(g[t].w * clip, along, w.w, m.w, v.w);
             put(0, t, w);
             put(1, t, m);
             put(2, t, v);

@@ -1,14 +1,14 @@
 //! What the host gives kernels and reads of them per iteration: coefficients, and figures.
 
-use super::shared::{AdamFactors, Figures, Settings};
+use super::shared::{Figures, Settings, StepFactors};
 use super::text;
-use crate::algorithm::PolicyMetrics;
-use crate::algorithm::PolicyPlan;
+use crate::algorithm::{PolicyConfig, PolicyFigures, PolicyMetrics, PolicyPlan, Schedule};
 use crate::config::TrainConfig;
 use crate::engine::Iterated;
 use crate::error::PolicyError;
 use crate::error::{Error, Result};
 use crate::fused::objective::{MOST_CELLS, cells};
+use crate::optimiser::{DescentConfig, UpdateRule};
 use crate::world::World;
 use warp_core::EnvSpec;
 use warp_data::cuda::DeviceArray;
@@ -21,7 +21,7 @@ use warp_func::{EpisodeTotals, Spread};
 /// A policy that diverged.
 pub(super) fn iterated(row: &Figures, config: &TrainConfig, env_steps: u64) -> Result<Iterated> {
     let samples = config.steps_per_iteration() as f64;
-    let policy = policy_metrics(row, &config.policies[0], samples, env_steps)?;
+    let policy = policy_figures(row, &config.policies[0], samples, env_steps)?;
     let (sum, min, max) = (row.episode_lengths, -row.minus_shortest, row.longest);
     let lengths = Spread { sum, min, max };
     let (sum, min, max) = (row.episode_returns, -row.minus_smallest, row.largest);
@@ -32,7 +32,7 @@ pub(super) fn iterated(row: &Figures, config: &TrainConfig, env_steps: u64) -> R
         returns: vec![spread(row.n_episodes, returns)],
         statistics: Vec::new(),
     };
-    Ok(Iterated { episodes, policies: vec![policy.into()], phases: None })
+    Ok(Iterated { episodes, policies: vec![policy], phases: None })
 }
 
 /// The figures of all ranks, iteration by iteration: sums and what is largest of all; norms are the same on each.
@@ -93,6 +93,28 @@ pub(super) fn spread(count: f64, of: Spread) -> Spread {
     if count > 0.0 { of } else { Spread::default() }
 }
 
+/// The same as [`policy_metrics`], and means of the rollout.
+///
+/// # Errors
+/// A policy that diverged.
+pub(super) fn policy_figures(
+    row: &Figures,
+    plan: &PolicyPlan,
+    samples: f64,
+    env_steps: u64,
+) -> Result<PolicyFigures> {
+    let metrics = PolicyFigures::from(policy_metrics(row, plan, samples, env_steps)?);
+    let (returns, residuals) = (row.returns / samples, row.residuals / samples);
+    let means = [
+        ("mean_value", returns - residuals),
+        ("mean_return", returns),
+        ("mean_advantage", residuals),
+    ];
+    let rate = plan.config.critic_learning_rate.as_ref();
+    let rate = rate.map(|rate| ("critic_learning_rate", rate.at(env_steps)));
+    Ok(metrics.iter().chain(means).chain(rate).collect())
+}
+
 /// What an update's figures say of the policy `plan`, which has `samples` in a rollout.
 ///
 /// # Errors
@@ -135,9 +157,16 @@ pub(super) fn schedule(
     schedule_of(config, 0, done, n, at)
 }
 
-/// Words of a `Schedule` of order.cuh with so many minibatches.
-pub(super) fn schedule_width(updates: usize) -> usize {
-    Settings::WORDS + updates * AdamFactors::WORDS
+/// The learning rates of a policy: of all its parameters, or of the policy's and of the value's network.
+fn rates(keys: &PolicyConfig) -> impl Iterator<Item = &Schedule> {
+    std::iter::once(&keys.learning_rate).chain(&keys.critic_learning_rate)
+}
+
+/// Words of a `Schedule` of order.cuh for policy `index`.
+pub(super) fn schedule_width(config: &TrainConfig, index: usize) -> usize {
+    let keys = &config.policies[index].config;
+    let factors = text::n_updates(config, index) * StepFactors::WORDS;
+    Settings::WORDS + rates(keys).count() * (factors + usize::from(text::decays(keys)))
 }
 
 /// The objective's coefficients after so many steps, for which [`text::unsupported_policy`] has seen to it that there
@@ -149,8 +178,8 @@ fn cells_at(plan: &PolicyPlan, spec: &EnvSpec, env_steps: u64) -> [f32; MOST_CEL
     changed.or(known).unwrap_or_default()
 }
 
-/// What policy `index` learns with in the `n` iterations from `at(0)` on, a `Schedule` each. Adam has made
-/// `done` steps.
+/// What policy `index` learns with in the `n` iterations from `at(0)` on, a `Schedule` each. The optimiser has
+/// made `done` steps.
 pub(super) fn schedule_of(
     config: &TrainConfig,
     index: usize,
@@ -160,9 +189,9 @@ pub(super) fn schedule_of(
 ) -> Vec<u32> {
     let plan = &config.policies[index];
     let keys = &plan.config;
-    let (mut words, mut step) = (Vec::new(), done);
+    let updates = text::n_updates(config, index) as u64;
+    let mut words = Vec::new();
     for i in 0..n {
-        let learning_rate = keys.learning_rate.at(at(i));
         let settings = Settings {
             vf_coef: keys.vf_coef.at(at(i)) as f32,
             ent_coef: keys.ent_coef.at(at(i)) as f32,
@@ -173,17 +202,32 @@ pub(super) fn schedule_of(
             adam_eps: keys.adam_eps as f32,
         };
         settings.put(&mut words);
-        for _ in 0..text::n_updates(config, index) {
-            step += 1;
-            let t = step as f64;
-            let factors = AdamFactors {
-                step_size: (learning_rate / (1.0 - 0.9_f64.powf(t))) as f32,
-                inverse_bias_correction2_sqrt: (1.0 / (1.0 - 0.999_f64.powf(t)).sqrt()) as f32,
-            };
-            factors.put(&mut words);
+        for rate in rates(keys) {
+            let first = done + i * updates + 1;
+            for step in first..first + updates {
+                step_factors(&plan.descent(), rate.at(at(i)), step).put(&mut words);
+            }
+        }
+        if text::decays(keys) {
+            let keep = |rate: &Schedule| 1.0 - rate.at(at(i)) * keys.weight_decay;
+            words.extend(rates(keys).map(|rate| (keep(rate) as f32).to_bits()));
         }
     }
     words
+}
+
+/// Factors of step number `step`, from 1, of this size.
+fn step_factors(descent: &DescentConfig, learning_rate: f64, step: u64) -> StepFactors {
+    let t = step as f64;
+    match descent.rule {
+        UpdateRule::Adam => StepFactors {
+            step_size: (learning_rate / (1.0 - descent.beta_1.powf(t))) as f32,
+            inverse_bias_correction2_sqrt: (1.0 / (1.0 - descent.beta_2.powf(t)).sqrt()) as f32,
+        },
+        UpdateRule::RmsProp => {
+            StepFactors { step_size: learning_rate as f32, inverse_bias_correction2_sqrt: 1.0 }
+        }
+    }
 }
 
 /// The figures that a kernel wrote, one after the other.

@@ -150,7 +150,8 @@ impl SmallLearner {
         };
         let updates = text::n_updates(config, index);
         let width = plan.group(&config.spec).observation_width();
-        let room = Room { rows: n_rows, updates, blocks: update.blocks as usize };
+        let schedule = schedule_width(config, index);
+        let room = Room { rows: n_rows, schedule, blocks: update.blocks as usize };
         let kernel = if config.world.is_alone() { "small_update" } else { "small_update_linked" };
         let linked = match config.world.is_alone() {
             true => None,
@@ -350,8 +351,8 @@ fn sizes(gpu: &Device, kernel: &Function) -> Result<SmallSizes> {
 struct Room {
     /// Agents in all replicas.
     rows: usize,
-    /// Minibatches of an iteration.
-    updates: usize,
+    /// Words of what an iteration learns with.
+    schedule: usize,
     /// Blocks that learn.
     blocks: usize,
 }
@@ -364,12 +365,12 @@ impl Arrays {
         let parameters = |name| array(name, DType::F32, &[sizes.n_parameters as usize]);
         let (own, n_totals) = (sizes.own as usize, sizes.n_totals as usize);
         let steps = config.run.num_steps + 1 + text::cuts(config) as usize;
-        let (most, &Room { rows, updates, blocks }) = (MOST_ITERATIONS as usize, room);
+        let (most, &Room { rows, schedule, blocks }) = (MOST_ITERATIONS as usize, room);
         Ok(Self {
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
             records: array("records", DType::U32, &[steps, rows, 4 * sizes.record_units as usize])?,
             episodes: array("episodes", DType::F32, &[EpisodeFigures::WORDS, rows])?,
-            schedule: array("schedule", DType::U32, &[most, schedule_width(updates)])?,
+            schedule: array("schedule", DType::U32, &[most, schedule])?,
             partials: array("partial gradients", DType::F32, &[blocks, own])?,
             reduced: array("gradients", DType::F32, &[2, own])?,
             norms: array("norms", DType::F32, &[blocks])?,

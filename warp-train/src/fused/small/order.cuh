@@ -2,7 +2,7 @@
 // order in which an epoch takes the samples.
 //
 // Needs, beside gradient.cuh's: N_STEPS, CUTS (truncations of a replica in a rollout), MINIBATCHES,
-// EPOCHS.
+// EPOCHS, CRITIC_RATE (whether the value's network has a rate of its own), DECAYS.
 #pragma once
 #include "gradient.cuh"
 
@@ -20,18 +20,32 @@
 #define N_TOTALS (N_PARTS + 2 * N_UPDATES)
 #define EPISODE_FIGURES ((int)(sizeof(EpisodeFigures) / sizeof(float)))
 
-// What a step of Adam is made with.
-struct AdamStep {
+// What a step of the optimiser is made with.
+struct DescentStep {
     float step_size, inverse_bias_correction2_sqrt, epsilon;
+    float keep;  // what is left of each weight, if they decay
 };
+// Learning rates.
+#define RATES (CRITIC_RATE ? 2 : 1)
 
 // What one iteration learns with. Nothing of it is compiled in, so that runs that differ in it share
 // their kernels and their launch.
 struct Schedule : Settings {
-    AdamFactors adam[N_UPDATES];
+    StepFactors steps[RATES][N_UPDATES];
+#if DECAYS
+    float keep[RATES];
+#endif
 
-    __device__ __forceinline__ AdamStep step(int u) const {
-        return {adam[u].step_size, adam[u].inverse_bias_correction2_sqrt, adam_eps};
+    // Step `u` of network `net`.
+    __device__ __forceinline__ DescentStep step(int net, int u) const {
+        int rate = CRITIC_RATE ? net : 0;
+        const StepFactors& factors = steps[rate][u];
+#if DECAYS
+        float left = keep[rate];
+#else
+        float left = 1.0f;
+#endif
+        return {factors.step_size, factors.inverse_bias_correction2_sqrt, adam_eps, left};
     }
 };
 

@@ -47,7 +47,7 @@ warp_core::device_struct! {
         steps_before: u32,
     }
 
-    /// What one iteration learns with; `Schedule` of order.cuh is this and an [`AdamFactors`] per minibatch.
+    /// What one iteration learns with; `Schedule` of order.cuh is this and a [`StepFactors`] per minibatch.
     pub(super) struct Settings {
         vf_coef: f32,
         ent_coef: f32,
@@ -59,8 +59,8 @@ warp_core::device_struct! {
         adam_eps: f32,
     }
 
-    /// Adam's factors of a step.
-    pub(super) struct AdamFactors { step_size: f32, inverse_bias_correction2_sqrt: f32 }
+    /// Factors of a step of the optimiser.
+    pub(super) struct StepFactors { step_size: f32, inverse_bias_correction2_sqrt: f32 }
 
     /// What an iteration says of itself. Blocks have a part each of all but the last two: sums, then what is
     /// largest, then sums again.
@@ -234,7 +234,7 @@ pub(super) fn declarations() -> String {
         SmallRun::STRUCT,
         SoloRun::STRUCT,
         Settings::STRUCT,
-        AdamFactors::STRUCT,
+        StepFactors::STRUCT,
         Figures::STRUCT,
         EpisodeFigures::STRUCT,
         Row::STRUCT,

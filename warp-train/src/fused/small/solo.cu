@@ -181,7 +181,7 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloArgs& sol
         OwnTiles own = {};
         float one = minibatches.add(shared, u, own);
         if (!SPREAD) mine.fetch(ahead);
-        AdamStep along = now.step(u);
+        DescentStep along = now.step(NET, u);
         float norm = one * run_norm(all, mine.squares(raw, own), index * N_UPDATES + u);
         norms += norm;
         if (norm < 3.0e38f)

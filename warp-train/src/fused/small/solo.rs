@@ -53,7 +53,7 @@ pub(crate) struct SoloLearner {
     blocks_per_run: usize,
     parameters: [DeviceArray; 3],
     work: Work,
-    /// Adam's steps made, the same in all runs.
+    /// Steps of the optimiser made, the same in all runs.
     n_steps: u64,
 }
 
@@ -112,9 +112,10 @@ impl SoloLearner {
             let objective = rollouts.as_ref().map(|rollouts| rollouts.objective.clone());
             let PolicyConfig { learning_rate, vf_coef, ent_coef, .. } = keys;
             let PolicyConfig { gamma, gae_lambda, max_grad_norm, clip_coef, .. } = keys;
-            let others = [gamma, gae_lambda, max_grad_norm, clip_coef];
-            let schedules = ([learning_rate, vf_coef, ent_coef], others);
-            (schedules.0.map(Clone::clone), schedules.1.map(Clone::clone), keys.adam_eps, objective)
+            let schedules =
+                [learning_rate, vf_coef, ent_coef, gamma, gae_lambda, max_grad_norm, clip_coef];
+            let of_steps = (keys.critic_learning_rate.clone(), keys.weight_decay, keys.adam_eps);
+            (schedules.map(Clone::clone), of_steps, objective)
         };
         keys(one) == keys(other)
     }
@@ -359,7 +360,7 @@ impl Work {
         };
         let (nets, replicas) = (Places::new(config).n_nets(), config.n_envs());
         let rows = config.run.num_steps + 1 + text::cuts(config) as usize;
-        let (most, width) = (MOST_ITERATIONS as usize, schedule_width(text::n_updates(config, 0)));
+        let (most, width) = (MOST_ITERATIONS as usize, schedule_width(config, 0));
         let (units, own) = (sizes.record_units as usize, sizes.own as usize);
         Ok(Self {
             seeds: array("seeds", DType::U32, &[n, 2])?,

@@ -4,7 +4,7 @@
 //! For environments whose replicas have a team of threads elsewhere: here each has one thread, and the
 //! rows of all agents go through the networks together; see collect_team.cu.
 
-use super::figures::{doubles, policy_metrics, spread};
+use super::figures::{doubles, policy_figures, spread};
 use super::shared::{CollectTeamArgs, SmallRun, TeamFiguresArgs, TeamSizes, TeamSizesArgs};
 use super::text::{self, Tuning, constants, source_of, unsupported_policy};
 use super::{MOST_ITERATIONS, SmallLearner};
@@ -225,13 +225,9 @@ impl TeamLearner {
             let at = progress.env_steps + i * config.steps_per_iteration();
             let policies = config.policies.iter().zip(&rows).map(|(plan, rows)| {
                 let samples = config.steps_per_iteration() as f64 * plan.n_agents() as f64;
-                policy_metrics(&rows[i as usize], plan, samples, at)
+                policy_figures(&rows[i as usize], plan, samples, at)
             });
-            Ok(Iterated {
-                episodes,
-                policies: policies.map(|p| p.map(Into::into)).collect::<Result<_>>()?,
-                phases: None,
-            })
+            Ok(Iterated { episodes, policies: policies.collect::<Result<_>>()?, phases: None })
         };
         episodes.into_iter().zip(0..).map(iteration).collect()
     }

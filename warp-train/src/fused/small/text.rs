@@ -3,14 +3,12 @@
 
 use super::shared::declarations;
 use super::{TILE_ROWS, team};
-use crate::algorithm::PolicyPlan;
-use crate::algorithm::Rollouts;
-use crate::algorithm::{Advantages, Passes};
+use crate::algorithm::{Advantages, Passes, PolicyConfig, PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
 use crate::fused::objective::{self, MOST_CELLS, n_cells};
 use crate::loss::Part;
-use crate::model::Activation;
-use crate::model::LogStd;
+use crate::model::{Activation, LogStd};
+use crate::optimiser::UpdateRule;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use warp_func::Start;
@@ -92,6 +90,9 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
         (spec.global_observation.is_some(), "a global observation"),
         (!keys.to_train, "a policy that does not learn"),
         (keys.network.is_some(), "a network of the program's own"),
+        (keys.norm_return, "returns that are normalised"),
+        (keys.target_kl.is_some(), "epochs that may end early"),
+        (keys.neg_pos_env_ratio.is_some(), "replicas that are selected"),
         (plan.check_passes().is_err(), "an objective or a schedule that no kernel has"),
         (
             normalises(plan) && !config.world.is_alone(),
@@ -124,6 +125,11 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
     ];
     let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
     refused.or_else(|| unsupported_actions(&plan.layout).map(Into::into))
+}
+
+/// Whether steps take something off every weight.
+pub(super) fn decays(keys: &PolicyConfig) -> bool {
+    keys.weight_decay > 0.0
 }
 
 /// Whether a policy's observations or rewards are normalised.
@@ -312,7 +318,7 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
     let number = |value: f64| format!("{:e}f", value as f32);
     let Passes { epochs, minibatches, .. } = passes(config, index);
     let advantages = plan.rollouts.as_ref().map(|rollouts| rollouts.advantages);
-    let group = plan.group(&config.spec);
+    let (group, descent) = (plan.group(&config.spec), plan.descent());
     let heads: Vec<String> = plan.layout.head_sizes().iter().map(usize::to_string).collect();
     let mut constants = vec![
         ("OBS", group.observation_width().to_string()),
@@ -334,8 +340,11 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("CUTS", cuts(config).to_string()),
         ("MINIBATCHES", minibatches.to_string()),
         ("EPOCHS", epochs.to_string()),
-        ("BLEND_1", number(1.0 - 0.9)),
-        ("BLEND_2", number(1.0 - 0.999)),
+        ("RMSPROP", flag(descent.rule == UpdateRule::RmsProp)),
+        ("CRITIC_RATE", flag(keys.critic_learning_rate.is_some())),
+        ("DECAYS", flag(decays(keys))),
+        ("BLEND_1", number(1.0 - descent.beta_1)),
+        ("BLEND_2", number(1.0 - descent.beta_2)),
         ("FIRST_AGENT", "0".into()),
         ("ROWS", "1".into()),
         ("RANKS", config.world.size().to_string()),

@@ -3,7 +3,7 @@
 // Blocks 0 .. actor_blocks take the policy's network, the others the value's (all of them take the
 // shared one). Gradients of a minibatch: each block adds up its tiles, writes them out, adds up one
 // slice over all blocks in a fixed order, and after a second barrier every block makes the same step
-// of Adam on its own copy of the weights. Sums have one order, so the same launch gives the same bits.
+// on its own copy of the weights. Sums have one order, so the same launch gives the same bits.
 //
 // Needs, beside advantages.cuh's and descent.cuh's: BLOCKS (of a multiprocessor).
 #include "advantages.cuh"
@@ -153,7 +153,7 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
         float norm = whole_norm(all.norms);
         norms += norm;
         if (norm < 3.0e38f)
-            mine.step(shared.net, g, clip_of(norm, now.max_grad_norm), now.step(u));
+            mine.step(shared.net, g, clip_of(norm, now.max_grad_norm), now.step(NET, u));
         else
             non_finite = 1.0f;
         publish();

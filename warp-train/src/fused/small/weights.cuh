@@ -223,26 +223,26 @@ template <int NET> struct Weights {
         v = NEAR ? near[(WIDE_TILES + t) * GROUP_THREADS] : ahead.wide[NEAR ? 0 : 2][t];
     }
 
-    // A step of Adam along `scale` times the gradients; the network gets the new weights.
+    // A step along `scale` times the gradients; the network gets the new weights.
     __device__ __forceinline__ void step(NetShared& net, const float4* gradients, Ahead& ahead,
-                                         const OwnTiles& own, float scale, AdamStep along) {
+                                         const OwnTiles& own, float scale, DescentStep along) {
         const float* raw = (const float*)gradients;
         float4 m, v, next_m, next_v;
         moments(ahead, 0, m, v);
 #pragma unroll
         for (int j = 0; j < own_small; ++j) {
             float g = raw[where[j] >> 15 & 0xffffu] * scale;
-            adam(g, along, ahead.small[0][j], ahead.small[1][j], ahead.small[2][j]);
+            descend(g, along, ahead.small[0][j], ahead.small[1][j], ahead.small[2][j]);
         }
 #pragma unroll
         for (int t = 0; t < WIDE_TILES; ++t) {
             // Asked for before anything is stored, as it might be the same place for all the compiler knows.
             if (t + 1 < WIDE_TILES) moments(ahead, t + 1, next_m, next_v);
             float4 w = ahead.wide[0][t];
-            adam(own[t][0] * scale, along, w.x, m.x, v.x);
-            adam(own[t][1] * scale, along, w.y, m.y, v.y);
-            adam(own[t][2] * scale, along, w.z, m.z, v.z);
-            adam(own[t][3] * scale, along, w.w, m.w, v.w);
+            descend(own[t][0] * scale, along, w.x, m.x, v.x);
+            descend(own[t][1] * scale, along, w.y, m.y, v.y);
+            descend(own[t][2] * scale, along, w.z, m.z, v.z);
+            descend(own[t][3] * scale, along, w.w, m.w, v.w);
             write_wide(net, t, w);
             if (SPREAD) {
                 ahead.wide[0][t] = w;

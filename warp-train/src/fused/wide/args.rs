@@ -1,7 +1,8 @@
 //! What the kernels of the wide path take: a struct each, named after its kernel.
 
 use super::shared::{
-    FAULT_GRADIENT, FAULT_OUTPUT, WideColumns, WideDistances, WideMoments, WideSettings, WideState,
+    FAULT_GRADIENT, FAULT_OUTPUT, SUMS, WideColumns, WideDistances, WideMoments, WideSettings,
+    WideState,
 };
 use std::fmt::Write;
 use warp_func::cuda::{CStruct, DeviceStruct, KernelArgs, declare};
@@ -29,6 +30,8 @@ kernel_args! {
         places: &[WidePlaces], state: &mut [WideState], parameters: &[f32], seed: u64,
         first_replica: u32, t: u32, rows: u32, done: {WideDone},
     }
+    /// Cells of a rollout, and which of them are learned from.
+    pub(super) struct CellsArgs { weights: &[u8], selected: &[u8], rows: u32, cells: u32 }
     /// What the loss reads of samples.
     pub(super) struct WideSamples {
         masks: &[u8], actions: &[i32], raws: &[f32], log_probs: &[f32], values: &[f32],
@@ -81,13 +84,18 @@ kernel_args! {
         truncated_values: &[f32], settings: &[WideSettings], compat_last_step: i32,
         advantages: &mut [f32], returns: &mut [f32], log_probs: &[f32], known: &mut [f32],
     }
-    pub(super) struct CountArgs { weights: &[u8], cells: u32, counts: &mut [u32] }
+    pub(super) struct CountArgs { of: {CellsArgs}, counts: &mut [u32] }
     pub(super) struct PlacesOfBlocksArgs {
         counts: &mut [u32], blocks: u32, state: &mut [WideState], n: &mut [u32],
     }
-    pub(super) struct CompactArgs { weights: &[u8], cells: u32, places: &[u32], order: &mut [u32] }
+    pub(super) struct CompactArgs { of: {CellsArgs}, places: &[u32], order: &mut [u32] }
+    pub(super) struct NormaliseReturnsArgs {
+        of: {CellsArgs}, values: &[f32], log_probs: &[f32], advantages: &mut [f32],
+        returns: &mut [f32], known: &mut [f32],
+    }
     pub(super) struct VariancesArgs {
-        state: &[WideState], order: &[u32], returns: &[f32], values: &[f32], parts: &mut [f64],
+        state: &[WideState], order: &[u32], returns: &[f32], values: &[f32], rewards: &[f32],
+        parts: &mut [f64],
     }
     pub(super) struct ExplainArgs {
         parts: &[f64], blocks: u32, state: &mut [WideState], ns: &[u32],
@@ -98,8 +106,24 @@ kernel_args! {
     }
 }
 
+// selection.cu
+kernel_args! {
+    pub(super) struct BeginGoalsArgs {
+        episode_length: &[u32], n_envs: u32, lengths: &mut [u32], reached: &mut [u8],
+    }
+    pub(super) struct NoteGoalsArgs {
+        terminated: &[u8], truncated: &[u8], n_envs: u32, statistics: &[f32], width: u32, statistic: i32,
+        limit: u32, lengths: &mut [u32], reached: &mut [u8],
+    }
+    pub(super) struct SelectArgs {
+        settings: &[WideSettings], n_envs: u32, ratio: f64, reached: &[u8], selected: &mut [u8],
+        counts: &mut [u32],
+    }
+}
+
 // update.cu
 kernel_args! {
+    pub(super) struct JudgeArgs { state: &mut [WideState], target_kl: f64 }
     pub(super) struct AdvantagesArgs {
         state: &[WideState], part: u32, order: &[u32], advantages: &[f32], parts: &mut [f64],
         ns: &[u32],
@@ -127,8 +151,9 @@ kernel_args! {
         settings: &[WideSettings], state: &mut [WideState], squares: &[f64], blocks: u32,
         losses: &[f64], loss_blocks: u32,
     }
-    pub(super) struct AdamArgs {
-        state: &[WideState], gradient: &[f32], n_parameters: u32, epsilon: f32,
+    pub(super) struct DescendArgs {
+        settings: &[WideSettings], state: &[WideState], gradient: &[f32], n_parameters: u32, epsilon: f32,
+        weight_decay: f64,
         parameters: &mut [f32], exp_avg: &mut [f32], exp_avg_sq: &mut [f32],
     }
 }
@@ -230,15 +255,17 @@ pub(super) fn declarations() -> String {
         WideMoments::STRUCT,
         WideColumns::STRUCT,
     ];
-    let parts = [WideSeen::ARGS, WideDone::ARGS, WideStep::ARGS, WideSamples::ARGS];
+    let parts =
+        [WideSeen::ARGS, WideDone::ARGS, WideStep::ARGS, CellsArgs::ARGS, WideSamples::ARGS];
     let mut text = String::from("\nstruct WidePlaces;\n");
+    let _ = writeln!(text, "#define WIDE_SUMS {SUMS}u");
     let _ = writeln!(text, "#define WIDE_FAULT_OUTPUT {FAULT_OUTPUT}u");
     let _ = writeln!(text, "#define WIDE_FAULT_GRADIENT {FAULT_GRADIENT}u");
     let all = [&shared[..], &parts, &GENERAL, &NETWORKS].concat();
     text + &declare(&all)
 }
 
-const GENERAL: [CStruct; 27] = [
+const GENERAL: [CStruct; 32] = [
     LookArgs::ARGS,
     RememberArgs::ARGS,
     CountInArgs::ARGS,
@@ -255,6 +282,11 @@ const GENERAL: [CStruct; 27] = [
     CountArgs::ARGS,
     PlacesOfBlocksArgs::ARGS,
     CompactArgs::ARGS,
+    NormaliseReturnsArgs::ARGS,
+    BeginGoalsArgs::ARGS,
+    NoteGoalsArgs::ARGS,
+    SelectArgs::ARGS,
+    JudgeArgs::ARGS,
     VariancesArgs::ARGS,
     ExplainArgs::ARGS,
     ShuffleArgs::ARGS,
@@ -265,7 +297,7 @@ const GENERAL: [CStruct; 27] = [
     ReduceArgs::ARGS,
     SumCopiesArgs::ARGS,
     FactorsArgs::ARGS,
-    AdamArgs::ARGS,
+    DescendArgs::ARGS,
 ];
 
 const NETWORKS: [CStruct; 18] = [

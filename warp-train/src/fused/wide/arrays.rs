@@ -2,7 +2,7 @@
 
 use super::layers::Product;
 use super::network::{Tower, WideNetwork};
-use super::shared::{WideSettings, WideState};
+use super::shared::{SUMS, WideSettings, WideState};
 use super::text::{self, TILE_ROWS, TensorShape, truncation_slots};
 use super::tiled_shape::BLOCK_ROWS;
 use super::way::Way;
@@ -267,7 +267,7 @@ impl Arrays {
             cut_cell: make("cut_cell", U32, slots * rows)?,
             cut_obs: make("cut_obs", F32, slots * rows * width)?,
             cut_values: make("cut_values", F32, slots * rows)?,
-            sums: make("sums", U32, 2 * 4 * SUM_BLOCKS)?,
+            sums: make("sums", U32, 2 * SUMS * SUM_BLOCKS)?,
             losses: make("losses", U32, 2 * 5 * blocks * sizes.chunks() * network.towers.len())?,
             squares: make("squares", U32, 2 * n.div_ceil(32))?,
             outs: make("outs", F32, at_once * (network.n_outputs + 1))?,

@@ -29,7 +29,7 @@ impl WidePolicy {
         let progress = Progress { iteration: 0, env_steps: 0, seed: 0 };
         self.push_settings(progress)?;
         self.minibatch(0, &self.arrays.order)?;
-        let metrics = self.metrics(progress)?;
+        let metrics = self.metrics(&self.state()?, progress)?;
         Ok((metrics, self.network.named(&self.arrays.gradient.pull::<f32>()?, "")))
     }
 

@@ -22,7 +22,7 @@ kernels! {
     GeneralKernels {
         inputs, act, outcome, take_values, scatter_cut, gae, count, places_of_blocks, compact,
         variances, explain, shuffle, advantages, begin_minibatch, gather, losses, reduce,
-        sum_copies, factors, adam,
+        sum_copies, factors, descend, judge, normalise_returns, begin_goals, note_goals, select,
     }
     /// For running moments of observations and rewards.
     NormaliserKernels {

@@ -15,6 +15,7 @@ mod normalise;
 mod policy;
 mod ranks;
 mod rollout;
+mod selection;
 mod shared;
 mod text;
 mod tiled;
@@ -130,8 +131,8 @@ impl WideLearner {
             self.collect(envs)?;
             self.learn(progress)?;
             self.policies.iter().try_for_each(WidePolicy::wait_for_ranks)?;
-            let policies = self.policies.iter().map(|policy| policy.metrics(progress));
-            let policies = policies.map(|policy| policy.map(Into::into)).collect::<Result<_>>()?;
+            let policies = self.policies.iter().map(|policy| policy.figures(progress));
+            let policies = policies.collect::<Result<_>>()?;
             Ok(Iterated { episodes: envs.take_episodes(), policies, phases: None })
         };
         let mut done: Vec<Iterated> = (0..n).map(iteration).collect::<Result<_>>()?;

@@ -187,6 +187,14 @@ impl WideNetwork {
         layer
     }
 
+    /// Where the parameters of the value's own network lie; nothing if it shares the policy's.
+    pub(super) fn critic(&self) -> Range<usize> {
+        let critic = self.towers.iter().find(|tower| tower.role == Role::Critic);
+        let begin = |tower: &Tower| tower.layers().next().map_or(0, |layer| layer.weight);
+        let end = |tower: &Tower| tower.heads.bias() + tower.heads.n_out;
+        critic.map_or(0..0, |tower| begin(tower)..end(tower))
+    }
+
     /// The parameters by name, and where each lies.
     pub(super) fn places(&self) -> Vec<(&str, Range<usize>)> {
         self.places.iter().map(|place| (place.name.as_str(), place.range.clone())).collect()
@@ -296,5 +304,6 @@ mod tests {
         assert_eq!((critic.role, critic.column), (Role::Critic, 4));
         assert_eq!(critic.hidden[0].weight, 8 * 3 + 8 + 4 * 8 + 4);
         assert_eq!(network.n_parameters, 68 + 6 * 3 + 6 + 6 + 1);
+        assert_eq!(network.critic(), 68..network.n_parameters);
     }
 }

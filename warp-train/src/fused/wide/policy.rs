@@ -13,6 +13,7 @@ use super::layers::{Product, acts_few};
 use super::network::WideNetwork;
 use super::normalise::WideNormaliser;
 use super::ranks::{Told, WideRanks};
+use super::selection::WideGoals;
 use super::shared::WideState;
 use super::text::{self, TensorShape};
 use super::tiled::TiledNetwork;
@@ -83,6 +84,8 @@ pub(in super::super) struct WidePolicy {
     pub(super) tiled: Option<TiledNetwork>,
     pub(super) device: Device,
     pub(super) normaliser: WideNormaliser,
+    /// Which replicas are learned from, where not all are.
+    pub(super) goals: Option<WideGoals>,
     /// Where the environment's arrays lie.
     pub(super) places: DeviceArray,
     /// The other ranks that learn it.
@@ -142,7 +145,7 @@ impl WidePolicy {
         let told = Told { n_parameters: network.n_parameters, width, losses: arrays.losses.len() };
         let join = || WideRanks::new(device, &config.world, config.shards().first, &told);
         let ranks = (!config.world.is_alone()).then(join).transpose()?;
-        let places = places(&plan, envs)?;
+        let (places, goals) = (places(&plan, envs)?, WideGoals::new(&plan, envs)?);
         let device = device.clone();
         let parameters = &arrays.parameters;
         let parts = ForeignParts {
@@ -166,6 +169,7 @@ impl WidePolicy {
             tiled,
             device,
             normaliser,
+            goals,
             places,
             ranks,
             foreign,
@@ -231,7 +235,7 @@ impl WidePolicy {
         let mut optimizer = self.network.named(&pull(&self.arrays.exp_avg)?, ".exp_avg");
         optimizer.extend(self.network.named(&pull(&self.arrays.exp_avg_sq)?, ".exp_avg_sq"));
         let weights = self.network.named(&pull(&self.arrays.parameters)?, "");
-        let n_steps = u64::from(self.state()?.adam_steps);
+        let n_steps = u64::from(self.state()?.optimiser_steps);
         Ok(PolicyTensors { weights, optimizer, n_steps })
     }
 
@@ -279,7 +283,7 @@ impl WidePolicy {
         self.arrays.parameters.push(&parameters)?;
         self.arrays.exp_avg.push(&exp_avg)?;
         self.arrays.exp_avg_sq.push(&exp_avg_sq)?;
-        let state = WideState { adam_steps: tensors.n_steps as u32, ..WideState::default() };
+        let state = WideState { optimiser_steps: tensors.n_steps as u32, ..WideState::default() };
         self.arrays.state.push(&state.words())?;
         self.pack()
     }

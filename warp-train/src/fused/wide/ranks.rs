@@ -3,7 +3,7 @@
 
 use super::arrays::SUM_BLOCKS;
 use super::policy::WidePolicy;
-use super::shared::WideMoments;
+use super::shared::{SUMS, WideMoments};
 use crate::error::{Error, Result};
 use crate::world::World;
 use std::time::Instant;
@@ -64,7 +64,7 @@ impl WideRanks {
             device: device.clone(),
             shard: shard as u32,
             ns: make("samples of ranks", U32, size)?,
-            sums: make("sums of ranks", U32, 2 * 4 * SUM_BLOCKS * size)?,
+            sums: make("sums of ranks", U32, 2 * SUMS * SUM_BLOCKS * size)?,
             losses: make("losses of ranks", U32, told.losses * size)?,
             gradient: make("gradient of this rank", F32, told.n_parameters)?,
             gradients: make("gradients of ranks", F32, told.n_parameters * size)?,
@@ -72,6 +72,11 @@ impl WideRanks {
             returns: make("returns of this rank", U32, moments)?,
             all_returns: make("returns of ranks", U32, moments * size)?,
         })
+    }
+
+    /// The ranks and how they communicate on the host.
+    pub(super) fn world(&self) -> &World {
+        &self.world
     }
 
     /// How many ranks there are.

@@ -153,12 +153,18 @@ extern "C" __global__ void wide_gae(const GaeArgs a) {
     }
 }
 
+// Whether a cell is learned from: its agent was in the game, and its replica is one that was selected.
+__device__ inline bool wide_counts(const CellsArgs& a, unsigned int cell) {
+    if (cell >= a.cells || (P_MORTAL && a.weights[cell] == 0)) return false;
+    return !P_SELECTS || a.selected[cell % a.rows / P_AGENTS] != 0;
+}
+
 // How many of each block's 1,024 cells count.
 extern "C" __global__ void wide_count(const CountArgs a) {
     double own = 0.0;
     for (unsigned int k = 0; k < 4; ++k) {
         unsigned int cell = blockIdx.x * 1024 + k * 256 + threadIdx.x;
-        own += cell < a.cells && (!P_MORTAL || a.weights[cell] != 0) ? 1.0 : 0.0;
+        own += wide_counts(a.of, cell) ? 1.0 : 0.0;
     }
     double sum = wide_block_sum(own);
     if (threadIdx.x == 0) a.counts[blockIdx.x] = (unsigned int)sum;
@@ -183,6 +189,9 @@ extern "C" __global__ void wide_places_of_blocks(const PlacesOfBlocksArgs a) {
         a.state->n = before;
         a.n[0] = before;
         a.state->updates = 0;
+        a.state->judged = 0;
+        a.state->judged_kl = 0.0;
+        a.state->stopped = 0;
         for (int i = 0; i < 6; ++i) a.state->sums[i] = 0.0;
     }
 }
@@ -194,7 +203,7 @@ extern "C" __global__ void wide_compact(const CompactArgs a) {
     bool counts[4];
     #pragma unroll
     for (unsigned int k = 0; k < 4; ++k) {
-        counts[k] = cell + k < a.cells && (!P_MORTAL || a.weights[cell + k] != 0);
+        counts[k] = wide_counts(a.of, cell + k);
         own += counts[k] ? 1 : 0;
     }
     sums[threadIdx.x] = own;
@@ -214,29 +223,37 @@ extern "C" __global__ void wide_compact(const CompactArgs a) {
 
 // Sums and squares of returns and of what the values miss, per block: [gridDim.x, 4].
 extern "C" __global__ void wide_variances(const VariancesArgs a) {
-    double sums[4] = {0.0, 0.0, 0.0, 0.0};
+    double sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0}, most[2] = {WIDE_NONE, WIDE_NONE};
     for (unsigned int i = blockIdx.x * 256 + threadIdx.x; i < a.state->n; i += gridDim.x * 256) {
         unsigned int cell = a.order[i];
-        double target = a.returns[cell], missed = a.returns[cell] - a.values[cell];
+        double target = a.returns[cell], missed = a.returns[cell] - a.values[cell], reward = a.rewards[cell];
         sums[0] += target;
         sums[1] += target * target;
         sums[2] += missed;
         sums[3] += missed * missed;
+        sums[4] += reward;
+        most[0] = reward > most[0] ? reward : most[0];
+        most[1] = -reward > most[1] ? -reward : most[1];
     }
-    for (int k = 0; k < 4; ++k) {
-        double sum = wide_block_sum(sums[k]);
-        if (threadIdx.x == 0) a.parts[blockIdx.x * 4 + k] = sum;
-    }
+    wide_block_sums(sums);
+    wide_block_largest(most);
+    if (threadIdx.x != 0) return;
+    double* parts = a.parts + blockIdx.x * WIDE_SUMS;
+    for (int k = 0; k < 5; ++k) parts[k] = sums[k];
+    parts[5] = most[0];
+    parts[6] = most[1];
 }
 
-// 1 - variance of what the values miss / variance of the returns, in one block.
+// Means of the rollout, and 1 - variance of what the values miss / variance of the returns, in one block.
 extern "C" __global__ void wide_explain(const ExplainArgs a) {
-    double sums[4];
-    for (int k = 0; k < 4; ++k) {
-        double own = 0.0;
-        for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) own += a.parts[i * 4 + k];
-        sums[k] = wide_block_sum(own);
+    double sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0}, most[2] = {WIDE_NONE, WIDE_NONE};
+    for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) {
+        const double* parts = a.parts + i * WIDE_SUMS;
+        for (int k = 0; k < 5; ++k) sums[k] += parts[k];
+        for (int k = 0; k < 2; ++k) most[k] = parts[5 + k] > most[k] ? parts[5 + k] : most[k];
     }
+    wide_block_sums(sums);
+    wide_block_largest(most);
     if (threadIdx.x != 0) return;
     double n = 0.0;
     for (int rank = 0; rank < P_RANKS; ++rank) n += a.ns[rank];
@@ -244,6 +261,12 @@ extern "C" __global__ void wide_explain(const ExplainArgs a) {
     double total = sums[1] / n - (sums[0] / n) * (sums[0] / n);
     double missed = sums[3] / n - (sums[2] / n) * (sums[2] / n);
     a.state->explained_variance = total > 0.0 ? 1.0 - missed / total : 0.0;
+    a.state->mean_return = sums[0] / n;
+    // What the values miss of the returns is the advantages.
+    a.state->mean_advantage = sums[2] / n;
+    a.state->mean_reward = sums[4] / n;
+    a.state->max_reward = most[0];
+    a.state->min_reward = -most[1];
 }
 
 // A permutation of 0..n by four rounds of a Feistel network over the next power of four; numbers

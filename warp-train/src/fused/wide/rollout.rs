@@ -28,6 +28,9 @@ impl WidePolicy {
 
     /// Acts and hands over the actions of step `t`.
     pub(in super::super) fn act(&self, t: usize, envs: &dyn DeviceEnvs) -> Result<()> {
+        if t == 0 {
+            self.begin_goals()?;
+        }
         if !self.tensor.is_empty() {
             return self.tensor_act(Stage::Act, t, Some(envs));
         }
@@ -129,7 +132,8 @@ impl WidePolicy {
             cut_obs: &a.cut_obs,
             factors: &self.normaliser.factors,
         };
-        Ok(self.kernels.outcome.launch(&Launch::over(s.rows, 128), &[args.arg()])?)
+        self.kernels.outcome.launch(&Launch::over(s.rows, 128), &[args.arg()])?;
+        self.note_goals()
     }
 
     /// Values of what follows the last step, and of the last observations of truncated episodes.

@@ -8,6 +8,8 @@ device_struct! {
     pub(super) struct WideSettings {
         seed: u64,
         learning_rate: f64,
+        /// Of the value's network: the same, unless it has its own.
+        critic_learning_rate: f64,
         vf_coef: f32,
         ent_coef: f32,
         gamma: f64,
@@ -32,6 +34,17 @@ device_struct! {
         /// share, and of the norms.
         sums: [f64; 6],
         explained_variance: f64,
+        /// Over the samples of a rollout, on all ranks.
+        mean_return: f64,
+        mean_advantage: f64,
+        mean_reward: f64,
+        max_reward: f64,
+        min_reward: f64,
+        /// Minibatches and their divergences together when the last epoch had ended.
+        judged_kl: f64,
+        judged: u32,
+        /// Not 0 once the policy has moved too far from the one that collected the rollout.
+        stopped: u32,
         /// Samples of the rollout, and which of them (in the order of use) the minibatch at hand has.
         n: u32,
         begin: u32,
@@ -40,10 +53,11 @@ device_struct! {
         whole: u32,
         /// [`FAULT_OUTPUT`], [`FAULT_GRADIENT`].
         fault: u32,
-        adam_steps: u32,
+        optimiser_steps: u32,
         updates: u32,
         clip: f32,
         step_size: f32,
+        critic_step_size: f32,
         /// Root of the second moment's bias correction.
         bias_correction2_sqrt: f32,
     }
@@ -59,6 +73,8 @@ device_struct! {
     pub(super) struct WideColumns { at: u32, row: u32, gap_at: u32, gap: u32 }
 }
 
+/// Numbers that a block of sums has room for: those of `wide_variances`.
+pub(super) const SUMS: usize = 7;
 /// Bits of a fault: outputs that are not finite.
 pub(super) const FAULT_OUTPUT: u32 = 1;
 /// A gradient that is not finite.

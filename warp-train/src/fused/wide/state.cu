@@ -72,6 +72,29 @@ __device__ inline double wide_block_sum(double value) {
     return values[0];
 }
 
+// The largest of N numbers over the block's 256 threads; the results are thread 0's.
+template <int N> __device__ inline void wide_block_largest(double (&values)[N]) {
+    __shared__ double parts[N][8];
+    #pragma unroll
+    for (int k = 0; k < N; ++k) {
+        #pragma unroll
+        for (int half = 16; half > 0; half /= 2) {
+            double other = __shfl_down_sync(0xffffffffu, values[k], half);
+            values[k] = other > values[k] ? other : values[k];
+        }
+        if (threadIdx.x % 32 == 0) parts[k][threadIdx.x / 32] = values[k];
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        #pragma unroll
+        for (int k = 0; k < N; ++k) {
+            for (int i = 1; i < 8; ++i) values[k] = parts[k][i] > values[k] ? parts[k][i] : values[k];
+        }
+    }
+    __syncthreads();
+}
+#define WIDE_NONE -1.7976931348623157e308
+
 // How many of the `rows` rows from `first` on there are in the minibatch at hand; all of them where
 // rows are not sampled.
 __device__ inline unsigned int wide_present(const WideState* state, int sampled,

@@ -12,6 +12,7 @@ use crate::fused::objective;
 use crate::fused::policy_number::PolicyNumber;
 use crate::loss::Part;
 use crate::model::Activation;
+use crate::optimiser::UpdateRule;
 use std::fmt::Write;
 use warp_core::{EnvSpec, LimitEnds};
 use warp_func::cuda::Source;
@@ -19,8 +20,12 @@ use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
 /// What every text begins with.
 const ROWS: [&str; 2] = [include_str!("state.cu"), include_str!("rows.cu")];
-const GENERAL: [&str; 3] =
-    [include_str!("normalise.cu"), include_str!("rollout.cu"), include_str!("update.cu")];
+const GENERAL: [&str; 4] = [
+    include_str!("normalise.cu"),
+    include_str!("rollout.cu"),
+    include_str!("selection.cu"),
+    include_str!("update.cu"),
+];
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
 const OPERAND: &str = include_str!("operand.cu");
 const GEMM: &str = include_str!("gemm.cu");
@@ -187,6 +192,13 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     let log_std = network.log_std.as_ref().map_or(-1, |range| range.start as i64);
     define("LOG_STD_AT", log_std.to_string());
     define("MINIBATCHES", format!("{}u", plan.passes().minibatches));
+    define("SELECTS", u8::from(plan.config.neg_pos_env_ratio.is_some()).to_string());
+    define("RMSPROP", u8::from(plan.config.optimiser == UpdateRule::RmsProp).to_string());
+    define("DECAYS", u8::from(plan.config.weight_decay > 0.0).to_string());
+    define("CRITIC_RATE", u8::from(plan.config.critic_learning_rate.is_some()).to_string());
+    let critic = network.critic();
+    define("CRITIC_BEGIN", format!("{}u", critic.start));
+    define("CRITIC_END", format!("{}u", critic.end));
     define("RANKS", config.world.size().to_string());
     define("CONTINUOUS", u8::from(sizes.is_empty()).to_string());
     if let Some(Rollouts { objective, .. }) = &plan.rollouts {

@@ -1,4 +1,4 @@
-// Learning from minibatches: gathering, losses, reductions in a fixed order, and Adam.
+// Learning from minibatches: gathering, losses, reductions in a fixed order, and steps of the optimiser.
 
 // How many minibatches there are, of ranks with so many samples each.
 __device__ inline unsigned int wide_parts(const unsigned int* ns) {
@@ -35,8 +35,8 @@ extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
 extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
     double sum = 0.0, squares = 0.0;
     for (unsigned int i = threadIdx.x; i < a.blocks * P_RANKS; i += 256) {
-        // Of each rank comes all that has room: four numbers a block, of which these are the first half.
-        unsigned int at = i / a.blocks * 4 * a.blocks + i % a.blocks * 2;
+        // Of each rank comes all that has room: WIDE_SUMS numbers a block, of which these are the first ones.
+        unsigned int at = i / a.blocks * WIDE_SUMS * a.blocks + i % a.blocks * 2;
         sum += a.parts[at];
         squares += a.parts[at + 1];
     }
@@ -50,6 +50,8 @@ extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
         whole += end - begin;
     }
     wide_range(a.state->n, a.part, parts, &a.state->begin, &a.state->end);
+    // Nothing is learned from empty minibatches.
+    if (a.state->stopped) a.state->begin = a.state->end = whole = 0;
     a.state->whole = whole;
     double n = whole;
     a.state->adv_mean = 0.0;
@@ -58,6 +60,16 @@ extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
     double mean = sum / n, spread = squares - mean * sum;
     a.state->adv_mean = mean;
     a.state->adv_scale = 1.0 / (sqrt((spread > 0.0 ? spread : 0.0) / (n - 1.0)) + 1e-8);
+}
+
+// Whether the policy has moved too far in the epoch that is over, in the mean over its minibatches: then no more is
+// learned from this rollout.
+extern "C" __global__ void wide_judge(const JudgeArgs a) {
+    unsigned int n = a.state->updates - a.state->judged;
+    double divergence = a.state->sums[3] - a.state->judged_kl;
+    if (n > 0 && !(divergence / n <= a.target_kl)) a.state->stopped = 1;
+    a.state->judged = a.state->updates;
+    a.state->judged_kl = a.state->sums[3];
 }
 
 // Observations of samples `first`.. of the minibatch, side by side.
@@ -132,7 +144,7 @@ extern "C" __global__ void wide_sum_copies(const SumCopiesArgs a) {
     a.sum[i] = sum;
 }
 
-// The norm of the gradient, Adam's factors and the minibatch's figures, in one block.
+// The norm of the gradient, the step's factors and the minibatch's figures, in one block.
 extern "C" __global__ void wide_factors(const FactorsArgs a) {
     // Of losses, then of the gradient's squares.
     double sums[6] = {};
@@ -153,24 +165,39 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
     for (int k = 0; k < 5; ++k) a.state->sums[k] += sums[k] / n;
     a.state->sums[5] += norm;
     a.state->updates += 1;
-    a.state->adam_steps += 1;
-    double t = a.state->adam_steps;
+    a.state->optimiser_steps += 1;
+    double t = a.state->optimiser_steps;
     double most = a.settings->max_grad_norm, clip = most > 0.0 ? most / (norm + 1e-6) : 1.0;
     a.state->clip = (float)(clip < 1.0 ? clip : 1.0);
-    a.state->step_size = (float)(a.settings->learning_rate / (1.0 - pow(0.9, t)));
-    a.state->bias_correction2_sqrt = (float)sqrt(1.0 - pow(0.999, t));
+    double correction = P_RMSPROP ? 1.0 : 1.0 - pow(0.9, t);
+    a.state->step_size = (float)(a.settings->learning_rate / correction);
+    a.state->critic_step_size = (float)(a.settings->critic_learning_rate / correction);
+    a.state->bias_correction2_sqrt = P_RMSPROP ? 1.0f : (float)sqrt(1.0 - pow(0.999, t));
 }
 
-// One step of Adam. A step size of 0 may also be a learning rate of 0, where moments still move;
+// One step of Adam or RMSprop. A step size of 0 may also be a learning rate of 0, where moments still move;
 // nothing moves without samples or with a gradient that is not finite.
-extern "C" __global__ void wide_adam(const AdamArgs a) {
+extern "C" __global__ void wide_descend(const DescendArgs a) {
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a.n_parameters || a.state->fault != 0 || a.state->whole == 0) return;
     float g = a.gradient[i] * a.state->clip;
     float m = a.exp_avg[i], v = a.exp_avg_sq[i];
-    m += (g - m) * (float)(1.0 - 0.9);
-    v = v * (float)0.999 + g * g * (float)(1.0 - 0.999);
+#if P_CRITIC_RATE
+    bool of_critic = i >= P_CRITIC_BEGIN && i < P_CRITIC_END;
+#else
+    bool of_critic = false;
+#endif
+    float step_size = of_critic ? a.state->critic_step_size : a.state->step_size;
+    if (!P_RMSPROP) m += (g - m) * (float)(1.0 - 0.9);
+    const double beta_2 = P_RMSPROP ? 0.99 : 0.999;
+    v = v * (float)beta_2 + g * g * (float)(1.0 - beta_2);
     a.exp_avg[i] = m;
     a.exp_avg_sq[i] = v;
-    a.parameters[i] -= a.state->step_size * (m / (sqrtf(v) / a.state->bias_correction2_sqrt + a.epsilon));
+    float w = a.parameters[i];
+    if (P_DECAYS) {
+        double rate = of_critic ? a.settings->critic_learning_rate : a.settings->learning_rate;
+        w *= (float)(1.0 - rate * a.weight_decay);
+    }
+    float direction = P_RMSPROP ? g : m;
+    a.parameters[i] = w - step_size * (direction / (sqrtf(v) / a.state->bias_correction2_sqrt + a.epsilon));
 }

@@ -1,17 +1,18 @@
-//! How a policy of the wide path learns: advantages, minibatches, gradients, Adam; all as launches.
+//! How a policy of the wide path learns: advantages, minibatches, gradients, steps of the optimiser; all as launches.
 
 use super::args::{
-    AdamArgs, AdvantagesArgs, BeginMinibatchArgs, CompactArgs, CountArgs, ExplainArgs, FactorsArgs,
-    GaeArgs, GatherArgs, LossesArgs, PlacesOfBlocksArgs, ReduceArgs, ShuffleArgs, SumCopiesArgs,
-    TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs, VariancesArgs, WideSamples,
+    AdvantagesArgs, BeginMinibatchArgs, CompactArgs, CountArgs, DescendArgs, ExplainArgs,
+    FactorsArgs, GaeArgs, GatherArgs, JudgeArgs, LossesArgs, PlacesOfBlocksArgs, ReduceArgs,
+    ShuffleArgs, SumCopiesArgs, TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs,
+    VariancesArgs, WideSamples,
 };
 use super::arrays::SUM_BLOCKS;
 use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
 use super::policy::{Rows, TensorLearns, TensorTower, WidePolicy};
-use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, WideSettings};
+use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, WideSettings, WideState};
 use super::text;
 use crate::algorithm::Advantages;
-use crate::algorithm::PolicyMetrics;
+use crate::algorithm::{PolicyFigures, PolicyMetrics};
 use crate::engine::Progress;
 use crate::error::PolicyError;
 use crate::error::{Result, of_policy};
@@ -23,9 +24,14 @@ impl WidePolicy {
     /// Says what this iteration's update needs to know.
     pub(in super::super) fn push_settings(&self, progress: Progress) -> Result<()> {
         let (keys, at) = (&self.plan.config, progress.env_steps);
+        let rate = keys.learning_rate.at(at);
         let settings = WideSettings {
             seed: progress.seed,
-            learning_rate: keys.learning_rate.at(at),
+            learning_rate: rate,
+            critic_learning_rate: keys
+                .critic_learning_rate
+                .as_ref()
+                .map_or(rate, |rate| rate.at(at)),
             vf_coef: keys.vf_coef.at(at) as f32,
             ent_coef: keys.ent_coef.at(at) as f32,
             gamma: keys.gamma.at(at),
@@ -73,8 +79,17 @@ impl WidePolicy {
             for part in 0..passes.minibatches {
                 self.minibatch(part, &a.shuffled)?;
             }
+            self.judge()?;
         }
         Ok(())
+    }
+
+    /// Ends the epochs where the policy has moved further than the key `target_kl` allows.
+    fn judge(&self) -> Result<()> {
+        let Some(target_kl) = self.plan.config.target_kl else { return Ok(()) };
+        let args = JudgeArgs { state: &self.arrays.state, target_kl };
+        let launch = Launch { threads: 1, ..ONE_BLOCK };
+        Ok(self.kernels.judge.launch(&launch, &[args.arg()])?)
     }
 
     /// Advantages, returns, and which samples count.
@@ -82,7 +97,7 @@ impl WidePolicy {
         let (a, s) = (&self.arrays, &self.sizes);
         let advantages = self.plan.rollouts.as_ref().map(|rollouts| rollouts.advantages);
         let compat = advantages == Some(Advantages::WarpDrive);
-        let (state, weights, counts, order) = (&a.state, &a.weights, &a.counts, &a.order);
+        let (state, counts, order) = (&a.state, &a.counts, &a.order);
         let args = GaeArgs {
             steps: s.steps as u32,
             rows: s.rows as u32,
@@ -99,16 +114,18 @@ impl WidePolicy {
         };
         let kernels = &self.kernels;
         kernels.gae.launch(&Launch::over(s.rows, 64), &[args.arg()])?;
-        let (cells, blocks) = (s.cells as u32, s.cells.div_ceil(1024) as u32);
+        self.select()?;
+        self.normalise_returns()?;
+        let blocks = s.cells.div_ceil(1024) as u32;
         let of_cells = Launch { blocks, threads: 256, ..Launch::default() };
-        kernels.count.launch(&of_cells, &[CountArgs { weights, cells, counts }.arg()])?;
+        kernels.count.launch(&of_cells, &[CountArgs { of: self.cells(), counts }.arg()])?;
         let args = PlacesOfBlocksArgs { counts, blocks, state, n: &a.n };
         kernels.places_of_blocks.launch(&ONE_BLOCK, &[args.arg()])?;
         let ns = self.of_all_ranks(&a.n, |ranks| &ranks.ns)?;
-        let args = CompactArgs { weights, cells, places: counts, order };
+        let args = CompactArgs { of: self.cells(), places: counts, order };
         kernels.compact.launch(&of_cells, &[args.arg()])?;
-        let (returns, values, parts) = (&a.returns, &a.values, &a.sums);
-        let args = VariancesArgs { state, order, returns, values, parts };
+        let (returns, values, rewards, parts) = (&a.returns, &a.values, &a.rewards, &a.sums);
+        let args = VariancesArgs { state, order, returns, values, rewards, parts };
         kernels.variances.launch(&sum_blocks(), &[args.arg()])?;
         let parts = self.of_all_ranks(parts, |ranks| &ranks.sums)?;
         let args = ExplainArgs { parts, blocks: SUM_BLOCKS as u32 * self.n_ranks(), state, ns };
@@ -138,7 +155,7 @@ impl WidePolicy {
         self.descend(loss_blocks)
     }
 
-    /// Sums the gradients up and has Adam make a step.
+    /// Sums the gradients up and makes a step along them.
     fn descend(&self, loss_blocks: usize) -> Result<()> {
         let (config, a) = (&self.plan.config, &self.arrays);
         let (n, state) = (self.network.n_parameters, &a.state);
@@ -166,16 +183,18 @@ impl WidePolicy {
             loss_blocks,
         };
         self.kernels.factors.launch(&ONE_BLOCK, &[args.arg()])?;
-        let args = AdamArgs {
+        let args = DescendArgs {
+            settings: &a.settings,
             state,
             gradient,
             n_parameters,
             epsilon: config.adam_eps as f32,
+            weight_decay: config.weight_decay,
             parameters: &a.parameters,
             exp_avg: &a.exp_avg,
             exp_avg_sq: &a.exp_avg_sq,
         };
-        self.kernels.adam.launch(&Launch::over(n, 256), &[args.arg()])?;
+        self.kernels.descend.launch(&Launch::over(n, 256), &[args.arg()])?;
         self.pack()
     }
 
@@ -342,9 +361,40 @@ impl WidePolicy {
         Ok(kernels.tensor_weights.launch(&launch, &[args.arg()])?)
     }
 
-    /// Waits for the update and says what it did.
-    pub(in super::super) fn metrics(&self, progress: Progress) -> Result<PolicyMetrics> {
-        let state = self.state()?;
+    /// Waits for the update and says what it did, and what its rollout was like.
+    pub(in super::super) fn figures(&self, progress: Progress) -> Result<PolicyFigures> {
+        let (state, keys) = (self.state()?, &self.plan.config);
+        let metrics = self.metrics(&state, progress)?;
+        let figures = PolicyFigures::from(metrics);
+        if !keys.to_train {
+            return Ok(figures);
+        }
+        let mut more = vec![
+            ("mean_value", state.mean_return - state.mean_advantage),
+            ("mean_return", state.mean_return),
+            ("mean_advantage", state.mean_advantage),
+        ];
+        if state.max_reward >= state.min_reward {
+            more.extend([
+                ("mean_reward", state.mean_reward),
+                ("max_reward", state.max_reward),
+                ("min_reward", state.min_reward),
+            ]);
+        }
+        if let Some([positive, negative]) = self.selected()? {
+            more.extend([("positive_replicas", positive), ("negative_replicas", negative)]);
+        }
+        if let Some(rate) = &keys.critic_learning_rate {
+            more.push(("critic_learning_rate", rate.at(progress.env_steps)));
+        }
+        if keys.target_kl.is_some() {
+            more.push(("optimiser_steps", state.updates.into()));
+        }
+        Ok(figures.iter().chain(more).collect())
+    }
+
+    /// What an update did that left `state`.
+    pub(super) fn metrics(&self, state: &WideState, progress: Progress) -> Result<PolicyMetrics> {
         let failed = |source| Err(of_policy(&self.plan.name)(source));
         if state.fault & FAULT_OUTPUT != 0 {
             return failed(PolicyError::NonFiniteOutput {
