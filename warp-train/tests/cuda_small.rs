@@ -150,6 +150,21 @@ fn main() -> ExitCode {
         let trial = Trial::test(name, move || schedules_end_as_numbers(&keys));
         trials.push(trial.with_ignored_flag(no_device.is_some()));
     }
+    for (name, keys) in [
+        (
+            "normalised",
+            "env_id = \"acrobot\"\nnum_envs = 16\nnum_steps = 64\ntotal_steps = 20480\nnorm_obs = true",
+        ),
+        (
+            "wide",
+            "env_id = \"cartpole\"\nnum_envs = 16\nnum_steps = 32\ntotal_steps = 5120\nhidden = [96, 40]\n\
+             norm_reward = true",
+        ),
+    ] {
+        let trial =
+            Trial::test(format!("cuda_small_fleet_side_by_side: {name}"), || side_by_side(keys));
+        trials.push(trial.with_ignored_flag(no_device.is_some()));
+    }
     let small = Trial::test("cuda_small_fleet_of_one_is_a_run", || fleet(4, 10));
     trials.push(small.with_ignored_flag(no_device.is_some()));
     let large = Trial::test("cuda_small_fleet_of_larger_runs", || fleet(19, 1));
@@ -193,6 +208,40 @@ fn one_text_for_all() -> Result<()> {
     Ok(())
 }
 
+/// What runs of a fleet end with, by number, with so many threads of the host.
+fn trained(runs: &[FleetRun], threads: usize) -> Result<BTreeMap<usize, LearnerState>> {
+    let kernels = Kernels::new(&Device::open(0)?);
+    let registry = warp_envs::registry().on_gpu(&kernels, Build::Parity);
+    let ends = Mutex::new(BTreeMap::new());
+    let make = |config: &TrainConfig| -> warp_train::Result<Box<dyn Learner>> {
+        Ok(Box::new(CudaLearner::new(config, 1)?))
+    };
+    let others = ThreadFleet::new(&registry, "native", 1, make);
+    CudaFleet::new(&registry, others, threads).launch(runs, &|number, event| {
+        if let (FleetEvent::Finished(state), Ok(mut ends)) = (event, ends.lock()) {
+            ends.insert(number, state.clone());
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(ends.into_inner().map_err(|e| e.to_string())?)
+}
+
+/// Runs that share no launch have the same bits one after the other and side by side.
+fn side_by_side(keys: &str) -> Result<()> {
+    let run = |number: usize| -> Result<FleetRun> {
+        let config = config(&format!("seed = {number}\n{keys}"))?;
+        Ok(FleetRun { number, swept: Vec::new(), pauses: false, config })
+    };
+    let runs = (0..9).map(run).collect::<Result<Vec<_>>>()?;
+    let [one, four] = [trained(&runs, 1)?, trained(&runs, 4)?];
+    if one.len() != 9 || one != four {
+        return Err(
+            format!("{} runs, {} side by side, are not the same", one.len(), four.len()).into()
+        );
+    }
+    Ok(())
+}
+
 /// A run's weights do not depend on how many others share its launch, nor, up to eight replicas, on whether it is of
 /// a fleet; with more they are near.
 fn fleet(n_envs: usize, n_iterations: u64) -> Result<()> {
@@ -214,22 +263,7 @@ fn fleet(n_envs: usize, n_iterations: u64) -> Result<()> {
         let config = config(&format!("{keys}\n{coefficients}"))?;
         Ok(FleetRun { number, swept: Vec::new(), pauses: false, config })
     };
-    let kernels = Kernels::new(&Device::open(0)?);
-    let registry = warp_envs::registry().on_gpu(&kernels, Build::Parity);
-    let train = |runs: &[FleetRun]| -> Result<BTreeMap<usize, LearnerState>> {
-        let ends = Mutex::new(BTreeMap::new());
-        let make = |config: &TrainConfig| -> warp_train::Result<Box<dyn Learner>> {
-            Ok(Box::new(CudaLearner::new(config, 1)?))
-        };
-        let others = ThreadFleet::new(&registry, "native", 1, make);
-        CudaFleet::new(&registry, others, 2).launch(runs, &|number, event| {
-            if let (FleetEvent::Finished(state), Ok(mut ends)) = (event, ends.lock()) {
-                ends.insert(number, state.clone());
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok(ends.into_inner().map_err(|e| e.to_string())?)
-    };
+    let train = |runs: &[FleetRun]| trained(runs, 2);
     // More than there is room for at a time, two to a block.
     let runs = (0..300).map(|i| run(i, 5 + i as u64)).collect::<Result<Vec<_>>>()?;
     let many = train(&runs)?;
