@@ -282,24 +282,30 @@ fn shuffles() -> Result<()> {
     Ok(())
 }
 
-/// As many replicas without a goal as the key says, the same ones again, and others with another seed.
+/// As many replicas without a goal as the key says, and the same ones again. In cartpole an episode that ends before its
+/// limit counts as a success.
 fn selects() -> Result<()> {
-    let run = |keys: &str| -> Result<cuda_cases::Done> {
+    let run = |ratio: f64| -> Result<cuda_cases::Done> {
         let keys = format!(
-            "{keys}env_id = \"mountain_car\"\nnum_envs = 700\nnum_steps = 60\nhidden = [64, 64]\n\
-             algorithm = \"a2c\"\nnum_minibatches = 1\n[env]\nepisode_length = 500"
+            "neg_pos_env_ratio = {ratio:?}\nenv_id = \"cartpole\"\nnum_envs = 700\nnum_steps = 12\n\
+             hidden = [64, 64]\nalgorithm = \"a2c\""
         );
         let config = config(&keys, "fp32")?;
-        on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 3)
+        on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 1)
     };
-    for ratio in [0.4, 3.0, 1e9] {
-        let done = run(&format!("neg_pos_env_ratio = {ratio:?}\n"))?;
+    for (ratio, selects) in [(0.4, true), (1.7, true), (1e9, false)] {
+        let done = run(ratio)?;
         let [positive, negative] = ["positive_replicas", "negative_replicas"]
             .map(|name| done.seen[0].get(name).unwrap_or(f64::NAN));
-        let wanted = (positive * ratio).floor();
-        let all = positive == 0.0 || wanted >= 700.0 - positive;
-        check("negative_replicas", negative, if all { 700.0 - positive } else { wanted }, 0.0)?;
+        let (wanted, others) = ((positive * ratio).floor(), 700.0 - positive);
         println!("ratio {ratio}: {positive} and {negative}");
+        if selects != (positive > 0.0 && wanted < others) {
+            return Err("the case is none".into());
+        }
+        check("negative_replicas", negative, if selects { wanted } else { others }, 0.0)?;
+        if done.state != run(ratio)?.state {
+            return Err(format!("ratio {ratio}: the same run gave other weights").into());
+        }
     }
     Ok(())
 }
