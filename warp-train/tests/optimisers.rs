@@ -169,11 +169,12 @@ fn what_a_gpu_does_not_know_is_named() {
         "",
         "clip_coef = [[0, 0.2], [9, 0.1]]\ngamma = [[0, 0.9], [9, 0.99]]",
         "optimiser = \"rmsprop\"\nweight_decay = 0.1\ncritic_learning_rate = 0.1",
-        "target_kl = 0.01\nnorm_return = true\nneg_pos_env_ratio = 2",
+        "target_kl = 0.01\nnorm_return = true\nneg_pos_env_ratio = 0",
     ] {
         assert_eq!(key(keys), None, "{keys}");
     }
     assert_eq!(key("layer_norm = true"), Some("layer_norm"));
+    assert_eq!(key("neg_pos_env_ratio = 2"), Some("neg_pos_env_ratio above 0"));
 }
 
 #[test]

@@ -110,7 +110,8 @@ warp_core::config! {
         /// Number of replicas without a success to learn from, for each replica with one; they are chosen at random
         /// for every rollout (of a shard). If there was no success, or there are too few others, all replicas are
         /// used, as without this key. An episode is a success if the environment's statistic goal_reached is above 0
-        /// at its end or, without such a statistic, if it was terminated before its time limit.
+        /// at its end or, without such a statistic, if it was terminated before its time limit. Ratios above
+        /// 0: CPU only.
         pub neg_pos_env_ratio: Option<f64> = None,
         /// A2C, for comparison with WarpDrive: the last step of a rollout uses the value of its own
         /// observation as the return and ignores its reward, as the original does.
