@@ -2,7 +2,7 @@
 //!
 //! Holds the release program, a second one with LibTorch where `LIBTORCH` says that there is one, the
 //! test binaries with tests for a GPU, recorded cases, random bodies with what Rust made of them, the
-//! Python package with its tests and notebooks where there is maturin, all packed, and a script. [`artifacts`]
+//! Python package with its tests, examples and notebooks where there is maturin, all packed, and a script. [`artifacts`]
 //! finds what cargo built. Only what the last bundle put into the folder is replaced.
 
 pub mod artifacts;
@@ -33,6 +33,7 @@ const GOLDEN: &str = "warp-envs/tests/golden";
 const RUN_CONFIGS: &str = "warp-examples/tests/data/warpdrive_run_configs";
 const NOTEBOOKS: &str = "warp-py/notebooks";
 const PACKAGE_TESTS: &str = "warp-py/tests";
+const PACKAGE_EXAMPLES: &str = "warp-py/examples";
 /// What the package and its tests need beside NumPy, which torch and JAX bring along.
 const NEEDED: &str = "gymnasium cloudpickle farama-notifications typing-extensions pytest pluggy iniconfig \
      packaging pygments";
@@ -106,6 +107,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         copy_folder(&wheel, &python, &NO_DATA)?;
         copy_folder(&root.join(NOTEBOOKS), &python, &NO_DATA)?;
         copy_folder(&root.join(PACKAGE_TESTS), &python.join("tests"), &COMPILED)?;
+        copy_folder(&root.join(PACKAGE_EXAMPLES), &python.join("examples"), &COMPILED)?;
     }
     if let Some(golden) = &options.golden {
         copy_folder(golden, &options.out.join("golden"), &NO_DATA)?;
