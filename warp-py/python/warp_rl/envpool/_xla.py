@@ -9,6 +9,7 @@ program. `step` is one call, so nothing can come between its halves.
 from __future__ import annotations
 
 import functools
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -96,7 +97,14 @@ class Calls:
 
 def functions(envs: Core) -> tuple[Any, Any, Any, Any]:
     """A handle, `recv(handle)`, `send(handle, action, env_id=None)` and `step(handle, action, env_id=None)`."""
-    calls = Calls(envs, called_back=jax.default_backend() != "cpu")
+    backend = jax.default_backend()
+    if backend == "gpu":
+        warnings.warn(
+            "loops that JAX compiles for a GPU (scan, fori_loop, while_loop) have been seen to make these calls in a "
+            "wrong order; compile loops for the processor, or compile single steps",
+            stacklevel=3,
+        )
+    calls = Calls(envs, called_back=backend != "cpu")
 
     def answer(handle: Any, shown: dict[str, Any]) -> tuple[Any, Any]:
         first = [shown.pop(key) for key in ("obs", "reward", "terminated", "truncated")]
