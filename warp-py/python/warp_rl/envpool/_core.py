@@ -111,8 +111,8 @@ class Core:
         """A handle and three functions that JAX can compile: `handle, recv, send, step`.
 
         `recv(handle)` gives a handle and what `recv` does, `send(handle, action, env_id=None)` a handle, and `step`
-        is both. Handles keep calls in order: each goes into the next one. In loops that JAX compiles for a GPU that
-        order has been seen to break, so there a warning is given.
+        is both. Handles keep calls in order: each goes into the next one. Loops that JAX compiles for a GPU have given
+        wrong results all the same, so there a warning is given.
         """
         try:
             from ._xla import functions

@@ -1,9 +1,10 @@
 """Environments in functions that JAX compiles: `xla()`, as EnvPool has it.
 
 On the processor `send`, `recv` and `step` are custom calls of XLA's, in which neither Python nor JAX's callbacks have
-a part; on a GPU they are callbacks of JAX's, which copies actions down and answers up. What one is given and hands on,
-the handle, is an array like others: a call that takes what another hands on comes after it, whatever XLA makes of a
-program. `step` is one call, so nothing can come between its halves.
+a part; on a GPU they are callbacks of JAX's, which copies actions down and answers up. What one is given and hands
+on, the handle, is an array like others: a call that takes what another hands on comes after it, whatever XLA makes of
+a program. On a GPU that has not held within loops, which is not explained yet: `functions` warns of it. `step` is one
+call, so nothing can come between its halves.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ def functions(envs: Core) -> tuple[Any, Any, Any, Any]:
     backend = jax.default_backend()
     if backend == "gpu":
         warnings.warn(
-            "loops that JAX compiles for a GPU (scan, fori_loop, while_loop) have been seen to make these calls in a "
-            "wrong order; compile loops for the processor, or compile single steps",
+            "loops that JAX compiles for a GPU (scan, fori_loop, while_loop) have given wrong results with these "
+            "calls; compile loops for the processor, or compile single steps",
             stacklevel=3,
         )
     calls = Calls(envs, called_back=backend != "cpu")

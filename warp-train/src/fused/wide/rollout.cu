@@ -221,7 +221,8 @@ extern "C" __global__ void wide_compact(const CompactArgs a) {
     }
 }
 
-// Sums and squares of returns and of what the values miss, per block: [gridDim.x, 4].
+// Sums and squares of returns and of what the values miss, the sum of rewards, the largest and minus the smallest,
+// per block: [gridDim.x, WIDE_SUMS].
 extern "C" __global__ void wide_variances(const VariancesArgs a) {
     double sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0}, most[2] = {WIDE_NONE, WIDE_NONE};
     for (unsigned int i = blockIdx.x * 256 + threadIdx.x; i < a.state->n; i += gridDim.x * 256) {

@@ -93,7 +93,6 @@ template <int N> __device__ inline void wide_block_largest(double (&values)[N]) 
     }
     __syncthreads();
 }
-#define WIDE_NONE -1.7976931348623157e308
 
 // How many of the `rows` rows from `first` on there are in the minibatch at hand; all of them where
 // rows are not sampled.
