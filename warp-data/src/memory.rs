@@ -1,10 +1,11 @@
-//! How much memory is free: asked before anything large is allocated.
+//! How much memory is free: asked before anything large is allocated, and once much has been in small pieces.
 //!
 //! The least of what the system has, of what every control group that this process is in (version 1
 //! or 2, up to the root) still allows, and of what `ulimit -v` and `ulimit -d` leave.
 
 use crate::error::{Error, Result};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that can be allocated now, as reported by the system; `None` where it reports nothing.
 #[must_use]
@@ -123,11 +124,30 @@ fn number(text: &str, name: &str) -> Option<u64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// Checks that `needed` bytes for `what` are free; `lower` names the setting that would help.
+/// Bytes that were found free without asking, since it was asked last.
+static UNASKED: AtomicU64 = AtomicU64::new(0);
+/// How many there may be. To ask takes a quarter of a millisecond, far longer than to allocate a little.
+const MOST_UNASKED: u64 = 16 << 20;
+
+/// Whether `needed` bytes are so few that nobody is asked, with those of before.
+fn is_little(needed: u128, unasked: &AtomicU64) -> bool {
+    let Ok(needed) = u64::try_from(needed) else { return false };
+    let before = unasked.fetch_add(needed.min(MOST_UNASKED), Ordering::Relaxed);
+    let little = before.saturating_add(needed) <= MOST_UNASKED;
+    if !little {
+        unasked.store(0, Ordering::Relaxed);
+    }
+    little
+}
+
+/// Checks that `needed` bytes for `what` are free, as far as is known; `lower` names the setting that would help.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`] with both figures.
 pub fn check(what: &str, needed: u128, lower: &str) -> Result<()> {
+    if is_little(needed, &UNASKED) {
+        return Ok(());
+    }
     // An allocation beyond isize::MAX bytes is impossible even where nobody says what is free.
     let free = available().unwrap_or(isize::MAX as u64);
     if needed <= u128::from(free) {
@@ -180,6 +200,19 @@ mod tests {
         assert_eq!(available("whole", &[]), Some(1_024_000));
         assert_eq!(available("none", &[("proc/meminfo", "")]), None);
         assert!(super::available().is_none_or(|free| free > 0));
+    }
+
+    #[test]
+    fn little_is_allocated_without_asking_but_not_for_ever() {
+        let unasked = AtomicU64::new(0);
+        let piece = u128::from(MOST_UNASKED / 4);
+        for _ in 0..3 {
+            assert!((0..4).all(|_| is_little(piece, &unasked)));
+            assert!(!is_little(piece, &unasked));
+        }
+        assert!(
+            !is_little(u128::from(MOST_UNASKED) + 1, &unasked) && !is_little(u128::MAX, &unasked)
+        );
     }
 
     #[test]

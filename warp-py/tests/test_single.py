@@ -54,8 +54,11 @@ def test_options_reach_the_environment():
     assert env.observation_space.n == 2
     env.reset()
     assert env.step(2)[:3] == (1, 1.0, True)
-    random = warp_rl.make("FrozenLake-v1", desc=None, map_name=None, num_envs=1)
-    assert random.single_observation_space.n == 64
+    for neither in ({"desc": None, "map_name": None}, {"map_name": None}):
+        random = warp_rl.make("FrozenLake-v1", num_envs=1, **neither)
+        assert random.single_observation_space.n == 64
+    given = warp_rl.make("FrozenLake-v1", num_envs=1, desc=["SG"], map_name=None)
+    assert given.single_observation_space.n == 2
 
 
 @pytest.mark.parametrize("action", [0.7, True, 2**70, "0", None, [0]])

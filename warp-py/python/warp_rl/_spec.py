@@ -27,7 +27,7 @@ def settings(task: Task, config: dict[str, Any]) -> dict[str, Any]:
             known = ", ".join(said["keys"])
             raise TypeError(f"{task.id} has no option {key!r}; it has {known}{nearest(key, said['keys'])}")
     merged = {**task.config, **given}
-    if task.env == "frozen_lake" and config.get("desc", 0) is None and config.get("map_name", 0) is None:
+    if task.env == "frozen_lake" and config.get("desc") is None and config.get("map_name", 0) is None:
         merged["map_name"] = "random"
     return merged
 
