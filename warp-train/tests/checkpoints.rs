@@ -86,6 +86,17 @@ fn cut_or_changed_at_any_byte_it_is_refused() {
 }
 
 #[test]
+fn a_line_break_in_a_damaged_name_stays_out_of_the_sentence() {
+    let folder = Folder::new("line-break");
+    let (_, path) = a_run(folder.path(), &config(CARTPOLE, "num_envs = 4\nhidden = [2]", ""));
+    let manifest = path.join(FILES[3]);
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, text.replacen("\"iteration\"", "\"iterati\\n\\u001b\"", 1)).unwrap();
+    let sentence = refused(&path);
+    assert!(sentence.contains("iterati\\n\\u{1b}"), "{sentence}");
+}
+
+#[test]
 fn every_byte_of_the_manifest_counts() {
     let folder = Folder::new("manifest");
     let (_, path) = a_run(folder.path(), &config(CARTPOLE, "num_envs = 4\nhidden = [2]", ""));

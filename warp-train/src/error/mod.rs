@@ -79,15 +79,21 @@ pub(crate) fn of_policy(name: &str) -> impl FnOnce(PolicyError) -> Error {
     move |source| Error::Policy { policy: name.into(), source }
 }
 
+/// `text` with its control characters written out.
+fn on_one_line(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    text.chars().map(escaped).collect()
+}
+
 impl Error {
     /// An [`Error::File`].
     pub fn file(what: &'static str, path: &Path, reason: impl std::fmt::Display) -> Self {
         Error::File { what, path: path.display().to_string(), reason: reason.to_string() }
     }
 
-    /// An [`Error::Damaged`].
-    pub fn damaged(path: &Path, reason: impl Into<String>) -> Self {
-        Error::Damaged { path: path.display().to_string(), reason: reason.into() }
+    /// An [`Error::Damaged`]; what the reason quotes of a damaged file stays on one line.
+    pub fn damaged(path: &Path, reason: impl AsRef<str>) -> Self {
+        Error::Damaged { path: path.display().to_string(), reason: on_one_line(reason.as_ref()) }
     }
 
     /// An [`Error::Broken`] by numbers that are not finite.
