@@ -15,7 +15,7 @@ use std::time::Instant;
 use warp_func::VecEnv;
 use warp_func::cuda::{Build, CudaVecEnv, Device, Kernels, compile};
 use warp_train::config::TrainConfig;
-use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet};
+use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
 use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, off_policy_sources};
@@ -234,16 +234,21 @@ fn runs(config: &TrainConfig) -> Result<()> {
     Ok(())
 }
 
-/// Trains runs to their ends; returns what they end with, by number.
-fn trained(runs: &[FleetRun]) -> Result<BTreeMap<usize, LearnerState>> {
+/// Trains runs to their ends.
+fn launched(runs: &[FleetRun], watch: &Watch<'_>) -> Result<()> {
     let kernels = Kernels::new(&Device::open(0)?);
     let registry = warp_envs::registry().on_gpu(&kernels, Build::Parity);
     let make = |config: &TrainConfig| -> warp_train::Result<Box<dyn Learner>> {
         Ok(Box::new(CudaLearner::new(config, 1)?))
     };
-    let ends = Mutex::new(BTreeMap::new());
     let others = ThreadFleet::new(&registry, "native", 1, make);
-    CudaFleet::new(&registry, others, 2).launch(runs, &|number, event| {
+    Ok(CudaFleet::new(&registry, others, 2).launch(runs, watch)?)
+}
+
+/// Trains runs to their ends; returns what they end with, by number.
+fn trained(runs: &[FleetRun]) -> Result<BTreeMap<usize, LearnerState>> {
+    let ends = Mutex::new(BTreeMap::new());
+    launched(runs, &|number, event| {
         if let (FleetEvent::Finished(state), Ok(mut ends)) = (event, ends.lock()) {
             ends.insert(number, state.clone());
         }
@@ -282,24 +287,28 @@ fn fleet(keys: &str, precision: &str) -> Result<()> {
     Ok(())
 }
 
-/// Prints updates per second of all seeds together: the difference of a long fleet and a short one, since both
-/// begin and end alike.
+/// Iterations between two looks of a fleet at the device.
+const AT_ONCE: usize = 64;
+
+/// Prints updates per second of all seeds together: of the iterations between a fleet's first look at the device and
+/// its second, without its beginning, whose time varies.
 fn fleet_rate(n: u64) -> Result<Measurement> {
-    print_times(&config(RATES[0].1, "fp16")?, n as usize)?;
-    let seconds = |steps: u64| -> Result<f64> {
-        let keys = format!("total_steps = {steps}\n{}", RATES[0].1);
-        let runs = seeds(&keys, n, "fp16")?;
-        let clock = Instant::now();
-        trained(&runs)?;
-        Ok(clock.elapsed().as_secs_f64())
-    };
-    seconds(250)?;
-    let (short, long) = (seconds(500)?, seconds(5500)?);
-    let each = (long - short) / (n as f64 * 5000.0);
-    println!(
-        "{n} seeds: {:.0} updates/s in all; a fleet of 500 steps takes {short:.2} s",
-        1.0 / each
-    );
+    let config = config(RATES[0].1, "fp16")?;
+    print_times(&config, n as usize)?;
+    let steps = AT_ONCE as u64 * config.run.num_steps as u64;
+    let runs = seeds(&format!("total_steps = {}\n{}", 2 * steps, RATES[0].1), n, "fp16")?;
+    let times = Mutex::new(Vec::new());
+    launched(&runs, &|_, event| {
+        if let (FleetEvent::Iteration(_), Ok(mut times)) = (event, times.lock()) {
+            times.push(Instant::now());
+        }
+        ControlFlow::Continue(())
+    })?;
+    let times = times.into_inner().map_err(|e| e.to_string())?;
+    let (first, second) = (times.first(), times.get(n as usize * AT_ONCE));
+    let (first, second) = first.zip(second).ok_or("the fleet ended early")?;
+    let each = (*second - *first).as_secs_f64() / (n * steps) as f64;
+    println!("{n} seeds: {:.0} updates/s in all", 1.0 / each);
     Ok(Measurement { avg: (1e9 * each) as u64, variance: 0 })
 }
 

@@ -27,10 +27,10 @@ impl Emitter<'_> {
                 let _ = match l + 1 < layers.len() {
                     true => writeln!(
                         text,
-                        "        hidden_layer<{}, {k}>({x}, {weights}, {{{{{y}, {}, {n}}}, {bias}, {}}});",
+                        "        hidden_layer<{}, {k}, {}>({x}, {weights}, {{{{{y}, {}, {n}}}, {bias}}});",
                         self.high(n / 32),
-                        kept(l + 1),
-                        self.activation(pass)
+                        self.activation(pass),
+                        kept(l + 1)
                     ),
                     false => writeln!(
                         text,
@@ -62,12 +62,12 @@ impl Emitter<'_> {
                 let Layer { k, n, packed_back, .. } = layers[l];
                 let _ = writeln!(
                     text,
-                    "        layer_back<{}, {n}>({x}, m.packed + {packed_back}ll, {{{{{y}, {}, {k}}}, {}, {}_SLOPE}});\n        \
+                    "        layer_back<{}, {n}, {}_SLOPE>({x}, m.packed + {packed_back}ll, {{{{{y}, {}, {k}}}, {}}});\n        \
                      __syncthreads();",
                     self.high(k / 32),
+                    self.activation(pass),
                     kept(l - 1),
-                    self.kept(shape.inputs[l], k),
-                    self.activation(pass)
+                    self.kept(shape.inputs[l], k)
                 );
             }
             let to = back.d_input.filter(|_| wanted == Wanted::Input);

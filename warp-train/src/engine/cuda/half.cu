@@ -17,11 +17,7 @@ __device__ inline unsigned int two_halves(float low, float high) {
         return two;
     }
     // The largest there is, rather than infinity; what is no number stays none.
-    asm("{\n.reg .f32 low, high;\nmin.NaN.f32 low, %2, 0f477fe000;\nmax.NaN.f32 low, low, 0fc77fe000;\n"
-        "min.NaN.f32 high, %1, 0f477fe000;\nmax.NaN.f32 high, high, 0fc77fe000;\n"
-        "cvt.rn.f16x2.f32 %0, high, low;\n}"
-        : "=r"(two)
-        : "f"(high), "f"(low));
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
     return two;
 }
 
@@ -304,10 +300,10 @@ __device__ __noinline__ void put_columns(Into into, SideBySide from, int rows) {
 }
 
 // Of a hidden layer on the way forward: biases.
+template <Way WAY>
 struct Activated {
     Into into;
     const float* bias;
-    Way way;
     struct Nothing {};
     struct Four {
         float2 bias[4];
@@ -321,18 +317,18 @@ struct Activated {
     __device__ inline void finish(int row, int chunk, float (&numbers)[4][2], const Four& biases, Nothing) const {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            numbers[j][0] = activated(way, numbers[j][0] + biases.bias[j].x);
-            numbers[j][1] = activated(way, numbers[j][1] + biases.bias[j].y);
+            numbers[j][0] = activated(WAY, numbers[j][0] + biases.bias[j].x);
+            numbers[j][1] = activated(WAY, numbers[j][1] + biases.bias[j].y);
         }
         put_eight<false>(into, row, chunk, numbers);
     }
 };
 
 // Of a layer on the way back: the outputs y of the hidden one before it, whose slopes multiply derivatives.
+template <Way WAY>
 struct Sloped {
     Into into;
     const Kept* y;
-    Way way;
     struct Nothing {};
     __device__ inline Nothing of(int) const { return {}; }
     __device__ inline uint4 of_row(int row, int chunk) const {
@@ -342,16 +338,16 @@ struct Sloped {
         uint4 outputs = turned(eight);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            numbers[j][0] = sloped(way, numbers[j][0], low_of_two(word_of(outputs, j)));
-            numbers[j][1] = sloped(way, numbers[j][1], high_of_two(word_of(outputs, j)));
+            numbers[j][0] = sloped(WAY, numbers[j][0], low_of_two(word_of(outputs, j)));
+            numbers[j][1] = sloped(WAY, numbers[j][1], high_of_two(word_of(outputs, j)));
         }
         put_eight<true>(into, row, chunk, numbers);
     }
 };
 
 // A hidden layer on the way forward: its outputs are activated sums of x w + bias.
-template <int HIGH, int K>
-__device__ __noinline__ void hidden_layer(const Half* x, const Half* weights, Activated more) {
+template <int HIGH, int K, Way WAY>
+__device__ __noinline__ void hidden_layer(const Half* x, const Half* weights, Activated<WAY> more) {
     multiply<false, HIGH, K>(x, weights, more.into.width / 32, more);
 }
 
@@ -365,8 +361,8 @@ __device__ __noinline__ void last_layer(const Half* x, const Half* weights, cons
 }
 
 // Back through a layer to the outputs of the hidden one before it.
-template <int HIGH, int N>
-__device__ __noinline__ void layer_back(const Half* d, const Half* weights, Sloped more) {
+template <int HIGH, int N, Way WAY>
+__device__ __noinline__ void layer_back(const Half* d, const Half* weights, Sloped<WAY> more) {
     multiply<true, HIGH, N>(d, weights, more.into.width / 32, more);
 }
 

@@ -5,6 +5,8 @@
 #define TERMINATED 1
 #define TRUNCATED 2
 #define MOST_DRAWS 16
+// Of a warp that put a transition into a batch: few numbers are on their way at the same time as those of other rows.
+#define SAMPLE_LANES (OBS > 64u ? 32u : 8u)
 
 // Where step `step`, counted from the oldest, lies.
 __device__ inline unsigned int ring_place(unsigned int head, unsigned int size, unsigned int step) {
@@ -17,14 +19,14 @@ __device__ inline unsigned int ring_step(unsigned int head, unsigned int size, u
 }
 
 __device__ inline void copy_row(float* to, const float* from, unsigned int n) {
-    for (unsigned int i = threadIdx.x % 32; i < n; i += 32) to[i] = from[i];
+    for (unsigned int i = threadIdx.x % SAMPLE_LANES; i < n; i += SAMPLE_LANES) to[i] = from[i];
 }
 
 __device__ inline void copy_flags(float* to, const unsigned char* from, unsigned int n) {
-    for (unsigned int i = threadIdx.x % 32; i < n; i += 32) to[i] = from[i];
+    for (unsigned int i = threadIdx.x % SAMPLE_LANES; i < n; i += SAMPLE_LANES) to[i] = from[i];
 }
 
-// Puts a drawn transition into row `row` of the batch; a warp's work.
+// Puts a drawn transition into row `row` of the batch; the work of SAMPLE_LANES.
 __device__ inline void sample_row(const Memory& m, unsigned int row) {
     unsigned int head = m.counters[COUNTER_HEAD], size = m.counters[COUNTER_SIZE];
     if (size == 0) return;
@@ -43,7 +45,7 @@ __device__ inline void sample_row(const Memory& m, unsigned int row) {
         // Nobody leaves where nobody can die.
         found = !MORTAL || m.ring_alive[(unsigned long long)ring_place(head, size, step) * N_ROWS + agent] != 0;
     }
-    if (threadIdx.x % 32 == 0) m.column[COLUMN_WEIGHT][row] = found ? 1.0f : 0.0f;
+    if (threadIdx.x % SAMPLE_LANES == 0) m.column[COLUMN_WEIGHT][row] = found ? 1.0f : 0.0f;
 #endif
     unsigned long long first = (unsigned long long)ring_place(head, size, step) * N_ROWS + agent;
     unsigned long long last = first;
@@ -55,7 +57,7 @@ __device__ inline void sample_row(const Memory& m, unsigned int row) {
         factor *= m.cells[CELL_GAMMA];
         ends = m.ring_ends[last];
     }
-    if (threadIdx.x % 32 == 0) {
+    if (threadIdx.x % SAMPLE_LANES == 0) {
         m.column[COLUMN_REWARD][row] = sum;
         m.column[COLUMN_DISCOUNT][row] = ends == TERMINATED ? 0.0f : factor;
     }
@@ -69,9 +71,10 @@ __device__ inline void sample_row(const Memory& m, unsigned int row) {
 #endif
 }
 
-// Rows of a tile, one to a warp of the team.
+// Rows of a tile, shared by the team.
 __device__ inline void sample_tile(const Memory& m, unsigned int tile, unsigned int member) {
-    for (unsigned int i = threadIdx.x / 32 * TEAM + member; i < TILE_ROWS; i += N_WARPS * TEAM) {
+    constexpr unsigned int AT_ONCE = N_THREADS / SAMPLE_LANES;
+    for (unsigned int i = threadIdx.x / SAMPLE_LANES * TEAM + member; i < TILE_ROWS; i += AT_ONCE * TEAM) {
         unsigned int row = tile * TILE_ROWS + i;
         if (row < BATCH) sample_row(m, row);
     }

@@ -39,7 +39,8 @@ enum Way { LINEAR, TANH, RELU, PLAIN, TANH_SLOPE, RELU_SLOPE };
 // Of a sum with its bias.
 __device__ inline float activated(Way way, float x) {
     if (way == TANH) return warp_tanh(x);
-    return way == RELU && !(x > 0.0f) ? 0.0f : x;
+    // What is no number becomes 0.
+    return way == RELU ? fmaxf(x, 0.0f) : x;
 }
 
 // A derivative by an output y, as one by the sum that it was made of.
