@@ -5,7 +5,7 @@
 #define TERMINATED 1
 #define TRUNCATED 2
 #define MOST_DRAWS 16
-// Of a warp that put a transition into a batch: few numbers are on their way at the same time as those of other rows.
+// Lanes that put a transition into a batch: where it has few numbers, a warp waits for those of four rows at once.
 #define SAMPLE_LANES (OBS > 64u ? 32u : 8u)
 
 // Where step `step`, counted from the oldest, lies.
