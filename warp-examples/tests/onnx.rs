@@ -16,7 +16,7 @@ use warp_command::Folder;
 use warp_core::{Draw, Purpose};
 use warp_examples::{commands, onnx, settings};
 use warp_sample::{ActionsMut, Mode, Rows};
-use warp_train::learner::{Acted, Scene};
+use warp_train::learner::{PolicyInput, PolicyOutput};
 use warp_train::{Learner, TrainConfig, Trainer};
 
 /// Runs a file on the inputs of a JSON file; prints the outputs as JSON.
@@ -116,15 +116,15 @@ fn expected(
     };
     let (mut log_probs, mut entropies) = (vec![0.0; n], vec![0.0; n]);
     let rows = Rows::new(0, 0);
-    let scene = Scene { obs, action_mask: mask, layout, rows, mode: Mode::Greedy };
-    let mut acted = Acted {
+    let input = PolicyInput { obs, action_mask: mask, layout, rows, mode: Mode::Greedy };
+    let mut output = PolicyOutput {
         outputs: &mut outputs,
         values: &mut values,
         actions,
         log_probs: &mut log_probs,
         entropies: &mut entropies,
     };
-    learner.act(policy, &scene, &mut acted).unwrap();
+    learner.act(policy, &input, &mut output).unwrap();
     let action = match is_discrete {
         true => chosen.iter().map(|choice| f64::from(*choice)).collect(),
         false => bounded.iter().map(|x| f64::from(*x)).collect(),

@@ -3,7 +3,6 @@
 
 pub mod blueprint;
 pub mod check;
-pub mod crew;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod drawing;
@@ -17,12 +16,12 @@ pub mod pool;
 pub mod registry;
 #[cfg(feature = "replicas")]
 pub mod replicas;
+pub mod thread_pool;
 pub mod vec_env;
 mod vectors;
 
 pub use blueprint::{Blueprint, Body, SharedTable};
 pub use check::check_vec_env;
-pub use crew::Crew;
 pub use episodes::{EpisodeTotals, Spread};
 pub use error::{Error, Result};
 pub use executor::{CpuVecEnv, check_actions};
@@ -32,6 +31,7 @@ pub use pool::{PoolSource, ResetPool, StateField};
 pub use registry::{Entry, Maker, Registry};
 #[cfg(feature = "replicas")]
 pub use replicas::{AutoReset, Batch, Orders, ReplicaOptions, ReplicaQueue, Replicas};
+pub use thread_pool::ThreadPool;
 
 pub use vec_env::{ArrayIds, Start, VecEnv, VecOptions};
 /// The contract that environments are written against, re-exported so that versions agree.

@@ -15,7 +15,7 @@ use warp_core::{
     Actions, DType, Draw, Env, EnvSpec, Field, FieldSource, GroupSpec, LimitEnds, Observation,
     Record, Result, Space, State, StepOut, TimeLimit,
 };
-use warp_func::{CpuVecEnv, Crew, VecEnv};
+use warp_func::{CpuVecEnv, ThreadPool, VecEnv};
 use worlds::crowd::{Crowd, CrowdConfig};
 use worlds::{act, make};
 
@@ -182,10 +182,10 @@ fn work_of_a_crew_is_over_when_its_panic_is_seen() {
             panic!("not even the payload can be dropped");
         }
     }
-    let mut crew = Crew::new(3);
+    let mut thread_pool = ThreadPool::new(3);
     let (begun, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let blown = catch_unwind(AssertUnwindSafe(|| {
-        crew.run(8, &|_| {
+        thread_pool.run(8, &|_| {
             if begun.fetch_add(1, Relaxed).is_multiple_of(2) {
                 std::panic::panic_any(Bomb);
             }

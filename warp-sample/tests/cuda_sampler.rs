@@ -4,11 +4,11 @@
 //! Without a GPU (or NVRTC) the tests are reported as ignored, with the reason; that is why this
 //! binary has its own harness. With `WARP_BENCH` set, `cuda_speed` prints how long a launch takes.
 
-#[path = "scenes/mod.rs"]
-mod scenes;
+#[path = "cases/mod.rs"]
+mod cases;
 
+use cases::{Case, Drawn, cases};
 use libtest_mimic::{Arguments, Failed, Trial};
-use scenes::{Case, Drawn, cases};
 use std::process::ExitCode;
 use std::time::Instant;
 use warp_core::DType;

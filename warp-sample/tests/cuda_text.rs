@@ -4,11 +4,11 @@
 //! Without one the tests are reported as ignored, with the reason; that is why this binary has its
 //! own harness. A case is a layout; both sides get the same rows.
 
-#[path = "scenes/mod.rs"]
-mod scenes;
+#[path = "cases/mod.rs"]
+mod cases;
 
+use cases::{Case, Drawn, cases};
 use libtest_mimic::{Arguments, Failed, Trial};
-use scenes::{Case, Drawn, cases};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use warp_core::kernel_text::{HEADERS, HOST_SHIM};
@@ -88,7 +88,7 @@ fn rust_words(case: &Case) -> Vec<u32> {
             let own = &case.outputs[2 * row * width..][..2 * width];
             let (mut noise, mut actions) = (own[width..].to_vec(), vec![0.0; width]);
             let by = OrnsteinUhlenbeck::new(0.15, 0.2, 0.7).expect("coefficients within range");
-            let one = scenes::one_row(&rows, row);
+            let one = cases::one_row(&rows, row);
             by.apply(elements, &own[..width], &one, &mut noise, &mut actions).expect("it fits");
             words.extend(noise.iter().chain(&actions).map(|x| x.to_bits()));
         }

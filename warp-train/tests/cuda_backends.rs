@@ -15,7 +15,7 @@ use warp_func::cuda::{Build, Device, Kernels};
 #[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;
 use warp_train::config::TrainConfig;
-use warp_train::gradcheck::{GradientSource, Scene, SceneOptions, compare};
+use warp_train::gradcheck::{CheckBatch, CheckOptions, GradientSource, compare};
 use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaGradients, CudaLearner, Products};
@@ -99,20 +99,20 @@ fn main() -> ExitCode {
 
 /// Every parameter, against finite differences and the CPU.
 fn gradients(keys: &str) -> Result<()> {
-    let config = Scene::shorten(config(keys)?);
+    let config = CheckBatch::shorten(config(keys)?);
     let registry = warp_envs::registry();
     let kernels = Kernels::new(&Device::open(0)?);
     let mut native = NativeLearner::new(&config, 1)?;
-    let options = SceneOptions { rows: 96, seed: 1 };
-    let scenes = Scene::collect(&config, &registry, &mut native, options)?;
-    let own = config.policies.iter().zip(&scenes).map(|(plan, scene)| scene.with_own_values(plan));
+    let options = CheckOptions { rows: 96, seed: 1 };
+    let batches = CheckBatch::collect(&config, &registry, &mut native, options)?;
+    let own = config.policies.iter().zip(&batches).map(|(plan, batch)| batch.with_own_values(plan));
     let own = own.collect::<warp_train::Result<Vec<_>>>()?;
     for products in [Products::Single, Products::Half, Products::Small] {
         let gpu = CudaGradients::new(&config, &registry, &kernels, products)?;
         let Some(mut gpu) = gpu else { continue };
-        let scenes = if products == Products::Small { &own } else { &scenes };
+        let batches = if products == Products::Small { &own } else { &batches };
         let sources: &mut [&mut dyn GradientSource] = &mut [&mut native, &mut gpu];
-        let mut found = compare(&config, scenes, sources)?;
+        let mut found = compare(&config, batches, sources)?;
         found.retain(|c| c.against.starts_with("cuda") || c.backend.starts_with("cuda"));
         let worst = found.iter().fold(0.0f64, |worst, c| worst.max(c.error));
         println!("{products:?}: {worst:.1e}: {}", keys.lines().next().unwrap_or_default());

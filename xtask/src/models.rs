@@ -1,6 +1,6 @@
 //! `cargo xtask miri` and `cargo xtask loom`: unsafe code run by machines that know the rules.
 //!
-//! Miri is an interpreter that stops at undefined behaviour; loom runs the crew of threads once for
+//! Miri is an interpreter that stops at undefined behaviour; loom runs the thread pool once for
 //! every order that its steps can take.
 
 use std::process::Command;
@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::workspace::CommandLine;
 
-/// Runs, under Miri, what needs no GPU and reaches unsafe code: the store, the executor, the crew,
+/// Runs, under Miri, what needs no GPU and reaches unsafe code: the store, the executor, the thread pool,
 /// and what code without `unsafe` may try against them.
 ///
 /// # Errors
@@ -34,7 +34,7 @@ pub fn miri() -> Result<()> {
         .run()
 }
 
-/// Has loom try the hand-over of jobs between threads, of the crew and of queues of replicas.
+/// Has loom try the hand-over of jobs between threads, of the thread pool and of queues of replicas.
 ///
 /// # Errors
 /// An order of steps in which two threads are at one place, a task is lost, or nobody goes on.

@@ -19,7 +19,8 @@ use warp_train::config::PolicyPlan;
 #[cfg(feature = "cuda")]
 use warp_train::gradcheck::compare_replay_on;
 use warp_train::gradcheck::{
-    BOUND, Comparison, GradientSource, HALF_BOUND, Scene, SceneOptions, compare, compare_replay,
+    BOUND, CheckBatch, CheckOptions, Comparison, GradientSource, HALF_BOUND, compare,
+    compare_replay,
 };
 use warp_train::native::NativeLearner;
 #[cfg(feature = "cuda")]
@@ -67,7 +68,7 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
     let mut all = Vec::new();
     let (mut passed, mut largest) = (true, BOUND);
     for target in targets {
-        let config = Scene::shorten(settings::configure(&target, &args.set, registry)?);
+        let config = CheckBatch::shorten(settings::configure(&target, &args.set, registry)?);
         let normed = config.policies.iter().any(|plan| plan.config.layer_norm);
         let on_cpu = normed && !matches!(device, Device::Cpu);
         if on_cpu {
@@ -114,12 +115,12 @@ fn check(
     registry: &Registry,
     device: &Device,
 ) -> Result<Vec<Table>> {
-    let options = SceneOptions { rows, seed: config.run.seed };
+    let options = CheckOptions { rows, seed: config.run.seed };
     if config.policies.iter().all(PolicyPlan::is_off_policy) {
         return check_replay(config, options, registry, device);
     }
     let mut native = NativeLearner::new(config, 1)?;
-    let scenes = Scene::collect(config, registry, &mut native, options)?;
+    let batches = CheckBatch::collect(config, registry, &mut native, options)?;
     let mut sources: Vec<&mut dyn GradientSource> = vec![&mut native];
     #[cfg(feature = "burn")]
     let mut burn = BurnLearner::new(config, 1)?;
@@ -127,7 +128,7 @@ fn check(
     sources.push(&mut burn);
     match device {
         Device::Cpu => {
-            let found = compare(config, &scenes, &mut sources)?;
+            let found = compare(config, &batches, &mut sources)?;
             Ok(vec![Table { what: "", found }])
         }
         #[cfg(feature = "cuda")]
@@ -139,12 +140,12 @@ fn check(
             let mut torch = warp_train::burn::tch::gradients(config, registry, kernels)?;
             #[cfg(feature = "tch")]
             sources.extend(torch.as_mut().map(|gpu| gpu as &mut dyn GradientSource));
-            let found = compare(config, &scenes, &mut sources)?;
+            let found = compare(config, &batches, &mut sources)?;
             let mut tables = vec![Table { what: "", found }];
-            tables.extend(halves(config, &scenes, &mut native, on_gpu(Products::Half)?)?);
+            tables.extend(halves(config, &batches, &mut native, on_gpu(Products::Half)?)?);
             if let Some(gpu) = on_gpu(Products::Small)? {
-                let own = config.policies.iter().zip(&scenes);
-                let own = own.map(|(plan, scene)| scene.with_own_values(plan));
+                let own = config.policies.iter().zip(&batches);
+                let own = own.map(|(plan, batch)| batch.with_own_values(plan));
                 let own = own.collect::<warp_train::Result<Vec<_>>>()?;
                 tables.extend(halves(config, &own, &mut native, Some(gpu))?);
             }
@@ -156,7 +157,7 @@ fn check(
 /// The same for algorithms that learn from a replay memory.
 fn check_replay(
     config: &TrainConfig,
-    options: SceneOptions,
+    options: CheckOptions,
     registry: &Registry,
     device: &Device,
 ) -> Result<Vec<Table>> {
@@ -175,12 +176,12 @@ fn check_replay(
 #[cfg(feature = "cuda")]
 fn halves(
     config: &TrainConfig,
-    scenes: &[Scene],
+    batches: &[CheckBatch],
     native: &mut NativeLearner,
     gpu: Option<CudaGradients>,
 ) -> Result<Option<Table>> {
     let Some(mut gpu) = gpu else { return Ok(None) };
-    let mut found = compare(config, scenes, &mut [native, &mut gpu])?;
+    let mut found = compare(config, batches, &mut [native, &mut gpu])?;
     found.retain(|comparison| comparison.bound > BOUND);
     Ok(Some(Table { what: " in half precision", found }))
 }

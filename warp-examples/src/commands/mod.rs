@@ -44,7 +44,7 @@ pub(crate) use keys::Keys;
 #[cfg(feature = "dashboard")]
 pub(crate) use progress::short;
 pub(crate) use train::read_config;
-pub use warp_func::crew::thread_count;
+pub use warp_func::thread_pool::thread_count;
 #[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;
 use warp_train::league::LeagueLearner;

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "shards write disjoint rows of shared arrays from several threads")]
 
 use super::shard::ShardRunner;
-use crate::crew::Crew;
+use crate::thread_pool::ThreadPool;
 use crate::vec_env::{ArrayIds, VecOptions};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -209,10 +209,14 @@ impl<E: Env> Shards<E> {
         self.shards.len()
     }
 
-    /// Runs `work` on every shard, spread over the crew.
-    pub(super) fn each(&mut self, crew: &mut Crew, work: &(impl Fn(&mut ShardRunner<E>) + Sync)) {
+    /// Runs `work` on every shard, spread over the thread pool.
+    pub(super) fn each(
+        &mut self,
+        thread_pool: &mut ThreadPool,
+        work: &(impl Fn(&mut ShardRunner<E>) + Sync),
+    ) {
         let this = &*self;
-        crew.run(this.shards.len(), &|task| {
+        thread_pool.run(this.shards.len(), &|task| {
             // SAFETY: each task is run once, so no other thread has this shard, and `&mut self`
             // keeps everyone else out until all tasks have finished.
             work(unsafe { &mut *this.shards[task].get() });

@@ -14,9 +14,9 @@ pub(crate) mod starts;
 
 pub use actions::check_actions;
 
-use crate::crew::{Crew, thread_count};
 use crate::episodes::EpisodeTotals;
 use crate::error::Result;
+use crate::thread_pool::{ThreadPool, thread_count};
 use crate::vec_env::{ArrayIds, VecEnv, VecOptions};
 use shard::ShardRunner;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct CpuVecEnv<E: Env> {
     store: Store,
     ids: ArrayIds,
     shards: columns::Shards<E>,
-    crew: Crew,
+    thread_pool: ThreadPool,
     run_step: u32,
     totals: EpisodeTotals,
 }
@@ -53,16 +53,25 @@ impl<E: Env> CpuVecEnv<E> {
         starts::fill_pool(&env, &options, store.edit(), &ids);
         let totals = EpisodeTotals::new(spec.groups.len(), spec.statistics.len());
         let shards = columns::Shards::new(&Arc::new(env), &spec, &options, &store, &ids);
-        let crew = Crew::new(thread_count(options.threads).min(shards.len()));
+        let thread_pool = ThreadPool::new(thread_count(options.threads).min(shards.len()));
         let head_sizes = spec.groups.iter().map(|group| group.action.head_sizes()).collect();
-        let mut this =
-            Self { spec, head_sizes, options, store, ids, shards, crew, run_step: 0, totals };
+        let mut this = Self {
+            spec,
+            head_sizes,
+            options,
+            store,
+            ids,
+            shards,
+            thread_pool,
+            run_step: 0,
+            totals,
+        };
         this.on_shards(ShardRunner::reset);
         Ok(this)
     }
 
     fn on_shards(&mut self, work: impl Fn(&mut ShardRunner<E>) + Sync) {
-        self.shards.each(&mut self.crew, &work);
+        self.shards.each(&mut self.thread_pool, &work);
     }
 }
 

@@ -19,8 +19,8 @@ pub use batch::Batch;
 pub use options::{AutoReset, ReplicaOptions};
 pub use queue::ReplicaQueue;
 
-use crate::crew::{Crew, thread_count};
 use crate::error::{Error, Result};
+use crate::thread_pool::{ThreadPool, thread_count};
 use plan::ReplicaIds;
 use runner::{Mover, Part, Phase, Runner};
 use std::sync::Arc;
@@ -56,8 +56,8 @@ pub struct Replicas {
     options: ReplicaOptions,
     store: Store,
     ids: ReplicaIds,
-    crew: Crew,
-    /// Threads of the crew at most: the system is asked once, since its answer takes long.
+    thread_pool: ThreadPool,
+    /// Threads of the thread pool at most: the system is asked once, since its answer takes long.
     threads: usize,
     /// What moving one replica took of late, ns.
     cost: f64,
@@ -84,13 +84,13 @@ impl Replicas {
             ids.seed(&mut store.edit(), id, *seed);
         }
         let mover = Arc::new(Runner::new(env, spec, &options, &store, &ids));
-        // A crew is as large as there can be work for.
+        // A thread pool is as large as there can be work for.
         let threads = thread_count(options.threads).min(n.div_ceil(CHUNK));
         let cores = options.clone();
         // The caller's thread is where the caller has put it.
         let start = move |index: usize| cores.core_of(index - 1).into_iter().for_each(options::pin);
-        let crew = Crew::starting(threads, start);
-        Ok(Self { mover, options, store, ids, crew, threads, cost: 0.0, seen: vec![0; n] })
+        let thread_pool = ThreadPool::starting(threads, start);
+        Ok(Self { mover, options, store, ids, thread_pool, threads, cost: 0.0, seen: vec![0; n] })
     }
 
     /// One replica seen from outside, with the time limit of the options.
@@ -137,7 +137,7 @@ impl Replicas {
         let (mover, orders, out) = (&*self.mover, &*orders, batch.columns());
         let chunks = chunks(self.threads, self.cost, orders.ids.len());
         let began = Instant::now();
-        self.crew.run(chunks.number, &|task| {
+        self.thread_pool.run(chunks.number, &|task| {
             let rows = task * chunks.size..orders.ids.len().min((task + 1) * chunks.size);
             let part = Part { orders, to: rows.start, rows, out };
             // SAFETY: `&mut self` keeps everyone else from the replicas, `&mut batch` from its rows, which are

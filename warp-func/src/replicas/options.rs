@@ -1,7 +1,7 @@
 //! How replicas of their own are run.
 
-use crate::crew::cores;
 use crate::error::{Error, Result};
+use crate::thread_pool::cores;
 
 warp_core::choices! {
     /// What follows the end of an episode.

@@ -16,7 +16,7 @@ use warp_func::Registry;
 use warp_sample::{ActionsMut, Mode, Rows};
 use warp_train::algorithm::PolicyPlan;
 use warp_train::config::drop_foreign_keys;
-use warp_train::learner::{Acted, Scene};
+use warp_train::learner::{PolicyInput, PolicyOutput};
 use warp_train::run::Place;
 use warp_train::{Learner, Run, TrainConfig};
 
@@ -98,7 +98,7 @@ impl Policy {
         let allowed: Vec<u8> = allowed.iter().map(|allowed| u8::from(*allowed != 0)).collect();
         let layout = &self.config.policies[index].layout;
         let width = layout.action_width();
-        let scene = Scene {
+        let input = PolicyInput {
             obs: &seen,
             action_mask: (!allowed.is_empty()).then_some(&allowed[..]),
             layout,
@@ -113,7 +113,7 @@ impl Policy {
                 true => ActionsMut::Continuous { raw: &mut raw, bounded: &mut bounded },
                 false => ActionsMut::Discrete(&mut heads),
             };
-            let mut acted = Acted {
+            let mut output = PolicyOutput {
                 outputs: &mut vec![0.0; rows * layout.output_width()],
                 values: &mut vec![0.0; rows],
                 actions,
@@ -121,7 +121,7 @@ impl Policy {
                 entropies: &mut vec![0.0; rows],
             };
             let mut learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner);
-            learner.act(index, &scene, &mut acted)
+            learner.act(index, &input, &mut output)
         });
         done.map_err(|error| as_python(error.into()))?;
         if boxed {

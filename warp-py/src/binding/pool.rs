@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
 use warp_core::single::GroupAction;
-use warp_func::crew::cores;
+use warp_func::thread_pool::cores;
 use warp_func::{Orders, ReplicaOptions};
 
 /// Environments that are stepped together, or some of them at a time.

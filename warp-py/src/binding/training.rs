@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use warp_examples::commands::{Device, training_learner};
 use warp_examples::settings;
 use warp_func::Registry;
-use warp_func::crew::thread_count;
+use warp_func::thread_pool::thread_count;
 use warp_train::callback::{Callback, EarlyStop, Flow, Stopped};
 use warp_train::run::{Evaluator, train as train_on};
 use warp_train::{Run, Trainer};

@@ -25,7 +25,7 @@ pub enum Products {
     /// The same with half-precision operands where a run with `precision = "fp16"` has them.
     Half,
     /// The kernels for small networks, with half-precision operands. Old values and advantages are
-    /// their own, so they are compared on [`crate::run::gradcheck::Scene::with_own_values`].
+    /// their own, so they are compared on [`crate::run::gradcheck::CheckBatch::with_own_values`].
     Small,
 }
 

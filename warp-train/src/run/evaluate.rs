@@ -8,7 +8,7 @@ use crate::config::TrainConfig;
 use crate::engine::rollout::{PolicyRollout, Rollout};
 use crate::error::{Error, Result};
 use crate::run::interval::{Estimate, INTERVAL};
-use crate::run::learner::{Acted, Learner, Scene};
+use crate::run::learner::{Learner, PolicyInput, PolicyOutput};
 use crate::world::World;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -203,16 +203,16 @@ fn choose(
         return Ok(Vec::new());
     };
     let obs = &policy.obs[..n * *width];
-    let scene = Scene { obs, action_mask, layout, rows, mode };
+    let input = PolicyInput { obs, action_mask, layout, rows, mode };
     let mut outputs = vec![0.0; n * layout.output_width()];
-    let mut out = Acted {
+    let mut out = PolicyOutput {
         outputs: &mut outputs,
         values: &mut policy.values[..n],
         actions,
         log_probs: &mut policy.log_probs,
         entropies: &mut vec![0.0; n],
     };
-    learner.act(index, &scene, &mut out)?;
+    learner.act(index, &input, &mut out)?;
     Ok(outputs)
 }
 

@@ -31,7 +31,7 @@ use optimise::Moments;
 use passes::PassMemory;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use warp_func::Crew;
+use warp_func::ThreadPool;
 
 /// Whose rows an engine works for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) struct CpuEngine {
     plan: Plan,
     place: Place,
     sharing: Sharing,
-    crew: Crew,
+    thread_pool: ThreadPool,
     /// By [`ColumnId`], row-major.
     columns: Vec<Vec<f32>>,
     cells: Vec<f32>,
@@ -127,7 +127,7 @@ impl CpuEngine {
             passes: plan.passes.iter().map(|_| PassMemory::default()).collect(),
             moments: moments.collect::<Result<_>>()?,
             figures: vec![none; plan.figures.len()],
-            crew: Crew::new(threads),
+            thread_pool: ThreadPool::new(threads),
             models,
             memory,
             place,

@@ -85,14 +85,14 @@ impl CpuEngine {
                 Mutex::new(Moved { parameters, gradients, exp_avg, exp_avg_sq })
             })
             .collect();
-        self.crew.run(jobs.len(), &|job| {
+        self.thread_pool.run(jobs.len(), &|job| {
             let Ok(mut job) = jobs[job].lock() else { return };
             let Moved { parameters, gradients, exp_avg, exp_avg_sq } = &mut *job;
             step.apply(Moved { parameters, gradients, exp_avg, exp_avg_sq });
         });
         drop(jobs);
         let own: Vec<_> = own.into_iter().map(Mutex::new).collect();
-        self.crew.run(own.len(), &|model| {
+        self.thread_pool.run(own.len(), &|model| {
             if let Ok(mut model) = own[model].lock() {
                 model.turn();
             }
@@ -103,7 +103,7 @@ impl CpuEngine {
     pub(super) fn run_blend(&mut self, targets: &[ModelId], tau: f32) {
         let mut taken: Vec<Vec<f32>> =
             targets.iter().map(|id| std::mem::take(&mut self.models[id.0].parameters)).collect();
-        let Self { crew, models, plan, .. } = self;
+        let Self { thread_pool, models, plan, .. } = self;
         let source = |target: &ModelId| {
             plan.models[target.0].target_of.map_or(&[][..], |source| &models[source.0].parameters)
         };
@@ -113,7 +113,7 @@ impl CpuEngine {
             .flat_map(|(id, target)| target.chunks_mut(CHUNK).zip(source(id).chunks(CHUNK)))
             .map(|(target, source)| Mutex::new(Blend { target, source, tau }))
             .collect();
-        crew.run(jobs.len(), &|job| {
+        thread_pool.run(jobs.len(), &|job| {
             let Ok(mut job) = jobs[job].lock() else { return };
             let Blend { target, source, tau } = &mut *job;
             vectors::run(Blend { target, source, tau: *tau });

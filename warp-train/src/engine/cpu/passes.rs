@@ -128,8 +128,8 @@ impl CpuEngine {
             self.passes[id.0].reserve(tiling);
             tasks.extend(tiles_of(tiling, id.0, output, width));
         }
-        let Self { crew, passes: memory, models, columns, plan, .. } = self;
-        crew.run(tasks.len(), &|task| {
+        let Self { thread_pool, passes: memory, models, columns, plan, .. } = self;
+        thread_pool.run(tasks.len(), &|task| {
             // Every task is run once, so its locks are never waited for.
             let Ok(mut task) = tasks[task].lock() else { return };
             let Ok(mut tile) = memory[task.pass].tiles[task.tile].lock() else { return };
@@ -160,8 +160,8 @@ impl CpuEngine {
             let n_sums = tiling.shards * tiling.sums_of_shard();
             tasks.extend((0..n_sums).map(|sum| SumTask { pass: id.0, sum, tiling }));
         }
-        let Self { crew, passes: memory, models, columns, plan, .. } = self;
-        crew.run(tasks.len(), &|task| {
+        let Self { thread_pool, passes: memory, models, columns, plan, .. } = self;
+        thread_pool.run(tasks.len(), &|task| {
             let SumTask { pass, sum, tiling } = tasks[task];
             let (pass, memory) = (&plan.passes[pass], &memory[pass]);
             let (model, Some(back)) = (&models[pass.model.0], &pass.back) else { return };
@@ -181,10 +181,10 @@ impl CpuEngine {
 
     /// Adds what passes have summed, in their order, to the models' gradients, shard by shard.
     fn add_sums(&mut self, passes: &[PassId]) {
-        let Self { crew, passes: memory, models, plan, sharing, .. } = self;
+        let Self { thread_pool, passes: memory, models, plan, sharing, .. } = self;
         let here = sharing.shards.here;
         let jobs: Vec<_> = models.iter_mut().enumerate().map(Mutex::new).collect();
-        crew.run(jobs.len(), &|job| {
+        thread_pool.run(jobs.len(), &|job| {
             let Ok(mut job) = jobs[job].lock() else { return };
             let (index, model) = &mut *job;
             for shard in 0..here {
@@ -215,8 +215,8 @@ impl CpuEngine {
             let width = self.plan.columns[input.column.0].width;
             tasks.extend(tiles_of(self.tiling(*id), id.0, to, width));
         }
-        let Self { crew, passes: memory, models, columns, plan, .. } = self;
-        crew.run(tasks.len(), &|task| {
+        let Self { thread_pool, passes: memory, models, columns, plan, .. } = self;
+        thread_pool.run(tasks.len(), &|task| {
             let Ok(mut task) = tasks[task].lock() else { return };
             let Ok(mut tile) = memory[task.pass].tiles[task.tile].lock() else { return };
             let pass = &plan.passes[task.pass];
@@ -244,12 +244,12 @@ impl CpuEngine {
     /// Runs a pass on rows of one's own, f32 `[n, inputs]`, into f32 `[n, outputs]`; columns stay as they
     /// are.
     pub(crate) fn evaluate(&mut self, pass: PassId, x: &[f32], output: &mut [f32]) {
-        let Self { crew, models, plan, .. } = self;
+        let Self { thread_pool, models, plan, .. } = self;
         let model = &models[plan.passes[pass.0].model.0];
         let (inputs, outputs) = (TILE_ROWS * model.inputs(), TILE_ROWS * model.outputs());
         let tiles: Vec<_> =
             x.chunks(inputs).zip(output.chunks_mut(outputs)).map(Mutex::new).collect();
-        crew.run(tiles.len(), &|tile| {
+        thread_pool.run(tiles.len(), &|tile| {
             let Ok(mut tile) = tiles[tile].lock() else { return };
             let (x, output) = &mut *tile;
             let rows = output.len() / model.outputs();

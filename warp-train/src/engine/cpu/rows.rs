@@ -20,7 +20,7 @@ struct Task<'a> {
 impl CpuEngine {
     pub(super) fn run_rows(&mut self, id: RowsId) {
         let first_sample = self.first_sample();
-        let Self { crew, columns, cells, plan, place, updates, run_step, .. } = self;
+        let Self { thread_pool, columns, cells, plan, place, updates, run_step, .. } = self;
         let plan: &Plan = plan;
         let rows = &plan.rows[id.0];
         let width = |id: &ColumnId| plan.columns[id.0].width;
@@ -62,7 +62,7 @@ impl CpuEngine {
                 Draw::new(place.seed, sample, *updates as u32, Purpose::Learn).agent(agent)
             }
         };
-        crew.run(tasks.len(), &|task| {
+        thread_pool.run(tasks.len(), &|task| {
             let Ok(mut task) = tasks[task].lock() else { return };
             let Task { first, writes } = &mut *task;
             let reads: Vec<Read<'_>> = rows.reads.iter().map(|id| read(id, *first)).collect();

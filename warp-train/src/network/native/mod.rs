@@ -19,7 +19,7 @@ use crate::model::{NamedTensor, PolicyTensors};
 use crate::network::{Policy, StepSizes, TrainablePolicy};
 use network::Wanted;
 use policy::NativePolicy;
-use warp_func::Crew;
+use warp_func::ThreadPool;
 
 pub use products::{Linear, Product};
 
@@ -28,7 +28,7 @@ pub use products::{Linear, Product};
 pub struct NamedPolicy {
     name: String,
     policy: NativePolicy,
-    crew: Crew,
+    thread_pool: ThreadPool,
 }
 
 impl NamedPolicy {
@@ -46,13 +46,13 @@ impl NamedPolicy {
         Ok(Self {
             name: plan.name.clone(),
             policy: policy.map_err(of_policy(&plan.name))?,
-            crew: Crew::new(threads),
+            thread_pool: ThreadPool::new(threads),
         })
     }
 
     fn work(&mut self, obs: &[f32], wanted: Wanted<'_>) -> Result<()> {
-        let Self { name, policy, crew } = self;
-        policy.forward(obs, crew, wanted).map_err(of_policy(name))
+        let Self { name, policy, thread_pool } = self;
+        policy.forward(obs, thread_pool, wanted).map_err(of_policy(name))
     }
 }
 
@@ -62,13 +62,13 @@ impl TrainablePolicy for NamedPolicy {
     }
 
     fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &Loss) -> Result<LossMetrics> {
-        let Self { name, policy, crew, .. } = self;
-        policy.gradients(minibatch, loss, crew).map_err(of_policy(name))
+        let Self { name, policy, thread_pool, .. } = self;
+        policy.gradients(minibatch, loss, thread_pool).map_err(of_policy(name))
     }
 
     fn step(&mut self, sizes: &StepSizes) -> Result<f64> {
-        let Self { name, policy, crew } = self;
-        policy.step(sizes, crew).map_err(of_policy(name))
+        let Self { name, policy, thread_pool } = self;
+        policy.step(sizes, thread_pool).map_err(of_policy(name))
     }
 
     fn gradient(&self) -> Option<&[f32]> {

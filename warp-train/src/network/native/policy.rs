@@ -17,7 +17,7 @@ use crate::network::StepSizes;
 use crate::optimiser::{self, Descent, DescentConfig, Moved};
 use std::ops::Range;
 use std::sync::Mutex;
-use warp_func::Crew;
+use warp_func::ThreadPool;
 use warp_sample::ActionLayout;
 
 /// Rows that are worked on at once, so that their activations stay in the cache.
@@ -82,7 +82,7 @@ struct Tile {
 }
 
 impl NativePolicy {
-    /// The policy that starts from `weights`, worked on by a crew of `threads`.
+    /// The policy that starts from `weights`, worked on by a thread pool of `threads`.
     pub(super) fn new(
         weights: Vec<NamedTensor>,
         activation: Activation,
@@ -113,7 +113,7 @@ impl NativePolicy {
     pub(super) fn forward(
         &mut self,
         observations: &[f32],
-        crew: &mut Crew,
+        thread_pool: &mut ThreadPool,
         wanted: Wanted<'_>,
     ) -> Result<(), PolicyError> {
         let (width, output_width) = (self.network.observation_width(), self.network.output_width);
@@ -140,7 +140,7 @@ impl NativePolicy {
                 Mutex::new((observations, Wanted { outputs, values }))
             };
             let jobs: Vec<_> = observations.chunks(size * width).map(job).collect();
-            crew.run(jobs.len(), &|task| {
+            thread_pool.run(jobs.len(), &|task| {
                 // Every task is run once, so this lock is never waited for.
                 let Ok(mut job) = jobs[task].lock() else { return };
                 let (observations, wanted) = &mut *job;
@@ -181,7 +181,7 @@ impl NativePolicy {
         &mut self,
         minibatch: &Minibatch<'_>,
         loss: &Loss,
-        crew: &mut Crew,
+        thread_pool: &mut ThreadPool,
     ) -> Result<LossMetrics, PolicyError> {
         minibatch.check(self.network.observation_width(), &self.layout, loss)?;
         let rows = minibatch.n_rows();
@@ -190,7 +190,7 @@ impl NativePolicy {
         let n_chunks = rows.div_ceil(size);
         self.reserve(n_chunks * n_parts);
         let total_weight = minibatch.total_weight();
-        crew.run(n_chunks * n_parts, &|task| {
+        thread_pool.run(n_chunks * n_parts, &|task| {
             let Ok(mut chunk) = self.chunks[task].lock() else { return };
             let (part, range) = &self.parts[task % n_parts];
             if chunk.gradients.len() == self.parameters.len() {
@@ -208,7 +208,7 @@ impl NativePolicy {
                 self.with_tile(|tile| self.tile(&job, tile, &mut chunk));
             }
         });
-        self.add_chunks(n_chunks * n_parts, crew);
+        self.add_chunks(n_chunks * n_parts, thread_pool);
         let mut sums = LossSums::default();
         for chunk in self.chunks[..n_chunks * n_parts].iter_mut() {
             if let Ok(chunk) = chunk.get_mut() {
@@ -219,11 +219,11 @@ impl NativePolicy {
     }
 
     /// Adds the gradients of `n` chunks in their order, each part by itself.
-    fn add_chunks(&mut self, n: usize, crew: &mut Crew) {
+    fn add_chunks(&mut self, n: usize, thread_pool: &mut ThreadPool) {
         let Self { chunks, gradients, squares, parts, .. } = self;
         let pieces = in_parts(gradients, parts);
         let jobs: Vec<_> = pieces.into_iter().zip(squares).map(Mutex::new).collect();
-        crew.run(jobs.len(), &|part| {
+        thread_pool.run(jobs.len(), &|part| {
             let Ok(mut job) = jobs[part].lock() else { return };
             let (sums, squares) = &mut *job;
             for (i, chunk) in chunks[part..n].iter().step_by(parts.len()).enumerate() {
@@ -277,7 +277,11 @@ impl NativePolicy {
     }
 
     /// One step of the optimiser; the norm of the gradient before clipping.
-    pub(super) fn step(&mut self, sizes: &StepSizes, crew: &mut Crew) -> Result<f64, PolicyError> {
+    pub(super) fn step(
+        &mut self,
+        sizes: &StepSizes,
+        thread_pool: &mut ThreadPool,
+    ) -> Result<f64, PolicyError> {
         let norm = self.squares.iter().sum::<f64>().sqrt();
         let stride = self.descent.begin(norm, optimiser::limit(sizes.max_grad_norm))?;
         let of = |part| {
@@ -293,7 +297,7 @@ impl NativePolicy {
         let first = in_parts(&mut descent.exp_avg, parts);
         let moments = first.into_iter().zip(in_parts(&mut descent.exp_avg_sq, parts));
         let jobs: Vec<_> = pieces.zip(moments).map(Mutex::new).collect();
-        crew.run(jobs.len(), &|part| {
+        thread_pool.run(jobs.len(), &|part| {
             let Ok(mut job) = jobs[part].lock() else { return };
             let ((parameters, turned), (exp_avg, exp_avg_sq)) = &mut *job;
             let range = &parts[part].1;

@@ -1,25 +1,25 @@
 //! Whether gradients are right: every backend against finite differences, and against each other.
 //!
-//! `scene` makes a minibatch of real observations and actions at which the losses are smooth,
+//! `batch` makes a minibatch of real observations and actions at which the losses are smooth,
 //! `reference` computes the same network and `formulas` the same losses in f64, plainly, one parameter
 //! moved at a time. A backend takes part through [`GradientSource`], which every learner made of
 //! policies has, and which `fused/gradients.rs` has for the kernels of a GPU. `replay/` is the same for
 //! algorithms that learn from a replay memory.
 
+mod batch;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod formulas;
 mod reference;
 pub(crate) mod replay;
-mod scene;
 #[cfg(test)]
 mod tests;
 
+pub use batch::{CheckBatch, CheckOptions};
 pub use formulas::Formula;
 pub use replay::compare_replay;
 #[cfg(feature = "cuda")]
 pub use replay::compare_replay_on;
-pub use scene::{Scene, SceneOptions};
 
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
@@ -131,24 +131,24 @@ impl Comparison {
 /// parameter of every policy of `config`, for PPO's loss and A2C's.
 ///
 /// # Errors
-/// A policy that can't be evaluated, or a scene all of whose rows are close to a point without a
+/// A policy that can't be evaluated, or a batch all of whose rows are close to a point without a
 /// derivative.
 pub fn compare(
     config: &TrainConfig,
-    scenes: &[Scene],
+    batches: &[CheckBatch],
     sources: &mut [&mut dyn GradientSource],
 ) -> Result<Vec<Comparison>> {
     let half = sources.iter().any(|source| source.is_half());
     let near = if half { HALF_NEAR } else { NEAR };
     let mut found = Vec::new();
-    for (index, (plan, scene)) in config.policies.iter().zip(scenes).enumerate() {
+    for (index, (plan, batch)) in config.policies.iter().zip(batches).enumerate() {
         for (name, loss) in losses(plan) {
-            let truth = Reference::new(plan, scene, &loss, near)?;
+            let truth = Reference::new(plan, batch, &loss, near)?;
             let minibatch = truth.minibatch();
             let mut gradients = Vec::new();
             for source in &mut *sources {
                 let (metrics, tensors) =
-                    source.gradient(index, &scene.weights, &minibatch, &loss)?;
+                    source.gradient(index, &batch.weights, &minibatch, &loss)?;
                 let bound = if source.is_half() { HALF_BOUND } else { BOUND };
                 gradients.push(Gradient {
                     backend: source.backend(),

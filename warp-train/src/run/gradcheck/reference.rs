@@ -3,8 +3,8 @@
 //! A perturbed parameter changes one unit of its layer, so only what comes after that unit is
 //! recomputed; the rest is kept for every row.
 
+use super::batch::CheckBatch;
 use super::formulas::{Formula, Row, RowLoss, row_loss};
-use super::scene::Scene;
 use crate::algorithm::PolicyPlan;
 use crate::error::{Error, Result};
 use crate::loss::Minibatch;
@@ -175,34 +175,34 @@ fn activate(activation: Activation, x: f64) -> f64 {
     }
 }
 
-/// A scene with its policy's network in f64.
+/// A batch with its policy's network in f64.
 #[derive(Debug)]
 pub(super) struct Reference<'a> {
     plan: &'a PolicyPlan,
-    scene: &'a Scene,
+    batch: &'a CheckBatch,
     loss: Formula,
     /// Actor (or shared trunk) and critic.
     towers: Vec<Tower>,
     log_std: Option<Vec<f64>>,
     /// By tower and row.
     kept: Vec<Vec<Kept>>,
-    /// The scene's, without rows that lie near a kink.
+    /// The batch's, without rows that lie near a kink.
     sample_weights: Vec<f32>,
 }
 
 impl<'a> Reference<'a> {
-    /// The network that the scene's weights are of. Rows nearer than `near` to a point without a
+    /// The network that the batch's weights are of. Rows nearer than `near` to a point without a
     /// derivative are left out.
     ///
     /// # Errors
     /// A layer that is missing, or no row that is left.
     pub(super) fn new(
         plan: &'a PolicyPlan,
-        scene: &'a Scene,
+        batch: &'a CheckBatch,
         loss: &Formula,
         near: f64,
     ) -> Result<Self> {
-        let find = |name: &str| Layer::find(&scene.weights, name);
+        let find = |name: &str| Layer::find(&batch.weights, name);
         let stack = |prefix: &str| (0..).map_while(|i| find(&format!("{prefix}.{i}"))).collect();
         let missing = || Error::Invalid(format!("policy \"{}\" has no policy_head", plan.name));
         let mut actor = Tower { hidden: stack("trunk"), heads: Vec::new() };
@@ -216,13 +216,13 @@ impl<'a> Reference<'a> {
             actor.heads.push(value);
             vec![actor]
         };
-        let log_std = scene.weights.iter().find(|tensor| tensor.name == "log_std");
+        let log_std = batch.weights.iter().find(|tensor| tensor.name == "log_std");
         let log_std = log_std.map(|t| t.data.iter().map(|x| f64::from(*x)).collect());
         let loss = *loss;
-        let sample_weights = scene.sample_weights.clone();
+        let sample_weights = batch.sample_weights.clone();
         let kept = Vec::new();
-        let mut this = Self { plan, scene, loss, towers, log_std, kept, sample_weights };
-        let rows = 0..scene.returns.len();
+        let mut this = Self { plan, batch, loss, towers, log_std, kept, sample_weights };
+        let rows = 0..batch.returns.len();
         let activation = plan.config.activation;
         let obs: Vec<_> = rows.clone().map(|row| this.obs(row)).collect();
         let of_tower =
@@ -239,7 +239,7 @@ impl<'a> Reference<'a> {
                 "policy \"{}\": all {} rows are within {near} of a point at which the loss is not \
                  differentiable; use more rows",
                 plan.name,
-                scene.returns.len()
+                batch.returns.len()
             )));
         }
         Ok(this)
@@ -253,36 +253,36 @@ impl<'a> Reference<'a> {
 
     /// The minibatch for the backends.
     pub(super) fn minibatch(&self) -> Minibatch<'_> {
-        let scene = self.scene;
+        let batch = self.batch;
         Minibatch {
-            observations: &scene.obs,
-            actions: scene.actions.view(),
-            log_probs: &scene.log_probs,
-            advantages: &scene.advantages,
-            returns: &scene.returns,
-            values: &scene.values,
+            observations: &batch.obs,
+            actions: batch.actions.view(),
+            log_probs: &batch.log_probs,
+            advantages: &batch.advantages,
+            returns: &batch.returns,
+            values: &batch.values,
             whole: None,
             weights: Some(&self.sample_weights),
-            action_mask: (!scene.action_mask.is_empty()).then_some(&*scene.action_mask),
+            action_mask: (!batch.action_mask.is_empty()).then_some(&*batch.action_mask),
         }
     }
 
     fn obs(&self, row: usize) -> Vec<f64> {
-        let width = self.scene.obs.len() / self.scene.returns.len();
-        self.scene.obs[row * width..][..width].iter().map(|x| f64::from(*x)).collect()
+        let width = self.batch.obs.len() / self.batch.returns.len();
+        self.batch.obs[row * width..][..width].iter().map(|x| f64::from(*x)).collect()
     }
 
     fn row(&self, row: usize) -> Row<'_> {
-        let scene = self.scene;
+        let batch = self.batch;
         let layout = &self.plan.layout;
         let mask = row * layout.mask_width()..(row + 1) * layout.mask_width();
         Row {
-            action: scene.actions.view().rows(row..row + 1, layout.action_width()),
-            mask: scene.action_mask.get(mask).unwrap_or(&[]),
-            old_log_prob: f64::from(scene.log_probs[row]),
-            old_value: f64::from(scene.values[row]),
-            advantage: f64::from(scene.advantages[row]),
-            target: f64::from(scene.returns[row]),
+            action: batch.actions.view().rows(row..row + 1, layout.action_width()),
+            mask: batch.action_mask.get(mask).unwrap_or(&[]),
+            old_log_prob: f64::from(batch.log_probs[row]),
+            old_value: f64::from(batch.values[row]),
+            advantage: f64::from(batch.advantages[row]),
+            target: f64::from(batch.returns[row]),
         }
     }
 
@@ -340,7 +340,7 @@ impl<'a> Reference<'a> {
     /// The gradient by central differences, with names, shapes and order of the weights, and each
     /// tensor's largest [`Slope::size`].
     pub(super) fn gradient(&self) -> (Vec<NamedTensor>, Vec<f64>) {
-        let (mut gradient, mut sizes) = (self.scene.weights.clone(), Vec::new());
+        let (mut gradient, mut sizes) = (self.batch.weights.clone(), Vec::new());
         for tensor in &mut gradient {
             let (place, norm) = (self.place(&tensor.name), self.norm(&tensor.name));
             let mut largest = 0.0f64;

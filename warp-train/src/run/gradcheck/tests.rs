@@ -9,28 +9,28 @@ use crate::run::learner::NativeLearner;
 
 fn config(keys: &str) -> TrainConfig {
     let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry()).unwrap();
-    Scene::shorten(config)
+    CheckBatch::shorten(config)
 }
 
-fn scenes(config: &TrainConfig) -> Vec<Scene> {
+fn batches(config: &TrainConfig) -> Vec<CheckBatch> {
     let mut learner = NativeLearner::new(config, 1).unwrap();
-    let options = SceneOptions { rows: 40, seed: 3 };
-    Scene::collect(config, &warp_envs::registry(), &mut learner, options).unwrap()
+    let options = CheckOptions { rows: 40, seed: 3 };
+    CheckBatch::collect(config, &warp_envs::registry(), &mut learner, options).unwrap()
 }
 
-fn compared(config: &TrainConfig, scenes: &[Scene]) -> Vec<Comparison> {
+fn compared(config: &TrainConfig, batches: &[CheckBatch]) -> Vec<Comparison> {
     let mut native = NativeLearner::new(config, 1).unwrap();
     let mut sources: Vec<&mut dyn GradientSource> = vec![&mut native];
     #[cfg(feature = "burn")]
     let mut burn = BurnLearner::new(config, 1).unwrap();
     #[cfg(feature = "burn")]
     sources.push(&mut burn);
-    compare(config, scenes, &mut sources).unwrap()
+    compare(config, batches, &mut sources).unwrap()
 }
 
 fn check(keys: &str) {
     let config = config(keys);
-    let found = compared(&config, &scenes(&config));
+    let found = compared(&config, &batches(&config));
     assert!(found.iter().all(Comparison::passed), "{keys}: {found:#?}");
     let pairs = [
         ("native", "differences"),
@@ -90,17 +90,17 @@ fn masked_choices_pass() {
     let config = config(
         "env_id = \"tag_continuous\"\nhidden = [8]\n[env]\nnum_taggers = 1\nnum_runners = 2",
     );
-    let mut scenes = scenes(&config);
-    for (scene, plan) in scenes.iter_mut().zip(&config.policies) {
-        let Actions::Discrete(actions) = &scene.actions else { panic!("two discrete heads") };
+    let mut batches = batches(&config);
+    for (batch, plan) in batches.iter_mut().zip(&config.policies) {
+        let Actions::Discrete(actions) = &batch.actions else { panic!("two discrete heads") };
         let sizes = plan.layout.head_sizes();
         for (at, action) in actions.iter().enumerate() {
             let size = sizes[at % sizes.len()] as i32;
             let allowed = (0..size).map(|j| u8::from(j == *action || (j + at as i32) % 3 != 0));
-            scene.action_mask.extend(allowed);
+            batch.action_mask.extend(allowed);
         }
     }
-    let masked = compared(&config, &scenes);
+    let masked = compared(&config, &batches);
     assert!(masked.iter().all(Comparison::passed), "{masked:#?}");
 }
 
@@ -133,11 +133,11 @@ impl GradientSource for Wrong {
 #[test]
 fn a_wrong_gradient_is_found_where_it_is() {
     let config = config("env_id = \"cartpole\"\nhidden = [8]");
-    let scenes = scenes(&config);
+    let batches = batches(&config);
     let mut found = Vec::new();
     for (factor, half) in [(1.001, false), (1.1, true)] {
         let mut wrong = Wrong(NativeLearner::new(&config, 1).unwrap(), factor, half);
-        found = compare(&config, &scenes, &mut [&mut wrong]).unwrap();
+        found = compare(&config, &batches, &mut [&mut wrong]).unwrap();
         let failed: Vec<&str> =
             found.iter().filter(|c| !c.passed()).map(|c| c.tensor.as_str()).collect();
         assert_eq!(failed, ["policy_head.bias", "policy_head.bias"], "{factor}");
@@ -185,10 +185,10 @@ impl GradientSource for Rounded {
 fn half_precision_is_held_against_a_looser_bound_and_what_cancels_is_no_excuse() {
     for keys in ["env_id = \"cartpole\"", "env_id = \"tag_gridworld\"\nhidden = [32, 32]"] {
         let config = config(keys);
-        let scenes = scenes(&config);
+        let batches = batches(&config);
         let mut native = NativeLearner::new(&config, 1).unwrap();
         let mut half = Rounded(NativeLearner::new(&config, 1).unwrap());
-        let found = compare(&config, &scenes, &mut [&mut native, &mut half]).unwrap();
+        let found = compare(&config, &batches, &mut [&mut native, &mut half]).unwrap();
         let worst = |backend: &str| {
             let of = found.iter().filter(|c| c.backend == backend && c.against == "differences");
             of.fold(0.0f64, |worst, c| worst.max(c.error))
@@ -202,17 +202,17 @@ fn half_precision_is_held_against_a_looser_bound_and_what_cancels_is_no_excuse()
 fn own_values_are_the_networks() {
     for keys in ["env_id = \"cartpole\"", "env_id = \"pendulum\"\nshared_trunk = true"] {
         let config = config(keys);
-        let scene = scenes(&config).remove(0);
-        let own = scene.with_own_values(&config.policies[0]).unwrap();
+        let batch = batches(&config).remove(0);
+        let own = batch.with_own_values(&config.policies[0]).unwrap();
         let mut native = NativeLearner::new(&config, 1).unwrap();
         let mut state = crate::model::LearnerState::default();
         let policy = &config.policies[0].name;
-        state.add_policy(policy, scene.weights.clone(), Vec::new(), 0);
+        state.add_policy(policy, batch.weights.clone(), Vec::new(), 0);
         native.load_state(&state).unwrap();
-        let n = scene.returns.len();
+        let n = batch.returns.len();
         let mut outputs = vec![0.0; n * config.policies[0].layout.output_width()];
         let mut values = vec![0.0; n];
-        native.forward(0, &scene.obs, n, &mut outputs, &mut values).unwrap();
+        native.forward(0, &batch.obs, n, &mut outputs, &mut values).unwrap();
         for (row, (a, b)) in own.values.iter().zip(&values).enumerate() {
             assert!((a - b).abs() < 1e-5 * (1.0 + b.abs()), "{keys}, row {row}: {a} and {b}");
             let target = own.values[row] + own.advantages[row];
@@ -224,9 +224,9 @@ fn own_values_are_the_networks() {
 #[test]
 fn a_scene_of_nothing_but_kinks_is_refused() {
     let config = config("env_id = \"cartpole\"\nhidden = [8]");
-    let mut scenes = scenes(&config);
-    scenes[0].sample_weights.fill(0.0);
+    let mut batches = batches(&config);
+    batches[0].sample_weights.fill(0.0);
     let mut native = NativeLearner::new(&config, 1).unwrap();
-    let error = compare(&config, &scenes, &mut [&mut native]).unwrap_err().to_string();
+    let error = compare(&config, &batches, &mut [&mut native]).unwrap_err().to_string();
     assert!(error.contains("all 40 rows") && error.contains("use more rows"), "{error}");
 }

@@ -61,15 +61,20 @@ pub trait Learner: Send {
     ///
     /// # Errors
     /// As [`Learner::forward`]; or logits that are not finite, that is, a policy that diverged.
-    fn act(&mut self, policy: usize, scene: &Scene<'_>, out: &mut Acted<'_>) -> Result<()> {
+    fn act(
+        &mut self,
+        policy: usize,
+        input: &PolicyInput<'_>,
+        out: &mut PolicyOutput<'_>,
+    ) -> Result<()> {
         let n_rows = out.values.len();
         match self.normaliser(policy)?.filter(|normaliser| normaliser.changes_obs()) {
             Some(normaliser) => {
-                let mut obs = scene.obs.to_vec();
+                let mut obs = input.obs.to_vec();
                 normaliser.apply(&mut obs);
                 self.forward(policy, &obs, n_rows, out.outputs, out.values)?;
             }
-            None => self.forward(policy, scene.obs, n_rows, out.outputs, out.values)?,
+            None => self.forward(policy, input.obs, n_rows, out.outputs, out.values)?,
         }
         let actions = match &mut out.actions {
             ActionsMut::Discrete(actions) => ActionsMut::Discrete(actions),
@@ -77,7 +82,7 @@ pub trait Learner: Send {
         };
         let (log_probs, entropies) = (&mut *out.log_probs, &mut *out.entropies);
         let into = ActionSamples { actions, log_probs, entropies };
-        let Scene { action_mask, layout, rows, mode, .. } = scene;
+        let PolicyInput { action_mask, layout, rows, mode, .. } = input;
         Ok(layout.sample(out.outputs, *action_mask, rows, *mode, into)?)
     }
 
@@ -140,7 +145,7 @@ impl std::fmt::Debug for dyn Learner {
 
 /// What a policy acts on.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct PolicyInput<'a> {
     /// As the environment wrote them, f32 `[n_rows, width]`.
     pub obs: &'a [f32],
     /// u8 `[n_rows, sum of head sizes]`, if the environment has masks.
@@ -155,7 +160,7 @@ pub struct Scene<'a> {
 
 /// What a policy chose.
 #[derive(Debug)]
-pub struct Acted<'a> {
+pub struct PolicyOutput<'a> {
     /// Scratch and by-product, f32 `[n_rows, output_width]`.
     pub outputs: &'a mut [f32],
     /// f32 `[n_rows]`.

@@ -1,23 +1,23 @@
 //! DDPG and TD3 against their slow references.
 
-use super::scene::{Scene, arm};
+use super::fixture::{Fixture, arm};
 
 fn ddpg(keys: &str) {
-    let mut scene = Scene::new(&arm(), &format!("algorithm = \"ddpg\"\n{keys}"));
-    scene.follows(4);
+    let mut fixture = Fixture::new(&arm(), &format!("algorithm = \"ddpg\"\n{keys}"));
+    fixture.follows(4);
 }
 
 fn td3(keys: &str) {
-    let mut scene = Scene::new(&arm(), &format!("algorithm = \"td3\"\n{keys}"));
+    let mut fixture = Fixture::new(&arm(), &format!("algorithm = \"td3\"\n{keys}"));
     // Critics alone, then with the actor: the delay is two.
-    assert_eq!([0, 1, 2, 3].map(|n| scene.algorithm.variant(n).0), [0, 1, 0, 1]);
-    scene.follows(5);
+    assert_eq!([0, 1, 2, 3].map(|n| fixture.algorithm.variant(n).0), [0, 1, 0, 1]);
+    fixture.follows(5);
 }
 
 /// Critics that give a distribution over `atoms` values.
 fn distributional_td3(keys: &str) {
-    let mut scene = Scene::new(&arm(), &format!("algorithm = \"td3\"\n{keys}"));
-    scene.follows(5);
+    let mut fixture = Fixture::new(&arm(), &format!("algorithm = \"td3\"\n{keys}"));
+    fixture.follows(5);
 }
 
 #[test]

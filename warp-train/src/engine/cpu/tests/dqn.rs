@@ -1,13 +1,13 @@
 //! DQN against its slow reference.
 
-use super::scene::{Scene, choices, masked_choices};
+use super::fixture::{Fixture, choices, masked_choices};
 use warp_core::EnvSpec;
 
 fn check(spec: &EnvSpec, keys: &str) {
     let keys = format!("algorithm = \"dqn\"\ntarget_interval = 2\n{keys}");
-    let mut scene = Scene::new(spec, &keys);
-    assert_eq!([0, 1, 2, 3].map(|n| scene.algorithm.variant(n).0), [0, 1, 0, 1]);
-    scene.follows(5);
+    let mut fixture = Fixture::new(spec, &keys);
+    assert_eq!([0, 1, 2, 3].map(|n| fixture.algorithm.variant(n).0), [0, 1, 0, 1]);
+    fixture.follows(5);
 }
 
 #[test]
@@ -45,14 +45,14 @@ fn the_gradient_may_be_clipped() {
 /// Errors larger than 1 have the slope of their magnitude.
 #[test]
 fn large_errors_count_by_their_magnitude() {
-    let mut scene =
-        Scene::new(&choices(), "algorithm = \"dqn\"\ngamma = 1.0\ninit = \"orthogonal\"");
-    for model in &mut scene.engine.models {
+    let mut fixture =
+        Fixture::new(&choices(), "algorithm = \"dqn\"\ngamma = 1.0\ninit = \"orthogonal\"");
+    for model in &mut fixture.engine.models {
         model.parameters.iter_mut().for_each(|p| *p *= 3.0);
         model.turn();
     }
-    scene.follows(2);
-    let errors = scene.column("error");
+    fixture.follows(2);
+    let errors = fixture.column("error");
     assert!(errors.iter().any(|e| e[0] > 1.0) && errors.iter().any(|e| e[0] < 1.0));
 }
 

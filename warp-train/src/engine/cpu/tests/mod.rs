@@ -7,8 +7,8 @@
 mod derivatives;
 mod deterministic;
 mod dqn;
+mod fixture;
 mod reference;
 mod sac;
 mod sac_discrete;
-mod scene;
 mod shards;

@@ -1,6 +1,6 @@
 //! What an update changes, in f64: models, moments and counters, with slow and plain optimisation.
 
-use super::scene::Scene;
+use super::fixture::Fixture;
 use crate::algorithm::{PolicyConfig, Variant};
 use crate::model::NamedTensor;
 use crate::optimiser::UpdateRule;
@@ -35,11 +35,11 @@ pub(super) struct Reference {
 }
 
 impl Reference {
-    /// The state of a scene's engine.
-    pub(super) fn of(scene: &Scene) -> Self {
-        let state = scene.engine.state();
-        let keys = scene.policy.config.clone();
-        let models = &scene.engine.plan().models;
+    /// The state of a fixture's engine.
+    pub(super) fn of(fixture: &Fixture) -> Self {
+        let state = fixture.engine.state();
+        let keys = fixture.policy.config.clone();
+        let models = &fixture.engine.plan().models;
         let names = models.iter().map(|model| model.name.as_str());
         let networks = Networks::read(&state.weights, names, keys.activation);
         let mut moments = BTreeMap::new();
@@ -54,12 +54,12 @@ impl Reference {
         Self { networks, moments, n_steps: state.steps.into_iter().collect(), keys }
     }
 
-    /// The update of `variant` that the scene's engine has just made: the last variant is a whole update, one
+    /// The update of `variant` that the fixture's engine has just made: the last variant is a whole update, one
     /// before it moves the first optimiser's models alone.
-    pub(super) fn update(&mut self, scene: &Scene, variant: Variant) {
-        let (rows, before) = (scene.batch(), self.networks.clone());
-        let whole = variant.0 + 1 == scene.algorithm.n_variants();
-        let objectives = objectives(scene.engine.plan());
+    pub(super) fn update(&mut self, fixture: &Fixture, variant: Variant) {
+        let (rows, before) = (fixture.batch(), self.networks.clone());
+        let whole = variant.0 + 1 == fixture.algorithm.n_variants();
+        let objectives = objectives(fixture.engine.plan());
         assert!(!objectives.is_empty());
         for objective in objectives.into_iter().take(if whole { usize::MAX } else { 1 }) {
             let keys = self.keys.clone();
@@ -72,7 +72,7 @@ impl Reference {
             });
         }
         let follows = |model: &&crate::algorithm::Model| whole && model.target_of.is_some();
-        for model in scene.engine.plan().models.iter().filter(follows) {
+        for model in fixture.engine.plan().models.iter().filter(follows) {
             self.follow(&model.name);
         }
     }

@@ -1,10 +1,10 @@
 //! SAC for elements of a box against its slow reference.
 
-use super::scene::{Scene, arm};
+use super::fixture::{Fixture, arm};
 
 fn check(keys: &str) {
-    let mut scene = Scene::new(&arm(), &format!("algorithm = \"sac\"\n{keys}"));
-    scene.follows(4);
+    let mut fixture = Fixture::new(&arm(), &format!("algorithm = \"sac\"\n{keys}"));
+    fixture.follows(4);
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! SAC for one discrete action against its slow reference.
 
-use super::scene::{Scene, choices, masked_choices};
+use super::fixture::{Fixture, choices, masked_choices};
 use warp_core::EnvSpec;
 
 fn check(spec: &EnvSpec, keys: &str) {
-    let mut scene = Scene::new(spec, &format!("algorithm = \"sac\"\n{keys}"));
-    scene.follows(4);
+    let mut fixture = Fixture::new(spec, &format!("algorithm = \"sac\"\n{keys}"));
+    fixture.follows(4);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::algorithm::PolicyConfig;
 use crate::config::TrainConfig;
 use crate::model::{Activation, NamedTensor};
 use crate::run::gradcheck::replay::{FedUpdate, Row, fed_update, part_of};
-use crate::run::gradcheck::{Scene, SceneOptions};
+use crate::run::gradcheck::{CheckBatch, CheckOptions};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -44,8 +44,8 @@ impl Update {
     fn new(keys: &str) -> Self {
         let registry = warp_envs::registry();
         let config = TrainConfig::resolve(&keys.parse().unwrap(), &registry).unwrap();
-        let config = Scene::shorten(config);
-        let fed = fed_update(&config, &registry, SceneOptions { rows: 40, seed: 5 }).unwrap();
+        let config = CheckBatch::shorten(config);
+        let fed = fed_update(&config, &registry, CheckOptions { rows: 40, seed: 5 }).unwrap();
         Self { fed, keys: config.policies[0].config.clone() }
     }
 

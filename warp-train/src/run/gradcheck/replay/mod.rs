@@ -22,7 +22,7 @@ mod truth;
 mod value_distribution;
 
 use super::{
-    BOUND, Comparison, Gradient, HALF_NEAR, Labels, NEAR, SceneOptions, from_moments, pairs,
+    BOUND, CheckOptions, Comparison, Gradient, HALF_NEAR, Labels, NEAR, from_moments, pairs,
 };
 use crate::algorithm::{ColumnId, Plan, Planned, PolicyPlan, Schedule, Variant};
 use crate::config::{Sharing, TrainConfig};
@@ -55,7 +55,7 @@ pub(crate) struct FedUpdate {
 pub(crate) fn fed_update(
     config: &TrainConfig,
     registry: &Registry,
-    options: SceneOptions,
+    options: CheckOptions,
 ) -> Result<FedUpdate> {
     let config = prepared(config, options)?;
     let seen = batch::collect(&config, registry)?;
@@ -80,7 +80,7 @@ pub(crate) fn fed_update(
 pub fn compare_replay(
     config: &TrainConfig,
     registry: &Registry,
-    options: SceneOptions,
+    options: CheckOptions,
 ) -> Result<Vec<Comparison>> {
     compare_beside(config, registry, options, &|_, _| Ok(Vec::new()))
 }
@@ -94,7 +94,7 @@ pub fn compare_replay(
 pub fn compare_replay_on(
     config: &TrainConfig,
     registry: &Registry,
-    options: SceneOptions,
+    options: CheckOptions,
     kernels: &warp_func::cuda::Kernels,
 ) -> Result<Vec<Comparison>> {
     let on_gpu = |config: &TrainConfig, index| cuda::probes(config, registry, index, kernels);
@@ -107,7 +107,7 @@ type MakeProbes<'a> = &'a dyn Fn(&TrainConfig, usize) -> Result<Vec<Box<dyn Prob
 fn compare_beside(
     config: &TrainConfig,
     registry: &Registry,
-    options: SceneOptions,
+    options: CheckOptions,
     beside: MakeProbes<'_>,
 ) -> Result<Vec<Comparison>> {
     let config = prepared(config, options)?;
@@ -123,7 +123,7 @@ fn compare_beside(
 }
 
 /// The run that is short enough, and whose updates leave the parameters where they are.
-fn prepared(config: &TrainConfig, options: SceneOptions) -> Result<TrainConfig> {
+fn prepared(config: &TrainConfig, options: CheckOptions) -> Result<TrainConfig> {
     if options.rows == 0 {
         return Err(Error::Invalid("rows = 0: at least one is needed".into()));
     }

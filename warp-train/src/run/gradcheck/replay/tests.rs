@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::algorithm::{CellId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, RowsId};
-use crate::run::gradcheck::{BFLOAT_BOUND, Scene};
+use crate::run::gradcheck::{BFLOAT_BOUND, CheckBatch};
 
 /// Off-policy algorithms, their keys that change a loss, and networks of several shapes.
 const CASES: [&str; 13] = [
@@ -24,11 +24,11 @@ const CASES: [&str; 13] = [
 ];
 
 /// The same networks with another batch.
-const OPTIONS: SceneOptions = SceneOptions { rows: 20, seed: 3 };
+const OPTIONS: CheckOptions = CheckOptions { rows: 20, seed: 3 };
 
 fn config(keys: &str) -> TrainConfig {
     let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry()).unwrap();
-    Scene::shorten(config)
+    CheckBatch::shorten(config)
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn what_cannot_be_checked_is_refused() {
         let found = compare_replay(&config(keys), &warp_envs::registry(), options);
         found.unwrap_err().to_string()
     };
-    let error = refused(CASES[0], SceneOptions { rows: 0, seed: 0 });
+    let error = refused(CASES[0], CheckOptions { rows: 0, seed: 0 });
     assert!(error.contains("rows = 0"), "{error}");
     let error = refused("env_id = \"cartpole\"", OPTIONS);
     assert!(error.contains("learns from rollouts"), "{error}");

@@ -26,14 +26,14 @@ const SHIFT: f32 = 0.1;
 
 /// How large a check is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SceneOptions {
+pub struct CheckOptions {
     /// Rows of the minibatch.
     pub rows: usize,
     /// Seed of its random numbers.
     pub seed: u64,
 }
 
-impl Default for SceneOptions {
+impl Default for CheckOptions {
     fn default() -> Self {
         Self { rows: 48, seed: 0 }
     }
@@ -41,7 +41,7 @@ impl Default for SceneOptions {
 
 /// One policy's minibatch and weights.
 #[derive(Debug, Clone)]
-pub struct Scene {
+pub struct CheckBatch {
     /// The weights at which gradients are taken: the initial ones, moved at random.
     pub weights: Vec<NamedTensor>,
     /// Normalised observations, f32 `[rows, width]`.
@@ -62,8 +62,8 @@ pub struct Scene {
     pub sample_weights: Vec<f32>,
 }
 
-impl Scene {
-    /// A scene for every policy of `config`, from a short rollout by `learner`, which must be fresh.
+impl CheckBatch {
+    /// A batch for every policy of `config`, from a short rollout by `learner`, which must be fresh.
     ///
     /// # Errors
     /// An environment that can't be built or stepped.
@@ -71,7 +71,7 @@ impl Scene {
         config: &TrainConfig,
         registry: &Registry,
         learner: &mut PolicyLearner<P>,
-        options: SceneOptions,
+        options: CheckOptions,
     ) -> Result<Vec<Self>> {
         if options.rows == 0 {
             return Err(Error::Invalid("rows = 0: at least one is needed".into()));
@@ -81,12 +81,12 @@ impl Scene {
         let mut rollout = Rollout::new(config);
         learner.collect(&mut *envs, &mut rollout)?;
         let state = learner.state();
-        let scene = |(index, part): (usize, &PolicyRollout)| {
+        let batch = |(index, part): (usize, &PolicyRollout)| {
             let (weights, ..) = state.of_policy(&config.policies[index].name);
             let draw = Draw::new(options.seed, index as u32, 0, Purpose::Initialise);
             Self::of_rollout(part, weights, options.rows, draw)
         };
-        Ok(rollout.policies.iter().enumerate().map(scene).collect())
+        Ok(rollout.policies.iter().enumerate().map(batch).collect())
     }
 
     /// The same with what `plan`'s network says at these weights as old values, and advantages that

@@ -91,24 +91,24 @@ impl Shared {
 }
 
 /// The threads; the owner's is one of them.
-pub struct Crew {
+pub struct ThreadPool {
     shared: Arc<Shared>,
     workers: Vec<(Thread, Option<JoinHandle<()>>)>,
 }
 
-impl std::fmt::Debug for Crew {
+impl std::fmt::Debug for ThreadPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Crew").field("threads", &(self.workers.len() + 1)).finish()
+        f.debug_struct("ThreadPool").field("threads", &(self.workers.len() + 1)).finish()
     }
 }
 
-impl Crew {
-    /// A crew of `size` threads, the caller's included; fewer if the system refuses some.
+impl ThreadPool {
+    /// A thread pool of `size` threads, the caller's included; fewer if the system refuses some.
     pub fn new(size: usize) -> Self {
         Self::starting(size, |_| {})
     }
 
-    /// As [`Crew::new`]; each thread but the caller's begins with `start`, given its number from 1.
+    /// As [`ThreadPool::new`]; each thread but the caller's begins with `start`, given its number from 1.
     pub fn starting(size: usize, start: impl Fn(usize) + Send + Sync + 'static) -> Self {
         let start = Arc::new(start);
         let shared = Arc::new(Shared {
@@ -168,7 +168,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         let round = (self.shared.claims.load(Ordering::Relaxed) >> 32).wrapping_add(1);
@@ -210,10 +210,10 @@ mod tests {
 
     #[test]
     fn every_task_of_every_round_runs_once() {
-        let mut crew = Crew::new(3);
+        let mut thread_pool = ThreadPool::new(3);
         let sum = AtomicU64::new(0);
         for round in 0..1_000 {
-            crew.run(5, &|task| {
+            thread_pool.run(5, &|task| {
                 sum.fetch_add(round * 10 + task as u64, Ordering::Relaxed);
             });
         }
@@ -222,15 +222,15 @@ mod tests {
 
     #[test]
     fn sleepers_wake_up_and_panics_are_reported() {
-        let mut crew = Crew::new(2);
+        let mut thread_pool = ThreadPool::new(2);
         std::thread::sleep(std::time::Duration::from_millis(20));
         let count = AtomicU64::new(0);
-        crew.run(2, &|_| {
+        thread_pool.run(2, &|_| {
             count.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(count.load(Ordering::Relaxed), 2);
         let bad = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            crew.run(2, &|task| assert_eq!(task, 0, "only the first is fine"));
+            thread_pool.run(2, &|task| assert_eq!(task, 0, "only the first is fine"));
         }));
         assert!(bad.is_err());
     }
@@ -242,10 +242,10 @@ mod tests {
                 panic!("nobody drops this");
             }
         }
-        let mut crew = Crew::new(3);
+        let mut thread_pool = ThreadPool::new(3);
         let finished = AtomicUsize::new(0);
         let bad = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            crew.run(8, &|task| {
+            thread_pool.run(8, &|task| {
                 if task % 2 == 0 {
                     std::panic::panic_any(Bomb);
                 }

@@ -20,7 +20,7 @@ const AGENTS: usize = 2;
 /// Steps in the memory.
 const STEPS: usize = 20;
 
-/// Keys that all scenes have, unless they set them themselves.
+/// Keys that all fixtures have, unless they set them themselves.
 const KEYS: &str = r#"
 hidden = [5, 4]
 batch_size = 16
@@ -31,7 +31,7 @@ tau = 0.3
 
 /// An algorithm, its engine, and the policy that they are of.
 #[derive(Debug)]
-pub(super) struct Scene {
+pub(super) struct Fixture {
     pub(super) policy: PolicyPlan,
     pub(super) algorithm: Box<dyn Algorithm>,
     pub(super) engine: CpuEngine,
@@ -62,7 +62,7 @@ fn spec(observation: Space, action: Space) -> EnvSpec {
     spec
 }
 
-impl Scene {
+impl Fixture {
     /// The policy that `keys` describe in `spec`, with a full memory.
     pub(super) fn new(spec: &EnvSpec, keys: &str) -> Self {
         Self::of_shards(spec, keys, 1)
@@ -90,10 +90,10 @@ impl Scene {
         let shards = Shards { first: 0, here: shards, total: shards };
         let sharing = Sharing { shards, ..Sharing::default() };
         let engine = CpuEngine::new(plan, place, &sharing, policy.config.activation, 2).unwrap();
-        let mut scene = Self { policy, algorithm, engine };
+        let mut fixture = Self { policy, algorithm, engine };
         let rng = &mut StdRng::seed_from_u64(5);
-        (0..STEPS).for_each(|_| scene.store(n_rows, spec, rng));
-        scene
+        (0..STEPS).for_each(|_| fixture.store(n_rows, spec, rng));
+        fixture
     }
 
     /// Stores a random step of all rows; some episodes end, some agents have left.

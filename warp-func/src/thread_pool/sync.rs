@@ -1,4 +1,4 @@
-//! The threads and atomics that the crew is made of: the standard library's, or loom's, which runs
+//! The threads and atomics that the thread pool is made of: the standard library's, or loom's, which runs
 //! a test once for every order that the threads' steps can take.
 
 #[cfg(loom)]

@@ -1,7 +1,7 @@
 //! The hand-over of a job, tried by loom in every order of the threads' steps, under the memory
 //! model of Rust: `cargo xtask loom`.
 
-use super::Crew;
+use super::ThreadPool;
 use loom::cell::UnsafeCell;
 
 /// What a task owns; loom says if two threads are ever at it without an order between them.
@@ -32,12 +32,12 @@ fn check(threads: usize, rounds: &'static [usize]) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
-        let mut crew = Crew::new(threads);
+        let mut thread_pool = ThreadPool::new(threads);
         let mut places = Places::new(3);
         for n_tasks in rounds {
             // The owner writes before a round and reads after it, tasks write in between.
             places.add(0, 10);
-            crew.run(*n_tasks, &|task| places.add(task, 1));
+            thread_pool.run(*n_tasks, &|task| places.add(task, 1));
             let expected: Vec<u32> = (0..3)
                 .map(|task| u32::from(task < *n_tasks) + if task == 0 { 10 } else { 0 })
                 .collect();
@@ -61,10 +61,10 @@ fn a_panic_reaches_the_owner_when_all_have_finished() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        let mut crew = Crew::new(2);
+        let mut thread_pool = ThreadPool::new(2);
         let mut places = Places::new(2);
         let run = std::panic::AssertUnwindSafe(|| {
-            crew.run(2, &|task| {
+            thread_pool.run(2, &|task| {
                 places.add(task, 1);
                 assert_eq!(task, 1, "the first one panics");
             });
