@@ -72,5 +72,6 @@ fn a_dashboard_without_a_terminal_is_the_usual_text() {
     } else {
         assert!(said.code == Some(2), "{said:?}");
         assert!(said.stderr.contains("--dashboard needs the feature dashboard"), "{said:?}");
+        assert!(!folder.path("run").exists(), "a folder of a run that did not begin");
     }
 }

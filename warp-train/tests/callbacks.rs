@@ -4,6 +4,7 @@
     reason = "clippy knows tests by their attribute, which helpers lack"
 )]
 
+use std::sync::Arc;
 use warp_train::callback::{Callback, End, Flow, Stopped};
 use warp_train::evaluate::Evaluation;
 use warp_train::metrics::IterationMetrics;
@@ -23,7 +24,7 @@ impl Callback for Witness {
         Ok(Flow::Continue(()))
     }
 
-    fn iteration(&mut self, trainer: &Trainer, done: &[IterationMetrics]) -> Result<Flow> {
+    fn iteration(&mut self, trainer: &Trainer, done: &Arc<[IterationMetrics]>) -> Result<Flow> {
         let last = done.last().unwrap();
         assert_eq!(last.env_steps, trainer.env_steps());
         self.heard.push(format!("iteration {}", last.iteration));

@@ -6,7 +6,7 @@
 mod cuda_cases;
 
 use cuda_cases::{
-    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, STEPS, check_figure,
+    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, STEPS, check, check_figure,
     no_compiler, no_device, on_gpu, schedules_end_as_numbers, steps,
 };
 use libtest_mimic::{Arguments, Trial};
@@ -149,6 +149,32 @@ const TILED_IN_PARTS: &str = "env_id = \"cartpole\"\nnum_envs = 131000\nnum_step
                               hidden = [16384]\nalgorithm = \"a2c\"\nactivation = \"relu\"\n\
                               shared_trunk = true";
 
+/// Hidden layers that are normalised: widths that are no multiple of a warp, samples that go through in parts, towers
+/// apart and shared, deviations that are parameters.
+const NORMED: [Case; 4] = [
+    (
+        "layer norm, odd widths, truncations",
+        "env_id = \"cartpole\"\nnum_envs = 24\nnum_steps = 12\nhidden = [40, 33, 64]\nlayer_norm = true\n\
+         num_minibatches = 1\nupdate_epochs = 2\n[env]\nepisode_length = 9",
+    ),
+    (
+        "layer norm, a shared box, relu",
+        "env_id = \"pendulum\"\nnum_envs = 70\nnum_steps = 12\nhidden = [128]\nlayer_norm = true\n\
+         num_minibatches = 1\nshared_trunk = true\nactivation = \"relu\"\nupdate_epochs = 1\nnorm_obs = true",
+    ),
+    (
+        "layer norm, two policies, runners that leave",
+        "env_id = \"tag_continuous\"\nnum_envs = 6\nnum_steps = 24\nhidden = [256, 130]\nlayer_norm = true\n\
+         algorithm = \"a2c\"\nnorm_adv = false\n[env]\nnum_taggers = 5\nnum_runners = 20\n\
+         tagging_distance = 0.1\nepisode_length = 17",
+    ),
+    (
+        "layer norm, samples in parts",
+        "env_id = \"cartpole\"\nnum_envs = 17000\nnum_steps = 6\nhidden = [512]\nlayer_norm = true\n\
+         algorithm = \"a2c\"\nshared_trunk = true",
+    ),
+];
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let (no_compiler, no_device) = (no_compiler(), no_device());
@@ -158,7 +184,7 @@ fn main() -> ExitCode {
     let ignored = no_device.is_some();
     let compiles = Trial::test("cuda_wide_text_compiles", compiles);
     let mut trials = vec![compiles.with_ignored_flag(no_compiler.is_some())];
-    for (name, keys) in CASES.into_iter().chain(WHOLE).chain(TILED) {
+    for (name, keys) in CASES.into_iter().chain(WHOLE).chain(TILED).chain(NORMED) {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
                 .with_ignored_flag(ignored)
@@ -211,6 +237,10 @@ fn main() -> ExitCode {
         trials.push(trial("fp32_is_the_cpus", exact));
         trials.push(trial("repeats_and_resumes", resumes));
     }
+    let spreads = Trial::test("cuda_wide_figures_of_rollouts_are_there", figures_are_there);
+    trials.push(spreads.with_ignored_flag(ignored));
+    let selects = Trial::test("cuda_wide_replicas_are_selected", selects);
+    trials.push(selects.with_ignored_flag(ignored));
     let shuffles = Trial::test("cuda_wide_minibatches_have_every_sample_once", shuffles);
     trials.push(shuffles.with_ignored_flag(ignored));
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -219,9 +249,8 @@ fn main() -> ExitCode {
 /// The text of some cases, for the H200's machine code; this needs no GPU.
 fn compiles() -> Result<()> {
     let very_wide = ("very wide", "env_id = \"cartpole\"\nhidden = [1024, 1024]");
-    for (name, keys) in
-        CASES[1..5].iter().chain(&SELECTED).chain(&WHOLE).chain(&TILED[1..3]).chain([&very_wide])
-    {
+    let some = CASES[1..5].iter().chain(&SELECTED).chain(&WHOLE).chain(&TILED[1..3]);
+    for (name, keys) in some.chain(&NORMED[1..3]).chain([&very_wide]) {
         for precision in ["fp16", "fp32"] {
             for (source, build) in wide_sources(&config(keys, precision)?)? {
                 compile(&source, build, "sm_90a").map_err(|e| format!("{name}: {e}"))?;
@@ -275,6 +304,52 @@ fn shuffles() -> Result<()> {
         check_figure("entropy", a, b, 1e-5)?;
         if a.get("grad_norm") == b.get("grad_norm") {
             return Err("minibatches are those of the CPU: nothing was shuffled here".into());
+        }
+    }
+    Ok(())
+}
+
+/// As many replicas without a goal as the key says, and the same ones again. In cartpole an episode that ends before its
+/// limit counts as a success.
+fn selects() -> Result<()> {
+    let run = |ratio: f64| -> Result<cuda_cases::Done> {
+        let keys = format!(
+            "neg_pos_env_ratio = {ratio:?}\nenv_id = \"cartpole\"\nnum_envs = 700\nnum_steps = 12\n\
+             hidden = [64, 64]\nalgorithm = \"a2c\""
+        );
+        let config = config(&keys, "fp32")?;
+        on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 1)
+    };
+    for (ratio, selects) in [(0.4, true), (1.7, true), (1e9, false)] {
+        let done = run(ratio)?;
+        let [positive, negative] = ["positive_replicas", "negative_replicas"]
+            .map(|name| done.seen[0].get(name).unwrap_or(f64::NAN));
+        let (wanted, others) = ((positive * ratio).floor(), 700.0 - positive);
+        println!("ratio {ratio}: {positive} and {negative}");
+        if selects != (positive > 0.0 && wanted < others) {
+            return Err("the case is none".into());
+        }
+        check("negative_replicas", negative, if selects { wanted } else { others }, 0.0)?;
+        if done.state != run(ratio)?.state {
+            return Err(format!("ratio {ratio}: the same run gave other weights").into());
+        }
+    }
+    Ok(())
+}
+
+/// Every figure of a rollout that the CPU reports: those that both have are compared elsewhere.
+fn figures_are_there() -> Result<()> {
+    let keys = "env_id = \"tag_continuous\"\nnum_envs = 5\nnum_steps = 9\nhidden = [48]\n\
+                algorithm = \"a2c\"\n[env]\nnum_taggers = 3\nnum_runners = 8";
+    let [found, expected] = cuda_cases::both(&config(keys, "fp32")?)?;
+    for (a, b) in found.seen.iter().zip(&expected.seen) {
+        for (name, _) in b.iter() {
+            check_figure(name, a, b, 1e-4)?;
+        }
+        for name in ["action_std_agents", "action_std_replicas", "action_std_steps"] {
+            if b.get(name).is_none_or(|spread| spread <= 0.0) {
+                return Err(format!("actions have no {name}").into());
+            }
         }
     }
     Ok(())

@@ -31,6 +31,7 @@ mod live {
     use crate::dashboard::model::Shown;
     use crate::dashboard::screen::Screen;
     use anyhow::Result;
+    use std::sync::Arc;
     use std::time::{Duration, Instant};
     use warp_train::callback::{Callback, End, Flow};
     use warp_train::metrics::IterationMetrics;
@@ -82,9 +83,9 @@ mod live {
         fn iteration(
             &mut self,
             _: &Trainer,
-            done: &[IterationMetrics],
+            done: &Arc<[IterationMetrics]>,
         ) -> warp_train::Result<Flow> {
-            let done = done.to_vec();
+            let done = done.clone();
             self.live
                 .give(move |live| live.iterations(&done).map_err(|e| Error::Callback(e.into())))?;
             Ok(Flow::Continue(()))

@@ -69,12 +69,14 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
     let (mut passed, mut largest) = (true, BOUND);
     for target in targets {
         let config = CheckBatch::shorten(settings::configure(&target, &args.set, registry)?);
-        let normed = config.policies.iter().any(|plan| plan.config.layer_norm);
-        let on_cpu = normed && !matches!(device, Device::Cpu);
-        if on_cpu {
-            tell("layer_norm is not supported on a GPU: gradients are checked on the processor");
+        let refused = config.policies.iter().find_map(PolicyPlan::host_key);
+        let refused = refused.filter(|_| !matches!(device, Device::Cpu));
+        if let Some(key) = refused {
+            tell(&format!(
+                "{key} is not supported on a GPU: gradients are checked on the processor"
+            ));
         }
-        let device = if on_cpu { &Device::Cpu } else { &device };
+        let device = if refused.is_some() { &Device::Cpu } else { &device };
         let tables = check(&config, args.rows, registry, device)?;
         let found = || tables.iter().flat_map(|table| &table.found);
         passed &= found().all(Comparison::passed);

@@ -4,6 +4,7 @@ use crate::output::{plain, tell};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use warp_train::callback::{Callback, End, Flow};
 use warp_train::metrics::{IterationMetrics, RecentReturns};
@@ -82,7 +83,7 @@ impl ReturnBar {
 }
 
 impl Callback for ReturnBar {
-    fn iteration(&mut self, trainer: &Trainer, done: &[IterationMetrics]) -> Result<Flow> {
+    fn iteration(&mut self, trainer: &Trainer, done: &Arc<[IterationMetrics]>) -> Result<Flow> {
         done.iter().for_each(|one| self.recent.add_iteration(&one.episodes));
         let recent = &self.recent;
         let text = || {

@@ -26,6 +26,7 @@ use anyhow::Result;
 use event::{Parameter, When};
 use event_file::EventFile;
 use proto::Value;
+use std::sync::Arc;
 use warp_core::toml::{Table, Value as Toml};
 use warp_train::callback::{Callback, End, Flow};
 use warp_train::metrics::IterationMetrics;
@@ -61,9 +62,15 @@ impl Records {
         Ok(Self { events: run.scribe_for(events) })
     }
 
-    /// Has written what happened in an iteration, if it is one of those that are recorded: every one up
+    /// Has written what happened in iteration `number` of `done`, if it is one of those that are recorded: every one up
     /// to the 1,000th, every tenth up to the 10,000th, and so on, and those with an evaluation.
-    fn log(&self, metrics: &IterationMetrics, trainer: &Trainer) -> warp_train::Result<()> {
+    fn log(
+        &self,
+        done: &Arc<[IterationMetrics]>,
+        number: usize,
+        trainer: &Trainer,
+    ) -> warp_train::Result<()> {
+        let metrics = &done[number];
         if !is_recorded(metrics.iteration) && metrics.evaluation.is_none() {
             return Ok(());
         }
@@ -77,9 +84,9 @@ impl Records {
                 values.push(histogram.value(&format!("actions/{}{head}", plan.name)));
             }
         }
-        let (now, metrics) = (When::now(metrics.env_steps), metrics.clone());
+        let (now, done) = (When::now(metrics.env_steps), done.clone());
         let write = move |events: &mut EventFile| {
-            let mut all = scalars(&metrics)?;
+            let mut all = scalars(&done[number])?;
             all.extend(values);
             events.write([now.summary(all)])
         };
@@ -111,9 +118,9 @@ impl Callback for Records {
     fn iteration(
         &mut self,
         trainer: &Trainer,
-        done: &[IterationMetrics],
+        done: &Arc<[IterationMetrics]>,
     ) -> warp_train::Result<Flow> {
-        done.iter().try_for_each(|metrics| self.log(metrics, trainer))?;
+        (0..done.len()).try_for_each(|number| self.log(done, number, trainer))?;
         Ok(Flow::Continue(()))
     }
 

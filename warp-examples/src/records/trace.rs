@@ -232,7 +232,7 @@ impl Callback for Trace {
     fn iteration(
         &mut self,
         trainer: &Trainer,
-        done: &[IterationMetrics],
+        done: &Arc<[IterationMetrics]>,
     ) -> warp_train::Result<Flow> {
         self.iterations(trainer, done).map_err(|error| self.failed(error))?;
         Ok(Flow::Continue(()))

@@ -5,6 +5,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 use warp_examples::commands::{Device, training_learner};
 use warp_examples::settings;
 use warp_func::Registry;
@@ -86,13 +87,13 @@ impl Callback for Follow {
     fn iteration(
         &mut self,
         _: &Trainer,
-        done: &[warp_train::metrics::IterationMetrics],
+        done: &Arc<[warp_train::metrics::IterationMetrics]>,
     ) -> warp_train::Result<Flow> {
         let goes_on = Python::attach(|py| {
             // Ctrl-C.
             py.check_signals()?;
             let Some(function) = &self.function else { return Ok(true) };
-            for metrics in done {
+            for metrics in done.iter() {
                 let json = serde_json::to_string(metrics);
                 let json = json.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
                 if function.call1(py, (json,))?.extract::<bool>(py).is_ok_and(|goes_on| !goes_on) {

@@ -68,7 +68,7 @@ warp_core::config! {
         /// Activation after each hidden layer: "tanh" or "relu".
         pub activation: Activation = Activation::Tanh,
         /// Whether the output of each hidden layer is normalised to mean 0 and standard deviation 1, with a learned
-        /// gain and shift, before the activation (layer norm). CPU only.
+        /// gain and shift, before the activation (layer norm). With a replay memory: CPU only.
         pub layer_norm: bool = false,
         /// Name of a network that the program has added; not set: the layers that the other keys describe.
         pub network: Option<String> = None,
@@ -110,8 +110,7 @@ warp_core::config! {
         /// Number of replicas without a success to learn from, for each replica with one; they are chosen at random
         /// for every rollout (of a shard). If there was no success, or there are too few others, all replicas are
         /// used, as without this key. An episode is a success if the environment's statistic goal_reached is above 0
-        /// at its end or, without such a statistic, if it was terminated before its time limit. Ratios above
-        /// 0: CPU only.
+        /// at its end or, without such a statistic, if it was terminated before its time limit.
         pub neg_pos_env_ratio: Option<f64> = None,
         /// A2C, for comparison with WarpDrive: the last step of a rollout uses the value of its own
         /// observation as the return and ignores its reward, as the original does.

@@ -127,12 +127,8 @@ impl PolicyPlan {
     /// The key, if any, because of which the policy can learn only on the host.
     #[must_use]
     pub fn host_key(&self) -> Option<&'static str> {
-        let keys = [
-            // How the others are drawn there has not been run on a GPU yet.
-            ("neg_pos_env_ratio above 0", self.config.neg_pos_env_ratio.is_some_and(|r| r > 0.0)),
-            ("layer_norm", self.config.layer_norm),
-        ];
-        keys.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
+        let from_memory = self.config.layer_norm && self.is_off_policy();
+        from_memory.then_some("layer_norm with a replay memory")
     }
 
     /// Checks that kernels which iterate by themselves know the algorithm's schedule and keys.

@@ -58,7 +58,7 @@ warp_core::config! {
         /// SHA-256 of pool_file, written by the program: a file that has changed since is refused.
         pub pool_digest: Option<String> = None,
         /// Environment steps between checkpoints (rounded up to whole iterations); 0: only at the end. By default
-        /// 100,000, or 20 iterations if that is more.
+        /// 100,000, 20 iterations or a hundredth of total_steps, whichever is most.
         pub checkpoint_steps: Option<u64> = None,
         /// Number of parts into which the replicas are divided; a minibatch takes equally many samples from each.
         /// This makes a run independent of the number of ranks. By default the number of ranks on which it begins.
@@ -249,7 +249,11 @@ impl TrainConfig {
     }
 
     pub(crate) fn checkpoint_interval(&self) -> Interval {
-        let default = || self.steps_per_iteration().saturating_mul(20).max(100_000);
+        // A hundredth: a GPU takes hundreds of iterations at once, which a checkpoint ends.
+        let default = || {
+            let iterations = self.steps_per_iteration().saturating_mul(20);
+            iterations.max(self.run.total_steps / 100).max(100_000)
+        };
         self.interval(self.run.checkpoint_steps.unwrap_or_else(default))
     }
 

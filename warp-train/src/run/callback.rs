@@ -8,6 +8,7 @@ use crate::run::evaluate::Evaluation;
 use crate::run::metrics::IterationMetrics;
 use crate::run::trainer::Trainer;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// Whether a run is resumed.
 pub type Flow = ControlFlow<Stopped>;
@@ -23,11 +24,12 @@ pub trait Callback {
         Ok(Flow::Continue(()))
     }
 
-    /// After some iterations, at least one; as many as the learner did at once.
+    /// After some iterations, at least one; as many as the learner did at once. Whoever hands them to another thread
+    /// shares them.
     ///
     /// # Errors
     /// As [`Callback::start`].
-    fn iteration(&mut self, _trainer: &Trainer, _done: &[IterationMetrics]) -> Result<Flow> {
+    fn iteration(&mut self, _trainer: &Trainer, _done: &Arc<[IterationMetrics]>) -> Result<Flow> {
         Ok(Flow::Continue(()))
     }
 

@@ -12,6 +12,7 @@ use crate::run::run_folder::{Run, Scroll};
 use crate::run::trainer::Trainer;
 use crate::run::whole::Snapshot;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// A line of `metrics.jsonl`.
 #[derive(Serialize)]
@@ -33,16 +34,17 @@ impl Callback for Run {
 
     /// Has the lines written that are due. The iterations were done since the last call, and each is taken to
     /// have lasted as long as the others.
-    fn iteration(&mut self, trainer: &Trainer, done: &[IterationMetrics]) -> Result<Flow> {
+    fn iteration(&mut self, trainer: &Trainer, done: &Arc<[IterationMetrics]>) -> Result<Flow> {
         let (from, now) = (self.logged, self.before + self.seconds());
-        let mut records = Vec::with_capacity(done.len());
-        for (n, metrics) in (1..).zip(done) {
+        let mut ends = Vec::with_capacity(done.len());
+        for (n, metrics) in (1..).zip(&done[..]) {
             self.recent.add_iteration(&metrics.episodes);
             self.logged = from + (now - from) * f64::from(n) / done.len() as f64;
             let is_due = is_line_due(trainer.config(), metrics);
-            records.push(Record { metrics: metrics.clone(), seconds: self.logged, is_due });
+            ends.push(Ended { seconds: self.logged, is_due });
         }
-        self.scribe.give(move |scroll| scroll.append(records))?;
+        let done = done.clone();
+        self.scribe.give(move |scroll| scroll.append(&done, &ends))?;
         Ok(Flow::Continue(()))
     }
 
@@ -69,10 +71,9 @@ impl Callback for Run {
     }
 }
 
-/// An iteration that is to be recorded.
-struct Record {
-    metrics: IterationMetrics,
-    /// Wall time at its end.
+/// How an iteration that is to be recorded ended.
+struct Ended {
+    /// Wall time by then.
     seconds: f64,
     /// Whether it ends a line.
     is_due: bool,
@@ -121,16 +122,16 @@ impl Run {
 }
 
 impl Scroll {
-    fn append(&mut self, records: Vec<Record>) -> Result<()> {
+    fn append(&mut self, done: &[IterationMetrics], ends: &[Ended]) -> Result<()> {
         let mut lines = String::new();
-        for Record { metrics, seconds, is_due } in records {
-            if is_due && self.sum.is_empty() {
-                lines += &self.line(&metrics, seconds)?;
+        for (metrics, Ended { seconds, is_due }) in done.iter().zip(ends) {
+            if *is_due && self.sum.is_empty() {
+                lines += &self.line(metrics, *seconds)?;
                 continue;
             }
-            self.sum.add(&metrics);
-            if is_due {
-                lines += &self.open_line(seconds)?;
+            self.sum.add(metrics);
+            if *is_due {
+                lines += &self.open_line(*seconds)?;
             }
         }
         self.journal.append(&lines)

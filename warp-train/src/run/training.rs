@@ -3,8 +3,10 @@
 use crate::error::Result;
 use crate::run::callback::{Callback, End, Flow, Stopped};
 use crate::run::evaluate::{EvalOptions, Evaluation};
+use crate::run::metrics::IterationMetrics;
 use crate::run::trainer::Trainer;
 use crate::world::{PATIENCE, World};
+use std::sync::Arc;
 use std::time::Duration;
 use warp_func::Registry;
 use warp_sample::Mode;
@@ -55,6 +57,8 @@ fn to_the_end(
             last.evaluation.clone_from(&evaluation);
             last.league = standings;
         }
+        // What follows takes its time while a GPU waits: nothing is copied.
+        let done: Arc<[IterationMetrics]> = done.into();
         stopped = each(callbacks, |callback| callback.iteration(trainer, &done))?;
         let (config, step) = (trainer.config(), trainer.env_steps());
         let saves = config.is_checkpoint_step(step) || config.is_snapshot_step(step);

@@ -90,6 +90,7 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
         (spec.global_observation.is_some(), "a global observation"),
         (!keys.to_train, "a policy that does not learn"),
         (keys.network.is_some(), "a network of the program's own"),
+        (keys.layer_norm, "layers that are normalised"),
         (keys.norm_return, "returns that are normalised"),
         (keys.target_kl.is_some(), "epochs that may end early"),
         (keys.neg_pos_env_ratio.is_some(), "replicas that are selected"),

@@ -178,6 +178,32 @@ kernel_args! {
     pub(super) struct ActFewArgs { step: {WideStep}, seen: {WideSeen}, activation: i32 }
 }
 
+// layer_norm.cu
+kernel_args! {
+    pub(super) struct NormArgs {
+        parameters: &[f32], gain: u32, n: u32, y: &mut [f32], unit: &mut [f32], inverse: &mut [f32],
+        state: &[WideState], sampled: i32, first: u32, rows: u32, activation: i32, epsilon: f32,
+    }
+    pub(super) struct NormInputsArgs {
+        parameters: &[f32], gain: u32, n: u32, unit: &[f32], inverse: &[f32], d: &mut [f32],
+        state: &[WideState], first: u32, rows: u32,
+    }
+    pub(super) struct NormWeightsArgs {
+        d: &[f32], unit: &[f32], n: u32, partial: &mut [f32], n_parameters: u32, gain: u32,
+        state: &[WideState], first: u32, rows: u32, shares: u32,
+    }
+}
+
+// spread.cu
+kernel_args! {
+    pub(super) struct SpreadArgs {
+        actions: &[i32], raws: &[f32], steps: u32, rows: u32, parts: &mut [f64],
+    }
+    pub(super) struct SpreadMeansArgs {
+        parts: &[f64], steps: u32, rows: u32, state: &mut [WideState],
+    }
+}
+
 // fused_act.cu, fused_learn.cu
 kernel_args! {
     pub(super) struct FusedActArgs { step: {WideStep}, seen: {WideSeen}, stage: i32, given: &[f32] }
@@ -246,7 +272,17 @@ kernel_args! {
     }
 }
 
-/// The C code of all of them and of what host and kernels share.
+/// The C code of those of layer_norm.cu.
+pub(super) fn norm_declarations() -> String {
+    declare(&[NormArgs::ARGS, NormInputsArgs::ARGS, NormWeightsArgs::ARGS])
+}
+
+/// The C code of those of spread.cu.
+pub(super) fn spread_declarations() -> String {
+    declare(&[SpreadArgs::ARGS, SpreadMeansArgs::ARGS])
+}
+
+/// The C code of all others and of what host and kernels share.
 pub(super) fn declarations() -> String {
     let shared = [
         WideSettings::STRUCT,

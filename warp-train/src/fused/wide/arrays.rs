@@ -127,7 +127,9 @@ fn two_passes(shapes: &[TensorShape]) -> impl Iterator<Item = &TensorShape> {
 fn rows_by_layer(network: &WideNetwork) -> usize {
     let hidden = || network.towers.iter().flat_map(|tower| &tower.hidden).map(|layer| layer.n_out);
     let gradients = 2 * hidden().max().unwrap_or(0);
-    let numbers = network.observation_width() + hidden().sum::<usize>() + gradients;
+    // A normalisation keeps as many numbers as its layer gives.
+    let kept = if network.has_norms() { 2 } else { 1 };
+    let numbers = network.observation_width() + kept * hidden().sum::<usize>() + gradients;
     (LAYERS_BYTES / (4 * (numbers + network.n_outputs + 1))).max(FEWEST_ROWS)
 }
 

@@ -247,7 +247,15 @@ mod tests {
         let tower = |role, outs| {
             let n_in = hidden.last().copied().unwrap_or(inputs);
             let heads = Layer { n_in, n_out: outs, weight: 0 };
-            Tower { role, hidden: chain(inputs, hidden), heads, column: 0, gap_at: outs, gap: 0 }
+            Tower {
+                role,
+                hidden: chain(inputs, hidden),
+                norms: Vec::new(),
+                heads,
+                column: 0,
+                gap_at: outs,
+                gap: 0,
+            }
         };
         WideNetwork::of_towers(vec![tower(Role::Actor, outputs), tower(Role::Critic, 1)], outputs)
     }

@@ -24,12 +24,16 @@ kernels! {
         variances, explain, shuffle, advantages, begin_minibatch, gather, losses, reduce,
         sum_copies, factors, descend, judge, normalise_returns, begin_goals, note_goals, select,
     }
+    /// How far actions differ, in a unit of its own.
+    SpreadKernels { spread, spread_means }
     /// For running moments of observations and rewards.
     NormaliserKernels {
         look, remember, count_in, discount, return_moments, learn_returns, scale_rewards,
     }
     /// Layer by layer.
     LayerKernels { layer, layer_inputs, layer_weights }
+    /// Layers that are normalised.
+    NormKernels { norm, norm_inputs, norm_weights }
     /// All layers of few rows that act.
     FewKernels { act_few }
     /// Whole networks in fp32 act ..

@@ -5,6 +5,7 @@
 
 use super::args::{ActFewArgs, LayerArgs, LayerInputsArgs, LayerWeightsArgs};
 use super::kernels::{ByLayer, FewKernels};
+use super::layer_norm::HiddenLayer;
 use super::network::{Layer, Tower, WideNetwork};
 use super::policy::{Rows, WidePolicy};
 use super::shared::WideColumns;
@@ -154,7 +155,7 @@ fn few_fit(network: &WideNetwork) -> bool {
 
 /// Whether few rows that act go through all layers of `network` in one launch.
 pub(super) fn acts_few(network: &WideNetwork, way: &Way) -> bool {
-    matches!(way, Way::Layers(_) | Way::Tiled(_)) && few_fit(network)
+    matches!(way, Way::Layers(_) | Way::Tiled(_)) && !network.has_norms() && few_fit(network)
 }
 
 impl WidePolicy {
@@ -186,9 +187,12 @@ impl WidePolicy {
         let Some(by_layer) = &self.by_layer else { return Ok(()) };
         for (t, tower) in self.network.towers.iter().enumerate() {
             let mut inputs = Inputs { x: rows.x, at: rows.at };
-            for (layer, y) in tower.hidden.iter().zip(&self.arrays.hidden[t]) {
-                let (columns, activation) = (whole(layer), self.activation());
-                self.layer(by_layer, inputs, layer, &Outputs { y, columns, activation }, rows)?;
+            for (number, (layer, y)) in tower.hidden.iter().zip(&self.arrays.hidden[t]).enumerate() {
+                // A normalisation comes before it.
+                let at_once = if self.norms.is_some() { NO_ACTIVATION } else { self.activation() };
+                let outputs = Outputs { y, columns: whole(layer), activation: at_once };
+                self.layer(by_layer, inputs, layer, &outputs, rows)?;
+                self.normalise_layer(HiddenLayer { tower: t, number }, y, rows)?;
                 inputs = Inputs { x: y, at: 0 };
             }
             let (y, columns) = (&self.arrays.outs, self.columns(tower));
@@ -239,13 +243,14 @@ impl WidePolicy {
     pub(super) fn backward(&self, first: usize) -> Result<()> {
         let Some(by_layer) = &self.by_layer else { return Ok(()) };
         let a = &self.arrays;
-        for (tower, hidden) in self.network.towers.iter().zip(&a.hidden) {
+        for (t, (tower, hidden)) in self.network.towers.iter().zip(&a.hidden).enumerate() {
             let mut above = &tower.heads;
             let mut gradients = OutputGradients { dy: &a.outs, columns: self.columns(tower) };
             for l in (0..hidden.len()).rev() {
                 self.layer_weights(by_layer, gradients, &hidden[l], above, first)?;
                 let below = HiddenGradients { h: &hidden[l], dx: &a.d_hidden[l % 2] };
                 self.layer_inputs(by_layer, gradients, above, below, first)?;
+                self.norm_backward(HiddenLayer { tower: t, number: l }, below.dx, first)?;
                 above = &tower.hidden[l];
                 gradients = OutputGradients { dy: below.dx, columns: whole(above) };
             }

@@ -40,6 +40,8 @@ pub(super) enum Role {
 pub(super) struct Tower {
     pub(super) role: Role,
     pub(super) hidden: Vec<Layer>,
+    /// Where the gains of each hidden layer's normalisation begin, with its shifts behind them; nothing without any.
+    pub(super) norms: Vec<usize>,
     pub(super) heads: Layer,
     /// The column of a policy's outputs that the first head's output is.
     pub(super) column: usize,
@@ -62,6 +64,22 @@ struct Place {
     name: String,
     shape: Vec<usize>,
     range: Range<usize>,
+}
+
+/// What a hidden layer is called, and its normalisation.
+struct HiddenName {
+    layer: String,
+    norm: String,
+    has_norm: bool,
+}
+
+impl HiddenName {
+    fn new(prefix: &str, number: usize, tensors: &[NamedTensor]) -> Self {
+        let (layer, norm) = (format!("{prefix}.{number}"), format!("{prefix}_norm.{number}"));
+        let gains = format!("{norm}.weight");
+        let has_norm = tensors.iter().any(|tensor| tensor.name == gains);
+        Self { layer, norm, has_norm }
+    }
 }
 
 /// The layers of an actor-critic.
@@ -88,9 +106,9 @@ impl WideNetwork {
             let [n_out, n_in] = tensor.shape[..] else { return None };
             Some((n_out, n_in))
         };
-        let stack = |prefix: &str| -> Vec<String> {
-            let names = (0..).map(|i| format!("{prefix}.{i}"));
-            names.take_while(|name| shape(name).is_some()).collect()
+        let stack = |prefix: &str| -> Vec<HiddenName> {
+            let names = (0..).map(|i| HiddenName::new(prefix, i, tensors));
+            names.take_while(|name| shape(&name.layer).is_some()).collect()
         };
         let missing = |name: &str| PolicyError::MissingTensor {
             name: format!("{name}.weight"),
@@ -147,14 +165,27 @@ impl WideNetwork {
     fn add(
         &mut self,
         role: Role,
-        hidden: &[String],
+        hidden: &[HiddenName],
         heads: &[String],
         shape: &dyn Fn(&str) -> Option<(usize, usize)>,
     ) {
-        let layers =
-            hidden.iter().map(|name| self.matrix(std::slice::from_ref(name), shape)).collect();
+        let (mut layers, mut norms) = (Vec::new(), Vec::new());
+        for name in hidden {
+            let layer = self.matrix(std::slice::from_ref(&name.layer), shape);
+            if name.has_norm {
+                norms.push(self.n_parameters);
+                for part in ["weight", "bias"] {
+                    let range = self.n_parameters..self.n_parameters + layer.n_out;
+                    let name = format!("{}.{part}", name.norm);
+                    self.n_parameters = range.end;
+                    self.places.push(Place { name, shape: vec![layer.n_out], range });
+                }
+            }
+            layers.push(layer);
+        }
         let heads = self.matrix(heads, shape);
-        self.towers.push(Tower { role, hidden: layers, heads, column: 0, gap_at: 0, gap: 0 });
+        let (column, gap_at, gap) = (0, 0, 0);
+        self.towers.push(Tower { role, hidden: layers, norms, heads, column, gap_at, gap });
     }
 
     /// Puts the weights of layers that read the same inputs below each other, then their biases.
@@ -198,6 +229,11 @@ impl WideNetwork {
     /// The parameters by name, and where each lies.
     pub(super) fn places(&self) -> Vec<(&str, Range<usize>)> {
         self.places.iter().map(|place| (place.name.as_str(), place.range.clone())).collect()
+    }
+
+    /// Whether hidden layers are normalised.
+    pub(super) fn has_norms(&self) -> bool {
+        self.towers.iter().any(|tower| !tower.norms.is_empty())
     }
 
     /// Numbers per observation.
@@ -289,6 +325,28 @@ mod tests {
         sorted.sort_by(|a, b| a.name.cmp(&b.name));
         assert_eq!(back, sorted);
         assert!(network.flat(&tensors[1..], "").is_err());
+    }
+
+    #[test]
+    fn gains_and_shifts_lie_behind_the_biases_of_their_layer() {
+        let tensors: Vec<_> = [layer("actor.0", 8, 3), layer("policy_head", 4, 8)]
+            .into_iter()
+            .chain([layer("critic.0", 6, 3), layer("value_head", 1, 6)])
+            .flatten()
+            .chain([tensor("actor_norm.0.weight", &[8]), tensor("actor_norm.0.bias", &[8])])
+            .chain([tensor("critic_norm.0.weight", &[6]), tensor("critic_norm.0.bias", &[6])])
+            .collect();
+        let network = WideNetwork::from_tensors(&tensors).unwrap();
+        let [actor, critic] = &network.towers[..] else { panic!("{network:?}") };
+        assert_eq!((&actor.norms[..], actor.heads.weight), (&[32][..], 48));
+        let begin = 48 + 4 * 8 + 4;
+        assert_eq!(critic.norms, [begin + 6 * 3 + 6]);
+        assert_eq!(network.critic(), begin..begin + 24 + 12 + 7);
+        assert!(network.has_norms());
+        let flat = network.flat(&tensors, "").unwrap();
+        assert_eq!(flat[32..40], tensors[8].data);
+        assert_eq!(flat[40..48], tensors[9].data);
+        assert_eq!(network.named(&flat, "").len(), tensors.len());
     }
 
     #[test]

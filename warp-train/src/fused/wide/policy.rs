@@ -6,15 +6,17 @@ use super::args::PackArgs;
 use super::arrays::{Arrays, Sizes};
 use super::kernels::{
     ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
-    LayerKernels, TensorActKernels, TensorGradientKernels, TensorLearnKernels,
+    LayerKernels, NormKernels, TensorActKernels, TensorGradientKernels, TensorLearnKernels,
     TensorWeightsKernels,
 };
+use super::layer_norm::Norms;
 use super::layers::{Product, acts_few};
 use super::network::WideNetwork;
 use super::normalise::WideNormaliser;
 use super::ranks::{Told, WideRanks};
 use super::selection::WideGoals;
 use super::shared::WideState;
+use super::spread::WideSpread;
 use super::text::{self, TensorShape};
 use super::tiled::TiledNetwork;
 use super::way::{Way, WideText};
@@ -74,6 +76,8 @@ pub(in super::super) struct WidePolicy {
     pub(super) kernels: GeneralKernels,
     /// Layers one by one, where towers do not run as a whole.
     pub(super) by_layer: Option<ByLayer>,
+    /// What normalises hidden layers, if something does.
+    pub(super) norms: Option<Norms>,
     /// All layers of few rows in one launch, where a block has room for some and towers do not run as a whole.
     pub(super) few: Option<FewKernels>,
     /// Whole networks in fp32.
@@ -84,6 +88,8 @@ pub(in super::super) struct WidePolicy {
     pub(super) tiled: Option<TiledNetwork>,
     pub(super) device: Device,
     pub(super) normaliser: WideNormaliser,
+    /// Finds out how far actions differ.
+    pub(super) spread: WideSpread,
     /// Which replicas are learned from, where not all are.
     pub(super) goals: Option<WideGoals>,
     /// Where the environment's arrays lie.
@@ -119,9 +125,11 @@ impl WidePolicy {
         let modules = compile(&general, Build::Parity)?;
         let module = &modules[0];
         let (by_layer, fused) = (by_layer(module, &way)?, fused(&modules, &way)?);
+        let norms = norms(kernels.device(), module, &network, &way, &sizes)?;
         let few = acts_few(&network, &way).then(|| FewKernels::of(module)).transpose()?;
         let general = GeneralKernels::of(module)?;
         let device = kernels.device();
+        let spread = WideSpread::new(device, &modules[modules.len() - 1])?;
         let tiled = tiled(kernels, &way, &towers, module, &sizes)?;
         let width = network.observation_width();
         let normaliser =
@@ -163,12 +171,14 @@ impl WidePolicy {
             arrays,
             kernels: general,
             by_layer,
+            norms,
             few,
             fused,
             tensor,
             tiled,
             device,
             normaliser,
+            spread,
             goals,
             places,
             ranks,
@@ -319,6 +329,21 @@ fn changing(plan: &PolicyPlan, config: &TrainConfig) -> Result<Option<Box<dyn On
 fn by_layer(module: &Module, way: &Way) -> Result<Option<ByLayer>> {
     let Way::Layers(product) = *way else { return Ok(None) };
     Ok(Some(ByLayer { product, kernels: LayerKernels::of(module)? }))
+}
+
+/// What normalises hidden layers, if they run one by one and are normalised.
+fn norms(
+    device: &Device,
+    module: &Module,
+    network: &WideNetwork,
+    way: &Way,
+    sizes: &Sizes,
+) -> Result<Option<Norms>> {
+    if !matches!(way, Way::Layers(_)) || !network.has_norms() {
+        return Ok(None);
+    }
+    let rows = sizes.chunk.max(sizes.part);
+    Norms::new(device, NormKernels::of(module)?, network, rows).map(Some)
 }
 
 /// What runs whole towers in fp32, if that is the way; they learn in a unit of its own.

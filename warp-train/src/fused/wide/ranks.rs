@@ -4,6 +4,7 @@
 use super::arrays::SUM_BLOCKS;
 use super::policy::WidePolicy;
 use super::shared::{SUMS, WideMoments};
+use super::spread::SPREAD_WORDS;
 use crate::error::{Error, Result};
 use crate::world::World;
 use std::time::Instant;
@@ -24,6 +25,7 @@ pub(super) struct WideRanks {
     pub(super) shard: u32,
     pub(super) ns: DeviceArray,
     pub(super) sums: DeviceArray,
+    pub(super) spreads: DeviceArray,
     pub(super) losses: DeviceArray,
     /// This rank's gradient before it is divided by the number of samples.
     pub(super) gradient: DeviceArray,
@@ -65,6 +67,7 @@ impl WideRanks {
             shard: shard as u32,
             ns: make("samples of ranks", U32, size)?,
             sums: make("sums of ranks", U32, 2 * SUMS * SUM_BLOCKS * size)?,
+            spreads: make("spreads of ranks", U32, SPREAD_WORDS * size)?,
             losses: make("losses of ranks", U32, told.losses * size)?,
             gradient: make("gradient of this rank", F32, told.n_parameters)?,
             gradients: make("gradients of ranks", F32, told.n_parameters * size)?,

@@ -60,6 +60,8 @@ device_struct! {
         critic_step_size: f32,
         /// Root of the second moment's bias correction.
         bias_correction2_sqrt: f32,
+        /// How far actions differ over agents, replicas and steps; see spread.cu.
+        action_std: [f64; 3],
     }
 
     /// Number of samples, and sums of their distances from what was known to be the mean, and of the squares.

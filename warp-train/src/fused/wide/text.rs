@@ -1,8 +1,9 @@
 //! The CUDA code of the wide path, made for one policy by constants.
 
-use super::args::declarations;
+use super::args::{declarations, norm_declarations, spread_declarations};
 use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
+use super::spread::SPREAD_BLOCKS;
 use super::tiled_shape::TiledShape;
 use super::way::Way;
 use crate::algorithm::{PolicyPlan, Rollouts};
@@ -29,6 +30,8 @@ const GENERAL: [&str; 4] = [
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
 const OPERAND: &str = include_str!("operand.cu");
 const GEMM: &str = include_str!("gemm.cu");
+const SPREAD: &str = include_str!("spread.cu");
+const LAYER_NORM: &str = include_str!("layer_norm.cu");
 const ACT_FEW: &str = include_str!("act_few.cu");
 const FUSED: &str = include_str!("fused.cu");
 const FUSED_ACT: &str = include_str!("fused_act.cu");
@@ -65,7 +68,7 @@ pub(super) fn truncation_slots(spec: &EnvSpec, n_steps: usize) -> usize {
 }
 
 /// The kernels that every network needs, and those that run it unless tensor cores do; in fp32 a unit of
-/// their own for those that whole towers learn with.
+/// their own for those that whole towers learn with; and a last one for how far actions differ.
 pub(super) fn general(
     config: &TrainConfig,
     number: PolicyNumber,
@@ -82,6 +85,10 @@ pub(super) fn general(
             let half = *product == Product::Half;
             let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
             text += &[OPERAND, PRODUCTS[usize::from(half)], GEMM].join("\n");
+            if network.has_norms() {
+                text += &norm_declarations();
+                text += LAYER_NORM;
+            }
         }
         Way::Fused(shape) => {
             let mut fused = shape.constants(network, tanh);
@@ -99,7 +106,15 @@ pub(super) fn general(
         text += &layers::constants(network);
         text += ACT_FEW;
     }
-    [with_samplers("wide.cu", text)].into_iter().chain(learns).collect()
+    let spread = spread(config, number, network);
+    [with_samplers("wide.cu", text)].into_iter().chain(learns).chain([spread]).collect()
+}
+
+/// The kernels that find out how far actions differ.
+fn spread(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) -> Source {
+    let mut text = constants(config, number, network) + ROWS[0] + &spread_declarations();
+    let _ = writeln!(text, "#define WIDE_SPREAD_BLOCKS {SPREAD_BLOCKS}u");
+    with_samplers("wide_spread.cu", text + SPREAD)
 }
 
 /// The kernels of one tower on tensor cores, in several units.
@@ -432,9 +447,9 @@ mod tests {
             n_in = n_out;
             layer
         };
-        let (column, gap_at, gap) = (0, 0, 0);
+        let (norms, column, gap_at, gap) = (Vec::new(), 0, 0, 0);
         let hidden = hidden.iter().map(|n| layer(*n)).collect();
-        Tower { role: Role::Both, hidden, heads: layer(outputs), column, gap_at, gap }
+        Tower { role: Role::Both, hidden, norms, heads: layer(outputs), column, gap_at, gap }
     }
 
     /// What the kernels compute for themselves, as they printed it.
@@ -481,7 +496,7 @@ mod tests {
         let tensor = [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS];
         let units = [&tensor[..], &TILED_UNITS].concat().concat();
         let others =
-            [GEMM, ACT_FEW, FUSED, FUSED_ACT, FUSED_LEARN, HOPPER, TENSOR, TILED, TILED_ROWS];
+            [GEMM, LAYER_NORM, SPREAD, ACT_FEW, FUSED, FUSED_ACT, FUSED_LEARN, HOPPER, TENSOR, TILED, TILED_ROWS];
         let texts = [&ROWS[..], &GENERAL, &PRODUCTS, &others, &units].concat();
         assert!(texts.iter().all(|text| !text.contains("__grid_constant__")));
     }

@@ -165,7 +165,15 @@ mod tests {
         };
         let hidden = hidden.iter().map(|n| layer(*n)).collect();
         let heads = layer(outputs);
-        let tower = Tower { role: Role::Both, hidden, heads, column: 0, gap_at: 0, gap: 0 };
+        let tower = Tower {
+            role: Role::Both,
+            hidden,
+            norms: Vec::new(),
+            heads,
+            column: 0,
+            gap_at: 0,
+            gap: 0,
+        };
         WideNetwork::of_towers(vec![tower], outputs)
     }
 

@@ -61,6 +61,7 @@ impl WidePolicy {
             return Ok(());
         }
         self.advantages()?;
+        self.spread()?;
         let passes = self.plan.passes();
         for epoch in 0..passes.epochs {
             if !passes.shuffles {
@@ -374,6 +375,8 @@ impl WidePolicy {
             ("mean_return", state.mean_return),
             ("mean_advantage", state.mean_advantage),
         ];
+        let names = ["action_std_agents", "action_std_replicas", "action_std_steps"];
+        more.extend(names.into_iter().zip(state.action_std));
         if state.max_reward >= state.min_reward {
             more.extend([
                 ("mean_reward", state.mean_reward),

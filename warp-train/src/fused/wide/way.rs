@@ -58,7 +58,11 @@ impl Machine {
 impl Way {
     /// For a network whose `rows` act at a time; with `tensor_cores` operands of products may be halves.
     fn new(network: &WideNetwork, rows: usize, machine: Machine, tensor_cores: bool) -> Self {
-        if !tensor_cores || machine.generation < 8 {
+        let half = tensor_cores && machine.generation >= 8;
+        if network.has_norms() {
+            return Self::Layers(if half { Product::Half } else { Product::Single });
+        }
+        if !half {
             let fused = FusedShape::new(network, rows, machine.shared);
             return fused.map_or(Self::Layers(Product::Single), Self::Fused);
         }
