@@ -169,12 +169,13 @@ fn what_a_gpu_does_not_know_is_named() {
         "",
         "clip_coef = [[0, 0.2], [9, 0.1]]\ngamma = [[0, 0.9], [9, 0.99]]",
         "optimiser = \"rmsprop\"\nweight_decay = 0.1\ncritic_learning_rate = 0.1",
-        "target_kl = 0.01\nnorm_return = true\nneg_pos_env_ratio = 0",
+        "target_kl = 0.01\nnorm_return = true\nneg_pos_env_ratio = 2",
+        "layer_norm = true",
     ] {
         assert_eq!(key(keys), None, "{keys}");
     }
-    assert_eq!(key("layer_norm = true"), Some("layer_norm"));
-    assert_eq!(key("neg_pos_env_ratio = 2"), Some("neg_pos_env_ratio above 0"));
+    let dqn = key("algorithm = \"dqn\"\nlayer_norm = true");
+    assert_eq!(dqn, Some("layer_norm with a replay memory"));
 }
 
 #[test]

@@ -6,6 +6,17 @@ use warp_train::Trainer;
 use warp_train::callback::Callback;
 use warp_train::metrics::RecentReturns;
 
+/// An error if a dashboard is asked for that this build does not have.
+pub(super) fn check(asked: bool) -> Result<()> {
+    if asked && cfg!(not(feature = "dashboard")) {
+        anyhow::bail!(
+            "--dashboard needs the feature dashboard, which this build does not have; without it \
+             there is a progress bar"
+        );
+    }
+    Ok(())
+}
+
 /// A dashboard, if one is asked for and standard output is a terminal; else a bar, or a line now and then.
 pub(super) fn shown(
     asked: bool,
@@ -18,10 +29,7 @@ pub(super) fn shown(
             return Ok(Box::new(live::Dashboard::open(trainer)?));
         }
         #[cfg(not(feature = "dashboard"))]
-        anyhow::bail!(
-            "--dashboard needs the feature dashboard, which this build does not have; without it \
-             there is a progress bar"
-        );
+        check(asked)?;
     }
     Ok(Box::new(ReturnBar::new(trainer, recent)))
 }

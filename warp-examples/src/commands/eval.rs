@@ -196,14 +196,15 @@ struct Report<'a> {
 fn lines(evaluation: &Evaluation, env_steps: u64) -> Vec<String> {
     let Evaluation { episodes, mean_episode_return, min, max, mean_episode_length, .. } =
         evaluation;
-    let number = |x: Option<f64>| x.map_or("-".into(), |x| format!("{x:.2}"));
-    let (half, std) = (number(evaluation.confidence), number(evaluation.std));
+    let spread = match evaluation.confidence.zip(evaluation.std) {
+        Some((half, std)) => {
+            format!("+- {half:.2} (95 %, Student's t over episodes)  std {std:.2}")
+        }
+        None => "(no interval)".into(),
+    };
     let mut lines = vec![
         format!("{episodes} episodes after {env_steps} steps of training"),
-        format!(
-            "return  mean {mean_episode_return:.2} +- {half} (95 %, Student's t over episodes)  \
-             std {std}  min {min:.2}  max {max:.2}"
-        ),
+        format!("return  mean {mean_episode_return:.2} {spread}  min {min:.2}  max {max:.2}"),
         format!("length  mean {mean_episode_length:.1}"),
     ];
     if evaluation.group_return.len() > 1 {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use signal_hook::consts::signal::{SIGINT, SIGTERM};
 use signal_hook::flag::{register_conditional_default, register_usize};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use warp_train::Trainer;
 use warp_train::callback::{Callback, Flow, Stopped};
@@ -62,7 +62,7 @@ impl Callback for Stop {
         Ok(self.flow())
     }
 
-    fn iteration(&mut self, _: &Trainer, _: &[IterationMetrics]) -> warp_train::Result<Flow> {
+    fn iteration(&mut self, _: &Trainer, _: &Arc<[IterationMetrics]>) -> warp_train::Result<Flow> {
         Ok(self.flow())
     }
 }

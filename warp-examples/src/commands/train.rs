@@ -105,6 +105,8 @@ impl TrainArgs {
 /// # Errors
 /// A configuration, folder or checkpoint that does not fit, or a run that failed.
 pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
+    // Before anything is created.
+    dashboard::check(args.dashboard)?;
     if fleet::is_asked_for(args) {
         return fleet::train(args, registry);
     }

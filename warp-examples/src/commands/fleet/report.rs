@@ -98,15 +98,11 @@ pub(in crate::commands) fn returns_lines(
 
 fn line(returns: Option<&Returns>, what: &str) -> String {
     let Some(r) = returns else { return "no episode finished".into() };
-    let number = |x: Option<f64>| x.map_or("-".into(), |x| format!("{x:.2}"));
     let runs = if r.n == 1 { "1 run".to_string() } else { format!("{} runs", r.n) };
-    format!(
-        "{what} {:.2} +- {} (95 %, Student's t, {runs}), std {}, min {:.2}, median {:.2}, max {:.2}",
-        r.mean,
-        number(r.confidence),
-        number(r.std),
-        r.min,
-        r.median,
-        r.max
-    )
+    let spread = match r.confidence.zip(r.std) {
+        Some((half, std)) => format!("+- {half:.2} (95 %, Student's t, {runs}), std {std:.2}"),
+        None => format!("({runs}, no interval)"),
+    };
+    let (mean, min, median, max) = (r.mean, r.min, r.median, r.max);
+    format!("{what} {mean:.2} {spread}, min {min:.2}, median {median:.2}, max {max:.2}")
 }
