@@ -337,18 +337,22 @@ fn selects() -> Result<()> {
     Ok(())
 }
 
-/// Every figure of a rollout that the CPU reports: those that both have are compared elsewhere.
+/// Every figure of a rollout that the CPU reports; of a small network if the key asks for them.
 fn figures_are_there() -> Result<()> {
-    let keys = "env_id = \"tag_continuous\"\nnum_envs = 5\nnum_steps = 9\nhidden = [48]\n\
+    let many = "env_id = \"tag_continuous\"\nnum_envs = 5\nnum_steps = 9\nhidden = [48]\n\
                 algorithm = \"a2c\"\n[env]\nnum_taggers = 3\nnum_runners = 8";
-    let [found, expected] = cuda_cases::both(&config(keys, "fp32")?)?;
-    for (a, b) in found.seen.iter().zip(&expected.seen) {
-        for (name, _) in b.iter() {
-            check_figure(name, a, b, 1e-4)?;
-        }
-        for name in ["action_std_agents", "action_std_replicas", "action_std_steps"] {
-            if b.get(name).is_none_or(|spread| spread <= 0.0) {
-                return Err(format!("actions have no {name}").into());
+    let small = "rollout_metrics = true\nenv_id = \"pendulum\"\nnum_envs = 40\nnum_steps = 9\n\
+                 hidden = [64, 64]\nnum_minibatches = 1\nupdate_epochs = 1\n[env]\nepisode_length = 7";
+    for (keys, precision, bound) in [(many, "fp32", 1e-4), (small, "fp16", 0.02)] {
+        let [found, expected] = cuda_cases::both(&config(keys, precision)?)?;
+        for (a, b) in found.seen.iter().zip(&expected.seen) {
+            for (name, _) in b.iter() {
+                check_figure(name, a, b, bound)?;
+            }
+            for name in ["action_std_replicas", "action_std_steps"] {
+                if b.get(name).is_none_or(|spread| spread <= 0.0) {
+                    return Err(format!("actions have no {name}").into());
+                }
             }
         }
     }

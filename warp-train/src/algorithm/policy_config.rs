@@ -112,6 +112,10 @@ warp_core::config! {
         /// used, as without this key. An episode is a success if the environment's statistic goal_reached is above 0
         /// at its end or, without such a statistic, if it was terminated before its time limit.
         pub neg_pos_env_ratio: Option<f64> = None,
+        /// Small networks on a GPU: whether rewards and the spread of actions in a rollout are reported (mean_reward,
+        /// action_std_steps and the like), as all other learners do. The kernels for small networks don't compute
+        /// them, so the slower ones for large networks run instead.
+        pub rollout_metrics: bool = false,
         /// A2C, for comparison with WarpDrive: the last step of a rollout uses the value of its own
         /// observation as the return and ignores its reward, as the original does.
         pub compat_last_step: bool = false,

@@ -43,6 +43,7 @@ pub const ON_POLICY: &[&str] = &[
     "norm_reward",
     "norm_return",
     "neg_pos_env_ratio",
+    "rollout_metrics",
 ];
 /// PPO's own keys.
 pub const PPO: &[&str] =

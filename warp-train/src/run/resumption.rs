@@ -10,7 +10,7 @@ use warp_core::Config;
 
 /// Keys that may change beside the run's length and its records; all others decide what a checkpoint holds, or what
 /// run it is.
-const CHANGEABLE: [&str; 32] = [
+const CHANGEABLE: [&str; 33] = [
     "to_train",
     "learning_rate",
     "gamma",
@@ -20,6 +20,7 @@ const CHANGEABLE: [&str; 32] = [
     "norm_adv",
     "norm_return",
     "neg_pos_env_ratio",
+    "rollout_metrics",
     "clip_coef",
     "clip_vloss",
     "target_kl",

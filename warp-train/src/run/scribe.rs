@@ -1,12 +1,17 @@
 //! A thread that writes down what a run records, so that training does not wait for a disk.
 
 use crate::error::{Error, Result};
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 /// Jobs that may wait; whoever gives another one waits, too.
 const BACKLOG: usize = 1024;
+
+/// How long the thread rests when everything is done, before it waits for more: whoever gives a job to a thread that
+/// waits has to wake it, which takes longer than everything else about a line.
+const REST: Duration = Duration::from_millis(1);
 
 type Job = Box<dyn FnOnce() -> Result<()> + Send>;
 
@@ -93,13 +98,25 @@ impl<T: Send + 'static> Scribe<T> {
     }
 }
 
+/// The next job, as soon as there is one.
+fn next(jobs: &Receiver<Job>) -> std::result::Result<Job, RecvError> {
+    match jobs.try_recv() {
+        Ok(job) => Ok(job),
+        Err(TryRecvError::Disconnected) => Err(RecvError),
+        Err(TryRecvError::Empty) => {
+            std::thread::sleep(REST);
+            jobs.recv()
+        }
+    }
+}
+
 impl Thread {
     fn start(name: &str) -> Result<Self> {
         let (sender, jobs) = sync_channel::<Job>(BACKLOG);
         let failed = Arc::new(Mutex::new(None));
         let failure = failed.clone();
         let work = move || {
-            for job in jobs {
+            while let Ok(job) = next(&jobs) {
                 if let Err(error) = job() {
                     *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                     break;

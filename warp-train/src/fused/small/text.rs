@@ -91,6 +91,7 @@ pub(super) fn unsupported_policy(config: &TrainConfig, plan: &PolicyPlan) -> Opt
         (!keys.to_train, "a policy that does not learn"),
         (keys.network.is_some(), "a network of the program's own"),
         (keys.layer_norm, "layers that are normalised"),
+        (keys.rollout_metrics, "metrics of rollouts"),
         (keys.norm_return, "returns that are normalised"),
         (keys.target_kl.is_some(), "epochs that may end early"),
         (keys.neg_pos_env_ratio.is_some(), "replicas that are selected"),
