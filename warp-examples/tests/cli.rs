@@ -316,7 +316,10 @@ fn several_runs_are_evaluated_and_summed_up_by_setting() {
     // One run has none.
     assert_eq!((returns(1, "n"), returns(1, "confidence")), (Some(1.0), None));
     let said = folder.done(&args).stdout;
-    assert!(said.contains("(95 %, Student's t, 2 runs)") && said.contains("(1 run, no interval)"), "{said}");
+    assert!(
+        said.contains("(95 %, Student's t, 2 runs)") && said.contains("(1 run, no interval)"),
+        "{said}"
+    );
     let one = folder.done(&["eval", "b", "--episodes", "1"]).stdout;
     assert!(one.contains("(no interval)  min"), "{one}");
 }

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result};
 use signal_hook::consts::signal::{SIGINT, SIGTERM};
 use signal_hook::flag::{register_conditional_default, register_usize};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use warp_train::Trainer;
 use warp_train::callback::{Callback, Flow, Stopped};
 use warp_train::metrics::IterationMetrics;

@@ -1,6 +1,6 @@
 //! Layer norm between hidden layers and their activations, where layers run one by one. Host side of `layer_norm.cu`.
 
-use super::args::{NormArgs, NormInputsArgs, NormWeightsArgs};
+use super::args::{NormArgs, NormInputsArgs, NormWeightsArgs, norm_declarations};
 use super::kernels::NormKernels;
 use super::network::{Layer, WideNetwork};
 use super::policy::{Rows, WidePolicy};
@@ -9,6 +9,13 @@ use crate::model::LAYER_NORM_EPSILON;
 use warp_core::DType::F32;
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{KernelArgs, Launch};
+
+pub(super) const TEXT: &str = include_str!("layer_norm.cu");
+
+/// The kernels, with their arguments.
+pub(super) fn text() -> String {
+    norm_declarations() + TEXT
+}
 
 /// Rows that a block takes, a warp each.
 const ROWS_OF_BLOCK: usize = 8;

@@ -187,7 +187,8 @@ impl WidePolicy {
         let Some(by_layer) = &self.by_layer else { return Ok(()) };
         for (t, tower) in self.network.towers.iter().enumerate() {
             let mut inputs = Inputs { x: rows.x, at: rows.at };
-            for (number, (layer, y)) in tower.hidden.iter().zip(&self.arrays.hidden[t]).enumerate() {
+            for (number, (layer, y)) in tower.hidden.iter().zip(&self.arrays.hidden[t]).enumerate()
+            {
                 // A normalisation comes before it.
                 let at_once = if self.norms.is_some() { NO_ACTIVATION } else { self.activation() };
                 let outputs = Outputs { y, columns: whole(layer), activation: at_once };

@@ -24,6 +24,7 @@ mod tiled;
 mod tiled_shape;
 mod update;
 mod way;
+mod wgmma;
 
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress, episodes};

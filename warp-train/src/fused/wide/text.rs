@@ -1,11 +1,13 @@
 //! The CUDA code of the wide path, made for one policy by constants.
 
-use super::args::{declarations, norm_declarations, spread_declarations};
+use super::args::declarations;
+use super::layer_norm;
 use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
-use super::spread::SPREAD_BLOCKS;
+use super::spread;
 use super::tiled_shape::TiledShape;
 use super::way::Way;
+use super::wgmma::products;
 use crate::algorithm::{PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
 use crate::engine::rollout::GroupRows;
@@ -30,8 +32,6 @@ const GENERAL: [&str; 4] = [
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
 const OPERAND: &str = include_str!("operand.cu");
 const GEMM: &str = include_str!("gemm.cu");
-const SPREAD: &str = include_str!("spread.cu");
-const LAYER_NORM: &str = include_str!("layer_norm.cu");
 const ACT_FEW: &str = include_str!("act_few.cu");
 const FUSED: &str = include_str!("fused.cu");
 const FUSED_ACT: &str = include_str!("fused_act.cu");
@@ -86,8 +86,7 @@ pub(super) fn general(
             let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
             text += &[OPERAND, PRODUCTS[usize::from(half)], GEMM].join("\n");
             if network.has_norms() {
-                text += &norm_declarations();
-                text += LAYER_NORM;
+                text += &layer_norm::text();
             }
         }
         Way::Fused(shape) => {
@@ -106,15 +105,8 @@ pub(super) fn general(
         text += &layers::constants(network);
         text += ACT_FEW;
     }
-    let spread = spread(config, number, network);
+    let spread = spread::source(constants(config, number, network) + ROWS[0]);
     [with_samplers("wide.cu", text)].into_iter().chain(learns).chain([spread]).collect()
-}
-
-/// The kernels that find out how far actions differ.
-fn spread(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) -> Source {
-    let mut text = constants(config, number, network) + ROWS[0] + &spread_declarations();
-    let _ = writeln!(text, "#define WIDE_SPREAD_BLOCKS {SPREAD_BLOCKS}u");
-    with_samplers("wide_spread.cu", text + SPREAD)
 }
 
 /// The kernels of one tower on tensor cores, in several units.
@@ -165,7 +157,7 @@ fn is_tanh(config: &TrainConfig, number: PolicyNumber) -> bool {
     config.policies[number.index].config.activation == Activation::Tanh
 }
 
-fn with_samplers(name: &str, text: String) -> Source {
+pub(super) fn with_samplers(name: &str, text: String) -> Source {
     let mut source = Source::new(name, text);
     source.headers.push(("sample.cuh".into(), SAMPLE_CUH.into()));
     source
@@ -399,42 +391,6 @@ impl TensorShape {
     }
 }
 
-/// Products of a group of four warps, 64 rows by 16 by each of `widths`: the left operand in
-/// registers and the right one in shared memory, turned or not; or both in shared memory, turned, or turned
-/// or not.
-fn products(widths: &[usize]) -> String {
-    let mut text =
-        String::from("\ntypedef unsigned long long WideWord;\ntemplate <int N> struct Mma;\n");
-    for n in widths {
-        let d = n / 2;
-        let numbered =
-            |format: &dyn Fn(usize) -> String| (0..d).map(format).collect::<Vec<_>>().join(", ");
-        let places = numbered(&|i| format!("%{i}"));
-        let sums = numbered(&|i| format!("\"+f\"(d[{i}])"));
-        let code = format!("wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {{{places}}}");
-        let [a, b, c, e, right, add, turned] = std::array::from_fn(|i| d + i);
-        let _ = write!(
-            text,
-            "template <> struct Mma<{n}> {{\n\
-             template <int TURNED> __device__ static inline void registers(\n\
-             float (&d)[{d}], const unsigned int* a, WideWord b, int add) {{\n\
-             asm volatile(\"{{.reg .pred p; setp.ne.b32 p, %{add}, 0; {code}, \
-             {{%{a}, %{b}, %{c}, %{e}}}, %{right}, p, 1, 1, %{turned};}}\"\n\
-             : {sums} : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), \"r\"(add), \
-             \"n\"(TURNED));\n}}\n\
-             __device__ static inline void shared(float (&d)[{d}], WideWord a, WideWord b) {{\n\
-             asm volatile(\"{code}, %{a}, %{b}, 1, 1, 1, 1, 1;\" : {sums} : \"l\"(a), \"l\"(b));\n\
-             }}\n\
-             template <int TURNED> __device__ static inline void both(\n\
-             float (&d)[{d}], WideWord a, WideWord b, int add) {{\n\
-             asm volatile(\"{{.reg .pred p; setp.ne.b32 p, %{c}, 0; {code}, %{a}, %{b}, p, 1, 1, \
-             %{e}, %{e};}}\"\n: {sums} : \"l\"(a), \"l\"(b), \"r\"(add), \"n\"(TURNED));\n\
-             }}\n}};\n"
-        );
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::network::Layer;
@@ -495,20 +451,20 @@ mod tests {
     fn arguments_are_taken_by_value() {
         let tensor = [TENSOR_ACT, TENSOR_AT_ONCE, TENSOR_LEARN, TENSOR_WEIGHTS];
         let units = [&tensor[..], &TILED_UNITS].concat().concat();
-        let others =
-            [GEMM, LAYER_NORM, SPREAD, ACT_FEW, FUSED, FUSED_ACT, FUSED_LEARN, HOPPER, TENSOR, TILED, TILED_ROWS];
+        let others = [
+            GEMM,
+            LAYER_NORM,
+            SPREAD,
+            ACT_FEW,
+            FUSED,
+            FUSED_ACT,
+            FUSED_LEARN,
+            HOPPER,
+            TENSOR,
+            TILED,
+            TILED_ROWS,
+        ];
         let texts = [&ROWS[..], &GENERAL, &PRODUCTS, &others, &units].concat();
         assert!(texts.iter().all(|text| !text.contains("__grid_constant__")));
-    }
-
-    #[test]
-    fn products_name_every_operand() {
-        let text = products(&[8]);
-        assert!(
-            text.contains(
-                "m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, 1, 1, %10"
-            )
-        );
-        assert!(text.contains("{%0, %1, %2, %3}, %4, %5, 1, 1, 1, 1, 1"));
     }
 }
