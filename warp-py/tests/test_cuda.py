@@ -248,17 +248,25 @@ def test_memory_outlives_its_environments():
 
 
 def test_memory_stays_flat():
-    free = []
-    for _ in range(30):
-        gpu = warp_rl.make("CartPole-v1", num_envs=100_000, device="cuda", output="torch")
-        gpu.reset()
-        for _ in range(5):
-            gpu.step(torch.zeros(100_000, dtype=torch.int64, device="cuda"))
-            gpu.buffer("obs").__dlpack__()
-        del gpu
-        gc.collect()
-        free.append(torch.cuda.mem_get_info()[0])
-    assert free[5] - free[-1] < 2**20, free
+    def lost():
+        """Bytes of the GPU that are gone after environments were made and dropped 25 times."""
+        free = []
+        for _ in range(30):
+            gpu = warp_rl.make("CartPole-v1", num_envs=100_000, device="cuda", output="torch")
+            gpu.reset()
+            for _ in range(5):
+                gpu.step(torch.zeros(100_000, dtype=torch.int64, device="cuda"))
+                gpu.buffer("obs").__dlpack__()
+            del gpu
+            gc.collect()
+            free.append(torch.cuda.mem_get_info()[0])
+        return free[5] - free[-1]
+
+    # What is free is the whole GPU's: another process may take some meanwhile, but not every time; a leak does.
+    seen = []
+    while len(seen) < 4 and not (seen and seen[-1] < 2**20):
+        seen.append(lost())
+    assert seen[-1] < 2**20, seen
 
 
 def test_what_the_gpu_finds_is_said_by_the_next_call():

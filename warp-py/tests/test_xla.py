@@ -44,13 +44,6 @@ def assert_same(plain, compiled):
         assert np.allclose(one, other, rtol=0, atol=1e-6)
 
 
-@pytest.fixture(params=["as it is", "called back"])
-def reached(request, monkeypatch):
-    """How programs reach environments: by custom calls on the processor, elsewhere by callbacks, which it knows, too."""
-    if request.param == "called back":
-        monkeypatch.setattr(jax, "default_backend", lambda: "another")
-
-
 def policy(obs):
     return (obs[:, 2] > 0).astype(jnp.int32)
 
@@ -74,7 +67,6 @@ def in_two_loops(step, length):
     return rollout
 
 
-@pytest.mark.usefixtures("reached")
 @pytest.mark.parametrize("loop", [in_one_loop, in_two_loops])
 @pytest.mark.parametrize("length", [100, 1000])
 @pytest.mark.parametrize("halves", [False, True])
@@ -95,7 +87,6 @@ def test_a_loop_is_one_program(loop, length, halves):
     assert ended.any()
 
 
-@pytest.mark.usefixtures("reached")
 def test_what_one_program_is_refused_the_next_is_not():
     refused, other = (envpool.make_gym("CartPole-v1", num_envs=4, seed=0) for _ in range(2))
     handle, recv, _, step = refused.xla()
@@ -129,23 +120,76 @@ def test_asynchronously_whoever_is_finished_goes_on():
     assert moved.min() > 20, "nobody is forgotten"
 
 
-def test_callbacks_do_the_same():
-    # What a GPU's programs are made of.
-    from warp_rl.envpool._xla import Calls
+def with_fori_loop(step, length):
+    """The last observations, and the sum of all rewards and ends of episodes."""
 
-    with jax.default_device(jax.devices("cpu")[0]):
-        callbacks_do_the_same(Calls)
+    def one(_, carried):
+        handle, obs, total = carried
+        handle, (obs, reward, terminated, *_) = step(handle, policy(obs))
+        return handle, obs, total + reward + 1000 * terminated
+
+    return lambda handle, obs: jax.lax.fori_loop(0, length, one, (handle, obs, jnp.zeros(len(obs))))
 
 
-def callbacks_do_the_same(Calls):
-    one, other = (envpool.make_gym("FrozenLake-v1", num_envs=4, seed=1) for _ in range(2))
-    here, there = Calls(one, called_back=False), Calls(other, called_back=True)
-    one.async_reset(), other.async_reset()
-    for count in range(30):
-        assert_same(jax.jit(here.recv)(here.handle)[1], jax.jit(there.recv)(there.handle)[1])
-        given = (np.array(choices(count, 4, 4), np.int32), np.arange(4, dtype=np.int32))
-        for calls in (here, there):
-            jax.block_until_ready(jax.jit(calls.send)(calls.handle, *given))
+def by_hand(envs, obs, length):
+    total = np.zeros(len(obs), np.float32)
+    for _ in range(length):
+        obs, reward, terminated, *_ = envs.step((np.asarray(obs)[:, 2] > 0).astype(np.int32))
+        total += reward + 1000 * terminated
+    return obs, total
+
+
+def test_another_loop_is_one_program_too():
+    envs, twin = (envpool.make_gym("CartPole-v1", num_envs=16, seed=4) for _ in range(2))
+    handle, recv, _, step = envs.xla()
+    envs.async_reset()
+    handle, (obs, *_) = recv(handle)
+    handle, obs, total = jax.jit(with_fori_loop(step, 300))(handle, obs)
+    wanted, of_all = by_hand(twin, twin.reset()[0], 300)
+    assert (obs == wanted).all() and (total == of_all).all() and total.max() > 1000
+    # And the next program goes on where this one has ended.
+    handle, obs, total = jax.jit(with_fori_loop(step, 70))(handle, obs)
+    wanted, of_all = by_hand(twin, wanted, 70)
+    assert (obs == wanted).all() and (total == of_all).all()
+
+
+@pytest.mark.parametrize("halves", [False, True])
+def test_two_pools_in_one_loop(halves):
+    pools, twins = ([envpool.make_gym("CartPole-v1", num_envs=n, seed=n) for n in (8, 24)] for _ in range(2))
+    handles, moves, seen = [], [], []
+    for envs in pools:
+        handle, recv, send, step = envs.xla()
+        envs.async_reset()
+        handle, (obs, *_) = recv(handle)
+        handles.append(handle), seen.append(obs)
+        moves.append((lambda handle, action, send=send, recv=recv: recv(send(handle, action))) if halves else step)
+
+    def one(carried, _):
+        (first, second), (near, far) = carried
+        # One sees what the other has done, and the other way round.
+        first, (near, *_) = moves[0](first, policy(near) ^ (far[:8, 3] > 0))
+        second, (far, *_) = moves[1](second, policy(far) ^ jnp.tile(near[:, 1] > 0, 3))
+        return ((first, second), (near, far)), (near, far)
+
+    _, (near, far) = jax.jit(lambda carried: jax.lax.scan(one, carried, None, length=200))((handles, seen))
+    here, there = (envs.reset()[0] for envs in twins)
+    for at in range(200):
+        here = twins[0].step(((here[:, 2] > 0) ^ (there[:8, 3] > 0)).astype(np.int32))[0]
+        there = twins[1].step(((there[:, 2] > 0) ^ np.tile(here[:, 1] > 0, 3)).astype(np.int32))[0]
+        assert (here == near[at]).all() and (there == far[at]).all(), at
+
+
+def test_programs_that_are_not_waited_for_come_one_after_another():
+    envs, twin = (envpool.make_gym("CartPole-v1", num_envs=8, seed=2) for _ in range(2))
+    handle, recv, _, step = envs.xla()
+    envs.async_reset()
+    handle, (obs, *_) = recv(handle)
+    move = jax.jit(lambda handle, obs: step(handle, policy(obs)))
+    wanted = twin.reset()[0]
+    for _ in range(300):
+        handle, (obs, *_) = move(handle, obs)
+        wanted = twin.step((wanted[:, 2] > 0).astype(np.int32))[0]
+    assert (obs == wanted).all()
 
 
 def test_what_is_wrong_is_an_error_of_the_program():
@@ -173,6 +217,7 @@ def test_what_is_wrong_is_an_error_of_the_program():
 
 def test_without_jax_it_is_a_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
-    monkeypatch.delitem(sys.modules, "warp_rl.envpool._xla", raising=False)
+    for name in ("warp_rl._xla", "warp_rl.envpool._xla"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(RuntimeError, match="jax is needed"):
         envpool.make_gym("CartPole-v1").xla()

@@ -46,8 +46,8 @@ class OnGpu(Pooled):
             max_episode_steps=limit,
             **form,
         )
-        #: What the next `recv` is to answer for: `env_id` of what was sent, if anything was.
-        self._sent: list[Any] = []
+        #: Whose answer the next `recv` is, if not all environments' (`self._pool.in_flight` says if there is one).
+        self._sent: Any = None
         self._buffers = self._pool.shown()
         self._views = {} if self._output == "numpy" else self._converted(self._buffers)
         self._every = np.ones(self.num_envs, np.bool_)
@@ -116,7 +116,7 @@ class OnGpu(Pooled):
         mask = mask_of(options)
         seeds = None if seed is None else _seeds.of_each(seed, self.num_envs)
         chosen = None if mask is None else np.flatnonzero(checked_mask(mask, self.num_envs))
-        self._sent.clear()
+        self._pool.in_flight = False
 
         def begin() -> None:
             if seeds is not None:
@@ -179,22 +179,23 @@ class OnGpu(Pooled):
         """Starts a step of all environments, or of those of `env_id`; `recv` gives its answer."""
         self._check_idle()
         self._ordered(lambda: self._pool.step(actions, env_id))
-        self._sent.append(env_id)
+        self._sent, self._pool.in_flight = env_id, True
 
     def async_reset(self, env_id: Any = None) -> None:
         """Starts an episode in all environments, or in those of `env_id`; `recv` gives what is seen of it."""
         self._check_idle()
         self._ordered(lambda: self._pool.reset(env_id))
-        self._sent.append(env_id)
+        self._sent, self._pool.in_flight = env_id, True
 
     def recv(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """The answer for what was sent. Raises RuntimeError if nothing was."""
-        if not self._sent:
+        if not self._pool.in_flight:
             raise RuntimeError("no environment is in flight: send some first")
-        return self._answer_of(self._sent.pop())
+        self._pool.in_flight = False
+        return self._answer_of(self._sent)
 
     def _check_idle(self) -> None:
-        if self._sent:
+        if self._pool.in_flight:
             raise RuntimeError("environments were sent and have not been received")
 
 
@@ -203,6 +204,19 @@ class CudaVectorEnv(OnGpu, VectorEnv):
 
     def _open(self, task: Task, seed: Any, config: dict[str, Any], limit: int | None) -> None:
         self._open_on_gpu(task, seed, config, limit=limit, whole=task.whole)
+
+    def xla(self) -> Any:
+        """A handle and three functions that JAX can compile for this GPU: `handle, recv, send, step`.
+
+        They are as those of EnvPool's module (`warp_rl.envpool`), for all environments at once: `recv(handle)` gives a
+        handle and what `recv` does, without masks, `send(handle, actions)` a handle, and `step(handle, actions)` is
+        both. Nothing goes through the host. Whole observations are int32.
+        """
+        try:
+            from ._xla import functions
+        except ImportError as error:
+            raise RuntimeError(f"jax is needed for xla(): {error}") from None
+        return functions(self)
 
     def _note(self, actions: Any, env_id: Any) -> None:
         if self._painter is not None:

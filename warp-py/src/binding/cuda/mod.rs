@@ -10,7 +10,7 @@ mod streams;
 
 pub(super) use buffer::CudaBuffer;
 pub(super) use envs::PythonStepper;
-pub(super) use pool::CudaPool;
+pub(super) use pool::{CudaPool, is_now};
 
 use super::raised;
 use pyo3::prelude::*;

@@ -14,7 +14,7 @@ use warp_func::cuda::{CudaReplicas, Numbers, Shown};
 use warp_func::{Error, Orders, ReplicaOptions};
 
 /// Environments on a GPU that are stepped together, or some of them at a time.
-#[pyclass]
+#[pyclass(weakref)]
 #[derive(Debug)]
 pub(in super::super) struct CudaPool {
     replicas: Held<CudaReplicas>,
@@ -22,6 +22,9 @@ pub(in super::super) struct CudaPool {
     by_group: bool,
     all: Vec<u32>,
     orders: Orders,
+    /// Whether something was sent and not received, by Python or by a program.
+    #[pyo3(get, set)]
+    in_flight: bool,
 }
 
 #[pymethods]
@@ -55,7 +58,8 @@ impl CudaPool {
             entry.make_cuda_replicas(&config, &options, numbers, &kernels).map_err(raised)
         })?;
         let forms = actions::forms(replicas.spec(), by_group);
-        Ok(Self { replicas: Held::new(replicas), forms, by_group, all, orders: Orders::default() })
+        let (replicas, orders) = (Held::new(replicas), Orders::default());
+        Ok(Self { replicas, forms, by_group, all, orders, in_flight: false })
     }
 
     /// Starts a step of all environments, or of those of `env_id`. Actions on the GPU are taken by the stream, and
@@ -196,6 +200,16 @@ impl CudaPool {
         streams::follow(self.replicas.open_mut()?.gpu(), stream)
     }
 
+    /// What programs of JAX receive, one after another: name, type and the shape of all rows.
+    fn xla_shown(&self) -> PyResult<Vec<(String, &'static str, Vec<usize>)>> {
+        let shown = self.replicas.open()?.shown().iter().filter(|shown| is_now(shown));
+        let each = shown.map(|shown| {
+            let form = self.form(shown)?;
+            Ok((Said::of(&shown.name).key.to_owned(), form.dtype.name(), form.shape))
+        });
+        each.collect()
+    }
+
     /// Lets go of everything.
     fn close(&mut self) {
         self.replicas.close();
@@ -228,13 +242,12 @@ impl CudaPool {
         replicas.open_mut()?.step_from_host(orders, is_all).map_err(raised)
     }
 
-    /// Adds what is shown under one name.
-    fn add(&self, py: Python<'_>, to: &Bound<'_, PyDict>, shown: &Shown) -> PyResult<()> {
+    /// What an array that is shown looks like to others.
+    fn form(&self, shown: &Shown) -> PyResult<Seen> {
         let said = Said::of(&shown.name);
-        let (key, role) = (said.key, said.role());
         let array = &shown.array;
         let mut shape = array.shape().to_vec();
-        let mut dtype = match (array.dtype(), key) {
+        let mut dtype = match (array.dtype(), said.key) {
             (DType::F32, _) => Dtype::F32,
             (DType::U8, "action_mask") => Dtype::I8,
             (DType::U8, _) => Dtype::Bool,
@@ -244,7 +257,7 @@ impl CudaPool {
         shape[0] = shown.rows;
         if !self.by_group && said.group.is_some() {
             // Of the only agent.
-            match (key, &self.spec()?.groups[0].observation) {
+            match (said.key, &self.spec()?.groups[0].observation) {
                 ("obs", _) if shown.wide && array.shape()[1] == 2 => shape.truncate(1),
                 ("obs", seen) => {
                     shape.truncate(1);
@@ -256,6 +269,15 @@ impl CudaPool {
         if shown.wide {
             dtype = Dtype::I64;
         }
+        Ok(Seen { dtype, shape })
+    }
+
+    /// Adds what is shown under one name.
+    fn add(&self, py: Python<'_>, to: &Bound<'_, PyDict>, shown: &Shown) -> PyResult<()> {
+        let said = Said::of(&shown.name);
+        let (key, role) = (said.key, said.role());
+        let Seen { dtype, shape } = self.form(shown)?;
+        let array = &shown.array;
         let buffer = Bound::new(py, CudaBuffer::new(array.clone(), dtype, shape))?.into_any();
         let (place, key) = match role {
             Role::Info => (inner(to, "info")?, key),
@@ -272,6 +294,48 @@ impl CudaPool {
     fn spec(&self) -> PyResult<&warp_core::EnvSpec> {
         Ok(self.replicas.open()?.spec())
     }
+}
+
+/// What custom calls of XLA's need (`xla/`).
+impl CudaPool {
+    /// The replicas, whose stream everything is ordered on, and the actions that they take; what was refused before
+    /// is said.
+    pub(in super::super) fn for_xla(&mut self) -> PyResult<(&mut CudaReplicas, &[actions::Form])> {
+        self.check()?;
+        let Self { replicas, forms, .. } = self;
+        Ok((replicas.open_mut()?, forms))
+    }
+
+    /// Notes that all were sent, which none may be at the time.
+    pub(in super::super) fn sent(&mut self) -> PyResult<()> {
+        if self.in_flight {
+            let reason = "environments were sent and have not been received";
+            return Err(pyo3::exceptions::PyRuntimeError::new_err(reason));
+        }
+        self.in_flight = true;
+        Ok(())
+    }
+
+    /// Notes that they were received, which they must have been sent for.
+    pub(in super::super) fn received(&mut self) -> PyResult<()> {
+        if !self.in_flight {
+            let reason = "no environment is in flight: send some first";
+            return Err(pyo3::exceptions::PyRuntimeError::new_err(reason));
+        }
+        self.in_flight = false;
+        Ok(())
+    }
+}
+
+/// Whether it is of the step that was made last, and not of what ended with it.
+pub(in super::super) fn is_now(shown: &Shown) -> bool {
+    !Said::of(&shown.name).last
+}
+
+/// An array as others see it.
+struct Seen {
+    dtype: Dtype,
+    shape: Vec<usize>,
 }
 
 /// The dictionary under a key of another, which is made if there is none.

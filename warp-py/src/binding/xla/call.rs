@@ -1,23 +1,12 @@
-//! XLA's foreign functions, as its header `xla/ffi/api/c_api.h` lays out their calls.
-//!
-//! Of its structs only what has been the same since their first version is read: every one begins with its size, which
-//! is checked before its last field is.
+//! Calls of XLA's foreign functions: what a handler is given and gives back, and the answer to what XLA asks of it.
 #![expect(unsafe_code, reason = "XLA's calls are structs of C")]
 
+use super::layout::*;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_void};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// A handler of calls; null is success.
-pub(super) type Handler = extern "C" fn(*mut CallFrame) -> *mut XlaError;
-
-/// An error that XLA owns.
-#[repr(C)]
-pub(super) struct XlaError {
-    _opaque: [u8; 0],
-}
 
 /// Why a call failed, as its program's user will read it.
 #[derive(Debug)]
@@ -40,135 +29,6 @@ impl From<PyErr> for Failure {
         Self(error.to_string())
     }
 }
-
-/// `XLA_FFI_Extension_Base`.
-#[repr(C)]
-struct Extension {
-    size: usize,
-    kind: c_int,
-    next: *mut Extension,
-}
-
-/// `XLA_FFI_Api_Version`.
-#[repr(C)]
-struct Version {
-    size: usize,
-    extension: *mut Extension,
-    major: c_int,
-    minor: c_int,
-}
-
-/// The beginning of `XLA_FFI_Metadata`.
-#[repr(C)]
-struct Metadata {
-    size: usize,
-    version: Version,
-    traits: u32,
-}
-
-/// `XLA_FFI_Metadata_Extension`.
-#[repr(C)]
-struct MetadataExtension {
-    base: Extension,
-    metadata: *mut Metadata,
-}
-
-/// The beginning of `XLA_FFI_Api`.
-#[repr(C)]
-struct Api {
-    size: usize,
-    extension: *mut Extension,
-    version: Version,
-    internal: *const c_void,
-    create_error: extern "C" fn(*mut CreateError) -> *mut XlaError,
-}
-
-/// `XLA_FFI_Error_Create_Args`.
-#[repr(C)]
-struct CreateError {
-    size: usize,
-    extension: *mut Extension,
-    message: *const c_char,
-    code: c_int,
-}
-
-/// `XLA_FFI_Buffer`.
-#[repr(C)]
-struct RawBuffer {
-    size: usize,
-    extension: *mut Extension,
-    dtype: c_int,
-    data: *mut u8,
-    rank: i64,
-    dims: *const i64,
-}
-
-/// `XLA_FFI_Args` and `XLA_FFI_Rets`.
-#[repr(C)]
-struct Values {
-    size: usize,
-    extension: *mut Extension,
-    n: i64,
-    types: *const c_int,
-    each: *const *const RawBuffer,
-}
-
-/// `XLA_FFI_ByteSpan`.
-#[repr(C)]
-struct Span {
-    start: *const u8,
-    length: usize,
-}
-
-/// `XLA_FFI_Scalar`.
-#[repr(C)]
-struct Scalar {
-    dtype: c_int,
-    value: *const i64,
-}
-
-/// `XLA_FFI_Attrs`.
-#[repr(C)]
-struct Attributes {
-    size: usize,
-    extension: *mut Extension,
-    n: i64,
-    types: *const c_int,
-    names: *const *const Span,
-    each: *const *const Scalar,
-}
-
-/// `XLA_FFI_CallFrame` up to its attributes.
-#[repr(C)]
-pub(super) struct CallFrame {
-    size: usize,
-    extension: *mut Extension,
-    api: *const Api,
-    context: *mut c_void,
-    stage: c_int,
-    args: Values,
-    rets: Values,
-    attributes: Attributes,
-}
-
-/// The version of the interface whose structs these are.
-const MAJOR: c_int = 0;
-const MINOR: c_int = 1;
-/// The only kind of extension: a question about the handler, instead of a call.
-const METADATA: c_int = 1;
-/// The stage in which arguments hold numbers.
-const EXECUTE: c_int = 3;
-/// A scalar among attributes; a buffer among values.
-const SCALAR: c_int = 3;
-const BUFFER: c_int = 1;
-/// `INVALID_ARGUMENT`.
-const INVALID: c_int = 3;
-/// Types of elements: `PRED`, `S32`, `S64`, `U8`, `F32`.
-const PRED: c_int = 1;
-const S32: c_int = 4;
-const S64: c_int = 5;
-const U8: c_int = 6;
-const F32: c_int = 11;
 
 /// The type of a buffer's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,10 +54,11 @@ impl Element {
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     frame: *const CallFrame,
-    lasts: PhantomData<&'a CallFrame>,
+    inputs: Vec<Buffer<'a>>,
+    outputs: Vec<Buffer<'a>>,
 }
 
-/// An argument or a result of a call: an array, the last dimension's elements side by side.
+/// An argument or a result of a call: an array, the last dimension's elements side by side, in the host's memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Buffer<'a> {
     pub(super) element: Element,
@@ -206,7 +67,21 @@ pub(super) struct Buffer<'a> {
     lasts: PhantomData<&'a CallFrame>,
 }
 
+/// The same, in the memory of whatever the program runs on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed {
+    pub(super) element: Element,
+    pub(super) address: u64,
+    pub(super) bytes: usize,
+}
+
 impl<'a> Buffer<'a> {
+    /// An array that was brought into the host's memory.
+    #[cfg(feature = "cuda")]
+    pub(super) fn at(element: Element, bytes: &'a mut [u8]) -> Self {
+        Self { element, data: bytes.as_mut_ptr(), bytes: bytes.len(), lasts: PhantomData }
+    }
+
     /// An argument's memory.
     pub(super) fn bytes(self) -> &'a [u8] {
         if self.bytes == 0 {
@@ -270,47 +145,71 @@ impl From32 for f32 {
 }
 
 impl<'a> Call<'a> {
-    fn frame(&self) -> &'a CallFrame {
+    /// A call whose arrays have been brought into the host's memory.
+    #[cfg(feature = "cuda")]
+    pub(super) fn of(
+        frame: &'a CallFrame,
+        inputs: Vec<Buffer<'a>>,
+        outputs: Vec<Buffer<'a>>,
+    ) -> Self {
+        Self { frame, inputs, outputs }
+    }
+
+    /// A call whose arrays are in the host's memory.
+    fn on_host(frame: &'a CallFrame) -> Result<Self, Failure> {
+        let here = |placed: Placed| Buffer {
+            element: placed.element,
+            data: placed.address as *mut u8,
+            bytes: placed.bytes,
+            lasts: PhantomData,
+        };
+        let inputs = placed(&frame.args)?.into_iter().map(here).collect();
+        let outputs = placed(&frame.rets)?.into_iter().map(here).collect();
+        Ok(Self { frame, inputs, outputs })
+    }
+
+    /// What XLA hands over.
+    pub(super) fn frame(&self) -> &'a CallFrame {
         // SAFETY: `answer` makes a call of XLA's frame, which lives until the handler returns.
         unsafe { &*self.frame }
     }
 
     /// The arguments, which are so many.
     pub(super) fn inputs<const N: usize>(&self) -> Result<[Buffer<'a>; N], Failure> {
-        as_many(buffers(&self.frame().args)?)
+        as_many(self.inputs.clone())
     }
 
     /// The results, which are so many.
     pub(super) fn outputs<const N: usize>(&self) -> Result<[Buffer<'a>; N], Failure> {
-        as_many(self.all_outputs()?)
+        as_many(self.outputs.clone())
     }
 
     /// The results.
-    pub(super) fn all_outputs(&self) -> Result<Vec<Buffer<'a>>, Failure> {
-        buffers(&self.frame().rets)
+    pub(super) fn all_outputs(&self) -> &[Buffer<'a>] {
+        &self.outputs
     }
+}
 
-    /// The attribute of this name, a whole number of 64 bits.
-    pub(super) fn integer(&self, name: &str) -> Result<i64, Failure> {
-        let given = &self.frame().attributes;
-        for i in 0..given.n as usize {
-            // SAFETY: there are `n` types, names and attributes; a name has as many bytes as it says.
-            let (kind, called) = unsafe {
-                let span = &**given.names.add(i);
-                (*given.types.add(i), std::slice::from_raw_parts(span.start, span.length))
-            };
-            if called != name.as_bytes() || kind != SCALAR {
-                continue;
-            }
-            // SAFETY: an attribute of this type is a scalar, whose type says what it points at.
-            let scalar = unsafe { &**given.each.add(i) };
-            if scalar.dtype == S64 {
-                // SAFETY: it is of 64 bits.
-                return Ok(unsafe { scalar.value.read_unaligned() });
-            }
+/// A call's attribute of this name, a whole number of 64 bits.
+pub(super) fn integer(frame: &CallFrame, name: &str) -> Result<i64, Failure> {
+    let given = &frame.attributes;
+    for i in 0..given.n as usize {
+        // SAFETY: there are `n` types, names and attributes; a name has as many bytes as it says.
+        let (kind, called) = unsafe {
+            let span = &**given.names.add(i);
+            (*given.types.add(i), std::slice::from_raw_parts(span.start, span.length))
+        };
+        if called != name.as_bytes() || kind != SCALAR {
+            continue;
         }
-        Err(format!("a call lacks the attribute \"{name}\"").into())
+        // SAFETY: an attribute of this type is a scalar, whose type says what it points at.
+        let scalar = unsafe { &**given.each.add(i) };
+        if scalar.dtype == S64 {
+            // SAFETY: it is of 64 bits.
+            return Ok(unsafe { scalar.value.read_unaligned() });
+        }
     }
+    Err(format!("a call lacks the attribute \"{name}\"").into())
 }
 
 fn as_many<const N: usize>(each: Vec<Buffer<'_>>) -> Result<[Buffer<'_>; N], Failure> {
@@ -318,7 +217,8 @@ fn as_many<const N: usize>(each: Vec<Buffer<'_>>) -> Result<[Buffer<'_>; N], Fai
     each.try_into().map_err(|_| format!("a call has {given} arrays, but {N} are needed").into())
 }
 
-fn buffers<'a>(values: &Values) -> Result<Vec<Buffer<'a>>, Failure> {
+/// Arguments or results, where they are.
+pub(super) fn placed(values: &Values) -> Result<Vec<Placed>, Failure> {
     let one = |i: usize| {
         // SAFETY: there are `n` types and pointers, which are those of buffers where the type says so.
         let raw = unsafe {
@@ -340,15 +240,23 @@ fn buffers<'a>(values: &Values) -> Result<Vec<Buffer<'a>>, Failure> {
             rank => unsafe { std::slice::from_raw_parts(raw.dims, rank as usize) },
         };
         let bytes = dims.iter().product::<i64>() as usize * element.size();
-        Ok(Buffer { element, data: raw.data, bytes, lasts: PhantomData })
+        Ok(Placed { element, address: raw.data as u64, bytes })
     };
     (0..values.n as usize).map(one).collect()
 }
 
-/// What a handler does: says its version if it is asked, or `work`, whose failures and panics are XLA's errors.
+/// What a call does, once its arrays are in the host's memory.
+pub(super) type Work = fn(&Call<'_>) -> Result<(), Failure>;
+
+/// What a handler of programs on the processor does.
+pub(super) fn answer_on_host(frame: *mut CallFrame, work: Work) -> *mut XlaError {
+    answer(frame, |frame| work(&Call::on_host(frame)?))
+}
+
+/// Says a handler's version if it is asked, or does `work`, whose failures and panics are XLA's errors.
 pub(super) fn answer(
     frame: *mut CallFrame,
-    work: fn(&Call<'_>) -> Result<(), Failure>,
+    work: impl FnOnce(&CallFrame) -> Result<(), Failure>,
 ) -> *mut XlaError {
     // SAFETY: XLA hands over a frame that lives until this returns.
     let given = unsafe { &*frame };
@@ -365,13 +273,14 @@ pub(super) fn answer(
             let metadata = (*given.extension.cast::<MetadataExtension>()).metadata;
             (*metadata).version.major = MAJOR;
             (*metadata).version.minor = MINOR;
+            // None: calls that are recorded, as CUDA's graphs are, and replayed would move nothing.
             (*metadata).traits = 0;
         }
         return std::ptr::null_mut();
     }
-    let call = Call { frame, lasts: PhantomData };
+    let work = || work(given);
     let done = match given.stage {
-        EXECUTE => catch_unwind(AssertUnwindSafe(|| work(&call)))
+        EXECUTE => catch_unwind(AssertUnwindSafe(work))
             .unwrap_or_else(|_| Err("a step of the environments has panicked".into())),
         _ => Ok(()),
     };
@@ -391,6 +300,26 @@ fn error(given: &CallFrame, Failure(reason): Failure) -> *mut XlaError {
     };
     // SAFETY: the interface lives as long as XLA; the message is copied.
     unsafe { ((*given.api).create_error)(&raw mut made) }
+}
+
+/// Takes an error that XLA made, if it did.
+#[cfg(feature = "cuda")]
+pub(super) fn error_of(
+    given: &CallFrame,
+    made: *mut XlaError,
+    sentence: &str,
+) -> Result<(), Failure> {
+    if made.is_null() {
+        return Ok(());
+    }
+    let mut taken = DestroyError {
+        size: size_of::<DestroyError>(),
+        extension: std::ptr::null_mut(),
+        error: made,
+    };
+    // SAFETY: the interface lives as long as XLA; the error is ours, and is destroyed once.
+    unsafe { ((*given.api).destroy_error)(&raw mut taken) };
+    Err(sentence.into())
 }
 
 /// A handler in a capsule without a name, as JAX takes it.

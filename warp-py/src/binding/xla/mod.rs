@@ -1,13 +1,24 @@
-//! Environments in programs that JAX compiles: custom calls that send and receive those of a pool, or both.
+//! Environments in programs that JAX compiles: custom calls that send and receive those of a pool, or both. A program
+//! on a GPU reaches a pool on the processor through `staged`, and one on the GPU through `on_device`.
 //!
 //! A call names its pool by a number, for a program may outlive it. It runs on a thread of XLA's, which takes Python's
 //! lock as every caller of a pool does, and lets go of it while environments are moved.
 
 mod call;
+mod layout;
+#[cfg(feature = "cuda")]
+mod on_device;
+#[cfg(feature = "cuda")]
+mod staged;
+#[cfg(feature = "cuda")]
+mod staging;
 
 use super::pool::Pool;
-use call::{Buffer, Call, CallFrame, Element, Failure, XlaError, capsule};
+use call::{Buffer, Call, Element, Failure, capsule, integer};
+use layout::{CallFrame, Handler, XlaError};
+use pyo3::PyClass;
 use pyo3::prelude::*;
+use pyo3::pyclass::boolean_struct::False;
 use pyo3::types::{PyDict, PyWeakrefMethods, PyWeakrefReference};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +31,7 @@ const POOL: &str = "pool";
 
 /// Makes a pool known to programs; its number.
 #[pyfunction]
-pub(super) fn xla_number(pool: &Bound<'_, Pool>) -> PyResult<i64> {
+pub(super) fn xla_number(pool: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = pool.py();
     let reference = PyWeakrefReference::new(pool)?.unbind();
     let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,51 +41,82 @@ pub(super) fn xla_number(pool: &Bound<'_, Pool>) -> PyResult<i64> {
     Ok(number)
 }
 
-/// The custom calls by name, as capsules that JAX registers.
+/// Handlers by the platform and the name of their call, as capsules that JAX registers.
 #[pyfunction]
 pub(super) fn xla_targets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let targets = PyDict::new(py);
-    targets.set_item("warp_rl_send", capsule(py, send_handler)?)?;
-    targets.set_item("warp_rl_recv", capsule(py, recv_handler)?)?;
-    targets.set_item("warp_rl_step", capsule(py, step_handler)?)?;
+    let add = |platform: &str, kind: &str, handlers: [Handler; 3]| {
+        let of_platform = match targets.get_item(platform)? {
+            Some(known) => known.cast_into::<PyDict>()?,
+            None => PyDict::new(py),
+        };
+        for (name, handler) in ["send", "recv", "step"].into_iter().zip(handlers) {
+            of_platform.set_item(format!("warp_rl_{kind}{name}"), capsule(py, handler)?)?;
+        }
+        targets.set_item(platform, of_platform)
+    };
+    add("cpu", "", [send_handler, recv_handler, step_handler])?;
+    #[cfg(feature = "cuda")]
+    {
+        use on_device as device;
+        add("CUDA", "", [on_gpu::send_handler, on_gpu::recv_handler, on_gpu::step_handler])?;
+        add("CUDA", "device_", [device::send_handler, device::recv_handler, device::step_handler])?;
+    }
     Ok(targets)
 }
 
 extern "C" fn send_handler(frame: *mut CallFrame) -> *mut XlaError {
-    call::answer(frame, send)
+    call::answer_on_host(frame, send)
 }
 
 extern "C" fn recv_handler(frame: *mut CallFrame) -> *mut XlaError {
-    call::answer(frame, recv)
+    call::answer_on_host(frame, recv)
 }
 
 extern "C" fn step_handler(frame: *mut CallFrame) -> *mut XlaError {
-    call::answer(frame, step)
+    call::answer_on_host(frame, step)
+}
+
+/// The same for programs on a GPU.
+#[cfg(feature = "cuda")]
+mod on_gpu {
+    use super::staged::answer_staged;
+    use super::{CallFrame, XlaError, recv, send, step};
+
+    pub(super) extern "C" fn send_handler(frame: *mut CallFrame) -> *mut XlaError {
+        answer_staged(frame, send)
+    }
+
+    pub(super) extern "C" fn recv_handler(frame: *mut CallFrame) -> *mut XlaError {
+        answer_staged(frame, recv)
+    }
+
+    pub(super) extern "C" fn step_handler(frame: *mut CallFrame) -> *mut XlaError {
+        answer_staged(frame, step)
+    }
 }
 
 /// Takes a handle, actions and the environments they are of; hands on the handle.
 fn send(call: &Call<'_>) -> Result<(), Failure> {
     let [handle, actions, ids] = call.inputs()?;
     let [passed] = call.outputs()?;
-    with_pool(call, |pool, _| give(pool, actions, ids))?;
+    with_pool::<Pool>(call.frame(), |pool, _| give(pool, actions, ids))?;
     passed.fill(handle.bytes())
 }
 
 /// Takes a handle; hands it on, and what the environments show that are finished first.
 fn recv(call: &Call<'_>) -> Result<(), Failure> {
     let [handle] = call.inputs()?;
-    let outputs = call.all_outputs()?;
-    let (passed, shown) = split(&outputs)?;
-    with_pool(call, |pool, py| take(pool, py, shown))?;
+    let (passed, shown) = split(call.all_outputs())?;
+    with_pool::<Pool>(call.frame(), |pool, py| take(pool, py, shown))?;
     passed.fill(handle.bytes())
 }
 
 /// Both, of which no program can have one without the other.
 fn step(call: &Call<'_>) -> Result<(), Failure> {
     let [handle, actions, ids] = call.inputs()?;
-    let outputs = call.all_outputs()?;
-    let (passed, shown) = split(&outputs)?;
-    with_pool(call, |pool, py| {
+    let (passed, shown) = split(call.all_outputs())?;
+    with_pool::<Pool>(call.frame(), |pool, py| {
         give(pool, actions, ids)?;
         take(pool, py, shown)
     })?;
@@ -106,19 +148,19 @@ fn take(pool: &mut Pool, py: Python<'_>, shown: &[Buffer<'_>]) -> Result<(), Fai
     shown.iter().zip(written).try_for_each(|(to, bytes)| to.fill(bytes))
 }
 
-/// Does `work` with the pool that a call names.
-fn with_pool(
-    call: &Call<'_>,
-    work: impl FnOnce(&mut Pool, Python<'_>) -> Result<(), Failure>,
+/// Does `work` with the pool that a call names, which is of this class.
+fn with_pool<T: PyClass<Frozen = False>>(
+    frame: &CallFrame,
+    work: impl FnOnce(&mut T, Python<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let number = call.integer(POOL)?;
+    let number = integer(frame, POOL)?;
     Python::attach(|py| {
         let pool = {
             let pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
             pools.get(&number).and_then(|pool| pool.bind(py).upgrade())
         };
         let pool = pool.ok_or("the environments of this program no longer exist")?;
-        let pool = pool.cast::<Pool>().map_err(|error| error.to_string())?;
+        let pool = pool.cast::<T>().map_err(|error| error.to_string())?;
         let mut pool =
             pool.try_borrow_mut().map_err(|_| "these environments are in use by another thread")?;
         work(&mut pool, py)
