@@ -171,7 +171,7 @@ def test_two_pools_in_one_loop(halves):
         second, (far, *_) = moves[1](second, policy(far) ^ jnp.tile(near[:, 1] > 0, 3))
         return ((first, second), (near, far)), (near, far)
 
-    _, (near, far) = jax.jit(lambda carried: jax.lax.scan(one, carried, None, length=200))((handles, seen))
+    _, (near, far) = jax.jit(lambda carried: jax.lax.scan(one, carried, None, length=200))((tuple(handles), tuple(seen)))
     here, there = (envs.reset()[0] for envs in twins)
     for at in range(200):
         here = twins[0].step(((here[:, 2] > 0) ^ (there[:8, 3] > 0)).astype(np.int32))[0]

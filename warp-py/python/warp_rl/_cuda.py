@@ -192,7 +192,8 @@ class OnGpu(Pooled):
         if not self._pool.in_flight:
             raise RuntimeError("no environment is in flight: send some first")
         self._pool.in_flight = False
-        return self._answer_of(self._sent)
+        env_id, self._sent = self._sent, None
+        return self._answer_of(env_id)
 
     def _check_idle(self) -> None:
         if self._pool.in_flight:
