@@ -251,3 +251,8 @@ def test_it_is_pickled_with_its_state(make):
         assert (one[1] == other[1]).all()
         seen = [step[3].obs if hasattr(step, "observation") else step[0] for step in (one, other)]
         assert (seen[0] == seen[1]).all()
+
+
+def test_the_type_of_a_configuration_is_known():
+    spec = envpool.make_spec("CartPole-v1", num_envs=3)
+    assert isinstance(spec.config, spec.gen_config) and spec.gen_config(*spec.config) == spec.config

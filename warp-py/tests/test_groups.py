@@ -49,6 +49,17 @@ def test_who_is_caught_leaves():
         env.step({})
 
 
+def test_a_step_before_the_first_reset_is_refused():
+    pytest.importorskip("pettingzoo")
+    env = warp_rl.make_parallel("tag_gridworld", seed=0, max_episode_steps=1)
+    for actions in ({}, dict.fromkeys(env.possible_agents, 0)):
+        with pytest.raises(RuntimeError, match="before the first reset"):
+            env.step(actions)
+    env.reset()
+    env.step(dict.fromkeys(env.agents, 0))
+    assert env.step({}) == ({}, {}, {}, {}, {}), "all have left"
+
+
 def test_flags_of_a_state_are_0_or_1():
     envs = warp_rl.make_multi("tag_continuous", num_envs=2, seed=0)
     envs.reset()

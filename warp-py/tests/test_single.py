@@ -70,3 +70,23 @@ def test_actions_of_another_kind_are_refused(action):
     twin = gymnasium.make("warp_rl/CartPole-v1").unwrapped
     twin.reset(seed=0)
     assert (env.step(1)[0] == twin.step(np.int8(1))[0]).all()
+
+
+@pytest.mark.parametrize(
+    "desc",
+    [["SFH", "FFG"], ("SFH", "FFG"), [list("SFH"), list("FFG")], np.array(["SFH", "FFG"]), np.asarray(["SFH", "FFG"], "c"), [b"SFH", b"FFG"]],
+    ids=["strings", "a tuple", "letters", "an array", "bytes", "strings of bytes"],
+)
+def test_maps_are_given_as_gymnasium_takes_them(desc):
+    env = gymnasium.make("warp_rl/FrozenLake-v1", desc=desc, is_slippery=False)
+    assert env.observation_space.n == 6
+    env.reset(seed=0)
+    assert [env.step(action)[0] for action in (2, 1, 2)] == [1, 4, 5]
+
+
+@pytest.mark.parametrize("desc", [7, [1, 2], [["S", 3]], [None]])
+def test_what_is_no_map_is_refused(desc):
+    with pytest.raises(TypeError, match="desc is .* but rows of letters are needed"):
+        warp_rl.make("FrozenLake-v1", desc=desc)
+    with pytest.raises(ValueError, match="desc"):
+        warp_rl.make("FrozenLake-v1", desc=["SFH", "FG"])

@@ -92,6 +92,8 @@ class ParallelEnv(Pickled, PettingZooEnv):
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
         """Moves by one step: observations, rewards, two flags and infos of the agents that acted in it."""
         acting = self.agents
+        if self._seen is None:
+            raise RuntimeError("there is no episode before the first reset")
         if not acting:
             return {}, {}, {}, {}, {}
         given = {name: idle.copy() for name, idle in self._idle.items()}

@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium import spaces
 
 from . import _native, _spaces
-from ._checks import MOST_STEPS, count, nearest
+from ._checks import MOST_STEPS, count, nearest, shown
 from ._tasks import Task, find
 
 #: Keys of other libraries for keys of ours, by environment.
@@ -27,9 +27,29 @@ def settings(task: Task, config: dict[str, Any]) -> dict[str, Any]:
             known = ", ".join(said["keys"])
             raise TypeError(f"{task.id} has no option {key!r}; it has {known}{nearest(key, said['keys'])}")
     merged = {**task.config, **given}
+    if task.env == "frozen_lake" and given.get("desc") is not None:
+        merged["desc"] = _rows_of_map(given["desc"])
     if task.env == "frozen_lake" and config.get("desc") is None and config.get("map_name", 0) is None:
         merged["map_name"] = "random"
     return merged
+
+
+def _rows_of_map(desc: Any) -> list[str]:
+    """The rows of a map that is given as Gymnasium takes it: strings, or tile by tile, as letters or bytes.
+
+    Raises TypeError for what is none.
+    """
+
+    def letters(tile: Any) -> str:
+        tile = tile.decode("ascii", "replace") if isinstance(tile, bytes) else tile
+        if not isinstance(tile, str):
+            raise TypeError
+        return tile
+
+    try:
+        return [letters(row) if isinstance(row, str | bytes) else "".join(map(letters, row)) for row in desc]
+    except TypeError:
+        raise TypeError(f"desc is {shown(desc)}, but rows of letters are needed") from None
 
 
 class EnvSpec:

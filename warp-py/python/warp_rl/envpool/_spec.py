@@ -134,6 +134,11 @@ class EnvSpec:
         check(players == 1, f"max_num_players is {players!r}, but these tasks have one player")
 
     @property
+    def gen_config(self) -> type:
+        """The type of `config`."""
+        return type(self.config)
+
+    @property
     def observation_space(self) -> spaces.Space[Any]:
         """What one environment's agent sees."""
         return _spaces.observation(self.group, whole=self.task.whole, integer=np.int32)
