@@ -120,6 +120,20 @@ def test_asynchronously_whoever_is_finished_goes_on():
     assert moved.min() > 20, "nobody is forgotten"
 
 
+@pytest.mark.parametrize("halves", [False, True])
+@pytest.mark.parametrize("n", [16, 64, 128])
+def test_rows_of_a_loop_are_arguments_and_results(n, halves):
+    # What XLA makes of them on a GPU, where such rows are aligned, would move environments twice.
+    envs, twin = (envpool.make_gym("CartPole-v1", num_envs=n, seed=3) for _ in range(2))
+    handle, recv, send, step = envs.xla()
+    moved = (lambda handle, action: recv(send(handle, action))) if halves else step
+    envs.reset(), twin.reset()
+    actions = np.stack([choices(at, n) for at in range(60)]).astype(np.int32)
+    handle, seen = jax.jit(lambda handle, actions: jax.lax.scan(moved, handle, actions))(handle, actions)
+    for at in range(60):
+        assert_same(twin.step(actions[at]), jax.tree.map(lambda array: array[at], seen))
+
+
 def with_fori_loop(step, length):
     """The last observations, and the sum of all rewards and ends of episodes."""
 

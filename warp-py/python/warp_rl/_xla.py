@@ -3,6 +3,11 @@
 `warp_rl.envpool` makes them for environments on the processor, `functions` for those on a GPU. What a call is given
 and hands on, the handle, is an array like others: a call that takes what another hands on comes after it, whatever
 XLA makes of a program.
+
+For a GPU XLA rewrites a call that reads a row of an array which a loop goes through, or writes one (`xs` and `ys` of a
+scan), to one that has the array itself (its `DynamicSliceFusionRewriter`, where rows are aligned). It leaves a call
+with side effects and several results in its place then, so that both are made, and environments move twice. No
+argument or result is such a row here: `_apart` puts an operation between.
 """
 
 from __future__ import annotations
@@ -58,7 +63,20 @@ class Calls:
         passed = jax.ShapeDtypeStruct((8,), np.uint8)
         results = [passed, *([] if name == "send" else self._shown.values())]
         call = jax.ffi.ffi_call(f"{self._prefix}{name}", results, has_side_effect=True)
-        return list(call(jnp.asarray(handle), *orders, pool=self._number))
+        handle = jnp.asarray(handle)
+        handle, *shown = call(handle, *_apart(handle, orders), pool=self._number)
+        return [handle, *_apart(handle, shown)]
+
+
+def _apart(handle: Any, arrays: Any) -> Any:
+    """The arrays as they are, by an operation that XLA can't leave out on a GPU: it does not know the handle."""
+
+    def chosen(handle: Any, *arrays: Any) -> tuple[Any, ...]:
+        # The number of a pool has fewer than 56 bits.
+        return tuple(jnp.where(handle[7] == 0, array, jnp.zeros_like(array)) for array in arrays)
+
+    arrays = [jnp.asarray(array) for array in arrays]
+    return jax.lax.platform_dependent(handle, *arrays, cpu=lambda _, *arrays: arrays, default=chosen)
 
 
 def functions(envs: CudaVectorEnv) -> tuple[Any, Any, Any, Any]:

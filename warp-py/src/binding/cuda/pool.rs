@@ -134,10 +134,8 @@ impl CudaPool {
     fn check(&mut self) -> PyResult<()> {
         self.replicas.check()?;
         self.replicas.open_mut()?.check().map_err(|error| {
-            let known = matches!(error, Error::InvalidAction { .. } | Error::Ended { .. });
-            let error = raised(error);
-            if !known {
-                return error;
+            if !matches!(error, Error::InvalidAction { .. } | Error::Ended { .. }) {
+                return raised(error);
             }
             pyo3::exceptions::PyValueError::new_err(format!(
                 "{error}: that step was not executed, nor any requested since"

@@ -228,7 +228,7 @@ pub(super) fn placed(values: &Values) -> Result<Vec<Placed>, Failure> {
             }
         };
         let element = match raw.dtype {
-            PRED | U8 => Element::Byte,
+            PRED | S8 | U8 => Element::Byte,
             S32 => Element::I32,
             F32 => Element::F32,
             other => return Err(format!("elements of XLA's type {other} are not supported").into()),

@@ -157,8 +157,9 @@ pub(super) const SCALAR: c_int = 3;
 pub(super) const BUFFER: c_int = 1;
 /// `INVALID_ARGUMENT`.
 pub(super) const INVALID: c_int = 3;
-/// Types of elements: `PRED`, `S32`, `S64`, `U8`, `F32`.
+/// Types of elements: `PRED`, `S8`, `S32`, `S64`, `U8`, `F32`.
 pub(super) const PRED: c_int = 1;
+pub(super) const S8: c_int = 2;
 pub(super) const S32: c_int = 4;
 pub(super) const S64: c_int = 5;
 pub(super) const U8: c_int = 6;
