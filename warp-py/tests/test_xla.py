@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+import warp_rl
 from warp_rl import envpool
 
 jax = pytest.importorskip("jax")
@@ -227,6 +228,11 @@ def test_what_is_wrong_is_an_error_of_the_program():
     del envs, recv, send, step
     with pytest.raises(jax.errors.JaxRuntimeError, match="no longer exist|closed"):
         jax.block_until_ready(call(handle))
+
+
+def test_other_environments_on_the_processor_have_none():
+    with pytest.raises(RuntimeError, match="device is 'cpu'.*warp_rl.envpool"):
+        warp_rl.make("CartPole-v1").xla()
 
 
 def test_without_jax_it_is_a_sentence(monkeypatch):

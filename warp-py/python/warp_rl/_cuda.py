@@ -206,7 +206,7 @@ class CudaVectorEnv(OnGpu, VectorEnv):
     def _open(self, task: Task, seed: Any, config: dict[str, Any], limit: int | None) -> None:
         self._open_on_gpu(task, seed, config, limit=limit, whole=task.whole)
 
-    def xla(self) -> Any:
+    def xla(self) -> tuple[Any, Any, Any, Any]:
         """A handle and three functions that JAX can compile for this GPU: `handle, recv, send, step`.
 
         They are as those of EnvPool's module (`warp_rl.envpool`), for all environments at once: `recv(handle)` gives a

@@ -82,6 +82,13 @@ class VectorEnv(Pooled, gymnasium.vector.VectorEnv):
             return None
         return self._painter.pictures(self.get_state(), env_id)
 
+    def xla(self) -> tuple[Any, Any, Any, Any]:
+        """A handle and the functions `recv`, `send` and `step`, for programs that JAX compiles, on a GPU.
+
+        Raises RuntimeError on the processor, where environments of `warp_rl.envpool` have it.
+        """
+        raise RuntimeError("device is 'cpu', where environments of warp_rl.envpool have xla(): these have it on a GPU")
+
     def close_extras(self, **_: Any) -> None:
         """Lets go of the environments."""
         self._pool.close()
