@@ -64,5 +64,23 @@ def test_as_envpool_renders():
     assert envs.render().shape[0] == 1 and envs.render().shape[2] == 200
     both = envs.render(env_ids=[1, 2])
     assert both.shape[0] == 2 and (both[0] == envs.render()[0]).all()
-    with pytest.raises(AssertionError, match="render_height"):
-        warp_rl.envpool.make_gymnasium("CartPole-v1", render_mode="rgb_array", render_height=100)
+    made = lambda task, **size: warp_rl.envpool.make_gymnasium(task, render_mode="rgb_array", **size)  # noqa: E731
+    for size in ({"render_width": 0}, {"render_height": -3}, {"render_height": 100_000}):
+        with pytest.raises(AssertionError, match=f"{next(iter(size))} is "):
+            made("CartPole-v1", **size)
+    with pytest.raises(TypeError, match="render_width is 'wide'"):
+        made("CartPole-v1", render_width="wide")
+    # EnvPool's sizes.
+    for task, height, width in [("CartPole-v1", 400, 600), ("Acrobot-v1", 500, 500), ("MountainCar-v0", 400, 600)]:
+        assert made(task).render().shape == (1, height, width, 3)
+
+
+@pytest.mark.parametrize(("width", "height"), [(64, 48), (600, 40), (30, 400), (1, 1), (300, 300)])
+@pytest.mark.parametrize("task", ["CartPole-v1", "Taxi-v3", "Catch-v0"])
+def test_pictures_fit_in_whatever_is_asked_for(task, width, height):
+    envs = warp_rl.envpool.make_gymnasium(task, render_mode="rgb_array", render_width=width, render_height=height)
+    envs.reset()
+    [picture] = envs.render()
+    assert picture.shape == (height, width, 3) and picture.dtype == np.uint8
+    # It is not all margin.
+    assert width * height < 1000 or len(np.unique(picture.reshape(-1, 3), axis=0)) > 1

@@ -39,10 +39,31 @@ class Painter:
             self._acts = np.full((self._num_envs, rows.shape[1]), np.nan)
         self._acts[ids] = rows
 
-    def pictures(self, state: dict[str, np.ndarray], env_id: Any = None, width: int = 600) -> tuple[np.ndarray, ...]:
-        """Images of all environments, or of those in `env_id`: uint8 `[height, width, 3]` each."""
+    def pictures(
+        self, state: dict[str, np.ndarray], env_id: Any = None, width: int = 600, height: int | None = None
+    ) -> tuple[np.ndarray, ...]:
+        """Images of all environments, or of those in `env_id`: uint8 `[height, width, 3]` each.
+
+        They are as high as they need to be, or as `height` says, with a margin around them then.
+        """
         ids = range(self._num_envs) if env_id is None else self._checked(env_id)
-        return tuple(self._picture.draw(state, i, self._act(i), width=width) for i in ids)
+        if height is None:
+            return tuple(self._drawn(state, i, width) for i in ids)
+        return tuple(self._fitted(state, i, width, height) for i in ids)
+
+    def _drawn(self, state: dict[str, np.ndarray], i: int, width: int) -> np.ndarray:
+        return self._picture.draw(state, i, self._act(i), width=width)
+
+    def _fitted(self, state: dict[str, np.ndarray], i: int, width: int, height: int) -> np.ndarray:
+        drawn = self._drawn(state, i, width)
+        if drawn.shape[0] > height:
+            drawn = self._drawn(state, i, max(width * height // drawn.shape[0], 1))
+        drawn = drawn[:height, :width]
+        top, left = (height - drawn.shape[0]) // 2, (width - drawn.shape[1]) // 2
+        whole = np.empty((height, width, 3), np.uint8)
+        whole[:] = drawn[0, 0]
+        whole[top : top + drawn.shape[0], left : left + drawn.shape[1]] = drawn
+        return whole
 
     def _checked(self, env_id: Any) -> list[int]:
         ids = np.asarray(env_id)

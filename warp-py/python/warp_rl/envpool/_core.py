@@ -8,8 +8,30 @@ from typing import Any
 import numpy as np
 
 from .. import _native, _rendering
-from .._checks import shown
+from .._checks import count, shown
 from ._spec import EnvSpec, Refused, check
+
+
+#: Width and height of EnvPool's pictures, by environment; others have as much height as they need.
+_SIZES = {
+    "acrobot": (500, 500),
+    "cartpole": (600, 400),
+    "continuous_mountain_car": (600, 400),
+    "mountain_car": (600, 400),
+    "pendulum": (500, 500),
+}
+#: Pixels a side at most.
+_MOST_PIXELS = 8192
+
+
+def _pixels(name: str, given: dict[str, Any], default: int | None) -> int | None:
+    """A picture's width or height; else `Refused` or TypeError."""
+    if given.get(name) is None:
+        return default
+    try:
+        return count(name, given[name], 1, _MOST_PIXELS)
+    except ValueError as error:
+        raise Refused(str(error)) from None
 
 
 def _cast(name: str, given: Any, dtype: Any, xp: Any) -> Any:
@@ -37,10 +59,10 @@ class Core:
         check(not kwargs.get("from_pixels"), "from_pixels is True, but observations are no images here")
         check(self.render_mode in (None, *_rendering.MODES), f"render_mode is {self.render_mode!r}, but it is None or "
               "'rgb_array'")
-        height = kwargs.get("render_height")
-        check(height is None, f"render_height is {height!r}, but pictures are as high as render_width asks for")
         self._render_env_id = kwargs.get("render_env_id", 0)
-        self._render_width = kwargs.get("render_width") or 480
+        width, height = _SIZES.get(self.spec.task.env, (480, None))
+        self._render_width = _pixels("render_width", kwargs, width)
+        self._render_height = _pixels("render_height", kwargs, height)
         self._painter: Any = None
         if self.render_mode is not None:
             self._painter = _rendering.Painter(self.spec.task, self.spec.own, self.num_envs)
@@ -130,7 +152,8 @@ class Core:
             raise Refused("render_mode is None, so nothing is drawn")
         check(camera_id is None, f"camera_id is {camera_id!r}, but there are no cameras")
         ids = self._render_env_id if env_ids is None else env_ids
-        return np.stack(self._painter.pictures(self._pool.get_state(), ids, self._render_width))
+        size = (self._render_width or 480, self._render_height)
+        return np.stack(self._painter.pictures(self._pool.get_state(), ids, *size))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"made_with": self._made_with, "state": self._pool.get_state()}
