@@ -79,3 +79,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn checkpoints_are_far_enough_apart_for_the_length_of_a_run() {
+    let steps = |keys: &str| {
+        let keys = format!("env_id = \"cartpole\"\nnum_steps = 100\n{keys}");
+        let config = TrainConfig::resolve(&keys.parse().unwrap(), &warp_envs::registry()).unwrap();
+        let each = config.steps_per_iteration();
+        (1..)
+            .map(|n| n * each)
+            .filter(|step| config.is_checkpoint_step(*step))
+            .take(2)
+            .collect::<Vec<_>>()
+    };
+    // 100,000 steps; 20 iterations; a hundredth of the run; what is given.
+    assert_eq!(steps("num_envs = 10\ntotal_steps = 500000"), [100_000, 200_000]);
+    assert_eq!(steps("num_envs = 1000\ntotal_steps = 500000"), [2_000_000, 4_000_000]);
+    assert_eq!(steps("num_envs = 10\ntotal_steps = 30000000"), [300_000, 600_000]);
+    assert_eq!(
+        steps("num_envs = 10\ntotal_steps = 30000000\ncheckpoint_steps = 2500"),
+        [3_000, 5_000]
+    );
+}
