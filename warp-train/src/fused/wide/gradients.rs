@@ -2,7 +2,7 @@
 
 use super::super::gradients::{Given, half_bits};
 use super::policy::WidePolicy;
-use super::shared::WideState;
+use super::shared::{WideReport, WideState};
 use crate::algorithm::PolicyMetrics;
 use crate::engine::Progress;
 use crate::error::Result;
@@ -65,7 +65,8 @@ impl WidePolicy {
         put(&a.order, &given.order, 0)?;
         put(&a.n, &[given.order.len() as u32], 0)?;
         let state = WideState { n: given.order.len() as u32, ..WideState::default() };
-        Ok(a.state.push(&state.words())?)
+        let report = WideReport { state, ..WideReport::default() };
+        Ok(a.state.push(&report.words())?)
     }
 }
 

@@ -15,7 +15,7 @@ use super::network::WideNetwork;
 use super::normalise::WideNormaliser;
 use super::ranks::{Told, WideRanks};
 use super::selection::WideGoals;
-use super::shared::WideState;
+use super::shared::{WideReport, WideState};
 use super::spread::WideSpread;
 use super::text::{self, TensorShape};
 use super::tiled::TiledNetwork;
@@ -41,6 +41,25 @@ pub(super) struct TensorTower {
     pub(super) learns: TensorLearns,
     pub(super) image: DeviceArray,
     pub(super) biases: DeviceArray,
+}
+
+impl TensorTower {
+    /// A tower of this shape, with kernels of `units`.
+    fn new(kernels: &Kernels, shape: &TensorShape, units: &[Source]) -> Result<Self> {
+        let modules = compile(kernels, units, Build::Release)?;
+        let acts = TensorActKernels::of(&modules[0])?;
+        let learns = match &modules[1..] {
+            [learns, weights] => TensorLearns::TwoPasses(
+                TensorLearnKernels::of(learns)?,
+                TensorWeightsKernels::of(weights)?,
+            ),
+            rest => TensorLearns::AtOnce(TensorGradientKernels::of(&rest[0])?),
+        };
+        let device = kernels.device();
+        let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
+        let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
+        Ok(Self { shape: shape.clone(), acts, learns, image, biases })
+    }
 }
 
 /// How a tower on tensor cores learns.
@@ -121,8 +140,7 @@ impl WidePolicy {
                 plan.name, sizes.cells
             )));
         }
-        let compile = |units: &[Source], build| compile(kernels, units, build);
-        let modules = compile(&general, Build::Parity)?;
+        let modules = compile(kernels, &general, Build::Parity)?;
         let module = &modules[0];
         let (by_layer, fused) = (by_layer(module, &way)?, fused(&modules, &way)?);
         let norms = norms(kernels.device(), module, &network, &way, &sizes)?;
@@ -135,21 +153,9 @@ impl WidePolicy {
         let normaliser =
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
         let arrays = Arrays::new(device, &plan, &network, &sizes, way.shapes())?;
-        let tower = |(shape, units): (&TensorShape, &Vec<Source>)| -> Result<TensorTower> {
-            let modules = compile(units, Build::Release)?;
-            let acts = TensorActKernels::of(&modules[0])?;
-            let learns = match &modules[1..] {
-                [learns, weights] => TensorLearns::TwoPasses(
-                    TensorLearnKernels::of(learns)?,
-                    TensorWeightsKernels::of(weights)?,
-                ),
-                rest => TensorLearns::AtOnce(TensorGradientKernels::of(&rest[0])?),
-            };
-            let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
-            let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
-            Ok(TensorTower { shape: shape.clone(), acts, learns, image, biases })
-        };
-        let tensor = way.shapes().iter().zip(&towers).map(tower).collect::<Result<_>>()?;
+        let shapes = way.shapes().iter().zip(&towers);
+        let tensor = shapes.map(|(shape, units)| TensorTower::new(kernels, shape, units));
+        let tensor = tensor.collect::<Result<_>>()?;
         let told = Told { n_parameters: network.n_parameters, width, losses: arrays.losses.len() };
         let join = || WideRanks::new(device, &config.world, config.shards().first, &told);
         let ranks = (!config.world.is_alone()).then(join).transpose()?;
@@ -251,7 +257,12 @@ impl WidePolicy {
 
     /// Waits for what the kernels have told each other.
     pub(super) fn state(&self) -> Result<WideState> {
-        Ok(WideState::take(&self.arrays.state.pull::<u32>()?))
+        Ok(self.report()?.state)
+    }
+
+    /// The same, and what they tell the host alone.
+    pub(super) fn report(&self) -> Result<WideReport> {
+        Ok(WideReport::take(&self.arrays.state.pull::<u32>()?))
     }
 
     /// Takes over its part of `state`.
@@ -294,7 +305,8 @@ impl WidePolicy {
         self.arrays.exp_avg.push(&exp_avg)?;
         self.arrays.exp_avg_sq.push(&exp_avg_sq)?;
         let state = WideState { optimiser_steps: tensors.n_steps as u32, ..WideState::default() };
-        self.arrays.state.push(&state.words())?;
+        let report = WideReport { state, ..WideReport::default() };
+        self.arrays.state.push(&report.words())?;
         self.pack()
     }
 }

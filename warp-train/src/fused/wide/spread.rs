@@ -48,7 +48,7 @@ impl WidePolicy {
         let launch = Launch::over(3 * SPREAD_BLOCKS * 256, 256);
         self.spread.kernels.spread.launch(&launch, &[args.arg()])?;
         let parts = self.of_all_ranks(parts, |ranks| &ranks.spreads)?;
-        let args = SpreadMeansArgs { parts, steps, rows, state: &a.state };
+        let args = SpreadMeansArgs { parts, steps, rows, report: &a.state };
         Ok(self.spread.kernels.spread_means.launch(&Launch::over(256, 256), &[args.arg()])?)
     }
 }

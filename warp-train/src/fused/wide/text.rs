@@ -453,8 +453,8 @@ mod tests {
         let units = [&tensor[..], &TILED_UNITS].concat().concat();
         let others = [
             GEMM,
-            LAYER_NORM,
-            SPREAD,
+            layer_norm::TEXT,
+            spread::TEXT,
             ACT_FEW,
             FUSED,
             FUSED_ACT,
