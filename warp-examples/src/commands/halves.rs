@@ -3,9 +3,12 @@
 use super::{Device, tell};
 use warp_train::{Callback, Result, Trainer, half};
 
-/// Looks at observations whenever the host has them, until there was something to say.
+/// Looks at observations at the first checkpoint, the second, the fourth and so on, when the host has them, until there
+/// was something to say: a look goes through all observations.
 pub(super) struct HalfWatch {
     looks: bool,
+    /// Checkpoints so far.
+    n_checkpoints: u64,
 }
 
 impl HalfWatch {
@@ -13,7 +16,8 @@ impl HalfWatch {
     pub(super) fn new(device: &Device, trainer: &Trainer) -> Self {
         let config = trainer.config();
         let backend = trainer.learner().backend();
-        let mut watch = Self { looks: device.precision(backend, config) == "fp16" };
+        let looks = device.precision(backend, config) == "fp16";
+        let mut watch = Self { looks, n_checkpoints: 0 };
         if watch.looks {
             watch.say(half::by_bounds(config));
             watch.look(trainer);
@@ -38,7 +42,10 @@ impl HalfWatch {
 
 impl Callback for HalfWatch {
     fn checkpoint(&mut self, trainer: &Trainer) -> Result<()> {
-        self.look(trainer);
+        self.n_checkpoints += 1;
+        if self.n_checkpoints.is_power_of_two() {
+            self.look(trainer);
+        }
         Ok(())
     }
 }
