@@ -7,7 +7,7 @@
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::process::ExitCode;
 use warp_core::toml::Table;
-use warp_func::cuda::{Build, compile, env_kernels, nvrtc_version, replica_source};
+use warp_func::cuda::{Build, ExecutorPart, compile, env_kernels, nvrtc_version, replica_source};
 
 const ARCHITECTURE: &str = "sm_90a";
 
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
 
 fn compiles(entry: &warp_func::Entry, config: &Table, build: Build) -> Result<(), Failed> {
     let kernels = env_kernels(&entry.blueprint(config)?)?;
-    let mut units = vec![kernels.executor()];
+    let mut units: Vec<_> = ExecutorPart::ALL.map(|part| kernels.executor(part)).into();
     // Replicas that go their own way have the host's bits.
     if build == Build::Parity {
         units.push(replica_source(&entry.blueprint(config)?, None)?);

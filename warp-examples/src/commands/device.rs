@@ -173,6 +173,18 @@ impl Device {
         }
     }
 
+    /// Begins to compile what training `config` with `backend` in environments of `registry` needs, if that is on a
+    /// GPU, and returns at once. What is wrong with it is said by those who need it.
+    pub fn compile_ahead(&self, backend: &str, config: &TrainConfig, registry: &Registry) {
+        match self {
+            #[cfg(feature = "cuda")]
+            Device::Cuda(kernels) if backend != "burn" => {
+                let _ = warp_train::native::cuda::compile_ahead(config, registry, kernels);
+            }
+            _ => (),
+        }
+    }
+
     /// What to say of a wait for the compiler of kernels, if there was one that was noticed.
     #[must_use]
     pub fn compile_notice(&self) -> Option<String> {

@@ -312,7 +312,9 @@ impl<'a> OneRank<'a> {
     }
 
     fn trainer(&self, config: TrainConfig, registry: &Registry) -> Result<Trainer> {
-        let learner = training_learner(&self.device, &self.args.backend, &config, self.threads)?;
+        let backend = &self.args.backend;
+        self.device.compile_ahead(backend, &config, registry);
+        let learner = training_learner(&self.device, backend, &config, self.threads)?;
         Ok(Trainer::new(config, registry, learner, self.threads)?)
     }
 

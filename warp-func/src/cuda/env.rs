@@ -7,8 +7,8 @@
 use super::arg::Arg;
 use super::compiler::Build;
 use super::device_envs::DeviceEnvs;
-use super::env_kernels::{EnvKernels, env_kernels};
-use super::kernels::{Kernels, Module};
+use super::env_kernels::{EnvKernels, ExecutorPart, env_kernels};
+use super::kernels::Kernels;
 use super::launch::{Function, Launch};
 use super::pending::Pending;
 use super::pointers::{self, Counters};
@@ -38,6 +38,7 @@ pub struct CudaVecEnv {
     counters: Counters,
     kernels: Kernels,
     text: EnvKernels,
+    build: Build,
     functions: Functions,
     args: [Arg; 3],
     _tables: Vec<DeviceArray>,
@@ -54,28 +55,28 @@ pub struct CudaVecEnv {
 #[derive(Debug)]
 struct Functions {
     reset: Function,
-    observe: Function,
     step: Function,
-    cycle: Function,
-    step_runs: Function,
     tick: Function,
-    tick_runs: Function,
     take: Function,
     merge: Function,
+    /// Once somebody has asked for them.
+    observe: Option<Function>,
+    cycle: Option<Function>,
 }
 
 impl Functions {
-    fn of(module: &Module) -> Result<Self> {
+    fn new(kernels: &Kernels, text: &EnvKernels, build: Build) -> Result<Self> {
+        let units = ExecutorPart::FIRST.map(|part| text.executor(part));
+        let modules = kernels.compile_all(&units.each_ref().map(|unit| (unit, build)))?;
+        let [reset, step] = &modules[..] else { unreachable!("a module for each unit") };
         Ok(Self {
-            reset: module.function("warp_reset")?,
-            observe: module.function("warp_observe")?,
-            step: module.function("warp_step")?,
-            cycle: module.function("warp_cycle")?,
-            step_runs: module.function("warp_step_runs")?,
-            tick: module.function("warp_tick")?,
-            tick_runs: module.function("warp_tick_runs")?,
-            take: module.function("warp_take_episodes")?,
-            merge: module.function("warp_merge_episodes")?,
+            reset: reset.function("warp_reset")?,
+            step: step.function("warp_step")?,
+            tick: step.function("warp_tick")?,
+            take: step.function("warp_take_episodes")?,
+            merge: step.function("warp_merge_episodes")?,
+            observe: None,
+            cycle: None,
         })
     }
 }
@@ -97,7 +98,7 @@ impl CudaVecEnv {
     ) -> Result<Self> {
         options.check()?;
         let text = env_kernels(blueprint)?;
-        let module = kernels.compile(&text.executor(), build)?;
+        let functions = Functions::new(kernels, &text, build)?;
         let gpu = kernels.device();
         let device = DeviceStore::allocate(plan, gpu)?;
         for id in &ids.pool {
@@ -119,7 +120,8 @@ impl CudaVecEnv {
         ];
         let mut this = Self {
             head_sizes: spec.groups.iter().map(|group| group.action.head_sizes()).collect(),
-            functions: Functions::of(&module)?,
+            functions,
+            build,
             kernels: kernels.clone(),
             run_step: 0,
             host_is_stale: true,
@@ -214,7 +216,10 @@ impl CudaVecEnv {
     /// A driver that refuses.
     pub fn cycle(&mut self, steps: u32) -> Result<()> {
         let [tables, arrays, run] = self.args.clone();
-        self.functions.cycle.launch(&self.shape(), &[tables, arrays, run, Arg::U32(steps)])?;
+        let cycle = self.functions.cycle.clone();
+        let cycle = cycle.map_or_else(|| self.late(ExecutorPart::Cycle, "warp_cycle"), Ok)?;
+        cycle.launch(&self.shape(), &[tables, arrays, run, Arg::U32(steps)])?;
+        self.functions.cycle = Some(cycle);
         self.tick(steps)
     }
 
@@ -233,7 +238,10 @@ impl CudaVecEnv {
     /// # Errors
     /// A driver that refuses.
     pub fn device_observe(&mut self) -> Result<()> {
-        self.functions.observe.launch(&self.shape(), &self.args)?;
+        let observe = self.functions.observe.clone();
+        let observe = observe.map_or_else(|| self.late(ExecutorPart::Observe, "warp_observe"), Ok)?;
+        observe.launch(&self.shape(), &self.args)?;
+        self.functions.observe = Some(observe);
         self.host_is_stale = true;
         Ok(())
     }
@@ -282,8 +290,17 @@ impl CudaVecEnv {
     }
 
     /// The kernels that step several runs, and count that.
-    pub(super) fn functions_of_runs(&self) -> [Function; 2] {
-        [self.functions.step_runs.clone(), self.functions.tick_runs.clone()]
+    ///
+    /// # Errors
+    /// A driver that refuses.
+    pub(super) fn functions_of_runs(&self) -> Result<[Function; 2]> {
+        let name = |name| self.late(ExecutorPart::Runs, name);
+        Ok([name("warp_step_runs")?, name("warp_tick_runs")?])
+    }
+
+    /// A kernel that is compiled when it is asked for.
+    fn late(&self, part: ExecutorPart, name: &str) -> Result<Function> {
+        self.kernels.compile(&self.text.executor(part), self.build)?.function(name)
     }
 
     /// How this environment's kernels are launched.

@@ -43,6 +43,40 @@ pub struct EnvKernels {
     layout: Layout,
 }
 
+/// Parts of the executor's kernels, each a translation unit, so that they are compiled side by side, or not at all
+/// where nobody asks for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecutorPart {
+    /// A new episode in every replica.
+    Reset,
+    /// Observations of states that were set from outside.
+    Observe,
+    /// Steps with the actions in the arrays, and sums over ended episodes.
+    Step,
+    /// Steps with random actions.
+    Cycle,
+    /// Steps of several runs in one launch.
+    Runs,
+}
+
+impl ExecutorPart {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Reset, Self::Observe, Self::Step, Self::Cycle, Self::Runs];
+    /// What every executor needs.
+    pub const FIRST: [Self; 2] = [Self::Reset, Self::Step];
+
+    /// The macro that selects its kernels.
+    fn selector(self) -> &'static str {
+        match self {
+            Self::Reset => "WARP_HAS_RESET",
+            Self::Observe => "WARP_HAS_OBSERVE",
+            Self::Step => "WARP_HAS_STEP",
+            Self::Cycle => "WARP_HAS_CYCLE",
+            Self::Runs => "WARP_HAS_RUNS",
+        }
+    }
+}
+
 impl EnvKernels {
     /// A translation unit of this code followed by `kernels`.
     #[must_use]
@@ -51,9 +85,15 @@ impl EnvKernels {
         Source { defines: self.defines.clone(), ..Source::new(name, text) }
     }
 
-    /// The translation unit of the executor's own kernels.
+    /// The translation unit of a part of the executor's own kernels.
     #[must_use]
-    pub fn executor(&self) -> Source {
+    pub fn executor(&self, part: ExecutorPart) -> Source {
+        self.steps().define(part.selector(), 1)
+    }
+
+    /// What the executor's kernels are written with, and none of them: for kernels of others.
+    #[must_use]
+    pub fn steps(&self) -> Source {
         let (name, layout) = match self.layout {
             Layout::ThreadPerReplica => ("env_thread.cu", THREAD),
             Layout::TeamPerReplica => ("env_team.cu", TEAM),

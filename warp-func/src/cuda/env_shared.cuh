@@ -1,6 +1,6 @@
 // What the framework's kernels share, whatever the layout of threads: counting episodes, random
 // actions, and the sums over ended episodes. The twin of executor/shard.rs, with env_thread.cu or
-// env_team.cu.
+// env_team.cu. Kernels are divided into units by the macros WARP_HAS_*, one of which a unit defines.
 //
 // Before this file stand the declarations and the body; see env_kernels.rs.
 
@@ -75,7 +75,9 @@ __device__ inline void warp_random_action(const WarpRun& run, const WarpArrays& 
     }
 }
 
+#if WARP_HAS_STEP
 extern "C" __global__ void warp_tick(WarpArrays a, unsigned int steps) { *a.run_step += steps; }
+#endif
 
 // What kernels get of one of several runs.
 struct WarpOfRun {
@@ -84,10 +86,12 @@ struct WarpOfRun {
     WarpRun run;
 };
 
+#if WARP_HAS_RUNS
 extern "C" __global__ void warp_tick_runs(const WarpOfRun* runs, unsigned int n, unsigned int steps) {
     unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) *runs[i].a.run_step += steps;
 }
+#endif
 
 // ---- Ended episodes: sums over replicas, in an order that depends on nothing but their number ----
 
@@ -140,6 +144,7 @@ __device__ inline void warp_take(const WarpArrays& a, unsigned int r, double* in
     warp_merge(into, own);
 }
 
+#if WARP_HAS_STEP
 #define WARP_TOTALS_THREADS 64
 
 __device__ inline void warp_merge_block(double* own, double* out) {
@@ -171,3 +176,4 @@ extern "C" __global__ void __launch_bounds__(WARP_TOTALS_THREADS)
         warp_merge(own, partial + i * WARP_TOTALS);
     warp_merge_block(own, totals);
 }
+#endif

@@ -344,6 +344,7 @@ __device__ inline void warp_team_advance(const Env& env, const WarpRun& run, con
 #define WARP_TEAM_THREADS (WARP_TEAM * WARP_TEAMS)
 #define WARP_TEAM_BOUNDS __launch_bounds__(WARP_TEAM_THREADS, 1024 / WARP_TEAM_THREADS)
 
+#if WARP_HAS_RESET
 extern "C" __global__ void WARP_TEAM_BOUNDS warp_reset(WarpTables tables, WarpArrays a,
                                                        WarpRun run) {
     unsigned int r = warp_replica();
@@ -361,7 +362,9 @@ extern "C" __global__ void WARP_TEAM_BOUNDS warp_reset(WarpTables tables, WarpAr
         a.truncated[r] = 0;
     }
 }
+#endif
 
+#if WARP_HAS_OBSERVE
 extern "C" __global__ void WARP_TEAM_BOUNDS warp_observe(WarpTables tables, WarpArrays a,
                                                          WarpRun run) {
     unsigned int r = warp_replica();
@@ -372,6 +375,7 @@ extern "C" __global__ void WARP_TEAM_BOUNDS warp_observe(WarpTables tables, Warp
     Observation seen = warp_place(a, r, false);
     observe(env, state, seen);
 }
+#endif
 
 __device__ inline void warp_step_block(const WarpTables& tables, const WarpArrays& a, const WarpRun& run,
                                        unsigned int block) {
@@ -389,18 +393,23 @@ __device__ inline void warp_step_block(const WarpTables& tables, const WarpArray
     warp_save_place(a, r, at);
 }
 
+#if WARP_HAS_STEP
 extern "C" __global__ void WARP_TEAM_BOUNDS warp_step(WarpTables tables, WarpArrays a,
                                                       WarpRun run) {
     warp_step_block(tables, a, run, blockIdx.x);
 }
+#endif
 
+#if WARP_HAS_RUNS
 // `blocks` for each run.
 extern "C" __global__ void WARP_TEAM_BOUNDS warp_step_runs(const WarpOfRun* runs,
                                                            unsigned int blocks) {
     const WarpOfRun& one = runs[blockIdx.x / blocks];
     warp_step_block(one.tables, one.a, one.run, blockIdx.x % blocks);
 }
+#endif
 
+#if WARP_HAS_CYCLE
 extern "C" __global__ void WARP_TEAM_BOUNDS warp_cycle(WarpTables tables, WarpArrays a,
                                                        WarpRun run, unsigned int steps) {
     unsigned int r = warp_replica();
@@ -419,3 +428,4 @@ extern "C" __global__ void WARP_TEAM_BOUNDS warp_cycle(WarpTables tables, WarpAr
     warp_team_save(a, r, state);
     warp_save_place(a, r, at);
 }
+#endif

@@ -154,6 +154,7 @@ __device__ inline void warp_advance(const Env& env, const WarpRun& run, const Wa
     warp_write_seen(a, r, seen);
 }
 
+#if WARP_HAS_RESET
 extern "C" __global__ void warp_reset(WarpTables tables, WarpArrays a, WarpRun run) {
     unsigned int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= run.n_envs) return;
@@ -167,7 +168,9 @@ extern "C" __global__ void warp_reset(WarpTables tables, WarpArrays a, WarpRun r
     a.terminated[r] = 0;
     a.truncated[r] = 0;
 }
+#endif
 
+#if WARP_HAS_OBSERVE
 extern "C" __global__ void warp_observe(WarpTables tables, WarpArrays a, WarpRun run) {
     unsigned int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= run.n_envs) return;
@@ -177,6 +180,7 @@ extern "C" __global__ void warp_observe(WarpTables tables, WarpArrays a, WarpRun
     warp_see(env, state, seen);
     warp_write_seen(a, r, seen);
 }
+#endif
 
 __device__ inline Actions warp_actions(const WarpArrays& a, unsigned int r) {
     Actions actions;
@@ -199,16 +203,21 @@ __device__ inline void warp_step_block(const WarpTables& tables, const WarpArray
     warp_save_replica(a, r, replica);
 }
 
+#if WARP_HAS_STEP
 extern "C" __global__ void warp_step(WarpTables tables, WarpArrays a, WarpRun run) {
     warp_step_block(tables, a, run, blockIdx.x);
 }
+#endif
 
+#if WARP_HAS_RUNS
 // `blocks` for each run.
 extern "C" __global__ void warp_step_runs(const WarpOfRun* runs, unsigned int blocks) {
     const WarpOfRun& one = runs[blockIdx.x / blocks];
     warp_step_block(one.tables, one.a, one.run, blockIdx.x % blocks);
 }
+#endif
 
+#if WARP_HAS_CYCLE
 extern "C" __global__ void warp_cycle(WarpTables tables, WarpArrays a, WarpRun run,
                                       unsigned int steps) {
     unsigned int r = blockIdx.x * blockDim.x + threadIdx.x;
@@ -239,3 +248,4 @@ extern "C" __global__ void warp_cycle(WarpTables tables, WarpArrays a, WarpRun r
     }
     warp_save_replica(a, r, replica);
 }
+#endif

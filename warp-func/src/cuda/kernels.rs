@@ -8,8 +8,9 @@ use crate::error::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::ScopedJoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, ScopedJoinHandle};
+use std::time::Instant;
 use warp_data::cuda::Device;
 use warp_data::cuda::cudarc::driver::{DriverError, result, sys};
 
@@ -18,7 +19,30 @@ use warp_data::cuda::cudarc::driver::{DriverError, result, sys};
 pub struct Kernels {
     device: Device,
     loaded: Arc<Mutex<HashMap<String, Module>>>,
+    begun: Arc<Begun>,
     compile_seconds: Arc<Mutex<f64>>,
+}
+
+/// Machine code, and the seconds that the compiler took for it.
+type Compiled = Result<(Vec<u8>, f64)>;
+
+/// Units that threads compile before anybody asks for them, by the names of their entries in the cache.
+#[derive(Debug, Default)]
+struct Begun(Mutex<HashMap<String, JoinHandle<Compiled>>>);
+
+impl Begun {
+    fn units(&self) -> MutexGuard<'_, HashMap<String, JoinHandle<Compiled>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        // The compiler is not to be at work while the process takes it down.
+        for (_, thread) in self.units().drain() {
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Machine code that is loaded; cloning it clones the handle.
@@ -55,7 +79,8 @@ impl Kernels {
     #[must_use]
     pub fn new(device: &Device) -> Self {
         let compile_seconds = Arc::new(Mutex::new(0.0));
-        Self { device: device.clone(), loaded: Arc::default(), compile_seconds }
+        let (loaded, begun) = (Arc::default(), Arc::default());
+        Self { device: device.clone(), loaded, begun, compile_seconds }
     }
 
     /// The device that they run on.
@@ -64,7 +89,7 @@ impl Kernels {
         &self.device
     }
 
-    /// Seconds spent in the compiler so far; 0 if everything came from the cache.
+    /// Seconds spent waiting for the compiler so far; 0 if everything came from the cache.
     #[must_use]
     pub fn compile_seconds(&self) -> f64 {
         *self.compile_seconds.lock().unwrap_or_else(PoisonError::into_inner)
@@ -76,6 +101,24 @@ impl Kernels {
     /// No NVRTC, code that does not compile, or machine code that the driver refuses.
     pub fn compile(&self, source: &Source, build: Build) -> Result<Module> {
         self.compile_all(&[(source, build)]).map(|mut modules| modules.remove(0))
+    }
+
+    /// Begins to compile `units`, each by a thread of its own, and returns at once; whoever asks for one later waits
+    /// for that thread, and hears what went wrong.
+    pub fn begin(&self, units: Vec<(Source, Build)>) {
+        let arch = compiler::architecture(self.device.info().capability);
+        for (source, build) in units {
+            let Ok(key) = cache::key(&source, build, &arch) else { continue };
+            let arch = arch.clone();
+            let compile = move || cache::machine_code(&source, build, &arch);
+            self.begun.units().entry(key).or_insert_with(|| std::thread::spawn(compile));
+        }
+    }
+
+    /// Units that were begun and that nobody has asked for.
+    #[must_use]
+    pub fn n_begun(&self) -> usize {
+        self.begun.units().len()
     }
 
     /// The modules of `units`, in their order; those that have to be compiled are so side by side.
@@ -93,21 +136,41 @@ impl Kernels {
                 missing.push((key, *source, *build));
             }
         }
-        let codes = std::thread::scope(|scope| {
-            let mut compiling = Vec::new();
-            for (_, source, build) in missing.iter().copied() {
-                compiling.push(scope.spawn(move || cache::machine_code(source, build, arch)));
-            }
-            compiling.into_iter().map(ScopedJoinHandle::join).collect::<Vec<_>>()
-        });
-        let mut longest: f64 = 0.0;
+        let started = Instant::now();
+        let codes = self.machine_code(&missing, arch);
+        let waited = started.elapsed().as_secs_f64();
+        let mut compiled = false;
         for ((key, source, _), code) in missing.into_iter().zip(codes) {
             let (code, seconds) = code.unwrap_or_else(|panic| resume_unwind(panic))?;
-            longest = longest.max(seconds);
+            compiled |= seconds > 0.0;
             loaded.insert(key.clone(), self.load(source, &code)?);
         }
-        *self.compile_seconds.lock().unwrap_or_else(PoisonError::into_inner) += longest;
+        if compiled {
+            *self.compile_seconds.lock().unwrap_or_else(PoisonError::into_inner) += waited;
+        }
         Ok(keys.iter().map(|key| loaded[key].clone()).collect())
+    }
+
+    /// The machine code of `units`, from threads that have begun with it or from new ones.
+    fn machine_code(
+        &self,
+        units: &[(&String, &Source, Build)],
+        arch: &str,
+    ) -> Vec<std::thread::Result<Compiled>> {
+        let begun: Vec<_> =
+            units.iter().map(|(key, ..)| self.begun.units().remove(*key)).collect();
+        std::thread::scope(|scope| {
+            let compiling = |(&(_, source, build), begun): (&_, Option<_>)| match begun {
+                Some(thread) => Err(thread),
+                None => Ok(scope.spawn(move || cache::machine_code(source, build, arch))),
+            };
+            // All have begun before one is waited for.
+            let compiling: Vec<_> = units.iter().zip(begun).map(compiling).collect();
+            let join = |thread: std::result::Result<ScopedJoinHandle<'_, _>, JoinHandle<_>>| {
+                thread.map_or_else(JoinHandle::join, ScopedJoinHandle::join)
+            };
+            compiling.into_iter().map(join).collect()
+        })
     }
 
     fn load(&self, source: &Source, code: &[u8]) -> Result<Module> {

@@ -33,7 +33,7 @@ impl CudaRuns {
             return Err(Error::Launch { kernel: "warp_step_runs".into(), reason });
         }
         let rows = envs.iter().map(|env| env.args().to_vec()).collect();
-        let [step, tick] = envs[0].functions_of_runs();
+        let [step, tick] = envs[0].functions_of_runs()?;
         let runs = Structs::new(envs[0].gpu(), rows)?;
         Ok(Self { runs, n: envs.len() as u32, step, tick, shape: envs[0].shape() })
     }

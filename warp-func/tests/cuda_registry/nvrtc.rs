@@ -6,7 +6,7 @@ use super::herd::Herd;
 use super::swarm::Swarm;
 use super::{add, cache};
 use warp_core::toml::Table;
-use warp_func::cuda::{Build, Source, env_kernels, machine_code};
+use warp_func::cuda::{Build, ExecutorPart, Source, env_kernels, machine_code};
 use warp_func::{Error, Registry};
 
 pub(crate) const TESTS: [(&str, fn()); 7] = [
@@ -20,6 +20,7 @@ pub(crate) const TESTS: [(&str, fn()); 7] = [
 ];
 
 const ARCH: &str = "sm_90a";
+const BUILDS: [Build; 2] = [Build::Parity, Build::Release];
 
 fn kept() {
     let (code, seconds) = machine_code(&add("1.0f"), Build::Parity, ARCH).unwrap();
@@ -77,9 +78,10 @@ fn arrays() {
     let registry = Registry::new().with::<Drone>().with::<Board>().with::<Swarm>();
     for name in ["drone", "board", "swarm"] {
         let blueprint = registry.get(name).unwrap().blueprint(&Table::new()).unwrap();
-        let source = env_kernels(&blueprint).unwrap().executor();
-        for build in [Build::Parity, Build::Release] {
-            let (code, _) = machine_code(&source, build, ARCH).unwrap();
+        let text = env_kernels(&blueprint).unwrap();
+        let units = ExecutorPart::ALL.map(|part| text.executor(part));
+        for (source, build) in units.iter().flat_map(|unit| BUILDS.map(|build| (unit, build))) {
+            let (code, _) = machine_code(source, build, ARCH).unwrap();
             assert!(code.starts_with(b"\x7fELF"));
         }
     }

@@ -1,16 +1,18 @@
 //! Policies of one run on a GPU of which some learn from rollouts and others from replay memories: they act in
 //! lockstep, and each learns in its own way.
 
+use super::ahead::exact;
+use super::is_exact;
 use super::policy_number::PolicyNumber;
 use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
-use crate::algorithm::{PolicyFigures, PolicyPlan, Precision, Variant};
+use crate::algorithm::{PolicyFigures, Variant};
 use crate::config::TrainConfig;
-use crate::engine::cuda::{Member, Setting};
+use crate::engine::cuda::{self, Member, Setting, sources_of};
 use crate::engine::{Iterated, Progress};
 use crate::error::Result;
 use crate::model::LearnerState;
 use warp_func::VecEnv;
-use warp_func::cuda::{CudaVecEnv, Graph};
+use warp_func::cuda::{Build, CudaVecEnv, DeviceInfo, Graph, Source};
 
 /// A policy, by what it learns from.
 #[derive(Debug)]
@@ -31,6 +33,31 @@ pub(crate) struct MixedLearner {
     learning: Option<Graph>,
 }
 
+/// How policies that learn from rollouts multiply.
+fn backend(config: &TrainConfig) -> NetworkBackend {
+    NetworkBackend { tensor_cores: !is_exact(config), foreign: None }
+}
+
+/// The translation units of all policies of `config`.
+///
+/// # Errors
+/// Networks or algorithms that can't be built.
+pub(super) fn units(config: &TrainConfig, info: &DeviceInfo) -> Result<Vec<(Source, Build)>> {
+    let (mut units, mut first_agent) = (Vec::new(), 0);
+    for (index, plan) in config.policies.iter().enumerate() {
+        if plan.is_off_policy() {
+            let setting = Setting::new(config, (index, first_agent));
+            units.extend(exact(sources_of(config, setting, cuda::Machine::of(info))?));
+        } else {
+            let number = PolicyNumber { index, first_agent };
+            let text = WideText::new(config, number, Machine::of(info), backend(config))?;
+            units.extend(text.units().map(|(unit, build)| (unit.clone(), build)));
+        }
+        first_agent += plan.n_agents() as u32;
+    }
+    Ok(units)
+}
+
 impl MixedLearner {
     /// The policies of `config` with the weights of `state`, for `envs`.
     ///
@@ -41,10 +68,7 @@ impl MixedLearner {
         envs: &mut CudaVecEnv,
         state: &LearnerState,
     ) -> Result<Self> {
-        let half = |plan: &PolicyPlan| plan.config.precision == Precision::Half;
-        let backend =
-            NetworkBackend { tensor_cores: config.policies.iter().all(half), foreign: None };
-        let machine = Machine::of(envs.gpu().info());
+        let (backend, machine) = (backend(config), Machine::of(envs.gpu().info()));
         let mut first_agent = 0;
         let mut policies = Vec::new();
         for (index, plan) in config.policies.iter().enumerate() {

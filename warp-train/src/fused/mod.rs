@@ -3,6 +3,7 @@
 //! `small` takes small networks of one agent or of a small team, `wide` everything else. Weights have the
 //! names and shapes that every learner has, so a checkpoint can be continued on any device.
 
+mod ahead;
 mod gradients;
 mod linked;
 mod mixed;
@@ -25,6 +26,7 @@ use warp_func::VecEnv;
 use warp_func::cuda::{Build, CudaVecEnv, DeviceEnvs, EnvKernels, Source};
 use wide::{NetworkBackend, WideLearner};
 
+pub use ahead::{compile_ahead, units};
 pub use gradients::{CudaGradients, Products};
 pub(crate) use small::MOST_ITERATIONS;
 pub use small::sources as small_sources;
@@ -40,8 +42,18 @@ pub use crate::engine::cuda::check as off_policy_check;
 /// Policies that an algorithm does not take.
 #[doc(hidden)]
 pub fn off_policy_sources(config: &TrainConfig, runs: usize) -> Result<Vec<(Source, Build)>> {
-    let sources = crate::engine::cuda::sources(config, H200.shared_by(runs))?;
-    Ok(sources.into_iter().map(|source| (source, Build::Parity)).collect())
+    Ok(ahead::exact(crate::engine::cuda::sources(config, H200.shared_by(runs))?))
+}
+
+/// The ways of learning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Path {
+    Small,
+    Solo,
+    Team,
+    Wide,
+    OffPolicy,
+    Mixed,
 }
 
 /// The way of learning that suits a configuration.
@@ -62,46 +74,56 @@ impl OnDevice {
         state: &LearnerState,
         foreign: Option<MakeForeign>,
     ) -> Result<Self> {
-        if let Some(policy) = config.policies.iter().find(|policy| policy.is_off_policy()) {
-            if foreign.is_some() {
-                let name = &policy.name;
-                return Err(Error::Invalid(format!(
-                    "policy \"{name}\" learns from a replay memory, which the native learner alone does"
-                )));
-            }
-            if !config.policies.iter().all(PolicyPlan::is_off_policy) {
-                return Ok(Self::Mixed(Box::new(MixedLearner::new(config, envs, state)?)));
-            }
-            let (config, state) = (std::slice::from_ref(config), std::slice::from_ref(state));
-            return Ok(Self::OffPolicy(Box::new(OffPolicyLearner::new(config, &[envs], state)?)));
+        let off_policy = config.policies.iter().find(|policy| policy.is_off_policy());
+        if let (Some(policy), Some(_)) = (off_policy, foreign) {
+            let name = &policy.name;
+            return Err(Error::Invalid(format!(
+                "policy \"{name}\" learns from a replay memory, which the native learner alone does"
+            )));
         }
         if foreign.is_some() {
             let backend = NetworkBackend { tensor_cores: false, foreign };
             let wide = WideLearner::new(config, envs, state, backend)?;
             return Ok(Self::Wide(Box::new(wide)));
         }
-        let exact = is_exact(config);
-        let small = small::refusal(config, envs.text()).is_none() && !exact;
-        let small = small
-            && (config.world.is_alone() || linked::is_within_reach(envs.gpu(), &config.world)?);
-        Ok(match small {
-            true if envs.text().team > 1 => {
-                Self::Team(Box::new(TeamLearner::new(config, envs, state)?))
+        let world = &config.world;
+        let reach = world.is_alone() || linked::is_within_reach(envs.gpu(), world)?;
+        Ok(match Self::path_of(config, envs.text(), reach) {
+            Path::Mixed => Self::Mixed(Box::new(MixedLearner::new(config, envs, state)?)),
+            Path::OffPolicy => {
+                let (config, state) = (std::slice::from_ref(config), std::slice::from_ref(state));
+                Self::OffPolicy(Box::new(OffPolicyLearner::new(config, &[envs], state)?))
             }
-            true if small::is_solo(config) => {
+            Path::Team => Self::Team(Box::new(TeamLearner::new(config, envs, state)?)),
+            Path::Solo => {
                 let mut learner =
                     SoloLearner::new(config, envs, SoloRoom { runs: 1, schedules: 1 })?;
                 let state = std::slice::from_ref(state);
                 learner.load(PackedRuns::new(vec![config.clone()], state, 1)?, 0)?;
                 Self::Solo(Box::new(learner))
             }
-            true => Self::Small(Box::new(SmallLearner::new(config, envs, state)?)),
-            false => {
-                let backend = NetworkBackend { tensor_cores: !exact, foreign: None };
+            Path::Small => Self::Small(Box::new(SmallLearner::new(config, envs, state)?)),
+            Path::Wide => {
+                let backend = NetworkBackend { tensor_cores: !is_exact(config), foreign: None };
                 let wide = WideLearner::new(config, envs, state, backend)?;
                 Self::Wide(Box::new(wide))
             }
         })
+    }
+
+    /// Which one takes `config` in environments with the code `env`; `reach`: whether kernels can write to all GPUs
+    /// that learn the same.
+    fn path_of(config: &TrainConfig, env: &EnvKernels, reach: bool) -> Path {
+        if config.policies.iter().any(PolicyPlan::is_off_policy) {
+            let all = config.policies.iter().all(PolicyPlan::is_off_policy);
+            return if all { Path::OffPolicy } else { Path::Mixed };
+        }
+        match small::refusal(config, env).is_none() && !is_exact(config) && reach {
+            false => Path::Wide,
+            true if env.team > 1 => Path::Team,
+            true if small::is_solo(config) => Path::Solo,
+            true => Path::Small,
+        }
     }
 
     /// For environments that something else moves on the GPU, whose bodies no kernel can call.

@@ -45,7 +45,7 @@ fn source_of(text: &EnvKernels, limit: Option<u32>) -> Result<Source> {
     let structs =
         super::declare(&[<Strides as super::DeviceStruct>::STRUCT, OwnArgs::ARGS, GivenArgs::ARGS]);
     let layout = if text.team == 1 { OWN_THREAD } else { OWN_TEAM };
-    let mut source = text.executor();
+    let mut source = text.steps();
     source.name = format!("replicas of {}", source.name);
     source.text = format!(
         "{}\n{structs}\n#line 1 \"given.cuh\"\n{}\n#line 1 \"own.cuh\"\n{OWN}\n#line 1 \"own_layout.cu\"\n{layout}",

@@ -34,6 +34,8 @@ struct Programs {
     acting: Vec<Op>,
     storing: Vec<Op>,
     updating: Vec<Vec<Op>>,
+    /// After the host has set weights, where products read them packed.
+    packing: Option<Vec<Op>>,
 }
 
 impl Programs {
@@ -50,11 +52,13 @@ impl Programs {
             acting: op::acting(algorithm, kept)?,
             storing: how.storing(),
             updating: updating.collect::<Result<_>>()?,
+            packing: layout.half.then(|| op::packing(plan)),
         })
     }
 
     fn all(&self) -> Vec<Vec<Op>> {
-        [&self.acting, &self.storing].into_iter().chain(&self.updating).cloned().collect()
+        let first = [&self.acting, &self.storing].into_iter().chain(&self.packing);
+        first.chain(&self.updating).cloned().collect()
     }
 }
 
@@ -63,18 +67,31 @@ impl Programs {
 /// # Errors
 /// Policies that an algorithm does not take.
 pub(crate) fn sources(config: &TrainConfig, machine: Machine) -> Result<Vec<Source>> {
-    let mut sources = Vec::new();
+    let (mut all, mut first_agent) = (Vec::new(), 0);
     for (index, policy) in config.policies.iter().enumerate() {
-        let Planned { plan, algorithm } = planned(config, policy)?;
-        let setting = Setting::new(config, (index, 0));
-        let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
-        let programs = Programs::new(policy, &*algorithm, &plan, &layout)?;
-        let place = &setting.place;
-        let (plan, layout, agents) = (&plan, &layout, &setting.agents);
-        let scene = Scene { plan, layout, place, agents, runs: machine.runs(), machine };
-        sources.extend(programs.all().iter().map(|ops| scene.program(ops).source));
+        all.extend(sources_of(config, Setting::new(config, (index, first_agent)), machine)?);
+        first_agent += policy.n_agents() as u32;
     }
-    Ok(sources)
+    Ok(all)
+}
+
+/// The same of one policy, that of `setting`.
+///
+/// # Errors
+/// As [`sources`].
+pub(crate) fn sources_of(
+    config: &TrainConfig,
+    setting: Setting,
+    machine: Machine,
+) -> Result<Vec<Source>> {
+    let policy = &config.policies[setting.place.policy];
+    let Planned { plan, algorithm } = planned(config, policy)?;
+    let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
+    let programs = Programs::new(policy, &*algorithm, &plan, &layout)?;
+    let place = &setting.place;
+    let (plan, layout, agents) = (&plan, &layout, &setting.agents);
+    let scene = Scene { plan, layout, place, agents, runs: machine.runs(), machine };
+    Ok(programs.all().iter().map(|ops| scene.program(ops).source).collect())
 }
 
 impl Member {

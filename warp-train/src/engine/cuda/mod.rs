@@ -37,7 +37,7 @@ use text::{Agents, KERNEL, Program, Scene};
 use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs};
 
 pub(crate) use learner::OffPolicyLearner;
-pub(crate) use member::{Member, sources};
+pub(crate) use member::{Member, sources, sources_of};
 
 /// The GPU that texts are compiled for where there is none.
 pub(crate) const H200: Machine = Machine::H200;
@@ -187,8 +187,7 @@ impl CudaEngine {
 
     /// Packs all weights, which the host has set.
     fn pack(&mut self) -> Result<()> {
-        let all = (0..self.plan.models.len()).map(ModelId).collect();
-        if self.layout.half { self.run(&[Op::Pack(all)]) } else { Ok(()) }
+        if self.layout.half { self.run(&op::packing(&self.plan)) } else { Ok(()) }
     }
 
     /// Which pieces of work there are.

@@ -334,6 +334,11 @@ pub(super) fn acting(algorithm: &dyn Algorithm, kept: bool) -> Result<Vec<Op>> {
     Ok(ops)
 }
 
+/// Packs all weights.
+pub(super) fn packing(plan: &Plan) -> Vec<Op> {
+    vec![Op::Pack((0..plan.models.len()).map(ModelId).collect())]
+}
+
 /// The work of an update.
 pub(super) fn updating(algorithm: &dyn Algorithm, variant: Variant, how: How) -> Result<Vec<Op>> {
     let mut tracer = Tracer { how, ops: Vec::new() };

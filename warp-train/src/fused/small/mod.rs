@@ -21,8 +21,9 @@ mod text;
 pub(crate) use solo::{
     MOST_ITERATIONS as MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, SoloRoom, SoloSpan, Trained,
 };
-pub(super) use team::TeamLearner;
+pub(super) use team::{TeamLearner, sources as team_sources};
 pub use text::sources;
+pub(super) use text::{alone_source, run_sources};
 pub(crate) use text::{compiled_in, is_solo, is_solo_in_fleets, refusal, unsupported};
 
 use crate::config::TrainConfig;
@@ -101,7 +102,7 @@ impl SmallLearner {
         envs: &CudaVecEnv,
         state: &LearnerState,
     ) -> Result<Self> {
-        let sources = text::run_sources(config, envs.text());
+        let sources = run_sources(config, envs.text());
         let units = sources.each_ref().map(|unit| (unit, Build::Release));
         let compile = || envs.kernels().compile_all(&units);
         let modules = config.world.first_then_others("compiled kernels", compile)??;

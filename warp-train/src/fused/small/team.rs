@@ -58,7 +58,7 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
 }
 
 /// The translation units that a run has compiled: of rollouts, and of each policy's updates.
-pub(super) fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
+pub(in super::super) fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
     let updates = (0..config.policies.len()).map(|p| text::update_source(config, p, env));
     std::iter::once(collect_source(config, env)).chain(updates).collect()
 }

@@ -224,7 +224,7 @@ pub(super) fn together(config: &TrainConfig) -> usize {
 }
 
 /// The translation units for `config` on an environment with the text `env`: of a rollout, of an update.
-pub(super) fn run_sources(config: &TrainConfig, env: &EnvKernels) -> [Source; 2] {
+pub(in super::super) fn run_sources(config: &TrainConfig, env: &EnvKernels) -> [Source; 2] {
     let mut constants = constants(config, 0);
     let together = together(config);
     constants.push(("TOGETHER", together.to_string()));
@@ -248,6 +248,15 @@ pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels, spread: bool) 
     constants.push(("SPREAD", u32::from(spread).to_string()));
     let tuning = Tuning { blocks: if spread { 1 } else { 2 }, lean: true };
     source_of(&config.policies[0], &constants, env, tuning, "solo.cu")
+}
+
+/// The same of one run by itself.
+pub(in super::super) fn alone_source(
+    config: &TrainConfig,
+    env: &EnvKernels,
+    multiprocessors: u32,
+) -> Source {
+    solo_source(config, env, spreads(config, 1, multiprocessors))
 }
 
 /// The same of policy number `index`'s update alone.

@@ -130,7 +130,7 @@ impl WideText {
     ///
     /// # Errors
     /// As [`WideText::new`].
-    pub(super) fn of_all(
+    pub(in super::super) fn of_all(
         config: &TrainConfig,
         machine: Machine,
         backend: NetworkBackend,
@@ -145,7 +145,7 @@ impl WideText {
     }
 
     /// All units.
-    pub(super) fn units(&self) -> impl Iterator<Item = (&Source, Build)> {
+    pub(in super::super) fn units(&self) -> impl Iterator<Item = (&Source, Build)> {
         let general = self.general.iter().map(|unit| (unit, Build::Parity));
         general.chain(self.towers.iter().flatten().map(|unit| (unit, Build::Release)))
     }

@@ -1,0 +1,63 @@
+//! All that a run has compiled, known before anything of it is made: environment and policies compile side by side
+//! while the host initialises weights and the GPU takes its arrays.
+
+use super::wide::{Machine, NetworkBackend, WideText};
+use super::{OnDevice, Path, is_exact, mixed, small};
+use crate::config::TrainConfig;
+use crate::engine::cuda;
+use crate::error::Result;
+use warp_func::Registry;
+use warp_func::cuda::{Build, DeviceInfo, EnvKernels, ExecutorPart, Kernels, Source, env_kernels};
+
+/// A translation unit and how exact it is.
+type Unit = (Source, Build);
+
+/// Lets `kernels` begin to compile what `config` needs in environments of `registry`, and returns at once. What a
+/// run does, and how, does not depend on it: the same texts are asked for later, and what is wrong with one is an
+/// error then.
+///
+/// # Errors
+/// An environment, network or algorithm that can't be built.
+pub fn compile_ahead(config: &TrainConfig, registry: &Registry, kernels: &Kernels) -> Result<()> {
+    let entry = registry.get(&config.run.env_id)?;
+    // Ranks compile one after the other, and the others find what the first has kept. Policies in a league are
+    // learners of their own.
+    if entry.kernel.is_none() || !config.world.is_alone() || config.league.is_some() {
+        return Ok(());
+    }
+    let env = env_kernels(&entry.blueprint(&config.env)?)?;
+    kernels.begin(units(config, &env, kernels.device().info())?);
+    Ok(())
+}
+
+/// The translation units that a run of `config` alone on a GPU like `info` has compiled in environments with the
+/// code `env`.
+///
+/// # Errors
+/// As [`compile_ahead`].
+pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Result<Vec<Unit>> {
+    let executor = ExecutorPart::FIRST.map(|part| (env.executor(part), Build::Parity));
+    let own = match OnDevice::path_of(config, env, true) {
+        Path::Small => released(small::run_sources(config, env).into()),
+        Path::Solo => released(vec![small::alone_source(config, env, info.n_multiprocessors)]),
+        Path::Team => released(small::team_sources(config, env)),
+        Path::Wide => {
+            let backend = NetworkBackend { tensor_cores: !is_exact(config), foreign: None };
+            let texts = WideText::of_all(config, Machine::of(info), backend)?;
+            let units = texts.iter().flat_map(WideText::units);
+            units.map(|(unit, build)| (unit.clone(), build)).collect()
+        }
+        Path::OffPolicy => exact(cuda::sources(config, cuda::Machine::of(info))?),
+        Path::Mixed => mixed::units(config, info)?,
+    };
+    Ok(executor.into_iter().chain(own).collect())
+}
+
+fn released(sources: Vec<Source>) -> Vec<Unit> {
+    sources.into_iter().map(|source| (source, Build::Release)).collect()
+}
+
+/// The same of programs that are not to fuse operations.
+pub(super) fn exact(sources: Vec<Source>) -> Vec<Unit> {
+    sources.into_iter().map(|source| (source, Build::Parity)).collect()
+}
