@@ -158,9 +158,16 @@ impl Device {
     /// one policy in fp32 makes all of them so.
     #[must_use]
     pub fn precision(&self, backend: &str, config: &TrainConfig) -> &'static str {
-        let is_half = |plan: &PolicyPlan| plan.config.precision == Precision::Half;
+        let some = |precision: Precision| {
+            config.policies.iter().any(|plan| plan.config.precision == precision)
+        };
         let halves = self.halves_products() && backend == "native";
-        if halves && config.policies.iter().all(is_half) { "fp16" } else { "fp32" }
+        match (some(Precision::Half), some(Precision::BFloat)) {
+            _ if !halves || some(Precision::Single) => "fp32",
+            (true, true) => "fp16, bf16",
+            (false, true) => "bf16",
+            (_, false) => "fp16",
+        }
     }
 
     /// Seconds spent in the compiler of kernels so far.

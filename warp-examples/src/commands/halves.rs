@@ -16,7 +16,7 @@ impl HalfWatch {
     pub(super) fn new(device: &Device, trainer: &Trainer) -> Self {
         let config = trainer.config();
         let backend = trainer.learner().backend();
-        let looks = device.precision(backend, config) == "fp16";
+        let looks = device.precision(backend, config) != "fp32";
         let mut watch = Self { looks, n_checkpoints: 0 };
         if watch.looks {
             watch.say(half::by_bounds(config));

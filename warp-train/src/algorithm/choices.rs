@@ -28,6 +28,8 @@ warp_core::choices! {
     pub enum Precision {
         /// Half-precision operands and f32 sums, on tensor cores, where the network allows it.
         Half = "fp16",
+        /// The same with bf16: the range of f32, but an eighth of fp16's resolution.
+        BFloat = "bf16",
         /// f32 throughout.
         Single = "fp32",
     }

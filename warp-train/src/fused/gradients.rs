@@ -1,6 +1,7 @@
 //! Gradients of given minibatches on a GPU, for `gradcheck`: the kernels that a run would use, fed from
 //! the host.
 
+use super::halves;
 use super::policy_number::PolicyNumber;
 use super::small::{SmallLearner, refusal};
 use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
@@ -22,7 +23,8 @@ use warp_func::{Registry, VecEnv};
 pub enum Products {
     /// The kernels for every network, in f32.
     Single,
-    /// The same with half-precision operands where a run with `precision = "fp16"` has them.
+    /// The same with half-precision operands where a run with `precision = "fp16"` has them, or bf16 where the
+    /// configuration says so.
     Half,
     /// The kernels for small networks, with half-precision operands. Old values and advantages are
     /// their own, so they are compared on [`crate::run::gradcheck::CheckBatch::with_own_values`].
@@ -137,9 +139,16 @@ impl CudaGradients {
         match self.products {
             _ if self.foreign.is_some() => "burn-tch",
             Products::Single => "cuda fp32",
+            Products::Half if self.is_bf16() => "cuda bf16",
             Products::Half => "cuda fp16",
+            Products::Small if self.is_bf16() => "small bf16",
             Products::Small => "cuda small",
         }
+    }
+
+    /// Whether its half-precision operands are bf16 in some policy, which decides over the bound of all.
+    pub(crate) fn is_bf16(&self) -> bool {
+        self.is_half() && self.config.policies.iter().any(|plan| halves::are_bf16(plan.config.precision))
     }
 
     /// Whether its products have half-precision operands.
@@ -223,52 +232,9 @@ fn order(minibatch: &Minibatch<'_>) -> Result<Vec<u32>> {
     }
 }
 
-/// `x` as half precision, rounded to nearest, ties to even.
-pub(super) fn half_bits(x: f32) -> u16 {
-    let (bits, sign) = (x.to_bits() & 0x7fff_ffff, (x.to_bits() >> 16) as u16 & 0x8000);
-    let size = f32::from_bits(bits);
-    if x.is_nan() {
-        return 0x7e00;
-    }
-    if size < 6.103_515_6e-5 {
-        // Below the normal numbers steps have one size, 2^-24; adding 0.5 rounds to that.
-        return sign | ((size + 0.5).to_bits() - 0.5f32.to_bits()) as u16;
-    }
-    // The exponent's bias becomes 15 instead of 127; what rounds up may carry into it.
-    let rounded = bits + 0xfff + (bits >> 13 & 1);
-    sign | ((rounded >> 13).saturating_sub(112 << 10)).min(0x7c00) as u16
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn halves_are_the_nearest() {
-        let halves = [
-            (0.0, 0x0000),
-            (-0.0, 0x8000),
-            (1.0, 0x3c00),
-            (-2.0, 0xc000),
-            (65504.0, 0x7bff),
-            (65519.0, 0x7bff),
-            (65520.0, 0x7c00),
-            (f32::INFINITY, 0x7c00),
-            (f32::NEG_INFINITY, 0xfc00),
-            (6.103_515_6e-5, 0x0400),
-            (6.097_555e-5, 0x03ff),
-            (5.960_464_5e-8, 0x0001),
-            (2.980_232_2e-8, 0x0000),
-            (1.0 + 1.0 / 2048.0, 0x3c00),
-            (1.0 + 3.0 / 2048.0, 0x3c02),
-            (1.0 + 1.1 / 2048.0, 0x3c01),
-            (0.1, 0x2e66),
-        ];
-        for (x, bits) in halves {
-            assert_eq!(half_bits(x), bits, "{x}");
-        }
-        assert_eq!(half_bits(f32::NAN) & 0x7c00, 0x7c00);
-    }
 
     #[test]
     fn rows_come_as_often_as_their_weight_says() {

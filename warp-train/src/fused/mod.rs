@@ -5,6 +5,7 @@
 
 mod ahead;
 mod gradients;
+mod halves;
 mod linked;
 mod mixed;
 mod moments;
@@ -148,6 +149,15 @@ impl OnDevice {
     /// What it is called, and what keeps a run from the kernels for small networks; `text` is that of
     /// the environments' body, if kernels can call one.
     pub(crate) fn path(&self, config: &TrainConfig, text: Option<&EnvKernels>) -> String {
+        let way = self.way(config, text);
+        let is_bf16 = |plan: &PolicyPlan| halves::are_bf16(plan.config.precision);
+        match !is_exact(config) && config.policies.iter().any(is_bf16) {
+            true => way + "; operands are bf16",
+            false => way,
+        }
+    }
+
+    fn way(&self, config: &TrainConfig, text: Option<&EnvKernels>) -> String {
         let way = match self {
             Self::Small(_) => return "small networks, one agent: two launches an iteration".into(),
             Self::Solo(_) => {

@@ -1,31 +1,62 @@
 //! Whether observations keep their meaning in half precision, which the native learner on a GPU stores
-//! and multiplies them in (`precision = "fp16"`).
+//! and multiplies them in (`precision = "fp16"` or `"bf16"`).
 //!
 //! Half precision represents integers up to 2,048, then only every second one and so on up to 65,504;
-//! beyond that is infinity, and below 6.1e-5 precision is lost gradually. Observations that `norm_obs`
+//! beyond that is infinity, and below 6.1e-5 precision is lost gradually. bf16 has the range of f32, but
+//! represents integers up to 256 only. Observations that `norm_obs`
 //! normalises to mean 0 and standard deviation 1 need no warning.
 
-use crate::algorithm::PolicyPlan;
+use crate::algorithm::{PolicyPlan, Precision};
 use crate::config::Shards;
 use crate::config::TrainConfig;
 use crate::run::begin::moments;
 use warp_core::{EnvSpec, Space};
 use warp_func::VecEnv;
 
-/// The largest finite half.
-pub const LARGEST: f32 = 65_504.0;
-/// Up to here halves hold every whole number.
-const WHOLE: f32 = 2_048.0;
-/// The smallest half of full precision.
-const SMALLEST: f32 = 6.103_515_6e-5;
-/// Half the distance of neighbouring halves, relative to them.
-const ROUNDING: f64 = 1.0 / 2_048.0;
+/// What a type of operands can represent.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    name: &'static str,
+    /// The largest finite number.
+    largest: f32,
+    /// Up to here it holds every whole number.
+    whole: f32,
+    /// The smallest number of full precision.
+    smallest: f32,
+}
+
+impl Limits {
+    const HALF: Self = Self {
+        name: "half precision",
+        largest: 65_504.0,
+        whole: 2_048.0,
+        smallest: 6.103_515_6e-5,
+    };
+    const BFLOAT: Self = Self {
+        name: "bf16",
+        largest: f32::from_bits(0x7f7f_0000),
+        whole: 256.0,
+        smallest: f32::MIN_POSITIVE,
+    };
+
+    fn of(plan: &PolicyPlan) -> Self {
+        match plan.config.precision {
+            Precision::BFloat => Self::BFLOAT,
+            Precision::Half | Precision::Single => Self::HALF,
+        }
+    }
+
+    /// Half the distance of neighbouring numbers, relative to them.
+    fn rounding(self) -> f64 {
+        1.0 / f64::from(self.whole)
+    }
+}
 
 /// One sentence for each group of `config` whose observations may not fit, judging by their bounds;
 /// infinite bounds are ignored.
 #[must_use]
 pub fn by_bounds(config: &TrainConfig) -> Vec<String> {
-    groups(config).filter_map(|(_, group)| of_bounds(&config.spec, group)).collect()
+    groups(config).filter_map(|(plan, group)| of_bounds(plan, &config.spec, group)).collect()
 }
 
 /// The same of what the agents see now, which must be up to date on the host.
@@ -42,15 +73,20 @@ fn groups(config: &TrainConfig) -> impl Iterator<Item = (&PolicyPlan, usize)> {
 
 const REMEDY: &str = "use norm_obs = true or precision = \"fp32\"";
 
-fn of_bounds(spec: &EnvSpec, group: usize) -> Option<String> {
+fn of_bounds(plan: &PolicyPlan, spec: &EnvSpec, group: usize) -> Option<String> {
     let (mut low, mut high) = (0.0_f32, 0.0_f32);
     bounds(&spec.groups[group].observation, &mut |a, b| (low, high) = (low.min(a), high.max(b)));
     let largest = high.max(-low);
+    let limits @ Limits { name: operands, whole, .. } = Limits::of(plan);
     let why = match largest {
         0.0 => return None,
-        _ if largest > LARGEST => "the largest number in half precision is 65504",
-        _ if largest > WHOLE => "half precision represents integers exactly only up to 2048",
-        _ if largest < SMALLEST => "half precision loses digits below 0.00006",
+        _ if largest > limits.largest => {
+            format!("the largest number in {operands} is {}", limits.largest)
+        }
+        _ if largest > whole => format!("{operands} represents integers exactly only up to {whole}"),
+        _ if largest < limits.smallest => {
+            format!("{operands} loses digits below {:.5}", limits.smallest)
+        }
         _ => return None,
     };
     let name = &spec.groups[group].name;
@@ -73,14 +109,15 @@ fn bounds(space: &Space, see: &mut dyn FnMut(f32, f32)) {
 }
 
 fn of_data(plan: &PolicyPlan, group: usize, envs: &dyn VecEnv) -> Option<String> {
+    let limits @ Limits { name: operands, largest, .. } = Limits::of(plan);
     let spec = &envs.spec().groups[group];
     let (name, width) = (&spec.name, spec.observation_width());
     let obs = envs.store().slice::<f32>(envs.ids().obs[group]);
-    if let Some(at) = obs.iter().position(|x| x.is_nan() || x.abs() > LARGEST) {
+    if let Some(at) = obs.iter().position(|x| x.is_nan() || x.abs() > limits.largest) {
         let (number, value) = (at % width, obs[at]);
         return Some(format!(
             "number {number} of an observation of {name} is {value}, but the largest number in \
-             half precision is 65504: {REMEDY}"
+             {operands} is {largest}: {REMEDY}"
         ));
     }
     let own = plan.agents.iter().filter(|range| range.group == group);
@@ -88,13 +125,13 @@ fn of_data(plan: &PolicyPlan, group: usize, envs: &dyn VecEnv) -> Option<String>
     let moments = moments(&plan, envs, Shards::ONE, 0);
     let spread = moments.mean.iter().zip(&moments.var).map(|(mean, var)| (mean, var.sqrt()));
     let lost = |(mean, deviation): &(&f64, f64)| {
-        let step = mean.abs().max(f64::from(SMALLEST)) * ROUNDING;
+        let step = mean.abs().max(f64::from(limits.smallest)) * limits.rounding();
         *deviation > 0.0 && *deviation < step
     };
     let (number, (mean, deviation)) = spread.enumerate().find(|(_, spread)| lost(spread))?;
     Some(format!(
         "number {number} of {name}'s observations is {mean:.4e} with a standard deviation of \
-         {deviation:.1e}, which half precision can't resolve: {REMEDY}"
+         {deviation:.1e}, which {operands} can't resolve: {REMEDY}"
     ))
 }
 

@@ -56,7 +56,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if !why.is_empty() {
         tell(&why);
     }
-    if device.precision(&learner.backend(), first) == "fp16" {
+    if device.precision(&learner.backend(), first) != "fp32" {
         half::by_bounds(first).iter().for_each(|warning| tell(&format!("warning: {warning}")));
     }
     let halving = match &args.resume {

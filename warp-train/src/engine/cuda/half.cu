@@ -1,5 +1,5 @@
-// Products of a tile with weights in half precision, summed in fp32: fp16 on the way forward, bf16 on the
-// way back, where numbers may be small.
+// Products of a tile with weights in half precision, summed in fp32: fp16 on the way forward, or with BF16 bf16, and
+// bf16 on the way back, where numbers may be small.
 //
 // A tile's numbers lie in shared memory [TILE_ROWS, width + 8], where eight neighbouring rows never meet in
 // a bank. Weights lie beside the parameters, packed in the order in which lanes need them.
@@ -12,7 +12,7 @@ typedef SlabOf<Kept> Slab;
 template <bool BACK>
 __device__ inline unsigned int two_halves(float low, float high) {
     unsigned int two;
-    if (BACK) {
+    if (BACK || BF16) {
         asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
         return two;
     }
@@ -50,7 +50,7 @@ __device__ inline void multiply_add(float (&c)[4], const unsigned int (&a)[4], u
         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                            \
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                           \
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
-    if (BACK) {
+    if (BACK || BF16) {
         MULTIPLY_ADD("bf16");
     } else {
         MULTIPLY_ADD("f16");

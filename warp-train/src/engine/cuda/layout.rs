@@ -1,6 +1,6 @@
 //! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
-use crate::algorithm::{Model, ModelId, PassId, Plan, RowsOf};
+use crate::algorithm::{Model, ModelId, PassId, Plan, Precision, RowsOf};
 use crate::model::LayerShape;
 use std::ops::Range;
 use warp_func::cuda::DeviceInfo;
@@ -218,6 +218,8 @@ pub(super) struct Layout {
     pub(super) shares: usize,
     /// Products with operands in half precision, else in fp32.
     pub(super) half: bool,
+    /// Whether those operands are bf16 on the way forward, too.
+    pub(super) bf16: bool,
     /// The widest layer, padded.
     pub(super) widest: usize,
 }
@@ -228,9 +230,9 @@ pub(super) fn half_bytes(high: usize, widest: usize) -> usize {
 }
 
 impl Layout {
-    /// For `n_rows` that act, with products in fp32 if they are to be `exact`, or must be because a layer's
-    /// numbers do not fit into shared memory.
-    pub(super) fn new(plan: &Plan, n_rows: usize, machine: Machine, exact: bool) -> Self {
+    /// For `n_rows` that act, with products in `precision`, or in fp32 because a layer's numbers do not fit into
+    /// shared memory.
+    pub(super) fn new(plan: &Plan, n_rows: usize, machine: Machine, precision: Precision) -> Self {
         let (mut parameters, mut tiles) = (0, 0);
         let model = |model: &Model| {
             let layers: Vec<LayerShape> = model.network.layers().collect();
@@ -239,6 +241,7 @@ impl Layout {
         let models: Vec<ModelShape> = plan.models.iter().map(model).collect();
         let layers = models.iter().flat_map(|model| &model.layers);
         let widest = layers.map(|layer| layer.k.max(layer.n)).max().unwrap_or(0);
+        let exact = precision == Precision::Single;
         let half = !exact && machine.has_halves() && half_bytes(1, widest) <= MOST_SHARED;
         let tiles_of = |rows: usize, passes: usize| match half {
             true => RowTiles::of_passes(rows, machine, widest, passes),
@@ -261,10 +264,19 @@ impl Layout {
             };
             PassShape { inputs, deltas }
         });
-        let passes = passes.collect();
-        let shares = (plan.batch_size / ROWS_OF_SHARE).clamp(1, MOST_SHARES);
-        let (n_parameters, n_tiles) = (parameters, tiles);
-        Self { passes, models, acting, batch, n_parameters, n_tiles, scratch, shares, half, widest }
+        Self {
+            passes: passes.collect(),
+            models,
+            acting,
+            batch,
+            n_parameters: parameters,
+            n_tiles: tiles,
+            scratch,
+            shares: (plan.batch_size / ROWS_OF_SHARE).clamp(1, MOST_SHARES),
+            half,
+            bf16: half && precision == Precision::BFloat,
+            widest,
+        }
     }
 
     pub(super) fn of_rows(&self, rows: RowsOf) -> RowTiles {

@@ -86,7 +86,7 @@ pub(crate) fn sources_of(
 ) -> Result<Vec<Source>> {
     let policy = &config.policies[setting.place.policy];
     let Planned { plan, algorithm } = planned(config, policy)?;
-    let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
+    let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.precision);
     let programs = Programs::new(policy, &*algorithm, &plan, &layout)?;
     let place = &setting.place;
     let (plan, layout, agents) = (&plan, &layout, &setting.agents);

@@ -49,8 +49,8 @@ pub(crate) struct Setting {
     pub(crate) place: Place,
     /// Where the policy's agents lie.
     pub(crate) agents: Agents,
-    /// Products in fp32; else operands are in half precision where layers are not too wide for that.
-    pub(crate) exact: bool,
+    /// What operands of products are; fp32 where layers are too wide for less.
+    pub(crate) precision: Precision,
     /// Runs that share the GPU, in these launches and in those beside them.
     pub(crate) runs: usize,
 }
@@ -68,8 +68,8 @@ impl Setting {
             first_agent,
             first_replica: config.vec_options().first_replica,
         };
-        let exact = policy.config.precision == Precision::Single;
-        Self { place, agents: Agents::new(&config.spec, policy), exact, runs: 1 }
+        let precision = policy.config.precision;
+        Self { place, agents: Agents::new(&config.spec, policy), precision, runs: 1 }
     }
 
     /// One of so many runs.
@@ -107,7 +107,7 @@ impl CudaEngine {
     ) -> Result<Self> {
         let kernels = envs[0].kernels().clone();
         let machine = Machine::of(kernels.device().info()).shared_by(setting.runs);
-        let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.exact);
+        let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.precision);
         let agents = setting.agents.clone();
         let memory = |envs: &&mut CudaVecEnv| {
             let world = World::new(envs, &agents);

@@ -11,6 +11,11 @@ impl CudaEngine {
         self.layout.half
     }
 
+    /// Whether these operands are bf16 on the way forward, too.
+    pub(crate) fn is_bf16(&self) -> bool {
+        self.layout.bf16
+    }
+
     /// Compiles the pieces of an update, side by side.
     ///
     /// # Errors

@@ -146,6 +146,7 @@ impl Scene<'_> {
             let _ = writeln!(text, "#define {name} {value}");
         };
         let width = |column: ColumnId| plan.columns[column.0].width;
+        define("BF16", &u8::from(self.layout.bf16));
         define("TEAM", &tiles.team);
         define("TILES_HIGH", &tiles.high);
         define("MOST_INPUTS", &self.most_inputs());

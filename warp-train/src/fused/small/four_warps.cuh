@@ -54,7 +54,7 @@ __device__ __forceinline__ void settle(float (*c)[4]) {
 // of the product, or with TURNED features.
 template <bool TURNED, bool FIRST>
 __device__ __forceinline__ void mma_rows(Sums32& c, const Hidden& a, int k, Operand b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 " SUMS_32
+    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32." HALF_TYPE "." HALF_TYPE " " SUMS_32
                  ", {%16,%17,%18,%19}, %20, %21, 1, 1, %22;"
                  : SUMS_32_OF(c)
                  : "r"(a[2 * k][0]), "r"(a[2 * k][1]), "r"(a[2 * k + 1][0]), "r"(a[2 * k + 1][1]),
@@ -62,7 +62,7 @@ __device__ __forceinline__ void mma_rows(Sums32& c, const Hidden& a, int k, Oper
 }
 // c += a b where both operands' rows are what is summed over.
 __device__ __forceinline__ void mma_turned(float (*c)[4], Operand a, Operand b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 " SUMS_32
+    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32." HALF_TYPE "." HALF_TYPE " " SUMS_32
                  ", %16, %17, 1, 1, 1, 1, 1;"
                  : SUMS_32_OF(c)
                  : "l"(a), "l"(b));

@@ -6,11 +6,12 @@
 use super::figures::policy_metrics;
 use super::shared::{ROW_ENDED, ROW_MASK_AT, Row};
 use super::{SmallLearner, team, text};
-use crate::algorithm::PolicyMetrics;
+use crate::algorithm::{PolicyMetrics, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::Progress;
 use crate::error::Result;
-use crate::fused::gradients::{Given, half_bits};
+use crate::fused::gradients::Given;
+use crate::fused::halves;
 use crate::fused::policy_number::PolicyNumber;
 use crate::loss::Minibatch;
 use crate::loss::actions::ActionsRef;
@@ -18,7 +19,6 @@ use crate::model::LearnerState;
 use crate::model::NamedTensor;
 use crate::model::from_moments;
 use warp_func::cuda::{Build, CudaVecEnv, DeviceValue};
-use warp_sample::ActionLayout;
 
 impl SmallLearner {
     /// Policy number `index` of `config`, to be asked for gradients: it has an agent per sample, one
@@ -61,7 +61,7 @@ impl SmallLearner {
         self.load(&state)?;
         let plan = &config.policies[self.index];
         let width = plan.group(&config.spec).observation_width();
-        let records = records(width, &plan.layout, given);
+        let records = records(width, plan, given);
         let records = laid_out(records, team::apart(config), self.arrays.records.len());
         self.arrays.records.push(&records)?;
         let progress = Progress { iteration: 0, env_steps: 0, seed: 0 };
@@ -113,15 +113,16 @@ struct Records {
 }
 
 /// The samples with observations of so many numbers.
-fn records(width: usize, layout: &ActionLayout, given: &Given<'_>) -> Records {
+fn records(width: usize, plan: &PolicyPlan, given: &Given<'_>) -> Records {
     let Minibatch { observations, log_probs, returns, values, .. } = given.minibatch;
+    let PolicyPlan { layout, config: keys, .. } = plan;
     let (n_actions, n_mask) = (layout.action_width(), layout.mask_width());
     let (mut all_seen, mut rest) = (Vec::new(), Vec::new());
     for row in given.order.iter().map(|row| *row as usize) {
         let seen = observations[row * width..(row + 1) * width].iter().chain(&[1.0]);
-        let mut halves: Vec<u16> = seen.map(|x| half_bits(*x)).collect();
-        halves.resize(halves.len().next_multiple_of(8), 0);
-        all_seen.extend(halves.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(pair[1]) << 16));
+        let mut seen: Vec<u16> = seen.map(|x| halves::bits(keys.precision, *x)).collect();
+        seen.resize(seen.len().next_multiple_of(8), 0);
+        all_seen.extend(seen.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(pair[1]) << 16));
         let mut what = ROW_ENDED;
         let mut raw = Vec::new();
         match given.minibatch.actions.rows(row..row + 1, n_actions) {

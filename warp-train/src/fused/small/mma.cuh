@@ -1,5 +1,6 @@
 // Tensor-core products of one warp, and the moves between registers and shared memory they need.
 #pragma once
+#include "halves.cuh"
 
 typedef unsigned int u32;
 
@@ -8,24 +9,29 @@ __device__ __forceinline__ u32 shared_address(const void* p) {
     return (u32)__cvta_generic_to_shared(p);
 }
 
-// Two numbers as half precision in one word, the first in the low half.
+// Two numbers as halves, whose type halves.cuh says, in one word, the first in the low half.
 __device__ __forceinline__ u32 pack_halves(float low, float high) {
     u32 word;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    asm("cvt.rn." HALF_PAIR ".f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
     return word;
 }
 
 // The same of what is above 0, else of 0.
 __device__ __forceinline__ u32 pack_positive(float low, float high) {
     u32 word;
-    asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    asm("cvt.rn.relu." HALF_PAIR ".f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
     return word;
 }
 
 __device__ __forceinline__ void unpack_halves(u32 word, float& low, float& high) {
+#if BF16
+    low = __uint_as_float(word << 16);
+    high = __uint_as_float(word & 0xffff0000u);
+#else
     asm("{.reg .f16 l, h;\n mov.b32 {l, h}, %2;\n cvt.f32.f16 %0, l;\n cvt.f32.f16 %1, h;}"
         : "=f"(low), "=f"(high)
         : "r"(word));
+#endif
 }
 
 __device__ __forceinline__ float fast_tanh(float x) {
@@ -58,17 +64,17 @@ __device__ __forceinline__ float fast_divide(float x, float y) {
 // d (1 - h h), half by half.
 __device__ __forceinline__ u32 times_tanh_slope(u32 d, u32 h) {
     u32 out;
-    asm("{.reg .b32 n, s;\n xor.b32 n, %2, 0x80008000;\n fma.rn.f16x2 s, n, %2, %3;\n"
-        " mul.rn.f16x2 %0, %1, s;}"
+    asm("{.reg .b32 n, s;\n xor.b32 n, %2, 0x80008000;\n fma.rn." HALF_PAIR " s, n, %2, %3;\n"
+        " mul.rn." HALF_PAIR " %0, %1, s;}"
         : "=r"(out)
-        : "r"(d), "r"(h), "r"(0x3c003c00u));
+        : "r"(d), "r"(h), "r"(HALF_ONE * 0x10001u));
     return out;
 }
 
 // d where h is above 0, else 0, half by half.
 __device__ __forceinline__ u32 where_positive(u32 d, u32 h) {
     u32 out;
-    asm("{.reg .b32 m;\n set.gt.u32.f16x2 m, %2, %3;\n and.b32 %0, %1, m;}"
+    asm("{.reg .b32 m;\n set.gt.u32." HALF_PAIR " m, %2, %3;\n and.b32 %0, %1, m;}"
         : "=r"(out)
         : "r"(d), "r"(h), "r"(0u));
     return out;
@@ -78,7 +84,7 @@ __device__ __forceinline__ u32 where_positive(u32 d, u32 h) {
 __device__ __forceinline__ void mma16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0,
                                       u32 b1) {
     asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "mma.sync.aligned.m16n8k16.row.col.f32." HALF_TYPE "." HALF_TYPE ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
         "{%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
@@ -87,7 +93,7 @@ __device__ __forceinline__ void mma16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32
 // c += a b: a is 16 x 8, b 8 x 8.
 __device__ __forceinline__ void mma8(float (&c)[4], u32 a0, u32 a1, u32 b0) {
     asm volatile(
-        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+        "mma.sync.aligned.m16n8k8.row.col.f32." HALF_TYPE "." HALF_TYPE ".f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
         "{%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a1), "r"(b0));

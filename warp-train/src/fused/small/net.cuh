@@ -61,7 +61,7 @@ struct NetShared {
 
 __device__ __forceinline__ unsigned short half_bits(float x) {
     unsigned short bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    asm("cvt.rn." HALF_TYPE ".f32 %0, %1;" : "=h"(bits) : "f"(x));
     return bits;
 }
 

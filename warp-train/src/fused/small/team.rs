@@ -42,7 +42,7 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
         (&a.hidden, a.shared_trunk, a.activation) == (&b.hidden, b.shared_trunk, b.activation)
             && plan.groups().all(|g| width(g) == first.group(spec).observation_width())
             && plan.layout.head_sizes() == first.layout.head_sizes()
-            && (a.norm_obs, a.norm_reward) == (b.norm_obs, b.norm_reward)
+            && (a.norm_obs, a.norm_reward, a.precision) == (b.norm_obs, b.norm_reward, b.precision)
     });
     let words = env.defines.iter().find(|(name, _)| name == "WARP_STATE_WORDS");
     let words = words.and_then(|(_, words)| words.parse().ok()).unwrap_or(usize::MAX);
@@ -51,7 +51,7 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
         (words > MOST_STATE, "a state of more than 256 words"),
         (!matches!(first.layout, ActionLayout::Discrete(_)), "continuous actions of a team"),
         (spec.groups.iter().any(|group| group.mask_width() > 0), "masked actions of a team"),
-        (!alike, "policies that differ in their networks, or in what they normalise"),
+        (!alike, "policies that differ in their networks, their precision, or in what they normalise"),
     ];
     let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
     refused.or_else(|| config.policies.iter().find_map(|plan| unsupported_policy(config, plan)))

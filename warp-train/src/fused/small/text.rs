@@ -5,6 +5,7 @@ use super::shared::declarations;
 use super::{TILE_ROWS, team};
 use crate::algorithm::{Advantages, Passes, PolicyConfig, PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
+use crate::fused::halves;
 use crate::fused::objective::{self, MOST_CELLS, n_cells};
 use crate::loss::Part;
 use crate::model::{Activation, LogStd};
@@ -17,7 +18,8 @@ use warp_sample::ActionLayout;
 use warp_sample::kernel_text::layout_text;
 
 /// Included files: names and texts.
-const FILES: [(&str, &str); 20] = [
+const FILES: [(&str, &str); 21] = [
+    ("halves.cuh", halves::TEXT),
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
     ("loss.cuh", include_str!("loss.cuh")),
@@ -337,6 +339,7 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("OUT", plan.layout.output_width().to_string()),
         ("ACTION_WIDTH", plan.layout.action_width().to_string()),
         ("SHARED_TRUNK", flag(keys.shared_trunk)),
+        ("BF16", flag(halves::are_bf16(keys.precision))),
         ("RELU", flag(keys.activation == Activation::Relu)),
         ("OBJECTIVE", format!("0x{:016x}ull", fingerprint(plan))),
         ("MOST_CELLS", MOST_CELLS.to_string()),

@@ -1,6 +1,7 @@
 //! The gradient that the wide kernels give for a minibatch that comes from the host.
 
-use super::super::gradients::{Given, half_bits};
+use super::super::gradients::Given;
+use super::super::halves;
 use super::policy::WidePolicy;
 use super::shared::{WideReport, WideState};
 use crate::algorithm::PolicyMetrics;
@@ -41,12 +42,13 @@ impl WidePolicy {
             Some(tower) => {
                 let (width, padded) =
                     (self.network.observation_width(), tower.shape.observation_width());
-                let mut halves: Vec<u8> = Vec::new();
+                let precision = self.plan.config.precision;
+                let mut all: Vec<u8> = Vec::new();
                 for row in from.observations.chunks(width) {
-                    halves.extend(row.iter().flat_map(|x| half_bits(*x).to_le_bytes()));
-                    halves.resize(halves.len() + 2 * (padded - width), 0);
+                    all.extend(row.iter().flat_map(|x| halves::bits(precision, *x).to_le_bytes()));
+                    all.resize(all.len() + 2 * (padded - width), 0);
                 }
-                put(&a.obs, &halves, 0)?;
+                put(&a.obs, &all, 0)?;
             }
         }
         match from.actions {

@@ -4,14 +4,18 @@
 // Two floats as halves, the first in the lower bits; beyond the range of halves the largest of them.
 __device__ inline unsigned int t_halves(float low, float high) {
     unsigned int pair;
-    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    asm("cvt.rn.satfinite." HALF_PAIR ".f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 }
 __device__ inline unsigned int t_halves_relu(float low, float high) {
     unsigned int pair;
-    asm("cvt.rn.relu.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    asm("cvt.rn.relu.satfinite." HALF_PAIR ".f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 }
+#if BF16
+__device__ inline float t_low(unsigned int pair) { return __uint_as_float(pair << 16); }
+__device__ inline float t_high(unsigned int pair) { return __uint_as_float(pair & 0xffff0000u); }
+#else
 __device__ inline float t_low(unsigned int pair) {
     float x;
     asm("{.reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l;}" : "=f"(x) : "r"(pair));
@@ -22,6 +26,7 @@ __device__ inline float t_high(unsigned int pair) {
     asm("{.reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h;}" : "=f"(x) : "r"(pair));
     return x;
 }
+#endif
 __device__ inline float t_exp(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));

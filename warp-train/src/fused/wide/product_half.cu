@@ -32,7 +32,7 @@ template <int R, int C> struct WideSums {
 
 __device__ inline unsigned short wide_half(float x) {
     unsigned short half;
-    asm("cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
+    asm("cvt.rn.satfinite." HALF_TYPE ".f32 %0, %1;" : "=h"(half) : "f"(x));
     return half;
 }
 
@@ -45,7 +45,7 @@ __device__ inline void wide_blocks(const unsigned short* row, unsigned int (&x)[
 
 __device__ inline void wide_multiply(float (&sums)[4], const unsigned int (&a)[4], unsigned int b0,
                                      unsigned int b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." HALF_TYPE "." HALF_TYPE ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
         "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));

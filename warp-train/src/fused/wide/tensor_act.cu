@@ -82,7 +82,7 @@ struct TAct {
 __device__ inline void t_put(unsigned char* to, int e, float x, const float* factors) {
     unsigned short half;
     x = wide_normalised(x, e % T_IN, factors);
-    asm("cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
+    asm("cvt.rn.satfinite." HALF_TYPE ".f32 %0, %1;" : "=h"(half) : "f"(x));
     *(unsigned short*)(to + e / T_IN * T_ROW + e % T_IN * 2) = half;
 }
 

@@ -177,7 +177,7 @@ extern "C" __global__ __launch_bounds__(T_GROUPS * 128, 1) void wide_tensor_grad
     TShared shared = {memory, kept, biases, outs, sums, whole, read, &weights};
     unsigned int n = wide_present(args.state, 1, args.first, args.rows), tiles = (n + 63) / 64;
     if (tiles == 0 && args.first > 0) return;
-    for (int i = threadIdx.x; i < 512; i += blockDim.x) ones[i] = 0x3c00;
+    for (int i = threadIdx.x; i < 512; i += blockDim.x) ones[i] = HALF_ONE;
     for (int i = threadIdx.x; i < T_LEARNER_THREADS * 5; i += blockDim.x) sums[i] = 0.0f;
     if (threadIdx.x == 0) {
         for (int g = 0; g < T_LEARNERS; ++g) {

@@ -39,7 +39,7 @@ extern "C" __global__ void wide_pack(const PackArgs a) {
                     (l < T_DEPTH || row < T_GAP_AT || from >= T_GAP_AT);
         float w = real ? a.parameters[t_weights(l) + from * t_real_in(l) + column] : 0.0f;
         unsigned short h;
-        asm("cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(h) : "f"(w));
+        asm("cvt.rn.satfinite." HALF_TYPE ".f32 %0, %1;" : "=h"(h) : "f"(w));
         a.image[at] = h;
     }
 }

@@ -37,7 +37,7 @@ template <int K, int M>
 __device__ inline void t_signs(const unsigned int (&h)[K], unsigned int (&positive)[M]) {
     #pragma unroll
     for (int i = 0; i < K; ++i) {
-        // No half is above 0x7c00: sums stay within their halves.
+        // No half is above 0x7f80: sums stay within their halves.
         positive[i / 16] |= (h[i] + 0x7fff7fffu & 0x80008000u) >> i % 16;
     }
     // Else the compiler puts words together late, and their parts fill the registers meanwhile.

@@ -106,7 +106,7 @@ extern "C" __global__ __launch_bounds__(256, 1) void wide_tensor_weights(
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ WideWord barriers[T_STAGES];
     __shared__ __align__(1024) unsigned short ones[512];
-    for (int i = threadIdx.x; i < 512; i += 256) ones[i] = 0x3c00;
+    for (int i = threadIdx.x; i < 512; i += 256) ones[i] = HALF_ONE;
     if (threadIdx.x == 0) {
         for (int i = 0; i < T_STAGES; ++i) {
             asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(t_shared(&barriers[i]))

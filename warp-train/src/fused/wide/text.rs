@@ -11,6 +11,7 @@ use super::wgmma::products;
 use crate::algorithm::{PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
 use crate::engine::rollout::GroupRows;
+use crate::fused::halves;
 use crate::fused::objective;
 use crate::fused::policy_number::PolicyNumber;
 use crate::loss::Part;
@@ -160,6 +161,7 @@ fn is_tanh(config: &TrainConfig, number: PolicyNumber) -> bool {
 pub(super) fn with_samplers(name: &str, text: String) -> Source {
     let mut source = Source::new(name, text);
     source.headers.push(("sample.cuh".into(), SAMPLE_CUH.into()));
+    source.headers.push(("halves.cuh".into(), halves::TEXT.into()));
     source
 }
 
@@ -215,7 +217,9 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
         };
         text += &objective::text(objective, cell);
     }
-    text + &declarations()
+    text += &declarations();
+    let bf16 = u8::from(halves::are_bf16(plan.config.precision));
+    format!("#define BF16 {bf16}\n#include \"halves.cuh\"\n{text}")
 }
 
 fn list<T: ToString>(values: impl Iterator<Item = T>) -> String {

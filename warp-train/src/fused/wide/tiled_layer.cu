@@ -59,7 +59,7 @@ __device__ inline void u_few(float (&outs)[4], const unsigned int (&x)[4], const
     unsigned int w[2];
     #pragma unroll
     for (int i = 0; i < 2; ++i) w[i] = *(const unsigned int*)(weights + i * 16);
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." HALF_TYPE "." HALF_TYPE ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
         "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(outs[0]), "+f"(outs[1]), "+f"(outs[2]), "+f"(outs[3])
         : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w[0]), "r"(w[1]));

@@ -49,7 +49,7 @@ template <int N, int STAGES, bool OUTPUTS> __device__ inline void u_weights(cons
     __shared__ __align__(1024) unsigned short ones[1024];
     typedef URing<N, STAGES> Ring;
     Ring ring(shared, barriers);
-    for (int i = threadIdx.x; i < 1024; i += U_THREADS) ones[i] = 0x3c00;
+    for (int i = threadIdx.x; i < 1024; i += U_THREADS) ones[i] = HALF_ONE;
     u_publish();
     __syncthreads();
     unsigned int all = (wide_present(a.state, 1, a.first, a.rows) + 63) / 64;

@@ -5,9 +5,9 @@ use super::layers::Product;
 use super::network::WideNetwork;
 use super::text::{self, TensorShape};
 use super::tiled_shape::TiledShape;
-use crate::algorithm::{PolicyPlan, Precision};
 use crate::config::TrainConfig;
 use crate::error::{Result, of_policy};
+use crate::fused::is_exact;
 use crate::fused::policy_number::PolicyNumber;
 use crate::model::{Init, NetworkConfig};
 use crate::network::foreign::MakeForeign;
@@ -156,9 +156,7 @@ impl WideText {
 /// # Errors
 /// A network that can't be built.
 pub fn sources(config: &TrainConfig) -> Result<Vec<(Source, Build)>> {
-    let half = |plan: &PolicyPlan| plan.config.precision == Precision::Half;
-    let tensor_cores = config.policies.iter().all(half);
-    let backend = NetworkBackend { tensor_cores, foreign: None };
+    let backend = NetworkBackend { tensor_cores: !is_exact(config), foreign: None };
     let texts = WideText::of_all(config, Machine::H200, backend)?;
     let units = texts.iter().flat_map(WideText::units);
     Ok(units.map(|(unit, build)| (unit.clone(), build)).collect())

@@ -14,7 +14,9 @@ pub(super) fn products(widths: &[usize]) -> String {
             |format: &dyn Fn(usize) -> String| (0..d).map(format).collect::<Vec<_>>().join(", ");
         let places = numbered(&|i| format!("%{i}"));
         let sums = numbered(&|i| format!("\"+f\"(d[{i}])"));
-        let code = format!("wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {{{places}}}");
+        let code = format!(
+            "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.\" HALF_TYPE \".\" HALF_TYPE \" {{{places}}}"
+        );
         let [a, b, c, e, right, add, turned] = std::array::from_fn(|i| d + i);
         let _ = write!(
             text,
@@ -47,7 +49,8 @@ mod tests {
         let text = products(&[8]);
         assert!(
             text.contains(
-                "m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, 1, 1, %10"
+                "m64n8k16.f32.\" HALF_TYPE \".\" HALF_TYPE \" {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, \
+                 1, 1, %10"
             )
         );
         assert!(text.contains("{%0, %1, %2, %3}, %4, %5, 1, 1, 1, 1, 1"));

@@ -15,6 +15,10 @@ impl GradientSource for CudaGradients {
         CudaGradients::is_half(self)
     }
 
+    fn is_bf16(&self) -> bool {
+        CudaGradients::is_bf16(self)
+    }
+
     fn gradient(
         &mut self,
         policy: usize,

@@ -43,6 +43,10 @@ pub const BOUND: f64 = 2e-4;
 pub const HALF_BOUND: f64 = 5e-3;
 /// The same where what goes back is bf16, of which each number is rounded by up to 2^-9.
 pub const BFLOAT_BOUND: f64 = 4.0 * HALF_BOUND;
+/// How much coarser bf16 is than fp16: it has 8 bits of a number, fp16 has 11.
+const COARSER: f64 = 8.0;
+/// The same where all operands are bf16 (`precision = "bf16"`).
+pub const BF16_BOUND: f64 = COARSER * HALF_BOUND;
 /// Rows nearer than this to a point at which the loss has no derivative are left out ..
 const NEAR: f64 = 1e-4;
 /// .. and than this in half precision, which may take them for rows beyond it.
@@ -59,6 +63,20 @@ pub trait GradientSource {
     /// Whether its products have half-precision operands: then [`HALF_BOUND`] holds for it.
     fn is_half(&self) -> bool {
         false
+    }
+
+    /// Whether these operands are bf16: then [`BF16_BOUND`] does.
+    fn is_bf16(&self) -> bool {
+        false
+    }
+
+    /// What its gradients may be off by.
+    fn bound(&self) -> f64 {
+        match (self.is_half(), self.is_bf16()) {
+            (false, _) => BOUND,
+            (true, false) => HALF_BOUND,
+            (true, true) => BF16_BOUND,
+        }
     }
 
     /// The loss over `minibatch` with weights `weights` in policy number `policy`, and its gradient
@@ -113,7 +131,8 @@ pub struct Comparison {
     pub backend: &'static str,
     /// What it is compared with: another backend or "differences".
     pub against: &'static str,
-    /// Largest difference, relative as defined for [`BOUND`], [`HALF_BOUND`] or [`BFLOAT_BOUND`].
+    /// Largest difference, relative as defined for [`BOUND`], [`HALF_BOUND`], [`BFLOAT_BOUND`] or
+    /// [`BF16_BOUND`].
     pub error: f64,
     /// What it may be at most: the larger bound of the two.
     pub bound: f64,
@@ -138,8 +157,8 @@ pub fn compare(
     batches: &[CheckBatch],
     sources: &mut [&mut dyn GradientSource],
 ) -> Result<Vec<Comparison>> {
-    let half = sources.iter().any(|source| source.is_half());
-    let near = if half { HALF_NEAR } else { NEAR };
+    let coarsest = sources.iter().map(|source| source.bound()).fold(BOUND, f64::max);
+    let near = if coarsest > BOUND { coarsest / HALF_BOUND * HALF_NEAR } else { NEAR };
     let mut found = Vec::new();
     for (index, (plan, batch)) in config.policies.iter().zip(batches).enumerate() {
         for (name, loss) in losses(plan) {
@@ -149,7 +168,7 @@ pub fn compare(
             for source in &mut *sources {
                 let (metrics, tensors) =
                     source.gradient(index, &batch.weights, &minibatch, &loss)?;
-                let bound = if source.is_half() { HALF_BOUND } else { BOUND };
+                let bound = source.bound();
                 gradients.push(Gradient {
                     backend: source.backend(),
                     bound,

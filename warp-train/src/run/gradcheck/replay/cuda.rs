@@ -1,6 +1,6 @@
 //! The engine on a GPU as the check looks into it: piece by piece, on batches of the host.
 
-use super::super::{BFLOAT_BOUND, BOUND};
+use super::super::{BF16_BOUND, BFLOAT_BOUND, BOUND};
 use super::Probe;
 use crate::algorithm::{ColumnId, Planned, Precision, Variant};
 use crate::config::TrainConfig;
@@ -23,7 +23,11 @@ pub(super) fn probes(
     kernels: &Kernels,
 ) -> Result<Vec<Box<dyn Probe>>> {
     let mut probes: Vec<Box<dyn Probe>> = Vec::new();
-    for precision in [Precision::Single, Precision::Half] {
+    let halves = match config.policies[index].config.precision {
+        Precision::BFloat => Precision::BFloat,
+        Precision::Half | Precision::Single => Precision::Half,
+    };
+    for precision in [Precision::Single, halves] {
         let mut config = config.clone();
         config.policies[index].config.precision = precision;
         let engine = engine(&config, registry, index, kernels)?;
@@ -56,11 +60,19 @@ fn engine(
 
 impl Probe for CudaEngine {
     fn backend(&self) -> &'static str {
-        if self.is_half() { "cuda fp16" } else { "cuda fp32" }
+        match (self.is_half(), self.is_bf16()) {
+            (false, _) => "cuda fp32",
+            (true, false) => "cuda fp16",
+            (true, true) => "cuda bf16",
+        }
     }
 
     fn bound(&self) -> f64 {
-        if self.is_half() { BFLOAT_BOUND } else { BOUND }
+        match (self.is_half(), self.is_bf16()) {
+            (false, _) => BOUND,
+            (true, false) => BFLOAT_BOUND,
+            (true, true) => BF16_BOUND,
+        }
     }
 
     fn begin(&mut self, weights: &[NamedTensor]) -> Result<()> {

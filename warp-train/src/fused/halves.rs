@@ -1,0 +1,98 @@
+//! Sixteen-bit operands of products, fp16 or bf16: the text that names their type to kernels, and the same numbers
+//! on the host.
+
+use crate::algorithm::Precision;
+
+/// What kernels with such operands include; it needs the macro BF16.
+pub(super) const TEXT: &str = include_str!("halves.cuh");
+
+/// Whether operands are bf16.
+pub(super) fn are_bf16(precision: Precision) -> bool {
+    precision == Precision::BFloat
+}
+
+/// `x` as an operand, rounded to nearest, ties to even.
+pub(super) fn bits(precision: Precision, x: f32) -> u16 {
+    match are_bf16(precision) {
+        true => bfloat_bits(x),
+        false => half_bits(x),
+    }
+}
+
+fn bfloat_bits(x: f32) -> u16 {
+    if x.is_nan() {
+        return 0x7fc0;
+    }
+    let bits = x.to_bits();
+    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
+}
+
+/// `x` as half precision, rounded to nearest, ties to even.
+fn half_bits(x: f32) -> u16 {
+    let (bits, sign) = (x.to_bits() & 0x7fff_ffff, (x.to_bits() >> 16) as u16 & 0x8000);
+    let size = f32::from_bits(bits);
+    if x.is_nan() {
+        return 0x7e00;
+    }
+    if size < 6.103_515_6e-5 {
+        // Below the normal numbers steps have one size, 2^-24; adding 0.5 rounds to that.
+        return sign | ((size + 0.5).to_bits() - 0.5f32.to_bits()) as u16;
+    }
+    // The exponent's bias becomes 15 instead of 127; what rounds up may carry into it.
+    let rounded = bits + 0xfff + (bits >> 13 & 1);
+    sign | ((rounded >> 13).saturating_sub(112 << 10)).min(0x7c00) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_the_nearest() {
+        let halves = [
+            (0.0, 0x0000),
+            (-0.0, 0x8000),
+            (1.0, 0x3c00),
+            (-2.0, 0xc000),
+            (65504.0, 0x7bff),
+            (65519.0, 0x7bff),
+            (65520.0, 0x7c00),
+            (f32::INFINITY, 0x7c00),
+            (f32::NEG_INFINITY, 0xfc00),
+            (6.103_515_6e-5, 0x0400),
+            (6.097_555e-5, 0x03ff),
+            (5.960_464_5e-8, 0x0001),
+            (2.980_232_2e-8, 0x0000),
+            (1.0 + 1.0 / 2048.0, 0x3c00),
+            (1.0 + 3.0 / 2048.0, 0x3c02),
+            (1.0 + 1.1 / 2048.0, 0x3c01),
+            (0.1, 0x2e66),
+        ];
+        for (x, bits) in halves {
+            assert_eq!(half_bits(x), bits, "{x}");
+        }
+        assert_eq!(half_bits(f32::NAN) & 0x7c00, 0x7c00);
+    }
+
+    #[test]
+    fn bfloats_are_the_nearest() {
+        let numbers = [
+            (0.0, 0x0000),
+            (-0.0, 0x8000),
+            (1.0, 0x3f80),
+            (-2.0, 0xc000),
+            (f32::MAX, 0x7f80),
+            (f32::INFINITY, 0x7f80),
+            (f32::NEG_INFINITY, 0xff80),
+            (1.0 + 1.0 / 256.0, 0x3f80),
+            (1.0 + 3.0 / 256.0, 0x3f82),
+            (1.0 + 1.1 / 256.0, 0x3f81),
+            (0.1, 0x3dcd),
+        ];
+        for (x, wanted) in numbers {
+            assert_eq!(bits(Precision::BFloat, x), wanted, "{x}");
+        }
+        assert!(bits(Precision::BFloat, f32::NAN) > 0x7f80);
+        assert_eq!(bits(Precision::Half, 1.0), 0x3c00);
+    }
+}
