@@ -18,7 +18,7 @@ use warp_train::config::TrainConfig;
 use warp_train::gradcheck::{CheckBatch, CheckOptions, GradientSource, compare};
 use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::NativeLearner;
-use warp_train::native::cuda::{CudaGradients, CudaLearner, Products};
+use warp_train::native::cuda::{CudaGradients, CudaLearner, Products, compile_ahead};
 use warp_train::run::Snapshot;
 use warp_train::{Checkpoint, Trainer, checkpoint};
 
@@ -82,6 +82,24 @@ const RUNS: [Case; 7] = [
     NO_HIDDEN_LAYER,
 ];
 
+/// Ways of learning that those do not take.
+const AHEAD: [Case; 3] = [
+    (
+        "layers on tensor cores, normalised observations",
+        "env_id = \"cartpole\"\nnum_envs = 40\nnum_steps = 10\nhidden = [512, 256]\nnorm_obs = true",
+    ),
+    (
+        "sac",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 8",
+    ),
+    (
+        "a2c beside dqn",
+        "env_id = \"tag_gridworld\"\nalgorithm = \"a2c\"\nnum_envs = 6\nnum_steps = 4\nhidden = [48, 48]\n\
+         [policy.tagger]\ngroups = [\"tagger\"]\n\
+         [policy.runner]\ngroups = [\"runner\"]\nalgorithm = \"dqn\"\nlearning_starts = 24\ntrain_freq = 2",
+    ),
+];
+
 fn main() -> ExitCode {
     let no_device = no_device();
     if let Some(reason) = &no_device {
@@ -92,9 +110,67 @@ fn main() -> ExitCode {
         trial.with_ignored_flag(no_device.is_some())
     };
     let gradients = GRADIENTS.map(|case| trial("gradients", case, gradients));
+    let in_bf16 = GRADIENTS.map(|case| trial("gradients_in_bf16", case, gradients_in_bf16));
     let runs = RUNS.map(|case| trial("runs_change_sides", case, changes_sides));
-    let trials = gradients.into_iter().chain(runs).collect();
+    let ahead = RUNS.into_iter().chain(AHEAD);
+    let ahead = ahead.map(|case| trial("all_that_compiles_is_begun_ahead", case, ahead_of));
+    let room = trial("arrays_are_checked_as_a_sum", ("rice_n", ""), room);
+    let trials = std::iter::once(room).chain(gradients).chain(in_bf16).chain(runs).chain(ahead).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// What a run loads is what was begun before it, no more and no less.
+fn ahead_of(keys: &str) -> Result<()> {
+    let (config, registry) = (config(keys)?, warp_envs::registry());
+    let kernels = Kernels::new(&Device::open(0)?);
+    compile_ahead(&config, &registry, &kernels)?;
+    let begun = kernels.n_begun();
+    let entry = registry.get(&config.run.env_id)?;
+    let mut envs = entry.make_cuda(&config.env, &config.vec_options(), &kernels, Build::Parity)?;
+    CudaLearner::new(&config, 1)?.iterate(&mut *envs, cuda_cases::progress(&config, 0), 2)?;
+    let (left, loaded) = (kernels.n_begun(), kernels.n_loaded());
+    println!("{begun} units: {}", keys.lines().next().unwrap_or_default());
+    match begun > 2 && left == 0 && loaded == begun {
+        true => Ok(()),
+        false => Err(format!("{begun} units were begun, {loaded} loaded, {left} not used").into()),
+    }
+}
+
+/// A rollout that is too large is refused with what all arrays need, and nothing has been taken; one that fits needs
+/// what was planned.
+fn room(_: &str) -> Result<()> {
+    let learner = |n_envs: usize, n_steps: usize| -> Result<_> {
+        let keys = format!("num_envs = {n_envs}\nnum_steps = {n_steps}\nhidden = [64]");
+        let config = config(&format!("env_id = \"rice_n\"\n{keys}"))?;
+        Ok((CudaLearner::new(&config, 1)?, cuda_cases::envs_on_gpu(&config)?, config))
+    };
+    let (mut large, mut envs, config) = learner(500, 8000)?;
+    let gpu = envs.as_cuda().ok_or("not on a GPU")?.gpu().clone();
+    let (held, free) = (gpu.held(), gpu.free_bytes()?);
+    let done = large.iterate(&mut *envs, cuda_cases::progress(&config, 0), 0);
+    let error = done.err().ok_or("it fits")?.to_string();
+    println!("{error}");
+    if !error.starts_with("the learner's arrays on the GPU would need ")
+        || !error.ends_with("are missing: lower num_envs or num_steps")
+    {
+        return Err(format!("it says: {error}").into());
+    }
+    if held != gpu.held() || gpu.free_bytes()? + (64 << 20) < free {
+        return Err("something was taken".into());
+    }
+    let (mut small, mut envs, config) = learner(20, 30)?;
+    let gpu = envs.as_cuda().ok_or("not on a GPU")?.gpu().clone();
+    let bytes = || gpu.held().iter().map(|held| held.bytes).sum::<u64>();
+    let before = bytes();
+    small.iterate(&mut *envs, cuda_cases::progress(&config, 0), 1)?;
+    match bytes() > before + (1 << 20) {
+        true => Ok(()),
+        false => Err("a learner that fits has taken nothing".into()),
+    }
+}
+
+fn gradients_in_bf16(keys: &str) -> Result<()> {
+    gradients(&format!("precision = \"bf16\"\n{keys}"))
 }
 
 /// Every parameter, against finite differences and the CPU.

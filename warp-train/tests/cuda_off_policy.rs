@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 use warp_func::VecEnv;
 use warp_func::cuda::{Build, CudaVecEnv, Device, Kernels, compile};
-use warp_train::config::TrainConfig;
+use warp_train::config::{Precision, TrainConfig};
 use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
 use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
@@ -113,6 +113,17 @@ fn main() -> ExitCode {
         println!("ignored: {reason}");
     }
     let mut trials = Vec::new();
+    for (name, keys) in [CASES[0], CASES[1], CASES[4]] {
+        let trial = |test: &str, run: fn(&TrainConfig) -> Result<()>, ignored: bool| {
+            let run = move || run(&config(keys, "bf16")?);
+            Trial::test(format!("{test}: bf16, {name}"), run).with_ignored_flag(ignored)
+        };
+        trials.push(trial("off_policy_compiles", compiles, no_compiler.is_some()));
+        trials.push(trial("cuda_off_policy_pieces_are_the_cpus", near, no_device.is_some()));
+        trials.push(trial("cuda_off_policy_programs_are_their_pieces", whole, no_device.is_some()));
+        trials.push(trial("cuda_off_policy_repeats_and_resumes", resumes, no_device.is_some()));
+        trials.push(trial("cuda_off_policy_runs_are_the_cpus", runs, no_device.is_some()));
+    }
     for (i, (name, keys)) in CASES.into_iter().enumerate() {
         for (j, precision) in ["fp16", "fp32"].into_iter().enumerate() {
             let mut trial = |test: &str, run: fn(&TrainConfig) -> Result<()>, ignored: bool| {
@@ -164,8 +175,12 @@ fn config(keys: &str, precision: &str) -> Result<TrainConfig> {
 
 /// Relative errors of outputs and of derivatives.
 fn bounds(config: &TrainConfig) -> [f64; 2] {
-    let exact = config.policies[0].config.precision == warp_train::config::Precision::Single;
-    if exact { [1e-5, 1e-5] } else { [2e-3, 0.1] }
+    match config.policies[0].config.precision {
+        Precision::Single => [1e-5, 1e-5],
+        Precision::Half => [2e-3, 0.1],
+        // What goes back is bf16 in both.
+        Precision::BFloat => [cuda_cases::COARSER * 2e-3, 0.1],
+    }
 }
 
 /// All programs, of a run by itself and of many, for the H200's machine code; this needs no GPU.

@@ -7,7 +7,7 @@ mod cuda_cases;
 
 use cuda_cases::small::{compiles, near, resumes};
 use cuda_cases::{
-    Case, Result, STEPS, config, distance, envs_on_gpu, no_compiler, no_device, progress, registry,
+    Case, Result, STEPS, config, near_in_bf16, resumes_in_bf16, distance, envs_on_gpu, no_compiler, no_device, progress, registry,
     schedules_end_as_numbers, steps,
 };
 use libtest_mimic::{Arguments, Trial};
@@ -112,12 +112,25 @@ const CASES: [Case; 18] = [
     ),
 ];
 
+/// Those that are tried with bf16, too: every activation, head, width and way of collecting.
+const IN_BF16: [usize; 9] = [0, 1, 3, 4, 6, 10, 12, 13, 17];
+
 fn main() -> ExitCode {
     let (no_compiler, no_device) = (no_compiler(), no_device());
     for reason in [&no_compiler, &no_device].into_iter().flatten() {
         println!("ignored: {reason}");
     }
     let mut trials = Vec::new();
+    for (name, keys) in IN_BF16.map(|case| CASES[case]) {
+        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
+            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
+        };
+        let compiles = |keys: &str| compiles(&format!("precision = \"bf16\"\n{keys}"), 1);
+        trials.push(trial("small_compiles_in_bf16", compiles, no_compiler.is_some()));
+        trials.push(trial("cuda_small_bf16_is_near_the_cpus", near_in_bf16, no_device.is_some()));
+        let resumes = resumes_in_bf16;
+        trials.push(trial("cuda_small_bf16_repeats_and_resumes", resumes, no_device.is_some()));
+    }
     for (name, keys) in CASES {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
             Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)

@@ -8,8 +8,8 @@ mod cuda_cases;
 
 use cuda_cases::small::{compiles, near, resumes};
 use cuda_cases::{
-    Case, Result, STEPS, check, config, envs_on_gpu, no_compiler, no_device, progress, registry,
-    steps,
+    Case, Result, STEPS, check, config, envs_on_gpu, near_in_bf16, no_compiler, no_device,
+    progress, registry, resumes_in_bf16, steps,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -103,6 +103,14 @@ fn main() -> ExitCode {
         println!("ignored: {reason}");
     }
     let mut trials = Vec::new();
+    for (name, keys) in [CASES[0], CASES[3], CASES[6], CASES[11]] {
+        let trial = |test: &str, run: fn(&str) -> Result<()>| {
+            Trial::test(format!("cuda_team_bf16_{test}: {name}"), move || run(keys))
+                .with_ignored_flag(no_device.is_some())
+        };
+        trials.push(trial("is_near_the_cpus", near_in_bf16));
+        trials.push(trial("repeats_and_resumes", resumes_in_bf16));
+    }
     for (name, keys) in CASES {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
             Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)

@@ -6,8 +6,9 @@
 mod cuda_cases;
 
 use cuda_cases::{
-    Case, MASKS, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, STEPS, check, check_figure,
-    no_compiler, no_device, on_gpu, schedules_end_as_numbers, steps,
+    Case, MASKS, NEAR, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, STEPS, check,
+    check_figure, near_in_bf16, no_compiler, no_device, on_gpu, resumes_in_bf16,
+    schedules_end_as_numbers, steps,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -229,6 +230,14 @@ fn main() -> ExitCode {
             trials.push(trial.with_ignored_flag(ignored));
         }
     }
+    for (name, keys) in in_bf16() {
+        let trial = |test: &str, run: fn(&str) -> Result<()>| {
+            Trial::test(format!("cuda_wide_bf16_{test}: {name}"), move || run(keys))
+                .with_ignored_flag(ignored)
+        };
+        trials.push(trial("is_near", near_in_bf16));
+        trials.push(trial("repeats_and_resumes", resumes_in_bf16));
+    }
     for (name, keys) in SELECTED {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
@@ -246,6 +255,12 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
+/// Those that are tried with bf16, too: every way of multiplying.
+fn in_bf16() -> Vec<Case> {
+    let cases = [CASES[0], CASES[1], CASES[3], MASKS, CASES[8], NO_HIDDEN_LAYER];
+    cases.into_iter().chain([WHOLE[2], WHOLE[4]]).chain(TILED).collect()
+}
+
 /// The text of some cases, for the H200's machine code; this needs no GPU.
 fn compiles() -> Result<()> {
     let very_wide = ("very wide", "env_id = \"cartpole\"\nhidden = [1024, 1024]");
@@ -255,6 +270,11 @@ fn compiles() -> Result<()> {
             for (source, build) in wide_sources(&config(keys, precision)?)? {
                 compile(&source, build, "sm_90a").map_err(|e| format!("{name}: {e}"))?;
             }
+        }
+    }
+    for (name, keys) in in_bf16() {
+        for (source, build) in wide_sources(&config(keys, "bf16")?)? {
+            compile(&source, build, "sm_90a").map_err(|e| format!("{name}, bf16: {e}"))?;
         }
     }
     Ok(())
@@ -278,7 +298,7 @@ fn exact(keys: &str) -> Result<()> {
 }
 
 fn near(keys: &str) -> Result<()> {
-    compare(keys, "fp16", (0.02, 0.03))
+    compare(keys, "fp16", NEAR)
 }
 
 /// Half precision beside fp32, both on the GPU.
@@ -287,7 +307,7 @@ fn near_single(keys: &str) -> Result<()> {
         let config = config(keys, precision)?;
         on_gpu(&config, &mut CudaLearner::new(&config, 1)?, 0, 1)
     };
-    let distance = cuda_cases::near(&done("fp16")?, &done("fp32")?, (0.02, 0.03))?;
+    let distance = cuda_cases::near(&done("fp16")?, &done("fp32")?, NEAR)?;
     println!("fp16: {distance:.2e}: {}", keys.lines().next().unwrap_or_default());
     Ok(())
 }

@@ -12,6 +12,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use warp_core::DType;
 
+/// What large allocations are rounded up to, in bytes.
+const ALLOCATED: u128 = 512;
+/// Arrays up to this size are there while others are planned, so that kernels can say what they need.
+const LEAST_PLANNED: u128 = 64 << 10;
+
 /// A named array on a device; cloning it clones the handle, not the numbers.
 #[derive(Debug, Clone)]
 pub struct DeviceArray {
@@ -20,7 +25,7 @@ pub struct DeviceArray {
     shape: Arc<[usize]>,
     memory: Arc<Memory>,
     /// Arrays whose addresses are the elements, if they are addresses.
-    _targets: Arc<[DeviceArray]>,
+    targets: Arc<[DeviceArray]>,
 }
 
 /// Device memory, its own or somebody else's.
@@ -33,6 +38,8 @@ struct Memory {
 enum Owner {
     /// Freed with the last handle.
     Us,
+    /// Nobody: it is not there, see [`Device::plan`].
+    Nobody,
     /// Kept alive by keeping this.
     Other(#[expect(dead_code, reason = "held for its destructor")] Box<dyn Any + Send + Sync>),
 }
@@ -64,6 +71,12 @@ impl DeviceArray {
     /// Not enough free memory on the device.
     pub fn zeros(device: &Device, name: &str, dtype: DType, shape: &[usize]) -> Result<Self> {
         let bytes = bytes_of(dtype, shape);
+        if let Some(planned) = &mut *device.planning() {
+            *planned = planned.saturating_add(bytes.next_multiple_of(ALLOCATED));
+            if bytes > LEAST_PLANNED {
+                return Ok(Self::planned(device, name, dtype, shape));
+            }
+        }
         let free = device.free_bytes()?;
         let what = || format!("array \"{name}\" of shape {shape:?} on the GPU");
         if bytes > u128::from(free) {
@@ -86,7 +99,20 @@ impl DeviceArray {
         let (name, shape, bytes) = (Arc::from(name), Arc::from(shape), bytes as u64);
         let held = Held { name: Arc::clone(&name), dtype, shape: Arc::clone(&shape), bytes };
         device.holdings().insert(address, held);
-        Ok(Self { name, dtype, shape, memory: Arc::new(memory), _targets: Arc::default() })
+        Ok(Self { name, dtype, shape, memory: Arc::new(memory), targets: Arc::default() })
+    }
+
+    /// An array that is not there.
+    fn planned(device: &Device, name: &str, dtype: DType, shape: &[usize]) -> Self {
+        let memory = Memory { device: device.clone(), address: 0, owner: Owner::Nobody };
+        let (name, shape, memory) = (name.into(), shape.into(), Arc::new(memory));
+        Self { name, dtype, shape, memory, targets: Arc::default() }
+    }
+
+    /// Whether it, or an array whose address it holds, is not there, since it was created by [`Device::plan`].
+    #[must_use]
+    pub fn is_planned(&self) -> bool {
+        matches!(self.memory.owner, Owner::Nobody) || self.targets.iter().any(Self::is_planned)
     }
 
     /// `data` on the device.
@@ -115,7 +141,7 @@ impl DeviceArray {
         let words: Vec<u32> = words.collect();
         let array = Self::from_slice(device, name, &[words.len()], &words)?;
         let targets = of.iter().flatten().map(|array| (*array).clone()).collect();
-        Ok(Self { _targets: targets, ..array })
+        Ok(Self { targets, ..array })
     }
 
     /// Memory of another library (a tensor's, say), seen as an array without a copy. `keep` is what
@@ -133,7 +159,7 @@ impl DeviceArray {
     ) -> Self {
         let memory = Memory { device: device.clone(), address, owner: Owner::Other(keep) };
         let (name, shape, memory) = (name.into(), shape.into(), Arc::new(memory));
-        Self { name, dtype, shape, memory, _targets: Arc::default() }
+        Self { name, dtype, shape, memory, targets: Arc::default() }
     }
 
     /// Its name.
@@ -197,6 +223,9 @@ impl DeviceArray {
     /// Another element type or number of elements.
     pub fn push<T: Element>(&self, data: &[T]) -> Result<()> {
         self.check::<T>(data.len())?;
+        if self.is_planned() {
+            return Ok(());
+        }
         self.device().bind()?;
         let doing = || format!("copying array \"{}\" to the GPU", self.name);
         let turn = self.device().turn();
@@ -213,6 +242,9 @@ impl DeviceArray {
     /// Another element type or number of elements, or whatever went wrong on the device before.
     pub fn pull_into<T: Element>(&self, data: &mut [T]) -> Result<()> {
         self.check::<T>(data.len())?;
+        if self.is_planned() {
+            return Ok(());
+        }
         self.device().bind()?;
         let doing = || format!("copying array \"{}\" from the GPU", self.name);
         let turn = self.device().turn();
@@ -241,6 +273,9 @@ impl DeviceArray {
     /// Another element type or number of elements.
     pub fn copy_from(&self, from: &DeviceArray) -> Result<()> {
         self.check_against(from.dtype, from.len())?;
+        if self.is_planned() || from.is_planned() {
+            return Ok(());
+        }
         let bytes = self.len() * self.dtype.size();
         let stream = self.device().stream().cu_stream();
         self.device().bind()?;
@@ -267,7 +302,7 @@ impl DeviceArray {
         let (to, source) =
             (self.ptr() + (at * size) as u64, from.ptr() + (elements.start * size) as u64);
         let (bytes, stream) = (elements.len() * size, self.device().stream().cu_stream());
-        if bytes == 0 {
+        if bytes == 0 || self.is_planned() || from.is_planned() {
             return Ok(());
         }
         self.device().bind()?;

@@ -28,6 +28,8 @@ struct Inner {
     held: Mutex<BTreeMap<u64, Held>>,
     /// What the launches that are being recorded work on; none while nothing is recorded.
     recorded: Mutex<Option<Kept>>,
+    /// Bytes of the arrays that are being planned; none while arrays are allocated.
+    planned: Mutex<Option<u128>>,
 }
 
 /// What recorded launches work on: arrays and machine code.
@@ -129,6 +131,7 @@ impl Device {
             info,
             held: Mutex::default(),
             recorded: Mutex::default(),
+            planned: Mutex::default(),
         })))
     }
 
@@ -184,6 +187,31 @@ impl Device {
     pub fn free_bytes(&self) -> Result<u64> {
         let info = self.context().mem_get_info();
         info.map(|(free, _)| free as u64).map_err(|e| device_error("asking for free memory", e))
+    }
+
+    /// Bytes of all arrays that `make` creates, whose result is dropped: none but the smallest are allocated, and
+    /// nothing is copied to or from the others. Code that starts kernels asks [`Device::is_planning`] first.
+    ///
+    /// # Errors
+    /// What `make` says.
+    pub fn plan<T, E>(
+        &self,
+        make: impl FnOnce() -> std::result::Result<T, E>,
+    ) -> std::result::Result<u128, E> {
+        *self.planning() = Some(0);
+        let made = make();
+        let bytes = self.planning().take().unwrap_or(0);
+        made.map(|_| bytes)
+    }
+
+    /// Whether arrays are being planned, so that there is nothing for a kernel to work on.
+    #[must_use]
+    pub fn is_planning(&self) -> bool {
+        self.planning().is_some()
+    }
+
+    pub(super) fn planning(&self) -> MutexGuard<'_, Option<u128>> {
+        self.0.planned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Every array that was allocated on it and not freed since, in the order of their addresses.

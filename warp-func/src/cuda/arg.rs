@@ -36,13 +36,13 @@ pub struct Record {
     of: CStruct,
     words: Arc<[u32]>,
     /// Keeps alive what the pointers point to.
-    _arrays: Arc<[DeviceArray]>,
+    arrays: Arc<[DeviceArray]>,
 }
 
 impl Record {
     /// The struct `of` these words, in which the addresses of `arrays` lie where it declares pointers.
     pub(super) fn new(of: CStruct, words: Vec<u32>, arrays: Vec<DeviceArray>) -> Self {
-        Self { of, words: words.into(), _arrays: arrays.into() }
+        Self { of, words: words.into(), arrays: arrays.into() }
     }
 }
 
@@ -51,7 +51,7 @@ impl Record {
 #[derive(Debug, Clone)]
 pub struct Structs {
     address: u64,
-    _array: DeviceArray,
+    array: DeviceArray,
     fields: Arc<[Vec<Arg>]>,
 }
 
@@ -67,7 +67,7 @@ impl Structs {
     pub fn new(device: &Device, rows: Vec<Vec<Arg>>) -> warp_data::Result<Self> {
         let words: Vec<u32> = rows.iter().flatten().flat_map(Arg::words).collect();
         let array = DeviceArray::from_slice(device, "structs", &[words.len()], &words)?;
-        Ok(Self { address: array.ptr(), _array: array, fields: rows.into() })
+        Ok(Self { address: array.ptr(), array, fields: rows.into() })
     }
 }
 
@@ -92,7 +92,7 @@ pub struct PointerStruct {
     name: &'static str,
     addresses: Arc<[u64]>,
     /// Keeps alive what the pointers point to.
-    _arrays: Arc<[DeviceArray]>,
+    arrays: Arc<[DeviceArray]>,
 }
 
 /// A pointer to an element of an array, or to nothing.
@@ -135,9 +135,24 @@ impl Arg {
         pointers: impl IntoIterator<Item = Pointer<'a>>,
     ) -> Self {
         let pointers: Vec<_> = pointers.into_iter().collect();
-        let _arrays = pointers.iter().filter_map(|pointer| Some(pointer.0?.0.clone())).collect();
+        let arrays: Arc<[DeviceArray]> = pointers.iter().filter_map(|pointer| Some(pointer.0?.0.clone())).collect();
         let addresses = pointers.iter().map(Pointer::address).collect();
-        Self::Pointers(PointerStruct { name, addresses, _arrays })
+        Self::Pointers(PointerStruct { name, addresses, arrays })
+    }
+
+    /// Whether it leads to an array that is only planned.
+    pub(super) fn is_planned(&self) -> bool {
+        let some = |arrays: &[DeviceArray]| arrays.iter().any(DeviceArray::is_planned);
+        match self {
+            Self::Array(whole) => whole.array.is_planned(),
+            Self::Pointers(PointerStruct { arrays, .. }) | Self::Record(Record { arrays, .. }) => {
+                some(arrays)
+            }
+            Self::Structs(Structs { array, fields, .. }) => {
+                array.is_planned() || fields.iter().flatten().any(Self::is_planned)
+            }
+            Self::U32(_) | Self::I32(_) | Self::U64(_) | Self::F32(_) | Self::Struct(..) => false,
+        }
     }
 
     /// The words of a struct.

@@ -121,6 +121,12 @@ impl Kernels {
         self.begun.units().len()
     }
 
+    /// Units that are loaded.
+    #[must_use]
+    pub fn n_loaded(&self) -> usize {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// The modules of `units`, in their order; those that have to be compiled are so side by side.
     ///
     /// # Errors

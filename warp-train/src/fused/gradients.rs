@@ -141,7 +141,7 @@ impl CudaGradients {
             Products::Single => "cuda fp32",
             Products::Half if self.is_bf16() => "cuda bf16",
             Products::Half => "cuda fp16",
-            Products::Small if self.is_bf16() => "small bf16",
+            Products::Small if self.is_bf16() => "cuda small bf16",
             Products::Small => "cuda small",
         }
     }

@@ -261,6 +261,29 @@ pub(crate) fn near(
     if fits { Ok(distance) } else { Err(format!("gradients differ by {distance:e}").into()) }
 }
 
+/// How far figures and gradients may be off where operands are fp16.
+pub(crate) const NEAR: (f64, f64) = (0.02, 0.03);
+/// How much coarser bf16 is: it has 8 bits of a number, fp16 has 11.
+pub(crate) const COARSER: f64 = 8.0;
+
+/// With bf16 an iteration is as near the CPU's as its bits allow, and another one than with fp16.
+pub(crate) fn near_in_bf16(keys: &str) -> Result<()> {
+    let of = |precision: &str| config(&format!("precision = \"{precision}\"\n{keys}"));
+    let [found, expected] = both(&of("bf16")?)?;
+    let distance = near(&found, &expected, (COARSER * NEAR.0, COARSER * NEAR.1))?;
+    println!("bf16: {distance:.2e}: {}", keys.lines().next().unwrap_or_default());
+    let [half, _] = both(&of("fp16")?)?;
+    if half.state.weights == found.state.weights {
+        return Err("fp16 gives the same weights".into());
+    }
+    Ok(())
+}
+
+/// With bf16 a run is repeated and resumed bit by bit.
+pub(crate) fn resumes_in_bf16(keys: &str) -> Result<()> {
+    resumes(&config(&format!("precision = \"bf16\"\n{keys}"))?, CudaLearner::new)
+}
+
 /// What normalisers know, which is of observations that hardly differ.
 pub(crate) fn statistics(found: &LearnerState, expected: &LearnerState) -> Result<()> {
     if found.statistics.len() != expected.statistics.len() {

@@ -32,7 +32,7 @@ pub(crate) fn near(keys: &str) -> Result<()> {
     let config = config(keys)?;
     let [found, expected] = super::both(&config)?;
     super::statistics(&found.state, &expected.state)?;
-    let distance = super::near(&found, &expected, (0.02, 0.03))?;
+    let distance = super::near(&found, &expected, super::NEAR)?;
     println!("{distance:.2e}: {}", keys.lines().next().unwrap_or_default());
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::model::{LearnerState, Statistic};
 use crate::network::foreign::MakeForeign;
 use crate::run::whole;
 use warp_func::VecEnv;
+use warp_func::cuda::CudaVecEnv;
 
 /// Perceptrons on an NVIDIA GPU, on environments that live there too.
 #[derive(Debug)]
@@ -97,6 +98,24 @@ fn check_ranks(config: &TrainConfig) -> Result<()> {
     }
 }
 
+/// Checks that all arrays of what `make` makes fit into the GPU's memory together, before one of them is taken.
+fn check_room(
+    config: &TrainConfig,
+    envs: &mut CudaVecEnv,
+    make: impl FnOnce(&mut CudaVecEnv) -> Result<OnDevice>,
+) -> Result<()> {
+    let gpu = envs.gpu().clone();
+    let needed = gpu.plan(|| make(envs))?;
+    let free = gpu.free_bytes()?;
+    if needed <= u128::from(free) {
+        return Ok(());
+    }
+    let off_policy = config.policies.iter().any(PolicyPlan::is_off_policy);
+    let lower = if off_policy { "num_envs or buffer_size" } else { "num_envs or num_steps" };
+    let (what, lower) = ("the learner's arrays on the GPU".into(), lower.into());
+    Err(warp_data::Error::OutOfMemory { what, needed, free, lower }.into())
+}
+
 impl Learner for CudaLearner {
     fn backend(&self) -> &'static str {
         if self.foreign.is_some() { "burn-tch" } else { "native" }
@@ -138,6 +157,12 @@ impl Learner for CudaLearner {
                 let (config, state) = (&self.config, &self.state);
                 let (new, path) = match envs.as_cuda() {
                     Some(envs) => {
+                        let make = |envs: &mut CudaVecEnv| {
+                            OnDevice::new(config, envs, state, self.foreign)
+                        };
+                        if config.world.is_alone() && self.foreign.is_none() {
+                            check_room(config, envs, make)?;
+                        }
                         let new = OnDevice::new(config, envs, state, self.foreign)?;
                         let path = new.path(config, Some(envs.text()));
                         (new, path)
