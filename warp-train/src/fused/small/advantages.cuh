@@ -112,7 +112,7 @@ struct Orders {
 __device__ __forceinline__ void add_to_minibatches(Moments& sums, const Orders& orders, u32 sample,
                                                    float advantage) {
     u32 n = orders.first.n;
-#pragma unroll
+#pragma unroll (EPOCHS > 8 ? 1 : EPOCHS)
     for (int epoch = 0; epoch < EPOCHS; ++epoch) {
         u32 place = orders.of(epoch).place(sample);
         if (N_UPDATES > 32) {
@@ -304,7 +304,8 @@ __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const
     over.add(FIGURE(residuals), sums.advantages[0]);
     over.add(FIGURE(residuals_squared), sums.advantages[1]);
     if (MOMENTS_HERE) {
-#pragma unroll
+        // Sums in registers have constant numbers; more of them lie in memory.
+#pragma unroll (N_UPDATES > 32 ? 1 : 2 * N_UPDATES)
         for (int i = 0; i < 2 * N_UPDATES; ++i) {
             float x = warp_sum(sums.parts[i / 2][i % 2]);
             if ((threadIdx.x & 31) == 0) shared.sums[N_PARTS + i][warp] = x;
