@@ -115,7 +115,8 @@ fn main() -> ExitCode {
     let ahead = RUNS.into_iter().chain(AHEAD);
     let ahead = ahead.map(|case| trial("all_that_compiles_is_begun_ahead", case, ahead_of));
     let room = trial("arrays_are_checked_as_a_sum", ("rice_n", ""), room);
-    let trials = std::iter::once(room).chain(gradients).chain(in_bf16).chain(runs).chain(ahead).collect();
+    let trials =
+        std::iter::once(room).chain(gradients).chain(in_bf16).chain(runs).chain(ahead).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

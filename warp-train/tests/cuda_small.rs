@@ -7,8 +7,8 @@ mod cuda_cases;
 
 use cuda_cases::small::{compiles, near, resumes};
 use cuda_cases::{
-    Case, Result, STEPS, config, near_in_bf16, resumes_in_bf16, distance, envs_on_gpu, no_compiler, no_device, progress, registry,
-    schedules_end_as_numbers, steps,
+    Case, Result, STEPS, config, distance, envs_on_gpu, near_in_bf16, no_compiler, no_device,
+    progress, registry, resumes_in_bf16, schedules_end_as_numbers, steps,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::collections::BTreeMap;

@@ -4,8 +4,8 @@
 use super::{Device, tell};
 use anyhow::Result;
 use warp_data::memory::{available, human};
-use warp_train::Trainer;
 use warp_train::rollout::{PolicyRollout, Rollout};
+use warp_train::{TrainConfig, Trainer};
 
 /// One array: its name, what it is, and its bytes.
 type Line = (String, String, u128);
@@ -21,13 +21,14 @@ pub(super) fn show(trainer: &Trainer, device: &Device) -> Result<()> {
     let store = trainer.envs().store();
     let mut lines: Vec<Line> =
         store.arrays().map(|a| line(a.name(), a.dtype(), a.shape())).collect();
+    let of_envs = sum(&lines);
     if let Some(all) = trainer.rollout() {
         let parts = all.policies.iter().zip(&trainer.config().policies);
         lines.extend(parts.flat_map(|(part, plan)| rollout_lines(all, part, &plan.name)));
     }
     tell(&table("host", &lines, available().map(u128::from)));
     match device {
-        Device::Cpu => {}
+        Device::Cpu => tell(&per_replica(trainer.config(), of_envs, sum(&lines))),
         #[cfg(feature = "cuda")]
         Device::Cuda(kernels) => {
             let gpu = kernels.device();
@@ -37,9 +38,26 @@ pub(super) fn show(trainer: &Trainer, device: &Device) -> Result<()> {
                 .map(|h| (h.name.to_string(), kind(h.dtype, &h.shape), u128::from(h.bytes)))
                 .collect();
             tell(&table("GPU", &lines, Some(u128::from(gpu.free_bytes()?))));
+            tell(&per_replica(trainer.config(), of_envs, sum(&lines)));
         }
     }
     Ok(())
+}
+
+fn sum(lines: &[Line]) -> u128 {
+    lines.iter().map(|(.., bytes)| bytes).sum()
+}
+
+/// What a replica takes, of arrays of `of_envs` and of `all`, and what each of its steps does.
+fn per_replica(config: &TrainConfig, of_envs: u128, all: u128) -> String {
+    let replicas = (config.n_envs() as u128).max(1);
+    let steps = replicas * (config.run.num_steps as u128).max(1);
+    let (env, learner) = (of_envs / replicas, all.saturating_sub(of_envs) / steps);
+    format!(
+        "per replica: {} for its environment; per replica and step of a rollout: {} for the learner",
+        human(env),
+        human(learner)
+    )
 }
 
 fn kind(dtype: warp_data::DType, shape: &[usize]) -> String {
@@ -83,7 +101,7 @@ fn table(place: &str, lines: &[Line], free: Option<u128>) -> String {
     for (name, kind, bytes) in sorted {
         text += &format!("{:>12}  {name:<32} {kind}\n", human(*bytes));
     }
-    let total = human(lines.iter().map(|(.., bytes)| bytes).sum());
+    let total = human(sum(lines));
     let free = free.map_or("unknown".into(), human);
     text + &format!("{total:>12}  in total; {free} are left")
 }

@@ -135,7 +135,8 @@ impl Arg {
         pointers: impl IntoIterator<Item = Pointer<'a>>,
     ) -> Self {
         let pointers: Vec<_> = pointers.into_iter().collect();
-        let arrays: Arc<[DeviceArray]> = pointers.iter().filter_map(|pointer| Some(pointer.0?.0.clone())).collect();
+        let arrays: Arc<[DeviceArray]> =
+            pointers.iter().filter_map(|pointer| Some(pointer.0?.0.clone())).collect();
         let addresses = pointers.iter().map(Pointer::address).collect();
         Self::Pointers(PointerStruct { name, addresses, arrays })
     }

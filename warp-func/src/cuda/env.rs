@@ -239,7 +239,8 @@ impl CudaVecEnv {
     /// A driver that refuses.
     pub fn device_observe(&mut self) -> Result<()> {
         let observe = self.functions.observe.clone();
-        let observe = observe.map_or_else(|| self.late(ExecutorPart::Observe, "warp_observe"), Ok)?;
+        let observe =
+            observe.map_or_else(|| self.late(ExecutorPart::Observe, "warp_observe"), Ok)?;
         observe.launch(&self.shape(), &self.args)?;
         self.functions.observe = Some(observe);
         self.host_is_stale = true;

@@ -163,8 +163,7 @@ impl Kernels {
         units: &[(&String, &Source, Build)],
         arch: &str,
     ) -> Vec<std::thread::Result<Compiled>> {
-        let begun: Vec<_> =
-            units.iter().map(|(key, ..)| self.begun.units().remove(*key)).collect();
+        let begun: Vec<_> = units.iter().map(|(key, ..)| self.begun.units().remove(*key)).collect();
         std::thread::scope(|scope| {
             let compiling = |(&(_, source, build), begun): (&_, Option<_>)| match begun {
                 Some(thread) => Err(thread),

@@ -148,7 +148,8 @@ impl CudaGradients {
 
     /// Whether its half-precision operands are bf16 in some policy, which decides over the bound of all.
     pub(crate) fn is_bf16(&self) -> bool {
-        self.is_half() && self.config.policies.iter().any(|plan| halves::are_bf16(plan.config.precision))
+        self.is_half()
+            && self.config.policies.iter().any(|plan| halves::are_bf16(plan.config.precision))
     }
 
     /// Whether its products have half-precision operands.

@@ -83,7 +83,9 @@ fn of_bounds(plan: &PolicyPlan, spec: &EnvSpec, group: usize) -> Option<String> 
         _ if largest > limits.largest => {
             format!("the largest number in {operands} is {}", limits.largest)
         }
-        _ if largest > whole => format!("{operands} represents integers exactly only up to {whole}"),
+        _ if largest > whole => {
+            format!("{operands} represents integers exactly only up to {whole}")
+        }
         _ if largest < limits.smallest => {
             format!("{operands} loses digits below {:.5}", limits.smallest)
         }
@@ -170,6 +172,19 @@ mod tests {
         }
         for (low, high) in [(-1.0, 1.0), (f32::NEG_INFINITY, f32::INFINITY), (0.0, 2048.0)] {
             assert_eq!(with_bounds(low, high, false), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn bf16_has_the_range_of_fp32_and_fewer_digits() {
+        let found = |low: f32, high: f32| {
+            let mut config = config("env_id = \"pendulum\"\nprecision = \"bf16\"");
+            config.spec.groups[0].observation = Space::boxed(low, high, &[3]);
+            by_bounds(&config).join("\n")
+        };
+        assert!(found(0.0, 257.0).contains("bf16 represents integers exactly only up to 256"));
+        for (low, high) in [(-1.0, 256.0), (-1e-6, 1e-6)] {
+            assert_eq!(found(low, high), "");
         }
     }
 

@@ -51,7 +51,10 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
         (words > MOST_STATE, "a state of more than 256 words"),
         (!matches!(first.layout, ActionLayout::Discrete(_)), "continuous actions of a team"),
         (spec.groups.iter().any(|group| group.mask_width() > 0), "masked actions of a team"),
-        (!alike, "policies that differ in their networks, their precision, or in what they normalise"),
+        (
+            !alike,
+            "policies that differ in their networks, their precision, or in what they normalise",
+        ),
     ];
     let refused = refusals.iter().find(|(refused, _)| *refused).map(|(_, what)| (*what).into());
     refused.or_else(|| config.policies.iter().find_map(|plan| unsupported_policy(config, plan)))

@@ -21,6 +21,7 @@ use record::{Cliff, Figures, Found, Phases, Record, Records, cliffs};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
+use warp_data::memory::human;
 use warp_func::Registry;
 use warp_train::TrainConfig;
 use warp_train::trainer::Trainer;
@@ -47,10 +48,9 @@ pub(super) fn execute(args: &BenchArgs, path: &Path, registry: &Registry) -> Res
             left += 1;
             continue;
         }
-        let found = map.measure(cell, &records).unwrap_or_else(|error| {
-            let refused = format!("{error:#}");
-            Found::Refused { refused }
-        });
+        let found = map
+            .measure(cell, &records)
+            .unwrap_or_else(|error| Found::Refused { refused: refusal(&error) });
         let (commit, device) = (map.commit.clone(), map.device());
         let record = Record { cell: cell.clone(), commit, device, found };
         tell(&line(&record));
@@ -70,6 +70,22 @@ pub(super) fn execute(args: &BenchArgs, path: &Path, registry: &Registry) -> Res
     }
     say(&format!("{} cells in {}", newest.len(), path.display()))?;
     Ok(Outcome::Done)
+}
+
+/// Why a cell has no rate; what it needs, if that is more memory than there is.
+fn refusal(error: &anyhow::Error) -> String {
+    let out_of_memory = |cause: &(dyn std::error::Error + 'static)| {
+        use warp_train::Error::{Data, Env};
+        let data = match cause.downcast_ref() {
+            Some(Data(data) | Env(warp_func::Error::Data(data))) => data,
+            _ => return None,
+        };
+        let warp_data::Error::OutOfMemory { needed, free, .. } = data else { return None };
+        let (needed, free) = (human(*needed), human(u128::from(*free)));
+        Some(format!("does not fit: needs {needed}, and {free} are free"))
+    };
+    let found = error.chain().find_map(out_of_memory);
+    found.unwrap_or_else(|| format!("{error:#}"))
 }
 
 /// What all cells have in common.
@@ -218,4 +234,20 @@ fn cliff_line(cliff: &Cliff) -> String {
     let percent = |fraction: f64| format!("{:.2} %", 100.0 * fraction);
     let (here, there) = (percent(cliff.fraction), percent(cliff.best));
     format!("cliff: {} has {here}, {} beside it {there}", cliff.cell, cliff.beside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_that_does_not_fit_says_what_it_needs() {
+        let (what, lower) = ("arrays".to_string(), "num_envs".to_string());
+        let error = warp_data::Error::OutOfMemory { what, needed: 3 << 40, free: 1 << 30, lower };
+        let said = "does not fit: needs 3.0 TiB, and 1.0 GiB are free";
+        assert_eq!(refusal(&warp_train::Error::from(error.clone()).into()), said);
+        let of_envs = warp_train::Error::from(warp_func::Error::from(error));
+        assert_eq!(refusal(&anyhow::Error::from(of_envs).context("cell")), said);
+        assert_eq!(refusal(&anyhow::anyhow!("no such key")), "no such key");
+    }
 }
