@@ -230,14 +230,7 @@ fn main() -> ExitCode {
             trials.push(trial.with_ignored_flag(ignored));
         }
     }
-    for (name, keys) in in_bf16() {
-        let trial = |test: &str, run: fn(&str) -> Result<()>| {
-            Trial::test(format!("cuda_wide_bf16_{test}: {name}"), move || run(keys))
-                .with_ignored_flag(ignored)
-        };
-        trials.push(trial("is_near", near_in_bf16));
-        trials.push(trial("repeats_and_resumes", resumes_in_bf16));
-    }
+    trials.extend(trials_in_bf16(ignored));
     for (name, keys) in SELECTED {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
@@ -253,6 +246,17 @@ fn main() -> ExitCode {
     let shuffles = Trial::test("cuda_wide_minibatches_have_every_sample_once", shuffles);
     trials.push(shuffles.with_ignored_flag(ignored));
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trials_in_bf16(ignored: bool) -> Vec<Trial> {
+    let trials = |(name, keys): Case| {
+        let trial = |test: &str, run: fn(&str) -> Result<()>| {
+            Trial::test(format!("cuda_wide_bf16_{test}: {name}"), move || run(keys))
+                .with_ignored_flag(ignored)
+        };
+        [trial("is_near", near_in_bf16), trial("repeats_and_resumes", resumes_in_bf16)]
+    };
+    in_bf16().into_iter().flat_map(trials).collect()
 }
 
 /// Those that are tried with bf16, too: every way of multiplying.
