@@ -63,15 +63,24 @@ pub struct MeanLogSlope {
 /// beyond; the derivatives are exactly those of the value returned.
 #[inline(always)]
 pub fn mean_log_slope(mean: f32, std: f32) -> MeanLogSlope {
-    let mut value = CENTRE_WEIGHT * log_slope(mean);
-    let mut mean_tanh = CENTRE_WEIGHT * tanh(mean);
+    // The centre, then the nodes above and below it, all of which vector units compute side by side.
+    let mut points = [mean; 8];
+    for (i, (node, _)) in NODES.into_iter().enumerate() {
+        points[1 + i] = mean + std * node;
+        points[4 + i] = mean - std * node;
+    }
+    let (mut slopes, mut tanhs) = ([0.0; 8], [0.0; 8]);
+    for i in 0..8 {
+        slopes[i] = log_slope(points[i]);
+        tanhs[i] = tanh(points[i]);
+    }
+    let mut value = CENTRE_WEIGHT * slopes[0];
+    let mut mean_tanh = CENTRE_WEIGHT * tanhs[0];
     let mut mean_tanh_node = 0.0;
-    for (node, weight) in NODES {
-        let (above, below) = (mean + std * node, mean - std * node);
-        let (tanh_above, tanh_below) = (tanh(above), tanh(below));
-        value += weight * (log_slope(above) + log_slope(below));
-        mean_tanh += weight * (tanh_above + tanh_below);
-        mean_tanh_node += weight * node * (tanh_above - tanh_below);
+    for (i, (node, weight)) in NODES.into_iter().enumerate() {
+        value += weight * (slopes[1 + i] + slopes[4 + i]);
+        mean_tanh += weight * (tanhs[1 + i] + tanhs[4 + i]);
+        mean_tanh_node += weight * node * (tanhs[1 + i] - tanhs[4 + i]);
     }
     MeanLogSlope { value, d_mean: -2.0 * mean_tanh, d_log_std: -2.0 * std * mean_tanh_node }
 }
