@@ -35,7 +35,7 @@ use figures::{figures, iterated, of_all_ranks, schedule, schedule_of, schedule_w
 use layout::{Places, pack_all, unpack_all};
 use normalise::SmallNormaliser;
 use shared::{
-    CollectArgs, EpisodeFigures, Figures, LinkArgs, SizesArgs, SmallRun, SmallSizes, UpdateArgs,
+    CollectArgs, EpisodeFigures, Figures, SizesArgs, SmallRun, SmallSizes, UpdateArgs,
 };
 use warp_core::DType;
 use warp_func::cuda::{
@@ -158,7 +158,7 @@ impl SmallLearner {
             // Quads of gradients and two doubles a minibatch, each word with its round, twice.
             false => {
                 let told = places.n_nets() * sizes.own as usize + 4 * updates;
-                Some(Linked::new(gpu, &config.world, 4 * config.world.size() * told)?)
+                Some(Linked::new(gpu, &config.world, told)?)
             }
         };
         Ok(Self {
@@ -305,14 +305,7 @@ impl SmallLearner {
         };
         let (kernel, launch) = &self.update;
         let Some(linked) = &self.linked else { return Ok(kernel.launch(launch, &[args.arg()])?) };
-        let link = LinkArgs {
-            inboxes: linked.inboxes()?,
-            stop: linked.stop(),
-            fault: linked.fault(),
-            rank: linked.rank(),
-            patience: linked.patience(),
-        };
-        Ok(kernel.launch(launch, &[args.arg(), link.arg()])?)
+        Ok(kernel.launch(launch, &[args.arg(), linked.args()?.arg()])?)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Structs that host and kernels of the small path both read, and what kernels take: a struct each.
 
+use crate::fused::linked::LinkArgs;
 use crate::fused::objective::MOST_CELLS;
 use std::fmt::Write;
 use warp_core::DType;
@@ -180,19 +181,6 @@ warp_func::kernel_args! {
         figures: &mut [Figures],
         barrier: &mut [u32],
         normaliser: {NormaliserArgs},
-    }
-
-    /// What `small_update` takes beside it where several GPUs learn together.
-    pub(super) struct LinkArgs {
-        /// The inbox of each rank.
-        inboxes: &[u64],
-        /// Set when no kernel is to wait any more: where the host's word lies.
-        stop: &[u64],
-        /// Set when a wait was too long.
-        fault: &mut [u32],
-        rank: u32,
-        /// Milliseconds that a kernel waits at most.
-        patience: u32,
     }
 
     /// `small_solo`, behind the environment's: where the runs' numbers lie, one run after the other.

@@ -5,6 +5,7 @@ use super::shared::declarations;
 use super::{TILE_ROWS, team};
 use crate::algorithm::{Advantages, Passes, PolicyConfig, PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
+use crate::fused::linked::EXCHANGE;
 use crate::fused::objective::{self, MOST_CELLS, n_cells};
 use crate::loss::Part;
 use crate::model::{Activation, LogStd};
@@ -23,7 +24,7 @@ const FILES: [(&str, &str); 20] = [
     ("loss.cuh", include_str!("loss.cuh")),
     ("four_warps.cuh", include_str!("four_warps.cuh")),
     ("gradient.cuh", include_str!("gradient.cuh")),
-    ("exchange.cuh", include_str!("exchange.cuh")),
+    ("exchange.cuh", EXCHANGE),
     ("order.cuh", include_str!("order.cuh")),
     ("advantages.cuh", include_str!("advantages.cuh")),
     ("normalise.cuh", include_str!("normalise.cuh")),

@@ -7,6 +7,7 @@ use super::args::{
 use super::arrays::Sizes;
 use super::kernels::NormaliserKernels;
 use super::policy::WidePolicy;
+use super::ranks::Gathered;
 use super::shared::{WideDistances, WideMoments};
 use crate::algorithm::PolicyPlan;
 use crate::error::Result;
@@ -159,8 +160,9 @@ impl WideNormaliser {
                 None => learn(steps, s.steps as u32, 0, moments)?,
                 Some(ranks) => {
                     learn(steps, s.steps as u32, 1, &ranks.returns)?;
-                    ranks.gather(&[(&ranks.returns, &ranks.all_returns)])?;
-                    learn(&ranks.all_returns, ranks.size(), 0, moments)?;
+                    let all = &ranks.all_returns;
+                    ranks.gather(Gathered { own: &ranks.returns, all }, None)?;
+                    learn(all, ranks.size(), 0, moments)?;
                 }
             }
         }

@@ -150,7 +150,13 @@ impl WidePolicy {
             Ok(TensorTower { shape: shape.clone(), acts, learns, image, biases })
         };
         let tensor = way.shapes().iter().zip(&towers).map(tower).collect::<Result<_>>()?;
-        let told = Told { n_parameters: network.n_parameters, width, losses: arrays.losses.len() };
+        let told = Told {
+            n_parameters: network.n_parameters,
+            width,
+            losses: arrays.losses.len(),
+            module,
+            foreign: make_foreign.is_some(),
+        };
         let join = || WideRanks::new(device, &config.world, config.shards().first, &told);
         let ranks = (!config.world.is_alone()).then(join).transpose()?;
         let (places, goals) = (places(&plan, envs)?, WideGoals::new(&plan, envs)?);
@@ -184,11 +190,6 @@ impl WidePolicy {
             ranks,
             foreign,
         })
-    }
-
-    /// Whether other ranks learn it, too.
-    pub(super) fn has_ranks(&self) -> bool {
-        self.ranks.is_some()
     }
 
     /// How its network runs, in words.

@@ -46,7 +46,6 @@ const TENSOR_LEARN: &[&str] = &[TENSOR_SAMPLES, include_str!("tensor_learn.cu")]
 const TENSOR_WEIGHTS: &[&str] = &[TENSOR_PARTIAL, include_str!("tensor_weights.cu")];
 const TENSOR_SAMPLES: &str = include_str!("tensor_samples.cu");
 const TENSOR_PARTIAL: &str = include_str!("tensor_partial.cu");
-
 const TILED: &str = include_str!("tiled.cu");
 const TILED_ROWS: &str = include_str!("tiled_rows.cu");
 const TILED_UNITS: [&[&str]; 6] = [
@@ -105,6 +104,7 @@ pub(super) fn general(
         text += &layers::constants(network);
         text += ACT_FEW;
     }
+    text += &super::ranks::text(&config.world);
     let spread = spread::source(constants(config, number, network) + ROWS[0]);
     [with_samplers("wide.cu", text)].into_iter().chain(learns).chain([spread]).collect()
 }

@@ -9,6 +9,7 @@ use super::args::{
 use super::arrays::SUM_BLOCKS;
 use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
 use super::policy::{Rows, TensorLearns, TensorTower, WidePolicy};
+use super::ranks::Gathered;
 use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, WideSettings, WideState};
 use super::text;
 use crate::algorithm::Advantages;
@@ -166,7 +167,8 @@ impl WidePolicy {
         if let Some(ranks) = &self.ranks {
             let args = SumCopiesArgs { partial, copies, n_parameters, sum: &ranks.gradient };
             self.kernels.sum_copies.launch(&Launch::over(n, 256), &[args.arg()])?;
-            ranks.gather(&[(&ranks.gradient, &ranks.gradients), (losses, &ranks.losses)])?;
+            let gradients = Gathered { own: &ranks.gradient, all: &ranks.gradients };
+            ranks.gather(gradients, Some(Gathered { own: losses, all: &ranks.losses }))?;
             (partial, copies) = (&ranks.gradients, ranks.size());
             // All that has room is told: what lies behind the blocks of this minibatch stays zero.
             (losses, loss_blocks) = (&ranks.losses, (ranks.losses.len() / 10) as u32);
