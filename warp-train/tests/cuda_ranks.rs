@@ -99,6 +99,7 @@ fn main() -> ExitCode {
     if let Some(reason) = &few {
         println!("what needs several GPUs is ignored: {reason}");
     }
+    let no_nccl = few.is_some() || warp_data::cuda::nccl_version().is_err();
     let mut trials = Vec::new();
     for (name, keys) in CASES {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
@@ -107,8 +108,8 @@ fn main() -> ExitCode {
         trials.push(trial("ranks_compile", compiles_for_ranks, no_compiler.is_some()));
         trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
         trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus, few.is_some()));
+        trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
     }
-    let no_nccl = few.is_some() || warp_data::cuda::nccl_version().is_err();
     for (name, keys) in WIDE {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
             Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
@@ -140,10 +141,10 @@ fn of_ranks(keys: &str, ranks: usize) -> Result<TrainConfig> {
 }
 
 fn compiles_for_ranks(keys: &str) -> Result<()> {
-    for size in [2, 8] {
+    for (size, carrier) in [(2, Carrier::Nccl), (8, Carrier::Peers)] {
         let link = threads(size, Duration::from_secs(1)).swap_remove(0);
-        let config = config(keys)?;
-        compiles_on(&config.on_rank(World::new(0, size, link))?, 1)?;
+        let world = World::new(0, size, link).carried_by(carrier);
+        compiles_on(&config(keys)?.on_rank(world)?, 1)?;
     }
     Ok(())
 }

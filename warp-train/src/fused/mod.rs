@@ -4,6 +4,7 @@
 //! names and shapes that every learner has, so a checkpoint can be continued on any device.
 
 mod gradients;
+mod joined;
 mod linked;
 mod mixed;
 mod moments;
@@ -19,6 +20,7 @@ use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::network::foreign::MakeForeign;
+use crate::world::Carrier;
 use mixed::MixedLearner;
 use small::{PackedRuns, SmallLearner, SoloLearner, SoloRoom, TeamLearner};
 use warp_func::VecEnv;
@@ -82,8 +84,10 @@ impl OnDevice {
         }
         let exact = is_exact(config);
         let small = small::refusal(config, envs.text()).is_none() && !exact;
-        let small = small
-            && (config.world.is_alone() || linked::is_within_reach(envs.gpu(), &config.world)?);
+        // Small networks are compiled for what carries sums between ranks.
+        let carried = (small && !config.world.is_alone()).then(|| carried(config, envs));
+        let carried = carried.transpose()?;
+        let config = carried.as_ref().unwrap_or(config);
         Ok(match small {
             true if envs.text().team > 1 => {
                 Self::Team(Box::new(TeamLearner::new(config, envs, state)?))
@@ -204,6 +208,15 @@ impl OnDevice {
 /// The environments are elsewhere.
 pub(crate) fn not_there() -> Error {
     Error::Invalid("the learner is on a GPU, the environments are not".into())
+}
+
+/// `config` where its world says what carries sums between ranks.
+fn carried(config: &TrainConfig, envs: &CudaVecEnv) -> Result<TrainConfig> {
+    let reached = linked::is_within_reach(envs.gpu(), &config.world)?;
+    let carrier = if reached { Carrier::Peers } else { Carrier::Nccl };
+    let mut carried = config.clone();
+    carried.world = carried.world.carried_by(carrier);
+    Ok(carried)
 }
 
 /// Whether products of some policy are to be in fp32.

@@ -183,6 +183,22 @@ warp_func::kernel_args! {
         normaliser: {NormaliserArgs},
     }
 
+    /// What `small_piece` takes beside it.
+    pub(super) struct PieceArgs {
+        /// Which piece: from -1 to the number of minibatches.
+        update: i32,
+        /// Sums for the moments of advantages, of this rank and of all ranks.
+        moments: &mut [f64],
+        all_moments: &[f64],
+        /// The gradient of this rank, and those of all ranks.
+        gradient: &mut [f32],
+        gradients: &[f32],
+        /// Every thread's sums of losses: `[blocks, threads, 5]`.
+        losses: &mut [f32],
+        /// The sum of the norms so far, and whether one was not finite.
+        norms: &mut [f32],
+    }
+
     /// `small_solo`, behind the environment's: where the runs' numbers lie, one run after the other.
     pub(super) struct SoloArgs {
         run: SoloRun,
@@ -231,6 +247,7 @@ pub(super) fn declarations() -> String {
         NormaliserArgs::ARGS,
         CollectArgs::ARGS,
         UpdateArgs::ARGS,
+        PieceArgs::ARGS,
         LinkArgs::ARGS,
         SoloArgs::ARGS,
         CollectTeamArgs::ARGS,

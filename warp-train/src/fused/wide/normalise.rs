@@ -7,10 +7,10 @@ use super::args::{
 use super::arrays::Sizes;
 use super::kernels::NormaliserKernels;
 use super::policy::WidePolicy;
-use super::ranks::Gathered;
 use super::shared::{WideDistances, WideMoments};
 use crate::algorithm::PolicyPlan;
 use crate::error::Result;
+use crate::fused::joined::Gathered;
 use crate::fused::moments::{Moments, doubles, statistic, words};
 use crate::model::Statistic;
 use warp_core::DType::{F32, U32};

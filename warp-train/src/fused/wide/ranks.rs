@@ -6,11 +6,12 @@ use super::arrays::SUM_BLOCKS;
 use super::policy::WidePolicy;
 use super::shared::{SUMS, WideMoments};
 use super::spread::SPREAD_WORDS;
-use crate::error::{Error, Result};
-use crate::fused::linked::{EXCHANGE, LinkArgs, Linked, Turns, is_within_reach};
+use crate::error::Result;
+use crate::fused::joined::{Gathered, Joined};
+use crate::fused::linked::{EXCHANGE, LinkArgs, Linked, is_within_reach};
 use crate::world::World;
 use warp_core::DType::{self, F32, U32};
-use warp_data::cuda::{Communicator, Device, DeviceArray, nccl_name};
+use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{DeviceStruct, Function, KernelArgs, Launch, Module, declare};
 use warp_func::kernel_args;
 
@@ -75,7 +76,7 @@ pub(super) struct WideRanks {
 /// What gathers.
 #[derive(Debug)]
 enum Carrier {
-    Nccl(Communicator),
+    Nccl(Joined),
     Kernel(Box<Inbox>),
 }
 
@@ -86,13 +87,6 @@ struct Inbox {
     tell_ranks: Function,
     /// Rounds so far, and blocks that are done with the one at hand; as u64.
     rounds: DeviceArray,
-}
-
-/// An array of this rank, and where those of all ranks go, in their order.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Gathered<'a> {
-    pub(super) own: &'a DeviceArray,
-    pub(super) all: &'a DeviceArray,
 }
 
 /// How much a policy tells the others, and the unit of all networks.
@@ -125,7 +119,7 @@ impl WideRanks {
         let small = !told.foreign && Linked::words(world, slots) <= MOST_INBOX;
         let carrier = match small && is_within_reach(device, world)? {
             true => Carrier::Kernel(Box::new(Inbox::new(device, world, slots, told.module)?)),
-            false => Carrier::Nccl(joined(device, world)?),
+            false => Carrier::Nccl(Joined::new(device, world)?),
         };
         let make = |name: &str, dtype, n: usize| DeviceArray::zeros(device, name, dtype, &[n]);
         Ok(Self {
@@ -159,50 +153,17 @@ impl WideRanks {
     pub(super) fn gather(&self, first: Gathered<'_>, second: Option<Gathered<'_>>) -> Result<()> {
         match &self.carrier {
             Carrier::Kernel(inbox) => inbox.gather(first, second, &self.device),
-            Carrier::Nccl(communicator) => {
-                let pairs: Vec<_> =
-                    [Some(first), second].into_iter().flatten().map(|of| (of.own, of.all)).collect();
-                Ok(communicator.all_gather(&pairs)?)
-            }
+            Carrier::Nccl(joined) => joined.gather(first, second),
         }
     }
 
     /// Waits for the GPU, and for no rank that is gone.
     fn wait(&self) -> Result<()> {
-        let communicator = match &self.carrier {
-            Carrier::Nccl(communicator) => communicator,
-            Carrier::Kernel(inbox) => return inbox.linked.wait(),
-        };
-        let mut turns = Turns::new();
-        while !self.device.is_idle()? {
-            if !turns.is_due() {
-                continue;
-            }
-            let late = || {
-                let (rank, seconds) = (self.world.rank(), self.world.timeout().as_secs_f64());
-                (turns.elapsed() > self.world.timeout()).then(|| {
-                    format!("rank {rank} waited {seconds} s for the GPUs to end an iteration")
-                })
-            };
-            let lost = || communicator.look().err().map(|error| error.to_string());
-            if let Some(why) = self.world.over().or_else(lost).or_else(late) {
-                communicator.abort();
-                self.world.give_up(&why);
-                return Err(Error::Ranks(why));
-            }
+        match &self.carrier {
+            Carrier::Nccl(joined) => joined.wait(),
+            Carrier::Kernel(inbox) => inbox.linked.wait(),
         }
-        Ok(())
     }
-}
-
-/// A communicator of NCCL with all ranks of `world`.
-fn joined(device: &Device, world: &World) -> Result<Communicator> {
-    let name = match world.is_first() {
-        true => nccl_name().inspect_err(|error| world.give_up(&error.to_string()))?,
-        false => Vec::new(),
-    };
-    let name = world.tell("NCCL's name", &name)?;
-    Ok(Communicator::join(device, &name, world.rank(), world.size(), world.timeout())?)
 }
 
 impl Inbox {
@@ -271,9 +232,7 @@ impl WidePolicy {
     /// Ranks that have lost each other.
     pub(super) fn check_ranks(&self) -> Result<()> {
         match self.ranks.as_ref().map(|ranks| &ranks.carrier) {
-            Some(Carrier::Nccl(communicator)) if communicator.has_ended() => {
-                Err(Error::Ranks("the ranks have lost each other before".into()))
-            }
+            Some(Carrier::Nccl(joined)) => joined.check(),
             _ => Ok(()),
         }
     }

@@ -9,7 +9,6 @@ use super::args::{
 use super::arrays::SUM_BLOCKS;
 use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
 use super::policy::{Rows, TensorLearns, TensorTower, WidePolicy};
-use super::ranks::Gathered;
 use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, WideSettings, WideState};
 use super::text;
 use crate::algorithm::Advantages;
@@ -17,6 +16,7 @@ use crate::algorithm::{PolicyFigures, PolicyMetrics};
 use crate::engine::Progress;
 use crate::error::PolicyError;
 use crate::error::{Result, of_policy};
+use crate::fused::joined::Gathered;
 use crate::fused::objective::cells;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceStruct, KernelArgs, Launch};
