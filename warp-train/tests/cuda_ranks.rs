@@ -137,7 +137,9 @@ fn numbers() -> Vec<usize> {
 fn of_ranks(keys: &str, ranks: usize) -> Result<TrainConfig> {
     let two = config(keys)?;
     let n_envs = two.run.num_envs / RANKS * ranks;
-    config(&keys.replace(&format!("num_envs = {}", two.run.num_envs), &format!("num_envs = {n_envs}")))
+    config(
+        &keys.replace(&format!("num_envs = {}", two.run.num_envs), &format!("num_envs = {n_envs}")),
+    )
 }
 
 fn compiles_for_ranks(keys: &str) -> Result<()> {

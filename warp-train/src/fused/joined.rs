@@ -36,10 +36,9 @@ impl Joined {
         Ok(Self { communicator, world: world.clone(), device: device.clone() })
     }
 
-    /// Gathers an array, and a second one in the same go.
-    pub(super) fn gather(&self, first: Gathered<'_>, second: Option<Gathered<'_>>) -> Result<()> {
-        let all = [Some(first), second].into_iter().flatten();
-        let pairs: Vec<_> = all.map(|of| (of.own, of.all)).collect();
+    /// Gathers arrays, all in one go.
+    pub(super) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
+        let pairs: Vec<_> = arrays.iter().map(|of| (of.own, of.all)).collect();
         Ok(self.communicator.all_gather(&pairs)?)
     }
 

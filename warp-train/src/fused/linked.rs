@@ -19,7 +19,8 @@ kernel_args! {
     pub(super) struct LinkArgs {
         /// The inbox of each rank.
         inboxes: &[u64],
-        /// Set when no kernel is to wait any more: where the host's word lies.
+        /// Where words of the host lie: one is set when no kernel is to wait any more, the other one by a kernel whose
+        /// wait was too long.
         stop: &[u64],
         /// Set when a wait was too long.
         fault: &mut [u32],
@@ -78,9 +79,10 @@ pub(super) struct Linked {
     window: Option<Window>,
     /// Set when no kernel is to wait any more.
     stop: HostWord,
-    /// Where that lies.
+    /// Set by a kernel that has waited for too long, as is `fault`: other kernels look there.
+    late: HostWord,
+    /// Where both lie.
     stop_at: DeviceArray,
-    /// Set by a kernel that has waited for too long.
     fault: DeviceArray,
     /// Words that a rank can tell another in a round.
     slots: usize,
@@ -103,13 +105,15 @@ impl Linked {
         if let Some(why) = failed.iter().find(|why| !why.is_empty()) {
             return Err(Error::Ranks(String::from_utf8_lossy(why).into_owned()));
         }
-        let stop = HostWord::new(gpu)?;
-        let words = [stop.address() as u32, (stop.address() >> 32) as u32];
+        let (stop, late) = (HostWord::new(gpu)?, HostWord::new(gpu)?);
+        let words =
+            [&stop, &late].map(|word| [word.address() as u32, (word.address() >> 32) as u32]);
         Ok(Self {
             world: world.clone(),
             window: Some(opened?),
-            stop_at: DeviceArray::from_slice(gpu, "stop", &[2], &words)?,
+            stop_at: DeviceArray::from_slice(gpu, "stop", &[4], &words.concat())?,
             stop,
+            late,
             fault: DeviceArray::zeros(gpu, "fault", DType::U32, &[1])?,
             slots,
             device: gpu.clone(),
@@ -169,8 +173,8 @@ impl Linked {
         if let Some(why) = over {
             return Err(Error::Ranks(why));
         }
-        match self.fault.pull::<u32>()?[..] {
-            [0] => Ok(()),
+        match self.late.get() {
+            0 => Ok(()),
             _ => {
                 let (rank, seconds) = (self.world.rank(), self.world.timeout().as_secs_f64());
                 let why = format!(

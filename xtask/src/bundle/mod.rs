@@ -302,7 +302,8 @@ fn pack(out: &Path) -> Result<()> {
 
 /// Says how large the bundle is, and refuses one that is too large.
 fn weigh(out: &Path) -> Result<()> {
-    let scripts: u64 = SCRIPTS.map(|(name, _)| size(&out.join(name))).into_iter().sum::<Result<_>>()?;
+    let scripts: u64 =
+        SCRIPTS.map(|(name, _)| size(&out.join(name))).into_iter().sum::<Result<_>>()?;
     let total = size(&out.join(ARCHIVE))? + scripts;
     let (mb, largest) = (total as f64 / 1e6, LARGEST / 1_000_000);
     println!("{mb:>6.1} MB  packed, in {}", out.display());

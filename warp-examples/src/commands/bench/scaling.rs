@@ -154,7 +154,8 @@ impl Pair {
             self.alone.as_ref().map_or(0, |trainer| trainer.config().steps_per_iteration());
         let alone_us = 1e6 * steps_alone as f64 / alone;
         let together_us = 1e6 * config.steps_per_iteration() as f64 / together;
-        let minibatches: usize = config.policies.iter().map(PolicyPlan::minibatches_per_iteration).sum();
+        let minibatches: usize =
+            config.policies.iter().map(PolicyPlan::minibatches_per_iteration).sum();
         Scaling {
             replicas: self.alone.as_ref().map_or(0, |trainer| trainer.config().run.num_envs),
             all_replicas: config.run.num_envs,

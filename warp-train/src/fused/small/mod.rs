@@ -36,9 +36,7 @@ use figures::{figures, iterated, of_all_ranks, schedule, schedule_of, schedule_w
 use layout::{Places, pack_all, unpack_all};
 use normalise::SmallNormaliser;
 use pieces::Pieces;
-use shared::{
-    CollectArgs, EpisodeFigures, Figures, SizesArgs, SmallRun, SmallSizes, UpdateArgs,
-};
+use shared::{CollectArgs, EpisodeFigures, Figures, SizesArgs, SmallRun, SmallSizes, UpdateArgs};
 use warp_core::DType;
 use warp_func::cuda::{
     Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs,

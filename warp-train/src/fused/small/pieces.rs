@@ -68,12 +68,12 @@ impl Pieces {
         self.joined.check()?;
         self.piece(launch, args, -1)?;
         if let Some([own, all]) = &self.moments {
-            self.joined.gather(Gathered { own, all }, None)?;
+            self.joined.gather(&[Gathered { own, all }])?;
         }
         for update in 0..self.updates {
             self.piece(launch, args, update as i32)?;
             let gradients = Gathered { own: &self.gradient, all: &self.gradients };
-            self.joined.gather(gradients, None)?;
+            self.joined.gather(&[gradients])?;
         }
         self.piece(launch, args, self.updates as i32)
     }

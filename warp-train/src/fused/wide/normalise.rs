@@ -101,20 +101,27 @@ impl WideNormaliser {
         Ok(self.kernels.remember.launch(&Launch::over(self.width, 64), &[args.arg()])?)
     }
 
-    /// When the rollout is full: normalises its rewards, and lets its observations count.
-    pub(super) fn finish(&self, policy: &WidePolicy) -> Result<()> {
-        if let Some(reward) = &self.reward {
-            self.rewards(reward, policy)?;
-        }
+    /// When the rollout is full: normalises its rewards.
+    pub(super) fn finish_rewards(&self, policy: &WidePolicy) -> Result<()> {
+        self.reward.as_ref().map_or(Ok(()), |reward| self.rewards(reward, policy))
+    }
+
+    /// When the rollout is full: makes moments of its observations, if they are to count.
+    pub(super) fn finish_observations(&self) -> Result<()> {
         match &self.obs {
-            Some([_, pending, parts]) => {
-                if self.learns {
-                    self.remember(parts, pending)?;
-                }
-                self.count_in(pending, policy.of_all_ranks(pending, |ranks| &ranks.pending)?)
-            }
-            None => Ok(()),
+            Some([_, pending, parts]) if self.learns => self.remember(parts, pending),
+            _ => Ok(()),
         }
+    }
+
+    /// What the rollout at hand held, if observations are normalised.
+    pub(super) fn pending(&self) -> Option<&DeviceArray> {
+        self.obs.as_ref().map(|[_, pending, _]| pending)
+    }
+
+    /// Lets that count, from all ranks, once it is known.
+    pub(super) fn count_pending(&self, held: &DeviceArray) -> Result<()> {
+        self.pending().map_or(Ok(()), |pending| self.count_in(pending, held))
     }
 
     /// Lets what is `held` on all ranks count, and forgets what is pending here.
@@ -161,7 +168,7 @@ impl WideNormaliser {
                 Some(ranks) => {
                     learn(steps, s.steps as u32, 1, &ranks.returns)?;
                     let all = &ranks.all_returns;
-                    ranks.gather(Gathered { own: &ranks.returns, all }, None)?;
+                    ranks.gather(&[Gathered { own: &ranks.returns, all }])?;
                     learn(all, ranks.size(), 0, moments)?;
                 }
             }

@@ -2,6 +2,7 @@
 //! from all of them and then summed in their order. A kernel gathers where all ranks reach each other's memory, and
 //! NCCL elsewhere, on any number of machines; the bits are the same.
 
+use super::args::SumCopiesArgs;
 use super::arrays::SUM_BLOCKS;
 use super::policy::WidePolicy;
 use super::shared::{SUMS, WideMoments};
@@ -21,7 +22,7 @@ const MOST_INBOX: usize = 1 << 24;
 /// multiprocessor has room for more than twice as many.
 const MOST_BESIDE: usize = 3;
 /// Pairs of words that a block tells the others in one go.
-const PAIRS: usize = 256;
+const PAIRS: u32 = 256;
 
 /// What is gathered, whatever it is.
 #[derive(Debug)]
@@ -34,10 +35,12 @@ impl warp_core::device_struct::Pointee for WideWord {
 
 // ranks.cu
 kernel_args! {
-    /// One or two arrays of this rank, and those of all ranks.
+    /// Up to four arrays of this rank, and those of all ranks; the first in so many copies, if in any.
     struct TellRanksArgs {
-        first: &[WideWord], first_words: u32, second_words: u32, second: &[WideWord],
-        all_first: &mut [WideWord], all_second: &mut [WideWord], rounds: &mut [u64],
+        first: &[WideWord], second: &[WideWord], third: &[WideWord], fourth: &[WideWord],
+        first_words: u32, second_words: u32, third_words: u32, fourth_words: u32, copies: u32,
+        all_first: &mut [WideWord], all_second: &mut [WideWord], all_third: &mut [WideWord],
+        all_fourth: &mut [WideWord], rounds: &mut [u64],
     }
 }
 
@@ -47,7 +50,8 @@ pub(super) fn text(world: &World) -> String {
         return String::new();
     }
     let declared = declare(&[TellRanksArgs::ARGS, LinkArgs::ARGS]);
-    let begin = "\ntypedef unsigned int u32;\n#define RANKS P_RANKS\n#define RANK_SLOTS link.slots\n";
+    let begin =
+        "\ntypedef unsigned int u32;\n#define RANKS P_RANKS\n#define RANK_SLOTS link.slots\n";
     [begin, &declared, EXCHANGE, include_str!("ranks.cu")].concat()
 }
 
@@ -114,7 +118,7 @@ impl WideRanks {
         let (moments, size) = (WideMoments::WORDS, world.size());
         let sums = 2 * SUMS * SUM_BLOCKS;
         // The most that is told at a time; even, as words go in pairs.
-        let slots = (told.n_parameters + told.losses).max(sums).max(moments * told.width);
+        let slots = (told.n_parameters + told.losses).max(sums + 1 + SPREAD_WORDS + moments * told.width);
         let slots = slots.next_multiple_of(2);
         let small = !told.foreign && Linked::words(world, slots) <= MOST_INBOX;
         let carrier = match small && is_within_reach(device, world)? {
@@ -149,11 +153,35 @@ impl WideRanks {
         self.world.size() as u32
     }
 
-    /// Gathers an array, and a second one in the same go.
-    pub(super) fn gather(&self, first: Gathered<'_>, second: Option<Gathered<'_>>) -> Result<()> {
+    /// Gathers up to four arrays in one go.
+    pub(super) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
         match &self.carrier {
-            Carrier::Kernel(inbox) => inbox.gather(first, second, &self.device),
-            Carrier::Nccl(joined) => joined.gather(first, second),
+            Carrier::Kernel(inbox) => inbox.gather(arrays, 0, &self.device),
+            Carrier::Nccl(_) if arrays.is_empty() => Ok(()),
+            Carrier::Nccl(joined) => joined.gather(arrays),
+        }
+    }
+
+    /// Gathers gradients, of which this rank has `copies` in `partial` that are summed first, and sums of losses.
+    pub(super) fn gather_gradients(
+        &self,
+        policy: &WidePolicy,
+        partial: &DeviceArray,
+        copies: u32,
+    ) -> Result<()> {
+        let losses = Gathered { own: &policy.arrays.losses, all: &self.losses };
+        let all = &self.gradients;
+        match &self.carrier {
+            Carrier::Kernel(inbox) => {
+                inbox.gather(&[Gathered { own: partial, all }, losses], copies, &self.device)
+            }
+            Carrier::Nccl(joined) => {
+                let n = policy.network.n_parameters;
+                let (sum, n_parameters) = (&self.gradient, n as u32);
+                let args = SumCopiesArgs { partial, copies, n_parameters, sum };
+                policy.kernels.sum_copies.launch(&Launch::over(n, 256), &[args.arg()])?;
+                joined.gather(&[Gathered { own: sum, all }, losses])
+            }
         }
     }
 
@@ -174,27 +202,34 @@ impl Inbox {
         Ok(Self { linked, tell_ranks, rounds })
     }
 
-    fn gather(
-        &self,
-        first: Gathered<'_>,
-        second: Option<Gathered<'_>>,
-        device: &Device,
-    ) -> Result<()> {
-        let second_words = second.map_or(0, |second| second.own.len());
-        let behind = second.unwrap_or(first);
+    /// Gathers up to four arrays; of the first there are so many copies to be summed, if any.
+    fn gather(&self, arrays: &[Gathered<'_>], copies: u32, device: &Device) -> Result<()> {
+        let [first, more @ ..] = arrays else { return Ok(()) };
+        let of = |number: usize| more.get(number).copied();
+        let words = |of: Option<Gathered<'_>>| of.map_or(0, |of| of.own.len() as u32);
+        let first_words = (first.own.len() / copies.max(1) as usize) as u32;
+        let [second_words, third_words, fourth_words] = [0, 1, 2].map(|number| words(of(number)));
+        let [second, third, fourth] = [0, 1, 2].map(|number| of(number).unwrap_or(*first));
         let args = TellRanksArgs {
             first: first.own,
-            first_words: first.own.len() as u32,
-            second_words: second_words as u32,
-            second: behind.own,
+            second: second.own,
+            third: third.own,
+            fourth: fourth.own,
+            first_words,
+            second_words,
+            third_words,
+            fourth_words,
+            copies,
             all_first: first.all,
-            all_second: behind.all,
+            all_second: second.all,
+            all_third: third.all,
+            all_fourth: fourth.all,
             rounds: &self.rounds,
         };
-        let pairs = (first.own.len() + second_words).div_ceil(2);
+        let pairs = (first_words + second_words + third_words + fourth_words).div_ceil(2);
         let most = device.info().n_multiprocessors;
-        let blocks = (pairs.div_ceil(PAIRS) as u32).clamp(1, most);
-        let launch = Launch { blocks, threads: PAIRS as u32, ..Launch::default() };
+        let blocks = pairs.div_ceil(PAIRS).clamp(1, most);
+        let launch = Launch { blocks, threads: PAIRS, ..Launch::default() };
         Ok(self.tell_ranks.launch(&launch, &[args.arg(), self.linked.args()?.arg()])?)
     }
 }
@@ -217,7 +252,7 @@ impl WidePolicy {
     ) -> Result<&'a DeviceArray> {
         let Some(ranks) = &self.ranks else { return Ok(own) };
         let all = all(ranks);
-        ranks.gather(Gathered { own, all }, None)?;
+        ranks.gather(&[Gathered { own, all }])?;
         Ok(all)
     }
 
