@@ -170,16 +170,11 @@ one_is_killed() {
     tail -n 2 "$scratch/killed.0"
 }
 
-# goes_on ARGUMENT...: a run of all GPUs goes on with all of them, with one, and on the processor.
+# goes_on ARGUMENT...: the run of all GPUs goes on with these, from where it is.
 goes_on() {
-    local run="$scratch/goes-on" more
-    rm -rf "$run"*
-    bin/warp train "$@" --steps 65536 --gpus "$n_gpus" --out "$run" || return
-    for more in "--gpus $n_gpus" "--gpus 1" "--device cpu"; do
-        # shellcheck disable=SC2086
-        bin/warp train --resume "$run" --steps $(($(progress "$run") + 65536)) $more || return
-        echo "went on with $more to step $(progress "$run")"
-    done
+    local run="$scratch/all"
+    bin/warp train --resume "$run" --steps $(($(progress "$run") + 65536)) "$@" || return
+    echo "went on to step $(progress "$run")"
 }
 
 # progress RUN: the step of its newest checkpoint.
@@ -202,10 +197,10 @@ print(said["mean_episode_return"])
 sys.exit(said["mean_episode_return"] < float(sys.argv[2]))' "$run.json" "$score"
 }
 
-# checked_memory ARGUMENT...: a short run in processes, each under memcheck.
+# checked_memory SANITIZER ARGUMENT...: a short run in processes, each under memcheck.
 checked_memory() {
-    local sanitizer
-    sanitizer="$(tool compute-sanitizer)" || { echo "compute-sanitizer is not $tools"; return 1; }
+    local sanitizer="$1"
+    shift
     rm -rf "$scratch/checked"
     as_processes "$scratch/memcheck" "$sanitizer" --tool memcheck --error-exitcode 9 \
         bin/warp train "$@" --link-timeout 120 --out "$scratch/checked"
@@ -218,14 +213,14 @@ shown() {
     shift 2
     wanted "$name" || return 0
     # shellcheck disable=SC2016
-    try "$name" env scratch="$scratch" n_gpus="$n_gpus" tools="$tools" bash -c 'set -u
+    try "$name" env scratch="$scratch" bash -c 'set -u
         source ./ranks.sh
         trap "kill \$(jobs -p) 2>/dev/null" EXIT
         "$@"' ranks "$function" "$@"
 }
 
 part_ranks() {
-    local seed small wide long
+    local seed small wide long sanitizer
     several ranks || return
     small=(cartpole --set "num_envs=$((512 * n_gpus))" --set num_steps=32)
     wide=(tag_continuous --set "num_envs=$((64 * n_gpus))" --set num_steps=20 --set num_minibatches=2)
@@ -241,11 +236,17 @@ part_ranks() {
     long=$((10000 * 64 * n_gpus * 16))
     shown "10,000 iterations" train_on_all cartpole --set "num_envs=$((64 * n_gpus))" --set num_steps=16 \
         --set "checkpoint_steps=$((long / 20))" --steps "$long"
-    shown "goes on with all, one and none" goes_on "${small[@]}"
+    # From two, four .. shards to one GPU's, and to the processor's threads.
+    shown "a run to go on with" train_on_all "${small[@]}" --steps 65536
+    shown "goes on with all" goes_on --gpus "$n_gpus"
+    shown "goes on with one" goes_on --gpus 1
+    shown "goes on with none" goes_on --device cpu
     for seed in 0 1 2 3 4; do
         shown "cartpole to 475, seed $seed" reaches 475 "$seed" cartpole
     done
-    shown "memcheck" checked_memory "${small[@]}" --steps $((2 * 512 * n_gpus * 32))
+    sanitizer="$(tool compute-sanitizer)" || { missing compute-sanitizer "$tools"; return; }
+    shown "memcheck, small" checked_memory "$sanitizer" "${small[@]}" --steps $((2 * 512 * n_gpus * 32))
+    shown "memcheck, wide" checked_memory "$sanitizer" "${wide[@]}" --steps $((2 * 64 * n_gpus * 20))
 }
 
 # train_on_all ARGUMENT...: a run on all GPUs.

@@ -227,8 +227,7 @@ impl CudaFleet<'_> {
                 let flow = report.train(&mut learner, envs, now)?;
                 wave = preparing.join().unwrap_or_else(ended)?;
                 if flow.is_break() {
-                    report.end()?;
-                    return Ok(flow);
+                    return report.end().map(|_| flow);
                 }
             }
             match report.catch_up()?.is_break() {
