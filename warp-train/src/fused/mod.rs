@@ -131,6 +131,13 @@ impl OnDevice {
     /// the environments' body, if kernels can call one.
     pub(crate) fn path(&self, config: &TrainConfig, text: Option<&EnvKernels>) -> String {
         let way = match self {
+            Self::Small(learner) if learner.is_in_pieces() => {
+                return "small networks, one agent: a launch for each minibatch, NCCL between them"
+                    .into();
+            }
+            Self::Team(learner) if learner.is_in_pieces() => {
+                return "small networks, several agents: a launch for each minibatch, NCCL between them".into();
+            }
             Self::Small(_) => return "small networks, one agent: two launches an iteration".into(),
             Self::Solo(_) => {
                 return "small networks, few replicas: many iterations a launch".into();

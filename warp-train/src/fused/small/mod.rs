@@ -198,6 +198,11 @@ impl SmallLearner {
         })
     }
 
+    /// Whether updates are in pieces, between which NCCL gathers.
+    pub(super) fn is_in_pieces(&self) -> bool {
+        matches!(self.together, Together::Relayed(_))
+    }
+
     /// Takes over weights, moments and what it normalises by.
     ///
     /// # Errors

@@ -118,7 +118,8 @@ impl WideRanks {
         let (moments, size) = (WideMoments::WORDS, world.size());
         let sums = 2 * SUMS * SUM_BLOCKS;
         // The most that is told at a time; even, as words go in pairs.
-        let slots = (told.n_parameters + told.losses).max(sums + 1 + SPREAD_WORDS + moments * told.width);
+        let slots =
+            (told.n_parameters + told.losses).max(sums + 1 + SPREAD_WORDS + moments * told.width);
         let slots = slots.next_multiple_of(2);
         let small = !told.foreign && Linked::words(world, slots) <= MOST_INBOX;
         let carrier = match small && is_within_reach(device, world)? {
