@@ -222,7 +222,8 @@ shown() {
 part_ranks() {
     local seed small wide long sanitizer
     several ranks || return
-    small=(cartpole --set "num_envs=$((512 * n_gpus))" --set num_steps=32)
+    # Of a constant learning rate, so that a run can be extended.
+    small=(cartpole --set "num_envs=$((512 * n_gpus))" --set num_steps=32 --set learning_rate=1e-3)
     wide=(tag_continuous --set "num_envs=$((64 * n_gpus))" --set num_steps=20 --set num_minibatches=2)
     gpu_tests '*cuda_ranks'
     shown "threads are processes, small" threads_and_processes small "${small[@]}" --steps 500000
