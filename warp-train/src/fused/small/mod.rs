@@ -81,7 +81,7 @@ enum Together {
     /// There is one.
     Alone,
     /// They reach each other's memory.
-    Linked(Linked),
+    Linked(Box<Linked>),
     /// NCCL connects them.
     Relayed(Box<Pieces>),
 }
@@ -174,7 +174,7 @@ impl SmallLearner {
             // Quads of gradients and two doubles a minibatch, each word with its round.
             world => {
                 let linked = Linked::new(gpu, world, own + 4 * updates)?;
-                ("small_update_linked", Together::Linked(linked))
+                ("small_update_linked", Together::Linked(Box::new(linked)))
             }
         };
         Ok(Self {

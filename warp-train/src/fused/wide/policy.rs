@@ -135,20 +135,7 @@ impl WidePolicy {
         let normaliser =
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
         let arrays = Arrays::new(device, &plan, &network, &sizes, way.shapes())?;
-        let tower = |(shape, units): (&TensorShape, &Vec<Source>)| -> Result<TensorTower> {
-            let modules = compile(units, Build::Release)?;
-            let acts = TensorActKernels::of(&modules[0])?;
-            let learns = match &modules[1..] {
-                [learns, weights] => TensorLearns::TwoPasses(
-                    TensorLearnKernels::of(learns)?,
-                    TensorWeightsKernels::of(weights)?,
-                ),
-                rest => TensorLearns::AtOnce(TensorGradientKernels::of(&rest[0])?),
-            };
-            let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
-            let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
-            Ok(TensorTower { shape: shape.clone(), acts, learns, image, biases })
-        };
+        let tower = |(shape, units): (&TensorShape, &Vec<Source>)| tower(kernels, shape, units);
         let tensor = way.shapes().iter().zip(&towers).map(tower).collect::<Result<_>>()?;
         let told = Told {
             n_parameters: network.n_parameters,
@@ -303,6 +290,22 @@ impl WidePolicy {
 fn compile(kernels: &Kernels, units: &[Source], build: Build) -> Result<Vec<Module>> {
     let units: Vec<_> = units.iter().map(|unit| (unit, build)).collect();
     Ok(kernels.compile_all(&units)?)
+}
+
+/// A tower on tensor cores, of `units`; its weights are zeros.
+fn tower(kernels: &Kernels, shape: &TensorShape, units: &[Source]) -> Result<TensorTower> {
+    let (device, modules) = (kernels.device(), compile(kernels, units, Build::Release)?);
+    let acts = TensorActKernels::of(&modules[0])?;
+    let learns = match &modules[1..] {
+        [learns, weights] => TensorLearns::TwoPasses(
+            TensorLearnKernels::of(learns)?,
+            TensorWeightsKernels::of(weights)?,
+        ),
+        rest => TensorLearns::AtOnce(TensorGradientKernels::of(&rest[0])?),
+    };
+    let image = DeviceArray::zeros(device, "image", U8, &[shape.image_bytes()])?;
+    let biases = DeviceArray::zeros(device, "biases", F32, &[shape.biases()])?;
+    Ok(TensorTower { shape: shape.clone(), acts, learns, image, biases })
 }
 
 /// What runs layers one by one on tensor cores, if that is the way, of `units`.

@@ -4,6 +4,7 @@ use super::args::declarations;
 use super::layer_norm;
 use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
+use super::ranks;
 use super::spread;
 use super::tiled_shape::TiledShape;
 use super::way::Way;
@@ -46,6 +47,7 @@ const TENSOR_LEARN: &[&str] = &[TENSOR_SAMPLES, include_str!("tensor_learn.cu")]
 const TENSOR_WEIGHTS: &[&str] = &[TENSOR_PARTIAL, include_str!("tensor_weights.cu")];
 const TENSOR_SAMPLES: &str = include_str!("tensor_samples.cu");
 const TENSOR_PARTIAL: &str = include_str!("tensor_partial.cu");
+
 const TILED: &str = include_str!("tiled.cu");
 const TILED_ROWS: &str = include_str!("tiled_rows.cu");
 const TILED_UNITS: [&[&str]; 6] = [
@@ -104,7 +106,7 @@ pub(super) fn general(
         text += &layers::constants(network);
         text += ACT_FEW;
     }
-    text += &super::ranks::text(&config.world);
+    text += &ranks::text(&config.world);
     let spread = spread::source(constants(config, number, network) + ROWS[0]);
     [with_samplers("wide.cu", text)].into_iter().chain(learns).chain([spread]).collect()
 }
@@ -453,8 +455,8 @@ mod tests {
         let units = [&tensor[..], &TILED_UNITS].concat().concat();
         let others = [
             GEMM,
-            LAYER_NORM,
-            SPREAD,
+            layer_norm::TEXT,
+            spread::TEXT,
             ACT_FEW,
             FUSED,
             FUSED_ACT,
