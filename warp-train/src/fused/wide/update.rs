@@ -103,8 +103,11 @@ impl WidePolicy {
         let spread = self.spread_parts();
         let (mut sums, mut ns, mut spreads, mut held) = (&a.sums, &a.n, spread, pending);
         if let Some(ranks) = &self.ranks {
-            let of_samples =
-                [Gathered { own: sums, all: &ranks.sums }, Gathered { own: ns, all: &ranks.ns }];
+            let of_samples = [
+                Gathered { own: sums, all: &ranks.sums },
+                Gathered { own: ns, all: &ranks.ns },
+                Gathered { own: spread, all: &ranks.spreads },
+            ];
             let told = of_samples.into_iter().filter(|_| learns);
             let pending = pending.map(|own| Gathered { own, all: &ranks.pending });
             ranks.gather(&told.chain(pending).collect::<Vec<_>>())?;
