@@ -1,6 +1,7 @@
 //! Several GPUs that learn together: the same weights on all of them, the same bits again, near the CPU's ranks.
 //!
-//! What needs two GPUs is ignored without them; the kernels' text is compiled wherever there is a compiler.
+//! What needs two GPUs is ignored without them; the kernels' text is compiled wherever there is a compiler. Where there
+//! are more than two, the runs are also of all of them.
 
 mod cuda_cases;
 
@@ -9,12 +10,12 @@ use cuda_cases::{Case, Done, Result, config, near, no_compiler, no_device, on_cp
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
 use std::time::Duration;
-use warp_func::cuda::Device;
+use warp_func::cuda::{Device, Source, compile};
 use warp_train::config::TrainConfig;
 use warp_train::learner::LearnerState;
 use warp_train::native::NativeLearner;
-use warp_train::native::cuda::CudaLearner;
-use warp_train::world::{World, threads};
+use warp_train::native::cuda::{CudaLearner, wide_sources};
+use warp_train::world::{Carrier, World, threads};
 
 /// Runs with an even number of replicas: a name and keys.
 const CASES: [Case; 8] = [
@@ -98,6 +99,7 @@ fn main() -> ExitCode {
     if let Some(reason) = &few {
         println!("what needs several GPUs is ignored: {reason}");
     }
+    let no_nccl = few.is_some() || warp_data::cuda::nccl_version().is_err();
     let mut trials = Vec::new();
     for (name, keys) in CASES {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
@@ -106,14 +108,16 @@ fn main() -> ExitCode {
         trials.push(trial("ranks_compile", compiles_for_ranks, no_compiler.is_some()));
         trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
         trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus, few.is_some()));
+        trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
     }
-    let no_nccl = few.is_some() || warp_data::cuda::nccl_version().is_err();
     for (name, keys) in WIDE {
-        let trial = |test: &str, run: fn(&str) -> Result<()>| {
-            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(no_nccl)
+        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
+            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
         };
-        trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats));
-        trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus));
+        trials.push(trial("ranks_compile", wide_compiles_for_ranks, no_compiler.is_some()));
+        trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
+        trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus, few.is_some()));
+        trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -123,25 +127,62 @@ fn too_few_devices() -> Option<String> {
     no_device().or_else(|| Device::open(RANKS - 1).err().map(|error| error.to_string()))
 }
 
+/// Numbers of ranks to run: two, and as many as there are GPUs.
+fn numbers() -> Vec<usize> {
+    let all = (RANKS..64).take_while(|n| Device::open(*n).is_ok()).last().map_or(RANKS, |n| n + 1);
+    if all > RANKS { vec![RANKS, all] } else { vec![RANKS] }
+}
+
+/// A case, which is of two ranks, with as many replicas for each of `ranks`.
+fn of_ranks(keys: &str, ranks: usize) -> Result<TrainConfig> {
+    let two = config(keys)?;
+    let n_envs = two.run.num_envs / RANKS * ranks;
+    config(
+        &keys.replace(&format!("num_envs = {}", two.run.num_envs), &format!("num_envs = {n_envs}")),
+    )
+}
+
 fn compiles_for_ranks(keys: &str) -> Result<()> {
-    for size in [2, 8] {
+    for (size, carrier) in [(2, Carrier::Nccl), (8, Carrier::Peers)] {
         let link = threads(size, Duration::from_secs(1)).swap_remove(0);
-        let config = config(keys)?;
-        compiles_on(&config.on_rank(World::new(0, size, link))?, 1)?;
+        let world = World::new(0, size, link).carried_by(carrier);
+        compiles_on(&config(keys)?.on_rank(world)?, 1)?;
     }
     Ok(())
 }
 
+fn wide_compiles_for_ranks(keys: &str) -> Result<()> {
+    let link = threads(RANKS, Duration::from_secs(1)).swap_remove(0);
+    let config = config(keys)?.on_rank(World::new(0, RANKS, link))?;
+    let texts = wide_sources(&config)?;
+    let kernel = |source: &Source| source.text.contains("wide_tell_ranks");
+    if texts.iter().filter(|(source, _)| kernel(source)).count() != config.policies.len() {
+        return Err("each policy needs a kernel that gathers".into());
+    }
+    for (source, build) in texts.iter().filter(|(source, _)| kernel(source)) {
+        compile(source, *build, "sm_90a")?;
+    }
+    Ok(())
+}
+
+/// Ranks, and what carries their sums.
+#[derive(Clone, Copy)]
+struct Of {
+    ranks: usize,
+    carrier: Carrier,
+}
+
 /// `n` iterations on every rank.
-fn on_ranks(config: &TrainConfig, n: u64) -> Result<Vec<Done>> {
+fn on_ranks(config: &TrainConfig, n: u64, Of { ranks, carrier }: Of) -> Result<Vec<Done>> {
     let work = |rank: usize, link| -> Result<Done> {
-        let world = World::new(rank, RANKS, link).waiting(Duration::from_secs(10));
+        let world = World::new(rank, ranks, link).waiting(Duration::from_secs(10));
+        let world = world.carried_by(carrier);
         let config = config.clone().on_rank(world)?;
         let mut learner = CudaLearner::new(&config, 1)?;
         on_gpu_number(rank, &config, &mut learner, 0, n)
     };
     std::thread::scope(|scope| {
-        let links = threads(RANKS, Duration::from_secs(60)).into_iter().enumerate();
+        let links = threads(ranks, Duration::from_secs(60)).into_iter().enumerate();
         let ranks: Vec<_> =
             links.map(|(rank, link)| scope.spawn(move || work(rank, link))).collect();
         ranks.into_iter().map(|rank| rank.join().map_err(|_| "a rank panicked")?).collect()
@@ -154,28 +195,47 @@ fn bits(state: &LearnerState) -> Vec<(String, Vec<u32>)> {
 }
 
 fn equal_and_repeats(keys: &str) -> Result<()> {
-    let config = config(keys)?;
-    let first = on_ranks(&config, 5)?;
-    let again = on_ranks(&config, 5)?;
-    if first.iter().any(|done| bits(&done.state) != bits(&first[0].state)) {
-        return Err("the ranks have different weights".into());
+    for ranks in numbers() {
+        let (config, of) = (of_ranks(keys, ranks)?, Of { ranks, carrier: Carrier::Suited });
+        let first = on_ranks(&config, 5, of)?;
+        let again = on_ranks(&config, 5, of)?;
+        if first.iter().any(|done| bits(&done.state) != bits(&first[0].state)) {
+            return Err(format!("{ranks} ranks have different weights").into());
+        }
+        if bits(&first[0].state) != bits(&again[0].state) || first[0].seen != again[0].seen {
+            return Err(format!("the same run of {ranks} ranks gives other bits").into());
+        }
     }
-    if bits(&first[0].state) != bits(&again[0].state) || first[0].seen != again[0].seen {
-        return Err("the same run gives other bits".into());
+    Ok(())
+}
+
+/// Sums have the order of ranks, whatever carries them.
+fn links_are_equal(keys: &str) -> Result<()> {
+    for ranks in numbers() {
+        let config = of_ranks(keys, ranks)?;
+        let [peers, nccl] = [Carrier::Peers, Carrier::Nccl]
+            .map(|carrier| on_ranks(&config, 5, Of { ranks, carrier }));
+        let (peers, nccl) = (peers?, nccl?);
+        if bits(&peers[0].state) != bits(&nccl[0].state) || peers[0].seen != nccl[0].seen {
+            return Err(format!("{ranks} ranks have other bits through NCCL").into());
+        }
     }
     Ok(())
 }
 
 fn near_the_cpus(keys: &str) -> Result<()> {
-    let config = config(keys)?;
-    let passes = config.policies[0].config.num_minibatches;
-    let found = on_ranks(&config, 1)?.swap_remove(0);
-    let mut alone = config;
-    alone.run.shards = Some(RANKS);
-    let expected = on_cpu(&alone, &mut NativeLearner::new(&alone, 1)?, 0, 1)?;
-    // Several minibatches are of other samples than the CPU's: their figures are near, not their gradients.
-    let bounds = if passes > 1 { (0.1, f64::INFINITY) } else { (0.02, 0.03) };
-    let distance = near(&found, &expected, bounds)?;
-    println!("{distance:.2e}: {}", keys.lines().next().unwrap_or_default());
+    for ranks in numbers() {
+        let config = of_ranks(keys, ranks)?;
+        let passes = config.policies[0].config.num_minibatches;
+        let of = Of { ranks, carrier: Carrier::Suited };
+        let found = on_ranks(&config, 1, of)?.swap_remove(0);
+        let mut alone = config;
+        alone.run.shards = Some(ranks);
+        let expected = on_cpu(&alone, &mut NativeLearner::new(&alone, 1)?, 0, 1)?;
+        // Several minibatches are of other samples than the CPU's: their figures are near, not their gradients.
+        let bounds = if passes > 1 { (0.1, f64::INFINITY) } else { (0.02, 0.03) };
+        let distance = near(&found, &expected, bounds)?;
+        println!("{distance:.2e}, {ranks} ranks: {}", keys.lines().next().unwrap_or_default());
+    }
     Ok(())
 }

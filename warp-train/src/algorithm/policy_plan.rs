@@ -110,6 +110,15 @@ impl PolicyPlan {
         passes.unwrap_or(Passes::ONE)
     }
 
+    /// Steps of the optimiser in an iteration, as far as that is known before; 0 where the policy does not learn, or
+    /// learns from a replay memory.
+    #[must_use]
+    pub fn minibatches_per_iteration(&self) -> usize {
+        let passes = self.rollouts.as_ref().and_then(|rollouts| rollouts.passes);
+        let learns = self.config.to_train;
+        passes.filter(|_| learns).map_or(0, |passes| passes.epochs * passes.minibatches)
+    }
+
     /// The coefficients that change over the run, at `env_steps`, by their keys; except for learning rates, which
     /// algorithms report themselves.
     pub fn changing(&self, env_steps: u64) -> impl Iterator<Item = (&'static str, f64)> {

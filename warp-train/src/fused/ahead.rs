@@ -37,7 +37,7 @@ pub fn compile_ahead(config: &TrainConfig, registry: &Registry, kernels: &Kernel
 /// As [`compile_ahead`].
 pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Result<Vec<Unit>> {
     let executor = ExecutorPart::FIRST.map(|part| (env.executor(part), Build::Parity));
-    let own = match OnDevice::path_of(config, env, true) {
+    let own = match OnDevice::path_of(config, env) {
         Path::Small => released(small::run_sources(config, env).into()),
         Path::Solo => released(vec![small::alone_source(config, env, info.n_multiprocessors)]),
         Path::Team => released(small::team_sources(config, env)),

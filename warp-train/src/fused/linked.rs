@@ -1,14 +1,36 @@
 //! One of several GPUs that learn together: memory that the others write into while its kernels run.
 
 use crate::error::{Error, Result};
-use crate::world::World;
-use std::time::Duration;
+use crate::world::{Carrier, World};
+use std::time::{Duration, Instant};
 use warp_core::DType;
 use warp_data::cuda::{HostWord, Offer, Window};
 use warp_func::cuda::{Device, DeviceArray};
+use warp_func::kernel_args;
+
+/// What GPUs tell each other inside kernels; for texts that define `RANKS` and `RANK_SLOTS`.
+pub(super) const EXCHANGE: &str = include_str!("exchange.cuh");
 
 /// How often a wait for the GPU looks whether another rank is gone.
 const LOOK: Duration = Duration::from_micros(50);
+
+kernel_args! {
+    /// What a kernel takes beside its own arguments where several GPUs learn together.
+    pub(super) struct LinkArgs {
+        /// The inbox of each rank.
+        inboxes: &[u64],
+        /// Where words of the host lie: one is set when no kernel is to wait any more, the other one by a kernel whose
+        /// wait was too long.
+        stop: &[u64],
+        /// Set when a wait was too long.
+        fault: &mut [u32],
+        rank: u32,
+        /// Milliseconds that a kernel waits at most.
+        patience: u32,
+        /// Words that a rank can tell another in a round.
+        slots: u32,
+    }
+}
 
 /// What is to carry sums between GPUs, if not what suits them: `nccl` or `peers`.
 const WARP_LINK: &str = "WARP_LINK";
@@ -19,7 +41,11 @@ const WARP_LINK: &str = "WARP_LINK";
 /// # Errors
 /// Ranks that have lost each other, or that are out of reach though they are told to use it.
 pub(super) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
-    let wanted = std::env::var(WARP_LINK).unwrap_or_default();
+    let wanted = match world.carrier() {
+        Carrier::Suited => std::env::var(WARP_LINK).unwrap_or_default(),
+        Carrier::Nccl => "nccl".into(),
+        Carrier::Peers => "peers".into(),
+    };
     let wanted = world.tell("what carries sums", wanted.as_bytes())?;
     match &wanted[..] {
         b"nccl" => return Ok(false),
@@ -53,20 +79,24 @@ pub(super) struct Linked {
     window: Option<Window>,
     /// Set when no kernel is to wait any more.
     stop: HostWord,
-    /// Where that lies.
+    /// Set by a kernel that has waited for too long, as is `fault`: other kernels look there.
+    late: HostWord,
+    /// Where both lie.
     stop_at: DeviceArray,
-    /// Set by a kernel that has waited for too long.
     fault: DeviceArray,
+    /// Words that a rank can tell another in a round.
+    slots: usize,
     device: Device,
 }
 
 impl Linked {
-    /// An inbox of so many `words`, which all other ranks reach; all ranks are to call it.
+    /// An inbox for so many words of eight bytes from each rank in a round, which all other ranks reach; all ranks are
+    /// to call it.
     ///
     /// # Errors
     /// A rank out of reach, or too little memory.
-    pub(super) fn new(gpu: &Device, world: &World, words: usize) -> Result<Self> {
-        let offer = Offer::new(gpu, "inbox", words)?;
+    pub(super) fn new(gpu: &Device, world: &World, slots: usize) -> Result<Self> {
+        let offer = Offer::new(gpu, "inbox", Self::words(world, slots))?;
         let all = world.gather("where memory is", offer.bytes())?;
         let opened = offer.open(&all, world.rank());
         // All or none: a rank that is out of reach of one would be waited for by all.
@@ -75,45 +105,43 @@ impl Linked {
         if let Some(why) = failed.iter().find(|why| !why.is_empty()) {
             return Err(Error::Ranks(String::from_utf8_lossy(why).into_owned()));
         }
-        let stop = HostWord::new(gpu)?;
-        let words = [stop.address() as u32, (stop.address() >> 32) as u32];
+        let (stop, late) = (HostWord::new(gpu)?, HostWord::new(gpu)?);
+        let words =
+            [&stop, &late].map(|word| [word.address() as u32, (word.address() >> 32) as u32]);
         Ok(Self {
             world: world.clone(),
             window: Some(opened?),
-            stop_at: DeviceArray::from_slice(gpu, "stop", &[2], &words)?,
+            stop_at: DeviceArray::from_slice(gpu, "stop", &[4], &words.concat())?,
             stop,
+            late,
             fault: DeviceArray::zeros(gpu, "fault", DType::U32, &[1])?,
+            slots,
             device: gpu.clone(),
         })
     }
 
-    pub(super) fn rank(&self) -> u32 {
-        self.world.rank() as u32
+    /// 32-bit words of an inbox for so many words of eight bytes: of every rank, for even and for odd rounds.
+    pub(super) fn words(world: &World, slots: usize) -> usize {
+        4 * world.size() * slots
     }
 
-    /// Where the inboxes of all ranks lie.
+    /// What kernels are to know of it.
     ///
     /// # Errors
-    /// There are none any more.
-    pub(super) fn inboxes(&self) -> Result<&DeviceArray> {
-        Ok(self.window()?.addresses())
+    /// The inboxes are gone.
+    pub(super) fn args(&self) -> Result<LinkArgs<'_>> {
+        Ok(LinkArgs {
+            inboxes: self.window()?.addresses(),
+            stop: &self.stop_at,
+            fault: &self.fault,
+            rank: self.world.rank() as u32,
+            patience: u32::try_from(self.world.timeout().as_millis()).unwrap_or(u32::MAX),
+            slots: self.slots as u32,
+        })
     }
 
     fn window(&self) -> Result<&Window> {
         self.window.as_ref().ok_or_else(|| Error::Ranks("the inboxes are gone".into()))
-    }
-
-    pub(super) fn stop(&self) -> &DeviceArray {
-        &self.stop_at
-    }
-
-    pub(super) fn fault(&self) -> &DeviceArray {
-        &self.fault
-    }
-
-    /// Milliseconds that a kernel waits for another GPU.
-    pub(super) fn patience(&self) -> u32 {
-        u32::try_from(self.world.timeout().as_millis()).unwrap_or(u32::MAX)
     }
 
     /// Forgets what was told, on all ranks: a run that goes on from an earlier step tells it again.
@@ -133,10 +161,9 @@ impl Linked {
     /// # Errors
     /// A rank that was waited for in vain.
     pub(super) fn wait(&self) -> Result<()> {
-        let mut over = None;
+        let (mut over, mut turns) = (None, Turns::new());
         while !self.device.is_idle()? {
-            std::thread::sleep(LOOK);
-            if over.is_none() {
+            if turns.is_due() && over.is_none() {
                 over = self.world.over();
                 if over.is_some() {
                     self.stop.set(1);
@@ -146,8 +173,8 @@ impl Linked {
         if let Some(why) = over {
             return Err(Error::Ranks(why));
         }
-        match self.fault.pull::<u32>()?[..] {
-            [0] => Ok(()),
+        match self.late.get() {
+            0 => Ok(()),
             _ => {
                 let (rank, seconds) = (self.world.rank(), self.world.timeout().as_secs_f64());
                 let why = format!(
@@ -167,5 +194,40 @@ impl Drop for Linked {
         if self.world.meet("the end of learning").is_err() {
             std::mem::forget(self.window.take());
         }
+    }
+}
+
+/// A wait for the GPU: at once awake when it is done, as long as that takes no time worth a sleep.
+#[derive(Debug)]
+pub(super) struct Turns {
+    since: Instant,
+    looked: Instant,
+}
+
+/// How long a wait stays awake.
+const AWAKE: Duration = Duration::from_millis(20);
+
+impl Turns {
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self { since: now, looked: now }
+    }
+
+    /// How long it has been.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Lets others have a turn, and says whether it is time to look after the other ranks.
+    pub(super) fn is_due(&mut self) -> bool {
+        match self.since.elapsed() < AWAKE {
+            true => std::thread::yield_now(),
+            false => std::thread::sleep(LOOK),
+        }
+        let due = self.looked.elapsed() >= LOOK;
+        if due {
+            self.looked = Instant::now();
+        }
+        due
     }
 }

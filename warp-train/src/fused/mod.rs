@@ -6,6 +6,7 @@
 mod ahead;
 mod gradients;
 mod halves;
+mod joined;
 mod linked;
 mod mixed;
 mod moments;
@@ -21,6 +22,7 @@ use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::network::foreign::MakeForeign;
+use crate::world::Carrier;
 use mixed::MixedLearner;
 use small::{PackedRuns, SmallLearner, SoloLearner, SoloRoom, TeamLearner};
 use warp_func::VecEnv;
@@ -87,9 +89,13 @@ impl OnDevice {
             let wide = WideLearner::new(config, envs, state, backend)?;
             return Ok(Self::Wide(Box::new(wide)));
         }
-        let world = &config.world;
-        let reach = world.is_alone() || linked::is_within_reach(envs.gpu(), world)?;
-        Ok(match Self::path_of(config, envs.text(), reach) {
+        let path = Self::path_of(config, envs.text());
+        // Small networks are compiled for what carries sums between ranks.
+        let is_carried =
+            matches!(path, Path::Small | Path::Solo | Path::Team) && !config.world.is_alone();
+        let carried = is_carried.then(|| carried(config, envs)).transpose()?;
+        let config = carried.as_ref().unwrap_or(config);
+        Ok(match path {
             Path::Mixed => Self::Mixed(Box::new(MixedLearner::new(config, envs, state)?)),
             Path::OffPolicy => {
                 let (config, state) = (std::slice::from_ref(config), std::slice::from_ref(state));
@@ -112,14 +118,13 @@ impl OnDevice {
         })
     }
 
-    /// Which one takes `config` in environments with the code `env`; `reach`: whether kernels can write to all GPUs
-    /// that learn the same.
-    fn path_of(config: &TrainConfig, env: &EnvKernels, reach: bool) -> Path {
+    /// Which one takes `config` in environments with the code `env`.
+    fn path_of(config: &TrainConfig, env: &EnvKernels) -> Path {
         if config.policies.iter().any(PolicyPlan::is_off_policy) {
             let all = config.policies.iter().all(PolicyPlan::is_off_policy);
             return if all { Path::OffPolicy } else { Path::Mixed };
         }
-        match small::refusal(config, env).is_none() && !is_exact(config) && reach {
+        match small::refusal(config, env).is_none() && !is_exact(config) {
             false => Path::Wide,
             true if env.team > 1 => Path::Team,
             true if small::is_solo(config) => Path::Solo,
@@ -159,6 +164,13 @@ impl OnDevice {
 
     fn way(&self, config: &TrainConfig, text: Option<&EnvKernels>) -> String {
         let way = match self {
+            Self::Small(learner) if learner.is_in_pieces() => {
+                return "small networks, one agent: a launch for each minibatch, NCCL between them"
+                    .into();
+            }
+            Self::Team(learner) if learner.is_in_pieces() => {
+                return "small networks, several agents: a launch for each minibatch, NCCL between them".into();
+            }
             Self::Small(_) => return "small networks, one agent: two launches an iteration".into(),
             Self::Solo(_) => {
                 return "small networks, few replicas: many iterations a launch".into();
@@ -236,6 +248,15 @@ impl OnDevice {
 /// The environments are elsewhere.
 pub(crate) fn not_there() -> Error {
     Error::Invalid("the learner is on a GPU, the environments are not".into())
+}
+
+/// `config` where its world says what carries sums between ranks.
+fn carried(config: &TrainConfig, envs: &CudaVecEnv) -> Result<TrainConfig> {
+    let reached = linked::is_within_reach(envs.gpu(), &config.world)?;
+    let carrier = if reached { Carrier::Peers } else { Carrier::Nccl };
+    let mut carried = config.clone();
+    carried.world = carried.world.carried_by(carrier);
+    Ok(carried)
 }
 
 /// Whether products of some policy are to be in fp32.

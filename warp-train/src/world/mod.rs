@@ -26,6 +26,18 @@ pub const LINK_TIMEOUT: Duration = Duration::from_secs(30);
 /// its process ends, but not when a machine is cut off.
 pub const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
+/// What carries sums between GPUs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Carrier {
+    /// Memory that all of them reach, and NCCL where they do not; unless the variable `WARP_LINK` says which.
+    #[default]
+    Suited,
+    /// NCCL.
+    Nccl,
+    /// Memory that all of them reach.
+    Peers,
+}
+
 /// The ranks of a run, seen from one of them.
 #[derive(Clone, Default)]
 pub struct World {
@@ -35,6 +47,7 @@ pub struct World {
     /// Nothing where this rank is the only one.
     link: Option<Arc<Mutex<Box<dyn Link>>>>,
     timeout: Duration,
+    carrier: Carrier,
 }
 
 impl std::fmt::Debug for World {
@@ -55,13 +68,26 @@ impl World {
     #[must_use]
     pub fn new(rank: usize, size: usize, link: Box<dyn Link>) -> Self {
         let link = (size > 1).then(|| Arc::new(Mutex::new(link)));
-        Self { rank, others: size.max(1) - 1, link, timeout: LINK_TIMEOUT }
+        let others = size.max(1) - 1;
+        Self { rank, others, link, timeout: LINK_TIMEOUT, carrier: Carrier::default() }
     }
 
     /// The same with another limit of what kernels wait for each other.
     #[must_use]
     pub fn waiting(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
+    }
+
+    /// The same where `carrier` carries sums between GPUs, whatever `WARP_LINK` says; all ranks are to say the same.
+    #[must_use]
+    pub fn carried_by(self, carrier: Carrier) -> Self {
+        Self { carrier, ..self }
+    }
+
+    /// What carries sums between GPUs.
+    #[must_use]
+    pub fn carrier(&self) -> Carrier {
+        self.carrier
     }
 
     /// How long kernels wait for each other.

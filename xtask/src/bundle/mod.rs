@@ -17,14 +17,16 @@ use crate::bench;
 use crate::workspace::{self, CommandLine};
 use artifacts::Artifact;
 
-const SCRIPT: &str = include_str!("run.sh");
+/// The scripts and their names: the one that is run, and the parts of it that need several GPUs.
+const SCRIPTS: [(&str, &str); 2] =
+    [(SCRIPT_NAME, include_str!("run.sh")), ("ranks.sh", include_str!("ranks.sh"))];
 
 /// What the folder may hold in bytes: it travels.
 const LARGEST: u64 = 56 * 1000 * 1000;
 
 /// What is packed.
 const PARTS: [&str; 7] = ["bin", "tests", "bits", "golden", "data", "run_configs", "python"];
-/// What a bundle consists of: the archive of [`PARTS`] and the script, which unpacks it.
+/// What a bundle consists of: the archive of [`PARTS`] and [`SCRIPTS`], the first of which unpacks it.
 const ARCHIVE: &str = "parts.tar.gz";
 const SCRIPT_NAME: &str = "run.sh";
 
@@ -116,13 +118,14 @@ pub fn run(arguments: &[String]) -> Result<()> {
         copy_folder(data, &options.out.join("data"), &NO_DATA)?;
     }
     pack(&options.out)?;
-    write_script(&options.out.join(SCRIPT_NAME))?;
+    SCRIPTS.iter().try_for_each(|(name, text)| write_script(&options.out.join(name), text))?;
     weigh(&options.out)
 }
 
 /// Removes the last bundle, and nothing else that lies in the folder.
 fn clear(out: &Path) -> Result<()> {
-    for part in PARTS.iter().chain(&[ARCHIVE, SCRIPT_NAME]) {
+    let scripts = SCRIPTS.map(|(name, _)| name);
+    for part in PARTS.iter().chain(&[ARCHIVE]).chain(&scripts) {
         let path = out.join(part);
         let removed =
             if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
@@ -276,10 +279,10 @@ fn make_folder_of(file: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
-fn write_script(path: &Path) -> Result<()> {
+fn write_script(path: &Path, text: &str) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let context = || format!("cannot write {}", path.display());
-    fs::write(path, SCRIPT).with_context(context)?;
+    fs::write(path, text).with_context(context)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).with_context(context)
 }
 
@@ -299,7 +302,9 @@ fn pack(out: &Path) -> Result<()> {
 
 /// Says how large the bundle is, and refuses one that is too large.
 fn weigh(out: &Path) -> Result<()> {
-    let total = size(&out.join(ARCHIVE))? + size(&out.join(SCRIPT_NAME))?;
+    let scripts: u64 =
+        SCRIPTS.map(|(name, _)| size(&out.join(name))).into_iter().sum::<Result<_>>()?;
+    let total = size(&out.join(ARCHIVE))? + scripts;
     let (mb, largest) = (total as f64 / 1e6, LARGEST / 1_000_000);
     println!("{mb:>6.1} MB  packed, in {}", out.display());
     ensure!(
@@ -367,7 +372,8 @@ mod tests {
         let (help, wrong) = (run("--help"), run("nonsense"));
         assert!(help.status.success());
         let help = String::from_utf8(help.stdout).unwrap();
-        let parts = "parity gradients replay sanitize samplers bench train map libtorch package notebooks profile";
+        let parts = "parity gradients replay sanitize samplers bench train map \
+                     scaling ranks libtorch package notebooks profile";
         for part in parts.split(' ') {
             assert!(help.contains(part), "{help}");
         }

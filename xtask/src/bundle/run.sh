@@ -17,18 +17,22 @@ usage: ./run.sh [PART]...    without a part: all of them
   bench     environment steps per second
   train     training throughput with learning curves (report/curves), and a run to a score
   map       training over worlds, networks, replicas and algorithms as a fraction of the GPU's limit (report/map.json)
+  scaling   training on 2, 4, 8 .. GPUs beside one, and fleets (report/scaling); needs two GPUs
+  ranks     that several GPUs learn the same, lose a rank cleanly and go on; needs two GPUs
   libtorch  training through LibTorch: its rate, and its returns beside the processor's
   package   the Python package's tests for a GPU; needs NumPy, and torch, JAX or CuPy for what is handed to them
   notebooks of the Python package, as many as there are GPUs for; needs NumPy
   profile   Nsight Compute over the main kernels
 
 REPORT=DIR  where reports go (report)      LIMIT=SECONDS  of one part at most (460)
-ROWS=GLOB   rows of train and profile, by name (*)     CURVE_SECONDS=SECONDS  of one curve at most (1)
+ROWS=GLOB   rows of train, scaling, ranks and profile, by name (*)
+CURVE_SECONDS=SECONDS    of one curve at most (1)
+SCALING_SECONDS=SECONDS  of one row of scaling (3)
 PRECISIONS=LIST  of train (fp16 fp32)
 TEXT
 }
 
-parts=(parity gradients replay sanitize samplers bench train map libtorch package notebooks profile)
+parts=(parity gradients replay sanitize samplers bench train map scaling ranks libtorch package notebooks profile)
 chosen=("$@")
 for argument in "$@"; do
     case " ${parts[*]} " in
@@ -431,6 +435,7 @@ part_profile() {
         "${bench[@]}" "${tag[@]}"
 }
 
+source ./ranks.sh || exit 1
 find_libraries
 machine="$(bin/warp info --json)" || { echo "bin/warp does not start on this machine" >&2; exit 1; }
 envs="$(bin/warp envs | awk 'NR > 1 && /^[a-z]/ { print $1 }')"

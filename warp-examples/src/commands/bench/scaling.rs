@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use std::time::Instant;
 use warp_func::Registry;
+use warp_train::algorithm::PolicyPlan;
 use warp_train::world::{Link, PATIENCE, World};
 use warp_train::{TrainConfig, Trainer};
 
@@ -37,6 +38,15 @@ struct Scaling {
     times: f64,
     least: f64,
     most: f64,
+    /// Microseconds of an iteration of one GPU alone, and of all of them together.
+    alone_us: f64,
+    together_us: f64,
+    /// Minibatches of an iteration, of all policies: gradients are summed after each.
+    minibatches: usize,
+    /// Microseconds that an iteration of all GPUs takes longer, divided by `minibatches`; where replicas are divided
+    /// among GPUs, that has no meaning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_minibatch_us: Option<f64>,
 }
 
 /// Runs `warp bench --train --gpus`.
@@ -51,7 +61,8 @@ pub(super) fn execute(args: &BenchArgs, gpus: &str, registry: &Registry) -> Resu
     }
     let kind = if args.strong { "the same replicas, divided" } else { "as many replicas on each" };
     say(&format!("{}, {} GPUs, {kind}, median of {PAIRS} pairs", args.target, ranks.size()))?;
-    for Scaling { replicas, gpus, alone, together, times, least, most, .. } in &found {
+    for one in &found {
+        let Scaling { replicas, gpus, alone, together, times, least, most, .. } = one;
         let percent = |times: &f64| 100.0 * times / *gpus as f64;
         say(&format!(
             "{replicas:>8} replicas  one {}steps/s, {gpus} {}steps/s: {times:.3} times, {:.1} % ({:.1} to {:.1} %)",
@@ -61,6 +72,12 @@ pub(super) fn execute(args: &BenchArgs, gpus: &str, registry: &Registry) -> Resu
             percent(least),
             percent(most)
         ))?;
+        if let Some(us) = one.per_minibatch_us {
+            say(&format!(
+                "{:17}  an iteration takes {:.0} us, that of one {:.0} us: {us:.2} us for each of {} minibatches",
+                "", one.together_us, one.alone_us, one.minibatches
+            ))?;
+        }
     }
     Ok(Outcome::Done)
 }
@@ -70,6 +87,7 @@ struct Pair {
     world: World,
     alone: Option<Trainer>,
     together: Trainer,
+    strong: bool,
     rates: Vec<[f64; 2]>,
 }
 
@@ -102,7 +120,7 @@ impl Pair {
         together.prepare()?;
         let alone = world.is_first().then(|| place.trainer(config)).transpose()?;
         let (world, rates) = (world.clone(), Vec::new());
-        Ok(Self { world, alone: alone.map(|(trainer, _)| trainer), together, rates })
+        Ok(Self { world, alone: alone.map(|(trainer, _)| trainer), together, strong, rates })
     }
 
     fn measure(mut self, seconds: f64) -> Result<Scaling> {
@@ -130,15 +148,28 @@ impl Pair {
         };
         let times = sorted(&|[alone, together]| together / alone);
         let config = self.together.config();
+        let alone = sorted(&|rates| rates[0])[PAIRS / 2];
+        let together = sorted(&|rates| rates[1])[PAIRS / 2];
+        let steps_alone =
+            self.alone.as_ref().map_or(0, |trainer| trainer.config().steps_per_iteration());
+        let alone_us = 1e6 * steps_alone as f64 / alone;
+        let together_us = 1e6 * config.steps_per_iteration() as f64 / together;
+        let minibatches: usize =
+            config.policies.iter().map(PolicyPlan::minibatches_per_iteration).sum();
         Scaling {
             replicas: self.alone.as_ref().map_or(0, |trainer| trainer.config().run.num_envs),
             all_replicas: config.run.num_envs,
             gpus: self.world.size(),
-            alone: sorted(&|rates| rates[0])[PAIRS / 2],
-            together: sorted(&|rates| rates[1])[PAIRS / 2],
+            alone,
+            together,
             times: times[PAIRS / 2],
             least: times[0],
             most: times[PAIRS - 1],
+            alone_us,
+            together_us,
+            minibatches,
+            per_minibatch_us: (!self.strong && minibatches > 0)
+                .then(|| (together_us - alone_us) / minibatches as f64),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::commands::progress::Progress;
 use crate::commands::stop::Stop;
 use anyhow::Result;
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use warp_train::fleet::{Fleet, FleetEvent, FleetLearner, FleetRun, Halving, Round, launches};
@@ -90,7 +91,11 @@ impl Rounds<'_> {
         let left: Vec<FleetRun> = left.map(|run| round.part_of(run)).collect();
         let launches = launches(&left);
         for launch in &launches {
-            let runs: Vec<FleetRun> = launch.iter().map(|at| left[*at].clone()).collect();
+            // Most often one launch has all of them.
+            let runs: Cow<'_, [FleetRun]> = match launch.len() == left.len() {
+                true => Cow::Borrowed(&left),
+                false => launch.iter().map(|at| left[*at].clone()).collect(),
+            };
             learner.launch(&runs, &|run, event| {
                 // A run at its end is kept, whoever asks.
                 let goes_on = matches!(event, FleetEvent::Finished(_)) || !self.stop.is_asked();

@@ -194,13 +194,14 @@ template <int NET> struct Minibatches {
     int stage;
 
     __device__ __forceinline__ Minibatches(const SmallRun& run, const u32* records, Fellows blocks,
-                                           const Schedule& now, const WarpWords* keys = nullptr)
+                                           const Schedule& now, const WarpWords* keys = nullptr,
+                                           int begin = 0)
         : run(run), n(N_STEPS * run.n_rows), records(records), blocks(blocks), keys(keys), sums(), stage(0) {
 #pragma unroll
         for (int i = 0; i < MOST_CELLS; ++i) k.cells[i] = now.cells[i];
         k.value = now.vf_coef;
         k.entropy = now.ent_coef;
-        load_first(0);
+        load_first(begin);
     }
 
     __device__ __forceinline__ Order order(int epoch) const {
@@ -235,7 +236,7 @@ template <int NET> struct Minibatches {
             if (MOST_TILES == 1) break;
             stage = N_STAGES == 1 ? 0 : 1 - stage;
         }
-        if (u + 1 < N_UPDATES) load_first(u + 1);
+        if (u + 1 < N_UPDATES && !RELAYED) load_first(u + 1);
         return one;
     }
 };

@@ -2,7 +2,7 @@
 //!
 //! Without a C++ compiler (`$CXX`, or `c++`, `g++`, `clang++` on the path) these tests say so and hold nothing.
 
-use super::shared::LinkArgs;
+use crate::fused::linked::{EXCHANGE, LinkArgs};
 use std::path::Path;
 use std::process::Command;
 use warp_core::device_struct::declare;
@@ -57,7 +57,7 @@ impl Ranks {
         );
         let texts = [
             ("host_shim.h", HOST_SHIM),
-            ("exchange.cuh", include_str!("exchange.cuh")),
+            ("exchange.cuh", EXCHANGE),
             ("exchange_host.cpp", include_str!("exchange_host.cpp")),
             ("link_args.h", &declare(&[LinkArgs::ARGS])),
             ("program.cpp", &text),

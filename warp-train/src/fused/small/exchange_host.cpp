@@ -96,7 +96,7 @@ static float4 quad(u32 rank, u32 block, u64 round) {
 
 struct Rank {
     std::vector<u64> inbox = std::vector<u64>(2 * RANKS * RANK_SLOTS);
-    u32 fault = 0;
+    u32 fault = 0, told = 0;
     std::atomic<u32> arrived{0}, turn{0};
 
     // Waits for the rank's blocks.
@@ -112,7 +112,7 @@ struct Rank {
 };
 
 static Rank ranks[RANKS];
-static u64 inboxes[RANKS], stop_at[1];
+static u64 inboxes[RANKS], stop_at[RANKS][2];
 static u32 stop_word;
 static std::atomic<u64> wrong{0};
 
@@ -121,7 +121,7 @@ static void work(u32 rank, u32 block, u32 patience, u64 first, u64 last) {
     chance = 0x9E3779B97F4A7C15ull * (rank * BLOCKS + block + 1);
     LinkArgs link = {};
     link.inboxes = inboxes;
-    link.stop = stop_at;
+    link.stop = stop_at[rank];
     link.fault = &ranks[rank].fault;
     link.rank = rank;
     link.patience = patience;
@@ -152,8 +152,11 @@ int main(int n, char** said) {
     u64 rounds = strtoull(said[1], nullptr, 10), first = strtoull(said[2], nullptr, 10);
     u32 patience = (u32)atoi(said[3]);
     bool all_stay = strcmp(said[4], "all") == 0, host_stops = strcmp(said[4], "stop") == 0;
-    for (u32 rank = 0; rank < RANKS; ++rank) inboxes[rank] = (u64)ranks[rank].inbox.data();
-    stop_at[0] = (u64)&stop_word;
+    for (u32 rank = 0; rank < RANKS; ++rank) {
+        inboxes[rank] = (u64)ranks[rank].inbox.data();
+        stop_at[rank][0] = (u64)&stop_word;
+        stop_at[rank][1] = (u64)&ranks[rank].told;
+    }
     u64 began = nanoseconds();
     std::vector<std::thread> threads;
     for (u32 rank = 0; rank < RANKS; ++rank)
@@ -169,7 +172,7 @@ int main(int n, char** said) {
     for (std::thread& thread : threads)
         if (thread.joinable()) thread.join();
     u32 faults = 0;
-    for (Rank& rank : ranks) faults += rank.fault;
+    for (Rank& rank : ranks) faults += rank.fault & rank.told;
     printf("%llu %u %llu\n", (u64)wrong, faults, (nanoseconds() - began) / 1000000ull);
     return 0;
 }

@@ -13,6 +13,7 @@ mod figures;
 mod gradients;
 mod layout;
 mod normalise;
+mod pieces;
 mod shared;
 mod solo;
 mod team;
@@ -35,9 +36,8 @@ use crate::model::LearnerState;
 use figures::{figures, iterated, of_all_ranks, schedule, schedule_of, schedule_width};
 use layout::{Places, pack_all, unpack_all};
 use normalise::SmallNormaliser;
-use shared::{
-    CollectArgs, EpisodeFigures, Figures, LinkArgs, SizesArgs, SmallRun, SmallSizes, UpdateArgs,
-};
+use pieces::Pieces;
+use shared::{CollectArgs, EpisodeFigures, Figures, SizesArgs, SmallRun, SmallSizes, UpdateArgs};
 use warp_core::DType;
 use warp_func::cuda::{
     Build, CudaVecEnv, Device, DeviceArray, DeviceStruct, DeviceValue, Function, KernelArgs,
@@ -73,7 +73,18 @@ pub(crate) struct SmallLearner {
     /// Adam's steps made.
     n_steps: u64,
     /// The way to the other GPUs that learn the same.
-    linked: Option<Linked>,
+    together: Together,
+}
+
+/// How GPUs learn together.
+#[derive(Debug)]
+enum Together {
+    /// There is one.
+    Alone,
+    /// They reach each other's memory.
+    Linked(Box<Linked>),
+    /// NCCL connects them.
+    Relayed(Box<Pieces>),
 }
 
 #[derive(Debug)]
@@ -153,13 +164,18 @@ impl SmallLearner {
         let width = plan.group(&config.spec).observation_width();
         let schedule = schedule_width(config, index);
         let room = Room { rows: n_rows, schedule, blocks: update.blocks as usize };
-        let kernel = if config.world.is_alone() { "small_update" } else { "small_update_linked" };
-        let linked = match config.world.is_alone() {
-            true => None,
-            // Quads of gradients and two doubles a minibatch, each word with its round, twice.
-            false => {
-                let told = places.n_nets() * sizes.own as usize + 4 * updates;
-                Some(Linked::new(gpu, &config.world, 4 * config.world.size() * told)?)
+        let own = places.n_nets() * sizes.own as usize;
+        let (kernel, together) = match &config.world {
+            world if world.is_alone() => ("small_update", Together::Alone),
+            world if text::is_relayed(world) => {
+                let moments = text::n_moments(config, index);
+                let of = pieces::Of { module, launch: update, updates, own, moments };
+                ("small_piece", Together::Relayed(Box::new(Pieces::new(gpu, world, &of)?)))
+            }
+            // Quads of gradients and two doubles a minibatch, each word with its round.
+            world => {
+                let linked = Linked::new(gpu, world, own + 4 * updates)?;
+                ("small_update_linked", Together::Linked(Box::new(linked)))
             }
         };
         Ok(Self {
@@ -178,9 +194,14 @@ impl SmallLearner {
                 _ => actor_blocks(update.blocks, tiles),
             },
             n_steps: 0,
-            linked,
+            together,
             places,
         })
+    }
+
+    /// Whether updates are in pieces, between which NCCL gathers.
+    pub(super) fn is_in_pieces(&self) -> bool {
+        matches!(self.together, Together::Relayed(_))
     }
 
     /// Takes over weights, moments and what it normalises by.
@@ -194,7 +215,10 @@ impl SmallLearner {
         }
         self.n_steps = state.optimizer_steps.first().map_or(0, |(_, steps)| *steps);
         self.normaliser.load(&self.policy, &state.statistics_of_policy(&self.policy))?;
-        self.linked.as_ref().map_or(Ok(()), Linked::clear)
+        match &self.together {
+            Together::Linked(linked) => linked.clear(),
+            Together::Alone | Together::Relayed(_) => Ok(()),
+        }
     }
 
     /// Writes weights, moments and what it normalises by into `state`, which has all tensors already.
@@ -249,8 +273,10 @@ impl SmallLearner {
 
     /// Waits for what the first `n` iterations of a launch say of themselves, a row each.
     fn figures(&self, config: &TrainConfig, n: u64) -> Result<Vec<Figures>> {
-        if let Some(linked) = &self.linked {
-            linked.wait()?;
+        match &self.together {
+            Together::Alone => {}
+            Together::Linked(linked) => linked.wait()?,
+            Together::Relayed(pieces) => pieces.wait()?,
         }
         let mut rows = figures(&self.arrays.figures.pull::<u32>()?);
         rows.truncate(n as usize);
@@ -305,15 +331,13 @@ impl SmallLearner {
             normaliser: self.normaliser.args(),
         };
         let (kernel, launch) = &self.update;
-        let Some(linked) = &self.linked else { return Ok(kernel.launch(launch, &[args.arg()])?) };
-        let link = LinkArgs {
-            inboxes: linked.inboxes()?,
-            stop: linked.stop(),
-            fault: linked.fault(),
-            rank: linked.rank(),
-            patience: linked.patience(),
-        };
-        Ok(kernel.launch(launch, &[args.arg(), link.arg()])?)
+        match &self.together {
+            Together::Alone => Ok(kernel.launch(launch, &[args.arg()])?),
+            Together::Linked(linked) => {
+                Ok(kernel.launch(launch, &[args.arg(), linked.args()?.arg()])?)
+            }
+            Together::Relayed(pieces) => pieces.learn(launch, &args),
+        }
     }
 }
 

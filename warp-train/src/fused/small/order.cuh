@@ -10,6 +10,10 @@
 // What a GPU tells another in a round: quads of gradients, then moments of minibatches.
 #define RANK_SLOTS (4u * N_NETS * OWN_TILES * GROUP_THREADS + 4u * N_UPDATES)
 #include "exchange.cuh"
+// Whether an update is in pieces, between which NCCL gathers (pieces.cuh).
+#ifndef RELAYED
+#define RELAYED 0
+#endif
 // Two blocks of a multiprocessor have room for two of them where inputs are few.
 #define N_STAGES (HID * ROWS * BLOCKS <= 64 && (BLOCKS == 1 || KX <= 16) && !LEAN ? 2 : 1)
 // Whether a thread holds weights and moments in registers.

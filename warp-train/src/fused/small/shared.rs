@@ -1,5 +1,6 @@
 //! Structs that host and kernels of the small path both read, and what kernels take: a struct each.
 
+use crate::fused::linked::LinkArgs;
 use crate::fused::objective::MOST_CELLS;
 use std::fmt::Write;
 use warp_core::DType;
@@ -182,17 +183,20 @@ warp_func::kernel_args! {
         normaliser: {NormaliserArgs},
     }
 
-    /// What `small_update` takes beside it where several GPUs learn together.
-    pub(super) struct LinkArgs {
-        /// The inbox of each rank.
-        inboxes: &[u64],
-        /// Set when no kernel is to wait any more: where the host's word lies.
-        stop: &[u64],
-        /// Set when a wait was too long.
-        fault: &mut [u32],
-        rank: u32,
-        /// Milliseconds that a kernel waits at most.
-        patience: u32,
+    /// What `small_piece` takes beside it.
+    pub(super) struct PieceArgs {
+        /// Which piece: from -1 to the number of minibatches.
+        update: i32,
+        /// Sums for the moments of advantages, of this rank and of all ranks.
+        moments: &mut [f64],
+        all_moments: &[f64],
+        /// The gradient of this rank, and those of all ranks.
+        gradient: &mut [f32],
+        gradients: &[f32],
+        /// Every thread's sums of losses: `[blocks, threads, 5]`.
+        losses: &mut [f32],
+        /// The sum of the norms so far, and whether one was not finite.
+        norms: &mut [f32],
     }
 
     /// `small_solo`, behind the environment's: where the runs' numbers lie, one run after the other.
@@ -243,6 +247,7 @@ pub(super) fn declarations() -> String {
         NormaliserArgs::ARGS,
         CollectArgs::ARGS,
         UpdateArgs::ARGS,
+        PieceArgs::ARGS,
         LinkArgs::ARGS,
         SoloArgs::ARGS,
         CollectTeamArgs::ARGS,

@@ -173,6 +173,11 @@ impl TeamLearner {
         Ok(this)
     }
 
+    /// Whether updates are in pieces, between which NCCL gathers.
+    pub(in super::super) fn is_in_pieces(&self) -> bool {
+        self.policies.iter().any(SmallLearner::is_in_pieces)
+    }
+
     /// Takes over weights and moments.
     ///
     /// # Errors

@@ -6,10 +6,12 @@ use super::{TILE_ROWS, team};
 use crate::algorithm::{Advantages, Passes, PolicyConfig, PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
 use crate::fused::halves;
+use crate::fused::linked::EXCHANGE;
 use crate::fused::objective::{self, MOST_CELLS, n_cells};
 use crate::loss::Part;
 use crate::model::{Activation, LogStd};
 use crate::optimiser::UpdateRule;
+use crate::world::{Carrier, World};
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use warp_func::Start;
@@ -18,14 +20,14 @@ use warp_sample::ActionLayout;
 use warp_sample::kernel_text::layout_text;
 
 /// Included files: names and texts.
-const FILES: [(&str, &str); 21] = [
+const FILES: [(&str, &str); 22] = [
     ("halves.cuh", halves::TEXT),
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
     ("loss.cuh", include_str!("loss.cuh")),
     ("four_warps.cuh", include_str!("four_warps.cuh")),
     ("gradient.cuh", include_str!("gradient.cuh")),
-    ("exchange.cuh", include_str!("exchange.cuh")),
+    ("exchange.cuh", EXCHANGE),
     ("order.cuh", include_str!("order.cuh")),
     ("advantages.cuh", include_str!("advantages.cuh")),
     ("normalise.cuh", include_str!("normalise.cuh")),
@@ -38,6 +40,7 @@ const FILES: [(&str, &str); 21] = [
     ("team_replica.cuh", include_str!("team_replica.cuh")),
     ("team_normalise.cuh", include_str!("team_normalise.cuh")),
     ("collect_team.cu", include_str!("collect_team.cu")),
+    ("pieces.cuh", include_str!("pieces.cuh")),
     ("update.cu", include_str!("update.cu")),
     ("solo.cu", include_str!("solo.cu")),
 ];
@@ -362,6 +365,7 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("FIRST_AGENT", "0".into()),
         ("ROWS", "1".into()),
         ("RANKS", config.world.size().to_string()),
+        ("RELAYED", flag(is_relayed(&config.world))),
         // Four warps multiply matrices of this size together.
         ("FOUR_WARPS", flag(keys.hidden[0] == 64)),
     ];
@@ -369,6 +373,20 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         constants.push(("HEADS", format!("{{{}}}", heads.join(", "))));
     }
     constants
+}
+
+/// Sums for the moments of policy number `index`'s advantages; 0 where they are not normalised.
+pub(super) fn n_moments(config: &TrainConfig, index: usize) -> usize {
+    match (config.policies[index].config.norm_adv, passes(config, index).minibatches) {
+        (false, _) => 0,
+        (true, 1) => 2,
+        (true, _) => 2 * n_updates(config, index),
+    }
+}
+
+/// Whether NCCL carries sums between ranks, and updates are in pieces.
+pub(super) fn is_relayed(world: &World) -> bool {
+    !world.is_alone() && world.carrier() == Carrier::Nccl
 }
 
 /// Between which bounds a policy's actions lie, as a C struct; nothing for choices.

@@ -63,6 +63,17 @@ __device__ __forceinline__ float reduce_slice(UpdateShared& shared, const float4
     return squares;
 }
 
+// What this block's threads have of the squares of gradients, for all blocks.
+__device__ __forceinline__ void write_norm(UpdateShared& shared, float squares, float* norms) {
+    squares = warp_sum(squares);
+    if ((threadIdx.x & 31) == 0) shared.norms[threadIdx.x / 32] = squares;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        float sum = 0.0f;
+        for (int i = 0; i < 8; ++i) sum += shared.norms[i];
+        __stcg(norms + blockIdx.x, sum);
+    }
+}
 
 // The norm of all gradients, from the blocks' sums of squares; by every warp alike.
 __device__ __forceinline__ float whole_norm(const float* norms) {
@@ -137,14 +148,7 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
         float squares =
             reduce_slice(shared, all.partials, all.reduced, first_block, blocks.n, one,
                          [&](u32 quad, float4 x) { return ranks(u, quad, x); });
-        squares = warp_sum(squares);
-        if ((threadIdx.x & 31) == 0) shared.norms[threadIdx.x / 32] = squares;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            float sum = 0.0f;
-            for (int i = 0; i < 8; ++i) sum += shared.norms[i];
-            __stcg(all.norms + blockIdx.x, sum);
-        }
+        write_norm(shared, squares, all.norms);
         grid_wait(all.barrier, all.target);
         float4 g[OWN_TILES];
 #pragma unroll
@@ -164,13 +168,11 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
         write_metrics(all.totals, gridDim.x, norms, non_finite, figures);
 }
 
-__device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
+// Values and advantages of the rollout at hand.
+__device__ __forceinline__ void prepare(UpdateShared& shared, const UpdateArgs& a, const Schedule& now,
+                                        Exchange& all) {
     const SmallRun& run = a.run;
-    extern __shared__ __align__(1024) unsigned char memory[];
-    UpdateShared& shared = *(UpdateShared*)memory;
     Fellows everybody = {blockIdx.x, gridDim.x};
-    const Schedule& now = a.schedule[run.index];
-    Exchange all = {(float4*)a.partials, (float4*)a.reduced, a.norms, a.totals, a.barrier, 0u};
     constexpr int value_net = SHARED_TRUNK ? 0 : 1;
     clear_inputs(shared.value_rows.x, 8 * 32);
     load_net(shared.net, a.parameters + value_net * N_PARAMETERS, threadIdx.x, GROUP_THREADS);
@@ -181,6 +183,16 @@ __device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
     write_advantages(shared, a.records, a.episodes, a.totals, run, {now, reward_factor(a.normaliser)},
                      everybody);
     grid_wait(a.barrier, all.target);
+}
+
+__device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
+    const SmallRun& run = a.run;
+    extern __shared__ __align__(1024) unsigned char memory[];
+    UpdateShared& shared = *(UpdateShared*)memory;
+    const Schedule& now = a.schedule[run.index];
+    Exchange all = {(float4*)a.partials, (float4*)a.reduced, a.norms, a.totals, a.barrier, 0u};
+    constexpr int value_net = SHARED_TRUNK ? 0 : 1;
+    prepare(shared, a, now, all);
     if (NORM_ADV)
         read_moments(shared, a.totals, run, gridDim.x,
                      [&](int entry, double x) { return ranks(entry, x); });
@@ -207,7 +219,9 @@ __device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
         learn<value_net>(shared, run, a.records, blocks, first, own, now, all, ranks, out);
 }
 
-#if RANKS > 1
+#if RANKS > 1 && RELAYED
+#include "pieces.cuh"
+#elif RANKS > 1
 extern "C" __global__ void __launch_bounds__(256, BLOCKS)
     small_update_linked(const UpdateArgs a, const LinkArgs link) {
     AllRanks ranks = {Ranks(link), a.run.iteration, 0u};

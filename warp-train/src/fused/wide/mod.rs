@@ -223,10 +223,9 @@ fn collect(policies: &[WidePolicy], n_steps: usize, envs: &mut dyn DeviceEnvs) -
     side_by_side(&device, policies.iter().map(|policy| move || finish(policy)))
 }
 
-/// Starts to learn from a rollout: policies side by side, but in turn where they tell other ranks something, since
-/// all ranks must say it in the same order.
+/// Starts to learn from a rollout: policies side by side, if other ranks allow it.
 fn learn(policies: &[WidePolicy], device: &Device) -> Result<()> {
-    if policies.iter().any(WidePolicy::has_ranks) {
+    if !ranks::may_be_side_by_side(policies) {
         return policies.iter().try_for_each(WidePolicy::learn);
     }
     side_by_side(device, policies.iter().map(|policy| || policy.learn()))

@@ -10,6 +10,7 @@ use super::policy::WidePolicy;
 use super::shared::{WideDistances, WideMoments};
 use crate::algorithm::PolicyPlan;
 use crate::error::Result;
+use crate::fused::joined::Gathered;
 use crate::fused::moments::{Moments, doubles, statistic, words};
 use crate::model::Statistic;
 use warp_core::DType::{F32, U32};
@@ -100,20 +101,27 @@ impl WideNormaliser {
         Ok(self.kernels.remember.launch(&Launch::over(self.width, 64), &[args.arg()])?)
     }
 
-    /// When the rollout is full: normalises its rewards, and lets its observations count.
-    pub(super) fn finish(&self, policy: &WidePolicy) -> Result<()> {
-        if let Some(reward) = &self.reward {
-            self.rewards(reward, policy)?;
-        }
+    /// When the rollout is full: normalises its rewards.
+    pub(super) fn finish_rewards(&self, policy: &WidePolicy) -> Result<()> {
+        self.reward.as_ref().map_or(Ok(()), |reward| self.rewards(reward, policy))
+    }
+
+    /// When the rollout is full: makes moments of its observations, if they are to count.
+    pub(super) fn finish_observations(&self) -> Result<()> {
         match &self.obs {
-            Some([_, pending, parts]) => {
-                if self.learns {
-                    self.remember(parts, pending)?;
-                }
-                self.count_in(pending, policy.of_all_ranks(pending, |ranks| &ranks.pending)?)
-            }
-            None => Ok(()),
+            Some([_, pending, parts]) if self.learns => self.remember(parts, pending),
+            _ => Ok(()),
         }
+    }
+
+    /// What the rollout at hand held, if observations are normalised.
+    pub(super) fn pending(&self) -> Option<&DeviceArray> {
+        self.obs.as_ref().map(|[_, pending, _]| pending)
+    }
+
+    /// Lets that count, from all ranks, once it is known.
+    pub(super) fn count_pending(&self, held: &DeviceArray) -> Result<()> {
+        self.pending().map_or(Ok(()), |pending| self.count_in(pending, held))
     }
 
     /// Lets what is `held` on all ranks count, and forgets what is pending here.
@@ -159,8 +167,9 @@ impl WideNormaliser {
                 None => learn(steps, s.steps as u32, 0, moments)?,
                 Some(ranks) => {
                     learn(steps, s.steps as u32, 1, &ranks.returns)?;
-                    ranks.gather(&[(&ranks.returns, &ranks.all_returns)])?;
-                    learn(&ranks.all_returns, ranks.size(), 0, moments)?;
+                    let all = &ranks.all_returns;
+                    ranks.gather(&[Gathered { own: &ranks.returns, all }])?;
+                    learn(all, ranks.size(), 0, moments)?;
                 }
             }
         }

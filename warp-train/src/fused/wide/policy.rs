@@ -156,7 +156,13 @@ impl WidePolicy {
         let shapes = way.shapes().iter().zip(&towers);
         let tensor = shapes.map(|(shape, units)| TensorTower::new(kernels, shape, units));
         let tensor = tensor.collect::<Result<_>>()?;
-        let told = Told { n_parameters: network.n_parameters, width, losses: arrays.losses.len() };
+        let told = Told {
+            n_parameters: network.n_parameters,
+            width,
+            losses: arrays.losses.len(),
+            module,
+            foreign: make_foreign.is_some(),
+        };
         let join = || WideRanks::new(device, &config.world, config.shards().first, &told);
         let ranks = (!config.world.is_alone()).then(join).transpose()?;
         let (places, goals) = (places(&plan, envs)?, WideGoals::new(&plan, envs)?);
@@ -190,11 +196,6 @@ impl WidePolicy {
             ranks,
             foreign,
         })
-    }
-
-    /// Whether other ranks learn it, too.
-    pub(super) fn has_ranks(&self) -> bool {
-        self.ranks.is_some()
     }
 
     /// How its network runs, in words.

@@ -1,24 +1,64 @@
 //! Communication of a run's ranks on the wide path: numbers of samples, moments, gradients and losses, each gathered
-//! from all of them and then summed in their order. On any number of machines.
+//! from all of them and then summed in their order. A kernel gathers where all ranks reach each other's memory, and
+//! NCCL elsewhere, on any number of machines; the bits are the same.
 
+use super::args::SumCopiesArgs;
 use super::arrays::SUM_BLOCKS;
 use super::policy::WidePolicy;
 use super::shared::{SUMS, WideMoments};
 use super::spread::SPREAD_WORDS;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::fused::joined::{Gathered, Joined};
+use crate::fused::linked::{EXCHANGE, LinkArgs, Linked, is_within_reach};
 use crate::world::World;
-use std::time::Instant;
-use warp_core::DType::{F32, U32};
-use warp_data::cuda::{Communicator, Device, DeviceArray, nccl_name};
-use warp_func::cuda::DeviceStruct;
+use warp_core::DType::{self, F32, U32};
+use warp_data::cuda::{Device, DeviceArray};
+use warp_func::cuda::{DeviceStruct, Function, KernelArgs, Launch, Module, declare};
+use warp_func::kernel_args;
 
-/// How often a wait for the GPU looks whether another rank is gone.
-const LOOK: std::time::Duration = std::time::Duration::from_micros(50);
+/// Words of inboxes at most: 64 MiB. What is more goes through NCCL.
+const MOST_INBOX: usize = 1 << 24;
+/// Policies that may wait for other ranks inside kernels at a time, a block on every multiprocessor each: a
+/// multiprocessor has room for more than twice as many.
+const MOST_BESIDE: usize = 3;
+/// Pairs of words that a block tells the others in one go.
+const PAIRS: u32 = 256;
+
+/// What is gathered, whatever it is.
+#[derive(Debug)]
+pub(super) enum WideWord {}
+
+impl warp_core::device_struct::Pointee for WideWord {
+    const C_NAME: &'static str = "unsigned int";
+    const DTYPE: Option<DType> = None;
+}
+
+// ranks.cu
+kernel_args! {
+    /// Up to four arrays of this rank, and those of all ranks; the first in so many copies, if in any.
+    struct TellRanksArgs {
+        first: &[WideWord], second: &[WideWord], third: &[WideWord], fourth: &[WideWord],
+        first_words: u32, second_words: u32, third_words: u32, fourth_words: u32, copies: u32,
+        all_first: &mut [WideWord], all_second: &mut [WideWord], all_third: &mut [WideWord],
+        all_fourth: &mut [WideWord], rounds: &mut [u64],
+    }
+}
+
+/// What the unit of all networks has beside them where several ranks learn.
+pub(super) fn text(world: &World) -> String {
+    if world.is_alone() {
+        return String::new();
+    }
+    let declared = declare(&[TellRanksArgs::ARGS, LinkArgs::ARGS]);
+    let begin =
+        "\ntypedef unsigned int u32;\n#define RANKS P_RANKS\n#define RANK_SLOTS link.slots\n";
+    [begin, &declared, EXCHANGE, include_str!("ranks.cu")].concat()
+}
 
 /// A policy's way to the other ranks, and what it hears of them: arrays as long as this rank's own for each.
 #[derive(Debug)]
 pub(super) struct WideRanks {
-    communicator: Communicator,
+    carrier: Carrier,
     world: World,
     device: Device,
     /// Number of this rank's shard.
@@ -37,36 +77,63 @@ pub(super) struct WideRanks {
     pub(super) all_returns: DeviceArray,
 }
 
-/// How much a policy tells the others.
-pub(super) struct Told {
+/// What gathers.
+#[derive(Debug)]
+enum Carrier {
+    Nccl(Joined),
+    Kernel(Box<Inbox>),
+}
+
+/// A kernel that gathers: it tells the others' inboxes, and hears from its own.
+#[derive(Debug)]
+struct Inbox {
+    linked: Linked,
+    tell_ranks: Function,
+    /// Rounds so far, and blocks that are done with the one at hand; as u64.
+    rounds: DeviceArray,
+}
+
+/// How much a policy tells the others, and the unit of all networks.
+pub(super) struct Told<'a> {
     pub(super) n_parameters: usize,
     pub(super) width: usize,
     /// Words of the losses' sums.
     pub(super) losses: usize,
+    pub(super) module: &'a Module,
+    /// Whether a tensor library runs the network, which may allocate at any time: no kernel may wait meanwhile.
+    pub(super) foreign: bool,
 }
 
 impl WideRanks {
     /// Joins the other ranks of `world`, which are all to call it.
     ///
     /// # Errors
-    /// No NCCL, ranks out of reach, or too little memory.
-    pub(super) fn new(device: &Device, world: &World, shard: usize, told: &Told) -> Result<Self> {
-        let name = match world.is_first() {
-            true => nccl_name().inspect_err(|error| world.give_up(&error.to_string()))?,
-            false => Vec::new(),
+    /// No NCCL where it is needed, ranks out of reach, or too little memory.
+    pub(super) fn new(
+        device: &Device,
+        world: &World,
+        shard: usize,
+        told: &Told<'_>,
+    ) -> Result<Self> {
+        let (moments, size) = (WideMoments::WORDS, world.size());
+        let sums = 2 * SUMS * SUM_BLOCKS;
+        // The most that is told at a time; even, as words go in pairs.
+        let slots =
+            (told.n_parameters + told.losses).max(sums + 1 + SPREAD_WORDS + moments * told.width);
+        let slots = slots.next_multiple_of(2);
+        let small = !told.foreign && Linked::words(world, slots) <= MOST_INBOX;
+        let carrier = match small && is_within_reach(device, world)? {
+            true => Carrier::Kernel(Box::new(Inbox::new(device, world, slots, told.module)?)),
+            false => Carrier::Nccl(Joined::new(device, world)?),
         };
-        let name = world.tell("NCCL's name", &name)?;
-        let (rank, size) = (world.rank(), world.size());
-        let communicator = Communicator::join(device, &name, rank, size, world.timeout())?;
         let make = |name: &str, dtype, n: usize| DeviceArray::zeros(device, name, dtype, &[n]);
-        let moments = WideMoments::WORDS;
         Ok(Self {
-            communicator,
+            carrier,
             world: world.clone(),
             device: device.clone(),
             shard: shard as u32,
             ns: make("samples of ranks", U32, size)?,
-            sums: make("sums of ranks", U32, 2 * SUMS * SUM_BLOCKS * size)?,
+            sums: make("sums of ranks", U32, sums * size)?,
             spreads: make("spreads of ranks", U32, SPREAD_WORDS * size)?,
             losses: make("losses of ranks", U32, told.losses * size)?,
             gradient: make("gradient of this rank", F32, told.n_parameters)?,
@@ -87,30 +154,94 @@ impl WideRanks {
         self.world.size() as u32
     }
 
-    pub(super) fn gather(&self, pairs: &[(&DeviceArray, &DeviceArray)]) -> Result<()> {
-        Ok(self.communicator.all_gather(pairs)?)
+    /// Gathers up to four arrays in one go.
+    pub(super) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
+        match &self.carrier {
+            Carrier::Kernel(inbox) => inbox.gather(arrays, 0, &self.device),
+            Carrier::Nccl(_) if arrays.is_empty() => Ok(()),
+            Carrier::Nccl(joined) => joined.gather(arrays),
+        }
+    }
+
+    /// Gathers gradients, of which this rank has `copies` in `partial` that are summed first, and sums of losses.
+    pub(super) fn gather_gradients(
+        &self,
+        policy: &WidePolicy,
+        partial: &DeviceArray,
+        copies: u32,
+    ) -> Result<()> {
+        let losses = Gathered { own: &policy.arrays.losses, all: &self.losses };
+        let all = &self.gradients;
+        match &self.carrier {
+            Carrier::Kernel(inbox) => {
+                inbox.gather(&[Gathered { own: partial, all }, losses], copies, &self.device)
+            }
+            Carrier::Nccl(joined) => {
+                let n = policy.network.n_parameters;
+                let (sum, n_parameters) = (&self.gradient, n as u32);
+                let args = SumCopiesArgs { partial, copies, n_parameters, sum };
+                policy.kernels.sum_copies.launch(&Launch::over(n, 256), &[args.arg()])?;
+                joined.gather(&[Gathered { own: sum, all }, losses])
+            }
+        }
     }
 
     /// Waits for the GPU, and for no rank that is gone.
     fn wait(&self) -> Result<()> {
-        let since = Instant::now();
-        while !self.device.is_idle()? {
-            std::thread::sleep(LOOK);
-            let late = || {
-                let (rank, seconds) = (self.world.rank(), self.world.timeout().as_secs_f64());
-                (since.elapsed() > self.world.timeout()).then(|| {
-                    format!("rank {rank} waited {seconds} s for the GPUs to end an iteration")
-                })
-            };
-            let lost = || self.communicator.look().err().map(|error| error.to_string());
-            if let Some(why) = self.world.over().or_else(lost).or_else(late) {
-                self.communicator.abort();
-                self.world.give_up(&why);
-                return Err(Error::Ranks(why));
-            }
+        match &self.carrier {
+            Carrier::Nccl(joined) => joined.wait(),
+            Carrier::Kernel(inbox) => inbox.linked.wait(),
         }
-        Ok(())
     }
+}
+
+impl Inbox {
+    fn new(device: &Device, world: &World, slots: usize, module: &Module) -> Result<Self> {
+        let linked = Linked::new(device, world, slots)?;
+        let tell_ranks = module.function("wide_tell_ranks")?;
+        let rounds = DeviceArray::zeros(device, "rounds", U32, &[4])?;
+        Ok(Self { linked, tell_ranks, rounds })
+    }
+
+    /// Gathers up to four arrays; of the first there are so many copies to be summed, if any.
+    fn gather(&self, arrays: &[Gathered<'_>], copies: u32, device: &Device) -> Result<()> {
+        let [first, more @ ..] = arrays else { return Ok(()) };
+        let of = |number: usize| more.get(number).copied();
+        let words = |of: Option<Gathered<'_>>| of.map_or(0, |of| of.own.len() as u32);
+        let first_words = (first.own.len() / copies.max(1) as usize) as u32;
+        let [second_words, third_words, fourth_words] = [0, 1, 2].map(|number| words(of(number)));
+        let [second, third, fourth] = [0, 1, 2].map(|number| of(number).unwrap_or(*first));
+        let args = TellRanksArgs {
+            first: first.own,
+            second: second.own,
+            third: third.own,
+            fourth: fourth.own,
+            first_words,
+            second_words,
+            third_words,
+            fourth_words,
+            copies,
+            all_first: first.all,
+            all_second: second.all,
+            all_third: third.all,
+            all_fourth: fourth.all,
+            rounds: &self.rounds,
+        };
+        let pairs = (first_words + second_words + third_words + fourth_words).div_ceil(2);
+        let most = device.info().n_multiprocessors;
+        let blocks = pairs.div_ceil(PAIRS).clamp(1, most);
+        let launch = Launch { blocks, threads: PAIRS, ..Launch::default() };
+        Ok(self.tell_ranks.launch(&launch, &[args.arg(), self.linked.args()?.arg()])?)
+    }
+}
+
+/// Whether `policies` may learn side by side: those that NCCL connects may not, since all ranks must ask it for the same
+/// in the same order.
+pub(super) fn may_be_side_by_side(policies: &[WidePolicy]) -> bool {
+    let mut ranks = policies.iter().filter_map(|policy| policy.ranks.as_ref()).peekable();
+    ranks.peek().is_none()
+        || policies.len() <= MOST_BESIDE
+            && ranks.all(|ranks| matches!(ranks.carrier, Carrier::Kernel(_)))
 }
 
 impl WidePolicy {
@@ -121,8 +252,9 @@ impl WidePolicy {
         all: fn(&WideRanks) -> &DeviceArray,
     ) -> Result<&'a DeviceArray> {
         let Some(ranks) = &self.ranks else { return Ok(own) };
-        ranks.gather(&[(own, all(ranks))])?;
-        Ok(all(ranks))
+        let all = all(ranks);
+        ranks.gather(&[Gathered { own, all }])?;
+        Ok(all)
     }
 
     /// How many ranks learn this policy.
@@ -135,10 +267,8 @@ impl WidePolicy {
     /// # Errors
     /// Ranks that have lost each other.
     pub(super) fn check_ranks(&self) -> Result<()> {
-        match &self.ranks {
-            Some(ranks) if ranks.communicator.has_ended() => {
-                Err(Error::Ranks("the ranks have lost each other before".into()))
-            }
+        match self.ranks.as_ref().map(|ranks| &ranks.carrier) {
+            Some(Carrier::Nccl(joined)) => joined.check(),
             _ => Ok(()),
         }
     }

@@ -40,15 +40,24 @@ impl WideSpread {
 }
 
 impl WidePolicy {
-    /// Finds out how far the actions of the rollout differ.
+    /// Sums up how far the actions of the rollout differ.
     pub(super) fn spread(&self) -> Result<()> {
         let (a, s, parts) = (&self.arrays, &self.sizes, &self.spread.parts);
         let (steps, rows) = (s.steps as u32, s.rows as u32);
         let args = SpreadArgs { actions: &a.actions, raws: &a.raws, steps, rows, parts };
         let launch = Launch::over(3 * SPREAD_BLOCKS * 256, 256);
-        self.spread.kernels.spread.launch(&launch, &[args.arg()])?;
-        let parts = self.of_all_ranks(parts, |ranks| &ranks.spreads)?;
-        let args = SpreadMeansArgs { parts, steps, rows, report: &a.state };
+        Ok(self.spread.kernels.spread.launch(&launch, &[args.arg()])?)
+    }
+
+    /// Those sums.
+    pub(super) fn spread_parts(&self) -> &DeviceArray {
+        &self.spread.parts
+    }
+
+    /// Makes figures of the sums of all ranks.
+    pub(super) fn spread_means(&self, parts: &DeviceArray) -> Result<()> {
+        let (steps, rows) = (self.sizes.steps as u32, self.sizes.rows as u32);
+        let args = SpreadMeansArgs { parts, steps, rows, report: &self.arrays.state };
         Ok(self.spread.kernels.spread_means.launch(&Launch::over(256, 256), &[args.arg()])?)
     }
 }

@@ -4,6 +4,7 @@ use super::args::declarations;
 use super::layer_norm;
 use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
+use super::ranks;
 use super::spread;
 use super::tiled_shape::TiledShape;
 use super::way::Way;
@@ -106,6 +107,7 @@ pub(super) fn general(
         text += &layers::constants(network);
         text += ACT_FEW;
     }
+    text += &ranks::text(&config.world);
     let spread = spread::source(constants(config, number, network) + ROWS[0]);
     [with_samplers("wide.cu", text)].into_iter().chain(learns).chain([spread]).collect()
 }

@@ -3,8 +3,8 @@
 use super::args::{
     AdvantagesArgs, BeginMinibatchArgs, CompactArgs, CountArgs, DescendArgs, ExplainArgs,
     FactorsArgs, GaeArgs, GatherArgs, JudgeArgs, LossesArgs, PlacesOfBlocksArgs, ReduceArgs,
-    ShuffleArgs, SumCopiesArgs, TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs,
-    VariancesArgs, WideSamples,
+    ShuffleArgs, TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs, VariancesArgs,
+    WideSamples,
 };
 use super::arrays::SUM_BLOCKS;
 use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
@@ -16,9 +16,10 @@ use crate::algorithm::{PolicyFigures, PolicyMetrics};
 use crate::engine::Progress;
 use crate::error::PolicyError;
 use crate::error::{Result, of_policy};
+use crate::fused::joined::Gathered;
 use crate::fused::objective::cells;
 use warp_data::cuda::DeviceArray;
-use warp_func::cuda::{DeviceStruct, KernelArgs, Launch};
+use warp_func::cuda::{DeviceStruct, KernelArgs, Launch, side_by_side};
 
 impl WidePolicy {
     /// Says what this iteration's update needs to know.
@@ -56,12 +57,14 @@ impl WidePolicy {
     /// Starts the whole update.
     pub(in super::super) fn learn(&self) -> Result<()> {
         let (config, a) = (&self.plan.config, &self.arrays);
-        self.normaliser.finish(self)?;
+        self.normaliser.finish_rewards(self)?;
+        let prepare = [Prepare::Observations, Prepare::Advantages, Prepare::Spread];
+        let prepare = prepare.into_iter().filter(|work| config.to_train || work.is_always());
+        side_by_side(&self.device, prepare.map(|work| move || self.prepare(work)))?;
+        self.tell_prepared()?;
         if !config.to_train {
             return Ok(());
         }
-        self.advantages()?;
-        self.spread()?;
         let passes = self.plan.passes();
         for epoch in 0..passes.epochs {
             if !passes.shuffles {
@@ -83,6 +86,41 @@ impl WidePolicy {
             self.judge()?;
         }
         Ok(())
+    }
+
+    fn prepare(&self, work: Prepare) -> Result<()> {
+        match work {
+            Prepare::Observations => self.normaliser.finish_observations(),
+            Prepare::Advantages => self.advantages(),
+            Prepare::Spread => self.spread(),
+        }
+    }
+
+    /// Tells other ranks what was prepared, and works out figures and moments of all.
+    fn tell_prepared(&self) -> Result<()> {
+        let (a, learns) = (&self.arrays, self.plan.config.to_train);
+        let pending = self.normaliser.pending();
+        let spread = self.spread_parts();
+        let (mut sums, mut ns, mut spreads, mut held) = (&a.sums, &a.n, spread, pending);
+        if let Some(ranks) = &self.ranks {
+            let of_samples = [
+                Gathered { own: sums, all: &ranks.sums },
+                Gathered { own: ns, all: &ranks.ns },
+                Gathered { own: spread, all: &ranks.spreads },
+            ];
+            let told = of_samples.into_iter().filter(|_| learns);
+            let pending = pending.map(|own| Gathered { own, all: &ranks.pending });
+            ranks.gather(&told.chain(pending).collect::<Vec<_>>())?;
+            (sums, ns, spreads) = (&ranks.sums, &ranks.ns, &ranks.spreads);
+            held = held.map(|_| &ranks.pending);
+        }
+        if learns {
+            let (state, blocks) = (&a.state, SUM_BLOCKS as u32 * self.n_ranks());
+            let args = ExplainArgs { parts: sums, blocks, state, ns };
+            self.kernels.explain.launch(&ONE_BLOCK, &[args.arg()])?;
+            self.spread_means(spreads)?;
+        }
+        held.map_or(Ok(()), |held| self.normaliser.count_pending(held))
     }
 
     /// Ends the epochs where the policy has moved further than the key `target_kl` allows.
@@ -122,15 +160,11 @@ impl WidePolicy {
         kernels.count.launch(&of_cells, &[CountArgs { of: self.cells(), counts }.arg()])?;
         let args = PlacesOfBlocksArgs { counts, blocks, state, n: &a.n };
         kernels.places_of_blocks.launch(&ONE_BLOCK, &[args.arg()])?;
-        let ns = self.of_all_ranks(&a.n, |ranks| &ranks.ns)?;
         let args = CompactArgs { of: self.cells(), places: counts, order };
         kernels.compact.launch(&of_cells, &[args.arg()])?;
         let (returns, values, rewards, parts) = (&a.returns, &a.values, &a.rewards, &a.sums);
         let args = VariancesArgs { state, order, returns, values, rewards, parts };
-        kernels.variances.launch(&sum_blocks(), &[args.arg()])?;
-        let parts = self.of_all_ranks(parts, |ranks| &ranks.sums)?;
-        let args = ExplainArgs { parts, blocks: SUM_BLOCKS as u32 * self.n_ranks(), state, ns };
-        Ok(kernels.explain.launch(&ONE_BLOCK, &[args.arg()])?)
+        Ok(kernels.variances.launch(&sum_blocks(), &[args.arg()])?)
     }
 
     /// One step of gradient descent.
@@ -164,9 +198,7 @@ impl WidePolicy {
         let (mut partial, mut copies) = (&a.partial, self.sizes.copies as u32);
         let (mut losses, mut loss_blocks) = (&a.losses, loss_blocks as u32);
         if let Some(ranks) = &self.ranks {
-            let args = SumCopiesArgs { partial, copies, n_parameters, sum: &ranks.gradient };
-            self.kernels.sum_copies.launch(&Launch::over(n, 256), &[args.arg()])?;
-            ranks.gather(&[(&ranks.gradient, &ranks.gradients), (losses, &ranks.losses)])?;
+            ranks.gather_gradients(self, partial, copies)?;
             (partial, copies) = (&ranks.gradients, ranks.size());
             // All that has room is told: what lies behind the blocks of this minibatch stays zero.
             (losses, loss_blocks) = (&ranks.losses, (ranks.losses.len() / 10) as u32);
@@ -430,6 +462,24 @@ impl WidePolicy {
             explained_variance: state.explained_variance,
             grad_norm,
         })
+    }
+}
+
+/// What is made of a full rollout before it is learned from; none touches what another writes.
+#[derive(Clone, Copy)]
+enum Prepare {
+    /// Moments of its observations.
+    Observations,
+    /// Advantages, returns, and what the figures say of them.
+    Advantages,
+    /// How far its actions differ.
+    Spread,
+}
+
+impl Prepare {
+    /// Whether it is also done where nothing is learned.
+    fn is_always(self) -> bool {
+        matches!(self, Self::Observations)
     }
 }
 

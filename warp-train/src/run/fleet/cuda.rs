@@ -22,8 +22,11 @@ use crate::run::learner::Learner;
 use crate::run::learner::NativeLearner;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
 use crate::run::trainer::trained_groups;
+use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 use warp_func::cuda::{Build, CudaVecEnv, Device, Kernels};
 use warp_func::{Registry, VecEnv, VecOptions};
 
@@ -75,19 +78,12 @@ impl FleetLearner for CudaFleet<'_> {
     }
 
     fn launch(&mut self, runs: &[FleetRun], watch: &Watch<'_>) -> Result<()> {
-        let mut groups: Vec<(Shared, Vec<FleetRun>)> = Vec::new();
-        for run in runs {
-            let shared = Shared::of(&run.config);
-            match groups.iter_mut().find(|(known, _)| *known == shared) {
-                Some((_, group)) => group.push(run.clone()),
-                None => groups.push((shared, vec![run.clone()])),
-            }
-        }
-        for (_, group) in groups {
+        for group in self.groups(runs) {
+            let group = group.as_ref();
             let Some(first) = group.first() else { continue };
             first.config.policies.iter().try_for_each(|plan| plan.check_passes())?;
             if cuda_off_policy::takes(&first.config) {
-                if cuda_off_policy::train(self.registry, &group, watch)?.is_break() {
+                if cuda_off_policy::train(self.registry, group, watch)?.is_break() {
                     return Ok(());
                 }
                 continue;
@@ -105,10 +101,10 @@ impl FleetLearner for CudaFleet<'_> {
                 let most = most_beside(&first.config).min(self.threads).min(group.len());
                 let others =
                     ordinal.map_or_else(|| Ok(Vec::new()), |gpu| self.streams(gpu, most))?;
-                self.others.launch_beside(&group, &others, watch)?;
+                self.others.launch_beside(group, &others, watch)?;
                 continue;
             }
-            if self.together(&group, &mut *envs, watch)?.is_break() {
+            if self.together(group, &mut *envs, watch)?.is_break() {
                 return Ok(());
             }
         }
@@ -131,6 +127,47 @@ fn most_beside(config: &TrainConfig) -> usize {
 }
 
 impl CudaFleet<'_> {
+    /// Does `work` for each of `n` numbers, on all threads; the results in their order.
+    fn each<T: Send>(&self, n: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        let next = AtomicUsize::new(0);
+        let take = || {
+            let mut made = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= n {
+                    return made;
+                }
+                made.push((number, work(number)));
+            }
+        };
+        let mut made = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..self.threads.min(n)).map(|_| scope.spawn(take)).collect();
+            let mut made = take();
+            for other in others {
+                made.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            made
+        });
+        made.sort_by_key(|(number, _)| *number);
+        made.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Those of `runs` that may share a launch; most often all may.
+    fn groups<'r>(&self, runs: &'r [FleetRun]) -> Vec<Cow<'r, [FleetRun]>> {
+        let shared = self.each(runs.len(), |run| Shared::of(&runs[run].config));
+        if shared.windows(2).all(|pair| pair[0] == pair[1]) {
+            return vec![Cow::Borrowed(runs)];
+        }
+        let mut groups: Vec<(Shared, Vec<FleetRun>)> = Vec::new();
+        for (run, shared) in runs.iter().zip(shared) {
+            match groups.iter_mut().find(|(known, _)| *known == shared) {
+                Some((_, group)) => group.push(run.clone()),
+                None => groups.push((shared, vec![run.clone()])),
+            }
+        }
+        groups.into_iter().map(|(_, group)| Cow::Owned(group)).collect()
+    }
+
     /// The environments on streams of their own on GPU number `ordinal`, for all but the first of `n` runs.
     fn streams(&self, ordinal: usize, n: usize) -> Result<Vec<Registry>> {
         let stream = |_| {
@@ -178,21 +215,26 @@ impl CudaFleet<'_> {
         });
         let ended = |_| Err(Error::Invalid("a thread of the fleet ended early".into()));
         let (mut wave, mut learner) = (wave.unwrap_or_else(ended)?, learner?);
-        let mut report = Reporter::new(watch, self.threads);
-        while let Some(mut now) = wave.take() {
-            if let Some(packed) = now.packed.take() {
-                learner.load(packed, now.first)?;
+        // What is prepared and what is written of ended runs takes as long as a launch: beside all of a wave's.
+        std::thread::scope(|scope| {
+            let mut report = Reporter::new(watch, self.threads, scope);
+            while let Some(mut now) = wave.take() {
+                if let Some(packed) = now.packed.take() {
+                    learner.load(packed, now.first)?;
+                }
+                next = waves.next();
+                let preparing = scope.spawn(move || self.prepare(next, share));
+                let flow = report.train(&mut learner, envs, now)?;
+                wave = preparing.join().unwrap_or_else(ended)?;
+                if flow.is_break() {
+                    return report.end().map(|_| flow);
+                }
             }
-            next = waves.next();
-            let flow = report.train(&mut learner, envs, now, || {
-                wave = self.prepare(next, share)?;
-                Ok(())
-            })?;
-            if flow.is_break() {
-                return Ok(flow);
+            match report.catch_up()?.is_break() {
+                true => Ok(ControlFlow::Break(())),
+                false => report.end(),
             }
-        }
-        report.catch_up()
+        })
     }
 
     /// Where the runs of a wave of `share` at most begin: each initialised from its own seed.
@@ -202,25 +244,8 @@ impl CudaFleet<'_> {
         share: usize,
     ) -> Result<Option<Wave<'r>>> {
         let Some((first, runs)) = wave else { return Ok(None) };
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let mut made = Vec::new();
-            loop {
-                let run = next.fetch_add(1, Ordering::Relaxed);
-                let Some(FleetRun { config, .. }) = runs.get(run) else { return made };
-                made.push((run, beginning(config)));
-            }
-        };
-        let mut made = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..self.threads).map(|_| scope.spawn(work)).collect();
-            let mut made = work();
-            for other in others {
-                made.extend(other.join().unwrap_or_default());
-            }
-            made
-        });
-        made.sort_by_key(|(run, _)| *run);
-        let states = made.into_iter().map(|(_, state)| state).collect::<Result<Vec<_>>>()?;
+        let made = self.each(runs.len(), |run| beginning(&runs[run].config));
+        let states = made.into_iter().collect::<Result<Vec<_>>>()?;
         let configs = runs.iter().map(|run| run.config.clone()).collect();
         let packed = Some(PackedRuns::new(configs, &states, share)?);
         Ok(Some(Wave { runs, first, states, packed }))
@@ -228,16 +253,25 @@ impl CudaFleet<'_> {
 }
 
 /// Tells a watcher of all runs, from several threads, each run by one of them.
-struct Reporter<'r, 'w> {
-    watch: &'r Watch<'w>,
+struct Reporter<'r, 's, 'e> {
+    watch: &'r Watch<'r>,
     threads: usize,
+    scope: &'s Scope<'s, 'e>,
     /// Of the launch that the host has yet to report.
     figures: SoloFigures,
     part: Option<Part<'r>>,
-    /// The wave that is done, and what came of it.
-    done: Option<(Wave<'r>, Trained)>,
+    /// The wave that is done.
+    done: Option<Done<'r>>,
     /// Of the runs of one wave.
     broken: Vec<AtomicBool>,
+    /// Who tells of the runs of the wave before that they have ended.
+    ending: Option<ScopedJoinHandle<'s, Result<ControlFlow<()>>>>,
+}
+
+/// A wave that is done, and what came of it.
+struct Done<'r> {
+    wave: Wave<'r>,
+    trained: Trained,
 }
 
 /// Iterations of a wave: how many were done before, and how many these are.
@@ -248,41 +282,60 @@ struct Part<'r> {
     n: u64,
 }
 
-impl<'r, 'w> Reporter<'r, 'w> {
-    fn new(watch: &'r Watch<'w>, threads: usize) -> Self {
+/// Calls `tell` once for each run that is not broken, on several threads, until one breaks.
+fn each_whole(
+    broken: &[AtomicBool],
+    threads: usize,
+    tell: impl Fn(usize) -> ControlFlow<()> + Sync,
+) -> ControlFlow<()> {
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let work = || {
+        while !stop.load(Ordering::Relaxed) {
+            let run = next.fetch_add(1, Ordering::Relaxed);
+            let Some(broken) = broken.get(run) else { return };
+            if !broken.load(Ordering::Relaxed) && tell(run).is_break() {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(broken.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    if stop.into_inner() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
+    fn new(watch: &'r Watch<'r>, threads: usize, scope: &'s Scope<'s, 'e>) -> Self {
         let (figures, broken) = (SoloFigures::default(), Vec::new());
-        Self { watch, threads, figures, part: None, done: None, broken }
+        Self { watch, threads, scope, figures, part: None, done: None, broken, ending: None }
     }
 
-    /// Trains a wave that `learner` has taken on, and meanwhile reports what came before and does `other`
-    /// work of the host.
+    /// Trains a wave that `learner` has taken on, and meanwhile reports what came before.
     fn train(
         &mut self,
         learner: &mut SoloLearner,
         envs: &CudaVecEnv,
         wave: Wave<'r>,
-        other: impl FnOnce() -> Result<()>,
     ) -> Result<ControlFlow<()>> {
         let config = &wave.runs[0].config;
         let n_iterations = config.run.total_steps.div_ceil(config.steps_per_iteration().max(1));
-        let mut other = Some(other);
         for from in (0..n_iterations).step_by(MOST_SOLO as usize) {
             let n = (n_iterations - from).min(MOST_SOLO);
             learner.start(envs, SoloSpan { done: from, n, uncounted: from, begins: from == 0 })?;
             if self.catch_up()?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            if let Some(other) = other.take() {
-                other()?;
-            }
             learner.figures(&mut self.figures)?;
             self.part = Some(Part { runs: wave.runs, from, n });
         }
-        self.done = Some((wave, learner.trained()?));
+        self.done = Some(Done { wave, trained: learner.trained()? });
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Reports what has not been reported.
+    /// Reports iterations that have not been reported, and has ends told beside what follows.
     fn catch_up(&mut self) -> Result<ControlFlow<()>> {
         if let Some(part) = self.part.take() {
             if part.from == 0 {
@@ -292,40 +345,34 @@ impl<'r, 'w> Reporter<'r, 'w> {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        let Some((mut wave, trained)) = self.done.take() else {
+        let Some(Done { mut wave, trained }) = self.done.take() else {
             return Ok(ControlFlow::Continue(()));
         };
-        trained.store(&wave.runs[0].config.policies[0].name, &mut wave.states)?;
+        if self.end()?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let (watch, threads) = (self.watch, self.threads);
+        let mut broken = std::mem::take(&mut self.broken);
         // Of runs of no iteration none is broken.
-        self.broken.resize_with(wave.runs.len(), || AtomicBool::new(false));
-        Ok(self.each(|run| {
-            (self.watch)(wave.runs[run].number, FleetEvent::Finished(&wave.states[run]))
-        }))
+        broken.resize_with(wave.runs.len(), || AtomicBool::new(false));
+        self.ending = Some(self.scope.spawn(move || {
+            trained.store(&wave.runs[0].config.policies[0].name, &mut wave.states)?;
+            Ok(each_whole(&broken, threads, |run| {
+                watch(wave.runs[run].number, FleetEvent::Finished(&wave.states[run]))
+            }))
+        }));
+        Ok(ControlFlow::Continue(()))
     }
 
-    /// Calls `tell` once for each run that goes on, until one breaks.
-    fn each(&self, tell: impl Fn(usize) -> ControlFlow<()> + Sync) -> ControlFlow<()> {
-        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let work = || {
-            while !stop.load(Ordering::Relaxed) {
-                let run = next.fetch_add(1, Ordering::Relaxed);
-                let Some(broken) = self.broken.get(run) else { return };
-                if !broken.load(Ordering::Relaxed) && tell(run).is_break() {
-                    stop.store(true, Ordering::Relaxed);
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..self.threads.min(self.broken.len()) {
-                scope.spawn(work);
-            }
-            work();
-        });
-        if stop.into_inner() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    /// Waits for all ends to be told.
+    fn end(&mut self) -> Result<ControlFlow<()>> {
+        let ended = |_| Err(Error::Invalid("a thread of the fleet ended early".into()));
+        let ending = self.ending.take().map(|ending| ending.join().unwrap_or_else(ended));
+        ending.unwrap_or(Ok(ControlFlow::Continue(())))
     }
 
     fn iterations(&self, Part { runs, from, n }: Part<'_>) -> ControlFlow<()> {
-        self.each(|run| {
+        each_whole(&self.broken, self.threads, |run| {
             let FleetRun { number, config, .. } = &runs[run];
             let trained = trained_groups(config);
             for i in 0..n {

@@ -65,13 +65,15 @@ struct Ranks {
         a = (u32)x;
         b = (u32)y;
     }
-    // Whether nobody is to wait any more: on the first wait that is too long, or when the host says so.
+    // Whether nobody is to wait any more: on the first wait that is too long, which the host is told, or when the host
+    // says so.
     __device__ __forceinline__ bool is_over() const {
         volatile u32* fault = link.fault;
         volatile u32* stop = (volatile u32*)link.stop[0];
         if (*fault != 0u || *stop != 0u) return true;
         if (now() - began < (unsigned long long)link.patience * 1000000ull) return false;
         *fault = 1u;
+        *(volatile u32*)link.stop[1] = 1u;
         return true;
     }
     // The sum over ranks of four numbers that lie at `quad`.

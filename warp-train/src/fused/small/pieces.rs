@@ -1,0 +1,104 @@
+//! The small learner on ranks that NCCL connects: an update in pieces, a kernel per minibatch, between which gradients
+//! are gathered. Host side of `pieces.cuh`.
+
+use super::shared::{PieceArgs, UpdateArgs};
+use crate::error::Result;
+use crate::fused::joined::{Gathered, Joined};
+use crate::world::World;
+use warp_core::DType::{F32, U32};
+use warp_func::cuda::{Device, DeviceArray, Function, KernelArgs, Launch, Module};
+
+/// What the pieces leave for each other, and the way to the other ranks.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    joined: Joined,
+    kernel: Function,
+    /// Minibatches of an iteration.
+    updates: usize,
+    /// Sums for the moments of advantages of this rank, f64, and of all ranks; none where they are not normalised.
+    moments: Option<[DeviceArray; 2]>,
+    /// This rank's gradient, before it is divided by the number of samples, and those of all ranks.
+    gradient: DeviceArray,
+    gradients: DeviceArray,
+    /// Every thread's sums of losses.
+    losses: DeviceArray,
+    norms: DeviceArray,
+}
+
+/// How large a policy is, and how its update is launched.
+pub(super) struct Of<'a> {
+    pub(super) module: &'a Module,
+    pub(super) launch: Launch,
+    pub(super) updates: usize,
+    /// Numbers of a gradient, those between its networks' included.
+    pub(super) own: usize,
+    /// Sums for the moments of advantages; 0 where they are not normalised.
+    pub(super) moments: usize,
+}
+
+impl Pieces {
+    /// Joins the other ranks of `world`, which are all to call it.
+    ///
+    /// # Errors
+    /// No NCCL, ranks out of reach, or too little memory.
+    pub(super) fn new(gpu: &Device, world: &World, of: &Of<'_>) -> Result<Self> {
+        let &Of { module, launch, updates, own, moments } = of;
+        let make = |name: &str, dtype, n: usize| DeviceArray::zeros(gpu, name, dtype, &[n]);
+        let pair = || -> Result<[DeviceArray; 2]> {
+            let all = make("moments of ranks", U32, 2 * moments * world.size())?;
+            Ok([make("moments of this rank", U32, 2 * moments)?, all])
+        };
+        Ok(Self {
+            joined: Joined::new(gpu, world)?,
+            kernel: module.function("small_piece")?,
+            updates,
+            moments: (moments > 0).then(pair).transpose()?,
+            gradient: make("gradient of this rank", F32, own)?,
+            gradients: make("gradients of ranks", F32, own * world.size())?,
+            losses: make("losses of threads", F32, 5 * (launch.blocks * launch.threads) as usize)?,
+            norms: make("norms of minibatches", F32, 2)?,
+        })
+    }
+
+    /// Starts an update.
+    ///
+    /// # Errors
+    /// What the driver or NCCL refuses.
+    pub(super) fn learn(&self, launch: &Launch, args: &UpdateArgs<'_>) -> Result<()> {
+        self.joined.check()?;
+        self.piece(launch, args, -1)?;
+        if let Some([own, all]) = &self.moments {
+            self.joined.gather(&[Gathered { own, all }])?;
+        }
+        for update in 0..self.updates {
+            self.piece(launch, args, update as i32)?;
+            let gradients = Gathered { own: &self.gradient, all: &self.gradients };
+            self.joined.gather(&[gradients])?;
+        }
+        self.piece(launch, args, self.updates as i32)
+    }
+
+    fn piece(&self, launch: &Launch, args: &UpdateArgs<'_>, update: i32) -> Result<()> {
+        // Where there are no moments, nothing reads them.
+        let [moments, all_moments] =
+            self.moments.as_ref().map_or([&self.norms; 2], |moments| moments.each_ref());
+        let piece = PieceArgs {
+            update,
+            moments,
+            all_moments,
+            gradient: &self.gradient,
+            gradients: &self.gradients,
+            losses: &self.losses,
+            norms: &self.norms,
+        };
+        Ok(self.kernel.launch(launch, &[args.arg(), piece.arg()])?)
+    }
+
+    /// Waits for the GPU, and for no rank that is gone.
+    ///
+    /// # Errors
+    /// A rank that was waited for in vain.
+    pub(super) fn wait(&self) -> Result<()> {
+        self.joined.wait()
+    }
+}

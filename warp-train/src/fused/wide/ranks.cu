@@ -1,0 +1,82 @@
+// What ranks tell each other through memory that all of them reach: a kernel in the place of a gathering by NCCL, which
+// leaves the same words behind.
+//
+// A block waits for the one of the same number on the other GPUs, so all blocks of all policies that gather side by
+// side must fit on a GPU at a time: there are few (`most_blocks` in ranks.rs).
+//
+// Needs: exchange.cuh.
+
+// Words `at` and the one behind it of what this rank has. The first array may be in copies, numbers that are summed in
+// their order.
+__device__ __forceinline__ void wide_told(const TellRanksArgs& a, u32 at, u32 (&words)[2]) {
+    float sums[2] = {0.0f, 0.0f};
+    if (a.copies > 0u && at < a.first_words) {
+        bool both = at + 1u < a.first_words;
+        const float* copies = (const float*)a.first;
+        #pragma unroll 16
+        for (u32 copy = 0; copy < a.copies; ++copy) {
+            const float* own = copies + (unsigned long long)copy * a.first_words + at;
+            sums[0] += own[0];
+            sums[1] += both ? own[1] : 0.0f;
+        }
+    }
+#pragma unroll
+    for (u32 i = 0; i < 2u; ++i) {
+        u32 word = at + i, second = word - a.first_words, third = second - a.second_words;
+        u32 fourth = third - a.third_words;
+        words[i] = 0u;
+        if (word < a.first_words)
+            words[i] = a.copies > 0u ? __float_as_uint(sums[i]) : a.first[word];
+        else if (second < a.second_words)
+            words[i] = a.second[second];
+        else if (third < a.third_words)
+            words[i] = a.third[third];
+        else if (fourth < a.fourth_words)
+            words[i] = a.fourth[fourth];
+    }
+}
+
+// Words `at` and the one behind it on rank `rank`.
+__device__ __forceinline__ void wide_heard(const TellRanksArgs& a, u32 rank, u32 at, const u32 (&words)[2]) {
+#pragma unroll
+    for (u32 i = 0; i < 2u; ++i) {
+        u32 word = at + i, second = word - a.first_words, third = second - a.second_words;
+        u32 fourth = third - a.third_words;
+        if (word < a.first_words)
+            a.all_first[(unsigned long long)rank * a.first_words + word] = words[i];
+        else if (second < a.second_words)
+            a.all_second[(unsigned long long)rank * a.second_words + second] = words[i];
+        else if (third < a.third_words)
+            a.all_third[(unsigned long long)rank * a.third_words + third] = words[i];
+        else if (fourth < a.fourth_words)
+            a.all_fourth[(unsigned long long)rank * a.fourth_words + fourth] = words[i];
+    }
+}
+
+// Tells the others up to four arrays, and hears theirs. `rounds` counts the calls; behind it lies the number of blocks
+// that are done with this one.
+extern "C" __global__ __launch_bounds__(256) void wide_tell_ranks(const TellRanksArgs a, const LinkArgs link) {
+    Ranks ranks(link);
+    unsigned long long count = a.rounds[0];
+    u32 round = Ranks::round_of(count), n = a.first_words + a.second_words + a.third_words + a.fourth_words;
+    u32 begin = 2u * (blockIdx.x * 256u + threadIdx.x), stride = 512u * gridDim.x, words[2];
+    for (u32 at = begin; at < n; at += stride) {
+        wide_told(a, at, words);
+        for (u32 other = 0; other < RANKS; ++other) {
+            if (other != link.rank) Ranks::tell(ranks.place(other, link.rank, count, at), words[0], words[1], round);
+        }
+        wide_heard(a, link.rank, at, words);
+    }
+    for (u32 at = begin; at < n; at += stride) {
+        for (u32 rank = 0; rank < RANKS; ++rank) {
+            if (rank == link.rank) continue;
+            ranks.hear(ranks.place(link.rank, rank, count, at), words[0], words[1], round);
+            wide_heard(a, rank, at, words);
+        }
+    }
+    // The last block counts the round, once all have read its number.
+    __syncthreads();
+    if (threadIdx.x != 0u || atomicAdd((u32*)(a.rounds + 1), 1u) != gridDim.x - 1u) return;
+    a.rounds[1] = 0ull;
+    a.rounds[0] = count + 1ull;
+}
