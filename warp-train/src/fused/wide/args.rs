@@ -1,8 +1,8 @@
 //! What the kernels of the wide path take: a struct each, named after its kernel.
 
 use super::shared::{
-    FAULT_GRADIENT, FAULT_OUTPUT, SUMS, WideColumns, WideDistances, WideMoments, WideReport,
-    WideSettings, WideState,
+    FAULT_GRADIENT, FAULT_OUTPUT, SUMS, WideColumns, WideDistances, WideMoments, WideSettings,
+    WideState,
 };
 use std::fmt::Write;
 use warp_func::cuda::{CStruct, DeviceStruct, KernelArgs, declare};
@@ -200,7 +200,7 @@ kernel_args! {
         actions: &[i32], raws: &[f32], steps: u32, rows: u32, parts: &mut [f64],
     }
     pub(super) struct SpreadMeansArgs {
-        parts: &[f64], steps: u32, rows: u32, report: &mut [WideReport],
+        parts: &[f64], steps: u32, rows: u32, state: &mut [WideState],
     }
 }
 
@@ -279,7 +279,7 @@ pub(super) fn norm_declarations() -> String {
 
 /// The C code of those of spread.cu.
 pub(super) fn spread_declarations() -> String {
-    declare(&[WideReport::STRUCT, SpreadArgs::ARGS, SpreadMeansArgs::ARGS])
+    declare(&[SpreadArgs::ARGS, SpreadMeansArgs::ARGS])
 }
 
 /// The C code of all others and of what host and kernels share.

@@ -2,7 +2,7 @@
 
 use super::layers::Product;
 use super::network::{Tower, WideNetwork};
-use super::shared::{SUMS, WideReport, WideSettings};
+use super::shared::{SUMS, WideSettings, WideState};
 use super::text::{self, TILE_ROWS, TensorShape, truncation_slots};
 use super::tiled_shape::BLOCK_ROWS;
 use super::way::Way;
@@ -149,7 +149,6 @@ fn copies_by_layer(
 #[derive(Debug)]
 pub(super) struct Arrays {
     pub(super) settings: DeviceArray,
-    /// [`WideReport`], which begins with what other kernels know of it.
     pub(super) state: DeviceArray,
     /// Parameters and what is as long as they.
     pub(super) parameters: DeviceArray,
@@ -243,7 +242,7 @@ impl Arrays {
         let blocks = at_a_time.max((chunk * text::lanes(plan)).div_ceil(256)).max(copies);
         Ok(Self {
             settings: make("settings", U32, WideSettings::WORDS)?,
-            state: make("state", U32, WideReport::WORDS)?,
+            state: make("state", U32, WideState::WORDS)?,
             parameters: make("parameters", F32, n)?,
             exp_avg: make("exp_avg", F32, n)?,
             exp_avg_sq: make("exp_avg_sq", F32, n)?,

@@ -3,7 +3,7 @@
 use super::super::gradients::Given;
 use super::super::halves;
 use super::policy::WidePolicy;
-use super::shared::{WideReport, WideState};
+use super::shared::WideState;
 use crate::algorithm::PolicyMetrics;
 use crate::engine::Progress;
 use crate::error::Result;
@@ -67,8 +67,7 @@ impl WidePolicy {
         put(&a.order, &given.order, 0)?;
         put(&a.n, &[given.order.len() as u32], 0)?;
         let state = WideState { n: given.order.len() as u32, ..WideState::default() };
-        let report = WideReport { state, ..WideReport::default() };
-        Ok(a.state.push(&report.words())?)
+        Ok(a.state.push(&state.words())?)
     }
 }
 

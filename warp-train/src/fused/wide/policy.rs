@@ -15,7 +15,7 @@ use super::network::WideNetwork;
 use super::normalise::WideNormaliser;
 use super::ranks::{Told, WideRanks};
 use super::selection::WideGoals;
-use super::shared::{WideReport, WideState};
+use super::shared::WideState;
 use super::spread::WideSpread;
 use super::text::{self, TensorShape};
 use super::tiled::TiledNetwork;
@@ -258,12 +258,7 @@ impl WidePolicy {
 
     /// Waits for what the kernels have told each other.
     pub(super) fn state(&self) -> Result<WideState> {
-        Ok(self.report()?.state)
-    }
-
-    /// The same, and what they tell the host alone.
-    pub(super) fn report(&self) -> Result<WideReport> {
-        Ok(WideReport::take(&self.arrays.state.pull::<u32>()?))
+        Ok(WideState::take(&self.arrays.state.pull::<u32>()?))
     }
 
     /// Takes over its part of `state`.
@@ -306,8 +301,7 @@ impl WidePolicy {
         self.arrays.exp_avg.push(&exp_avg)?;
         self.arrays.exp_avg_sq.push(&exp_avg_sq)?;
         let state = WideState { optimiser_steps: tensors.n_steps as u32, ..WideState::default() };
-        let report = WideReport { state, ..WideReport::default() };
-        self.arrays.state.push(&report.words())?;
+        self.arrays.state.push(&state.words())?;
         self.pack()
     }
 }

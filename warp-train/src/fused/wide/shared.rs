@@ -60,11 +60,6 @@ device_struct! {
         critic_step_size: f32,
         /// Root of the second moment's bias correction.
         bias_correction2_sqrt: f32,
-    }
-
-    /// The same, and what kernels tell the host alone.
-    pub(super) struct WideReport {
-        state: WideState,
         /// How far actions differ over agents, replicas and steps; see spread.cu.
         action_std: [f64; 3],
     }

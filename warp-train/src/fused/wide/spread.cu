@@ -121,7 +121,7 @@ extern "C" __global__ __launch_bounds__(256) void wide_spread_means(const Spread
     wide_block_sums(sums);
     if (threadIdx.x != 0) return;
     double heads = (double)P_ACTION * P_RANKS, replicas = (double)a.rows / P_AGENTS;
-    a.report->action_std[0] = sums[0] / (a.steps * replicas * heads);
-    a.report->action_std[1] = sums[1] / (a.steps * (double)P_AGENTS * heads);
-    a.report->action_std[2] = sums[2] / (a.rows * heads);
+    a.state->action_std[0] = sums[0] / (a.steps * replicas * heads);
+    a.state->action_std[1] = sums[1] / (a.steps * (double)P_AGENTS * heads);
+    a.state->action_std[2] = sums[2] / (a.rows * heads);
 }

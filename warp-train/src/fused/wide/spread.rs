@@ -57,7 +57,7 @@ impl WidePolicy {
     /// Makes figures of the sums of all ranks.
     pub(super) fn spread_means(&self, parts: &DeviceArray) -> Result<()> {
         let (steps, rows) = (self.sizes.steps as u32, self.sizes.rows as u32);
-        let args = SpreadMeansArgs { parts, steps, rows, report: &self.arrays.state };
+        let args = SpreadMeansArgs { parts, steps, rows, state: &self.arrays.state };
         Ok(self.spread.kernels.spread_means.launch(&Launch::over(256, 256), &[args.arg()])?)
     }
 }

@@ -9,7 +9,7 @@ use super::args::{
 use super::arrays::SUM_BLOCKS;
 use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
 use super::policy::{Rows, TensorLearns, TensorTower, WidePolicy};
-use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, WideReport, WideSettings, WideState};
+use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, WideSettings, WideState};
 use super::text;
 use crate::algorithm::Advantages;
 use crate::algorithm::{PolicyFigures, PolicyMetrics};
@@ -396,8 +396,7 @@ impl WidePolicy {
 
     /// Waits for the update and says what it did, and what its rollout was like.
     pub(in super::super) fn figures(&self, progress: Progress) -> Result<PolicyFigures> {
-        let (report, keys) = (self.report()?, &self.plan.config);
-        let WideReport { state, action_std } = report;
+        let (state, keys) = (self.state()?, &self.plan.config);
         let metrics = self.metrics(&state, progress)?;
         let figures = PolicyFigures::from(metrics);
         if !keys.to_train {
@@ -409,7 +408,7 @@ impl WidePolicy {
             ("mean_advantage", state.mean_advantage),
         ];
         let names = ["action_std_agents", "action_std_replicas", "action_std_steps"];
-        more.extend(names.into_iter().zip(action_std));
+        more.extend(names.into_iter().zip(state.action_std));
         if state.max_reward >= state.min_reward {
             more.extend([
                 ("mean_reward", state.mean_reward),
