@@ -1,5 +1,6 @@
 //! A kernel's parameters, read from its source, so that a launch can be checked beforehand.
 
+use std::collections::HashMap;
 use warp_core::DType;
 
 /// One parameter of a kernel.
@@ -74,12 +75,13 @@ pub(super) fn parse(text: &str, name: &str) -> Option<Vec<Parameter>> {
         text.match_indices(name).map(|(at, _)| at).find(|at| is_definition(text, *at, name))?;
     let rest = text[at + name.len()..].trim_start().strip_prefix('(')?;
     let inner = &rest[..rest.find(')')?];
+    let structs = structs(text);
     Some(
         inner
             .split(',')
             .map(str::trim)
             .filter(|p| !p.is_empty())
-            .map(|p| parameter(text, p))
+            .map(|p| parameter(&structs, p))
             .collect(),
     )
 }
@@ -92,7 +94,7 @@ fn is_definition(text: &str, at: usize, name: &str) -> bool {
     apart && text[start..at].contains("__global__")
 }
 
-fn parameter(all: &str, text: &str) -> Parameter {
+fn parameter(all: &Structs<'_>, text: &str) -> Parameter {
     let words = |text: &str| {
         let kept = text.split_whitespace().filter(|w| !QUALIFIERS.contains(w));
         kept.collect::<Vec<_>>().join(" ")
@@ -119,11 +121,11 @@ fn parameter(all: &str, text: &str) -> Parameter {
 }
 
 /// Adds the definitions of struct `name`, if there is one, and of those that it mentions.
-fn collect(text: &str, name: &str, found: &mut Vec<Definition>) {
+fn collect(all: &Structs<'_>, name: &str, found: &mut Vec<Definition>) {
     if found.iter().any(|definition| definition.name == name) {
         return;
     }
-    let Some(body) = struct_body(text, name) else { return };
+    let Some(body) = all.get(name).and_then(|rest| struct_body(rest)) else { return };
     let lines = body.lines().filter_map(|line| line.split("//").next());
     let code = lines.collect::<Vec<_>>().join(" ");
     let declarations = code
@@ -132,17 +134,30 @@ fn collect(text: &str, name: &str, found: &mut Vec<Definition>) {
     let members = declarations.filter(|declaration| !declaration.is_empty()).collect();
     found.push(Definition { name: name.into(), members });
     for word in code.split(|c: char| !c.is_alphanumeric() && c != '_') {
-        collect(text, word, found);
+        collect(all, word, found);
     }
 }
 
-/// What stands between the braces of struct `name`.
-fn struct_body<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    let definitions = text.match_indices("struct").filter_map(|(at, keyword)| {
-        let rest = text[at + keyword.len()..].trim_start().strip_prefix(name)?;
-        rest.trim_start().strip_prefix('{')
-    });
-    let rest = definitions.into_iter().next().filter(|_| !name.is_empty())?;
+/// What follows the opening brace of each struct of a text, by name.
+type Structs<'t> = HashMap<&'t str, &'t str>;
+
+/// The structs that `text` defines; of one name the first.
+fn structs(text: &str) -> Structs<'_> {
+    let mut all = Structs::new();
+    for (at, keyword) in text.match_indices("struct") {
+        let rest = text[at + keyword.len()..].trim_start();
+        let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
+        if let Some(body) =
+            rest[name.len()..].trim_start().strip_prefix('{').filter(|_| !name.is_empty())
+        {
+            all.entry(name).or_insert(body);
+        }
+    }
+    all
+}
+
+/// What stands before the brace that closes a struct whose first brace came before `rest`.
+fn struct_body(rest: &str) -> Option<&str> {
     let mut depth = 1;
     let end = rest.find(|c| {
         depth += i32::from(c == '{') - i32::from(c == '}');

@@ -98,15 +98,31 @@ fn check_ranks(config: &TrainConfig) -> Result<()> {
     }
 }
 
-/// Checks that all arrays of what `make` makes fit into the GPU's memory together, before one of them is taken.
+/// Numbers of a run's rollouts and replay memories with what learning keeps of them, at most.
+fn numbers(config: &TrainConfig) -> u128 {
+    let of_policy = |plan: &PolicyPlan| {
+        let (keys, width) = (&plan.config, plan.group(&config.spec).observation_width());
+        let of_sample = 2 * width + 8 * keys.hidden.iter().sum::<usize>() + 256;
+        let rollout = config.n_envs() as u128 * config.run.num_steps as u128;
+        let kept = if plan.is_off_policy() { keys.buffer_size as u128 } else { 0 };
+        (rollout.max(kept) + 1) * plan.n_agents() as u128 * of_sample as u128
+    };
+    config.policies.iter().map(of_policy).sum()
+}
+
+/// Checks that all arrays of what `make` makes fit into the GPU's memory together, before one of them is taken;
+/// those of small runs do and are not counted.
 fn check_room(
     config: &TrainConfig,
     envs: &mut CudaVecEnv,
     make: impl FnOnce(&mut CudaVecEnv) -> Result<OnDevice>,
 ) -> Result<()> {
     let gpu = envs.gpu().clone();
-    let needed = gpu.plan(|| make(envs))?;
     let free = gpu.free_bytes()?;
+    if numbers(config).saturating_mul(8) < u128::from(free) {
+        return Ok(());
+    }
+    let needed = gpu.plan(|| make(envs))?;
     if needed <= u128::from(free) {
         return Ok(());
     }
