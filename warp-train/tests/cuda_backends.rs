@@ -41,7 +41,7 @@ const GRADIENTS: [Case; 8] = [
          tagging_distance = 0.1",
     ),
     (
-        "a small team of two policies",
+        "several agents, two policies",
         "env_id = \"tag_gridworld\"\nhidden = [32, 32]\n[env]\nnum_taggers = 4",
     ),
     ODD_WIDTHS,
@@ -64,7 +64,7 @@ const RUNS: [Case; 7] = [
         "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 64\nnum_minibatches = 1\nupdate_epochs = 1",
     ),
     (
-        "small, a team of two policies",
+        "small, several agents, two policies",
         "env_id = \"tag_gridworld\"\nnum_envs = 16\nnum_steps = 10\nhidden = [32, 32]\n\
          algorithm = \"a2c\"\n[env]\nnum_taggers = 4",
     ),

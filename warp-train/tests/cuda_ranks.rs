@@ -48,13 +48,13 @@ const CASES: [Case; 8] = [
         "env_id = \"cartpole\"\nnum_envs = 32768\nnum_steps = 16\nnum_minibatches = 2\nupdate_epochs = 2",
     ),
     (
-        "a2c, a team, one policy for two groups",
+        "a2c, several agents, one policy for two groups",
         "env_id = \"tag_gridworld\"\nnum_envs = 48\nnum_steps = 30\nalgorithm = \"a2c\"\n\
          hidden = [32, 32]\nactivation = \"relu\"\nshared_trunk = true\n[env]\nnum_taggers = 4\n\
          grid_length = 5\nepisode_length = 12\n[policy.all]\ngroups = [\"tagger\", \"runner\"]",
     ),
     (
-        "ppo, a team, a policy per group",
+        "ppo, several agents, a policy per group",
         "env_id = \"tag_gridworld\"\nnum_envs = 24\nnum_steps = 20\nnum_minibatches = 1\n\
          update_epochs = 2\n[env]\nnum_taggers = 3\ngrid_length = 4\nepisode_length = 7",
     ),

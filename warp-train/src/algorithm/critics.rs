@@ -9,7 +9,7 @@ use crate::model::Perceptron;
 pub(super) struct TwinCritics {
     pub(super) models: [ModelId; 2],
     pub(super) targets: [ModelId; 2],
-    /// On the batch, with a way back.
+    /// On the batch, with a backward pass.
     pub(super) now: [PassId; 2],
     /// The targets, on what follows.
     pub(super) next: [PassId; 2],

@@ -112,7 +112,7 @@ impl Draft {
         ModelId(self.models.len() - 1)
     }
 
-    /// A pass without a way back, whose output is a new column called `name`.
+    /// A pass without a backward pass, whose output is a new column called `name`.
     pub fn pass(&mut self, name: &str, model: ModelId, inputs: &[ColumnId]) -> PassId {
         let rows = inputs.first().map_or(RowsOf::Batch, |input| self.columns[input.0].rows);
         let output = self.column(name, rows, self.models[model.0].network.outputs);
@@ -120,7 +120,7 @@ impl Draft {
         PassId(self.passes.len() - 1)
     }
 
-    /// The same with a way back.
+    /// The same with a backward pass.
     pub fn pass_and_back(&mut self, name: &str, model: ModelId, inputs: &[ColumnId]) -> PassId {
         let id = self.pass(name, model, inputs);
         let Column { rows, width, .. } = self.columns[self.passes[id.0].output.0];

@@ -82,11 +82,11 @@ pub struct Pass {
     pub inputs: Vec<ColumnId>,
     /// Where the outputs go.
     pub output: ColumnId,
-    /// The way back, if there is one.
+    /// The backward pass, if there is one.
     pub back: Option<Back>,
 }
 
-/// A pass's way back.
+/// A pass's backward part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Back {
     /// Derivatives by the outputs, of the same width.

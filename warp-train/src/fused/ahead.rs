@@ -39,7 +39,9 @@ pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Resul
     let executor = ExecutorPart::FIRST.map(|part| (env.executor(part), Build::Parity));
     let own = match OnDevice::path_of(config, env) {
         Path::Small => released(small::run_sources(config, env).into()),
-        Path::Solo => released(vec![small::alone_source(config, env, info.n_multiprocessors)]),
+        Path::FewReplicas => {
+            released(vec![small::alone_source(config, env, info.n_multiprocessors)])
+        }
         Path::Team => released(small::team_sources(config, env)),
         Path::Wide => {
             let backend = NetworkBackend { tensor_cores: !is_exact(config), foreign: None };

@@ -1,6 +1,6 @@
 //! Whole iterations on an NVIDIA GPU, by kernels that collect and learn without the host.
 //!
-//! `small` takes small networks of one agent or of a small team, `wide` everything else. Weights have the
+//! `small` takes small networks of one agent or of a few, `wide` everything else. Weights have the
 //! names and shapes that every learner has, so a checkpoint can be continued on any device.
 
 mod ahead;
@@ -24,7 +24,7 @@ use crate::model::LearnerState;
 use crate::network::foreign::MakeForeign;
 use crate::world::Carrier;
 use mixed::MixedLearner;
-use small::{PackedRuns, SmallLearner, SoloLearner, SoloRoom, TeamLearner};
+use small::{FewReplicasLearner, FewReplicasRoom, MultiAgentLearner, PackedRuns, SmallLearner};
 use warp_func::VecEnv;
 use warp_func::cuda::{Build, CudaVecEnv, DeviceEnvs, EnvKernels, Source};
 use wide::{NetworkBackend, WideLearner};
@@ -52,7 +52,7 @@ pub fn off_policy_sources(config: &TrainConfig, runs: usize) -> Result<Vec<(Sour
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Path {
     Small,
-    Solo,
+    FewReplicas,
     Team,
     Wide,
     OffPolicy,
@@ -63,8 +63,8 @@ enum Path {
 #[derive(Debug)]
 pub(crate) enum OnDevice {
     Small(Box<SmallLearner>),
-    Solo(Box<SoloLearner>),
-    Team(Box<TeamLearner>),
+    FewReplicas(Box<FewReplicasLearner>),
+    MultiAgent(Box<MultiAgentLearner>),
     Wide(Box<WideLearner>),
     OffPolicy(Box<OffPolicyLearner>),
     Mixed(Box<MixedLearner>),
@@ -91,8 +91,8 @@ impl OnDevice {
         }
         let path = Self::path_of(config, envs.text());
         // Small networks are compiled for what carries sums between ranks.
-        let is_carried =
-            matches!(path, Path::Small | Path::Solo | Path::Team) && !config.world.is_alone();
+        let is_carried = matches!(path, Path::Small | Path::FewReplicas | Path::Team)
+            && !config.world.is_alone();
         let carried = is_carried.then(|| carried(config, envs)).transpose()?;
         let config = carried.as_ref().unwrap_or(config);
         Ok(match path {
@@ -101,13 +101,16 @@ impl OnDevice {
                 let (config, state) = (std::slice::from_ref(config), std::slice::from_ref(state));
                 Self::OffPolicy(Box::new(OffPolicyLearner::new(config, &[envs], state)?))
             }
-            Path::Team => Self::Team(Box::new(TeamLearner::new(config, envs, state)?)),
-            Path::Solo => {
-                let mut learner =
-                    SoloLearner::new(config, envs, SoloRoom { runs: 1, schedules: 1 })?;
+            Path::Team => Self::MultiAgent(Box::new(MultiAgentLearner::new(config, envs, state)?)),
+            Path::FewReplicas => {
+                let mut learner = FewReplicasLearner::new(
+                    config,
+                    envs,
+                    FewReplicasRoom { runs: 1, schedules: 1 },
+                )?;
                 let state = std::slice::from_ref(state);
                 learner.load(PackedRuns::new(vec![config.clone()], state, 1)?, 0)?;
-                Self::Solo(Box::new(learner))
+                Self::FewReplicas(Box::new(learner))
             }
             Path::Small => Self::Small(Box::new(SmallLearner::new(config, envs, state)?)),
             Path::Wide => {
@@ -127,7 +130,7 @@ impl OnDevice {
         match small::refusal(config, env).is_none() && !is_exact(config) {
             false => Path::Wide,
             true if env.team > 1 => Path::Team,
-            true if small::is_solo(config) => Path::Solo,
+            true if small::has_few_replicas(config) => Path::FewReplicas,
             true => Path::Small,
         }
     }
@@ -168,19 +171,19 @@ impl OnDevice {
                 return "small networks, one agent: a launch for each minibatch, NCCL between them"
                     .into();
             }
-            Self::Team(learner) if learner.is_in_pieces() => {
+            Self::MultiAgent(learner) if learner.is_in_pieces() => {
                 return "small networks, several agents: a launch for each minibatch, NCCL between them".into();
             }
             Self::Small(_) => return "small networks, one agent: two launches an iteration".into(),
-            Self::Solo(_) => {
+            Self::FewReplicas(_) => {
                 return "small networks, few replicas: many iterations a launch".into();
             }
-            Self::Team(_) => {
+            Self::MultiAgent(_) => {
                 return "small networks, several agents: a launch for the rollout, one for each policy".into();
             }
             Self::OffPolicy(_) => return "replay memory: a launch for each update".into(),
             Self::Mixed(_) => return "policies of both kinds, one after the other".into(),
-            Self::Wide(learner) => learner.ways(),
+            Self::Wide(learner) => learner.paths(),
         };
         let refusal = match (is_exact(config), text) {
             (true, _) => Some("fp32".into()),
@@ -193,8 +196,8 @@ impl OnDevice {
     pub(crate) fn load(&mut self, state: &LearnerState) -> Result<()> {
         match self {
             Self::Small(learner) => learner.load(state),
-            Self::Solo(learner) => learner.reload(std::slice::from_ref(state)),
-            Self::Team(learner) => learner.load(state),
+            Self::FewReplicas(learner) => learner.reload(std::slice::from_ref(state)),
+            Self::MultiAgent(learner) => learner.load(state),
             Self::Wide(learner) => learner.load(state),
             Self::OffPolicy(learner) => learner.load(std::slice::from_ref(state)),
             Self::Mixed(learner) => learner.load(state),
@@ -204,8 +207,8 @@ impl OnDevice {
     pub(crate) fn store(&self, state: &mut LearnerState) -> Result<()> {
         match self {
             Self::Small(learner) => learner.store(state),
-            Self::Solo(learner) => learner.store(std::slice::from_mut(state)),
-            Self::Team(learner) => learner.store(state),
+            Self::FewReplicas(learner) => learner.store(std::slice::from_mut(state)),
+            Self::MultiAgent(learner) => learner.store(state),
             Self::Wide(learner) => learner.store(state),
             Self::OffPolicy(learner) => learner.store(0, state),
             Self::Mixed(learner) => learner.store(state),
@@ -218,7 +221,7 @@ impl OnDevice {
             Self::OffPolicy(learner) => learner.store_all(0, state),
             Self::Mixed(learner) => learner.store_all(state),
             // Written after every call.
-            Self::Small(_) | Self::Solo(_) | Self::Team(_) | Self::Wide(_) => Ok(()),
+            Self::Small(_) | Self::FewReplicas(_) | Self::MultiAgent(_) | Self::Wide(_) => Ok(()),
         }
     }
 
@@ -236,8 +239,8 @@ impl OnDevice {
         let envs = envs.as_cuda().ok_or_else(not_there)?;
         match self {
             Self::Small(learner) => learner.run(config, envs, progress, n),
-            Self::Solo(learner) => learner.run(envs, progress, n),
-            Self::Team(learner) => learner.run(config, envs, progress, n),
+            Self::FewReplicas(learner) => learner.run(envs, progress, n),
+            Self::MultiAgent(learner) => learner.run(config, envs, progress, n),
             Self::Wide(learner) => learner.run(config, envs, progress, n),
             Self::OffPolicy(learner) => learner.run(&mut [envs], progress, n)?.swap_remove(0),
             Self::Mixed(learner) => learner.run(envs, progress, n),

@@ -32,7 +32,7 @@ pub(crate) trait ForeignNetwork: Debug + Send {
         learns: bool,
     ) -> Result<()>;
 
-    /// Starts the way back of the last forward pass: `d_outs` is what `outs` was there, and
+    /// Starts the backward pass of the last forward pass: `d_outs` is what `outs` was there, and
     /// `gradient`, f32 `[n_parameters]`, is written or, if it `adds`, added to.
     ///
     /// # Errors

@@ -413,7 +413,7 @@ part_profile() {
     profile "steps of covid19" warp_cycle 2 1 "${bench[@]}" covid19 --envs 2000
     profile "resets of cartpole" warp_reset 2 1 "${bench[@]}" cartpole --envs 1000000
     profile "resets of tag_continuous" warp_reset 2 1 "${bench[@]}" "${tag[@]}" --envs 2000
-    profile "training on cartpole, 4" small_solo 1 1 "${bench[@]}" cartpole --train \
+    profile "training on cartpole, 4" small_few_replicas 1 1 "${bench[@]}" cartpole --train \
         --replicas 4 --set num_steps=128
     for n in 256 16384 65536; do
         profile "training on cartpole, $n" 'small_(collect|update)' 4 2 "${bench[@]}" cartpole \

@@ -1,6 +1,6 @@
 //! Forward and backward passes, in tiles of rows that are distributed over threads.
 //!
-//! A tile's activations stay with the pass until its way back. Gradients of parameters are summed over
+//! A tile's activations stay with the pass until its backward pass. Gradients of parameters are summed over
 //! a few tiles each and then in order, so they do not depend on threads. No tile and no sum has rows of two shards.
 
 use super::CpuEngine;
@@ -17,7 +17,7 @@ const FEWEST_TILES: usize = 2;
 /// Most places in which gradients are summed.
 const MOST_SUMS: usize = 32;
 
-/// What a pass keeps for its way back.
+/// What a pass keeps for its backward pass.
 #[derive(Debug, Default)]
 pub(super) struct PassMemory {
     tiles: Vec<Mutex<Tile>>,

@@ -3,7 +3,7 @@
 use super::layout::{Layer, RowTiles, TILE};
 use super::op::{Op, Wanted};
 use super::schedule::Segment;
-use super::text::{Scene, namespace};
+use super::text::{ProgramContext, namespace};
 use crate::algorithm::{ModelId, OptimiserId, Pass, PassId, RowsId, RowsOf};
 use crate::engine::cpu::ACTING_BITS;
 use crate::model::Activation;
@@ -15,7 +15,7 @@ pub(super) const WARPS: usize = 8;
 /// Writes functions and counts what they need.
 #[derive(Debug)]
 pub(super) struct Emitter<'a> {
-    pub(super) scene: &'a Scene<'a>,
+    pub(super) context: &'a ProgramContext<'a>,
     pub(super) tiles: RowTiles,
     /// The functions so far.
     pub(super) functions: String,
@@ -36,9 +36,9 @@ struct Job {
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(scene: &'a Scene<'a>, tiles: RowTiles) -> Self {
+    pub(super) fn new(context: &'a ProgramContext<'a>, tiles: RowTiles) -> Self {
         Self {
-            scene,
+            context,
             tiles,
             functions: String::new(),
             n_functions: 0,
@@ -63,14 +63,14 @@ impl<'a> Emitter<'a> {
 
     /// Tiles go through all of `ops`, one after the other.
     fn of_tiles(&mut self, ops: &[Op], rows: RowsOf) -> String {
-        let n = self.scene.layout.of_rows(rows).n;
+        let n = self.context.layout.of_rows(rows).n;
         let mut text = format!(
             "    for (unsigned int tile = BLOCK / TEAM; tile < {n}u; tile += BLOCKS / TEAM) {{\n        \
              const unsigned int block = BLOCK % TEAM;\n"
         );
         let mut pending: Vec<&Op> = Vec::new();
         for (i, op) in ops.iter().enumerate() {
-            if pending.iter().any(|other| op.conflicts(other, self.scene.plan)) {
+            if pending.iter().any(|other| op.conflicts(other, self.context.plan)) {
                 text += "        team_sync();\n";
                 pending.clear();
             }
@@ -93,7 +93,7 @@ impl<'a> Emitter<'a> {
         if !large.is_empty() {
             text += &self.items_of(&large, "BLOCK", "BLOCKS");
         }
-        if self.scene.crowded() && ops.iter().any(|op| matches!(op, Op::Learn(..))) {
+        if self.context.crowded() && ops.iter().any(|op| matches!(op, Op::Learn(..))) {
             text += "    settle_cells();\n";
         }
         if !small.is_empty() {
@@ -106,7 +106,7 @@ impl<'a> Emitter<'a> {
 
     /// Threads that do one part of `op`.
     pub(super) fn item_threads(&self, op: &Op) -> usize {
-        let by_warp = self.scene.runs > 1 && self.scene.layout.half;
+        let by_warp = self.context.runs > 1 && self.context.layout.half;
         match op {
             Op::Blend(..) | Op::Pack(_) if by_warp => 32,
             _ => 32 * WARPS,
@@ -131,17 +131,17 @@ impl<'a> Emitter<'a> {
     }
 
     fn items(&self, op: &Op) -> usize {
-        let layout = self.scene.layout;
+        let layout = self.context.layout;
         let tiles = |models: &[ModelId]| -> usize {
             models.iter().map(|id| layout.model(*id).tiles.len()).sum()
         };
         match op {
             Op::Weights(passes) => tiles(&self.models_of(passes)) * layout.shares,
-            Op::Learn(passes, ..) if self.scene.crowded() => {
+            Op::Learn(passes, ..) if self.context.crowded() => {
                 self.models_of(passes).iter().map(|id| layout.model(*id).fours()).sum()
             }
             Op::Learn(passes, ..) | Op::Gather(passes) => tiles(&self.models_of(passes)),
-            Op::Descend(id) => tiles(&self.scene.plan.optimisers[id.0].models),
+            Op::Descend(id) => tiles(&self.context.plan.optimisers[id.0].models),
             Op::Blend(models, _) | Op::Pack(models) => tiles(models),
             Op::Figures(figures) => figures.len(),
             Op::Admit | Op::Pick | Op::Prioritise => 1,
@@ -152,7 +152,7 @@ impl<'a> Emitter<'a> {
     /// The models of `passes`, each once.
     pub(super) fn models_of(&self, passes: &[PassId]) -> Vec<ModelId> {
         let mut models: Vec<_> =
-            passes.iter().map(|id| self.scene.plan.passes[id.0].model).collect();
+            passes.iter().map(|id| self.context.plan.passes[id.0].model).collect();
         models.sort_unstable();
         models.dedup();
         models
@@ -163,7 +163,7 @@ impl<'a> Emitter<'a> {
             Op::Turn => "        turn_ring(m);\n".into(),
             Op::Advance => "        m.counters[COUNTER_UPDATES] += 1u;\n".into(),
             Op::Count(OptimiserId(i)) => {
-                let rate = self.scene.plan.optimisers[*i].learning_rate.0;
+                let rate = self.context.plan.optimisers[*i].learning_rate.0;
                 format!(
                     "        begin_step(m.counters + COUNTER_STEPS + {i}, m.constants + 4 * {i}, \
                      m.cells[{rate}], m.steps + {i});\n"
@@ -190,7 +190,7 @@ impl<'a> Emitter<'a> {
             true => "unsigned int tile, unsigned int member",
             false => "int item",
         };
-        let half = self.scene.layout.half;
+        let half = self.context.layout.half;
         let body = match op {
             Op::Forward(passes) if half => self.forward_in_halves(passes),
             Op::Deltas(passes, wanted) if half => self.deltas_in_halves(passes, *wanted),
@@ -219,7 +219,7 @@ impl<'a> Emitter<'a> {
 
     /// The rows of a tile that there are.
     pub(super) fn tile_rows(&self, rows: RowsOf) -> String {
-        let n = self.scene.layout.of_rows(rows).rows;
+        let n = self.context.layout.of_rows(rows).rows;
         format!(
             "    const long long first = (long long)tile * TILE_ROWS;\n    \
              const int rows = {n} - first < TILE_ROWS ? (int)({n} - first) : TILE_ROWS;\n"
@@ -227,16 +227,16 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn pass(&self, id: PassId) -> (&'a Pass, &'a [Layer]) {
-        let pass = &self.scene.plan.passes[id.0];
-        (pass, &self.scene.layout.model(pass.model).layers)
+        let pass = &self.context.plan.passes[id.0];
+        (pass, &self.context.layout.model(pass.model).layers)
     }
 
     fn forward(&self, passes: &[PassId]) -> String {
-        let rows = self.scene.plan.columns[self.pass(passes[0]).0.output.0].rows;
+        let rows = self.context.plan.columns[self.pass(passes[0]).0.output.0].rows;
         let mut text = self.tile_rows(rows);
         for id in passes {
             let (pass, layers) = self.pass(*id);
-            let (to, k) = (self.scene.layout.pass(*id).inputs[0], layers[0].k);
+            let (to, k) = (self.context.layout.pass(*id).inputs[0], layers[0].k);
             let inputs = self.inputs(pass);
             let _ =
                 writeln!(text, "    assemble(m.scratch + {to}ll + first * {k}, {k}, {inputs});");
@@ -259,7 +259,7 @@ impl<'a> Emitter<'a> {
         let mut from = String::new();
         let mut before = 0;
         for column in &pass.inputs {
-            let width = self.scene.plan.columns[column.0].width;
+            let width = self.context.plan.columns[column.0].width;
             let _ = write!(
                 from,
                 "if (column < {}) return m.column[{}][(first + row) * {width} + column - {before}]; ",
@@ -273,10 +273,10 @@ impl<'a> Emitter<'a> {
 
     fn forward_job(&self, id: PassId, l: usize) -> Job {
         let (pass, layers) = self.pass(id);
-        let (shape, layer) = (self.scene.layout.pass(id), layers[l]);
+        let (shape, layer) = (self.context.layout.pass(id), layers[l]);
         let Layer { k, n, weight, bias, outputs, .. } = layer;
         let head = l + 1 == layers.len();
-        let (to, stride, high, rows, way) = match head {
+        let (to, stride, high, rows, epilogue) = match head {
             true => {
                 let column = pass.output.0;
                 let to = format!("m.column[{column}] + first * {outputs}");
@@ -289,7 +289,7 @@ impl<'a> Emitter<'a> {
         };
         let product = format!(
             "{{m.scratch + {}ll + first * {k}, {k}, m.parameters + {weight}ll + c * {}ll, {k}, \
-             m.parameters + {bias}ll + c * 32, 0, {to} + c * 32, {stride}, 0, {high}, {rows}, {way}}}",
+             m.parameters + {bias}ll + c * 32, 0, {to} + c * 32, {stride}, 0, {high}, {rows}, {epilogue}}}",
             shape.inputs[l],
             TILE * k
         );
@@ -297,19 +297,19 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn activation(&self, pass: &Pass) -> &'static str {
-        match self.scene.plan.models[pass.model.0].network.activation {
+        match self.context.plan.models[pass.model.0].network.activation {
             Activation::Tanh => "TANH",
             Activation::Relu => "RELU",
         }
     }
 
     fn deltas(&self, passes: &[PassId], wanted: Wanted) -> String {
-        let rows = self.scene.plan.columns[self.pass(passes[0]).0.output.0].rows;
+        let rows = self.context.plan.columns[self.pass(passes[0]).0.output.0].rows;
         let mut text = self.tile_rows(rows);
         for id in passes {
             let (pass, layers) = self.pass(*id);
             let (Some(back), Some(head)) = (&pass.back, layers.last()) else { continue };
-            let to = self.scene.layout.pass(*id).deltas[layers.len() - 1];
+            let to = self.context.layout.pass(*id).deltas[layers.len() - 1];
             let _ = writeln!(
                 text,
                 "    assemble(m.scratch + {to}ll + first * {n}, {n}, {outputs}, rows, \
@@ -341,7 +341,7 @@ impl<'a> Emitter<'a> {
 
     fn delta_job(&self, id: PassId, step: usize, wanted: Wanted) -> Option<Job> {
         let (pass, layers) = self.pass(id);
-        let shape = self.scene.layout.pass(id);
+        let shape = self.context.layout.pass(id);
         let l = layers.len().checked_sub(step + 1)?;
         let Layer { k, n, weight, .. } = layers[l];
         let x = format!("m.scratch + {}ll + first * {n}, {n}", shape.deltas[l]);
@@ -357,7 +357,7 @@ impl<'a> Emitter<'a> {
             return Some(Job { product, parts: k / TILE, first: 0 });
         }
         let to = pass.back.as_ref()?.d_input.filter(|_| wanted == Wanted::Input)?;
-        let width = |i: usize| self.scene.plan.columns[pass.inputs[i].0].width;
+        let width = |i: usize| self.context.plan.columns[pass.inputs[i].0].width;
         let before: usize = (0..to.input).map(width).sum();
         let (low, width) = (before / TILE, width(to.input));
         let product = format!(
@@ -390,7 +390,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn rows(&self, RowsId(index): RowsId, op: &Op) -> String {
-        let plan = self.scene.plan;
+        let plan = self.context.plan;
         let rows = &plan.rows[index];
         let of = plan.columns[rows.writes[0].0].rows;
         let mut text = self.tile_rows(of);

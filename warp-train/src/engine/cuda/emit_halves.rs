@@ -15,7 +15,7 @@ impl Emitter<'_> {
         self.each_pass(&self.kept_last(passes), |id| {
             let (pass, layers) = self.pass(id);
             let kept = |l: usize| match pass.back {
-                Some(_) => self.kept(self.scene.layout.pass(id).inputs[l], layers[l].k),
+                Some(_) => self.kept(self.context.layout.pass(id).inputs[l], layers[l].k),
                 None => NOWHERE.into(),
             };
             let mut text = self.put_columns::<false>(&pass.inputs, &kept(0), layers[0].k);
@@ -49,7 +49,7 @@ impl Emitter<'_> {
         self.each_pass(&self.last_first(passes), |id| {
             let (pass, layers) = self.pass(id);
             let (Some(back), Some(head)) = (&pass.back, layers.last()) else { return String::new() };
-            let shape = self.scene.layout.pass(id);
+            let shape = self.context.layout.pass(id);
             // Derivatives by weights need those by sums, those by inputs do not.
             let kept = |l: usize| match wanted {
                 Wanted::Parameters => self.kept(shape.deltas[l], layers[l].n),
@@ -100,7 +100,7 @@ impl Emitter<'_> {
             })
             .collect();
         // Columns that are not there have no numbers.
-        ends.resize(self.scene.most_inputs(), ends.last().copied().unwrap_or(0));
+        ends.resize(self.context.most_inputs(), ends.last().copied().unwrap_or(0));
         format!(
             "        put_columns<{BACK}>({{x, {kept}, {width}}}, {{{{{}}}, {{{}}}}}, rows);\n",
             columns.join(", "),
@@ -109,22 +109,22 @@ impl Emitter<'_> {
     }
 
     fn width(&self, id: ColumnId) -> usize {
-        self.scene.plan.columns[id.0].width
+        self.context.plan.columns[id.0].width
     }
 
-    /// On the way forward: where many runs share the caches, what is needed again comes last.
+    /// In the forward pass: where many runs share the caches, what is needed again comes last.
     fn kept_last(&self, passes: &[PassId]) -> Vec<PassId> {
         let mut passes = passes.to_vec();
-        if self.scene.crowded() {
+        if self.context.crowded() {
             passes.sort_by_key(|id| self.pass(*id).0.back.is_some());
         }
         passes
     }
 
-    /// On the way back: where many runs share the caches, what was kept last is taken first.
+    /// In the backward pass: where many runs share the caches, what was kept last is taken first.
     fn last_first(&self, passes: &[PassId]) -> Vec<PassId> {
         let mut passes = passes.to_vec();
-        if self.scene.crowded() {
+        if self.context.crowded() {
             passes.reverse();
         }
         passes
@@ -132,8 +132,8 @@ impl Emitter<'_> {
 
     /// What the blocks of a team do with their passes, one after the other.
     fn each_pass(&self, passes: &[PassId], of: impl Fn(PassId) -> String) -> String {
-        let rows = self.scene.plan.columns[self.pass(passes[0]).0.output.0].rows;
-        let distance = 16 * self.tiles.high * (self.scene.layout.widest + 8);
+        let rows = self.context.plan.columns[self.pass(passes[0]).0.output.0].rows;
+        let distance = 16 * self.tiles.high * (self.context.layout.widest + 8);
         let mut text = self.tile_rows(rows);
         let _ = writeln!(
             text,

@@ -17,7 +17,7 @@ impl Emitter<'_> {
     ) -> String {
         let mut text = String::new();
         for id in models {
-            for (l, layer) in self.scene.layout.model(*id).layers.iter().enumerate() {
+            for (l, layer) in self.context.layout.model(*id).layers.iter().enumerate() {
                 let across = layer.k / TILE;
                 let _ = write!(
                     text,
@@ -35,7 +35,7 @@ impl Emitter<'_> {
 
     /// Sums of gradients, which are kept.
     pub(super) fn weights(&self, passes: &[PassId]) -> String {
-        let (layout, parts) = (self.scene.layout, self.scene.layout.shares);
+        let (layout, parts) = (self.context.layout, self.context.layout.shares);
         let after = match parts {
             1 => "        if (threadIdx.x == 0) m.squares[tile.number] = squares;\n",
             _ => "        (void)squares;\n",
@@ -59,7 +59,7 @@ impl Emitter<'_> {
         follows: &[Follow],
     ) -> String {
         let models = self.models_of(passes);
-        if self.scene.crowded() {
+        if self.context.crowded() {
             return self.learn_by_fours(passes, &models, OptimiserId(o), follows);
         }
         self.each_tile(&models, 1, |model, l, layer| {
@@ -84,7 +84,7 @@ impl Emitter<'_> {
         follows: &[Follow],
     ) -> String {
         let of_model = |id: &ModelId| {
-            passes.iter().filter(|pass| self.scene.plan.passes[pass.0].model == *id).count()
+            passes.iter().filter(|pass| self.context.plan.passes[pass.0].model == *id).count()
         };
         let most = models.iter().map(of_model).max().unwrap_or(0);
         let mut text = format!(
@@ -92,7 +92,7 @@ impl Emitter<'_> {
              Slab slabs[{most}];\n    Descent take;\n"
         );
         for id in models {
-            for (l, layer) in self.scene.layout.model(*id).layers.iter().enumerate() {
+            for (l, layer) in self.context.layout.model(*id).layers.iter().enumerate() {
                 let Four { high, wide, across, n } = layer.four();
                 let slabs = self.slabs(passes, *id, (l, layer));
                 let assign =
@@ -114,7 +114,7 @@ impl Emitter<'_> {
                 );
             }
         }
-        let n: usize = models.iter().map(|id| self.scene.layout.model(*id).layers.len()).sum();
+        let n: usize = models.iter().map(|id| self.context.layout.model(*id).layers.len()).sum();
         text + "    return;\n    "
             + &"}".repeat(n)
             + "\n    four_tiles(tile, high, wide, slabs, n_slabs, take);\n"
@@ -132,12 +132,12 @@ impl Emitter<'_> {
     /// What a step knows of the target that follows a model, if one does: how far behind the model's parameters it
     /// lies, how fast it follows, and whether passes go back through it.
     fn target(&self, model: ModelId, follows: &[Follow]) -> String {
-        let plan = self.scene.plan;
+        let plan = self.context.plan;
         let of_model = |follow: &&Follow| plan.models[follow.target.0].target_of == Some(model);
         let Some(Follow { target, tau }) = follows.iter().find(of_model) else {
             return "0ll, 0.0f, false".into();
         };
-        let first = |id: ModelId| self.scene.layout.model(id).parameters.start as i64;
+        let first = |id: ModelId| self.context.layout.model(id).parameters.start as i64;
         let behind = first(*target) - first(model);
         let back = plan.passes.iter().any(|pass| pass.model == *target && pass.back.is_some());
         format!("{behind}ll, m.cells[{}], {back}", tau.0)
@@ -145,24 +145,24 @@ impl Emitter<'_> {
 
     /// The rows that a layer's gradient is summed of, one for each pass that has them.
     fn slabs(&self, passes: &[PassId], model: ModelId, (l, layer): (usize, &Layer)) -> Vec<String> {
-        let own = passes.iter().filter(|id| self.scene.plan.passes[id.0].model == model);
+        let own = passes.iter().filter(|id| self.context.plan.passes[id.0].model == model);
         own.map(|id| self.slab(*id, l, layer)).collect()
     }
 
     fn slab(&self, id: PassId, l: usize, Layer { k, n, .. }: &Layer) -> String {
-        let shape = self.scene.layout.pass(id);
-        let rows = self.scene.plan.columns[self.scene.plan.passes[id.0].output.0].rows;
+        let shape = self.context.layout.pass(id);
+        let rows = self.context.plan.columns[self.context.plan.passes[id.0].output.0].rows;
         format!(
             "Slab{{m.scratch + {}ll + 32 * i, m.scratch + {}ll + 32 * o, {k}, {n}, {}}}",
             shape.inputs[l],
             shape.deltas[l],
-            self.scene.layout.of_rows(rows).padded()
+            self.context.layout.of_rows(rows).padded()
         )
     }
 
     /// Adds the shares of gradients up.
     pub(super) fn gather(&self, passes: &[PassId]) -> String {
-        let layout = self.scene.layout;
+        let layout = self.context.layout;
         let sum = format!(
             "        double squares = 0.0;\n        each_of_tile<N_THREADS>(tile, [&](long long to) {{\n            \
              float sum = 0.0f;\n            \
@@ -176,10 +176,10 @@ impl Emitter<'_> {
 
     /// A step along gradients that lie there, by the norm of all.
     pub(super) fn descend(&self, OptimiserId(o): OptimiserId) -> String {
-        let models = &self.scene.plan.optimisers[o].models;
+        let models = &self.context.plan.optimisers[o].models;
         let mut text = String::from("    double squares = 0.0;\n");
         for id in models {
-            let tiles = &self.scene.layout.model(*id).tiles;
+            let tiles = &self.context.layout.model(*id).tiles;
             let _ = writeln!(
                 text,
                 "    for (int i = threadIdx.x; i < {}; i += N_THREADS) squares += m.squares[{} + i];",
@@ -204,11 +204,11 @@ impl Emitter<'_> {
 
     /// Moves targets by the share in cell `tau` towards their sources.
     pub(super) fn blend(&self, targets: &[ModelId], tau: usize, threads: usize) -> String {
-        let layout = self.scene.layout;
+        let layout = self.context.layout;
         let first = |id: ModelId| layout.model(id).parameters.start;
         let text = format!("    const float tau = m.cells[{tau}];\n");
         text + &self.each_tile(targets, 1, |id, _, _| {
-            let source = self.scene.plan.models[id.0].target_of.unwrap_or(id);
+            let source = self.context.plan.models[id.0].target_of.unwrap_or(id);
             format!(
                 "        each_of_tile<{threads}>(tile, [&](long long to) {{\n            \
                  m.parameters[to] += tau * (m.parameters[to + {} - {}] - m.parameters[to]);\n        }});\n        \
@@ -228,11 +228,11 @@ impl Emitter<'_> {
 
     /// Adds means of columns to the figures' sums.
     pub(super) fn figures(&self, figures: &[FigureId]) -> String {
-        let plan = self.scene.plan;
+        let plan = self.context.plan;
         let mut text = String::new();
         for (item, id) in figures.iter().enumerate() {
             let column = plan.figures[id.0].column;
-            let n = self.scene.layout.of_rows(plan.columns[column.0].rows).rows;
+            let n = self.context.layout.of_rows(plan.columns[column.0].rows).rows;
             let _ = writeln!(
                 text,
                 "    if (item == {item}) add_mean(m.column[{}], {n}, m.figures + {});",
@@ -248,7 +248,7 @@ impl Emitter<'_> {
     fn tile(&self, layer: &Layer, o: &str, i: &str) -> String {
         let Layer { inputs, outputs, k, n, weight, bias, tile, packed, packed_back } = *layer;
         let across = k / TILE;
-        let first = match self.scene.layout.half {
+        let first = match self.context.layout.half {
             true => format!("({o} * {across} + {i}) * {}ll", TILE * TILE),
             false => format!("{o} * {}ll + {i} * 32", TILE * k),
         };

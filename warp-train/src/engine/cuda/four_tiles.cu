@@ -197,7 +197,7 @@ __device__ inline void pack_half(const float (&two)[4][2][2], int half, Half* pa
         unsigned int words[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            // On the way back inputs are columns and outputs are terms.
+            // In the backward pass inputs are columns and outputs are terms.
             int j = 2 * quarter + (BACK ? i / 2 : i % 2), output = BACK ? i % 2 : i / 2;
             words[i] = two_halves<BACK>(two[j][output][0], two[j][output][1]);
             if (BACK) words[i] = turned_matrix(words[i]);

@@ -70,7 +70,7 @@ struct WeightTile {
     int outputs, inputs;
     // Its number among all tiles.
     int number;
-    // Its weights packed for the way forward and for the way back.
+    // Its weights packed for the forward and for the backward pass.
     Half *forward, *back;
 };
 

@@ -1,11 +1,11 @@
-// Products of a tile with weights in half precision, summed in fp32: fp16 on the way forward, or with BF16 bf16, and
-// bf16 on the way back, where numbers may be small.
+// Products of a tile with weights in half precision, summed in fp32: fp16 in the forward pass, or with BF16 bf16, and
+// bf16 in the backward pass, where numbers may be small.
 //
 // A tile's numbers lie in shared memory [TILE_ROWS, width + 8], where eight neighbouring rows never meet in
 // a bank. Weights lie beside the parameters, packed in the order in which lanes need them.
 
 typedef unsigned short Half;
-// What a pass keeps for its way back: bf16.
+// What a pass keeps for its backward pass: bf16.
 typedef Half Kept;
 typedef SlabOf<Kept> Slab;
 
@@ -299,8 +299,8 @@ __device__ __noinline__ void put_columns(Into into, SideBySide from, int rows) {
     }
 }
 
-// Of a hidden layer on the way forward: biases.
-template <Way WAY>
+// Of a hidden layer in the forward pass: biases.
+template <Epilogue EPILOGUE>
 struct Activated {
     Into into;
     const float* bias;
@@ -317,15 +317,15 @@ struct Activated {
     __device__ inline void finish(int row, int chunk, float (&numbers)[4][2], const Four& biases, Nothing) const {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            numbers[j][0] = activated(WAY, numbers[j][0] + biases.bias[j].x);
-            numbers[j][1] = activated(WAY, numbers[j][1] + biases.bias[j].y);
+            numbers[j][0] = activated(EPILOGUE, numbers[j][0] + biases.bias[j].x);
+            numbers[j][1] = activated(EPILOGUE, numbers[j][1] + biases.bias[j].y);
         }
         put_eight<false>(into, row, chunk, numbers);
     }
 };
 
-// Of a layer on the way back: the outputs y of the hidden one before it, whose slopes multiply derivatives.
-template <Way WAY>
+// Of a layer in the backward pass: the outputs y of the hidden one before it, whose slopes multiply derivatives.
+template <Epilogue EPILOGUE>
 struct Sloped {
     Into into;
     const Kept* y;
@@ -338,16 +338,16 @@ struct Sloped {
         uint4 outputs = turned(eight);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            numbers[j][0] = sloped(WAY, numbers[j][0], low_of_two(word_of(outputs, j)));
-            numbers[j][1] = sloped(WAY, numbers[j][1], high_of_two(word_of(outputs, j)));
+            numbers[j][0] = sloped(EPILOGUE, numbers[j][0], low_of_two(word_of(outputs, j)));
+            numbers[j][1] = sloped(EPILOGUE, numbers[j][1], high_of_two(word_of(outputs, j)));
         }
         put_eight<true>(into, row, chunk, numbers);
     }
 };
 
-// A hidden layer on the way forward: its outputs are activated sums of x w + bias.
-template <int HIGH, int K, Way WAY>
-__device__ __noinline__ void hidden_layer(const Half* x, const Half* weights, Activated<WAY> more) {
+// A hidden layer in the forward pass: its outputs are activated sums of x w + bias.
+template <int HIGH, int K, Epilogue EPILOGUE>
+__device__ __noinline__ void hidden_layer(const Half* x, const Half* weights, Activated<EPILOGUE> more) {
     multiply<false, HIGH, K>(x, weights, more.into.width / 32, more);
 }
 
@@ -361,8 +361,8 @@ __device__ __noinline__ void last_layer(const Half* x, const Half* weights, cons
 }
 
 // Back through a layer to the outputs of the hidden one before it.
-template <int HIGH, int N, Way WAY>
-__device__ __noinline__ void layer_back(const Half* d, const Half* weights, Sloped<WAY> more) {
+template <int HIGH, int N, Epilogue EPILOGUE>
+__device__ __noinline__ void layer_back(const Half* d, const Half* weights, Sloped<EPILOGUE> more) {
     multiply<true, HIGH, N>(d, weights, more.into.width / 32, more);
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Layer {
     pub(super) bias: usize,
     /// Number of the first tile of weights among all.
     pub(super) tile: usize,
-    /// Weights packed for the way forward and for the way back, among all packed ones.
+    /// Weights packed for the forward and for the backward pass, among all packed ones.
     pub(super) packed: usize,
     pub(super) packed_back: usize,
 }
@@ -92,12 +92,12 @@ pub(super) struct ModelShape {
     pub(super) tiles: Range<usize>,
 }
 
-/// Where a pass keeps what its way back needs, in numbers of the scratch memory.
+/// Where a pass keeps what its backward pass needs, in numbers of the scratch memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PassShape {
     /// Inputs of each layer, f32 `[padded rows, k]`.
     pub(super) inputs: Vec<usize>,
-    /// Derivatives by each layer's outputs, f32 `[padded rows, n]`; none without a way back.
+    /// Derivatives by each layer's outputs, f32 `[padded rows, n]`; none without a backward pass.
     pub(super) deltas: Vec<usize>,
 }
 
@@ -218,7 +218,7 @@ pub(super) struct Layout {
     pub(super) shares: usize,
     /// Products with operands in half precision, else in fp32.
     pub(super) half: bool,
-    /// Whether those operands are bf16 on the way forward, too.
+    /// Whether those operands are bf16 in the forward pass, too.
     pub(super) bf16: bool,
     /// The widest layer, padded.
     pub(super) widest: usize,

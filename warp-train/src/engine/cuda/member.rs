@@ -4,7 +4,7 @@
 use super::layout::{Layout, Machine};
 use super::op::{self, How, Op};
 use super::schedule::fuse;
-use super::text::Scene;
+use super::text::ProgramContext;
 use super::{CudaEngine, Setting};
 use crate::algorithm::{Algorithm, Plan, Planned, Variant};
 use crate::algorithm::{PolicyConfig, PolicyFigures, PolicyPlan};
@@ -90,8 +90,8 @@ pub(crate) fn sources_of(
     let programs = Programs::new(policy, &*algorithm, &plan, &layout)?;
     let place = &setting.place;
     let (plan, layout, agents) = (&plan, &layout, &setting.agents);
-    let scene = Scene { plan, layout, place, agents, runs: machine.runs(), machine };
-    Ok(programs.all().iter().map(|ops| scene.program(ops).source).collect())
+    let context = ProgramContext { plan, layout, place, agents, runs: machine.runs(), machine };
+    Ok(programs.all().iter().map(|ops| context.program(ops).source).collect())
 }
 
 impl Member {

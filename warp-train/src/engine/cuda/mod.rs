@@ -33,7 +33,7 @@ pub(crate) use layout::Machine;
 use memory::{Memory, World};
 use op::{How, Op, Tracer};
 use std::collections::HashMap;
-use text::{Agents, KERNEL, Program, Scene};
+use text::{Agents, KERNEL, Program, ProgramContext};
 use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs};
 
 pub(crate) use learner::OffPolicyLearner;
@@ -145,8 +145,8 @@ impl CudaEngine {
     fn prepare(&mut self, lists: &[Vec<Op>]) -> Result<()> {
         let missing: Vec<_> =
             lists.iter().filter(|ops| !self.programs.contains_key(*ops)).cloned().collect();
-        let scene = self.scene();
-        let programs: Vec<Program> = missing.iter().map(|ops| scene.program(ops)).collect();
+        let context = self.context();
+        let programs: Vec<Program> = missing.iter().map(|ops| context.program(ops)).collect();
         let units: Vec<_> = programs.iter().map(|p| (&p.source, Build::Parity)).collect();
         let modules = self.kernels.compile_all(&units)?;
         for ((ops, program), module) in missing.into_iter().zip(programs).zip(modules) {
@@ -155,8 +155,8 @@ impl CudaEngine {
         Ok(())
     }
 
-    fn scene(&self) -> Scene<'_> {
-        Scene {
+    fn context(&self) -> ProgramContext<'_> {
+        ProgramContext {
             plan: &self.plan,
             layout: &self.layout,
             place: &self.setting.place,

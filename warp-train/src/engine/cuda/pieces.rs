@@ -11,7 +11,7 @@ impl CudaEngine {
         self.layout.half
     }
 
-    /// Whether these operands are bf16 on the way forward, too.
+    /// Whether these operands are bf16 in the forward pass, too.
     pub(crate) fn is_bf16(&self) -> bool {
         self.layout.bf16
     }

@@ -3,7 +3,7 @@
 // Numbers of a tile lie in device memory and come from the second-level cache, so layers may be of any
 // width, and blocks of a team may share a layer's columns.
 
-// What a pass keeps for its way back.
+// What a pass keeps for its backward pass.
 typedef float Kept;
 typedef SlabOf<Kept> Slab;
 // There are no weights beside the parameters.
@@ -26,7 +26,7 @@ struct Product {
     int y_stride;
     // Columns and rows that are there.
     int low, high, rows;
-    Way way;
+    Epilogue epilogue;
 };
 
 // Adds k = from..to of a product. Lane 4 q + t has rows q and q + 8 of each 16, columns 8 t to 8 t + 7:
@@ -66,14 +66,14 @@ __device__ inline void accumulate(float (&sums)[TILES_HIGH][16], const Product& 
 
 // What four neighbouring columns need besides: their biases, or the outputs whose slopes multiply them.
 __device__ inline float4 besides(const Product& p, int row, int column) {
-    if (p.way <= RELU) return load_four(p.bias + column);
-    if (p.way == PLAIN) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (p.epilogue <= RELU) return load_four(p.bias + column);
+    if (p.epilogue == PLAIN) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     return load_four(p.kept + (long long)row * p.y_stride + column);
 }
 
 __device__ inline float finished(const Product& p, float x, float besides) {
-    if (p.way <= RELU) return activated(p.way, x + besides);
-    return p.way == PLAIN ? x : sloped(p.way, x, besides);
+    if (p.epilogue <= RELU) return activated(p.epilogue, x + besides);
+    return p.epilogue == PLAIN ? x : sloped(p.epilogue, x, besides);
 }
 
 // Writes four neighbouring columns.

@@ -57,7 +57,7 @@ impl Agents {
 
 /// All that decides a program's text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scene<'a> {
+pub(super) struct ProgramContext<'a> {
     pub(super) plan: &'a Plan,
     pub(super) layout: &'a Layout,
     pub(super) place: &'a Place,
@@ -74,7 +74,7 @@ pub(super) struct Program {
     pub(super) launch: Launch,
 }
 
-impl Scene<'_> {
+impl ProgramContext<'_> {
     /// The program that does `ops`, whose rows are all those that act, or all of a batch.
     pub(super) fn program(&self, ops: &[Op]) -> Program {
         let segments = segments(ops, self.plan);

@@ -34,18 +34,18 @@ __device__ inline void grid_sync(unsigned int* barrier) {
 }
 
 // What becomes of a product.
-enum Way { LINEAR, TANH, RELU, PLAIN, TANH_SLOPE, RELU_SLOPE };
+enum Epilogue { LINEAR, TANH, RELU, PLAIN, TANH_SLOPE, RELU_SLOPE };
 
 // Of a sum with its bias.
-__device__ inline float activated(Way way, float x) {
-    if (way == TANH) return warp_tanh(x);
+__device__ inline float activated(Epilogue epilogue, float x) {
+    if (epilogue == TANH) return warp_tanh(x);
     // What is no number becomes 0.
-    return way == RELU ? fmaxf(x, 0.0f) : x;
+    return epilogue == RELU ? fmaxf(x, 0.0f) : x;
 }
 
 // A derivative by an output y, as one by the sum that it was made of.
-__device__ inline float sloped(Way way, float d, float y) {
-    if (way == TANH_SLOPE) return d * (1.0f - y * y);
+__device__ inline float sloped(Epilogue epilogue, float d, float y) {
+    if (epilogue == TANH_SLOPE) return d * (1.0f - y * y);
     return y > 0.0f ? d : 0.0f;
 }
 

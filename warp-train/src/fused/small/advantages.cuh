@@ -36,7 +36,7 @@ __device__ __forceinline__ void load_observations(const u32* records, u32 row, u
 
 // Values of all stored observations (with a shared trunk only of those that follow the rollout).
 __device__ PHASE void write_values(UpdateShared& shared, const NetShared& critic, u32* records,
-                                   const SmallRun& run, Fellows blocks) {
+                                   const SmallRun& run, NetworkBlocks blocks) {
     constexpr int net = SHARED_TRUNK ? 0 : 1;
     int lane = threadIdx.x & 31, warp = group_warp();
     u32 first = SHARED_TRUNK ? N_STEPS * run.n_rows : 0u;
@@ -264,7 +264,7 @@ __device__ __forceinline__ bool is_largest(int figure) {
 // What this block's replicas say of the episodes that ended: count, sums of lengths and returns; then
 // what is largest of lengths, returns and their negatives.
 __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* episodes,
-                                             const SmallRun& run, Fellows blocks) {
+                                             const SmallRun& run, NetworkBlocks blocks) {
     double counts[3] = {};
     float most[4] = {-3e38f, -3e38f, -3e38f, -3e38f};
     for (u32 env = blocks.own * GROUP_THREADS + group_thread(); env < run.n_envs;
@@ -286,7 +286,7 @@ __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* 
 
 // Advantages of all rows, and this block's part of all that is summed over samples and replicas.
 __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const float* episodes,
-                                 double* totals, const SmallRun& run, Discount discount, Fellows blocks) {
+                                 double* totals, const SmallRun& run, Discount discount, NetworkBlocks blocks) {
     int warp = group_warp();
     WarpSums over{shared};
     add_episodes(over, episodes, run, blocks);
@@ -372,7 +372,7 @@ __device__ PHASE void read_moments(UpdateShared& shared, const double* totals, c
 
 // This block's part of the losses' figures.
 __device__ PHASE void write_losses(UpdateShared& shared, const LossSums& sums,
-                                             double* totals, Fellows blocks) {
+                                             double* totals, NetworkBlocks blocks) {
     float figures[5] = {sums.policy, sums.value, sums.entropy, sums.kl, sums.clipped};
     WarpSums over{shared};
     group_wait();

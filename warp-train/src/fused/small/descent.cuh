@@ -186,14 +186,14 @@ template <int NET> struct Minibatches {
     const SmallRun& run;
     u32 n;  // samples
     const u32* records;
-    Fellows blocks;           // that share its network
+    NetworkBlocks blocks;           // that share its network
     const WarpWords* keys;    // of the epochs' orders, if they are known
     Coefficients k;
     LossSums sums;
     uint4 loaded[LANE_UNITS];
     int stage;
 
-    __device__ __forceinline__ Minibatches(const SmallRun& run, const u32* records, Fellows blocks,
+    __device__ __forceinline__ Minibatches(const SmallRun& run, const u32* records, NetworkBlocks blocks,
                                            const Schedule& now, const WarpWords* keys = nullptr,
                                            int begin = 0)
         : run(run), n(N_STEPS * run.n_rows), records(records), blocks(blocks), keys(keys), sums(), stage(0) {

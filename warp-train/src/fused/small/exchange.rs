@@ -24,7 +24,7 @@ struct Ranks {
 
 /// What happens to them.
 #[derive(Debug, Clone, Copy)]
-struct Scene {
+struct Trial {
     rounds: u64,
     /// Number of the first round.
     first: u64,
@@ -43,8 +43,8 @@ struct Seen {
 }
 
 impl Ranks {
-    /// Runs the scenes, one after the other.
-    fn play(self, scenes: &[Scene]) -> Vec<Seen> {
+    /// Runs the trials, one after the other.
+    fn play(self, trials: &[Trial]) -> Vec<Seen> {
         let Self { ranks, blocks } = self;
         let Some(compiler) = Compiler::find() else {
             eprintln!("ignored: no C++ compiler found ($CXX, c++, g++, clang++)");
@@ -63,13 +63,13 @@ impl Ranks {
             ("program.cpp", &text),
         ];
         let program = compiler.program("exchange.cuh", &texts, &folder).unwrap();
-        let seen = scenes.iter().map(|scene| scene.play(&program)).collect();
+        let seen = trials.iter().map(|trial| trial.play(&program)).collect();
         std::fs::remove_dir_all(&folder).unwrap();
         seen
     }
 }
 
-impl Scene {
+impl Trial {
     fn play(&self, program: &Path) -> Seen {
         let Self { rounds, first, patience, fate } = self;
         let numbers = [*rounds, *first, u64::from(*patience)].map(|n| n.to_string());
@@ -84,8 +84,8 @@ impl Scene {
 
 /// So many rounds in which all ranks stay; their numbers begin again in the middle.
 fn rounds(ranks: usize, blocks: usize, rounds: u64) {
-    let scene = Scene { rounds, first: ROUNDS - rounds / 2, patience: LONG, fate: "all" };
-    for Seen { wrong, faults, .. } in (Ranks { ranks, blocks }).play(&[scene]) {
+    let trial = Trial { rounds, first: ROUNDS - rounds / 2, patience: LONG, fate: "all" };
+    for Seen { wrong, faults, .. } in (Ranks { ranks, blocks }).play(&[trial]) {
         assert_eq!((wrong, faults), (0, 0), "{ranks} ranks");
     }
 }
@@ -109,8 +109,8 @@ fn inboxes_are_made_for_any_number_of_ranks() {
 
 #[test]
 fn nobody_waits_for_a_dead_rank_longer_than_told() {
-    let dead = Scene { rounds: 40, first: 5, patience: 500, fate: "dead" };
-    let stopped = Scene { patience: LONG, fate: "stop", ..dead };
+    let dead = Trial { rounds: 40, first: 5, patience: 500, fate: "dead" };
+    let stopped = Trial { patience: LONG, fate: "stop", ..dead };
     let ranks = Ranks { ranks: 5, blocks: 2 };
     if let [dead, stopped] = ranks.play(&[dead, stopped])[..] {
         // Every rank but the dead one has waited in vain, and for as long as it was told once.

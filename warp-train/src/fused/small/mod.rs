@@ -5,27 +5,30 @@
 //! position in the run, and reads one block of metrics for many iterations.
 //!
 //! `SmallLearner` is a policy with all that it learns from; in single-agent environments it also collects;
-//! `team.rs` collects for several agents and policies, `solo.rs` is for runs of few replicas.
+//! `multi_agent.rs` collects for several agents and policies, `few_replicas.rs` is for runs of few replicas.
 
 #[cfg(test)]
 mod exchange;
+mod few_replicas;
 mod figures;
 mod gradients;
 mod layout;
+mod multi_agent;
 mod normalise;
 mod pieces;
 mod shared;
-mod solo;
-mod team;
 mod text;
 
-pub(crate) use solo::{
-    MOST_ITERATIONS as MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, SoloRoom, SoloSpan, Trained,
+pub(crate) use few_replicas::{
+    FewReplicasFigures, FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
+    MOST_ITERATIONS as MOST_ITERATIONS_AT_ONCE, PackedRuns, Trained,
 };
-pub(super) use team::{TeamLearner, sources as team_sources};
+pub(super) use multi_agent::{MultiAgentLearner, sources as team_sources};
 pub use text::sources;
 pub(super) use text::{alone_source, run_sources};
-pub(crate) use text::{compiled_in, is_solo, is_solo_in_fleets, refusal, unsupported};
+pub(crate) use text::{
+    compiled_in, has_few_replicas, has_few_replicas_in_fleets, refusal, unsupported,
+};
 
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress};

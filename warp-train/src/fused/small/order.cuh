@@ -63,7 +63,7 @@ struct ValueRows {
 };
 
 // Which of the blocks that work on one run this is.
-struct Fellows {
+struct NetworkBlocks {
     u32 own, n;
 };
 

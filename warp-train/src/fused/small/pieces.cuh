@@ -45,7 +45,7 @@ __device__ __forceinline__ void read_all_moments(UpdateShared& shared, const Sma
 }
 
 // Sums this block's slice of the gradients over all GPUs, as `reduce_slice` does; returns its squares' sum.
-__device__ __forceinline__ float rank_slice(const float4* gradients, float4* reduced, Fellows blocks, float factor) {
+__device__ __forceinline__ float rank_slice(const float4* gradients, float4* reduced, NetworkBlocks blocks, float factor) {
     constexpr u32 quads = OWN_TILES * GROUP_THREADS;
     u32 per_block = (quads + blocks.n - 1) / blocks.n;
     u32 wide = per_block < GROUP_THREADS ? per_block : GROUP_THREADS;
@@ -93,7 +93,7 @@ __device__ __forceinline__ void store_losses(const LossSums& sums, float* losses
 
 // The step of minibatch `u`, and what the figures say of norms.
 template <int NET>
-__device__ __forceinline__ void step_of_all(UpdateShared& shared, const UpdateArgs& a, const PieceArgs& p, Fellows blocks,
+__device__ __forceinline__ void step_of_all(UpdateShared& shared, const UpdateArgs& a, const PieceArgs& p, NetworkBlocks blocks,
                                             const float4* gradients, Exchange& all, Own<NET>& mine, int u) {
     const Schedule& now = a.schedule[a.run.index];
     float squares = rank_slice(gradients, all.reduced, blocks, one_of(a.run, u));
@@ -123,7 +123,7 @@ __device__ __forceinline__ void step_of_all(UpdateShared& shared, const UpdateAr
 }
 
 template <int NET>
-__device__ void learn_piece(UpdateShared& shared, const UpdateArgs& a, const PieceArgs& p, Fellows blocks,
+__device__ void learn_piece(UpdateShared& shared, const UpdateArgs& a, const PieceArgs& p, NetworkBlocks blocks,
                             u32 first_block, u32 first_quad, const Memory& memory, Exchange& all) {
     const SmallRun& run = a.run;
     int u = p.update;
@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS) small_piece(const Upda
     bool actor = SHARED_TRUNK || blockIdx.x < run.actor_blocks;
     u32 first = actor ? 0u : run.actor_blocks, offset = actor ? 0u : N_PARAMETERS;
     u32 first_quad = actor ? 0u : OWN_TILES * GROUP_THREADS;
-    Fellows blocks = {blockIdx.x - first, SHARED_TRUNK ? gridDim.x
+    NetworkBlocks blocks = {blockIdx.x - first, SHARED_TRUNK ? gridDim.x
                                           : actor      ? run.actor_blocks
                                                        : gridDim.x - run.actor_blocks};
     Memory own = {a.parameters + offset, a.exp_avg + offset, a.exp_avg_sq + offset,

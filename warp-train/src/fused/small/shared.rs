@@ -23,12 +23,12 @@ warp_core::device_struct! {
         actor_blocks: u32,
         /// Number of the shard that its samples are of, among those of all ranks.
         shard: u32,
-        /// Steps of this launch's fellows that the counter of steps does not know yet.
+        /// Steps of the other runs in this launch that the counter of steps does not know yet.
         steps_before: u32,
     }
 
     /// Which runs a launch of whole runs takes, and how far.
-    pub(super) struct SoloRun {
+    pub(super) struct FewReplicasRun {
         /// Of one run.
         n_envs: u32,
         /// Iterations done.
@@ -122,7 +122,7 @@ warp_core::device_struct! {
     }
 
     /// The same of a rollout of several agents: bytes of all networks and of a warp's rows, and the figures.
-    pub(super) struct TeamSizes { networks: u32, rows: u32, n_figures: u32 }
+    pub(super) struct MultiAgentSizes { networks: u32, rows: u32, n_figures: u32 }
 }
 
 /// Bits of a [`Row`].
@@ -199,9 +199,9 @@ warp_func::kernel_args! {
         norms: &mut [f32],
     }
 
-    /// `small_solo`, behind the environment's: where the runs' numbers lie, one run after the other.
-    pub(super) struct SoloArgs {
-        run: SoloRun,
+    /// `small_few_replicas`, behind the environment's: where the runs' numbers lie, one run after the other.
+    pub(super) struct FewReplicasArgs {
+        run: FewReplicasRun,
         seeds: &[u64],
         parameters: &mut [f32],
         exp_avg: &mut [f32],
@@ -214,17 +214,17 @@ warp_func::kernel_args! {
         figures: &mut [Figures],
     }
 
-    /// `small_collect_team`, behind the environment's and the policies' arrays.
-    pub(super) struct CollectTeamArgs { run: SmallRun, figures: &mut [f64] }
+    /// `small_collect_multi_agent`, behind the environment's and the policies' arrays.
+    pub(super) struct CollectMultiAgentArgs { run: SmallRun, figures: &mut [f64] }
 
-    /// `small_team_figures`.
-    pub(super) struct TeamFiguresArgs { figures: &[f64], n_warps: u32, out: &mut [f64] }
+    /// `small_multi_agent_figures`.
+    pub(super) struct MultiAgentFiguresArgs { figures: &[f64], n_warps: u32, out: &mut [f64] }
 
     /// `small_sizes`.
     pub(super) struct SizesArgs { sizes: &mut [SmallSizes] }
 
-    /// `small_team_sizes`.
-    pub(super) struct TeamSizesArgs { sizes: &mut [TeamSizes] }
+    /// `small_multi_agent_sizes`.
+    pub(super) struct MultiAgentSizesArgs { sizes: &mut [MultiAgentSizes] }
 }
 
 /// The C code of all of them.
@@ -236,23 +236,23 @@ pub(super) fn declarations() -> String {
     }
     text + &declare(&[
         SmallRun::STRUCT,
-        SoloRun::STRUCT,
+        FewReplicasRun::STRUCT,
         Settings::STRUCT,
         StepFactors::STRUCT,
         Figures::STRUCT,
         EpisodeFigures::STRUCT,
         Row::STRUCT,
         SmallSizes::STRUCT,
-        TeamSizes::STRUCT,
+        MultiAgentSizes::STRUCT,
         NormaliserArgs::ARGS,
         CollectArgs::ARGS,
         UpdateArgs::ARGS,
         PieceArgs::ARGS,
         LinkArgs::ARGS,
-        SoloArgs::ARGS,
-        CollectTeamArgs::ARGS,
-        TeamFiguresArgs::ARGS,
+        FewReplicasArgs::ARGS,
+        CollectMultiAgentArgs::ARGS,
+        MultiAgentFiguresArgs::ARGS,
         SizesArgs::ARGS,
-        TeamSizesArgs::ARGS,
+        MultiAgentSizesArgs::ARGS,
     ])
 }

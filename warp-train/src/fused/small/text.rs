@@ -2,7 +2,7 @@
 //! one network and one environment.
 
 use super::shared::declarations;
-use super::{TILE_ROWS, team};
+use super::{TILE_ROWS, multi_agent};
 use crate::algorithm::{Advantages, Passes, PolicyConfig, PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
 use crate::fused::halves;
@@ -32,17 +32,17 @@ const FILES: [(&str, &str); 22] = [
     ("advantages.cuh", include_str!("advantages.cuh")),
     ("normalise.cuh", include_str!("normalise.cuh")),
     ("descent.cuh", include_str!("descent.cuh")),
-    ("fellow.cuh", include_str!("fellow.cuh")),
+    ("cluster_peer.cuh", include_str!("cluster_peer.cuh")),
     ("weights.cuh", include_str!("weights.cuh")),
     ("choice.cuh", include_str!("choice.cuh")),
     ("collect.cu", include_str!("collect.cu")),
     ("collect_few.cu", include_str!("collect_few.cu")),
-    ("team_replica.cuh", include_str!("team_replica.cuh")),
-    ("team_normalise.cuh", include_str!("team_normalise.cuh")),
-    ("collect_team.cu", include_str!("collect_team.cu")),
+    ("multi_agent_replica.cuh", include_str!("multi_agent_replica.cuh")),
+    ("multi_agent_normalise.cuh", include_str!("multi_agent_normalise.cuh")),
+    ("collect_multi_agent.cu", include_str!("collect_multi_agent.cu")),
     ("pieces.cuh", include_str!("pieces.cuh")),
     ("update.cu", include_str!("update.cu")),
-    ("solo.cu", include_str!("solo.cu")),
+    ("few_replicas.cu", include_str!("few_replicas.cu")),
 ];
 
 /// Rows of the last layer's tile: outputs of a network at most.
@@ -64,7 +64,7 @@ const MOST_SAMPLES: usize = 1 << 31;
 pub(crate) fn refusal(config: &TrainConfig, env: &EnvKernels) -> Option<String> {
     match env.team {
         1 => unsupported(config),
-        _ => team::unsupported(config, env),
+        _ => multi_agent::unsupported(config, env),
     }
 }
 
@@ -189,28 +189,28 @@ fn samples(config: &TrainConfig, index: usize) -> usize {
 
 /// Replicas of a run of a fleet at most whose rollout one block takes, eight at a time: with more of them the learners
 /// wait.
-const SOLO_REPLICAS: usize = 32;
+const MOST_REPLICAS_OF_A_RUN: usize = 32;
 /// The same of a run that is alone: with more of them many blocks are faster, whose sums have another order.
-const SOLO_ALONE: usize = 8;
+const MOST_REPLICAS_ALONE: usize = 8;
 /// Samples of a minibatch at most where one block has to take all of it.
-const SOLO_MINIBATCH: usize = 1024;
+const FEW_REPLICAS_MINIBATCH: usize = 1024;
 
 /// Whether a run that is alone is small enough for a block per network.
 #[must_use]
-pub(crate) fn is_solo(config: &TrainConfig) -> bool {
-    is_solo_in_fleets(config) && config.run.num_envs <= SOLO_ALONE
+pub(crate) fn has_few_replicas(config: &TrainConfig) -> bool {
+    has_few_replicas_in_fleets(config) && config.run.num_envs <= MOST_REPLICAS_ALONE
 }
 
 /// Whether a run of a fleet is.
 #[must_use]
-pub(crate) fn is_solo_in_fleets(config: &TrainConfig) -> bool {
+pub(crate) fn has_few_replicas_in_fleets(config: &TrainConfig) -> bool {
     let (run, hidden) = (&config.run, config.policies[0].config.hidden[0]);
     hidden <= 64
         && run.start != Start::Pool
         && config.world.is_alone()
         && !normalises(&config.policies[0])
-        && run.num_envs <= SOLO_REPLICAS
-        && run.num_envs * run.num_steps / passes(config, 0).minibatches <= SOLO_MINIBATCH
+        && run.num_envs <= MOST_REPLICAS_OF_A_RUN
+        && run.num_envs * run.num_steps / passes(config, 0).minibatches <= FEW_REPLICAS_MINIBATCH
 }
 
 /// Up to this many replicas a block takes eight of them, its warps sharing the network.
@@ -244,7 +244,7 @@ pub(super) fn spreads(config: &TrainConfig, runs: usize, multiprocessors: u32) -
 }
 
 /// The same of whole runs; with `spread` a block has one of a run's networks and not all.
-pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels, spread: bool) -> Source {
+pub(super) fn few_replicas_source(config: &TrainConfig, env: &EnvKernels, spread: bool) -> Source {
     let mut constants = constants(config, 0);
     let minibatch = samples(config, 0).div_ceil(passes(config, 0).minibatches);
     // 0: any number of tiles.
@@ -252,7 +252,7 @@ pub(super) fn solo_source(config: &TrainConfig, env: &EnvKernels, spread: bool) 
     constants.push(("MOST_TILES", most_tiles.to_string()));
     constants.push(("SPREAD", u32::from(spread).to_string()));
     let tuning = Tuning { blocks: if spread { 1 } else { 2 }, lean: true };
-    source_of(&config.policies[0], &constants, env, tuning, "solo.cu")
+    source_of(&config.policies[0], &constants, env, tuning, "few_replicas.cu")
 }
 
 /// The same of one run by itself.
@@ -261,7 +261,7 @@ pub(in super::super) fn alone_source(
     env: &EnvKernels,
     multiprocessors: u32,
 ) -> Source {
-    solo_source(config, env, spreads(config, 1, multiprocessors))
+    few_replicas_source(config, env, spreads(config, 1, multiprocessors))
 }
 
 /// The same of policy number `index`'s update alone.
@@ -269,7 +269,7 @@ pub(super) fn update_source(config: &TrainConfig, index: usize, env: &EnvKernels
     let mut constants = constants(config, index);
     let rows = samples(config, index) / config.run.num_steps;
     constants.push(("MANY_ROWS", u32::from(rows >= MANY_ROWS).to_string()));
-    constants.push(("APART", u32::from(team::apart(config)).to_string()));
+    constants.push(("APART", u32::from(multi_agent::apart(config)).to_string()));
     let tuning = Tuning { blocks: blocks_of(config, index), lean: false };
     source_of(&config.policies[index], &constants, env, tuning, "update.cu")
 }
@@ -282,12 +282,12 @@ pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
         return Vec::new();
     }
     if env.team > 1 {
-        return team::sources(config, env);
+        return multi_agent::sources(config, env);
     }
     let mut sources = run_sources(config, env).to_vec();
-    if is_solo_in_fleets(config) {
+    if has_few_replicas_in_fleets(config) {
         let ways = [false, true].into_iter().filter(|spread| !spread || spreads(config, 1, 2));
-        sources.extend(ways.map(|spread| solo_source(config, env, spread)));
+        sources.extend(ways.map(|spread| few_replicas_source(config, env, spread)));
     }
     sources
 }

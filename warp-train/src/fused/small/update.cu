@@ -127,7 +127,7 @@ struct AllRanks {
 #endif
 
 template <int NET>
-__device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* records, Fellows blocks,
+__device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* records, NetworkBlocks blocks,
                       u32 first_block, const Memory& memory, const Schedule& now, Exchange& all,
                       const AllRanks& ranks, Figures* figures) {
     Own<NET> mine;
@@ -172,7 +172,7 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
 __device__ __forceinline__ void prepare(UpdateShared& shared, const UpdateArgs& a, const Schedule& now,
                                         Exchange& all) {
     const SmallRun& run = a.run;
-    Fellows everybody = {blockIdx.x, gridDim.x};
+    NetworkBlocks everybody = {blockIdx.x, gridDim.x};
     constexpr int value_net = SHARED_TRUNK ? 0 : 1;
     clear_inputs(shared.value_rows.x, 8 * 32);
     load_net(shared.net, a.parameters + value_net * N_PARAMETERS, threadIdx.x, GROUP_THREADS);
@@ -200,7 +200,7 @@ __device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
     for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);
     bool actor = SHARED_TRUNK || blockIdx.x < run.actor_blocks;
     u32 first = actor ? 0u : run.actor_blocks, offset = actor ? 0u : N_PARAMETERS;
-    Fellows blocks = {blockIdx.x - first, SHARED_TRUNK ? gridDim.x
+    NetworkBlocks blocks = {blockIdx.x - first, SHARED_TRUNK ? gridDim.x
                                           : actor      ? run.actor_blocks
                                                        : gridDim.x - run.actor_blocks};
     Memory own = {a.parameters + offset, a.exp_avg + offset, a.exp_avg_sq + offset,

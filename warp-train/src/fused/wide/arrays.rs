@@ -2,10 +2,10 @@
 
 use super::layers::Product;
 use super::network::{Tower, WideNetwork};
+use super::network_path::NetworkPath;
 use super::shared::{SUMS, WideSettings, WideState};
 use super::text::{self, TILE_ROWS, TensorShape, truncation_slots};
 use super::tiled_shape::BLOCK_ROWS;
-use super::way::Way;
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
 use crate::error::Result;
@@ -58,11 +58,12 @@ impl Sizes {
         config: &TrainConfig,
         plan: &PolicyPlan,
         network: &WideNetwork,
-        way: &Way,
+        path: &NetworkPath,
         multiprocessors: usize,
     ) -> Self {
-        let (foreign, fused) = (*way == Way::Foreign, matches!(way, Way::Fused(_)));
-        let shapes = way.shapes();
+        let (foreign, fused) =
+            (*path == NetworkPath::Foreign, matches!(path, NetworkPath::Fused(_)));
+        let shapes = path.shapes();
         let (rows, steps) = (config.n_envs() * plan.n_agents(), config.run.num_steps);
         let cells = rows * steps;
         let parts = plan.passes().minibatches.max(1);
@@ -70,24 +71,26 @@ impl Sizes {
         let minibatch = cells.div_ceil(parts).max(1);
         let kept = two_passes(shapes).map(TensorShape::kept_bytes).max();
         let width = plan.group(&config.spec).observation_width();
-        let at_once = match way {
-            Way::Foreign => rows_at_once(plan, width),
-            Way::Tiled(shape) => KEPT_BYTES / shape.row_bytes(),
+        let at_once = match path {
+            NetworkPath::Foreign => rows_at_once(plan, width),
+            NetworkPath::Tiled(shape) => KEPT_BYTES / shape.row_bytes(),
             _ => rows_by_layer(network),
         };
-        let tiled = matches!(way, Way::Tiled(_));
+        let tiled = matches!(path, NetworkPath::Tiled(_));
         let tile_rows = if tiled { BLOCK_ROWS } else { TILE_ROWS };
         let chunk = match kept {
             None if fused || !shapes.is_empty() => minibatch,
             kept => kept.map_or(at_once, |bytes| KEPT_BYTES / bytes * TILE_ROWS),
         };
         let chunk = chunk.min(minibatch).next_multiple_of(tile_rows);
-        let copies = match way {
-            Way::Foreign => 1,
-            Way::Layers(product) => copies_by_layer(network, *product, chunk, multiprocessors),
-            Way::Fused(shape) => shape.copies(minibatch, multiprocessors),
-            Way::Tiled(shape) => shape.copies(chunk, multiprocessors),
-            Way::Tensor(shapes) => {
+        let copies = match path {
+            NetworkPath::Foreign => 1,
+            NetworkPath::Layers(product) => {
+                copies_by_layer(network, *product, chunk, multiprocessors)
+            }
+            NetworkPath::Fused(shape) => shape.copies(minibatch, multiprocessors),
+            NetworkPath::Tiled(shape) => shape.copies(chunk, multiprocessors),
+            NetworkPath::Tensor(shapes) => {
                 let jobs = two_passes(shapes).map(TensorShape::jobs).max().unwrap_or(1);
                 (multiprocessors / jobs).min(chunk.div_ceil(TILE_ROWS))
             }

@@ -72,7 +72,7 @@ template <class F, int R, bool LEARNS> struct Fused : F {
     __host__ __device__ static constexpr int weights(int l) {
         return l == 0 ? tile(F::depth + 1) : weights(l - 1) + in(l - 1) * out(l - 1);
     }
-    // Those as the way back reads them.
+    // Those as the backward pass reads them.
     __host__ __device__ static constexpr int turned(int l) {
         return l == 1 ? weights(F::depth + 1)
                       : turned(l - 1) + (LEARNS ? in(l - 1) * out(l - 1) : 0);

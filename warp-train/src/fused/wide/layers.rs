@@ -7,9 +7,9 @@ use super::args::{ActFewArgs, LayerArgs, LayerInputsArgs, LayerWeightsArgs};
 use super::kernels::{ByLayer, FewKernels};
 use super::layer_norm::HiddenLayer;
 use super::network::{Layer, Tower, WideNetwork};
+use super::network_path::NetworkPath;
 use super::policy::{Rows, WidePolicy};
 use super::shared::WideColumns;
-use super::way::Way;
 use crate::error::Result;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceEnvs, KernelArgs, Launch};
@@ -154,8 +154,10 @@ fn few_fit(network: &WideNetwork) -> bool {
 }
 
 /// Whether few rows that act go through all layers of `network` in one launch.
-pub(super) fn acts_few(network: &WideNetwork, way: &Way) -> bool {
-    matches!(way, Way::Layers(_) | Way::Tiled(_)) && !network.has_norms() && few_fit(network)
+pub(super) fn acts_few(network: &WideNetwork, path: &NetworkPath) -> bool {
+    matches!(path, NetworkPath::Layers(_) | NetworkPath::Tiled(_))
+        && !network.has_norms()
+        && few_fit(network)
 }
 
 impl WidePolicy {

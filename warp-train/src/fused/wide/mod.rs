@@ -12,6 +12,7 @@ mod kernels;
 mod layer_norm;
 mod layers;
 mod network;
+mod network_path;
 mod normalise;
 mod policy;
 mod ranks;
@@ -23,7 +24,6 @@ mod text;
 mod tiled;
 mod tiled_shape;
 mod update;
-mod way;
 mod wgmma;
 
 use crate::config::TrainConfig;
@@ -32,9 +32,9 @@ use crate::error::Result;
 use crate::model::LearnerState;
 use warp_func::cuda::{Device, DeviceEnvs, Graph, Kernels, side_by_side};
 
+pub use network_path::sources;
+pub(super) use network_path::{Machine, NetworkBackend, WideText};
 pub(super) use policy::WidePolicy;
-pub use way::sources;
-pub(super) use way::{Machine, NetworkBackend, WideText};
 
 /// Policies on a GPU; see the module.
 #[derive(Debug)]
@@ -88,10 +88,10 @@ impl WideLearner {
     }
 
     /// How its policies' networks run.
-    pub(super) fn ways(&self) -> String {
-        let mut ways: Vec<_> = self.policies.iter().map(WidePolicy::way).collect();
-        ways.dedup();
-        ways.join("; ")
+    pub(super) fn paths(&self) -> String {
+        let mut paths: Vec<_> = self.policies.iter().map(WidePolicy::path).collect();
+        paths.dedup();
+        paths.join("; ")
     }
 
     /// Takes over weights and moments.

@@ -12,6 +12,7 @@ use super::kernels::{
 use super::layer_norm::Norms;
 use super::layers::{Product, acts_few};
 use super::network::WideNetwork;
+use super::network_path::{NetworkPath, WideText};
 use super::normalise::WideNormaliser;
 use super::ranks::{Told, WideRanks};
 use super::selection::WideGoals;
@@ -19,7 +20,6 @@ use super::shared::WideState;
 use super::spread::WideSpread;
 use super::text::{self, TensorShape};
 use super::tiled::TiledNetwork;
-use super::way::{Way, WideText};
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result, of_policy};
@@ -130,9 +130,9 @@ impl WidePolicy {
         make_foreign: Option<MakeForeign>,
     ) -> Result<Self> {
         let plan = config.policies[index].clone();
-        let WideText { network, way, general, towers } = text;
+        let WideText { network, path, general, towers } = text;
         let multiprocessors = kernels.device().info().n_multiprocessors as usize;
-        let sizes = Sizes::new(config, &plan, &network, &way, multiprocessors);
+        let sizes = Sizes::new(config, &plan, &network, &path, multiprocessors);
         if sizes.cells > u32::MAX as usize {
             return Err(Error::Invalid(format!(
                 "policy \"{}\" has {} samples in a rollout, but they are numbered with 32 bits; lower \
@@ -142,18 +142,18 @@ impl WidePolicy {
         }
         let modules = compile(kernels, &general, Build::Parity)?;
         let module = &modules[0];
-        let (by_layer, fused) = (by_layer(module, &way)?, fused(&modules, &way)?);
-        let norms = norms(kernels.device(), module, &network, &way, &sizes)?;
-        let few = acts_few(&network, &way).then(|| FewKernels::of(module)).transpose()?;
+        let (by_layer, fused) = (by_layer(module, &path)?, fused(&modules, &path)?);
+        let norms = norms(kernels.device(), module, &network, &path, &sizes)?;
+        let few = acts_few(&network, &path).then(|| FewKernels::of(module)).transpose()?;
         let general = GeneralKernels::of(module)?;
         let device = kernels.device();
         let spread = WideSpread::new(device, &modules[modules.len() - 1])?;
-        let tiled = tiled(kernels, &way, &towers, module, &sizes)?;
+        let tiled = tiled(kernels, &path, &towers, module, &sizes)?;
         let width = network.observation_width();
         let normaliser =
             WideNormaliser::new(device, module, &plan, width, &sizes, config.world.size())?;
-        let arrays = Arrays::new(device, &plan, &network, &sizes, way.shapes())?;
-        let shapes = way.shapes().iter().zip(&towers);
+        let arrays = Arrays::new(device, &plan, &network, &sizes, path.shapes())?;
+        let shapes = path.shapes().iter().zip(&towers);
         let tensor = shapes.map(|(shape, units)| TensorTower::new(kernels, shape, units));
         let tensor = tensor.collect::<Result<_>>()?;
         let told = Told {
@@ -199,7 +199,7 @@ impl WidePolicy {
     }
 
     /// How its network runs, in words.
-    pub(super) fn way(&self) -> &'static str {
+    pub(super) fn path(&self) -> &'static str {
         match (&self.by_layer, &self.foreign) {
             (_, Some(_)) => "a tensor library's network",
             _ if self.tiled.is_some() => "layer by layer on tensor cores",
@@ -314,12 +314,12 @@ fn compile(kernels: &Kernels, units: &[Source], build: Build) -> Result<Vec<Modu
 /// What runs layers one by one on tensor cores, if that is the way, of `units`.
 fn tiled(
     kernels: &Kernels,
-    way: &Way,
+    path: &NetworkPath,
     units: &[Vec<Source>],
     general: &Module,
     sizes: &Sizes,
 ) -> Result<Option<TiledNetwork>> {
-    let (Way::Tiled(shape), [units]) = (way, units) else { return Ok(None) };
+    let (NetworkPath::Tiled(shape), [units]) = (path, units) else { return Ok(None) };
     let modules = compile(kernels, units, Build::Release)?;
     let rows = sizes.chunk.max(sizes.part);
     let modules = std::array::from_fn(|unit| &modules[unit]);
@@ -333,8 +333,8 @@ fn changing(plan: &PolicyPlan, config: &TrainConfig) -> Result<Option<Box<dyn On
 }
 
 /// What runs layers one by one, if that is the way.
-fn by_layer(module: &Module, way: &Way) -> Result<Option<ByLayer>> {
-    let Way::Layers(product) = *way else { return Ok(None) };
+fn by_layer(module: &Module, path: &NetworkPath) -> Result<Option<ByLayer>> {
+    let NetworkPath::Layers(product) = *path else { return Ok(None) };
     Ok(Some(ByLayer { product, kernels: LayerKernels::of(module)? }))
 }
 
@@ -343,10 +343,10 @@ fn norms(
     device: &Device,
     module: &Module,
     network: &WideNetwork,
-    way: &Way,
+    path: &NetworkPath,
     sizes: &Sizes,
 ) -> Result<Option<Norms>> {
-    if !matches!(way, Way::Layers(_)) || !network.has_norms() {
+    if !matches!(path, NetworkPath::Layers(_)) || !network.has_norms() {
         return Ok(None);
     }
     let rows = sizes.chunk.max(sizes.part);
@@ -354,8 +354,8 @@ fn norms(
 }
 
 /// What runs whole towers in fp32, if that is the way; they learn in a unit of its own.
-fn fused(modules: &[Module], way: &Way) -> Result<Option<FusedTowers>> {
-    let Way::Fused(shape) = *way else { return Ok(None) };
+fn fused(modules: &[Module], path: &NetworkPath) -> Result<Option<FusedTowers>> {
+    let NetworkPath::Fused(shape) = *path else { return Ok(None) };
     let (acts, learns) = (FusedActKernels::of(&modules[0])?, FusedLearnKernels::of(&modules[1])?);
     Ok(Some(FusedTowers { shape, acts, learns }))
 }

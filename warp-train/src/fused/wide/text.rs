@@ -4,10 +4,10 @@ use super::args::declarations;
 use super::layer_norm;
 use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
+use super::network_path::NetworkPath;
 use super::ranks;
 use super::spread;
 use super::tiled_shape::TiledShape;
-use super::way::Way;
 use super::wgmma::products;
 use crate::algorithm::{PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
@@ -75,15 +75,15 @@ pub(super) fn general(
     config: &TrainConfig,
     number: PolicyNumber,
     network: &WideNetwork,
-    way: &Way,
+    path: &NetworkPath,
 ) -> Vec<Source> {
     let tanh = is_tanh(config, number);
     let rows = constants(config, number, network) + &ROWS.join("\n");
-    let known = u8::from(!way.shapes().is_empty());
+    let known = u8::from(!path.shapes().is_empty());
     let general = format!("\n#define P_KNOWN {known}\n{}", GENERAL.join("\n"));
     let (mut text, mut learns) = (rows.clone() + &general, None);
-    match way {
-        Way::Layers(product) => {
+    match path {
+        NetworkPath::Layers(product) => {
             let half = *product == Product::Half;
             let _ = writeln!(text, "\n#define P_HALF {}", u8::from(half));
             text += &[OPERAND, PRODUCTS[usize::from(half)], GEMM].join("\n");
@@ -91,19 +91,19 @@ pub(super) fn general(
                 text += &layer_norm::text();
             }
         }
-        Way::Fused(shape) => {
+        NetworkPath::Fused(shape) => {
             let mut fused = shape.constants(network, tanh);
             fused += FUSED;
             text = format!("{text}{fused}{FUSED_ACT}");
             learns = Some(with_samplers("wide_fused.cu", format!("{rows}{fused}{FUSED_LEARN}")));
         }
-        Way::Tiled(shape) => {
+        NetworkPath::Tiled(shape) => {
             text += &products(&[]);
             text += &[HOPPER, &shape.constants(tanh), TILED, TILED_ROWS].join("\n");
         }
-        Way::Tensor(_) | Way::Foreign => {}
+        NetworkPath::Tensor(_) | NetworkPath::Foreign => {}
     }
-    if layers::acts_few(network, way) {
+    if layers::acts_few(network, path) {
         text += &layers::constants(network);
         text += ACT_FEW;
     }

@@ -12,8 +12,9 @@ use crate::engine::Iterated;
 use crate::engine::StepRates;
 use crate::error::{Error, Result};
 use crate::fused::small::{
-    MOST_SOLO, PackedRuns, SoloFigures, SoloLearner, SoloRoom, SoloSpan, Trained, compiled_in,
-    is_solo_in_fleets, unsupported,
+    FewReplicasFigures, FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
+    MOST_ITERATIONS_AT_ONCE, PackedRuns, Trained, compiled_in, has_few_replicas_in_fleets,
+    unsupported,
 };
 use crate::model::LearnerState;
 use crate::run::begin;
@@ -69,7 +70,7 @@ impl Shared {
 /// Whether runs like this one can share a launch.
 fn shares(config: &TrainConfig, envs_team: u32) -> bool {
     let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
-    envs_team == 1 && !exact && unsupported(config).is_none() && is_solo_in_fleets(config)
+    envs_team == 1 && !exact && unsupported(config).is_none() && has_few_replicas_in_fleets(config)
 }
 
 impl FleetLearner for CudaFleet<'_> {
@@ -203,14 +204,14 @@ impl CudaFleet<'_> {
         let first = &runs[0].config;
         let most = 2 * envs.gpu().info().n_multiprocessors as usize;
         let share = runs.len().div_ceil(runs.len().div_ceil(most));
-        let own = runs.iter().any(|run| !SoloLearner::share_schedule(&run.config, first));
-        let room = SoloRoom { runs: share, schedules: if own { share } else { 1 } };
+        let own = runs.iter().any(|run| !FewReplicasLearner::share_schedule(&run.config, first));
+        let room = FewReplicasRoom { runs: share, schedules: if own { share } else { 1 } };
         let mut waves = runs.chunks(share).enumerate().map(|(i, runs)| (i * share, runs));
         let mut next = waves.next();
         // Both take a while.
         let (wave, learner) = std::thread::scope(|scope| {
             let wave = scope.spawn(|| self.prepare(next, share));
-            let learner = SoloLearner::new(first, envs, room);
+            let learner = FewReplicasLearner::new(first, envs, room);
             (wave.join(), learner)
         });
         let ended = |_| Err(Error::Invalid("a thread of the fleet ended early".into()));
@@ -258,7 +259,7 @@ struct Reporter<'r, 's, 'e> {
     threads: usize,
     scope: &'s Scope<'s, 'e>,
     /// Of the launch that the host has yet to report.
-    figures: SoloFigures,
+    figures: FewReplicasFigures,
     part: Option<Part<'r>>,
     /// The wave that is done.
     done: Option<Done<'r>>,
@@ -309,22 +310,25 @@ fn each_whole(
 
 impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
     fn new(watch: &'r Watch<'r>, threads: usize, scope: &'s Scope<'s, 'e>) -> Self {
-        let (figures, broken) = (SoloFigures::default(), Vec::new());
+        let (figures, broken) = (FewReplicasFigures::default(), Vec::new());
         Self { watch, threads, scope, figures, part: None, done: None, broken, ending: None }
     }
 
     /// Trains a wave that `learner` has taken on, and meanwhile reports what came before.
     fn train(
         &mut self,
-        learner: &mut SoloLearner,
+        learner: &mut FewReplicasLearner,
         envs: &CudaVecEnv,
         wave: Wave<'r>,
     ) -> Result<ControlFlow<()>> {
         let config = &wave.runs[0].config;
         let n_iterations = config.run.total_steps.div_ceil(config.steps_per_iteration().max(1));
-        for from in (0..n_iterations).step_by(MOST_SOLO as usize) {
-            let n = (n_iterations - from).min(MOST_SOLO);
-            learner.start(envs, SoloSpan { done: from, n, uncounted: from, begins: from == 0 })?;
+        for from in (0..n_iterations).step_by(MOST_ITERATIONS_AT_ONCE as usize) {
+            let n = (n_iterations - from).min(MOST_ITERATIONS_AT_ONCE);
+            learner.start(
+                envs,
+                FewReplicasSpan { done: from, n, uncounted: from, begins: from == 0 },
+            )?;
             if self.catch_up()?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }

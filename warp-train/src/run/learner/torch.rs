@@ -44,7 +44,7 @@ pub fn gradients(
 pub struct TorchPass {
     network: Box<dyn ForeignNetwork>,
     n_parameters: usize,
-    /// What a way back still reads.
+    /// What a backward pass still reads.
     x: Option<DeviceArray>,
 }
 
@@ -94,7 +94,7 @@ impl TorchPass {
         Ok(())
     }
 
-    /// Starts the way back of the last forward pass that learned; `gradient` is written.
+    /// Starts the backward pass of the last forward pass that learned; `gradient` is written.
     ///
     /// # Errors
     /// As [`TorchPass::forward`].

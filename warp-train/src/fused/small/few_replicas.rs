@@ -3,7 +3,7 @@
 
 use super::figures::schedule_width;
 use super::layout::{Places, pack_all, unpack_all};
-use super::shared::{EpisodeFigures, Figures, SmallSizes, SoloArgs, SoloRun};
+use super::shared::{EpisodeFigures, FewReplicasArgs, FewReplicasRun, Figures, SmallSizes};
 use super::{GROUP_THREADS, iterated, schedule, sizes, text};
 use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::TrainConfig;
@@ -20,7 +20,7 @@ pub(crate) const MOST_ITERATIONS: u64 = 256;
 
 /// What a learner has room for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SoloRoom {
+pub(crate) struct FewReplicasRoom {
     /// Runs at a time.
     pub(crate) runs: usize,
     /// Their schedules: one each, or one that is the same for all.
@@ -29,7 +29,7 @@ pub(crate) struct SoloRoom {
 
 /// The iterations of a launch.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SoloSpan {
+pub(crate) struct FewReplicasSpan {
     /// Iterations done before it.
     pub(crate) done: u64,
     /// Its own, at most [`MOST_ITERATIONS`].
@@ -42,7 +42,7 @@ pub(crate) struct SoloSpan {
 
 /// Some runs that differ in their seeds, weights and schedules, side by side on one device.
 #[derive(Debug)]
-pub(crate) struct SoloLearner {
+pub(crate) struct FewReplicasLearner {
     places: Places,
     configs: Vec<TrainConfig>,
     /// The first run's number among those whose replicas the environments hold.
@@ -68,16 +68,20 @@ struct Work {
     figures: DeviceArray,
 }
 
-impl SoloLearner {
+impl FewReplicasLearner {
     /// Compiles for `envs` and runs like that of `config`, and allocates everything for `room`; they have
     /// to be loaded.
     ///
     /// # Errors
     /// Text that does not compile, or too little memory.
-    pub(crate) fn new(config: &TrainConfig, envs: &CudaVecEnv, room: SoloRoom) -> Result<Self> {
+    pub(crate) fn new(
+        config: &TrainConfig,
+        envs: &CudaVecEnv,
+        room: FewReplicasRoom,
+    ) -> Result<Self> {
         let gpu = envs.gpu();
         let spread = text::spreads(config, room.runs, gpu.info().n_multiprocessors);
-        let source = text::solo_source(config, envs.text(), spread);
+        let source = text::few_replicas_source(config, envs.text(), spread);
         let module = envs.kernels().compile(&source, Build::Release)?;
         let sizes = sizes(gpu, &module.function("small_sizes")?)?;
         let places = Places::new(config);
@@ -95,7 +99,7 @@ impl SoloLearner {
         Ok(Self {
             configs: Vec::new(),
             first_run: 0,
-            kernel: module.function("small_solo")?,
+            kernel: module.function("small_few_replicas")?,
             launch,
             blocks_per_run,
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
@@ -171,11 +175,11 @@ impl SoloLearner {
     ///
     /// # Errors
     /// A driver that refuses.
-    pub(crate) fn start(&mut self, envs: &CudaVecEnv, span: SoloSpan) -> Result<()> {
+    pub(crate) fn start(&mut self, envs: &CudaVecEnv, span: FewReplicasSpan) -> Result<()> {
         let n_schedules = self.push_schedule(span.done, span.n)?;
         let first = &self.configs[0];
         let most = MOST_ITERATIONS as usize;
-        let run = SoloRun {
+        let run = FewReplicasRun {
             n_envs: first.run.num_envs as u32,
             iteration: span.done as u32,
             n_iterations: span.n as u32,
@@ -188,7 +192,7 @@ impl SoloLearner {
         };
         let [tables, arrays, world] = envs.args().clone();
         let ([parameters, exp_avg, exp_avg_sq], w) = (&self.parameters, &self.work);
-        let args = SoloArgs {
+        let args = FewReplicasArgs {
             run,
             seeds: &w.seeds,
             parameters,
@@ -236,12 +240,12 @@ impl SoloLearner {
     ) -> Result<Vec<Iterated>> {
         let mut all = Vec::new();
         let config = self.configs[0].clone();
-        let mut figures = SoloFigures::default();
+        let mut figures = FewReplicasFigures::default();
         for first in (0..n).step_by(MOST_ITERATIONS as usize) {
             let part = (n - first).min(MOST_ITERATIONS);
             // A run of a fleet begins in the kernel, in the last bit not where the executor began.
             let done = progress.iteration + first;
-            self.start(envs, SoloSpan { done, n: part, uncounted: 0, begins: done == 0 })?;
+            self.start(envs, FewReplicasSpan { done, n: part, uncounted: 0, begins: done == 0 })?;
             envs.tick((part * config.run.num_steps as u64) as u32)?;
             self.figures(&mut figures)?;
             for i in 0..part {
@@ -256,7 +260,7 @@ impl SoloLearner {
     ///
     /// # Errors
     /// Whatever went wrong on the device.
-    pub(crate) fn figures(&self, figures: &mut SoloFigures) -> Result<()> {
+    pub(crate) fn figures(&self, figures: &mut FewReplicasFigures) -> Result<()> {
         figures.words.resize(self.work.figures.len(), 0);
         Ok(self.work.figures.pull_into(&mut figures.words)?)
     }
@@ -301,11 +305,11 @@ impl PackedRuns {
 
 /// What a launch says of its runs' iterations: [`Figures`], [`MOST_ITERATIONS`] of them per run.
 #[derive(Debug, Default)]
-pub(crate) struct SoloFigures {
+pub(crate) struct FewReplicasFigures {
     words: Vec<u32>,
 }
 
-impl SoloFigures {
+impl FewReplicasFigures {
     /// Those of iteration `i` of the launch of its run number `run`, which has this configuration and had
     /// done `env_steps` before it.
     ///
@@ -353,7 +357,7 @@ impl Work {
         gpu: &Device,
         config: &TrainConfig,
         sizes: &SmallSizes,
-        SoloRoom { runs: n, schedules }: SoloRoom,
+        FewReplicasRoom { runs: n, schedules }: FewReplicasRoom,
     ) -> Result<Self> {
         let array = |name: &str, dtype, shape: &[usize]| {
             Ok::<_, Error>(DeviceArray::zeros(gpu, name, dtype, shape)?)

@@ -16,7 +16,7 @@ use warp_func::cuda::{Build, Source};
 
 /// How a policy's network runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum NetworkPath {
     /// Layer by layer.
     Layers(Product),
     /// Whole networks in fp32.
@@ -55,7 +55,7 @@ impl Machine {
     }
 }
 
-impl Way {
+impl NetworkPath {
     /// For a network whose `rows` act at a time; with `tensor_cores` operands of products may be halves.
     fn new(network: &WideNetwork, rows: usize, machine: Machine, tensor_cores: bool) -> Self {
         let half = tensor_cores && machine.generation >= 8;
@@ -89,7 +89,7 @@ impl Way {
 #[derive(Debug)]
 pub(in super::super) struct WideText {
     pub(super) network: WideNetwork,
-    pub(super) way: Way,
+    pub(super) path: NetworkPath,
     /// Units in the parity build: first what every network needs.
     pub(super) general: Vec<Source>,
     /// Units of each tower on tensor cores, or of all towers' layers, in the release build.
@@ -113,17 +113,17 @@ impl WideText {
         let shapes = shapes.initial(0).map_err(of_policy(&plan.name))?;
         let network = WideNetwork::from_tensors(&shapes).map_err(of_policy(&plan.name))?;
         let rows = config.n_envs() * plan.n_agents();
-        let way = match backend.foreign {
-            Some(_) => Way::Foreign,
-            None => Way::new(&network, rows, machine, backend.tensor_cores),
+        let path = match backend.foreign {
+            Some(_) => NetworkPath::Foreign,
+            None => NetworkPath::new(&network, rows, machine, backend.tensor_cores),
         };
-        let general = text::general(config, number, &network, &way);
+        let general = text::general(config, number, &network, &path);
         let tower = |shape| text::tensor(config, number, &network, shape);
-        let towers = match &way {
-            Way::Tiled(shape) => vec![text::tiled(config, number, &network, shape)],
-            way => way.shapes().iter().map(tower).collect(),
+        let towers = match &path {
+            NetworkPath::Tiled(shape) => vec![text::tiled(config, number, &network, shape)],
+            path => path.shapes().iter().map(tower).collect(),
         };
-        Ok(Self { network, way, general, towers })
+        Ok(Self { network, path, general, towers })
     }
 
     /// Those of all policies of `config`, in their order.

@@ -105,7 +105,7 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for (name, keys) in [CASES[0], CASES[3], CASES[6], CASES[11]] {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
-            Trial::test(format!("cuda_team_bf16_{test}: {name}"), move || run(keys))
+            Trial::test(format!("cuda_multi_agent_bf16_{test}: {name}"), move || run(keys))
                 .with_ignored_flag(no_device.is_some())
         };
         trials.push(trial("is_near_the_cpus", near_in_bf16));
@@ -116,9 +116,9 @@ fn main() -> ExitCode {
             Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
         };
         trials.push(trial("team_compiles", |keys| compiles(keys, 2), no_compiler.is_some()));
-        trials.push(trial("cuda_team_is_near_the_cpus", near, no_device.is_some()));
-        trials.push(trial("cuda_team_repeats_and_resumes", resumes, no_device.is_some()));
-        trials.push(trial("cuda_team_counts_episodes", episodes, no_device.is_some()));
+        trials.push(trial("cuda_multi_agent_is_near_the_cpus", near, no_device.is_some()));
+        trials.push(trial("cuda_multi_agent_repeats_and_resumes", resumes, no_device.is_some()));
+        trials.push(trial("cuda_multi_agent_counts_episodes", episodes, no_device.is_some()));
     }
     for (rule, keys) in STEPS {
         let keys = move || {
@@ -129,12 +129,13 @@ fn main() -> ExitCode {
         };
         let compiles = Trial::test(format!("team_compiles: {rule}"), move || compiles(&keys(), 2));
         trials.push(compiles.with_ignored_flag(no_compiler.is_some()));
-        let steps = Trial::test(format!("cuda_team_steps_are_the_cpus: {rule}"), move || {
-            steps(&config(&keys())?, 0.05)
-        });
+        let steps =
+            Trial::test(format!("cuda_multi_agent_steps_are_the_cpus: {rule}"), move || {
+                steps(&config(&keys())?, 0.05)
+            });
         trials.push(steps.with_ignored_flag(no_device.is_some()));
     }
-    let minibatches = Trial::test("cuda_team_repeats_minibatches", || resumes(MINIBATCHES));
+    let minibatches = Trial::test("cuda_multi_agent_repeats_minibatches", || resumes(MINIBATCHES));
     trials.push(minibatches.with_ignored_flag(no_device.is_some()));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

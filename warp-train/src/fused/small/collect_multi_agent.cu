@@ -2,23 +2,23 @@
 // networks, sampler and body, step by step, with everything but the stored rows in registers and shared
 // memory.
 //
-// Needs what team_replica.cuh needs.
-#include "team_normalise.cuh"
-#include "team_replica.cuh"
+// Needs what multi_agent_replica.cuh needs.
+#include "multi_agent_normalise.cuh"
+#include "multi_agent_replica.cuh"
 
 // Floats of a row of outputs: eight, and apart so that rows meet different banks.
 #define LDZ 12
 
 // Weights and records of each policy, and the counter that its update's blocks wait with.
-struct TeamPolicies {
+struct MultiAgentPolicies {
     const float* parameters[N_POLICIES];
     u32* records[N_POLICIES];
     u32* barrier[N_POLICIES];
-    TeamFactors normalise;
+    MultiAgentFactors normalise;
 };
 
 // A warp's rows: observations as they are stored, and outputs.
-struct TeamRows {
+struct MultiAgentRows {
     unsigned short x[32 * ROUNDS * LDX];
     float z[32 * ROUNDS * LDZ];
 };
@@ -26,7 +26,7 @@ static_assert(sizeof(NetShared) % 16 == 0, "rows behind the networks begin at mu
 
 // One or two tiles through a network, from a warp's rows to its outputs.
 template <int R>
-__device__ __forceinline__ void team_forward(const NetShared& net, TeamRows& rows, int tile) {
+__device__ __forceinline__ void multi_agent_forward(const NetShared& net, MultiAgentRows& rows, int tile) {
     int lane = threadIdx.x & 31;
     u32 inputs[R][KX / 16][4];
     Hidden h1[R], h2[R];
@@ -44,12 +44,12 @@ __device__ __forceinline__ void team_forward(const NetShared& net, TeamRows& row
 }
 
 // All tiles of policy P and of those behind it.
-template <int P> __device__ __forceinline__ void team_act(const NetShared* nets, TeamRows& rows) {
+template <int P> __device__ __forceinline__ void multi_agent_act(const NetShared* nets, MultiAgentRows& rows) {
     constexpr int first = first_slot(P) * TOGETHER / 16, end = first_slot(P + 1) * TOGETHER / 16;
 #pragma unroll
-    for (int tile = first; tile + 1 < end; tile += 2) team_forward<2>(nets[P], rows, tile);
-    if ((end - first) % 2 == 1) team_forward<1>(nets[P], rows, end - 1);
-    if constexpr (P + 1 < N_POLICIES) team_act<P + 1>(nets, rows);
+    for (int tile = first; tile + 1 < end; tile += 2) multi_agent_forward<2>(nets[P], rows, tile);
+    if ((end - first) % 2 == 1) multi_agent_forward<1>(nets[P], rows, end - 1);
+    if constexpr (P + 1 < N_POLICIES) multi_agent_act<P + 1>(nets, rows);
 }
 
 // Units of observations that a lane stores in a step.
@@ -57,12 +57,12 @@ template <int P> __device__ __forceinline__ void team_act(const NetShared* nets,
 
 // The row of `replica` for the agent of `slot` at step `t` of the records; `exists` says whether there is
 // such an agent.
-struct TeamRow {
+struct MultiAgentRow {
     u32* records;
     u32 n_rows, number;
     bool exists;
 
-    __device__ __forceinline__ TeamRow(const TeamPolicies& policies, const SmallRun& run, int slot, u32 t,
+    __device__ __forceinline__ MultiAgentRow(const MultiAgentPolicies& policies, const SmallRun& run, int slot, u32 t,
                                        u32 replica) {
         exists = false;
         records = policies.records[0];
@@ -83,20 +83,20 @@ struct TeamRow {
 
 // Where this lane stores its part of a step: units of observations, dealt out so that neighbours have
 // neighbouring ones, and what belongs to its own rows beside them.
-struct TeamPlaces {
+struct MultiAgentPlaces {
     uint4* seen[KEPT_UNITS];
     uint4* rest[ROUNDS];
     u32 seen_rows[KEPT_UNITS], rest_rows[ROUNDS];  // rows from step to step
     u32 exist;                                     // a bit each, the rows' first
 
-    __device__ __forceinline__ TeamPlaces(const TeamPolicies& policies, const SmallRun& run, u32 first,
+    __device__ __forceinline__ MultiAgentPlaces(const MultiAgentPolicies& policies, const SmallRun& run, u32 first,
                                           u32 n) {
         int lane = threadIdx.x & 31;
         exist = 0u;
 #pragma unroll
         for (int i = 0; i < ROUNDS; ++i) {
             u32 own = lane % TOGETHER;
-            TeamRow row(policies, run, i * COPIES + lane / TOGETHER, 0u, first + own);
+            MultiAgentRow row(policies, run, i * COPIES + lane / TOGETHER, 0u, first + own);
             rest[i] = row.rest();
             rest_rows[i] = row.n_rows;
             exist |= row.exists && own < n ? 1u << i : 0u;
@@ -104,14 +104,14 @@ struct TeamPlaces {
 #pragma unroll
         for (int i = 0; i < KEPT_UNITS; ++i) {
             u32 at = i * 32 + lane, own = at / X_UNITS % TOGETHER;
-            TeamRow row(policies, run, at / X_UNITS / TOGETHER, 0u, first + own);
+            MultiAgentRow row(policies, run, at / X_UNITS / TOGETHER, 0u, first + own);
             seen[i] = row.seen() + at % X_UNITS;
             seen_rows[i] = row.n_rows;
             exist |= row.exists && own < n ? 1u << (ROUNDS + i) : 0u;
         }
     }
     // Stores a step's observations.
-    __device__ __forceinline__ void keep_seen(const TeamRows& rows) {
+    __device__ __forceinline__ void keep_seen(const MultiAgentRows& rows) {
         int lane = threadIdx.x & 31;
         uint4 units[KEPT_UNITS];
 #pragma unroll
@@ -133,11 +133,11 @@ struct TeamPlaces {
 static_assert(ROUNDS + KEPT_UNITS <= 32, "more rows and units than there are bits");
 
 // Chosen actions of this lane's rows, a round each.
-struct TeamChoices {
+struct MultiAgentChoices {
     Choice of[ROUNDS];
     float value[ROUNDS];
 
-    __device__ __forceinline__ void draw(const TeamRows& rows, Ready (&ready)[ROUNDS]) {
+    __device__ __forceinline__ void draw(const MultiAgentRows& rows, Ready (&ready)[ROUNDS]) {
 #pragma unroll
         for (int round = 0; round < ROUNDS; ++round) {
             const float4* from = (const float4*)(rows.z + (32 * round + (threadIdx.x & 31)) * LDZ);
@@ -161,7 +161,7 @@ struct TeamChoices {
         }
     }
     // Stores what belongs to this lane's rows beside the observations.
-    __device__ __forceinline__ void keep(TeamPlaces& places, TeamNormaliser& normaliser,
+    __device__ __forceinline__ void keep(MultiAgentPlaces& places, MultiAgentNormaliser& normaliser,
                                          const float* reward, u32 ends) const {
         int copy = (threadIdx.x & 31) / TOGETHER;
 #pragma unroll
@@ -181,7 +181,7 @@ struct TeamChoices {
 };
 
 // The uniform numbers of a step for this lane's rows.
-__device__ __forceinline__ void team_uniforms(const WarpRun& world, const TeamReplica& replica, u32 t,
+__device__ __forceinline__ void multi_agent_uniforms(const WarpRun& world, const MultiAgentReplica& replica, u32 t,
                                               Ready (&ready)[ROUNDS]) {
     int copy = (threadIdx.x & 31) / TOGETHER;
     WarpDraw stream = warp_draw(world.seed, world.first_replica + replica.number, replica.before + t,
@@ -202,10 +202,10 @@ __device__ __forceinline__ void team_uniforms(const WarpRun& world, const TeamRe
 }
 
 // This warp's figures of ended episodes.
-__device__ __forceinline__ void write_figures(const TeamReplica& replica, bool counts, double* to) {
+__device__ __forceinline__ void write_figures(const MultiAgentReplica& replica, bool counts, double* to) {
     int lane = threadIdx.x & 31;
 #pragma unroll
-    for (int i = 0; i < TEAM_FIGURES; ++i) {
+    for (int i = 0; i < MULTI_AGENT_FIGURES; ++i) {
         if (is_most(i)) {
             float most = counts ? replica.figures[i] : -3e38f;
             for (int d = 16; d > 0; d >>= 1) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, d));
@@ -218,20 +218,20 @@ __device__ __forceinline__ void write_figures(const TeamReplica& replica, bool c
 }
 
 extern "C" __global__ void __launch_bounds__(128, 3)
-    small_collect_team(WarpRun world, WarpArrays arrays, WarpTables tables, TeamPolicies policies,
-                       const CollectTeamArgs a) {
+    small_collect_multi_agent(WarpRun world, WarpArrays arrays, WarpTables tables, MultiAgentPolicies policies,
+                       const CollectMultiAgentArgs a) {
     const SmallRun& run = a.run;
     extern __shared__ __align__(1024) unsigned char memory[];
-    __shared__ TeamNear near;
+    __shared__ MultiAgentNear near;
     NetShared* nets = (NetShared*)memory;
-    TeamRows& rows = ((TeamRows*)(nets + N_POLICIES))[threadIdx.x / 32];
+    MultiAgentRows& rows = ((MultiAgentRows*)(nets + N_POLICIES))[threadIdx.x / 32];
     int lane = threadIdx.x & 31;
 #pragma unroll
     for (int p = 0; p < N_POLICIES; ++p) {
         if (blockIdx.x == 0 && threadIdx.x == 0) *policies.barrier[p] = 0u;
         load_net(nets[p], policies.parameters[p], threadIdx.x, blockDim.x);
     }
-    TeamNormaliser::load(near, policies.normalise);
+    MultiAgentNormaliser::load(near, policies.normalise);
     for (int i = lane; i < (int)(sizeof(rows) / 4); i += 32) ((u32*)&rows)[i] = 0u;
     __syncthreads();
     u32 warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, first = warp * TOGETHER;
@@ -239,24 +239,24 @@ extern "C" __global__ void __launch_bounds__(128, 3)
     u32 n = run.n_envs - first < TOGETHER ? run.n_envs - first : TOGETHER, own = lane % TOGETHER;
     u32 n_warps = (run.n_envs + TOGETHER - 1) / TOGETHER;
     Env env = warp_env(tables);
-    TeamReplica replica;
+    MultiAgentReplica replica;
     replica.begin(arrays, *arrays.run_step + run.steps_before, first + (own < n ? own : n - 1));
     auto to_rows = [&](int round, int q, uint4 unit) {
         *(uint4*)(rows.x + (round * 32 + lane) * LDX + q * 8) = unit;
     };
-    TeamPlaces places(policies, run, first, n);
-    TeamNormaliser normaliser(near, policies.normalise, first, n);
+    MultiAgentPlaces places(policies, run, first, n);
+    MultiAgentNormaliser normaliser(near, policies.normalise, first, n);
 #pragma unroll 1
     for (u32 t = 0; t < N_STEPS; ++t) {
         Ready ready[ROUNDS];
-        TeamChoices choices;
+        MultiAgentChoices choices;
         int actions[WARP_ACTIONS_TOTAL];
         replica.look(env, normaliser, to_rows);
         __syncwarp();
         normaliser.count(n);
-        team_uniforms(world, replica, t, ready);
+        multi_agent_uniforms(world, replica, t, ready);
         places.keep_seen(rows);
-        team_act<0>(nets, rows);
+        multi_agent_act<0>(nets, rows);
         __syncwarp();
         choices.draw(rows, ready);
         choices.gather(actions);
@@ -265,7 +265,7 @@ extern "C" __global__ void __launch_bounds__(128, 3)
         if (CUTS > 0 && ends & ROW_TRUNCATED) {
             u32 at = N_STEPS + 1 + replica.cuts++, number = replica.number;
             replica.look(env, normaliser, [&](int round, int q, uint4 unit) {
-                TeamRow row(policies, run, round * COPIES + lane / TOGETHER, at, number);
+                MultiAgentRow row(policies, run, round * COPIES + lane / TOGETHER, at, number);
                 if (row.exists && own < n) row.seen()[q] = unit;
             });
         }
@@ -276,19 +276,19 @@ extern "C" __global__ void __launch_bounds__(128, 3)
     places.keep_seen(rows);
     normaliser.finish(policies.normalise, first, warp, n_warps);
     bool writes = lane < (int)n && lane < TOGETHER;
-    write_figures(replica, writes, a.figures + ((unsigned long long)run.index * n_warps + warp) * TEAM_FIGURES);
+    write_figures(replica, writes, a.figures + ((unsigned long long)run.index * n_warps + warp) * MULTI_AGENT_FIGURES);
     if (writes) replica.finish(env, arrays);
 }
 
 // The figures of an iteration's warps together, a block per iteration; `out` is [iterations, figures].
 extern "C" __global__ void __launch_bounds__(256)
-    small_team_figures(const TeamFiguresArgs a) {
+    small_multi_agent_figures(const MultiAgentFiguresArgs a) {
     int lane = threadIdx.x & 31;
-    const double* figures = a.figures + (unsigned long long)blockIdx.x * a.n_warps * TEAM_FIGURES;
-    for (int i = threadIdx.x / 32; i < TEAM_FIGURES; i += 8) {
+    const double* figures = a.figures + (unsigned long long)blockIdx.x * a.n_warps * MULTI_AGENT_FIGURES;
+    for (int i = threadIdx.x / 32; i < MULTI_AGENT_FIGURES; i += 8) {
         double sum = 0.0, most = -3e38;
         for (u32 warp = lane; warp < a.n_warps; warp += 32) {
-            double x = figures[warp * TEAM_FIGURES + i];
+            double x = figures[warp * MULTI_AGENT_FIGURES + i];
             sum += x;
             most = x > most ? x : most;
         }
@@ -297,13 +297,13 @@ extern "C" __global__ void __launch_bounds__(256)
             most = other > most ? other : most;
         }
         sum = warp_sum(sum);
-        if (lane == 0) a.out[blockIdx.x * TEAM_FIGURES + i] = is_most(i) ? most : sum;
+        if (lane == 0) a.out[blockIdx.x * MULTI_AGENT_FIGURES + i] = is_most(i) ? most : sum;
     }
 }
 
 // Sizes that the host needs to know.
-extern "C" __global__ void small_team_sizes(const TeamSizesArgs a) {
+extern "C" __global__ void small_multi_agent_sizes(const MultiAgentSizesArgs a) {
     a.sizes->networks = N_POLICIES * (u32)sizeof(NetShared);
-    a.sizes->rows = (u32)sizeof(TeamRows);
-    a.sizes->n_figures = TEAM_FIGURES;
+    a.sizes->rows = (u32)sizeof(MultiAgentRows);
+    a.sizes->n_figures = MULTI_AGENT_FIGURES;
 }

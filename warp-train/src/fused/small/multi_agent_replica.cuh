@@ -60,17 +60,17 @@ __device__ constexpr int slot_of_agent(int agent) {
 
 // Of ended episodes: their number, the sum of lengths, the longest, minus the shortest; per group the sum
 // of returns, the largest, minus the smallest; the sums of statistics.
-#define TEAM_FIGURES (4 + 3 * N_GROUPS + WARP_N_STATISTICS)
+#define MULTI_AGENT_FIGURES (4 + 3 * N_GROUPS + WARP_N_STATISTICS)
 __device__ constexpr bool is_most(int figure) {
     int group = figure - 4;
     return figure == 2 || figure == 3 || (group >= 0 && group < 3 * N_GROUPS && group % 3 > 0);
 }
 
 // A replica on its way through the rollout.
-struct TeamReplica {
+struct MultiAgentReplica {
     u32 words[WARP_STATE_WORDS];
     float returns[N_GROUPS], reward[WARP_AGENTS_TOTAL], statistics[WARP_N_STATISTICS + 1];
-    float figures[TEAM_FIGURES];
+    float figures[MULTI_AGENT_FIGURES];
     u32 number, before, length, cuts;
 
     __device__ __forceinline__ void begin(const WarpArrays& arrays, u32 steps_done, u32 replica) {
@@ -84,7 +84,7 @@ struct TeamReplica {
         for (int i = 0; i < WARP_N_STATISTICS; ++i)
             statistics[i] = arrays.statistic[number * WARP_N_STATISTICS + i];
 #pragma unroll
-        for (int i = 0; i < TEAM_FIGURES; ++i) figures[i] = is_most(i) ? -3e38f : 0.0f;
+        for (int i = 0; i < MULTI_AGENT_FIGURES; ++i) figures[i] = is_most(i) ? -3e38f : 0.0f;
         State state = warp_view_words(words), row = warp_view(arrays, number);
         warp_copy_state(state, row);
     }

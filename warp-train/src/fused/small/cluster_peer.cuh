@@ -6,7 +6,7 @@
 #include "gradient.cuh"
 
 #if SPREAD
-struct Fellow {
+struct ClusterPeer {
     // Barriers of the memory: of the other's coming, and of its numbers, for two turns.
     unsigned long long came, told[2];
     u32 n_meetings;
@@ -75,7 +75,7 @@ struct Fellow {
 };
 #else
 // There is none.
-struct Fellow {
+struct ClusterPeer {
     __device__ void begin() {}
     __device__ void meet() {}
     __device__ void tell(float&, float, u32) {}

@@ -1,13 +1,13 @@
 // Running normalisation of several policies' rows: see normalise.cuh. Observations lie in shared memory, where
 // a lane sums one of their numbers over all rows of a warp; rewards are summed by the lane that has their row.
 //
-// Needs what team_replica.cuh needs.
+// Needs what multi_agent_replica.cuh needs.
 #pragma once
 #include "normalise.cuh"
-#include "team_replica.cuh"
+#include "multi_agent_replica.cuh"
 
 // What each policy is normalised by, and what of it is told.
-struct TeamFactors {
+struct MultiAgentFactors {
     float* factors[N_POLICIES];
     double* known[N_POLICIES];
     double* parts[N_POLICIES];
@@ -21,13 +21,13 @@ static_assert(OBS <= 32, "a lane has one number of an observation");
 static_assert(ROUNDS <= 8 && N_POLICIES <= 16, "a word has four bits of each round's policy");
 
 // A block's copies of the factors, and a warp's observations.
-struct TeamNear {
+struct MultiAgentNear {
     float factors[N_POLICIES][N_FACTORS];
     float raw[4][NORM_OBS ? 32 * ROUNDS * LDR : 1];
 };
 
 // What a warp's rows are normalised by and add to the sums.
-struct TeamNormaliser {
+struct MultiAgentNormaliser {
     const float* factors;  // of the first policy, in shared memory
     float* raw;
     double gamma[ROUNDS], discounted[ROUNDS];
@@ -37,13 +37,13 @@ struct TeamNormaliser {
     u32 exists;      // a bit a round
 
     // For all threads of a block, which wait for each other afterwards.
-    static __device__ __forceinline__ void load(TeamNear& near, const TeamFactors& from) {
+    static __device__ __forceinline__ void load(MultiAgentNear& near, const MultiAgentFactors& from) {
 #pragma unroll
         for (int p = 0; p < N_POLICIES; ++p)
             for (int i = threadIdx.x; i < N_FACTORS; i += blockDim.x) near.factors[p][i] = from.factors[p][i];
     }
 
-    __device__ __forceinline__ TeamNormaliser(TeamNear& near, const TeamFactors& from, u32 first, u32 n)
+    __device__ __forceinline__ MultiAgentNormaliser(MultiAgentNear& near, const MultiAgentFactors& from, u32 first, u32 n)
         : factors(near.factors[0]), raw(near.raw[threadIdx.x / 32]), own_policy(0u), exists(0u) {
         u32 own = (threadIdx.x & 31) % TOGETHER;
 #pragma unroll
@@ -108,7 +108,7 @@ struct TeamNormaliser {
         discounted[round] = over ? 0.0 : discounted[round];
     }
     // Tells the sums as part number `part` of `n_parts`.
-    __device__ __forceinline__ void finish(const TeamFactors& to, u32 first, u32 part, u32 n_parts) const {
+    __device__ __forceinline__ void finish(const MultiAgentFactors& to, u32 first, u32 part, u32 n_parts) const {
         u32 lane = threadIdx.x & 31;
 #pragma unroll
         for (int p = 0; p < N_POLICIES; ++p) {
@@ -135,15 +135,15 @@ struct TeamNormaliser {
     }
 };
 #else
-struct TeamNear {};
+struct MultiAgentNear {};
 
 // Nothing is normalised.
-struct TeamNormaliser {
-    static __device__ __forceinline__ void load(TeamNear&, const TeamFactors&) {}
-    __device__ __forceinline__ TeamNormaliser(TeamNear&, const TeamFactors&, u32, u32) {}
+struct MultiAgentNormaliser {
+    static __device__ __forceinline__ void load(MultiAgentNear&, const MultiAgentFactors&) {}
+    __device__ __forceinline__ MultiAgentNormaliser(MultiAgentNear&, const MultiAgentFactors&, u32, u32) {}
     __device__ __forceinline__ void look(int, float*) {}
     __device__ __forceinline__ void count(u32) {}
     __device__ __forceinline__ void reward(int, float, bool) {}
-    __device__ __forceinline__ void finish(const TeamFactors&, u32, u32, u32) const {}
+    __device__ __forceinline__ void finish(const MultiAgentFactors&, u32, u32, u32) const {}
 };
 #endif

@@ -18,34 +18,34 @@
 #define GROUPS (SPREAD ? 1 : N_NETS)
 #include "collect_few.cu"
 #include "advantages.cuh"
-#include "fellow.cuh"
+#include "cluster_peer.cuh"
 #include "weights.cuh"
 
-#define SOLO_LEARNERS (GROUPS * GROUP_THREADS)
+#define FEW_REPLICAS_LEARNERS (GROUPS * GROUP_THREADS)
 // Blocks of a run.
-#define SOLO_BLOCKS (N_NETS / GROUPS)
-#define SOLO_THREADS (SOLO_LEARNERS + FEW_THREADS)
+#define FEW_REPLICAS_BLOCKS (N_NETS / GROUPS)
+#define FEW_REPLICAS_THREADS (FEW_REPLICAS_LEARNERS + FEW_THREADS)
 
-struct SoloShared {
+struct FewReplicasShared {
     UpdateShared nets[GROUPS];
     FewShared place;
     WarpWords keys[EPOCHS];  // of the epochs' orders
     // Of gradients, by warp; two minibatches take turns.
     float squares[2][N_NETS * GROUP_THREADS / 32];
-    Fellow fellow;
+    ClusterPeer peer;
 };
 
-extern __shared__ __align__(1024) unsigned char solo_shared[];
+extern __shared__ __align__(1024) unsigned char few_replicas_shared[];
 
 // Where a run's numbers lie.
-__device__ __forceinline__ u32* records_of(const SoloArgs& a, u32 run) {
+__device__ __forceinline__ u32* records_of(const FewReplicasArgs& a, u32 run) {
     unsigned long long rows = (N_STEPS + 1 + CUTS) * a.run.n_envs;
     return a.records + run * rows * (RECORD_UNITS * 4);
 }
-__device__ __forceinline__ float* episodes_of(const SoloArgs& a, u32 run) {
+__device__ __forceinline__ float* episodes_of(const FewReplicasArgs& a, u32 run) {
     return a.episodes + run * EPISODE_FIGURES * a.run.n_envs;
 }
-__device__ __forceinline__ Memory memory_of(const SoloArgs& a, u32 run, int net) {
+__device__ __forceinline__ Memory memory_of(const FewReplicasArgs& a, u32 run, int net) {
     unsigned long long number = run * N_NETS + net, at = number * N_PARAMETERS;
     return {a.parameters + at, a.exp_avg + at, a.exp_avg_sq + at,
             (float4*)a.state + number * 3 * OWN_TILES * GROUP_THREADS};
@@ -53,38 +53,38 @@ __device__ __forceinline__ Memory memory_of(const SoloArgs& a, u32 run, int net)
 
 // The groups of this block wait for each other.
 __device__ __forceinline__ void block_learners_wait() {
-    asm volatile("bar.sync 4, %0;" ::"n"(SOLO_LEARNERS) : "memory");
+    asm volatile("bar.sync 4, %0;" ::"n"(FEW_REPLICAS_LEARNERS) : "memory");
 }
 // All groups of a run wait for each other; collectors don't take part.
 __device__ __forceinline__ void learners_wait() {
     block_learners_wait();
     if (!SPREAD) return;
-    if (threadIdx.x == 0) ((SoloShared*)solo_shared)->fellow.meet();
+    if (threadIdx.x == 0) ((FewReplicasShared*)few_replicas_shared)->peer.meet();
     block_learners_wait();
 }
 // From when on the collectors have the policy's weights in registers.
 __device__ __forceinline__ void weights_are_taken() {
-    asm volatile("bar.arrive 5, %0;" ::"n"(SOLO_THREADS) : "memory");
+    asm volatile("bar.arrive 5, %0;" ::"n"(FEW_REPLICAS_THREADS) : "memory");
 }
 __device__ __forceinline__ void wait_until_weights_are_taken() {
-    asm volatile("bar.sync 5, %0;" ::"n"(SOLO_THREADS) : "memory");
+    asm volatile("bar.sync 5, %0;" ::"n"(FEW_REPLICAS_THREADS) : "memory");
 }
 
 // The network of this thread's block, where each has one.
-__device__ __forceinline__ int own_net() { return (int)(blockIdx.x % SOLO_BLOCKS); }
+__device__ __forceinline__ int own_net() { return (int)(blockIdx.x % FEW_REPLICAS_BLOCKS); }
 
 // The norm over all networks from this thread's sum of squares.
-__device__ __forceinline__ float run_norm(SoloShared& all, float squares, u32 turn) {
+__device__ __forceinline__ float run_norm(FewReplicasShared& all, float squares, u32 turn) {
     float(&of_warps)[N_NETS * 8] = all.squares[turn & 1u];
     squares = warp_sum(squares);
     if ((threadIdx.x & 31) == 0) {
         float& place = of_warps[(SPREAD ? own_net() * 8 : 0) + threadIdx.x / 32];
         place = squares;
-        if (threadIdx.x == 0) all.fellow.expect(turn, 8u);
-        all.fellow.tell(place, squares, turn);
+        if (threadIdx.x == 0) all.peer.expect(turn, 8u);
+        all.peer.tell(place, squares, turn);
     }
     block_learners_wait();
-    all.fellow.hear(turn);
+    all.peer.hear(turn);
     float sum = 0.0f;
 #pragma unroll
     for (int net = 0; net < N_NETS; ++net) {
@@ -97,16 +97,16 @@ __device__ __forceinline__ float run_norm(SoloShared& all, float squares, u32 tu
 }
 
 // The rollouts of iteration `index` of run `number`.
-__device__ __forceinline__ void solo_collect(SoloShared& all, const SoloArgs& solo, const WarpRun& launch,
+__device__ __forceinline__ void few_replicas_collect(FewReplicasShared& all, const FewReplicasArgs& few_replicas, const WarpRun& launch,
                                              const WarpArrays& arrays, const WarpTables& tables,
                                              FewNet& net, u32 number, u32 index) {
-    u32 lane = threadIdx.x & 31, warp = (threadIdx.x - SOLO_LEARNERS) / 32;
-    u32 n = solo.run.n_envs, first = (solo.run.first_run + number) * n;
-    u32 before = *arrays.run_step + solo.run.steps_before + index * N_STEPS;
-    u32* records = records_of(solo, number);
+    u32 lane = threadIdx.x & 31, warp = (threadIdx.x - FEW_REPLICAS_LEARNERS) / 32;
+    u32 n = few_replicas.run.n_envs, first = (few_replicas.run.first_run + number) * n;
+    u32 before = *arrays.run_step + few_replicas.run.steps_before + index * N_STEPS;
+    u32* records = records_of(few_replicas, number);
     // Its replicas draw as if there were no others.
     WarpRun world = launch;
-    world.seed = world.start_seed = solo.seeds[number];
+    world.seed = world.start_seed = few_replicas.seeds[number];
     world.first_replica = 0u - first;
     Env env = warp_env(tables);
 #pragma unroll 1
@@ -116,21 +116,21 @@ __device__ __forceinline__ void solo_collect(SoloShared& all, const SoloArgs& so
         row = row < n ? row : n - 1;
         Replica replica;
         replica.begin(env, arrays, before, first + row, row);
-        if (solo.run.begins && index == 0) {
+        if (few_replicas.run.begins && index == 0) {
             warp_begin(env, world, arrays, first + row, before, replica.state);
             replica.length = 0u;
             replica.total = 0.0f;
         }
         replica.look(env);
         collect_few(replica, env, world, arrays, net, warp, all.place, records, n, writes);
-        if (writes) replica.finish(env, arrays, records, episodes_of(solo, number), n);
+        if (writes) replica.finish(env, arrays, records, episodes_of(few_replicas, number), n);
     }
 }
 
 // Means and deviations of all minibatches' advantages, each by a warp.
-__device__ __forceinline__ void minibatch_moments(SoloShared& all, const u32* records, const SmallRun& run) {
+__device__ __forceinline__ void minibatch_moments(FewReplicasShared& all, const u32* records, const SmallRun& run) {
     u32 n = N_STEPS * run.n_rows;
-    for (int u = threadIdx.x / 32; u < N_UPDATES; u += SOLO_LEARNERS / 32) {
+    for (int u = threadIdx.x / 32; u < N_UPDATES; u += FEW_REPLICAS_LEARNERS / 32) {
         Order order(n, all.keys[u / MINIBATCHES]);
         u32 start = minibatch_start(n, u % MINIBATCHES), end = minibatch_start(n, u % MINIBATCHES + 1);
         float sum = 0.0f, squares = 0.0f;
@@ -148,14 +148,14 @@ __device__ __forceinline__ void minibatch_moments(SoloShared& all, const u32* re
 
 // One group's part in an update of run `number` after its rollout of iteration `index`.
 template <int NET>
-__device__ __forceinline__ void solo_update(SoloShared& all, const SoloArgs& solo,
+__device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, const FewReplicasArgs& few_replicas,
                                             Weights<NET>& mine, u32 number, u32 index) {
-    constexpr Fellows blocks = {NET, N_NETS};
+    constexpr NetworkBlocks blocks = {NET, N_NETS};
     UpdateShared& shared = all.nets[SPREAD ? 0 : NET];
-    SmallRun run = {solo.seeds[number], solo.run.n_envs, solo.run.n_envs, solo.run.iteration + index, 0u,
+    SmallRun run = {few_replicas.seeds[number], few_replicas.run.n_envs, few_replicas.run.n_envs, few_replicas.run.iteration + index, 0u,
                     FIRST_AGENT, 0u, 0u};
-    u32* records = records_of(solo, number);
-    double* totals = solo.totals + number * N_TOTALS * N_NETS;
+    u32* records = records_of(few_replicas, number);
+    double* totals = few_replicas.totals + number * N_TOTALS * N_NETS;
     clear_inputs(shared.value_rows.x, 8 * 32);
     if (threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
     // Every network is in its place.
@@ -165,8 +165,8 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloArgs& sol
     else if (NET == N_NETS - 1)
         write_values(shared, shared.net, records, run, {0u, 1u});
     learners_wait();
-    const Schedule& now = solo.schedule[number * solo.run.schedules + index];
-    write_advantages(shared, records, episodes_of(solo, number), totals, run, {now, 1.0f}, blocks);
+    const Schedule& now = few_replicas.schedule[number * few_replicas.run.schedules + index];
+    write_advantages(shared, records, episodes_of(few_replicas, number), totals, run, {now, 1.0f}, blocks);
     learners_wait();
     if (NORM_ADV) minibatch_moments(all, records, run);
     block_learners_wait();
@@ -196,7 +196,7 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloArgs& sol
     write_losses(shared, sums, totals, blocks);
     learners_wait();
     if (NET == 0 && threadIdx.x < 32) {
-        Figures* figures = solo.figures + ((unsigned long long)number * solo.run.n_figures + index);
+        Figures* figures = few_replicas.figures + ((unsigned long long)number * few_replicas.run.n_figures + index);
         write_metrics(totals, N_NETS, norms, non_finite, figures);
     }
 }
@@ -204,69 +204,69 @@ __device__ __forceinline__ void solo_update(SoloShared& all, const SoloArgs& sol
 // At turn t the collectors are at run t % 2 of the block's and its iteration t / 2, and the groups at
 // what the turn before collected.
 template <int NET>
-__device__ __forceinline__ void solo_learn(SoloShared& all, const SoloArgs& solo) {
+__device__ __forceinline__ void few_replicas_learn(FewReplicasShared& all, const FewReplicasArgs& few_replicas) {
     UpdateShared& shared = all.nets[SPREAD ? 0 : NET];
     Weights<NET> mine(shared);
-    u32 n_blocks = gridDim.x / SOLO_BLOCKS, own = blockIdx.x / SOLO_BLOCKS, other = own + n_blocks;
+    u32 n_blocks = gridDim.x / FEW_REPLICAS_BLOCKS, own = blockIdx.x / FEW_REPLICAS_BLOCKS, other = own + n_blocks;
     u32 held = own;
     clear_inputs(shared.stage[0].x, TILE_ROWS);
-    load_net(shared.net, memory_of(solo, own, NET).parameters, group_thread(), GROUP_THREADS);
+    load_net(shared.net, memory_of(few_replicas, own, NET).parameters, group_thread(), GROUP_THREADS);
 #pragma unroll 1
-    for (u32 number = own; number < solo.run.n_runs; number += n_blocks)
-        mine.bring(memory_of(solo, number, NET));
+    for (u32 number = own; number < few_replicas.run.n_runs; number += n_blocks)
+        mine.bring(memory_of(few_replicas, number, NET));
     group_wait(NET);
-    mine.take(memory_of(solo, own, NET), shared.net);
+    mine.take(memory_of(few_replicas, own, NET), shared.net);
     __syncthreads();
 #pragma unroll 1
-    for (u32 turn = 0; turn <= 2 * solo.run.n_iterations; ++turn) {
+    for (u32 turn = 0; turn <= 2 * few_replicas.run.n_iterations; ++turn) {
         u32 number = turn & 1 ? own : other;
         wait_until_weights_are_taken();
-        if (number < solo.run.n_runs) {
+        if (number < few_replicas.run.n_runs) {
             if (number != held) {
                 mine.put_away();
-                mine.take(memory_of(solo, number, NET), shared.net);
+                mine.take(memory_of(few_replicas, number, NET), shared.net);
                 held = number;
             }
             if (turn > 0)
-                solo_update(all, solo, mine, number, (turn - 1) / 2);
+                few_replicas_update(all, few_replicas, mine, number, (turn - 1) / 2);
         }
         __syncthreads();
     }
     mine.put_away();
 #pragma unroll 1
-    for (u32 number = own; number < solo.run.n_runs; number += n_blocks)
-        mine.give_back(memory_of(solo, number, NET));
+    for (u32 number = own; number < few_replicas.run.n_runs; number += n_blocks)
+        mine.give_back(memory_of(few_replicas, number, NET));
 }
 
 #if SPREAD
-#define SOLO_CLUSTER __cluster_dims__(SOLO_BLOCKS, 1, 1)
+#define FEW_REPLICAS_CLUSTER __cluster_dims__(FEW_REPLICAS_BLOCKS, 1, 1)
 #else
-#define SOLO_CLUSTER
+#define FEW_REPLICAS_CLUSTER
 #endif
 
-extern "C" __global__ void SOLO_CLUSTER __launch_bounds__(SOLO_THREADS, 1)
-    small_solo(WarpRun world, WarpArrays arrays, WarpTables tables,
-               const SoloArgs solo) {
-    SoloShared& all = *(SoloShared*)solo_shared;
-    if (SPREAD) all.fellow.begin();
-    if (threadIdx.x < SOLO_LEARNERS) {
-        if (SPREAD ? own_net() == 0 : threadIdx.x < GROUP_THREADS) return solo_learn<0>(all, solo);
-        return solo_learn<N_NETS - 1>(all, solo);
+extern "C" __global__ void FEW_REPLICAS_CLUSTER __launch_bounds__(FEW_REPLICAS_THREADS, 1)
+    small_few_replicas(WarpRun world, WarpArrays arrays, WarpTables tables,
+               const FewReplicasArgs few_replicas) {
+    FewReplicasShared& all = *(FewReplicasShared*)few_replicas_shared;
+    if (SPREAD) all.peer.begin();
+    if (threadIdx.x < FEW_REPLICAS_LEARNERS) {
+        if (SPREAD ? own_net() == 0 : threadIdx.x < GROUP_THREADS) return few_replicas_learn<0>(all, few_replicas);
+        return few_replicas_learn<N_NETS - 1>(all, few_replicas);
     }
     __syncthreads();
 #pragma unroll 1
-    for (u32 turn = 0; turn <= 2 * solo.run.n_iterations; ++turn) {
-        u32 number = blockIdx.x / SOLO_BLOCKS + (turn & 1) * (gridDim.x / SOLO_BLOCKS);
-        bool collects = turn < 2 * solo.run.n_iterations && number < solo.run.n_runs && own_net() == 0;
+    for (u32 turn = 0; turn <= 2 * few_replicas.run.n_iterations; ++turn) {
+        u32 number = blockIdx.x / FEW_REPLICAS_BLOCKS + (turn & 1) * (gridDim.x / FEW_REPLICAS_BLOCKS);
+        bool collects = turn < 2 * few_replicas.run.n_iterations && number < few_replicas.run.n_runs && own_net() == 0;
         FewNet net;
-        if (collects) net.load(all.nets[0].net, (threadIdx.x - SOLO_LEARNERS) / 32);
+        if (collects) net.load(all.nets[0].net, (threadIdx.x - FEW_REPLICAS_LEARNERS) / 32);
         weights_are_taken();
-        if (collects) solo_collect(all, solo, world, arrays, tables, net, number, turn / 2);
+        if (collects) few_replicas_collect(all, few_replicas, world, arrays, tables, net, number, turn / 2);
         __syncthreads();
     }
 }
 
 // Sizes that the host needs to know.
 extern "C" __global__ void small_sizes(const SizesArgs a) {
-    write_sizes(a.sizes, sizeof(SoloShared));
+    write_sizes(a.sizes, sizeof(FewReplicasShared));
 }

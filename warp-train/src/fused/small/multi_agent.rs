@@ -2,10 +2,12 @@
 //! if it were the only one.
 //!
 //! For environments whose replicas have a team of threads elsewhere: here each has one thread, and the
-//! rows of all agents go through the networks together; see collect_team.cu.
+//! rows of all agents go through the networks together; see collect_multi_agent.cu.
 
 use super::figures::{doubles, policy_figures, spread};
-use super::shared::{CollectTeamArgs, SmallRun, TeamFiguresArgs, TeamSizes, TeamSizesArgs};
+use super::shared::{
+    CollectMultiAgentArgs, MultiAgentFiguresArgs, MultiAgentSizes, MultiAgentSizesArgs, SmallRun,
+};
 use super::text::{self, Tuning, constants, source_of, unsupported_policy};
 use super::{MOST_ITERATIONS, SmallLearner};
 use crate::config::TrainConfig;
@@ -49,8 +51,14 @@ pub(super) fn unsupported(config: &TrainConfig, env: &EnvKernels) -> Option<Stri
     let refusals = [
         (spec.n_agents() > MOST_AGENTS, "more than 16 agents"),
         (words > MOST_STATE, "a state of more than 256 words"),
-        (!matches!(first.layout, ActionLayout::Discrete(_)), "continuous actions of a team"),
-        (spec.groups.iter().any(|group| group.mask_width() > 0), "masked actions of a team"),
+        (
+            !matches!(first.layout, ActionLayout::Discrete(_)),
+            "continuous actions of several agents",
+        ),
+        (
+            spec.groups.iter().any(|group| group.mask_width() > 0),
+            "masked actions of several agents",
+        ),
         (
             !alike,
             "policies that differ in their networks, their precision, or in what they normalise",
@@ -92,7 +100,7 @@ fn collect_source(config: &TrainConfig, env: &EnvKernels) -> Source {
         &constants,
         env,
         Tuning { blocks: 1, lean: false },
-        "collect_team.cu",
+        "collect_multi_agent.cu",
     );
     for (name, value) in &mut source.defines {
         if name == "WARP_TEAM" || name == "WARP_TEAMS" {
@@ -117,7 +125,7 @@ fn together(config: &TrainConfig) -> usize {
 
 /// Policies that learn from the same replicas.
 #[derive(Debug)]
-pub(crate) struct TeamLearner {
+pub(crate) struct MultiAgentLearner {
     policies: Vec<SmallLearner>,
     collect: (Function, Launch),
     sum: Function,
@@ -130,7 +138,7 @@ pub(crate) struct TeamLearner {
     totals: DeviceArray,
 }
 
-impl TeamLearner {
+impl MultiAgentLearner {
     /// Compiles for `envs` and allocates everything; begins with `state`.
     ///
     /// # Errors
@@ -153,7 +161,7 @@ impl TeamLearner {
             policies.push(SmallLearner::of_policy(config, number, gpu, update, n_warps)?);
             first_agent += plan.n_agents() as u32;
         }
-        let sizes = TeamSizes::of(gpu, module)?;
+        let sizes = MultiAgentSizes::of(gpu, module)?;
         let n_warps = n_warps as u32;
         let array = |name: &str, n: u32| {
             let shape = [MOST_ITERATIONS as usize, n as usize, 2 * sizes.n_figures as usize];
@@ -162,8 +170,8 @@ impl TeamLearner {
         let launch = sizes.launch(gpu, n_warps);
         let mut this = Self {
             policies,
-            collect: (module.function("small_collect_team")?, launch),
-            sum: module.function("small_team_figures")?,
+            collect: (module.function("small_collect_multi_agent")?, launch),
+            sum: module.function("small_multi_agent_figures")?,
             n_warps,
             n_figures: sizes.n_figures as usize,
             figures: array("episodes of warps", n_warps)?,
@@ -263,8 +271,8 @@ impl TeamLearner {
             .chain(normalisers().map(|normaliser| &normaliser.known))
             .chain(normalisers().map(|normaliser| &normaliser.parts))
             .chain(normalisers().map(|normaliser| &normaliser.running));
-        let policies = Arg::pointers("TeamPolicies", policies.map(Pointer::from));
-        let args = CollectTeamArgs { run, figures: &self.figures };
+        let policies = Arg::pointers("MultiAgentPolicies", policies.map(Pointer::from));
+        let args = CollectMultiAgentArgs { run, figures: &self.figures };
         let args = [world, arrays, tables, policies, args.arg()];
         Ok(self.collect.0.launch(&self.collect.1, &args)?)
     }
@@ -277,7 +285,7 @@ impl TeamLearner {
         }
         let launch = Launch { blocks: n as u32, threads: 256, ..Launch::default() };
         let (figures, out) = (&self.figures, &self.totals);
-        let args = TeamFiguresArgs { figures, n_warps: self.n_warps, out };
+        let args = MultiAgentFiguresArgs { figures, n_warps: self.n_warps, out };
         self.sum.launch(&launch, &[args.arg()])?;
         let n_groups = config.spec.groups.len();
         let totals = |row: &[f64]| {
@@ -306,12 +314,12 @@ fn own(policy: &SmallLearner, state: &LearnerState) -> LearnerState {
     own
 }
 
-impl TeamSizes {
+impl MultiAgentSizes {
     fn of(gpu: &Device, module: &Module) -> Result<Self> {
         let sizes = &DeviceArray::zeros(gpu, "sizes", DType::U32, &[Self::WORDS])?;
         let launch = Launch { blocks: 1, threads: 1, ..Launch::default() };
-        let kernel = module.function("small_team_sizes")?;
-        kernel.launch(&launch, &[TeamSizesArgs { sizes }.arg()])?;
+        let kernel = module.function("small_multi_agent_sizes")?;
+        kernel.launch(&launch, &[MultiAgentSizesArgs { sizes }.arg()])?;
         Ok(Self::take(&sizes.pull::<u32>()?))
     }
 
