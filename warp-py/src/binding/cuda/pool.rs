@@ -134,11 +134,14 @@ impl CudaPool {
     fn check(&mut self) -> PyResult<()> {
         self.replicas.check()?;
         self.replicas.open_mut()?.check().map_err(|error| {
-            if !matches!(error, Error::InvalidAction { .. } | Error::Ended { .. }) {
-                return raised(error);
+            let known = matches!(error, Error::InvalidAction { .. } | Error::Ended { .. });
+            let error = raised(error);
+            if !known {
+                return error;
             }
+            let said = Python::attach(|py| error.value(py).to_string());
             pyo3::exceptions::PyValueError::new_err(format!(
-                "{error}: that step was not executed, nor any requested since"
+                "{said}: that step was not executed, nor any requested since"
             ))
         })
     }
