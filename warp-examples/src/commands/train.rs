@@ -252,8 +252,12 @@ impl<'a> OneRank<'a> {
 
     /// What a profile tells of kernels; it begins before there are any.
     fn kernels(&self) -> Kernels {
+        // The first rank writes the trace, of all GPUs of its process.
         #[cfg(feature = "cuda")]
-        if self.args.profile.is_some() && matches!(self.device, Device::Cuda(_)) {
+        if self.args.profile.is_some()
+            && self.config.world.is_first()
+            && matches!(self.device, Device::Cuda(_))
+        {
             return Kernels::trace();
         }
         Kernels::default()
