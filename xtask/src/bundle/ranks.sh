@@ -225,7 +225,8 @@ part_ranks() {
     # Of a constant learning rate, so that a run can be extended.
     small=(cartpole --set "num_envs=$((512 * n_gpus))" --set num_steps=32 --set learning_rate=1e-3)
     wide=(tag_continuous --set "num_envs=$((64 * n_gpus))" --set num_steps=20 --set num_minibatches=2)
-    gpu_tests '*cuda_ranks'
+    # Several at once, since most of their time goes into compiling.
+    gpu_tests '*cuda_ranks' 3
     shown "threads are processes, small" threads_and_processes small "${small[@]}" --steps 500000
     shown "threads are processes, wide" threads_and_processes wide "${wide[@]}" --steps 100000
     WARP_LINK=nccl shown "threads are processes, NCCL" threads_and_processes nccl "${wide[@]}" --steps 100000
