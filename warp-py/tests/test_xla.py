@@ -124,7 +124,7 @@ def test_asynchronously_whoever_is_finished_goes_on():
 @pytest.mark.parametrize("halves", [False, True])
 @pytest.mark.parametrize("n", [16, 64, 128])
 def test_rows_of_a_loop_are_arguments_and_results(n, halves):
-    # What XLA makes of them on a GPU, where such rows are aligned, would move environments twice.
+    # Without an operation between, such calls have been wrong on a GPU.
     envs, twin = (envpool.make_gym("CartPole-v1", num_envs=n, seed=3) for _ in range(2))
     handle, recv, send, step = envs.xla()
     moved = (lambda handle, action: recv(send(handle, action))) if halves else step

@@ -21,7 +21,7 @@ except (ValueError, RuntimeError) as error:
 if jax.default_backend() != "gpu":
     pytest.skip("JAX has no GPU", allow_module_level=True)
 
-#: Rows of so many have every alignment that XLA looks for.
+#: Rows of so many are aligned, whatever their type.
 N = 512
 
 

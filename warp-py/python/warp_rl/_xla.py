@@ -4,10 +4,10 @@
 and hands on, the handle, is an array like others: a call that takes what another hands on comes after it, whatever
 XLA makes of a program.
 
-For a GPU XLA rewrites a call that reads a row of an array which a loop goes through, or writes one (`xs` and `ys` of a
-scan), to one that has the array itself (its `DynamicSliceFusionRewriter`, where rows are aligned). It leaves a call
-with side effects and several results in its place then, so that both are made, and environments move twice. No
-argument or result is such a row here: `_apart` puts an operation between.
+In programs for a GPU calls whose results are rows of an array that a loop fills (`ys` of a scan) have given what a call
+too many gives: rows of another step, or "no environment is in flight" behind `send`. Callbacks of JAX's have, too. Which
+of XLA's passes does that is not known; with an operation between call and array, which `_apart` puts there for
+arguments as well, loops have equalled their twins.
 """
 
 from __future__ import annotations
