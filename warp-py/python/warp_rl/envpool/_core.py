@@ -133,8 +133,8 @@ class Core:
         """A handle and three functions that JAX can compile: `handle, recv, send, step`.
 
         `recv(handle)` gives a handle and what `recv` does, `send(handle, action, env_id=None)` a handle, and `step`
-        is both. Handles keep calls in order: each goes into the next one. Loops that JAX compiles for a GPU have given
-        wrong results all the same, so there a warning is given.
+        is both. Handles keep calls in order: each goes into the next one. A program on a GPU copies actions down and
+        answers up; environments on the GPU (`warp_rl.make(..., device="cuda").xla()`) need no copies.
         """
         try:
             from ._xla import functions

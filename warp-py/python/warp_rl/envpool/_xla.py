@@ -2,13 +2,10 @@
 
 `send`, `recv` and `step` are custom calls of XLA's, in which neither Python nor JAX's callbacks have a part. In a
 program on a GPU they copy actions down on XLA's stream, wait for them, and copy answers up behind what is on it.
-Callbacks of JAX's, as these were on a GPU before, have not kept their order within loops there, and `functions` warns of
-loops until the custom calls have been seen to.
 """
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -23,12 +20,6 @@ if TYPE_CHECKING:
 
 def functions(envs: Core) -> tuple[Any, Any, Any, Any]:
     """A handle, `recv(handle)`, `send(handle, action, env_id=None)` and `step(handle, action, env_id=None)`."""
-    if jax.default_backend() == "gpu":
-        warnings.warn(
-            "loops that JAX compiles for a GPU (scan, fori_loop, while_loop) have given wrong results with these "
-            "calls; compile loops for the processor, or compile single steps",
-            stacklevel=3,
-        )
     rows = envs.config["batch_size"]
     shown = {
         name: jax.ShapeDtypeStruct((rows, *item), np.dtype(dtype))
