@@ -77,12 +77,14 @@ __device__ inline void step(const Env&, State& state, const Actions& actions, Wa
     auto after = [&](unsigned int i) -> float {
         return links[i] + TAU / 6.0f * (k1[i] + 2.0f * k2[i] + 2.0f * k3[i] + k4[i]);
     };
-    // Before angles are wrapped: compilers for GPUs keep this order, and the division behind these
-    // takes long.
+    // All before angles are wrapped: compilers for GPUs keep this order, and the velocities'
+    // division takes long.
+    float theta1 = after(0u);
+    float theta2 = after(1u);
     float omega1 = after(2u);
     float omega2 = after(3u);
-    state.theta1 = warp_wrap_angle(after(0u));
-    state.theta2 = warp_wrap_angle(after(1u));
+    state.theta1 = warp_wrap_angle(theta1);
+    state.theta2 = warp_wrap_angle(theta2);
     state.theta1_dot = warp_clamp(omega1, -MAX_SPEEDS[0], MAX_SPEEDS[0]);
     state.theta2_dot = warp_clamp(omega2, -MAX_SPEEDS[1], MAX_SPEEDS[1]);
     // The tip's height above the joint, for links of 1 m, and the bar's.

@@ -47,10 +47,10 @@ pub(super) fn step(state: &mut AcrobotState, actions: &Actions<'_>, out: &mut St
     let k3 = derivative(moved(links, k2, TAU / 2.0), torque);
     let k4 = derivative(moved(links, k3, TAU), torque);
     let after = |i: usize| links[i] + TAU / 6.0 * (k1[i] + 2.0 * k2[i] + 2.0 * k3[i] + k4[i]);
-    // Before angles are wrapped: compilers for GPUs keep this order, and the division behind these takes long.
-    let (omega1, omega2) = (after(2), after(3));
-    state.theta1 = math::wrap_angle(after(0));
-    state.theta2 = math::wrap_angle(after(1));
+    // All before angles are wrapped: compilers for GPUs keep this order, and the velocities' division takes long.
+    let (theta1, theta2, omega1, omega2) = (after(0), after(1), after(2), after(3));
+    state.theta1 = math::wrap_angle(theta1);
+    state.theta2 = math::wrap_angle(theta2);
     state.theta1_dot = omega1.clamp(-MAX_SPEEDS[0], MAX_SPEEDS[0]);
     state.theta2_dot = omega2.clamp(-MAX_SPEEDS[1], MAX_SPEEDS[1]);
     // The tip's height above the joint, for links of 1 m, and the bar's.
