@@ -147,7 +147,7 @@ fn room(_: &str) -> Result<()> {
     };
     let (mut large, mut envs, config) = learner(500, 8000)?;
     let gpu = envs.as_cuda().ok_or("not on a GPU")?.gpu().clone();
-    let held = gpu.held();
+    let (held, free) = (gpu.held(), gpu.free_bytes()?);
     let done = large.iterate(&mut *envs, cuda_cases::progress(&config, 0), 0);
     let error = done.err().ok_or("it fits")?.to_string();
     println!("{error}");
@@ -156,7 +156,7 @@ fn room(_: &str) -> Result<()> {
     {
         return Err(format!("it says: {error}").into());
     }
-    if held != gpu.held() {
+    if held != gpu.held() || gpu.free_bytes()? + (64 << 20) < free {
         return Err("something was taken".into());
     }
     let (mut small, mut envs, config) = learner(20, 30)?;
