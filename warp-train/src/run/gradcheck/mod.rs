@@ -158,7 +158,7 @@ pub fn compare(
     sources: &mut [&mut dyn GradientSource],
 ) -> Result<Vec<Comparison>> {
     let coarsest = sources.iter().map(|source| source.bound()).fold(BOUND, f64::max);
-    // Of bf16, too: further away there would be no rows left. What is taken for rows beyond is within its bound.
+    // The same margin for fp16 and bf16: a wider one leaves fewer rows to compare.
     let near = if coarsest > BOUND { HALF_NEAR } else { NEAR };
     let mut found = Vec::new();
     for (index, (plan, batch)) in config.policies.iter().zip(batches).enumerate() {
