@@ -19,8 +19,8 @@ use warp_train::gradcheck::{CheckBatch, CheckOptions, GradientSource, compare};
 use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaGradients, CudaLearner, Products, compile_ahead};
-use warp_train::run::Snapshot;
-use warp_train::{Checkpoint, Trainer, checkpoint};
+use warp_train::run::{Evaluator, Snapshot, train};
+use warp_train::{Checkpoint, Run, Trainer, checkpoint};
 
 /// Networks, heads and boxes of every kind, small and wide.
 const GRADIENTS: [Case; 8] = [
@@ -112,11 +112,13 @@ fn main() -> ExitCode {
     let gradients = GRADIENTS.map(|case| trial("gradients", case, gradients));
     let in_bf16 = GRADIENTS.map(|case| trial("gradients_in_bf16", case, gradients_in_bf16));
     let runs = RUNS.map(|case| trial("runs_change_sides", case, changes_sides));
+    let passing = RUNS.into_iter().chain(AHEAD);
+    let passing = passing.map(|case| trial("checkpoints_in_passing", case, in_passing));
     let ahead = RUNS.into_iter().chain(AHEAD);
     let ahead = ahead.map(|case| trial("all_that_compiles_is_begun_ahead", case, ahead_of));
     let room = trial("arrays_are_checked_as_a_sum", ("rice_n", ""), room);
-    let trials =
-        std::iter::once(room).chain(gradients).chain(in_bf16).chain(runs).chain(ahead).collect();
+    let trials = std::iter::once(room).chain(gradients).chain(in_bf16).chain(runs).chain(ahead);
+    let trials = trials.chain(passing).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -292,6 +294,36 @@ fn changes_sides(keys: &str) -> Result<()> {
             let distance = near(&done, expected, bounds);
             let distance = distance.map_err(|e| format!("{began:?} to {side:?}: {e:?}"))?;
             println!("{began:?} to {side:?}: {distance:.1e}: {}", &keys[..keys.len().min(24)]);
+        }
+    }
+    Ok(())
+}
+
+/// Checkpoints that are taken while the GPU goes on are those of a run that waits for them, byte for byte.
+fn in_passing(keys: &str) -> Result<()> {
+    let mut config = config(keys)?;
+    let steps = config.steps_per_iteration();
+    (config.run.total_steps, config.run.checkpoint_steps) = (4 * steps, Some(steps));
+    config.run.keep_checkpoints = 9;
+    let kernels = Kernels::new(&Device::open(0)?);
+    let gpu = warp_envs::registry().on_gpu(&kernels, Build::Parity);
+    let (folder, mut going) = (Folder::new("passing")?, trainer(&config, Side::Gpu, &gpu)?);
+    going.sync()?;
+    let mut run = Run::create(&folder.0.join("run"), "", &going)?;
+    train(&mut going, Evaluator { registry: &gpu, threads: 1 }, &mut [&mut run])?;
+    run.settle()?;
+    let mut waiting = trainer(&config, Side::Gpu, &gpu)?;
+    for _ in 0..4 {
+        waiting.iterate()?;
+        waiting.sync()?;
+        let expected = checkpoint::save(&folder.0.join("waiting"), &waiting.snapshot()?)?;
+        let found = Run::checkpoints(run.folder()).join(expected.file_name().unwrap_or_default());
+        for entry in std::fs::read_dir(&expected)? {
+            let path = entry?.path();
+            let same = found.join(path.file_name().unwrap_or_default());
+            if std::fs::read(&path)? != std::fs::read(&same)? {
+                return Err(format!("{} differs", same.display()).into());
+            }
         }
     }
     Ok(())

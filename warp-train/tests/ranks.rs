@@ -9,6 +9,7 @@ mod runs;
 
 use runs::{CARTPOLE, Folder, PENDULUM, TAG, bits, config};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use warp_train::learner::LearnerState;
 use warp_train::metrics::IterationMetrics;
@@ -43,7 +44,7 @@ fn loopback(size: usize) -> Vec<Box<dyn Link>> {
 }
 
 /// What a run's first rank has at its end: a line for each iteration without its times, and the whole state.
-type Seen = (Vec<String>, Snapshot);
+type Seen = (Vec<String>, Arc<Snapshot>);
 
 fn line(metrics: &IterationMetrics) -> String {
     let mut line = serde_json::to_value(metrics).unwrap();
@@ -63,7 +64,7 @@ fn run(config: &TrainConfig, links: Vec<Box<dyn Link>>, n: u64, from: Option<&Pa
         }
         let lines = trainer.iterate_times(n).unwrap().iter().map(line).collect();
         trainer.sync().unwrap();
-        (rank == 0).then(|| (lines, trainer.snapshot().unwrap().into_owned()))
+        (rank == 0).then(|| (lines, trainer.snapshot().unwrap()))
     };
     std::thread::scope(|scope| {
         let ranks = links.into_iter().enumerate();

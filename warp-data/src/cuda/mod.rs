@@ -2,12 +2,13 @@
 //!
 //! [`Device`] is the GPU with its stream, [`DeviceArray`] one array, [`DeviceStore`] all arrays of a
 //! [`Plan`](crate::Plan), [`DeviceLog`] some of them over time, [`Graph`] launches that are replayed, [`Window`]
-//! memory that several GPUs can access, [`Mark`] a position in the order of the stream. Numbers are copied between
-//! host and device only by `push` and `pull`.
+//! memory that several GPUs can access, [`Mark`] a position in the order of the stream, [`HostCopy`] arrays on
+//! their way to the host. Numbers are copied between host and device only by `push`, `pull` and [`Landing::copy`].
 
 mod array;
 mod device;
 mod graph;
+mod host_copy;
 mod host_word;
 mod kernel_trace;
 pub mod library;
@@ -23,6 +24,7 @@ pub use cudarc;
 pub use array::DeviceArray;
 pub use device::{Device, DeviceInfo, Held, Turn};
 pub use graph::{Graph, side_by_side};
+pub use host_copy::{HostCopy, Landing};
 pub use host_word::HostWord;
 pub use kernel_trace::{Kernel, KernelTrace};
 pub use log::DeviceLog;

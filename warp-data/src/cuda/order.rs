@@ -15,6 +15,14 @@ impl Mark {
     pub fn is_past(&self) -> bool {
         self.0.is_complete()
     }
+
+    /// Waits until everything before it has finished.
+    ///
+    /// # Errors
+    /// Whatever went wrong in the meantime.
+    pub fn wait(&self) -> Result<()> {
+        self.0.synchronize().map_err(|e| device_error("waiting for the GPU", e))
+    }
 }
 
 impl Device {

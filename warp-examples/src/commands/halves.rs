@@ -41,6 +41,10 @@ impl HalfWatch {
 }
 
 impl Callback for HalfWatch {
+    fn reads_envs(&self) -> bool {
+        self.looks && (self.n_checkpoints + 1).is_power_of_two()
+    }
+
     fn checkpoint(&mut self, trainer: &Trainer) -> Result<()> {
         self.n_checkpoints += 1;
         if self.n_checkpoints.is_power_of_two() {

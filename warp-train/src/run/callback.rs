@@ -33,8 +33,14 @@ pub trait Callback {
         Ok(Flow::Continue(()))
     }
 
-    /// After an evaluation, which the last iteration's metrics hold, too. What a checkpoint would hold is
-    /// on the host.
+    /// Whether it reads the environments' arrays at the next checkpoint or evaluation, so that a GPU has to wait until
+    /// all of them are on the host.
+    fn reads_envs(&self) -> bool {
+        false
+    }
+
+    /// After an evaluation, which the last iteration's metrics hold, too. [`Trainer::snapshot`] has what a checkpoint
+    /// would hold.
     ///
     /// # Errors
     /// As [`Callback::start`].
@@ -42,7 +48,7 @@ pub trait Callback {
         Ok(Flow::Continue(()))
     }
 
-    /// A checkpoint is due; what it holds is on the host.
+    /// A checkpoint is due; [`Trainer::snapshot`] has what it holds.
     ///
     /// # Errors
     /// As [`Callback::start`].
@@ -50,8 +56,7 @@ pub trait Callback {
         Ok(())
     }
 
-    /// After the last iteration of this process, unless it failed. What a checkpoint would hold is on the
-    /// host.
+    /// After the last iteration of this process, unless it failed. The environments' arrays are on the host.
     ///
     /// # Errors
     /// As [`Callback::start`].

@@ -96,9 +96,10 @@ pub struct Counters {
 /// # Errors
 /// A learner that diverged, of which nothing is written; a folder that can't be written.
 pub fn save(folder: &Path, snapshot: &Snapshot) -> Result<PathBuf> {
-    let Snapshot { counters, learner, envs: state, run_step } = snapshot;
+    let Snapshot { counters, learner, envs, run_step } = snapshot;
     learner.check_finite().map_err(|reason| Error::diverged(counters.env_steps, reason))?;
-    let state: Vec<_> = state.iter().map(|(name, view)| (name.as_str(), view)).collect();
+    let arrays = envs.arrays()?;
+    let state: Vec<_> = arrays.iter().map(|(name, view)| (name.as_str(), view)).collect();
     let mut contents = vec![
         (WEIGHTS, encode(&learner.weights, &learner.statistics)?),
         (OPTIMIZER, encode(&learner.optimizer, &[])?),

@@ -1,4 +1,4 @@
-//! Arrays as safetensors, bit by bit: a learner's tensors and an environment's arrays.
+//! Arrays as safetensors, bit by bit.
 
 use crate::error::{Error, Result};
 use crate::model::Statistic;
@@ -6,7 +6,6 @@ use crate::model::{NamedBytes, NamedTensor};
 use safetensors::tensor::Dtype;
 use safetensors::{SafeTensors, serialize};
 use warp_core::DType;
-use warp_func::VecEnv;
 
 pub(crate) fn dtype(dtype: DType) -> Dtype {
     match dtype {
@@ -17,34 +16,20 @@ pub(crate) fn dtype(dtype: DType) -> Dtype {
     }
 }
 
-/// The arrays from which everything else about the environments follows.
-pub(crate) fn env_arrays(envs: &dyn VecEnv) -> Vec<(String, OwnedTensor)> {
-    let array = |id| {
-        let array = envs.store().array(id);
-        let store = envs.store();
-        let bytes = match array.dtype() {
-            DType::F32 => words(store.slice::<f32>(id).iter().map(|x| x.to_bits())),
-            DType::I32 => words(store.slice::<i32>(id).iter().map(|x| *x as u32)),
-            DType::U32 => words(store.slice::<u32>(id).iter().copied()),
-            DType::U8 => store.slice::<u8>(id).to_vec(),
-        };
-        let tensor =
-            OwnedTensor { dtype: dtype(array.dtype()), shape: array.shape().to_vec(), bytes };
-        (array.name().to_string(), tensor)
-    };
-    envs.ids().persistent().map(array).collect()
-}
-
-fn words(values: impl Iterator<Item = u32>) -> Vec<u8> {
-    values.flat_map(u32::to_le_bytes).collect()
+/// Words as bytes; into zeros, since a vector that grows byte by byte takes several times as long.
+pub(crate) fn words(values: impl ExactSizeIterator<Item = u32>) -> Vec<u8> {
+    let mut bytes = vec![0; 4 * values.len()];
+    let (words, _) = bytes.as_chunks_mut::<4>();
+    words.iter_mut().zip(values).for_each(|(word, value)| *word = value.to_le_bytes());
+    bytes
 }
 
 /// A tensor's bytes, little-endian.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnedTensor {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl OwnedTensor {
@@ -54,10 +39,10 @@ impl OwnedTensor {
     }
 
     /// The same with the rows of `parts`, one after the other, of which each is as large as this.
-    pub(crate) fn of_parts(mut self, parts: Vec<Vec<u8>>) -> Self {
-        self.shape[0] *= parts.len();
-        self.bytes = parts.concat();
-        self
+    pub(crate) fn of_parts(&self, parts: &[Vec<u8>]) -> Self {
+        let mut shape = self.shape.clone();
+        shape[0] *= parts.len();
+        Self { dtype: self.dtype, shape, bytes: parts.concat() }
     }
 }
 

@@ -30,7 +30,10 @@ impl RecentReturns {
     ) {
         together.into_iter().for_each(|mean| self.together.add(n, mean));
         for (group, mean) in groups {
-            self.groups.entry(group.clone()).or_default().add(n, mean);
+            match self.groups.get_mut(group) {
+                Some(recent) => recent.add(n, mean),
+                None => self.groups.entry(group.clone()).or_default().add(n, mean),
+            }
         }
     }
 

@@ -7,6 +7,7 @@ pub mod callback;
 pub mod checkpoint;
 pub(crate) mod durable;
 mod encoding;
+mod env_state;
 pub mod episode;
 pub mod evaluate;
 pub mod fleet;

@@ -13,6 +13,7 @@ use crate::run::trainer::Trainer;
 use crate::run::whole::Snapshot;
 use serde::Serialize;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A line of `metrics.jsonl`.
 #[derive(Serialize)]
@@ -29,6 +30,7 @@ impl Callback for Run {
         let is_there = |step| saved.iter().any(|(at, _)| *at == step);
         let keep = trainer.config().run.keep_best_checkpoints;
         self.best = std::mem::take(&mut self.best).narrowed(keep, is_there);
+        self.started = Instant::now();
         Ok(Flow::Continue(()))
     }
 
@@ -51,13 +53,14 @@ impl Callback for Run {
     fn evaluation(&mut self, trainer: &Trainer, evaluation: &Evaluation) -> Result<Flow> {
         let keep = trainer.config().run.keep_best_checkpoints;
         if self.best.add(trainer.env_steps(), evaluation.mean_episode_return, keep) {
-            self.save(trainer)?;
+            self.checkpoint(trainer)?;
         }
         Ok(Flow::Continue(()))
     }
 
     fn checkpoint(&mut self, trainer: &Trainer) -> Result<()> {
-        self.save(trainer)
+        self.save(trainer)?;
+        self.prune(trainer.config())
     }
 
     fn end(&mut self, trainer: &Trainer, _end: End) -> Result<()> {
@@ -67,7 +70,10 @@ impl Callback for Run {
             scroll.journal.append(&line)
         })?;
         self.save(trainer)?;
-        self.settle()
+        self.settle()?;
+        self.ended = Some(self.started.elapsed());
+        // Nobody waits for what is only to go.
+        self.prune(trainer.config())
     }
 }
 
@@ -90,11 +96,11 @@ fn is_line_due(config: &TrainConfig, metrics: &IterationMetrics) -> bool {
 }
 
 impl Run {
-    /// Has a checkpoint written, unless there is one of this step, and those deleted that are no longer kept. A
-    /// learner that diverged leaves the checkpoints as they are.
+    /// Has a checkpoint written, unless there is one of this step. A learner that diverged leaves the checkpoints as
+    /// they are.
     fn save(&mut self, trainer: &Trainer) -> Result<()> {
         if self.saved != trainer.env_steps() {
-            let snapshot = trainer.snapshot()?.into_owned();
+            let snapshot = trainer.snapshot()?;
             let league = trainer.learner().league().map(League::table);
             let plays = league.is_some();
             self.scribe.give_large(move |scroll| scroll.save(&snapshot, league))?;
@@ -104,12 +110,11 @@ impl Run {
                 self.settle()?;
             }
         }
-        // Even where nothing was saved: a process that was killed before this may have left something.
-        self.prune(trainer.config())
+        Ok(())
     }
 
     /// Has the checkpoints deleted that are not kept, and what a process that was killed on the way left of
-    /// them.
+    /// them, even where nothing was saved.
     fn prune(&self, config: &TrainConfig) -> Result<()> {
         let (best, snapshots) = (self.best.clone(), config.snapshot_steps_until(self.saved));
         let (regular, keep) = (config.checkpoint_interval(), config.run.keep_checkpoints);

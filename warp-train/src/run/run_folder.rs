@@ -20,7 +20,7 @@ use crate::run::trainer::Trainer;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use warp_data::file;
 
 /// An open run folder.
@@ -29,7 +29,10 @@ pub struct Run {
     pub(super) folder: PathBuf,
     /// Writes everything that training leaves behind.
     pub(super) scribe: Scribe<Scroll>,
-    started: Instant,
+    /// When its first iteration began.
+    pub(super) started: Instant,
+    /// How long after that its last checkpoint was written.
+    pub(super) ended: Option<Duration>,
     /// Environment steps done before this process.
     first_step: u64,
     /// Seconds of the run before it was continued.
@@ -79,7 +82,8 @@ pub struct Summary {
     /// Environment steps that the process that ended the run did itself; fewer than `env_steps` if it
     /// continued one.
     pub part_env_steps: u64,
-    /// Wall time of that process, from its first iteration on: what `part_env_steps` took.
+    /// Wall time of that process, from its first iteration on until its last checkpoint was written: what
+    /// `part_env_steps` took.
     pub seconds: f64,
     /// Environment steps per second in the process that ended the run, its first iteration excluded.
     pub env_steps_per_second: f64,
@@ -187,6 +191,7 @@ impl Run {
             folder,
             scribe: Scribe::new("warp records", scroll)?,
             started: Instant::now(),
+            ended: None,
             first_step: 0,
             before: 0.0,
             logged: 0.0,
@@ -274,10 +279,10 @@ impl Run {
         &self.recent
     }
 
-    /// Seconds since the run was created or continued.
+    /// Seconds since the first iteration of this process began, until its last checkpoint was written.
     #[must_use]
     pub fn seconds(&self) -> f64 {
-        self.started.elapsed().as_secs_f64()
+        self.ended.unwrap_or_else(|| self.started.elapsed()).as_secs_f64()
     }
 
     /// Writes `summary.json`.

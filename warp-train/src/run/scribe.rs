@@ -10,7 +10,7 @@ use std::time::Duration;
 const BACKLOG: usize = 1024;
 
 /// How long the thread rests when everything is done, before it waits for more: whoever gives a job to a thread that
-/// waits has to wake it, which takes longer than everything else about a line.
+/// waits has to wake it, which takes longer than everything else about a line. Who waits for a job ends the rest.
 const REST: Duration = Duration::from_millis(1);
 
 type Job = Box<dyn FnOnce() -> Result<()> + Send>;
@@ -72,6 +72,7 @@ impl<T: Send + 'static> Scribe<T> {
         job: impl FnOnce(&mut T) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         if let Some(over) = self.large.take() {
+            self.thread.wake();
             // Nobody sends: it ends.
             let _ = over.recv();
         }
@@ -94,6 +95,7 @@ impl<T: Send + 'static> Scribe<T> {
             let _ = sender.send(());
             Ok(())
         })?;
+        self.thread.wake();
         done.recv().map_err(|_| self.thread.failure())
     }
 }
@@ -104,7 +106,7 @@ fn next(jobs: &Receiver<Job>) -> std::result::Result<Job, RecvError> {
         Ok(job) => Ok(job),
         Err(TryRecvError::Disconnected) => Err(RecvError),
         Err(TryRecvError::Empty) => {
-            std::thread::sleep(REST);
+            std::thread::park_timeout(REST);
             jobs.recv()
         }
     }
@@ -133,6 +135,13 @@ impl Thread {
         match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(()),
             _ => Err(self.failure()),
+        }
+    }
+
+    /// Ends the rest of the thread.
+    fn wake(&self) {
+        if let Some(handle) = &self.handle {
+            handle.thread().unpark();
         }
     }
 

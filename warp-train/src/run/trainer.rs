@@ -8,13 +8,14 @@ use crate::error::{Error, Result};
 use crate::run::Evaluator;
 use crate::run::begin;
 use crate::run::checkpoint::{Checkpoint, Counters};
+use crate::run::env_state::EnvState;
 use crate::run::evaluate::{EvalOptions, Evaluation, evaluate};
 use crate::run::league::Standing;
 use crate::run::learner::Learner;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
 use crate::run::whole::Snapshot;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 use warp_func::{Registry, Start, VecEnv, VecOptions};
 
@@ -23,12 +24,17 @@ pub struct Trainer {
     config: TrainConfig,
     envs: Box<dyn VecEnv>,
     learner: Box<dyn Learner>,
+    /// As [`trained_groups`].
+    trained: Vec<bool>,
     iteration: u64,
     env_steps: u64,
     phases: PhaseSeconds,
     measured_steps: u64,
-    /// What all ranks had when it was last asked for; the first rank's alone.
-    gathered: Option<Snapshot>,
+    /// What a checkpoint of this step holds, once it was taken; the first rank's alone.
+    taken: Option<Arc<Snapshot>>,
+    /// Where arrays come to that a checkpoint holds, while the GPU goes on.
+    #[cfg(feature = "cuda")]
+    landing: warp_data::cuda::Landing,
     spans: Spans,
 }
 
@@ -80,6 +86,7 @@ impl Trainer {
         envs.sync()?;
         begin::begin(&config, &*envs, &mut *learner)?;
         Ok(Self {
+            trained: trained_groups(&config),
             config,
             envs,
             learner,
@@ -87,7 +94,9 @@ impl Trainer {
             env_steps: 0,
             phases: PhaseSeconds::default(),
             measured_steps: 0,
-            gathered: None,
+            taken: None,
+            #[cfg(feature = "cuda")]
+            landing: warp_data::cuda::Landing::default(),
             spans: Spans::default(),
         })
     }
@@ -112,6 +121,7 @@ impl Trainer {
         checkpoint.restore_envs(&mut *self.envs, &self.config.world)?;
         self.iteration = manifest.iteration;
         self.env_steps = manifest.env_steps;
+        self.taken = None;
         Ok(())
     }
 
@@ -186,6 +196,7 @@ impl Trainer {
         let (started, step) = (Instant::now(), self.env_steps);
         let (iteration, seed) = (self.iteration, self.config.run.seed);
         let progress = Progress { iteration, env_steps: step, seed };
+        self.taken = None;
         let done = self.learner.iterate(&mut *self.envs, progress, n);
         // Before anything of this rank goes: kernels of the others may still write into its memory.
         let done = done.inspect_err(|error| self.config.world.give_up(&error.to_string()));
@@ -216,7 +227,7 @@ impl Trainer {
             iteration: self.iteration,
             env_steps: self.env_steps,
             agent_steps: self.agent_steps(),
-            episodes: EpisodeMetrics::new(&done.episodes, self.envs.spec(), &self.trained_groups()),
+            episodes: EpisodeMetrics::new(&done.episodes, self.envs.spec(), &self.trained),
             policy: by_policy(&self.config, &done.policies, before),
             steps_per_second: phases.rates(self.config.steps_per_iteration()),
             evaluation: None,
@@ -246,17 +257,37 @@ impl Trainer {
         Ok(league.play(self.env_steps, evaluator)?.then(|| league.league().standings()))
     }
 
-    /// Brings what the host knows of the run up to date, for a checkpoint: with several ranks, which are all to
-    /// call it, what all of them have.
+    /// Brings what the host knows of the run up to date, its environments' arrays included: with several ranks, which
+    /// are all to call it, what all of them have.
     ///
     /// # Errors
     /// Whatever went wrong on a device, weights that differ between ranks, or ranks that have lost each other.
     pub fn sync(&mut self) -> Result<()> {
         self.envs.sync()?;
         if !self.config.world.is_alone() {
-            let part = Snapshot::of(&self.counters(), self.learner.state(), &*self.envs);
-            self.gathered = Snapshot::gather(&self.config.world, part)?;
+            self.keep(EnvState::of(&*self.envs))?;
         }
+        Ok(())
+    }
+
+    /// Takes what a checkpoint holds and nothing else. Arrays on a GPU are on their way when this returns, and the
+    /// GPU can go on: whoever needs their numbers waits for them.
+    ///
+    /// # Errors
+    /// As [`Trainer::sync`].
+    pub(crate) fn take(&mut self) -> Result<()> {
+        #[cfg(feature = "cuda")]
+        if let Some(coming) = EnvState::coming(&mut *self.envs, &self.landing)? {
+            return self.keep(coming);
+        }
+        self.envs.sync()?;
+        self.keep(EnvState::of(&*self.envs))
+    }
+
+    fn keep(&mut self, envs: EnvState) -> Result<()> {
+        let (counters, run_step) = (self.counters(), self.envs.run_step());
+        let part = Snapshot { counters, learner: self.learner.state(), envs, run_step };
+        self.taken = Snapshot::gather(&self.config.world, part)?.map(Arc::new);
         Ok(())
     }
 
@@ -264,19 +295,20 @@ impl Trainer {
     ///
     /// # Errors
     /// A rank other than the first, which has but a part of it.
-    pub fn snapshot(&self) -> Result<Cow<'_, Snapshot>> {
-        if self.config.world.is_alone() {
-            let state = self.learner.state();
-            return Ok(Cow::Owned(Snapshot::of(&self.counters(), state, &*self.envs)));
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        if let Some(taken) = &self.taken {
+            return Ok(taken.clone());
         }
-        let none = || Error::Invalid("only the first rank has the whole run".into());
-        self.gathered.as_ref().map(Cow::Borrowed).ok_or_else(none)
+        if !self.config.world.is_alone() {
+            return Err(Error::Invalid("only the first rank has the whole run".into()));
+        }
+        Ok(Snapshot::of(&self.counters(), self.learner.state(), &*self.envs).into())
     }
 
     /// Which groups are acted for by a policy that learns (all, if none does).
     #[must_use]
-    pub fn trained_groups(&self) -> Vec<bool> {
-        trained_groups(&self.config)
+    pub fn trained_groups(&self) -> &[bool] {
+        &self.trained
     }
 
     /// The configuration.
@@ -285,7 +317,7 @@ impl Trainer {
         &self.config
     }
 
-    /// The environments.
+    /// The environments; their arrays on the host are as of the last [`Trainer::sync`].
     #[must_use]
     pub fn envs(&self) -> &dyn VecEnv {
         &*self.envs

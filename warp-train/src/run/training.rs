@@ -64,7 +64,10 @@ fn to_the_end(
         let saves = config.is_checkpoint_step(step) || config.is_snapshot_step(step);
         let takes_long = saves || config.is_evaluation_step(step);
         if takes_long {
-            trainer.sync()?;
+            match callbacks.iter().any(|callback| callback.reads_envs()) {
+                true => trainer.sync()?,
+                false => trainer.take()?,
+            }
         }
         if let Some(evaluation) = evaluation {
             let enough = each(callbacks, |callback| callback.evaluation(trainer, &evaluation))?;

@@ -5,7 +5,8 @@ use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::model::{LearnerState, NamedArray, Statistic};
 use crate::run::checkpoint::Counters;
-use crate::run::encoding::{OwnedTensor, encode, env_arrays};
+use crate::run::encoding::encode;
+use crate::run::env_state::EnvState;
 use crate::world::{PATIENCE, World};
 use warp_func::VecEnv;
 
@@ -19,16 +20,16 @@ const OF_ROWS: &str = ".discounted_return";
 pub struct Snapshot {
     pub(crate) counters: Counters,
     pub(crate) learner: LearnerState,
-    pub(crate) envs: Vec<(String, OwnedTensor)>,
+    pub(crate) envs: EnvState,
     pub(crate) run_step: u32,
 }
 
 impl Snapshot {
-    /// Of a run of one rank.
+    /// Of a run of one rank, whose environments the host knows as they are.
     #[must_use]
     pub fn of(counters: &Counters, learner: LearnerState, envs: &dyn VecEnv) -> Self {
         let (counters, run_step) = (counters.clone(), envs.run_step());
-        Self { counters, learner, envs: env_arrays(envs), run_step }
+        Self { counters, learner, envs: EnvState::of(envs), run_step }
     }
 
     /// What the ranks of `world` have, each its own part; nothing on ranks other than the first.
@@ -53,10 +54,11 @@ impl Snapshot {
         });
         learner.flags = flags.collect::<Result<_>>()?;
         let mut envs = Vec::new();
-        for (name, tensor) in part.envs {
+        for (name, tensor) in &*part.envs.arrays()? {
             let parts = world.collect("replicas", tensor.bytes())?;
-            envs.push((name, tensor.of_parts(parts)));
+            envs.push((name.clone(), tensor.of_parts(&parts)));
         }
+        let envs = EnvState::Here(envs);
         Ok(world.is_first().then_some(Self { learner, envs, ..part }))
     }
 }
