@@ -33,11 +33,31 @@ fn the_fastest_values_are_measured_and_written() {
 }
 
 #[test]
+fn a_limit_of_time_leaves_the_best_so_far() {
+    let folder = Folder::new("scale-limit");
+    let args = [
+        "scale",
+        "cartpole",
+        "--device=cpu",
+        "--seconds=0.2",
+        "--limit=0.3",
+        "--json",
+        "-o",
+        "fast.toml",
+    ];
+    let json = folder.done(&args).json();
+    let trials = json["trials"].as_array().unwrap();
+    assert!(json["is_cut"] == true && (1..=2).contains(&trials.len()), "{json}");
+    folder.read("fast.toml").parse::<toml::Table>().unwrap();
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let folder = Folder::new("scale-bad");
     for (args, words) in [
         (&["scale", "cartpol"][..], "did you mean \"cartpole\""),
         (&["scale", "cartpole", "--seconds=0"], "more than 0"),
+        (&["scale", "cartpole", "--limit=0"], "more than 0"),
         (&["scale", "cartpole", "--most=0"], "a whole number from 1"),
     ] {
         let said = folder.warp(args);

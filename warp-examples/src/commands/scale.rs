@@ -1,8 +1,9 @@
 //! `warp scale`: which numbers of replicas and steps a run trains fastest with on this machine, found by measuring.
 //!
 //! Key after key is doubled and halved for as long as training gets faster; a direction ends where memory does not
-//! suffice. The keys change how a policy learns, not only how fast, so the result is only a configuration to try.
+//! suffice, and all of them when the time is over or somebody asks for an end. The keys change how a policy learns, not only how fast, so the result is only a configuration to try.
 
+use super::stop::Stop;
 use super::{Device, learner_on, options, print_json, progress::short, say, tell, thread_count};
 use crate::{Outcome, settings};
 use anyhow::{Context, Result};
@@ -40,6 +41,10 @@ pub struct ScaleArgs {
     /// Seconds to measure each trial, after two iterations of warm-up.
     #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = options::seconds)]
     pub seconds: f64,
+    /// Seconds for the whole search: no trial begins that would take longer, judging by the longest so far. Compiling
+    /// for a GPU counts, too.
+    #[arg(long, value_name = "S", default_value_t = 300.0, value_parser = options::seconds)]
+    pub limit: f64,
     /// auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
@@ -60,6 +65,9 @@ pub struct ScaleArgs {
 /// Values of the keys.
 type Values = BTreeMap<&'static str, usize>;
 
+/// Measures a rate; nothing if the search is to end.
+type Measure<'a> = dyn FnMut(&Values) -> Result<Option<f64>> + 'a;
+
 /// One measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Trial {
@@ -74,6 +82,8 @@ struct Search {
     trials: Vec<Trial>,
     /// Why a direction ended, a sentence each.
     limits: Vec<String>,
+    /// Whether it ended before everything was tried.
+    is_cut: bool,
 }
 
 /// Runs the command.
@@ -88,17 +98,17 @@ pub fn execute(args: &ScaleArgs, registry: &Registry) -> Result<Outcome> {
         tell(&why);
     }
     let on_device = device.registry(registry);
-    let measure = |values: &Values| -> Result<f64> {
-        let config = configure(args, values, registry)?;
-        rate(args, during(config), &device, &on_device)
-    };
+    let stop = Stop::listen()?;
+    let mut clock = Clock { began: Instant::now(), limit: args.limit, longest: 0.0 };
     let mut search = Search::default();
     search.run(beginning(&config), args.most, &mut |values| {
-        let found = measure(values);
-        if let Ok(rate) = &found {
-            tell(&format!("{}: {}steps/s", text(values), short(*rate)));
+        if stop.is_asked() || !clock.has_time() {
+            return Ok(None);
         }
-        found
+        let config = during(configure(args, values, registry)?);
+        let rate = clock.time(|| rate(args, config, &device, &on_device, &stop))?;
+        tell(&format!("{}: {}steps/s", text(values), short(rate)));
+        Ok(Some(rate))
     })?;
     let best = search.best().context("nothing was measured")?.clone();
     if let Some(path) = &args.out {
@@ -106,15 +116,40 @@ pub fn execute(args: &ScaleArgs, registry: &Registry) -> Result<Outcome> {
         write_whole(path, &config.to_toml_as_given(entry.fields))?;
     }
     if args.json {
-        let Search { trials, limits } = search;
-        print_json(&serde_json::json!({ "best": best, "trials": trials, "limits": limits }))?;
+        let Search { trials, limits, is_cut } = search;
+        let all = serde_json::json!({ "best": best, "trials": trials, "limits": limits, "is_cut": is_cut });
+        print_json(&all)?;
     } else {
         search.lines().iter().try_for_each(|line| say(line))?;
         if let Some(path) = &args.out {
             say(&format!("the configuration is in {}", path.display()))?;
         }
     }
-    Ok(Outcome::Done)
+    Ok(stop.asked_by().map_or(Outcome::Done, |signal| Outcome::Interrupted { signal }))
+}
+
+/// How much time there is for trials.
+struct Clock {
+    began: Instant,
+    /// Seconds.
+    limit: f64,
+    /// Seconds of the longest trial so far.
+    longest: f64,
+}
+
+impl Clock {
+    /// Whether a trial as long as the longest would end in time.
+    fn has_time(&self) -> bool {
+        self.began.elapsed().as_secs_f64() + self.longest <= self.limit
+    }
+
+    /// Does a trial.
+    fn time<T>(&mut self, trial: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = trial();
+        self.longest = self.longest.max(began.elapsed().as_secs_f64());
+        done
+    }
 }
 
 /// The configuration with these values.
@@ -147,36 +182,38 @@ fn during(mut config: TrainConfig) -> TrainConfig {
     config
 }
 
-/// Environment steps per second of a run.
+/// Environment steps per second of a run, measured for a shorter time if somebody asks for an end.
 fn rate(
     args: &ScaleArgs,
     config: TrainConfig,
     device: &Device,
     registry: &Registry,
+    stop: &Stop,
 ) -> Result<f64> {
     let threads = thread_count(args.threads);
     let learner = learner_on(device, &args.backend, &config, threads)?;
     let mut trainer = Trainer::new(config, registry, learner, threads)?;
+    // What compiling takes is no time of an iteration, by which `advance` judges how many it does at once.
+    trainer.prepare()?;
     trainer.iterate_times(2)?;
     let (before, started) = (trainer.env_steps(), Instant::now());
-    while started.elapsed().as_secs_f64() < args.seconds {
+    trainer.advance(u64::MAX)?;
+    while started.elapsed().as_secs_f64() < args.seconds && !stop.is_asked() {
         trainer.advance(u64::MAX)?;
     }
     Ok((trainer.env_steps() - before) as f64 / started.elapsed().as_secs_f64())
 }
 
 impl Search {
-    /// Looks for the fastest values from `values` on.
+    /// Looks for the fastest values from `values` on, until there is nothing left to try or `measure` says nothing.
     ///
     /// # Errors
     /// What can't be measured at the beginning.
-    fn run(
-        &mut self,
-        mut values: Values,
-        most: usize,
-        measure: &mut dyn FnMut(&Values) -> Result<f64>,
-    ) -> Result<()> {
-        let steps_per_second = measure(&values)?;
+    fn run(&mut self, mut values: Values, most: usize, measure: &mut Measure<'_>) -> Result<()> {
+        let Some(steps_per_second) = measure(&values)? else {
+            self.is_cut = true;
+            return Ok(());
+        };
         self.trials.push(Trial { values: values.clone(), steps_per_second });
         for key in KEYS.into_iter().filter(|key| values.contains_key(key)).collect::<Vec<_>>() {
             let start = values.clone();
@@ -197,7 +234,7 @@ impl Search {
         key: &'static str,
         double: bool,
         most: usize,
-        measure: &mut dyn FnMut(&Values) -> Result<f64>,
+        measure: &mut Measure<'_>,
     ) {
         let mut values = start.clone();
         let mut best = self.best().map_or(0.0, |trial| trial.steps_per_second);
@@ -210,7 +247,11 @@ impl Search {
             }
             values.insert(key, next);
             match measure(&values) {
-                Ok(steps_per_second) => {
+                Ok(None) => {
+                    self.is_cut = true;
+                    return;
+                }
+                Ok(Some(steps_per_second)) => {
                     self.trials.push(Trial { values: values.clone(), steps_per_second });
                     idle = if steps_per_second > BETTER * best { 0 } else { idle + 1 };
                     best = best.max(steps_per_second);
@@ -245,6 +286,12 @@ impl Search {
         };
         let mut lines: Vec<String> = self.trials.iter().map(line).collect();
         lines.extend(self.limits.iter().cloned());
+        if self.is_cut {
+            lines.push(
+                "not everything was tried: the search was stopped, or its --limit was reached"
+                    .into(),
+            );
+        }
         let times = best.steps_per_second / first.steps_per_second;
         lines.push(format!(
             "fastest: {}, {times:.2} times the rate of the given configuration; these keys also \
@@ -279,7 +326,7 @@ mod tests {
         search
             .run(values(32, 64), 1 << 20, &mut |at| {
                 n += 1;
-                Ok(1e6 * hill(at[KEYS[0]] as f64, 256.0) * hill(at[KEYS[1]] as f64, 16.0))
+                Ok(Some(1e6 * hill(at[KEYS[0]] as f64, 256.0) * hill(at[KEYS[1]] as f64, 16.0)))
             })
             .unwrap();
         assert_eq!(search.best().unwrap().values, values(256, 16));
@@ -300,12 +347,30 @@ mod tests {
                 if at[KEYS[0]] > 8 {
                     bail!("too little memory");
                 }
-                Ok((at[KEYS[0]] * at[KEYS[1]]) as f64)
+                Ok(Some((at[KEYS[0]] * at[KEYS[1]]) as f64))
             })
             .unwrap();
         assert_eq!(search.best().unwrap().values, values(8, 16));
         assert_eq!(search.limits, ["num_envs = 16: too little memory"]);
+        assert!(!search.is_cut);
         let mut none = Search::default();
         assert!(none.run(values(4, 4), 16, &mut |_| bail!("nothing fits")).is_err());
+    }
+    #[test]
+    fn what_was_best_so_far_stays_when_time_is_over() {
+        let mut search = Search::default();
+        let mut left = 3;
+        search
+            .run(values(4, 4), 1 << 20, &mut |at| {
+                left -= 1;
+                Ok((left >= 0).then_some((at[KEYS[0]] * at[KEYS[1]]) as f64))
+            })
+            .unwrap();
+        assert!(search.is_cut && search.trials.len() == 3);
+        assert_eq!(search.best().unwrap().values, values(16, 4));
+        let mut clock = Clock { began: Instant::now(), limit: 1000.0, longest: 0.0 };
+        assert!(clock.has_time() && clock.time(|| 7) == 7);
+        clock.longest = 2000.0;
+        assert!(!clock.has_time());
     }
 }
