@@ -21,7 +21,7 @@ use warp_train::native::cuda::off_policy_check::{Kind, pieces, times, wholes};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, off_policy_sources};
 
 /// Algorithms, networks and batches of every kind: a name and keys.
-const CASES: [Case; 10] = [
+const CASES: [Case; 12] = [
     (
         "sac",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
@@ -73,6 +73,16 @@ const CASES: [Case; 10] = [
         "sac, prioritised",
         "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 3\nnum_steps = 8\nlearning_starts = 24\n\
          hidden = [32]\nbuffer_size = 500\nprioritised = true\npriority_beta = [[0, 0.4], [200, 1.0]]",
+    ),
+    (
+        "sac, layer norm",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 5\nnum_steps = 8\nlearning_starts = 40\n\
+         hidden = [40, 33]\nlayer_norm = true\nbatch_size = 100",
+    ),
+    (
+        "dueling dqn, layer norm, a large batch, clipped",
+        "env_id = \"cartpole\"\nalgorithm = \"dqn\"\nnum_envs = 40\nnum_steps = 8\nhidden = [32]\n\
+         layer_norm = true\ndueling = true\nbatch_size = 5000\nmax_grad_norm = 0.5\nlearning_starts = 0",
     ),
 ];
 

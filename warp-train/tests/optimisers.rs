@@ -163,22 +163,6 @@ fn weights_decay_apart_from_their_gradients() {
 }
 
 #[test]
-fn what_a_gpu_does_not_know_is_named() {
-    let key = |keys: &str| config(CARTPOLE, keys, "").policies[0].host_key();
-    for keys in [
-        "",
-        "clip_coef = [[0, 0.2], [9, 0.1]]\ngamma = [[0, 0.9], [9, 0.99]]",
-        "optimiser = \"rmsprop\"\nweight_decay = 0.1\ncritic_learning_rate = 0.1",
-        "target_kl = 0.01\nnorm_return = true\nneg_pos_env_ratio = 2",
-        "layer_norm = true",
-    ] {
-        assert_eq!(key(keys), None, "{keys}");
-    }
-    let dqn = key("algorithm = \"dqn\"\nlayer_norm = true");
-    assert_eq!(dqn, Some("layer_norm with a replay memory"));
-}
-
-#[test]
 fn what_does_not_fit_is_refused() {
     for (keys, words) in [
         ("optimiser = \"sgd\"", "one of \"adam\", \"rmsprop\""),

@@ -41,25 +41,18 @@ impl Device {
     }
 
     /// As [`Device::choose`], for training in the environment `entry`: `auto` is a GPU if there is one that
-    /// `backend` can use, the environment has a body for, and `config` has no key that only learners on the
-    /// host support. The sentence says which device it is and why; it is empty if the user chose.
+    /// `backend` can use and the environment has a body for. The sentence says which device it is and why; it is
+    /// empty if the user chose.
     ///
     /// # Errors
     /// As [`Device::choose`].
-    pub fn for_training(
-        name: &str,
-        backend: &str,
-        entry: &Entry,
-        config: Option<&TrainConfig>,
-    ) -> Result<(Self, String)> {
+    pub fn for_training(name: &str, backend: &str, entry: &Entry) -> Result<(Self, String)> {
         if name != "auto" {
             return Ok((Self::choose(name)?, String::new()));
         }
-        let policies = config.map_or(&[][..], |config| &config.policies);
-        let found = match (entry.kernel, policies.iter().find_map(PolicyPlan::host_key)) {
-            (Some(_), None) => Self::found(backend),
-            (Some(_), Some(key)) => Err(anyhow!("{key} is not supported on a GPU")),
-            (None, _) => Err(anyhow!("\"{}\" has no CUDA code", entry.name)),
+        let found = match entry.kernel {
+            Some(_) => Self::found(backend),
+            None => Err(anyhow!("\"{}\" has no CUDA code", entry.name)),
         };
         Ok(found
             .unwrap_or_else(|reason| (Device::Cpu, format!("training on the processor: {reason}"))))
@@ -161,9 +154,11 @@ impl Device {
         let some = |precision: Precision| {
             config.policies.iter().any(|plan| plan.config.precision == precision)
         };
+        let normed = |plan: &PolicyPlan| plan.is_off_policy() && plan.config.layer_norm;
+        let exact = some(Precision::Single) || config.policies.iter().all(normed);
         let halves = self.halves_products() && backend == "native";
         match (some(Precision::Half), some(Precision::BFloat)) {
-            _ if !halves || some(Precision::Single) => "fp32",
+            _ if !halves || exact => "fp32",
             (true, true) => "fp16, bf16",
             (false, true) => "bf16",
             (_, false) => "fp16",
@@ -234,7 +229,7 @@ mod tests {
         let registry = warp_envs::registry();
         let mut entry = registry.get("cartpole").unwrap().clone();
         entry.kernel = None;
-        let (device, why) = Device::for_training("auto", "auto", &entry, None).unwrap();
+        let (device, why) = Device::for_training("auto", "auto", &entry).unwrap();
         assert_eq!(device.name(), "cpu");
         assert_eq!(why, "training on the processor: \"cartpole\" has no CUDA code");
     }

@@ -93,7 +93,7 @@ struct Search {
 pub fn execute(args: &ScaleArgs, registry: &Registry) -> Result<Outcome> {
     let config = settings::configure(&args.target, &args.set, registry)?;
     let entry = registry.get(&config.run.env_id)?;
-    let (device, why) = Device::for_training(&args.device, &args.backend, entry, Some(&config))?;
+    let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
     if !why.is_empty() {
         tell(&why);
     }

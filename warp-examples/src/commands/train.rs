@@ -142,8 +142,7 @@ impl<'a> OneRank<'a> {
         let (config, basis) = configure(args, from.as_ref().map(|(place, _)| place), registry)?;
         let config = config.on_rank(World::default())?;
         let entry = registry.get(&config.run.env_id)?;
-        let (device, why) =
-            Device::for_training(&args.device, &args.backend, entry, Some(&config))?;
+        let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
         let threads = thread_count(args.threads);
         let on_host = registry;
         Ok(Self { args, on_host, config, basis, device, why, threads, from, listens: true })

@@ -65,7 +65,7 @@ fn run(
     Run::check_free(&folder)?;
     let text = config.to_toml(registry.get(&config.run.env_id)?.fields);
     let entry = registry.get(&config.run.env_id)?;
-    let (device, _) = Device::for_training(device, "auto", entry, Some(&config))?;
+    let (device, _) = Device::for_training(device, "auto", entry)?;
     device.compile_ahead("auto", &config, registry);
     let learner = training_learner(&device, "auto", &config, threads)?;
     let mut trainer = Trainer::new(config, &device.registry(registry), learner, threads)?;

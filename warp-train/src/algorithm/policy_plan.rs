@@ -133,25 +133,12 @@ impl PolicyPlan {
         wanted.map(move |(key, schedule)| (key, schedule.at(env_steps)))
     }
 
-    /// The key, if any, because of which the policy can learn only on the host.
-    #[must_use]
-    pub fn host_key(&self) -> Option<&'static str> {
-        let from_memory = self.config.layer_norm && self.is_off_policy();
-        from_memory.then_some("layer_norm with a replay memory")
-    }
-
-    /// Checks that kernels which iterate by themselves know the algorithm's schedule and keys.
+    /// Checks that kernels which iterate by themselves know the algorithm's schedule.
     ///
     /// # Errors
-    /// Another schedule, or a key that only learners on the host know.
+    /// Another schedule.
     #[cfg(feature = "cuda")]
     pub(crate) fn check_passes(&self) -> Result<()> {
-        if let Some(key) = self.host_key() {
-            return Err(Error::Invalid(format!(
-                "policy \"{}\": {key} is not supported on a GPU; train with --device cpu",
-                self.name
-            )));
-        }
         let Some(Rollouts { objective, passes, .. }) = &self.rollouts else { return Ok(()) };
         let parts = [&objective.policy, &objective.value];
         parts.iter().try_for_each(|part| part.function.check_text())?;

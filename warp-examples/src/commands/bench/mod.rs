@@ -141,8 +141,7 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
     if args.train {
         let configs = train::configurations(args, registry)?;
         let entry = registry.get(&configs[0].run.env_id)?;
-        let (device, why) =
-            Device::for_training(&args.device, &args.backend, entry, Some(&configs[0]))?;
+        let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
         if !why.is_empty() {
             tell(&why);
         }

@@ -130,7 +130,7 @@ fn devices(
     first: &TrainConfig,
 ) -> Result<(Device, String, Vec<Device>)> {
     let Some(places) = args.ranks.fleet_places()? else {
-        let (device, why) = Device::for_training(&args.device, &args.backend, entry, Some(first))?;
+        let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
         return Ok((device, why, Vec::new()));
     };
     let mut devices = Vec::new();

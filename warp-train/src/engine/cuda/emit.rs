@@ -247,9 +247,11 @@ impl<'a> Emitter<'a> {
             if l > 0 {
                 text += "    team_sync();\n";
             }
-            let deep = passes.iter().filter(|id| self.pass(**id).1.len() > l);
-            let jobs: Vec<Job> = deep.map(|id| self.forward_job(*id, l)).collect();
+            let deep = passes.iter().copied().filter(|id| self.pass(*id).1.len() > l);
+            let deep: Vec<PassId> = deep.collect();
+            let jobs: Vec<Job> = deep.iter().map(|id| self.forward_job(*id, l)).collect();
             text += &self.products(&jobs, false);
+            text += &self.normalise(&deep, l);
         }
         text
     }
@@ -283,8 +285,12 @@ impl<'a> Emitter<'a> {
                 (to, outputs, format!("high_of({outputs} - 32 * c)"), "rows", "LINEAR")
             }
             false => {
-                let to = format!("m.scratch + {}ll + first * {n}", shape.inputs[l + 1]);
-                (to, n, "32".to_string(), "TILE_ROWS", self.activation(pass))
+                let (to, epilogue) = match self.norm(id, l) {
+                    Some((_, norm)) => (norm.unit, "LINEAR"),
+                    None => (shape.inputs[l + 1], self.activation(pass)),
+                };
+                let to = format!("m.scratch + {to}ll + first * {n}");
+                (to, n, "32".to_string(), "TILE_ROWS", epilogue)
             }
         };
         let product = format!(
@@ -335,6 +341,8 @@ impl<'a> Emitter<'a> {
             }
             first = false;
             text += &self.products(&jobs, true);
+            let below = |id: &PassId| Some((*id, self.pass(*id).1.len().checked_sub(step + 2)?));
+            text += &self.normalise_back(&passes.iter().filter_map(below).collect::<Vec<_>>());
         }
         text
     }
@@ -348,11 +356,11 @@ impl<'a> Emitter<'a> {
         let w = format!("m.parameters + {weight}ll + c * 32, {k}, 0");
         if l > 0 {
             let slope = format!("{}_SLOPE", self.activation(pass));
+            let to = self.norm(id, l - 1).map_or(shape.deltas[l - 1], |(_, norm)| norm.shifts);
             let product = format!(
                 "{{{x}, {w}, m.scratch + {}ll + first * {k} + c * 32, \
-                 m.scratch + {}ll + first * {k} + c * 32, {k}, 0, 32, TILE_ROWS, {slope}}}",
-                shape.inputs[l],
-                shape.deltas[l - 1]
+                 m.scratch + {to}ll + first * {k} + c * 32, {k}, 0, 32, TILE_ROWS, {slope}}}",
+                shape.inputs[l]
             );
             return Some(Job { product, parts: k / TILE, first: 0 });
         }

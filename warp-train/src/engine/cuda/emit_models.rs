@@ -1,7 +1,7 @@
 //! The code of the work that all blocks share: gradients, optimisers, targets and metrics.
 
 use super::emit::Emitter;
-use super::layout::{Four, Layer, TILE};
+use super::layout::{Four, Layer, Part, TILE};
 use super::op::Follow;
 use crate::algorithm::{FigureId, ModelId, OptimiserId, PassId};
 use std::fmt::Write;
@@ -13,11 +13,11 @@ impl Emitter<'_> {
         &self,
         models: &[ModelId],
         parts: usize,
-        mut of: impl FnMut(ModelId, usize, &Layer) -> String,
+        mut of: impl FnMut(ModelId, Part, &Layer) -> String,
     ) -> String {
         let mut text = String::new();
         for id in models {
-            for (l, layer) in self.context.layout.model(*id).layers.iter().enumerate() {
+            for (part, layer) in self.context.layout.model(*id).parts() {
                 let across = layer.k / TILE;
                 let _ = write!(
                     text,
@@ -25,7 +25,7 @@ impl Emitter<'_> {
                      const int part = item % {parts}, at = item / {parts}, o = at / {across}, i = at % {across};\n        \
                      const WeightTile tile = {};\n        (void)part;\n{}        return;\n    }}\n    item -= {items};\n",
                     self.tile(layer, "o", "i"),
-                    of(*id, l, layer),
+                    of(*id, part, layer),
                     items = layer.n_tiles() * parts,
                 );
             }
@@ -40,8 +40,8 @@ impl Emitter<'_> {
             1 => "        if (threadIdx.x == 0) m.squares[tile.number] = squares;\n",
             _ => "        (void)squares;\n",
         };
-        self.each_tile(&self.models_of(passes), parts, |model, l, layer| {
-            let slabs = self.slabs(passes, model, (l, layer));
+        self.each_tile(&self.models_of(passes), parts, |model, part, layer| {
+            let slabs = self.slabs(passes, model, (part, layer));
             let (slabs, n) = (slabs.join(", "), slabs.len());
             format!(
                 "        const Slab slabs[] = {{{slabs}}};\n        Record take = {{m.gradient + part * {}ll, 0.0}};\n        \
@@ -62,8 +62,8 @@ impl Emitter<'_> {
         if self.context.crowded() {
             return self.learn_by_fours(passes, &models, OptimiserId(o), follows);
         }
-        self.each_tile(&models, 1, |model, l, layer| {
-            let slabs = self.slabs(passes, model, (l, layer));
+        self.each_tile(&models, 1, |model, part, layer| {
+            let slabs = self.slabs(passes, model, (part, layer));
             let descent = self.descent(model, OptimiserId(o), follows);
             format!(
                 "        const Slab slabs[] = {{{}}};\n        Descent take = {descent};\n        \
@@ -94,7 +94,7 @@ impl Emitter<'_> {
         for id in models {
             for (l, layer) in self.context.layout.model(*id).layers.iter().enumerate() {
                 let Four { high, wide, across, n } = layer.four();
-                let slabs = self.slabs(passes, *id, (l, layer));
+                let slabs = self.slabs(passes, *id, (Part::Layer(l), layer));
                 let assign =
                     |(i, slab): (usize, &String)| format!("        slabs[{i}] = {slab};\n");
                 let _ = write!(
@@ -144,18 +144,27 @@ impl Emitter<'_> {
     }
 
     /// The rows that a layer's gradient is summed of, one for each pass that has them.
-    fn slabs(&self, passes: &[PassId], model: ModelId, (l, layer): (usize, &Layer)) -> Vec<String> {
+    fn slabs(
+        &self,
+        passes: &[PassId],
+        model: ModelId,
+        (part, layer): (Part, &Layer),
+    ) -> Vec<String> {
         let own = passes.iter().filter(|id| self.context.plan.passes[id.0].model == model);
-        own.map(|id| self.slab(*id, l, layer)).collect()
+        own.map(|id| self.slab(*id, part, layer)).collect()
     }
 
-    fn slab(&self, id: PassId, l: usize, Layer { k, n, .. }: &Layer) -> String {
+    fn slab(&self, id: PassId, part: Part, Layer { k, n, .. }: &Layer) -> String {
         let shape = self.context.layout.pass(id);
+        let (x, k, d) = match part {
+            Part::Layer(l) => (shape.inputs[l], k, shape.deltas[l]),
+            // Nothing is taken of the products with x: there are no inputs.
+            Part::Gains(l) => (shape.norms[l].gains, n, shape.norms[l].gains),
+            Part::Shifts(l) => (shape.norms[l].shifts, n, shape.norms[l].shifts),
+        };
         let rows = self.context.plan.columns[self.context.plan.passes[id.0].output.0].rows;
         format!(
-            "Slab{{m.scratch + {}ll + 32 * i, m.scratch + {}ll + 32 * o, {k}, {n}, {}}}",
-            shape.inputs[l],
-            shape.deltas[l],
+            "Slab{{m.scratch + {x}ll + 32 * i, m.scratch + {d}ll + 32 * o, {k}, {n}, {}}}",
             self.context.layout.of_rows(rows).padded()
         )
     }

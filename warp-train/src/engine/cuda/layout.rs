@@ -1,7 +1,7 @@
 //! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
 use crate::algorithm::{Model, ModelId, PassId, Plan, Precision, RowsOf};
-use crate::model::LayerShape;
+use crate::model::Perceptron;
 use std::ops::Range;
 use warp_func::cuda::DeviceInfo;
 
@@ -82,12 +82,40 @@ impl ModelShape {
     pub(super) fn fours(&self) -> usize {
         self.layers.iter().map(|layer| layer.four().n).sum()
     }
+
+    /// All that has parameters.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (Part, &Layer)> {
+        let layers = self.layers.iter().enumerate();
+        let norms = self.norms.iter().enumerate();
+        let norms = norms.flat_map(|(l, Norm { gain, shift })| {
+            [(Part::Gains(l), gain), (Part::Shifts(l), shift)]
+        });
+        layers.map(|(l, layer)| (Part::Layer(l), layer)).chain(norms)
+    }
+}
+
+/// What parameters are of, by the number of its layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Layer(usize),
+    Gains(usize),
+    Shifts(usize),
+}
+
+/// The normalisation of a hidden layer. Gains and shifts are the biases of layers without inputs, so that steps,
+/// norms of gradients and targets need not tell them from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Norm {
+    pub(super) gain: Layer,
+    pub(super) shift: Layer,
 }
 
 /// A model's layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ModelShape {
     pub(super) layers: Vec<Layer>,
+    /// Of each hidden layer, if they are normalised.
+    pub(super) norms: Vec<Norm>,
     pub(super) parameters: Range<usize>,
     pub(super) tiles: Range<usize>,
 }
@@ -99,6 +127,19 @@ pub(super) struct PassShape {
     pub(super) inputs: Vec<usize>,
     /// Derivatives by each layer's outputs, f32 `[padded rows, n]`; none without a backward pass.
     pub(super) deltas: Vec<usize>,
+    /// What is kept of each normalisation.
+    pub(super) norms: Vec<NormShape>,
+}
+
+/// Where a pass keeps what a normalisation computed: mean 0 and deviation 1, f32 `[padded rows, n]`, and one over the
+/// deviation `[padded rows]`; and, with a backward pass, what gradients of gains and of shifts are summed of,
+/// `[padded rows, n]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NormShape {
+    pub(super) unit: usize,
+    pub(super) inverse: usize,
+    pub(super) gains: usize,
+    pub(super) shifts: usize,
 }
 
 /// How rows are cut into tiles.
@@ -231,17 +272,15 @@ pub(super) fn half_bytes(high: usize, widest: usize) -> usize {
 
 impl Layout {
     /// For `n_rows` that act, with products in `precision`, or in fp32 because a layer's numbers do not fit into
-    /// shared memory.
+    /// shared memory, or are normalised.
     pub(super) fn new(plan: &Plan, n_rows: usize, machine: Machine, precision: Precision) -> Self {
         let (mut parameters, mut tiles) = (0, 0);
-        let model = |model: &Model| {
-            let layers: Vec<LayerShape> = model.network.layers().collect();
-            model_shape(&layers, &mut parameters, &mut tiles)
-        };
+        let model = |model: &Model| model_shape(&model.network, &mut parameters, &mut tiles);
         let models: Vec<ModelShape> = plan.models.iter().map(model).collect();
         let layers = models.iter().flat_map(|model| &model.layers);
         let widest = layers.map(|layer| layer.k.max(layer.n)).max().unwrap_or(0);
-        let exact = precision == Precision::Single;
+        let normed = models.iter().any(|model| !model.norms.is_empty());
+        let exact = precision == Precision::Single || normed;
         let half = !exact && machine.has_halves() && half_bytes(1, widest) <= MOST_SHARED;
         let tiles_of = |rows: usize, passes: usize| match half {
             true => RowTiles::of_passes(rows, machine, widest, passes),
@@ -256,13 +295,21 @@ impl Layout {
         let passes = plan.passes.iter().map(|pass| {
             let rows = plan.columns[pass.output.0].rows;
             let padded = if rows == RowsOf::Acting { acting.padded() } else { batch.padded() };
-            let layers = &models[pass.model.0].layers;
+            let ModelShape { layers, norms, .. } = &models[pass.model.0];
             let inputs = layers.iter().map(|layer| take(padded * layer.k)).collect();
             let deltas = match pass.back {
                 Some(_) => layers.iter().map(|layer| take(padded * layer.n)).collect(),
                 None => Vec::new(),
             };
-            PassShape { inputs, deltas }
+            let back = if pass.back.is_some() { padded } else { 0 };
+            let norm = |Norm { gain: Layer { n, .. }, .. }: &Norm| NormShape {
+                unit: take(padded * n),
+                inverse: take(padded),
+                gains: take(back * n),
+                shifts: take(back * n),
+            };
+            let norms = norms.iter().map(norm).collect();
+            PassShape { inputs, deltas, norms }
         });
         Self {
             passes: passes.collect(),
@@ -292,10 +339,9 @@ impl Layout {
     }
 }
 
-fn model_shape(layers: &[LayerShape], parameters: &mut usize, tiles: &mut usize) -> ModelShape {
+fn model_shape(network: &Perceptron, parameters: &mut usize, tiles: &mut usize) -> ModelShape {
     let (first, first_tile) = (*parameters, *tiles);
-    let layer = |shape: &LayerShape| {
-        let (inputs, outputs) = (shape.inputs, shape.outputs);
+    let mut layer = |inputs: usize, outputs: usize| {
         let (k, n) = (inputs.max(1).next_multiple_of(TILE), outputs.next_multiple_of(TILE));
         let weight = *parameters;
         let bias = weight + n * k;
@@ -306,6 +352,9 @@ fn model_shape(layers: &[LayerShape], parameters: &mut usize, tiles: &mut usize)
         (*parameters, *tiles) = (bias + n, *tiles + layer.n_tiles());
         layer
     };
-    let layers = layers.iter().map(layer).collect();
-    ModelShape { layers, parameters: first..*parameters, tiles: first_tile..*tiles }
+    let layers = network.layers().map(|shape| layer(shape.inputs, shape.outputs)).collect();
+    let norms = network.norms().iter();
+    let norms = norms.map(|width| Norm { gain: layer(0, *width), shift: layer(0, *width) });
+    let norms = norms.collect();
+    ModelShape { layers, norms, parameters: first..*parameters, tiles: first_tile..*tiles }
 }

@@ -9,6 +9,7 @@ pub mod check;
 mod emit;
 mod emit_halves;
 mod emit_models;
+mod emit_norms;
 mod layout;
 mod learner;
 mod member;
@@ -49,7 +50,7 @@ pub(crate) struct Setting {
     pub(crate) place: Place,
     /// Where the policy's agents lie.
     pub(crate) agents: Agents,
-    /// What operands of products are; fp32 where layers are too wide for less.
+    /// What operands of products are; fp32 where layers are too wide for less, or normalised.
     pub(crate) precision: Precision,
     /// Runs that share the GPU, in these launches and in those beside them.
     pub(crate) runs: usize,

@@ -1,7 +1,7 @@
 //! What an engine on a GPU knows, to the host and back: parameters without their padding, the replay
 //! memory, counters and figures.
 
-use super::layout::{Layer, ModelShape};
+use super::layout::{Layer, ModelShape, Norm};
 use super::memory::{COUNTERS, FAULT, HEAD, Memory, RING, SIZE, UPDATES, words};
 use super::{CudaEngine, EngineState};
 use crate::algorithm::ColumnId;
@@ -206,7 +206,7 @@ impl CudaEngine {
         suffix: &str,
         mut of: impl FnMut(String, Vec<usize>, Box<dyn Iterator<Item = usize>>),
     ) {
-        let (model, ModelShape { layers, .. }) =
+        let (model, ModelShape { layers, norms, .. }) =
             (&self.plan.models[index], &self.layout.models[index]);
         let half = self.layout.half;
         for (l, layer) in layers.iter().copied().enumerate() {
@@ -216,6 +216,11 @@ impl CudaEngine {
             let places = Box::new((0..outputs).flat_map(row));
             of(format!("{prefix}.weight{suffix}"), vec![outputs, inputs], places);
             of(format!("{prefix}.bias{suffix}"), vec![outputs], Box::new(bias..bias + outputs));
+            let Some(Norm { gain, shift }) = norms.get(l) else { continue };
+            for (part, Layer { bias, .. }) in [("weight", *gain), ("bias", *shift)] {
+                let name = format!("{}.norm.{l}.{part}{suffix}", model.name);
+                of(name, vec![outputs], Box::new(bias..bias + outputs));
+            }
         }
     }
 

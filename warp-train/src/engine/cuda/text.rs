@@ -10,6 +10,7 @@ use super::schedule::{Segment, segments};
 use crate::algorithm::{ColumnId, Plan, PolicyPlan, RowsOf};
 use crate::engine::cpu::Place;
 use crate::engine::rollout::GroupRows;
+use crate::model::LAYER_NORM_EPSILON;
 use crate::optimiser::UpdateRule;
 use std::fmt::Write;
 use warp_core::EnvSpec;
@@ -21,6 +22,7 @@ const HALF: &str = include_str!("half.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
 const FOUR_TILES: &str = include_str!("four_tiles.cu");
 const REPLAY: &str = include_str!("replay.cu");
+const NORM: &str = include_str!("norm.cu");
 const PRIORITIES: &str = include_str!("priorities.cu");
 const ACTING: &str = include_str!("acting.cu");
 /// The kernel of every program.
@@ -92,6 +94,10 @@ impl ProgramContext<'_> {
         );
         let products = if self.layout.half { HALF } else { SINGLE };
         text += &[TILE, products, GRADIENT].join("\n");
+        if self.layout.models.iter().any(|model| !model.norms.is_empty()) {
+            let _ = writeln!(text, "#define NORM_EPSILON {LAYER_NORM_EPSILON:?}f");
+            text += NORM;
+        }
         if self.crowded() {
             let _ = writeln!(text, "#define FOUR_BYTES {FOUR_BYTES}");
             text += FOUR_TILES;
