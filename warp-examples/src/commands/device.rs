@@ -154,8 +154,8 @@ impl Device {
         let some = |precision: Precision| {
             config.policies.iter().any(|plan| plan.config.precision == precision)
         };
-        let normed = |plan: &PolicyPlan| plan.is_off_policy() && plan.config.layer_norm;
-        let exact = some(Precision::Single) || config.policies.iter().all(normed);
+        let exact =
+            some(Precision::Single) || config.policies.iter().all(PolicyPlan::has_exact_products);
         let halves = self.halves_products() && backend == "native";
         match (some(Precision::Half), some(Precision::BFloat)) {
             _ if !halves || exact => "fp32",

@@ -73,6 +73,7 @@ fn run(
     let mut run = Run::create(&folder, &text, &trainer)?;
     let evaluator = Evaluator { registry, threads };
     train_on(&mut trainer, evaluator, &mut [&mut run, follow, &mut EarlyStop])?;
+    run.settle()?;
     let summary = run.summarise(&trainer, device.name())?;
     Ok((folder, serde_json::to_string(&summary)?))
 }

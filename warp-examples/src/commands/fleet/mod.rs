@@ -45,7 +45,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     }
     let first = &runs.first().context("a fleet has at least one run")?.config;
     let entry = registry.get(&first.run.env_id)?;
-    let (device, why, others) = devices(args, entry, first)?;
+    let (device, why, others) = devices(args, entry)?;
     let on_device = device.registry(registry);
     let on_others: Vec<Registry> = others.iter().map(|other| other.registry(registry)).collect();
     let mut fleets = vec![learner(args, first, &device, &on_device)?];
@@ -124,11 +124,7 @@ fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
 }
 
 /// The first device, why it is that one, and the others that `--gpus` names.
-fn devices(
-    args: &TrainArgs,
-    entry: &Entry,
-    first: &TrainConfig,
-) -> Result<(Device, String, Vec<Device>)> {
+fn devices(args: &TrainArgs, entry: &Entry) -> Result<(Device, String, Vec<Device>)> {
     let Some(places) = args.ranks.fleet_places()? else {
         let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
         return Ok((device, why, Vec::new()));
