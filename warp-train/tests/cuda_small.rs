@@ -22,7 +22,7 @@ use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
-const CASES: [Case; 18] = [
+const CASES: [Case; 20] = [
     (
         "ppo, truncations, several minibatches",
         "env_id = \"cartpole\"\nnum_envs = 48\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -110,6 +110,30 @@ const CASES: [Case; 18] = [
         "two blocks on a multiprocessor",
         "env_id = \"cartpole\"\nnum_envs = 16384\nnum_steps = 13\nnum_minibatches = 1\nupdate_epochs = 1",
     ),
+    (
+        "a block per network, normalised, truncations",
+        "env_id = \"acrobot\"\nnum_envs = 5\nnum_steps = 40\nnum_minibatches = 1\nupdate_epochs = 1\n\
+         norm_obs = true\nnorm_reward = true\n[env]\nepisode_length = 7",
+    ),
+    (
+        "a block for a shared trunk, normalised, squashed actions",
+        "env_id = \"pendulum\"\nnum_envs = 7\nnum_steps = 24\nnum_minibatches = 1\nupdate_epochs = 1\n\
+         shared_trunk = true\naction_distribution = \"squashed\"\nnorm_obs = true\nnorm_reward = true",
+    ),
+];
+
+/// Runs that share launches.
+const FLEETS: [(&str, &str); 3] = [
+    ("cartpole", "env_id = \"cartpole\""),
+    (
+        "normalised",
+        "env_id = \"acrobot\"\nnorm_obs = true\nnorm_reward = true\nenv = { episode_length = 40 }",
+    ),
+    (
+        "many updates of squashed actions, normalised rewards",
+        "env_id = \"pendulum\"\nnum_minibatches = 16\nupdate_epochs = 10\nnorm_reward = true\n\
+         action_distribution = \"squashed\"",
+    ),
 ];
 
 /// Those that are tried with bf16, too: every activation, head, width and way of collecting.
@@ -166,7 +190,7 @@ fn main() -> ExitCode {
     for (name, keys) in [
         (
             "normalised",
-            "env_id = \"acrobot\"\nnum_envs = 16\nnum_steps = 64\ntotal_steps = 20480\nnorm_obs = true",
+            "env_id = \"acrobot\"\nnum_envs = 40\nnum_steps = 64\ntotal_steps = 51200\nnorm_obs = true",
         ),
         (
             "wide",
@@ -178,10 +202,18 @@ fn main() -> ExitCode {
             Trial::test(format!("cuda_small_fleet_side_by_side: {name}"), || side_by_side(keys));
         trials.push(trial.with_ignored_flag(no_device.is_some()));
     }
-    let small = Trial::test("cuda_small_fleet_of_one_is_a_run", || fleet(4, 10));
-    trials.push(small.with_ignored_flag(no_device.is_some()));
-    let large = Trial::test("cuda_small_fleet_of_larger_runs", || fleet(19, 1));
-    trials.push(large.with_ignored_flag(no_device.is_some()));
+    for (name, keys) in FLEETS {
+        let of_fleet = Trial::test(format!("small_compiles: fleet, {name}"), || {
+            compiles(&format!("num_envs = 19\nnum_steps = 32\n{keys}"), 1)
+        });
+        trials.push(of_fleet.with_ignored_flag(no_compiler.is_some()));
+        let small =
+            Trial::test(format!("cuda_small_fleet_of_one_is_a_run: {name}"), || fleet(keys, 4, 10));
+        trials.push(small.with_ignored_flag(no_device.is_some()));
+        let large =
+            Trial::test(format!("cuda_small_fleet_of_larger_runs: {name}"), || fleet(keys, 19, 1));
+        trials.push(large.with_ignored_flag(no_device.is_some()));
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -257,9 +289,9 @@ fn side_by_side(keys: &str) -> Result<()> {
 
 /// A run's weights do not depend on how many others share its launch, nor, up to eight replicas, on whether it is of
 /// a fleet; with more they are near.
-fn fleet(n_envs: usize, n_iterations: u64) -> Result<()> {
+fn fleet(keys: &str, n_envs: usize, n_iterations: u64) -> Result<()> {
     let keys = format!(
-        "env_id = \"cartpole\"\nnum_envs = {n_envs}\nnum_steps = 32\ntotal_steps = {}",
+        "{keys}\nnum_envs = {n_envs}\nnum_steps = 32\ntotal_steps = {}",
         n_iterations as usize * 32 * n_envs
     );
     let run = |number: usize, seed: u64| -> Result<FleetRun> {

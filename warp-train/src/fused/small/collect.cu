@@ -225,7 +225,7 @@ __device__ __forceinline__ void collect_block(const CollectArgs& a, const WarpRu
     if (blockIdx.x == 0 && threadIdx.x == 0) *a.barrier = 0u;
     for (int i = threadIdx.x; i < (int)(sizeof(x) / 4); i += blockDim.x) ((u32*)x)[i] = 0u;
     load_net(net, a.parameters, threadIdx.x, blockDim.x);
-    load_factors(factors, a.normaliser);
+    load_factors(factors, a.normaliser, threadIdx.x, blockDim.x);
     __syncthreads();
     collect<TILES>(a, world, arrays, tables, net, factors, x[threadIdx.x / 32]);
 }

@@ -174,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(FEW_THREADS)
     __shared__ float factors[N_FACTORS];
     if (blockIdx.x == 0 && threadIdx.x == 0) *a.barrier = 0u;
     load_net(net, a.parameters, threadIdx.x, blockDim.x);
-    load_factors(factors, a.normaliser);
+    load_factors(factors, a.normaliser, threadIdx.x, blockDim.x);
     __syncthreads();
     u32 number = blockIdx.x * FEW_REPLICAS + (threadIdx.x & 31) / 4;
     bool writes = number < a.run.n_rows && threadIdx.x < 32 && (threadIdx.x & 3) == 0;

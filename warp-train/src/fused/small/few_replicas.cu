@@ -30,10 +30,13 @@ struct FewReplicasShared {
     UpdateShared nets[GROUPS];
     FewShared place;
     WarpWords keys[EPOCHS];  // of the epochs' orders
+    float factors[N_SUMMED > 0 ? N_FACTORS : 1];  // what the run that collects is normalised by
     // Of gradients, by warp; two minibatches take turns.
     float squares[2][N_NETS * GROUP_THREADS / 32];
     ClusterPeer peer;
 };
+// What a block of this architecture may have.
+static_assert(sizeof(FewReplicasShared) <= 227 * 1024, "a run has more minibatches than there is room for");
 
 extern __shared__ __align__(1024) unsigned char few_replicas_shared[];
 
@@ -49,6 +52,14 @@ __device__ __forceinline__ Memory memory_of(const FewReplicasArgs& a, u32 run, i
     unsigned long long number = run * N_NETS + net, at = number * N_PARAMETERS;
     return {a.parameters + at, a.exp_avg + at, a.exp_avg_sq + at,
             (float4*)a.state + number * 3 * OWN_TILES * GROUP_THREADS};
+}
+__device__ __forceinline__ NormaliserArgs normaliser_of(const FewReplicasArgs& a, u32 run) {
+    NormaliserArgs of = a.normaliser;
+    of.factors += run * N_FACTORS;
+    of.known += run * (3 * NORM_COLUMNS + 1);
+    of.parts += run * 2 * N_SUMMED * of.n_parts;
+    of.running += run * (NORM_REWARD ? a.run.n_envs : 0u);
+    return of;
 }
 
 // The groups of this block wait for each other.
@@ -104,6 +115,9 @@ __device__ __forceinline__ void few_replicas_collect(FewReplicasShared& all, con
     u32 n = few_replicas.run.n_envs, first = (few_replicas.run.first_run + number) * n;
     u32 before = *arrays.run_step + few_replicas.run.steps_before + index * N_STEPS;
     u32* records = records_of(few_replicas, number);
+    NormaliserArgs normaliser = normaliser_of(few_replicas, number);
+    load_factors(all.factors, normaliser, threadIdx.x - FEW_REPLICAS_LEARNERS, FEW_THREADS);
+    few_wait();
     // Its replicas draw as if there were no others.
     WarpRun world = launch;
     world.seed = world.start_seed = few_replicas.seeds[number];
@@ -121,9 +135,13 @@ __device__ __forceinline__ void few_replicas_collect(FewReplicasShared& all, con
             replica.length = 0u;
             replica.total = 0.0f;
         }
+        replica.normaliser.begin(all.factors, normaliser, row);
         replica.look(env);
         collect_few(replica, env, world, arrays, net, warp, all.place, records, n, writes);
-        if (writes) replica.finish(env, arrays, records, episodes_of(few_replicas, number), n);
+        if (warp == 0) replica.normaliser.write(normaliser, eight / FEW_REPLICAS, writes);
+        if (!writes) continue;
+        replica.normaliser.finish(normaliser, row);
+        replica.finish(env, arrays, records, episodes_of(few_replicas, number), n);
     }
 }
 
@@ -156,6 +174,9 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
                     FIRST_AGENT, 0u, 0u};
     u32* records = records_of(few_replicas, number);
     double* totals = few_replicas.totals + number * N_TOTALS * N_NETS;
+    NormaliserArgs normaliser = normaliser_of(few_replicas, number);
+    // In the block that collects, which is the first with SPREAD.
+    if (NET == 0) learn_factors(normaliser, (double)N_STEPS * run.n_rows, 0u, 1u);
     clear_inputs(shared.value_rows.x, 8 * 32);
     if (threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
     // Every network is in its place.
@@ -166,7 +187,8 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
         write_values(shared, shared.net, records, run, {0u, 1u});
     learners_wait();
     const Schedule& now = few_replicas.schedule[number * few_replicas.run.schedules + index];
-    write_advantages(shared, records, episodes_of(few_replicas, number), totals, run, {now, 1.0f}, blocks);
+    write_advantages(shared, records, episodes_of(few_replicas, number), totals, run,
+                     {now, reward_factor(normaliser)}, blocks);
     learners_wait();
     if (NORM_ADV) minibatch_moments(all, records, run);
     block_learners_wait();

@@ -3,6 +3,7 @@
 
 use super::figures::schedule_width;
 use super::layout::{Places, pack_all, unpack_all};
+use super::normalise::{Normalised, Packed, SmallNormaliser};
 use super::shared::{EpisodeFigures, FewReplicasArgs, FewReplicasRun, Figures, SmallSizes};
 use super::{GROUP_THREADS, iterated, schedule, sizes, text};
 use crate::algorithm::{PolicyConfig, PolicyPlan};
@@ -52,6 +53,7 @@ pub(crate) struct FewReplicasLearner {
     /// Blocks of a run, if it has them to itself.
     blocks_per_run: usize,
     parameters: [DeviceArray; 3],
+    normaliser: SmallNormaliser,
     work: Work,
     /// Steps of the optimiser made, the same in all runs.
     n_steps: u64,
@@ -96,6 +98,7 @@ impl FewReplicasLearner {
             shared_bytes: sizes.shared_bytes,
             cooperative: false,
         };
+        let n_parts = config.n_envs().div_ceil(text::FEW_REPLICAS);
         Ok(Self {
             configs: Vec::new(),
             first_run: 0,
@@ -103,6 +106,7 @@ impl FewReplicasLearner {
             launch,
             blocks_per_run,
             parameters: [parameters("weights")?, parameters("exp_avg")?, parameters("exp_avg_sq")?],
+            normaliser: SmallNormaliser::new(gpu, normalised(config), n_parts, room.runs)?,
             work: Work::new(gpu, config, &sizes, room)?,
             places,
             n_steps: 0,
@@ -132,6 +136,7 @@ impl FewReplicasLearner {
         for (array, numbers) in self.parameters.iter().zip(&runs.parameters) {
             array.push(numbers)?;
         }
+        self.normaliser.push(&runs.normalisers)?;
         let seed = |config: &TrainConfig| [config.run.seed as u32, (config.run.seed >> 32) as u32];
         let mut seeds: Vec<u32> = runs.configs.iter().flat_map(seed).collect();
         seeds.resize(self.work.seeds.len(), 0);
@@ -168,7 +173,9 @@ impl FewReplicasLearner {
     pub(crate) fn trained(&self) -> Result<Trained> {
         let arrays = self.parameters.iter().map(DeviceArray::pull::<f32>);
         let arrays = arrays.collect::<std::result::Result<Vec<_>, _>>()?;
-        Ok(Trained { places: self.places, arrays, n_steps: self.n_steps })
+        let normalisers = self.normaliser.pull()?;
+        let (places, normalised, n_steps) = (self.places, *self.normaliser.of(), self.n_steps);
+        Ok(Trained { places, arrays, normalised, normalisers, n_steps })
     }
 
     /// Starts the iterations of `span`.
@@ -204,6 +211,7 @@ impl FewReplicasLearner {
             state: &w.state,
             totals: &w.totals,
             figures: &w.figures,
+            normaliser: self.normaliser.args(),
         };
         self.kernel.launch(&self.launch, &[world, arrays, tables, args.arg()])?;
         self.n_steps += span.n * text::n_updates(first, 0) as u64;
@@ -272,6 +280,7 @@ pub(crate) struct PackedRuns {
     configs: Vec<TrainConfig>,
     /// Weights and both moments, with zeros behind those of the last run.
     parameters: [Vec<f32>; 3],
+    normalisers: Packed,
     n_steps: u64,
 }
 
@@ -289,17 +298,23 @@ impl PackedRuns {
         let total = places.total();
         let mut parameters = [0, 1, 2].map(|_| vec![0.0; room * total]);
         let [weights, moments, squares] = parameters.each_mut().map(|kind| kind.chunks_mut(total));
-        let mut all: Vec<_> = weights.zip(moments).zip(squares).take(configs.len()).collect();
-        each_run(&mut all, |run, ((weights, moments), squares)| {
-            let packed = pack_all(&places, &configs[run].policies[0].name, &states[run])?;
+        let mut of_runs = vec![Packed::default(); configs.len()];
+        let mut all: Vec<_> = weights.zip(moments).zip(squares).zip(&mut of_runs).collect();
+        each_run(&mut all, |run, (((weights, moments), squares), normaliser)| {
+            let policy = &configs[run].policies[0].name;
+            let packed = pack_all(&places, policy, &states[run])?;
+            **normaliser = normalised(&configs[run]).pack(policy, &states[run])?;
             weights.copy_from_slice(&packed[..total]);
             moments.copy_from_slice(&packed[total..2 * total]);
             squares.copy_from_slice(&packed[2 * total..]);
             Ok(())
         })?;
+        drop(all);
+        let mut normalisers = Packed::default();
+        of_runs.iter().for_each(|of_run| normalisers.extend(of_run));
         let steps = states.first().and_then(|state| state.optimizer_steps.first());
         let n_steps = steps.map_or(0, |(_, steps)| *steps);
-        Ok(Self { configs, parameters, n_steps })
+        Ok(Self { configs, parameters, normalisers, n_steps })
     }
 }
 
@@ -327,11 +342,13 @@ impl FewReplicasFigures {
     }
 }
 
-/// Weights and moments of some runs.
+/// Weights and moments of some runs, and what they normalise by.
 #[derive(Debug)]
 pub(crate) struct Trained {
     places: Places,
     arrays: Vec<Vec<f32>>,
+    normalised: Normalised,
+    normalisers: Packed,
     n_steps: u64,
 }
 
@@ -347,9 +364,16 @@ impl Trained {
             let all: Vec<f32> = self.arrays.iter().flat_map(of_run).collect();
             unpack_all(&self.places, policy, &all, state)?;
             state.optimizer_steps.iter_mut().for_each(|(_, steps)| *steps = self.n_steps);
+            self.normalised.store(&self.normalisers, run, policy, state);
             Ok(())
         })
     }
+}
+
+/// What a run of `config` normalises.
+fn normalised(config: &TrainConfig) -> Normalised {
+    let plan = &config.policies[0];
+    Normalised::new(plan, plan.group(&config.spec).observation_width(), config.n_envs())
 }
 
 impl Work {

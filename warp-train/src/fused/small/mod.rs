@@ -38,7 +38,7 @@ use crate::fused::policy_number::PolicyNumber;
 use crate::model::LearnerState;
 use figures::{figures, iterated, of_all_ranks, schedule, schedule_of, schedule_width};
 use layout::{Places, pack_all, unpack_all};
-use normalise::SmallNormaliser;
+use normalise::{Normalised, SmallNormaliser};
 use pieces::Pieces;
 use shared::{CollectArgs, EpisodeFigures, Figures, SizesArgs, SmallRun, SmallSizes, UpdateArgs};
 use warp_core::DType;
@@ -166,6 +166,7 @@ impl SmallLearner {
         let updates = text::n_updates(config, index);
         let width = plan.group(&config.spec).observation_width();
         let schedule = schedule_width(config, index);
+        let normalised = Normalised::new(plan, width, n_rows);
         let room = Room { rows: n_rows, schedule, blocks: update.blocks as usize };
         let own = places.n_nets() * sizes.own as usize;
         let (kernel, together) = match &config.world {
@@ -189,7 +190,7 @@ impl SmallLearner {
             n_rows,
             n_reported: 0,
             arrays: Arrays::new(gpu, config, &sizes, &room)?,
-            normaliser: SmallNormaliser::new(gpu, plan, width, n_rows, n_parts)?,
+            normaliser: SmallNormaliser::new(gpu, normalised, n_parts, 1)?,
             collect: None,
             update: (module.function(kernel)?, update),
             actor_blocks: match places.n_nets() {
@@ -217,7 +218,7 @@ impl SmallLearner {
             array.push(part)?;
         }
         self.n_steps = state.optimizer_steps.first().map_or(0, |(_, steps)| *steps);
-        self.normaliser.load(&self.policy, &state.statistics_of_policy(&self.policy))?;
+        self.normaliser.push(&self.normaliser.of().pack(&self.policy, state)?)?;
         match &self.together {
             Together::Linked(linked) => linked.clear(),
             Together::Alone | Together::Relayed(_) => Ok(()),
@@ -235,9 +236,7 @@ impl SmallLearner {
         }
         unpack_all(&self.places, &self.policy, &all, state)?;
         state.optimizer_steps.iter_mut().for_each(|(_, steps)| *steps = self.n_steps);
-        let own = format!("{}.", self.policy);
-        state.statistics.retain(|statistic| !statistic.name.starts_with(&own));
-        state.add_statistics(&self.policy, self.normaliser.state()?);
+        self.normaliser.of().store(&self.normaliser.pull()?, 0, &self.policy, state);
         Ok(())
     }
 

@@ -6,9 +6,9 @@
 // of distances from the mean that was known, in double precision, so that they hold where a number differs
 // little from a large mean.
 //
-// Needs OBS, NORM_OBS, NORM_REWARD, N_STEPS.
+// Needs, beside gradient.cuh's: NORM_OBS, NORM_REWARD, N_STEPS.
 #pragma once
-#include "mma.cuh"
+#include "gradient.cuh"
 
 // What a normalised number is cut off at, and what is added to a variance before its root is taken.
 #define NORM_CLIP 10.0f
@@ -92,16 +92,16 @@ struct Normaliser {
     }
 };
 
-// Copies the factors to where a block has them near.
-__device__ __forceinline__ void load_factors(float* near, const NormaliserArgs& a) {
-    for (int i = threadIdx.x; i < N_FACTORS; i += blockDim.x) near[i] = a.factors[i];
+// Copies the factors to where a block has them near; the work of `n` threads.
+__device__ __forceinline__ void load_factors(float* near, const NormaliserArgs& a, u32 thread, u32 n) {
+    for (u32 i = thread; i < N_FACTORS; i += n) near[i] = a.factors[i];
 }
 
-// Lets the `n` rows times steps of a rollout count from now on; a warp takes a column. `known` has count, mean
-// and variance of each column, merged as Chan, Golub & LeVeque do.
+// Lets the `n` rows times steps of a rollout count from now on; a warp of the group takes a column. `known` has
+// count, mean and variance of each column, merged as Chan, Golub & LeVeque do.
 __device__ __forceinline__ void learn_factors(const NormaliserArgs& a, double n, u32 own, u32 n_blocks) {
     u32 lane = threadIdx.x & 31;
-    for (u32 i = (threadIdx.x / 32) * n_blocks + own; i < N_SUMMED; i += n_blocks * (blockDim.x / 32)) {
+    for (u32 i = (u32)group_warp() * n_blocks + own; i < N_SUMMED; i += n_blocks * (GROUP_THREADS / 32)) {
         u32 column = NORM_OBS ? i : OBS;
         double sum = 0.0, squares = 0.0;
 #pragma unroll 8
@@ -137,7 +137,7 @@ struct Normaliser {
     __device__ __forceinline__ void finish(const NormaliserArgs&, u32) const {}
     __device__ __forceinline__ void write(const NormaliserArgs&, u32, bool) const {}
 };
-__device__ __forceinline__ void load_factors(float*, const NormaliserArgs&) {}
+__device__ __forceinline__ void load_factors(float*, const NormaliserArgs&, u32, u32) {}
 __device__ __forceinline__ void learn_factors(const NormaliserArgs&, double, u32, u32) {}
 __device__ __forceinline__ float reward_factor(const NormaliserArgs&) { return 1.0f; }
 #endif

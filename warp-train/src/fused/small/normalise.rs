@@ -5,18 +5,131 @@ use crate::algorithm::PolicyPlan;
 use crate::engine::rollout::normalise::{CLIP, EPSILON};
 use crate::error::Result;
 use crate::fused::moments::{Moments, doubles, statistic, words};
-use crate::model::Statistic;
+use crate::model::{LearnerState, Statistic};
 use warp_core::DType;
 use warp_func::cuda::{Device, DeviceArray};
 
-/// A policy's factors, and the moments that they are made of.
-#[derive(Debug)]
-pub(super) struct SmallNormaliser {
+/// Which numbers of a run a policy normalises.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Normalised {
     norm_obs: bool,
     norm_reward: bool,
     /// Numbers of an observation.
     width: usize,
+    /// Agents of all replicas.
+    n_rows: usize,
     gamma: f64,
+}
+
+impl Normalised {
+    /// Those of `plan`, whose agents see `width` numbers each and are `n_rows` in all replicas.
+    pub(super) fn new(plan: &PolicyPlan, width: usize, n_rows: usize) -> Self {
+        let keys = &plan.config;
+        let gamma = keys.gamma.at(0);
+        Self { norm_obs: keys.norm_obs, norm_reward: keys.norm_reward, width, n_rows, gamma }
+    }
+
+    fn any(&self) -> bool {
+        self.norm_obs || self.norm_reward
+    }
+
+    /// Numbers that have moments: those of an observation, then the discounted return.
+    fn columns(&self) -> usize {
+        if self.any() { self.width + 1 } else { 0 }
+    }
+
+    fn n_factors(&self) -> usize {
+        if self.any() { 2 * self.columns() + 1 } else { 0 }
+    }
+
+    fn n_known(&self) -> usize {
+        if self.any() { 3 * self.columns() + 1 } else { 0 }
+    }
+
+    fn n_running(&self) -> usize {
+        if self.norm_reward { self.n_rows } else { 0 }
+    }
+
+    fn n_summed(&self) -> usize {
+        usize::from(self.norm_obs) * self.width + usize::from(self.norm_reward)
+    }
+
+    /// What a run of `policy` begins with, from what [`Normalised::unpack`] gave.
+    ///
+    /// # Errors
+    /// A statistic that is missing, or of another length.
+    pub(super) fn pack(&self, policy: &str, state: &LearnerState) -> Result<Packed> {
+        let mut packed = Packed::default();
+        if !self.any() {
+            return Ok(packed);
+        }
+        let statistics = state.statistics_of_policy(policy);
+        let mut columns = vec![Moments::default(); self.columns()];
+        if self.norm_obs {
+            let obs = Moments::load(policy, &statistics, "obs", self.width)?;
+            columns[..self.width].copy_from_slice(&obs);
+        }
+        if self.norm_reward {
+            columns[self.width] = Moments::load(policy, &statistics, "reward", 1)?[0];
+            let running = statistic(policy, &statistics, "discounted_return", self.n_rows)?;
+            packed.running = running.to_vec();
+        }
+        let known = columns.iter().flat_map(|of| [of.count, of.mean, of.var]);
+        packed.known = known.chain([self.gamma]).collect();
+        packed.factors = factors(&columns);
+        Ok(packed)
+    }
+
+    /// As [`crate::engine::rollout::normalise::Normaliser::state`], of run number `run` of those in `all`.
+    pub(super) fn unpack(&self, all: &Packed, run: usize) -> Vec<Statistic> {
+        let mut statistics = Vec::new();
+        let known = &all.known[run * self.n_known()..][..self.n_known()];
+        let each =
+            known.chunks_exact(3).map(|of| Moments { count: of[0], mean: of[1], var: of[2] });
+        let columns: Vec<Moments> = each.collect();
+        if self.norm_obs {
+            Moments::save(&columns[..self.width], "obs", &mut statistics);
+        }
+        if self.norm_reward {
+            Moments::save(&columns[self.width..=self.width], "reward", &mut statistics);
+            let data = all.running[run * self.n_rows..][..self.n_rows].to_vec();
+            let (name, shape) = ("discounted_return".into(), vec![data.len()]);
+            statistics.push(Statistic { name, shape, data });
+        }
+        statistics
+    }
+
+    /// Writes run number `run` of those in `all` into the statistics of `policy`.
+    pub(super) fn store(&self, all: &Packed, run: usize, policy: &str, state: &mut LearnerState) {
+        let own = format!("{policy}.");
+        state.statistics.retain(|statistic| !statistic.name.starts_with(&own));
+        state.add_statistics(policy, self.unpack(all, run));
+    }
+}
+
+/// What runs normalise by, one after the other, as the host has it.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) struct Packed {
+    factors: Vec<f32>,
+    /// Count, mean and variance of each column, then the discount.
+    known: Vec<f64>,
+    /// The discounted return of each row so far.
+    running: Vec<f64>,
+}
+
+impl Packed {
+    /// Adds another run.
+    pub(super) fn extend(&mut self, other: &Self) {
+        self.factors.extend(&other.factors);
+        self.known.extend(&other.known);
+        self.running.extend(&other.running);
+    }
+}
+
+/// What some runs of a policy normalise by, on the device.
+#[derive(Debug)]
+pub(super) struct SmallNormaliser {
+    of: Normalised,
     /// Parts of a rollout's sums.
     n_parts: u32,
     pub(super) factors: DeviceArray,
@@ -26,34 +139,22 @@ pub(super) struct SmallNormaliser {
 }
 
 impl SmallNormaliser {
-    /// For observations of `width` numbers and `n_rows` rows, whose sums come in `n_parts` parts.
+    /// For `runs` runs, whose sums come in `n_parts` parts each.
     ///
     /// # Errors
     /// Too little memory.
-    pub(super) fn new(
-        gpu: &Device,
-        plan: &PolicyPlan,
-        width: usize,
-        n_rows: usize,
-        n_parts: usize,
-    ) -> Result<Self> {
-        let keys = &plan.config;
-        let summed = if keys.norm_obs { width } else { 0 } + usize::from(keys.norm_reward);
-        let array = |name: &str, words: usize| {
+    pub(super) fn new(gpu: &Device, of: Normalised, n_parts: usize, runs: usize) -> Result<Self> {
+        let array = |name: &str, dtype, n: usize| {
             // An array has an element at least.
-            DeviceArray::zeros(gpu, name, DType::U32, &[words.max(1)])
+            DeviceArray::zeros(gpu, name, dtype, &[(runs * n).max(1)])
         };
-        let columns = width + 1;
         Ok(Self {
-            norm_obs: keys.norm_obs,
-            norm_reward: keys.norm_reward,
-            width,
-            gamma: keys.gamma.at(0),
+            of,
             n_parts: n_parts as u32,
-            factors: DeviceArray::zeros(gpu, "factors", DType::F32, &[2 * columns + 1])?,
-            known: array("moments", 2 * (3 * columns + 1))?,
-            parts: array("parts of moments", 2 * 2 * summed * n_parts)?,
-            running: array("discounted_return", if keys.norm_reward { 2 * n_rows } else { 0 })?,
+            factors: array("factors", DType::F32, of.n_factors())?,
+            known: array("moments", DType::U32, 2 * of.n_known())?,
+            parts: array("parts of moments", DType::U32, 2 * 2 * of.n_summed() * n_parts)?,
+            running: array("discounted_return", DType::U32, 2 * of.n_running())?,
         })
     }
 
@@ -63,51 +164,45 @@ impl SmallNormaliser {
         NormaliserArgs { factors, known, parts, running, n_parts: *n_parts }
     }
 
-    /// As [`crate::engine::rollout::normalise::Normaliser::state`].
+    /// What is there of all runs.
     ///
     /// # Errors
     /// Whatever went wrong on the device.
-    pub(super) fn state(&self) -> Result<Vec<Statistic>> {
-        let mut statistics = Vec::new();
-        if !self.norm_obs && !self.norm_reward {
-            return Ok(statistics);
+    pub(super) fn pull(&self) -> Result<Packed> {
+        if !self.of.any() {
+            return Ok(Packed::default());
         }
+        let running = match self.of.norm_reward {
+            true => doubles(&self.running.pull::<u32>()?),
+            false => Vec::new(),
+        };
         let known = doubles(&self.known.pull::<u32>()?);
-        let each =
-            known.chunks_exact(3).map(|of| Moments { count: of[0], mean: of[1], var: of[2] });
-        let columns: Vec<Moments> = each.collect();
-        if self.norm_obs {
-            Moments::save(&columns[..self.width], "obs", &mut statistics);
-        }
-        if self.norm_reward {
-            Moments::save(&columns[self.width..=self.width], "reward", &mut statistics);
-            let data = doubles(&self.running.pull::<u32>()?);
-            let (name, shape) = ("discounted_return".into(), vec![data.len()]);
-            statistics.push(Statistic { name, shape, data });
-        }
-        Ok(statistics)
+        Ok(Packed { factors: self.factors.pull()?, known, running })
     }
 
-    /// Takes over what [`SmallNormaliser::state`] gave.
+    /// Takes over `runs`, with zeros behind the last of them if there is room for more.
     ///
     /// # Errors
-    /// A statistic that is missing, or of another length.
-    pub(super) fn load(&self, policy: &str, statistics: &[Statistic]) -> Result<()> {
-        let mut columns = vec![Moments::default(); self.width + 1];
-        if self.norm_obs {
-            let obs = Moments::load(policy, statistics, "obs", self.width)?;
-            columns[..self.width].copy_from_slice(&obs);
+    /// More runs than there is room for, or whatever went wrong on the device.
+    pub(super) fn push(&self, runs: &Packed) -> Result<()> {
+        if !self.of.any() {
+            return Ok(());
         }
-        if self.norm_reward {
-            columns[self.width] = Moments::load(policy, statistics, "reward", 1)?[0];
-            let n_rows = self.running.len() / 2;
-            let running = statistic(policy, statistics, "discounted_return", n_rows)?;
-            self.running.push(&words(running))?;
-        }
-        let known = columns.iter().flat_map(|of| [of.count, of.mean, of.var]);
-        let known: Vec<f64> = known.chain([self.gamma]).collect();
-        self.known.push(&words(&known))?;
-        Ok(self.factors.push(&factors(&columns))?)
+        let filled = |array: &DeviceArray, doubles: &[f64]| {
+            let mut words = words(doubles);
+            words.resize(array.len(), 0);
+            array.push(&words)
+        };
+        let mut factors = runs.factors.clone();
+        factors.resize(self.factors.len(), 0.0);
+        self.factors.push(&factors)?;
+        filled(&self.known, &runs.known)?;
+        Ok(filled(&self.running, &runs.running)?)
+    }
+
+    /// Which numbers it normalises.
+    pub(super) fn of(&self) -> &Normalised {
+        &self.of
     }
 }
 

@@ -212,6 +212,7 @@ warp_func::kernel_args! {
         state: &mut [f32],
         totals: &mut [f64],
         figures: &mut [Figures],
+        normaliser: {NormaliserArgs},
     }
 
     /// `small_collect_multi_agent`, behind the environment's and the policies' arrays.

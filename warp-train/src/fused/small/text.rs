@@ -189,7 +189,7 @@ fn samples(config: &TrainConfig, index: usize) -> usize {
 
 /// Replicas of a run of a fleet at most whose rollout one block takes, eight at a time: with more of them the learners
 /// wait.
-const MOST_REPLICAS_OF_A_RUN: usize = 32;
+const MOST_REPLICAS_OF_A_RUN: usize = 64;
 /// The same of a run that is alone: with more of them many blocks are faster, whose sums have another order.
 const MOST_REPLICAS_ALONE: usize = 8;
 /// Samples of a minibatch at most where one block has to take all of it.
@@ -208,13 +208,14 @@ pub(crate) fn has_few_replicas_in_fleets(config: &TrainConfig) -> bool {
     hidden <= 64
         && run.start != Start::Pool
         && config.world.is_alone()
-        && !normalises(&config.policies[0])
         && run.num_envs <= MOST_REPLICAS_OF_A_RUN
         && run.num_envs * run.num_steps / passes(config, 0).minibatches <= FEW_REPLICAS_MINIBATCH
 }
 
 /// Up to this many replicas a block takes eight of them, its warps sharing the network.
 const FEW: usize = 4096;
+/// The eight: the macro of this name.
+pub(super) const FEW_REPLICAS: usize = 8;
 /// From this many replicas on a warp takes 32 of them, below 16.
 const MANY: usize = 16_384;
 
@@ -222,7 +223,7 @@ const MANY: usize = 16_384;
 /// that fills the device better.
 pub(super) fn together(config: &TrainConfig) -> usize {
     match config.n_envs() {
-        ..=FEW => 8,
+        ..=FEW => FEW_REPLICAS,
         MANY.. if config.policies[0].config.hidden[0] <= 64 => 32,
         _ => 16,
     }
@@ -233,7 +234,7 @@ pub(in super::super) fn run_sources(config: &TrainConfig, env: &EnvKernels) -> [
     let mut constants = constants(config, 0);
     let together = together(config);
     constants.push(("TOGETHER", together.to_string()));
-    let collect = if together == 8 { "collect_few.cu" } else { "collect.cu" };
+    let collect = if together == FEW_REPLICAS { "collect_few.cu" } else { "collect.cu" };
     let tuning = Tuning { blocks: blocks_of(config, 0), lean: false };
     [collect, "update.cu"].map(|file| source_of(&config.policies[0], &constants, env, tuning, file))
 }
