@@ -2,7 +2,6 @@
 
 use super::history::Keys;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use std::borrow::Cow;
 use std::fmt;
 
 /// The numbers in `line` at each of `keys`, where there is one; `None` if `line` is not whole.
@@ -81,9 +80,7 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let Self { keys, wanted, depth, found } = self;
-        while let Some(key) = entries.next_key::<Cow<'de, str>>()? {
-            let leads = |i: &usize| keys[*i].get(depth).is_some_and(|own| *own == key);
-            let wanted: Vec<usize> = wanted.iter().copied().filter(leads).collect();
+        while let Some(wanted) = entries.next_key_seed(Key { keys, wanted, depth })? {
             match wanted.is_empty() {
                 true => drop(entries.next_value::<IgnoredAny>()?),
                 false => entries.next_value_seed(Value {
@@ -95,6 +92,34 @@ impl<'de> Visitor<'de> for Value<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// A key at some depth, which becomes those that lead on through it.
+struct Key<'a> {
+    keys: &'a [Keys<'a>],
+    wanted: &'a [usize],
+    depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = Vec<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Vec<usize>, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = Vec<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Vec<usize>, E> {
+        let leads = |i: &usize| self.keys[*i].get(self.depth).is_some_and(|own| *own == key);
+        Ok(self.wanted.iter().copied().filter(leads).collect())
     }
 }
 

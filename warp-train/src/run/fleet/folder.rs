@@ -410,9 +410,10 @@ impl Fleet {
             return Err(failure);
         }
         sync_weights(&self.folder, &ended)?;
+        // Before the records: a line counts only if its run's are there.
+        ends_file.sync()?;
         let is_complete = ended.len() == self.listed.len();
         records.finish(is_complete)?;
-        ends_file.sync()?;
         let env_steps = self.env_steps.into_inner();
         let work = Work { env_steps, own_steps: env_steps - self.first_steps, seconds };
         let summary = about.of_runs(ended.into_values().collect(), self.listed.len(), &work);

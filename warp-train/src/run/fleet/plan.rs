@@ -144,7 +144,7 @@ mod tests {
         let runs: Vec<_> = keys.iter().enumerate().map(|(i, keys)| run(i, keys)).collect();
         let found = launches(&runs);
         assert_eq!(found, [vec![0, 1, 3, 7, 8], vec![2, 5], vec![4, 9, 10], vec![6]]);
-        assert_eq!(launches(&[]), [vec![]; 0]);
+        assert!(launches(&[]).is_empty());
     }
 
     #[test]
