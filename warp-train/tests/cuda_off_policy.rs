@@ -324,13 +324,13 @@ fn fleet_rate(n: u64) -> Result<Measurement> {
     let runs = seeds(&format!("total_steps = {}\n{}", 2 * steps, RATES[0].1), n, "fp16")?;
     let times = Mutex::new(Vec::new());
     launched(&runs, &|_, event| {
-        if let (FleetEvent::Iteration(_), Ok(mut times)) = (event, times.lock()) {
+        if let (FleetEvent::Iterations(_), Ok(mut times)) = (event, times.lock()) {
             times.push(Instant::now());
         }
         ControlFlow::Continue(())
     })?;
     let times = times.into_inner().map_err(|e| e.to_string())?;
-    let (first, second) = (times.first(), times.get(n as usize * AT_ONCE));
+    let (first, second) = (times.first(), times.get(n as usize));
     let (first, second) = first.zip(second).ok_or("the fleet ended early")?;
     let each = (*second - *first).as_secs_f64() / (n * steps) as f64;
     println!("{n} seeds: {:.0} updates/s in all", 1.0 / each);

@@ -3,6 +3,7 @@
 use super::bands::{Band, together};
 use super::charts::{Chart, Line, Panel};
 use super::history::{Axis, Keys, Points};
+use super::pick::pick;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -97,22 +98,20 @@ fn parts(lines: &[u8], x: &str, figures: &[Keys<'_>]) -> Vec<(RunSeries, Value)>
 }
 
 fn read_lines(lines: &[u8], x: &str, figures: &[Keys<'_>]) -> (RunSeries, Value) {
-    let (mut runs, mut last) = (RunSeries::new(), Value::Null);
+    let keys: Vec<Keys<'_>> =
+        [vec!["run"], vec![x]].into_iter().chain(figures.iter().cloned()).collect();
+    let (mut runs, mut last) = (RunSeries::new(), &b"null"[..]);
     for line in lines.split(|byte| *byte == b'\n') {
         // An incomplete last line: the fleet goes on as we read.
-        let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
-        let number = |key: &str| line.get(key)?.as_f64();
-        let (Some(run), Some(x)) = (number("run"), number(x)) else { continue };
+        let Some(numbers) = pick(line, &keys) else { continue };
+        let (Some(run), Some(x)) = (numbers[0], numbers[1]) else { continue };
         let series = runs.entry(run as usize).or_insert_with(|| vec![Vec::new(); figures.len()]);
-        for (points, keys) in series.iter_mut().zip(figures) {
-            let found = keys.iter().try_fold(&line, |value, key| value.get(key));
-            if let Some(y) = found.and_then(Value::as_f64).filter(|y| y.is_finite()) {
-                points.push((x, y));
-            }
+        for (points, y) in series.iter_mut().zip(&numbers[2..]) {
+            points.extend(y.filter(|y| y.is_finite()).map(|y| (x, y)));
         }
         last = line;
     }
-    (runs, last)
+    (runs, serde_json::from_slice(last).unwrap_or_default())
 }
 
 /// Swept keys with their values, as a legend has them.

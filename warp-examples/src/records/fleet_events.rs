@@ -46,6 +46,10 @@ pub fn write(folder: &Path, listed: &[Listed]) -> Result<()> {
         if n.with_context(about)? == 0 {
             return Ok(());
         }
+        // Most lines are of runs without events, and too many to be read for nothing.
+        if run_of(&line).is_some_and(|run| !files.contains_key(&run)) {
+            continue;
+        }
         // An incomplete last line: the fleet was killed.
         let Ok(Value::Object(mut line)) = serde_json::from_slice(&line) else { continue };
         let mut taken = |key: &str| line.remove(key).and_then(|number| number.as_u64());
@@ -60,6 +64,13 @@ pub fn write(folder: &Path, listed: &[Listed]) -> Result<()> {
         });
         events.write([When::now(step).summary(values)])?;
     }
+}
+
+/// The number of a line's run, if the line begins with it, as records do.
+fn run_of(line: &[u8]) -> Option<u64> {
+    let number = line.strip_prefix(b"{\"run\":")?;
+    let end = number.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(&number[..end]).ok()?.parse().ok()
 }
 
 /// The file of a run, with its seed and swept values.
@@ -79,6 +90,21 @@ mod tests {
     use crate::records::read_frames;
 
     #[test]
+    fn a_run_is_known_by_the_beginning_of_its_line() {
+        for (line, run) in [
+            ("{\"run\":17,\"seed\":3", Some(17)),
+            ("{\"run\":0}", Some(0)),
+            ("{\"run\":1", None),
+            ("{\"run\":-1}", None),
+            ("{\"run\": 1}", None),
+            ("{\"seed\":1,\"run\":2}", None),
+            ("", None),
+        ] {
+            assert_eq!(run_of(line.as_bytes()), run, "{line}");
+        }
+    }
+
+    #[test]
     fn each_run_has_its_own_events_and_no_others() {
         let folder = std::env::temp_dir().join(format!("warp-fleet-events-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -87,7 +113,7 @@ mod tests {
                 "{{\"run\":{run},\"seed\":9,\"env_steps\":{step},\"policy\":{{\"a\":{{\"loss\":0.5}}}}}}\n"
             )
         };
-        let text = line(0, 10) + &line(1, 10) + &line(0, 20) + "{\"run\":1,\"env_st";
+        let text = line(0, 10) + &line(7, 10) + &line(1, 10) + &line(0, 20) + "{\"run\":1,\"env_st";
         std::fs::write(folder.join(METRICS), text).unwrap();
         let listed = [0, 1].map(|run| Listed { run, seed: 9, swept: Table::new() });
         // The second time takes the place of the first.

@@ -15,6 +15,7 @@ pub mod fleet_events;
 pub mod history;
 pub mod kernels;
 pub mod learning;
+mod pick;
 mod proto;
 pub mod setting;
 mod ticks;

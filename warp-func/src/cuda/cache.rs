@@ -8,8 +8,10 @@ use super::cache_folder::CacheFolder;
 use super::compiler::{self, Build, Source};
 use crate::error::Result;
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 /// Counts up when the meaning of entries changes.
@@ -38,6 +40,25 @@ pub fn problem() -> Option<String> {
     Some(format!("the folder \"{}\" is not used: {error}", folder.display()))
 }
 
+/// What several GPUs or streams ask for at once, by the names of entries: one of their threads compiles it, and the
+/// others wait. Forgotten as soon as all have it.
+static COMPILING: LazyLock<Mutex<HashMap<String, Weak<Compiling>>>> = LazyLock::new(Mutex::default);
+
+/// Machine code, and the seconds that the compiler took for it, once it is there.
+type Compiling = Mutex<Option<(Vec<u8>, f64)>>;
+
+/// The place for the code of an entry, the same for all who ask for it now.
+fn compiling(key: &str) -> Arc<Compiling> {
+    let mut all = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|_, one| one.strong_count() > 0);
+    let known = all.get(key).and_then(Weak::upgrade);
+    known.unwrap_or_else(|| {
+        let new = Arc::default();
+        all.insert(key.into(), Arc::downgrade(&new));
+        new
+    })
+}
+
 /// Machine code of `source` for `arch` (`sm_90a`), kept from before or compiled now and kept; and the
 /// seconds that the compiler took, 0 if the code was kept. Needs no GPU.
 ///
@@ -45,14 +66,23 @@ pub fn problem() -> Option<String> {
 /// No NVRTC, or code that does not compile.
 pub fn machine_code(source: &Source, build: Build, arch: &str) -> Result<(Vec<u8>, f64)> {
     let key = key(source, build, arch)?;
-    if let Some(code) = read(&key) {
-        return Ok((code, 0.0));
+    let place = compiling(&key);
+    let mut found = place.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = &*found {
+        return Ok(found.clone());
     }
-    let started = Instant::now();
-    let code = compiler::compile(source, build, arch)?;
-    let seconds = started.elapsed().as_secs_f64();
-    write(&key, &code);
-    Ok((code, seconds))
+    let code = match read(&key) {
+        Some(code) => (code, 0.0),
+        None => {
+            let started = Instant::now();
+            let code = compiler::compile(source, build, arch)?;
+            let seconds = started.elapsed().as_secs_f64();
+            write(&key, &code);
+            (code, seconds)
+        }
+    };
+    *found = Some(code.clone());
+    Ok(code)
 }
 
 /// The name of the entry that `source` leads to.

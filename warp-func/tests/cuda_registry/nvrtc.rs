@@ -5,12 +5,14 @@ use super::drone::Drone;
 use super::herd::Herd;
 use super::swarm::Swarm;
 use super::{add, cache};
+use std::sync::Barrier;
 use warp_core::toml::Table;
 use warp_func::cuda::{Build, ExecutorPart, Source, env_kernels, machine_code};
 use warp_func::{Error, Registry};
 
-pub(crate) const TESTS: [(&str, fn()); 7] = [
+pub(crate) const TESTS: [(&str, fn()); 8] = [
     ("nvrtc_machine_code_is_kept", kept),
+    ("nvrtc_what_several_ask_for_is_compiled_once", once),
     ("nvrtc_a_damaged_entry_is_compiled_anew", damaged),
     ("nvrtc_an_environment_compiles_for_any_number_of_agents", sizes),
     ("nvrtc_arrays_of_a_state_compile", arrays),
@@ -31,6 +33,24 @@ fn kept() {
     assert!(seconds > 0.0 && other != code);
     assert!(machine_code(&add("1.0f"), Build::Release, ARCH).unwrap().1 > 0.0);
     assert!(machine_code(&add("1.0f"), Build::Parity, "sm_80").unwrap().1 > 0.0);
+}
+
+fn once() {
+    let all = Barrier::new(4);
+    let ask = || {
+        all.wait();
+        machine_code(&add("4.0f"), Build::Parity, ARCH).unwrap()
+    };
+    let found: Vec<_> = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        asking.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    // The same time, or that of code which is there.
+    let seconds = found.iter().fold(0.0, |most, (_, seconds)| f64::max(most, *seconds));
+    assert!(seconds > 0.0);
+    for (code, own) in &found {
+        assert!(code == &found[0].0 && (*own == seconds || *own == 0.0), "{own}, {seconds}");
+    }
 }
 
 fn damaged() {

@@ -62,20 +62,22 @@ impl RecentReturns {
 struct Recent {
     /// Episodes and sum of returns of the last iterations.
     recent: VecDeque<(u64, f64)>,
+    /// Episodes of all of them.
+    n: u64,
 }
 
 impl Recent {
     fn add(&mut self, n: u64, mean: f64) {
         self.recent.push_back((n, mean * n as f64));
-        let count = |recent: &VecDeque<(u64, f64)>| recent.iter().map(|r| r.0).sum::<u64>();
-        while self.recent.len() > 1 && count(&self.recent) - self.recent[0].0 >= WINDOW {
-            self.recent.pop_front();
+        self.n += n;
+        while self.recent.len() > 1 && self.n - self.recent[0].0 >= WINDOW {
+            self.n -= self.recent.pop_front().map_or(0, |first| first.0);
         }
     }
 
     fn mean(&self) -> Option<f64> {
-        let (n, sum) = self.recent.iter().fold((0, 0.0), |(n, sum), r| (n + r.0, sum + r.1));
-        (n > 0).then(|| sum / n as f64)
+        let sum: f64 = self.recent.iter().fold(0.0, |sum, r| sum + r.1);
+        (self.n > 0).then(|| sum / self.n as f64)
     }
 }
 

@@ -12,10 +12,11 @@ use super::{Device, learner_on, notes, say, tell, thread_count};
 use crate::records::fleet::draw;
 use crate::records::fleet_events;
 use crate::{Outcome, settings};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use plan::{plan, planned};
 use report::{ranked, report, write_winner};
 use rounds::Rounds;
+use std::path::Path;
 use warp_core::toml::{Table, Value};
 use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
@@ -92,8 +93,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         ..FleetSummary::default()
     };
     let summary = fleet.finish(about)?;
-    draw(&folder, first)?;
-    fleet_events::write(&folder, &Fleet::list(&folder)?)?;
+    write_curves(&folder, first)?;
     let complete = summary.runs.len() == summary.n_runs;
     let ranked = if complete { ranked(&summary) } else { None };
     let told = report(&summary, ranked.as_deref(), &folder);
@@ -106,6 +106,18 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         _ if complete && summary.n_finished > 0 => told.map(|()| Outcome::Done),
         _ => told.map(|()| Outcome::Failed),
     }
+}
+
+/// Draws the curves of the fleet in `folder` and writes its events; each reads all records.
+fn write_curves(folder: &Path, first: &TrainConfig) -> Result<()> {
+    let listed = Fleet::list(folder)?;
+    let (drawn, written) = std::thread::scope(|scope| {
+        let drawing = scope.spawn(|| draw(folder, first));
+        let written = fleet_events::write(folder, &listed);
+        (drawing.join(), written)
+    });
+    drawn.unwrap_or_else(|_| Err(anyhow!("the curves could not be drawn")))?;
+    written
 }
 
 /// How settings are stopped, if that is asked for.
@@ -129,11 +141,17 @@ fn devices(args: &TrainArgs, entry: &Entry) -> Result<(Device, String, Vec<Devic
         let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
         return Ok((device, why, Vec::new()));
     };
-    let mut devices = Vec::new();
-    for place in places {
-        let name = if args.device == "cpu" { "cpu".into() } else { format!("cuda:{place}") };
-        devices.push(Device::choose(&name)?);
-    }
+    let choose = |place: usize| {
+        Device::choose(&if args.device == "cpu" { "cpu".into() } else { format!("cuda:{place}") })
+    };
+    // To open a GPU takes a while; all are opened at the same time.
+    let devices: Vec<Result<Device>> = std::thread::scope(|scope| {
+        let opening: Vec<_> =
+            places.into_iter().map(|place| scope.spawn(move || choose(place))).collect();
+        let panicked = |_| Err(anyhow!("a device could not be opened"));
+        opening.into_iter().map(|device| device.join().unwrap_or_else(panicked)).collect()
+    });
+    let mut devices = devices.into_iter().collect::<Result<Vec<_>>>()?;
     let others = devices.split_off(1);
     Ok((devices.swap_remove(0), String::new(), others))
 }

@@ -86,9 +86,7 @@ impl Rounds<'_> {
         learner: &mut dyn FleetLearner,
         watcher: &Watcher,
     ) -> Result<usize> {
-        let runs = settings.iter().flat_map(|setting| setting.iter().map(|at| &self.runs[*at]));
-        let left = runs.filter(|run| !self.fleet.has_ended(run.number));
-        let left: Vec<FleetRun> = left.map(|run| round.part_of(run)).collect();
+        let left = self.left(round, settings);
         let launches = launches(&left);
         for launch in &launches {
             // Most often one launch has all of them.
@@ -111,6 +109,17 @@ impl Rounds<'_> {
             }
         }
         Ok(launches.len())
+    }
+
+    /// The runs of some settings that have not ended, as long as the round lets them be.
+    fn left(&self, round: &Round, settings: &[&Vec<usize>]) -> Cow<'_, [FleetRun]> {
+        let runs = settings.iter().flat_map(|setting| setting.iter().map(|at| &self.runs[*at]));
+        let left: Vec<_> = runs.filter(|run| !self.fleet.has_ended(run.number)).collect();
+        // Most often all of them, to their ends.
+        match round.is_last() && left.len() == self.runs.len() {
+            true => Cow::Borrowed(self.runs),
+            false => left.into_iter().map(|run| round.part_of(run)).collect(),
+        }
     }
 
     /// Ends the settings that do not go on: those with the lowest mean returns over their runs, of equal ones

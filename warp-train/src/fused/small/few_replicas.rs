@@ -115,16 +115,16 @@ impl FewReplicasLearner {
 
     /// Whether two runs have the same schedule.
     pub(crate) fn share_schedule(one: &TrainConfig, other: &TrainConfig) -> bool {
-        let keys = |config: &TrainConfig| {
+        fn keys(config: &TrainConfig) -> impl PartialEq + '_ {
             let PolicyPlan { config: keys, rollouts, .. } = &config.policies[0];
-            let objective = rollouts.as_ref().map(|rollouts| rollouts.objective.clone());
+            let objective = rollouts.as_ref().map(|rollouts| &rollouts.objective);
             let PolicyConfig { learning_rate, vf_coef, ent_coef, .. } = keys;
             let PolicyConfig { gamma, gae_lambda, max_grad_norm, clip_coef, .. } = keys;
             let schedules =
                 [learning_rate, vf_coef, ent_coef, gamma, gae_lambda, max_grad_norm, clip_coef];
-            let of_steps = (keys.critic_learning_rate.clone(), keys.weight_decay, keys.adam_eps);
-            (schedules.map(Clone::clone), of_steps, objective)
-        };
+            let of_steps = (&keys.critic_learning_rate, keys.weight_decay, keys.adam_eps);
+            (schedules, of_steps, objective)
+        }
         keys(one) == keys(other)
     }
 

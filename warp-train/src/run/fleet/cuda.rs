@@ -3,7 +3,8 @@
 //! Runs that differ only in their seeds and in the values of their schedules (learning rate, coefficients,
 //! discount, clipping) share a launch; everything else is compiled into the kernels, so each such difference
 //! is a separate launch. While the device trains some runs, the host reports the previous ones and prepares
-//! the next.
+//! the next. Where the device does not hold all runs at once, it has two launches, each of half of them and on a
+//! stream of its own: it is at one while the host reads and loads the other.
 
 use super::cuda_off_policy;
 use crate::algorithm::{PolicyPlan, Precision};
@@ -18,17 +19,18 @@ use crate::fused::small::{
 };
 use crate::model::LearnerState;
 use crate::run::begin;
+use crate::run::fleet::side_by_side::each;
 use crate::run::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
 use crate::run::learner::Learner;
 use crate::run::learner::NativeLearner;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
 use crate::run::trainer::trained_groups;
+use std::any::Any;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
-use warp_func::cuda::{Build, CudaVecEnv, Device, Kernels};
+use warp_func::cuda::{Build, CudaVecEnv, Device, DeviceInfo, Kernels};
 use warp_func::{Registry, VecEnv, VecOptions};
 
 /// Fleets on a GPU; runs that learn from rollouts and cannot share a launch run side by side, each on a stream of its
@@ -89,28 +91,48 @@ impl FleetLearner for CudaFleet<'_> {
                 }
                 continue;
             }
-            let options = VecOptions {
-                n_envs: group.len() * first.config.n_envs(),
-                ..first.config.vec_options()
-            };
-            let entry = self.registry.get(&first.config.run.env_id)?;
-            let mut envs = entry.make(&first.config.env, &options)?;
-            let team = envs.as_cuda().map_or(0, |envs| envs.text().team);
+            let mut one = environments(self.registry, &group[..1])?;
+            let team = one.as_cuda().map_or(0, |envs| envs.text().team);
+            let gpu = one.as_cuda().map(|envs| envs.gpu().info().clone());
+            drop(one);
             if !shares(&first.config, team) {
-                let ordinal = envs.as_cuda().map(|envs| envs.gpu().info().ordinal);
-                drop(envs);
                 let most = most_beside(&first.config).min(self.threads).min(group.len());
-                let others =
-                    ordinal.map_or_else(|| Ok(Vec::new()), |gpu| self.streams(gpu, most))?;
+                let others = gpu.map_or_else(|| Ok(Vec::new()), |gpu| self.streams(&gpu, most))?;
                 self.others.launch_beside(group, &others, watch)?;
                 continue;
             }
-            if self.together(group, &mut *envs, watch)?.is_break() {
+            let gpu = gpu.ok_or_else(not_on_gpu)?;
+            let flow = match group.len() > most_at_once(&gpu) {
+                true => self.in_halves(group, &gpu, watch)?,
+                false => self.together(group, self.registry, watch)?,
+            };
+            if flow.is_break() {
                 return Ok(());
             }
         }
         Ok(())
     }
+}
+
+/// Runs of one launch, at most: two share a block.
+fn most_at_once(gpu: &DeviceInfo) -> usize {
+    2 * gpu.n_multiprocessors as usize
+}
+
+/// Environments with the replicas of all `runs`.
+fn environments(registry: &Registry, runs: &[FleetRun]) -> Result<Box<dyn VecEnv>> {
+    let first = &runs[0].config;
+    let options = VecOptions { n_envs: runs.len() * first.n_envs(), ..first.vec_options() };
+    Ok(registry.get(&first.run.env_id)?.make(&first.env, &options)?)
+}
+
+fn not_on_gpu() -> Error {
+    Error::Invalid("the fleet is on a GPU, the environments are not".into())
+}
+
+/// What a thread that panicked came to.
+fn ended<T>(_: Box<dyn Any + Send>) -> Result<T> {
+    Err(Error::Invalid("a thread of the fleet ended early".into()))
 }
 
 /// Numbers of a run's rollout and activations beside which others have room: 256 MiB.
@@ -128,34 +150,9 @@ fn most_beside(config: &TrainConfig) -> usize {
 }
 
 impl CudaFleet<'_> {
-    /// Does `work` for each of `n` numbers, on all threads; the results in their order.
-    fn each<T: Send>(&self, n: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-        let next = AtomicUsize::new(0);
-        let take = || {
-            let mut made = Vec::new();
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= n {
-                    return made;
-                }
-                made.push((number, work(number)));
-            }
-        };
-        let mut made = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..self.threads.min(n)).map(|_| scope.spawn(take)).collect();
-            let mut made = take();
-            for other in others {
-                made.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            }
-            made
-        });
-        made.sort_by_key(|(number, _)| *number);
-        made.into_iter().map(|(_, result)| result).collect()
-    }
-
     /// Those of `runs` that may share a launch; most often all may.
     fn groups<'r>(&self, runs: &'r [FleetRun]) -> Vec<Cow<'r, [FleetRun]>> {
-        let shared = self.each(runs.len(), |run| Shared::of(&runs[run].config));
+        let shared = each(self.threads, runs.len(), |run| Shared::of(&runs[run].config));
         if shared.windows(2).all(|pair| pair[0] == pair[1]) {
             return vec![Cow::Borrowed(runs)];
         }
@@ -169,10 +166,10 @@ impl CudaFleet<'_> {
         groups.into_iter().map(|(_, group)| Cow::Owned(group)).collect()
     }
 
-    /// The environments on streams of their own on GPU number `ordinal`, for all but the first of `n` runs.
-    fn streams(&self, ordinal: usize, n: usize) -> Result<Vec<Registry>> {
+    /// The environments on streams of their own on `gpu`, for all but the first of `n`.
+    fn streams(&self, gpu: &DeviceInfo, n: usize) -> Result<Vec<Registry>> {
         let stream = |_| {
-            let kernels = Kernels::new(&Device::open(ordinal)?);
+            let kernels = Kernels::new(&Device::open(gpu.ordinal)?);
             Ok(self.registry.on_gpu(&kernels, Build::Parity))
         };
         (1..n).map(stream).collect()
@@ -190,20 +187,35 @@ struct Wave<'r> {
 }
 
 impl CudaFleet<'_> {
+    /// Trains two halves of `runs` beside each other. A launch of one waits for multiprocessors that the other leaves,
+    /// so `gpu` has work while the host copies figures and weights.
+    fn in_halves(
+        &self,
+        runs: &[FleetRun],
+        gpu: &DeviceInfo,
+        watch: &Watch<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let (first, second) = runs.split_at(runs.len().div_ceil(2));
+        let other = self.streams(gpu, 2)?.remove(0);
+        let (first, second) = std::thread::scope(|scope| {
+            let second = scope.spawn(|| self.together(second, &other, watch));
+            (self.together(first, self.registry, watch), second.join().unwrap_or_else(ended))
+        });
+        Ok(if first?.is_break() { ControlFlow::Break(()) } else { second? })
+    }
+
     /// Trains `runs` to their ends, wave after wave: while the device is at one, the host reports the one
     /// before and prepares the next.
     fn together(
         &self,
         runs: &[FleetRun],
-        envs: &mut dyn VecEnv,
+        registry: &Registry,
         watch: &Watch<'_>,
     ) -> Result<ControlFlow<()>> {
-        let Some(envs) = envs.as_cuda() else {
-            return Err(Error::Invalid("the fleet is on a GPU, the environments are not".into()));
-        };
+        let mut envs = environments(registry, runs)?;
+        let envs = envs.as_cuda().ok_or_else(not_on_gpu)?;
         let first = &runs[0].config;
-        let most = 2 * envs.gpu().info().n_multiprocessors as usize;
-        let share = runs.len().div_ceil(runs.len().div_ceil(most));
+        let share = runs.len().div_ceil(runs.len().div_ceil(most_at_once(envs.gpu().info())));
         let own = runs.iter().any(|run| !FewReplicasLearner::share_schedule(&run.config, first));
         let room = FewReplicasRoom { runs: share, schedules: if own { share } else { 1 } };
         let mut waves = runs.chunks(share).enumerate().map(|(i, runs)| (i * share, runs));
@@ -214,7 +226,6 @@ impl CudaFleet<'_> {
             let learner = FewReplicasLearner::new(first, envs, room);
             (wave.join(), learner)
         });
-        let ended = |_| Err(Error::Invalid("a thread of the fleet ended early".into()));
         let (mut wave, mut learner) = (wave.unwrap_or_else(ended)?, learner?);
         // What is prepared and what is written of ended runs takes as long as a launch: beside all of a wave's.
         std::thread::scope(|scope| {
@@ -245,7 +256,7 @@ impl CudaFleet<'_> {
         share: usize,
     ) -> Result<Option<Wave<'r>>> {
         let Some((first, runs)) = wave else { return Ok(None) };
-        let made = self.each(runs.len(), |run| beginning(&runs[run].config));
+        let made = each(self.threads, runs.len(), |run| beginning(&runs[run].config));
         let states = made.into_iter().collect::<Result<Vec<_>>>()?;
         let configs = runs.iter().map(|run| run.config.clone()).collect();
         let packed = Some(PackedRuns::new(configs, &states, share)?);
@@ -370,7 +381,6 @@ impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
 
     /// Waits for all ends to be told.
     fn end(&mut self) -> Result<ControlFlow<()>> {
-        let ended = |_| Err(Error::Invalid("a thread of the fleet ended early".into()));
         let ending = self.ending.take().map(|ending| ending.join().unwrap_or_else(ended));
         ending.unwrap_or(Ok(ControlFlow::Continue(())))
     }
@@ -379,21 +389,21 @@ impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
         each_whole(&self.broken, self.threads, |run| {
             let FleetRun { number, config, .. } = &runs[run];
             let trained = trained_groups(config);
-            for i in 0..n {
+            let mut whole = Vec::with_capacity(n as usize);
+            let broken = (0..n).find_map(|i| {
                 let before = (from + i) * config.steps_per_iteration();
                 match self.figures.iterated(config, run, i as usize, before) {
-                    Ok(done) => {
-                        let metrics = metrics(config, &trained, from + i + 1, done);
-                        (self.watch)(*number, FleetEvent::Iteration(&metrics))?;
-                    }
+                    Ok(done) => whole.push(metrics(config, &trained, from + i + 1, done)),
                     Err(error) => {
-                        self.broken[run].store(true, Ordering::Relaxed);
-                        let error = Error::Broken { step: before, reason: error.to_string() };
-                        return (self.watch)(*number, FleetEvent::Broken(error));
+                        return Some(Error::Broken { step: before, reason: error.to_string() });
                     }
                 }
-            }
-            ControlFlow::Continue(())
+                None
+            });
+            (self.watch)(*number, FleetEvent::Iterations(&whole))?;
+            let Some(error) = broken else { return ControlFlow::Continue(()) };
+            self.broken[run].store(true, Ordering::Relaxed);
+            (self.watch)(*number, FleetEvent::Broken(error))
         })
     }
 }

@@ -113,10 +113,11 @@ fn report(
 ) -> ControlFlow<()> {
     let (config, trained) = (&run.config, trained_groups(&run.config));
     match done {
-        Ok(done) => done.into_iter().zip(from + 1..).try_for_each(|(done, iteration)| {
-            let metrics = metrics(config, &trained, iteration, done);
-            watch(run.number, FleetEvent::Iteration(&metrics))
-        }),
+        Ok(done) => {
+            let done = done.into_iter().zip(from + 1..);
+            let done = done.map(|(done, iteration)| metrics(config, &trained, iteration, done));
+            watch(run.number, FleetEvent::Iterations(&done.collect::<Vec<_>>()))
+        }
         Err(error) => {
             *broken = true;
             let step = from * config.steps_per_iteration();

@@ -4,7 +4,8 @@
 use super::ends::EndsFile;
 use super::list::{self, LIST, Listed};
 use super::record::{FleetRecord, Thinner};
-use super::records;
+use super::records::Records;
+use super::side_by_side::each;
 use super::summary::{FleetSummary, RunSummary, Work};
 use super::{FleetEvent, FleetRun, Halving};
 use crate::digest::digest;
@@ -22,7 +23,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use warp_core::toml::Table;
@@ -43,8 +44,13 @@ pub struct Fleet {
     /// Those that were done before this process.
     first_steps: u64,
     n_ended: AtomicUsize,
+    /// Whether something could not be written: no run goes on then, on any device.
+    has_failed: AtomicBool,
     note: Option<String>,
 }
+
+/// Files that the disk is waited for at a time: it takes many to itself at once.
+const SYNCS: usize = 32;
 
 /// A run in training.
 #[derive(Debug)]
@@ -69,7 +75,7 @@ enum End {
 /// What has been written of ended runs.
 #[derive(Debug)]
 struct Ends {
-    journal: Journal,
+    records: Records,
     ends_file: EndsFile,
     ended: BTreeMap<usize, RunSummary>,
     /// The first thing that could not be written.
@@ -97,7 +103,7 @@ impl Fleet {
             listed = list::write(staging, runs, halving)?;
             write_whole(&staging.join("config.toml"), config_toml)
         })?;
-        Self::open(folder, listed, runs, journal, BTreeMap::new())
+        Self::open(folder, listed, runs, Records::new(journal), BTreeMap::new())
     }
 
     fn check_free(folder: &Path) -> Result<()> {
@@ -116,20 +122,20 @@ impl Fleet {
     /// # Errors
     /// Another process that is at work there, or a folder that can't be read or written.
     pub fn reopen(folder: &Path, runs: &[FleetRun]) -> Result<Self> {
-        let mut journal = Journal::open(folder)?;
+        let journal = Journal::open(folder)?;
         durable::sweep(folder)?;
         durable::sweep(&folder.join("weights"))?;
         let listed = list::read_exactly(folder)?;
         let ended = EndsFile::read(folder, runs)?;
-        let note = records::sort(&mut journal, |run| ended.contains_key(&run))?;
-        Ok(Self { note, ..Self::open(folder, listed, runs, journal, ended)? })
+        let (records, note) = Records::reopen(journal, |run| ended.contains_key(&run))?;
+        Ok(Self { note, ..Self::open(folder, listed, runs, records, ended)? })
     }
 
     fn open(
         folder: &Path,
         listed: Vec<Listed>,
         runs: &[FleetRun],
-        journal: Journal,
+        records: Records,
         ended: BTreeMap<usize, RunSummary>,
     ) -> Result<Self> {
         let ends_file = EndsFile::open(folder)?;
@@ -152,10 +158,11 @@ impl Fleet {
             listed,
             started: Instant::now(),
             runs,
-            ends: Mutex::new(Ends { journal, ends_file, ended, failure: None }),
+            ends: Mutex::new(Ends { records, ends_file, ended, failure: None }),
             env_steps: AtomicU64::new(first_steps),
             first_steps,
             n_ended: AtomicUsize::new(n_ended),
+            has_failed: AtomicBool::new(false),
             note: None,
         })
     }
@@ -225,7 +232,7 @@ impl Fleet {
     /// Writes down what happened to a run; breaks if that is not possible.
     pub fn take(&self, run: usize, event: FleetEvent<'_>) -> ControlFlow<()> {
         self.change(run, |open| match event {
-            FleetEvent::Iteration(metrics) => self.iteration(open, metrics),
+            FleetEvent::Iterations(done) => self.iterations(open, done),
             FleetEvent::Finished(learner) => self.finished(open, run, learner),
             FleetEvent::Broken(error) => self.end(open, run, End::Broken(error.to_string())),
         })
@@ -278,6 +285,9 @@ impl Fleet {
 
     /// Lets `change` write something down of a run that has not ended; breaks if that is not possible.
     fn change(&self, run: usize, change: impl FnOnce(&mut Open) -> Result<()>) -> ControlFlow<()> {
+        if self.has_failed.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
         let Some(open) = self.runs.get(&run) else { return ControlFlow::Continue(()) };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.ended {
@@ -286,6 +296,7 @@ impl Fleet {
         match change(&mut open) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
+                self.has_failed.store(true, Ordering::Relaxed);
                 self.ends().failure.get_or_insert(error);
                 ControlFlow::Break(())
             }
@@ -296,18 +307,19 @@ impl Fleet {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn iteration(&self, open: &mut Open, metrics: &IterationMetrics) -> Result<()> {
-        if metrics.env_steps <= open.env_steps {
-            // A run that paused and began anew.
-            return Ok(());
+    fn iterations(&self, open: &mut Open, done: &[IterationMetrics]) -> Result<()> {
+        let before = open.env_steps;
+        // Others are of a run that paused and began anew.
+        for metrics in done.iter().filter(|metrics| metrics.env_steps > before) {
+            open.env_steps = metrics.env_steps;
+            open.recent.add_iteration(&metrics.episodes);
+            if let Some(record) = open.thinner.add(metrics) {
+                self.record(open, &record)?;
+            }
         }
-        self.env_steps.fetch_add(metrics.env_steps - open.env_steps, Ordering::Relaxed);
-        open.env_steps = metrics.env_steps;
-        open.recent.add_iteration(&metrics.episodes);
-        match open.thinner.add(metrics) {
-            Some(record) => self.record(open, &record),
-            None => Ok(()),
-        }
+        // All threads count here: once for many iterations, lest they wait for each other.
+        self.env_steps.fetch_add(open.env_steps - before, Ordering::Relaxed);
+        Ok(())
     }
 
     fn record(&self, open: &mut Open, record: &FleetRecord) -> Result<()> {
@@ -367,7 +379,7 @@ impl Fleet {
         };
         let lines = std::mem::take(&mut open.lines);
         let mut ends = self.ends();
-        ends.journal.append(&lines)?;
+        ends.records.append(run, &lines, open.n_lines)?;
         ends.ends_file.add(&summary, open.n_lines, weights)?;
         ends.ended.insert(run, summary);
         Ok(())
@@ -392,18 +404,16 @@ impl Fleet {
     /// A file that couldn't be written, now or before.
     pub fn finish(self, about: FleetSummary) -> Result<FleetSummary> {
         let seconds = self.started.elapsed().as_secs_f64();
-        let Ends { mut journal, ends_file, ended, failure } =
+        let Ends { mut records, ends_file, ended, failure } =
             self.ends.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = failure {
             return Err(failure);
         }
         sync_weights(&self.folder, &ended)?;
-        journal.sync()?;
+        // Before the records: a line counts only if its run's are there.
         ends_file.sync()?;
         let is_complete = ended.len() == self.listed.len();
-        if is_complete {
-            records::sort(&mut journal, |_| true)?;
-        }
+        records.finish(is_complete)?;
         let env_steps = self.env_steps.into_inner();
         let work = Work { env_steps, own_steps: env_steps - self.first_steps, seconds };
         let summary = about.of_runs(ended.into_values().collect(), self.listed.len(), &work);
@@ -420,11 +430,13 @@ impl Fleet {
 
 /// Makes sure that the weights of all finished runs are on the disk.
 fn sync_weights(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result<()> {
-    for (run, _) in ended.iter().filter(|(_, run)| run.error.is_none()) {
-        let path = weights_path(folder, *run);
+    let finished: Vec<_> = ended.values().filter(|run| run.error.is_none()).collect();
+    let sync = |i: usize| {
+        let path = weights_path(folder, finished[i].run);
         let synced = File::open(&path).and_then(|file| file.sync_all());
-        synced.map_err(|e| Error::file("cannot write", &path, e))?;
-    }
+        synced.map_err(|e| Error::file("cannot write", &path, e))
+    };
+    each(SYNCS, finished.len(), sync).into_iter().collect::<Result<()>>()?;
     durable::sync_folder(&folder.join("weights"))
 }
 

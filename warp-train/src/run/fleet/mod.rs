@@ -16,6 +16,7 @@ mod list;
 mod plan;
 mod record;
 mod records;
+mod side_by_side;
 mod summary;
 mod threads;
 
@@ -38,8 +39,8 @@ use std::ops::ControlFlow;
 /// What a fleet reports of one of its runs.
 #[derive(Debug)]
 pub enum FleetEvent<'a> {
-    /// An iteration is done.
-    Iteration(&'a IterationMetrics),
+    /// Some iterations are done; one after the other.
+    Iterations(&'a [IterationMetrics]),
     /// The run is at its end, or where it pauses, with this learner.
     Finished(&'a LearnerState),
     /// The run can't go on; the others do.

@@ -47,14 +47,27 @@ pub fn check_sweepable(key: &str) -> Result<()> {
 #[must_use]
 pub fn launches(runs: &[FleetRun]) -> Vec<Vec<usize>> {
     let mut found: Vec<(Shape<'_>, Vec<usize>)> = Vec::new();
+    // The launch of the run before: seeds of one setting follow each other.
+    let mut last = 0;
     for (position, run) in runs.iter().enumerate() {
-        let shape = Shape::of(&run.config);
-        match found.iter_mut().find(|(known, _)| *known == shape) {
-            Some((_, launch)) => launch.push(position),
-            None => found.push((shape, vec![position])),
+        if position == 0 || !differ_in_seed_alone(&runs[position - 1].config, &run.config) {
+            let shape = Shape::of(&run.config);
+            let known = found.iter().position(|(known, _)| *known == shape);
+            last = known.unwrap_or(found.len());
+            if last == found.len() {
+                found.push((shape, Vec::new()));
+            }
         }
+        found[last].1.push(position);
     }
     found.into_iter().map(|(_, launch)| launch).collect()
+}
+
+/// Whether two runs have the same keys, but for their seeds at most.
+fn differ_in_seed_alone(one: &TrainConfig, other: &TrainConfig) -> bool {
+    let of_run = || RunConfig { seed: other.run.seed, ..one.run.clone() } == other.run;
+    let of_env = || (&one.env, &one.spec, &one.pool) == (&other.env, &other.spec, &other.pool);
+    one.policies == other.policies && of_run() && of_env()
 }
 
 /// What all runs of a launch have in common: a configuration without its seed and its numbers.
@@ -124,10 +137,14 @@ mod tests {
             "hidden = [32]\nseed = 3",
             "[env]\nepisode_length = 50",
             "[policy.pole]\ngroups = [\"pole\"]\nent_coef = 0.5",
+            "seed = 9\n[policy.pole]\ngroups = [\"pole\"]\nent_coef = 0.5",
+            "num_envs = 5\nseed = 1",
+            "num_envs = 5\nseed = 2",
         ];
         let runs: Vec<_> = keys.iter().enumerate().map(|(i, keys)| run(i, keys)).collect();
         let found = launches(&runs);
-        assert_eq!(found, [vec![0, 1, 3, 7], vec![2, 5], vec![4], vec![6]]);
+        assert_eq!(found, [vec![0, 1, 3, 7, 8], vec![2, 5], vec![4, 9, 10], vec![6]]);
+        assert!(launches(&[]).is_empty());
     }
 
     #[test]

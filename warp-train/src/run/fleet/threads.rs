@@ -60,8 +60,9 @@ impl<'a> ThreadFleet<'a> {
 
     /// Keeps a run that may go on, if there is room for it; else it begins anew.
     fn keep(&self, run: &FleetRun, trainer: Trainer) {
-        let has_room = warp_data::memory::available().is_none_or(|free| free > LEAST_FREE);
-        if run.pauses && has_room {
+        // To ask takes a dozen files of the system.
+        let has_room = || warp_data::memory::available().is_none_or(|free| free > LEAST_FREE);
+        if run.pauses && has_room() {
             let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
             paused.insert(run.number, trainer);
         }
@@ -85,9 +86,7 @@ impl<'a> ThreadFleet<'a> {
                 return ControlFlow::Break(());
             }
             match trainer.advance(run.config.run.total_steps) {
-                Ok(done) => done
-                    .iter()
-                    .try_for_each(|metrics| watch(run.number, FleetEvent::Iteration(metrics)))?,
+                Ok(done) => watch(run.number, FleetEvent::Iterations(&done))?,
                 Err(error) => return broken(error),
             }
         }
