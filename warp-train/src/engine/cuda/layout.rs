@@ -39,15 +39,17 @@ pub(super) struct Layer {
     pub(super) packed_back: usize,
 }
 
-/// Tiles of a layer's weights that a block takes at a time, one to every two of its eight warps.
+/// Tiles of a layer's weights that a block takes at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Four {
+pub(super) struct TileGroup {
     /// Tiles of outputs and of inputs, side by side.
     pub(super) high: usize,
     pub(super) wide: usize,
     /// How many times that is across, and in all.
     pub(super) across: usize,
     pub(super) n: usize,
+    /// Halves of a tile that each of its eight warps has: both of eight tiles, or one of four.
+    pub(super) halves: usize,
 }
 
 impl Layer {
@@ -67,20 +69,21 @@ impl Layer {
         self.weight + tile * TILE * TILE + four * 4 + output / 8 % 2 * 2 + input % 2
     }
 
-    /// As square as it can be.
-    pub(super) fn four(&self) -> Four {
+    /// Eight tiles, four by two, so that few rows are read for each, or four where the layer has no more side by side.
+    pub(super) fn group(&self) -> TileGroup {
         let (outputs, inputs) = (self.n / TILE, self.k / TILE);
-        let high = (4 / inputs.next_power_of_two().min(2)).min(outputs.next_power_of_two());
-        let wide = 4 / high;
+        let high = outputs.next_power_of_two().min(4);
+        let wide = inputs.next_power_of_two().clamp(4 / high, (8 / high).min(4));
         let across = inputs.div_ceil(wide);
-        Four { high, wide, across, n: across * outputs.div_ceil(high) }
+        let halves = high * wide / 4;
+        TileGroup { high, wide, across, n: across * outputs.div_ceil(high), halves }
     }
 }
 
 impl ModelShape {
-    /// Parts of four tiles each.
-    pub(super) fn fours(&self) -> usize {
-        self.layers.iter().map(|layer| layer.four().n).sum()
+    /// Groups of tiles.
+    pub(super) fn groups(&self) -> usize {
+        self.layers.iter().map(|layer| layer.group().n).sum()
     }
 }
 
@@ -144,7 +147,7 @@ impl Machine {
         self.runs
     }
 
-    /// Whether so many share it that a run has few blocks, each of which brings four tiles of weights into shared
+    /// Whether so many share it that a run has few blocks, each of which brings several tiles of weights into shared
     /// memory by bulk copies, which came with generation 9.
     pub(super) fn is_crowded(self) -> bool {
         self.runs >= MANY_RUNS && self.generation >= 9

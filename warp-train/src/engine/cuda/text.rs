@@ -19,7 +19,7 @@ const TILE: &str = include_str!("tile.cu");
 const SINGLE: &str = include_str!("single.cu");
 const HALF: &str = include_str!("half.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
-const FOUR_TILES: &str = include_str!("four_tiles.cu");
+const EIGHT_TILES: &str = include_str!("eight_tiles.cu");
 const REPLAY: &str = include_str!("replay.cu");
 const PRIORITIES: &str = include_str!("priorities.cu");
 const ACTING: &str = include_str!("acting.cu");
@@ -30,8 +30,8 @@ const THREADS: u32 = 256;
 /// Shared memory of the sums of gradients, and of products for 16 rows.
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
-/// Shared memory of four tiles of weights, moments and targets, and of the rows on their way to them.
-const FOUR_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 4 * 2 * 16 * 168 * 2;
+/// Shared memory of half of eight tiles of weights, moments and targets, and of the rows on their way to them.
+const GROUP_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 3 * 2 * 16 * 200 * 2;
 
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +93,8 @@ impl ProgramContext<'_> {
         let products = if self.layout.half { HALF } else { SINGLE };
         text += &[TILE, products, GRADIENT].join("\n");
         if self.crowded() {
-            let _ = writeln!(text, "#define FOUR_BYTES {FOUR_BYTES}");
-            text += FOUR_TILES;
+            let _ = writeln!(text, "#define GROUP_BYTES {GROUP_BYTES}");
+            text += EIGHT_TILES;
         }
         text += &memory::text(self.plan.columns.len(), self.agents.groups.len());
         text += SEED;
@@ -110,8 +110,8 @@ impl ProgramContext<'_> {
             true => half_bytes(tiles.high, self.layout.widest),
             false => PRODUCT_BYTES * tiles.high,
         };
-        let four = if self.crowded() { FOUR_BYTES } else { 0 };
-        let shared = GRADIENT_BYTES.max(products).max(four);
+        let group = if self.crowded() { GROUP_BYTES } else { 0 };
+        let shared = GRADIENT_BYTES.max(products).max(group);
         let launch = Launch {
             blocks: (self.runs * blocks) as u32,
             threads: THREADS,
@@ -121,7 +121,7 @@ impl ProgramContext<'_> {
         Program { source: Source::new("program.cu", text), launch }
     }
 
-    /// Whether a block takes four tiles of weights at a time, since a run has few blocks.
+    /// Whether a block takes several tiles of weights at a time, since a run has few blocks.
     pub(super) fn crowded(&self) -> bool {
         self.layout.half && self.machine.is_crowded()
     }
