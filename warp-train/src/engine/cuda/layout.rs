@@ -1,7 +1,7 @@
 //! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
 use crate::algorithm::{Model, ModelId, PassId, Plan, Precision, RowsOf};
-use crate::model::LayerShape;
+use crate::model::{Activation, LayerShape};
 use std::ops::Range;
 use warp_func::cuda::DeviceInfo;
 
@@ -57,7 +57,7 @@ impl Layer {
         self.n / TILE * (self.k / TILE)
     }
 
-    /// Where a weight lies among all parameters. Twin of `weight_place` in half.cu and single.cu.
+    /// Where a weight lies among all parameters. Twin of `weight_place` in half_sums.cu and single.cu.
     pub(super) fn place(&self, half: bool, output: usize, input: usize) -> usize {
         if !half {
             return self.weight + output * self.k + input;
@@ -102,6 +102,9 @@ pub(super) struct PassShape {
     pub(super) inputs: Vec<usize>,
     /// Derivatives by each layer's outputs, f32 `[padded rows, n]`; none without a backward pass.
     pub(super) deltas: Vec<usize>,
+    /// A bit for each of a layer's inputs, whether it is an output of relu that is on, by layer; none where it is not
+    /// needed. What it is needed for does not need the inputs then.
+    pub(super) on: Vec<Option<usize>>,
 }
 
 /// How rows are cut into tiles.
@@ -265,7 +268,12 @@ impl Layout {
                 Some(_) => layers.iter().map(|layer| take(padded * layer.n)).collect(),
                 None => Vec::new(),
             };
-            PassShape { inputs, deltas }
+            let bits = half && pass.back.is_some() && is_relu(&plan.models[pass.model.0]);
+            // A layer's first inputs are the pass's own.
+            let on =
+                |(l, layer): (usize, &Layer)| (bits && l > 0).then(|| take(padded * layer.k / 16));
+            let on = layers.iter().enumerate().map(on).collect();
+            PassShape { inputs, deltas, on }
         });
         Self {
             passes: passes.collect(),
@@ -293,6 +301,10 @@ impl Layout {
     pub(super) fn pass(&self, id: PassId) -> &PassShape {
         &self.passes[id.0]
     }
+}
+
+fn is_relu(model: &Model) -> bool {
+    model.network.activation == Activation::Relu
 }
 
 fn model_shape(layers: &[LayerShape], parameters: &mut usize, tiles: &mut usize) -> ModelShape {

@@ -18,6 +18,7 @@ use warp_func::cuda::{Launch, Source};
 const TILE: &str = include_str!("tile.cu");
 const SINGLE: &str = include_str!("single.cu");
 const HALF: &str = include_str!("half.cu");
+const HALF_SUMS: &str = include_str!("half_sums.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
 const EIGHT_TILES: &str = include_str!("eight_tiles.cu");
 const REPLAY: &str = include_str!("replay.cu");
@@ -90,8 +91,8 @@ impl ProgramContext<'_> {
             self.plan,
             ring_steps(self.plan, self.place.n_rows) * self.place.n_rows,
         );
-        let products = if self.layout.half { HALF } else { SINGLE };
-        text += &[TILE, products, GRADIENT].join("\n");
+        let products: &[&str] = if self.layout.half { &[HALF, HALF_SUMS] } else { &[SINGLE] };
+        text += &[&[TILE][..], products, &[GRADIENT][..]].concat().join("\n");
         if self.crowded() {
             let _ = writeln!(text, "#define GROUP_BYTES {GROUP_BYTES}");
             text += EIGHT_TILES;
