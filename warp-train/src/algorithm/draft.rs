@@ -129,7 +129,7 @@ impl Draft {
         id
     }
 
-    /// The same with derivatives by input number `input`.
+    /// The same with derivatives by input number `input`, and none by parameters.
     pub fn pass_and_back_to(
         &mut self,
         name: &str,

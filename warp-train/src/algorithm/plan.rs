@@ -86,12 +86,20 @@ pub struct Pass {
     pub back: Option<Back>,
 }
 
+impl Pass {
+    /// Whether its backward pass gives derivatives by its model's parameters.
+    pub fn learns(&self) -> bool {
+        self.back.as_ref().is_some_and(|back| back.d_input.is_none())
+    }
+}
+
 /// A pass's backward part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Back {
     /// Derivatives by the outputs, of the same width.
     pub d_output: ColumnId,
-    /// Where derivatives by an input go: its number among the pass's inputs, and a column of its width.
+    /// Where derivatives by an input go: its number among the pass's inputs, and a column of its width. There are
+    /// none by parameters then.
     pub d_input: Option<DerivativeOfInput>,
 }
 
@@ -269,6 +277,20 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// Checks that passes have derivatives by parameters, for which engines keep what those by an input do not need.
+    ///
+    /// # Errors
+    /// The first pass that has none.
+    pub(crate) fn check_learns(&self, passes: &[PassId]) -> Result<()> {
+        match passes.iter().map(|id| &self.passes[id.0]).find(|pass| !pass.learns()) {
+            Some(pass) => refused(format!(
+                "the pass to {} has no derivatives by parameters",
+                self.columns[pass.output.0].name
+            )),
+            None => Ok(()),
+        }
     }
 
     fn check_rows(&self, rows: &Rows) -> Result<()> {

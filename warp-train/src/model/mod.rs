@@ -20,7 +20,7 @@ pub(crate) use network::check_width;
 pub use network::{LogStd, NetworkConfig};
 pub use perceptron::{LayerShape, Perceptron};
 pub use state::{LearnerState, Statistic};
-#[cfg(feature = "burn")]
+#[cfg(any(feature = "burn", feature = "cuda"))]
 pub(crate) use tensors::transpose;
 pub use tensors::{NamedArray, NamedBytes, NamedTensor, PolicyTensors};
 

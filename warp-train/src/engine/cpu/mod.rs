@@ -261,7 +261,10 @@ impl Engine for CpuEngine {
 
     fn backward(&mut self, passes: &[PassId], want: Gradients) -> Result<()> {
         match want {
-            Gradients::OfParameters => self.run_back_to_parameters(passes),
+            Gradients::OfParameters => {
+                self.plan.check_learns(passes)?;
+                self.run_back_to_parameters(passes);
+            }
             Gradients::OfInput => self.run_back_to_input(passes),
         }
         Ok(())

@@ -40,6 +40,21 @@ impl CpuEngine {
         columns.filter(|(column, _)| column.kept)
     }
 
+    /// Puts a gradient, under the names of parameters, in place of a model's.
+    ///
+    /// # Errors
+    /// A tensor that is missing or of another shape, in words.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn set_gradient(
+        &mut self,
+        model: crate::algorithm::ModelId,
+        tensors: &[NamedTensor],
+    ) -> Result<(), String> {
+        let model = &mut self.models[model.0];
+        model.gradients = model.find(tensors, "")?;
+        Ok(())
+    }
+
     /// Takes over what [`CpuEngine::state`] gave. A state without memory leaves the memory as it is: that
     /// is enough to act.
     ///

@@ -1,6 +1,7 @@
 //! This engine against the one on a processor, piece by piece, and whole programs against their pieces.
 
 use super::op;
+use super::rounded::Rounding;
 use super::schedule::fuse;
 use super::text::Agents;
 use super::{CudaEngine, Setting};
@@ -37,7 +38,7 @@ pub enum Kind {
     Same,
     /// Products and what is near to them.
     Output,
-    /// Derivatives, where a unit of relu may be on here and off there.
+    /// Derivatives; in half precision those of operands that are rounded here, too.
     Derivative,
 }
 
@@ -158,7 +159,8 @@ fn invented(n: usize, stream: u32) -> Vec<f32> {
     (0..n).map(|_| draw.uniform_in(-1.0, 1.0)).collect()
 }
 
-fn fill(cpu: &mut CpuEngine, n_rows: usize, agents: &Agents) {
+/// Fills the memory with transitions.
+pub(super) fn fill(cpu: &mut CpuEngine, n_rows: usize, agents: &Agents) {
     let plan = cpu.plan();
     let width = |id: ColumnId| plan.columns[id.0].width;
     let (obs, action) = (width(plan.replay.obs), width(plan.replay.action));
@@ -234,7 +236,7 @@ impl Both<'_> {
 }
 
 /// Norm of the difference relative to the norm; infinite for what is no number.
-fn apart(found: &[f32], expected: &[f32]) -> f64 {
+pub(super) fn apart(found: &[f32], expected: &[f32]) -> f64 {
     let norm = |squares: f64| squares.sqrt();
     let size = norm(expected.iter().map(|x| f64::from(*x).powi(2)).sum());
     let differences =
@@ -263,6 +265,9 @@ impl Engine for Both<'_> {
 
     fn backward(&mut self, passes: &[PassId], want: Gradients) -> Result<()> {
         self.cpu.backward(passes, want)?;
+        if self.gpu.is_half() {
+            Rounding::new(self.gpu.is_bf16()).replace(self.cpu, passes, want)?;
+        }
         self.gpu.backward(passes, want)?;
         let back = passes.iter().filter_map(|id| self.cpu.plan().passes[id.0].back.as_ref());
         let inputs: Vec<_> = back.filter_map(|back| Some(back.d_input?.column)).collect();

@@ -138,7 +138,7 @@ impl<'a> Emitter<'a> {
         match op {
             Op::Weights(passes) => tiles(&self.models_of(passes)) * layout.shares,
             Op::Learn(passes, ..) if self.context.crowded() => {
-                self.models_of(passes).iter().map(|id| layout.model(*id).fours()).sum()
+                self.models_of(passes).iter().map(|id| layout.model(*id).groups()).sum()
             }
             Op::Learn(passes, ..) | Op::Gather(passes) => tiles(&self.models_of(passes)),
             Op::Descend(id) => tiles(&self.context.plan.optimisers[id.0].models),

@@ -14,9 +14,14 @@ impl Emitter<'_> {
     pub(super) fn forward_in_halves(&self, passes: &[PassId]) -> String {
         self.each_pass(&self.kept_last(passes), |id| {
             let (pass, layers) = self.pass(id);
-            let kept = |l: usize| match pass.back {
-                Some(_) => self.kept(self.context.layout.pass(id).inputs[l], layers[l].k),
-                None => NOWHERE.into(),
+            let shape = self.context.layout.pass(id);
+            // Gradients need all that a layer reads, slopes only what a hidden one writes.
+            let is_kept = |l: usize| {
+                pass.learns() || (pass.back.is_some() && l > 0 && shape.on[l].is_none())
+            };
+            let kept = |l: usize| match is_kept(l) {
+                true => self.kept(shape.inputs[l], layers[l].k),
+                false => NOWHERE.into(),
             };
             let mut text = self.put_columns::<false>(&pass.inputs, &kept(0), layers[0].k);
             for (l, Layer { outputs, k, n, bias, packed, .. }) in layers.iter().enumerate() {
@@ -27,10 +32,11 @@ impl Emitter<'_> {
                 let _ = match l + 1 < layers.len() {
                     true => writeln!(
                         text,
-                        "        hidden_layer<{}, {k}, {}>({x}, {weights}, {{{{{y}, {}, {n}}}, {bias}}});",
+                        "        hidden_layer<{}, {k}, {}>({x}, {weights}, {{{{{y}, {}, {n}}}, {bias}, {}}});",
                         self.high(n / 32),
                         self.activation(pass),
-                        kept(l + 1)
+                        kept(l + 1),
+                        shape.on[l + 1].map_or("0".into(), |at| on(at, *n))
                     ),
                     false => writeln!(
                         text,
@@ -60,14 +66,16 @@ impl Emitter<'_> {
             for (step, l) in (1..layers.len()).rev().enumerate() {
                 let (x, y) = buffers(step);
                 let Layer { k, n, packed_back, .. } = layers[l];
+                let (slopes, from) = match shape.on[l] {
+                    Some(at) => ("ReluSlopes", on(at, k)),
+                    None => ("TanhSlopes", self.kept(shape.inputs[l], k)),
+                };
                 let _ = writeln!(
                     text,
-                    "        layer_back<{}, {n}, {}_SLOPE>({x}, m.packed + {packed_back}ll, {{{{{y}, {}, {k}}}, {}}});\n        \
+                    "        layer_back<{}, {n}>({x}, m.packed + {packed_back}ll, {slopes}{{{{{y}, {}, {k}}}, {from}}});\n        \
                      __syncthreads();",
                     self.high(k / 32),
-                    self.activation(pass),
                     kept(l - 1),
-                    self.kept(shape.inputs[l], k)
                 );
             }
             let to = back.d_input.filter(|_| wanted == Wanted::Input);
@@ -159,6 +167,11 @@ impl Emitter<'_> {
         let high = self.tiles.high;
         if chunks * high <= WARPS { 1 } else { high }
     }
+}
+
+/// Where it is kept which of a tile's outputs of relu are on.
+fn on(at: usize, width: usize) -> String {
+    format!("(unsigned char*)(m.scratch + {at}ll) + first * {}", width / 8)
 }
 
 /// Where layer number `l` reads and writes.

@@ -1,7 +1,7 @@
 //! The code of the work that all blocks share: gradients, optimisers, targets and metrics.
 
 use super::emit::Emitter;
-use super::layout::{Four, Layer, Part, TILE};
+use super::layout::{Layer, Part, TILE, TileGroup};
 use super::op::Follow;
 use crate::algorithm::{FigureId, ModelId, OptimiserId, PassId};
 use std::fmt::Write;
@@ -60,7 +60,7 @@ impl Emitter<'_> {
     ) -> String {
         let models = self.models_of(passes);
         if self.context.crowded() {
-            return self.learn_by_fours(passes, &models, OptimiserId(o), follows);
+            return self.learn_by_groups(passes, &models, OptimiserId(o), follows);
         }
         self.each_tile(&models, 1, |model, part, layer| {
             let slabs = self.slabs(passes, model, (part, layer));
@@ -74,9 +74,9 @@ impl Emitter<'_> {
         })
     }
 
-    /// The same, four tiles at a time: which they are is found first, so that there is one call for all layers, and
+    /// The same, several tiles at a time: which they are is found first, so that there is one call for all layers, and
     /// what it is told stays in registers.
-    fn learn_by_fours(
+    fn learn_by_groups(
         &self,
         passes: &[PassId],
         models: &[ModelId],
@@ -88,21 +88,21 @@ impl Emitter<'_> {
         };
         let most = models.iter().map(of_model).max().unwrap_or(0);
         let mut text = format!(
-            "    const int own = threadIdx.x / 64;\n    WeightTile tile;\n    int high, wide, n_slabs;\n    \
-             Slab slabs[{most}];\n    Descent take;\n"
+            "    WeightTile tile;\n    TileGroup group;\n    int n_slabs;\n    Slab slabs[{most}];\n    Descent take;\n"
         );
         for id in models {
             for (l, layer) in self.context.layout.model(*id).layers.iter().enumerate() {
-                let Four { high, wide, across, n } = layer.four();
+                let TileGroup { high, wide, across, n, halves } = layer.group();
                 let slabs = self.slabs(passes, *id, (Part::Layer(l), layer));
                 let assign =
                     |(i, slab): (usize, &String)| format!("        slabs[{i}] = {slab};\n");
                 let _ = write!(
                     text,
                     "    if (item < {n}) {{\n        \
-                     const int o = item / {across} * {high}, i = item % {across} * {wide};\n        \
-                     tile = {};\n        high = {high};\n        wide = {wide};\n        n_slabs = {};\n{}        take = {};\n    \
+                     const int o = item / {across} * {high}, i = item % {across} * {wide}, own = threadIdx.x / {};\n        \
+                     tile = {};\n        group = {{{high}, {wide}, {halves}}};\n        n_slabs = {};\n{}        take = {};\n    \
                      }} else {{\n    item -= {n};\n",
+                    64 / halves,
                     self.tile(
                         layer,
                         &format!("(o + own / {wide})"),
@@ -117,7 +117,7 @@ impl Emitter<'_> {
         let n: usize = models.iter().map(|id| self.context.layout.model(*id).layers.len()).sum();
         text + "    return;\n    "
             + &"}".repeat(n)
-            + "\n    four_tiles(tile, high, wide, slabs, n_slabs, take);\n"
+            + "\n    step_tiles(tile, group, slabs, n_slabs, take);\n"
     }
 
     /// The step along a model's gradients.

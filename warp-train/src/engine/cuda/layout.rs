@@ -1,7 +1,7 @@
 //! The memory layout of a plan on the device: parameters, padded to whole tiles, and the data that passes keep.
 
 use crate::algorithm::{Model, ModelId, PassId, Plan, Precision, RowsOf};
-use crate::model::Perceptron;
+use crate::model::{Activation, Perceptron};
 use std::ops::Range;
 use warp_func::cuda::DeviceInfo;
 
@@ -39,15 +39,17 @@ pub(super) struct Layer {
     pub(super) packed_back: usize,
 }
 
-/// Tiles of a layer's weights that a block takes at a time, one to every two of its eight warps.
+/// Tiles of a layer's weights that a block takes at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Four {
+pub(super) struct TileGroup {
     /// Tiles of outputs and of inputs, side by side.
     pub(super) high: usize,
     pub(super) wide: usize,
     /// How many times that is across, and in all.
     pub(super) across: usize,
     pub(super) n: usize,
+    /// Halves of a tile that each of its eight warps has: both of eight tiles, or one of four.
+    pub(super) halves: usize,
 }
 
 impl Layer {
@@ -55,7 +57,7 @@ impl Layer {
         self.n / TILE * (self.k / TILE)
     }
 
-    /// Where a weight lies among all parameters. Twin of `weight_place` in half.cu and single.cu.
+    /// Where a weight lies among all parameters. Twin of `weight_place` in half_sums.cu and single.cu.
     pub(super) fn place(&self, half: bool, output: usize, input: usize) -> usize {
         if !half {
             return self.weight + output * self.k + input;
@@ -67,20 +69,21 @@ impl Layer {
         self.weight + tile * TILE * TILE + four * 4 + output / 8 % 2 * 2 + input % 2
     }
 
-    /// As square as it can be.
-    pub(super) fn four(&self) -> Four {
+    /// Eight tiles, four by two, so that few rows are read for each, or four where the layer has no more side by side.
+    pub(super) fn group(&self) -> TileGroup {
         let (outputs, inputs) = (self.n / TILE, self.k / TILE);
-        let high = (4 / inputs.next_power_of_two().min(2)).min(outputs.next_power_of_two());
-        let wide = 4 / high;
+        let high = outputs.next_power_of_two().min(4);
+        let wide = inputs.next_power_of_two().clamp(4 / high, (8 / high).min(4));
         let across = inputs.div_ceil(wide);
-        Four { high, wide, across, n: across * outputs.div_ceil(high) }
+        let halves = high * wide / 4;
+        TileGroup { high, wide, across, n: across * outputs.div_ceil(high), halves }
     }
 }
 
 impl ModelShape {
-    /// Parts of four tiles each.
-    pub(super) fn fours(&self) -> usize {
-        self.layers.iter().map(|layer| layer.four().n).sum()
+    /// Groups of tiles.
+    pub(super) fn groups(&self) -> usize {
+        self.layers.iter().map(|layer| layer.group().n).sum()
     }
 
     /// All that has parameters.
@@ -129,6 +132,9 @@ pub(super) struct PassShape {
     pub(super) deltas: Vec<usize>,
     /// What is kept of each normalisation.
     pub(super) norms: Vec<NormShape>,
+    /// A bit for each of a layer's inputs, whether it is an output of relu that is on, by layer; none where it is not
+    /// needed. What it is needed for does not need the inputs then.
+    pub(super) on: Vec<Option<usize>>,
 }
 
 /// Where a pass keeps what a normalisation computed: mean 0 and deviation 1, f32 `[padded rows, n]`, and one over the
@@ -185,7 +191,7 @@ impl Machine {
         self.runs
     }
 
-    /// Whether so many share it that a run has few blocks, each of which brings four tiles of weights into shared
+    /// Whether so many share it that a run has few blocks, each of which brings several tiles of weights into shared
     /// memory by bulk copies, which came with generation 9.
     pub(super) fn is_crowded(self) -> bool {
         self.runs >= MANY_RUNS && self.generation >= 9
@@ -309,7 +315,12 @@ impl Layout {
                 shifts: take(back * n),
             };
             let norms = norms.iter().map(norm).collect();
-            PassShape { inputs, deltas, norms }
+            let bits = half && pass.back.is_some() && is_relu(&plan.models[pass.model.0]);
+            // A layer's first inputs are the pass's own.
+            let on =
+                |(l, layer): (usize, &Layer)| (bits && l > 0).then(|| take(padded * layer.k / 16));
+            let on = layers.iter().enumerate().map(on).collect();
+            PassShape { inputs, deltas, norms, on }
         });
         Self {
             passes: passes.collect(),
@@ -337,6 +348,10 @@ impl Layout {
     pub(super) fn pass(&self, id: PassId) -> &PassShape {
         &self.passes[id.0]
     }
+}
+
+fn is_relu(model: &Model) -> bool {
+    model.network.activation == Activation::Relu
 }
 
 fn model_shape(network: &Perceptron, parameters: &mut usize, tiles: &mut usize) -> ModelShape {

@@ -46,8 +46,11 @@ impl Programs {
         layout: &Layout,
     ) -> Result<Self> {
         let (kept, how) = (policy.config.to_train, How::of(plan, layout));
-        let updating = (0..algorithm.n_variants())
-            .map(|variant| Ok(fuse(&op::updating(algorithm, Variant(variant), how)?, plan)));
+        let updating = (0..algorithm.n_variants()).map(|variant| {
+            let ops = op::updating(algorithm, Variant(variant), how)?;
+            ops.iter().try_for_each(|op| op.check(plan))?;
+            Ok(fuse(&ops, plan))
+        });
         Ok(Self {
             acting: op::acting(algorithm, kept)?,
             storing: how.storing(),

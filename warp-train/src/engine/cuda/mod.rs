@@ -17,6 +17,7 @@ mod memory;
 mod op;
 mod pieces;
 mod priorities;
+mod rounded;
 mod schedule;
 mod state;
 mod text;

@@ -127,6 +127,11 @@ impl Op {
         }
     }
 
+    /// Checks that passes keep what this needs of them.
+    pub(super) fn check(&self, plan: &Plan) -> Result<()> {
+        if let Self::Weights(passes) = self { plan.check_learns(passes) } else { Ok(()) }
+    }
+
     /// Whether one of the two must be done before the other.
     pub(super) fn conflicts(&self, other: &Self, plan: &Plan) -> bool {
         let (a, b) = (self.touches(plan), other.touches(plan));

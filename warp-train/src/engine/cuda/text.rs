@@ -19,8 +19,9 @@ use warp_func::cuda::{Launch, Source};
 const TILE: &str = include_str!("tile.cu");
 const SINGLE: &str = include_str!("single.cu");
 const HALF: &str = include_str!("half.cu");
+const HALF_SUMS: &str = include_str!("half_sums.cu");
 const GRADIENT: &str = include_str!("gradient.cu");
-const FOUR_TILES: &str = include_str!("four_tiles.cu");
+const EIGHT_TILES: &str = include_str!("eight_tiles.cu");
 const REPLAY: &str = include_str!("replay.cu");
 const NORM: &str = include_str!("norm.cu");
 const PRIORITIES: &str = include_str!("priorities.cu");
@@ -32,8 +33,8 @@ const THREADS: u32 = 256;
 /// Shared memory of the sums of gradients, and of products for 16 rows.
 const GRADIENT_BYTES: usize = 8 * 36 * 32 * 4;
 const PRODUCT_BYTES: usize = 8 * 16 * 32 * 4;
-/// Shared memory of four tiles of weights, moments and targets, and of the rows on their way to them.
-const FOUR_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 4 * 2 * 16 * 168 * 2;
+/// Shared memory of half of eight tiles of weights, moments and targets, and of the rows on their way to them.
+const GROUP_BYTES: usize = 8 * 4 * 16 * 32 * 4 + 3 * 2 * 16 * 200 * 2;
 
 /// The agents of a policy, as the text knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,15 +93,15 @@ impl ProgramContext<'_> {
             self.plan,
             ring_steps(self.plan, self.place.n_rows) * self.place.n_rows,
         );
-        let products = if self.layout.half { HALF } else { SINGLE };
-        text += &[TILE, products, GRADIENT].join("\n");
+        let products: &[&str] = if self.layout.half { &[HALF, HALF_SUMS] } else { &[SINGLE] };
+        text += &[&[TILE][..], products, &[GRADIENT][..]].concat().join("\n");
         if self.layout.models.iter().any(|model| !model.norms.is_empty()) {
             let _ = writeln!(text, "#define NORM_EPSILON {LAYER_NORM_EPSILON:?}f");
             text += NORM;
         }
         if self.crowded() {
-            let _ = writeln!(text, "#define FOUR_BYTES {FOUR_BYTES}");
-            text += FOUR_TILES;
+            let _ = writeln!(text, "#define GROUP_BYTES {GROUP_BYTES}");
+            text += EIGHT_TILES;
         }
         text += &memory::text(self.plan.columns.len(), self.agents.groups.len());
         text += SEED;
@@ -116,8 +117,8 @@ impl ProgramContext<'_> {
             true => half_bytes(tiles.high, self.layout.widest),
             false => PRODUCT_BYTES * tiles.high,
         };
-        let four = if self.crowded() { FOUR_BYTES } else { 0 };
-        let shared = GRADIENT_BYTES.max(products).max(four);
+        let group = if self.crowded() { GROUP_BYTES } else { 0 };
+        let shared = GRADIENT_BYTES.max(products).max(group);
         let launch = Launch {
             blocks: (self.runs * blocks) as u32,
             threads: THREADS,
@@ -127,7 +128,7 @@ impl ProgramContext<'_> {
         Program { source: Source::new("program.cu", text), launch }
     }
 
-    /// Whether a block takes four tiles of weights at a time, since a run has few blocks.
+    /// Whether a block takes several tiles of weights at a time, since a run has few blocks.
     pub(super) fn crowded(&self) -> bool {
         self.layout.half && self.machine.is_crowded()
     }

@@ -1,5 +1,6 @@
-// Gradients of four tiles of weights and the steps along them, a tile to two warps of a block: where runs share the
-// GPU, each has many tiles for few blocks. While rows come in and are multiplied, so do the parameters and moments.
+// Gradients of eight tiles of weights and the steps along them, a tile to each warp of a block, or of four, a tile to two
+// warps: where runs share the GPU, each has many tiles for few blocks. While rows come in and are multiplied, so do the
+// parameters and moments of a warp's first 16 outputs.
 
 // Groups of 16 rows, two of a slab at a time if there are, in an order in which a warp adds what eight warps add
 // elsewhere.
@@ -21,10 +22,10 @@ struct Walk {
     }
 };
 
-#define STAGES 4
-// Numbers of a row in a stage at most: 128 of one kind, 32 of the other, and some that keep rows out of each other's
+#define STAGES 3
+// Numbers of a row in a stage at most: 128 of one kind, 64 of the other, and some that keep rows out of each other's
 // banks.
-#define STAGE_STRIDE 168
+#define STAGE_STRIDE 200
 #define STAGES_BYTES (STAGES * 2 * ROWS_AT_ONCE * STAGE_STRIDE * 2)
 
 // What a thread brings into shared memory of each group: 8 numbers of derivatives or inputs, and the 8 behind 128.
@@ -55,10 +56,15 @@ struct Rows {
     }
 };
 
-// A warp's sums of 16 outputs by 32 inputs: product j is that of inputs 8 j to 8 j + 7.
+// Sums of 16 outputs by 32 inputs: product j is that of inputs 8 j to 8 j + 7. A lane has the biases of two outputs.
 struct HalfSums {
     float products[4][4];
-    float biases[4];
+    float biases[2];
+};
+
+// A warp's sums: of the first 16 outputs of its tile and of the others, or of one of these halves.
+struct TileSums {
+    HalfSums first, last;
 };
 
 __device__ inline void load_turned(unsigned int (&to)[4], unsigned int row) {
@@ -68,30 +74,42 @@ __device__ inline void load_turned(unsigned int (&to)[4], unsigned int row) {
                  : "memory");
 }
 
-// Adds 16 rows that lie in shared memory, of which a lane is told where its parts begin.
-__device__ inline void add_half(HalfSums& sums, unsigned int d, unsigned int x, bool with_bias) {
-    unsigned int outputs[4], inputs[2][4];
+// Adds products of 16 rows: their outputs lie in shared memory, where a lane is told where its part begins.
+__device__ inline void add_half(HalfSums& sums, unsigned int d, const unsigned int (&inputs)[2][4], bool with_bias) {
+    unsigned int outputs[4];
     load_turned(outputs, d);
-    load_turned(inputs[0], x);
-    load_turned(inputs[1], x + 32);
-    if (with_bias) multiply_add<true>(sums.biases, outputs, 0x3f803f80u, 0x3f803f80u);
+    if (with_bias) {
+        float biases[4] = {sums.biases[0], 0.0f, sums.biases[1], 0.0f};
+        multiply_add<true>(biases, outputs, 0x3f803f80u, 0x3f803f80u);
+        sums.biases[0] = biases[0];
+        sums.biases[1] = biases[2];
+    }
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
         multiply_add<true>(sums.products[j], outputs, inputs[j / 2][j % 2 * 2], inputs[j / 2][j % 2 * 2 + 1]);
     }
 }
 
+// The same of a warp's one or two halves of a tile.
+__device__ inline void add_tile(TileSums& sums, unsigned int d, unsigned int x, int halves, bool with_bias) {
+    unsigned int inputs[2][4];
+    load_turned(inputs[0], x);
+    load_turned(inputs[1], x + 32);
+    add_half(sums.first, d, inputs, with_bias);
+    if (halves == 2) add_half(sums.last, d + 32, inputs, with_bias);
+}
+
 __device__ inline void add_half_sums(HalfSums& to, const HalfSums& from) {
 #pragma unroll
     for (int i = 0; i < 16; ++i) to.products[i / 4][i % 4] += from.products[i / 4][i % 4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) to.biases[i] += from.biases[i];
+    for (int i = 0; i < 2; ++i) to.biases[i] += from.biases[i];
 }
 
 // A warp's cells: parameters, both moments, and targets, 16 outputs by 32 inputs each.
 #define CELL_ARRAYS 4
 #define CELL_FLOATS (16 * 32)
-static_assert(STAGES_BYTES + N_WARPS * CELL_ARRAYS * CELL_FLOATS * 4 == FOUR_BYTES, "what the host gives a block");
+static_assert(STAGES_BYTES + N_WARPS * CELL_ARRAYS * CELL_FLOATS * 4 == GROUP_BYTES, "what the host gives a block");
 
 // Counts the bytes that have come, for each warp, and how many times it has waited for them.
 __shared__ unsigned long long cells_came[N_WARPS];
@@ -113,7 +131,7 @@ __device__ inline unsigned long long evict_first() {
     return policy;
 }
 
-// The cells of a warp's half of a tile, on their way through shared memory.
+// The cells of half a tile, on their way through shared memory.
 struct Cells {
     float* at;
     // The first of them among all, and how many times 8 inputs there are.
@@ -178,6 +196,12 @@ struct Cells {
     }
 };
 
+// Those of a warp's tile from output 16 `half` on.
+__device__ inline Cells cells_of(const WeightTile& tile, int half) {
+    float* of_warp = shared + STAGES_BYTES / 4 + threadIdx.x / 32 * CELL_ARRAYS * CELL_FLOATS;
+    return {of_warp, tile.weight + half * CELL_FLOATS, (high_of(low_of(tile.inputs)) + 7) / 8};
+}
+
 // Waits until everything that was sent back is there, before others read it or shared memory gets other uses.
 __device__ inline void settle_cells() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
@@ -209,7 +233,7 @@ __device__ inline void pack_half(const float (&two)[4][2][2], int half, Half* pa
 
 __device__ inline float4 both(const float2& a, const float2& b) { return make_float4(a.x, a.y, b.x, b.y); }
 
-// Makes the step of a warp's half of a tile. Padding has zeros everywhere and stays so.
+// Makes the step of half a tile. Padding has zeros everywhere and stays so.
 __device__ inline void step_half(const WeightTile& tile, int half, const Cells& cells, const HalfSums& sums,
                                  const Descent& take) {
     float parameters[4][2][2] = {}, targets[4][2][2] = {};
@@ -243,23 +267,30 @@ __device__ inline void step_half(const WeightTile& tile, int half, const Cells& 
     if (take.back_of_target) pack_half<true>(targets, half, tile.back + 2 * take.behind);
 }
 
-// Sums of the gradients of a warp's half of a tile, over all rows, which come into shared memory for all warps; calls
-// begun() when the first of them are on their way.
+// What is the same for all warps: tiles of outputs by tiles of inputs that a block takes at a time, and how many halves
+// of a tile each warp has.
+struct TileGroup {
+    int high, wide, halves;
+};
+
+// Sums of the gradients of a warp's tile, or of the half of it from output `first` on, over all rows, which come into
+// shared memory for all warps; calls begun() when the first of them are on their way.
 template <int N, class Begun>
-__device__ inline HalfSums sums_of_half(const WeightTile& tile, int high, int wide, const Slab (&slabs)[N], int n_slabs,
-                                        bool has_bias, bool has_tile, Begun begun) {
-    int own = threadIdx.x / 64, half = threadIdx.x / 32 % 2;
+__device__ inline TileSums sums_of_tile(const WeightTile& tile, const TileGroup& group, int first,
+                                        const Slab (&slabs)[N], int n_slabs, bool has_bias, bool has_tile, Begun begun) {
+    int own = threadIdx.x / 32 * group.halves / 2;
+    int down = own / group.wide, across = own % group.wide;
     // Tiles at an end have fewer beside them.
-    int first_output = tile.outputs + own / wide * 32, first_input = tile.inputs + own % wide * 32;
-    int n_d = 32 * high < first_output ? 32 * high : (first_output + 31) / 32 * 32;
-    int n_x = 32 * wide < first_input ? 32 * wide : first_input > 0 ? (first_input + 31) / 32 * 32 : 32;
+    int outputs = tile.outputs + down * 32, inputs = tile.inputs + across * 32;
+    int n_d = 32 * group.high < outputs ? 32 * group.high : (outputs + 31) / 32 * 32;
+    int n_x = 32 * group.wide < inputs ? 32 * group.wide : inputs > 0 ? (inputs + 31) / 32 * 32 : 32;
     unsigned int row_bytes = 2 * (n_d + n_x + 8), group_bytes = ROWS_AT_ONCE * row_bytes, stage_bytes = 2 * group_bytes;
     unsigned int stages = shared_address(shared), end = stages + STAGES * stage_bytes;
     unsigned int to = stages + threadIdx.x / 16 * row_bytes + threadIdx.x % 16 * 16;
     int matrix = threadIdx.x % 32 / 8, row = threadIdx.x % 8;
-    unsigned int d = (row + matrix / 2 * 8) * row_bytes + 2 * (own / wide * 32 + 16 * half + matrix % 2 * 8);
-    unsigned int x = (row + matrix % 2 * 8) * row_bytes + 2 * (n_d + own % wide * 32 + matrix / 2 * 8);
-    Walk now = {slabs[0].rows / ROWS_AT_ONCE, n_slabs, 0, 0, 0}, ahead = now;
+    unsigned int d = (row + matrix / 2 * 8) * row_bytes + 2 * (down * 32 + first + matrix % 2 * 8);
+    unsigned int x = (row + matrix % 2 * 8) * row_bytes + 2 * (n_d + across * 32 + matrix / 2 * 8);
+    Walk now = {slabs[0].rows / ROWS_AT_ONCE, N == 1 ? 1 : n_slabs, 0, 0, 0}, ahead = now;
     Rows rows(slabs[0], n_d, n_x);
     auto fetch = [&]() {
         if (ahead.more()) {
@@ -275,21 +306,22 @@ __device__ inline HalfSums sums_of_half(const WeightTile& tile, int high, int wi
     };
     for (int stage = 0; stage < STAGES - 1; ++stage) fetch();
     begun();
-    HalfSums sums = {}, part = {};
+    TileSums sums = {}, part = {};
     for (unsigned int stage = stages; now.more();) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
         __syncthreads();
         fetch();
         if (has_tile) {
-            add_half(part, stage + d, stage + x, has_bias);
-            if (now.has_two()) add_half(part, stage + group_bytes + d, stage + group_bytes + x, has_bias);
+            add_tile(part, stage + d, stage + x, group.halves, has_bias);
+            if (now.has_two()) add_tile(part, stage + group_bytes + d, stage + group_bytes + x, group.halves, has_bias);
         }
         stage = stage + stage_bytes < end ? stage + stage_bytes : stages;
         int before = now.part;
         now.next();
         if (now.part != before) {
-            add_half_sums(sums, part);
-            part = HalfSums{};
+            add_half_sums(sums.first, part.first);
+            add_half_sums(sums.last, part.last);
+            part = TileSums{};
         }
     }
     // Stages are taken by the next rows.
@@ -297,31 +329,52 @@ __device__ inline HalfSums sums_of_half(const WeightTile& tile, int high, int wi
     return sums;
 }
 
-// `tile` is the own one of two warps among `high` tiles of outputs by `wide` of inputs, if they have one; slabs begin
-// with the first of them.
-template <int N>
-__device__ inline void four_tiles(const WeightTile& tile, int high, int wide, const Slab (&slabs)[N], int n_slabs,
-                                  const Descent& take) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, half = warp % 2, first = 16 * half;
-    int outputs = tile.outputs - first;
-    bool has_bias = outputs > 0 && tile.bias >= 0, has_tile = has_bias || (outputs > 0 && tile.inputs > 0);
-    float* of_warp = shared + STAGES_BYTES / 4 + warp * CELL_ARRAYS * CELL_FLOATS;
-    int eights = (high_of(low_of(tile.inputs)) + 7) / 8;
-    Cells cells = {of_warp, tile.weight + half * CELL_FLOATS, eights};
-    Cell<float> biases[2];
-    auto has = [&](int i) { return has_bias && lane % 4 == 0 && lane / 4 + 8 * i < outputs; };
-    HalfSums sums = sums_of_half(tile, high, wide, slabs, n_slabs, has_bias, has_tile, [&]() {
-        if (has_tile) cells.fetch(take);
+// What a warp's step needs lies in shared memory while sums take all registers.
+struct Step {
+    WeightTile tile;
+    Descent take;
+};
+__shared__ Step steps[N_WARPS];
+
+// Makes the step of a warp's tile from output 16 `half` on.
+__device__ inline void step_tile(const WeightTile& tile, int half, int halves, TileSums& sums, const Descent& take) {
+    int lane = threadIdx.x % 32;
+    Cells cells = cells_of(tile, half);
+#pragma unroll 1
+    for (int last = half + halves - 1;; ++half) {
+        int output = 16 * half + lane / 4;
+        Cell<float> biases[2];
+        auto has = [&](int i) { return tile.bias >= 0 && lane % 4 == 0 && output + 8 * i < tile.outputs; };
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            if (has(i)) biases[i] = take.load_bias(tile.bias + first + lane / 4 + 8 * i);
+            if (has(i)) biases[i] = take.load_bias(tile.bias + output + 8 * i);
         }
+        cells.await();
+        step_half(tile, half, cells, sums.first, take);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (has(i)) take.bias(biases[i], tile.bias + output + 8 * i, sums.first.biases[i]);
+        }
+        if (half == last || tile.outputs <= 16) return;
+        // The other half takes the place of the first.
+        sums.first = sums.last;
+        cells.first += CELL_FLOATS;
+        cells.fetch(take);
+    }
+}
+
+// `tile` is the warp's own one, or that of two warps, of a group, if they have one; slabs begin with the group's first.
+template <int N>
+__device__ inline void step_tiles(const WeightTile& tile, const TileGroup& group, const Slab (&slabs)[N], int n_slabs,
+                                  const Descent& take) {
+    int warp = threadIdx.x / 32, halves = group.halves, half = halves == 2 ? 0 : warp % 2;
+    bool there = tile.outputs > 16 * half, has_bias = there && tile.bias >= 0;
+    bool has_tile = has_bias || (there && tile.inputs > 0);
+    if (threadIdx.x % 32 == 0) steps[warp] = {tile, take};
+    TileSums sums = sums_of_tile(tile, group, 16 * half, slabs, n_slabs, has_bias, has_tile, [&]() {
+        if (has_tile) cells_of(tile, half).fetch(take);
     });
     if (!has_tile) return;
-    cells.await();
-    step_half(tile, half, cells, sums, take);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        if (has(i)) take.bias(biases[i], tile.bias + first + lane / 4 + 8 * i, sums.biases[2 * i]);
-    }
+    const Step step = steps[warp];
+    step_tile(step.tile, half, halves, sums, step.take);
 }
