@@ -86,18 +86,28 @@ template <int NET> struct Own {
             __stcg(memory + kind * quads + tile * GROUP_THREADS, x);
     }
 
-    __device__ __forceinline__ void load(UpdateShared& shared, const Memory& from) {
-        const NetShared& net = shared.net;
+    // Finds out where its parameters are in the network, and where their state is kept.
+    __device__ __forceinline__ void find(const UpdateShared& shared, const Memory& from) {
+        memory = from.state + group_thread();
+#pragma unroll
+        for (int t = 0; t < SMALL_TILES; ++t) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                place[t][i] = place_of<NET>(
+                    shared.net, own_parameter<NET>(group_warp(), threadIdx.x & 31, WIDE_TILES + t, i));
+        }
+    }
+
+    // The values of what was found.
+    __device__ __forceinline__ void load(const Memory& from) {
         int lane = threadIdx.x & 31, warp = group_warp();
         const float* arrays[3] = {from.parameters, from.exp_avg, from.exp_avg_sq};
-        memory = from.state + group_thread();
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
             float x[3][4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 int at = own_parameter<NET>(warp, lane, t, i);
-                if (t >= WIDE_TILES) place[t - WIDE_TILES][i] = place_of<NET>(net, at);
 #pragma unroll
                 for (int kind = 0; kind < 3; ++kind)
                     x[kind][i] = at < 0 ? 0.0f : __ldcg(arrays[kind] + at);
@@ -149,16 +159,21 @@ template <int NET> struct Own {
             put(0, t, w);
             put(1, t, m);
             put(2, t, v);
-            if (t < WIDE_TILES) {
-                write_wide(net, t, w);
-            } else {
-                const u32(&p)[4] = place[t - WIDE_TILES];
-                write_place(net, p[0], w.x);
-                write_place(net, p[1], w.y);
-                write_place(net, p[2], w.z);
-                write_place(net, p[3], w.w);
-            }
+            show(net, t, w);
         }
+    }
+
+    // Gives the network the weights of tile `t`.
+    __device__ __forceinline__ void show(NetShared& net, int t, float4 w) const {
+        if (t < WIDE_TILES) {
+            write_wide(net, t, w);
+            return;
+        }
+        const u32(&p)[4] = place[t - WIDE_TILES];
+        write_place(net, p[0], w.x);
+        write_place(net, p[1], w.y);
+        write_place(net, p[2], w.z);
+        write_place(net, p[3], w.w);
     }
 };
 
