@@ -86,7 +86,29 @@ template <int NET> struct Own {
             __stcg(memory + kind * quads + tile * GROUP_THREADS, x);
     }
 
-    // Finds out where its parameters are in the network, and where their state is kept.
+    __device__ __forceinline__ void load(UpdateShared& shared, const Memory& from) {
+        const NetShared& net = shared.net;
+        int lane = threadIdx.x & 31, warp = group_warp();
+        const float* arrays[3] = {from.parameters, from.exp_avg, from.exp_avg_sq};
+        memory = from.state + group_thread();
+#pragma unroll
+        for (int t = 0; t < OWN_TILES; ++t) {
+            float x[3][4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                int at = own_parameter<NET>(warp, lane, t, i);
+                if (t >= WIDE_TILES) place[t - WIDE_TILES][i] = place_of<NET>(net, at);
+#pragma unroll
+                for (int kind = 0; kind < 3; ++kind)
+                    x[kind][i] = at < 0 ? 0.0f : __ldcg(arrays[kind] + at);
+            }
+#pragma unroll
+            for (int kind = 0; kind < 3; ++kind)
+                put(kind, t, make_float4(x[kind][0], x[kind][1], x[kind][2], x[kind][3]));
+        }
+    }
+
+    // The same for those whose values an earlier launch has left in memory.
     __device__ __forceinline__ void find(const UpdateShared& shared, const Memory& from) {
         memory = from.state + group_thread();
 #pragma unroll
@@ -95,26 +117,6 @@ template <int NET> struct Own {
             for (int i = 0; i < 4; ++i)
                 place[t][i] = place_of<NET>(
                     shared.net, own_parameter<NET>(group_warp(), threadIdx.x & 31, WIDE_TILES + t, i));
-        }
-    }
-
-    // The values of what was found.
-    __device__ __forceinline__ void load(const Memory& from) {
-        int lane = threadIdx.x & 31, warp = group_warp();
-        const float* arrays[3] = {from.parameters, from.exp_avg, from.exp_avg_sq};
-#pragma unroll
-        for (int t = 0; t < OWN_TILES; ++t) {
-            float x[3][4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                int at = own_parameter<NET>(warp, lane, t, i);
-#pragma unroll
-                for (int kind = 0; kind < 3; ++kind)
-                    x[kind][i] = at < 0 ? 0.0f : __ldcg(arrays[kind] + at);
-            }
-#pragma unroll
-            for (int kind = 0; kind < 3; ++kind)
-                put(kind, t, make_float4(x[kind][0], x[kind][1], x[kind][2], x[kind][3]));
         }
     }
 

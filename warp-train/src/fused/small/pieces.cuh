@@ -150,8 +150,10 @@ __device__ void learn_piece(UpdateShared& shared, const UpdateArgs& a, const Pie
     // What hangs on no other block comes while they arrive: the network as it was before the update, of which the step
     // replaces all that is learned, and the first rows; the last piece, which needs neither, loads its rows in vain.
     Own<NET> mine;
-    mine.find(shared, here.memory);
-    if (u == 0) mine.load(here.memory);
+    if (u == 0)
+        mine.load(shared, here.memory);
+    else
+        mine.find(shared, here.memory);
     if (learns) {
         load_net(shared.net, here.memory.parameters, threadIdx.x, GROUP_THREADS);
         for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);

@@ -131,8 +131,7 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
                       u32 first_block, const Memory& memory, const Schedule& now, Exchange& all,
                       const AllRanks& ranks, Figures* figures) {
     Own<NET> mine;
-    mine.find(shared, memory);
-    mine.load(memory);
+    mine.load(shared, memory);
     Minibatches<NET> minibatches(run, records, blocks, now);
     float norms = 0.0f, non_finite = 0.0f;
 #pragma unroll 1
