@@ -204,6 +204,12 @@ impl DeviceArray {
         Self { dtype: DType::U8, shape: Arc::from([self.bytes()]), ..self.clone() }
     }
 
+    /// The same memory, seen as its first `n` elements, or all of them if there are fewer.
+    #[must_use]
+    pub fn first(&self, n: usize) -> Self {
+        Self { shape: Arc::from([n.min(self.len())]), ..self.clone() }
+    }
+
     /// The device on which it is stored.
     #[must_use]
     pub fn device(&self) -> &Device {

@@ -108,6 +108,18 @@ template <int NET> struct Own {
         }
     }
 
+    // The same for those whose values an earlier launch has left in memory.
+    __device__ __forceinline__ void find(const UpdateShared& shared, const Memory& from) {
+        memory = from.state + group_thread();
+#pragma unroll
+        for (int t = 0; t < SMALL_TILES; ++t) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                place[t][i] = place_of<NET>(
+                    shared.net, own_parameter<NET>(group_warp(), threadIdx.x & 31, WIDE_TILES + t, i));
+        }
+    }
+
     __device__ __forceinline__ void store(const Memory& to) const {
         int lane = threadIdx.x & 31, warp = group_warp();
         float* arrays[3] = {to.parameters, to.exp_avg, to.exp_avg_sq};
@@ -149,16 +161,21 @@ template <int NET> struct Own {
             put(0, t, w);
             put(1, t, m);
             put(2, t, v);
-            if (t < WIDE_TILES) {
-                write_wide(net, t, w);
-            } else {
-                const u32(&p)[4] = place[t - WIDE_TILES];
-                write_place(net, p[0], w.x);
-                write_place(net, p[1], w.y);
-                write_place(net, p[2], w.z);
-                write_place(net, p[3], w.w);
-            }
+            show(net, t, w);
         }
+    }
+
+    // Gives the network the weights of tile `t`.
+    __device__ __forceinline__ void show(NetShared& net, int t, float4 w) const {
+        if (t < WIDE_TILES) {
+            write_wide(net, t, w);
+            return;
+        }
+        const u32(&p)[4] = place[t - WIDE_TILES];
+        write_place(net, p[0], w.x);
+        write_place(net, p[1], w.y);
+        write_place(net, p[2], w.z);
+        write_place(net, p[3], w.w);
     }
 };
 

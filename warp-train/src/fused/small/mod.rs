@@ -312,7 +312,7 @@ impl SmallLearner {
     }
 
     /// Starts to learn from the records; the barrier's counter is 0.
-    fn learn(&self, run: SmallRun) -> Result<()> {
+    fn learn(&mut self, run: SmallRun) -> Result<()> {
         let a = &self.arrays;
         let [parameters, exp_avg, exp_avg_sq] = &a.parameters;
         let args = UpdateArgs {
@@ -333,7 +333,7 @@ impl SmallLearner {
             normaliser: self.normaliser.args(),
         };
         let (kernel, launch) = &self.update;
-        match &self.together {
+        match &mut self.together {
             Together::Alone => Ok(kernel.launch(launch, &[args.arg()])?),
             Together::Linked(linked) => {
                 Ok(kernel.launch(launch, &[args.arg(), linked.args()?.arg()])?)

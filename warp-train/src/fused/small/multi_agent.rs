@@ -228,7 +228,7 @@ impl MultiAgentLearner {
         }
         for index in 0..n {
             self.collect(config, envs, progress.seed, index)?;
-            for policy in &self.policies {
+            for policy in &mut self.policies {
                 policy.learn(policy.place(config, progress, index))?;
             }
         }

@@ -16,8 +16,8 @@
 #endif
 // Two blocks of a multiprocessor have room for two of them where inputs are few.
 #define N_STAGES (HID * ROWS * BLOCKS <= 64 && (BLOCKS == 1 || KX <= 16) && !LEAN ? 2 : 1)
-// Whether a thread holds weights and moments in registers.
-#define KEEPS_STATE (OWN_TILES <= 6 && ROWS * BLOCKS == 1 && !LEAN)
+// Whether a thread holds weights and moments in registers, which no piece of an update leaves to the next.
+#define KEEPS_STATE (OWN_TILES <= 6 && ROWS * BLOCKS == 1 && !LEAN && !RELAYED)
 // Doubles that a block reports: its part of the figures before the norm, then two per minibatch.
 #define FIGURE(name) ((int)(WARP_OFFSET(Figures, name) / sizeof(double)))
 #define N_PARTS FIGURE(grad_norm)
@@ -89,18 +89,26 @@ struct UpdateShared {
 };
 static_assert(sizeof(ValueRows) <= sizeof(Stage), "the stage is too small for what shares it");
 
-__device__ __forceinline__ void grid_wait(u32* counter, u32& target) {
+// Tells the other blocks that this one has come to where all wait for each other.
+__device__ __forceinline__ void grid_arrive(u32* counter, u32& target) {
     target += gridDim.x;
     __syncthreads();
+    // Released with it is all that the block's threads wrote before their barrier.
+    if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+// Waits until all blocks have come there.
+__device__ __forceinline__ void grid_await(u32* counter, u32 target) {
     if (threadIdx.x == 0) {
-        // Released with it is all that the block's threads wrote before their barrier.
-        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
         u32 seen;
         do {
             asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
         } while (seen < target);
     }
     __syncthreads();
+}
+__device__ __forceinline__ void grid_wait(u32* counter, u32& target) {
+    grid_arrive(counter, target);
+    grid_await(counter, target);
 }
 
 // The order of an epoch: a bijection of 0 .. n, by rounds that permute 0 .. 2^bits; what falls outside

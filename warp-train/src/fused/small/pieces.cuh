@@ -1,9 +1,12 @@
 // An update in pieces, between which the GPUs gather what each has, where they do not reach each other's memory: a
-// kernel per minibatch, which begins with the step of the one before. Weights, moments and sums of losses are in memory
-// meanwhile.
+// kernel per minibatch, which begins with the step of the one before. Moments and sums of losses are in memory
+// meanwhile, and so are weights, by thread: the policy's own arrays get them from the last piece.
 //
 // Piece -1 makes values, advantages and this GPU's moments of them; piece `u` the step of minibatch u - 1, if there is
 // one, and this GPU's gradient of minibatch u; the last one only a step. Sums are those of `learn`, in the same order.
+//
+// All but the first are recorded and replayed (pieces.rs), with arguments of the iteration that recorded them: where
+// the one at hand is, they read from memory.
 //
 // Needs what update.cu has before it includes this.
 #pragma once
@@ -29,9 +32,9 @@ __device__ __forceinline__ void write_own_moments(const double* totals, u32 n_bl
     }
 }
 
-// Mean and deviation of minibatch `u` over all GPUs, from what they have gathered.
+// Mean and deviation of minibatch `u` over all GPUs, from what they have gathered; by a thread that waits for no block.
 __device__ __forceinline__ void read_all_moments(UpdateShared& shared, const SmallRun& run, const double* moments, int u) {
-    if (!NORM_ADV || threadIdx.x != 0u) return;
+    if (!NORM_ADV || threadIdx.x != GROUP_THREADS - 1) return;
     double sums[2];
     for (int i = 0; i < 2; ++i) {
         for (int rank = 0; rank < RANKS; ++rank) {
@@ -91,22 +94,39 @@ __device__ __forceinline__ void store_losses(const LossSums& sums, float* losses
     __stcg(own + 4, (float)sums.clipped);
 }
 
-// The step of minibatch `u`, and what the figures say of norms.
-template <int NET>
-__device__ __forceinline__ void step_of_all(UpdateShared& shared, const UpdateArgs& a, const PieceArgs& p, NetworkBlocks blocks,
-                                            const float4* gradients, Exchange& all, Own<NET>& mine, int u) {
-    const Schedule& now = a.schedule[a.run.index];
-    float squares = rank_slice(gradients, all.reduced, blocks, one_of(a.run, u));
+// What a block knows of itself in a piece.
+struct Piece {
+    SmallRun run;
+    const Schedule& now;
+    NetworkBlocks blocks;
+    u32 first_block, first_quad;
+    Memory memory;
+};
+
+// The first half of the step of minibatch `u`: this block's slice of the gradient, and what it adds to the norm.
+__device__ __forceinline__ void begin_step(UpdateShared& shared, const PieceArgs& p, const Piece& here, Exchange& all, int u) {
+    const float4* gradients = (const float4*)p.gradients + here.first_quad;
+    float squares = rank_slice(gradients, all.reduced, here.blocks, one_of(here.run, u));
     write_norm(shared, squares, all.norms);
-    grid_wait(all.barrier, all.target);
+    grid_arrive(all.barrier, all.target);
+}
+
+// The second half, when all blocks have made the first, and what the figures say of norms.
+template <int NET>
+__device__ __forceinline__ void end_step(UpdateShared& shared, const PieceArgs& p, const Piece& here, Exchange& all,
+                                         Own<NET>& mine, int u, Figures* figures) {
+    grid_await(all.barrier, all.target);
     float4 g[OWN_TILES];
 #pragma unroll
     for (int t = 0; t < OWN_TILES; ++t) g[t] = __ldcg(all.reduced + t * GROUP_THREADS + threadIdx.x);
     float norm = whole_norm(all.norms);
     bool finite = norm < 3.0e38f;
-    if (finite) mine.step(shared.net, g, clip_of(norm, now.max_grad_norm), now.step(NET, u));
-    publish();
-    __syncthreads();
+    if (finite) {
+        mine.step(shared.net, g, clip_of(norm, here.now.max_grad_norm), here.now.step(NET, u));
+    } else {
+#pragma unroll
+        for (int t = 0; t < OWN_TILES; ++t) mine.show(shared.net, t, mine.get(0, t));
+    }
     if (blockIdx.x != 0u || threadIdx.x >= 32u) return;
     // The first warp keeps both; of all its lanes the same.
     float norms = norm, non_finite = finite ? 0.0f : 1.0f;
@@ -119,22 +139,37 @@ __device__ __forceinline__ void step_of_all(UpdateShared& shared, const UpdateAr
         __stcg(p.norms, norms);
         __stcg(p.norms + 1, non_finite);
     }
-    if (u + 1 == N_UPDATES) write_metrics(all.totals, gridDim.x, norms, non_finite, a.figures + a.run.index);
+    if (u + 1 == N_UPDATES) write_metrics(all.totals, gridDim.x, norms, non_finite, figures);
 }
 
 template <int NET>
-__device__ void learn_piece(UpdateShared& shared, const UpdateArgs& a, const PieceArgs& p, NetworkBlocks blocks,
-                            u32 first_block, u32 first_quad, const Memory& memory, Exchange& all) {
-    const SmallRun& run = a.run;
+__device__ void learn_piece(UpdateShared& shared, const UpdateArgs& a, const PieceArgs& p, const Piece& here, Exchange& all) {
     int u = p.update;
+    bool learns = u < N_UPDATES;
+    if (u > 0) begin_step(shared, p, here, all, u - 1);
+    // What hangs on no other block comes while they arrive: the network as it was before the update, of which the step
+    // replaces all that is learned, and the first rows; the last piece, which needs neither, loads its rows in vain.
     Own<NET> mine;
-    mine.load(shared, memory);
-    if (u > 0) step_of_all<NET>(shared, a, p, blocks, (const float4*)p.gradients + first_quad, all, mine, u - 1);
-    // All blocks have loaded what this one writes.
-    if (u > 0 && blocks.own == 0) mine.store(memory);
-    if (u == N_UPDATES) return;
-    Minibatches<NET> minibatches(run, a.records, blocks, a.schedule[run.index], nullptr, u);
-    if (u > 0) load_losses(minibatches.sums, p.losses);
+    if (u == 0)
+        mine.load(shared, here.memory);
+    else
+        mine.find(shared, here.memory);
+    if (learns) {
+        load_net(shared.net, here.memory.parameters, threadIdx.x, GROUP_THREADS);
+        for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);
+        read_all_moments(shared, here.run, p.all_moments, u);
+    }
+    Minibatches<NET> minibatches(here.run, a.records, here.blocks, here.now, nullptr, learns ? u : 0);
+    if (u > 0) {
+        load_losses(minibatches.sums, p.losses);
+        end_step<NET>(shared, p, here, all, mine, u - 1, a.figures + here.run.index);
+    }
+    if (!learns) {
+        if (here.blocks.own == 0) mine.store(here.memory);
+        return;
+    }
+    publish();
+    __syncthreads();
     OwnTiles own = {};
     minibatches.add(shared, u, own);
 #pragma unroll
@@ -145,24 +180,27 @@ __device__ void learn_piece(UpdateShared& shared, const UpdateArgs& a, const Pie
     else
         store_losses(minibatches.sums, p.losses);
     grid_wait(all.barrier, all.target);
-    reduce_slice(shared, all.partials, (float4*)p.gradient + first_quad, first_block, blocks.n, 1.0f,
+    reduce_slice(shared, all.partials, (float4*)p.gradient + here.first_quad, here.first_block, here.blocks.n, 1.0f,
                  [](u32, float4 x) { return x; });
 }
 
 extern "C" __global__ void __launch_bounds__(256, BLOCKS) small_piece(const UpdateArgs a, const PieceArgs p) {
-    const SmallRun& run = a.run;
     extern __shared__ __align__(1024) unsigned char memory[];
     UpdateShared& shared = *(UpdateShared*)memory;
     u32 target = WAITS_BEFORE(p.update) * gridDim.x;
     Exchange all = {(float4*)a.partials, (float4*)a.reduced, a.norms, a.totals, a.barrier, target};
     if (p.update < 0) {
-        prepare(shared, a, a.schedule[run.index], all);
+        if (blockIdx.x == 0u && threadIdx.x == 0u) *p.place = a.run;
+        prepare(shared, a, a.schedule[a.run.index], all);
         if (NORM_ADV) write_own_moments(a.totals, gridDim.x, p.moments);
         return;
     }
+    // All else of it is the same in every iteration.
+    SmallRun run = a.run;
+    run.seed = p.place->seed;
+    run.iteration = p.place->iteration;
+    run.index = p.place->index;
     constexpr int value_net = SHARED_TRUNK ? 0 : 1;
-    for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);
-    if (p.update < N_UPDATES) read_all_moments(shared, run, p.all_moments, p.update);
     bool actor = SHARED_TRUNK || blockIdx.x < run.actor_blocks;
     u32 first = actor ? 0u : run.actor_blocks, offset = actor ? 0u : N_PARAMETERS;
     u32 first_quad = actor ? 0u : OWN_TILES * GROUP_THREADS;
@@ -171,12 +209,10 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS) small_piece(const Upda
                                                        : gridDim.x - run.actor_blocks};
     Memory own = {a.parameters + offset, a.exp_avg + offset, a.exp_avg_sq + offset,
                   (float4*)a.state + (unsigned long long)blockIdx.x * 3 * OWN_TILES * GROUP_THREADS};
+    Piece here = {run, a.schedule[run.index], blocks, first, first_quad, own};
     all.reduced += first_quad;
-    load_net(shared.net, a.parameters + offset, threadIdx.x, GROUP_THREADS);
-    publish();
-    __syncthreads();
     if (actor)
-        learn_piece<0>(shared, a, p, blocks, first, first_quad, own, all);
+        learn_piece<0>(shared, a, p, here, all);
     else
-        learn_piece<value_net>(shared, a, p, blocks, first, first_quad, own, all);
+        learn_piece<value_net>(shared, a, p, here, all);
 }

@@ -1,20 +1,29 @@
 //! The small learner on ranks that NCCL connects: an update in pieces, a kernel per minibatch, between which gradients
 //! are gathered. Host side of `pieces.cuh`.
+//!
+//! All but the first piece are recorded in the first iteration and replayed in the others: started one by one, each
+//! kernel and each gather would begin later after the one before.
 
-use super::shared::{PieceArgs, UpdateArgs};
+use super::shared::{PieceArgs, SmallRun, UpdateArgs};
 use crate::error::Result;
 use crate::fused::joined::{Gathered, Joined};
 use crate::world::World;
 use warp_core::DType::{F32, U32};
-use warp_func::cuda::{Device, DeviceArray, Function, KernelArgs, Launch, Module};
+use warp_func::cuda::{
+    Device, DeviceArray, DeviceStruct, Function, Graph, KernelArgs, Launch, Module,
+};
 
 /// What the pieces leave for each other, and the way to the other ranks.
 #[derive(Debug)]
 pub(super) struct Pieces {
+    /// All but the first piece, once they have been recorded.
+    recorded: Option<Graph>,
     joined: Joined,
     kernel: Function,
     /// Minibatches of an iteration.
     updates: usize,
+    /// Where in the run the iteration at hand is.
+    place: DeviceArray,
     /// Sums for the moments of advantages of this rank, f64, and of all ranks; none where they are not normalised.
     moments: Option<[DeviceArray; 2]>,
     /// This rank's gradient, before it is divided by the number of samples, and those of all ranks.
@@ -49,9 +58,11 @@ impl Pieces {
             Ok([make("moments of this rank", U32, 2 * moments)?, all])
         };
         Ok(Self {
+            recorded: None,
             joined: Joined::new(gpu, world)?,
             kernel: module.function("small_piece")?,
             updates,
+            place: make("place in the run", U32, SmallRun::WORDS)?,
             moments: (moments > 0).then(pair).transpose()?,
             gradient: make("gradient of this rank", F32, own)?,
             gradients: make("gradients of ranks", F32, own * world.size())?,
@@ -60,13 +71,24 @@ impl Pieces {
         })
     }
 
-    /// Starts an update.
+    /// Starts an update; `args` differ from one to the next in where the run is.
     ///
     /// # Errors
     /// What the driver or NCCL refuses.
-    pub(super) fn learn(&self, launch: &Launch, args: &UpdateArgs<'_>) -> Result<()> {
+    pub(super) fn learn(&mut self, launch: &Launch, args: &UpdateArgs<'_>) -> Result<()> {
         self.joined.check()?;
         self.piece(launch, args, -1)?;
+        let mut recorded = match self.recorded.take() {
+            Some(recorded) => recorded,
+            None => Graph::capture(self.place.device(), || self.minibatches(launch, args))?,
+        };
+        recorded.launch()?;
+        self.recorded = Some(recorded);
+        Ok(())
+    }
+
+    /// Gathers moments, and takes the minibatches one after the other.
+    fn minibatches(&self, launch: &Launch, args: &UpdateArgs<'_>) -> Result<()> {
         if let Some([own, all]) = &self.moments {
             self.joined.gather(&[Gathered { own, all }])?;
         }
@@ -84,6 +106,7 @@ impl Pieces {
             self.moments.as_ref().map_or([&self.norms; 2], |moments| moments.each_ref());
         let piece = PieceArgs {
             update,
+            place: &self.place,
             moments,
             all_moments,
             gradient: &self.gradient,

@@ -187,6 +187,8 @@ warp_func::kernel_args! {
     pub(super) struct PieceArgs {
         /// Which piece: from -1 to the number of minibatches.
         update: i32,
+        /// Where in the run the iteration at hand is, as the first piece says.
+        place: &mut [SmallRun],
         /// Sums for the moments of advantages, of this rank and of all ranks.
         moments: &mut [f64],
         all_moments: &[f64],

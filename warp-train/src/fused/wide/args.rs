@@ -1,8 +1,8 @@
 //! What the kernels of the wide path take: a struct each, named after its kernel.
 
 use super::shared::{
-    FAULT_GRADIENT, FAULT_OUTPUT, SUMS, WideColumns, WideDistances, WideMoments, WideSettings,
-    WideState,
+    FAULT_GRADIENT, FAULT_OUTPUT, OF_ADVANTAGES, SUMS, WideColumns, WideDistances, WideMoments,
+    WideSettings, WideState,
 };
 use std::fmt::Write;
 use warp_func::cuda::{CStruct, DeviceStruct, KernelArgs, declare};
@@ -95,7 +95,7 @@ kernel_args! {
     }
     pub(super) struct VariancesArgs {
         state: &[WideState], order: &[u32], returns: &[f32], values: &[f32], rewards: &[f32],
-        parts: &mut [f64],
+        advantages: &[f32], whole: i32, parts: &mut [f64],
     }
     pub(super) struct ExplainArgs {
         parts: &[f64], blocks: u32, state: &mut [WideState], ns: &[u32],
@@ -103,6 +103,14 @@ kernel_args! {
     pub(super) struct ShuffleArgs {
         settings: &[WideSettings], state: &[WideState], epoch: u32, order: &[u32],
         shuffled: &mut [u32],
+    }
+}
+
+// turn.cu
+kernel_args! {
+    pub(super) struct TurnArgs {
+        states: &[u64], settings: &[u64], n_policies: u32, totals: &[u32], n_totals: u32, row: u32,
+        planned: &[u32], notes: &mut [u32],
     }
 }
 
@@ -129,8 +137,8 @@ kernel_args! {
         ns: &[u32],
     }
     pub(super) struct BeginMinibatchArgs {
-        state: &mut [WideState], part: u32, parts: &[f64], blocks: u32, normalise: i32,
-        ns: &[u32],
+        state: &mut [WideState], part: u32, parts: &[f64], blocks: u32, stride: u32, first: u32,
+        normalise: i32, ns: &[u32],
     }
     pub(super) struct GatherArgs {
         state: &[WideState], order: &[u32], first: u32, rows: u32, obs: &[f32],
@@ -149,7 +157,7 @@ kernel_args! {
     }
     pub(super) struct FactorsArgs {
         settings: &[WideSettings], state: &mut [WideState], squares: &[f64], blocks: u32,
-        losses: &[f64], loss_blocks: u32,
+        losses: &[f64], loss_blocks: u32, loss_room: u32,
     }
     pub(super) struct DescendArgs {
         settings: &[WideSettings], state: &[WideState], gradient: &[f32], n_parameters: u32, epsilon: f32,
@@ -294,14 +302,15 @@ pub(super) fn declarations() -> String {
     let parts =
         [WideSeen::ARGS, WideDone::ARGS, WideStep::ARGS, CellsArgs::ARGS, WideSamples::ARGS];
     let mut text = String::from("\nstruct WidePlaces;\n");
-    let _ = writeln!(text, "#define WIDE_SUMS {SUMS}u");
+    let _ =
+        writeln!(text, "#define WIDE_SUMS {SUMS}u\n#define WIDE_OF_ADVANTAGES {OF_ADVANTAGES}u");
     let _ = writeln!(text, "#define WIDE_FAULT_OUTPUT {FAULT_OUTPUT}u");
     let _ = writeln!(text, "#define WIDE_FAULT_GRADIENT {FAULT_GRADIENT}u");
     let all = [&shared[..], &parts, &GENERAL, &NETWORKS].concat();
     text + &declare(&all)
 }
 
-const GENERAL: [CStruct; 32] = [
+const GENERAL: [CStruct; 33] = [
     LookArgs::ARGS,
     RememberArgs::ARGS,
     CountInArgs::ARGS,
@@ -326,6 +335,7 @@ const GENERAL: [CStruct; 32] = [
     VariancesArgs::ARGS,
     ExplainArgs::ARGS,
     ShuffleArgs::ARGS,
+    TurnArgs::ARGS,
     AdvantagesArgs::ARGS,
     BeginMinibatchArgs::ARGS,
     GatherArgs::ARGS,

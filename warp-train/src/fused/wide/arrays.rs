@@ -24,6 +24,8 @@ const KEPT_BYTES: usize = 4 << 30;
 const FEWEST_OF_SHARE: usize = 128;
 /// Blocks of sums over all samples.
 pub(super) const SUM_BLOCKS: usize = 256;
+/// Words of a block's sums of losses, which are five f64.
+pub(super) const LOSS_WORDS: usize = 2 * 5;
 
 /// Numbers of a policy's rollout and of how it is worked through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,8 +189,9 @@ pub(super) struct Arrays {
     pub(super) cut_cell: DeviceArray,
     pub(super) cut_obs: DeviceArray,
     pub(super) cut_values: DeviceArray,
-    /// Sums, f64.
+    /// Sums over the rollout, and over a minibatch's advantages, f64.
     pub(super) sums: DeviceArray,
+    pub(super) moments: DeviceArray,
     pub(super) losses: DeviceArray,
     pub(super) squares: DeviceArray,
     /// Rows at once: outputs f32 `[rows, n_outputs + 1]`.
@@ -273,7 +276,12 @@ impl Arrays {
             cut_obs: make("cut_obs", F32, slots * rows * width)?,
             cut_values: make("cut_values", F32, slots * rows)?,
             sums: make("sums", U32, 2 * SUMS * SUM_BLOCKS)?,
-            losses: make("losses", U32, 2 * 5 * blocks * sizes.chunks() * network.towers.len())?,
+            moments: make("moments", U32, 2 * 2 * SUM_BLOCKS)?,
+            losses: make(
+                "losses",
+                U32,
+                LOSS_WORDS * blocks * sizes.chunks() * network.towers.len(),
+            )?,
             squares: make("squares", U32, 2 * n.div_ceil(32))?,
             outs: make("outs", F32, at_once * (network.n_outputs + 1))?,
             gathered: make("gathered", F32, if sizes.tiled { 0 } else { at_once * width })?,

@@ -23,6 +23,7 @@ kernels! {
         inputs, act, outcome, take_values, scatter_cut, gae, count, places_of_blocks, compact,
         variances, explain, shuffle, advantages, begin_minibatch, gather, losses, reduce,
         sum_copies, factors, descend, judge, normalise_returns, begin_goals, note_goals, select,
+        turn,
     }
     /// How far actions differ, in a unit of its own.
     SpreadKernels { spread, spread_means }

@@ -1,7 +1,7 @@
 //! The native learner on a GPU for networks of any size and environments with many agents.
 //!
 //! A rollout is one recorded graph of launches (per step: read observations, network, sample, environment, store), an
-//! update another; the host waits once per iteration, for a block of metrics. Networks whose weights fit into shared
+//! update another; the host starts many iterations and then waits for what all of them say. Networks whose weights fit into shared
 //! memory run as a whole, on tensor cores or in fp32, all others layer by layer.
 
 mod args;
@@ -14,7 +14,9 @@ mod layers;
 mod network;
 mod network_path;
 mod normalise;
+mod notes;
 mod policy;
+mod prepare;
 mod ranks;
 mod rollout;
 mod selection;
@@ -30,7 +32,8 @@ use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
 use crate::model::LearnerState;
-use warp_func::cuda::{Device, DeviceEnvs, Graph, Kernels, side_by_side};
+use notes::{Note, WideNotes};
+use warp_func::cuda::{CudaVecEnv, Device, DeviceEnvs, Graph, Kernels, side_by_side};
 
 pub use network_path::sources;
 pub(super) use network_path::{Machine, NetworkBackend, WideText};
@@ -48,6 +51,8 @@ pub(crate) struct WideLearner {
     records_rollouts: bool,
     collecting: Option<Graph>,
     learning: Option<Graph>,
+    /// Of iterations that the host starts one after the other, and reads afterwards.
+    notes: Option<WideNotes>,
 }
 
 impl WideLearner {
@@ -82,6 +87,7 @@ impl WideLearner {
             records_rollouts: recorded && envs.steps_by_launches(),
             collecting: None,
             learning: None,
+            notes: None,
         };
         learner.load(state)?;
         Ok(learner)
@@ -125,24 +131,68 @@ impl WideLearner {
         n: u64,
     ) -> Result<Vec<Iterated>> {
         self.policies.iter().try_for_each(WidePolicy::check_ranks)?;
-        let iteration = |i: u64| {
-            let progress = Progress {
-                iteration: progress.iteration + i,
-                env_steps: progress.env_steps + i * config.steps_per_iteration(),
-                ..progress
-            };
-            self.collect(envs)?;
-            self.learn(progress)?;
-            self.policies.iter().try_for_each(WidePolicy::wait_for_ranks)?;
-            let policies = self.policies.iter().map(|policy| policy.figures(progress));
-            let policies = policies.collect::<Result<_>>()?;
-            Ok(Iterated { episodes: envs.take_episodes(), policies, phases: None })
+        // Replicas that are selected are counted by the host.
+        let selects = self.policies.iter().any(|policy| policy.goals.is_some());
+        let steps = config.steps_per_iteration();
+        let mut done: Vec<Iterated> = match envs.as_cuda() {
+            Some(envs) if self.records_rollouts && !selects => {
+                self.run_ahead(envs, progress, n, steps)?
+            }
+            _ => {
+                let at = |i| progress.after(i, steps);
+                (0..n).map(|i| self.run_once(envs, at(i))).collect::<Result<_>>()?
+            }
         };
-        let mut done: Vec<Iterated> = (0..n).map(iteration).collect::<Result<_>>()?;
         let episodes: Vec<_> = done.iter().map(|one| one.episodes.clone()).collect();
         let episodes = episodes::sum_each(&episodes, &config.sharing())?;
         done.iter_mut().zip(episodes).for_each(|(one, all)| one.episodes = all);
         Ok(done)
+    }
+
+    /// Collects and learns `n` times, of so many environment steps each, without waiting in between.
+    fn run_ahead(
+        &mut self,
+        envs: &mut CudaVecEnv,
+        progress: Progress,
+        n: u64,
+        steps: u64,
+    ) -> Result<Vec<Iterated>> {
+        let notes = match self.notes.take() {
+            Some(notes) => notes,
+            None => WideNotes::new(&self.policies, envs)?,
+        };
+        if n == 0 {
+            self.notes = Some(notes);
+            return Ok(Vec::new());
+        }
+        notes.plan(&self.policies, progress, n, steps)?;
+        for row in 0..n {
+            self.collect(envs)?;
+            self.learn()?;
+            notes.turn(&self.policies, envs, row)?;
+        }
+        self.policies.iter().try_for_each(WidePolicy::wait_for_ranks)?;
+        let iterated = |(note, i): (Note, u64)| {
+            let policies = self.policies.iter().zip(&note.states);
+            let at = progress.after(i, steps);
+            let policies = policies.map(|(policy, state)| policy.figures_of(state, at));
+            let policies = policies.collect::<Result<_>>()?;
+            Ok(Iterated { episodes: note.episodes, policies, phases: None })
+        };
+        let done = notes.read(envs, n)?.into_iter().zip(0..).map(iterated).collect();
+        self.notes = Some(notes);
+        done
+    }
+
+    /// Collects and learns, and waits for it.
+    fn run_once(&mut self, envs: &mut dyn DeviceEnvs, progress: Progress) -> Result<Iterated> {
+        self.collect(envs)?;
+        self.policies.iter().try_for_each(|policy| policy.push_settings(progress))?;
+        self.learn()?;
+        self.policies.iter().try_for_each(WidePolicy::wait_for_ranks)?;
+        let policies = self.policies.iter().map(|policy| policy.figures(progress));
+        let policies = policies.collect::<Result<_>>()?;
+        Ok(Iterated { episodes: envs.take_episodes(), policies, phases: None })
     }
 
     /// Starts the next rollout of `envs` and returns at once.
@@ -164,9 +214,8 @@ impl WideLearner {
     }
 
     /// Starts to learn from the last rollout and returns at once.
-    fn learn(&mut self, progress: Progress) -> Result<()> {
+    fn learn(&mut self) -> Result<()> {
         let policies = &self.policies;
-        policies.iter().try_for_each(|policy| policy.push_settings(progress))?;
         if !self.recorded {
             return learn(policies, self.kernels.device());
         }

@@ -10,16 +10,8 @@
 // their order.
 __device__ __forceinline__ void wide_told(const TellRanksArgs& a, u32 at, u32 (&words)[2]) {
     float sums[2] = {0.0f, 0.0f};
-    if (a.copies > 0u && at < a.first_words) {
-        bool both = at + 1u < a.first_words;
-        const float* copies = (const float*)a.first;
-        #pragma unroll 16
-        for (u32 copy = 0; copy < a.copies; ++copy) {
-            const float* own = copies + (unsigned long long)copy * a.first_words + at;
-            sums[0] += own[0];
-            sums[1] += both ? own[1] : 0.0f;
-        }
-    }
+    if (a.copies > 0u && at < a.first_words)
+        wide_sum_of_copies((const float*)a.first + at, a.copies, a.first_words, a.first_words - at, sums);
 #pragma unroll
     for (u32 i = 0; i < 2u; ++i) {
         u32 word = at + i, second = word - a.first_words, third = second - a.second_words;
@@ -55,11 +47,11 @@ __device__ __forceinline__ void wide_heard(const TellRanksArgs& a, u32 rank, u32
 
 // Tells the others up to four arrays, and hears theirs. `rounds` counts the calls; behind it lies the number of blocks
 // that are done with this one.
-extern "C" __global__ __launch_bounds__(256) void wide_tell_ranks(const TellRanksArgs a, const LinkArgs link) {
+extern "C" __global__ __launch_bounds__(P_PAIRS) void wide_tell_ranks(const TellRanksArgs a, const LinkArgs link) {
     Ranks ranks(link);
     unsigned long long count = a.rounds[0];
     u32 round = Ranks::round_of(count), n = a.first_words + a.second_words + a.third_words + a.fourth_words;
-    u32 begin = 2u * (blockIdx.x * 256u + threadIdx.x), stride = 512u * gridDim.x, words[2];
+    u32 begin = 2u * (blockIdx.x * P_PAIRS + threadIdx.x), stride = 2u * P_PAIRS * gridDim.x, words[2];
     for (u32 at = begin; at < n; at += stride) {
         wide_told(a, at, words);
         for (u32 other = 0; other < RANKS; ++other) {

@@ -3,7 +3,7 @@
 //! NCCL elsewhere, on any number of machines; the bits are the same.
 
 use super::args::SumCopiesArgs;
-use super::arrays::SUM_BLOCKS;
+use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
 use super::policy::WidePolicy;
 use super::shared::{SUMS, WideMoments};
 use super::spread::SPREAD_WORDS;
@@ -21,8 +21,8 @@ const MOST_INBOX: usize = 1 << 24;
 /// Policies that may wait for other ranks inside kernels at a time, a block on every multiprocessor each: a
 /// multiprocessor has room for more than twice as many.
 const MOST_BESIDE: usize = 3;
-/// Pairs of words that a block tells the others in one go.
-const PAIRS: u32 = 256;
+/// Pairs of words that a block tells the others in one go: few, so that many multiprocessors sum copies of gradients.
+const PAIRS: u32 = 128;
 
 /// What is gathered, whatever it is.
 #[derive(Debug)]
@@ -52,7 +52,8 @@ pub(super) fn text(world: &World) -> String {
     let declared = declare(&[TellRanksArgs::ARGS, LinkArgs::ARGS]);
     let begin =
         "\ntypedef unsigned int u32;\n#define RANKS P_RANKS\n#define RANK_SLOTS link.slots\n";
-    [begin, &declared, EXCHANGE, include_str!("ranks.cu")].concat()
+    let pairs = format!("#define P_PAIRS {PAIRS}u\n");
+    [begin, &pairs, &declared, EXCHANGE, include_str!("ranks.cu")].concat()
 }
 
 /// A policy's way to the other ranks, and what it hears of them: arrays as long as this rank's own for each.
@@ -65,6 +66,7 @@ pub(super) struct WideRanks {
     pub(super) shard: u32,
     pub(super) ns: DeviceArray,
     pub(super) sums: DeviceArray,
+    pub(super) moments: DeviceArray,
     pub(super) spreads: DeviceArray,
     pub(super) losses: DeviceArray,
     /// This rank's gradient before it is divided by the number of samples.
@@ -134,6 +136,7 @@ impl WideRanks {
             shard: shard as u32,
             ns: make("samples of ranks", U32, size)?,
             sums: make("sums of ranks", U32, sums * size)?,
+            moments: make("moments of ranks", U32, 2 * 2 * SUM_BLOCKS * size)?,
             spreads: make("spreads of ranks", U32, SPREAD_WORDS * size)?,
             losses: make("losses of ranks", U32, told.losses * size)?,
             gradient: make("gradient of this rank", F32, told.n_parameters)?,
@@ -163,14 +166,17 @@ impl WideRanks {
         }
     }
 
-    /// Gathers gradients, of which this rank has `copies` in `partial` that are summed first, and sums of losses.
+    /// Gathers gradients, of which this rank has `copies` in `partial` that are summed first, and sums of losses of
+    /// `loss_blocks` blocks.
     pub(super) fn gather_gradients(
         &self,
         policy: &WidePolicy,
         partial: &DeviceArray,
         copies: u32,
+        loss_blocks: usize,
     ) -> Result<()> {
-        let losses = Gathered { own: &policy.arrays.losses, all: &self.losses };
+        let own = &policy.arrays.losses.first(LOSS_WORDS * loss_blocks);
+        let losses = Gathered { own, all: &self.losses };
         let all = &self.gradients;
         match &self.carrier {
             Carrier::Kernel(inbox) => {

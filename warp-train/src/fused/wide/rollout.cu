@@ -222,9 +222,10 @@ extern "C" __global__ void wide_compact(const CompactArgs a) {
 }
 
 // Sums and squares of returns and of what the values miss, the sum of rewards, the largest and minus the smallest,
-// per block: [gridDim.x, WIDE_SUMS].
+// per block: [gridDim.x, WIDE_SUMS]; then, where the only minibatch is the `whole` rollout, what wide_advantages
+// would find of it.
 extern "C" __global__ void wide_variances(const VariancesArgs a) {
-    double sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0}, most[2] = {WIDE_NONE, WIDE_NONE};
+    double sums[7] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, most[2] = {WIDE_NONE, WIDE_NONE};
     for (unsigned int i = blockIdx.x * 256 + threadIdx.x; i < a.state->n; i += gridDim.x * 256) {
         unsigned int cell = a.order[i];
         double target = a.returns[cell], missed = a.returns[cell] - a.values[cell], reward = a.rewards[cell];
@@ -235,6 +236,9 @@ extern "C" __global__ void wide_variances(const VariancesArgs a) {
         sums[4] += reward;
         most[0] = reward > most[0] ? reward : most[0];
         most[1] = -reward > most[1] ? -reward : most[1];
+        double advantage = a.whole ? a.advantages[cell] : 0.0f;
+        sums[5] += advantage;
+        sums[6] += advantage * advantage;
     }
     wide_block_sums(sums);
     wide_block_largest(most);
@@ -243,6 +247,8 @@ extern "C" __global__ void wide_variances(const VariancesArgs a) {
     for (int k = 0; k < 5; ++k) parts[k] = sums[k];
     parts[5] = most[0];
     parts[6] = most[1];
+    parts[WIDE_OF_ADVANTAGES] = sums[5];
+    parts[WIDE_OF_ADVANTAGES + 1] = sums[6];
 }
 
 // Means of the rollout, and 1 - variance of what the values miss / variance of the returns, in one block.

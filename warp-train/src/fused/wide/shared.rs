@@ -76,7 +76,9 @@ device_struct! {
 }
 
 /// Numbers that a block of sums has room for: those of `wide_variances`.
-pub(super) const SUMS: usize = 7;
+pub(super) const SUMS: usize = 9;
+/// Which of them are the sum and the squares of advantages, where the only minibatch is the whole rollout.
+pub(super) const OF_ADVANTAGES: usize = 7;
 /// Bits of a fault: outputs that are not finite.
 pub(super) const FAULT_OUTPUT: u32 = 1;
 /// A gradient that is not finite.

@@ -25,11 +25,12 @@ use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
 /// What every text begins with.
 const ROWS: [&str; 2] = [include_str!("state.cu"), include_str!("rows.cu")];
-const GENERAL: [&str; 4] = [
+const GENERAL: [&str; 5] = [
     include_str!("normalise.cu"),
     include_str!("rollout.cu"),
     include_str!("selection.cu"),
     include_str!("update.cu"),
+    include_str!("turn.cu"),
 ];
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
 const OPERAND: &str = include_str!("operand.cu");

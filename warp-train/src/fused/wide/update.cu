@@ -34,9 +34,8 @@ extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
 // Makes minibatch `part` the one at hand, in one block.
 extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
     double sum = 0.0, squares = 0.0;
-    for (unsigned int i = threadIdx.x; i < a.blocks * P_RANKS; i += 256) {
-        // Of each rank comes all that has room: WIDE_SUMS numbers a block, of which these are the first ones.
-        unsigned int at = i / a.blocks * WIDE_SUMS * a.blocks + i % a.blocks * 2;
+    for (unsigned int i = threadIdx.x; i < a.blocks * P_RANKS && a.normalise; i += 256) {
+        unsigned int at = i * a.stride + a.first;
         sum += a.parts[at];
         squares += a.parts[at + 1];
     }
@@ -132,26 +131,54 @@ extern "C" __global__ __launch_bounds__(256) void wide_reduce(const ReduceArgs a
     if (threadIdx.x == 0) a.squares[blockIdx.x] = own;
 }
 
-// Sums the copies of the gradient of this rank, which the others are told.
-extern "C" __global__ void wide_sum_copies(const SumCopiesArgs a) {
-    unsigned int i = blockIdx.x * 256 + threadIdx.x;
-    if (i >= a.n_parameters) return;
-    float sum = 0.0f;
-    #pragma unroll 16
-    for (unsigned int copy = 0; copy < a.copies; ++copy) {
-        sum += a.partial[(unsigned long long)copy * a.n_parameters + i];
+// Adds to `sums` as many neighbours, of which `present` exist, of all copies in their order; a copy has `n` numbers.
+// Many copies are under way at a time: a chain of additions that each wait for memory would take as long as the rest.
+template <int N>
+__device__ inline void wide_sum_of_copies(const float* first, unsigned int copies, unsigned int n,
+                                          unsigned int present, float (&sums)[N]) {
+    constexpr unsigned int at_once = 64 / N;
+    for (unsigned int begin = 0; begin < copies; begin += at_once) {
+        float x[at_once][N];
+        #pragma unroll
+        for (unsigned int k = 0; k < at_once; ++k) {
+            #pragma unroll
+            for (unsigned int i = 0; i < N; ++i) {
+                bool exists = begin + k < copies && i < present;
+                x[k][i] = exists ? first[(unsigned long long)(begin + k) * n + i] : 0.0f;
+            }
+        }
+        #pragma unroll
+        for (unsigned int k = 0; k < at_once; ++k) {
+            #pragma unroll
+            for (unsigned int i = 0; i < N; ++i) {
+                if (begin + k < copies) sums[i] += x[k][i];
+            }
+        }
     }
-    a.sum[i] = sum;
 }
 
-// The norm of the gradient, the step's factors and the minibatch's figures, in one block.
+// Sums the copies of the gradient of this rank, which the others are told.
+extern "C" __global__ __launch_bounds__(256) void wide_sum_copies(const SumCopiesArgs a) {
+    unsigned int i = blockIdx.x * 256 + threadIdx.x;
+    if (i >= a.n_parameters) return;
+    float sums[1] = {0.0f};
+    wide_sum_of_copies(a.partial + i, a.copies, a.n_parameters, 1, sums);
+    a.sum[i] = sums[0];
+}
+
+// The norm of the gradient, the step's factors and the minibatch's figures, in one block. Every rank has left sums of
+// losses of so many blocks.
 extern "C" __global__ void wide_factors(const FactorsArgs a) {
     // Of losses, then of the gradient's squares.
     double sums[6] = {};
     for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) sums[5] += a.squares[i];
-    for (unsigned int i = threadIdx.x; i < a.loss_blocks; i += 256) {
-        #pragma unroll
-        for (int k = 0; k < 5; ++k) sums[k] += a.losses[i * 5 + k];
+    // Each rank's blocks go to threads as if it had left as many as there is room for.
+    for (unsigned int rank = 0; rank < P_RANKS; ++rank) {
+        const double* losses = a.losses + rank * a.loss_blocks * 5;
+        for (unsigned int i = (threadIdx.x - rank * a.loss_room) % 256; i < a.loss_blocks; i += 256) {
+            #pragma unroll
+            for (int k = 0; k < 5; ++k) sums[k] += losses[i * 5 + k];
+        }
     }
     wide_block_sums(sums);
     unsigned int n = a.state->whole;

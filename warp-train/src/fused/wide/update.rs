@@ -1,22 +1,20 @@
-//! How a policy of the wide path learns: advantages, minibatches, gradients, steps of the optimiser; all as launches.
+//! How a policy of the wide path learns from what prepare.rs makes of a rollout: minibatches, gradients, steps of the
+//! optimiser; all as launches.
 
 use super::args::{
-    AdvantagesArgs, BeginMinibatchArgs, CompactArgs, CountArgs, DescendArgs, ExplainArgs,
-    FactorsArgs, GaeArgs, GatherArgs, JudgeArgs, LossesArgs, PlacesOfBlocksArgs, ReduceArgs,
-    ShuffleArgs, TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs, VariancesArgs,
+    AdvantagesArgs, BeginMinibatchArgs, DescendArgs, FactorsArgs, GatherArgs, JudgeArgs,
+    LossesArgs, ReduceArgs, ShuffleArgs, TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs,
     WideSamples,
 };
-use super::arrays::SUM_BLOCKS;
+use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
 use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
 use super::policy::{Rows, TensorLearns, TensorTower, WidePolicy};
-use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, WideSettings, WideState};
+use super::shared::{FAULT_GRADIENT, FAULT_OUTPUT, OF_ADVANTAGES, SUMS, WideSettings, WideState};
 use super::text;
-use crate::algorithm::Advantages;
 use crate::algorithm::{PolicyFigures, PolicyMetrics};
 use crate::engine::Progress;
 use crate::error::PolicyError;
 use crate::error::{Result, of_policy};
-use crate::fused::joined::Gathered;
 use crate::fused::objective::cells;
 use warp_data::cuda::DeviceArray;
 use warp_func::cuda::{DeviceStruct, KernelArgs, Launch, side_by_side};
@@ -24,9 +22,14 @@ use warp_func::cuda::{DeviceStruct, KernelArgs, Launch, side_by_side};
 impl WidePolicy {
     /// Says what this iteration's update needs to know.
     pub(in super::super) fn push_settings(&self, progress: Progress) -> Result<()> {
+        Ok(self.arrays.settings.push(&self.settings(progress).words())?)
+    }
+
+    /// What an update at `progress` needs to know.
+    pub(super) fn settings(&self, progress: Progress) -> WideSettings {
         let (keys, at) = (&self.plan.config, progress.env_steps);
         let rate = keys.learning_rate.at(at);
-        let settings = WideSettings {
+        WideSettings {
             seed: progress.seed,
             learning_rate: rate,
             critic_learning_rate: keys
@@ -44,8 +47,7 @@ impl WidePolicy {
                 .map_or_else(Default::default, |algorithm| cells(&algorithm.objective(at))),
             iteration: progress.iteration as u32,
             shard: self.ranks.as_ref().map_or(0, |ranks| ranks.shard),
-        };
-        Ok(self.arrays.settings.push(&settings.words())?)
+        }
     }
 
     /// Whether [`WidePolicy::learn`] starts nothing, which can't be recorded.
@@ -56,16 +58,17 @@ impl WidePolicy {
 
     /// Starts the whole update.
     pub(in super::super) fn learn(&self) -> Result<()> {
-        let (config, a) = (&self.plan.config, &self.arrays);
-        self.normaliser.finish_rewards(self)?;
-        let prepare = [Prepare::Observations, Prepare::Advantages, Prepare::Spread];
-        let prepare = prepare.into_iter().filter(|work| config.to_train || work.is_always());
-        side_by_side(&self.device, prepare.map(|work| move || self.prepare(work)))?;
-        self.tell_prepared()?;
-        if !config.to_train {
+        self.prepare_all()?;
+        let works = [After::Figures, After::Minibatches];
+        side_by_side(&self.device, works.map(|work| move || self.go_on(work)))
+    }
+
+    /// Takes the minibatches of all epochs, one after the other.
+    fn minibatches(&self) -> Result<()> {
+        let (a, passes) = (&self.arrays, self.plan.passes());
+        if !self.plan.config.to_train {
             return Ok(());
         }
-        let passes = self.plan.passes();
         for epoch in 0..passes.epochs {
             if !passes.shuffles {
                 (0..passes.minibatches).try_for_each(|part| self.minibatch(part, &a.order))?;
@@ -88,39 +91,11 @@ impl WidePolicy {
         Ok(())
     }
 
-    fn prepare(&self, work: Prepare) -> Result<()> {
+    fn go_on(&self, work: After) -> Result<()> {
         match work {
-            Prepare::Observations => self.normaliser.finish_observations(),
-            Prepare::Advantages => self.advantages(),
-            Prepare::Spread => self.spread(),
+            After::Figures => self.explain(),
+            After::Minibatches => self.minibatches(),
         }
-    }
-
-    /// Tells other ranks what was prepared, and works out figures and moments of all.
-    fn tell_prepared(&self) -> Result<()> {
-        let (a, learns) = (&self.arrays, self.plan.config.to_train);
-        let pending = self.normaliser.pending();
-        let spread = self.spread_parts();
-        let (mut sums, mut ns, mut spreads, mut held) = (&a.sums, &a.n, spread, pending);
-        if let Some(ranks) = &self.ranks {
-            let of_samples = [
-                Gathered { own: sums, all: &ranks.sums },
-                Gathered { own: ns, all: &ranks.ns },
-                Gathered { own: spread, all: &ranks.spreads },
-            ];
-            let told = of_samples.into_iter().filter(|_| learns);
-            let pending = pending.map(|own| Gathered { own, all: &ranks.pending });
-            ranks.gather(&told.chain(pending).collect::<Vec<_>>())?;
-            (sums, ns, spreads) = (&ranks.sums, &ranks.ns, &ranks.spreads);
-            held = held.map(|_| &ranks.pending);
-        }
-        if learns {
-            let (state, blocks) = (&a.state, SUM_BLOCKS as u32 * self.n_ranks());
-            let args = ExplainArgs { parts: sums, blocks, state, ns };
-            self.kernels.explain.launch(&ONE_BLOCK, &[args.arg()])?;
-            self.spread_means(spreads)?;
-        }
-        held.map_or(Ok(()), |held| self.normaliser.count_pending(held))
     }
 
     /// Ends the epochs where the policy has moved further than the key `target_kl` allows.
@@ -131,54 +106,30 @@ impl WidePolicy {
         Ok(self.kernels.judge.launch(&launch, &[args.arg()])?)
     }
 
-    /// Advantages, returns, and which samples count.
-    fn advantages(&self) -> Result<()> {
-        let (a, s) = (&self.arrays, &self.sizes);
-        let advantages = self.plan.rollouts.as_ref().map(|rollouts| rollouts.advantages);
-        let compat = advantages == Some(Advantages::WarpDrive);
-        let (state, counts, order) = (&a.state, &a.counts, &a.order);
-        let args = GaeArgs {
-            steps: s.steps as u32,
-            rows: s.rows as u32,
-            rewards: &a.rewards,
-            values: &a.values,
-            ended: &a.ended,
-            truncated_values: &a.truncated_values,
-            settings: &a.settings,
-            compat_last_step: i32::from(compat),
-            advantages: &a.advantages,
-            returns: &a.returns,
-            log_probs: &a.log_probs,
-            known: &a.known,
-        };
-        let kernels = &self.kernels;
-        kernels.gae.launch(&Launch::over(s.rows, 64), &[args.arg()])?;
-        self.select()?;
-        self.normalise_returns()?;
-        let blocks = s.cells.div_ceil(1024) as u32;
-        let of_cells = Launch { blocks, threads: 256, ..Launch::default() };
-        kernels.count.launch(&of_cells, &[CountArgs { of: self.cells(), counts }.arg()])?;
-        let args = PlacesOfBlocksArgs { counts, blocks, state, n: &a.n };
-        kernels.places_of_blocks.launch(&ONE_BLOCK, &[args.arg()])?;
-        let args = CompactArgs { of: self.cells(), places: counts, order };
-        kernels.compact.launch(&of_cells, &[args.arg()])?;
-        let (returns, values, rewards, parts) = (&a.returns, &a.values, &a.rewards, &a.sums);
-        let args = VariancesArgs { state, order, returns, values, rewards, parts };
-        Ok(kernels.variances.launch(&sum_blocks(), &[args.arg()])?)
+    /// Makes minibatch `part` the one at hand, by the moments of its advantages.
+    fn begin_minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
+        let a = &self.arrays;
+        let (state, part, blocks) = (&a.state, part as u32, SUM_BLOCKS as u32);
+        let ranks = self.ranks.as_ref();
+        let ns = ranks.map_or(&a.n, |ranks| &ranks.ns);
+        let normalises = self.plan.config.norm_adv;
+        let mut sums = (ranks.map_or(&a.sums, |ranks| &ranks.sums), SUMS, OF_ADVANTAGES);
+        if normalises && !self.takes_whole_rollouts() {
+            let (advantages, parts) = (&a.advantages, &a.moments);
+            let args = AdvantagesArgs { state, part, order, advantages, parts, ns };
+            self.kernels.advantages.launch(&sum_blocks(), &[args.arg()])?;
+            sums = (self.of_all_ranks(parts, |ranks| &ranks.moments)?, 2, 0);
+        }
+        let (parts, stride, first) = (sums.0, sums.1 as u32, sums.2 as u32);
+        let normalise = i32::from(normalises);
+        let args = BeginMinibatchArgs { state, part, parts, blocks, stride, first, normalise, ns };
+        Ok(self.kernels.begin_minibatch.launch(&ONE_BLOCK, &[args.arg()])?)
     }
 
     /// One step of gradient descent.
     pub(super) fn minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
-        let (config, a, s) = (&self.plan.config, &self.arrays, &self.sizes);
-        let (state, number, parts) = (&a.state, part as u32, &a.sums);
-        let ns = self.ranks.as_ref().map_or(&a.n, |ranks| &ranks.ns);
-        let advantages = &a.advantages;
-        let args = AdvantagesArgs { state, part: number, order, advantages, parts, ns };
-        self.kernels.advantages.launch(&sum_blocks(), &[args.arg()])?;
-        let parts = self.of_all_ranks(parts, |ranks| &ranks.sums)?;
-        let (blocks, normalise) = (SUM_BLOCKS as u32, i32::from(config.norm_adv));
-        let args = BeginMinibatchArgs { state, part: number, parts, blocks, normalise, ns };
-        self.kernels.begin_minibatch.launch(&ONE_BLOCK, &[args.arg()])?;
+        let s = &self.sizes;
+        self.begin_minibatch(part, order)?;
         let mut loss_blocks = 0;
         for first in (0..s.chunks()).map(|chunk| chunk * s.chunk) {
             loss_blocks += match &self.fused {
@@ -196,12 +147,11 @@ impl WidePolicy {
         let (n, state) = (self.network.n_parameters, &a.state);
         let (n_parameters, gradient, squares) = (n as u32, &a.gradient, &a.squares);
         let (mut partial, mut copies) = (&a.partial, self.sizes.copies as u32);
-        let (mut losses, mut loss_blocks) = (&a.losses, loss_blocks as u32);
+        let mut losses = &a.losses;
         if let Some(ranks) = &self.ranks {
-            ranks.gather_gradients(self, partial, copies)?;
+            ranks.gather_gradients(self, partial, copies, loss_blocks)?;
             (partial, copies) = (&ranks.gradients, ranks.size());
-            // All that has room is told: what lies behind the blocks of this minibatch stays zero.
-            (losses, loss_blocks) = (&ranks.losses, (ranks.losses.len() / 10) as u32);
+            losses = &ranks.losses;
         }
         let lanes = if copies >= MANY_COPIES { 8 } else { 1 };
         let args = ReduceArgs { state, partial, copies, n_parameters, lanes, gradient, squares };
@@ -213,7 +163,8 @@ impl WidePolicy {
             squares,
             blocks: launch.blocks,
             losses,
-            loss_blocks,
+            loss_blocks: loss_blocks as u32,
+            loss_room: (a.losses.len() / LOSS_WORDS) as u32,
         };
         self.kernels.factors.launch(&ONE_BLOCK, &[args.arg()])?;
         let args = DescendArgs {
@@ -396,8 +347,17 @@ impl WidePolicy {
 
     /// Waits for the update and says what it did, and what its rollout was like.
     pub(in super::super) fn figures(&self, progress: Progress) -> Result<PolicyFigures> {
-        let (state, keys) = (self.state()?, &self.plan.config);
-        let metrics = self.metrics(&state, progress)?;
+        self.figures_of(&self.state()?, progress)
+    }
+
+    /// What an update that left `state` did, and what its rollout was like.
+    pub(super) fn figures_of(
+        &self,
+        state: &WideState,
+        progress: Progress,
+    ) -> Result<PolicyFigures> {
+        let keys = &self.plan.config;
+        let metrics = self.metrics(state, progress)?;
         let figures = PolicyFigures::from(metrics);
         if !keys.to_train {
             return Ok(figures);
@@ -464,29 +424,21 @@ impl WidePolicy {
     }
 }
 
-/// What is made of a full rollout before it is learned from; none touches what another writes.
+/// What follows when all ranks know what was prepared; neither touches what the other writes.
 #[derive(Clone, Copy)]
-enum Prepare {
-    /// Moments of its observations.
-    Observations,
-    /// Advantages, returns, and what the figures say of them.
-    Advantages,
-    /// How far its actions differ.
-    Spread,
-}
-
-impl Prepare {
-    /// Whether it is also done where nothing is learned.
-    fn is_always(self) -> bool {
-        matches!(self, Self::Observations)
-    }
+enum After {
+    /// What the host and later rollouts read.
+    Figures,
+    /// Learning.
+    Minibatches,
 }
 
 /// From so many copies of the gradient on, several threads add up those of a parameter.
 const MANY_COPIES: u32 = 32;
 
-const ONE_BLOCK: Launch = Launch { blocks: 1, threads: 256, shared_bytes: 0, cooperative: false };
+pub(super) const ONE_BLOCK: Launch =
+    Launch { blocks: 1, threads: 256, shared_bytes: 0, cooperative: false };
 
-fn sum_blocks() -> Launch {
+pub(super) fn sum_blocks() -> Launch {
     Launch { blocks: SUM_BLOCKS as u32, ..ONE_BLOCK }
 }
