@@ -2,6 +2,7 @@
 //! the host.
 
 use super::halves;
+use super::joined::Joining;
 use super::policy_number::PolicyNumber;
 use super::small::{SmallLearner, refusal};
 use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
@@ -128,7 +129,8 @@ impl CudaGradients {
         let (number, machine) =
             (PolicyNumber { index: policy, first_agent: 0 }, Machine::of(envs.gpu().info()));
         let text = WideText::new(&config, number, machine, backend)?;
-        let mut policy = WidePolicy::new(&config, policy, text, &kernels, envs, foreign)?;
+        let joining = Joining::new(envs.gpu(), &config.world);
+        let mut policy = WidePolicy::new(&config, policy, text, &kernels, envs, &joining, foreign)?;
         policy.gradient_of(weights, given)
     }
 }

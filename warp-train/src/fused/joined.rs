@@ -3,6 +3,8 @@
 use super::linked::Turns;
 use crate::error::{Error, Result};
 use crate::world::World;
+use std::cell::OnceCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use warp_data::cuda::{Communicator, Device, DeviceArray, nccl_name};
 
 /// An array of this rank, and where those of all ranks go, in their order.
@@ -12,20 +14,54 @@ pub(super) struct Gathered<'a> {
     pub(super) all: &'a DeviceArray,
 }
 
-/// A rank among those that NCCL connects.
+/// The way to the other ranks, which is made when a policy asks for it. All policies of a run share it: where a rank
+/// is lost, no kernel of any of them waits any longer.
 #[derive(Debug)]
+pub(super) struct Joining {
+    device: Device,
+    world: World,
+    joined: OnceCell<Joined>,
+}
+
+impl Joining {
+    /// To the ranks of `world`; nobody is asked yet.
+    pub(super) fn new(device: &Device, world: &World) -> Self {
+        Self { device: device.clone(), world: world.clone(), joined: OnceCell::new() }
+    }
+
+    /// This rank's GPU.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// All ranks.
+    pub(super) fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Joins the other ranks, which are all to call it; the same again once it is done.
+    ///
+    /// # Errors
+    /// No NCCL, or ranks out of reach.
+    pub(super) fn join(&self) -> Result<Joined> {
+        if let Some(joined) = self.joined.get() {
+            return Ok(joined.clone());
+        }
+        let joined = Joined::new(&self.device, &self.world)?;
+        Ok(self.joined.get_or_init(|| joined).clone())
+    }
+}
+
+/// A rank among those that NCCL connects.
+#[derive(Debug, Clone)]
 pub(super) struct Joined {
-    communicator: Communicator,
+    communicator: Arc<Mutex<Communicator>>,
     world: World,
     device: Device,
 }
 
 impl Joined {
-    /// Joins the other ranks of `world`, which are all to call it.
-    ///
-    /// # Errors
-    /// No NCCL, or ranks out of reach.
-    pub(super) fn new(device: &Device, world: &World) -> Result<Self> {
+    fn new(device: &Device, world: &World) -> Result<Self> {
         let name = match world.is_first() {
             true => nccl_name().inspect_err(|error| world.give_up(&error.to_string()))?,
             false => Vec::new(),
@@ -33,13 +69,18 @@ impl Joined {
         let name = world.tell("NCCL's name", &name)?;
         let (rank, size) = (world.rank(), world.size());
         let communicator = Communicator::join(device, &name, rank, size, world.timeout())?;
+        let communicator = Arc::new(Mutex::new(communicator));
         Ok(Self { communicator, world: world.clone(), device: device.clone() })
+    }
+
+    fn communicator(&self) -> MutexGuard<'_, Communicator> {
+        self.communicator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gathers arrays, all in one go.
     pub(super) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
         let pairs: Vec<_> = arrays.iter().map(|of| (of.own, of.all)).collect();
-        Ok(self.communicator.all_gather(&pairs)?)
+        Ok(self.communicator().all_gather(&pairs)?)
     }
 
     /// Checks that the other ranks are still there: what was recorded asks nobody.
@@ -47,7 +88,7 @@ impl Joined {
     /// # Errors
     /// Ranks that have lost each other.
     pub(super) fn check(&self) -> Result<()> {
-        match self.communicator.has_ended() {
+        match self.communicator().has_ended() {
             true => Err(Error::Ranks("the ranks have lost each other before".into())),
             false => Ok(()),
         }
@@ -69,9 +110,9 @@ impl Joined {
                     format!("rank {rank} waited {seconds} s for the GPUs to end an iteration")
                 })
             };
-            let lost = || self.communicator.look().err().map(|error| error.to_string());
+            let lost = || self.communicator().look().err().map(|error| error.to_string());
             if let Some(why) = self.world.over().or_else(lost).or_else(late) {
-                self.communicator.abort();
+                self.communicator().abort();
                 self.world.give_up(&why);
                 return Err(Error::Ranks(why));
             }

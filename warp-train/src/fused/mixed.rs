@@ -3,6 +3,7 @@
 
 use super::ahead::exact;
 use super::is_exact;
+use super::joined::Joining;
 use super::policy_number::PolicyNumber;
 use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
 use crate::algorithm::{PolicyFigures, Variant};
@@ -69,6 +70,7 @@ impl MixedLearner {
         state: &LearnerState,
     ) -> Result<Self> {
         let (backend, machine) = (backend(config), Machine::of(envs.gpu().info()));
+        let joining = Joining::new(envs.gpu(), &config.world);
         let mut first_agent = 0;
         let mut policies = Vec::new();
         for (index, plan) in config.policies.iter().enumerate() {
@@ -80,7 +82,7 @@ impl MixedLearner {
                 let number = PolicyNumber { index, first_agent };
                 let text = WideText::new(config, number, machine, backend)?;
                 let kernels = envs.kernels().clone();
-                let policy = WidePolicy::new(config, index, text, &kernels, envs, None)?;
+                let policy = WidePolicy::new(config, index, text, &kernels, envs, &joining, None)?;
                 Policy::Rollouts(Box::new(policy))
             });
             first_agent += plan.n_agents() as u32;

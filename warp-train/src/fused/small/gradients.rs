@@ -12,6 +12,7 @@ use crate::engine::Progress;
 use crate::error::Result;
 use crate::fused::gradients::Given;
 use crate::fused::halves;
+use crate::fused::joined::Joining;
 use crate::fused::policy_number::PolicyNumber;
 use crate::loss::Minibatch;
 use crate::loss::actions::ActionsRef;
@@ -33,7 +34,8 @@ impl SmallLearner {
     ) -> Result<Self> {
         let source = text::update_source(config, index, envs.text());
         let module = envs.kernels().compile(&source, Build::Release)?;
-        Self::of_policy(config, PolicyNumber { index, first_agent: 0 }, envs.gpu(), &module, 1)
+        let joining = Joining::new(envs.gpu(), &config.world);
+        Self::of_policy(config, PolicyNumber { index, first_agent: 0 }, &joining, &module, 1)
     }
 
     /// The figures and the gradient of the loss over `given` at `weights`; for what

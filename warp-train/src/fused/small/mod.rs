@@ -33,6 +33,7 @@ pub(crate) use text::{
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
+use crate::fused::joined::Joining;
 use crate::fused::linked::Linked;
 use crate::fused::policy_number::PolicyNumber;
 use crate::model::LearnerState;
@@ -121,8 +122,9 @@ impl SmallLearner {
         let compile = || envs.kernels().compile_all(&units);
         let modules = config.world.first_then_others("compiled kernels", compile)??;
         let only = PolicyNumber { index: 0, first_agent: 0 };
+        let joining = Joining::new(envs.gpu(), &config.world);
         let n_parts = config.n_envs().div_ceil(text::together(config));
-        let mut this = Self::of_policy(config, only, envs.gpu(), &modules[1], n_parts)?;
+        let mut this = Self::of_policy(config, only, &joining, &modules[1], n_parts)?;
         let launch = collecting(config, envs.gpu().info().n_multiprocessors);
         this.collect = Some((modules[0].function("small_collect")?, launch));
         this.n_reported = config.n_envs();
@@ -138,11 +140,11 @@ impl SmallLearner {
     fn of_policy(
         config: &TrainConfig,
         number: PolicyNumber,
-        gpu: &Device,
+        joining: &Joining,
         module: &Module,
         n_parts: usize,
     ) -> Result<Self> {
-        let PolicyNumber { index, first_agent } = number;
+        let (gpu, PolicyNumber { index, first_agent }) = (joining.device(), number);
         let sizes = sizes(gpu, &module.function("small_sizes")?)?;
         let places = Places::of_policy(config, index);
         if sizes.n_parameters as usize != places.total() {
@@ -174,7 +176,7 @@ impl SmallLearner {
             world if text::is_relayed(world) => {
                 let moments = text::n_moments(config, index);
                 let of = pieces::Of { module, launch: update, updates, own, moments };
-                ("small_piece", Together::Relayed(Box::new(Pieces::new(gpu, world, &of)?)))
+                ("small_piece", Together::Relayed(Box::new(Pieces::new(joining, &of)?)))
             }
             // Quads of gradients and two doubles a minibatch, each word with its round.
             world => {

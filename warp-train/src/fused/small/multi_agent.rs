@@ -13,6 +13,7 @@ use super::{MOST_ITERATIONS, SmallLearner};
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
+use crate::fused::joined::Joining;
 use crate::fused::policy_number::PolicyNumber;
 use crate::model::LearnerState;
 use warp_core::DType;
@@ -156,9 +157,10 @@ impl MultiAgentLearner {
         let compile = || kernels.compile_all(&units);
         let modules = config.world.first_then_others("compiled kernels", compile)??;
         let (module, updates) = (&modules[0], &modules[1..]);
+        let joining = Joining::new(gpu, &config.world);
         for (index, (plan, update)) in config.policies.iter().zip(updates).enumerate() {
             let number = PolicyNumber { index, first_agent };
-            policies.push(SmallLearner::of_policy(config, number, gpu, update, n_warps)?);
+            policies.push(SmallLearner::of_policy(config, number, &joining, update, n_warps)?);
             first_agent += plan.n_agents() as u32;
         }
         let sizes = MultiAgentSizes::of(gpu, module)?;

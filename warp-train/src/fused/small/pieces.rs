@@ -6,12 +6,9 @@
 
 use super::shared::{PieceArgs, SmallRun, UpdateArgs};
 use crate::error::Result;
-use crate::fused::joined::{Gathered, Joined};
-use crate::world::World;
+use crate::fused::joined::{Gathered, Joined, Joining};
 use warp_core::DType::{F32, U32};
-use warp_func::cuda::{
-    Device, DeviceArray, DeviceStruct, Function, Graph, KernelArgs, Launch, Module,
-};
+use warp_func::cuda::{DeviceArray, DeviceStruct, Function, Graph, KernelArgs, Launch, Module};
 
 /// What the pieces leave for each other, and the way to the other ranks.
 #[derive(Debug)]
@@ -46,11 +43,12 @@ pub(super) struct Of<'a> {
 }
 
 impl Pieces {
-    /// Joins the other ranks of `world`, which are all to call it.
+    /// Joins the other ranks, which are all to call it.
     ///
     /// # Errors
     /// No NCCL, ranks out of reach, or too little memory.
-    pub(super) fn new(gpu: &Device, world: &World, of: &Of<'_>) -> Result<Self> {
+    pub(super) fn new(joining: &Joining, of: &Of<'_>) -> Result<Self> {
+        let (gpu, world) = (joining.device(), joining.world());
         let &Of { module, launch, updates, own, moments } = of;
         let make = |name: &str, dtype, n: usize| DeviceArray::zeros(gpu, name, dtype, &[n]);
         let pair = || -> Result<[DeviceArray; 2]> {
@@ -59,7 +57,7 @@ impl Pieces {
         };
         Ok(Self {
             recorded: None,
-            joined: Joined::new(gpu, world)?,
+            joined: joining.join()?,
             kernel: module.function("small_piece")?,
             updates,
             place: make("place in the run", U32, SmallRun::WORDS)?,

@@ -31,6 +31,7 @@ mod wgmma;
 use crate::config::TrainConfig;
 use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
+use crate::fused::joined::Joining;
 use crate::model::LearnerState;
 use notes::{Note, WideNotes};
 use warp_func::cuda::{CudaVecEnv, Device, DeviceEnvs, Graph, Kernels, side_by_side};
@@ -75,7 +76,9 @@ impl WideLearner {
         let compile = || kernels.compile_all(&units);
         config.world.first_then_others("compiled kernels", compile)??;
         let foreign = backend.foreign;
-        let policy = |(index, text)| WidePolicy::new(config, index, text, kernels, envs, foreign);
+        let joining = Joining::new(envs.gpu(), &config.world);
+        let policy =
+            |(index, text)| WidePolicy::new(config, index, text, kernels, envs, &joining, foreign);
         let policies = texts.into_iter().enumerate().map(policy).collect::<Result<_>>()?;
         let (kernels, n_steps) = (kernels.clone(), config.run.num_steps);
         let recorded = foreign.is_none();

@@ -23,6 +23,7 @@ use super::tiled::TiledNetwork;
 use crate::algorithm::{AgentRange, OnPolicyAlgorithm, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result, of_policy};
+use crate::fused::joined::Joining;
 use crate::model::LearnerState;
 use crate::model::{Activation, PolicyTensors};
 use crate::network::foreign::{ForeignNetwork, ForeignParts, MakeForeign};
@@ -127,6 +128,7 @@ impl WidePolicy {
         text: WideText,
         kernels: &Kernels,
         envs: &dyn DeviceEnvs,
+        joining: &Joining,
         make_foreign: Option<MakeForeign>,
     ) -> Result<Self> {
         let plan = config.policies[index].clone();
@@ -163,7 +165,7 @@ impl WidePolicy {
             module,
             foreign: make_foreign.is_some(),
         };
-        let join = || WideRanks::new(device, &config.world, config.shards().first, &told);
+        let join = || WideRanks::new(joining, config.shards().first, &told);
         let ranks = (!config.world.is_alone()).then(join).transpose()?;
         let (places, goals) = (places(&plan, envs)?, WideGoals::new(&plan, envs)?);
         let device = device.clone();

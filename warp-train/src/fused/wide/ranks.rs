@@ -8,7 +8,7 @@ use super::policy::WidePolicy;
 use super::shared::{SUMS, WideMoments};
 use super::spread::SPREAD_WORDS;
 use crate::error::Result;
-use crate::fused::joined::{Gathered, Joined};
+use crate::fused::joined::{Gathered, Joined, Joining};
 use crate::fused::linked::{EXCHANGE, LinkArgs, Linked, is_within_reach};
 use crate::world::World;
 use warp_core::DType::{self, F32, U32};
@@ -107,16 +107,12 @@ pub(super) struct Told<'a> {
 }
 
 impl WideRanks {
-    /// Joins the other ranks of `world`, which are all to call it.
+    /// Joins the other ranks, which are all to call it.
     ///
     /// # Errors
     /// No NCCL where it is needed, ranks out of reach, or too little memory.
-    pub(super) fn new(
-        device: &Device,
-        world: &World,
-        shard: usize,
-        told: &Told<'_>,
-    ) -> Result<Self> {
+    pub(super) fn new(joining: &Joining, shard: usize, told: &Told<'_>) -> Result<Self> {
+        let (device, world) = (joining.device(), joining.world());
         let (moments, size) = (WideMoments::WORDS, world.size());
         let sums = 2 * SUMS * SUM_BLOCKS;
         // The most that is told at a time; even, as words go in pairs.
@@ -126,7 +122,7 @@ impl WideRanks {
         let small = !told.foreign && Linked::words(world, slots) <= MOST_INBOX;
         let carrier = match small && is_within_reach(device, world)? {
             true => Carrier::Kernel(Box::new(Inbox::new(device, world, slots, told.module)?)),
-            false => Carrier::Nccl(Joined::new(device, world)?),
+            false => Carrier::Nccl(joining.join()?),
         };
         let make = |name: &str, dtype, n: usize| DeviceArray::zeros(device, name, dtype, &[n]);
         Ok(Self {
