@@ -134,11 +134,13 @@ impl WideLearner {
         n: u64,
     ) -> Result<Vec<Iterated>> {
         self.policies.iter().try_for_each(WidePolicy::check_ranks)?;
-        // Replicas that are selected are counted by the host.
-        let selects = self.policies.iter().any(|policy| policy.goals.is_some());
+        // Replicas that are selected are counted by the host, and what waits for its turn when NCCL gives up a rank that
+        // is gone would work on what it has freed.
+        let waits = self.policies.iter().any(|policy| policy.goals.is_some())
+            || ranks::go_through_nccl(&self.policies);
         let steps = config.steps_per_iteration();
         let mut done: Vec<Iterated> = match envs.as_cuda() {
-            Some(envs) if self.records_rollouts && !selects => {
+            Some(envs) if self.records_rollouts && !waits => {
                 self.run_ahead(envs, progress, n, steps)?
             }
             _ => {

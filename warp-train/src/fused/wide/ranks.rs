@@ -246,6 +246,12 @@ pub(super) fn may_be_side_by_side(policies: &[WidePolicy]) -> bool {
             && ranks.all(|ranks| matches!(ranks.carrier, Carrier::Kernel(_)))
 }
 
+/// Whether NCCL connects the ranks of some of `policies`.
+pub(super) fn go_through_nccl(policies: &[WidePolicy]) -> bool {
+    let mut ranks = policies.iter().filter_map(|policy| policy.ranks.as_ref());
+    ranks.any(|ranks| matches!(ranks.carrier, Carrier::Nccl(_)))
+}
+
 impl WidePolicy {
     /// What all ranks have of `own`, in their order: this array itself for a rank alone.
     pub(super) fn of_all_ranks<'a>(
