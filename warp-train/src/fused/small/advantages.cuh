@@ -297,6 +297,8 @@ __device__ __forceinline__ void write_parts(UpdateShared& shared, const Moments&
             int at = first + i;
             x[i] = at < n ? sums.parts[at / 2][at % 2] : 0.0f;
         }
+        // All lanes are here: the compiler, which does not know it, would have every exchange twice.
+        __syncwarp();
         float sum = warp_sums(x);
         if (first + lane < n) shared.sums[N_PARTS + first + lane][warp] = sum;
     }

@@ -152,8 +152,9 @@ __device__ __forceinline__ float warp_sums(float (&x)[32]) {
     for (int d = 16; d > 0; d >>= 1) {
 #pragma unroll
         for (int i = 0; i < d; ++i) {
-            float other = __shfl_xor_sync(0xffffffffu, lane & d ? x[i] : x[i + d], d);
-            x[i] = (lane & d ? x[i + d] : x[i]) + other;
+            float low = x[i], high = x[i + d];
+            float other = __shfl_xor_sync(0xffffffffu, lane & d ? low : high, d);
+            x[i] = (lane & d ? high : low) + other;
         }
     }
     return x[0];
