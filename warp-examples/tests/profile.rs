@@ -45,6 +45,33 @@ fn a_trace_has_every_iteration_its_phases_evaluations_and_checkpoints() {
 }
 
 #[test]
+fn a_verbose_run_says_once_where_the_time_of_its_start_goes() {
+    let folder = Folder::new("start");
+    let said = folder.train(&["--steps=1280", "--out=run", "--verbose"]).stderr;
+    let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("start: ")).collect();
+    let [line] = lines[..] else { panic!("{said}") };
+    let (total, parts) = line["start: ".len()..].split_once(" s: ").unwrap();
+    let part = |text: &str| -> (String, f64) {
+        let (name, seconds) = text.rsplit_once(' ').unwrap();
+        (name.into(), seconds.parse().unwrap())
+    };
+    let parts: Vec<(String, f64)> = parts.split(", ").map(part).collect();
+    let names: Vec<&str> = parts.iter().map(|(name, _)| &**name).collect();
+    let wanted = "configuration, device, kernels begun, weights, environments, learner, memory plan, folder, records, \
+                  first iteration";
+    assert_eq!(names.join(", "), wanted);
+    // Nothing between them is lost; each is rounded to a millisecond.
+    let sum: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
+    let rounding = 0.0005 * (parts.len() + 1) as f64;
+    assert!((sum - total.parse::<f64>().unwrap()).abs() <= rounding + 1e-9, "{line}");
+    folder.train(&["--steps=1280", "--out=resumed", "--verbose"]);
+    let resumed = folder.done(&["train", "--resume=resumed", "--steps=2560", "--verbose"]).stderr;
+    assert!(resumed.contains(", environments ") && resumed.contains(", checkpoint "), "{resumed}");
+    let quiet = folder.train(&["--steps=1280", "--out=quiet"]).stderr;
+    assert!(!quiet.contains("start: "), "{quiet}");
+}
+
+#[test]
 fn top_says_a_line_of_each_run_where_there_is_no_terminal() {
     let folder = Folder::new("top");
     folder.train(&["--steps=1280", "--out=a"]);

@@ -1,5 +1,6 @@
 //! Where a command runs: what `--device` names, and making environments there.
 
+use super::start::KernelWaits;
 #[cfg(feature = "cuda")]
 use anyhow::Context;
 use anyhow::{Result, anyhow, bail};
@@ -172,6 +173,19 @@ impl Device {
             Device::Cpu => 0.0,
             #[cfg(feature = "cuda")]
             Device::Cuda(kernels) => kernels.compile_seconds(),
+        }
+    }
+
+    /// What the host has waited for kernels so far.
+    #[must_use]
+    pub fn kernel_waits(&self) -> KernelWaits {
+        match self {
+            Device::Cpu => KernelWaits::default(),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(kernels) => {
+                let seconds = kernels.seconds();
+                KernelWaits { machine_code: seconds.waiting, loading: seconds.loading }
+            }
         }
     }
 

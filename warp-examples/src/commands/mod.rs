@@ -29,6 +29,7 @@ pub mod render;
 pub mod report;
 mod resumption;
 pub mod scale;
+mod start;
 mod stop;
 pub mod top;
 pub mod train;

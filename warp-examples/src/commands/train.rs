@@ -3,6 +3,7 @@
 use super::halves::HalfWatch;
 use super::progress::{by_group, short};
 use super::ranks::{Rank, RankArgs, Ranks};
+use super::start::StartClock;
 use super::stop::Stop;
 use super::{
     Device, dashboard, fleet, memory, notes, options, resumption, say, tell, thread_count,
@@ -76,7 +77,8 @@ pub struct TrainArgs {
     /// The run's folder; by default ENV-ALGORITHM-sSEED in the folder given by the keys basedir (runs) and tag.
     #[arg(long, value_name = "RUN")]
     pub out: Option<PathBuf>,
-    /// Print the memory plan first: every array, the total and the memory that is left.
+    /// Print the memory plan first: every array, the total and the memory that is left; and where the time of the
+    /// start goes.
     #[arg(short, long, conflicts_with_all = ["seeds", "sweep"])]
     pub verbose: bool,
     /// Write a trace of where the time goes, for Perfetto (ui.perfetto.dev), and print a summary at the end.
@@ -110,10 +112,14 @@ pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     if fleet::is_asked_for(args) {
         return fleet::train(args, registry);
     }
+    let mut clock = StartClock::begin();
     let Some(ranks) = Ranks::of(&args.ranks)? else {
-        return OneRank::alone(args, registry)?.train();
+        return OneRank::alone(args, registry, &mut clock)?.train(clock);
     };
-    ranks.each(|rank, link| OneRank::of(rank, link, args, registry)?.train())
+    ranks.each(|rank, link| {
+        let mut clock = StartClock::begin();
+        OneRank::of(rank, link, args, registry, &mut clock)?.train(clock)
+    })
 }
 
 /// What one rank has of a run that is about to begin or go on.
@@ -134,7 +140,7 @@ struct OneRank<'a> {
 
 impl<'a> OneRank<'a> {
     /// The only rank of a run.
-    fn alone(args: &'a TrainArgs, registry: &'a Registry) -> Result<Self> {
+    fn alone(args: &'a TrainArgs, registry: &'a Registry, clock: &mut StartClock) -> Result<Self> {
         let from = args.resume.as_deref().map(Place::parse);
         // Before anything is read that another process might be about to change.
         let lock = |from: Place| Run::lock(&from.folder).map(|locked| (from, Some(locked)));
@@ -142,7 +148,9 @@ impl<'a> OneRank<'a> {
         let (config, basis) = configure(args, from.as_ref().map(|(place, _)| place), registry)?;
         let config = config.on_rank(World::default())?;
         let entry = registry.get(&config.run.env_id)?;
+        clock.part("configuration");
         let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
+        clock.part("device");
         let threads = thread_count(args.threads);
         let on_host = registry;
         Ok(Self { args, on_host, config, basis, device, why, threads, from, listens: true })
@@ -154,6 +162,7 @@ impl<'a> OneRank<'a> {
         link: Option<Box<dyn Link>>,
         args: &'a TrainArgs,
         registry: &'a Registry,
+        clock: &mut StartClock,
     ) -> Result<Self> {
         let from = args.resume.as_deref().map(Place::parse);
         // Before anything is read that another process might be about to change.
@@ -168,32 +177,36 @@ impl<'a> OneRank<'a> {
             config.run.num_envs = config.run.num_envs.saturating_mul(rank.size());
         }
         let entry = registry.get(&config.run.env_id)?;
+        clock.part("configuration");
         let device = Device::choose(&rank.device(&args.device)?)?;
+        clock.part("device");
         let digest = config.digest(entry.fields);
         let world = rank.world(link, digest, device.uuid())?;
         let config = config.on_rank(world)?;
         let threads = (thread_count(args.threads) / rank.here()).max(1);
+        clock.part("ranks");
         let (on_host, why, listens) = (registry, String::new(), rank.is_first_here());
         Ok(Self { args, on_host, config, basis, device, why, threads, from, listens })
     }
 
     /// Trains until the end, and lets other ranks know if it can't.
-    fn train(self) -> Result<Outcome> {
+    fn train(self, clock: StartClock) -> Result<Outcome> {
         let world = self.config.world.clone();
-        let done = self.run();
+        let done = self.run(clock);
         if let Err(error) = &done {
             world.give_up(&format!("{error:#}"));
         }
         done
     }
 
-    fn run(mut self) -> Result<Outcome> {
+    fn run(mut self, mut clock: StartClock) -> Result<Outcome> {
+        clock.watch(&self.device);
         let registry = &self.device.registry(self.on_host);
         let world = self.config.world.clone();
         let kernels = self.kernels();
         let (mut trainer, run) = match self.from.take() {
-            Some((place, locked)) => self.resume(&place, locked, registry)?,
-            None => self.begin(registry)?,
+            Some((place, locked)) => self.resume(&place, locked, registry, &mut clock)?,
+            None => self.begin(registry, &mut clock)?,
         };
         let Self { args, on_host, basis, device, why, threads, listens, .. } = self;
         let evaluator = Evaluator { registry: on_host, threads };
@@ -224,9 +237,12 @@ impl<'a> OneRank<'a> {
         let mut trace =
             args.profile.as_deref().map(|path| Trace::create(path, kernels)).transpose()?;
         let mut shown = dashboard::shown(args.dashboard, &trainer, run.recent_returns())?;
+        clock.part("records");
+        let mut told = args.verbose.then(|| clock.end());
         let end = {
             let mut callbacks: Vec<&mut dyn Callback> = Vec::new();
-            // Before those whose time it measures.
+            // Before those whose time they measure.
+            callbacks.extend(told.as_mut().map(|told| told as &mut dyn Callback));
             callbacks.extend(trace.as_mut().map(|trace| trace as &mut dyn Callback));
             // What is written down comes before what is shown.
             let others: [&mut dyn Callback; 6] =
@@ -241,11 +257,11 @@ impl<'a> OneRank<'a> {
         let summary = run.summarise(&trainer, device.name())?;
         curves::draw(run.folder(), trainer.config())?;
         world.gather_within("the end", &[], PATIENCE)?;
-        let told = report(&summary, run.folder(), end);
+        let said = report(&summary, run.folder(), end);
         match (end, stop.asked_by()) {
             // The terminal may be gone.
             (End::Stopped(Stopped::Asked), Some(signal)) => Ok(Outcome::Interrupted { signal }),
-            _ => told.map(|()| Outcome::Done),
+            _ => said.map(|()| Outcome::Done),
         }
     }
 
@@ -263,7 +279,7 @@ impl<'a> OneRank<'a> {
     }
 
     /// A new run, and its folder on the first rank.
-    fn begin(&self, registry: &Registry) -> Result<(Trainer, Option<Run>)> {
+    fn begin(&self, registry: &Registry, clock: &mut StartClock) -> Result<(Trainer, Option<Run>)> {
         let Self { args, config, .. } = self;
         let run = &config.run;
         let name = format!("{}-{}-s{}", run.env_id, config.algorithm(), run.seed);
@@ -276,10 +292,11 @@ impl<'a> OneRank<'a> {
             // Before anything that takes long.
             Run::check_free(&folder)?;
         }
-        let mut trainer = self.trainer(config.clone(), registry)?;
-        self.prepare(&mut trainer)?;
+        let mut trainer = self.trainer(config.clone(), registry, clock)?;
+        self.prepare(&mut trainer, clock)?;
         trainer.sync()?;
         let run = is_first.then(|| Run::create(&folder, &text, &trainer)).transpose()?;
+        clock.part("folder");
         Ok((trainer, run))
     }
 
@@ -289,6 +306,7 @@ impl<'a> OneRank<'a> {
         place: &Place,
         locked: Option<Locked>,
         registry: &Registry,
+        clock: &mut StartClock,
     ) -> Result<(Trainer, Option<Run>)> {
         let args = self.args;
         let mut config = self.config.clone();
@@ -302,31 +320,44 @@ impl<'a> OneRank<'a> {
             let folder = place.folder.display();
             bail!("--steps {steps}: the run in \"{folder}\" has already done {done}");
         }
-        let mut trainer = self.trainer(config, registry)?;
+        let mut trainer = self.trainer(config, registry, clock)?;
         trainer.restore(&checkpoint)?;
-        self.prepare(&mut trainer)?;
+        clock.part("checkpoint");
+        self.prepare(&mut trainer, clock)?;
         trainer.sync()?;
         let Some(locked) = locked else { return Ok((trainer, None)) };
         if !args.set.is_empty() {
             Run::keep_config(locked.folder(), done)?;
         }
         let run = Run::reopen(locked, &text, &checkpoint)?;
+        clock.part("folder");
         Ok((trainer, Some(run)))
     }
 
-    fn trainer(&self, config: TrainConfig, registry: &Registry) -> Result<Trainer> {
+    fn trainer(
+        &self,
+        config: TrainConfig,
+        registry: &Registry,
+        clock: &mut StartClock,
+    ) -> Result<Trainer> {
         let backend = &self.args.backend;
         self.device.compile_ahead(backend, &config, registry);
+        clock.part("kernels begun");
         let learner = training_learner(&self.device, backend, &config, self.threads)?;
-        Ok(Trainer::new(config, registry, learner, self.threads)?)
+        clock.part("weights");
+        let trainer = Trainer::new(config, registry, learner, self.threads)?;
+        clock.part("environments");
+        Ok(trainer)
     }
 
     /// Lets the learner take all memory it needs, so that too little of it is known before anything is written;
     /// prints the plan if it is asked for.
-    fn prepare(&self, trainer: &mut Trainer) -> Result<()> {
+    fn prepare(&self, trainer: &mut Trainer, clock: &mut StartClock) -> Result<()> {
         let prepared = trainer.prepare();
+        clock.part("learner");
         if self.args.verbose && self.config.world.is_first() {
             memory::show(trainer, &self.device)?;
+            clock.part("memory plan");
         }
         Ok(prepared?)
     }

@@ -20,7 +20,28 @@ pub struct Kernels {
     device: Device,
     loaded: Arc<Mutex<HashMap<String, Module>>>,
     begun: Arc<Begun>,
-    compile_seconds: Arc<Mutex<f64>>,
+    seconds: Seconds,
+}
+
+/// What kernels have cost those who asked for them, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct KernelSeconds {
+    /// Waiting for machine code that had to be compiled.
+    pub compiling: f64,
+    /// Waiting for machine code, compiled or from the cache.
+    pub waiting: f64,
+    /// Loading it into the driver, and finding its functions.
+    pub loading: f64,
+}
+
+/// The same, shared by a registry and its modules.
+#[derive(Debug, Clone, Default)]
+struct Seconds(Arc<Mutex<KernelSeconds>>);
+
+impl Seconds {
+    fn now(&self) -> MutexGuard<'_, KernelSeconds> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Machine code, and the seconds that the compiler took for it.
@@ -55,6 +76,7 @@ struct Loaded {
     handle: sys::CUmodule,
     name: String,
     text: String,
+    seconds: Seconds,
 }
 
 // SAFETY: a module handle may be used from any thread that has made its context current, which every
@@ -78,9 +100,8 @@ impl Kernels {
     /// No kernels yet.
     #[must_use]
     pub fn new(device: &Device) -> Self {
-        let compile_seconds = Arc::new(Mutex::new(0.0));
         let (loaded, begun) = (Arc::default(), Arc::default());
-        Self { device: device.clone(), loaded, begun, compile_seconds }
+        Self { device: device.clone(), loaded, begun, seconds: Seconds::default() }
     }
 
     /// The device that they run on.
@@ -92,7 +113,13 @@ impl Kernels {
     /// Seconds spent waiting for the compiler so far; 0 if everything came from the cache.
     #[must_use]
     pub fn compile_seconds(&self) -> f64 {
-        *self.compile_seconds.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seconds().compiling
+    }
+
+    /// What kernels have cost so far.
+    #[must_use]
+    pub fn seconds(&self) -> KernelSeconds {
+        *self.seconds.now()
     }
 
     /// The module of `source`: from this registry, from the cache on disk, or compiled now.
@@ -132,6 +159,7 @@ impl Kernels {
     /// # Errors
     /// As [`Kernels::compile`], of the first one that fails.
     pub fn compile_all(&self, units: &[(&Source, Build)]) -> Result<Vec<Module>> {
+        let started = Instant::now();
         let arch = &compiler::architecture(self.device.info().capability);
         let key = |(source, build): &(&Source, Build)| cache::key(source, *build, arch);
         let keys = units.iter().map(key).collect::<Result<Vec<_>>>()?;
@@ -142,9 +170,9 @@ impl Kernels {
                 missing.push((key, *source, *build));
             }
         }
-        let started = Instant::now();
         let codes = self.machine_code(&missing, arch);
         let waited = started.elapsed().as_secs_f64();
+        self.seconds.now().waiting += waited;
         let mut compiled = false;
         for ((key, source, _), code) in missing.into_iter().zip(codes) {
             let (code, seconds) = code.unwrap_or_else(|panic| resume_unwind(panic))?;
@@ -152,7 +180,7 @@ impl Kernels {
             loaded.insert(key.clone(), self.load(source, &code)?);
         }
         if compiled {
-            *self.compile_seconds.lock().unwrap_or_else(PoisonError::into_inner) += waited;
+            self.seconds.now().compiling += waited;
         }
         Ok(keys.iter().map(|key| loaded[key].clone()).collect())
     }
@@ -179,14 +207,17 @@ impl Kernels {
     }
 
     fn load(&self, source: &Source, code: &[u8]) -> Result<Module> {
+        let started = Instant::now();
         self.device.bind()?;
         // SAFETY: the image is machine code that NVRTC made, whole, as its digest says.
         let handle = unsafe { result::module::load_data(code.as_ptr().cast()) }
             .map_err(|e| cuda(&format!("loading the machine code of {}", source.name), e))?;
         let headers = source.headers.iter().map(|(_, text)| text.as_str());
         let text = headers.chain([source.text.as_str()]).collect::<Vec<_>>().join("\n");
-        let (device, name) = (self.device.clone(), source.name.clone());
-        Ok(Module(Arc::new(Loaded { device, handle, name, text })))
+        let (device, name, seconds) =
+            (self.device.clone(), source.name.clone(), self.seconds.clone());
+        seconds.now().loading += started.elapsed().as_secs_f64();
+        Ok(Module(Arc::new(Loaded { device, handle, name, text, seconds })))
     }
 }
 
@@ -196,6 +227,7 @@ impl Module {
     /// # Errors
     /// No such kernel.
     pub fn function(&self, name: &str) -> Result<Function> {
+        let started = Instant::now();
         let missing = || Error::Launch {
             kernel: name.into(),
             reason: format!("{} defines no such kernel", self.0.name),
@@ -215,6 +247,7 @@ impl Module {
         unsafe { sys::cuFuncLoad(handle) }
             .result()
             .map_err(|e| cuda(&format!("loading {name}"), e))?;
+        self.0.seconds.now().loading += started.elapsed().as_secs_f64();
         Ok(Function {
             name: name.into(),
             parameters: parameters.into(),

@@ -34,7 +34,7 @@ pub use env::CudaVecEnv;
 pub use env_kernels::{EnvKernels, ExecutorPart, env_kernels};
 pub use given::{GivenArray, NumberKind, Tensor};
 pub use kernel_args::{KernelArgs, Members};
-pub use kernels::{Kernels, Module};
+pub use kernels::{KernelSeconds, Kernels, Module};
 pub use launch::{Function, Launch};
 #[cfg(feature = "replicas")]
 pub use replicas::{CudaReplicas, Numbers, Shown, replica_source};

@@ -66,10 +66,16 @@ fn compiled_once() {
     assert!(seconds > 0.0);
     first.compile(&source, Build::Parity).unwrap();
     assert_eq!(first.compile_seconds(), seconds);
+    let of_first = first.seconds();
+    assert!(of_first.waiting >= seconds && of_first.loading > 0.0, "{of_first:?}");
     // Another registry, as in another process: from the disk.
     let second = Kernels::new(gpu().device());
     let module = second.compile(&source, Build::Parity).unwrap();
     assert_eq!(second.compile_seconds(), 0.0);
+    let before = second.seconds();
+    assert!(before.waiting > 0.0 && before.loading > 0.0, "{before:?}");
+    module.function("add").unwrap();
+    assert!(second.seconds().loading > before.loading);
     let missing = module.function("subtract").unwrap_err().to_string();
     assert_eq!(missing, "kernel \"subtract\": add.cu defines no such kernel");
 }

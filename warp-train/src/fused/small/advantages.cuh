@@ -284,6 +284,26 @@ __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* 
     for (int i = 0; i < 4; ++i) sums.most(FIGURE(longest) + i, most[i]);
 }
 
+// A warp's sums for the minibatches' moments: 32 of them at a time where they are in registers.
+__device__ __forceinline__ void write_parts(UpdateShared& shared, const Moments& sums) {
+    constexpr int n = 2 * N_UPDATES;
+    int lane = threadIdx.x & 31, warp = group_warp();
+    // Sums in registers have constant numbers; more of them lie in memory.
+#pragma unroll (N_UPDATES > 32 ? 1 : (n + 31) / 32)
+    for (int first = 0; first < n; first += 32) {
+        float x[32];
+#pragma unroll
+        for (int i = 0; i < 32; ++i) {
+            int at = first + i;
+            x[i] = at < n ? sums.parts[at / 2][at % 2] : 0.0f;
+        }
+        // All lanes are here: the compiler, which does not know it, would have every exchange twice.
+        __syncwarp();
+        float sum = warp_sums(x);
+        if (first + lane < n) shared.sums[N_PARTS + first + lane][warp] = sum;
+    }
+}
+
 // Advantages of all rows, and this block's part of all that is summed over samples and replicas.
 __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const float* episodes,
                                  double* totals, const SmallRun& run, Discount discount, NetworkBlocks blocks) {
@@ -303,14 +323,7 @@ __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const
     over.add(FIGURE(returns_squared), sums.returns[1]);
     over.add(FIGURE(residuals), sums.advantages[0]);
     over.add(FIGURE(residuals_squared), sums.advantages[1]);
-    if (MOMENTS_HERE) {
-        // Sums in registers have constant numbers; more of them lie in memory.
-#pragma unroll (N_UPDATES > 32 ? 1 : 2 * N_UPDATES)
-        for (int i = 0; i < 2 * N_UPDATES; ++i) {
-            float x = warp_sum(sums.parts[i / 2][i % 2]);
-            if ((threadIdx.x & 31) == 0) shared.sums[N_PARTS + i][warp] = x;
-        }
-    }
+    if (MOMENTS_HERE) write_parts(shared, sums);
     group_wait();
     for (int i = group_thread(); i < N_TOTALS; i += GROUP_THREADS) {
         double sum = shared.sums[i][0];

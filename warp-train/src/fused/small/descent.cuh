@@ -14,12 +14,13 @@
 #define PLACE_FLOAT (1u << 20)
 
 template <int NET> __device__ __forceinline__ u32 place_of(const NetShared& net, int at) {
-    if (at < 0) return NO_ROW;
-    u32 base = shared_address(&net);
-    if (at < AT_W2) return shared_address(&net.w1[at / KX * LDX + at % KX]) - base;
-    if (at < AT_W3) return (shared_address(&net.b2[at - AT_B2]) - base) | PLACE_FLOAT;
-    if (at < AT_B3) return shared_address(&net.w3[(at - AT_W3) / HID * LDH + (at - AT_W3) % HID]) - base;
-    return (shared_address(&net.b3[at - AT_B3]) - base) | PLACE_FLOAT;
+    u32 base = shared_address(&net), w3 = (u32)(at - AT_W3);
+    u32 in_w1 = shared_address(net.w1) - base + ((u32)at / KX * LDX + (u32)at % KX) * 2;
+    u32 in_w3 = shared_address(net.w3) - base + (w3 / HID * LDH + w3 % HID) * 2;
+    u32 in_b2 = (shared_address(net.b2) - base + (u32)(at - AT_B2) * 4) | PLACE_FLOAT;
+    u32 in_b3 = (shared_address(net.b3) - base + (u32)(at - AT_B3) * 4) | PLACE_FLOAT;
+    u32 place = at < AT_W2 ? in_w1 : at < AT_W3 ? in_b2 : at < AT_B3 ? in_w3 : in_b3;
+    return at < 0 ? NO_ROW : place;
 }
 
 __device__ __forceinline__ void write_place(NetShared& net, u32 place, float w) {
@@ -86,25 +87,51 @@ template <int NET> struct Own {
             __stcg(memory + kind * quads + tile * GROUP_THREADS, x);
     }
 
+    // Where the elements of own tile `t` of a group's thread `thread` lie in memory.
+    struct Places {
+        int at[4];
+
+        __device__ __forceinline__ Places(int t, u32 thread) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) at[i] = own_parameter<NET>((int)thread / 32, (int)thread % 32, t, i);
+        }
+        // Of a wide tile all are there, two by two.
+        __device__ __forceinline__ float4 read_wide(const float* from) const {
+            float2 low = __ldcg((const float2*)(from + at[0])), high = __ldcg((const float2*)(from + at[2]));
+            return make_float4(low.x, low.y, high.x, high.y);
+        }
+        __device__ __forceinline__ void write_wide(float* to, float4 x) const {
+            __stcg((float2*)(to + at[0]), make_float2(x.x, x.y));
+            __stcg((float2*)(to + at[2]), make_float2(x.z, x.w));
+        }
+        // Of a small tile 0 is read where there is no parameter.
+        __device__ __forceinline__ float4 read_small(const float* from) const {
+            float x[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) x[i] = at[i] < 0 ? 0.0f : __ldcg(from + at[i]);
+            return make_float4(x[0], x[1], x[2], x[3]);
+        }
+        __device__ __forceinline__ void write_small(float* to, float4 x) const {
+            float xs[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                if (at[i] >= 0) __stcg(to + at[i], xs[i]);
+        }
+    };
+
     __device__ __forceinline__ void load(UpdateShared& shared, const Memory& from) {
-        const NetShared& net = shared.net;
-        int lane = threadIdx.x & 31, warp = group_warp();
         const float* arrays[3] = {from.parameters, from.exp_avg, from.exp_avg_sq};
         memory = from.state + group_thread();
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
-            float x[3][4];
+            Places places(t, group_thread());
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                int at = own_parameter<NET>(warp, lane, t, i);
-                if (t >= WIDE_TILES) place[t - WIDE_TILES][i] = place_of<NET>(net, at);
-#pragma unroll
-                for (int kind = 0; kind < 3; ++kind)
-                    x[kind][i] = at < 0 ? 0.0f : __ldcg(arrays[kind] + at);
-            }
+            for (int i = 0; i < 4; ++i)
+                if (t >= WIDE_TILES) place[t - WIDE_TILES][i] = place_of<NET>(shared.net, places.at[i]);
 #pragma unroll
             for (int kind = 0; kind < 3; ++kind)
-                put(kind, t, make_float4(x[kind][0], x[kind][1], x[kind][2], x[kind][3]));
+                put(kind, t,
+                    t < WIDE_TILES ? places.read_wide(arrays[kind]) : places.read_small(arrays[kind]));
         }
     }
 
@@ -121,19 +148,19 @@ template <int NET> struct Own {
     }
 
     __device__ __forceinline__ void store(const Memory& to) const {
-        int lane = threadIdx.x & 31, warp = group_warp();
         float* arrays[3] = {to.parameters, to.exp_avg, to.exp_avg_sq};
+        // Places are found again: what load() knew of them would take registers meanwhile.
+        u32 thread = group_thread();
+        asm volatile("" : "+r"(thread));
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
+            Places places(t, thread);
 #pragma unroll
             for (int kind = 0; kind < 3; ++kind) {
-                float4 x = get(kind, t);
-                float xs[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    int at = own_parameter<NET>(warp, lane, t, i);
-                    if (at >= 0) __stcg(arrays[kind] + at, xs[i]);
-                }
+                if (t < WIDE_TILES)
+                    places.write_wide(arrays[kind], get(kind, t));
+                else
+                    places.write_small(arrays[kind], get(kind, t));
             }
         }
     }

@@ -91,6 +91,29 @@ __device__ __forceinline__ WidePlace wide_place(int warp, int tile) {
     return {number / N_TILES * 16, number % N_TILES * 8};
 }
 
+// Where the elements of a small tile lie in memory, and which of them are parameters: in `columns` of them from
+// `first_column` on, of all rows or, where `row` is not negative, of that one.
+struct SmallPlaces {
+    int first, by_row, by_column;
+    int first_column, columns, row;
+};
+
+// The same of small tile number `number` in constants alone, which are chosen without a branch: they are asked for
+// once per tile, and branches are what takes the compiler long.
+template <int NET> __device__ __forceinline__ SmallPlaces small_places(int number) {
+    constexpr int outputs = Role<NET>::outputs;
+    int m = number % M_TILES, kind = number / M_TILES;
+    bool w1 = kind < X_TILES, b2 = kind == X_TILES, w3 = kind == X_TILES + 1;
+    SmallPlaces places;
+    places.first = w1 ? AT_W1 + m * 16 * KX + kind * 8 : b2 ? AT_B2 + m * 16 : w3 ? AT_W3 + m * 16 : AT_B3;
+    places.by_row = w1 ? KX : b2 || w3 ? 1 : 0;
+    places.by_column = w1 ? 1 : b2 ? 0 : w3 ? HID : 1;
+    places.first_column = b2 ? OBS % 8 : 0;
+    places.columns = w1 ? OBS + 1 - kind * 8 : b2 ? 1 : number < N_JOBS ? outputs : 0;
+    places.row = w1 || b2 || w3 ? -1 : OBS % 16;
+    return places;
+}
+
 // The place in memory of element `i` of own tile `tile`; negative if it is no parameter.
 template <int NET>
 __device__ __forceinline__ int own_parameter(int warp, int lane, int tile, int i) {
@@ -100,19 +123,13 @@ __device__ __forceinline__ int own_parameter(int warp, int lane, int tile, int i
         return AT_W2 + (at.row + row) * HID + at.column + column;
     }
     int number = warp + 8 * (tile - WIDE_TILES);
-    int m = number % M_TILES, kind = number / M_TILES;
-    if (number >= N_JOBS) return -1;
-    if (kind < X_TILES) {
-        int input = kind * 8 + column;
-        return input <= OBS ? AT_W1 + (m * 16 + row) * KX + input : -1;
-    }
-    if (kind == X_TILES) return column == OBS % 8 ? AT_B2 + m * 16 + row : -1;
-    if (column >= Role<NET>::outputs) return -1;
-    bool frozen = NET == 0 && CONTINUOUS && LOG_STD_FREE && column >= ACTION_WIDTH &&
-                  column < 2 * ACTION_WIDTH;
+    SmallPlaces places = small_places<NET>(number);
+    bool exists = (u32)(column - places.first_column) < (u32)places.columns;
+    exists &= (places.row < 0) | (row == places.row);
     // A log-deviation that depends on nothing is a bias without weights.
-    if (kind == X_TILES + 1) return frozen ? -1 : AT_W3 + column * HID + m * 16 + row;
-    return row == OBS % 16 ? AT_B3 + column : -1;
+    if (NET == 0 && CONTINUOUS && LOG_STD_FREE)
+        exists &= (number / M_TILES != X_TILES + 1) | ((u32)(column - ACTION_WIDTH) >= (u32)ACTION_WIDTH);
+    return exists ? places.first + row * places.by_row + column * places.by_column : -1;
 }
 
 // This thread's place in its group.
