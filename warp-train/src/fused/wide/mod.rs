@@ -18,6 +18,7 @@ mod policy;
 mod ranks;
 mod rollout;
 mod selection;
+mod shards;
 mod shared;
 mod spread;
 mod text;

@@ -7,6 +7,7 @@ use super::arrays::SUM_BLOCKS;
 use super::policy::WidePolicy;
 use super::shared::{SUMS, WideMoments};
 use super::spread::SPREAD_WORDS;
+use crate::config::Shards;
 use crate::error::Result;
 use crate::fused::joined::{Gathered, Joined};
 use crate::fused::linked::{EXCHANGE, LinkArgs, Linked, is_within_reach};
@@ -61,8 +62,9 @@ pub(super) struct WideRanks {
     carrier: Carrier,
     world: World,
     device: Device,
-    /// Number of this rank's shard.
+    /// Number of this rank's first shard.
     pub(super) shard: u32,
+    /// Samples of every shard.
     pub(super) ns: DeviceArray,
     pub(super) sums: DeviceArray,
     pub(super) spreads: DeviceArray,
@@ -99,6 +101,7 @@ pub(super) struct Told<'a> {
     pub(super) width: usize,
     /// Words of the losses' sums.
     pub(super) losses: usize,
+    pub(super) shards: Shards,
     pub(super) module: &'a Module,
     /// Whether a tensor library runs the network, which may allocate at any time: no kernel may wait meanwhile.
     pub(super) foreign: bool,
@@ -109,17 +112,12 @@ impl WideRanks {
     ///
     /// # Errors
     /// No NCCL where it is needed, ranks out of reach, or too little memory.
-    pub(super) fn new(
-        device: &Device,
-        world: &World,
-        shard: usize,
-        told: &Told<'_>,
-    ) -> Result<Self> {
-        let (moments, size) = (WideMoments::WORDS, world.size());
+    pub(super) fn new(device: &Device, world: &World, told: &Told<'_>) -> Result<Self> {
+        let (moments, size, shards) = (WideMoments::WORDS, world.size(), told.shards);
         let sums = 2 * SUMS * SUM_BLOCKS;
         // The most that is told at a time; even, as words go in pairs.
-        let slots =
-            (told.n_parameters + told.losses).max(sums + 1 + SPREAD_WORDS + moments * told.width);
+        let slots = (told.n_parameters + told.losses)
+            .max(sums + shards.here + SPREAD_WORDS + moments * told.width);
         let slots = slots.next_multiple_of(2);
         let small = !told.foreign && Linked::words(world, slots) <= MOST_INBOX;
         let carrier = match small && is_within_reach(device, world)? {
@@ -131,8 +129,8 @@ impl WideRanks {
             carrier,
             world: world.clone(),
             device: device.clone(),
-            shard: shard as u32,
-            ns: make("samples of ranks", U32, size)?,
+            shard: shards.first as u32,
+            ns: make("samples of ranks", U32, shards.total)?,
             sums: make("sums of ranks", U32, sums * size)?,
             spreads: make("spreads of ranks", U32, SPREAD_WORDS * size)?,
             losses: make("losses of ranks", U32, told.losses * size)?,
@@ -255,6 +253,11 @@ impl WidePolicy {
         let all = all(ranks);
         ranks.gather(&[Gathered { own, all }])?;
         Ok(all)
+    }
+
+    /// How many samples each shard of all ranks has.
+    pub(super) fn counts(&self) -> &DeviceArray {
+        self.ranks.as_ref().map_or(&self.arrays.n, |ranks| &ranks.ns)
     }
 
     /// How many ranks learn this policy.

@@ -3,8 +3,7 @@
 use super::args::{
     AdvantagesArgs, BeginMinibatchArgs, CompactArgs, CountArgs, DescendArgs, ExplainArgs,
     FactorsArgs, GaeArgs, GatherArgs, JudgeArgs, LossesArgs, PlacesOfBlocksArgs, ReduceArgs,
-    ShuffleArgs, TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs, VariancesArgs,
-    WideSamples,
+    TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs, VariancesArgs, WideSamples,
 };
 use super::arrays::SUM_BLOCKS;
 use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
@@ -56,7 +55,7 @@ impl WidePolicy {
 
     /// Starts the whole update.
     pub(in super::super) fn learn(&self) -> Result<()> {
-        let (config, a) = (&self.plan.config, &self.arrays);
+        let config = &self.plan.config;
         self.normaliser.finish_rewards(self)?;
         let prepare = [Prepare::Observations, Prepare::Advantages, Prepare::Spread];
         let prepare = prepare.into_iter().filter(|work| config.to_train || work.is_always());
@@ -67,23 +66,11 @@ impl WidePolicy {
         }
         let passes = self.plan.passes();
         for epoch in 0..passes.epochs {
-            if !passes.shuffles {
-                (0..passes.minibatches).try_for_each(|part| self.minibatch(part, &a.order))?;
-                continue;
+            let order = self.order(epoch, &passes)?;
+            (0..passes.minibatches).try_for_each(|part| self.minibatch(part, order))?;
+            if passes.shuffles {
+                self.judge()?;
             }
-            let args = ShuffleArgs {
-                settings: &a.settings,
-                state: &a.state,
-                epoch: epoch as u32,
-                order: &a.order,
-                shuffled: &a.shuffled,
-            };
-            let launch = Launch::over(self.sizes.cells, 256);
-            self.kernels.shuffle.launch(&launch, &[args.arg()])?;
-            for part in 0..passes.minibatches {
-                self.minibatch(part, &a.shuffled)?;
-            }
-            self.judge()?;
         }
         Ok(())
     }
@@ -162,6 +149,7 @@ impl WidePolicy {
         kernels.places_of_blocks.launch(&ONE_BLOCK, &[args.arg()])?;
         let args = CompactArgs { of: self.cells(), places: counts, order };
         kernels.compact.launch(&of_cells, &[args.arg()])?;
+        self.count_shards()?;
         let (returns, values, rewards, parts) = (&a.returns, &a.values, &a.rewards, &a.sums);
         let args = VariancesArgs { state, order, returns, values, rewards, parts };
         Ok(kernels.variances.launch(&sum_blocks(), &[args.arg()])?)
@@ -171,7 +159,7 @@ impl WidePolicy {
     pub(super) fn minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
         let (config, a, s) = (&self.plan.config, &self.arrays, &self.sizes);
         let (state, number, parts) = (&a.state, part as u32, &a.sums);
-        let ns = self.ranks.as_ref().map_or(&a.n, |ranks| &ranks.ns);
+        let ns = self.counts();
         let advantages = &a.advantages;
         let args = AdvantagesArgs { state, part: number, order, advantages, parts, ns };
         self.kernels.advantages.launch(&sum_blocks(), &[args.arg()])?;
