@@ -316,7 +316,8 @@ fn in_passing(keys: &str) -> Result<()> {
     for _ in 0..4 {
         waiting.iterate()?;
         waiting.sync()?;
-        let expected = checkpoint::save(&folder.0.join("waiting"), &waiting.snapshot()?)?;
+        let snapshot = waiting.snapshot()?;
+        let expected = checkpoint::save(&folder.0.join("waiting"), &snapshot)?;
         let found = Run::checkpoints(run.folder()).join(expected.file_name().unwrap_or_default());
         for entry in std::fs::read_dir(&expected)? {
             let path = entry?.path();

@@ -6,7 +6,7 @@
 
 mod cuda_cases;
 
-use cuda_cases::small::{compiles, near, resumes};
+use cuda_cases::small::{compiles, near, near_in_minibatches, resumes};
 use cuda_cases::{
     Case, Result, STEPS, check, config, envs_on_gpu, near_in_bf16, no_compiler, no_device,
     progress, registry, resumes_in_bf16, steps,
@@ -97,6 +97,25 @@ const MINIBATCHES: &str = "env_id = \"tag_gridworld\"\nnum_envs = 50\nnum_steps 
      hidden = [32, 32]\nupdate_epochs = 2\nnum_minibatches = 3\n[env]\nnum_taggers = 2\n\
      grid_length = 4\nepisode_length = 10";
 
+/// The same of several shards; more rows than warps compute advantages of.
+const SHARDS: [Case; 3] = [
+    (
+        "five shards, a policy per group",
+        "env_id = \"tag_gridworld\"\nnum_envs = 50\nnum_steps = 16\nhidden = [32, 32]\nupdate_epochs = 2\n\
+         num_minibatches = 3\nshards = 5\n[env]\nnum_taggers = 2\ngrid_length = 4\nepisode_length = 10",
+    ),
+    (
+        "two shards, one policy for two groups",
+        "env_id = \"relay\"\nnum_envs = 46\nnum_steps = 16\nhidden = [64, 64]\nupdate_epochs = 2\n\
+         num_minibatches = 4\nshards = 2\n[env]\nlimit = 3\n[policy.all]\ngroups = [\"pair\", \"last\"]",
+    ),
+    (
+        "two shards, a row per thread",
+        "env_id = \"tag_gridworld\"\nnum_envs = 1200\nnum_steps = 6\nhidden = [32, 32]\nupdate_epochs = 2\n\
+         num_minibatches = 2\nshards = 2\n[env]\nnum_taggers = 4\ngrid_length = 6\nepisode_length = 4",
+    ),
+];
+
 fn main() -> ExitCode {
     let (no_compiler, no_device) = (no_compiler(), no_device());
     for reason in [&no_compiler, &no_device].into_iter().flatten() {
@@ -119,6 +138,19 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_multi_agent_is_near_the_cpus", near, no_device.is_some()));
         trials.push(trial("cuda_multi_agent_repeats_and_resumes", resumes, no_device.is_some()));
         trials.push(trial("cuda_multi_agent_counts_episodes", episodes, no_device.is_some()));
+    }
+    for (name, keys) in SHARDS {
+        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
+            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
+        };
+        trials.push(trial("team_compiles", |keys| compiles(keys, 2), no_compiler.is_some()));
+        let near = near_in_minibatches;
+        trials.push(trial("cuda_multi_agent_shards_are_near_the_cpus", near, no_device.is_some()));
+        trials.push(trial(
+            "cuda_multi_agent_shards_repeat_and_resume",
+            resumes,
+            no_device.is_some(),
+        ));
     }
     for (rule, keys) in STEPS {
         let keys = move || {

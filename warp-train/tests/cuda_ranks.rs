@@ -1,4 +1,5 @@
-//! Several GPUs that learn together: the same weights on all of them, the same bits again, near the CPU's ranks.
+//! Several GPUs that learn together: the same weights on all of them, the same bits again, near the CPU's ranks, and
+//! one GPU that goes on with their shards.
 //!
 //! What needs two GPUs is ignored without them; the kernels' text is compiled wherever there is a compiler. Where there
 //! are more than two, the runs are also of all of them.
@@ -6,13 +7,16 @@
 mod cuda_cases;
 
 use cuda_cases::small::compiles_on;
-use cuda_cases::{Case, Done, Result, config, near, no_compiler, no_device, on_cpu, on_gpu_number};
+use cuda_cases::{
+    Case, Done, NEAR, NEAR_IN_MINIBATCHES, Result, config, near, no_compiler, no_device, on_cpu,
+    on_gpu, on_gpu_number,
+};
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
 use std::time::Duration;
 use warp_func::cuda::{Device, Source, compile};
 use warp_train::config::TrainConfig;
-use warp_train::learner::LearnerState;
+use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaLearner, wide_sources};
 use warp_train::world::{Carrier, World, threads};
@@ -109,6 +113,7 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
         trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus, few.is_some()));
         trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
+        trials.push(trial("cuda_ranks_go_on_on_one_gpu", goes_on_on_one, few.is_some()));
     }
     for (name, keys) in WIDE {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
@@ -118,6 +123,7 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
         trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus, few.is_some()));
         trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
+        trials.push(trial("cuda_ranks_go_on_on_one_gpu", goes_on_on_one, few.is_some()));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -131,6 +137,13 @@ fn too_few_devices() -> Option<String> {
 fn numbers() -> Vec<usize> {
     let all = (RANKS..64).take_while(|n| Device::open(*n).is_ok()).last().map_or(RANKS, |n| n + 1);
     if all > RANKS { vec![RANKS, all] } else { vec![RANKS] }
+}
+
+/// The same run of so many shards, and of as many replicas as these can have.
+fn of_shards(mut config: TrainConfig, shards: usize) -> TrainConfig {
+    config.run.num_envs = config.run.num_envs.next_multiple_of(shards);
+    config.run.shards = Some(shards);
+    config
 }
 
 /// A case, which is of two ranks, with as many replicas for each of `ranks`.
@@ -148,19 +161,23 @@ fn compiles_for_ranks(keys: &str) -> Result<()> {
         let world = World::new(0, size, link).carried_by(carrier);
         compiles_on(&config(keys)?.on_rank(world)?, 1)?;
     }
-    Ok(())
+    let link = threads(RANKS, Duration::from_secs(1)).swap_remove(0);
+    let world = World::new(0, RANKS, link).carried_by(Carrier::Peers);
+    compiles_on(&of_shards(config(keys)?, 2 * RANKS).on_rank(world)?, 1)
 }
 
 fn wide_compiles_for_ranks(keys: &str) -> Result<()> {
-    let link = threads(RANKS, Duration::from_secs(1)).swap_remove(0);
-    let config = config(keys)?.on_rank(World::new(0, RANKS, link))?;
-    let texts = wide_sources(&config)?;
-    let kernel = |source: &Source| source.text.contains("wide_tell_ranks");
-    if texts.iter().filter(|(source, _)| kernel(source)).count() != config.policies.len() {
-        return Err("each policy needs a kernel that gathers".into());
-    }
-    for (source, build) in texts.iter().filter(|(source, _)| kernel(source)) {
-        compile(source, *build, "sm_90a")?;
+    for config in [config(keys)?, of_shards(config(keys)?, 2 * RANKS)] {
+        let link = threads(RANKS, Duration::from_secs(1)).swap_remove(0);
+        let config = config.on_rank(World::new(0, RANKS, link))?;
+        let texts = wide_sources(&config)?;
+        let kernel = |source: &Source| source.text.contains("wide_tell_ranks");
+        if texts.iter().filter(|(source, _)| kernel(source)).count() != config.policies.len() {
+            return Err("each policy needs a kernel that gathers".into());
+        }
+        for (source, build) in texts.iter().filter(|(source, _)| kernel(source)) {
+            compile(source, *build, "sm_90a")?;
+        }
     }
     Ok(())
 }
@@ -173,13 +190,24 @@ struct Of {
 }
 
 /// `n` iterations on every rank.
-fn on_ranks(config: &TrainConfig, n: u64, Of { ranks, carrier }: Of) -> Result<Vec<Done>> {
+fn on_ranks(config: &TrainConfig, n: u64, of: Of) -> Result<Vec<Done>> {
+    on_ranks_from(None, config, n, of)
+}
+
+/// `n` iterations on every rank behind those that left a state, if some did.
+fn on_ranks_from(
+    before: Option<&Before>,
+    config: &TrainConfig,
+    n: u64,
+    Of { ranks, carrier }: Of,
+) -> Result<Vec<Done>> {
     let work = |rank: usize, link| -> Result<Done> {
         let world = World::new(rank, ranks, link).waiting(Duration::from_secs(10));
         let world = world.carried_by(carrier);
         let config = config.clone().on_rank(world)?;
         let mut learner = CudaLearner::new(&config, 1)?;
-        on_gpu_number(rank, &config, &mut learner, 0, n)
+        before.map_or(Ok(()), |before| learner.load_state(&before.state))?;
+        on_gpu_number(rank, &config, &mut learner, before.map_or(0, |before| before.n), n)
     };
     std::thread::scope(|scope| {
         let links = threads(ranks, Duration::from_secs(60)).into_iter().enumerate();
@@ -223,17 +251,55 @@ fn links_are_equal(keys: &str) -> Result<()> {
     Ok(())
 }
 
+/// What `n` iterations left.
+struct Before {
+    n: u64,
+    state: LearnerState,
+}
+
+impl Before {
+    /// The state of a whole run: discounted returns are of each rank's rows, and all else is the same on all.
+    fn of_all(n: u64, done: &[Done]) -> Self {
+        let mut state = done[0].state.clone();
+        for (at, statistic) in state.statistics.iter_mut().enumerate() {
+            if statistic.name.ends_with("discounted_return") {
+                let parts = done.iter().flat_map(|done| &done.state.statistics[at].data);
+                statistic.data = parts.copied().collect();
+                statistic.shape = vec![statistic.data.len()];
+            }
+        }
+        Self { n, state }
+    }
+}
+
+/// One GPU goes on from what several have left, with their minibatches.
+fn goes_on_on_one(keys: &str) -> Result<()> {
+    for ranks in numbers() {
+        for shards in [ranks, 2 * ranks] {
+            let config = of_shards(of_ranks(keys, ranks)?, shards);
+            let of = Of { ranks, carrier: Carrier::Suited };
+            let before = Before::of_all(2, &on_ranks(&config, 2, of)?);
+            let expected = on_ranks_from(Some(&before), &config, 1, of)?.swap_remove(0);
+            let mut one = CudaLearner::new(&config, 1)?;
+            one.load_state(&before.state)?;
+            let found = on_gpu(&config, &mut one, before.n, 1)?;
+            let distance = near(&found, &expected, NEAR)?;
+            println!("{distance:.2e}, {shards} shards of {ranks} ranks");
+        }
+    }
+    Ok(())
+}
+
 fn near_the_cpus(keys: &str) -> Result<()> {
     for ranks in numbers() {
         let config = of_ranks(keys, ranks)?;
-        let passes = config.policies[0].config.num_minibatches;
         let of = Of { ranks, carrier: Carrier::Suited };
         let found = on_ranks(&config, 1, of)?.swap_remove(0);
         let mut alone = config;
         alone.run.shards = Some(ranks);
         let expected = on_cpu(&alone, &mut NativeLearner::new(&alone, 1)?, 0, 1)?;
-        // Several minibatches are of other samples than the CPU's: their figures are near, not their gradients.
-        let bounds = if passes > 1 { (0.1, f64::INFINITY) } else { (0.02, 0.03) };
+        let one = alone.policies[0].config.num_minibatches == 1;
+        let bounds = if one { NEAR } else { NEAR_IN_MINIBATCHES };
         let distance = near(&found, &expected, bounds)?;
         println!("{distance:.2e}, {ranks} ranks: {}", keys.lines().next().unwrap_or_default());
     }

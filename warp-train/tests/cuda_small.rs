@@ -5,7 +5,7 @@
 
 mod cuda_cases;
 
-use cuda_cases::small::{compiles, near, resumes};
+use cuda_cases::small::{compiles, near, near_in_minibatches, resumes};
 use cuda_cases::{
     Case, Result, STEPS, config, distance, envs_on_gpu, near_in_bf16, no_compiler, no_device,
     progress, registry, resumes_in_bf16, schedules_end_as_numbers, steps,
@@ -22,7 +22,7 @@ use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
 
 /// Networks, heads, algorithms, and every way of collecting: a name and keys.
-const CASES: [Case; 20] = [
+const CASES: [Case; 21] = [
     (
         "ppo, truncations, several minibatches",
         "env_id = \"cartpole\"\nnum_envs = 48\nnum_steps = 20\nnum_minibatches = 1\nupdate_epochs = 2\n\
@@ -120,6 +120,11 @@ const CASES: [Case; 20] = [
         "env_id = \"pendulum\"\nnum_envs = 7\nnum_steps = 24\nnum_minibatches = 1\nupdate_epochs = 1\n\
          shared_trunk = true\naction_distribution = \"squashed\"\nnorm_obs = true\nnorm_reward = true",
     ),
+    (
+        "a2c, two shards",
+        "env_id = \"cartpole\"\nnum_envs = 40\nnum_steps = 10\nalgorithm = \"a2c\"\nhidden = [32, 32]\n\
+         shards = 2",
+    ),
 ];
 
 /// Runs that share launches.
@@ -133,6 +138,36 @@ const FLEETS: [(&str, &str); 3] = [
         "many updates of squashed actions, normalised rewards",
         "env_id = \"pendulum\"\nnum_minibatches = 16\nupdate_epochs = 10\nnorm_reward = true\n\
          action_distribution = \"squashed\"",
+    ),
+];
+
+/// Minibatches of several shards: parts of one size and of others, more epochs than keys are kept of, more minibatches
+/// than registers hold sums of, tiles of a block that has few replicas.
+const SHARDS: [Case; 5] = [
+    (
+        "two shards",
+        "env_id = \"cartpole\"\nnum_envs = 256\nnum_steps = 32\nnum_minibatches = 4\nupdate_epochs = 4\n\
+         shards = 2",
+    ),
+    (
+        "three shards, parts of other sizes, shared trunk",
+        "env_id = \"acrobot\"\nnum_envs = 27\nnum_steps = 11\nnum_minibatches = 5\nupdate_epochs = 9\n\
+         shared_trunk = true\nshards = 3",
+    ),
+    (
+        "eight shards, many minibatches",
+        "env_id = \"pendulum\"\nnum_envs = 64\nnum_steps = 20\nnum_minibatches = 40\nupdate_epochs = 1\n\
+         shards = 8",
+    ),
+    (
+        "two shards, a block per network",
+        "env_id = \"cartpole\"\nnum_envs = 6\nnum_steps = 128\nnum_minibatches = 3\nupdate_epochs = 2\n\
+         shards = 2",
+    ),
+    (
+        "four shards of a replica, a tile a minibatch",
+        "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 128\nnum_minibatches = 4\nupdate_epochs = 2\n\
+         shards = 4",
     ),
 ];
 
@@ -162,6 +197,15 @@ fn main() -> ExitCode {
         trials.push(trial("small_compiles", |keys| compiles(keys, 1), no_compiler.is_some()));
         trials.push(trial("cuda_small_is_near_the_cpus", near, no_device.is_some()));
         trials.push(trial("cuda_small_repeats_and_resumes", resumes, no_device.is_some()));
+    }
+    for (name, keys) in SHARDS {
+        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
+            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
+        };
+        trials.push(trial("small_compiles", |keys| compiles(keys, 1), no_compiler.is_some()));
+        let near = near_in_minibatches;
+        trials.push(trial("cuda_small_shards_are_near_the_cpus", near, no_device.is_some()));
+        trials.push(trial("cuda_small_shards_repeat_and_resume", resumes, no_device.is_some()));
     }
     trials.push(Trial::test("small_kernels_serve_all_coefficients", one_text_for_all));
     for ((name, rule), n_envs) in STEPS.into_iter().flat_map(|rule| [(rule, 7), (rule, 40)]) {
@@ -249,6 +293,12 @@ fn one_text_for_all() -> Result<()> {
     }
     if sources("num_minibatches = 2")? == plain {
         return Err("minibatches do not change the kernels' text".into());
+    }
+    let whole = "num_minibatches = 1";
+    if sources("shards = 2")? == plain
+        || sources(&format!("{whole}\nshards = 2"))? != sources(whole)?
+    {
+        return Err("shards are not in the text of several minibatches, and of these alone".into());
     }
     Ok(())
 }

@@ -6,8 +6,8 @@
 mod cuda_cases;
 
 use cuda_cases::{
-    Case, MASKS, NEAR, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN, STEPS, check,
-    check_figure, near_in_bf16, no_compiler, no_device, on_gpu, resumes_in_bf16,
+    Case, MASKS, NEAR, NEAR_IN_MINIBATCHES, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, SHARED_GAUSSIAN,
+    STEPS, check, check_figure, near_in_bf16, no_compiler, no_device, on_gpu, resumes_in_bf16,
     schedules_end_as_numbers, steps,
 };
 use libtest_mimic::{Arguments, Trial};
@@ -80,7 +80,7 @@ const CASES: [Case; 14] = [
 ];
 
 /// Where a changed action changes which replicas are learned from: only fp32 is the CPU's.
-const SELECTED: [Case; 2] = [
+const SELECTED: [Case; 3] = [
     (
         "replicas with a goal alone, normalised returns",
         "env_id = \"cartpole\"\nnum_envs = 60\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
@@ -90,6 +90,40 @@ const SELECTED: [Case; 2] = [
         "replicas with a goal alone, runs of a2c",
         "env_id = \"catalysis\"\nnum_envs = 50\nnum_steps = 40\nhidden = [64]\nalgorithm = \"a2c\"\n\
          neg_pos_env_ratio = 0\n[env]\nepisode_length = 25\nexploring_starts = 0.95",
+    ),
+    (
+        "replicas of three shards with a goal alone, normalised returns",
+        "env_id = \"cartpole\"\nnum_envs = 60\nnum_steps = 12\nhidden = [64, 64]\nnum_minibatches = 1\n\
+         update_epochs = 1\nneg_pos_env_ratio = 0\nnorm_return = true\nshards = 3\n[env]\nepisode_length = 30",
+    ),
+];
+
+/// One minibatch of several shards: agents that leave, observations and rewards that are normalised.
+const SHARDS: [Case; 2] = [
+    (
+        "three shards, runners that leave",
+        "env_id = \"tag_continuous\"\nnum_envs = 6\nnum_steps = 24\nhidden = [64, 64]\nalgorithm = \"a2c\"\n\
+         shards = 3\n[env]\nnum_taggers = 5\nnum_runners = 20\ntagging_distance = 0.1\nepisode_length = 17",
+    ),
+    (
+        "two shards, normalised",
+        "env_id = \"pendulum\"\nnum_envs = 24\nnum_steps = 12\nhidden = [40, 24]\nnum_minibatches = 1\n\
+         update_epochs = 2\nnorm_obs = true\nnorm_reward = true\nshards = 2\n[env]\nepisode_length = 7",
+    ),
+];
+
+/// Several minibatches of them, of other samples than the CPU's.
+const SHARDS_IN_MINIBATCHES: [Case; 2] = [
+    (
+        "four shards, minibatches",
+        "env_id = \"cartpole\"\nnum_envs = 200\nnum_steps = 30\nhidden = [96, 40]\nnum_minibatches = 4\n\
+         update_epochs = 2\nshards = 4",
+    ),
+    (
+        "two shards, minibatches, runners that leave",
+        "env_id = \"tag_continuous\"\nnum_envs = 60\nnum_steps = 24\nhidden = [64, 64]\nnum_minibatches = 3\n\
+         update_epochs = 2\nshards = 2\n[env]\nnum_taggers = 5\nnum_runners = 20\ntagging_distance = 0.05\n\
+         episode_length = 17",
     ),
 ];
 
@@ -185,7 +219,7 @@ fn main() -> ExitCode {
     let ignored = no_device.is_some();
     let compiles = Trial::test("cuda_wide_text_compiles", compiles);
     let mut trials = vec![compiles.with_ignored_flag(no_compiler.is_some())];
-    for (name, keys) in CASES.into_iter().chain(WHOLE).chain(TILED).chain(NORMED) {
+    for (name, keys) in CASES.into_iter().chain(WHOLE).chain(TILED).chain(NORMED).chain(SHARDS) {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
                 .with_ignored_flag(ignored)
@@ -231,6 +265,14 @@ fn main() -> ExitCode {
         }
     }
     trials.extend(trials_in_bf16(ignored));
+    for (name, keys) in SHARDS_IN_MINIBATCHES {
+        let trial = |test: &str, run: fn(&str) -> Result<()>| {
+            Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
+                .with_ignored_flag(ignored)
+        };
+        trials.push(trial("fp32_is_near", |keys| compare(keys, "fp32", NEAR_IN_MINIBATCHES)));
+        trials.push(trial("repeats_and_resumes", resumes));
+    }
     for (name, keys) in SELECTED {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
@@ -269,6 +311,7 @@ fn in_bf16() -> Vec<Case> {
 fn compiles() -> Result<()> {
     let very_wide = ("very wide", "env_id = \"cartpole\"\nhidden = [1024, 1024]");
     let some = CASES[1..5].iter().chain(&SELECTED).chain(&WHOLE).chain(&TILED[1..3]);
+    let some = some.chain(&SHARDS).chain(&SHARDS_IN_MINIBATCHES);
     for (name, keys) in some.chain(&NORMED[1..3]).chain([&very_wide]) {
         for precision in ["fp16", "fp32"] {
             for (source, build) in wide_sources(&config(keys, precision)?)? {
@@ -318,16 +361,21 @@ fn near_single(keys: &str) -> Result<()> {
 
 /// Without a step the mean over minibatches of one size is that over all samples, whatever their order.
 fn shuffles() -> Result<()> {
-    let keys = "env_id = \"tag_continuous\"\nnum_envs = 7\nnum_steps = 9\nhidden = [64, 64]\n\
-                num_minibatches = 3\nupdate_epochs = 2\nlearning_rate = 0.0\nnorm_adv = false\n\
-                [env]\nnum_taggers = 4\nnum_runners = 6\nrunner_exits_game_after_tagged = false";
-    let [found, expected] = cuda_cases::both(&config(keys, "fp32")?)?;
-    for (a, b) in found.seen.iter().zip(&expected.seen) {
-        check_figure("policy_loss", a, b, 1e-5)?;
-        check_figure("value_loss", a, b, 1e-5)?;
-        check_figure("entropy", a, b, 1e-5)?;
-        if a.get("grad_norm") == b.get("grad_norm") {
-            return Err("minibatches are those of the CPU: nothing was shuffled here".into());
+    for shards in [1, 7] {
+        let keys = format!(
+            "env_id = \"tag_continuous\"\nnum_envs = 7\nnum_steps = 9\nhidden = [64, 64]\n\
+             num_minibatches = 3\nupdate_epochs = 2\nlearning_rate = 0.0\nnorm_adv = false\n\
+             shards = {shards}\n[env]\nnum_taggers = 4\nnum_runners = 6\n\
+             runner_exits_game_after_tagged = false"
+        );
+        let [found, expected] = cuda_cases::both(&config(&keys, "fp32")?)?;
+        for (a, b) in found.seen.iter().zip(&expected.seen) {
+            check_figure("policy_loss", a, b, 1e-5)?;
+            check_figure("value_loss", a, b, 1e-5)?;
+            check_figure("entropy", a, b, 1e-5)?;
+            if a.get("grad_norm") == b.get("grad_norm") {
+                return Err("minibatches are those of the CPU: nothing was shuffled here".into());
+            }
         }
     }
     Ok(())
@@ -367,7 +415,9 @@ fn figures_are_there() -> Result<()> {
                 algorithm = \"a2c\"\n[env]\nnum_taggers = 3\nnum_runners = 8";
     let small = "rollout_metrics = true\nenv_id = \"pendulum\"\nnum_envs = 40\nnum_steps = 9\n\
                  hidden = [64, 64]\nnum_minibatches = 1\nupdate_epochs = 1\n[env]\nepisode_length = 7";
-    for (keys, precision, bound) in [(many, "fp32", 1e-4), (small, "fp16", 0.02)] {
+    let of_shards = format!("shards = 2\n{}", many.replace("num_envs = 5", "num_envs = 6"));
+    let of_shards = (&*of_shards, "fp32", 1e-4);
+    for (keys, precision, bound) in [(many, "fp32", 1e-4), of_shards, (small, "fp16", 0.02)] {
         let [found, expected] = cuda_cases::both(&config(keys, precision)?)?;
         for (a, b) in found.seen.iter().zip(&expected.seen) {
             for (name, _) in b.iter() {

@@ -61,7 +61,8 @@ warp_core::config! {
         /// 100,000, 20 iterations or a hundredth of total_steps, whichever is most.
         pub checkpoint_steps: Option<u64> = None,
         /// Number of parts into which the replicas are divided; a minibatch takes equally many samples from each.
-        /// This makes a run independent of the number of ranks. By default the number of ranks on which it begins.
+        /// This makes minibatches independent of the number of ranks, which must divide it. By default the number of
+        /// ranks on which the run begins.
         pub shards: Option<usize> = None,
         /// Number of newest checkpoints to keep; older ones are deleted.
         pub keep_checkpoints: usize = 1,

@@ -96,6 +96,8 @@ impl CudaGradients {
             Products::Small => (samples / agents, 1),
             _ => (1, samples.max(rows).div_ceil(agents)),
         };
+        // The samples are of one minibatch, and of no shard.
+        config.run.shards = None;
         let keys = &mut config.policies[policy].config;
         let Loss { objective, vf_coef, ent_coef } = loss;
         keys.vf_coef = Schedule::constant(f64::from(vf_coef));

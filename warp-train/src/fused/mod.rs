@@ -12,6 +12,8 @@ mod mixed;
 mod moments;
 mod objective;
 mod policy_number;
+#[cfg(test)]
+mod sharded;
 pub(crate) mod small;
 mod wide;
 

@@ -263,6 +263,8 @@ pub(crate) fn near(
 
 /// How far figures and gradients may be off where operands are fp16.
 pub(crate) const NEAR: (f64, f64) = (0.02, 0.03);
+/// Several minibatches are of other samples than the CPU's: their figures are near, not their gradients.
+pub(crate) const NEAR_IN_MINIBATCHES: (f64, f64) = (0.1, f64::INFINITY);
 /// How much coarser bf16 is: it has 8 bits of a number, fp16 has 11.
 pub(crate) const COARSER: f64 = 8.0;
 

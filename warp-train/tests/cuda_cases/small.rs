@@ -29,10 +29,19 @@ pub(crate) fn compiles_on(config: &TrainConfig, n_texts: usize) -> Result<()> {
 /// One iteration has the figures and the gradients that it has on the CPU, but for half precision and
 /// the few actions that it changes.
 pub(crate) fn near(keys: &str) -> Result<()> {
+    near_within(keys, super::NEAR)
+}
+
+/// The same of several minibatches, whose figures are near.
+pub(crate) fn near_in_minibatches(keys: &str) -> Result<()> {
+    near_within(keys, super::NEAR_IN_MINIBATCHES)
+}
+
+fn near_within(keys: &str, bounds: (f64, f64)) -> Result<()> {
     let config = config(keys)?;
     let [found, expected] = super::both(&config)?;
     super::statistics(&found.state, &expected.state)?;
-    let distance = super::near(&found, &expected, super::NEAR)?;
+    let distance = super::near(&found, &expected, bounds)?;
     println!("{distance:.2e}: {}", keys.lines().next().unwrap_or_default());
     Ok(())
 }

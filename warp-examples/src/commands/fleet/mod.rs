@@ -24,6 +24,7 @@ use warp_train::fleet::{
     DealtFleet, Fleet, FleetLearner, FleetSummary, Halving, Listed, ThreadFleet,
 };
 use warp_train::trainer::trained_groups;
+use warp_train::world::World;
 use warp_train::{Run, TrainConfig, half};
 
 pub(super) use report::returns_lines;
@@ -217,5 +218,6 @@ pub(crate) fn resolve_listed(
     let seed =
         i64::try_from(listed.seed).map_or_else(|_| listed.seed.to_string().into(), Value::from);
     table.insert("seed".into(), seed);
-    Ok(TrainConfig::resolve(&table, registry)?)
+    // A fleet's run is one rank's, which may have several shards.
+    Ok(TrainConfig::resolve(&table, registry)?.on_rank(World::default())?)
 }

@@ -89,29 +89,10 @@ struct Moments {
     float parts[N_UPDATES][2];
 };
 
-// The orders of all epochs, which differ in their keys alone; of many epochs made when needed.
-struct Orders {
-    const SmallRun& run;
-    Order first;
-    WarpWords keys[EPOCHS <= 8 ? EPOCHS : 1];
-
-    __device__ __forceinline__ Orders(const SmallRun& run, u32 n) : run(run), first(run, n, 0) {
-#pragma unroll
-        for (int epoch = 0; epoch < (EPOCHS <= 8 ? EPOCHS : 1); ++epoch)
-            keys[epoch] = Order(run, n, epoch).key;
-    }
-    __device__ __forceinline__ Order of(int epoch) const {
-        if (EPOCHS > 8) return Order(run, first.n, epoch);
-        Order order = first;
-        order.key = keys[EPOCHS <= 8 ? epoch : 0];
-        return order;
-    }
-};
-
 // Adds a sample's advantage to the minibatch of each epoch that will have it.
 __device__ __forceinline__ void add_to_minibatches(Moments& sums, const Orders& orders, u32 sample,
                                                    float advantage) {
-    u32 n = orders.first.n;
+    u32 n = orders.n;
 #pragma unroll (EPOCHS > 8 ? 1 : EPOCHS)
     for (int epoch = 0; epoch < EPOCHS; ++epoch) {
         u32 place = orders.of(epoch).place(sample);

@@ -207,7 +207,7 @@ template <int NET> struct Own {
 };
 
 // Loads a lane's part of its warp's rows of a tile; rows beyond the minibatch are zeros.
-__device__ __forceinline__ void load_rows(const u32* records, const Order& order, u32 first, u32 end,
+__device__ __forceinline__ void load_rows(const u32* records, const EpochOrder& order, u32 first, u32 end,
                                           uint4 (&loaded)[LANE_UNITS]) {
     int lane = threadIdx.x & 31;
 #pragma unroll
@@ -248,9 +248,7 @@ template <int NET> struct Minibatches {
         load_first(begin);
     }
 
-    __device__ __forceinline__ Order order(int epoch) const {
-        return LEAN ? Order(n, keys[epoch]) : Order(run, n, epoch);
-    }
+    __device__ __forceinline__ EpochOrder order(int epoch) const { return order_of(run, n, epoch, keys); }
 
     // Loads what this warp needs of minibatch `u` first.
     __device__ __forceinline__ void load_first(int u) {

@@ -29,7 +29,7 @@
 struct FewReplicasShared {
     UpdateShared nets[GROUPS];
     FewShared place;
-    WarpWords keys[EPOCHS];  // of the epochs' orders
+    WarpWords keys[EPOCHS];  // of the epochs' orders, of a lone shard
     float factors[N_SUMMED > 0 ? N_FACTORS : 1];  // what the run that collects is normalised by
     // Of gradients, by warp; two minibatches take turns.
     float squares[2][N_NETS * GROUP_THREADS / 32];
@@ -149,7 +149,7 @@ __device__ __forceinline__ void few_replicas_collect(FewReplicasShared& all, con
 __device__ __forceinline__ void minibatch_moments(FewReplicasShared& all, const u32* records, const SmallRun& run) {
     u32 n = N_STEPS * run.n_rows;
     for (int u = threadIdx.x / 32; u < N_UPDATES; u += FEW_REPLICAS_LEARNERS / 32) {
-        Order order(n, all.keys[u / MINIBATCHES]);
+        EpochOrder order = order_of(run, n, u / MINIBATCHES, all.keys);
         u32 start = minibatch_start(n, u % MINIBATCHES), end = minibatch_start(n, u % MINIBATCHES + 1);
         float sum = 0.0f, squares = 0.0f;
 #pragma unroll 4
@@ -178,7 +178,7 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
     // In the block that collects, which is the first with SPREAD.
     if (NET == 0) learn_factors(normaliser, (double)N_STEPS * run.n_rows, 0u, 1u);
     clear_inputs(shared.value_rows.x, 8 * 32);
-    if (threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
+    if (LOCAL_SHARDS == 1 && threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
     // Every network is in its place.
     learners_wait();
     if (!SPREAD)

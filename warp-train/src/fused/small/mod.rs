@@ -8,6 +8,8 @@
 //! `multi_agent.rs` collects for several agents and policies, `few_replicas.rs` is for runs of few replicas.
 
 #[cfg(test)]
+mod epochs;
+#[cfg(test)]
 mod exchange;
 mod few_replicas;
 mod figures;
@@ -153,11 +155,9 @@ impl SmallLearner {
                 "the kernels lay out {device} parameters, the host {host}"
             )));
         }
-        let passes = text::passes(config, index);
         let plan = &config.policies[index];
         let n_rows = config.n_envs() * plan.n_agents();
-        let minibatch = (n_rows * config.run.num_steps).div_ceil(passes.minibatches);
-        let tiles = minibatch.div_ceil(TILE_ROWS) as u32;
+        let tiles = text::largest_minibatch(config, index).div_ceil(TILE_ROWS) as u32;
         let most = text::blocks_of(config, index) * gpu.info().n_multiprocessors;
         let update = Launch {
             blocks: (places.n_nets() as u32 * tiles).min(most),

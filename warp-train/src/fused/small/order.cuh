@@ -1,10 +1,11 @@
 // What the kernels of a learner share: where a run stands, how blocks wait for each other, and the
-// order in which an epoch takes the samples.
+// order in which an epoch takes the samples (epochs.cuh).
 //
-// Needs, beside gradient.cuh's: N_STEPS, CUTS (truncations of a replica in a rollout), MINIBATCHES,
-// EPOCHS, CRITIC_RATE (whether the value's network has a rate of its own), DECAYS.
+// Needs, beside gradient.cuh's and epochs.cuh's: N_STEPS, CUTS (truncations of a replica in a rollout),
+// CRITIC_RATE (whether the value's network has a rate of its own), DECAYS.
 #pragma once
 #include "gradient.cuh"
+#include "epochs.cuh"
 
 #define N_UPDATES (EPOCHS * MINIBATCHES)
 // What a GPU tells another in a round: quads of gradients, then moments of minibatches.
@@ -109,71 +110,6 @@ __device__ __forceinline__ void grid_await(u32* counter, u32 target) {
 __device__ __forceinline__ void grid_wait(u32* counter, u32& target) {
     grid_arrive(counter, target);
     grid_await(counter, target);
-}
-
-// The order of an epoch: a bijection of 0 .. n, by rounds that permute 0 .. 2^bits; what falls outside
-// is sent round again. It is computed both ways: which sample is at a place, and at which place a
-// sample is.
-struct Order {
-    u32 n, mask;
-    int shift;
-    WarpWords key;
-
-    __device__ __forceinline__ Order(u32 n, WarpWords key) : n(n), key(key) {
-        int bits = n > 1u ? 32 - __clz((int)(n - 1u)) : 1;
-        mask = bits >= 32 ? 0xffffffffu : (1u << bits) - 1u;
-        shift = (bits + 1) / 2;
-    }
-    __device__ __forceinline__ Order(const SmallRun& run, u32 n, int epoch)
-        : Order(n, key_of(run, epoch)) {}
-    static __device__ __forceinline__ WarpWords key_of(const SmallRun& run, int epoch) {
-        WarpDraw draw = warp_draw(run.seed, run.first_agent, run.iteration, WARP_PURPOSE_SHUFFLE);
-        draw = warp_draw_agent(&draw, run.shard << 16 | (u32)epoch);
-        warp_draw_u32(&draw);
-        return draw.block;
-    }
-    // A round: odd factors and shifts by half of the bits or more can be taken back.
-    __device__ __forceinline__ u32 forth(u32 i, u32 add, u32 factor) const {
-        i = ((i + add) * factor) & mask;
-        return i ^ i >> shift;
-    }
-    __device__ __forceinline__ u32 back(u32 i, u32 add, u32 inverse) const {
-        i ^= i >> shift;
-        return (i * inverse - add) & mask;
-    }
-    // The sample at place `i`.
-    __device__ __forceinline__ u32 at(u32 i) const {
-        if (MINIBATCHES == 1) return i;
-#pragma unroll 1
-        do {
-            i = forth(i, key.x, 0x9E3779B1u);
-            i = forth(i, key.y, 0x85EBCA77u);
-            i = forth(i, key.z, 0xC2B2AE3Du);
-            i = forth(i, key.w, 0x27D4EB2Fu);
-        } while (i >= n);
-        return i;
-    }
-    // The place of sample `j`.
-    __device__ __forceinline__ u32 place(u32 j) const {
-#pragma unroll 1
-        do {
-            j = back(j, key.w, inverse(0x27D4EB2Fu));
-            j = back(j, key.z, inverse(0xC2B2AE3Du));
-            j = back(j, key.y, inverse(0x85EBCA77u));
-            j = back(j, key.x, inverse(0x9E3779B1u));
-        } while (j >= n);
-        return j;
-    }
-    // The factor that undoes an odd one, modulo 2^32, by Newton's iteration.
-    static __device__ constexpr u32 inverse(u32 factor) {
-        u32 x = factor;
-        for (int i = 0; i < 5; ++i) x *= 2u - factor * x;
-        return x;
-    }
-};
-
-__device__ __forceinline__ u32 minibatch_start(u32 n, int part) {
-    return (u32)((unsigned long long)n * part / MINIBATCHES);
 }
 
 // Whether what is stored beside observations lies behind all of those: rows that are taken in their order

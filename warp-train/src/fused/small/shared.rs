@@ -21,7 +21,7 @@ warp_core::device_struct! {
         /// Number of the policy's first agent.
         first_agent: u32,
         actor_blocks: u32,
-        /// Number of the shard that its samples are of, among those of all ranks.
+        /// Number of the first shard that its samples are of, among those of all ranks.
         shard: u32,
         /// Steps of the other runs in this launch that the counter of steps does not know yet.
         steps_before: u32,

@@ -20,7 +20,7 @@ use warp_sample::ActionLayout;
 use warp_sample::kernel_text::layout_text;
 
 /// Included files: names and texts.
-const FILES: [(&str, &str); 22] = [
+const FILES: [(&str, &str); 23] = [
     ("halves.cuh", halves::TEXT),
     ("mma.cuh", include_str!("mma.cuh")),
     ("net.cuh", include_str!("net.cuh")),
@@ -28,6 +28,7 @@ const FILES: [(&str, &str); 22] = [
     ("four_warps.cuh", include_str!("four_warps.cuh")),
     ("gradient.cuh", include_str!("gradient.cuh")),
     ("exchange.cuh", EXCHANGE),
+    ("epochs.cuh", EPOCHS),
     ("order.cuh", include_str!("order.cuh")),
     ("advantages.cuh", include_str!("advantages.cuh")),
     ("normalise.cuh", include_str!("normalise.cuh")),
@@ -44,6 +45,9 @@ const FILES: [(&str, &str); 22] = [
     ("update.cu", include_str!("update.cu")),
     ("few_replicas.cu", include_str!("few_replicas.cu")),
 ];
+
+/// The order in which an epoch takes the samples.
+pub(super) const EPOCHS: &str = include_str!("epochs.cuh");
 
 /// Rows of the last layer's tile: outputs of a network at most.
 const MOST_OUTPUTS: usize = 8;
@@ -181,6 +185,18 @@ pub(super) fn blocks_of(config: &TrainConfig, index: usize) -> u32 {
     if minibatch * n_nets >= LARGE_MINIBATCH && keys.hidden[0] <= 64 { 2 } else { 1 }
 }
 
+/// Shards of this GPU that minibatches of policy number `index` are sampled from. One minibatch has all samples, whatever
+/// the shards.
+fn shards(config: &TrainConfig, index: usize) -> usize {
+    if passes(config, index).minibatches == 1 { 1 } else { config.shards().here }
+}
+
+/// Samples of this GPU in the largest of policy number `index`'s minibatches.
+pub(super) fn largest_minibatch(config: &TrainConfig, index: usize) -> usize {
+    let shards = shards(config, index);
+    shards * (samples(config, index) / shards).div_ceil(passes(config, index).minibatches)
+}
+
 /// Samples of a policy in a rollout.
 fn samples(config: &TrainConfig, index: usize) -> usize {
     let agents = config.policies[index].n_agents();
@@ -247,9 +263,8 @@ pub(super) fn spreads(config: &TrainConfig, runs: usize, multiprocessors: u32) -
 /// The same of whole runs; with `spread` a block has one of a run's networks and not all.
 pub(super) fn few_replicas_source(config: &TrainConfig, env: &EnvKernels, spread: bool) -> Source {
     let mut constants = constants(config, 0);
-    let minibatch = samples(config, 0).div_ceil(passes(config, 0).minibatches);
     // 0: any number of tiles.
-    let most_tiles = if minibatch <= TILE_ROWS { 1 } else { 0 };
+    let most_tiles = if largest_minibatch(config, 0) <= TILE_ROWS { 1 } else { 0 };
     constants.push(("MOST_TILES", most_tiles.to_string()));
     constants.push(("SPREAD", u32::from(spread).to_string()));
     let tuning = Tuning { blocks: if spread { 1 } else { 2 }, lean: true };
@@ -358,6 +373,8 @@ pub(super) fn constants(config: &TrainConfig, index: usize) -> Vec<(&'static str
         ("CUTS", cuts(config).to_string()),
         ("MINIBATCHES", minibatches.to_string()),
         ("EPOCHS", epochs.to_string()),
+        ("LOCAL_SHARDS", shards(config, index).to_string()),
+        ("AGENTS", plan.n_agents().to_string()),
         ("RMSPROP", flag(descent.rule == UpdateRule::RmsProp)),
         ("CRITIC_RATE", flag(keys.critic_learning_rate.is_some())),
         ("DECAYS", flag(decays(keys))),
@@ -435,7 +452,8 @@ pub(crate) fn compiled_in(config: &TrainConfig) -> String {
 /// How often policy number `index` goes through a rollout, and in how many parts.
 pub(super) fn passes(config: &TrainConfig, index: usize) -> Passes {
     let passes = config.policies[index].passes();
-    Passes { minibatches: passes.minibatches.min(samples(config, index)), ..passes }
+    let of_shard = samples(config, index) / config.shards().here;
+    Passes { minibatches: passes.minibatches.min(of_shard), ..passes }
 }
 
 /// Minibatches that policy number `index` learns from in an iteration.

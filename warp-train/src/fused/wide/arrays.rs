@@ -33,6 +33,8 @@ pub(super) struct Sizes {
     /// Agents of all replicas.
     pub(super) rows: usize,
     pub(super) steps: usize,
+    /// Shards here.
+    pub(super) shards: usize,
     /// Rows of all steps.
     pub(super) cells: usize,
     /// Largest minibatch.
@@ -70,7 +72,8 @@ impl Sizes {
         let cells = rows * steps;
         let parts = plan.passes().minibatches.max(1);
         // Few samples may be left, which then make fewer minibatches of one each.
-        let minibatch = cells.div_ceil(parts).max(1);
+        let shards = config.shards().here;
+        let minibatch = shards * (cells / shards).div_ceil(parts).max(1);
         let kept = two_passes(shapes).map(TensorShape::kept_bytes).max();
         let width = plan.group(&config.spec).observation_width();
         let at_once = match path {
@@ -104,6 +107,7 @@ impl Sizes {
         Self {
             rows,
             steps,
+            shards,
             cells,
             minibatch,
             chunk,
@@ -182,7 +186,7 @@ pub(super) struct Arrays {
     pub(super) order: DeviceArray,
     pub(super) shuffled: DeviceArray,
     pub(super) counts: DeviceArray,
-    /// How many cells count.
+    /// How many cells count, of each shard here.
     pub(super) n: DeviceArray,
     /// Truncated rows, `[slots, rows]`.
     pub(super) cut_count: DeviceArray,
@@ -270,7 +274,7 @@ impl Arrays {
             order: make("order", U32, cells)?,
             shuffled: make("shuffled", U32, cells)?,
             counts: make("counts", U32, cells.div_ceil(1024))?,
-            n: make("samples", U32, 1)?,
+            n: make("samples", U32, sizes.shards)?,
             cut_count: make("cut_count", U32, rows)?,
             cut_cell: make("cut_cell", U32, slots * rows)?,
             cut_obs: make("cut_obs", F32, slots * rows * width)?,

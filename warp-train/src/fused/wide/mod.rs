@@ -20,6 +20,7 @@ mod prepare;
 mod ranks;
 mod rollout;
 mod selection;
+mod shards;
 mod shared;
 mod spread;
 mod text;

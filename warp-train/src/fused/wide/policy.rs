@@ -16,6 +16,7 @@ use super::network_path::{NetworkPath, WideText};
 use super::normalise::WideNormaliser;
 use super::ranks::{Told, WideRanks};
 use super::selection::WideGoals;
+use super::shards::WideShards;
 use super::shared::WideState;
 use super::spread::WideSpread;
 use super::text::{self, TensorShape};
@@ -114,6 +115,8 @@ pub(in super::super) struct WidePolicy {
     pub(super) goals: Option<WideGoals>,
     /// Where the environment's arrays lie.
     pub(super) places: DeviceArray,
+    /// Puts samples into the order of an epoch where there are several shards here.
+    pub(super) shards: Option<WideShards>,
     /// The other ranks that learn it.
     pub(super) ranks: Option<WideRanks>,
     /// What runs the network, if this folder's kernels don't.
@@ -162,12 +165,14 @@ impl WidePolicy {
             n_parameters: network.n_parameters,
             width,
             losses: arrays.losses.len(),
+            shards: config.shards(),
             module,
             foreign: make_foreign.is_some(),
         };
-        let join = || WideRanks::new(joining, config.shards().first, &told);
+        let join = || WideRanks::new(joining, &told);
         let ranks = (!config.world.is_alone()).then(join).transpose()?;
-        let (places, goals) = (places(&plan, envs)?, WideGoals::new(&plan, envs)?);
+        let shards = WideShards::new(sizes.shards, module)?;
+        let (places, goals) = (places(&plan, envs)?, WideGoals::new(&plan, envs, sizes.shards)?);
         let device = device.clone();
         let parameters = &arrays.parameters;
         let parts = ForeignParts {
@@ -195,6 +200,7 @@ impl WidePolicy {
             spread,
             goals,
             places,
+            shards,
             ranks,
             foreign,
         })

@@ -61,6 +61,7 @@ impl WidePolicy {
         kernels.places_of_blocks.launch(&ONE_BLOCK, &[args.arg()])?;
         let args = CompactArgs { of: self.cells(), places: counts, order };
         kernels.compact.launch(&of_cells, &[args.arg()])?;
+        self.count_shards()?;
         let (returns, values, rewards, parts) = (&a.returns, &a.values, &a.rewards, &a.sums);
         let (advantages, whole) = (&a.advantages, i32::from(self.takes_whole_rollouts()));
         let args =

@@ -7,6 +7,7 @@ use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
 use super::policy::WidePolicy;
 use super::shared::{SUMS, WideMoments};
 use super::spread::SPREAD_WORDS;
+use crate::config::Shards;
 use crate::error::Result;
 use crate::fused::joined::{Gathered, Joined, Joining};
 use crate::fused::linked::{EXCHANGE, LinkArgs, Linked, is_within_reach};
@@ -62,8 +63,9 @@ pub(super) struct WideRanks {
     carrier: Carrier,
     world: World,
     device: Device,
-    /// Number of this rank's shard.
+    /// Number of this rank's first shard.
     pub(super) shard: u32,
+    /// Samples of every shard.
     pub(super) ns: DeviceArray,
     pub(super) sums: DeviceArray,
     pub(super) moments: DeviceArray,
@@ -101,6 +103,7 @@ pub(super) struct Told<'a> {
     pub(super) width: usize,
     /// Words of the losses' sums.
     pub(super) losses: usize,
+    pub(super) shards: Shards,
     pub(super) module: &'a Module,
     /// Whether a tensor library runs the network, which may allocate at any time: no kernel may wait meanwhile.
     pub(super) foreign: bool,
@@ -111,13 +114,13 @@ impl WideRanks {
     ///
     /// # Errors
     /// No NCCL where it is needed, ranks out of reach, or too little memory.
-    pub(super) fn new(joining: &Joining, shard: usize, told: &Told<'_>) -> Result<Self> {
+    pub(super) fn new(joining: &Joining, told: &Told<'_>) -> Result<Self> {
         let (device, world) = (joining.device(), joining.world());
-        let (moments, size) = (WideMoments::WORDS, world.size());
+        let (moments, size, shards) = (WideMoments::WORDS, world.size(), told.shards);
         let sums = 2 * SUMS * SUM_BLOCKS;
         // The most that is told at a time; even, as words go in pairs.
-        let slots =
-            (told.n_parameters + told.losses).max(sums + 1 + SPREAD_WORDS + moments * told.width);
+        let slots = (told.n_parameters + told.losses)
+            .max(sums + shards.here + SPREAD_WORDS + moments * told.width);
         let slots = slots.next_multiple_of(2);
         let small = !told.foreign && Linked::words(world, slots) <= MOST_INBOX;
         let carrier = match small && is_within_reach(device, world)? {
@@ -129,8 +132,8 @@ impl WideRanks {
             carrier,
             world: world.clone(),
             device: device.clone(),
-            shard: shard as u32,
-            ns: make("samples of ranks", U32, size)?,
+            shard: shards.first as u32,
+            ns: make("samples of ranks", U32, shards.total)?,
             sums: make("sums of ranks", U32, sums * size)?,
             moments: make("moments of ranks", U32, 2 * 2 * SUM_BLOCKS * size)?,
             spreads: make("spreads of ranks", U32, SPREAD_WORDS * size)?,
@@ -263,6 +266,11 @@ impl WidePolicy {
         let all = all(ranks);
         ranks.gather(&[Gathered { own, all }])?;
         Ok(all)
+    }
+
+    /// How many samples each shard of all ranks has.
+    pub(super) fn counts(&self) -> &DeviceArray {
+        self.ranks.as_ref().map_or(&self.arrays.n, |ranks| &ranks.ns)
     }
 
     /// How many ranks learn this policy.

@@ -163,8 +163,8 @@ __device__ inline bool wide_counts(const CellsArgs& a, unsigned int cell) {
 extern "C" __global__ void wide_count(const CountArgs a) {
     double own = 0.0;
     for (unsigned int k = 0; k < 4; ++k) {
-        unsigned int cell = blockIdx.x * 1024 + k * 256 + threadIdx.x;
-        own += wide_counts(a.of, cell) ? 1.0 : 0.0;
+        unsigned int i = blockIdx.x * 1024 + k * 256 + threadIdx.x;
+        own += wide_counts(a.of, wide_cell(a.of.rows, a.of.cells, i)) ? 1.0 : 0.0;
     }
     double sum = wide_block_sum(own);
     if (threadIdx.x == 0) a.counts[blockIdx.x] = (unsigned int)sum;
@@ -196,14 +196,14 @@ extern "C" __global__ void wide_places_of_blocks(const PlacesOfBlocksArgs a) {
     }
 }
 
-// The cells that count, in order.
+// The cells that count, in order, and shard by shard.
 extern "C" __global__ void wide_compact(const CompactArgs a) {
     __shared__ unsigned int sums[256];
-    unsigned int cell = blockIdx.x * 1024 + threadIdx.x * 4, own = 0;
+    unsigned int i = blockIdx.x * 1024 + threadIdx.x * 4, own = 0;
     bool counts[4];
     #pragma unroll
     for (unsigned int k = 0; k < 4; ++k) {
-        counts[k] = wide_counts(a.of, cell + k);
+        counts[k] = wide_counts(a.of, wide_cell(a.of.rows, a.of.cells, i + k));
         own += counts[k] ? 1 : 0;
     }
     sums[threadIdx.x] = own;
@@ -217,7 +217,7 @@ extern "C" __global__ void wide_compact(const CompactArgs a) {
     unsigned int to = a.places[blockIdx.x] + sums[threadIdx.x] - own;
     #pragma unroll
     for (unsigned int k = 0; k < 4; ++k) {
-        if (counts[k]) a.order[to++] = cell + k;
+        if (counts[k]) a.order[to++] = wide_cell(a.of.rows, a.of.cells, i + k);
     }
 }
 
@@ -263,7 +263,7 @@ extern "C" __global__ void wide_explain(const ExplainArgs a) {
     wide_block_largest(most);
     if (threadIdx.x != 0) return;
     double n = 0.0;
-    for (int rank = 0; rank < P_RANKS; ++rank) n += a.ns[rank];
+    for (int i = 0; i < P_COUNTS; ++i) n += a.ns[i];
     n = n > 0.0 ? n : 1.0;
     double total = sums[1] / n - (sums[0] / n) * (sums[0] / n);
     double missed = sums[3] / n - (sums[2] / n) * (sums[2] / n);
@@ -274,35 +274,4 @@ extern "C" __global__ void wide_explain(const ExplainArgs a) {
     a.state->mean_reward = sums[4] / n;
     a.state->max_reward = most[0];
     a.state->min_reward = -most[1];
-}
-
-// A permutation of 0..n by four rounds of a Feistel network over the next power of four; numbers
-// beyond n are walked along their cycle until they come back below it.
-__device__ inline unsigned int wide_permuted(unsigned int i, unsigned int n, const WarpWords& key) {
-    unsigned int bits = 1;
-    while (bits < 16 && (1u << (2 * bits)) < n) ++bits;
-    unsigned int mask = (1u << bits) - 1u;
-    do {
-        unsigned int left = i >> bits, right = i & mask;
-        #pragma unroll
-        for (int round = 0; round < 4; ++round) {
-            unsigned int k = round == 0 ? key.x : round == 1 ? key.y : round == 2 ? key.z : key.w;
-            unsigned int h = (right ^ k) * 0x9E3779B1u;
-            h = (h ^ (h >> 15)) * 0x85EBCA77u;
-            unsigned int next = left ^ ((h ^ (h >> 13)) & mask);
-            left = right;
-            right = next;
-        }
-        i = (left << bits) | right;
-    } while (i >= n);
-    return i;
-}
-
-// The samples in the order of an epoch.
-extern "C" __global__ void wide_shuffle(const ShuffleArgs a) {
-    unsigned int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= a.state->n) return;
-    WarpWords counter = {P_FIRST_AGENT, a.settings->shard << 16 | a.epoch, a.settings->iteration, WARP_PURPOSE_SHUFFLE << 24};
-    unsigned int key0 = (unsigned int)a.settings->seed, key1 = (unsigned int)(a.settings->seed >> 32);
-    a.shuffled[i] = a.order[wide_permuted(i, a.state->n, warp_philox4x32_10(counter, key0, key1))];
 }

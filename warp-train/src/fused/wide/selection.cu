@@ -23,20 +23,24 @@ extern "C" __global__ void wide_note_goals(const NoteGoalsArgs a) {
     if (reached) a.reached[replica] = 1;
 }
 
+// The shard here that a block selects replicas of.
+__device__ inline unsigned int wide_own_shard() { return P_LOCAL_SHARDS > 1 ? blockIdx.x : 0u; }
+
 // What decides which replicas without a goal are taken: the smallest of these, which all differ.
 __device__ inline unsigned long long wide_lot(const SelectArgs& a, unsigned int replica) {
-    WarpWords counter = {replica, a.settings->shard << 16 | P_FIRST_AGENT, a.settings->iteration,
+    WarpWords counter = {replica, (a.settings->shard + wide_own_shard()) << 16 | P_FIRST_AGENT, a.settings->iteration,
                          WARP_PURPOSE_LEARN << 24};
     unsigned int key0 = (unsigned int)a.settings->seed, key1 = (unsigned int)(a.settings->seed >> 32);
     return (unsigned long long)warp_philox4x32_10(counter, key0, key1).x << 32 | replica;
 }
 
-// How many replicas without a goal have a lot below `bound`; every thread gets the number.
-__device__ inline unsigned int wide_lots_below(const SelectArgs& a, unsigned long long bound) {
+// How many of a shard's `n` replicas without a goal have a lot below `bound`; every thread gets the number.
+__device__ inline unsigned int wide_lots_below(const SelectArgs& a, const unsigned char* reached, unsigned int n,
+                                               unsigned long long bound) {
     __shared__ unsigned int all;
     double own = 0.0;
-    for (unsigned int i = threadIdx.x; i < a.n_envs; i += 256)
-        own += a.reached[i] == 0 && wide_lot(a, i) < bound ? 1.0 : 0.0;
+    for (unsigned int i = threadIdx.x; i < n; i += 256)
+        own += reached[i] == 0 && wide_lot(a, i) < bound ? 1.0 : 0.0;
     own = wide_block_sum(own);
     if (threadIdx.x == 0) all = (unsigned int)own;
     __syncthreads();
@@ -46,30 +50,33 @@ __device__ inline unsigned int wide_lots_below(const SelectArgs& a, unsigned lon
 }
 
 // Selects the replicas that reached a goal, and `ratio` times as many of the others by lot; all of them if none
-// reached one or there are not so many others. In one block.
+// reached one or there are not so many others. A block per shard.
 extern "C" __global__ void wide_select(const SelectArgs a) {
-    unsigned int others = wide_lots_below(a, ~0ull), positive = a.n_envs - others;
+    unsigned int shard = wide_own_shard(), n = a.n_envs / P_LOCAL_SHARDS;
+    const unsigned char* reached = a.reached + shard * n;
+    unsigned char* selected = a.selected + shard * n;
+    unsigned int others = wide_lots_below(a, reached, n, ~0ull), positive = n - others;
     unsigned int wanted = (unsigned int)fmin(positive * a.ratio, 4294967295.0);
     bool all = positive == 0 || wanted >= others;
     // The largest bound below which there are as many as wanted, bit by bit.
     unsigned long long bound = 0ull;
     for (int bit = 63; bit >= 0 && !all; --bit) {
         unsigned long long larger = bound | 1ull << bit;
-        if (wide_lots_below(a, larger) <= wanted) bound = larger;
+        if (wide_lots_below(a, reached, n, larger) <= wanted) bound = larger;
     }
-    for (unsigned int i = threadIdx.x; i < a.n_envs; i += 256)
-        a.selected[i] = all || a.reached[i] != 0 || wide_lot(a, i) < bound;
+    for (unsigned int i = threadIdx.x; i < n; i += 256)
+        selected[i] = all || reached[i] != 0 || wide_lot(a, i) < bound;
     if (threadIdx.x == 0) {
-        a.counts[0] = positive;
-        a.counts[1] = all ? others : wanted;
+        a.counts[2 * shard] = positive;
+        a.counts[2 * shard + 1] = all ? others : wanted;
     }
 }
 
 // Brings the returns of each step to mean 0 and standard deviation 1 over the samples that count, and takes the
-// advantages from them anew; a step with a lone sample is left as it is. A block per step.
+// advantages from them anew; a step with a lone sample is left as it is. A block per step and shard.
 extern "C" __global__ void wide_normalise_returns(const NormaliseReturnsArgs a) {
     __shared__ double known[3];
-    unsigned int first = blockIdx.x * a.of.rows, end = first + a.of.rows;
+    unsigned int rows = a.of.rows / P_LOCAL_SHARDS, first = blockIdx.x * rows, end = first + rows;
     double sums[2] = {0.0, 0.0}, squares = 0.0;
     for (unsigned int cell = first + threadIdx.x; cell < end; cell += 256) {
         if (!wide_counts(a.of, cell)) continue;

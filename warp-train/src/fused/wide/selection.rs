@@ -31,13 +31,17 @@ pub(super) struct WideGoals {
     reached: DeviceArray,
     /// Whether the replica is learned from, u8 `[n_envs]`.
     selected: DeviceArray,
-    /// Replicas that reached a goal, and others that are learned from, u32 `[2]`.
+    /// Replicas that reached a goal, and others that are learned from, u32 `[shards, 2]`.
     counts: DeviceArray,
 }
 
 impl WideGoals {
-    /// For the rollouts of `plan`, if it selects replicas.
-    pub(super) fn new(plan: &PolicyPlan, envs: &dyn DeviceEnvs) -> Result<Option<Self>> {
+    /// For the rollouts of `plan` in so many shards here, if it selects replicas.
+    pub(super) fn new(
+        plan: &PolicyPlan,
+        envs: &dyn DeviceEnvs,
+        shards: usize,
+    ) -> Result<Option<Self>> {
         let Some(ratio) = plan.config.neg_pos_env_ratio else { return Ok(None) };
         let (ids, arrays, spec) = (envs.ids(), envs.arrays(), envs.spec());
         let n_envs = envs.options().n_envs;
@@ -62,7 +66,7 @@ impl WideGoals {
             lengths: own("episode_length", U32, n_envs)?,
             reached: own("reached", U8, n_envs)?,
             selected: own("selected", U8, n_envs)?,
-            counts: own("replicas", U32, 2)?,
+            counts: own("replicas", U32, 2 * shards)?,
         }))
     }
 }
@@ -108,7 +112,8 @@ impl WidePolicy {
             selected: &goals.selected,
             counts: &goals.counts,
         };
-        let launch = Launch { blocks: 1, threads: 256, ..Launch::default() };
+        let blocks = self.sizes.shards as u32;
+        let launch = Launch { blocks, threads: 256, ..Launch::default() };
         Ok(self.kernels.select.launch(&launch, &[args.arg()])?)
     }
 
@@ -149,7 +154,8 @@ impl WidePolicy {
             returns: &a.returns,
             known: &a.known,
         };
-        let launch = Launch { blocks: self.sizes.steps as u32, threads: 256, ..Launch::default() };
+        let blocks = (self.sizes.steps * self.sizes.shards) as u32;
+        let launch = Launch { blocks, threads: 256, ..Launch::default() };
         Ok(self.kernels.normalise_returns.launch(&launch, &[args.arg()])?)
     }
 }

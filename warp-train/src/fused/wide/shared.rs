@@ -19,7 +19,7 @@ device_struct! {
         /// Of the objective, where they change; else they are compiled in.
         cells: [f32; MOST_CELLS],
         iteration: u32,
-        /// Number of the shard that this rank's samples are of.
+        /// Number of the first shard that this rank's samples are of.
         shard: u32,
     }
 
@@ -62,6 +62,8 @@ device_struct! {
         bias_correction2_sqrt: f32,
         /// How far actions differ over agents, replicas and steps; see spread.cu.
         action_std: [f64; 3],
+        /// Where the counts of this rank's shards are among those of all ranks.
+        first_shard: u32,
     }
 
     /// Number of samples, and sums of their distances from what was known to be the mean, and of the squares.

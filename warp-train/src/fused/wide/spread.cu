@@ -1,5 +1,5 @@
 // How far the actions of a rollout differ: standard deviations over the agents of a replica, over replicas and over steps,
-// each averaged over all places that it has. Twin of spread.rs: differences are taken from the first number of a
+// each averaged over all places that it has; those over replicas are over the replicas of a shard. Twin of spread.rs: differences are taken from the first number of a
 // place, so that nothing is lost where all are alike. WIDE_SPREAD_BLOCKS blocks for each of the three.
 
 // Threads that share the agents of a replica.
@@ -54,11 +54,12 @@ __device__ inline double wide_over_agents(const SpreadArgs& a, unsigned int bloc
 __device__ inline double wide_over_replicas(const SpreadArgs& a, unsigned int block) {
     __shared__ double parts[2][256];
     unsigned int column = threadIdx.x % WIDE_ABREAST, line = threadIdx.x / WIDE_ABREAST;
-    unsigned int tiles = (WIDE_OF_REPLICA + WIDE_ABREAST - 1) / WIDE_ABREAST, replicas = a.rows / P_AGENTS;
+    unsigned int tiles = (WIDE_OF_REPLICA + WIDE_ABREAST - 1) / WIDE_ABREAST, rows = a.rows / P_LOCAL_SHARDS;
+    unsigned int replicas = rows / P_AGENTS;
     double deviations = 0.0;
-    for (unsigned int item = block; item < a.steps * tiles; item += WIDE_SPREAD_BLOCKS) {
+    for (unsigned int item = block; item < a.steps * P_LOCAL_SHARDS * tiles; item += WIDE_SPREAD_BLOCKS) {
         unsigned int place = item % tiles * WIDE_ABREAST + column;
-        unsigned long long at = (unsigned long long)(item / tiles) * a.rows * P_ACTION + place;
+        unsigned long long at = (unsigned long long)(item / tiles) * rows * P_ACTION + place;
         double sum = 0.0, squares = 0.0;
         if (place < WIDE_OF_REPLICA) {
             double first = wide_action(a, at);
@@ -122,6 +123,6 @@ extern "C" __global__ __launch_bounds__(256) void wide_spread_means(const Spread
     if (threadIdx.x != 0) return;
     double heads = (double)P_ACTION * P_RANKS, replicas = (double)a.rows / P_AGENTS;
     a.state->action_std[0] = sums[0] / (a.steps * replicas * heads);
-    a.state->action_std[1] = sums[1] / (a.steps * (double)P_AGENTS * heads);
+    a.state->action_std[1] = sums[1] / (a.steps * (double)P_AGENTS * (heads * P_LOCAL_SHARDS));
     a.state->action_std[2] = sums[2] / (a.rows * heads);
 }

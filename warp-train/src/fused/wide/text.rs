@@ -6,6 +6,7 @@ use super::layers::{self, Product};
 use super::network::{Role, Tower, WideNetwork};
 use super::network_path::NetworkPath;
 use super::ranks;
+use super::shards;
 use super::spread;
 use super::tiled_shape::TiledShape;
 use super::wgmma::products;
@@ -25,13 +26,16 @@ use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
 /// What every text begins with.
 const ROWS: [&str; 2] = [include_str!("state.cu"), include_str!("rows.cu")];
-const GENERAL: [&str; 5] = [
+const GENERAL: [&str; 6] = [
     include_str!("normalise.cu"),
+    MINIBATCHES,
     include_str!("rollout.cu"),
     include_str!("selection.cu"),
     include_str!("update.cu"),
     include_str!("turn.cu"),
 ];
+/// Which samples a minibatch has.
+pub(super) const MINIBATCHES: &str = include_str!("minibatches.cu");
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
 const OPERAND: &str = include_str!("operand.cu");
 const GEMM: &str = include_str!("gemm.cu");
@@ -109,6 +113,7 @@ pub(super) fn general(
         text += ACT_FEW;
     }
     text += &ranks::text(&config.world);
+    text += &shards::text(config.shards().here);
     let spread = spread::source(constants(config, number, network) + ROWS[0]);
     [with_samplers("wide.cu", text)].into_iter().chain(learns).chain([spread]).collect()
 }
@@ -212,6 +217,10 @@ fn constants(config: &TrainConfig, number: PolicyNumber, network: &WideNetwork) 
     define("CRITIC_BEGIN", format!("{}u", critic.start));
     define("CRITIC_END", format!("{}u", critic.end));
     define("RANKS", config.world.size().to_string());
+    // Of this rank, and of all: each has a count of samples.
+    let here = config.shards().here;
+    define("LOCAL_SHARDS", here.to_string());
+    define("COUNTS", (here * config.world.size()).to_string());
     define("CONTINUOUS", u8::from(sizes.is_empty()).to_string());
     if let Some(Rollouts { objective, .. }) = &plan.rollouts {
         let cell = |part: &Part, number: usize| match plan.config.clip_coef.changes() {

@@ -1,23 +1,9 @@
 // Learning from minibatches: gathering, losses, reductions in a fixed order, and steps of the optimiser.
 
-// How many minibatches there are, of ranks with so many samples each.
-__device__ inline unsigned int wide_parts(const unsigned int* ns) {
-    unsigned int most = 0;
-    for (int rank = 0; rank < P_RANKS; ++rank) most = ns[rank] > most ? ns[rank] : most;
-    return most < P_MINIBATCHES ? most : P_MINIBATCHES;
-}
-
-// Samples begin..end of minibatch `part` of `parts`.
-__device__ inline void wide_range(unsigned int n, unsigned int part, unsigned long long parts,
-                                  unsigned int* begin, unsigned int* end) {
-    *begin = part < parts ? (unsigned int)((unsigned long long)n * part / parts) : 0u;
-    *end = part < parts ? (unsigned int)((unsigned long long)n * (part + 1) / parts) : 0u;
-}
-
 // Sums and squares of a minibatch's advantages, per block: [gridDim.x, 2].
 extern "C" __global__ void wide_advantages(const AdvantagesArgs a) {
     unsigned int begin, end;
-    wide_range(a.state->n, a.part, wide_parts(a.ns), &begin, &end);
+    wide_range_here(a.state, a.ns, a.part, wide_parts(a.ns), &begin, &end);
     double sum = 0.0, squares = 0.0;
     for (unsigned int i = begin + blockIdx.x * 256 + threadIdx.x; i < end; i += gridDim.x * 256) {
         double advantage = a.advantages[a.order[i]];
@@ -43,12 +29,12 @@ extern "C" __global__ void wide_begin_minibatch(const BeginMinibatchArgs a) {
     squares = wide_block_sum(squares);
     if (threadIdx.x != 0) return;
     unsigned int parts = wide_parts(a.ns), whole = 0;
-    for (int rank = 0; rank < P_RANKS; ++rank) {
+    for (int i = 0; i < P_COUNTS; ++i) {
         unsigned int begin, end;
-        wide_range(a.ns[rank], a.part, parts, &begin, &end);
+        wide_range(a.ns[i], a.part, parts, &begin, &end);
         whole += end - begin;
     }
-    wide_range(a.state->n, a.part, parts, &a.state->begin, &a.state->end);
+    wide_range_here(a.state, a.ns, a.part, parts, &a.state->begin, &a.state->end);
     // Nothing is learned from empty minibatches.
     if (a.state->stopped) a.state->begin = a.state->end = whole = 0;
     a.state->whole = whole;

@@ -3,8 +3,7 @@
 
 use super::args::{
     AdvantagesArgs, BeginMinibatchArgs, DescendArgs, FactorsArgs, GatherArgs, JudgeArgs,
-    LossesArgs, ReduceArgs, ShuffleArgs, TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs,
-    WideSamples,
+    LossesArgs, ReduceArgs, TensorGradientArgs, TensorLearnArgs, TensorWeightsArgs, WideSamples,
 };
 use super::arrays::{LOSS_WORDS, SUM_BLOCKS};
 use super::kernels::{TensorGradientKernels, TensorLearnKernels, TensorWeightsKernels};
@@ -65,28 +64,16 @@ impl WidePolicy {
 
     /// Takes the minibatches of all epochs, one after the other.
     fn minibatches(&self) -> Result<()> {
-        let (a, passes) = (&self.arrays, self.plan.passes());
+        let passes = self.plan.passes();
         if !self.plan.config.to_train {
             return Ok(());
         }
         for epoch in 0..passes.epochs {
-            if !passes.shuffles {
-                (0..passes.minibatches).try_for_each(|part| self.minibatch(part, &a.order))?;
-                continue;
+            let order = self.order(epoch, &passes)?;
+            (0..passes.minibatches).try_for_each(|part| self.minibatch(part, order))?;
+            if passes.shuffles {
+                self.judge()?;
             }
-            let args = ShuffleArgs {
-                settings: &a.settings,
-                state: &a.state,
-                epoch: epoch as u32,
-                order: &a.order,
-                shuffled: &a.shuffled,
-            };
-            let launch = Launch::over(self.sizes.cells, 256);
-            self.kernels.shuffle.launch(&launch, &[args.arg()])?;
-            for part in 0..passes.minibatches {
-                self.minibatch(part, &a.shuffled)?;
-            }
-            self.judge()?;
         }
         Ok(())
     }
@@ -110,8 +97,7 @@ impl WidePolicy {
     fn begin_minibatch(&self, part: usize, order: &DeviceArray) -> Result<()> {
         let a = &self.arrays;
         let (state, part, blocks) = (&a.state, part as u32, SUM_BLOCKS as u32);
-        let ranks = self.ranks.as_ref();
-        let ns = ranks.map_or(&a.n, |ranks| &ranks.ns);
+        let (ranks, ns) = (self.ranks.as_ref(), self.counts());
         let normalises = self.plan.config.norm_adv;
         let mut sums = (ranks.map_or(&a.sums, |ranks| &ranks.sums), SUMS, OF_ADVANTAGES);
         if normalises && !self.takes_whole_rollouts() {

@@ -23,6 +23,7 @@ use crate::run::fleet::side_by_side::each;
 use crate::run::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
 use crate::run::learner::Learner;
 use crate::run::learner::NativeLearner;
+use crate::run::learner::cuda::check_shards;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
 use crate::run::trainer::trained_groups;
 use std::any::Any;
@@ -85,6 +86,7 @@ impl FleetLearner for CudaFleet<'_> {
             let group = group.as_ref();
             let Some(first) = group.first() else { continue };
             first.config.policies.iter().try_for_each(|plan| plan.check_passes())?;
+            check_shards(&first.config)?;
             if cuda_off_policy::takes(&first.config) {
                 if cuda_off_policy::train(self.registry, group, watch)?.is_break() {
                     return Ok(());

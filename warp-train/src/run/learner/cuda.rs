@@ -2,7 +2,7 @@
 
 use super::Learner;
 use crate::algorithm::PolicyPlan;
-use crate::config::{Shards, TrainConfig};
+use crate::config::TrainConfig;
 use crate::engine::policies::no_own_networks;
 use crate::engine::rollout::normalise::Normaliser;
 use crate::engine::{Iterated, Progress};
@@ -40,7 +40,7 @@ impl CudaLearner {
     pub fn new(config: &TrainConfig, threads: usize) -> Result<Self> {
         no_own_networks(config, "a GPU")?;
         config.policies.iter().try_for_each(|plan| plan.check_passes())?;
-        check_ranks(config)?;
+        check_shards(config)?;
         let host = super::native::learner(&config.of_this_rank(), threads)?;
         let state = host.state();
         Ok(Self {
@@ -78,22 +78,16 @@ impl CudaLearner {
     }
 }
 
-/// Checks that this GPU has one shard, since its kernels know no others, and no part of a replay memory.
-fn check_ranks(config: &TrainConfig) -> Result<()> {
-    let Shards { here, total, .. } = config.shards();
+/// Checks that no replay memory has shards, which it has on the CPU alone.
+pub(crate) fn check_shards(config: &TrainConfig) -> Result<()> {
+    let total = config.shards().total;
     let off_policy = config.policies.iter().find(|plan| plan.is_off_policy());
-    if let Some(PolicyPlan { name, algorithm, .. }) = off_policy.filter(|_| total > 1) {
-        return Err(Error::Invalid(format!(
+    match off_policy.filter(|_| total > 1) {
+        None => Ok(()),
+        Some(PolicyPlan { name, algorithm, .. }) => Err(Error::Invalid(format!(
             "shards = {total}: policy \"{name}\" learns by {} from a replay memory, which has several shards with \
              --device cpu alone; on a GPU train without shards and ranks",
             algorithm.name
-        )));
-    }
-    match here {
-        1 => Ok(()),
-        _ => Err(Error::Invalid(format!(
-            "shards = {total}: a GPU has one shard, so the run needs {total} GPUs, or --device cpu \
-             on any number of ranks that divides {total}"
         ))),
     }
 }

@@ -6,7 +6,7 @@
 #[cfg(feature = "burn")]
 mod burn;
 #[cfg(feature = "cuda")]
-mod cuda;
+pub(crate) mod cuda;
 mod lockstep;
 pub mod native;
 pub mod policies;

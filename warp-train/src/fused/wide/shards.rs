@@ -1,0 +1,132 @@
+//! The order in which an epoch takes samples. Where one GPU has several shards, minibatches have the samples that they
+//! would have with a GPU for each. Host side of `shards.cu`.
+
+use super::args::ShuffleArgs;
+use super::arrays::Arrays;
+use super::policy::WidePolicy;
+use super::shared::{WideSettings, WideState};
+use crate::algorithm::Passes;
+use crate::error::Result;
+use warp_data::cuda::DeviceArray;
+use warp_func::cuda::{Function, KernelArgs, Launch, Module, declare};
+use warp_func::kernel_args;
+
+kernel_args! {
+    struct CountShardsArgs {
+        settings: &[WideSettings], state: &mut [WideState], order: &[u32], rows: u32, n: &mut [u32],
+    }
+    struct ShuffleShardsArgs {
+        settings: &[WideSettings], state: &[WideState], epoch: u32, shuffles: u32, ns: &[u32],
+        order: &[u32], shuffled: &mut [u32],
+    }
+}
+
+/// What the unit of all networks has beside them for so many shards here.
+pub(super) fn text(shards: usize) -> String {
+    if shards == 1 {
+        return String::new();
+    }
+    declare(&[CountShardsArgs::ARGS, ShuffleShardsArgs::ARGS]) + include_str!("shards.cu")
+}
+
+/// The kernels.
+#[derive(Debug)]
+pub(super) struct WideShards {
+    count: Function,
+    shuffle: Function,
+}
+
+impl WideShards {
+    /// Of the unit of all networks; none where there is one shard, which general kernels know.
+    pub(super) fn new(shards: usize, module: &Module) -> Result<Option<Self>> {
+        if shards == 1 {
+            return Ok(None);
+        }
+        let (count, shuffle) =
+            (module.function("wide_count_shards")?, module.function("wide_shuffle_shards")?);
+        Ok(Some(Self { count, shuffle }))
+    }
+}
+
+impl WidePolicy {
+    /// Counts the samples of each shard.
+    pub(super) fn count_shards(&self) -> Result<()> {
+        let Some(shards) = &self.shards else { return Ok(()) };
+        let a = &self.arrays;
+        let args = CountShardsArgs {
+            settings: &a.settings,
+            state: &a.state,
+            order: &a.order,
+            rows: self.sizes.rows as u32,
+            n: &a.n,
+        };
+        let launch = Launch { blocks: 1, threads: 256, ..Launch::default() };
+        Ok(shards.count.launch(&launch, &[args.arg()])?)
+    }
+
+    /// Starts to put the samples into the order of an epoch, and returns where they will be.
+    pub(super) fn order(&self, epoch: usize, passes: &Passes) -> Result<&DeviceArray> {
+        let Arrays { settings, state, order, shuffled, .. } = &self.arrays;
+        let (epoch, launch) = (epoch as u32, Launch::over(self.sizes.cells, 256));
+        if let Some(shards) = &self.shards {
+            let (shuffles, ns) = (u32::from(passes.shuffles), self.counts());
+            let args = ShuffleShardsArgs { settings, state, epoch, shuffles, ns, order, shuffled };
+            shards.shuffle.launch(&launch, &[args.arg()])?;
+            return Ok(shuffled);
+        }
+        if !passes.shuffles {
+            return Ok(order);
+        }
+        let args = ShuffleArgs { settings, state, epoch, order, shuffled };
+        self.kernels.shuffle.launch(&launch, &[args.arg()])?;
+        Ok(shuffled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fused::sharded::{Given, Program};
+    use crate::fused::wide::text::MINIBATCHES;
+    use warp_core::device_struct::DeviceStruct;
+
+    fn program(of: &Given) -> Option<Program> {
+        let own = [WideSettings::STRUCT, WideState::STRUCT, ShuffleArgs::ARGS];
+        let sharded = declare(&[CountShardsArgs::ARGS, ShuffleShardsArgs::ARGS]);
+        let kernels = [&declare(&own), MINIBATCHES, &sharded, include_str!("shards.cu")].concat();
+        let texts =
+            [("shards_host.cpp", include_str!("shards_host.cpp")), ("shards_text.h", &*kernels)];
+        of.program("shards", ["P_MINIBATCHES", "P_LOCAL_SHARDS", "P_AGENTS"], &texts)
+    }
+
+    #[test]
+    fn minibatches_have_the_parts_of_a_gpu_for_each_shard() {
+        // Cells are numbered step by step, replica by replica.
+        for of in Given::all(|of| of.replicas * of.agents) {
+            let Some([together, alone]) =
+                program(&of).zip(program(&of.alone(0))).map(<[Program; 2]>::from)
+            else {
+                return;
+            };
+            // Of all shards but number 0 every n-th counts, or all: samples may be fewer than minibatches.
+            for every in [0, 3, 29] {
+                let run = |program: &Program, of: &Given, elsewhere: usize| {
+                    program.minibatches([of.line, of.steps, of.first_shard, elsewhere, every])
+                };
+                let own = of.line / of.shards;
+                let counts = |cell: usize| {
+                    let first = of.first_shard + cell % of.line / own == 0;
+                    let number = cell / of.line * own + cell % of.line % own;
+                    every == 0 || first || number.is_multiple_of(every)
+                };
+                let of_shard = |shard: usize| {
+                    let cells = (0..of.samples()).filter(|cell| counts(*cell));
+                    cells.filter(|cell| cell % of.line / own == shard).count()
+                };
+                let most = (0..of.shards).map(of_shard).max().unwrap_or(0);
+                let epochs = run(&together, &of, 0);
+                of.check(&epochs, counts, |shard| run(&alone, &of.alone(shard), most));
+            }
+        }
+    }
+}
