@@ -247,15 +247,17 @@ fn main() -> ExitCode {
         trials.push(trial.with_ignored_flag(no_device.is_some()));
     }
     for (name, keys) in FLEETS {
-        let of_fleet = Trial::test(format!("small_compiles: fleet, {name}"), || {
+        let of_fleet = Trial::test(format!("small_compiles: fleet, {name}"), move || {
             compiles(&format!("num_envs = 19\nnum_steps = 32\n{keys}"), 1)
         });
         trials.push(of_fleet.with_ignored_flag(no_compiler.is_some()));
-        let small =
-            Trial::test(format!("cuda_small_fleet_of_one_is_a_run: {name}"), || fleet(keys, 4, 10));
+        let small = Trial::test(format!("cuda_small_fleet_of_one_is_a_run: {name}"), move || {
+            fleet(keys, 4, 10)
+        });
         trials.push(small.with_ignored_flag(no_device.is_some()));
-        let large =
-            Trial::test(format!("cuda_small_fleet_of_larger_runs: {name}"), || fleet(keys, 19, 1));
+        let large = Trial::test(format!("cuda_small_fleet_of_larger_runs: {name}"), move || {
+            fleet(keys, 19, 1)
+        });
         trials.push(large.with_ignored_flag(no_device.is_some()));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
