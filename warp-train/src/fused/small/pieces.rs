@@ -2,8 +2,8 @@
 //! are gathered. Host side of `pieces.cuh`.
 
 use super::shared::{PieceArgs, UpdateArgs};
+use crate::engine::link::{Gathered, Joined};
 use crate::error::Result;
-use crate::fused::joined::{Gathered, Joined};
 use crate::world::World;
 use warp_core::DType::{F32, U32};
 use warp_func::cuda::{Device, DeviceArray, Function, KernelArgs, Launch, Module};

@@ -139,9 +139,7 @@ impl WideLearner {
             Ok(Iterated { episodes: envs.take_episodes(), policies, phases: None })
         };
         let mut done: Vec<Iterated> = (0..n).map(iteration).collect::<Result<_>>()?;
-        let episodes: Vec<_> = done.iter().map(|one| one.episodes.clone()).collect();
-        let episodes = episodes::sum_each(&episodes, &config.sharing())?;
-        done.iter_mut().zip(episodes).for_each(|(one, all)| one.episodes = all);
+        episodes::sum_in(&mut done, &config.sharing())?;
         Ok(done)
     }
 

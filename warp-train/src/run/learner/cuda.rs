@@ -78,14 +78,14 @@ impl CudaLearner {
     }
 }
 
-/// Checks that this GPU has one shard, since its kernels know no others, and no part of a replay memory.
+/// Checks that this GPU has one shard, since its kernels know no others.
 fn check_ranks(config: &TrainConfig) -> Result<()> {
     let Shards { here, total, .. } = config.shards();
     let off_policy = config.policies.iter().find(|plan| plan.is_off_policy());
-    if let Some(PolicyPlan { name, algorithm, .. }) = off_policy.filter(|_| total > 1) {
+    if let Some(PolicyPlan { name, algorithm, .. }) = off_policy.filter(|_| here > 1) {
         return Err(Error::Invalid(format!(
-            "shards = {total}: policy \"{name}\" learns by {} from a replay memory, which has several shards with \
-             --device cpu alone; on a GPU train without shards and ranks",
+            "shards = {total}: policy \"{name}\" learns by {} from a replay memory, of which a GPU has one shard, so the \
+             run needs {total} GPUs, or --device cpu on any number of ranks that divides {total}",
             algorithm.name
         )));
     }

@@ -7,14 +7,14 @@ use warp_data::cuda::{Communicator, Device, DeviceArray, nccl_name};
 
 /// An array of this rank, and where those of all ranks go, in their order.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Gathered<'a> {
-    pub(super) own: &'a DeviceArray,
-    pub(super) all: &'a DeviceArray,
+pub(crate) struct Gathered<'a> {
+    pub(crate) own: &'a DeviceArray,
+    pub(crate) all: &'a DeviceArray,
 }
 
 /// A rank among those that NCCL connects.
 #[derive(Debug)]
-pub(super) struct Joined {
+pub(crate) struct Joined {
     communicator: Communicator,
     world: World,
     device: Device,
@@ -25,7 +25,7 @@ impl Joined {
     ///
     /// # Errors
     /// No NCCL, or ranks out of reach.
-    pub(super) fn new(device: &Device, world: &World) -> Result<Self> {
+    pub(crate) fn new(device: &Device, world: &World) -> Result<Self> {
         let name = match world.is_first() {
             true => nccl_name().inspect_err(|error| world.give_up(&error.to_string()))?,
             false => Vec::new(),
@@ -37,7 +37,7 @@ impl Joined {
     }
 
     /// Gathers arrays, all in one go.
-    pub(super) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
+    pub(crate) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
         let pairs: Vec<_> = arrays.iter().map(|of| (of.own, of.all)).collect();
         Ok(self.communicator.all_gather(&pairs)?)
     }
@@ -46,7 +46,7 @@ impl Joined {
     ///
     /// # Errors
     /// Ranks that have lost each other.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self.communicator.has_ended() {
             true => Err(Error::Ranks("the ranks have lost each other before".into())),
             false => Ok(()),
@@ -57,7 +57,7 @@ impl Joined {
     ///
     /// # Errors
     /// A rank that was waited for in vain.
-    pub(super) fn wait(&self) -> Result<()> {
+    pub(crate) fn wait(&self) -> Result<()> {
         let mut turns = Turns::new();
         while !self.device.is_idle()? {
             if !turns.is_due() {
