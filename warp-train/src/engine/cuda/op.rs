@@ -193,23 +193,6 @@ impl Op {
                 reads.extend([Thing::Ring, Thing::Picked, Thing::Column(replay.error)]);
                 writes.push(Thing::Priorities);
             }
-            Self::Odds => {
-                reads.extend([Thing::Picked, Thing::Priorities]);
-                writes.push(Thing::Odds);
-            }
-            Self::Exchange(Told::Odds) => writes.push(Thing::Odds),
-            Self::Weigh => {
-                reads.extend([Thing::Ring, Thing::Picked, Thing::Priorities, Thing::Odds]);
-                writes.push(Thing::Column(replay.weight));
-            }
-            Self::Exchange(Told::Largest) => {
-                reads.push(Thing::Priorities);
-                writes.push(Thing::LargestOfRanks);
-            }
-            Self::Raise => {
-                reads.push(Thing::LargestOfRanks);
-                writes.push(Thing::Priorities);
-            }
             Self::Rows(id) => {
                 let rows = &plan.rows[id.0];
                 reads.extend(columns(&rows.reads));
@@ -222,7 +205,40 @@ impl Op {
                 writes.extend(figures.iter().map(|id| Thing::Figure(*id)));
             }
             Self::Advance => writes.push(Thing::Updates),
+            Self::Exchange(_) | Self::Sum(_) | Self::Odds | Self::Weigh | Self::Raise => {
+                return self.touches_ranks(plan);
+            }
             _ => return self.touches_models(plan),
+        }
+        Touched { reads, writes }
+    }
+
+    /// The same of what several ranks do.
+    fn touches_ranks(&self, plan: &Plan) -> Touched {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        match self {
+            Self::Exchange(Told::Gradient(id)) | Self::Sum(id) => {
+                let models = &plan.optimisers[id.0].models;
+                writes.extend(models.iter().map(|id| Thing::Gradient(*id)));
+            }
+            Self::Odds => {
+                reads.extend([Thing::Picked, Thing::Priorities]);
+                writes.push(Thing::Odds);
+            }
+            Self::Exchange(Told::Odds) => writes.push(Thing::Odds),
+            Self::Weigh => {
+                reads.extend([Thing::Ring, Thing::Picked, Thing::Priorities, Thing::Odds]);
+                writes.push(Thing::Column(plan.replay.weight));
+            }
+            Self::Exchange(Told::Largest) => {
+                reads.push(Thing::Priorities);
+                writes.push(Thing::LargestOfRanks);
+            }
+            Self::Raise => {
+                reads.push(Thing::LargestOfRanks);
+                writes.push(Thing::Priorities);
+            }
+            _ => {}
         }
         Touched { reads, writes }
     }
@@ -257,10 +273,6 @@ impl Op {
             }
             Self::Gather(passes) => {
                 writes.extend(passes.iter().map(|pass| Thing::Gradient(model(pass))));
-            }
-            Self::Exchange(Told::Gradient(id)) | Self::Sum(id) => {
-                let models = &plan.optimisers[id.0].models;
-                writes.extend(models.iter().map(|id| Thing::Gradient(*id)));
             }
             Self::Pack(models) => writes.extend(models.iter().map(|id| Thing::Parameters(*id))),
             Self::Blend(targets, _) => {
