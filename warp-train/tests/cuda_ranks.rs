@@ -6,20 +6,25 @@
 
 mod cuda_cases;
 
+use cuda_cases::registry;
 use cuda_cases::small::compiles_on;
 use cuda_cases::{
     Case, Done, NEAR, NEAR_IN_MINIBATCHES, Result, config, near, no_compiler, no_device, on_cpu,
     on_gpu, on_gpu_number,
 };
 use libtest_mimic::{Arguments, Trial};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use warp_func::cuda::{Device, Source, compile};
-use warp_train::config::TrainConfig;
+use warp_func::cuda::{Build, Device, Kernels, Source, compile};
+use warp_train::config::{Precision, TrainConfig};
 use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::NativeLearner;
-use warp_train::native::cuda::{CudaLearner, wide_sources};
+use warp_train::native::cuda::{CudaLearner, off_policy_sources, wide_sources};
+use warp_train::run::Snapshot;
 use warp_train::world::{Carrier, World, threads};
+use warp_train::{Checkpoint, Trainer, checkpoint};
 
 /// Runs with an even number of replicas: a name and keys.
 const CASES: [Case; 8] = [
@@ -96,6 +101,59 @@ const WIDE: [Case; 6] = [
          [policy.planner]\nto_train = false\n[policy.governor]\nhidden = [128, 64]",
     ),
 ];
+/// Runs that learn from replay memories.
+const REPLAY: [Case; 8] = [
+    (
+        "sac",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 8\nlearning_starts = 32\n\
+         [env]\nepisode_length = 13",
+    ),
+    (
+        "sac, fp32, prioritised",
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 4\nnum_steps = 8\nlearning_starts = 32\n\
+         hidden = [32]\nbuffer_size = 500\nprioritised = true\npriority_beta = [[0, 0.4], [200, 1.0]]\n\
+         precision = \"fp32\"",
+    ),
+    (
+        "td3, odd widths, clipped",
+        "env_id = \"pendulum\"\nalgorithm = \"td3\"\nnum_envs = 6\nnum_steps = 8\nhidden = [40, 65, 24]\n\
+         activation = \"tanh\"\nmax_grad_norm = 0.5\nbatch_size = 144\nn_step = 3\nlearning_starts = 48\n\
+         gradient_steps = 2\ntrain_freq = 2\nbuffer_size = 200",
+    ),
+    (
+        "td3, distributions",
+        "env_id = \"pendulum\"\nalgorithm = \"fast_td3\"\nnum_envs = 16\nnum_steps = 4\nhidden = [64, 48]\n\
+         batch_size = 192\nlearning_starts = 0\natoms = 51\nvalue_min = -40\nvalue_max = 2",
+    ),
+    (
+        "ddpg, noise that goes on",
+        "env_id = \"pendulum\"\nalgorithm = \"ddpg\"\nnum_envs = 34\nnum_steps = 4\nhidden = [64]\n\
+         noise = \"ou\"\nlearning_starts = 0",
+    ),
+    (
+        "dqn, fp32, a large batch",
+        "env_id = \"cartpole\"\nalgorithm = \"dqn\"\nnum_envs = 40\nnum_steps = 8\nhidden = [32]\n\
+         batch_size = 9600\nlearning_starts = 0\nprecision = \"fp32\"",
+    ),
+    (
+        "dueling dqn, several agents, prioritised",
+        "env_id = \"tag_gridworld\"\nalgorithm = \"dqn\"\nnum_envs = 6\nnum_steps = 4\nhidden = [48, 48]\n\
+         prioritised = true\ndueling = true\nn_step = 2\nlearning_starts = 0\n\
+         [policy.all]\ngroups = [\"tagger\", \"runner\"]",
+    ),
+    (
+        "discrete sac, no hidden layer",
+        "env_id = \"acrobot\"\nalgorithm = \"sac\"\nnum_envs = 4\nnum_steps = 4\nhidden = []\n\
+         learning_starts = 0",
+    ),
+];
+/// Taggers that learn from rollouts beside runners that learn from a replay memory.
+const MIXED: Case = (
+    "a2c beside dqn",
+    "env_id = \"tag_gridworld\"\nalgorithm = \"a2c\"\nnum_envs = 6\nnum_steps = 4\nhidden = [48, 48]\n\
+     [policy.tagger]\ngroups = [\"tagger\"]\n\
+     [policy.runner]\ngroups = [\"runner\"]\nalgorithm = \"dqn\"\nlearning_starts = 24\ntrain_freq = 2",
+);
 const RANKS: usize = 2;
 
 fn main() -> ExitCode {
@@ -124,6 +182,21 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_ranks_are_near_the_cpus", near_the_cpus, few.is_some()));
         trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
         trials.push(trial("cuda_ranks_go_on_on_one_gpu", goes_on_on_one, few.is_some()));
+    }
+    for (name, keys) in REPLAY {
+        let compiles = move || replay_compiles_for_ranks(keys);
+        let trial = Trial::test(format!("ranks_compile: replay, {name}"), compiles);
+        trials.push(trial.with_ignored_flag(no_compiler.is_some()));
+    }
+    for (name, keys) in REPLAY.into_iter().chain([MIXED]) {
+        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
+            Trial::test(format!("{test}: replay, {name}"), move || run(keys))
+                .with_ignored_flag(ignored)
+        };
+        trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
+        trials.push(trial("cuda_ranks_are_near_the_cpus", replay_near_the_cpus, few.is_some()));
+        trials.push(trial("cuda_ranks_go_on", goes_on, few.is_some()));
+        trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -171,7 +244,7 @@ fn wide_compiles_for_ranks(keys: &str) -> Result<()> {
         let link = threads(RANKS, Duration::from_secs(1)).swap_remove(0);
         let config = config.on_rank(World::new(0, RANKS, link))?;
         let texts = wide_sources(&config)?;
-        let kernel = |source: &Source| source.text.contains("wide_tell_ranks");
+        let kernel = |source: &Source| source.text.contains("tell_ranks");
         if texts.iter().filter(|(source, _)| kernel(source)).count() != config.policies.len() {
             return Err("each policy needs a kernel that gathers".into());
         }
@@ -304,4 +377,95 @@ fn near_the_cpus(keys: &str) -> Result<()> {
         println!("{distance:.2e}, {ranks} ranks: {}", keys.lines().next().unwrap_or_default());
     }
     Ok(())
+}
+
+fn replay_compiles_for_ranks(keys: &str) -> Result<()> {
+    let link = threads(RANKS, Duration::from_secs(1)).swap_remove(1);
+    let config = config(keys)?.on_rank(World::new(1, RANKS, link))?;
+    for (source, build) in off_policy_sources(&config, 1)? {
+        compile(&source, build, "sm_90a")?;
+    }
+    Ok(())
+}
+
+/// How far runs with replay memories may be from the CPU's after three iterations: as far as those of one GPU.
+fn replay_near_the_cpus(keys: &str) -> Result<()> {
+    for ranks in numbers() {
+        let config = of_ranks(keys, ranks)?;
+        let of = Of { ranks, carrier: Carrier::Suited };
+        let found = on_ranks(&config, 3, of)?.swap_remove(0);
+        let bounds = match config.policies[0].config.precision {
+            Precision::Single => (1e-4, 1e-4),
+            _ => (0.02, 1.0),
+        };
+        let mut alone = config;
+        alone.run.shards = Some(ranks);
+        let expected = on_cpu(&alone, &mut *warp_train::native::learner(&alone, 1)?, 0, 3)?;
+        let distance = near(&found, &expected, bounds)?;
+        println!("{distance:.2e}, {ranks} ranks: {}", keys.lines().next().unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// Iterations of a run on two GPUs, of which the first rank says what a checkpoint would hold.
+fn trained(config: &TrainConfig, n: u64, from: Option<&Path>) -> Result<Snapshot> {
+    let work = |rank: usize, link| -> Result<Option<Snapshot>> {
+        let world = World::new(rank, RANKS, link).waiting(Duration::from_secs(10));
+        let config = config.clone().on_rank(world)?;
+        let kernels = Kernels::new(&Device::open(rank)?);
+        let registry = registry().on_gpu(&kernels, Build::Parity);
+        let learner = Box::new(CudaLearner::new(&config, 1)?);
+        let mut trainer = Trainer::new(config, &registry, learner, 1)?;
+        if let Some(path) = from {
+            trainer.restore(&Checkpoint::open(path)?)?;
+        }
+        trainer.iterate_times(n)?;
+        trainer.sync()?;
+        Ok((rank == 0)
+            .then(|| trainer.snapshot().map(|snapshot| (*snapshot).clone()))
+            .transpose()?)
+    };
+    std::thread::scope(|scope| {
+        let links = threads(RANKS, Duration::from_secs(60)).into_iter().enumerate();
+        let ranks: Vec<_> =
+            links.map(|(rank, link)| scope.spawn(move || work(rank, link))).collect();
+        let mut seen = Vec::new();
+        for rank in ranks {
+            seen.extend(rank.join().map_err(|_| "a rank panicked")??);
+        }
+        Ok(seen.pop().ok_or("no rank has the whole run")?)
+    })
+}
+
+/// Two and two iterations are four, with a checkpoint of all ranks between them.
+fn goes_on(keys: &str) -> Result<()> {
+    let (config, folder) = (config(keys)?, Folder::new());
+    let save = |name: &str, seen: &Snapshot| checkpoint::save(&folder.0.join(name), seen);
+    let half = save("half", &trained(&config, 2, None)?)?;
+    let found = save("found", &trained(&config, 2, Some(&half))?)?;
+    let whole = save("whole", &trained(&config, 4, None)?)?;
+    let (found, whole) = (Checkpoint::open(&found)?, Checkpoint::open(&whole)?);
+    match found.learner == whole.learner {
+        true => Ok(()),
+        false => Err("a run that was resumed gave other bits".into()),
+    }
+}
+
+/// A folder of this test that goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("warp-cuda-ranks-{}-{number}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nothing can be done about an error here.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }

@@ -114,8 +114,13 @@ impl TrainConfig {
     /// What this rank has, as a run by itself.
     #[must_use]
     pub fn of_this_rank(&self) -> Self {
-        let mut alone = self.clone();
+        let (mut alone, Shards { here, total, .. }) = (self.clone(), self.shards());
         alone.run.num_envs = self.n_envs();
+        for plan in alone.policies.iter_mut().filter(|plan| plan.is_off_policy()) {
+            let keys = &mut plan.config;
+            keys.batch_size = keys.batch_size / total * here;
+            keys.buffer_size = keys.buffer_size / total * here;
+        }
         (alone.world, alone.run.shards) = (World::default(), None);
         alone
     }
@@ -168,6 +173,19 @@ mod tests {
             3,
         );
         assert_eq!(begun.unwrap().run.shards, Some(3));
+    }
+
+    #[test]
+    fn a_rank_by_itself_has_its_part_of_batches_and_memories() {
+        let keys = "num_envs = 24\nalgorithm = \"dqn\"\nbatch_size = 96\nbuffer_size = 1000";
+        let config = config(&format!("env_id = \"cartpole\"\n{keys}\nshards = 6"));
+        let part = |config: &TrainConfig| {
+            let alone = config.of_this_rank();
+            let keys = &alone.policies[0].config;
+            (alone.n_envs(), keys.batch_size, keys.buffer_size)
+        };
+        assert_eq!(part(&on(&config, 1, 3).unwrap()), (8, 32, 332));
+        assert_eq!(part(&on(&config, 0, 6).unwrap()), (4, 16, 166));
     }
 
     #[test]

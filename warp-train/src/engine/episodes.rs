@@ -1,6 +1,8 @@
 //! The episodes that ended on all ranks.
 
 use crate::config::Sharing;
+#[cfg(feature = "cuda")]
+use crate::engine::Iterated;
 use crate::error::Result;
 use warp_func::{EpisodeTotals, Spread, VecEnv};
 
@@ -54,6 +56,21 @@ pub(crate) fn sum_each(
         }
     }
     Ok(sums)
+}
+
+/// The same in what these iterations gave.
+///
+/// # Errors
+/// Ranks that have lost each other.
+#[cfg(feature = "cuda")]
+pub(crate) fn sum_in(done: &mut [Iterated], sharing: &Sharing) -> Result<()> {
+    if sharing.world.is_alone() {
+        return Ok(());
+    }
+    let episodes: Vec<_> = done.iter().map(|one| one.episodes.clone()).collect();
+    let sums = sum_each(&episodes, sharing)?;
+    done.iter_mut().zip(sums).for_each(|(one, all)| one.episodes = all);
+    Ok(())
 }
 
 fn numbers(totals: &EpisodeTotals) -> Vec<f64> {

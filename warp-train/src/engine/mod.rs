@@ -4,6 +4,8 @@ pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 pub(crate) mod episodes;
+#[cfg(feature = "cuda")]
+pub(crate) mod link;
 mod lockstep;
 pub(crate) mod off_policy;
 mod on_policy;

@@ -2,7 +2,6 @@
 //! the host.
 
 use super::halves;
-use super::joined::Joining;
 use super::policy_number::PolicyNumber;
 use super::small::{SmallLearner, refusal};
 use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
@@ -11,6 +10,7 @@ use crate::algorithm::Rollouts;
 use crate::algorithm::Schedule;
 use crate::algorithm::{Advantages, Passes};
 use crate::config::TrainConfig;
+use crate::engine::link::Joining;
 use crate::error::{Error, Result, of_policy};
 use crate::loss::{Loss, LossMetrics, Minibatch};
 use crate::model::NamedTensor;

@@ -3,13 +3,13 @@
 
 use super::ahead::exact;
 use super::is_exact;
-use super::joined::Joining;
 use super::policy_number::PolicyNumber;
 use super::wide::{Machine, NetworkBackend, WidePolicy, WideText};
 use crate::algorithm::{PolicyFigures, Variant};
 use crate::config::TrainConfig;
 use crate::engine::cuda::{self, Member, Setting, sources_of};
-use crate::engine::{Iterated, Progress};
+use crate::engine::link::Joining;
+use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
 use crate::model::LearnerState;
 use warp_func::VecEnv;
@@ -77,7 +77,7 @@ impl MixedLearner {
             policies.push(if plan.is_off_policy() {
                 let configs = std::slice::from_ref(config);
                 let setting = Setting::new(config, (index, first_agent));
-                Policy::Replay(Box::new(Member::new(configs, setting, &[envs])?))
+                Policy::Replay(Box::new(Member::new(configs, setting, &[envs], &joining)?))
             } else {
                 let number = PolicyNumber { index, first_agent };
                 let text = WideText::new(config, number, machine, backend)?;
@@ -141,6 +141,7 @@ impl MixedLearner {
         progress: Progress,
         n: u64,
     ) -> Result<Vec<Iterated>> {
+        self.policies.iter().try_for_each(Policy::check_ranks)?;
         let iteration = |i: u64| {
             let progress = Progress {
                 iteration: progress.iteration + i,
@@ -150,11 +151,14 @@ impl MixedLearner {
             self.begin(progress)?;
             self.collect(envs)?;
             self.learn(envs)?;
+            self.policies.iter().try_for_each(Policy::wait_for_ranks)?;
             let figures = self.policies.iter().map(|policy| policy.figures(progress));
             let policies = figures.collect::<Result<_>>()?;
             Ok(Iterated { episodes: envs.take_episodes(), policies, phases: None })
         };
-        (0..n).map(iteration).collect()
+        let mut done: Vec<Iterated> = (0..n).map(iteration).collect::<Result<_>>()?;
+        episodes::sum_in(&mut done, &self.config.sharing())?;
+        Ok(done)
     }
 
     fn begin(&mut self, progress: Progress) -> Result<()> {
@@ -176,6 +180,9 @@ impl MixedLearner {
             _ => {
                 let device = envs.gpu().clone();
                 let mut graph = Graph::capture(&device, || self.steps(&round, n_steps, envs))?;
+                // All ranks record the same: nobody loads or frees anything while a kernel waits for another rank.
+                self.collecting = None;
+                self.config.world.meet("a recorded rollout")?;
                 graph.launch()?;
                 self.collecting = Some((round.clone(), graph));
             }
@@ -245,13 +252,30 @@ impl Policy {
         }
     }
 
+    /// Checks that the other ranks are still there.
+    fn check_ranks(&self) -> Result<()> {
+        match self {
+            Self::Rollouts(policy) => policy.check_ranks(),
+            Self::Replay(member) => member.check_ranks(),
+        }
+    }
+
+    /// Waits for what was started, if other ranks take part in it.
+    fn wait_for_ranks(&self) -> Result<()> {
+        match self {
+            Self::Rollouts(policy) => policy.wait_for_ranks(),
+            Self::Replay(member) => member.wait_for_ranks(),
+        }
+    }
+
     /// Waits for an iteration's figures.
     fn figures(&self, progress: Progress) -> Result<PolicyFigures> {
         match self {
             Self::Rollouts(policy) => policy.figures(progress),
             Self::Replay(member) => {
                 member.check(0)??;
-                Ok(member.read_figures(&member.figures_array(0).pull::<u32>()?, progress.env_steps))
+                let sums = member.sum_figures(&member.figures_array(0).pull::<u32>()?)?;
+                Ok(member.read_figures(&sums, progress.env_steps))
             }
         }
     }

@@ -6,8 +6,6 @@
 mod ahead;
 mod gradients;
 mod halves;
-mod joined;
-mod linked;
 mod mixed;
 mod moments;
 mod objective;
@@ -20,6 +18,7 @@ mod wide;
 use crate::algorithm::{PolicyPlan, Precision};
 use crate::config::TrainConfig;
 use crate::engine::cuda::{H200, OffPolicyLearner};
+use crate::engine::link::is_within_reach;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
@@ -185,6 +184,10 @@ impl OnDevice {
             Self::MultiAgent(_) => {
                 return "small networks, several agents: a launch for the rollout, one for each policy".into();
             }
+            Self::OffPolicy(_) if !config.world.is_alone() => {
+                return "replay memory: updates in launches between which gradients are summed over ranks"
+                    .into();
+            }
             Self::OffPolicy(_) => return "replay memory: a launch for each update".into(),
             Self::Mixed(_) => return "policies of both kinds, one after the other".into(),
             Self::Wide(learner) => learner.paths(),
@@ -259,7 +262,7 @@ pub(crate) fn not_there() -> Error {
 
 /// `config` where its world says what carries sums between ranks.
 fn carried(config: &TrainConfig, envs: &CudaVecEnv) -> Result<TrainConfig> {
-    let reached = linked::is_within_reach(envs.gpu(), &config.world)?;
+    let reached = is_within_reach(envs.gpu(), &config.world)?;
     let carrier = if reached { Carrier::Peers } else { Carrier::Nccl };
     let mut carried = config.clone();
     carried.world = carried.world.carried_by(carrier);

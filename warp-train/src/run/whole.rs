@@ -106,12 +106,18 @@ pub(crate) fn learner(world: &World, mut state: LearnerState) -> Result<LearnerS
 #[cfg(feature = "cuda")]
 pub(crate) fn part(world: &World, state: &LearnerState) -> LearnerState {
     let mut state = state.clone();
+    if world.is_alone() {
+        return state;
+    }
     for Statistic { name, shape, data } in &mut state.statistics {
-        if name.ends_with(OF_ROWS) && !world.is_alone() {
+        if name.ends_with(OF_ROWS) {
             *data = data[world.share(data.len())].to_vec();
             *shape = vec![data.len()];
         }
     }
+    let (rank, size) = (world.rank(), world.size());
+    state.numbers.iter_mut().for_each(|array| *array = array.part(rank, size));
+    state.flags.iter_mut().for_each(|array| *array = array.part(rank, size));
     state
 }
 

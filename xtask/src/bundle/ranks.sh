@@ -220,17 +220,20 @@ shown() {
 }
 
 part_ranks() {
-    local seed small wide long sanitizer
+    local seed small wide replay long sanitizer
     several ranks || return
     # Of a constant learning rate, so that a run can be extended.
     small=(cartpole --set "num_envs=$((512 * n_gpus))" --set num_steps=32 --set learning_rate=1e-3)
     wide=(tag_continuous --set "num_envs=$((64 * n_gpus))" --set num_steps=20 --set num_minibatches=2)
+    replay=(pendulum --set algorithm=sac --set "num_envs=$((2 * n_gpus))" --set num_steps=50 --set "batch_size=$((128 * n_gpus))")
     # Several at once, since most of their time goes into compiling.
     gpu_tests '*cuda_ranks' 3
     shown "threads are processes, small" threads_and_processes small "${small[@]}" --steps 500000
     shown "threads are processes, wide" threads_and_processes wide "${wide[@]}" --steps 100000
+    shown "threads are processes, replay" threads_and_processes replay "${replay[@]}" --steps 20000
     WARP_LINK=nccl shown "threads are processes, NCCL" threads_and_processes nccl "${wide[@]}" --steps 100000
     shown "both links, wide" both_links "${wide[@]}" --steps 100000
+    shown "both links, replay" both_links "${replay[@]}" --steps 20000
     shown "a node each, pretended" pretended_node "${wide[@]}" --steps 50000
     shown "a killed rank, peers" one_is_killed peers "${small[@]}" --steps 20000000000
     shown "a killed rank, NCCL" one_is_killed nccl "${wide[@]}" --steps 20000000000

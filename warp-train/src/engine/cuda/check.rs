@@ -1,5 +1,6 @@
 //! This engine against the one on a processor, piece by piece, and whole programs against their pieces.
 
+use super::memory::numbers;
 use super::op;
 use super::rounded::Rounding;
 use super::schedule::fuse;
@@ -306,7 +307,7 @@ impl Engine for Both<'_> {
         self.gpu.clear_figures()?;
         self.gpu.figures(figures)?;
         let words = self.gpu.figures_array(0).pull::<u32>()?;
-        let found = self.gpu.read_figures(&words);
+        let found = self.gpu.read_figures(&numbers(&words));
         for ((name, found), (_, expected)) in found.into_iter().zip(self.cpu.take_figures()?) {
             let apart = (found - expected).abs() / (1.0 + expected.abs());
             self.seen.push(Apart { what: format!("figure {name}"), kind: Kind::Output, apart });

@@ -141,10 +141,10 @@ impl<'a> Emitter<'a> {
                 self.models_of(passes).iter().map(|id| layout.model(*id).groups()).sum()
             }
             Op::Learn(passes, ..) | Op::Gather(passes) => tiles(&self.models_of(passes)),
-            Op::Descend(id) => tiles(&self.context.plan.optimisers[id.0].models),
+            Op::Descend(id) | Op::Sum(id) => tiles(&self.context.plan.optimisers[id.0].models),
             Op::Blend(models, _) | Op::Pack(models) => tiles(models),
             Op::Figures(figures) => figures.len(),
-            Op::Admit | Op::Pick | Op::Prioritise => 1,
+            Op::Admit | Op::Pick | Op::Prioritise | Op::Odds | Op::Weigh => 1,
             _ => 0,
         }
     }
@@ -161,6 +161,7 @@ impl<'a> Emitter<'a> {
     fn single(&self, op: &Op) -> String {
         match op {
             Op::Turn => "        turn_ring(m);\n".into(),
+            Op::Raise => "        raise_largest(m);\n".into(),
             Op::Advance => "        m.counters[COUNTER_UPDATES] += 1u;\n".into(),
             Op::Count(OptimiserId(i)) => {
                 let rate = self.context.plan.optimisers[*i].learning_rate.0;
@@ -200,6 +201,7 @@ impl<'a> Emitter<'a> {
             Op::Weights(passes) => self.weights(passes),
             Op::Learn(passes, optimiser, follows) => self.learn(passes, *optimiser, follows),
             Op::Gather(passes) => self.gather(passes),
+            Op::Sum(id) => self.sum_ranks(*id),
             Op::Descend(id) => self.descend(*id),
             Op::Blend(targets, tau) => self.blend(targets, tau.0, self.item_threads(op)),
             Op::Pack(models) => self.pack(models, self.item_threads(op)),
@@ -207,6 +209,8 @@ impl<'a> Emitter<'a> {
             Op::Admit => "    admit(m);\n".into(),
             Op::Pick => "    pick(m);\n".into(),
             Op::Prioritise => "    prioritise(m);\n".into(),
+            Op::Odds => "    tell_odds(m);\n".into(),
+            Op::Weigh => "    weigh(m);\n".into(),
             _ => String::new(),
         };
         self.last_meets = body.contains("team_sync");

@@ -1,8 +1,9 @@
 //! The code of the work that all blocks share: gradients, optimisers, targets and metrics.
 
 use super::emit::Emitter;
-use super::layout::{Layer, Part, TILE, TileGroup};
+use super::layout::{Layer, Layout, Part, TILE, TileGroup};
 use super::op::Follow;
+use super::ranks;
 use crate::algorithm::{FigureId, ModelId, OptimiserId, PassId};
 use std::fmt::Write;
 
@@ -33,18 +34,27 @@ impl Emitter<'_> {
         text
     }
 
+    /// Where a model's gradient over the rows here goes: to where other ranks hear of it, if there are any.
+    fn gradient(&self, model: ModelId) -> String {
+        let (plan, layout) = (self.context.plan, self.context.layout);
+        let told = self.context.has_ranks().then(|| ranks::place(plan, layout, model)).flatten();
+        told.map_or("m.gradient".into(), |(o, behind)| format!("(m.told[{o}] + {behind}ll)"))
+    }
+
     /// Sums of gradients, which are kept.
     pub(super) fn weights(&self, passes: &[PassId]) -> String {
         let (layout, parts) = (self.context.layout, self.context.layout.shares);
         let after = match parts {
+            1 if self.context.has_ranks() => "        (void)squares;\n",
             1 => "        if (threadIdx.x == 0) m.squares[tile.number] = squares;\n",
             _ => "        (void)squares;\n",
         };
         self.each_tile(&self.models_of(passes), parts, |model, part, layer| {
             let slabs = self.slabs(passes, model, (part, layer));
             let (slabs, n) = (slabs.join(", "), slabs.len());
+            let gradient = if parts > 1 { "m.gradient".into() } else { self.gradient(model) };
             format!(
-                "        const Slab slabs[] = {{{slabs}}};\n        Record take = {{m.gradient + part * {}ll, 0.0}};\n        \
+                "        const Slab slabs[] = {{{slabs}}};\n        Record take = {{{gradient} + part * {}ll, 0.0}};\n        \
                  double squares = weight_tile(tile, slabs, {n}, part, {parts}, take);\n{after}",
                 layout.n_parameters
             )
@@ -172,15 +182,28 @@ impl Emitter<'_> {
     /// Adds the shares of gradients up.
     pub(super) fn gather(&self, passes: &[PassId]) -> String {
         let layout = self.context.layout;
-        let sum = format!(
-            "        double squares = 0.0;\n        each_of_tile<N_THREADS>(tile, [&](long long to) {{\n            \
-             float sum = 0.0f;\n            \
-             for (int share = 0; share < {}; ++share) sum += m.gradient[share * {}ll + to];\n            \
-             m.gradient[to] = sum;\n            squares += (double)sum * (double)sum;\n        }});\n        \
-             squares = block_sum(squares);\n        if (threadIdx.x == 0) m.squares[tile.number] = squares;\n",
-            layout.shares, layout.n_parameters
-        );
-        self.each_tile(&self.models_of(passes), 1, |_, _, _| sum.clone())
+        let Layout { shares, n_parameters, .. } = layout;
+        self.each_tile(&self.models_of(passes), 1, |model, _, _| {
+            let to = format!("{}[to]", self.gradient(model));
+            sum_of_copies(
+                "share",
+                *shares,
+                &format!("m.gradient[share * {n_parameters}ll + to]"),
+                &to,
+            )
+        })
+    }
+
+    /// Adds the gradients of an optimiser's models up over ranks.
+    pub(super) fn sum_ranks(&self, OptimiserId(o): OptimiserId) -> String {
+        let (plan, layout) = (self.context.plan, self.context.layout);
+        let models = &plan.optimisers[o].models;
+        let n: usize = models.iter().map(|id| layout.model(*id).parameters.len()).sum();
+        self.each_tile(models, 1, |model, _, _| {
+            let behind = ranks::place(plan, layout, model).map_or(0, |(_, behind)| behind);
+            let from = format!("m.heard[{o}][rank * {n}ll + to + {behind}ll]");
+            sum_of_copies("rank", self.context.ranks, &from, "m.gradient[to]")
+        })
     }
 
     /// A step along gradients that lie there, by the norm of all.
@@ -270,4 +293,15 @@ impl Emitter<'_> {
             n / 16
         )
     }
+}
+
+/// Sums so many `copies` of a tile's numbers, which lie at `from`, and their squares.
+fn sum_of_copies(copy: &str, copies: usize, from: &str, to: &str) -> String {
+    format!(
+        "        double squares = 0.0;\n        each_of_tile<N_THREADS>(tile, [&](long long to) {{\n            \
+         float sum = 0.0f;\n            \
+         for (int {copy} = 0; {copy} < {copies}; ++{copy}) sum += {from};\n            \
+         {to} = sum;\n            squares += (double)sum * (double)sum;\n        }});\n        \
+         squares = block_sum(squares);\n        if (threadIdx.x == 0) m.squares[tile.number] = squares;\n"
+    )
 }

@@ -5,7 +5,8 @@ use super::Setting;
 use super::member::Member;
 use crate::algorithm::Variant;
 use crate::config::TrainConfig;
-use crate::engine::{Iterated, Progress};
+use crate::engine::link::Joining;
+use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
 use crate::model::LearnerState;
 use std::collections::HashMap;
@@ -81,11 +82,12 @@ impl Group {
     /// Those of `configs` number `runs`, among all that share the GPU.
     fn new(configs: &[TrainConfig], runs: Range<usize>, envs: &[&mut CudaVecEnv]) -> Result<Self> {
         let (config, envs) = (&configs[0], &envs[runs.clone()]);
+        let joining = Joining::new(envs[0].gpu(), &config.world);
         let mut first_agent = 0;
         let mut members = Vec::new();
         for (index, policy) in config.policies.iter().enumerate() {
             let setting = Setting::new(config, (index, first_agent)).beside(configs.len());
-            members.push(Member::new(&configs[runs.clone()], setting, envs)?);
+            members.push(Member::new(&configs[runs.clone()], setting, envs, &joining)?);
             first_agent += policy.n_agents() as u32;
         }
         let together = (envs.len() > 1).then(|| CudaRuns::new(envs)).transpose()?;
@@ -194,6 +196,10 @@ impl OffPolicyLearner {
     ) -> Result<Vec<Result<Vec<Iterated>>>> {
         let log = |(run, envs): (usize, &&mut CudaVecEnv)| self.log(run, envs, n as usize);
         let logs = envs.iter().enumerate().map(log).collect::<Result<Vec<_>>>()?;
+        let members = || self.groups.iter().flat_map(|group| &group.members);
+        members().try_for_each(Member::check_ranks)?;
+        // Nobody allocates while a kernel may wait for another rank.
+        self.config.world.meet("the beginning of iterations")?;
         for i in 0..n as usize {
             let env_steps = progress.env_steps + i as u64 * self.config.steps_per_iteration();
             let mut members = self.groups.iter_mut().flat_map(|group| &mut group.members);
@@ -202,6 +208,8 @@ impl OffPolicyLearner {
             for (run, (envs, log)) in envs.iter_mut().zip(&logs).enumerate() {
                 self.note(run, envs, (i, log))?;
             }
+            let mut members = self.groups.iter().flat_map(|group| &group.members);
+            members.try_for_each(Member::wait_for_ranks)?;
         }
         let read = |(run, (envs, log)): (usize, (&&mut CudaVecEnv, &Log))| {
             self.read((run, envs), progress, log)
@@ -267,10 +275,12 @@ impl OffPolicyLearner {
         } else {
             let device = envs[0].gpu().clone();
             let mut graph = Graph::capture(&device, || self.steps(&round, num_steps, envs))?;
-            graph.launch()?;
             if self.recorded.len() == MOST_RECORDED {
                 self.recorded.clear();
             }
+            // All ranks record the same: nobody loads or frees anything while a kernel waits for another rank.
+            self.config.world.meet("a recorded iteration")?;
+            graph.launch()?;
             self.recorded.insert(round.clone(), graph);
         }
         for group in &mut self.groups {
@@ -317,18 +327,20 @@ impl OffPolicyLearner {
             }
         }
         let episodes = log.episodes.pull::<u32>()?;
-        let figures = log.figures.iter().map(|array| array.pull::<u32>());
-        let figures = figures.collect::<warp_data::Result<Vec<_>>>()?;
+        let sums = |(member, log): (&Member, &DeviceArray)| member.sum_figures(&log.pull::<u32>()?);
+        let figures = members.iter().zip(&log.figures).map(sums).collect::<Result<Vec<_>>>()?;
         let width = envs.totals_array().len();
         let iteration = |(i, totals): (usize, &[u32])| {
             let env_steps = progress.env_steps + i as u64 * self.config.steps_per_iteration();
-            let policy = |(member, words): (&Member, &Vec<u32>)| {
-                let row = member.figures_array(of_group).len();
-                member.read_figures(&words[i * row..][..row], env_steps)
+            let policy = |(member, sums): (&Member, &Vec<f64>)| {
+                let row = member.figures_array(of_group).len() / 2;
+                member.read_figures(&sums[i * row..][..row], env_steps)
             };
             let policies = members.iter().zip(&figures).map(policy).collect();
             Iterated { episodes: envs.read_totals(totals), policies, phases: None }
         };
-        Ok(Ok(episodes.chunks(width).enumerate().map(iteration).collect()))
+        let mut done: Vec<Iterated> = episodes.chunks(width).enumerate().map(iteration).collect();
+        episodes::sum_in(&mut done, &self.config.sharing())?;
+        Ok(Ok(done))
     }
 }

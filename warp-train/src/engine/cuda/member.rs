@@ -2,14 +2,16 @@
 //! work as lists, and the engine that does it.
 
 use super::layout::{Layout, Machine};
+use super::memory::numbers;
 use super::op::{self, How, Op};
-use super::schedule::fuse;
+use super::schedule::{Part, cut, fuse};
 use super::text::ProgramContext;
-use super::{CudaEngine, Setting};
+use super::{CudaEngine, Setting, ranks};
 use crate::algorithm::{Algorithm, Plan, Planned, Variant};
 use crate::algorithm::{PolicyConfig, PolicyFigures, PolicyPlan};
 use crate::config::TrainConfig;
 use crate::engine::EngineState;
+use crate::engine::link::{Gathering, Joining};
 use crate::engine::off_policy::{load, planned, save};
 use crate::error::{Error, PolicyError, Result};
 use crate::model::LearnerState;
@@ -33,7 +35,7 @@ pub(crate) struct Member {
 struct Programs {
     acting: Vec<Op>,
     storing: Vec<Op>,
-    updating: Vec<Vec<Op>>,
+    updating: Vec<Vec<Part>>,
     /// After the host has set weights, where products read them packed.
     packing: Option<Vec<Op>>,
 }
@@ -43,13 +45,13 @@ impl Programs {
         policy: &PolicyPlan,
         algorithm: &dyn Algorithm,
         plan: &Plan,
-        layout: &Layout,
+        (layout, ranks): (&Layout, usize),
     ) -> Result<Self> {
-        let (kept, how) = (policy.config.to_train, How::of(plan, layout));
+        let (kept, how) = (policy.config.to_train, How::of(plan, layout, ranks));
         let updating = (0..algorithm.n_variants()).map(|variant| {
             let ops = op::updating(algorithm, Variant(variant), how)?;
             ops.iter().try_for_each(|op| op.check(plan))?;
-            Ok(fuse(&ops, plan))
+            Ok(cut(&if how.ranks { ops } else { fuse(&ops, plan) }, plan))
         });
         Ok(Self {
             acting: op::acting(algorithm, kept)?,
@@ -61,7 +63,8 @@ impl Programs {
 
     fn all(&self) -> Vec<Vec<Op>> {
         let first = [&self.acting, &self.storing].into_iter().chain(&self.packing);
-        first.chain(&self.updating).cloned().collect()
+        let updating = self.updating.iter().flatten().map(|part| &part.ops);
+        first.chain(updating).cloned().collect()
     }
 }
 
@@ -89,12 +92,14 @@ pub(crate) fn sources_of(
 ) -> Result<Vec<Source>> {
     let policy = &config.policies[setting.place.policy];
     let Planned { plan, algorithm } = planned(config, policy)?;
+    let (plan, ranks) = (setting.part(plan), setting.ranks.size());
     let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.precision);
-    let programs = Programs::new(policy, &*algorithm, &plan, &layout)?;
-    let place = &setting.place;
-    let (plan, layout, agents) = (&plan, &layout, &setting.agents);
-    let context = ProgramContext { plan, layout, place, agents, runs: machine.runs(), machine };
-    Ok(programs.all().iter().map(|ops| context.program(ops).source).collect())
+    let programs = Programs::new(policy, &*algorithm, &plan, (&layout, ranks))?;
+    let (plan, layout, runs) = (&plan, &layout, machine.runs());
+    let Setting { place, agents, .. } = &setting;
+    let context = ProgramContext { plan, layout, place, agents, runs, ranks, machine };
+    let gathers = (ranks > 1).then(|| ranks::source(ranks));
+    Ok(programs.all().iter().map(|ops| context.program(ops).source).chain(gathers).collect())
 }
 
 impl Member {
@@ -106,13 +111,17 @@ impl Member {
         configs: &[TrainConfig],
         setting: Setting,
         envs: &[&mut CudaVecEnv],
+        joining: &Joining,
     ) -> Result<Self> {
         let config = &configs[0];
         let policy = config.policies[setting.place.policy].clone();
         let Planned { plan, algorithm } = planned(config, &policy)?;
         let seeds: Vec<u64> = configs.iter().map(|config| config.run.seed).collect();
+        let n_ranks = setting.ranks.size();
         let mut engine = CudaEngine::new(plan, setting, (&seeds, envs))?;
-        let programs = Programs::new(&policy, &*algorithm, &engine.plan, &engine.layout)?;
+        engine.join(joining)?;
+        let layout = (&engine.layout, n_ranks);
+        let programs = Programs::new(&policy, &*algorithm, &engine.plan, layout)?;
         engine.prepare(&programs.all())?;
         let (updates, warming_up) = (0, true);
         Ok(Self { policy, algorithm, engine, programs, updates, warming_up })
@@ -154,7 +163,10 @@ impl Member {
         }
         let first = ((t + 1) / keys.train_freq - 1) * keys.gradient_steps;
         for Variant(variant) in &variants[first..first + keys.gradient_steps] {
-            self.engine.run(&self.programs.updating[*variant])?;
+            for Part { ops, told } in &self.programs.updating[*variant] {
+                self.engine.run(ops)?;
+                self.engine.exchange(told)?;
+            }
         }
         Ok(())
     }
@@ -203,9 +215,36 @@ impl Member {
         self.engine.figures_array(run)
     }
 
-    /// The figures of an iteration that began at `env_steps`, from what its array held then.
-    pub(crate) fn read_figures(&self, words: &[u32], env_steps: u64) -> PolicyFigures {
+    /// The sums of figures of all ranks, from what arrays of this one's held.
+    ///
+    /// # Errors
+    /// Ranks that have lost each other.
+    pub(crate) fn sum_figures(&self, words: &[u32]) -> Result<Vec<f64>> {
+        let here = numbers(words);
+        let all = self.engine.setting.ranks.gather_f64("figures", &here)?;
+        let sum = |i: usize| all.iter().skip(i).step_by(here.len()).sum();
+        Ok((0..here.len()).map(sum).collect())
+    }
+
+    /// The figures of an iteration that began at `env_steps`, from their sums.
+    pub(crate) fn read_figures(&self, sums: &[f64], env_steps: u64) -> PolicyFigures {
         let rate = self.policy.config.learning_rate.at(env_steps);
-        [("learning_rate", rate)].into_iter().chain(self.engine.read_figures(words)).collect()
+        [("learning_rate", rate)].into_iter().chain(self.engine.read_figures(sums)).collect()
+    }
+
+    /// Checks that the other ranks are still there: what was recorded asks nobody.
+    ///
+    /// # Errors
+    /// Ranks that have lost each other.
+    pub(crate) fn check_ranks(&self) -> Result<()> {
+        self.engine.gathering.as_ref().map_or(Ok(()), Gathering::check)
+    }
+
+    /// Waits for what was started, if other ranks take part in it.
+    ///
+    /// # Errors
+    /// A rank that was waited for in vain.
+    pub(crate) fn wait_for_ranks(&self) -> Result<()> {
+        self.engine.gathering.as_ref().map_or(Ok(()), Gathering::wait)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::layout::Layout;
 use super::priorities::PriorityArrays;
+use super::ranks::RankArrays;
 use super::text::Agents;
 use crate::algorithm::{Plan, RowsOf};
 use crate::engine::cpu::Place;
@@ -131,7 +132,7 @@ pub(super) struct Memory {
     /// Weights in half precision, two to a number.
     packed: DeviceArray,
     pub(super) cells: DeviceArray,
-    /// [`COUNTERS`], and then steps made by each optimiser.
+    /// [`COUNTERS`], then steps made by each optimiser, and this rank's number.
     pub(super) counters: DeviceArray,
     steps: DeviceArray,
     constants: DeviceArray,
@@ -142,13 +143,15 @@ pub(super) struct Memory {
     alive_now: DeviceArray,
     pub(super) ring: RingArrays,
     pub(super) priorities: PriorityArrays,
+    /// Where several ranks learn.
+    pub(super) ranks: Option<RankArrays>,
     world: World,
 }
 
 impl Memory {
     pub(super) fn new(
         device: &Device,
-        (plan, layout): (&Plan, &Layout),
+        (plan, layout, n_ranks): (&Plan, &Layout, usize),
         place: &Place,
         world: World,
     ) -> Result<Self> {
@@ -166,6 +169,9 @@ impl Memory {
         };
         let n = layout.n_parameters;
         let (optimisers, figures) = (plan.optimisers.len(), plan.figures.len());
+        let cells = ring_steps(plan, place.n_rows) * place.n_rows;
+        let priorities = PriorityArrays::new(device, plan, cells)?;
+        let ranks = || RankArrays::new(device, (plan, layout), n_ranks, &priorities);
         let memory = Self {
             columns: plan.columns.iter().map(column).collect::<Result<_>>()?,
             parameters: make("parameters", F32, n)?,
@@ -175,7 +181,7 @@ impl Memory {
             scratch: make("scratch", F32, layout.scratch)?,
             packed: make("packed", F32, if layout.half { n } else { 1 })?,
             cells: make("cells", F32, plan.cells.len())?,
-            counters: make("counters", U32, COUNTERS.len() + optimisers)?,
+            counters: make("counters", U32, COUNTERS.len() + optimisers + 1)?,
             steps: make("steps", F32, STEP_WORDS * optimisers)?,
             constants: make("constants", U32, 2 * CONSTANTS * optimisers)?,
             figures: make("figures", U32, 2 * 2 * figures)?,
@@ -183,11 +189,8 @@ impl Memory {
             barrier: make("barrier", U32, 1)?,
             alive_now: make("alive_now", U8, place.n_rows)?,
             ring: RingArrays::new(device, plan, place.n_rows)?,
-            priorities: PriorityArrays::new(
-                device,
-                plan,
-                ring_steps(plan, place.n_rows) * place.n_rows,
-            )?,
+            ranks: (n_ranks > 1).then(ranks).transpose()?,
+            priorities,
             world,
         };
         memory.push_constants(plan)?;
@@ -214,8 +217,9 @@ impl Memory {
         let pointers = self.columns.iter().map(Pointer::from);
         let pointers = pointers.chain(ARRAYS.iter().map(|(_, _, of)| Pointer::from(of(self))));
         let pointers = pointers.chain((0..OF_GROUPS.len()).flat_map(group));
-        let ends = world.ends.iter().map(|array| pointer(array.as_ref()));
-        Arg::pointers("Memory", pointers.chain(ends))
+        let pointers = pointers.chain(world.ends.iter().map(|array| pointer(array.as_ref())));
+        let of_ranks = self.ranks.iter().flat_map(|ranks| ranks.told.iter().chain(&ranks.heard));
+        Arg::pointers("Memory", pointers.chain(of_ranks.map(Pointer::from)))
     }
 }
 
@@ -252,8 +256,8 @@ const ARRAYS: [Field; 26] = [
     ("unsigned int*", "owner", |m| &m.priorities.owner),
 ];
 
-/// The struct's text.
-pub(super) fn text(n_columns: usize, n_groups: usize) -> String {
+/// The struct's text; `n_told` is how much several ranks tell each other.
+pub(super) fn text(n_columns: usize, n_groups: usize, n_told: Option<usize>) -> String {
     let mut text = format!("struct Memory {{\n    float* column[{n_columns}];\n");
     for (c_type, name, _) in ARRAYS {
         let _ = writeln!(text, "    {c_type} {name};");
@@ -264,11 +268,23 @@ pub(super) fn text(n_columns: usize, n_groups: usize) -> String {
     for (c_type, name) in OF_WORLD {
         let _ = writeln!(text, "    {c_type} {name};");
     }
+    if let Some(n) = n_told {
+        let _ = writeln!(text, "    float* told[{n}];\n    const float* heard[{n}];");
+    }
     text + "};\n"
 }
 
 fn pointer(array: Option<&DeviceArray>) -> Pointer<'_> {
     array.map_or(Pointer::default(), Pointer::from)
+}
+
+/// Doubles from their words.
+pub(super) fn numbers(words: &[u32]) -> Vec<f64> {
+    let (pairs, _) = words.as_chunks::<2>();
+    pairs
+        .iter()
+        .map(|[low, high]| f64::from_bits(u64::from(*low) | u64::from(*high) << 32))
+        .collect()
 }
 
 /// The words of a double, the low one first.

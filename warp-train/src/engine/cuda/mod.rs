@@ -17,6 +17,7 @@ mod memory;
 mod op;
 mod pieces;
 mod priorities;
+mod ranks;
 mod rounded;
 mod schedule;
 mod state;
@@ -29,11 +30,14 @@ use crate::algorithm::{
     CellId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan, RANDOM, RowsId,
 };
 use crate::config::TrainConfig;
+use crate::engine::link::{Gathering, Joining};
 use crate::error::Result;
+use crate::world;
 use layout::Layout;
 pub(crate) use layout::Machine;
 use memory::{Memory, World};
 use op::{How, Op, Tracer};
+use ranks::Told;
 use std::collections::HashMap;
 use text::{Agents, KERNEL, Program, ProgramContext};
 use warp_func::cuda::{Arg, Build, CudaVecEnv, Function, Kernels, Launch, Structs};
@@ -55,6 +59,8 @@ pub(crate) struct Setting {
     pub(crate) precision: Precision,
     /// Runs that share the GPU, in these launches and in those beside them.
     pub(crate) runs: usize,
+    /// The ranks that learn the policy together.
+    pub(crate) ranks: world::World,
 }
 
 impl Setting {
@@ -71,7 +77,15 @@ impl Setting {
             first_replica: config.vec_options().first_replica,
         };
         let precision = policy.config.precision;
-        Self { place, agents: Agents::new(&config.spec, policy), precision, runs: 1 }
+        let (agents, ranks) = (Agents::new(&config.spec, policy), config.world.clone());
+        Self { place, agents, precision, runs: 1, ranks }
+    }
+
+    /// What of a plan is this rank's: its part of every batch, and of the memory.
+    fn part(&self, mut plan: Plan) -> Plan {
+        plan.batch_size /= self.ranks.size();
+        plan.replay.capacity /= self.ranks.size();
+        plan
     }
 
     /// One of so many runs.
@@ -94,11 +108,13 @@ pub(crate) struct CudaEngine {
     kernels: Kernels,
     machine: Machine,
     programs: HashMap<Vec<Op>, (Function, Launch)>,
+    /// The way to the other ranks, if there are any.
+    gathering: Option<Gathering>,
 }
 
 impl CudaEngine {
-    /// Takes the memory of `plan` for runs of `seeds`, for the agents of each of `envs`. Parameters are zeros
-    /// until they are loaded.
+    /// Takes the memory of `plan`, or of this rank's part of it, for runs of `seeds`, for the agents of each of
+    /// `envs`. Parameters are zeros until they are loaded.
     ///
     /// # Errors
     /// Too little memory, or what is not done on a GPU.
@@ -107,13 +123,14 @@ impl CudaEngine {
         setting: Setting,
         (seeds, envs): (&[u64], &[&mut CudaVecEnv]),
     ) -> Result<Self> {
+        let (plan, n_ranks) = (setting.part(plan), setting.ranks.size());
         let kernels = envs[0].kernels().clone();
         let machine = Machine::of(kernels.device().info()).shared_by(setting.runs);
         let layout = Layout::new(&plan, setting.place.n_rows, machine, setting.precision);
         let agents = setting.agents.clone();
         let memory = |envs: &&mut CudaVecEnv| {
             let world = World::new(envs, &agents);
-            Memory::new(kernels.device(), (&plan, &layout), &setting.place, world)
+            Memory::new(kernels.device(), (&plan, &layout, n_ranks), &setting.place, world)
         };
         let memories = envs.iter().map(memory).collect::<Result<Vec<_>>>()?;
         let args = || memories.iter().map(Memory::arg);
@@ -135,6 +152,7 @@ impl CudaEngine {
             kernels,
             machine,
             programs,
+            gathering: None,
         };
         for run in 0..engine.memories.len() {
             engine.push_counters(run, [0; 3], &vec![0; engine.plan.optimisers.len()])?;
@@ -150,7 +168,8 @@ impl CudaEngine {
         let context = self.context();
         let programs: Vec<Program> = missing.iter().map(|ops| context.program(ops)).collect();
         let units: Vec<_> = programs.iter().map(|p| (&p.source, Build::Parity)).collect();
-        let modules = self.kernels.compile_all(&units)?;
+        let compile = || self.kernels.compile_all(&units);
+        let modules = self.setting.ranks.first_then_others("compiled kernels", compile)??;
         for ((ops, program), module) in missing.into_iter().zip(programs).zip(modules) {
             self.programs.insert(ops, (module.function(KERNEL)?, program.launch));
         }
@@ -164,6 +183,7 @@ impl CudaEngine {
             place: &self.setting.place,
             agents: &self.agents,
             runs: self.memories.len(),
+            ranks: self.setting.ranks.size(),
             machine: self.machine,
         }
     }
@@ -175,6 +195,25 @@ impl CudaEngine {
         }
         let (function, launch) = &self.programs[ops];
         Ok(function.launch(launch, std::slice::from_ref(&self.arg))?)
+    }
+
+    /// Joins the other ranks, if there are any; they are all to call it.
+    ///
+    /// # Errors
+    /// As [`Gathering::new`], or text that does not compile.
+    pub(crate) fn join(&mut self, joining: &Joining) -> Result<()> {
+        if self.setting.ranks.size() > 1 {
+            self.gathering = Some(ranks::join(&self.kernels, joining, (&self.plan, &self.layout))?);
+        }
+        Ok(())
+    }
+
+    /// Starts to tell the other ranks, and to hear what they tell.
+    fn exchange(&self, told: &[Told]) -> Result<()> {
+        let (Some(gathering), Some(arrays)) = (&self.gathering, &self.memories[0].ranks) else {
+            return Ok(());
+        };
+        gathering.gather(&arrays.gathered(&self.plan, told))
     }
 
     /// Sets the cells to their values after `env_steps`; the cell that says to act at random to `random`.
@@ -194,7 +233,7 @@ impl CudaEngine {
 
     /// Which pieces of work there are.
     fn how(&self) -> How {
-        How::of(&self.plan, &self.layout)
+        How::of(&self.plan, &self.layout, self.setting.ranks.size())
     }
 
     /// Does what is asked of a tracer, piece by piece.

@@ -1,6 +1,7 @@
 //! What an engine does for an algorithm, as a list that can be looked at before any of it is done.
 
 use super::layout::Layout;
+use super::ranks::Told;
 use crate::algorithm::{
     Algorithm, CellId, ColumnId, Engine, FigureId, Gradients, ModelId, OptimiserId, PassId, Plan,
     RowsId, RowsOf, Variant,
@@ -48,6 +49,16 @@ pub(super) enum Op {
     Figures(Vec<FigureId>),
     /// Makes errors priorities.
     Prioritise,
+    /// Gathers what all ranks tell: the end of a program.
+    Exchange(Told),
+    /// Adds the gradients of an optimiser's models up over ranks.
+    Sum(OptimiserId),
+    /// Says how likely the rows of a picked batch were.
+    Odds,
+    /// Weighs them by the odds of all ranks.
+    Weigh,
+    /// Takes over the largest priority of all ranks.
+    Raise,
     /// Counts an update.
     Advance,
 }
@@ -93,6 +104,8 @@ pub(super) enum Thing {
     RingPlace,
     Priorities,
     Picked,
+    Odds,
+    LargestOfRanks,
     Updates,
 }
 
@@ -113,10 +126,14 @@ impl Op {
                 rows_of(plan.passes[passes[0].0].output)
             }
             Self::Rows(id) => rows_of(plan.rows[id.0].writes[0]),
-            Self::Turn | Self::Count(_) | Self::Advance => Reach::Anywhere,
+            Self::Turn | Self::Count(_) | Self::Advance | Self::Raise => Reach::Anywhere,
             Self::Admit
             | Self::Pick
             | Self::Prioritise
+            | Self::Exchange(_)
+            | Self::Sum(_)
+            | Self::Odds
+            | Self::Weigh
             | Self::Weights(_)
             | Self::Gather(_)
             | Self::Descend(_)
@@ -193,7 +210,40 @@ impl Op {
                 writes.extend(figures.iter().map(|id| Thing::Figure(*id)));
             }
             Self::Advance => writes.push(Thing::Updates),
+            Self::Exchange(_) | Self::Sum(_) | Self::Odds | Self::Weigh | Self::Raise => {
+                return self.touches_ranks(plan);
+            }
             _ => return self.touches_models(plan),
+        }
+        Touched { reads, writes }
+    }
+
+    /// The same of what several ranks do.
+    fn touches_ranks(&self, plan: &Plan) -> Touched {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        match self {
+            Self::Exchange(Told::Gradient(id)) | Self::Sum(id) => {
+                let models = &plan.optimisers[id.0].models;
+                writes.extend(models.iter().map(|id| Thing::Gradient(*id)));
+            }
+            Self::Odds => {
+                reads.extend([Thing::Picked, Thing::Priorities]);
+                writes.push(Thing::Odds);
+            }
+            Self::Exchange(Told::Odds) => writes.push(Thing::Odds),
+            Self::Weigh => {
+                reads.extend([Thing::Ring, Thing::Picked, Thing::Priorities, Thing::Odds]);
+                writes.push(Thing::Column(plan.replay.weight));
+            }
+            Self::Exchange(Told::Largest) => {
+                reads.push(Thing::Priorities);
+                writes.push(Thing::LargestOfRanks);
+            }
+            Self::Raise => {
+                reads.push(Thing::LargestOfRanks);
+                writes.push(Thing::Priorities);
+            }
+            _ => {}
         }
         Touched { reads, writes }
     }
@@ -264,11 +314,15 @@ pub(super) struct How {
     pub(super) shared: bool,
     /// Whether samples have priorities.
     pub(super) prioritised: bool,
+    /// Whether other ranks learn, too.
+    pub(super) ranks: bool,
 }
 
 impl How {
-    pub(super) fn of(plan: &Plan, layout: &Layout) -> Self {
-        Self { shared: layout.shares > 1, prioritised: plan.replay.priority.is_some() }
+    /// Of a plan that so many ranks follow.
+    pub(super) fn of(plan: &Plan, layout: &Layout, ranks: usize) -> Self {
+        let (shared, prioritised) = (layout.shares > 1, plan.replay.priority.is_some());
+        Self { shared, prioritised, ranks: ranks > 1 }
     }
 
     /// The work of keeping what came of a step.
@@ -278,14 +332,26 @@ impl How {
 
     /// The work at the end of an update.
     pub(super) fn ending(self) -> Vec<Op> {
-        self.prioritised.then_some(Op::Prioritise).into_iter().chain([Op::Advance]).collect()
+        let mut ops = Vec::new();
+        if self.prioritised {
+            ops.push(Op::Prioritise);
+            if self.ranks {
+                ops.extend([Op::Exchange(Told::Largest), Op::Raise]);
+            }
+        }
+        ops.push(Op::Advance);
+        ops
     }
 }
 
 impl Engine for Tracer {
     fn sample(&mut self) -> Result<()> {
-        self.ops.extend(self.how.prioritised.then_some(Op::Pick));
+        let How { prioritised, ranks, .. } = self.how;
+        self.ops.extend(prioritised.then_some(Op::Pick));
         self.ops.push(Op::Sample);
+        if prioritised && ranks {
+            self.ops.extend([Op::Odds, Op::Exchange(Told::Odds), Op::Weigh]);
+        }
         Ok(())
     }
 
@@ -313,7 +379,11 @@ impl Engine for Tracer {
     }
 
     fn step(&mut self, optimiser: OptimiserId) -> Result<()> {
-        self.ops.extend([Op::Count(optimiser), Op::Descend(optimiser)]);
+        self.ops.push(Op::Count(optimiser));
+        if self.how.ranks {
+            self.ops.extend([Op::Exchange(Told::Gradient(optimiser)), Op::Sum(optimiser)]);
+        }
+        self.ops.push(Op::Descend(optimiser));
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! which all blocks meet.
 
 use super::op::{Follow, Op, Reach};
+use super::ranks::Told;
 use crate::algorithm::{CellId, ModelId, OptimiserId, PassId, Plan, RowsOf};
 
 /// Work without a meeting of all blocks.
@@ -52,6 +53,33 @@ fn place(segments: &[Segment], op: &Op, reach: Reach, plan: &Plan) -> Option<usi
         }
     }
     found
+}
+
+/// A program of an update, and what ranks tell each other behind it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Part {
+    pub(super) ops: Vec<Op>,
+    pub(super) told: Vec<Told>,
+}
+
+/// Cuts `ops` where ranks tell each other something; each as early as what it needs allows, so that much is told at
+/// once.
+pub(super) fn cut(ops: &[Op], plan: &Plan) -> Vec<Part> {
+    let (mut parts, mut places) = (vec![Part::default()], Vec::new());
+    for op in ops {
+        let behind = |(other, place): (&Op, &usize)| {
+            op.conflicts(other, plan)
+                .then_some(place + usize::from(matches!(other, Op::Exchange(_))))
+        };
+        let place = ops.iter().zip(&places).filter_map(behind).max().unwrap_or(0);
+        parts.resize_with(parts.len().max(place + 1), Part::default);
+        match op {
+            Op::Exchange(told) => parts[place].told.push(*told),
+            op => parts[place].ops.push(op.clone()),
+        }
+        places.push(place);
+    }
+    parts
 }
 
 /// Makes one of gradients and the step along them, where nothing is clipped and nothing shared.
@@ -130,13 +158,57 @@ mod tests {
     use crate::config::TrainConfig;
     use crate::engine::off_policy::planned;
 
-    /// An update of TD3 with its actor.
-    fn update() -> (Plan, Vec<Op>) {
-        let table = "env_id = \"pendulum\"\nalgorithm = \"td3\"".parse().unwrap();
+    fn update_of(keys: &str, variant: usize, how: How) -> (Plan, Vec<Op>) {
+        let table = keys.parse().unwrap();
         let config = TrainConfig::resolve(&table, &warp_envs::registry()).unwrap();
         let Planned { plan, algorithm } = planned(&config, &config.policies[0]).unwrap();
-        let ops = updating(&*algorithm, Variant(1), How::default()).unwrap();
+        let ops = updating(&*algorithm, Variant(variant), how).unwrap();
         (plan, ops)
+    }
+
+    /// An update of TD3 with its actor.
+    fn update() -> (Plan, Vec<Op>) {
+        update_of("env_id = \"pendulum\"\nalgorithm = \"td3\"", 1, How::default())
+    }
+
+    /// What ranks tell each other behind each part of an update.
+    fn told(keys: &str, how: How) -> Vec<Vec<Told>> {
+        let (plan, ops) = update_of(keys, 0, How { ranks: true, ..how });
+        let parts = cut(&ops, &plan);
+        // What must be done before something else still is, behind an exchange in a later part.
+        let places = |op: &Op| match op {
+            Op::Exchange(told) => parts.iter().position(|part| part.told.contains(told)),
+            op => parts.iter().position(|part| part.ops.contains(op)),
+        };
+        for (i, op) in ops.iter().enumerate() {
+            for before in ops[..i].iter().filter(|before| op.conflicts(before, &plan)) {
+                let behind = usize::from(matches!(before, Op::Exchange(_)));
+                assert!(places(op) >= places(before).map(|place| place + behind), "{op:?}");
+            }
+        }
+        parts.into_iter().map(|part| part.told).collect()
+    }
+
+    #[test]
+    fn ranks_tell_each_other_much_at_once() {
+        let gradient = |o| Told::Gradient(OptimiserId(o));
+        let sac = "env_id = \"pendulum\"\nalgorithm = \"sac\"";
+        let [critics, actor, temperature] = [0, 1, 2].map(gradient);
+        assert_eq!(told(sac, How::default()), [vec![critics, temperature], vec![actor], vec![]]);
+        let prioritised = How { prioritised: true, ..How::default() };
+        assert_eq!(
+            told(&format!("{sac}\nprioritised = true"), prioritised),
+            [vec![Told::Odds, temperature], vec![critics, Told::Largest], vec![actor], vec![]]
+        );
+        let dqn = "env_id = \"cartpole\"\nalgorithm = \"dqn\"";
+        assert_eq!(told(dqn, How { shared: true, ..How::default() }), [vec![critics], vec![]]);
+    }
+
+    #[test]
+    fn one_rank_does_an_update_in_one_part() {
+        let (plan, ops) = update();
+        let ops = fuse(&ops, &plan);
+        assert_eq!(cut(&ops, &plan), [Part { ops, told: Vec::new() }]);
     }
 
     fn n_following(ops: &[Op]) -> usize {

@@ -150,6 +150,7 @@ impl CudaEngine {
         let mut counters = vec![seed as u32, (seed >> 32) as u32, self.setting.place.first_replica];
         counters.extend([updates, head, size, 0]);
         counters.extend(steps);
+        counters.push(self.setting.ranks.rank() as u32);
         Ok(self.memories[run].counters.push(&counters)?)
     }
 
@@ -224,14 +225,12 @@ impl CudaEngine {
         }
     }
 
-    /// Means of figures from their sums, which are `words` of the device's; those that nobody took are left
-    /// out.
-    pub(crate) fn read_figures(&self, sums: &[u32]) -> Vec<(&'static str, f64)> {
-        let number =
-            |i: usize| f64::from_bits(u64::from(sums[2 * i]) | u64::from(sums[2 * i + 1]) << 32);
-        let figures = self.plan.figures.iter().enumerate();
-        let taken = figures.filter(|(i, _)| number(2 * i + 1) > 0.0);
-        taken.map(|(i, figure)| (figure.name, number(2 * i) / number(2 * i + 1))).collect()
+    /// Means of figures from their sums and how often each was taken; those that nobody took are left out.
+    pub(crate) fn read_figures(&self, sums: &[f64]) -> Vec<(&'static str, f64)> {
+        let (sums, _) = sums.as_chunks::<2>();
+        let figures = self.plan.figures.iter().zip(sums);
+        let taken = figures.filter(|(_, [_, n])| *n > 0.0);
+        taken.map(|(figure, [sum, n])| (figure.name, sum / n)).collect()
     }
 
     /// Where a run's figures are summed.

@@ -6,6 +6,7 @@ use super::layout::{Layout, Machine, RowTiles, half_bytes};
 use super::memory::{self, COUNTERS, ring_steps};
 use super::op::Op;
 use super::priorities;
+use super::ranks::{self, Told};
 use super::schedule::{Segment, segments};
 use crate::algorithm::{ColumnId, Plan, PolicyPlan, RowsOf};
 use crate::engine::cpu::Place;
@@ -25,6 +26,7 @@ const EIGHT_TILES: &str = include_str!("eight_tiles.cu");
 const REPLAY: &str = include_str!("replay.cu");
 const NORM: &str = include_str!("norm.cu");
 const PRIORITIES: &str = include_str!("priorities.cu");
+const RANKS: &str = include_str!("ranks.cu");
 const ACTING: &str = include_str!("acting.cu");
 /// The kernel of every program.
 pub(super) const KERNEL: &str = "program";
@@ -67,6 +69,8 @@ pub(super) struct ProgramContext<'a> {
     pub(super) agents: &'a Agents,
     /// Runs side by side.
     pub(super) runs: usize,
+    /// Ranks that learn together.
+    pub(super) ranks: usize,
     pub(super) machine: Machine,
 }
 
@@ -93,6 +97,10 @@ impl ProgramContext<'_> {
             self.plan,
             ring_steps(self.plan, self.place.n_rows) * self.place.n_rows,
         );
+        if self.has_ranks() {
+            let rank_counter = COUNTERS.len() + self.plan.optimisers.len();
+            text += &ranks::constants(self.plan, self.ranks, rank_counter);
+        }
         let products: &[&str] = if self.layout.half { &[HALF, HALF_SUMS] } else { &[SINGLE] };
         text += &[&[TILE][..], products, &[GRADIENT][..]].concat().join("\n");
         if self.layout.models.iter().any(|model| !model.norms.is_empty()) {
@@ -103,16 +111,23 @@ impl ProgramContext<'_> {
             let _ = writeln!(text, "#define GROUP_BYTES {GROUP_BYTES}");
             text += EIGHT_TILES;
         }
-        text += &memory::text(self.plan.columns.len(), self.agents.groups.len());
+        let n_told = self.has_ranks().then(|| Told::n(self.plan));
+        text += &memory::text(self.plan.columns.len(), self.agents.groups.len(), n_told);
         text += SEED;
         text += OF_RUN;
         text += &[REPLAY, ACTING].join("\n");
         if self.plan.replay.priority.is_some() {
             text += PRIORITIES;
+            if self.has_ranks() {
+                text += RANKS;
+            }
         }
         self.row_functions(ops, &mut text);
         text += &emitter.functions;
         text += &self.kernel(tiles, &bodies);
+        if self.has_ranks() {
+            text = text.replace(DRAW_OF_SAMPLE, DRAW_OF_RANKS_SAMPLE);
+        }
         let products = match self.layout.half {
             true => half_bytes(tiles.high, self.layout.widest),
             false => PRODUCT_BYTES * tiles.high,
@@ -126,6 +141,11 @@ impl ProgramContext<'_> {
             cooperative: segments.len() > 1,
         };
         Program { source: Source::new("program.cu", text), launch }
+    }
+
+    /// Whether several ranks learn together.
+    pub(super) fn has_ranks(&self) -> bool {
+        self.ranks > 1
     }
 
     /// Whether a block takes several tiles of weights at a time, since a run has few blocks.
@@ -253,6 +273,10 @@ pub(super) fn namespace(plan: &Plan, op: &Op) -> String {
     let first = plan.rows.iter().position(|rows| rows.function.text == text);
     format!("rows_of_file_{}", first.unwrap_or(0))
 }
+
+/// How a row of a batch draws; where each rank has a part of it, by its number among the rows of all of them.
+const DRAW_OF_SAMPLE: &str = "warp_draw(seed_of(m), row,";
+const DRAW_OF_RANKS_SAMPLE: &str = "warp_draw(seed_of(m), FIRST_SAMPLE + row,";
 
 const SEED: &str = "\
 __device__ inline unsigned long long seed_of(const Memory& m) {

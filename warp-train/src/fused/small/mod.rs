@@ -33,10 +33,9 @@ pub(crate) use text::{
 };
 
 use crate::config::TrainConfig;
+use crate::engine::link::{Joining, Linked};
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
-use crate::fused::joined::Joining;
-use crate::fused::linked::Linked;
 use crate::fused::policy_number::PolicyNumber;
 use crate::model::LearnerState;
 use figures::{figures, iterated, of_all_ranks, schedule, schedule_of, schedule_width};

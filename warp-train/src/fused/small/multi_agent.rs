@@ -11,9 +11,9 @@ use super::shared::{
 use super::text::{self, Tuning, constants, source_of, unsupported_policy};
 use super::{MOST_ITERATIONS, SmallLearner};
 use crate::config::TrainConfig;
+use crate::engine::link::Joining;
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
-use crate::fused::joined::Joining;
 use crate::fused::policy_number::PolicyNumber;
 use crate::model::LearnerState;
 use warp_core::DType;

@@ -5,8 +5,8 @@
 //! kernel and each gather would begin later after the one before.
 
 use super::shared::{PieceArgs, SmallRun, UpdateArgs};
+use crate::engine::link::{Gathered, Joined, Joining};
 use crate::error::Result;
-use crate::fused::joined::{Gathered, Joined, Joining};
 use warp_core::DType::{F32, U32};
 use warp_func::cuda::{DeviceArray, DeviceStruct, Function, Graph, KernelArgs, Launch, Module};
 

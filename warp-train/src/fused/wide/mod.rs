@@ -30,9 +30,9 @@ mod update;
 mod wgmma;
 
 use crate::config::TrainConfig;
+use crate::engine::link::Joining;
 use crate::engine::{Iterated, Progress, episodes};
 use crate::error::Result;
-use crate::fused::joined::Joining;
 use crate::model::LearnerState;
 use notes::{Note, WideNotes};
 use warp_func::cuda::{CudaVecEnv, Device, DeviceEnvs, Graph, Kernels, side_by_side};
@@ -149,9 +149,7 @@ impl WideLearner {
                 (0..n).map(|i| self.run_once(envs, at(i))).collect::<Result<_>>()?
             }
         };
-        let episodes: Vec<_> = done.iter().map(|one| one.episodes.clone()).collect();
-        let episodes = episodes::sum_each(&episodes, &config.sharing())?;
-        done.iter_mut().zip(episodes).for_each(|(one, all)| one.episodes = all);
+        episodes::sum_in(&mut done, &config.sharing())?;
         Ok(done)
     }
 

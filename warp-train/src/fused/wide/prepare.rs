@@ -7,8 +7,8 @@ use super::arrays::SUM_BLOCKS;
 use super::policy::WidePolicy;
 use super::update::{ONE_BLOCK, sum_blocks};
 use crate::algorithm::Advantages;
+use crate::engine::link::Gathered;
 use crate::error::Result;
-use crate::fused::joined::Gathered;
 use warp_func::cuda::{KernelArgs, Launch, side_by_side};
 
 impl WidePolicy {

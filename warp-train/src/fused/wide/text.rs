@@ -12,6 +12,7 @@ use super::tiled_shape::TiledShape;
 use super::wgmma::products;
 use crate::algorithm::{PolicyPlan, Rollouts};
 use crate::config::TrainConfig;
+use crate::engine::link::COPIES;
 use crate::engine::rollout::GroupRows;
 use crate::fused::halves;
 use crate::fused::objective;
@@ -26,8 +27,9 @@ use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
 /// What every text begins with.
 const ROWS: [&str; 2] = [include_str!("state.cu"), include_str!("rows.cu")];
-const GENERAL: [&str; 6] = [
+const GENERAL: [&str; 7] = [
     include_str!("normalise.cu"),
+    COPIES,
     MINIBATCHES,
     include_str!("rollout.cu"),
     include_str!("selection.cu"),

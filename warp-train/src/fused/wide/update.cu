@@ -117,38 +117,12 @@ extern "C" __global__ __launch_bounds__(256) void wide_reduce(const ReduceArgs a
     if (threadIdx.x == 0) a.squares[blockIdx.x] = own;
 }
 
-// Adds to `sums` as many neighbours, of which `present` exist, of all copies in their order; a copy has `n` numbers.
-// Many copies are under way at a time: a chain of additions that each wait for memory would take as long as the rest.
-template <int N>
-__device__ inline void wide_sum_of_copies(const float* first, unsigned int copies, unsigned int n,
-                                          unsigned int present, float (&sums)[N]) {
-    constexpr unsigned int at_once = 64 / N;
-    for (unsigned int begin = 0; begin < copies; begin += at_once) {
-        float x[at_once][N];
-        #pragma unroll
-        for (unsigned int k = 0; k < at_once; ++k) {
-            #pragma unroll
-            for (unsigned int i = 0; i < N; ++i) {
-                bool exists = begin + k < copies && i < present;
-                x[k][i] = exists ? first[(unsigned long long)(begin + k) * n + i] : 0.0f;
-            }
-        }
-        #pragma unroll
-        for (unsigned int k = 0; k < at_once; ++k) {
-            #pragma unroll
-            for (unsigned int i = 0; i < N; ++i) {
-                if (begin + k < copies) sums[i] += x[k][i];
-            }
-        }
-    }
-}
-
 // Sums the copies of the gradient of this rank, which the others are told.
 extern "C" __global__ __launch_bounds__(256) void wide_sum_copies(const SumCopiesArgs a) {
     unsigned int i = blockIdx.x * 256 + threadIdx.x;
     if (i >= a.n_parameters) return;
     float sums[1] = {0.0f};
-    wide_sum_of_copies(a.partial + i, a.copies, a.n_parameters, 1, sums);
+    sum_of_copies(a.partial + i, a.copies, a.n_parameters, 1, sums);
     a.sum[i] = sums[0];
 }
 

@@ -2,7 +2,7 @@
 
 use super::Learner;
 use crate::algorithm::PolicyPlan;
-use crate::config::TrainConfig;
+use crate::config::{Shards, TrainConfig};
 use crate::engine::policies::no_own_networks;
 use crate::engine::rollout::normalise::Normaliser;
 use crate::engine::{Iterated, Progress};
@@ -78,15 +78,15 @@ impl CudaLearner {
     }
 }
 
-/// Checks that no replay memory has shards, which it has on the CPU alone.
+/// Checks that this GPU has no more than one shard of a replay memory.
 pub(crate) fn check_shards(config: &TrainConfig) -> Result<()> {
-    let total = config.shards().total;
+    let Shards { here, total, .. } = config.shards();
     let off_policy = config.policies.iter().find(|plan| plan.is_off_policy());
-    match off_policy.filter(|_| total > 1) {
+    match off_policy.filter(|_| here > 1) {
         None => Ok(()),
         Some(PolicyPlan { name, algorithm, .. }) => Err(Error::Invalid(format!(
-            "shards = {total}: policy \"{name}\" learns by {} from a replay memory, which has several shards with \
-             --device cpu alone; on a GPU train without shards and ranks",
+            "shards = {total}: policy \"{name}\" learns by {} from a replay memory, of which a GPU has one shard, so the \
+             run needs {total} GPUs, or --device cpu on any number of ranks that divides {total}",
             algorithm.name
         ))),
     }

@@ -9,15 +9,15 @@ use warp_data::cuda::{Communicator, Device, DeviceArray, nccl_name};
 
 /// An array of this rank, and where those of all ranks go, in their order.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Gathered<'a> {
-    pub(super) own: &'a DeviceArray,
-    pub(super) all: &'a DeviceArray,
+pub(crate) struct Gathered<'a> {
+    pub(crate) own: &'a DeviceArray,
+    pub(crate) all: &'a DeviceArray,
 }
 
 /// The way to the other ranks, which is made when a policy asks for it. All policies of a run share it: where a rank
 /// is lost, no kernel of any of them waits any longer.
 #[derive(Debug)]
-pub(super) struct Joining {
+pub(crate) struct Joining {
     device: Device,
     world: World,
     joined: OnceCell<Joined>,
@@ -25,17 +25,17 @@ pub(super) struct Joining {
 
 impl Joining {
     /// To the ranks of `world`; nobody is asked yet.
-    pub(super) fn new(device: &Device, world: &World) -> Self {
+    pub(crate) fn new(device: &Device, world: &World) -> Self {
         Self { device: device.clone(), world: world.clone(), joined: OnceCell::new() }
     }
 
     /// This rank's GPU.
-    pub(super) fn device(&self) -> &Device {
+    pub(crate) fn device(&self) -> &Device {
         &self.device
     }
 
     /// All ranks.
-    pub(super) fn world(&self) -> &World {
+    pub(crate) fn world(&self) -> &World {
         &self.world
     }
 
@@ -43,7 +43,7 @@ impl Joining {
     ///
     /// # Errors
     /// No NCCL, or ranks out of reach.
-    pub(super) fn join(&self) -> Result<Joined> {
+    pub(crate) fn join(&self) -> Result<Joined> {
         if let Some(joined) = self.joined.get() {
             return Ok(joined.clone());
         }
@@ -54,7 +54,7 @@ impl Joining {
 
 /// A rank among those that NCCL connects.
 #[derive(Debug, Clone)]
-pub(super) struct Joined {
+pub(crate) struct Joined {
     communicator: Arc<Mutex<Communicator>>,
     world: World,
     device: Device,
@@ -78,7 +78,7 @@ impl Joined {
     }
 
     /// Gathers arrays, all in one go.
-    pub(super) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
+    pub(crate) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
         let pairs: Vec<_> = arrays.iter().map(|of| (of.own, of.all)).collect();
         Ok(self.communicator().all_gather(&pairs)?)
     }
@@ -87,7 +87,7 @@ impl Joined {
     ///
     /// # Errors
     /// Ranks that have lost each other.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self.communicator().has_ended() {
             true => Err(Error::Ranks("the ranks have lost each other before".into())),
             false => Ok(()),
@@ -98,7 +98,7 @@ impl Joined {
     ///
     /// # Errors
     /// A rank that was waited for in vain.
-    pub(super) fn wait(&self) -> Result<()> {
+    pub(crate) fn wait(&self) -> Result<()> {
         let mut turns = Turns::new();
         while !self.device.is_idle()? {
             if !turns.is_due() {

@@ -2,16 +2,16 @@
 // leaves the same words behind.
 //
 // A block waits for the one of the same number on the other GPUs, so all blocks of all policies that gather side by
-// side must fit on a GPU at a time: there are few (`most_blocks` in ranks.rs).
+// side must fit on a GPU at a time: there are few (gathering.rs).
 //
-// Needs: exchange.cuh.
+// Needs: exchange.cuh, copies.cu.
 
 // Words `at` and the one behind it of what this rank has. The first array may be in copies, numbers that are summed in
 // their order.
-__device__ __forceinline__ void wide_told(const TellRanksArgs& a, u32 at, u32 (&words)[2]) {
+__device__ __forceinline__ void told_words(const TellRanksArgs& a, u32 at, u32 (&words)[2]) {
     float sums[2] = {0.0f, 0.0f};
     if (a.copies > 0u && at < a.first_words)
-        wide_sum_of_copies((const float*)a.first + at, a.copies, a.first_words, a.first_words - at, sums);
+        sum_of_copies((const float*)a.first + at, a.copies, a.first_words, a.first_words - at, sums);
 #pragma unroll
     for (u32 i = 0; i < 2u; ++i) {
         u32 word = at + i, second = word - a.first_words, third = second - a.second_words;
@@ -29,7 +29,7 @@ __device__ __forceinline__ void wide_told(const TellRanksArgs& a, u32 at, u32 (&
 }
 
 // Words `at` and the one behind it on rank `rank`.
-__device__ __forceinline__ void wide_heard(const TellRanksArgs& a, u32 rank, u32 at, const u32 (&words)[2]) {
+__device__ __forceinline__ void heard_words(const TellRanksArgs& a, u32 rank, u32 at, const u32 (&words)[2]) {
 #pragma unroll
     for (u32 i = 0; i < 2u; ++i) {
         u32 word = at + i, second = word - a.first_words, third = second - a.second_words;
@@ -47,23 +47,23 @@ __device__ __forceinline__ void wide_heard(const TellRanksArgs& a, u32 rank, u32
 
 // Tells the others up to four arrays, and hears theirs. `rounds` counts the calls; behind it lies the number of blocks
 // that are done with this one.
-extern "C" __global__ __launch_bounds__(P_PAIRS) void wide_tell_ranks(const TellRanksArgs a, const LinkArgs link) {
+extern "C" __global__ __launch_bounds__(P_PAIRS) void tell_ranks(const TellRanksArgs a, const LinkArgs link) {
     Ranks ranks(link);
     unsigned long long count = a.rounds[0];
     u32 round = Ranks::round_of(count), n = a.first_words + a.second_words + a.third_words + a.fourth_words;
     u32 begin = 2u * (blockIdx.x * P_PAIRS + threadIdx.x), stride = 2u * P_PAIRS * gridDim.x, words[2];
     for (u32 at = begin; at < n; at += stride) {
-        wide_told(a, at, words);
+        told_words(a, at, words);
         for (u32 other = 0; other < RANKS; ++other) {
             if (other != link.rank) Ranks::tell(ranks.place(other, link.rank, count, at), words[0], words[1], round);
         }
-        wide_heard(a, link.rank, at, words);
+        heard_words(a, link.rank, at, words);
     }
     for (u32 at = begin; at < n; at += stride) {
         for (u32 rank = 0; rank < RANKS; ++rank) {
             if (rank == link.rank) continue;
             ranks.hear(ranks.place(link.rank, rank, count, at), words[0], words[1], round);
-            wide_heard(a, rank, at, words);
+            heard_words(a, rank, at, words);
         }
     }
     // The last block counts the round, once all have read its number.

@@ -9,14 +9,14 @@ use warp_func::cuda::{Device, DeviceArray};
 use warp_func::kernel_args;
 
 /// What GPUs tell each other inside kernels; for texts that define `RANKS` and `RANK_SLOTS`.
-pub(super) const EXCHANGE: &str = include_str!("exchange.cuh");
+pub(crate) const EXCHANGE: &str = include_str!("exchange.cuh");
 
 /// How often a wait for the GPU looks whether another rank is gone.
 const LOOK: Duration = Duration::from_micros(50);
 
 kernel_args! {
     /// What a kernel takes beside its own arguments where several GPUs learn together.
-    pub(super) struct LinkArgs {
+    pub(crate) struct LinkArgs {
         /// The inbox of each rank.
         inboxes: &[u64],
         /// Where words of the host lie: one is set when no kernel is to wait any more, the other one by a kernel whose
@@ -40,7 +40,7 @@ const WARP_LINK: &str = "WARP_LINK";
 ///
 /// # Errors
 /// Ranks that have lost each other, or that are out of reach though they are told to use it.
-pub(super) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
+pub(crate) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
     let wanted = match world.carrier() {
         Carrier::Suited => std::env::var(WARP_LINK).unwrap_or_default(),
         Carrier::Nccl => "nccl".into(),
@@ -73,7 +73,7 @@ pub(super) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
 
 /// A rank's inbox, and those of the others.
 #[derive(Debug)]
-pub(super) struct Linked {
+pub(crate) struct Linked {
     world: World,
     /// None once it is being dropped.
     window: Option<Window>,
@@ -95,7 +95,7 @@ impl Linked {
     ///
     /// # Errors
     /// A rank out of reach, or too little memory.
-    pub(super) fn new(gpu: &Device, world: &World, slots: usize) -> Result<Self> {
+    pub(crate) fn new(gpu: &Device, world: &World, slots: usize) -> Result<Self> {
         let offer = Offer::new(gpu, "inbox", Self::words(world, slots))?;
         let all = world.gather("where memory is", offer.bytes())?;
         let opened = offer.open(&all, world.rank());
@@ -121,7 +121,7 @@ impl Linked {
     }
 
     /// 32-bit words of an inbox for so many words of eight bytes: of every rank, for even and for odd rounds.
-    pub(super) fn words(world: &World, slots: usize) -> usize {
+    pub(crate) fn words(world: &World, slots: usize) -> usize {
         4 * world.size() * slots
     }
 
@@ -129,7 +129,7 @@ impl Linked {
     ///
     /// # Errors
     /// The inboxes are gone.
-    pub(super) fn args(&self) -> Result<LinkArgs<'_>> {
+    pub(crate) fn args(&self) -> Result<LinkArgs<'_>> {
         Ok(LinkArgs {
             inboxes: self.window()?.addresses(),
             stop: &self.stop_at,
@@ -148,7 +148,7 @@ impl Linked {
     ///
     /// # Errors
     /// Ranks that have lost each other.
-    pub(super) fn clear(&self) -> Result<()> {
+    pub(crate) fn clear(&self) -> Result<()> {
         self.world.meet("an empty inbox")?;
         let own = self.window()?.own();
         own.push(&vec![0_u32; own.len()])?;
@@ -160,7 +160,7 @@ impl Linked {
     ///
     /// # Errors
     /// A rank that was waited for in vain.
-    pub(super) fn wait(&self) -> Result<()> {
+    pub(crate) fn wait(&self) -> Result<()> {
         let (mut over, mut turns) = (None, Turns::new());
         while !self.device.is_idle()? {
             if turns.is_due() && over.is_none() {

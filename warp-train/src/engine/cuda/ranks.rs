@@ -1,0 +1,186 @@
+//! What the ranks of a run tell each other during a policy's updates: gradients, and what there is to know of
+//! priorities. A program ends where something is told, and the next one begins with what all ranks have told.
+
+use super::layout::Layout;
+use super::priorities::PriorityArrays;
+use crate::algorithm::{ModelId, OptimiserId, Plan};
+use crate::engine::link::{self, Gathered, Gathering, Joining, Room};
+use crate::error::Result;
+use std::fmt::Write;
+use warp_core::DType::F32;
+use warp_data::cuda::{Device, DeviceArray};
+use warp_func::cuda::{Build, Kernels, Source};
+
+/// Something that a rank tells the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Told {
+    /// Sums of the gradients of an optimiser's models over the rows here.
+    Gradient(OptimiserId),
+    /// The sum of all priorities, and the least one in the batch.
+    Odds,
+    /// The largest priority so far.
+    Largest,
+}
+
+impl Told {
+    /// All that the ranks of `plan` tell each other; each has its number in this order.
+    fn all(plan: &Plan) -> Vec<Self> {
+        let gradients = (0..plan.optimisers.len()).map(|o| Self::Gradient(OptimiserId(o)));
+        let of_priorities = plan.replay.priority.map_or(&[][..], |_| &[Self::Odds, Self::Largest]);
+        gradients.chain(of_priorities.iter().copied()).collect()
+    }
+
+    /// How many that are.
+    pub(super) fn n(plan: &Plan) -> usize {
+        Self::all(plan).len()
+    }
+
+    fn number(self, plan: &Plan) -> usize {
+        Self::all(plan).iter().position(|told| *told == self).unwrap_or(0)
+    }
+
+    /// How many numbers it is.
+    fn len(self, plan: &Plan, layout: &Layout) -> usize {
+        match self {
+            Self::Gradient(OptimiserId(o)) => {
+                let models = &plan.optimisers[o].models;
+                models.iter().map(|id| layout.model(*id).parameters.len()).sum()
+            }
+            Self::Odds => 2,
+            Self::Largest => 1,
+        }
+    }
+}
+
+/// Where the gradient of a model that is optimised lies among those that are told: which optimiser's they are, and
+/// how far the first of the model's numbers lies behind its place among all parameters.
+pub(super) fn place(plan: &Plan, layout: &Layout, model: ModelId) -> Option<(usize, i64)> {
+    let owns = |models: &[ModelId]| models.contains(&model);
+    let optimiser = plan.optimisers.iter().position(|optimiser| owns(&optimiser.models))?;
+    let before = plan.optimisers[optimiser].models.iter().take_while(|id| **id != model);
+    let before: usize = before.map(|id| layout.model(*id).parameters.len()).sum();
+    Some((optimiser, before as i64 - layout.model(model).parameters.start as i64))
+}
+
+/// What texts of several ranks know of them; `rank_counter` is the number of the counter that says which one it is.
+pub(super) fn constants(plan: &Plan, ranks: usize, rank_counter: usize) -> String {
+    let mut text = format!("#define RANKS {ranks}\n");
+    let _ = writeln!(text, "#define FIRST_SAMPLE (m.counters[{rank_counter}] * BATCH)");
+    if plan.replay.priority.is_some() {
+        let [odds, largest] = [Told::Odds, Told::Largest].map(|told| told.number(plan));
+        let _ = writeln!(text, "#define TOLD_ODDS {odds}\n#define TOLD_LARGEST {largest}");
+    }
+    text
+}
+
+/// What this rank tells, and what all ranks told; each by its number.
+#[derive(Debug)]
+pub(super) struct RankArrays {
+    /// f32 `[len]`.
+    pub(super) told: Vec<DeviceArray>,
+    /// f32 `[ranks, len]`.
+    pub(super) heard: Vec<DeviceArray>,
+}
+
+impl RankArrays {
+    pub(super) fn new(
+        device: &Device,
+        (plan, layout): (&Plan, &Layout),
+        ranks: usize,
+        priorities: &PriorityArrays,
+    ) -> Result<Self> {
+        let make = |name: &str, n: usize| DeviceArray::zeros(device, name, F32, &[n]);
+        let all = Told::all(plan);
+        let told = all.iter().map(|told| match told {
+            Told::Largest => Ok(priorities.largest.clone()),
+            told => make("told to ranks", told.len(plan, layout)),
+        });
+        let heard = all.iter().map(|told| make("heard of ranks", ranks * told.len(plan, layout)));
+        Ok(Self {
+            told: told.collect::<warp_data::Result<_>>()?,
+            heard: heard.collect::<warp_data::Result<_>>()?,
+        })
+    }
+
+    /// What is gathered of `told`.
+    pub(super) fn gathered(&self, plan: &Plan, told: &[Told]) -> Vec<Gathered<'_>> {
+        let numbers = told.iter().map(|told| told.number(plan));
+        numbers.map(|i| Gathered { own: &self.told[i], all: &self.heard[i] }).collect()
+    }
+}
+
+/// The text of what gathers.
+pub(super) fn source(ranks: usize) -> Source {
+    Source::new("gather.cu", format!("#define P_RANKS {ranks}\n{}{}", link::COPIES, link::text()))
+}
+
+/// The way to the other ranks, which are all to call it.
+///
+/// # Errors
+/// As [`Gathering::new`], or text that does not compile.
+pub(super) fn join(
+    kernels: &Kernels,
+    joining: &Joining,
+    (plan, layout): (&Plan, &Layout),
+) -> Result<Gathering> {
+    let world = joining.world();
+    let compile = || kernels.compile(&source(world.size()), Build::Parity);
+    let module = world.first_then_others("a kernel that gathers", compile)??;
+    let words = Told::all(plan).iter().map(|told| told.len(plan, layout)).sum();
+    let room = Room { words, module: &module, may_wait: true };
+    Gathering::new(joining, room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{H200, sources};
+    use super::*;
+    use crate::algorithm::Planned;
+    use crate::config::TrainConfig;
+    use crate::engine::off_policy::planned;
+    use crate::world::{World, threads};
+    use std::time::Duration;
+
+    const KEYS: &str =
+        "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 4\nprioritised = true";
+
+    fn config() -> TrainConfig {
+        TrainConfig::resolve(&KEYS.parse().unwrap(), &warp_envs::registry()).unwrap()
+    }
+
+    fn texts(rank: usize, size: usize) -> Vec<String> {
+        let link = threads(size, Duration::from_secs(1)).swap_remove(rank);
+        let config = config().on_rank(World::new(rank, size, link)).unwrap();
+        let all = sources(&config, H200).unwrap();
+        all.into_iter().map(|source| source.text.to_string()).collect()
+    }
+
+    #[test]
+    fn rows_of_a_batch_draw_by_their_numbers_among_those_of_all_ranks() {
+        let (one, two) = (texts(0, 1).concat(), texts(0, 2).concat());
+        let [own, of_ranks] = ["(seed_of(m), row,", "(seed_of(m), FIRST_SAMPLE + row,"];
+        assert!(one.contains(own) && !one.contains("FIRST_SAMPLE") && !one.contains("RANKS"));
+        assert!(!two.contains(own) && two.contains(of_ranks));
+        assert_eq!(texts(0, 2), texts(1, 2), "all ranks find the same texts compiled");
+    }
+
+    #[test]
+    fn gradients_of_an_optimiser_lie_behind_each_other() {
+        let config = config();
+        let Planned { plan, .. } = planned(&config, &config.policies[0]).unwrap();
+        let layout = Layout::new(&plan, 4, H200, config.policies[0].config.precision);
+        for (o, optimiser) in plan.optimisers.iter().enumerate() {
+            let mut end = 0;
+            for id in &optimiser.models {
+                let parameters = &layout.model(*id).parameters;
+                let (found, behind) = place(&plan, &layout, *id).unwrap();
+                assert_eq!((found, parameters.start as i64 + behind), (o, end));
+                end += parameters.len() as i64;
+            }
+            assert_eq!(Told::Gradient(OptimiserId(o)).len(&plan, &layout) as i64, end);
+        }
+        // Targets are not optimised.
+        let target = plan.models.iter().position(|model| model.target_of.is_some()).unwrap();
+        assert_eq!(place(&plan, &layout, ModelId(target)), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! Arrays of all ranks, in their order. A kernel gathers them where all ranks reach each other's memory, and NCCL
+//! elsewhere, on any number of machines; the words are the same.
+
+use super::joined::{Gathered, Joined, Joining};
+use super::linked::{EXCHANGE, LinkArgs, Linked, is_within_reach};
+use crate::error::Result;
+use crate::world::World;
+use warp_core::DType::{self, U32};
+use warp_data::cuda::{Device, DeviceArray};
+use warp_func::cuda::{Function, KernelArgs, Launch, Module, declare};
+use warp_func::kernel_args;
+
+/// Words of inboxes at most: 64 MiB. What is more goes through NCCL.
+const MOST_INBOX: usize = 1 << 24;
+/// Pairs of words that a block tells the others in one go: few, so that many multiprocessors sum copies of gradients.
+const PAIRS: u32 = 128;
+/// Arrays that are gathered in one go, at most.
+const MOST_ARRAYS: usize = 4;
+
+/// What is gathered, whatever it is.
+#[derive(Debug)]
+enum Word {}
+
+impl warp_core::device_struct::Pointee for Word {
+    const C_NAME: &'static str = "unsigned int";
+    const DTYPE: Option<DType> = None;
+}
+
+/// The sum of copies of an array, in their order.
+pub(crate) const COPIES: &str = include_str!("copies.cu");
+
+// gather.cu
+kernel_args! {
+    /// Up to four arrays of this rank, and those of all ranks; the first in so many copies, if in any.
+    struct TellRanksArgs {
+        first: &[Word], second: &[Word], third: &[Word], fourth: &[Word],
+        first_words: u32, second_words: u32, third_words: u32, fourth_words: u32, copies: u32,
+        all_first: &mut [Word], all_second: &mut [Word], all_third: &mut [Word],
+        all_fourth: &mut [Word], rounds: &mut [u64],
+    }
+}
+
+/// The kernel that gathers, for texts that define `P_RANKS` and have [`COPIES`].
+pub(crate) fn text() -> String {
+    let declared = declare(&[TellRanksArgs::ARGS, LinkArgs::ARGS]);
+    let begin =
+        "\ntypedef unsigned int u32;\n#define RANKS P_RANKS\n#define RANK_SLOTS link.slots\n";
+    let pairs = format!("#define P_PAIRS {PAIRS}u\n");
+    [begin, &pairs, &declared, EXCHANGE, include_str!("gather.cu")].concat()
+}
+
+/// What gathers.
+#[derive(Debug)]
+pub(crate) enum Gathering {
+    Nccl(Joined),
+    Kernel(Box<Inbox>),
+}
+
+/// A kernel that gathers: it tells the others' inboxes, and hears from its own.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    linked: Linked,
+    tell_ranks: Function,
+    /// Rounds so far, and blocks that are done with the one at hand; as u64.
+    rounds: DeviceArray,
+    device: Device,
+}
+
+/// What is asked of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room<'a> {
+    /// Words that are gathered at a time, at most.
+    pub(crate) words: usize,
+    /// With the kernel of [`text`].
+    pub(crate) module: &'a Module,
+    /// Whether kernels may wait for other ranks: not where something else allocates meanwhile.
+    pub(crate) may_wait: bool,
+}
+
+impl Gathering {
+    /// Joins the other ranks, which are all to call it.
+    ///
+    /// # Errors
+    /// No NCCL where it is needed, ranks out of reach, or too little memory.
+    pub(crate) fn new(joining: &Joining, room: Room<'_>) -> Result<Self> {
+        let (device, world) = (joining.device(), joining.world());
+        // Words go in pairs.
+        let slots = room.words.next_multiple_of(2);
+        let small = room.may_wait && Linked::words(world, slots) <= MOST_INBOX;
+        Ok(match small && is_within_reach(device, world)? {
+            true => Self::Kernel(Box::new(Inbox::new(device, world, slots, room.module)?)),
+            false => Self::Nccl(joining.join()?),
+        })
+    }
+
+    /// Gathers arrays, as many in one go as can be.
+    pub(crate) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
+        match self {
+            Self::Kernel(inbox) => {
+                arrays.chunks(MOST_ARRAYS).try_for_each(|arrays| inbox.gather(arrays, 0))
+            }
+            Self::Nccl(_) if arrays.is_empty() => Ok(()),
+            Self::Nccl(joined) => joined.gather(arrays),
+        }
+    }
+
+    /// Checks that the other ranks are still there: what was recorded asks nobody.
+    ///
+    /// # Errors
+    /// Ranks that have lost each other.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Self::Nccl(joined) => joined.check(),
+            Self::Kernel(_) => Ok(()),
+        }
+    }
+
+    /// Waits for the GPU, and for no rank that is gone.
+    ///
+    /// # Errors
+    /// A rank that was waited for in vain.
+    pub(crate) fn wait(&self) -> Result<()> {
+        match self {
+            Self::Nccl(joined) => joined.wait(),
+            Self::Kernel(inbox) => inbox.linked.wait(),
+        }
+    }
+}
+
+impl Inbox {
+    fn new(device: &Device, world: &World, slots: usize, module: &Module) -> Result<Self> {
+        let linked = Linked::new(device, world, slots)?;
+        let tell_ranks = module.function("tell_ranks")?;
+        let rounds = DeviceArray::zeros(device, "rounds", U32, &[4])?;
+        Ok(Self { linked, tell_ranks, rounds, device: device.clone() })
+    }
+
+    /// Gathers up to four arrays; of the first there are so many copies to be summed, if any.
+    pub(crate) fn gather(&self, arrays: &[Gathered<'_>], copies: u32) -> Result<()> {
+        let [first, more @ ..] = arrays else { return Ok(()) };
+        let of = |number: usize| more.get(number).copied();
+        let words = |of: Option<Gathered<'_>>| of.map_or(0, |of| of.own.len() as u32);
+        let first_words = (first.own.len() / copies.max(1) as usize) as u32;
+        let [second_words, third_words, fourth_words] = [0, 1, 2].map(|number| words(of(number)));
+        let [second, third, fourth] = [0, 1, 2].map(|number| of(number).unwrap_or(*first));
+        let args = TellRanksArgs {
+            first: first.own,
+            second: second.own,
+            third: third.own,
+            fourth: fourth.own,
+            first_words,
+            second_words,
+            third_words,
+            fourth_words,
+            copies,
+            all_first: first.all,
+            all_second: second.all,
+            all_third: third.all,
+            all_fourth: fourth.all,
+            rounds: &self.rounds,
+        };
+        let pairs = (first_words + second_words + third_words + fourth_words).div_ceil(2);
+        let most = self.device.info().n_multiprocessors;
+        let blocks = pairs.div_ceil(PAIRS).clamp(1, most);
+        let launch = Launch { blocks, threads: PAIRS, ..Launch::default() };
+        Ok(self.tell_ranks.launch(&launch, &[args.arg(), self.linked.args()?.arg()])?)
+    }
+}
