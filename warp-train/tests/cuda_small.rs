@@ -132,7 +132,7 @@ const SHARDS: [Case; 5] = [
     ),
     (
         "eight shards, many minibatches",
-        "env_id = \"pendulum\"\nnum_envs = 64\nnum_steps = 20\nnum_minibatches = 40\nupdate_epochs = 1\n\
+        "env_id = \"acrobot\"\nnum_envs = 64\nnum_steps = 40\nnum_minibatches = 40\nupdate_epochs = 1\n\
          shards = 8",
     ),
     (
