@@ -139,19 +139,7 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_multi_agent_repeats_and_resumes", resumes, no_device.is_some()));
         trials.push(trial("cuda_multi_agent_counts_episodes", episodes, no_device.is_some()));
     }
-    for (name, keys) in SHARDS {
-        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
-            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
-        };
-        trials.push(trial("team_compiles", |keys| compiles(keys, 2), no_compiler.is_some()));
-        let near = near_in_minibatches;
-        trials.push(trial("cuda_multi_agent_shards_are_near_the_cpus", near, no_device.is_some()));
-        trials.push(trial(
-            "cuda_multi_agent_shards_repeat_and_resume",
-            resumes,
-            no_device.is_some(),
-        ));
-    }
+    trials.extend(trials_of_shards(no_compiler.is_some(), no_device.is_some()));
     for (rule, keys) in STEPS {
         let keys = move || {
             format!(
@@ -170,6 +158,20 @@ fn main() -> ExitCode {
     let minibatches = Trial::test("cuda_multi_agent_repeats_minibatches", || resumes(MINIBATCHES));
     trials.push(minibatches.with_ignored_flag(no_device.is_some()));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trials_of_shards(no_compiler: bool, no_device: bool) -> Vec<Trial> {
+    let trials = |(name, keys): Case| {
+        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
+            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
+        };
+        [
+            trial("team_compiles", |keys| compiles(keys, 2), no_compiler),
+            trial("cuda_multi_agent_shards_are_near_the_cpus", near_in_minibatches, no_device),
+            trial("cuda_multi_agent_shards_repeat_and_resume", resumes, no_device),
+        ]
+    };
+    SHARDS.into_iter().flat_map(trials).collect()
 }
 
 /// What is said of an iteration's episodes is near what the CPU says of them, and so is where it leaves

@@ -156,7 +156,7 @@ const SHARDS: [Case; 5] = [
     ),
     (
         "eight shards, many minibatches",
-        "env_id = \"pendulum\"\nnum_envs = 64\nnum_steps = 20\nnum_minibatches = 40\nupdate_epochs = 1\n\
+        "env_id = \"acrobot\"\nnum_envs = 64\nnum_steps = 40\nnum_minibatches = 40\nupdate_epochs = 1\n\
          shards = 8",
     ),
     (
@@ -198,15 +198,7 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_small_is_near_the_cpus", near, no_device.is_some()));
         trials.push(trial("cuda_small_repeats_and_resumes", resumes, no_device.is_some()));
     }
-    for (name, keys) in SHARDS {
-        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
-            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
-        };
-        trials.push(trial("small_compiles", |keys| compiles(keys, 1), no_compiler.is_some()));
-        let near = near_in_minibatches;
-        trials.push(trial("cuda_small_shards_are_near_the_cpus", near, no_device.is_some()));
-        trials.push(trial("cuda_small_shards_repeat_and_resume", resumes, no_device.is_some()));
-    }
+    trials.extend(trials_of_shards(no_compiler.is_some(), no_device.is_some()));
     trials.push(Trial::test("small_kernels_serve_all_coefficients", one_text_for_all));
     for ((name, rule), n_envs) in STEPS.into_iter().flat_map(|rule| [(rule, 7), (rule, 40)]) {
         let keys = move || {
@@ -261,6 +253,20 @@ fn main() -> ExitCode {
         trials.push(large.with_ignored_flag(no_device.is_some()));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trials_of_shards(no_compiler: bool, no_device: bool) -> Vec<Trial> {
+    let trials = |(name, keys): Case| {
+        let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
+            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
+        };
+        [
+            trial("small_compiles", |keys| compiles(keys, 1), no_compiler),
+            trial("cuda_small_shards_are_near_the_cpus", near_in_minibatches, no_device),
+            trial("cuda_small_shards_repeat_and_resume", resumes, no_device),
+        ]
+    };
+    SHARDS.into_iter().flat_map(trials).collect()
 }
 
 /// A sweep over what a schedule holds compiles nothing anew, unlike one over what decides loops.

@@ -265,14 +265,7 @@ fn main() -> ExitCode {
         }
     }
     trials.extend(trials_in_bf16(ignored));
-    for (name, keys) in SHARDS_IN_MINIBATCHES {
-        let trial = |test: &str, run: fn(&str) -> Result<()>| {
-            Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
-                .with_ignored_flag(ignored)
-        };
-        trials.push(trial("fp32_is_near", |keys| compare(keys, "fp32", NEAR_IN_MINIBATCHES)));
-        trials.push(trial("repeats_and_resumes", resumes));
-    }
+    trials.extend(trials_of_shards(ignored));
     for (name, keys) in SELECTED {
         let trial = |test: &str, run: fn(&str) -> Result<()>| {
             Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
@@ -288,6 +281,18 @@ fn main() -> ExitCode {
     let shuffles = Trial::test("cuda_wide_minibatches_have_every_sample_once", shuffles);
     trials.push(shuffles.with_ignored_flag(ignored));
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trials_of_shards(ignored: bool) -> Vec<Trial> {
+    let trials = |(name, keys): Case| {
+        let trial = |test: &str, run: fn(&str) -> Result<()>| {
+            Trial::test(format!("cuda_wide_{test}: {name}"), move || run(keys))
+                .with_ignored_flag(ignored)
+        };
+        let near = |keys: &str| compare(keys, "fp32", NEAR_IN_MINIBATCHES);
+        [trial("fp32_is_near", near), trial("repeats_and_resumes", resumes)]
+    };
+    SHARDS_IN_MINIBATCHES.into_iter().flat_map(trials).collect()
 }
 
 fn trials_in_bf16(ignored: bool) -> Vec<Trial> {

@@ -23,11 +23,7 @@ fn program(of: &Given) -> Option<Program> {
 fn minibatches_have_the_parts_of_a_gpu_for_each_shard() {
     // Samples are numbered step by step, agent by agent, replica by replica.
     for of in Given::all(|of| of.replicas) {
-        let Some([together, alone]) =
-            program(&of).zip(program(&of.alone(0))).map(<[Program; 2]>::from)
-        else {
-            return;
-        };
+        let (Some(together), Some(alone)) = (program(&of), program(&of.alone(0))) else { return };
         let run = |program: &Program, of: &Given| {
             program.minibatches([of.replicas * of.agents, of.steps, of.first_shard])
         };

@@ -103,9 +103,7 @@ mod tests {
     fn minibatches_have_the_parts_of_a_gpu_for_each_shard() {
         // Cells are numbered step by step, replica by replica.
         for of in Given::all(|of| of.replicas * of.agents) {
-            let Some([together, alone]) =
-                program(&of).zip(program(&of.alone(0))).map(<[Program; 2]>::from)
-            else {
+            let (Some(together), Some(alone)) = (program(&of), program(&of.alone(0))) else {
                 return;
             };
             // Of all shards but number 0 every n-th counts, or all: samples may be fewer than minibatches.
