@@ -15,6 +15,7 @@ use cuda_cases::{
 use libtest_mimic::{Arguments, Trial};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use warp_func::cuda::{Build, Device, Kernels, Source, compile};
@@ -156,6 +157,10 @@ const MIXED: Case = (
 );
 const RANKS: usize = 2;
 
+/// Updates from replay memories take whole GPUs, whose blocks wait for each other: two of them at a time, each on one of
+/// two GPUs, would wait for ever.
+static GPUS: RwLock<()> = RwLock::new(());
+
 fn main() -> ExitCode {
     let (no_compiler, few) = (no_compiler(), too_few_devices());
     if let Some(reason) = &few {
@@ -165,7 +170,11 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for (name, keys) in CASES {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
-            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
+            let run = move || {
+                let _beside_others = GPUS.read();
+                run(keys)
+            };
+            Trial::test(format!("{test}: {name}"), run).with_ignored_flag(ignored)
         };
         trials.push(trial("ranks_compile", compiles_for_ranks, no_compiler.is_some()));
         trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
@@ -175,7 +184,11 @@ fn main() -> ExitCode {
     }
     for (name, keys) in WIDE {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
-            Trial::test(format!("{test}: {name}"), move || run(keys)).with_ignored_flag(ignored)
+            let run = move || {
+                let _beside_others = GPUS.read();
+                run(keys)
+            };
+            Trial::test(format!("{test}: {name}"), run).with_ignored_flag(ignored)
         };
         trials.push(trial("ranks_compile", wide_compiles_for_ranks, no_compiler.is_some()));
         trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
@@ -190,12 +203,16 @@ fn main() -> ExitCode {
     }
     for (name, keys) in REPLAY.into_iter().chain([MIXED]) {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
-            Trial::test(format!("{test}: replay, {name}"), move || run(keys))
-                .with_ignored_flag(ignored)
+            let run = move || {
+                let _alone = GPUS.write();
+                run(keys)
+            };
+            Trial::test(format!("{test}: replay, {name}"), run).with_ignored_flag(ignored)
         };
         trials.push(trial("cuda_ranks_are_equal_and_repeat", equal_and_repeats, few.is_some()));
         trials.push(trial("cuda_ranks_are_near_the_cpus", replay_near_the_cpus, few.is_some()));
         trials.push(trial("cuda_ranks_go_on", goes_on, few.is_some()));
+        trials.push(trial("cuda_ranks_go_on_alone", goes_on_alone, few.is_some()));
         trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -407,10 +424,33 @@ fn replay_near_the_cpus(keys: &str) -> Result<()> {
     Ok(())
 }
 
-/// Iterations of a run on two GPUs, of which the first rank says what a checkpoint would hold.
-fn trained(config: &TrainConfig, n: u64, from: Option<&Path>) -> Result<Snapshot> {
+/// The names of what differs, most of all first.
+fn differing(one: &LearnerState, other: &LearnerState) -> Vec<String> {
+    let mut names = Vec::new();
+    let pairs = [(&one.weights, &other.weights), (&one.optimizer, &other.optimizer)];
+    for (one, other) in pairs.into_iter().chain([(&one.numbers, &other.numbers)]) {
+        names.extend(one.iter().zip(other).filter_map(|(one, other)| {
+            let differ =
+                one.data.iter().zip(&other.data).filter(|(a, b)| a.to_bits() != b.to_bits());
+            (one != other)
+                .then(|| format!("{} {:?} ({} numbers)", one.name, one.shape, differ.count()))
+        }));
+    }
+    let flags = one.flags.iter().zip(&other.flags).filter(|(one, other)| one != other);
+    names.extend(flags.map(|(one, _)| one.name.clone()));
+    let statistics =
+        one.statistics.iter().zip(&other.statistics).filter(|(one, other)| one != other);
+    names.extend(statistics.map(|(one, other)| format!("{one:?} and {other:?}")));
+    if names.is_empty() && one != other {
+        names.push(format!("{:?} and {:?}", one.optimizer_steps, other.optimizer_steps));
+    }
+    names
+}
+
+/// Iterations of a run on so many GPUs, of which the first rank says what a checkpoint would hold.
+fn trained(config: &TrainConfig, ranks: usize, n: u64, from: Option<&Path>) -> Result<Snapshot> {
     let work = |rank: usize, link| -> Result<Option<Snapshot>> {
-        let world = World::new(rank, RANKS, link).waiting(Duration::from_secs(10));
+        let world = World::new(rank, ranks, link).waiting(Duration::from_secs(10));
         let config = config.clone().on_rank(world)?;
         let kernels = Kernels::new(&Device::open(rank)?);
         let registry = registry().on_gpu(&kernels, Build::Parity);
@@ -426,7 +466,7 @@ fn trained(config: &TrainConfig, n: u64, from: Option<&Path>) -> Result<Snapshot
             .transpose()?)
     };
     std::thread::scope(|scope| {
-        let links = threads(RANKS, Duration::from_secs(60)).into_iter().enumerate();
+        let links = threads(ranks, Duration::from_secs(60)).into_iter().enumerate();
         let ranks: Vec<_> =
             links.map(|(rank, link)| scope.spawn(move || work(rank, link))).collect();
         let mut seen = Vec::new();
@@ -439,15 +479,26 @@ fn trained(config: &TrainConfig, n: u64, from: Option<&Path>) -> Result<Snapshot
 
 /// Two and two iterations are four, with a checkpoint of all ranks between them.
 fn goes_on(keys: &str) -> Result<()> {
+    go_on(keys, RANKS)
+}
+
+/// The same of one rank.
+fn goes_on_alone(keys: &str) -> Result<()> {
+    go_on(keys, 1)
+}
+
+fn go_on(keys: &str, ranks: usize) -> Result<()> {
     let (config, folder) = (config(keys)?, Folder::new());
     let save = |name: &str, seen: &Snapshot| checkpoint::save(&folder.0.join(name), seen);
-    let half = save("half", &trained(&config, 2, None)?)?;
-    let found = save("found", &trained(&config, 2, Some(&half))?)?;
-    let whole = save("whole", &trained(&config, 4, None)?)?;
+    let half = save("half", &trained(&config, ranks, 2, None)?)?;
+    let found = save("found", &trained(&config, ranks, 2, Some(&half))?)?;
+    let whole = save("whole", &trained(&config, ranks, 4, None)?)?;
     let (found, whole) = (Checkpoint::open(&found)?, Checkpoint::open(&whole)?);
-    match found.learner == whole.learner {
-        true => Ok(()),
-        false => Err("a run that was resumed gave other bits".into()),
+    match differing(&found.learner, &whole.learner) {
+        names if names.is_empty() => Ok(()),
+        names => {
+            Err(format!("a run that was resumed gave other bits: {}", names.join(", ")).into())
+        }
     }
 }
 

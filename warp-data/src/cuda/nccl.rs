@@ -179,6 +179,19 @@ pub struct Communicator {
 // object that is not `Sync`.
 unsafe impl Send for Communicator {}
 
+/// A communicator that nobody else has any more.
+struct Ended(Handle);
+
+// SAFETY: NCCL's communicators may be used from any thread, and this is the only one.
+unsafe impl Send for Ended {}
+
+impl Ended {
+    /// The whole of it: a closure would else take the pointer alone, which may not change threads.
+    fn take(self) -> Self {
+        self
+    }
+}
+
 impl Communicator {
     /// Joins the ranks that were told `name`; this one is number `rank` of `size`.
     ///
@@ -279,11 +292,16 @@ impl Communicator {
     }
 
     /// Ends what is under way: no kernel waits for another rank any more. Nothing can be gathered after it.
+    ///
+    /// NCCL comes back only when all graphs that were recorded with it are gone, so nobody waits for that.
     pub fn abort(&self) {
-        let handle = self.handle.replace(null_mut());
-        if let (Ok(functions), false) = (functions(), handle.is_null()) {
-            // SAFETY: made by `join` and ended once; it frees what the communicator has, whatever others do.
-            unsafe { (functions.abort)(handle) };
+        let ended = Ended(self.handle.replace(null_mut()));
+        if let (Ok(functions), false) = (functions(), ended.0.is_null()) {
+            std::thread::spawn(move || {
+                let Ended(handle) = ended.take();
+                // SAFETY: made by `join` and ended once; it frees what the communicator has, whatever others do.
+                unsafe { (functions.abort)(handle) };
+            });
         }
     }
 

@@ -4,7 +4,6 @@
 use super::joined::{Gathered, Joined, Joining};
 use super::linked::{EXCHANGE, LinkArgs, Linked, is_within_reach};
 use crate::error::Result;
-use crate::world::World;
 use warp_core::DType::{self, U32};
 use warp_data::cuda::{Device, DeviceArray};
 use warp_func::cuda::{Function, KernelArgs, Launch, Module, declare};
@@ -88,7 +87,7 @@ impl Gathering {
         let slots = room.words.next_multiple_of(2);
         let small = room.may_wait && Linked::words(world, slots) <= MOST_INBOX;
         Ok(match small && is_within_reach(device, world)? {
-            true => Self::Kernel(Box::new(Inbox::new(device, world, slots, room.module)?)),
+            true => Self::Kernel(Box::new(Inbox::new(joining, slots, room.module)?)),
             false => Self::Nccl(joining.join()?),
         })
     }
@@ -128,8 +127,8 @@ impl Gathering {
 }
 
 impl Inbox {
-    fn new(device: &Device, world: &World, slots: usize, module: &Module) -> Result<Self> {
-        let linked = Linked::new(device, world, slots)?;
+    fn new(joining: &Joining, slots: usize, module: &Module) -> Result<Self> {
+        let (linked, device) = (Linked::new(joining, slots)?, joining.device());
         let tell_ranks = module.function("tell_ranks")?;
         let rounds = DeviceArray::zeros(device, "rounds", U32, &[4])?;
         Ok(Self { linked, tell_ranks, rounds, device: device.clone() })

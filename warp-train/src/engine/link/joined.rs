@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::world::World;
 use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use warp_data::cuda::{Communicator, Device, DeviceArray, nccl_name};
+use warp_data::cuda::{Communicator, Device, DeviceArray, HostWord, nccl_name};
 
 /// An array of this rank, and where those of all ranks go, in their order.
 #[derive(Debug, Clone, Copy)]
@@ -21,12 +21,18 @@ pub(crate) struct Joining {
     device: Device,
     world: World,
     joined: OnceCell<Joined>,
+    stop: OnceCell<Arc<HostWord>>,
 }
 
 impl Joining {
     /// To the ranks of `world`; nobody is asked yet.
     pub(crate) fn new(device: &Device, world: &World) -> Self {
-        Self { device: device.clone(), world: world.clone(), joined: OnceCell::new() }
+        Self {
+            device: device.clone(),
+            world: world.clone(),
+            joined: OnceCell::new(),
+            stop: OnceCell::new(),
+        }
     }
 
     /// This rank's GPU.
@@ -37,6 +43,18 @@ impl Joining {
     /// All ranks.
     pub(crate) fn world(&self) -> &World {
         &self.world
+    }
+
+    /// What is set when no kernel is to wait any more.
+    ///
+    /// # Errors
+    /// Memory that can't be pinned.
+    pub(crate) fn stop(&self) -> Result<Arc<HostWord>> {
+        if let Some(stop) = self.stop.get() {
+            return Ok(stop.clone());
+        }
+        let stop = Arc::new(HostWord::new(&self.device)?);
+        Ok(self.stop.get_or_init(|| stop).clone())
     }
 
     /// Joins the other ranks, which are all to call it; the same again once it is done.

@@ -1,7 +1,9 @@
 //! One of several GPUs that learn together: memory that the others write into while its kernels run.
 
+use super::joined::Joining;
 use crate::error::{Error, Result};
 use crate::world::{Carrier, World};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use warp_core::DType;
 use warp_data::cuda::{HostWord, Offer, Window};
@@ -78,7 +80,7 @@ pub(crate) struct Linked {
     /// None once it is being dropped.
     window: Option<Window>,
     /// Set when no kernel is to wait any more.
-    stop: HostWord,
+    stop: Arc<HostWord>,
     /// Set by a kernel that has waited for too long, as is `fault`: other kernels look there.
     late: HostWord,
     /// Where both lie.
@@ -95,7 +97,8 @@ impl Linked {
     ///
     /// # Errors
     /// A rank out of reach, or too little memory.
-    pub(crate) fn new(gpu: &Device, world: &World, slots: usize) -> Result<Self> {
+    pub(crate) fn new(joining: &Joining, slots: usize) -> Result<Self> {
+        let (gpu, world) = (joining.device(), joining.world());
         let offer = Offer::new(gpu, "inbox", Self::words(world, slots))?;
         let all = world.gather("where memory is", offer.bytes())?;
         let opened = offer.open(&all, world.rank());
@@ -105,9 +108,9 @@ impl Linked {
         if let Some(why) = failed.iter().find(|why| !why.is_empty()) {
             return Err(Error::Ranks(String::from_utf8_lossy(why).into_owned()));
         }
-        let (stop, late) = (HostWord::new(gpu)?, HostWord::new(gpu)?);
+        let (stop, late) = (joining.stop()?, HostWord::new(gpu)?);
         let words =
-            [&stop, &late].map(|word| [word.address() as u32, (word.address() >> 32) as u32]);
+            [&*stop, &late].map(|word| [word.address() as u32, (word.address() >> 32) as u32]);
         Ok(Self {
             world: world.clone(),
             window: Some(opened?),

@@ -178,8 +178,8 @@ impl SmallLearner {
                 ("small_piece", Together::Relayed(Box::new(Pieces::new(joining, &of)?)))
             }
             // Quads of gradients and two doubles a minibatch, each word with its round.
-            world => {
-                let linked = Linked::new(gpu, world, own + 4 * updates)?;
+            _ => {
+                let linked = Linked::new(joining, own + 4 * updates)?;
                 ("small_update_linked", Together::Linked(Box::new(linked)))
             }
         };
