@@ -6,7 +6,9 @@
 
 mod cuda_cases;
 
-use cuda_cases::{Case, Done, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, config, near, no_device};
+use cuda_cases::{
+    Case, Done, NO_HIDDEN_LAYER, ODD_WIDTHS, Result, config, near, no_device, sorted,
+};
 use libtest_mimic::{Arguments, Trial};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +18,7 @@ use warp_func::cuda::{Build, Device, Kernels};
 use warp_train::burn::BurnLearner;
 use warp_train::config::TrainConfig;
 use warp_train::gradcheck::{CheckBatch, CheckOptions, GradientSource, compare};
-use warp_train::learner::{Learner, LearnerState};
+use warp_train::learner::Learner;
 use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaGradients, CudaLearner, Products, compile_ahead};
 use warp_train::run::{Evaluator, Snapshot, train};
@@ -245,15 +247,6 @@ fn trainer(config: &TrainConfig, side: Side, gpu: &Registry) -> Result<Trainer> 
         Side::Gpu => (gpu, Box::new(CudaLearner::new(config, 1)?)),
     };
     Ok(Trainer::new(config.clone(), registry, learner, 1)?)
-}
-
-/// In the order of names, which a checkpoint need not keep.
-fn sorted(mut state: LearnerState) -> LearnerState {
-    state.weights.sort_by(|a, b| a.name.cmp(&b.name));
-    state.optimizer.sort_by(|a, b| a.name.cmp(&b.name));
-    state.statistics.sort_by(|a, b| a.name.cmp(&b.name));
-    state.optimizer_steps.sort();
-    state
 }
 
 /// A run that any side began goes on at every other: the same policy, the same environments, and an

@@ -10,9 +10,9 @@ use cuda_cases::registry;
 use cuda_cases::small::compiles_on;
 use cuda_cases::{
     Case, Done, NEAR, NEAR_IN_MINIBATCHES, Result, config, near, no_compiler, no_device, on_cpu,
-    on_gpu, on_gpu_number,
+    on_gpu, on_gpu_number, sorted,
 };
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::RwLock;
@@ -493,8 +493,8 @@ fn go_on(keys: &str, ranks: usize) -> Result<()> {
     let half = save("half", &trained(&config, ranks, 2, None)?)?;
     let found = save("found", &trained(&config, ranks, 2, Some(&half))?)?;
     let whole = save("whole", &trained(&config, ranks, 4, None)?)?;
-    let (found, whole) = (Checkpoint::open(&found)?, Checkpoint::open(&whole)?);
-    match differing(&found.learner, &whole.learner) {
+    let read = |path| Ok::<_, Failed>(sorted(Checkpoint::open(path)?.learner));
+    match differing(&read(&found)?, &read(&whole)?) {
         names if names.is_empty() => Ok(()),
         names => {
             Err(format!("a run that was resumed gave other bits: {}", names.join(", ")).into())

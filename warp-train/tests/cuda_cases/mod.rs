@@ -21,6 +21,17 @@ pub(crate) type Result<T> = std::result::Result<T, Failed>;
 /// A name and keys.
 pub(crate) type Case = (&'static str, &'static str);
 
+/// In the order of names, which a checkpoint need not keep.
+pub(crate) fn sorted(mut state: LearnerState) -> LearnerState {
+    state.weights.sort_by(|a, b| a.name.cmp(&b.name));
+    state.optimizer.sort_by(|a, b| a.name.cmp(&b.name));
+    state.statistics.sort_by(|a, b| a.name.cmp(&b.name));
+    state.numbers.sort_by(|a, b| a.name.cmp(&b.name));
+    state.flags.sort_by(|a, b| a.name.cmp(&b.name));
+    state.optimizer_steps.sort();
+    state
+}
+
 /// Rules of the optimiser beside its default. The large epsilon keeps a step from being the sign of a gradient.
 pub(crate) const STEPS: [Case; 2] = [
     (

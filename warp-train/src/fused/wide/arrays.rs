@@ -209,6 +209,14 @@ pub(super) struct Arrays {
     pub(super) kept: DeviceArray,
 }
 
+/// Blocks that leave sums of losses of a tower, at most.
+fn loss_blocks(device: &Device, plan: &PolicyPlan, sizes: &Sizes, shapes: &[TensorShape]) -> usize {
+    let at_a_time = shapes.iter().map(TensorShape::blocks).max().unwrap_or(1);
+    let at_a_time = at_a_time * device.info().n_multiprocessors as usize;
+    let of_chunk = (sizes.chunk * text::lanes(plan)).div_ceil(256);
+    at_a_time.max(of_chunk).max(sizes.copies) * sizes.chunks()
+}
+
 impl Arrays {
     pub(super) fn new(
         device: &Device,
@@ -222,6 +230,7 @@ impl Arrays {
         };
         let n = network.n_parameters;
         let &Sizes { rows, cells, slots, chunk, part, copies, .. } = sizes;
+        let losses = loss_blocks(device, plan, sizes, shapes) * network.towers.len();
         let (width, layout) = (network.observation_width(), &plan.layout);
         let discrete = !layout.head_sizes().is_empty();
         let per_action = layout.action_width();
@@ -247,9 +256,6 @@ impl Arrays {
             make("d_hidden", F32, rows * widest.unwrap_or(0))
         };
         let kept = two_passes(shapes).map(TensorShape::kept_bytes).max().unwrap_or(0);
-        let at_a_time = shapes.iter().map(TensorShape::blocks).max().unwrap_or(1);
-        let at_a_time = at_a_time * device.info().n_multiprocessors as usize;
-        let blocks = at_a_time.max((chunk * text::lanes(plan)).div_ceil(256)).max(copies);
         Ok(Self {
             settings: make("settings", U32, WideSettings::WORDS)?,
             state: make("state", U32, WideState::WORDS)?,
@@ -281,11 +287,7 @@ impl Arrays {
             cut_values: make("cut_values", F32, slots * rows)?,
             sums: make("sums", U32, 2 * SUMS * SUM_BLOCKS)?,
             moments: make("moments", U32, 2 * 2 * SUM_BLOCKS)?,
-            losses: make(
-                "losses",
-                U32,
-                LOSS_WORDS * blocks * sizes.chunks() * network.towers.len(),
-            )?,
+            losses: make("losses", U32, LOSS_WORDS * losses)?,
             squares: make("squares", U32, 2 * n.div_ceil(32))?,
             outs: make("outs", F32, at_once * (network.n_outputs + 1))?,
             gathered: make("gathered", F32, if sizes.tiled { 0 } else { at_once * width })?,
