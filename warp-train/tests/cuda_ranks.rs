@@ -6,26 +6,22 @@
 
 mod cuda_cases;
 
-use cuda_cases::registry;
+use cuda_cases::go_on::go_on;
 use cuda_cases::small::compiles_on;
 use cuda_cases::{
     Case, Done, NEAR, NEAR_IN_MINIBATCHES, Result, config, near, no_compiler, no_device, on_cpu,
-    on_gpu, on_gpu_number, sorted,
+    on_gpu, on_gpu_number,
 };
-use libtest_mimic::{Arguments, Failed, Trial};
-use std::path::{Path, PathBuf};
+use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
 use std::sync::RwLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use warp_func::cuda::{Build, Device, Kernels, Source, compile};
+use warp_func::cuda::{Device, Source, compile};
 use warp_train::config::{Precision, TrainConfig};
 use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::NativeLearner;
 use warp_train::native::cuda::{CudaLearner, off_policy_sources, wide_sources};
-use warp_train::run::Snapshot;
 use warp_train::world::{Carrier, World, threads};
-use warp_train::{Checkpoint, Trainer, checkpoint};
 
 /// Runs with an even number of replicas: a name and keys.
 const CASES: [Case; 8] = [
@@ -424,59 +420,6 @@ fn replay_near_the_cpus(keys: &str) -> Result<()> {
     Ok(())
 }
 
-/// The names of what differs, most of all first.
-fn differing(one: &LearnerState, other: &LearnerState) -> Vec<String> {
-    let mut names = Vec::new();
-    let pairs = [(&one.weights, &other.weights), (&one.optimizer, &other.optimizer)];
-    for (one, other) in pairs.into_iter().chain([(&one.numbers, &other.numbers)]) {
-        names.extend(one.iter().zip(other).filter_map(|(one, other)| {
-            let differ =
-                one.data.iter().zip(&other.data).filter(|(a, b)| a.to_bits() != b.to_bits());
-            (one != other)
-                .then(|| format!("{} {:?} ({} numbers)", one.name, one.shape, differ.count()))
-        }));
-    }
-    let flags = one.flags.iter().zip(&other.flags).filter(|(one, other)| one != other);
-    names.extend(flags.map(|(one, _)| one.name.clone()));
-    let statistics =
-        one.statistics.iter().zip(&other.statistics).filter(|(one, other)| one != other);
-    names.extend(statistics.map(|(one, other)| format!("{one:?} and {other:?}")));
-    if names.is_empty() && one != other {
-        names.push(format!("{:?} and {:?}", one.optimizer_steps, other.optimizer_steps));
-    }
-    names
-}
-
-/// Iterations of a run on so many GPUs, of which the first rank says what a checkpoint would hold.
-fn trained(config: &TrainConfig, ranks: usize, n: u64, from: Option<&Path>) -> Result<Snapshot> {
-    let work = |rank: usize, link| -> Result<Option<Snapshot>> {
-        let world = World::new(rank, ranks, link).waiting(Duration::from_secs(10));
-        let config = config.clone().on_rank(world)?;
-        let kernels = Kernels::new(&Device::open(rank)?);
-        let registry = registry().on_gpu(&kernels, Build::Parity);
-        let learner = Box::new(CudaLearner::new(&config, 1)?);
-        let mut trainer = Trainer::new(config, &registry, learner, 1)?;
-        if let Some(path) = from {
-            trainer.restore(&Checkpoint::open(path)?)?;
-        }
-        trainer.iterate_times(n)?;
-        trainer.sync()?;
-        Ok((rank == 0)
-            .then(|| trainer.snapshot().map(|snapshot| (*snapshot).clone()))
-            .transpose()?)
-    };
-    std::thread::scope(|scope| {
-        let links = threads(ranks, Duration::from_secs(60)).into_iter().enumerate();
-        let ranks: Vec<_> =
-            links.map(|(rank, link)| scope.spawn(move || work(rank, link))).collect();
-        let mut seen = Vec::new();
-        for rank in ranks {
-            seen.extend(rank.join().map_err(|_| "a rank panicked")??);
-        }
-        Ok(seen.pop().ok_or("no rank has the whole run")?)
-    })
-}
-
 /// Two and two iterations are four, with a checkpoint of all ranks between them.
 fn goes_on(keys: &str) -> Result<()> {
     go_on(keys, RANKS)
@@ -485,38 +428,4 @@ fn goes_on(keys: &str) -> Result<()> {
 /// The same of one rank.
 fn goes_on_alone(keys: &str) -> Result<()> {
     go_on(keys, 1)
-}
-
-fn go_on(keys: &str, ranks: usize) -> Result<()> {
-    let (config, folder) = (config(keys)?, Folder::new());
-    let save = |name: &str, seen: &Snapshot| checkpoint::save(&folder.0.join(name), seen);
-    let half = save("half", &trained(&config, ranks, 2, None)?)?;
-    let found = save("found", &trained(&config, ranks, 2, Some(&half))?)?;
-    let whole = save("whole", &trained(&config, ranks, 4, None)?)?;
-    let read = |path| Ok::<_, Failed>(sorted(Checkpoint::open(path)?.learner));
-    match differing(&read(&found)?, &read(&whole)?) {
-        names if names.is_empty() => Ok(()),
-        names => {
-            Err(format!("a run that was resumed gave other bits: {}", names.join(", ")).into())
-        }
-    }
-}
-
-/// A folder of this test that goes with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("warp-cuda-ranks-{}-{number}", std::process::id());
-        Self(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Nothing can be done about an error here.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -223,10 +223,17 @@ fn main() -> ExitCode {
         let trial = Trial::test(name, move || schedules_end_as_numbers(&keys));
         trials.push(trial.with_ignored_flag(no_device.is_some()));
     }
+    trials.extend(trials_of_fleets(no_compiler.is_some(), no_device.is_some()));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Fleets: of runs that share launches, and of others.
+fn trials_of_fleets(no_compiler: bool, no_device: bool) -> Vec<Trial> {
+    let mut trials = Vec::new();
     for (name, keys) in [
         (
             "normalised",
-            "env_id = \"acrobot\"\nnum_envs = 40\nnum_steps = 64\ntotal_steps = 51200\nnorm_obs = true",
+            "env_id = \"acrobot\"\nnum_envs = 80\nnum_steps = 32\ntotal_steps = 51200\nnorm_obs = true",
         ),
         (
             "wide",
@@ -236,23 +243,23 @@ fn main() -> ExitCode {
     ] {
         let trial =
             Trial::test(format!("cuda_small_fleet_side_by_side: {name}"), || side_by_side(keys));
-        trials.push(trial.with_ignored_flag(no_device.is_some()));
+        trials.push(trial.with_ignored_flag(no_device));
     }
     for (name, keys) in FLEETS {
         let of_fleet = Trial::test(format!("small_compiles: fleet, {name}"), move || {
             compiles(&format!("num_envs = 19\nnum_steps = 32\n{keys}"), 1)
         });
-        trials.push(of_fleet.with_ignored_flag(no_compiler.is_some()));
+        trials.push(of_fleet.with_ignored_flag(no_compiler));
         let small = Trial::test(format!("cuda_small_fleet_of_one_is_a_run: {name}"), move || {
             fleet(keys, 4, 10)
         });
-        trials.push(small.with_ignored_flag(no_device.is_some()));
+        trials.push(small.with_ignored_flag(no_device));
         let large = Trial::test(format!("cuda_small_fleet_of_larger_runs: {name}"), move || {
             fleet(keys, 19, 1)
         });
-        trials.push(large.with_ignored_flag(no_device.is_some()));
+        trials.push(large.with_ignored_flag(no_device));
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    trials
 }
 
 fn trials_of_shards(no_compiler: bool, no_device: bool) -> Vec<Trial> {

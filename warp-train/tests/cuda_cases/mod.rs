@@ -2,6 +2,7 @@
 //! what counts as the same.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod go_on;
 pub(crate) mod hold;
 pub(crate) mod relay;
 pub(crate) mod small;
