@@ -265,10 +265,19 @@ __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* 
     for (int i = 0; i < 4; ++i) sums.most(FIGURE(longest) + i, most[i]);
 }
 
-// A warp's sums for the minibatches' moments: 32 of them at a time where they are in registers.
+// A warp's sums for the minibatches' moments: 32 of them at a time where they are in registers, and one at a time where
+// two blocks share a multiprocessor, which leaves too few registers for 32 more.
 __device__ __forceinline__ void write_parts(UpdateShared& shared, const Moments& sums) {
     constexpr int n = 2 * N_UPDATES;
     int lane = threadIdx.x & 31, warp = group_warp();
+    if (BLOCKS > 1) {
+#pragma unroll (N_UPDATES > 32 ? 1 : n)
+        for (int i = 0; i < n; ++i) {
+            float sum = warp_sum(sums.parts[i / 2][i % 2]);
+            if (lane == 0) shared.sums[N_PARTS + i][warp] = sum;
+        }
+        return;
+    }
     // Sums in registers have constant numbers; more of them lie in memory.
 #pragma unroll (N_UPDATES > 32 ? 1 : (n + 31) / 32)
     for (int first = 0; first < n; first += 32) {
