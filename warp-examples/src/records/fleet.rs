@@ -8,12 +8,14 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use warp_core::toml::Table;
 use warp_data::file;
 use warp_train::TrainConfig;
-use warp_train::fleet::{Fleet, Listed};
+use warp_train::fleet::Listed;
 
+/// Where the curves are, in the fleet's folder.
+pub const CURVES: &str = "curves.png";
 /// Fleets of so many runs, at most, show each of them behind the mean.
 const SHOWN_RUNS: usize = 32;
 /// So many combinations of swept values, at most, are named in the legend.
@@ -134,12 +136,11 @@ pub fn combinations(listed: &[Listed]) -> Vec<(&Table, Vec<usize>)> {
     found
 }
 
-/// Draws the curves of the fleet in `folder` into its `curves.png`, and returns where that is.
+/// The curves of the runs `listed` of the fleet in `folder`.
 ///
 /// # Errors
-/// A fleet without metrics, or a file that can't be written.
-pub fn draw(folder: &Path, config: &TrainConfig) -> Result<PathBuf> {
-    let listed = Fleet::list(folder)?;
+/// A fleet without metrics.
+pub fn curves(folder: &Path, config: &TrainConfig, listed: &[Listed]) -> Result<Chart> {
     let mut figures: Vec<_> = config
         .spec
         .groups
@@ -168,7 +169,7 @@ pub fn draw(folder: &Path, config: &TrainConfig) -> Result<PathBuf> {
     }
     let keys: Vec<Vec<&str>> = figures.iter().map(|(_, keys)| keys.clone()).collect();
     let (runs, _) = read(folder, Axis::Steps, &keys)?;
-    let combinations = combinations(&listed);
+    let combinations = combinations(listed);
     let panel = |(i, (title, _)): (usize, &(String, Vec<&str>))| {
         let lines = combinations.iter().enumerate().flat_map(|(colour, (swept, members))| {
             let curves: Vec<Points> =
@@ -183,9 +184,7 @@ pub fn draw(folder: &Path, config: &TrainConfig) -> Result<PathBuf> {
     let (env, algorithm) = (&config.run.env_id, config.algorithm().to_uppercase());
     let n = listed.len();
     let title = format!("{env}, {algorithm}, {n} runs: mean, {}", Band::Confidence.title());
-    let path = folder.join("curves.png");
-    Chart { title, panels }.save(&path)?;
-    Ok(path)
+    Ok(Chart { title, panels })
 }
 
 /// Runs with the same values: their mean with a band and, if there are few, each of them behind it.

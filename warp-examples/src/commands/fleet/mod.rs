@@ -9,7 +9,7 @@ mod rounds;
 use super::stop::Stop;
 use super::train::TrainArgs;
 use super::{Device, learner_on, notes, say, tell, thread_count};
-use crate::records::fleet::draw;
+use crate::records::fleet::{CURVES, curves};
 use crate::records::fleet_events;
 use crate::{Outcome, settings};
 use anyhow::{Context, Result, anyhow, bail};
@@ -109,16 +109,18 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     }
 }
 
-/// Draws the curves of the fleet in `folder` and writes its events; each reads all records.
+/// Draws the curves of the fleet in `folder` and writes its events. Each reads all records, at the same time; files are
+/// written one after the other.
 fn write_curves(folder: &Path, first: &TrainConfig) -> Result<()> {
     let listed = Fleet::list(folder)?;
-    let (drawn, written) = std::thread::scope(|scope| {
-        let drawing = scope.spawn(|| draw(folder, first));
+    let (chart, written) = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| curves(folder, first, &listed));
         let written = fleet_events::write(folder, &listed);
-        (drawing.join(), written)
+        (reading.join(), written)
     });
-    drawn.unwrap_or_else(|_| Err(anyhow!("the curves could not be drawn")))?;
-    written
+    written?;
+    let chart = chart.unwrap_or_else(|_| Err(anyhow!("the curves could not be drawn")))?;
+    chart.save(&folder.join(CURVES))
 }
 
 /// How settings are stopped, if that is asked for.

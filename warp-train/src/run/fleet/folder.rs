@@ -49,7 +49,8 @@ pub struct Fleet {
     note: Option<String>,
 }
 
-/// Files that the disk is waited for at a time: it takes many to itself at once.
+/// Threads that wait for the disk at a time, at most, since it takes many files to itself at once; and files for which
+/// there is one more of them. A few files go to the disk in their order.
 const SYNCS: usize = 32;
 
 /// A run in training.
@@ -436,7 +437,8 @@ fn sync_weights(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result<()
         let synced = File::open(&path).and_then(|file| file.sync_all());
         synced.map_err(|e| Error::file("cannot write", &path, e))
     };
-    each(SYNCS, finished.len(), sync).into_iter().collect::<Result<()>>()?;
+    let threads = finished.len().div_ceil(SYNCS).clamp(1, SYNCS);
+    each(threads, finished.len(), sync).into_iter().collect::<Result<()>>()?;
     durable::sync_folder(&folder.join("weights"))
 }
 
