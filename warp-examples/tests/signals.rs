@@ -27,6 +27,13 @@ fn handles(child: &Child, signal: u32) -> bool {
     u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1) & 1 == 1
 }
 
+/// Processor time that a process has used, in hundredths of a second.
+fn processor_ticks(child: &Child) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let (_, after_name) = stat.rsplit_once(')').unwrap();
+    after_name.split_whitespace().nth(11).unwrap().parse().unwrap()
+}
+
 /// A run that would take hours, once it listens and has done something.
 fn long_run(folder: &Folder, out: &str) -> Child {
     let more = [CHECKPOINTS, "--steps", "1000000000", "--out", out];
@@ -64,6 +71,10 @@ fn a_second_signal_ends_the_run_at_once() {
         ["--set=num_steps=4096", "--set=update_epochs=100000", "--envs", "64", "--out", "run"];
     let mut child = folder.spawn(&[&["train", "cartpole"], &long[..]].concat());
     folder.wait_for(|_| handles(&child, 15).then_some(()));
+    // A signal before the first iteration would end the run in order, with nothing done.
+    folder.wait_for(|folder| folder.checkpoint("run"));
+    let begun = processor_ticks(&child);
+    folder.wait_for(|_| (processor_ticks(&child) >= begun + 50).then_some(()));
     kill(&child, "-TERM");
     std::thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait().unwrap().is_none(), "the first signal ended it");
