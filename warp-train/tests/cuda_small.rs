@@ -7,15 +7,17 @@ mod cuda_cases;
 
 use cuda_cases::small::{compiles, near, near_in_minibatches, resumes};
 use cuda_cases::{
-    Case, Result, STEPS, config, distance, envs_on_gpu, near_in_bf16, no_compiler, no_device,
-    progress, registry, resumes_in_bf16, schedules_end_as_numbers, steps,
+    Case, Result, STEPS, config, distance, near_in_bf16, no_compiler, no_device, registry,
+    resumes_in_bf16, schedules_end_as_numbers, steps,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use warp_func::Registry;
 use warp_func::cuda::{Build, Device, Kernels, Source, env_kernels};
+use warp_train::Trainer;
 use warp_train::config::TrainConfig;
 use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet};
 use warp_train::learner::{Learner, LearnerState};
@@ -320,8 +322,7 @@ fn one_text_for_all() -> Result<()> {
 
 /// What runs of a fleet end with, by number, with so many threads of the host.
 fn trained(runs: &[FleetRun], threads: usize) -> Result<BTreeMap<usize, LearnerState>> {
-    let kernels = Kernels::new(&Device::open(0)?);
-    let registry = warp_envs::registry().on_gpu(&kernels, Build::Parity);
+    let registry = registry_on_gpu()?;
     let ends = Mutex::new(BTreeMap::new());
     let make = |config: &TrainConfig| -> warp_train::Result<Box<dyn Learner>> {
         Ok(Box::new(CudaLearner::new(config, 1)?))
@@ -352,6 +353,19 @@ fn side_by_side(keys: &str) -> Result<()> {
     Ok(())
 }
 
+/// What a run that is not of a fleet has after some iterations.
+fn by_itself(config: &TrainConfig, n_iterations: u64) -> Result<LearnerState> {
+    let learner = Box::new(CudaLearner::new(config, 1)?);
+    let mut trainer = Trainer::new(config.clone(), &registry_on_gpu()?, learner, 1)?;
+    trainer.iterate_times(n_iterations)?;
+    Ok(trainer.learner().state())
+}
+
+fn registry_on_gpu() -> Result<Registry> {
+    let kernels = Kernels::new(&Device::open(0)?);
+    Ok(registry().on_gpu(&kernels, Build::Parity))
+}
+
 /// A run's weights do not depend on how many others share its launch, nor, up to eight replicas, on whether it is of
 /// a fleet; with more they are near.
 fn fleet(keys: &str, n_envs: usize, n_iterations: u64) -> Result<()> {
@@ -379,14 +393,10 @@ fn fleet(keys: &str, n_envs: usize, n_iterations: u64) -> Result<()> {
     let many = train(&runs)?;
     let few = train(&[run(0, 303)?, run(1, 304)?])?;
     let alone = train(&[run(0, 6)?])?;
-    let config = run(0, 6)?.config;
-    let mut envs = envs_on_gpu(&config)?;
-    let mut learner = CudaLearner::new(&config, 1)?;
-    learner.iterate(&mut *envs, progress(&config, 0), n_iterations)?;
+    let by_itself = by_itself(&run(0, 6)?.config, n_iterations)?;
     if many.len() != 300 || many.get(&298) != few.get(&0) || many.get(&299) != few.get(&1) {
         return Err("a run of a large fleet differs from that of a small one".into());
     }
-    let by_itself = learner.state();
     let apart = alone.get(&0).map_or(Ok(f64::MAX), |state| distance(state, &by_itself))?;
     let same = if n_envs <= 8 { alone.get(&0) == Some(&by_itself) } else { apart < 0.1 };
     if many.get(&1) != alone.get(&0) || !same {

@@ -4,7 +4,7 @@
 use super::array::DeviceArray;
 use super::device::{Device, device_error};
 use super::order::Mark;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use cudarc::driver::result;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,13 +33,18 @@ impl Landing {
     /// stream after that may change them. Nothing if they are too large, or the host's memory can't be pinned.
     ///
     /// # Errors
-    /// A driver that refuses.
+    /// Arrays of another device or stream, or a driver that refuses.
     pub fn copy<'a>(
         &self,
         device: &Device,
         arrays: impl IntoIterator<Item = &'a DeviceArray>,
     ) -> Result<Option<HostCopy>> {
         let arrays: Vec<_> = arrays.into_iter().cloned().collect();
+        let here = |array: &DeviceArray| Arc::ptr_eq(array.device().stream(), device.stream());
+        if let Some(other) = arrays.iter().find(|array| !here(array)) {
+            let doing = format!("copying array \"{}\" to the host", other.name());
+            return Err(Error::Cuda { doing, reason: "it is on another GPU or stream".into() });
+        }
         let bytes = arrays.iter().map(DeviceArray::bytes).sum();
         device.bind()?;
         let Some(memory) = self.take(device, bytes) else { return Ok(None) };

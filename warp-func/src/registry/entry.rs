@@ -116,7 +116,7 @@ impl Entry {
 
     /// The same environment, made on the host.
     #[must_use]
-    pub(crate) fn on_host(&self) -> Self {
+    pub fn on_host(&self) -> Self {
         Self {
             #[cfg(feature = "cuda")]
             gpu: None,

@@ -13,11 +13,15 @@ use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::run::checkpoint::Checkpoint;
 use crate::run::learner::Learner;
+#[cfg(feature = "cuda")]
+use crate::run::learner::native;
 use crate::run::{Place, Run, whole};
 use std::path::Path;
 use std::sync::Arc;
 use warp_core::Config;
 use warp_core::toml::{Table, Value};
+#[cfg(feature = "cuda")]
+use warp_func::Registry;
 use warp_func::VecEnv;
 
 /// Keys that say what a network's weights and outputs mean, though not how many there are.
@@ -77,8 +81,7 @@ pub(crate) fn begin(
     envs: &dyn VecEnv,
     learner: &mut dyn Learner,
 ) -> Result<()> {
-    let looks = |plan: &&PolicyPlan| plan.config.norm_obs && plan.config.to_train;
-    if config.begun.is_none() && !config.policies.iter().any(|plan| looks(&plan)) {
+    if config.begun.is_none() && !normalises_any(config) {
         return Ok(());
     }
     let mut state = whole::learner(&config.world, learner.state())?;
@@ -87,15 +90,44 @@ pub(crate) fn begin(
         (state.numbers, state.flags) = (Vec::new(), Vec::new());
     }
     take_over(config, &mut state)?;
-    for plan in config.policies.iter().filter(looks) {
-        look(plan, envs, &config.sharing(), &mut state)?;
-    }
+    look(config, envs, &mut state)?;
     learner.load_state(&state)
+}
+
+/// What [`begin`] gives the learner of a run, for those that train many runs in environments of their own, whose
+/// first states are those on the host.
+///
+/// # Errors
+/// As [`begin`], or environments that can't be made.
+#[cfg(feature = "cuda")]
+pub(crate) fn state(config: &TrainConfig, registry: &Registry) -> Result<LearnerState> {
+    let mut state = native::learner(config, 1)?.state();
+    take_over(config, &mut state)?;
+    if normalises_any(config) {
+        let entry = registry.get(&config.run.env_id)?.on_host();
+        let envs = entry.make(&config.env, &config.vec_options())?;
+        look(config, &*envs, &mut state)?;
+    }
+    Ok(state)
+}
+
+fn normalises(plan: &&PolicyPlan) -> bool {
+    plan.config.norm_obs && plan.config.to_train
+}
+
+/// Whether some policy's first rollout is normalised by the first observations.
+fn normalises_any(config: &TrainConfig) -> bool {
+    config.policies.iter().any(|plan| normalises(&plan))
+}
+
+fn look(config: &TrainConfig, envs: &dyn VecEnv, state: &mut LearnerState) -> Result<()> {
+    let mut plans = config.policies.iter().filter(normalises);
+    plans.try_for_each(|plan| look_with(plan, envs, &config.sharing(), state))
 }
 
 /// Lets the observations of `plan`'s agents be what its first rollout is normalised by, unless more is
 /// known already.
-fn look(
+fn look_with(
     plan: &PolicyPlan,
     envs: &dyn VecEnv,
     sharing: &Sharing,
@@ -257,4 +289,25 @@ fn other_network(config: &TrainConfig, policy: &str, tensor: &str) -> Error {
         "policy \"{policy}\" can't start from \"{place}\": \"{tensor}\" is not the same there; hidden, \
          layer_norm, shared_trunk, log_std and the environment's spaces must agree"
     ))
+}
+
+#[cfg(all(test, feature = "cuda"))]
+mod tests {
+    use super::*;
+    use crate::run::trainer::Trainer;
+
+    #[test]
+    fn a_run_begins_alike_in_a_trainer_and_without() {
+        let registry = warp_envs::registry();
+        for keys in ["env_id = \"acrobot\"\nnum_envs = 3\nnorm_obs = true", "env_id = \"cartpole\""]
+        {
+            let config = TrainConfig::resolve(&keys.parse().unwrap(), &registry).unwrap();
+            let learner = native::learner(&config, 1).unwrap();
+            let plain = learner.state();
+            let trainer = Trainer::new(config.clone(), &registry, learner, 1).unwrap();
+            let begun = state(&config, &registry).unwrap();
+            assert_eq!(begun, trainer.learner().state());
+            assert_eq!(begun == plain, !normalises_any(&config));
+        }
+    }
 }

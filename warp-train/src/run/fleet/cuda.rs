@@ -21,8 +21,6 @@ use crate::model::LearnerState;
 use crate::run::begin;
 use crate::run::fleet::side_by_side::each;
 use crate::run::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
-use crate::run::learner::Learner;
-use crate::run::learner::NativeLearner;
 use crate::run::learner::cuda::check_shards;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
 use crate::run::trainer::trained_groups;
@@ -258,7 +256,8 @@ impl CudaFleet<'_> {
         share: usize,
     ) -> Result<Option<Wave<'r>>> {
         let Some((first, runs)) = wave else { return Ok(None) };
-        let made = each(self.threads, runs.len(), |run| beginning(&runs[run].config));
+        let made =
+            each(self.threads, runs.len(), |run| begin::state(&runs[run].config, self.registry));
         let states = made.into_iter().collect::<Result<Vec<_>>>()?;
         let configs = runs.iter().map(|run| run.config.clone()).collect();
         let packed = Some(PackedRuns::new(configs, &states, share)?);
@@ -408,13 +407,6 @@ impl<'r: 's, 's, 'e> Reporter<'r, 's, 'e> {
             (self.watch)(*number, FleetEvent::Broken(error))
         })
     }
-}
-
-/// What a run begins with.
-fn beginning(config: &TrainConfig) -> Result<LearnerState> {
-    let mut state = NativeLearner::new(config, 1)?.state();
-    begin::take_over(config, &mut state)?;
-    Ok(state)
 }
 
 /// What there is to say of a run's iteration; nothing of time, which all runs share.

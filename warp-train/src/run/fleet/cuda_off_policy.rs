@@ -7,7 +7,6 @@ use crate::config::TrainConfig;
 use crate::engine::cuda::{Machine, OffPolicyLearner};
 use crate::engine::{Iterated, Progress};
 use crate::error::{Error, Result};
-use crate::model::LearnerState;
 use crate::run::begin;
 use crate::run::fleet::{FleetEvent, FleetRun, Watch};
 use crate::run::trainer::trained_groups;
@@ -63,19 +62,14 @@ fn on_device(envs: &mut Box<dyn VecEnv>) -> Result<&mut CudaVecEnv> {
     envs.as_cuda().ok_or_else(none)
 }
 
-fn beginning(config: &TrainConfig) -> Result<LearnerState> {
-    let mut state = crate::run::learner::native::learner(config, 1)?.state();
-    begin::take_over(config, &mut state)?;
-    Ok(state)
-}
-
 fn train_wave(
     registry: &Registry,
     runs: &[FleetRun],
     watch: &Watch<'_>,
 ) -> Result<ControlFlow<()>> {
     let configs: Vec<TrainConfig> = runs.iter().map(|run| run.config.clone()).collect();
-    let mut states = configs.iter().map(beginning).collect::<Result<Vec<_>>>()?;
+    let states = configs.iter().map(|config| begin::state(config, registry));
+    let mut states = states.collect::<Result<Vec<_>>>()?;
     let envs = configs.iter().map(|config| environments(registry, config));
     let mut envs = envs.collect::<Result<Vec<_>>>()?;
     let mut envs = envs.iter_mut().map(on_device).collect::<Result<Vec<_>>>()?;
