@@ -1,7 +1,8 @@
 //! `warp scale`: which numbers of replicas and steps a run trains fastest with on this machine, found by measuring.
 //!
 //! Key after key is doubled and halved for as long as training gets faster; a direction ends where memory does not
-//! suffice, and all of them when the time is over or somebody asks for an end. The keys change how a policy learns, not only how fast, so the result is only a configuration to try.
+//! suffice, and all of them when the time is over or somebody asks for an end. The keys change how a policy learns,
+//! not only how fast, so the result is only a configuration to try.
 
 use super::stop::Stop;
 use super::{Device, learner_on, options, print_json, progress::short, say, tell, thread_count};
@@ -356,6 +357,7 @@ mod tests {
         let mut none = Search::default();
         assert!(none.run(values(4, 4), 16, &mut |_| bail!("nothing fits")).is_err());
     }
+
     #[test]
     fn what_was_best_so_far_stays_when_time_is_over() {
         let mut search = Search::default();
