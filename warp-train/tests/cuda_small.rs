@@ -15,11 +15,12 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use warp_func::Registry;
 use warp_func::cuda::{Build, Device, Kernels, Source, env_kernels};
 use warp_train::Trainer;
 use warp_train::config::TrainConfig;
-use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet};
+use warp_train::fleet::{FleetEvent, FleetLearner, FleetRun, ThreadFleet, Watch};
 use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::cuda::{CudaFleet, CudaLearner, small_sources};
 
@@ -247,6 +248,15 @@ fn trials_of_fleets(no_compiler: bool, no_device: bool) -> Vec<Trial> {
             Trial::test(format!("cuda_small_fleet_side_by_side: {name}"), || side_by_side(keys));
         trials.push(trial.with_ignored_flag(no_device));
     }
+    // 384 updates: the most with which runs share launches.
+    let many = "env_id = \"acrobot\"\nnum_envs = 16\nnum_steps = 64\nnum_minibatches = 16\nupdate_epochs = 24\n\
+                norm_obs = true\nnorm_reward = true";
+    let fits = Trial::test("small_compiles: fleet, as many updates as there is room for", || {
+        compiles(many, 3)
+    });
+    trials.push(fits.with_ignored_flag(no_compiler));
+    let breaks = Trial::test("cuda_small_fleet_breaks_as_a_whole", breaks_as_a_whole);
+    trials.push(breaks.with_ignored_flag(no_device));
     for (name, keys) in FLEETS {
         let of_fleet = Trial::test(format!("small_compiles: fleet, {name}"), move || {
             compiles(&format!("num_envs = 19\nnum_steps = 32\n{keys}"), 1)
@@ -320,21 +330,46 @@ fn one_text_for_all() -> Result<()> {
     Ok(())
 }
 
-/// What runs of a fleet end with, by number, with so many threads of the host.
-fn trained(runs: &[FleetRun], threads: usize) -> Result<BTreeMap<usize, LearnerState>> {
+/// Trains runs to their ends, with so many threads of the host.
+fn launched(runs: &[FleetRun], threads: usize, watch: &Watch<'_>) -> Result<()> {
     let registry = registry_on_gpu()?;
-    let ends = Mutex::new(BTreeMap::new());
     let make = |config: &TrainConfig| -> warp_train::Result<Box<dyn Learner>> {
         Ok(Box::new(CudaLearner::new(config, 1)?))
     };
     let others = ThreadFleet::new(&registry, "native", 1, make);
-    CudaFleet::new(&registry, others, threads).launch(runs, &|number, event| {
+    Ok(CudaFleet::new(&registry, others, threads).launch(runs, watch)?)
+}
+
+/// What runs of a fleet end with, by number.
+fn trained(runs: &[FleetRun], threads: usize) -> Result<BTreeMap<usize, LearnerState>> {
+    let ends = Mutex::new(BTreeMap::new());
+    launched(runs, threads, &|number, event| {
         if let (FleetEvent::Finished(state), Ok(mut ends)) = (event, ends.lock()) {
             ends.insert(number, state.clone());
         }
         ControlFlow::Continue(())
     })?;
     Ok(ends.into_inner().map_err(|e| e.to_string())?)
+}
+
+/// Whoever breaks once ends all runs of a fleet, those of its other half as well.
+fn breaks_as_a_whole() -> Result<()> {
+    let run = |number: usize| -> Result<FleetRun> {
+        let keys = "env_id = \"cartpole\"\nnum_envs = 4\nnum_steps = 32\ntotal_steps = 1280000";
+        let config = config(&format!("seed = {number}\n{keys}"))?;
+        Ok(FleetRun { number, swept: Vec::new(), pauses: false, config })
+    };
+    let runs = (0..300).map(run).collect::<Result<Vec<_>>>()?;
+    let events = AtomicUsize::new(0);
+    launched(&runs, 2, &|_, _| match events.fetch_add(1, Ordering::Relaxed) {
+        0 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })?;
+    // Two threads of each half may have been at an event.
+    match events.into_inner() {
+        ..=4 => Ok(()),
+        n => Err(format!("{n} events came, though the first one ended the fleet").into()),
+    }
 }
 
 /// Runs that share no launch have the same bits one after the other and side by side.

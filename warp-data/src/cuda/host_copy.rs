@@ -39,6 +39,9 @@ impl Landing {
         device: &Device,
         arrays: impl IntoIterator<Item = &'a DeviceArray>,
     ) -> Result<Option<HostCopy>> {
+        let turn = device.turn();
+        turn.refuse_recording("copying arrays from the GPU")?;
+        drop(turn);
         let arrays: Vec<_> = arrays.into_iter().cloned().collect();
         let here = |array: &DeviceArray| Arc::ptr_eq(array.device().stream(), device.stream());
         if let Some(other) = arrays.iter().find(|array| !here(array)) {
@@ -56,8 +59,15 @@ impl Landing {
 
     /// Memory that no copy uses, of `bytes` at least; none if it can't be pinned.
     fn take(&self, device: &Device, bytes: usize) -> Option<Pinned> {
-        let free = self.free().pop().filter(|memory| memory.bytes >= bytes);
-        free.or_else(|| (bytes <= MOST_BYTES).then(|| Pinned::zeros(device, bytes))?)
+        let mut free = self.free();
+        if let Some(place) = free.iter().position(|memory| memory.bytes >= bytes) {
+            return Some(free.swap_remove(place));
+        }
+        // Too small for what is copied now, and so for what follows.
+        let too_small = free.pop();
+        drop(free);
+        drop(too_small);
+        (bytes <= MOST_BYTES).then(|| Pinned::zeros(device, bytes))?
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<Pinned>> {

@@ -185,13 +185,6 @@ struct Ended(Handle);
 // SAFETY: NCCL's communicators may be used from any thread, and this is the only one.
 unsafe impl Send for Ended {}
 
-impl Ended {
-    /// The whole of it: a closure would else take the pointer alone, which may not change threads.
-    fn take(self) -> Self {
-        self
-    }
-}
-
 impl Communicator {
     /// Joins the ranks that were told `name`; this one is number `rank` of `size`.
     ///
@@ -298,7 +291,9 @@ impl Communicator {
         let ended = Ended(self.handle.replace(null_mut()));
         if let (Ok(functions), false) = (functions(), ended.0.is_null()) {
             std::thread::spawn(move || {
-                let Ended(handle) = ended.take();
+                // The whole of it: the closure would else capture the pointer alone, which is not `Send`.
+                let ended = ended;
+                let Ended(handle) = ended;
                 // SAFETY: made by `join` and ended once; it frees what the communicator has, whatever others do.
                 unsafe { (functions.abort)(handle) };
             });

@@ -14,6 +14,7 @@ use crate::run::league::Standing;
 use crate::run::learner::Learner;
 use crate::run::metrics::{EpisodeMetrics, IterationMetrics, by_policy};
 use crate::run::whole::Snapshot;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,12 +31,20 @@ pub struct Trainer {
     env_steps: u64,
     phases: PhaseSeconds,
     measured_steps: u64,
-    /// What a checkpoint of this step holds, once it was taken; the first rank's alone.
-    taken: Option<Arc<Snapshot>>,
+    taken: Taken,
     /// Where arrays come to that a checkpoint holds, while the GPU goes on.
     #[cfg(feature = "cuda")]
     landing: warp_data::cuda::Landing,
     spans: Spans,
+}
+
+/// What a checkpoint of this step holds, as far as somebody asked for it.
+#[derive(Default)]
+struct Taken {
+    /// The arrays of environments on one rank, which a GPU may change meanwhile.
+    envs: Option<EnvState>,
+    /// All of it; of several ranks, the first one's alone.
+    whole: OnceCell<Arc<Snapshot>>,
 }
 
 /// A piece of wall time.
@@ -94,7 +103,7 @@ impl Trainer {
             env_steps: 0,
             phases: PhaseSeconds::default(),
             measured_steps: 0,
-            taken: None,
+            taken: Taken::default(),
             #[cfg(feature = "cuda")]
             landing: warp_data::cuda::Landing::default(),
             spans: Spans::default(),
@@ -121,7 +130,7 @@ impl Trainer {
         checkpoint.restore_envs(&mut *self.envs, &self.config.world)?;
         self.iteration = manifest.iteration;
         self.env_steps = manifest.env_steps;
-        self.taken = None;
+        self.taken = Taken::default();
         Ok(())
     }
 
@@ -196,7 +205,7 @@ impl Trainer {
         let (started, step) = (Instant::now(), self.env_steps);
         let (iteration, seed) = (self.iteration, self.config.run.seed);
         let progress = Progress { iteration, env_steps: step, seed };
-        self.taken = None;
+        self.taken = Taken::default();
         let done = self.learner.iterate(&mut *self.envs, progress, n);
         // Before anything of this rank goes: kernels of the others may still write into its memory.
         let done = done.inspect_err(|error| self.config.world.give_up(&error.to_string()));
@@ -264,10 +273,10 @@ impl Trainer {
     /// Whatever went wrong on a device, weights that differ between ranks, or ranks that have lost each other.
     pub fn sync(&mut self) -> Result<()> {
         self.envs.sync()?;
-        if !self.config.world.is_alone() {
-            self.keep(EnvState::of(&*self.envs))?;
+        match self.config.world.is_alone() {
+            true => Ok(()),
+            false => self.keep(EnvState::of(&*self.envs)),
         }
-        Ok(())
     }
 
     /// Takes what a checkpoint holds and nothing else. Arrays on a GPU are on their way when this returns, and the
@@ -285,24 +294,39 @@ impl Trainer {
     }
 
     fn keep(&mut self, envs: EnvState) -> Result<()> {
-        let (counters, run_step) = (self.counters(), self.envs.run_step());
-        let part = Snapshot { counters, learner: self.learner.state(), envs, run_step };
-        self.taken = Snapshot::gather(&self.config.world, part)?.map(Arc::new);
+        if self.config.world.is_alone() {
+            // The learner, with whatever memory it has, is copied only if a checkpoint is written.
+            self.taken = Taken { envs: Some(envs), whole: OnceCell::new() };
+            return Ok(());
+        }
+        let whole = Snapshot::gather(&self.config.world, self.part(envs))?.map(Arc::new);
+        self.taken = Taken { envs: None, whole: whole.map(OnceCell::from).unwrap_or_default() };
         Ok(())
+    }
+
+    /// What this rank has of a checkpoint.
+    fn part(&self, envs: EnvState) -> Snapshot {
+        let (counters, run_step) = (self.counters(), self.envs.run_step());
+        Snapshot { counters, learner: self.learner.state(), envs, run_step }
     }
 
     /// What a checkpoint holds, as of the last [`Trainer::sync`].
     ///
     /// # Errors
-    /// A rank other than the first, which has but a part of it.
+    /// With several ranks, one that is not the first and has but a part of it, or the first before they all came to
+    /// [`Trainer::sync`] at this step.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
-        if let Some(taken) = &self.taken {
-            return Ok(taken.clone());
+        let world = &self.config.world;
+        if !world.is_alone() {
+            let why = match world.is_first() {
+                true => "the ranks have not brought their parts together at this step",
+                false => "only the first rank has the whole run",
+            };
+            let none = || Error::Invalid(why.into());
+            return self.taken.whole.get().cloned().ok_or_else(none);
         }
-        if !self.config.world.is_alone() {
-            return Err(Error::Invalid("only the first rank has the whole run".into()));
-        }
-        Ok(Snapshot::of(&self.counters(), self.learner.state(), &*self.envs).into())
+        let envs = || self.taken.envs.clone().unwrap_or_else(|| EnvState::of(&*self.envs));
+        Ok(self.taken.whole.get_or_init(|| self.part(envs()).into()).clone())
     }
 
     /// Which groups are acted for by a policy that learns (all, if none does).

@@ -114,13 +114,13 @@ impl Gathering {
         }
     }
 
-    /// Waits for the GPU, and for no rank that is gone.
+    /// Waits for the GPU to end an iteration, and for no rank that is gone.
     ///
     /// # Errors
     /// A rank that was waited for in vain.
     pub(crate) fn wait(&self) -> Result<()> {
         match self {
-            Self::Nccl(joined) => joined.wait(),
+            Self::Nccl(joined) => joined.wait(1),
             Self::Kernel(inbox) => inbox.linked.wait(),
         }
     }

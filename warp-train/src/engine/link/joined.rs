@@ -3,8 +3,7 @@
 use super::linked::Turns;
 use crate::error::{Error, Result};
 use crate::world::World;
-use std::cell::OnceCell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use warp_data::cuda::{Communicator, Device, DeviceArray, HostWord, nccl_name};
 
 /// An array of this rank, and where those of all ranks go, in their order.
@@ -14,25 +13,55 @@ pub(crate) struct Gathered<'a> {
     pub(crate) all: &'a DeviceArray,
 }
 
-/// The way to the other ranks, which is made when a policy asks for it. All policies of a run share it: where a rank
-/// is lost, no kernel of any of them waits any longer.
+/// Words of the host that kernels look at while they wait for other ranks.
+#[derive(Debug)]
+pub(super) struct Signals {
+    /// Set when no kernel is to wait any more.
+    pub(super) stop: HostWord,
+    /// Set by a kernel that has waited for too long.
+    pub(super) late: HostWord,
+}
+
+/// What a run's kernels may be waiting in, for all of its policies: inboxes, NCCL, or both.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    signals: OnceLock<Signals>,
+    communicator: OnceLock<Mutex<Communicator>>,
+}
+
+impl Waits {
+    /// A rank is lost: no kernel of any policy waits for it any longer.
+    pub(super) fn end(&self) {
+        if let Some(signals) = self.signals.get() {
+            signals.stop.set(1);
+        }
+        if let Some(communicator) = self.communicator.get() {
+            locked(communicator).abort();
+        }
+    }
+
+    /// The words, where there is an inbox.
+    pub(super) fn signals(&self) -> Option<&Signals> {
+        self.signals.get()
+    }
+}
+
+fn locked(communicator: &Mutex<Communicator>) -> MutexGuard<'_, Communicator> {
+    communicator.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The way to the other ranks, which is made when a policy asks for it, and which all policies of a run share.
 #[derive(Debug)]
 pub(crate) struct Joining {
     device: Device,
     world: World,
-    joined: OnceCell<Joined>,
-    stop: OnceCell<Arc<HostWord>>,
+    waits: Arc<Waits>,
 }
 
 impl Joining {
     /// To the ranks of `world`; nobody is asked yet.
     pub(crate) fn new(device: &Device, world: &World) -> Self {
-        Self {
-            device: device.clone(),
-            world: world.clone(),
-            joined: OnceCell::new(),
-            stop: OnceCell::new(),
-        }
+        Self { device: device.clone(), world: world.clone(), waits: Arc::default() }
     }
 
     /// This rank's GPU.
@@ -45,16 +74,17 @@ impl Joining {
         &self.world
     }
 
-    /// What is set when no kernel is to wait any more.
+    /// What ends with a rank, with the words that kernels look at.
     ///
     /// # Errors
     /// Memory that can't be pinned.
-    pub(crate) fn stop(&self) -> Result<Arc<HostWord>> {
-        if let Some(stop) = self.stop.get() {
-            return Ok(stop.clone());
+    pub(super) fn waits_with_signals(&self) -> Result<Arc<Waits>> {
+        if self.waits.signals.get().is_none() {
+            let word = || HostWord::new(&self.device);
+            let signals = Signals { stop: word()?, late: word()? };
+            self.waits.signals.get_or_init(|| signals);
         }
-        let stop = Arc::new(HostWord::new(&self.device)?);
-        Ok(self.stop.get_or_init(|| stop).clone())
+        Ok(self.waits.clone())
     }
 
     /// Joins the other ranks, which are all to call it; the same again once it is done.
@@ -62,43 +92,43 @@ impl Joining {
     /// # Errors
     /// No NCCL, or ranks out of reach.
     pub(crate) fn join(&self) -> Result<Joined> {
-        if let Some(joined) = self.joined.get() {
-            return Ok(joined.clone());
+        if self.waits.communicator.get().is_none() {
+            let communicator = Mutex::new(connect(&self.device, &self.world)?);
+            self.waits.communicator.get_or_init(|| communicator);
         }
-        let joined = Joined::new(&self.device, &self.world)?;
-        Ok(self.joined.get_or_init(|| joined).clone())
+        let (waits, world, device) = (self.waits.clone(), self.world.clone(), self.device.clone());
+        Ok(Joined { waits, world, device })
     }
+}
+
+fn connect(device: &Device, world: &World) -> Result<Communicator> {
+    let name = match world.is_first() {
+        true => nccl_name().inspect_err(|error| world.give_up(&error.to_string()))?,
+        false => Vec::new(),
+    };
+    let name = world.tell("NCCL's name", &name)?;
+    Ok(Communicator::join(device, &name, world.rank(), world.size(), world.timeout())?)
 }
 
 /// A rank among those that NCCL connects.
 #[derive(Debug, Clone)]
 pub(crate) struct Joined {
-    communicator: Arc<Mutex<Communicator>>,
+    /// With a communicator.
+    waits: Arc<Waits>,
     world: World,
     device: Device,
 }
 
 impl Joined {
-    fn new(device: &Device, world: &World) -> Result<Self> {
-        let name = match world.is_first() {
-            true => nccl_name().inspect_err(|error| world.give_up(&error.to_string()))?,
-            false => Vec::new(),
-        };
-        let name = world.tell("NCCL's name", &name)?;
-        let (rank, size) = (world.rank(), world.size());
-        let communicator = Communicator::join(device, &name, rank, size, world.timeout())?;
-        let communicator = Arc::new(Mutex::new(communicator));
-        Ok(Self { communicator, world: world.clone(), device: device.clone() })
-    }
-
-    fn communicator(&self) -> MutexGuard<'_, Communicator> {
-        self.communicator.lock().unwrap_or_else(PoisonError::into_inner)
+    fn communicator(&self) -> Result<MutexGuard<'_, Communicator>> {
+        let none = || Error::Ranks("NCCL has not been joined".into());
+        self.waits.communicator.get().map(locked).ok_or_else(none)
     }
 
     /// Gathers arrays, all in one go.
     pub(crate) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
         let pairs: Vec<_> = arrays.iter().map(|of| (of.own, of.all)).collect();
-        Ok(self.communicator().all_gather(&pairs)?)
+        Ok(self.communicator()?.all_gather(&pairs)?)
     }
 
     /// Checks that the other ranks are still there: what was recorded asks nobody.
@@ -106,31 +136,36 @@ impl Joined {
     /// # Errors
     /// Ranks that have lost each other.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.communicator().has_ended() {
+        match self.communicator()?.has_ended() {
             true => Err(Error::Ranks("the ranks have lost each other before".into())),
             false => Ok(()),
         }
     }
 
-    /// Waits for the GPU, and for no rank that is gone.
+    /// Waits for the GPU to end so many iterations, and for no rank that is gone.
     ///
     /// # Errors
     /// A rank that was waited for in vain.
-    pub(crate) fn wait(&self) -> Result<()> {
+    pub(crate) fn wait(&self, iterations: u64) -> Result<()> {
+        let patience = self.world.timeout().saturating_mul(iterations.clamp(1, 1 << 16) as u32);
         let mut turns = Turns::new();
         while !self.device.is_idle()? {
             if !turns.is_due() {
                 continue;
             }
             let late = || {
-                let (rank, seconds) = (self.world.rank(), self.world.timeout().as_secs_f64());
-                (turns.elapsed() > self.world.timeout()).then(|| {
-                    format!("rank {rank} waited {seconds} s for the GPUs to end an iteration")
-                })
+                let (rank, seconds) = (self.world.rank(), patience.as_secs_f64());
+                let what = match iterations {
+                    0 | 1 => "an iteration".into(),
+                    n => format!("{n} iterations"),
+                };
+                (turns.elapsed() > patience)
+                    .then(|| format!("rank {rank} waited {seconds} s for the GPUs to end {what}"))
             };
-            let lost = || self.communicator().look().err().map(|error| error.to_string());
+            let lost = || self.communicator().and_then(|nccl| Ok(nccl.look()?)).err();
+            let lost = || lost().map(|error| error.to_string());
             if let Some(why) = self.world.over().or_else(lost).or_else(late) {
-                self.communicator().abort();
+                self.waits.end();
                 self.world.give_up(&why);
                 return Err(Error::Ranks(why));
             }

@@ -1,6 +1,6 @@
 //! One of several GPUs that learn together: memory that the others write into while its kernels run.
 
-use super::joined::Joining;
+use super::joined::{Joining, Signals, Waits};
 use crate::error::{Error, Result};
 use crate::world::{Carrier, World};
 use std::sync::Arc;
@@ -79,12 +79,11 @@ pub(crate) struct Linked {
     world: World,
     /// None once it is being dropped.
     window: Option<Window>,
-    /// Set when no kernel is to wait any more.
-    stop: Arc<HostWord>,
-    /// Set by a kernel that has waited for too long, as is `fault`: other kernels look there.
-    late: HostWord,
-    /// Where both lie.
-    stop_at: DeviceArray,
+    /// With signals.
+    waits: Arc<Waits>,
+    /// Where both signals lie.
+    signals_at: DeviceArray,
+    /// Set by a kernel that has waited for too long.
     fault: DeviceArray,
     /// Words that a rank can tell another in a round.
     slots: usize,
@@ -108,15 +107,15 @@ impl Linked {
         if let Some(why) = failed.iter().find(|why| !why.is_empty()) {
             return Err(Error::Ranks(String::from_utf8_lossy(why).into_owned()));
         }
-        let (stop, late) = (joining.stop()?, HostWord::new(gpu)?);
-        let words =
-            [&*stop, &late].map(|word| [word.address() as u32, (word.address() >> 32) as u32]);
+        let waits = joining.waits_with_signals()?;
+        let halves = |word: &HostWord| [word.address() as u32, (word.address() >> 32) as u32];
+        let words = signals(&waits)?;
+        let words = [&words.stop, &words.late].map(halves);
         Ok(Self {
             world: world.clone(),
             window: Some(opened?),
-            stop_at: DeviceArray::from_slice(gpu, "stop", &[4], &words.concat())?,
-            stop,
-            late,
+            signals_at: DeviceArray::from_slice(gpu, "stop", &[4], &words.concat())?,
+            waits,
             fault: DeviceArray::zeros(gpu, "fault", DType::U32, &[1])?,
             slots,
             device: gpu.clone(),
@@ -135,7 +134,7 @@ impl Linked {
     pub(crate) fn args(&self) -> Result<LinkArgs<'_>> {
         Ok(LinkArgs {
             inboxes: self.window()?.addresses(),
-            stop: &self.stop_at,
+            stop: &self.signals_at,
             fault: &self.fault,
             rank: self.world.rank() as u32,
             patience: u32::try_from(self.world.timeout().as_millis()).unwrap_or(u32::MAX),
@@ -164,19 +163,16 @@ impl Linked {
     /// # Errors
     /// A rank that was waited for in vain.
     pub(crate) fn wait(&self) -> Result<()> {
-        let (mut over, mut turns) = (None, Turns::new());
+        let mut turns = Turns::new();
         while !self.device.is_idle()? {
-            if turns.is_due() && over.is_none() {
-                over = self.world.over();
-                if over.is_some() {
-                    self.stop.set(1);
-                }
+            let over = if turns.is_due() { self.world.over() } else { None };
+            if let Some(why) = over {
+                self.waits.end();
+                self.settle()?;
+                return Err(Error::Ranks(why));
             }
         }
-        if let Some(why) = over {
-            return Err(Error::Ranks(why));
-        }
-        match self.late.get() {
+        match signals(&self.waits)?.late.get() {
             0 => Ok(()),
             _ => {
                 let (rank, seconds) = (self.world.rank(), self.world.timeout().as_secs_f64());
@@ -188,6 +184,19 @@ impl Linked {
             }
         }
     }
+
+    /// Lets kernels that no longer wait come to their ends, if they do.
+    fn settle(&self) -> Result<()> {
+        let mut turns = Turns::new();
+        while !self.device.is_idle()? && turns.elapsed() < self.world.timeout() {
+            turns.is_due();
+        }
+        Ok(())
+    }
+}
+
+fn signals(waits: &Waits) -> Result<&Signals> {
+    waits.signals().ok_or_else(|| Error::Ranks("there is no inbox".into()))
 }
 
 impl Drop for Linked {

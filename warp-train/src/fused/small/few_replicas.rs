@@ -251,7 +251,8 @@ impl FewReplicasLearner {
         let mut figures = FewReplicasFigures::default();
         for first in (0..n).step_by(MOST_ITERATIONS as usize) {
             let part = (n - first).min(MOST_ITERATIONS);
-            // A run of a fleet begins in the kernel, in the last bit not where the executor began.
+            // The kernel's first states differ from the executor's in the last bit; a run by itself begins in the
+            // kernel, too, so that it has the bits of the same run in a fleet.
             let done = progress.iteration + first;
             self.start(envs, FewReplicasSpan { done, n: part, uncounted: 0, begins: done == 0 })?;
             envs.tick((part * config.run.num_steps as u64) as u32)?;

@@ -28,9 +28,7 @@ pub(crate) use few_replicas::{
 pub(super) use multi_agent::{MultiAgentLearner, sources as team_sources};
 pub use text::sources;
 pub(super) use text::{alone_source, run_sources};
-pub(crate) use text::{
-    compiled_in, has_few_replicas, has_few_replicas_in_fleets, refusal, unsupported,
-};
+pub(crate) use text::{compiled_in, has_few_replicas, refusal, shares_launches, unsupported};
 
 use crate::config::TrainConfig;
 use crate::engine::link::{Joining, Linked};
@@ -279,7 +277,7 @@ impl SmallLearner {
         match &self.together {
             Together::Alone => {}
             Together::Linked(linked) => linked.wait()?,
-            Together::Relayed(pieces) => pieces.wait()?,
+            Together::Relayed(pieces) => pieces.wait(n)?,
         }
         let mut rows = figures(&self.arrays.figures.pull::<u32>()?);
         rows.truncate(n as usize);
@@ -349,7 +347,7 @@ fn collecting(config: &TrainConfig, multiprocessors: u32) -> Launch {
     let (together, hidden) = (text::together(config), config.policies[0].config.hidden[0]);
     let parts = config.n_envs().div_ceil(together) as u32;
     let (blocks, threads) = match parts.div_ceil(multiprocessors).min(4) {
-        _ if together == 8 => (parts, 2 * hidden as u32),
+        _ if together == text::FEW_REPLICAS => (parts, 2 * hidden as u32),
         warps => (parts.div_ceil(warps), 32 * warps),
     };
     Launch { blocks, threads, ..Launch::default() }

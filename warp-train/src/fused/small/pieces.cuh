@@ -147,8 +147,8 @@ __device__ void learn_piece(UpdateShared& shared, const UpdateArgs& a, const Pie
     int u = p.update;
     bool learns = u < N_UPDATES;
     if (u > 0) begin_step(shared, p, here, all, u - 1);
-    // What hangs on no other block comes while they arrive: the network as it was before the update, of which the step
-    // replaces all that is learned, and the first rows; the last piece, which needs neither, loads its rows in vain.
+    // What depends on no other block is loaded while those arrive: the network as it was before the update, of which the
+    // step replaces all that is learned, and the first rows. The last piece needs no rows, but loads them like all others.
     Own<NET> mine;
     if (u == 0)
         mine.load(shared, here.memory);

@@ -119,7 +119,7 @@ impl Pieces {
     ///
     /// # Errors
     /// A rank that was waited for in vain.
-    pub(super) fn wait(&self) -> Result<()> {
-        self.joined.wait()
+    pub(super) fn wait(&self, iterations: u64) -> Result<()> {
+        self.joined.wait(iterations)
     }
 }

@@ -217,9 +217,17 @@ pub(crate) fn has_few_replicas(config: &TrainConfig) -> bool {
     has_few_replicas_in_fleets(config) && config.run.num_envs <= MOST_REPLICAS_ALONE
 }
 
-/// Whether a run of a fleet is.
+/// Updates of an iteration, at most, of runs that share a multiprocessor: their sums lie in shared memory.
+const MOST_UPDATES_OF_FLEETS: usize = 384;
+
+/// Whether runs like this one can share launches.
 #[must_use]
-pub(crate) fn has_few_replicas_in_fleets(config: &TrainConfig) -> bool {
+pub(crate) fn shares_launches(config: &TrainConfig) -> bool {
+    has_few_replicas_in_fleets(config) && n_updates(config, 0) <= MOST_UPDATES_OF_FLEETS
+}
+
+/// Whether a run of a fleet is.
+fn has_few_replicas_in_fleets(config: &TrainConfig) -> bool {
     let (run, hidden) = (&config.run, config.policies[0].config.hidden[0]);
     hidden <= 64
         && run.start != Start::Pool
@@ -230,7 +238,7 @@ pub(crate) fn has_few_replicas_in_fleets(config: &TrainConfig) -> bool {
 
 /// Up to this many replicas a block takes eight of them, its warps sharing the network.
 const FEW: usize = 4096;
-/// The eight: the macro of this name.
+/// Replicas that a block's warps take together; the macro of this name in collect_few.cu.
 pub(super) const FEW_REPLICAS: usize = 8;
 /// From this many replicas on a warp takes 32 of them, below 16.
 const MANY: usize = 16_384;
@@ -301,7 +309,7 @@ pub fn sources(config: &TrainConfig, env: &EnvKernels) -> Vec<Source> {
         return multi_agent::sources(config, env);
     }
     let mut sources = run_sources(config, env).to_vec();
-    if has_few_replicas_in_fleets(config) {
+    if has_few_replicas(config) || shares_launches(config) {
         let ways = [false, true].into_iter().filter(|spread| !spread || spreads(config, 1, 2));
         sources.extend(ways.map(|spread| few_replicas_source(config, env, spread)));
     }

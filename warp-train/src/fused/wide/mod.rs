@@ -1,8 +1,9 @@
 //! The native learner on a GPU for networks of any size and environments with many agents.
 //!
 //! A rollout is one recorded graph of launches (per step: read observations, network, sample, environment, store), an
-//! update another; the host starts many iterations and then waits for what all of them say. Networks whose weights fit into shared
-//! memory run as a whole, on tensor cores or in fp32, all others layer by layer.
+//! update another. The host starts many iterations and then waits for the figures of all of them, or, where it has to
+//! look in between (NCCL, replicas that are selected), for each. Networks whose weights fit into shared memory run as
+//! a whole, on tensor cores or in fp32, all others layer by layer.
 
 mod args;
 mod arrays;
@@ -135,8 +136,8 @@ impl WideLearner {
         n: u64,
     ) -> Result<Vec<Iterated>> {
         self.policies.iter().try_for_each(WidePolicy::check_ranks)?;
-        // Replicas that are selected are counted by the host, and what waits for its turn when NCCL gives up a rank that
-        // is gone would work on what it has freed.
+        // Replicas that are selected are counted by the host, and through NCCL a lost rank is to be noticed within the
+        // time of an iteration.
         let waits = self.policies.iter().any(|policy| policy.goals.is_some())
             || ranks::go_through_nccl(&self.policies);
         let steps = config.steps_per_iteration();

@@ -77,7 +77,7 @@ impl WideRanks {
             gathering,
             world: world.clone(),
             shard: shards.first as u32,
-            ns: make("samples of ranks", U32, shards.total)?,
+            ns: make("samples of shards", U32, shards.total)?,
             sums: make("sums of ranks", U32, sums * size)?,
             moments: make("moments of ranks", U32, 2 * 2 * SUM_BLOCKS * size)?,
             spreads: make("spreads of ranks", U32, SPREAD_WORDS * size)?,
@@ -100,7 +100,7 @@ impl WideRanks {
         self.world.size() as u32
     }
 
-    /// Gathers up to four arrays in one go.
+    /// Gathers arrays, in as few exchanges as possible.
     pub(super) fn gather(&self, arrays: &[Gathered<'_>]) -> Result<()> {
         self.gathering.gather(arrays)
     }

@@ -40,7 +40,8 @@ extern "C" __global__ void wide_shuffle_shards(const ShuffleShardsArgs a) {
     if (i >= a.state->n) return;
     const unsigned int* counts = a.ns + a.state->first_shard;
     unsigned int shard = 0, begin = 0, parts = wide_parts(a.ns);
-    while (i - begin >= counts[shard]) begin += counts[shard++];
+    // Bounded, since counts of a rank that was lost are those of an earlier rollout.
+    while (shard + 1 < P_LOCAL_SHARDS && i - begin >= counts[shard]) begin += counts[shard++];
     unsigned int n = counts[shard], place = i - begin, from = place;
     if (a.shuffles) {
         WarpWords counter = {P_FIRST_AGENT, (a.settings->shard + shard) << 16 | a.epoch, a.settings->iteration,

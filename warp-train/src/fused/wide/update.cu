@@ -132,7 +132,8 @@ extern "C" __global__ void wide_factors(const FactorsArgs a) {
     // Of losses, then of the gradient's squares.
     double sums[6] = {};
     for (unsigned int i = threadIdx.x; i < a.blocks; i += 256) sums[5] += a.squares[i];
-    // Each rank's blocks go to threads as if it had left as many as there is room for.
+    // Threads take a rank's blocks as if it had as many as fit, so that the order of sums does not depend on how many
+    // it has.
     for (unsigned int rank = 0; rank < P_RANKS; ++rank) {
         const double* losses = a.losses + rank * a.loss_blocks * 5;
         for (unsigned int i = (threadIdx.x - rank * a.loss_room) % 256; i < a.loss_blocks; i += 256) {

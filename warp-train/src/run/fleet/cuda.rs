@@ -14,8 +14,7 @@ use crate::engine::StepRates;
 use crate::error::{Error, Result};
 use crate::fused::small::{
     FewReplicasFigures, FewReplicasLearner, FewReplicasRoom, FewReplicasSpan,
-    MOST_ITERATIONS_AT_ONCE, PackedRuns, Trained, compiled_in, has_few_replicas_in_fleets,
-    unsupported,
+    MOST_ITERATIONS_AT_ONCE, PackedRuns, Trained, compiled_in, shares_launches, unsupported,
 };
 use crate::model::LearnerState;
 use crate::run::begin;
@@ -71,7 +70,7 @@ impl Shared {
 /// Whether runs like this one can share a launch.
 fn shares(config: &TrainConfig, envs_team: u32) -> bool {
     let exact = config.policies.iter().any(|plan| plan.config.precision == Precision::Single);
-    envs_team == 1 && !exact && unsupported(config).is_none() && has_few_replicas_in_fleets(config)
+    envs_team == 1 && !exact && unsupported(config).is_none() && shares_launches(config)
 }
 
 impl FleetLearner for CudaFleet<'_> {
@@ -197,11 +196,25 @@ impl CudaFleet<'_> {
     ) -> Result<ControlFlow<()>> {
         let (first, second) = runs.split_at(runs.len().div_ceil(2));
         let other = self.streams(gpu, 2)?.remove(0);
+        // What ends one half ends both.
+        let stop = AtomicBool::new(false);
+        let watch = |run: usize, event: FleetEvent<'_>| {
+            if stop.load(Ordering::Relaxed) {
+                return ControlFlow::Break(());
+            }
+            watch(run, event).map_break(|()| stop.store(true, Ordering::Relaxed))
+        };
+        let half = |runs, registry| {
+            let done = self.together(runs, registry, &watch);
+            stop.fetch_or(done.is_err(), Ordering::Relaxed);
+            done
+        };
         let (first, second) = std::thread::scope(|scope| {
-            let second = scope.spawn(|| self.together(second, &other, watch));
-            (self.together(first, self.registry, watch), second.join().unwrap_or_else(ended))
+            let second = scope.spawn(|| half(second, &other));
+            (half(first, self.registry), second.join().unwrap_or_else(ended))
         });
-        Ok(if first?.is_break() { ControlFlow::Break(()) } else { second? })
+        let (first, second) = (first?, second?);
+        Ok(if first.is_break() { first } else { second })
     }
 
     /// Trains `runs` to their ends, wave after wave: while the device is at one, the host reports the one
