@@ -12,7 +12,7 @@ use warp_func::{Entry, Registry};
 /// List the environments.
 #[derive(Debug, Clone, Args)]
 pub struct EnvsArgs {
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }

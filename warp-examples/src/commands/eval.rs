@@ -26,10 +26,10 @@ pub struct EvalArgs {
     /// evaluations. Runs that differ only in seed and length are summarised together.
     #[arg(value_name = "RUN[@STEP | @best] | FLEET", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Number of a run of a fleet, from 0; by default all that have finished.
+    /// Index of a run in a fleet, counted from 0; by default all that have finished.
     #[arg(long = "run", value_name = "N")]
     pub run: Option<usize>,
-    /// Episodes.
+    /// Number of episodes.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub episodes: usize,
     /// Take the most likely action (default).
@@ -38,19 +38,19 @@ pub struct EvalArgs {
     /// Sample actions from the policy.
     #[arg(long, conflicts_with = "greedy")]
     pub stochastic: bool,
-    /// Policies that act at random instead, for comparison.
+    /// Policies to replace by random actions, for comparison.
     #[arg(long, value_name = "POLICY")]
     pub random: Vec<String>,
-    /// auto, cpu, cuda or cuda:N.
+    /// Device: auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// auto, native, or burn in a build with that feature.
+    /// Learner: auto, native, or burn (in a build with that feature).
     #[arg(long, default_value = "auto")]
     pub backend: String,
-    /// Threads; 0: one per core.
+    /// Number of threads; 0: one per core.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }

@@ -32,16 +32,16 @@ pub struct GradcheckArgs {
     /// An environment's name, or a configuration file; by default all environments.
     #[arg(value_name = "ENV | FILE.toml")]
     pub target: Option<String>,
-    /// auto, cpu, cuda or cuda:N; the processor is always checked.
+    /// Device: auto, cpu, cuda or cuda:N; the CPU is always checked.
     #[arg(long, default_value = "auto")]
     pub device: String,
     /// Rows of the minibatch.
     #[arg(long, value_name = "N", default_value_t = 48)]
     pub rows: usize,
-    /// Changes a key of the configuration.
+    /// Set a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }

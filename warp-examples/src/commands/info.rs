@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Show whether this machine can train on a GPU.
 #[derive(Debug, Clone, Args)]
 pub struct InfoArgs {
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }

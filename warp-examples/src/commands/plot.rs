@@ -22,24 +22,24 @@ use warp_func::Registry;
 use warp_train::fleet::{Fleet, Listed};
 use warp_train::{Run, TrainConfig};
 
-/// Draw the curves of runs.
+/// Plot the learning curves of runs.
 #[derive(Debug, Clone, Args)]
 pub struct PlotArgs {
-    /// Folders of runs or fleets. Runs that differ only in seed and length are drawn as one curve, the
-    /// others are named by the keys in which they differ. Or reports of warp bench --train --curve-steps.
+    /// Folders of runs or fleets, or reports of warp bench --train --curve-steps. Runs that differ only in seed and
+    /// length are drawn as one curve; curves are named by the keys in which they differ.
     #[arg(value_name = "RUN | REPORT.json", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Number of a run of a fleet, from 0; by default all that have finished.
+    /// Index of a run in a fleet, counted from 0; by default all that have finished.
     #[arg(long = "run", value_name = "N")]
     pub run: Option<usize>,
-    /// The plot, as PNG or SVG.
+    /// The file to write, a PNG or SVG.
     #[arg(short, long, value_name = "FILE.png | FILE.svg")]
     pub out: PathBuf,
     /// The metric, as its keys in metrics.jsonl joined by dots; by default the return or, if there are
     /// several groups of agents, the return of each.
     #[arg(long, value_name = "KEY")]
     pub metric: Option<String>,
-    /// What is on the horizontal axis.
+    /// Quantity on the horizontal axis.
     #[arg(long, value_name = "AXIS", default_value = "steps")]
     pub x: Axis,
     /// What the band around the mean of several runs shows.

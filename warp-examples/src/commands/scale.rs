@@ -27,7 +27,7 @@ const MOST_IDLE_TRIALS: usize = 2;
 /// Characters of the longest bar.
 const BAR: f64 = 40.0;
 
-/// Find the numbers of replicas and steps with which training is fastest on this machine.
+/// Find the number of replicas and the rollout length that train fastest on this machine.
 #[derive(Debug, Clone, Args)]
 pub struct ScaleArgs {
     /// An environment's name, or a configuration file.
@@ -42,23 +42,23 @@ pub struct ScaleArgs {
     /// Seconds to measure each trial, after two iterations of warm-up.
     #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = options::seconds)]
     pub seconds: f64,
-    /// Seconds for the whole search: no trial begins that would take longer, judging by the longest so far. Compiling
-    /// for a GPU counts, too.
+    /// Seconds for the whole search: no trial starts that would exceed them, judging by the longest trial so far.
+    /// Compiling for a GPU counts, too.
     #[arg(long, value_name = "S", default_value_t = 300.0, value_parser = options::seconds)]
     pub limit: f64,
-    /// auto, cpu, cuda or cuda:N.
+    /// Device: auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// auto, native, or burn in a build with that feature.
+    /// Learner: auto, native, or burn (in a build with that feature).
     #[arg(long, default_value = "auto")]
     pub backend: String,
-    /// Threads; 0: one per core.
+    /// Number of threads; 0: one per core.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,
-    /// Changes a key of the configuration.
+    /// Set a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }

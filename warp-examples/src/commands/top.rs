@@ -13,7 +13,7 @@ use warp_func::Registry;
 /// Show the progress of runs.
 #[derive(Debug, Clone, Args)]
 pub struct TopArgs {
-    /// Folders of runs. If standard output is not a terminal, one line for each.
+    /// Folders of runs. If standard output is not a terminal, one line is printed for each.
     #[arg(value_name = "RUN", required = true, num_args = 1..=16)]
     pub runs: Vec<PathBuf>,
 }

@@ -18,7 +18,7 @@ use warp_func::Registry;
 /// Smallest window in which there is something to be seen, rows and columns.
 const SMALLEST: (u16, u16) = (8, 20);
 
-/// Show an episode of a run, live in the terminal.
+/// Play an episode of a run in the terminal.
 #[derive(Debug, Clone, Args)]
 pub struct WatchArgs {
     /// The episode.
