@@ -72,7 +72,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 5, requires = "train")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: u64,
-    /// With --train: learner: auto, native, or burn (in a build with that feature).
+    /// With --train, the learner: auto, native, or burn (in a build with that feature).
     #[arg(long, default_value = "auto")]
     pub backend: String,
     /// Number of environment replicas.
