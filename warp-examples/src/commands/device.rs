@@ -15,7 +15,7 @@ use warp_train::config::{PolicyPlan, Precision};
 /// Where a command runs.
 #[derive(Debug, Clone)]
 pub enum Device {
-    /// This machine's processor.
+    /// This machine's CPU.
     Cpu,
     /// A GPU, with the kernels that were compiled for it so far.
     #[cfg(feature = "cuda")]
@@ -23,7 +23,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// The device that `--device` names. `auto` is the processor: what a GPU pays for, training, is
+    /// The device that `--device` names. `auto` is the CPU: what a GPU pays for, training, is
     /// chosen by [`Device::for_training`].
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Device {
             .unwrap_or_else(|reason| (Device::Cpu, format!("training on the processor: {reason}"))))
     }
 
-    /// As [`Device::choose`], for what is checked on the processor and on a GPU beside it: `auto` is a
+    /// As [`Device::choose`], for what is checked on the CPU and on a GPU beside it: `auto` is a
     /// GPU if there is one, and else the sentence says why there is none.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Device {
         }
     }
 
-    /// What kind of GPU it is, such as "NVIDIA H200"; "cpu" for the processor.
+    /// What kind of GPU it is, such as "NVIDIA H200"; "cpu" for the CPU.
     #[must_use]
     pub fn model(&self) -> String {
         match self {
@@ -127,7 +127,7 @@ impl Device {
         }
     }
 
-    /// The GPU's unique number; empty for the processor.
+    /// The GPU's unique number; empty for the CPU.
     #[must_use]
     pub fn uuid(&self) -> String {
         match self {

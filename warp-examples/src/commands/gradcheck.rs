@@ -4,7 +4,7 @@
 //! rollout, and losses are PPO's and A2C's; of a configuration with an algorithm that learns from a replay
 //! memory, that algorithm's own. The native learner's are always compared, burn's of PPO and A2C where the
 //! build has it. Where there is a GPU, the gradients of its kernels are compared as well: in f32 beside the
-//! processor's, and in half precision by themselves, within a looser bound.
+//! CPU's, and in half precision by themselves, within a looser bound.
 
 use super::{Device, print_json, say, tell};
 use crate::{Outcome, settings};
@@ -166,7 +166,7 @@ fn check_replay(
     Ok(tables.map(|(what, found)| Table { what, found }).collect())
 }
 
-/// Half precision on a GPU against the processor and finite differences.
+/// Half precision on a GPU against the CPU and finite differences.
 #[cfg(feature = "cuda")]
 fn halves(
     config: &TrainConfig,

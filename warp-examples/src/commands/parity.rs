@@ -56,7 +56,7 @@ pub fn execute(args: &ParityArgs, registry: &Registry) -> Result<Outcome> {
     if entries.is_empty() {
         entries = registry.entries().filter(|entry| entry.kernel.is_some()).collect();
     }
-    // What has no body needs no GPU and no compiler to say so.
+    // Reporting an environment without a body needs no GPU and no compiler.
     for entry in &entries {
         entry.blueprint(&entry.defaults)?;
     }
@@ -106,7 +106,7 @@ fn one(args: &ParityArgs, entry: &Entry, registry: &Registry, twin: &Twin) -> Re
     let (_, spec) = entry.describe(&config.env)?;
     let options =
         VecOptions { n_envs: args.envs, seed: args.seed, threads: 0, ..VecOptions::default() };
-    // Two episodes and a step; where episodes have no limit, enough for many.
+    // Two episodes and a step; if episodes have no limit, enough for many.
     let whole = match spec.time_limit {
         TimeLimit::UNLIMITED => 1_000,
         limit => limit.steps.saturating_mul(2).saturating_add(1),

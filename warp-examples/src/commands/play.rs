@@ -48,7 +48,7 @@ pub struct PlayArgs {
     pub backend: String,
 }
 
-/// Plays the episode: `look` sees every moment of it, the start and the end included.
+/// Plays the episode: `look` sees every moment of it, including the start and the end.
 pub(super) fn play(
     args: &PlayArgs,
     registry: &Registry,

@@ -65,7 +65,7 @@ struct Group {
 /// Runs the command.
 ///
 /// # Errors
-/// A run that can't be read, a figure that none of them has, or a file that can't be written.
+/// A run that can't be read, a metric that none of them has, or a file that can't be written.
 pub fn execute(args: &PlotArgs, registry: &Registry) -> Result<Outcome> {
     Format::of(&args.out)?;
     let mut reader = Reader {
@@ -78,7 +78,7 @@ pub fn execute(args: &PlotArgs, registry: &Registry) -> Result<Outcome> {
     };
     let mut seen = HashSet::new();
     for path in &args.runs {
-        // `runs/*` and one of them again: still one run.
+        // `runs/*` and one of them again is still one run.
         if seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
             reader.read(path)?;
         }
@@ -116,7 +116,7 @@ struct Reader<'a> {
     members: Vec<Member>,
     /// Curves of reports.
     groups: Vec<Group>,
-    /// All figures that a run has.
+    /// All metrics of a run.
     known: Vec<String>,
     n_runs: usize,
 }
@@ -140,7 +140,7 @@ impl Reader<'_> {
         }
         let setting = Setting::new(&config, self.registry)?;
         for ((figure, keys), series) in figures.iter().zip(&keys).zip(&history.series) {
-            // Means over episodes are smoothed; a figure of the iteration is shown as it is.
+            // Means over episodes are smoothed; a metric of the iteration is shown as it is.
             let window = if is_of_episodes(keys) { WINDOW } else { 0.0 };
             let (panel, setting) = (figure.panel.clone(), setting.clone());
             self.members.push(Member { panel, setting, curve: series.smoothed(window) });
@@ -249,7 +249,7 @@ impl Reader<'_> {
     }
 }
 
-/// The figure that every run and report has.
+/// The metric that every run and report has.
 const RETURN: &str = "episode_return.mean";
 
 /// What is drawn of a run, and where.

@@ -1,4 +1,4 @@
-//! `warp report`: what several runs say of the settings that they are seeds of.
+//! `warp report`: what several runs say about the settings of which they are seeds.
 
 use super::{options, print_json, say, tell};
 use crate::Outcome;
@@ -44,12 +44,12 @@ pub struct ReportArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A run that can't be read, a figure that none of them has, or a folder that can't be written.
+/// A run that can't be read, a metric that none of them has, or a folder that can't be written.
 pub fn execute(args: &ReportArgs, registry: &Registry) -> Result<Outcome> {
     let mut scores = Scores::default();
     let mut seen = HashSet::new();
     for folder in &args.runs {
-        // `runs/*` and one of them again: still one run.
+        // `runs/*` and one of them again is still one run.
         if seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
             scores.read(folder, args.metric.as_deref(), registry)?;
         }
@@ -88,7 +88,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write \"{}\"", path.display()))
 }
 
-/// The scales of tasks, each of which there must be.
+/// The scales of tasks, all of which must exist.
 fn scales(given: &[String], scores: &[Score]) -> Result<Scales> {
     let mut scales = Scales::new();
     for text in given {
@@ -114,7 +114,7 @@ fn scales(given: &[String], scores: &[Score]) -> Result<Scales> {
     Ok(scales)
 }
 
-/// What must be known beside the tables, a sentence each.
+/// Notes on the tables, a sentence each.
 fn notes(scores: &Scores, sections: &[Section]) -> Vec<String> {
     let mut notes = Vec::new();
     let runs = |n: usize| if n == 1 { "1 run".to_string() } else { format!("{n} runs") };

@@ -1,9 +1,9 @@
 //! `warp bench`: environment steps per second, with and without a policy; or training: its rate, its curves, or the
 //! time until a return.
 //!
-//! Alone: random actions are drawn before the clock starts (a few sets, used in turn) unless the
+//! Alone: random actions are sampled before the clock starts (a few sets, used in turn) unless the
 //! environment masks actions; every step writes all observations, rewards and flags, and restarts
-//! what ended. With a policy: the default configuration's network acts, nothing is learned.
+//! finished episodes. With a policy: the default configuration's network acts, but nothing is learned.
 
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -175,7 +175,7 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
     say_rates(args, &config.run.env_id, [alone, with_policy])
 }
 
-/// Says the rates of environments alone and with a policy.
+/// Prints the rates of environments alone and with a policy.
 fn say_rates(args: &BenchArgs, env: &str, [alone, with_policy]: [f64; 2]) -> Result<Outcome> {
     let (envs, threads) = (args.envs, thread_count(args.threads));
     if !args.json {
@@ -234,7 +234,7 @@ fn measure_alone(
     })
 }
 
-/// Steps per second of the world of `config` alone, with random actions, where training runs.
+/// Steps per second of the environment of `config` alone, with random actions, on the device that trains.
 fn rate_of_world(config: &TrainConfig, place: &Place<'_>, seconds: f64) -> Result<f64> {
     match place.device {
         Device::Cpu => measure_alone(config, place.plain, place.threads, seconds),
@@ -266,7 +266,7 @@ fn rate(seconds: f64, n_envs: usize, mut step: impl FnMut() -> Result<()>) -> Re
     for _ in 0..=WINDOWS {
         let started = Instant::now();
         let mut steps = 0u64;
-        // Looking at the clock is not free: not after every step.
+        // Reading the clock is not free, so it is not read after every step.
         while started.elapsed() < window {
             for _ in 0..if steps < 64 { 1 } else { 16 } {
                 step()?;

@@ -1,9 +1,9 @@
 //! `warp bench --train`: training throughput, one figure per number of replicas.
 //!
-//! Everything of an iteration counts: collecting, learning, and what lies between. Numbers of
-//! replicas are measured in turn, several rounds of each, so that a disturbance of the machine falls on
-//! all of them; the median of the rounds is reported. What happens once (building, compiling,
-//! allocating, the first iteration) is reported apart, and a warm-up is not counted.
+//! Everything in an iteration counts: collecting, learning, and everything in between. Numbers of
+//! replicas are measured in turn, several rounds of each, so that a disturbance of the machine affects
+//! all of them; the median of the rounds is reported. One-time costs (building, compiling,
+//! allocating, the first iteration) are reported separately, and warm-up is not counted.
 
 use super::{BenchArgs, curves};
 use crate::commands::progress::short;
@@ -22,7 +22,7 @@ const ROUNDS: usize = 5;
 /// Iterations before the clock starts, at least, the first one included.
 const WARM_UP: usize = 3;
 
-/// What one number of replicas gave.
+/// The result for one number of replicas.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Throughput {
     /// Environment replicas.
@@ -74,7 +74,7 @@ pub(super) struct Place<'a> {
     /// Whose networks learn: "native" or "burn".
     pub backend: &'a str,
     pub threads: usize,
-    /// The environments on the processor.
+    /// The environments on the CPU.
     pub plain: &'a Registry,
     /// The environments on the device.
     registry: Registry,

@@ -5,7 +5,7 @@
 //! needed, without looking in between, and must end with the same policy. The clock runs from before
 //! the first iteration until the figures of the last one are on the host; compiling, loading and
 //! allocating come before it and are reported apart. Then 100 greedy episodes are played on the
-//! processor, outside the time.
+//! CPU, outside the time.
 
 use super::BenchArgs;
 use super::train::{Place, command_line};
@@ -169,7 +169,7 @@ impl Looked {
     }
 }
 
-/// Greedy episodes of the policies in `state`, on the processor.
+/// Greedy episodes of the policies in `state`, on the CPU.
 fn confirm(
     config: &TrainConfig,
     state: &LearnerState,
