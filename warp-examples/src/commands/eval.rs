@@ -1,4 +1,4 @@
-//! `warp eval`: how good the policies of a run are, or of several.
+//! `warp eval`: how good the policies of one or several runs are.
 
 use super::fleet::returns_lines;
 use super::{
@@ -55,7 +55,7 @@ pub struct EvalArgs {
     pub json: bool,
 }
 
-/// What there is to say of a run or a fleet.
+/// The results of a run or a fleet.
 pub(super) struct Findings {
     pub(super) lines: Vec<String>,
     pub(super) json: Value,
@@ -117,7 +117,7 @@ pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Refuses the number of a run where there is but one.
+/// Rejects the index of a run where there is only one.
 pub(super) fn no_fleet(folder: &Path, run: Option<usize>) -> Result<()> {
     match run {
         Some(run) if !Fleet::is_in(folder) => {
@@ -127,7 +127,7 @@ pub(super) fn no_fleet(folder: &Path, run: Option<usize>) -> Result<()> {
     }
 }
 
-/// One run's own object, or all of them with their folders and what they come to together.
+/// The object of a single run, or those of all runs with their folders and a summary.
 fn as_json(mut found: Vec<(&PathBuf, Value)>, settings: &[(String, GroupedReturns)]) -> Value {
     if let [(_, one)] = &mut found[..] {
         return one.take();
@@ -143,7 +143,7 @@ fn as_json(mut found: Vec<(&PathBuf, Value)>, settings: &[(String, GroupedReturn
     })
 }
 
-/// Runs that are seeds of one configuration, by what they are called.
+/// Runs that are seeds of one configuration, by label.
 fn by_setting(evaluated: &[Evaluated]) -> Vec<(String, GroupedReturns)> {
     let mut settings: Vec<&Setting> = Vec::new();
     for one in evaluated {

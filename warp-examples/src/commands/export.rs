@@ -1,4 +1,4 @@
-//! `warp export`: a policy as an ONNX file, for whatever runs those.
+//! `warp export`: a policy as an ONNX file, for any ONNX runtime.
 
 use super::{play, say};
 use crate::{Outcome, onnx};

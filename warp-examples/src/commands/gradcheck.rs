@@ -1,10 +1,10 @@
-//! `warp gradcheck`: whether gradients are right, every parameter against finite differences.
+//! `warp gradcheck`: checks gradients, every parameter against finite differences.
 //!
 //! The networks are those of the default configurations; observations and actions come from a short
-//! rollout, and losses are PPO's and A2C's; of a configuration with an algorithm that learns from a replay
-//! memory, that algorithm's own. The native learner's are always compared, burn's of PPO and A2C where the
-//! build has it. Where there is a GPU, the gradients of its kernels are compared as well: in f32 beside the
-//! CPU's, and in half precision by themselves, within a looser bound.
+//! rollout, and losses are PPO's and A2C's or, for a configuration with an algorithm that learns from a replay
+//! memory, that algorithm's own. The native learner's are always compared, burn's for PPO and A2C if the
+//! build has it. If there is a GPU, the gradients of its kernels are compared as well: in f32 together with the
+//! CPU's, and in half precision separately, within a looser bound.
 
 use super::{Device, print_json, say, tell};
 use crate::{Outcome, settings};
@@ -46,7 +46,7 @@ pub struct GradcheckArgs {
     pub json: bool,
 }
 
-/// Comparisons that belong in one table, and what it is of.
+/// Comparisons that belong in one table, and its subject.
 struct Table {
     what: &'static str,
     found: Vec<Comparison>,

@@ -87,7 +87,7 @@ impl<'a> Place<'a> {
         Self { device, backend, threads, plain: registry, registry: device.registry(registry) }
     }
 
-    /// A run at its beginning, and the seconds that it took to build it.
+    /// A run before its first iteration, and the seconds that building it took.
     pub(super) fn trainer(&self, config: TrainConfig) -> Result<(Trainer, f64)> {
         let started = Instant::now();
         self.device.compile_ahead(self.backend, &config, &self.registry);
@@ -97,7 +97,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The command that was given, as it can be given to a shell again.
+/// The command that was given, in a form that a shell accepts.
 pub(super) fn command_line() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:+%@".contains(c);
     let quoted = |word: String| match word.chars().all(plain) && !word.is_empty() {
@@ -110,9 +110,9 @@ pub(super) fn command_line() -> String {
 
 /// One configuration per number of replicas, at least one.
 pub(super) fn configurations(args: &BenchArgs, registry: &Registry) -> Result<Vec<TrainConfig>> {
-    // Nothing is saved, so nothing has to end where it would be.
+    // Nothing is saved, so no iteration has to end at a checkpoint.
     let mut sets = vec!["checkpoint_steps=0".to_string()];
-    // A curve is a run of so many steps: shares in schedules are shares of them.
+    // A curve is a run of that many steps: percentages in schedules refer to them.
     sets.extend(args.curve_steps.map(|n| format!("total_steps={n}")));
     sets.extend_from_slice(&args.set);
     let one = |count: Option<usize>| {
