@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use warp_func::Registry;
 
-/// Reinforcement learning, end to end on one machine.
+/// End-to-end reinforcement learning on one machine.
 #[derive(Debug, Parser)]
 #[command(name = "warp", version, about, disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -23,17 +23,17 @@ pub(crate) enum Command {
     Train(train::TrainArgs),
     /// Evaluate the policies of a run.
     Eval(eval::EvalArgs),
-    /// Draw the curves of runs.
+    /// Plot the learning curves of runs.
     Plot(plot::PlotArgs),
-    /// Compare the scores of runs, with intervals.
+    /// Compare the scores of runs, with confidence intervals.
     Report(report::ReportArgs),
     /// Draw an episode of a run.
     Render(render::RenderArgs),
-    /// Write episodes of a run to a file of arrays.
+    /// Write episodes of a run to a file, as arrays.
     Episode(episode::EpisodeArgs),
     /// Write a policy of a run as an ONNX file.
     Export(export::ExportArgs),
-    /// Show an episode of a run, live in the terminal.
+    /// Play an episode of a run in the terminal.
     Watch(watch::WatchArgs),
     /// Show who beats whom among older versions of a run's policies.
     League(league::LeagueArgs),
@@ -41,11 +41,11 @@ pub(crate) enum Command {
     Top(top::TopArgs),
     /// Measure how fast an environment runs or trains.
     Bench(bench::BenchArgs),
-    /// Find the numbers of replicas and steps with which training is fastest on this machine.
+    /// Find the number of replicas and the rollout length that train fastest on this machine.
     Scale(scale::ScaleArgs),
     /// Check gradients against finite differences.
     Gradcheck(gradcheck::GradcheckArgs),
-    /// Replay recorded trajectories and compare.
+    /// Replay recorded trajectories and compare them with the environment.
     Replay(ReplayArgs),
     /// Generate the CUDA code of environments from their Rust code.
     Translate(translate::TranslateArgs),
@@ -69,10 +69,10 @@ pub(crate) struct ReplayArgs {
     /// Folder with the published data that recordings of some environments need.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// auto, cpu, cuda or cuda:N.
+    /// Device: auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     device: String,
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     json: bool,
 }

@@ -12,7 +12,7 @@ pub struct ConfigArgs {
     /// An environment's name, or a configuration file to complete.
     #[arg(value_name = "ENV | FILE.toml | FILE.yaml")]
     pub target: String,
-    /// Changes a key, such as algorithm=a2c.
+    /// Set a key, such as algorithm=a2c.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }

@@ -6,7 +6,7 @@ use warp_train::Trainer;
 use warp_train::callback::Callback;
 use warp_train::metrics::RecentReturns;
 
-/// An error if a dashboard is asked for that this build does not have.
+/// An error if a dashboard is requested that this build does not have.
 pub(super) fn check(asked: bool) -> Result<()> {
     if asked && cfg!(not(feature = "dashboard")) {
         anyhow::bail!(
@@ -17,7 +17,7 @@ pub(super) fn check(asked: bool) -> Result<()> {
     Ok(())
 }
 
-/// A dashboard, if one is asked for and standard output is a terminal; else a bar, or a line now and then.
+/// A dashboard, if requested and standard output is a terminal; otherwise a bar, or an occasional line.
 pub(super) fn shown(
     asked: bool,
     trainer: &Trainer,
@@ -49,7 +49,7 @@ mod live {
     /// How often the screen is drawn, at most: some milliseconds of work each time.
     const EVERY: Duration = Duration::from_millis(500);
 
-    /// A run on the screen, drawn by a thread of its own.
+    /// A run on the screen, drawn by a separate thread.
     #[derive(Debug)]
     pub(super) struct Dashboard {
         live: Scribe<Live>,
@@ -100,7 +100,7 @@ mod live {
         }
 
         fn end(&mut self, _: &Trainer, _: End) -> warp_train::Result<()> {
-            // What follows is said on the usual screen.
+            // Later messages go to the normal screen.
             self.live.give(|live| {
                 live.screen = None;
                 Ok(())

@@ -15,7 +15,7 @@ use warp_train::config::{PolicyPlan, Precision};
 /// Where a command runs.
 #[derive(Debug, Clone)]
 pub enum Device {
-    /// This machine's processor.
+    /// This machine's CPU.
     Cpu,
     /// A GPU, with the kernels that were compiled for it so far.
     #[cfg(feature = "cuda")]
@@ -23,7 +23,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// The device that `--device` names. `auto` is the processor: what a GPU pays for, training, is
+    /// The device that `--device` names. `auto` is the CPU; for training, where a GPU pays off, the device is
     /// chosen by [`Device::for_training`].
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Device {
 
     /// As [`Device::choose`], for training in the environment `entry`: `auto` is a GPU if there is one that
     /// `backend` can use and the environment has a body for. The sentence says which device it is and why; it is
-    /// empty if the user chose.
+    /// empty if the user chose the device.
     ///
     /// # Errors
     /// As [`Device::choose`].
@@ -59,8 +59,8 @@ impl Device {
             .unwrap_or_else(|reason| (Device::Cpu, format!("training on the processor: {reason}"))))
     }
 
-    /// As [`Device::choose`], for what is checked on the processor and on a GPU beside it: `auto` is a
-    /// GPU if there is one, and else the sentence says why there is none.
+    /// As [`Device::choose`], for checks on the CPU and also on a GPU: `auto` is a
+    /// GPU if there is one; otherwise the sentence says why there is none.
     ///
     /// # Errors
     /// As [`Device::choose`].
@@ -74,11 +74,11 @@ impl Device {
         })
     }
 
-    /// The first GPU, if `backend` can train on it; else why not.
+    /// The first GPU, if `backend` can train on it; otherwise the reason why not.
     #[cfg(feature = "cuda")]
     fn found(backend: &str) -> Result<(Self, String)> {
         let gpu = warp_func::cuda::Device::open(0).map_err(|error| match error {
-            // Most machines have none: where it was looked for would be a line of folders.
+            // Most machines have none, and the searched folders would fill a line.
             Error::NoDriver { .. } => anyhow!("there is no NVIDIA driver (see warp info)"),
             other => other.into(),
         })?;
@@ -117,7 +117,7 @@ impl Device {
         }
     }
 
-    /// What kind of GPU it is, such as "NVIDIA H200"; "cpu" for the processor.
+    /// What kind of GPU it is, such as "NVIDIA H200"; "cpu" for the CPU.
     #[must_use]
     pub fn model(&self) -> String {
         match self {
@@ -127,7 +127,7 @@ impl Device {
         }
     }
 
-    /// The GPU's unique number; empty for the processor.
+    /// The GPU's unique number; empty for the CPU.
     #[must_use]
     pub fn uuid(&self) -> String {
         match self {
@@ -137,7 +137,7 @@ impl Device {
         }
     }
 
-    /// Whether products of matrices can have half-precision operands here: on GPUs from compute
+    /// Whether matrix products can have half-precision operands here: on GPUs from compute
     /// capability 8 on.
     #[must_use]
     pub fn halves_products(&self) -> bool {
@@ -148,8 +148,8 @@ impl Device {
         }
     }
 
-    /// What products of matrices are computed in; only the native learner on a GPU has a choice, and there
-    /// one policy in fp32 makes all of them so.
+    /// The precision of matrix products; only the native learner on a GPU has a choice, and there
+    /// one policy in fp32 makes all of them fp32.
     #[must_use]
     pub fn precision(&self, backend: &str, config: &TrainConfig) -> &'static str {
         let some = |precision: Precision| {
@@ -166,7 +166,7 @@ impl Device {
         }
     }
 
-    /// Seconds spent in the compiler of kernels so far.
+    /// Seconds spent compiling kernels so far.
     #[must_use]
     pub fn compile_seconds(&self) -> f64 {
         match self {
@@ -176,7 +176,7 @@ impl Device {
         }
     }
 
-    /// What the host has waited for kernels so far.
+    /// How long the host has waited for kernels so far.
     #[must_use]
     pub fn kernel_waits(&self) -> KernelWaits {
         match self {
@@ -189,8 +189,8 @@ impl Device {
         }
     }
 
-    /// Begins to compile what training `config` with `backend` in environments of `registry` needs, if that is on a
-    /// GPU, and returns at once. What is wrong with it is said by those who need it.
+    /// Starts to compile what training `config` with `backend` in environments of `registry` needs, if that is on a
+    /// GPU, and returns at once. Errors are reported by the code that needs the kernels.
     pub fn compile_ahead(&self, backend: &str, config: &TrainConfig, registry: &Registry) {
         match self {
             #[cfg(feature = "cuda")]
@@ -201,7 +201,7 @@ impl Device {
         }
     }
 
-    /// What to say of a wait for the compiler of kernels, if there was one that was noticed.
+    /// A notice about the time spent compiling kernels, if it was noticeable.
     #[must_use]
     pub fn compile_notice(&self) -> Option<String> {
         let seconds = Some(self.compile_seconds()).filter(|seconds| *seconds >= 1.0)?;

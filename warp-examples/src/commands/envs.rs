@@ -1,4 +1,4 @@
-//! `warp envs`: what there is to train in.
+//! `warp envs`: the environments to train in.
 
 use super::{print_json, say};
 use crate::{Outcome, defaults};
@@ -12,7 +12,7 @@ use warp_func::{Entry, Registry};
 /// List the environments.
 #[derive(Debug, Clone, Args)]
 pub struct EnvsArgs {
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }
@@ -58,14 +58,14 @@ pub fn execute(args: &EnvsArgs, registry: &Registry) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The environment that `warp train` would train in.
+/// The environment in which `warp train` would train.
 fn spec(entry: &Entry) -> Result<EnvSpec> {
     let table = defaults::default_table(entry, None)?;
     let env = table.get("env").and_then(Toml::as_table).cloned().unwrap_or_else(Table::new);
     Ok(entry.describe(&env)?.1)
 }
 
-/// Steps in an episode at most, in a word.
+/// The maximum number of steps of an episode, as text.
 fn limit(spec: &EnvSpec) -> String {
     match spec.time_limit {
         TimeLimit::UNLIMITED => "none".into(),

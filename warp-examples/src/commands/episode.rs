@@ -12,13 +12,13 @@ use warp_func::Registry;
 use warp_sample::Mode;
 use warp_train::episode::{EpisodeOptions, play_episode};
 
-/// Write episodes of a run into a file of arrays.
+/// Write episodes of a run to a file, as arrays.
 #[derive(Debug, Clone, Args)]
 pub struct EpisodeArgs {
-    /// Folder of a run, for its newest checkpoint, that of a step, or the one that did best in evaluations.
+    /// Folder of a run: its newest checkpoint, that of a step, or the one that did best in evaluations.
     #[arg(value_name = "RUN[@STEP | @best] | FLEET")]
     pub run: PathBuf,
-    /// Number of a run of a fleet, from 0.
+    /// Index of a run in a fleet, counted from 0.
     #[arg(long = "run", value_name = "N")]
     pub run_number: Option<usize>,
     /// The file to write, which numpy.load reads and warp render draws.
@@ -27,7 +27,7 @@ pub struct EpisodeArgs {
     /// Episodes among those that warp eval plays: a number from 0, or A..B for A to B - 1.
     #[arg(long, value_name = "N | A..B", default_value = "0")]
     pub episodes: String,
-    /// Names of the arrays to write, separated by commas; by default all. warp render needs those of the state.
+    /// Names of the arrays to write, separated by commas; by default all. warp render needs the arrays of the state.
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub arrays: Vec<String>,
     /// Sample actions from the policy, instead of taking the most likely ones.
@@ -36,10 +36,10 @@ pub struct EpisodeArgs {
     /// Seed of the episodes; by default the run's, which gives the episodes of warp eval.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// Policies that act at random instead.
+    /// Policies to replace by random actions.
     #[arg(long, value_name = "POLICY")]
     pub random: Vec<String>,
-    /// auto, native, or burn in a build with that feature.
+    /// Learner: auto, native, or burn (in a build with that feature).
     #[arg(long, default_value = "auto")]
     pub backend: String,
 }

@@ -1,4 +1,4 @@
-//! `warp eval`: how good the policies of a run are, or of several.
+//! `warp eval`: how good the policies of one or several runs are.
 
 use super::fleet::returns_lines;
 use super::{
@@ -26,10 +26,10 @@ pub struct EvalArgs {
     /// evaluations. Runs that differ only in seed and length are summarised together.
     #[arg(value_name = "RUN[@STEP | @best] | FLEET", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Number of a run of a fleet, from 0; by default all that have finished.
+    /// Index of a run in a fleet, counted from 0; by default all that have finished.
     #[arg(long = "run", value_name = "N")]
     pub run: Option<usize>,
-    /// Episodes.
+    /// Number of episodes.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub episodes: usize,
     /// Take the most likely action (default).
@@ -38,24 +38,24 @@ pub struct EvalArgs {
     /// Sample actions from the policy.
     #[arg(long, conflicts_with = "greedy")]
     pub stochastic: bool,
-    /// Policies that act at random instead, for comparison.
+    /// Policies to replace by random actions, for comparison.
     #[arg(long, value_name = "POLICY")]
     pub random: Vec<String>,
-    /// auto, cpu, cuda or cuda:N.
+    /// Device: auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// auto, native, or burn in a build with that feature.
+    /// Learner: auto, native, or burn (in a build with that feature).
     #[arg(long, default_value = "auto")]
     pub backend: String,
-    /// Threads; 0: one per core.
+    /// Number of threads; 0: one per core.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }
 
-/// What there is to say of a run or a fleet.
+/// The results of a run or a fleet.
 pub(super) struct Findings {
     pub(super) lines: Vec<String>,
     pub(super) json: Value,
@@ -117,7 +117,7 @@ pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Refuses the number of a run where there is but one.
+/// Rejects the index of a run where there is only one.
 pub(super) fn no_fleet(folder: &Path, run: Option<usize>) -> Result<()> {
     match run {
         Some(run) if !Fleet::is_in(folder) => {
@@ -127,7 +127,7 @@ pub(super) fn no_fleet(folder: &Path, run: Option<usize>) -> Result<()> {
     }
 }
 
-/// One run's own object, or all of them with their folders and what they come to together.
+/// The object of a single run, or those of all runs with their folders and a summary.
 fn as_json(mut found: Vec<(&PathBuf, Value)>, settings: &[(String, GroupedReturns)]) -> Value {
     if let [(_, one)] = &mut found[..] {
         return one.take();
@@ -143,7 +143,7 @@ fn as_json(mut found: Vec<(&PathBuf, Value)>, settings: &[(String, GroupedReturn
     })
 }
 
-/// Runs that are seeds of one configuration, by what they are called.
+/// Runs that are seeds of one configuration, by label.
 fn by_setting(evaluated: &[Evaluated]) -> Vec<(String, GroupedReturns)> {
     let mut settings: Vec<&Setting> = Vec::new();
     for one in evaluated {

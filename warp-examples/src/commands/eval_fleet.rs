@@ -1,4 +1,4 @@
-//! `warp eval FLEET`: every finished run of a fleet, and all of them together.
+//! `warp eval FLEET`: every finished run of a fleet, and a summary of all.
 
 use super::eval::{EvalArgs, Findings};
 use super::fleet::{config_of, returns_lines};
@@ -75,7 +75,7 @@ pub(super) fn findings(
     Ok(Findings { lines, json })
 }
 
-/// The runs of the fleet in `folder`, or the one that is asked for.
+/// The runs of the fleet in `folder`, or the requested one.
 pub(super) fn chosen(folder: &Path, run: Option<usize>) -> Result<Vec<Listed>> {
     let mut listed = Fleet::list(folder)?;
     let Some(run) = run else { return Ok(listed) };
@@ -87,7 +87,7 @@ pub(super) fn chosen(folder: &Path, run: Option<usize>) -> Result<Vec<Listed>> {
     Ok(listed)
 }
 
-/// The configuration of a fleet's run and its policies as they were at its end; nothing if it has not finished.
+/// The configuration of a fleet's run and its final policies; nothing if it has not finished.
 fn policies(
     folder: &Path,
     shared: &Table,
@@ -99,14 +99,14 @@ fn policies(
     let Some((weights, statistics)) = Fleet::weights(folder, listed.run)? else { return Ok(None) };
     let config = config_of(shared, listed, registry)?;
     let mut learner = learner(backend, &config, threads)?;
-    // The optimiser's state is not kept, a fresh one fits; nor are replay memories, which acting needs none of.
+    // Optimiser states and replay memories are not kept: acting needs neither, so fresh ones will do.
     let (numbers, flags) = (Vec::new(), Vec::new());
     let state = LearnerState { weights, statistics, numbers, flags, ..learner.state() };
     learner.load_state(&state)?;
     Ok(Some((config, learner)))
 }
 
-/// The same of run number `run` of the fleet in `folder`, which must have finished.
+/// The same for run `run` of the fleet in `folder`, which must have finished.
 pub(super) fn policies_of_run(
     folder: &Path,
     run: Option<usize>,

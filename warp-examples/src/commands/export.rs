@@ -1,4 +1,4 @@
-//! `warp export`: a policy as an ONNX file, for whatever runs those.
+//! `warp export`: a policy as an ONNX file, for any ONNX runtime.
 
 use super::{play, say};
 use crate::{Outcome, onnx};
@@ -10,11 +10,11 @@ use warp_func::Registry;
 /// Write a policy of a run as an ONNX file.
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
-    /// Folder of a run, for its newest checkpoint, that of a step, or the one that did best in evaluations; or of a
+    /// Folder of a run: its newest checkpoint, that of a step, or the one that did best in evaluations; or of a
     /// fleet.
     #[arg(value_name = "RUN[@STEP | @best] | FLEET")]
     pub run: PathBuf,
-    /// Number of a run of a fleet, from 0.
+    /// Index of a run in a fleet, counted from 0.
     #[arg(long = "run", value_name = "N")]
     pub run_number: Option<usize>,
     /// Name of the policy, if there are several.

@@ -1,10 +1,10 @@
-//! `warp gradcheck`: whether gradients are right, every parameter against finite differences.
+//! `warp gradcheck`: checks gradients, every parameter against finite differences.
 //!
 //! The networks are those of the default configurations; observations and actions come from a short
-//! rollout, and losses are PPO's and A2C's; of a configuration with an algorithm that learns from a replay
-//! memory, that algorithm's own. The native learner's are always compared, burn's of PPO and A2C where the
-//! build has it. Where there is a GPU, the gradients of its kernels are compared as well: in f32 beside the
-//! processor's, and in half precision by themselves, within a looser bound.
+//! rollout, and losses are PPO's and A2C's or, for a configuration with an algorithm that learns from a replay
+//! memory, that algorithm's own. The native learner's are always compared, burn's for PPO and A2C if the
+//! build has it. If there is a GPU, the gradients of its kernels are compared as well: in f32 together with the
+//! CPU's, and in half precision separately, within a looser bound.
 
 use super::{Device, print_json, say, tell};
 use crate::{Outcome, settings};
@@ -32,21 +32,21 @@ pub struct GradcheckArgs {
     /// An environment's name, or a configuration file; by default all environments.
     #[arg(value_name = "ENV | FILE.toml")]
     pub target: Option<String>,
-    /// auto, cpu, cuda or cuda:N; the processor is always checked.
+    /// Device: auto, cpu, cuda or cuda:N; the CPU is always checked.
     #[arg(long, default_value = "auto")]
     pub device: String,
     /// Rows of the minibatch.
     #[arg(long, value_name = "N", default_value_t = 48)]
     pub rows: usize,
-    /// Changes a key of the configuration.
+    /// Set a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Comparisons that belong in one table, and what it is of.
+/// Comparisons that belong in one table, and its subject.
 struct Table {
     what: &'static str,
     found: Vec<Comparison>,
@@ -166,7 +166,7 @@ fn check_replay(
     Ok(tables.map(|(what, found)| Table { what, found }).collect())
 }
 
-/// Half precision on a GPU against the processor and finite differences.
+/// Half precision on a GPU against the CPU and finite differences.
 #[cfg(feature = "cuda")]
 fn halves(
     config: &TrainConfig,

@@ -1,10 +1,10 @@
-//! Says what half precision loses of observations, where a learner on a GPU stores them in it.
+//! Warns of what half precision loses of observations, if a learner on a GPU stores them in it.
 
 use super::{Device, tell};
 use warp_train::{Callback, Result, Trainer, half};
 
-/// Looks at observations at the first checkpoint, the second, the fourth and so on, when the host has them, until there
-/// was something to say: a look goes through all observations.
+/// Checks observations at the first checkpoint, the second, the fourth and so on, when the host has them, until there
+/// was something to report, since a check goes through all observations.
 pub(super) struct HalfWatch {
     looks: bool,
     /// Checkpoints so far.
@@ -12,7 +12,7 @@ pub(super) struct HalfWatch {
 }
 
 impl HalfWatch {
-    /// For a run that has not begun, or goes on: says what its bounds let expect, and what is to be seen.
+    /// For a run that has not begun, or continues: reports what its bounds and its current observations imply.
     pub(super) fn new(device: &Device, trainer: &Trainer) -> Self {
         let config = trainer.config();
         let backend = trainer.learner().backend();
@@ -25,7 +25,7 @@ impl HalfWatch {
         watch
     }
 
-    /// Looks at what the agents see now, which the host must know.
+    /// Checks the current observations, which the host must have.
     fn look(&mut self, trainer: &Trainer) {
         if self.looks {
             self.say(half::by_data(trainer.config(), trainer.envs()));

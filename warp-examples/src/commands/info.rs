@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Show whether this machine can train on a GPU.
 #[derive(Debug, Clone, Args)]
 pub struct InfoArgs {
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }
@@ -22,19 +22,19 @@ pub struct InfoArgs {
 struct Info {
     /// Version of this program.
     version: &'static str,
-    /// Processor cores.
+    /// CPU cores.
     cores: usize,
-    /// Bytes of this machine's memory that are free; none where the system does not tell.
+    /// Free bytes of this machine's memory; none if the system does not report them.
     memory_free: Option<u64>,
     /// What the program was built with.
     features: Vec<&'static str>,
     gpus: Vec<Gpu>,
     driver: Option<Library>,
     nvrtc: Option<Library>,
-    /// What carries sums between GPUs that do not reach each other's memory.
+    /// Exchanges sums between GPUs that cannot access each other's memory.
     nccl: Option<Library>,
     cache: Option<Cache>,
-    /// A sentence for everything that a GPU run needs and that is not there.
+    /// A sentence for everything that a GPU run needs and that is missing.
     missing: Vec<String>,
 }
 
@@ -45,14 +45,14 @@ struct Gpu {
     name: String,
     /// Major and minor version.
     capability: String,
-    /// The newest CUDA that the driver speaks.
+    /// The newest CUDA version that the driver supports.
     driver: String,
     multiprocessors: u32,
     /// In bytes.
     memory_total: u64,
     /// In bytes.
     memory_free: u64,
-    /// Numbers of the GPUs whose memory it reaches.
+    /// Indices of the GPUs whose memory it can access.
     reaches: Vec<usize>,
 }
 
@@ -164,14 +164,14 @@ fn find_gpus(info: &mut Info) {
     }
 }
 
-/// The driver's release in what it says of itself: the first word that begins with a digit.
+/// The release in the driver's description of itself: the first word that begins with a digit.
 #[cfg(feature = "cuda")]
 fn release(about: &str) -> Option<&str> {
     let line = about.lines().find(|line| line.starts_with("NVRM version"))?;
     line.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The file that this process has loaded the library called `name` from, where the system tells.
+/// The file from which this process has loaded the library `name`, if the system reports it.
 #[cfg(feature = "cuda")]
 fn loaded_from(name: &str) -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
@@ -179,7 +179,7 @@ fn loaded_from(name: &str) -> Option<PathBuf> {
     maps.lines().filter(|line| line.contains(name)).find_map(path)
 }
 
-/// How much lies in the folder of compiled kernels.
+/// Number and size of the entries in the folder of compiled kernels.
 #[cfg(feature = "cuda")]
 fn measure(folder: PathBuf) -> Cache {
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();

@@ -1,21 +1,21 @@
-//! Keys that are pressed while something is shown.
+//! Keys pressed while something is shown.
 
 use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 use std::io::stdin;
 
-/// Hears of keys as they are pressed, and puts the terminal back when it is dropped.
+/// Reads keys as they are pressed, and restores the terminal when dropped.
 pub(crate) struct Keys {
-    /// How the terminal was; none if standard input is no terminal.
+    /// The terminal's previous settings; none if standard input is not a terminal.
     before: Option<Termios>,
 }
 
 impl Keys {
-    /// Has the terminal hand over keys at once, without showing them. Ctrl-C stays a signal.
+    /// Makes the terminal pass on keys at once, without echoing them. Ctrl-C stays a signal.
     pub(crate) fn open() -> Self {
         let listen = |before: Termios| {
             let mut now = before.clone();
             now.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-            // A read returns what is there, if only nothing.
+            // A read returns what is available, even if that is nothing.
             now.special_codes[SpecialCodeIndex::VMIN] = 0;
             now.special_codes[SpecialCodeIndex::VTIME] = 0;
             termios::tcsetattr(stdin(), OptionalActions::Now, &now).ok().map(|()| before)
@@ -23,7 +23,7 @@ impl Keys {
         Self { before: termios::tcgetattr(stdin()).ok().and_then(listen) }
     }
 
-    /// Whether `q` was pressed since this was asked last.
+    /// Whether `q` was pressed since the last call.
     pub(crate) fn quit(&self) -> bool {
         let mut pressed = [0; 64];
         let read = || rustix::io::read(stdin(), &mut pressed).unwrap_or(0);

@@ -22,13 +22,13 @@ pub struct LeagueArgs {
     /// need not have a league.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub episodes: Option<u32>,
-    /// Changes a key of the league for those games.
+    /// Set a key of the league for those games.
     #[arg(long, value_name = "league.KEY=VALUE", requires = "episodes")]
     pub set: Vec<String>,
-    /// Threads; 0: one per core.
+    /// Number of threads; 0: one per core.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }

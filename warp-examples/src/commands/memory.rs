@@ -1,4 +1,4 @@
-//! `warp train -v`: which way a run's iterations take, and the memory plan, every array that it holds, before its
+//! `warp train -v`: the code path of a run's iterations, and the memory plan, with every array, before its
 //! first step.
 
 use super::{Device, tell};
@@ -10,7 +10,7 @@ use warp_train::{TrainConfig, Trainer};
 /// One array: its name, what it is, and its bytes.
 type Line = (String, String, u128);
 
-/// Prints path and plan of `trainer` on standard error.
+/// Prints the path and plan of `trainer` to standard error.
 ///
 /// # Errors
 /// A GPU's driver that refuses.
@@ -48,7 +48,7 @@ fn sum(lines: &[Line]) -> u128 {
     lines.iter().map(|(.., bytes)| bytes).sum()
 }
 
-/// What a replica takes, of arrays of `of_envs` and of `all`, and what each of its steps does.
+/// Memory per replica and per step of a replica, from the totals `of_envs` and `all`.
 fn per_replica(config: &TrainConfig, of_envs: u128, all: u128) -> String {
     let replicas = (config.n_envs() as u128).max(1);
     let steps = replicas * (config.run.num_steps as u128).max(1);
@@ -93,7 +93,7 @@ fn rollout_lines(all: &Rollout, rollout: &PolicyRollout, policy: &str) -> Vec<Li
     lines.into_iter().map(|(name, kind, n)| (format!("rollout.{policy}.{name}"), kind, n)).collect()
 }
 
-/// The lines, the largest arrays first, and their sum.
+/// The lines, largest arrays first, and their sum.
 fn table(place: &str, lines: &[Line], free: Option<u128>) -> String {
     let mut sorted: Vec<&Line> = lines.iter().filter(|(.., bytes)| *bytes > 0).collect();
     sorted.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.0.cmp(&b.0)));

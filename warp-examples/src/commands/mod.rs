@@ -57,7 +57,7 @@ use warp_train::{Learner, TrainConfig};
 /// A name that is unknown, or a network that can't be built.
 pub fn learner(backend: &str, config: &TrainConfig, threads: usize) -> Result<Box<dyn Learner>> {
     match backend {
-        // Every network that a configuration can describe is one that the native learner has.
+        // The native learner has every network that a configuration can describe.
         "auto" | "native" => Ok(warp_train::native::learner(config, threads)?),
         #[cfg(feature = "burn")]
         "burn" => Ok(Box::new(BurnLearner::new(config, threads)?)),
@@ -71,10 +71,10 @@ pub fn learner(backend: &str, config: &TrainConfig, threads: usize) -> Result<Bo
     }
 }
 
-/// The same, where `device` is.
+/// The same, on `device`.
 ///
 /// # Errors
-/// As [`learner`]; or what the learner on a GPU does not know.
+/// As [`learner`]; or anything that the learner on a GPU does not support.
 pub fn learner_on(
     device: &Device,
     backend: &str,
@@ -96,7 +96,7 @@ pub fn learner_on(
     }
 }
 
-/// The same for training: with a table `[league]` one whose policies play in it.
+/// The same for training: with a `[league]` table, a learner whose policies play in it.
 ///
 /// # Errors
 /// As [`learner_on`].

@@ -1,10 +1,10 @@
-//! What is said before training: what the run is based on, how long it becomes, and where it does not
+//! What is printed before training: what the run is based on, how long it becomes, and where it does not
 //! learn.
 
 use crate::output;
 use warp_train::TrainConfig;
 
-/// Says each of `notes` once.
+/// Prints each of `notes` once.
 pub(super) fn tell(notes: impl IntoIterator<Item = String>) {
     let mut said = Vec::new();
     for note in notes {
@@ -16,12 +16,12 @@ pub(super) fn tell(notes: impl IntoIterator<Item = String>) {
     }
 }
 
-/// What should be known of a run that has done `done` steps and goes on.
+/// Notes on a run that continues after `done` steps.
 pub(super) fn of_run(config: &TrainConfig, done: u64) -> Vec<String> {
     whole_iterations(config, done).into_iter().chain(without_learning(config, done)).collect()
 }
 
-/// That whole iterations make a run longer than it was to be, where they do by a tenth or more.
+/// That whole iterations make a run longer than requested, if they do so by a tenth or more.
 fn whole_iterations(config: &TrainConfig, done: u64) -> Option<String> {
     let (total, each) = (config.run.total_steps, config.steps_per_iteration().max(1));
     let (end, wanted) = (config.end_after(done), total.checked_sub(done).filter(|n| *n > 0)?);

@@ -11,13 +11,13 @@ pub(super) fn threads(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A number that is neither infinite nor none.
+/// A finite number.
 pub(super) fn finite(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| "a finite number is needed".into())
 }
 
-/// Seconds that something may take.
+/// A time limit in seconds.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 86_400.0);
     seconds.ok_or_else(|| "more than 0 and at most 86400 seconds are needed".into())

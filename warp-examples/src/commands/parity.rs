@@ -19,29 +19,29 @@ pub struct ParityArgs {
     /// Environments; by default all that have CUDA code.
     #[arg(value_name = "ENV")]
     pub envs_named: Vec<String>,
-    /// cuda or cuda:N.
+    /// Device: cuda or cuda:N.
     #[arg(long, default_value = "cuda")]
     pub device: String,
-    /// Environment replicas.
+    /// Number of environment replicas.
     #[arg(long, value_name = "N", default_value_t = 65)]
     pub envs: usize,
-    /// Steps; 0: at least two episodes.
+    /// Number of steps; 0: enough for at least two episodes.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub steps: u32,
     /// Seed of start states and actions.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// Compile the CUDA code with this machine's C++ compiler ($CXX, c++, g++, clang++) and compare
-    /// on the processor; needs no GPU.
+    /// on the CPU; needs no GPU.
     #[arg(long, conflicts_with_all = ["device", "release"])]
     pub host: bool,
     /// Compare the release build within bounds, instead of the parity build bit for bit.
     #[arg(long)]
     pub release: bool,
-    /// Changes a key of the environment's configuration; the prefix env. is optional.
+    /// Set a key of the environment's configuration; the prefix env. is optional.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }
@@ -56,7 +56,7 @@ pub fn execute(args: &ParityArgs, registry: &Registry) -> Result<Outcome> {
     if entries.is_empty() {
         entries = registry.entries().filter(|entry| entry.kernel.is_some()).collect();
     }
-    // What has no body needs no GPU and no compiler to say so.
+    // Reporting an environment without a body needs no GPU and no compiler.
     for entry in &entries {
         entry.blueprint(&entry.defaults)?;
     }
@@ -106,7 +106,7 @@ fn one(args: &ParityArgs, entry: &Entry, registry: &Registry, twin: &Twin) -> Re
     let (_, spec) = entry.describe(&config.env)?;
     let options =
         VecOptions { n_envs: args.envs, seed: args.seed, threads: 0, ..VecOptions::default() };
-    // Two episodes and a step; where episodes have no limit, enough for many.
+    // Two episodes and a step; if episodes have no limit, enough for many.
     let whole = match spec.time_limit {
         TimeLimit::UNLIMITED => 1_000,
         limit => limit.steps.saturating_mul(2).saturating_add(1),

@@ -18,11 +18,11 @@ use warp_train::{Learner, TrainConfig};
 /// The episode.
 #[derive(Debug, Clone, Args)]
 pub struct PlayArgs {
-    /// Folder of a run, for its newest checkpoint, that of a step, or the one that did best in evaluations; or a
+    /// Folder of a run: its newest checkpoint, that of a step, or the one that did best in evaluations; or a
     /// file written by warp episode.
     #[arg(value_name = "RUN[@STEP | @best] | FLEET | FILE.npz")]
     pub run: PathBuf,
-    /// Number of a run of a fleet, from 0.
+    /// Index of a run in a fleet, counted from 0.
     #[arg(long = "run", value_name = "N")]
     pub run_number: Option<usize>,
     /// Sample actions from the policy, instead of taking the most likely ones.
@@ -34,7 +34,7 @@ pub struct PlayArgs {
     /// Number of the episode among those of `warp eval`, or in the file, from 0.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub episode: u32,
-    /// Policies that act at random instead, for comparison.
+    /// Policies to replace by random actions, for comparison.
     #[arg(long, value_name = "POLICY")]
     pub random: Vec<String>,
     /// Stop after this many steps.
@@ -43,12 +43,12 @@ pub struct PlayArgs {
     /// Steps per second.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub fps: u32,
-    /// auto, native, or burn in a build with that feature.
+    /// Learner: auto, native, or burn (in a build with that feature).
     #[arg(long, default_value = "auto")]
     pub backend: String,
 }
 
-/// Plays the episode: `look` sees every moment of it, the start and the end included.
+/// Plays the episode: `look` sees every moment of it, including the start and the end.
 pub(super) fn play(
     args: &PlayArgs,
     registry: &Registry,

@@ -22,24 +22,24 @@ use warp_func::Registry;
 use warp_train::fleet::{Fleet, Listed};
 use warp_train::{Run, TrainConfig};
 
-/// Draw the curves of runs.
+/// Plot the learning curves of runs.
 #[derive(Debug, Clone, Args)]
 pub struct PlotArgs {
-    /// Folders of runs or fleets. Runs that differ only in seed and length are drawn as one curve, the
-    /// others are named by the keys in which they differ. Or reports of warp bench --train --curve-steps.
+    /// Folders of runs or fleets, or reports of warp bench --train --curve-steps. Runs that differ only in seed and
+    /// length are drawn as one curve; curves are named by the keys in which they differ.
     #[arg(value_name = "RUN | REPORT.json", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Number of a run of a fleet, from 0; by default all that have finished.
+    /// Index of a run in a fleet, counted from 0; by default all that have finished.
     #[arg(long = "run", value_name = "N")]
     pub run: Option<usize>,
-    /// The plot, as PNG or SVG.
+    /// The file to write, a PNG or SVG.
     #[arg(short, long, value_name = "FILE.png | FILE.svg")]
     pub out: PathBuf,
     /// The metric, as its keys in metrics.jsonl joined by dots; by default the return or, if there are
     /// several groups of agents, the return of each.
     #[arg(long, value_name = "KEY")]
     pub metric: Option<String>,
-    /// What is on the horizontal axis.
+    /// Quantity on the horizontal axis.
     #[arg(long, value_name = "AXIS", default_value = "steps")]
     pub x: Axis,
     /// What the band around the mean of several runs shows.
@@ -65,7 +65,7 @@ struct Group {
 /// Runs the command.
 ///
 /// # Errors
-/// A run that can't be read, a figure that none of them has, or a file that can't be written.
+/// A run that can't be read, a metric that none of them has, or a file that can't be written.
 pub fn execute(args: &PlotArgs, registry: &Registry) -> Result<Outcome> {
     Format::of(&args.out)?;
     let mut reader = Reader {
@@ -78,7 +78,7 @@ pub fn execute(args: &PlotArgs, registry: &Registry) -> Result<Outcome> {
     };
     let mut seen = HashSet::new();
     for path in &args.runs {
-        // `runs/*` and one of them again: still one run.
+        // `runs/*` and one of them again is still one run.
         if seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
             reader.read(path)?;
         }
@@ -116,7 +116,7 @@ struct Reader<'a> {
     members: Vec<Member>,
     /// Curves of reports.
     groups: Vec<Group>,
-    /// All figures that a run has.
+    /// All metrics of a run.
     known: Vec<String>,
     n_runs: usize,
 }
@@ -140,7 +140,7 @@ impl Reader<'_> {
         }
         let setting = Setting::new(&config, self.registry)?;
         for ((figure, keys), series) in figures.iter().zip(&keys).zip(&history.series) {
-            // Means over episodes are smoothed; a figure of the iteration is shown as it is.
+            // Means over episodes are smoothed; a metric of the iteration is shown as it is.
             let window = if is_of_episodes(keys) { WINDOW } else { 0.0 };
             let (panel, setting) = (figure.panel.clone(), setting.clone());
             self.members.push(Member { panel, setting, curve: series.smoothed(window) });
@@ -249,7 +249,7 @@ impl Reader<'_> {
     }
 }
 
-/// The figure that every run and report has.
+/// The metric that every run and report has.
 const RETURN: &str = "episode_return.mean";
 
 /// What is drawn of a run, and where.

@@ -1,4 +1,4 @@
-//! How a run is going: a bar on a terminal, a line now and then elsewhere.
+//! The progress of a run: a bar on a terminal, otherwise an occasional line.
 
 use crate::output::{plain, tell};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -10,9 +10,9 @@ use warp_train::callback::{Callback, End, Flow};
 use warp_train::metrics::{IterationMetrics, RecentReturns};
 use warp_train::{Result, Trainer};
 
-/// Between two looks of a bar: more often than the eye sees costs time and shows no more.
+/// Between two updates of a bar: updating faster than the eye sees costs time and shows no more.
 const SHOWN_EVERY: Duration = Duration::from_millis(50);
-/// Seconds between lines where there is no terminal.
+/// Seconds between lines if there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) struct Progress {
@@ -40,7 +40,7 @@ impl Progress {
         Self { bar, total, first, started: now, last: now }
     }
 
-    /// Shows that `steps` are done, with a few words, if it is time to.
+    /// Shows that `steps` are done, with a short message, if an update is due.
     pub(super) fn show(&mut self, steps: u64, text: impl FnOnce() -> String) {
         let every = if self.bar.is_some() { SHOWN_EVERY } else { LINE_EVERY };
         if self.last.elapsed() < every {
@@ -74,7 +74,7 @@ pub(super) struct ReturnBar {
 }
 
 impl ReturnBar {
-    /// For a run that is where `trainer` is; `recent` has the returns so far.
+    /// For a run in the state of `trainer`; `recent` has the returns so far.
     pub(super) fn new(trainer: &Trainer, recent: &RecentReturns) -> Self {
         let (first, config) = (trainer.env_steps(), trainer.config());
         let progress = Progress::new(first, config.end_after(first));
@@ -100,7 +100,7 @@ impl Callback for ReturnBar {
     }
 }
 
-/// A mean return; group by group where there are several, whose sum would say little if they play
+/// A mean return; group by group if there are several, whose sum would say little if they play
 /// against each other.
 pub(super) fn by_group(mean: f64, groups: &BTreeMap<String, f64>) -> String {
     if groups.len() < 2 {

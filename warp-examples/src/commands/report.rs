@@ -1,4 +1,4 @@
-//! `warp report`: what several runs say of the settings that they are seeds of.
+//! `warp report`: what several runs say about the settings of which they are seeds.
 
 use super::{options, print_json, say, tell};
 use crate::Outcome;
@@ -14,20 +14,20 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use warp_func::Registry;
 
-/// Compare the scores of runs, with intervals.
+/// Compare the scores of runs, with confidence intervals.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
     /// Folders of runs or fleets. Runs that differ only in seed and length are seeds of one setting.
     #[arg(value_name = "RUN | FLEET", required = true)]
     pub runs: Vec<PathBuf>,
-    /// The score, as its keys in metrics.jsonl joined by dots: the last value. By default the mean return over
-    /// the last 100 or more episodes or, if there are several groups of agents, that of each.
+    /// The metric whose last value is the score, as its keys in metrics.jsonl joined by dots. By default the mean
+    /// return over the last 100 or more episodes or, if there are several groups of agents, that of each group.
     #[arg(long, value_name = "KEY")]
     pub metric: Option<String>,
-    /// Scores that count as 0 and 1 in a task; if given for all tasks, there is a table over all of them.
+    /// Scores that are normalised to 0 and 1 in a task; if given for all tasks, the report has a table over all tasks.
     #[arg(long, value_name = "TASK=LOW,HIGH")]
     pub normalise: Vec<String>,
-    /// Resamples of the bootstrap.
+    /// Number of bootstrap resamples.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub resamples: u32,
     /// Seed of the bootstrap.
@@ -36,7 +36,7 @@ pub struct ReportArgs {
     /// Folder for report.md, report.tex and profiles.png.
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }
@@ -44,12 +44,12 @@ pub struct ReportArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A run that can't be read, a figure that none of them has, or a folder that can't be written.
+/// A run that can't be read, a metric that none of them has, or a folder that can't be written.
 pub fn execute(args: &ReportArgs, registry: &Registry) -> Result<Outcome> {
     let mut scores = Scores::default();
     let mut seen = HashSet::new();
     for folder in &args.runs {
-        // `runs/*` and one of them again: still one run.
+        // `runs/*` and one of them again is still one run.
         if seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
             scores.read(folder, args.metric.as_deref(), registry)?;
         }
@@ -88,7 +88,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write \"{}\"", path.display()))
 }
 
-/// The scales of tasks, each of which there must be.
+/// The scales of tasks, all of which must exist.
 fn scales(given: &[String], scores: &[Score]) -> Result<Scales> {
     let mut scales = Scales::new();
     for text in given {
@@ -114,7 +114,7 @@ fn scales(given: &[String], scores: &[Score]) -> Result<Scales> {
     Ok(scales)
 }
 
-/// What must be known beside the tables, a sentence each.
+/// Notes on the tables, a sentence each.
 fn notes(scores: &Scores, sections: &[Section]) -> Vec<String> {
     let mut notes = Vec::new();
     let runs = |n: usize| if n == 1 { "1 run".to_string() } else { format!("{n} runs") };

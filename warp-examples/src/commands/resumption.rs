@@ -9,7 +9,7 @@ use warp_train::config::drop_foreign_keys;
 use warp_train::resumption::{check_changeable, check_extension};
 use warp_train::{Run, TrainConfig};
 
-/// The configuration that the run in `folder` goes on with, without the rows of its `pool_file`.
+/// The configuration with which the run in `folder` continues, without the rows of its `pool_file`.
 ///
 /// # Errors
 /// A folder without a run, a key that may not change, or a longer run whose schedules end.
@@ -37,7 +37,7 @@ pub(super) fn configure(
     Ok(config)
 }
 
-/// Whether the run's length is given anew.
+/// Whether a new run length is given.
 pub(super) fn gives_length(args: &TrainArgs) -> bool {
     let is_length = |set: &String| settings::split(set).is_ok_and(|(key, _)| key == "total_steps");
     args.steps.is_some() || args.set.iter().any(is_length)

@@ -1,7 +1,7 @@
-//! `warp scale`: which numbers of replicas and steps a run trains fastest with on this machine, found by measuring.
+//! `warp scale`: finds the numbers of replicas and steps with which a run trains fastest here, by measurement.
 //!
-//! Key after key is doubled and halved for as long as training gets faster; a direction ends where memory does not
-//! suffice, and all of them when the time is over or somebody asks for an end. The keys change how a policy learns,
+//! Each key in turn is doubled and halved for as long as training gets faster. A direction ends if memory does not
+//! suffice, and the search ends when the time is over or the user stops it. The keys change how a policy learns,
 //! not only how fast, so the result is only a configuration to try.
 
 use super::stop::Stop;
@@ -18,16 +18,16 @@ use warp_train::config::PolicyPlan;
 use warp_train::run::write_whole;
 use warp_train::{TrainConfig, Trainer};
 
-/// The keys that are looked at, in this order.
+/// The keys to vary, in this order.
 const KEYS: [&str; 4] = ["num_envs", "num_steps", "num_minibatches", "batch_size"];
-/// A rate counts as better from here on; less is noise.
+/// The smallest ratio that counts as faster; less is noise.
 const BETTER: f64 = 1.02;
-/// Steps in one direction that may be no better, before it is given up.
+/// Number of steps in one direction without an improvement after which it is abandoned.
 const MOST_IDLE_TRIALS: usize = 2;
 /// Characters of the longest bar.
 const BAR: f64 = 40.0;
 
-/// Find the numbers of replicas and steps with which training is fastest on this machine.
+/// Find the number of replicas and the rollout length that train fastest on this machine.
 #[derive(Debug, Clone, Args)]
 pub struct ScaleArgs {
     /// An environment's name, or a configuration file.
@@ -42,23 +42,23 @@ pub struct ScaleArgs {
     /// Seconds to measure each trial, after two iterations of warm-up.
     #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = options::seconds)]
     pub seconds: f64,
-    /// Seconds for the whole search: no trial begins that would take longer, judging by the longest so far. Compiling
-    /// for a GPU counts, too.
+    /// Seconds for the whole search: no trial starts that would exceed them, judging by the longest trial so far.
+    /// Compiling for a GPU counts, too.
     #[arg(long, value_name = "S", default_value_t = 300.0, value_parser = options::seconds)]
     pub limit: f64,
-    /// auto, cpu, cuda or cuda:N.
+    /// Device: auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// auto, native, or burn in a build with that feature.
+    /// Learner: auto, native, or burn (in a build with that feature).
     #[arg(long, default_value = "auto")]
     pub backend: String,
-    /// Threads; 0: one per core.
+    /// Number of threads; 0: one per core.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,
-    /// Changes a key of the configuration.
+    /// Set a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }
@@ -66,7 +66,7 @@ pub struct ScaleArgs {
 /// Values of the keys.
 type Values = BTreeMap<&'static str, usize>;
 
-/// Measures a rate; nothing if the search is to end.
+/// Measures a rate; nothing if the search should end.
 type Measure<'a> = dyn FnMut(&Values) -> Result<Option<f64>> + 'a;
 
 /// One measurement.
@@ -81,7 +81,7 @@ struct Trial {
 #[derive(Debug, Default)]
 struct Search {
     trials: Vec<Trial>,
-    /// Why a direction ended, a sentence each.
+    /// Why each direction ended, in a sentence.
     limits: Vec<String>,
     /// Whether it ended before everything was tried.
     is_cut: bool,
@@ -129,7 +129,7 @@ pub fn execute(args: &ScaleArgs, registry: &Registry) -> Result<Outcome> {
     Ok(stop.asked_by().map_or(Outcome::Done, |signal| Outcome::Interrupted { signal }))
 }
 
-/// How much time there is for trials.
+/// The time available for trials.
 struct Clock {
     began: Instant,
     /// Seconds.
@@ -144,7 +144,7 @@ impl Clock {
         self.began.elapsed().as_secs_f64() + self.longest <= self.limit
     }
 
-    /// Does a trial.
+    /// Runs a trial.
     fn time<T>(&mut self, trial: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let done = trial();
@@ -173,7 +173,7 @@ fn beginning(config: &TrainConfig) -> Values {
     all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
-/// The configuration as it is measured: learning from the first iteration on, without an end.
+/// The configuration to measure: learning from the first iteration on, without an end.
 fn during(mut config: TrainConfig) -> TrainConfig {
     for plan in &mut config.policies {
         plan.config.learning_starts = 0;
@@ -183,7 +183,7 @@ fn during(mut config: TrainConfig) -> TrainConfig {
     config
 }
 
-/// Environment steps per second of a run, measured for a shorter time if somebody asks for an end.
+/// Environment steps per second of a run, measured for a shorter time if the user stops the search.
 fn rate(
     args: &ScaleArgs,
     config: TrainConfig,
@@ -194,7 +194,7 @@ fn rate(
     let threads = thread_count(args.threads);
     let learner = learner_on(device, &args.backend, &config, threads)?;
     let mut trainer = Trainer::new(config, registry, learner, threads)?;
-    // What compiling takes is no time of an iteration, by which `advance` judges how many it does at once.
+    // Compile time is not iteration time, by which `advance` decides how many iterations to do at once.
     trainer.prepare()?;
     trainer.iterate_times(2)?;
     let (before, started) = (trainer.env_steps(), Instant::now());
@@ -206,10 +206,10 @@ fn rate(
 }
 
 impl Search {
-    /// Looks for the fastest values from `values` on, until there is nothing left to try or `measure` says nothing.
+    /// Searches for the fastest values from `values` on, until nothing is left to try or `measure` returns nothing.
     ///
     /// # Errors
-    /// What can't be measured at the beginning.
+    /// A first configuration that can't be measured.
     fn run(&mut self, mut values: Values, most: usize, measure: &mut Measure<'_>) -> Result<()> {
         let Some(steps_per_second) = measure(&values)? else {
             self.is_cut = true;
@@ -265,7 +265,7 @@ impl Search {
         }
     }
 
-    /// The fastest trial; of those that noise alone tells apart the first.
+    /// The fastest trial; among trials that differ only by noise, the first.
     fn best(&self) -> Option<&Trial> {
         self.trials.iter().reduce(|best, trial| {
             let is_better = trial.steps_per_second > BETTER * best.steps_per_second;
@@ -303,7 +303,7 @@ impl Search {
     }
 }
 
-/// The values as they can be given to --set.
+/// The values in the form that --set accepts.
 fn text(values: &Values) -> String {
     let order = KEYS.iter().filter_map(|key| Some(format!("{key}={}", values.get(key)?)));
     order.collect::<Vec<_>>().join(" ")

@@ -7,12 +7,12 @@ use warp_train::callback::Flow;
 use warp_train::metrics::IterationMetrics;
 use warp_train::{Callback, Result, Trainer};
 
-/// What the host has waited for kernels, in seconds.
+/// How long the host has waited for kernels, in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KernelWaits {
-    /// For machine code: compiled, or read from the cache.
+    /// For machine code, compiled or read from the cache.
     pub machine_code: f64,
-    /// For the driver that loads it.
+    /// For the driver to load it.
     pub loading: f64,
 }
 
@@ -25,7 +25,7 @@ struct Part {
     kernels: KernelWaits,
 }
 
-/// Tells the parts of a start from each other; they add up to all of it.
+/// Separates the parts of a start, which add up to the whole.
 #[derive(Debug)]
 pub(super) struct StartClock {
     part_began: Instant,
@@ -45,12 +45,12 @@ impl StartClock {
         }
     }
 
-    /// From now on kernels of `device` are waited for.
+    /// From now on, waiting is for kernels of `device`.
     pub(super) fn watch(&mut self, device: &Device) {
         self.device = device.clone();
     }
 
-    /// What was done since the last part is the part `name`.
+    /// Everything since the last part becomes the part `name`.
     pub(super) fn part(&mut self, name: &'static str) {
         let (now, after) = (Instant::now(), self.device.kernel_waits());
         let before = std::mem::replace(&mut self.kernels_before, after);
@@ -62,13 +62,13 @@ impl StartClock {
         self.parts.push(Part { name, seconds: (now - began).as_secs_f64(), kernels });
     }
 
-    /// The same once the first iterations are done, which is when a start is over and told.
+    /// The same once the first iterations are done, when the start is over and reported.
     pub(super) fn end(self) -> Told {
         Told { clock: Some(self) }
     }
 }
 
-/// Tells what a start took after its first iterations; nothing more.
+/// Reports the start-up time after the first iterations, and does nothing else.
 pub(super) struct Told {
     clock: Option<StartClock>,
 }

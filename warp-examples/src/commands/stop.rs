@@ -14,14 +14,14 @@ const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, signal_hook::consts::signal::SIGHUP]
 #[cfg(not(unix))]
 const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
-/// The signal that asked to stop; 0: none has.
+/// The signal that requested the stop; 0: none.
 static ASKED_BY: AtomicUsize = AtomicUsize::new(0);
-/// Whether the next signal does what it would do without us.
+/// Whether the next signal has its default effect.
 static AT_ONCE: AtomicBool = AtomicBool::new(true);
 /// Set when the handlers are in place.
 static LISTENING: OnceLock<()> = OnceLock::new();
 
-/// A command that stops in order when it is asked to: by Ctrl-C, `kill`, or the end of its terminal.
+/// A command that stops in an orderly way on request: by Ctrl-C, `kill`, or the end of its terminal.
 ///
 /// While it is alive one signal is taken as a request; after that, and without it, signals end the process.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Stop {
         Ok(Self(()))
     }
 
-    /// The signal that asked to stop, if one has.
+    /// The signal that requested the stop, if any.
     pub(super) fn asked_by(&self) -> Option<u8> {
         u8::try_from(ASKED_BY.load(Ordering::Relaxed)).ok().filter(|signal| *signal > 0)
     }
@@ -51,7 +51,7 @@ impl Stop {
         if self.is_asked() { Flow::Break(Stopped::Asked) } else { Flow::Continue(()) }
     }
 
-    /// Whether the command is asked to stop.
+    /// Whether the command has been asked to stop.
     pub(super) fn is_asked(&self) -> bool {
         self.asked_by().is_some()
     }

@@ -13,7 +13,7 @@ use warp_func::Registry;
 /// Show the progress of runs.
 #[derive(Debug, Clone, Args)]
 pub struct TopArgs {
-    /// Folders of runs. If standard output is not a terminal, one line for each.
+    /// Folders of runs. If standard output is not a terminal, one line is printed for each.
     #[arg(value_name = "RUN", required = true, num_args = 1..=16)]
     pub runs: Vec<PathBuf>,
 }
@@ -38,7 +38,7 @@ pub fn execute(args: &TopArgs, registry: &Registry) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Follows the runs until somebody leaves.
+/// Follows the runs until the user leaves.
 #[cfg(feature = "dashboard")]
 fn live(mut runs: Vec<Followed>) -> Result<Outcome> {
     use super::stop::Stop;
@@ -46,7 +46,7 @@ fn live(mut runs: Vec<Followed>) -> Result<Outcome> {
     use std::time::{Duration, Instant};
     /// How often runs are read again.
     const EVERY: Duration = Duration::from_secs(1);
-    /// How often keys are looked at.
+    /// How often keys are checked.
     const LISTEN_EVERY: Duration = Duration::from_millis(50);
 
     let stop = Stop::listen()?;

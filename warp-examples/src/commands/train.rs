@@ -35,16 +35,16 @@ pub struct TrainArgs {
     /// learning rates, coefficients and the like. Given a fleet's folder, complete the fleet
     #[arg(long, value_name = "RUN[@STEP | @best] | FLEET", conflicts_with_all = ["target", "envs", "seed", "out"])]
     pub resume: Option<PathBuf>,
-    /// auto, cpu, cuda or cuda:N.
+    /// Device: auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// auto, native, or burn in a build with that feature.
+    /// Learner: auto, native, or burn (in a build with that feature).
     #[arg(long, default_value = "auto")]
     pub backend: String,
-    /// Environment replicas; short for --set num_envs=N.
+    /// Number of environment replicas; short for --set num_envs=N.
     #[arg(long, value_name = "N")]
     pub envs: Option<usize>,
-    /// Environment steps, summed over replicas; short for --set total_steps=N.
+    /// Number of environment steps, summed over replicas; short for --set total_steps=N.
     #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
     /// Seed; short for --set seed=S.
@@ -68,17 +68,17 @@ pub struct TrainArgs {
     /// times as long.
     #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub halving: Option<u32>,
-    /// Threads; 0: one per core. Results do not depend on it.
+    /// Number of threads; 0: one per core. Results do not depend on it.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,
-    /// Changes a key of the configuration.
+    /// Set a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// The run's folder; by default ENV-ALGORITHM-sSEED in the folder given by the keys basedir (runs) and tag.
     #[arg(long, value_name = "RUN")]
     pub out: Option<PathBuf>,
-    /// Print the memory plan first: every array, the total and the memory that is left; and where the time of the
-    /// start goes.
+    /// Print the memory plan first (every array, the total and the memory that is left), and a breakdown of the
+    /// start-up time.
     #[arg(short, long, conflicts_with_all = ["seeds", "sweep"])]
     pub verbose: bool,
     /// Write a trace of where the time goes, for Perfetto (ui.perfetto.dev), and print a summary at the end.

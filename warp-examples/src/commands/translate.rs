@@ -47,7 +47,7 @@ pub fn execute(args: &TranslateArgs) -> Result<Outcome> {
     Ok(if all_fresh { Outcome::Done } else { Outcome::Failed })
 }
 
-/// Says whether `to` holds the text made from `file`.
+/// Reports whether `to` contains the text generated from `file`.
 fn check(file: &Path, to: &Path, text: &str) -> Result<bool> {
     let is_fresh = std::fs::read_to_string(to).is_ok_and(|there| there == text);
     let (file, to) = (file.display(), to.display());
@@ -67,7 +67,7 @@ fn write(to: &Path, text: &str) -> Result<()> {
     say(&format!("{}: {} lines", to.display(), text.lines().count()))
 }
 
-/// All that is wrong, the last of it as the error, the others before it.
+/// All errors: the last one is returned, the others are printed before it.
 fn report(diagnostics: &[Diagnostic]) -> String {
     let Some((last, others)) = diagnostics.split_last() else {
         return "nothing was generated".into();

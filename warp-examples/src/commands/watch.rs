@@ -1,4 +1,4 @@
-//! `warp watch`: an episode, live in the terminal, until it ends or `q` is pressed.
+//! `warp watch`: plays an episode in the terminal, until it ends or `q` is pressed.
 
 #[cfg(unix)]
 use super::keys::Keys;
@@ -18,7 +18,7 @@ use warp_func::Registry;
 /// Smallest window in which there is something to be seen, rows and columns.
 const SMALLEST: (u16, u16) = (8, 20);
 
-/// Show an episode of a run, live in the terminal.
+/// Play an episode of a run in the terminal.
 #[derive(Debug, Clone, Args)]
 pub struct WatchArgs {
     /// The episode.
@@ -26,13 +26,13 @@ pub struct WatchArgs {
     pub play: PlayArgs,
 }
 
-/// What the last row says.
+/// The text of the last row.
 const LEAVE: &str = if cfg!(unix) { "q leaves" } else { "Ctrl-C leaves" };
 
-/// How often keys are looked at while a moment is shown.
+/// How often keys are checked while a moment is shown.
 const LISTEN_EVERY: Duration = Duration::from_millis(50);
 
-/// Hides the cursor and hears of keys; all is as it was however the command ends.
+/// Hides the cursor and reads keys; everything is restored however the command ends.
 struct Stage {
     #[cfg(unix)]
     keys: Keys,
@@ -92,7 +92,7 @@ pub fn execute(args: &WatchArgs, registry: &Registry) -> Result<Outcome> {
     let (mut stage, mut last_size) = (None::<Stage>, None);
     let (mut next, pause) = (Instant::now(), Duration::from_secs(1) / args.play.fps);
     play(&args.play, registry, &mut |moment| {
-        // Not before the run is known to be there.
+        // Only once the run is known to exist.
         let stage = match &mut stage {
             Some(stage) => stage,
             none => {
@@ -111,7 +111,7 @@ pub fn execute(args: &WatchArgs, registry: &Registry) -> Result<Outcome> {
         let line = one_line(&format!("{}   {}", moment.heading.name, moment.summary()));
         let cut = |line: &str| line.chars().take(usize::from(columns)).collect::<String>();
         let (line, leave) = (cut(&line), cut(LEAVE));
-        // One row for the heading, one for how to leave.
+        // One row for the heading, one for the hint on how to quit.
         let (columns, rows) = (usize::from(columns), usize::from(rows) - 2);
         let picture = draw(&moment.scene, columns, rows, depth)?;
         show(&format!("\x1b[H{line}\x1b[K\r\n{picture}{leave}\x1b[K"))?;

@@ -1,6 +1,6 @@
 //! `warp bench --device cuda`: cycles of an environment on a GPU.
 //!
-//! A cycle is: draw random actions, step, restart what ended, for every replica. Several steps share
+//! A cycle samples random actions, steps every replica and resets finished episodes. Several steps share
 //! a launch; each writes its observations, rewards and flags to the arrays that a learner would
 //! read, where the next overwrites them. With `--check` the state after the steps is compared with
 //! the CPU's, bit for bit, in the parity build.
@@ -16,7 +16,7 @@ use warp_func::cuda::{Build, CudaVecEnv, Kernels, parity};
 use warp_func::{Registry, VecEnv, VecOptions};
 use warp_train::TrainConfig;
 
-/// Steps that share a launch, if nothing else is asked for.
+/// Default number of steps per launch.
 const STEPS: u32 = 100;
 /// Launches whose median is reported.
 const SAMPLES: usize = 9;
@@ -77,7 +77,7 @@ pub(super) fn execute(
     Ok(Outcome::Done)
 }
 
-/// Steps per second of a world with random actions.
+/// Steps per second of an environment with random actions.
 ///
 /// # Errors
 /// An environment without a CUDA body, or too little memory.

@@ -1,6 +1,6 @@
 //! `warp bench --train --curve-steps`: learning curves beside the rate.
 //!
-//! Every seed trains afresh, with the configuration whose rate was measured; only kernels that were
+//! Every seed trains from scratch, with the configuration whose rate was measured; only kernels that were
 //! compiled are kept.
 
 use super::BenchArgs;
@@ -45,7 +45,7 @@ fn n_iterations(steps: u64, limit: Option<f64>, found: &Throughput) -> Result<(u
     Ok((n, n.min((1e3 * limit / found.iteration_ms) as u64).max(1)))
 }
 
-/// Trains one seed for as much as there is room for of the iterations that are planned.
+/// Trains one seed for as many of the planned iterations as the time limit allows.
 fn train(
     config: &TrainConfig,
     seed: u64,

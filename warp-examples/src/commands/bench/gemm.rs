@@ -1,4 +1,4 @@
-//! `warp bench gemm`: how fast the processor makes the products of linear layers, which is what learning there can
+//! `warp bench gemm`: how fast the CPU makes the products of linear layers, which is what learning there can
 //! reach at best.
 
 use super::{BenchArgs, print_json, say};

@@ -1,9 +1,9 @@
 //! `warp bench`: environment steps per second, with and without a policy; or training: its rate, its curves, or the
 //! time until a return.
 //!
-//! Alone: random actions are drawn before the clock starts (a few sets, used in turn) unless the
+//! Alone: random actions are sampled before the clock starts (a few sets, used in turn) unless the
 //! environment masks actions; every step writes all observations, rewards and flags, and restarts
-//! what ended. With a policy: the default configuration's network acts, nothing is learned.
+//! finished episodes. With a policy: the default configuration's network acts, but nothing is learned.
 
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -39,7 +39,7 @@ const WINDOWS: usize = 5;
 #[derive(Debug, Clone, Args)]
 pub struct BenchArgs {
     /// An environment's name, or a configuration file; or gemm, to measure the products of linear layers on the
-    /// processor.
+    /// CPU.
     #[arg(
         value_name = "ENV | FILE.toml | gemm",
         required_unless_present = "map",
@@ -47,13 +47,13 @@ pub struct BenchArgs {
     )]
     #[arg(hide_default_value = true)]
     pub target: String,
-    /// auto, cpu, cuda or cuda:N.
+    /// Device: auto, cpu, cuda or cuda:N.
     #[arg(long, default_value = "auto")]
     pub device: String,
     /// Measure training instead.
     #[arg(long, conflicts_with = "envs")]
     pub train: bool,
-    /// With --train: numbers of replicas, measured in turn; by default that of the configuration.
+    /// With --train: numbers of replicas to measure, one after the other; by default that of the configuration.
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', requires = "train")]
     #[arg(value_parser = options::count)]
     pub replicas: Vec<usize>,
@@ -63,28 +63,28 @@ pub struct BenchArgs {
     /// Shorten curves that would take more seconds than this, judging by the measured rate.
     #[arg(long, value_name = "S", requires = "curve_steps", value_parser = options::seconds)]
     pub curve_seconds: Option<f64>,
-    /// With --train: instead of the rate, measure the time until the episodes that finish in an iteration have at
-    /// least this mean return, or total_steps are done.
+    /// With --train: instead of the rate, measure the time until the episodes that finish in an iteration reach this
+    /// mean return, or until total_steps is reached.
     #[arg(long, value_name = "RETURN", requires = "train", conflicts_with = "curve_steps")]
     #[arg(allow_negative_numbers = true, value_parser = options::finite)]
     pub until: Option<f64>,
-    /// Runs for each curve or for --until: seeds 0 to N - 1.
+    /// Number of runs per curve or for --until: seeds 0 to N - 1.
     #[arg(long, value_name = "N", default_value_t = 5, requires = "train")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: u64,
-    /// With --train: auto, native, or burn in a build with that feature.
+    /// With --train, the learner: auto, native, or burn (in a build with that feature).
     #[arg(long, default_value = "auto")]
     pub backend: String,
-    /// Environment replicas.
+    /// Number of environment replicas.
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub envs: usize,
-    /// Threads; 0: one per core.
+    /// Number of threads; 0: one per core.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = options::threads)]
     pub threads: usize,
-    /// Seconds to measure each part, without warm-up.
+    /// Seconds to measure each part, excluding warm-up.
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     pub seconds: f64,
-    /// On a GPU: steps that share a launch (100).
+    /// On a GPU: number of steps per launch (default: 100).
     #[arg(long, value_name = "N", conflicts_with = "train")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub steps: Option<u32>,
@@ -110,10 +110,10 @@ pub struct BenchArgs {
     /// With --map: the limit, in 10^12 operations per second (790 on an H200; unknown for other GPUs).
     #[arg(long, value_name = "TFLOPS", requires = "map", value_parser = options::seconds)]
     pub peak: Option<f64>,
-    /// Changes a key of the configuration.
+    /// Set a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// One JSON object on standard output.
+    /// Print one JSON object to standard output.
     #[arg(long)]
     pub json: bool,
 }
@@ -175,7 +175,7 @@ pub fn execute(args: &BenchArgs, registry: &Registry) -> Result<Outcome> {
     say_rates(args, &config.run.env_id, [alone, with_policy])
 }
 
-/// Says the rates of environments alone and with a policy.
+/// Prints the rates of environments alone and with a policy.
 fn say_rates(args: &BenchArgs, env: &str, [alone, with_policy]: [f64; 2]) -> Result<Outcome> {
     let (envs, threads) = (args.envs, thread_count(args.threads));
     if !args.json {
@@ -234,7 +234,7 @@ fn measure_alone(
     })
 }
 
-/// Steps per second of the world of `config` alone, with random actions, where training runs.
+/// Steps per second of the environment of `config` alone, with random actions, on the device that trains.
 fn rate_of_world(config: &TrainConfig, place: &Place<'_>, seconds: f64) -> Result<f64> {
     match place.device {
         Device::Cpu => measure_alone(config, place.plain, place.threads, seconds),
@@ -266,7 +266,7 @@ fn rate(seconds: f64, n_envs: usize, mut step: impl FnMut() -> Result<()>) -> Re
     for _ in 0..=WINDOWS {
         let started = Instant::now();
         let mut steps = 0u64;
-        // Looking at the clock is not free: not after every step.
+        // Reading the clock is not free, so it is not read after every step.
         while started.elapsed() < window {
             for _ in 0..if steps < 64 { 1 } else { 16 } {
                 step()?;

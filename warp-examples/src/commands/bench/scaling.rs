@@ -1,4 +1,4 @@
-//! `warp bench --train --gpus N`: training on several GPUs beside training on one of them.
+//! `warp bench --train --gpus N`: training on several GPUs, compared with training on one of them.
 //!
 //! Pairs of measurements alternate, a single GPU and then all of them, so that a disturbance of the machine
 //! affects both; the median of the pairs' ratios is reported, with the smallest and the largest.
@@ -22,7 +22,7 @@ const PAIRS: usize = 5;
 /// Iterations before the clock starts, at least.
 const WARM_UP: u64 = 3;
 
-/// What one number of replicas gave.
+/// The result for one number of replicas.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Scaling {
     /// Replicas of the GPU that trains alone.

@@ -1,9 +1,9 @@
 //! `warp bench --train`: training throughput, one figure per number of replicas.
 //!
-//! Everything of an iteration counts: collecting, learning, and what lies between. Numbers of
-//! replicas are measured in turn, several rounds of each, so that a disturbance of the machine falls on
-//! all of them; the median of the rounds is reported. What happens once (building, compiling,
-//! allocating, the first iteration) is reported apart, and a warm-up is not counted.
+//! Everything in an iteration counts: collecting, learning, and everything in between. Numbers of
+//! replicas are measured in turn, several rounds of each, so that a disturbance of the machine affects
+//! all of them; the median of the rounds is reported. One-time costs (building, compiling,
+//! allocating, the first iteration) are reported separately, and warm-up is not counted.
 
 use super::{BenchArgs, curves};
 use crate::commands::progress::short;
@@ -22,7 +22,7 @@ const ROUNDS: usize = 5;
 /// Iterations before the clock starts, at least, the first one included.
 const WARM_UP: usize = 3;
 
-/// What one number of replicas gave.
+/// The result for one number of replicas.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Throughput {
     /// Environment replicas.
@@ -74,7 +74,7 @@ pub(super) struct Place<'a> {
     /// Whose networks learn: "native" or "burn".
     pub backend: &'a str,
     pub threads: usize,
-    /// The environments on the processor.
+    /// The environments on the CPU.
     pub plain: &'a Registry,
     /// The environments on the device.
     registry: Registry,
@@ -87,7 +87,7 @@ impl<'a> Place<'a> {
         Self { device, backend, threads, plain: registry, registry: device.registry(registry) }
     }
 
-    /// A run at its beginning, and the seconds that it took to build it.
+    /// A run before its first iteration, and the seconds that building it took.
     pub(super) fn trainer(&self, config: TrainConfig) -> Result<(Trainer, f64)> {
         let started = Instant::now();
         self.device.compile_ahead(self.backend, &config, &self.registry);
@@ -97,7 +97,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The command that was given, as it can be given to a shell again.
+/// The command that was given, in a form that a shell accepts.
 pub(super) fn command_line() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:+%@".contains(c);
     let quoted = |word: String| match word.chars().all(plain) && !word.is_empty() {
@@ -110,9 +110,9 @@ pub(super) fn command_line() -> String {
 
 /// One configuration per number of replicas, at least one.
 pub(super) fn configurations(args: &BenchArgs, registry: &Registry) -> Result<Vec<TrainConfig>> {
-    // Nothing is saved, so nothing has to end where it would be.
+    // Nothing is saved, so no iteration has to end at a checkpoint.
     let mut sets = vec!["checkpoint_steps=0".to_string()];
-    // A curve is a run of so many steps: shares in schedules are shares of them.
+    // A curve is a run of that many steps: percentages in schedules refer to them.
     sets.extend(args.curve_steps.map(|n| format!("total_steps={n}")));
     sets.extend_from_slice(&args.set);
     let one = |count: Option<usize>| {

@@ -1,11 +1,11 @@
 //! `warp bench --train --until`: how long it takes to learn something.
 //!
-//! Every seed is trained twice from its beginning. The first run looks at the figures after every
-//! iteration and ends when they are good enough. The second makes as many iterations as the first
-//! needed, without looking in between, and must end with the same policy. The clock runs from before
-//! the first iteration until the figures of the last one are on the host; compiling, loading and
-//! allocating come before it and are reported apart. Then 100 greedy episodes are played on the
-//! processor, outside the time.
+//! Every seed is trained twice from the start. The first run reads the metrics after every
+//! iteration and ends when they are good enough. The second does as many iterations as the first
+//! needed, without reading them, and must end with the same policy. The clock runs from before
+//! the first iteration until the metrics of the last one are on the host; compiling, loading and
+//! allocating come before it and are reported separately. Then 100 greedy episodes are played on the
+//! CPU, outside the time.
 
 use super::BenchArgs;
 use super::train::{Place, command_line};
@@ -23,7 +23,7 @@ use warp_train::{TrainConfig, Trainer};
 /// Greedy episodes that confirm a policy.
 const EPISODES: usize = 100;
 
-/// What became of one seed.
+/// The result of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Attempt {
     seed: u64,
@@ -33,15 +33,15 @@ struct Attempt {
     env_steps: u64,
     /// Mean return of the episodes that ended in the last iteration.
     episode_return: Option<f64>,
-    /// Seconds, with a look at the figures after every iteration.
+    /// Seconds, reading the metrics after every iteration.
     run_seconds: f64,
-    /// Seconds of as many iterations without a look in between.
+    /// Seconds of as many iterations without reading the metrics.
     run_seconds_at_once: f64,
-    /// Whether both runs ended with the same policy, bit by bit.
+    /// Whether both runs ended with the same policy, bit for bit.
     repeated_exactly: bool,
     /// Seconds before the first iteration of the first run: environments, learner, kernels.
     startup_seconds: f64,
-    /// What the policy does greedily.
+    /// Evaluation of the greedy policy.
     evaluation: Evaluation,
 }
 
@@ -54,7 +54,7 @@ struct Found {
     n_reached: usize,
     /// Median over the seeds that reached the return, seconds.
     run_seconds: Option<f64>,
-    /// The same without looks in between.
+    /// The same without reading the metrics.
     run_seconds_at_once: Option<f64>,
     seeds: Vec<Attempt>,
 }
@@ -102,7 +102,7 @@ pub(super) fn execute(
     Ok(Outcome::Done)
 }
 
-/// A run that was looked at after every iteration.
+/// A run whose metrics were read after every iteration.
 struct Looked {
     reached: bool,
     iterations: u64,
@@ -169,7 +169,7 @@ impl Looked {
     }
 }
 
-/// Greedy episodes of the policies in `state`, on the processor.
+/// Greedy episodes of the policies in `state`, on the CPU.
 fn confirm(
     config: &TrainConfig,
     state: &LearnerState,
