@@ -7,8 +7,9 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use warp_core::toml::{Table, Value};
 use warp_data::file;
-use warp_func::Registry;
+use warp_func::{Entry, Registry};
 use warp_train::TrainConfig;
+use warp_train::config::drop_foreign_keys;
 
 /// The configuration for `target`, an environment's name, a TOML file or a run configuration of the
 /// original in YAML, changed by `sets` (`key=value` each; the key may have dots).
@@ -56,22 +57,17 @@ pub fn configure_with_basis(
         target.to_string()
     };
     let entry = registry.get(&env)?;
-    let algorithm = text("algorithm");
+    let given_keys = [&given, &overrides];
     // What a file of the original leaves out has the original's defaults.
-    let mut table = if is_yaml {
-        Table::new()
-    } else {
-        crate::defaults::default_table(entry, algorithm.as_deref())?
+    let (mut table, algorithm) = match is_yaml {
+        true => (Table::new(), text("algorithm")),
+        false => defaults_below(given_keys, entry, text("algorithm"), registry)?,
     };
-    if given.contains_key("policy") {
-        // A file that lists policies lists all of them.
-        table.remove("policy");
-    }
     let basis = if is_yaml {
         Basis::Original { file: target.into() }
     } else {
         let file = is_file.then_some(target);
-        Basis::of(file, entry, algorithm.as_deref(), &table, [&given, &overrides])
+        Basis::of(file, entry, algorithm.as_deref(), &table, given_keys)
     };
     merge(&mut table, given);
     merge(&mut table, overrides);
@@ -80,6 +76,56 @@ pub fn configure_with_basis(
     crate::pool_file::attach(&mut config)?;
     warp_train::begin::read(&mut config)?;
     Ok((config, basis))
+}
+
+/// The default configuration below the keys of `given`, and the algorithm that it is for, if they name one.
+fn defaults_below(
+    given: [&Table; 2],
+    entry: &Entry,
+    mut algorithm: Option<String>,
+    registry: &Registry,
+) -> Result<(Table, Option<String>)> {
+    let defaults = |algorithm: Option<&str>| -> Result<Table> {
+        let mut table = crate::defaults::default_table(entry, algorithm)?;
+        if given[0].contains_key("policy") {
+            // A file that lists policies lists all of them.
+            table.remove("policy");
+        }
+        Ok(table)
+    };
+    let whole = |mut table: Table| {
+        given.into_iter().for_each(|given| merge(&mut table, given.clone()));
+        table
+    };
+    let mut table = defaults(algorithm.as_deref())?;
+    if algorithm.is_none() {
+        algorithm = algorithm_of_all_policies(&whole(table.clone()));
+        if algorithm.is_some() {
+            table = defaults(algorithm.as_deref())?;
+        }
+    }
+    let mut read = whole(table.clone());
+    drop_foreign_keys(&mut read, registry);
+    keep_keys_of(&mut table, &read);
+    Ok((table, algorithm))
+}
+
+/// The algorithm that every policy of a table names for itself, if it is the same.
+fn algorithm_of_all_policies(table: &Table) -> Option<String> {
+    let policies = table.get("policy")?.as_table()?;
+    let mut names = policies.iter().map(|(_, keys)| keys.get("algorithm").and_then(Value::as_str));
+    let first = names.next()??;
+    names.all(|name| name == Some(first)).then(|| first.into())
+}
+
+/// Takes from `table`, and from the tables in it, the keys that `read` does not have.
+fn keep_keys_of(table: &mut Table, read: &Table) {
+    table.retain(|key, _| read.contains_key(key));
+    for (key, value) in table {
+        if let (Value::Table(inner), Some(Value::Table(read))) = (value, read.get(key)) {
+            keep_keys_of(inner, read);
+        }
+    }
 }
 
 fn read_yaml(path: &str, registry: &Registry) -> Result<Table> {
@@ -180,6 +226,45 @@ fn merge(into: &mut Table, from: Table) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn policies_with_an_algorithm_of_their_own_have_its_defaults() {
+        let registry = warp_envs::registry();
+        let configure = |target: &str, sets: &[&str]| {
+            let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+            super::configure(target, &sets, &registry)
+                .unwrap_or_else(|error| panic!("{target} {sets:?}: {error:#}"))
+        };
+        for (env, policy, algorithm) in
+            [("cartpole", "pole", "dqn"), ("pendulum", "pendulum", "sac")]
+        {
+            let named = configure(env, &[&format!("policy.{policy}.algorithm={algorithm}")]);
+            let shared = configure(env, &[&format!("algorithm={algorithm}")]);
+            assert_eq!(named.policies[0].config, shared.policies[0].config);
+        }
+        let [tagger, runner] = ["policy.tagger.algorithm=a2c", "policy.runner.algorithm=a2c"];
+        for env in ["tag_gridworld", "tag_continuous"] {
+            let both = configure(env, &[tagger, runner]);
+            let shared = configure(env, &["algorithm=a2c"]);
+            let configs = |config: &TrainConfig| -> Vec<_> {
+                config.policies.iter().map(|plan| plan.config.clone()).collect()
+            };
+            assert_eq!(configs(&both), configs(&shared));
+        }
+        let one = configure("tag_continuous", &[tagger]);
+        let algorithms: Vec<_> = one.policies.iter().map(|plan| plan.algorithm.name).collect();
+        assert_eq!(algorithms, ["ppo", "a2c"]);
+        // Two others: what is left of the defaults is what they read.
+        let mixed = configure("tag_gridworld", &[tagger, "policy.runner.algorithm=dqn"]);
+        let algorithms: Vec<_> = mixed.policies.iter().map(|plan| plan.algorithm.name).collect();
+        assert_eq!(algorithms, ["dqn", "a2c"]);
+        let sets = [tagger, runner, "clip_coef=0.1"].map(String::from);
+        let error = super::configure("tag_continuous", &sets, &registry).unwrap_err().to_string();
+        assert!(
+            error.contains("clip_coef = 0.1") && error.ends_with("a2c has no such key"),
+            "{error}"
+        );
+    }
 
     fn refused(target: &str, sets: &[&str]) -> String {
         let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();

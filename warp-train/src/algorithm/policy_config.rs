@@ -16,7 +16,7 @@ warp_core::config! {
         /// The environment's groups of agents that this policy acts for; "tagger[0,2-4]" selects some agents of one,
         /// by number.
         pub groups: Vec<String> = Vec::new(),
-        /// "ppo", "a2c", "dqn", "ddpg", "td3" or "sac".
+        /// "ppo", "a2c", "dqn", "ddpg", "td3", "sac" or "fast_td3" (a preset of td3).
         pub algorithm: String = "ppo".into(),
         /// Whether the policy learns; otherwise it acts but does not change.
         pub to_train: bool = true,
@@ -68,7 +68,8 @@ warp_core::config! {
         /// Activation after each hidden layer: "tanh" or "relu".
         pub activation: Activation = Activation::Tanh,
         /// Whether the output of each hidden layer is normalised to mean 0 and standard deviation 1, with a learned
-        /// gain and shift, before the activation (layer norm). With a replay memory: CPU only.
+        /// gain and shift, before the activation (layer norm). With a
+        /// replay memory on a GPU, products are in fp32 then.
         pub layer_norm: bool = false,
         /// Name of a network that the program has added; not set: the layers that the other keys describe.
         pub network: Option<String> = None,
@@ -295,15 +296,15 @@ impl PolicyKeys {
     }
 }
 
-/// Takes from a run's own configuration the keys that no algorithm of its policies reads: earlier versions
-/// wrote all keys.
+/// Takes from a configuration the keys that no algorithm of its policies reads: earlier versions wrote all keys, and
+/// defaults may be of another algorithm.
 pub fn drop_foreign_keys(table: &mut Table, registry: &Registry) {
     let algorithms = Algorithms::of(registry);
     // A name that nobody knows is refused later.
     let named = |keys: &Table| algorithms.named(keys).ok().flatten().copied();
     let default = algorithms.get(&PolicyConfig::default().algorithm).ok().copied();
     let Some(shared) = named(table).or(default) else { return };
-    let mut used = vec![shared];
+    let mut used = Vec::new();
     if let Some(Value::Table(policies)) = table.get_mut("policy") {
         for (_, keys) in policies.iter_mut() {
             let Value::Table(keys) = keys else { continue };
@@ -311,6 +312,10 @@ pub fn drop_foreign_keys(table: &mut Table, registry: &Registry) {
             keys.retain(|key, _| !is_key(key) || own.reads(key));
             used.push(own);
         }
+    }
+    // Without any table, all policies have the algorithm of the top level.
+    if used.is_empty() {
+        used.push(shared);
     }
     table.retain(|key, _| !is_key(key) || used.iter().any(|algorithm| algorithm.reads(key)));
 }

@@ -28,6 +28,7 @@ use interval::Interval;
 pub use league::{LeagueConfig, Opponents};
 use policies::{complete_policy, plan_policies};
 pub use shards::{Shards, Sharing};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 use warp_core::toml::{Table, Value};
@@ -364,10 +365,16 @@ impl TrainConfig {
 /// Checks that some policy's algorithm reads each key that is given for all of them.
 fn check_keys(base: &PolicyKeys, given: &Table, policies: &[PolicyPlan]) -> Result<()> {
     let is_foreign = |key: &str| !policies.iter().any(|plan| plan.algorithm.reads(key));
-    match given.iter().find(|(key, _)| is_foreign(key)) {
-        Some((key, value)) => Err(foreign_key(&base.algorithm, key, value, "")),
-        None => Ok(()),
+    let Some((key, value)) = given.iter().find(|(key, _)| is_foreign(key)) else { return Ok(()) };
+    if !base.algorithm.reads(key) {
+        return Err(foreign_key(&base.algorithm, key, value, ""));
     }
+    let used: BTreeSet<&str> = policies.iter().map(|plan| plan.algorithm.name).collect();
+    let used = used.into_iter().collect::<Vec<_>>().join(", ");
+    let reason = format!(
+        "{key} = {value}: no policy of this run has an algorithm with this key; they have {used}"
+    );
+    Err(Error::Invalid(reason))
 }
 
 fn is_field(fields: &[ConfigField], key: &str) -> bool {

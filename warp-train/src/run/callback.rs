@@ -10,7 +10,7 @@ use crate::run::trainer::Trainer;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Whether a run is resumed.
+/// Whether a run continues.
 pub type Flow = ControlFlow<Stopped>;
 
 /// Something that follows a run and may stop it. It sees the run and can't change it: with other callbacks
