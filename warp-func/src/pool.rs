@@ -171,7 +171,7 @@ impl ResetPool {
         }
         let other = self.arrays.iter().find(|array| known().all(|name| name != array.name));
         if let Some(PoolArray { name, .. }) = other {
-            return refuse(format!("\"{name}\" is no field of the state of {env}, {}", list()));
+            return refuse(format!("\"{name}\" is not a field of the state of {env}, {}", list()));
         }
         Ok(())
     }

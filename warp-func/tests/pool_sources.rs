@@ -88,7 +88,7 @@ fn pools_that_do_not_fit_are_refused_in_a_sentence() {
     let error = crowd(place().with("energy", &[2, 4], &[1_i32; 8]).unwrap());
     assert!(error.contains("is i32 [2, 4], but crowd needs i32 [rows, 5]"), "{error}");
     let error = crowd(crowds(2).with("spare", &[2], &[0_i32; 2]).unwrap());
-    assert!(error.contains("\"spare\" is no field of the state of crowd"), "{error}");
+    assert!(error.contains("\"spare\" is not a field of the state of crowd"), "{error}");
     let error = crowd(crowds(0));
     assert_eq!(error, "pool_size = 0: a reset pool needs at least one row");
     // Of a crowd with other prey.

@@ -34,7 +34,7 @@ impl Device {
             ("auto" | "cpu", _) => Ok(Device::Cpu),
             (_, Some("")) if name == "cuda" => Self::gpu(name, 0),
             (_, Some(n)) if !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()) => {
-                let Ok(ordinal) = n.parse() else { bail!("--device {name}: no such number") };
+                let Ok(ordinal) = n.parse() else { bail!("--device {name}: there is no such GPU") };
                 Self::gpu(name, ordinal)
             }
             _ => bail!("--device {name}: expected auto, cpu or cuda[:N]"),
@@ -56,7 +56,7 @@ impl Device {
             None => Err(anyhow!("\"{}\" has no CUDA code", entry.name)),
         };
         Ok(found
-            .unwrap_or_else(|reason| (Device::Cpu, format!("training on the processor: {reason}"))))
+            .unwrap_or_else(|reason| (Device::Cpu, format!("training on the CPU: {reason}"))))
     }
 
     /// As [`Device::choose`], for checks on the CPU and also on a GPU: `auto` is a
@@ -70,7 +70,7 @@ impl Device {
         }
         Ok(match Self::found("native") {
             Ok((device, _)) => (device, String::new()),
-            Err(reason) => (Device::Cpu, format!("checking on the processor only: {reason}")),
+            Err(reason) => (Device::Cpu, format!("checking only on the CPU: {reason}")),
         })
     }
 
@@ -86,7 +86,7 @@ impl Device {
         if backend == "burn" && !cfg!(feature = "tch") {
             bail!("burn needs the feature tch for a GPU, which this build does not have");
         }
-        let why = format!("training on {}; --device cpu for the processor", gpu.info().name);
+        let why = format!("training on {}; use --device cpu for the CPU", gpu.info().name);
         Ok((Device::Cuda(Kernels::new(&gpu)), why))
     }
 
@@ -245,6 +245,6 @@ mod tests {
         entry.kernel = None;
         let (device, why) = Device::for_training("auto", "auto", &entry).unwrap();
         assert_eq!(device.name(), "cpu");
-        assert_eq!(why, "training on the processor: \"cartpole\" has no CUDA code");
+        assert_eq!(why, "training on the CPU: \"cartpole\" has no CUDA code");
     }
 }

@@ -54,7 +54,7 @@ fn per_replica(config: &TrainConfig, of_envs: u128, all: u128) -> String {
     let steps = replicas * (config.run.num_steps as u128).max(1);
     let (env, learner) = (of_envs / replicas, all.saturating_sub(of_envs) / steps);
     format!(
-        "per replica: {} for its environment; per replica and step of a rollout: {} for the learner",
+        "per replica: {} (environment); per replica and rollout step: {} (learner)",
         human(env),
         human(learner)
     )

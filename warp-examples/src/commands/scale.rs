@@ -289,7 +289,7 @@ impl Search {
         lines.extend(self.limits.iter().cloned());
         if self.is_cut {
             lines.push(
-                "not everything was tried: the search was stopped, or its --limit was reached"
+                "search incomplete: it was stopped, or reached its --limit"
                     .into(),
             );
         }

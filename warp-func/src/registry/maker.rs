@@ -93,7 +93,7 @@ impl<M: Maker> Made<M> {
     fn check(&self, made: &dyn VecEnv, spec: &EnvSpec, options: &VecOptions) -> Result<()> {
         let breaks = |reason: String| Err(Error::NonConforming { env: self.name.into(), reason });
         if made.spec().groups != spec.groups {
-            return breaks("what was made has other groups than its maker's spec".into());
+            return breaks("the simulator's groups differ from its maker's spec".into());
         }
         if made.options() != options {
             let (made, asked) = (made.options(), options);

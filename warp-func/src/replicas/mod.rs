@@ -319,7 +319,7 @@ impl Replicas {
         let twice = ids.iter().find(|id| std::mem::replace(&mut seen[**id as usize], 1) == 1);
         ids.iter().for_each(|id| seen[*id as usize] = 0);
         match twice {
-            Some(id) => wrong(*id, "an environment is moved once at a time".into()),
+            Some(id) => wrong(*id, "an environment may occur only once in a batch".into()),
             None => Ok(()),
         }
     }

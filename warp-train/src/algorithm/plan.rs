@@ -321,7 +321,7 @@ impl Plan {
         };
         match wrong.or_else(|| rows.writes.iter().find(twice)) {
             Some(id) => refused(format!(
-                "row function {name}: column {} has other rows, or is given twice",
+                "row function {name}: column {} has a different number of rows, or is given twice",
                 self.columns[id.0].name
             )),
             None => Ok(()),
@@ -343,7 +343,7 @@ impl Plan {
         let rows = self.columns[pass.output.0].rows;
         match pass.inputs.iter().find(|id| self.columns[id.0].rows != rows) {
             Some(id) => {
-                refused(format!("a pass of {name}: {} has other rows", self.columns[id.0].name))
+                refused(format!("a pass of {name}: {} has a different number of rows", self.columns[id.0].name))
             }
             None => Ok(()),
         }

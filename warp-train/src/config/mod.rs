@@ -448,7 +448,7 @@ fn check_run(run: &RunConfig) -> Result<()> {
     let steps = run.num_envs as u128 * run.num_steps as u128;
     if steps > i64::MAX as u128 {
         let reason = format!(
-            "an iteration of {} replicas with {} steps each is more than can be counted",
+            "an iteration of {} replicas with {} steps each is too large",
             run.num_envs, run.num_steps
         );
         return Err(warp_core::Error::invalid("num_steps", run.num_steps, reason).into());

@@ -139,7 +139,7 @@ impl Trainer {
     /// # Errors
     /// A policy that diverged.
     pub fn iterate(&mut self) -> Result<IterationMetrics> {
-        let none = || Error::Invalid("the learner said nothing of its iteration".into());
+        let none = || Error::Invalid("the learner returned no metrics for its iteration".into());
         self.iterate_at_once(1)?.pop().ok_or_else(none)
     }
 
@@ -172,7 +172,7 @@ impl Trainer {
             return Ok(n);
         }
         let told = self.config.world.tell("iterations", &n.to_le_bytes())?;
-        let unreadable = || Error::Ranks("the first rank does not say how many iterations".into());
+        let unreadable = || Error::Ranks("the first rank did not say how many iterations to run".into());
         told.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or_else(unreadable)
     }
 

@@ -117,7 +117,7 @@ impl CudaEngine {
         let size = reward.and_then(|tensor| tensor.shape.first()).copied().unwrap_or(0);
         if size > ring.steps || state.head as usize >= ring.steps {
             return Err(Error::Invalid(format!(
-                "the replay memory has {size} steps and goes on at {}, but holds {}",
+                "the replay memory has {size} steps and its next place is {}, but it contains {}",
                 state.head, ring.steps
             )));
         }

@@ -137,7 +137,7 @@ impl Joined {
     /// Ranks that have lost each other.
     pub(crate) fn check(&self) -> Result<()> {
         match self.communicator()?.has_ended() {
-            true => Err(Error::Ranks("the ranks have lost each other before".into())),
+            true => Err(Error::Ranks("the link between the ranks has already failed".into())),
             false => Ok(()),
         }
     }

@@ -54,7 +54,7 @@ pub(crate) fn is_within_reach(gpu: &Device, world: &World) -> Result<bool> {
         b"" | b"peers" => {}
         other => {
             let other = String::from_utf8_lossy(other).into_owned();
-            return Err(Error::Invalid(format!("{WARP_LINK}={other}: nccl or peers is needed")));
+            return Err(Error::Invalid(format!("{WARP_LINK}={other}: expected nccl or peers")));
         }
     }
     let offer = Offer::new(gpu, "inbox", 1)?;

@@ -66,7 +66,7 @@ pub(super) fn execute(args: &BenchArgs, path: &Path, registry: &Registry) -> Res
     newest.iter().try_for_each(|record| say(&line(record)))?;
     cliffs.iter().try_for_each(|cliff| say(&cliff_line(cliff)))?;
     if left > 0 {
-        say(&format!("{left} cells are left: the same command continues with them"))?;
+        say(&format!("{left} cells remain: run the same command again to continue"))?;
     }
     say(&format!("{} cells in {}", newest.len(), path.display()))?;
     Ok(Outcome::Done)

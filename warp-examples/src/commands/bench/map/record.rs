@@ -94,7 +94,7 @@ impl Records {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read \"{name}\""))?;
         serde_json::from_str(&text)
-            .with_context(|| format!("\"{name}\" is no map of `warp bench --map`"))
+            .with_context(|| format!("\"{name}\" was not written by `warp bench --map`"))
     }
 
     /// Adds a record and writes the file.
