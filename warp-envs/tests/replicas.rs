@@ -299,7 +299,7 @@ fn what_is_refused_moves_nothing() {
         assert_eq!(replicas.store().get::<u32>("replica.event").unwrap(), before);
     };
     refused(&[0, 3], act(&[0, 0]), "env_id = 3: environments are numbered from 0 to 2");
-    refused(&[2, 0, 2], act(&[0, 0, 0]), "env_id = 2: an environment is moved once");
+    refused(&[2, 0, 2], act(&[0, 0, 0]), "env_id = 2: an environment may occur only once");
     refused(
         &[1, 2],
         act(&[7, 2]),

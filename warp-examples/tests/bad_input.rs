@@ -44,7 +44,7 @@ const SETTINGS: [(&str, &str); 58] = [
     ("num_envs.x=3", "num_envs"),
     ("num_steps=0", "num_steps = 0"),
     ("num_steps=1000000000000000000", "1000000000000000000 steps"),
-    ("num_steps=9223372036854775807", "more than can be counted"),
+    ("num_steps=9223372036854775807", "is too large"),
     ("num_steps=100000000000000000", "free"),
     ("num_steps=1e18", "num_steps"),
     ("num_steps=1e15", "1000000000000000 steps"),

@@ -88,7 +88,7 @@ fn what_is_made_is_what_was_described_and_asked_for() {
         spec
     };
     let words = refused(Carts { spec: wider, ..HONEST }, &options());
-    assert!(words.contains("other groups than its maker's spec"), "{words}");
+    assert!(words.contains("groups differ from its maker's spec"), "{words}");
     let fewer = |options| VecOptions { n_envs: 2, ..options };
     let words = refused(Carts { options: fewer, ..HONEST }, &options());
     assert!(words.contains("n_envs: 2") && words.contains("n_envs: 6"), "{words}");

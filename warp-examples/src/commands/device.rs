@@ -55,8 +55,7 @@ impl Device {
             Some(_) => Self::found(backend),
             None => Err(anyhow!("\"{}\" has no CUDA code", entry.name)),
         };
-        Ok(found
-            .unwrap_or_else(|reason| (Device::Cpu, format!("training on the CPU: {reason}"))))
+        Ok(found.unwrap_or_else(|reason| (Device::Cpu, format!("training on the CPU: {reason}"))))
     }
 
     /// As [`Device::choose`], for checks on the CPU and also on a GPU: `auto` is a

@@ -288,10 +288,7 @@ impl Search {
         let mut lines: Vec<String> = self.trials.iter().map(line).collect();
         lines.extend(self.limits.iter().cloned());
         if self.is_cut {
-            lines.push(
-                "search incomplete: it was stopped, or reached its --limit"
-                    .into(),
-            );
+            lines.push("search incomplete: it was stopped, or reached its --limit".into());
         }
         let times = best.steps_per_second / first.steps_per_second;
         lines.push(format!(

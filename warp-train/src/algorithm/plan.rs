@@ -342,9 +342,10 @@ impl Plan {
         }
         let rows = self.columns[pass.output.0].rows;
         match pass.inputs.iter().find(|id| self.columns[id.0].rows != rows) {
-            Some(id) => {
-                refused(format!("a pass of {name}: {} has a different number of rows", self.columns[id.0].name))
-            }
+            Some(id) => refused(format!(
+                "a pass of {name}: {} has a different number of rows",
+                self.columns[id.0].name
+            )),
             None => Ok(()),
         }
     }

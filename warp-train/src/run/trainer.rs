@@ -172,7 +172,8 @@ impl Trainer {
             return Ok(n);
         }
         let told = self.config.world.tell("iterations", &n.to_le_bytes())?;
-        let unreadable = || Error::Ranks("the first rank did not say how many iterations to run".into());
+        let unreadable =
+            || Error::Ranks("the first rank did not say how many iterations to run".into());
         told.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or_else(unreadable)
     }
 

@@ -188,7 +188,7 @@ mod tests {
         assert!(back.newest("cuda").is_empty());
         std::fs::write(&path, "[1]").unwrap();
         let error = Records::open(&path).unwrap_err().to_string();
-        assert!(error.contains("is no map"), "{error}");
+        assert!(error.contains("was not written by"), "{error}");
     }
 
     #[test]
