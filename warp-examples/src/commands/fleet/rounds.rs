@@ -1,46 +1,53 @@
 //! A fleet's launches: all runs to their ends, or round by round with only the better settings.
 
 use crate::commands::progress::Progress;
-use crate::commands::stop::Stop;
 use anyhow::Result;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use warp_train::fleet::{Fleet, FleetEvent, FleetLearner, FleetRun, Halving, Round, launches};
+use warp_train::fleet::{
+    Asked, Fleet, FleetEvent, FleetLearner, FleetRun, Halving, Round, launches,
+};
 
 /// What all rounds work with.
 pub(super) struct Rounds<'a> {
     pub(super) runs: &'a [FleetRun],
+    /// The numbers of those that this process trains; nothing where it trains all.
+    pub(super) own: Option<BTreeSet<usize>>,
     pub(super) halving: Option<Halving>,
     pub(super) fleet: &'a Fleet,
-    pub(super) stop: &'a Stop,
+    /// Whether this process shows how far the fleet is.
+    pub(super) shows: bool,
 }
 
 impl Rounds<'_> {
-    /// Trains the runs that have not ended until all have or `stop` is asked. Returns how many launches there
-    /// were.
-    pub(super) fn train(&self, learner: &mut dyn FleetLearner) -> Result<usize> {
+    /// Trains this process's runs that have not ended until all have or it is `asked` to stop. Returns how many launches
+    /// there were.
+    pub(super) fn train(&self, learner: &mut dyn FleetLearner, asked: &Asked<'_>) -> Result<usize> {
         let settings = self.settings();
         let whole = [Round { number: 1, part: 1, keep: settings.len() }];
         let rounds = self.halving.map_or(whole.to_vec(), |halving| halving.rounds(settings.len()));
         let done = self.fleet.progress().0;
-        let watcher = Watcher::new(done, self.steps(&rounds, settings.len()), self.runs.len());
+        let steps = self.steps(&rounds, settings.len());
+        let watcher = self.shows.then(|| Watcher::new(done, steps, self.runs.len()));
+        let watch = Watch { watcher: watcher.as_ref(), asked };
         let mut n_launches = 0;
         for round in &rounds {
             let alive: Vec<&Vec<usize>> =
                 settings.iter().filter(|setting| !self.is_out(setting)).collect();
             // Otherwise a fleet that was interrupted has decided that before.
             if round.is_last() || alive.len() > round.keep {
-                n_launches += self.launch(round, &alive, learner, &watcher)?;
+                n_launches += self.launch(round, &alive, learner, &watch)?;
             }
-            if self.stop.is_asked() {
+            if asked() {
                 break;
             }
             if !round.is_last() {
                 self.stop_worst(round, alive)?;
             }
         }
-        watcher.finish();
+        watcher.iter().for_each(Watcher::finish);
         Ok(n_launches)
     }
 
@@ -84,7 +91,7 @@ impl Rounds<'_> {
         round: &Round,
         settings: &[&Vec<usize>],
         learner: &mut dyn FleetLearner,
-        watcher: &Watcher,
+        watch: &Watch<'_>,
     ) -> Result<usize> {
         let left = self.left(round, settings);
         let launches = launches(&left);
@@ -96,25 +103,27 @@ impl Rounds<'_> {
             };
             learner.launch(&runs, &|run, event| {
                 // A run at its end is kept, whoever asks.
-                let goes_on = matches!(event, FleetEvent::Finished(_)) || !self.stop.is_asked();
+                let goes_on = matches!(event, FleetEvent::Finished(_)) || !(watch.asked)();
                 match round.is_last() {
                     true => self.fleet.take(run, event)?,
                     false => self.fleet.take_pausing(run, event)?,
                 }
-                watcher.look(self.fleet);
+                watch.watcher.iter().for_each(|watcher| watcher.look(self.fleet));
                 if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
-            if self.stop.is_asked() {
+            if (watch.asked)() {
                 break;
             }
         }
         Ok(launches.len())
     }
 
-    /// The runs of some settings that have not ended, as long as the round lets them be.
+    /// This process's runs of some settings that have not ended, as long as the round lets them be.
     fn left(&self, round: &Round, settings: &[&Vec<usize>]) -> Cow<'_, [FleetRun]> {
         let runs = settings.iter().flat_map(|setting| setting.iter().map(|at| &self.runs[*at]));
-        let left: Vec<_> = runs.filter(|run| !self.fleet.has_ended(run.number)).collect();
+        let is_own = |number| self.own.as_ref().is_none_or(|own| own.contains(&number));
+        let left = runs.filter(|run| is_own(run.number) && !self.fleet.has_ended(run.number));
+        let left: Vec<_> = left.collect();
         // Most often all of them, to their ends.
         match round.is_last() && left.len() == self.runs.len() {
             true => Cow::Borrowed(self.runs),
@@ -143,6 +152,13 @@ impl Rounds<'_> {
         }
         Ok(())
     }
+}
+
+/// What a launch is watched by.
+struct Watch<'a> {
+    watcher: Option<&'a Watcher>,
+    /// Whether training is to stop.
+    asked: &'a Asked<'a>,
 }
 
 /// Shows how far the fleet is, now and then.

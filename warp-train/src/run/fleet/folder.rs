@@ -1,40 +1,36 @@
 //! A fleet's folder: `config.toml`, `fleet.json` (which runs there are), `metrics.jsonl` (records of all
 //! runs), `weights/` (a file per finished run) and `summary.json`; `ended.jsonl` until all have ended.
 
+use super::ended_run::{EndedRun, Weights};
 use super::ends::EndsFile;
 use super::list::{self, LIST, Listed};
 use super::record::{FleetRecord, Thinner};
 use super::records::Records;
-use super::side_by_side::each;
 use super::summary::{FleetSummary, RunSummary, Work};
-use super::{FleetEvent, FleetRun, Halving};
-use crate::digest::digest;
+use super::{FleetEvent, FleetRun, Halving, weights};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
-use crate::model::NamedTensor;
-use crate::model::Statistic;
 use crate::run::durable;
 use crate::run::durable::write_whole;
-use crate::run::encoding::{decode, encode};
+use crate::run::encoding::encode;
 use crate::run::journal::{Journal, METRICS};
 use crate::run::metrics::{IterationMetrics, RecentReturns};
 use crate::run::new_folder;
-use std::collections::BTreeMap;
-use std::fs::File;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use warp_core::toml::Table;
-use warp_data::file;
 
 /// A fleet that is being trained, and its folder.
 ///
 /// Threads that report different runs wait for each other only when a run ends.
 #[derive(Debug)]
 pub struct Fleet {
-    folder: PathBuf,
+    /// Nothing in a process whose results another one writes.
+    folder: Option<PathBuf>,
     listed: Vec<Listed>,
     started: Instant,
     /// By number.
@@ -49,10 +45,6 @@ pub struct Fleet {
     note: Option<String>,
 }
 
-/// Threads that wait for the disk at a time, at most, since it takes many files to itself at once; and files for which
-/// there is one more of them. A few files go to the disk in their order.
-const SYNCS: usize = 32;
-
 /// A run in training.
 #[derive(Debug)]
 struct Open {
@@ -66,21 +58,32 @@ struct Open {
     ended: bool,
 }
 
-/// How a run ended; its weights by their digest.
+/// How a run ended.
 enum End {
-    Finished { weights: String },
-    Stopped { round: usize, weights: String },
+    /// With these weights, encoded.
+    Finished(Vec<u8>),
+    /// After this round, with weights whose file has this digest.
+    Stopped(usize, String),
     Broken(String),
 }
 
-/// What has been written of ended runs.
-#[derive(Debug)]
+/// What is known of ended runs.
+#[derive(Debug, Default)]
 struct Ends {
-    records: Records,
-    ends_file: EndsFile,
+    /// Nothing in a process that does not write.
+    files: Option<Files>,
+    /// What that process has not sent yet.
+    outbox: VecDeque<EndedRun>,
     ended: BTreeMap<usize, RunSummary>,
     /// The first thing that could not be written.
     failure: Option<Error>,
+}
+
+/// The files that have something of every ended run.
+#[derive(Debug)]
+struct Files {
+    records: Records,
+    ends_file: EndsFile,
 }
 
 impl Fleet {
@@ -127,7 +130,7 @@ impl Fleet {
         durable::sweep(folder)?;
         durable::sweep(&folder.join("weights"))?;
         let listed = list::read_exactly(folder)?;
-        let ended = EndsFile::read(folder, runs)?;
+        let ended = EndsFile::read(folder, &listed)?;
         let (records, note) = Records::reopen(journal, |run| ended.contains_key(&run))?;
         Ok(Self { note, ..Self::open(folder, listed, runs, records, ended)? })
     }
@@ -140,6 +143,18 @@ impl Fleet {
         ended: BTreeMap<usize, RunSummary>,
     ) -> Result<Self> {
         let ends_file = EndsFile::open(folder)?;
+        let files = Some(Files { records, ends_file });
+        let ends = Ends { files, ended, ..Ends::default() };
+        Ok(Self { folder: Some(folder.into()), ..Self::of(listed, runs, ends) })
+    }
+
+    /// The same fleet in a process whose results another one writes ([`Fleet::take_out`]).
+    #[must_use]
+    pub fn elsewhere(listed: Vec<Listed>, runs: &[FleetRun]) -> Self {
+        Self::of(listed, runs, Ends::default())
+    }
+
+    fn of(listed: Vec<Listed>, runs: &[FleetRun], ends: Ends) -> Self {
         let iterations = |run: &FleetRun| {
             run.config.run.total_steps.div_ceil(run.config.steps_per_iteration().max(1))
         };
@@ -150,22 +165,23 @@ impl Fleet {
             recent: RecentReturns::default(),
             env_steps: 0,
             paused: None,
-            ended: ended.contains_key(&run.number),
+            ended: ends.ended.contains_key(&run.number),
         };
         let runs = runs.iter().map(|run| (run.number, Mutex::new(open(run)))).collect();
+        let ended = &ends.ended;
         let (n_ended, first_steps) = (ended.len(), ended.values().map(|run| run.env_steps).sum());
-        Ok(Self {
-            folder: folder.into(),
+        Self {
+            folder: None,
             listed,
             started: Instant::now(),
             runs,
-            ends: Mutex::new(Ends { records, ends_file, ended, failure: None }),
+            ends: Mutex::new(ends),
             env_steps: AtomicU64::new(first_steps),
             first_steps,
             n_ended: AtomicUsize::new(n_ended),
             has_failed: AtomicBool::new(false),
             note: None,
-        })
+        }
     }
 
     /// What became of damaged records when the fleet was reopened, as one sentence; usually none.
@@ -178,56 +194,6 @@ impl Fleet {
     #[must_use]
     pub fn has_ended(&self, run: usize) -> bool {
         self.ends().ended.contains_key(&run)
-    }
-
-    /// Whether `folder` is that of a fleet.
-    #[must_use]
-    pub fn is_in(folder: &Path) -> bool {
-        folder.join(LIST).exists()
-    }
-
-    /// Whether all runs of the fleet in `folder` have ended.
-    #[must_use]
-    pub fn is_complete(folder: &Path) -> bool {
-        Self::is_in(folder) && !EndsFile::is_in(folder)
-    }
-
-    /// The runs of the fleet in `folder`, those that have not finished included.
-    ///
-    /// # Errors
-    /// A list that can't be read.
-    pub fn list(folder: &Path) -> Result<Vec<Listed>> {
-        list::read(folder)
-    }
-
-    /// How the fleet in `folder` stops settings, if it does.
-    ///
-    /// # Errors
-    /// A list that can't be read.
-    pub fn halving(folder: &Path) -> Result<Option<Halving>> {
-        list::halving(folder)
-    }
-
-    /// The last weights of a run, if it has finished.
-    ///
-    /// # Errors
-    /// A file that is not as it was written.
-    pub fn weights(
-        folder: &Path,
-        run: usize,
-    ) -> Result<Option<(Vec<NamedTensor>, Vec<Statistic>)>> {
-        let path = weights_path(folder, run);
-        match file::read(&path, file::TENSORS) {
-            Ok(bytes) => {
-                let unreadable = |e| Error::file("cannot read", &path, e);
-                let (weights, statistics) = decode(&bytes).map_err(unreadable)?;
-                let state = LearnerState { weights, statistics, ..LearnerState::default() };
-                state.check_finite().map_err(unreadable)?;
-                Ok(Some((state.weights, state.statistics)))
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(Error::file("cannot read", &path, e)),
-        }
     }
 
     /// Writes down what happened to a run; breaks if that is not possible.
@@ -247,7 +213,8 @@ impl Fleet {
             if let Err(reason) = learner.check_finite() {
                 return self.diverged(open, run, reason);
             }
-            open.paused = Some(self.write_weights(run, learner)?);
+            let bytes = encode(&learner.weights, &learner.statistics)?;
+            open.paused = Some(weights::write(self.folder()?, run, &bytes)?);
             Ok(())
         })
     }
@@ -263,7 +230,7 @@ impl Fleet {
         if let Some(record) = open.thinner.rest() {
             self.record(&mut open, &record)?;
         }
-        self.end(&mut open, run, End::Stopped { round, weights })
+        self.end(&mut open, run, End::Stopped(round, weights))
     }
 
     /// Mean return over the last episodes of a run so far; `None` if none has finished, or if the run failed.
@@ -324,9 +291,8 @@ impl Fleet {
     }
 
     fn record(&self, open: &mut Open, record: &FleetRecord) -> Result<()> {
-        let path = || self.folder.join(METRICS);
         open.lines += &serde_json::to_string(record)
-            .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
+            .map_err(|e| Error::file("cannot encode a line of", Path::new(METRICS), e))?;
         open.lines.push('\n');
         open.n_lines += 1;
         Ok(())
@@ -335,7 +301,8 @@ impl Fleet {
     fn finished(&self, open: &mut Open, run: usize, learner: &LearnerState) -> Result<()> {
         match learner.check_finite() {
             Ok(()) => {
-                self.end(open, run, End::Finished { weights: self.write_weights(run, learner)? })
+                let weights = encode(&learner.weights, &learner.statistics)?;
+                self.end(open, run, End::Finished(weights))
             }
             Err(reason) => self.diverged(open, run, reason),
         }
@@ -346,26 +313,12 @@ impl Fleet {
         self.end(open, run, End::Broken(error))
     }
 
-    /// Writes the weights of a run; their digest.
-    fn write_weights(&self, run: usize, learner: &LearnerState) -> Result<String> {
-        let path = weights_path(&self.folder, run);
-        let bytes = encode(&learner.weights, &learner.statistics)?;
-        let partial = durable::partial(&path);
-        // The disk is waited for once, when the fleet is at its end.
-        std::fs::write(&partial, &bytes)
-            .and_then(|()| std::fs::rename(&partial, &path))
-            .map_err(|e| Error::file("cannot write", &path, e))?;
-        Ok(digest(&bytes))
-    }
-
     /// Notes the end of a run.
     fn end(&self, open: &mut Open, run: usize, end: End) -> Result<()> {
-        open.ended = true;
-        self.n_ended.fetch_add(1, Ordering::Relaxed);
         let listed = self.listed.get(run);
         let (weights, error, stopped_in_round) = match end {
-            End::Finished { weights } => (Some(weights), None, None),
-            End::Stopped { round, weights } => (Some(weights), None, Some(round)),
+            End::Finished(weights) => (Some(Weights::Encoded(weights)), None, None),
+            End::Stopped(round, digest) => (Some(Weights::Written(digest)), None, Some(round)),
             End::Broken(error) => (None, Some(error), None),
         };
         let summary = RunSummary {
@@ -378,18 +331,69 @@ impl Fleet {
             error,
             stopped_in_round,
         };
-        let lines = std::mem::take(&mut open.lines);
-        let mut ends = self.ends();
-        ends.records.append(run, &lines, open.n_lines)?;
-        ends.ends_file.add(&summary, open.n_lines, weights)?;
-        ends.ended.insert(run, summary);
-        Ok(())
+        let (lines, n_lines) = (std::mem::take(&mut open.lines), open.n_lines);
+        self.keep(open, EndedRun { summary, lines, n_lines, weights })
     }
 
-    /// The folder.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Keeps what a run leaves that has ended: in the folder, or until it is sent to the process that writes.
+    fn keep(&self, open: &mut Open, mut run: EndedRun) -> Result<()> {
+        open.ended = true;
+        self.n_ended.fetch_add(1, Ordering::Relaxed);
+        let number = run.summary.run;
+        // Beside other threads that write weights.
+        if let (Some(folder), Some(Weights::Encoded(bytes))) = (&self.folder, &run.weights) {
+            run.weights = Some(Weights::Written(weights::write(folder, number, bytes)?));
+        }
+        let mut ends = self.ends();
+        ends.ended.insert(number, run.summary.clone());
+        match &mut ends.files {
+            Some(Files { records, ends_file }) => {
+                records.append(number, &run.lines, run.n_lines)?;
+                ends_file.add(&run.summary, run.n_lines, run.digest())
+            }
+            None => {
+                ends.outbox.push_back(run);
+                Ok(())
+            }
+        }
+    }
+
+    /// What is to be sent to the process that writes: runs that have ended, of about `n_bytes` at most, in the order of
+    /// their ends; and whether that is all.
+    pub(super) fn take_out(&self, n_bytes: usize) -> (Vec<EndedRun>, bool) {
+        let mut ends = self.ends();
+        let (mut taken, mut size) = (Vec::new(), 0);
+        while size < n_bytes
+            && let Some(run) = ends.outbox.pop_front()
+        {
+            size += run.size();
+            taken.push(run);
+        }
+        (taken, ends.outbox.is_empty())
+    }
+
+    /// Keeps a run that another process has trained.
+    pub(super) fn take_in(&self, run: EndedRun) -> ControlFlow<()> {
+        self.change(run.summary.run, |open| self.keep(open, run))
+    }
+
+    /// Counts environment steps that another process has done.
+    pub(super) fn count_steps(&self, env_steps: u64) {
+        self.env_steps.fetch_add(env_steps, Ordering::Relaxed);
+    }
+
+    /// The runs, as they are listed.
+    pub(super) fn listed(&self) -> &[Listed] {
+        &self.listed
+    }
+
+    /// What could not be written, if anything: the fleet can't go on then.
+    pub(super) fn take_failure(&self) -> Option<Error> {
+        self.ends().failure.take()
+    }
+
+    fn folder(&self) -> Result<&Path> {
+        self.folder.as_deref().ok_or_else(elsewhere)
     }
 
     /// Environment steps done so far, all runs together; and how many runs have ended.
@@ -405,12 +409,14 @@ impl Fleet {
     /// A file that couldn't be written, now or before.
     pub fn finish(self, about: FleetSummary) -> Result<FleetSummary> {
         let seconds = self.started.elapsed().as_secs_f64();
-        let Ends { mut records, ends_file, ended, failure } =
+        let Ends { files, ended, failure, .. } =
             self.ends.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = failure {
             return Err(failure);
         }
-        sync_weights(&self.folder, &ended)?;
+        let (Some(folder), Some(files)) = (self.folder, files) else { return Err(elsewhere()) };
+        let Files { mut records, ends_file } = files;
+        weights::sync(&folder, &ended)?;
         // Before the records: a line counts only if its run's are there.
         ends_file.sync()?;
         let is_complete = ended.len() == self.listed.len();
@@ -418,7 +424,7 @@ impl Fleet {
         let env_steps = self.env_steps.into_inner();
         let work = Work { env_steps, own_steps: env_steps - self.first_steps, seconds };
         let summary = about.of_runs(ended.into_values().collect(), self.listed.len(), &work);
-        let path = self.folder.join("summary.json");
+        let path = folder.join("summary.json");
         let text = serde_json::to_string_pretty(&summary)
             .map_err(|e| Error::file("cannot encode", &path, e))?;
         write_whole(&path, &(text + "\n"))?;
@@ -429,19 +435,6 @@ impl Fleet {
     }
 }
 
-/// Makes sure that the weights of all finished runs are on the disk.
-fn sync_weights(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result<()> {
-    let finished: Vec<_> = ended.values().filter(|run| run.error.is_none()).collect();
-    let sync = |i: usize| {
-        let path = weights_path(folder, finished[i].run);
-        let synced = File::open(&path).and_then(|file| file.sync_all());
-        synced.map_err(|e| Error::file("cannot write", &path, e))
-    };
-    let threads = finished.len().div_ceil(SYNCS).clamp(1, SYNCS);
-    each(threads, finished.len(), sync).into_iter().collect::<Result<()>>()?;
-    durable::sync_folder(&folder.join("weights"))
-}
-
-pub(super) fn weights_path(folder: &Path, run: usize) -> PathBuf {
-    folder.join("weights").join(format!("{run:05}.safetensors"))
+fn elsewhere() -> Error {
+    Error::Invalid("another process writes this fleet".into())
 }
