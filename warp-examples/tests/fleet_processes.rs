@@ -10,7 +10,9 @@ mod warp_command;
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use warp_command::{Folder, SMALL, Said, fleet_args, free_port, n_weights, same_fleet};
+use warp_command::{
+    Folder, SMALL, Said, fleet_args, free_port, halved_args, n_ended, n_weights, same_fleet,
+};
 
 const ON_CPU: [&str; 4] = ["--device", "cpu", "--link-timeout", "20"];
 
@@ -188,17 +190,38 @@ fn a_signal_to_any_process_ends_all_in_order() {
 }
 
 #[test]
+fn processes_stop_the_settings_that_one_stops() {
+    let folder = Folder::new("fleet-halved-processes");
+    let away = Folder::new("fleet-halved-processes-away");
+    folder.done(&halved_args("one"));
+    let process = |rank: usize, size, port, args: &[&str]| {
+        let place = if rank == 0 { &folder } else { &away };
+        start(place, rank, size, port, args)
+    };
+    for (size, out) in [(2, "two"), (5, "five")] {
+        let port = free_port();
+        all_done((0..size).map(|rank| process(rank, size, port, &halved_args(out))).collect());
+        same_whole_fleet(&folder, "one", out);
+    }
+    // One is killed between rounds, and fewer go on.
+    let port = free_port();
+    let args = halved_args("part");
+    let [first, second, mut third] = [0, 1, 2].map(|rank| process(rank, 3, port, &args));
+    folder.wait_for(|folder| n_ended(folder, "part").filter(|n| *n > 0));
+    third.kill().unwrap();
+    third.wait().unwrap();
+    let (first, second) = (said(first), said(second));
+    assert_eq!((first.code, second.code), (Some(75), Some(75)), "{first:?} {second:?}");
+    let port = free_port();
+    let resumed = |rank| process(rank, 2, port, &["train", "--resume", "part"]);
+    all_done((0..2).map(resumed).collect());
+    same_fleet(&folder, "one", "part");
+}
+
+#[test]
 fn what_processes_can_not_share_is_a_sentence_for_all() {
     let folder = Folder::new("fleet-refused-processes");
     let fleet = [&["train"], &SMALL[..], &["--out", "fleet"]].concat();
-    let rounds = ["--sweep=learning_rate=0.001,0.01,0.1", "--halving=2"];
-    let port = free_port();
-    let halved = |rank| start(&folder, rank, 2, port, &[&fleet[..], &rounds].concat());
-    let [first, other] = [0, 1].map(halved).map(said);
-    assert_eq!((first.code, other.code), (Some(2), Some(75)), "{first:?} {other:?}");
-    for said in [first, other] {
-        assert!(said.stderr.contains("successive halving by 2: settings are compared"), "{said:?}");
-    }
     let port = free_port();
     let backend = |rank: usize| {
         let backend = ["--backend", ["auto", "native"][rank], "--seeds=0..2"];

@@ -153,28 +153,18 @@ fn a_fleet_killed_at_any_moment_is_completed() {
     same_fleet(&folder, "part", "whole");
 }
 
-fn halved_args(out: &str) -> Vec<&str> {
-    let sweep = ["--sweep", "learning_rate=log_uniform(1e-4,1e-1)", "--samples=8", "--halving=2"];
-    let size = ["--steps", "8000", "--threads", "2", "--seeds", "0..3", "--out", out];
-    [&["train"], &SMALL[..], &size, &sweep].concat()
-}
-
 #[test]
 fn a_halved_fleet_killed_between_rounds_stops_the_same_settings() {
     let folder = Folder::new("fleet-halved");
     folder.done(&halved_args("whole"));
     let mut child = folder.spawn(&halved_args("part"));
-    let n_ended = |folder: &Folder| {
-        let text = std::fs::read_to_string(folder.path("part/ended.jsonl")).ok()?;
-        Some(text.lines().filter(|line| !line.is_empty()).count())
-    };
     let mut reached = 0;
     for round in 1..4u64 {
-        folder.wait_for(|folder| n_ended(folder).filter(|n| *n > reached));
+        folder.wait_for(|folder| n_ended(folder, "part").filter(|n| *n > reached));
         std::thread::sleep(Duration::from_micros(round * 1700));
         child.kill().unwrap();
         child.wait().unwrap();
-        reached = n_ended(&folder).unwrap();
+        reached = n_ended(&folder, "part").unwrap();
         child = folder.spawn(&["train", "--resume", "part", "--threads", "2"]);
     }
     let said: Said = child.wait_with_output().unwrap().into();

@@ -67,7 +67,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub sweep_seed: u64,
     /// Successive halving: after each round of a sweep, the best one in N settings continues, and the next round is N
-    /// times as long. In one process.
+    /// times as long.
     #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub halving: Option<u32>,
     /// Threads; 0: one per core. Results do not depend on it.

@@ -213,6 +213,19 @@ pub(crate) fn fleet_args(out: &str) -> Vec<&str> {
     [&["train"], &SMALL[..], &["--steps", "2000", "--threads", "2", "--out", out], &sweep].concat()
 }
 
+/// A fleet of eight settings, of which fewer go on round by round.
+pub(crate) fn halved_args(out: &str) -> Vec<&str> {
+    let sweep = ["--sweep", "learning_rate=log_uniform(1e-4,1e-1)", "--samples=8", "--halving=2"];
+    let size = ["--steps", "8000", "--threads", "2", "--seeds", "0..3", "--out", out];
+    [&["train"], &SMALL[..], &size, &sweep].concat()
+}
+
+/// The runs of a fleet that have ended and are written down, as long as not all have.
+pub(crate) fn n_ended(folder: &Folder, fleet: &str) -> Option<usize> {
+    let text = std::fs::read_to_string(folder.path(&format!("{fleet}/ended.jsonl"))).ok()?;
+    Some(text.lines().filter(|line| !line.is_empty()).count())
+}
+
 /// Everything that a fleet left but what the clock says.
 pub(crate) fn same_fleet(folder: &Folder, a: &str, b: &str) {
     let parts = |fleet: &str| {

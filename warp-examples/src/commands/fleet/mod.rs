@@ -20,14 +20,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use plan::{plan, planned};
 use report::{ranked, report, write_winner};
 use rounds::Rounds;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use warp_core::toml::{Table, Value};
 use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
-    Asked, Fleet, FleetLearner, FleetRun, FleetSummary, Halving, Listed, Told, dealt, launches,
-    together,
+    Fleet, FleetLearner, FleetRun, FleetSummary, Halving, Listed, Together, Told, together,
 };
 use warp_train::run::Place;
 use warp_train::trainer::trained_groups;
@@ -78,13 +76,13 @@ fn write(
         None => plan(args, registry)?,
     };
     if let Some(folder) = args.resume.as_deref().filter(|folder| Fleet::is_complete(folder)) {
-        Told::tell(world, folder, &[])?;
+        Told::tell_end(world)?;
         say(&format!("all runs of the fleet in {} have finished", folder.display()))?;
         return Ok(Outcome::Done);
     }
     let first = &runs.first().context("a fleet has at least one run")?.config;
     let entry = registry.get(&first.run.env_id)?;
-    let halving = halving(args, first, world)?;
+    let halving = halving(args, first)?;
     let (devices, why) = devices::chosen(devices, args, entry)?;
     let registries = devices::registries(&devices, registry);
     let mut learner = devices::learner(args, first, &devices, &registries)?;
@@ -180,17 +178,14 @@ impl Written<'_> {
         stop: &Stop,
     ) -> Result<FleetSummary> {
         let Self { folder, fleet, runs, halving, about } = self;
-        let (own, n_launches) = match world.is_alone() {
-            true => (None, None),
-            false => shared(&folder, &fleet, runs, world).map(|(own, n)| (Some(own), Some(n)))?,
-        };
+        Told::tell(world, &folder, &fleet)?;
+        let own = (!world.is_alone()).then(|| fleet.deal(runs, world));
         let rounds = Rounds { runs, own, halving, fleet: &fleet, shows: true };
-        let train = |asked: &Asked<'_>| rounds.train(learner, asked);
-        let (trained, lost) = match together(&fleet, world, &|| stop.is_asked(), train) {
+        let train = |together: &Together<'_>| rounds.train(learner, together);
+        let (launches, lost) = match together(&fleet, world, &|| stop.is_asked(), train) {
             Err(error) if matches!(error.downcast_ref(), Some(Error::Ranks(_))) => (0, Some(error)),
             trained => (trained?, None),
         };
-        let launches = n_launches.unwrap_or(trained);
         let summary = fleet.finish(FleetSummary { launches, ..about })?;
         match lost {
             Some(error) if summary.runs.len() < summary.n_runs => {
@@ -199,21 +194,6 @@ impl Written<'_> {
             _ => Ok(summary),
         }
     }
-}
-
-/// Tells the other processes what is left of a fleet; the numbers of this one's runs, and how many launches one
-/// process would have.
-fn shared(
-    folder: &Path,
-    fleet: &Fleet,
-    runs: &[FleetRun],
-    world: &World,
-) -> Result<(BTreeSet<usize>, usize)> {
-    let left = runs.iter().filter(|run| !fleet.has_ended(run.number));
-    let left: Vec<FleetRun> = left.cloned().collect();
-    let numbers: Vec<usize> = left.iter().map(|run| run.number).collect();
-    Told::tell(world, folder, &numbers)?;
-    Ok((dealt(&left, world), launches(&left).len()))
 }
 
 /// Draws the curves of the fleet in `folder` and writes its events. Each reads all records, at the same time; files are
@@ -231,23 +211,11 @@ fn write_curves(folder: &Path, first: &TrainConfig) -> Result<()> {
 }
 
 /// How settings are stopped, if that is asked for or was when the fleet began.
-fn halving(args: &TrainArgs, first: &TrainConfig, world: &World) -> Result<Option<Halving>> {
-    let halving = match (&args.resume, args.halving) {
-        (Some(folder), _) => Fleet::halving(folder)?,
-        (None, Some(factor)) => Some(new_halving(factor, first)?),
-        (None, None) => None,
-    };
-    match halving {
-        Some(Halving { factor }) if !world.is_alone() => bail!(
-            "successive halving by {factor}: settings are compared after each round, but {} processes train their \
-             shares without waiting for each other; start one, with --gpus for several GPUs",
-            world.size()
-        ),
-        halving => Ok(halving),
+fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
+    if let Some(folder) = &args.resume {
+        return Ok(Fleet::halving(folder)?);
     }
-}
-
-fn new_halving(factor: u32, first: &TrainConfig) -> Result<Halving> {
+    let Some(factor) = args.halving else { return Ok(None) };
     if trained_groups(first).iter().filter(|trained| **trained).count() > 1 {
         let groups: Vec<&str> = first.spec.groups.iter().map(|group| group.name.as_str()).collect();
         bail!(
@@ -257,7 +225,7 @@ fn new_halving(factor: u32, first: &TrainConfig) -> Result<Halving> {
             groups.join(", ")
         );
     }
-    Ok(Halving::new(factor)?)
+    Ok(Some(Halving::new(factor)?))
 }
 
 /// The configuration of one run of the fleet whose shared configuration is `shared`, with its pool.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use warp_train::fleet::{
-    Asked, Fleet, FleetEvent, FleetLearner, FleetRun, Halving, Round, launches,
+    Fleet, FleetEvent, FleetLearner, FleetRun, Halving, Round, Together, launches,
 };
 
 /// What all rounds work with.
@@ -22,16 +22,20 @@ pub(super) struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// Trains this process's runs that have not ended until all have or it is `asked` to stop. Returns how many launches
-    /// there were.
-    pub(super) fn train(&self, learner: &mut dyn FleetLearner, asked: &Asked<'_>) -> Result<usize> {
+    /// Trains this process's runs that have not ended until all have or it is to stop. Returns how many launches there
+    /// were, or would have been for all runs together.
+    pub(super) fn train(
+        &self,
+        learner: &mut dyn FleetLearner,
+        together: &Together<'_>,
+    ) -> Result<usize> {
         let settings = self.settings();
         let whole = [Round { number: 1, part: 1, keep: settings.len() }];
         let rounds = self.halving.map_or(whole.to_vec(), |halving| halving.rounds(settings.len()));
         let done = self.fleet.progress().0;
         let steps = self.steps(&rounds, settings.len());
         let watcher = self.shows.then(|| Watcher::new(done, steps, self.runs.len()));
-        let watch = Watch { watcher: watcher.as_ref(), asked };
+        let watch = Watch { watcher: watcher.as_ref(), together };
         let mut n_launches = 0;
         for round in &rounds {
             let alive: Vec<&Vec<usize>> =
@@ -40,7 +44,10 @@ impl Rounds<'_> {
             if round.is_last() || alive.len() > round.keep {
                 n_launches += self.launch(round, &alive, learner, &watch)?;
             }
-            if asked() {
+            if !round.is_last() {
+                together.compare();
+            }
+            if together.is_asked() {
                 break;
             }
             if !round.is_last() {
@@ -85,7 +92,7 @@ impl Rounds<'_> {
         sum as u64
     }
 
-    /// Trains the runs of some settings as far as the round goes.
+    /// Trains this process's runs of some settings as far as the round goes.
     fn launch(
         &self,
         round: &Round,
@@ -96,14 +103,22 @@ impl Rounds<'_> {
         let left = self.left(round, settings);
         let launches = launches(&left);
         for launch in &launches {
+            let is_own =
+                |run: &FleetRun| self.own.as_ref().is_none_or(|own| own.contains(&run.number));
             // Most often one launch has all of them.
-            let runs: Cow<'_, [FleetRun]> = match launch.len() == left.len() {
+            let runs: Cow<'_, [FleetRun]> = match launch.len() == left.len() && self.own.is_none() {
                 true => Cow::Borrowed(&left),
-                false => launch.iter().map(|at| left[*at].clone()).collect(),
+                false => {
+                    launch.iter().map(|at| &left[*at]).filter(|run| is_own(run)).cloned().collect()
+                }
             };
+            if runs.is_empty() {
+                continue;
+            }
             learner.launch(&runs, &|run, event| {
                 // A run at its end is kept, whoever asks.
-                let goes_on = matches!(event, FleetEvent::Finished(_)) || !(watch.asked)();
+                let goes_on =
+                    matches!(event, FleetEvent::Finished(_)) || !watch.together.is_asked();
                 match round.is_last() {
                     true => self.fleet.take(run, event)?,
                     false => self.fleet.take_pausing(run, event)?,
@@ -111,19 +126,17 @@ impl Rounds<'_> {
                 watch.watcher.iter().for_each(|watcher| watcher.look(self.fleet));
                 if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
-            if (watch.asked)() {
+            if watch.together.is_asked() {
                 break;
             }
         }
         Ok(launches.len())
     }
 
-    /// This process's runs of some settings that have not ended, as long as the round lets them be.
+    /// The runs of some settings that have not ended, as long as the round lets them be.
     fn left(&self, round: &Round, settings: &[&Vec<usize>]) -> Cow<'_, [FleetRun]> {
         let runs = settings.iter().flat_map(|setting| setting.iter().map(|at| &self.runs[*at]));
-        let is_own = |number| self.own.as_ref().is_none_or(|own| own.contains(&number));
-        let left = runs.filter(|run| is_own(run.number) && !self.fleet.has_ended(run.number));
-        let left: Vec<_> = left.collect();
+        let left: Vec<_> = runs.filter(|run| !self.fleet.has_ended(run.number)).collect();
         // Most often all of them, to their ends.
         match round.is_last() && left.len() == self.runs.len() {
             true => Cow::Borrowed(self.runs),
@@ -157,8 +170,7 @@ impl Rounds<'_> {
 /// What a launch is watched by.
 struct Watch<'a> {
     watcher: Option<&'a Watcher>,
-    /// Whether training is to stop.
-    asked: &'a Asked<'a>,
+    together: &'a Together<'a>,
 }
 
 /// Shows how far the fleet is, now and then.

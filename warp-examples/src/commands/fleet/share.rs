@@ -7,7 +7,7 @@ use crate::Outcome;
 use crate::commands::stop::Stop;
 use anyhow::Result;
 use warp_func::Registry;
-use warp_train::fleet::{Fleet, FleetRun, Told, dealt, together};
+use warp_train::fleet::{Fleet, Told, together};
 use warp_train::world::{PATIENCE, World};
 
 /// What all processes come to when the first has written everything.
@@ -20,20 +20,16 @@ pub(super) fn train(
     devices: &[Device],
     world: &World,
 ) -> Result<Outcome> {
-    let Told { config, listed, left } = Told::hear(world)?;
-    if left.is_empty() {
-        return Ok(Outcome::Done);
-    }
-    let runs = runs_of(&config, listed.clone(), registry)?;
-    let left: Vec<FleetRun> = left.iter().filter_map(|run| runs.get(*run).cloned()).collect();
-    let own = Some(dealt(&left, world));
-    let fleet = Fleet::elsewhere(listed, &runs);
+    let Some(told) = Told::hear(world)? else { return Ok(Outcome::Done) };
+    let (runs, halving) = (runs_of(&told.config, told.listed().to_vec(), registry)?, told.halving);
+    let fleet = Fleet::elsewhere(told, &runs);
+    let own = Some(fleet.deal(&runs, world));
     let registries = devices::registries(devices, registry);
     let stop = Stop::listen()?;
-    together(&fleet, world, &|| stop.is_asked(), |asked| {
+    together(&fleet, world, &|| stop.is_asked(), |together| {
         let mut learner = devices::learner(args, &runs[0].config, devices, &registries)?;
-        let rounds = Rounds { runs: &runs, own, halving: None, fleet: &fleet, shows: false };
-        rounds.train(&mut learner, asked)
+        let rounds = Rounds { runs: &runs, own, halving, fleet: &fleet, shows: false };
+        rounds.train(&mut learner, together)
     })?;
     world.gather_within(END, &[], PATIENCE)?;
     Ok(Outcome::Done)

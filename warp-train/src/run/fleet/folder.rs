@@ -6,6 +6,7 @@ use super::ends::EndsFile;
 use super::list::{self, LIST, Listed};
 use super::record::{FleetRecord, Thinner};
 use super::records::Records;
+use super::standing::Standing;
 use super::summary::{FleetSummary, RunSummary, Work};
 use super::{FleetEvent, FleetRun, Halving, weights};
 use crate::error::{Error, Result};
@@ -31,12 +32,14 @@ use warp_core::toml::Table;
 pub struct Fleet {
     /// Nothing in a process whose results another one writes.
     folder: Option<PathBuf>,
-    listed: Vec<Listed>,
+    pub(super) listed: Vec<Listed>,
     started: Instant,
     /// By number.
-    runs: BTreeMap<usize, Mutex<Open>>,
+    pub(super) runs: BTreeMap<usize, Mutex<Open>>,
     ends: Mutex<Ends>,
-    env_steps: AtomicU64,
+    /// The runs that other processes train, as they were when they were compared last, by number.
+    pub(super) others: Mutex<BTreeMap<usize, Standing>>,
+    pub(super) env_steps: AtomicU64,
     /// Those that were done before this process.
     first_steps: u64,
     n_ended: AtomicUsize,
@@ -47,36 +50,35 @@ pub struct Fleet {
 
 /// A run in training.
 #[derive(Debug)]
-struct Open {
+pub(super) struct Open {
     thinner: Thinner,
     lines: String,
     n_lines: usize,
-    recent: RecentReturns,
+    pub(super) recent: RecentReturns,
     env_steps: u64,
-    /// The digest of its weights where it pauses.
-    paused: Option<String>,
+    /// Its weights where it pauses.
+    paused: Option<Weights>,
     ended: bool,
 }
 
 /// How a run ended.
 enum End {
-    /// With these weights, encoded.
-    Finished(Vec<u8>),
-    /// After this round, with weights whose file has this digest.
-    Stopped(usize, String),
+    Finished(Weights),
+    /// After this round.
+    Stopped(usize, Weights),
     Broken(String),
 }
 
 /// What is known of ended runs.
 #[derive(Debug, Default)]
-struct Ends {
+pub(super) struct Ends {
     /// Nothing in a process that does not write.
     files: Option<Files>,
     /// What that process has not sent yet.
-    outbox: VecDeque<EndedRun>,
-    ended: BTreeMap<usize, RunSummary>,
+    pub(super) outbox: VecDeque<EndedRun>,
+    pub(super) ended: BTreeMap<usize, RunSummary>,
     /// The first thing that could not be written.
-    failure: Option<Error>,
+    pub(super) failure: Option<Error>,
 }
 
 /// The files that have something of every ended run.
@@ -148,13 +150,7 @@ impl Fleet {
         Ok(Self { folder: Some(folder.into()), ..Self::of(listed, runs, ends) })
     }
 
-    /// The same fleet in a process whose results another one writes ([`Fleet::take_out`]).
-    #[must_use]
-    pub fn elsewhere(listed: Vec<Listed>, runs: &[FleetRun]) -> Self {
-        Self::of(listed, runs, Ends::default())
-    }
-
-    fn of(listed: Vec<Listed>, runs: &[FleetRun], ends: Ends) -> Self {
+    pub(super) fn of(listed: Vec<Listed>, runs: &[FleetRun], ends: Ends) -> Self {
         let iterations = |run: &FleetRun| {
             run.config.run.total_steps.div_ceil(run.config.steps_per_iteration().max(1))
         };
@@ -176,6 +172,7 @@ impl Fleet {
             started: Instant::now(),
             runs,
             ends: Mutex::new(ends),
+            others: Mutex::default(),
             env_steps: AtomicU64::new(first_steps),
             first_steps,
             n_ended: AtomicUsize::new(n_ended),
@@ -193,7 +190,7 @@ impl Fleet {
     /// Whether a run has ended.
     #[must_use]
     pub fn has_ended(&self, run: usize) -> bool {
-        self.ends().ended.contains_key(&run)
+        self.standing(run).has_ended
     }
 
     /// Writes down what happened to a run; breaks if that is not possible.
@@ -213,17 +210,21 @@ impl Fleet {
             if let Err(reason) = learner.check_finite() {
                 return self.diverged(open, run, reason);
             }
-            let bytes = encode(&learner.weights, &learner.statistics)?;
-            open.paused = Some(weights::write(self.folder()?, run, &bytes)?);
+            let weights = Weights::Encoded(encode(&learner.weights, &learner.statistics)?);
+            open.paused = Some(self.written(run, weights)?);
             Ok(())
         })
     }
 
-    /// Ends a run that paused after round `round` of successive halving.
+    /// Ends a run that paused after round `round` of successive halving, whoever trains it.
     ///
     /// # Errors
     /// A file that can't be written.
     pub fn stop(&self, run: usize, round: usize) -> Result<()> {
+        if let Some(standing) = self.others().get_mut(&run) {
+            (standing.has_ended, standing.is_out) = (true, true);
+            return Ok(());
+        }
         let Some(open) = self.runs.get(&run) else { return Ok(()) };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(weights) = open.paused.take().filter(|_| !open.ended) else { return Ok(()) };
@@ -236,23 +237,21 @@ impl Fleet {
     /// Mean return over the last episodes of a run so far; `None` if none has finished, or if the run failed.
     #[must_use]
     pub fn mean_return(&self, run: usize) -> Option<f64> {
-        if let Some(ended) = self.ends().ended.get(&run) {
-            return ended.mean_episode_return.filter(|_| ended.error.is_none());
-        }
-        self.runs.get(&run)?.lock().unwrap_or_else(PoisonError::into_inner).recent.mean()
+        self.standing(run).mean()
     }
 
     /// Whether a run has ended early: it failed, or was stopped.
     #[must_use]
     pub fn is_out(&self, run: usize) -> bool {
-        let ends = self.ends();
-        ends.ended
-            .get(&run)
-            .is_some_and(|run| run.error.is_some() || run.stopped_in_round.is_some())
+        self.standing(run).is_out
     }
 
     /// Lets `change` write something down of a run that has not ended; breaks if that is not possible.
-    fn change(&self, run: usize, change: impl FnOnce(&mut Open) -> Result<()>) -> ControlFlow<()> {
+    pub(super) fn change(
+        &self,
+        run: usize,
+        change: impl FnOnce(&mut Open) -> Result<()>,
+    ) -> ControlFlow<()> {
         if self.has_failed.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }
@@ -271,7 +270,7 @@ impl Fleet {
         }
     }
 
-    fn ends(&self) -> MutexGuard<'_, Ends> {
+    pub(super) fn ends(&self) -> MutexGuard<'_, Ends> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -302,7 +301,7 @@ impl Fleet {
         match learner.check_finite() {
             Ok(()) => {
                 let weights = encode(&learner.weights, &learner.statistics)?;
-                self.end(open, run, End::Finished(weights))
+                self.end(open, run, End::Finished(Weights::Encoded(weights)))
             }
             Err(reason) => self.diverged(open, run, reason),
         }
@@ -317,8 +316,8 @@ impl Fleet {
     fn end(&self, open: &mut Open, run: usize, end: End) -> Result<()> {
         let listed = self.listed.get(run);
         let (weights, error, stopped_in_round) = match end {
-            End::Finished(weights) => (Some(Weights::Encoded(weights)), None, None),
-            End::Stopped(round, digest) => (Some(Weights::Written(digest)), None, Some(round)),
+            End::Finished(weights) => (Some(weights), None, None),
+            End::Stopped(round, weights) => (Some(weights), None, Some(round)),
             End::Broken(error) => (None, Some(error), None),
         };
         let summary = RunSummary {
@@ -336,14 +335,12 @@ impl Fleet {
     }
 
     /// Keeps what a run leaves that has ended: in the folder, or until it is sent to the process that writes.
-    fn keep(&self, open: &mut Open, mut run: EndedRun) -> Result<()> {
+    pub(super) fn keep(&self, open: &mut Open, mut run: EndedRun) -> Result<()> {
         open.ended = true;
         self.n_ended.fetch_add(1, Ordering::Relaxed);
         let number = run.summary.run;
         // Beside other threads that write weights.
-        if let (Some(folder), Some(Weights::Encoded(bytes))) = (&self.folder, &run.weights) {
-            run.weights = Some(Weights::Written(weights::write(folder, number, bytes)?));
-        }
+        run.weights = run.weights.map(|weights| self.written(number, weights)).transpose()?;
         let mut ends = self.ends();
         ends.ended.insert(number, run.summary.clone());
         match &mut ends.files {
@@ -358,42 +355,14 @@ impl Fleet {
         }
     }
 
-    /// What is to be sent to the process that writes: runs that have ended, of about `n_bytes` at most, in the order of
-    /// their ends; and whether that is all.
-    pub(super) fn take_out(&self, n_bytes: usize) -> (Vec<EndedRun>, bool) {
-        let mut ends = self.ends();
-        let (mut taken, mut size) = (Vec::new(), 0);
-        while size < n_bytes
-            && let Some(run) = ends.outbox.pop_front()
-        {
-            size += run.size();
-            taken.push(run);
-        }
-        (taken, ends.outbox.is_empty())
-    }
-
-    /// Keeps a run that another process has trained.
-    pub(super) fn take_in(&self, run: EndedRun) -> ControlFlow<()> {
-        self.change(run.summary.run, |open| self.keep(open, run))
-    }
-
-    /// Counts environment steps that another process has done.
-    pub(super) fn count_steps(&self, env_steps: u64) {
-        self.env_steps.fetch_add(env_steps, Ordering::Relaxed);
-    }
-
-    /// The runs, as they are listed.
-    pub(super) fn listed(&self) -> &[Listed] {
-        &self.listed
-    }
-
-    /// What could not be written, if anything: the fleet can't go on then.
-    pub(super) fn take_failure(&self) -> Option<Error> {
-        self.ends().failure.take()
-    }
-
-    fn folder(&self) -> Result<&Path> {
-        self.folder.as_deref().ok_or_else(elsewhere)
+    /// Weights of a run in their file, if this process writes it and has not yet.
+    fn written(&self, run: usize, weights: Weights) -> Result<Weights> {
+        Ok(match (&self.folder, weights) {
+            (Some(folder), Weights::Encoded(bytes)) => {
+                Weights::Written(weights::write(folder, run, &bytes)?)
+            }
+            (_, weights) => weights,
+        })
     }
 
     /// Environment steps done so far, all runs together; and how many runs have ended.
@@ -414,7 +383,9 @@ impl Fleet {
         if let Some(failure) = failure {
             return Err(failure);
         }
-        let (Some(folder), Some(files)) = (self.folder, files) else { return Err(elsewhere()) };
+        let (Some(folder), Some(files)) = (self.folder, files) else {
+            return Err(Error::Invalid("another process writes this fleet".into()));
+        };
         let Files { mut records, ends_file } = files;
         weights::sync(&folder, &ended)?;
         // Before the records: a line counts only if its run's are there.
@@ -433,8 +404,4 @@ impl Fleet {
         }
         Ok(summary)
     }
-}
-
-fn elsewhere() -> Error {
-    Error::Invalid("another process writes this fleet".into())
 }

@@ -69,14 +69,14 @@ pub(super) fn halving(fleet: &Path) -> Result<Option<Halving>> {
 /// The list, every swept value bit by bit: JSON's numbers are not always read so.
 pub(super) fn read_exactly(fleet: &Path) -> Result<Vec<Listed>> {
     let path = fleet.join(LIST);
-    exactly(&text(&path)?, &path)
+    Ok(exactly(&text(&path)?, &path)?.0)
 }
 
-/// The runs that `text` lists, every swept value bit by bit; it is that of the file at `path`.
-pub(super) fn exactly(text: &str, path: &Path) -> Result<Vec<Listed>> {
+/// What `text` lists, every swept value bit by bit, and how settings are stopped; it is that of the file at `path`.
+pub(super) fn exactly(text: &str, path: &Path) -> Result<(Vec<Listed>, Option<Halving>)> {
     let list = parse(text, path)?;
     if list.text().is_ok_and(|again| again == text) {
-        return Ok(list.runs);
+        return Ok((list.runs, list.halving));
     }
     let reason = "it does not read back as it was written, so the runs would not be the same";
     Err(Error::file("cannot continue a fleet's", path, reason))

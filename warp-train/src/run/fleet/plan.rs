@@ -67,8 +67,7 @@ pub fn launches(runs: &[FleetRun]) -> Vec<Vec<usize>> {
 
 /// The numbers of those of the runs `left` that one of several processes trains: of each launch as many as any other
 /// process, since runs of a launch take about as long as each other.
-#[must_use]
-pub fn dealt(left: &[FleetRun], world: &World) -> BTreeSet<usize> {
+pub(super) fn dealt(left: &[FleetRun], world: &World) -> BTreeSet<usize> {
     let order = launches(left).concat().into_iter();
     order.skip(world.rank()).step_by(world.size()).map(|place| left[place].number).collect()
 }

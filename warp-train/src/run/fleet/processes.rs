@@ -1,15 +1,19 @@
 //! A fleet that several processes train: what they have goes to the first of them, which alone writes.
 //!
 //! Training does not communicate. Beside it a thread of each process takes part in a round now and then: it
-//! sends what has ended, hears whether the fleet is to stop, and notices when a process is lost.
+//! sends what has ended, hears whether the fleet is to stop, and notices when a process is lost. Only where settings
+//! are compared does training wait for other processes.
 
 use super::Fleet;
 use super::ended_run::EndedRun;
+use super::standing::Standing;
 use crate::error::{Error, Result};
 use crate::world::{PATIENCE, World, parts};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Time between two rounds.
@@ -17,12 +21,35 @@ const TURN: Duration = Duration::from_millis(100);
 /// Bytes that a process sends in a round, about, at most: the others wait meanwhile.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Whether training is to stop.
-pub type Asked<'a> = dyn Fn() -> bool + Sync + 'a;
+/// The processes that train a fleet, as training sees them.
+#[expect(missing_debug_implementations, reason = "it has a function")]
+pub struct Together<'a> {
+    asked: &'a (dyn Fn() -> bool + Sync),
+    /// Nothing where there is no other process.
+    rounds: Option<&'a Rounds<'a>>,
+}
 
-/// Lets `train` train this process's runs of `fleet`, which is to stop where it is told so: where this process is
-/// `asked` to, or another one, or one is lost. Returns when all processes have done the same and the first has
-/// everything that they have trained.
+impl Together<'_> {
+    /// Whether training is to stop: this process is asked to, or another one, or one is lost.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        (self.asked)() || self.rounds.is_some_and(Rounds::is_over)
+    }
+
+    /// Waits until all processes are here, and hears how the runs of the others stand; not if training is to stop.
+    pub fn compare(&self) {
+        let Some(rounds) = self.rounds else { return };
+        let mut comparison = rounds.comparison();
+        *comparison = Comparison { own: Some(rounds.fleet.standings()), is_over: false };
+        while !comparison.is_over && !rounds.is_over() {
+            let waited = rounds.compared.wait_timeout(comparison, TURN);
+            comparison = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Lets `train` train this process's runs of `fleet`, where other processes do the same with theirs. Returns when all
+/// have, and the first has everything that they have trained. `asked` says whether somebody asks this one to stop.
 ///
 /// # Errors
 /// What `train` could not do, or what the first process could not write, which the others are told; or a process that is
@@ -30,18 +57,26 @@ pub type Asked<'a> = dyn Fn() -> bool + Sync + 'a;
 pub fn together<T, E: From<Error> + Display>(
     fleet: &Fleet,
     world: &World,
-    asked: &Asked<'_>,
-    train: impl FnOnce(&Asked<'_>) -> std::result::Result<T, E>,
+    asked: &(dyn Fn() -> bool + Sync),
+    train: impl FnOnce(&Together<'_>) -> std::result::Result<T, E>,
 ) -> std::result::Result<T, E> {
     if world.is_alone() {
-        return train(asked);
+        return train(&Together { asked, rounds: None });
     }
-    let rounds = Rounds { fleet, world, asked, is_done: false.into(), is_over: false.into() };
+    let rounds = Rounds {
+        fleet,
+        world,
+        asked,
+        is_done: false.into(),
+        is_over: false.into(),
+        comparison: Mutex::default(),
+        compared: Condvar::new(),
+    };
     std::thread::scope(|scope| {
         let others = scope.spawn(|| rounds.all());
         // However training ends, the other thread is not to wait for it.
         let end = AtEnd(&rounds.is_done);
-        let trained = train(&|| asked() || rounds.is_over.load(Ordering::Relaxed));
+        let trained = train(&Together { asked, rounds: Some(&rounds) });
         if let Err(error) = &trained {
             world.give_up(&format!("{error:#}"));
         }
@@ -73,6 +108,8 @@ struct Said {
     is_done: bool,
     /// Environment steps since the round before.
     env_steps: u64,
+    /// How its runs stand, once for each comparison.
+    standings: Option<Vec<Standing>>,
 }
 
 /// What the first process answers.
@@ -82,46 +119,85 @@ struct Answer {
     stop: bool,
     /// Whether all have done their part.
     is_done: bool,
+    /// How all runs stand, when all processes have said it.
+    standings: Option<Vec<Standing>>,
+}
+
+/// A comparison in which training takes part.
+#[derive(Debug, Default)]
+struct Comparison {
+    /// What is still to be said.
+    own: Option<Vec<Standing>>,
+    is_over: bool,
+}
+
+/// What is kept from one round to the next.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Environment steps that were told.
+    env_steps: u64,
+    /// In the first process: how runs stand, by the rank that has said it.
+    standings: BTreeMap<usize, Vec<Standing>>,
 }
 
 /// The rounds of a process.
 struct Rounds<'a> {
     fleet: &'a Fleet,
     world: &'a World,
-    asked: &'a Asked<'a>,
+    asked: &'a (dyn Fn() -> bool + Sync),
     /// Whether this process trains no more.
     is_done: AtomicBool,
     /// Whether it is to stop, whoever was asked to.
     is_over: AtomicBool,
+    comparison: Mutex<Comparison>,
+    /// Woken when a comparison is over.
+    compared: Condvar,
 }
 
 impl Rounds<'_> {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn comparison(&self) -> MutexGuard<'_, Comparison> {
+        self.comparison.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes part in rounds until all processes are done.
     fn all(&self) -> Result<()> {
-        let mut sent_steps = self.fleet.progress().0;
+        let mut kept = Kept { env_steps: self.fleet.progress().0, ..Kept::default() };
         loop {
-            let answer = self.next(&mut sent_steps);
+            let answer = self.next(&mut kept);
             if !matches!(answer, Ok(Answer { stop: false, .. })) {
                 self.is_over.store(true, Ordering::Relaxed);
             }
-            if answer?.is_done {
+            let Answer { is_done, standings, .. } = answer?;
+            if let Some(standings) = standings {
+                self.fleet.hear(&standings);
+                self.comparison().is_over = true;
+                self.compared.notify_all();
+            }
+            if is_done {
                 return Ok(());
             }
             std::thread::park_timeout(TURN);
         }
     }
 
-    fn next(&self, sent_steps: &mut u64) -> Result<Answer> {
+    /// One round: what this process has to say, and what the first answers.
+    fn next(&self, kept: &mut Kept) -> Result<Answer> {
         self.check_written()?;
         // Before what has ended is taken out: nothing is added behind that.
         let is_done = self.is_done.load(Ordering::Acquire);
+        let standings = self.comparison().own.take();
         let (runs, is_all) = self.fleet.take_out(MOST_BYTES);
         let steps = self.fleet.progress().0;
-        let env_steps = steps - std::mem::replace(sent_steps, steps);
-        let said = Said { is_asked: (self.asked)(), is_done: is_done && is_all, env_steps };
+        let env_steps = steps - std::mem::replace(&mut kept.env_steps, steps);
+        let said =
+            Said { is_asked: (self.asked)(), is_done: is_done && is_all, env_steps, standings };
         let heard = self.world.collect("results of runs", &message(&said, &runs)?)?;
         let answer = match self.world.is_first() {
-            true => self.answer(&said, &heard)?,
+            true => self.answer(said, &heard, kept)?,
             false => Answer::default(),
         };
         self.check_written()?;
@@ -131,8 +207,9 @@ impl Rounds<'_> {
     }
 
     /// Takes in what the others have said, beside what the first process itself says.
-    fn answer(&self, own: &Said, heard: &[Vec<u8>]) -> Result<Answer> {
-        let mut answer = Answer { stop: own.is_asked, is_done: own.is_done };
+    fn answer(&self, own: Said, heard: &[Vec<u8>], kept: &mut Kept) -> Result<Answer> {
+        let mut answer = Answer { stop: own.is_asked, is_done: own.is_done, standings: None };
+        kept.standings.extend(own.standings.map(|standings| (0, standings)));
         for (rank, bytes) in heard.iter().enumerate().skip(1) {
             let unreadable =
                 || Error::Ranks(format!("what rank {rank} has trained arrived damaged"));
@@ -145,8 +222,13 @@ impl Rounds<'_> {
                 let _ = self.fleet.take_in(run);
             }
             self.fleet.count_steps(said.env_steps);
+            kept.standings.extend(said.standings.map(|standings| (rank, standings)));
             answer.stop |= said.is_asked;
             answer.is_done &= said.is_done;
+        }
+        if kept.standings.len() == self.world.size() {
+            let all = std::mem::take(&mut kept.standings);
+            answer.standings = Some(all.into_values().flatten().collect());
         }
         Ok(answer)
     }
