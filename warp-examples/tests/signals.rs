@@ -10,7 +10,10 @@ mod warp_command;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-use warp_command::{Folder, ITERATION, SMALL, Said, fleet_args, n_weights, same_fleet, same_run};
+use warp_command::{
+    Folder, ITERATION, SMALL, Said, fleet_args, halved_args, n_ended, n_weights, same_fleet,
+    same_run,
+};
 
 const CHECKPOINTS: &str = "--set=checkpoint_steps=512";
 
