@@ -134,7 +134,7 @@ struct Comparison {
 /// What is kept from one round to the next.
 #[derive(Debug, Default)]
 struct Kept {
-    /// Environment steps that were told.
+    /// Environment steps that were told: none at first, whatever training has done by then.
     env_steps: u64,
     /// In the first process: how runs stand, by the rank that has said it.
     standings: BTreeMap<usize, Vec<Standing>>,
@@ -165,7 +165,7 @@ impl Rounds<'_> {
 
     /// Takes part in rounds until all processes are done.
     fn all(&self) -> Result<()> {
-        let mut kept = Kept { env_steps: self.fleet.progress().0, ..Kept::default() };
+        let mut kept = Kept::default();
         loop {
             let answer = self.next(&mut kept);
             if !matches!(answer, Ok(Answer { stop: false, .. })) {
