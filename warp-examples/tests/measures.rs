@@ -20,6 +20,11 @@ fn gradients_are_checked_parameter_by_parameter() {
     // Three pairs, two losses; the loss itself and nine tensors.
     assert_eq!(comparisons.len(), 3 * 2 * 10);
     assert!(comparisons.iter().any(|c| c["error"].as_f64().unwrap() > 0.0));
+    // Two more pairs: with differences and with the first.
+    let found = folder.done(&[&small[..], &["--json", "--ranks", "4"]].concat()).json();
+    let comparisons = found["environments"][0]["comparisons"].as_array().unwrap();
+    assert_eq!((&found["passed"], comparisons.len()), (&true.into(), 5 * 2 * 10));
+    assert!(comparisons.iter().any(|c| c["backend"] == "ranks"), "{comparisons:?}");
     let said = folder.warp(&["gradcheck", "pendulum", "--rows", "0"]);
     assert!(said.code == Some(2) && said.stderr.contains("rows = 0"), "{said:?}");
     let said = folder.warp(&["gradcheck", "pendulum", "--device", "tpu"]);

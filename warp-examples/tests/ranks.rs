@@ -1,5 +1,5 @@
 //! A run on several ranks by command: threads of one process, processes as a launcher starts them, what becomes of
-//! all when one is lost, and fleets that are dealt out.
+//! all when one is lost, and fleets that are dealt out to devices.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
@@ -11,16 +11,11 @@ mod warp_command;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use warp_command::{Folder, SMALL, Said, same_run};
+use warp_command::{Folder, SMALL, Said, free_port, same_run};
 
 const STEPS: [&str; 2] = ["--steps", "1024"];
 /// Two shards, on the processor.
 const SHARED: [&str; 4] = ["--set=shards=2", "--set=checkpoint_steps=512", "--device", "cpu"];
-
-/// A port that nobody listens at.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 /// Rank number `rank` of two, as a launcher starts it.
 fn rank(folder: &Folder, rank: usize, port: u16, more: &[&str]) -> Command {
@@ -260,11 +255,6 @@ fn what_contradicts_itself_is_a_sentence() {
             "num_envs = 8 can't be divided evenly into 3 shards",
         ),
         (&["--device", "cpu", "--gpus", "x"], &[], "--gpus x: a number of GPUs is needed"),
-        (
-            &["--device", "cpu", "--seeds", "0..2"],
-            &[("WARP_RANK", "0"), ("WARP_WORLD", "2"), ("WARP_MASTER", "h:1")],
-            "WARP_RANK has started 2 processes for one run",
-        ),
         (&["--gpus", "2", "--device", "cuda:1"], &[], "with several ranks each has its own GPU"),
         (
             &["--device", "cpu"],

@@ -7,11 +7,13 @@
 
 mod warp_command;
 
-use serde_json::Value;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-use warp_command::{Folder, ITERATION, SMALL, Said, same_run};
+use warp_command::{
+    Folder, ITERATION, SMALL, Said, fleet_args, halved_args, n_ended, n_weights, same_fleet,
+    same_run,
+};
 
 const CHECKPOINTS: &str = "--set=checkpoint_steps=512";
 
@@ -109,48 +111,6 @@ fn a_signal_that_was_ignored_stays_so() {
     assert_eq!(child.wait().unwrap().code(), Some(143));
 }
 
-/// The runs of a fleet that have ended.
-fn n_weights(folder: &Folder, fleet: &str) -> Option<usize> {
-    let entries = std::fs::read_dir(folder.path(&format!("{fleet}/weights"))).ok()?;
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    Some(names.filter(|name| !name.starts_with('.')).count())
-}
-
-fn fleet_args(out: &str) -> Vec<&str> {
-    let sweep = ["--seeds", "0..20", "--sweep", "learning_rate=0.001,0.0123456789"];
-    [&["train"], &SMALL[..], &["--steps", "2000", "--threads", "2", "--out", out], &sweep].concat()
-}
-
-/// Everything that a fleet left but what the clock says.
-fn same_fleet(folder: &Folder, a: &str, b: &str) {
-    let parts = |fleet: &str| {
-        let mut files = folder.files(fleet);
-        // Events know the clock, too.
-        files.retain(|(name, _)| {
-            let name = name.to_str().unwrap();
-            !["summary.json", "curves.png"].contains(&name) && !name.starts_with("tensorboard")
-        });
-        files
-    };
-    let (x, y) = (parts(a), parts(b));
-    let names = |files: &[(std::path::PathBuf, Vec<u8>)]| -> Vec<_> {
-        files.iter().map(|(name, _)| name.clone()).collect()
-    };
-    assert_eq!(names(&x), names(&y));
-    for ((name, x), (_, y)) in x.iter().zip(&y) {
-        assert!(x == y, "{} differs", name.display());
-    }
-    let summary = |fleet: &str| -> Value {
-        let text = folder.read(&format!("{fleet}/summary.json"));
-        let mut summary: Value = serde_json::from_str(&text).unwrap();
-        for key in ["seconds", "env_steps_per_second", "launches"] {
-            summary.as_object_mut().unwrap().remove(key).unwrap();
-        }
-        summary
-    };
-    assert_eq!(summary(a), summary(b));
-}
-
 #[test]
 fn an_interrupted_fleet_keeps_what_it_has_and_is_completed() {
     let folder = Folder::new("fleet-interrupted");
@@ -196,28 +156,18 @@ fn a_fleet_killed_at_any_moment_is_completed() {
     same_fleet(&folder, "part", "whole");
 }
 
-fn halved_args(out: &str) -> Vec<&str> {
-    let sweep = ["--sweep", "learning_rate=log_uniform(1e-4,1e-1)", "--samples=8", "--halving=2"];
-    let size = ["--steps", "8000", "--threads", "2", "--seeds", "0..3", "--out", out];
-    [&["train"], &SMALL[..], &size, &sweep].concat()
-}
-
 #[test]
 fn a_halved_fleet_killed_between_rounds_stops_the_same_settings() {
     let folder = Folder::new("fleet-halved");
     folder.done(&halved_args("whole"));
     let mut child = folder.spawn(&halved_args("part"));
-    let n_ended = |folder: &Folder| {
-        let text = std::fs::read_to_string(folder.path("part/ended.jsonl")).ok()?;
-        Some(text.lines().filter(|line| !line.is_empty()).count())
-    };
     let mut reached = 0;
     for round in 1..4u64 {
-        folder.wait_for(|folder| n_ended(folder).filter(|n| *n > reached));
+        folder.wait_for(|folder| n_ended(folder, "part").filter(|n| *n > reached));
         std::thread::sleep(Duration::from_micros(round * 1700));
         child.kill().unwrap();
         child.wait().unwrap();
-        reached = n_ended(&folder).unwrap();
+        reached = n_ended(&folder, "part").unwrap();
         child = folder.spawn(&["train", "--resume", "part", "--threads", "2"]);
     }
     let said: Said = child.wait_with_output().unwrap().into();

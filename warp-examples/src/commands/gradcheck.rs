@@ -8,7 +8,7 @@
 
 use super::{Device, print_json, say, tell};
 use crate::{Outcome, settings};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::json;
 use warp_func::Registry;
@@ -19,8 +19,8 @@ use warp_train::config::PolicyPlan;
 #[cfg(feature = "cuda")]
 use warp_train::gradcheck::compare_replay_on;
 use warp_train::gradcheck::{
-    BOUND, CheckBatch, CheckOptions, Comparison, GradientSource, HALF_BOUND, compare,
-    compare_replay,
+    BOUND, CheckBatch, CheckOptions, Comparison, GradientSource, HALF_BOUND, SplitGradients,
+    compare, compare_replay,
 };
 use warp_train::native::NativeLearner;
 #[cfg(feature = "cuda")]
@@ -38,6 +38,9 @@ pub struct GradcheckArgs {
     /// Rows of the minibatch.
     #[arg(long, value_name = "N", default_value_t = 48)]
     pub rows: usize,
+    /// Also split the rows over N ranks, which are threads on the CPU and sum their gradients as those of a run do.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub ranks: Option<u16>,
     /// Set a key of the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -69,7 +72,7 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
     let (mut passed, mut largest) = (true, BOUND);
     for target in targets {
         let config = CheckBatch::shorten(settings::configure(&target, &args.set, registry)?);
-        let tables = check(&config, args.rows, registry, &device)?;
+        let tables = check(&config, args, registry, &device)?;
         let found = || tables.iter().flat_map(|table| &table.found);
         passed &= found().all(Comparison::passed);
         largest = found().fold(largest, |largest, comparison| largest.max(comparison.bound));
@@ -105,17 +108,27 @@ pub fn execute(args: &GradcheckArgs, registry: &Registry) -> Result<Outcome> {
 
 fn check(
     config: &TrainConfig,
-    rows: usize,
+    args: &GradcheckArgs,
     registry: &Registry,
     device: &Device,
 ) -> Result<Vec<Table>> {
-    let options = CheckOptions { rows, seed: config.run.seed };
+    let options = CheckOptions { rows: args.rows, seed: config.run.seed };
     if config.policies.iter().all(PolicyPlan::is_off_policy) {
+        if let Some(ranks) = args.ranks {
+            bail!(
+                "--ranks {ranks}: {} learns from a replay memory, whose updates are checked on one \
+                 rank only",
+                config.algorithm()
+            );
+        }
         return check_replay(config, options, registry, device);
     }
     let mut native = NativeLearner::new(config, 1)?;
     let batches = CheckBatch::collect(config, registry, &mut native, options)?;
+    let split = args.ranks.map(|n| SplitGradients::new(config, usize::from(n)));
+    let mut split = split.transpose()?;
     let mut sources: Vec<&mut dyn GradientSource> = vec![&mut native];
+    sources.extend(split.as_mut().map(|split| split as &mut dyn GradientSource));
     #[cfg(feature = "burn")]
     let mut burn = BurnLearner::new(config, 1)?;
     #[cfg(feature = "burn")]

@@ -19,7 +19,8 @@ pub struct RankArgs {
     /// indices; with --device cpu, the number of parts into which this machine is divided.
     #[arg(long, value_name = "N | I,J,...")]
     pub gpus: Option<String>,
-    /// Machines that share the run, each started with the same command except for --node.
+    /// Machines that share the run or the fleet's runs, each started with the same command except for --node.
+    /// Processes that torchrun, Slurm, MPI or Kubernetes has started share them without this option.
     #[arg(long, value_name = "N", requires_all = ["node", "master"])]
     pub nodes: Option<usize>,
     /// This machine's number, from 0.
@@ -57,26 +58,6 @@ pub(super) struct Rank<'a> {
     ranks: &'a Ranks,
     /// Its number among those of this process.
     local: usize,
-}
-
-impl RankArgs {
-    /// The places that a fleet's runs are dealt to; nothing if it has one device.
-    ///
-    /// # Errors
-    /// Places that are none, or several machines or processes, which a fleet does not share.
-    pub(super) fn fleet_places(&self) -> Result<Option<Vec<usize>>> {
-        if let Some(nodes) = self.nodes {
-            bail!("--nodes {nodes}: give each machine a fleet of its own, with other --seeds");
-        }
-        let launch = from_environment(|name| std::env::var(name).ok()).map_err(|e| anyhow!(e))?;
-        if let Some(Launch { size, starter, .. }) = launch {
-            bail!(
-                "{starter} has started {size} processes for one run; a fleet is one process (--gpus) or one on \
-                 each machine, with other --seeds"
-            );
-        }
-        self.gpus.as_deref().map(places).transpose()
-    }
 }
 
 impl Ranks {
@@ -120,6 +101,30 @@ impl Ranks {
         let (first, token) = (node * places.len(), String::new());
         let master = master.clone().filter(|_| nodes > 1);
         Ok(Some(Self { first, places, size, master, token, timeout }))
+    }
+
+    /// Whether the first of all ranks is in this process.
+    pub(super) fn has_first(&self) -> bool {
+        self.first == 0
+    }
+
+    /// The devices that `--device` means for the ranks of this process.
+    pub(super) fn devices(&self, name: &str) -> Result<Vec<String>> {
+        (0..self.places.len()).map(|local| Rank { ranks: self, local }.device(name)).collect()
+    }
+
+    /// The world of a fleet, in which each process is a rank with all of its devices; it is alone where there is no
+    /// other process. What all have to have in common is `common`, and `gpu` is this process's first.
+    ///
+    /// # Errors
+    /// As [`Rank::world`].
+    pub(super) fn processes(&self, common: String, gpu: String) -> Result<World> {
+        if self.master.is_none() {
+            return Ok(World::default());
+        }
+        let here = self.places.len();
+        let processes = Self { first: self.first / here, size: self.size / here, ..self.clone() };
+        Rank { ranks: &processes, local: 0 }.world(None, common, gpu)
     }
 
     /// Does `work` on every rank of this process, a thread each, and says what the first of them came to.

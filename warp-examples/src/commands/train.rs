@@ -32,7 +32,8 @@ pub struct TrainArgs {
     pub target: Option<String>,
     /// Continue the run in this folder from its newest checkpoint, that of a step, or the one that did best in
     /// evaluations. Environment and configuration come from the run; --set changes what may change: the run's length,
-    /// learning rates, coefficients and the like. Given a fleet's folder, complete the fleet
+    /// learning rates, coefficients and the like. Given a fleet's folder, complete the fleet, with any number of GPUs and
+    /// processes
     #[arg(long, value_name = "RUN[@STEP | @best] | FLEET", conflicts_with_all = ["target", "envs", "seed", "out"])]
     pub resume: Option<PathBuf>,
     /// Device: auto, cpu, cuda or cuda:N.
@@ -50,7 +51,8 @@ pub struct TrainArgs {
     /// Seed; short for --set seed=S.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// Train several runs at once, a fleet: one for each of the seeds A to B - 1.
+    /// Train several runs at once, a fleet: one for each of the seeds A to B - 1. GPUs (--gpus), machines (--nodes) and
+    /// processes of a launcher share its runs.
     #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "resume"])]
     pub seeds: Option<String>,
     /// Train several runs at once: one for each value of a key, or for values sampled from a range,
@@ -109,7 +111,7 @@ impl TrainArgs {
 pub fn execute(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     // Before anything is created.
     dashboard::check(args.dashboard)?;
-    if fleet::is_asked_for(args) {
+    if fleet::is_asked_for(args)? {
         return fleet::train(args, registry);
     }
     let mut clock = StartClock::begin();

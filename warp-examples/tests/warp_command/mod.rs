@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use serde_json::Value;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -192,4 +193,65 @@ pub(crate) fn same_run(folder: &Folder, a: &str, b: &str) {
     }
     let mean = |summary: &Value| summary["mean_episode_return"].as_f64().unwrap();
     assert!((mean(&a) - mean(&b)).abs() < 1e-9, "{a} {b}");
+}
+
+/// A port that nobody listens at.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The runs of a fleet that have ended.
+pub(crate) fn n_weights(folder: &Folder, fleet: &str) -> Option<usize> {
+    let entries = std::fs::read_dir(folder.path(&format!("{fleet}/weights"))).ok()?;
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    Some(names.filter(|name| !name.starts_with('.')).count())
+}
+
+/// A fleet of 40 runs with two values of a key.
+pub(crate) fn fleet_args(out: &str) -> Vec<&str> {
+    let sweep = ["--seeds", "0..20", "--sweep", "learning_rate=0.001,0.0123456789"];
+    [&["train"], &SMALL[..], &["--steps", "2000", "--threads", "2", "--out", out], &sweep].concat()
+}
+
+/// A fleet of eight settings, of which fewer go on round by round.
+pub(crate) fn halved_args(out: &str) -> Vec<&str> {
+    let sweep = ["--sweep", "learning_rate=log_uniform(1e-4,1e-1)", "--samples=8", "--halving=2"];
+    let size = ["--steps", "8000", "--threads", "2", "--seeds", "0..3", "--out", out];
+    [&["train"], &SMALL[..], &size, &sweep].concat()
+}
+
+/// The runs of a fleet that have ended and are written down, as long as not all have.
+pub(crate) fn n_ended(folder: &Folder, fleet: &str) -> Option<usize> {
+    let text = std::fs::read_to_string(folder.path(&format!("{fleet}/ended.jsonl"))).ok()?;
+    Some(text.lines().filter(|line| !line.is_empty()).count())
+}
+
+/// Everything that a fleet left but what the clock says.
+pub(crate) fn same_fleet(folder: &Folder, a: &str, b: &str) {
+    let parts = |fleet: &str| {
+        let mut files = folder.files(fleet);
+        // Events know the clock, too.
+        files.retain(|(name, _)| {
+            let name = name.to_str().unwrap();
+            !["summary.json", "curves.png"].contains(&name) && !name.starts_with("tensorboard")
+        });
+        files
+    };
+    let (x, y) = (parts(a), parts(b));
+    let names = |files: &[(PathBuf, Vec<u8>)]| -> Vec<_> {
+        files.iter().map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(names(&x), names(&y));
+    for ((name, x), (_, y)) in x.iter().zip(&y) {
+        assert!(x == y, "{} differs", name.display());
+    }
+    let summary = |fleet: &str| -> Value {
+        let text = folder.read(&format!("{fleet}/summary.json"));
+        let mut summary: Value = serde_json::from_str(&text).unwrap();
+        for key in ["seconds", "env_steps_per_second", "launches"] {
+            summary.as_object_mut().unwrap().remove(key).unwrap();
+        }
+        summary
+    };
+    assert_eq!(summary(a), summary(b));
 }

@@ -6,6 +6,7 @@
 mod frame;
 mod launch;
 mod link;
+pub(crate) mod parts;
 mod tcp;
 mod threads;
 

@@ -3,7 +3,7 @@
 //! Rank 0 listens until all others have said hello; what anybody else sends there is dropped.
 
 use super::frame::{Frame, Kind, LATE, receive, send};
-use super::{Hearers, Link, Round};
+use super::{Hearers, Link, Round, parts};
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -253,7 +253,7 @@ impl Hub {
             let frame = receive(stream, until, MOST_BYTES);
             all.push(said(frame, rank, what, self.timeout)?);
         }
-        let joined = if hearers == Hearers::All { join_parts(&all) } else { Vec::new() };
+        let joined = if hearers == Hearers::All { parts::join(&all) } else { Vec::new() };
         let answer = Frame { kind: Kind::AllSaid, what: what.into(), bytes: joined };
         for (stream, rank) in self.spokes.iter_mut().zip(1..) {
             let sent = send(stream, &answer, self.timeout);
@@ -320,7 +320,7 @@ impl Spoke {
         };
         match frame {
             Frame { kind: Kind::AllSaid, what: of, bytes } if of == what => match hearers {
-                Hearers::All => split_parts(&bytes).ok_or_else(|| gone("a broken message".into())),
+                Hearers::All => parts::split(&bytes).ok_or_else(|| gone("a broken message".into())),
                 Hearers::First => Ok(Vec::new()),
             },
             Frame { kind: Kind::GaveUp, bytes, .. } => {
@@ -408,25 +408,4 @@ fn tell_all<'a>(spokes: impl Iterator<Item = &'a mut TcpStream>, why: &str) {
     for spoke in spokes {
         let _ = send(spoke, &Frame::new(Kind::GaveUp, "", why.as_bytes()), GREETING);
     }
-}
-
-/// Parts with their lengths.
-fn join_parts(parts: &[Vec<u8>]) -> Vec<u8> {
-    let mut all = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
-    for part in parts {
-        all.extend((part.len() as u64).to_le_bytes());
-        all.extend(part);
-    }
-    all
-}
-
-fn split_parts(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut parts = Vec::new();
-    while !bytes.is_empty() {
-        let (length, rest) = bytes.split_first_chunk::<8>()?;
-        let (part, rest) = rest.split_at_checked(u64::from_le_bytes(*length) as usize)?;
-        parts.push(part.to_vec());
-        bytes = rest;
-    }
-    Some(parts)
 }

@@ -1,14 +1,18 @@
 //! `warp train --seeds A..B --sweep KEY=A,B,C`: many runs at once.
 //!
-//! `plan` says which runs there are, `rounds` trains them, and `report` says what came of them.
+//! `plan` says which runs there are, `devices` what trains them, `rounds` trains them, and `report` says what came of
+//! them. Of several processes the first does what one would do, with a share of the runs, and the others `share`.
 
+mod devices;
 mod plan;
 mod report;
 mod rounds;
+mod share;
 
+use super::ranks::Ranks;
 use super::stop::Stop;
 use super::train::TrainArgs;
-use super::{Device, learner_on, notes, say, tell, thread_count};
+use super::{Device, notes, say, tell};
 use crate::records::fleet::{CURVES, curves};
 use crate::records::fleet_events;
 use crate::{Outcome, settings};
@@ -16,96 +20,179 @@ use anyhow::{Context, Result, anyhow, bail};
 use plan::{plan, planned};
 use report::{ranked, report, write_winner};
 use rounds::Rounds;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use warp_core::toml::{Table, Value};
 use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
-    DealtFleet, Fleet, FleetLearner, FleetSummary, Halving, Listed, ThreadFleet,
+    Fleet, FleetLearner, FleetRun, FleetSummary, Halving, Listed, Together, Told, together,
 };
+use warp_train::run::Place;
 use warp_train::trainer::trained_groups;
-use warp_train::world::World;
-use warp_train::{Run, TrainConfig, half};
+use warp_train::world::{PATIENCE, World};
+use warp_train::{Error, Run, TrainConfig, digest, half};
 
 pub(super) use report::returns_lines;
 
 /// Whether a fleet is asked for.
-pub(super) fn is_asked_for(args: &TrainArgs) -> bool {
-    let resumed = args.resume.as_deref().is_some_and(Fleet::is_in);
-    resumed || args.seeds.is_some() || !args.sweep.is_empty()
+pub(super) fn is_asked_for(args: &TrainArgs) -> Result<bool> {
+    if args.seeds.is_some() || !args.sweep.is_empty() {
+        return Ok(true);
+    }
+    let Some(folder) = &args.resume else { return Ok(false) };
+    // The first of several processes tells the others, while a run's folder is there for all of them.
+    let is_away = !Place::parse(folder).folder.exists();
+    Ok(Fleet::is_in(folder)
+        || is_away && Ranks::of(&args.ranks)?.is_some_and(|ranks| !ranks.has_first()))
 }
 
-/// Trains a fleet, or completes the one that is to be resumed.
+/// Trains a fleet, or completes the one that is to be resumed; or this process's share of it.
 pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
+    let Some(ranks) = Ranks::of(&args.ranks)? else {
+        return write(args, registry, None, &World::default());
+    };
+    let devices = devices::open(&ranks.devices(&args.device)?)?;
+    let common = ["a fleet", env!("CARGO_PKG_VERSION"), devices[0].name(), &args.backend].join(" ");
+    let world = ranks.processes(digest(common.as_bytes()), devices[0].uuid())?;
+    let done = match world.is_first() {
+        true => write(args, registry, Some(devices), &world),
+        false => share::train(args, registry, &devices, &world),
+    };
+    if let Err(error) = &done {
+        world.give_up(&format!("{error:#}"));
+    }
+    done
+}
+
+/// Trains a fleet in the process that writes it: the only one, or the first.
+fn write(
+    args: &TrainArgs,
+    registry: &Registry,
+    devices: Option<Vec<Device>>,
+    world: &World,
+) -> Result<Outcome> {
     let (runs, bases) = match &args.resume {
         Some(folder) => (planned(folder, args, registry)?, Vec::new()),
         None => plan(args, registry)?,
     };
     if let Some(folder) = args.resume.as_deref().filter(|folder| Fleet::is_complete(folder)) {
+        Told::tell_end(world)?;
         say(&format!("all runs of the fleet in {} have finished", folder.display()))?;
         return Ok(Outcome::Done);
     }
     let first = &runs.first().context("a fleet has at least one run")?.config;
     let entry = registry.get(&first.run.env_id)?;
-    let (device, why, others) = devices(args, entry)?;
-    let on_device = device.registry(registry);
-    let on_others: Vec<Registry> = others.iter().map(|other| other.registry(registry)).collect();
-    let mut fleets = vec![learner(args, first, &device, &on_device)?];
-    for (other, registry) in others.iter().zip(&on_others) {
-        fleets.push(learner(args, first, other, registry)?);
-    }
-    let mut learner = DealtFleet::new(fleets)?;
+    let halving = halving(args, first)?;
+    let (devices, why) = devices::chosen(devices, args, entry)?;
+    let registries = devices::registries(&devices, registry);
+    let mut learner = devices::learner(args, first, &devices, &registries)?;
     if !why.is_empty() {
         tell(&why);
     }
-    if device.precision(&learner.backend(), first) != "fp32" {
+    if devices[0].precision(&learner.backend(), first) != "fp32" {
         half::by_bounds(first).iter().for_each(|warning| tell(&format!("warning: {warning}")));
     }
-    let halving = match &args.resume {
-        Some(folder) => Fleet::halving(folder)?,
-        None => halving(args, first)?,
-    };
     let (folder, fleet) = match &args.resume {
         Some(folder) => (folder.clone(), Fleet::reopen(folder, &runs)?),
-        None => {
-            super::train::tell_notice(entry);
-            let name = format!("{}-{}-fleet", first.run.env_id, first.algorithm());
-            let free = || Run::free_folder(&first.run, &name);
-            let folder = args.out.clone().unwrap_or_else(free);
-            let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs, halving)?;
-            let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
-            notes::tell(bases.iter().map(ToString::to_string).chain(of_runs));
-            (folder, fleet)
-        }
+        None => create(args, entry, &runs, halving)?,
     };
-    notes::tell(fleet.note().map(ToString::to_string));
-    let stop = Stop::listen()?;
-    let rounds = Rounds { runs: &runs, halving, fleet: &fleet, stop: &stop };
-    let launches = rounds.train(&mut learner)?;
-    if let Some(notice) = device.compile_notice() {
-        tell(&notice);
+    if args.resume.is_none() {
+        let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
+        notes::tell(bases.iter().map(ToString::to_string).chain(of_runs));
     }
+    notes::tell(fleet.note().map(ToString::to_string));
     let about = FleetSummary {
         env: first.run.env_id.clone(),
         algorithm: first.algorithm(),
-        device: device.name().into(),
+        device: devices[0].name().into(),
         backend: learner.backend(),
-        launches,
         ..FleetSummary::default()
     };
-    let summary = fleet.finish(about)?;
-    write_curves(&folder, first)?;
-    let complete = summary.runs.len() == summary.n_runs;
-    let ranked = if complete { ranked(&summary) } else { None };
-    let told = report(&summary, ranked.as_deref(), &folder);
-    if let Some([winner, ..]) = ranked.as_deref() {
-        write_winner(winner, &runs, entry.fields, &folder)?;
+    let written = Written { folder: folder.clone(), fleet, runs: &runs, halving, about };
+    let stop = Stop::listen()?;
+    let summary = written.train(&mut learner, world, &stop)?;
+    if let Some(notice) = devices[0].compile_notice() {
+        tell(&notice);
     }
+    let outcome = conclude(&summary, &folder, &runs, entry)?;
+    world.gather_within(share::END, &[], PATIENCE)?;
     match stop.asked_by() {
+        _ if summary.runs.len() == summary.n_runs => outcome,
         // The terminal may be gone.
-        Some(signal) if !complete => Ok(Outcome::Interrupted { signal }),
-        _ if complete && summary.n_finished > 0 => told.map(|()| Outcome::Done),
-        _ => told.map(|()| Outcome::Failed),
+        Some(signal) => Ok(Outcome::Interrupted { signal }),
+        None if world.is_alone() => outcome,
+        // Another process was asked to stop.
+        None => outcome.map(|_| Outcome::Done),
+    }
+}
+
+/// Draws and says what came of the runs that have ended. The inner error is that it could not be said.
+fn conclude(
+    summary: &FleetSummary,
+    folder: &Path,
+    runs: &[FleetRun],
+    entry: &Entry,
+) -> Result<Result<Outcome>> {
+    write_curves(folder, &runs[0].config)?;
+    let complete = summary.runs.len() == summary.n_runs;
+    let ranked = if complete { ranked(summary) } else { None };
+    let told = report(summary, ranked.as_deref(), folder);
+    if let Some([winner, ..]) = ranked.as_deref() {
+        write_winner(winner, runs, entry.fields, folder)?;
+    }
+    let went_well = complete && summary.n_finished > 0;
+    Ok(told.map(|()| if went_well { Outcome::Done } else { Outcome::Failed }))
+}
+
+/// A new fleet and its folder.
+fn create(
+    args: &TrainArgs,
+    entry: &Entry,
+    runs: &[FleetRun],
+    halving: Option<Halving>,
+) -> Result<(PathBuf, Fleet)> {
+    super::train::tell_notice(entry);
+    let first = &runs[0].config;
+    let name = format!("{}-{}-fleet", first.run.env_id, first.algorithm());
+    let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(&first.run, &name));
+    let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), runs, halving)?;
+    Ok((folder, fleet))
+}
+
+/// A fleet in the process that writes it.
+struct Written<'a> {
+    folder: PathBuf,
+    fleet: Fleet,
+    runs: &'a [FleetRun],
+    halving: Option<Halving>,
+    /// The beginning of its summary.
+    about: FleetSummary,
+}
+
+impl Written<'_> {
+    /// Trains this process's share of it while others train theirs. All that has ended is in the folder then.
+    fn train(
+        self,
+        learner: &mut dyn FleetLearner,
+        world: &World,
+        stop: &Stop,
+    ) -> Result<FleetSummary> {
+        let Self { folder, fleet, runs, halving, about } = self;
+        Told::tell(world, &folder, &fleet)?;
+        let own = (!world.is_alone()).then(|| fleet.deal(runs, world));
+        let rounds = Rounds { runs, own, halving, fleet: &fleet, shows: true };
+        let train = |together: &Together<'_>| rounds.train(learner, together);
+        let (launches, lost) = match together(&fleet, world, &|| stop.is_asked(), train) {
+            Err(error) if matches!(error.downcast_ref(), Some(Error::Ranks(_))) => (0, Some(error)),
+            trained => (trained?, None),
+        };
+        let summary = fleet.finish(FleetSummary { launches, ..about })?;
+        match lost {
+            Some(error) if summary.runs.len() < summary.n_runs => {
+                Err(error.context(format!("--resume {} trains the rest", folder.display())))
+            }
+            _ => Ok(summary),
+        }
     }
 }
 
@@ -123,8 +210,11 @@ fn write_curves(folder: &Path, first: &TrainConfig) -> Result<()> {
     chart.save(&folder.join(CURVES))
 }
 
-/// How settings are stopped, if that is asked for.
+/// How settings are stopped, if that is asked for or was when the fleet began.
 fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
+    if let Some(folder) = &args.resume {
+        return Ok(Fleet::halving(folder)?);
+    }
     let Some(factor) = args.halving else { return Ok(None) };
     if trained_groups(first).iter().filter(|trained| **trained).count() > 1 {
         let groups: Vec<&str> = first.spec.groups.iter().map(|group| group.name.as_str()).collect();
@@ -136,59 +226,6 @@ fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
         );
     }
     Ok(Some(Halving::new(factor)?))
-}
-
-/// The first device, why it is that one, and the others that `--gpus` names.
-fn devices(args: &TrainArgs, entry: &Entry) -> Result<(Device, String, Vec<Device>)> {
-    let Some(places) = args.ranks.fleet_places()? else {
-        let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
-        return Ok((device, why, Vec::new()));
-    };
-    let choose = |place: usize| {
-        Device::choose(&if args.device == "cpu" { "cpu".into() } else { format!("cuda:{place}") })
-    };
-    // To open a GPU takes a while; all are opened at the same time.
-    let devices: Vec<Result<Device>> = std::thread::scope(|scope| {
-        let opening: Vec<_> =
-            places.into_iter().map(|place| scope.spawn(move || choose(place))).collect();
-        let panicked = |_| Err(anyhow!("a device could not be opened"));
-        opening.into_iter().map(|device| device.join().unwrap_or_else(panicked)).collect()
-    });
-    let mut devices = devices.into_iter().collect::<Result<Vec<_>>>()?;
-    let others = devices.split_off(1);
-    Ok((devices.swap_remove(0), String::new(), others))
-}
-
-/// The learner that `--backend` names, for many runs of which `first` is one.
-fn learner<'a>(
-    args: &TrainArgs,
-    first: &TrainConfig,
-    device: &Device,
-    registry: &'a Registry,
-) -> Result<Box<dyn FleetLearner + Send + 'a>> {
-    let name = learner_on(device, &args.backend, first, 1)?.backend();
-    // A device's own learner works for all threads.
-    let devices = args.ranks.fleet_places()?.map_or(1, |places| places.len());
-    let shared = (thread_count(args.threads) / devices).max(1);
-    let threads = if matches!(device, Device::Cpu) { shared } else { 1 };
-    #[cfg(feature = "cuda")]
-    let on_gpu = matches!(device, Device::Cuda(_));
-    let (backend, device) = (args.backend.clone(), device.clone());
-    let make = move |config: &TrainConfig| {
-        let learner = learner_on(&device, &backend, config, 1);
-        learner.map_err(|error| match error.downcast::<warp_train::Error>() {
-            Ok(error) => error,
-            Err(other) => warp_train::Error::Invalid(other.to_string()),
-        })
-    };
-    let others = ThreadFleet::new(registry, name, threads, make);
-    #[cfg(feature = "cuda")]
-    if on_gpu && name == "native" {
-        let threads = shared;
-        let fleet = warp_train::native::cuda::CudaFleet::new(registry, others, threads);
-        return Ok(Box::new(fleet));
-    }
-    Ok(Box::new(others))
 }
 
 /// The configuration of one run of the fleet whose shared configuration is `shared`, with its pool.

@@ -28,7 +28,16 @@ pub(super) fn planned(
     if let Some(set) = args.set.first() {
         bail!("--set {set}: the configuration of a fleet can't be changed");
     }
-    let shared = settings::parse(&Run::config(folder)?)?;
+    runs_of(&Run::config(folder)?, Fleet::list(folder)?, registry)
+}
+
+/// The runs that are listed, of the fleet with this configuration.
+pub(super) fn runs_of(
+    config: &str,
+    listed: Vec<Listed>,
+    registry: &Registry,
+) -> Result<Vec<FleetRun>> {
+    let shared = settings::parse(config)?;
     let run = |listed: Listed| {
         let config = config_of(&shared, &listed, registry)?;
         Ok(FleetRun {
@@ -38,7 +47,7 @@ pub(super) fn planned(
             config,
         })
     };
-    Fleet::list(folder)?.into_iter().map(run).collect()
+    listed.into_iter().map(run).collect()
 }
 
 /// All runs: every setting of the sweep with every seed; and what the settings stand on.

@@ -1,46 +1,60 @@
 //! A fleet's launches: all runs to their ends, or round by round with only the better settings.
 
 use crate::commands::progress::Progress;
-use crate::commands::stop::Stop;
 use anyhow::Result;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use warp_train::fleet::{Fleet, FleetEvent, FleetLearner, FleetRun, Halving, Round, launches};
+use warp_train::fleet::{
+    Fleet, FleetEvent, FleetLearner, FleetRun, Halving, Round, Together, launches,
+};
 
 /// What all rounds work with.
 pub(super) struct Rounds<'a> {
     pub(super) runs: &'a [FleetRun],
+    /// The numbers of those that this process trains; nothing where it trains all.
+    pub(super) own: Option<BTreeSet<usize>>,
     pub(super) halving: Option<Halving>,
     pub(super) fleet: &'a Fleet,
-    pub(super) stop: &'a Stop,
+    /// Whether this process shows how far the fleet is.
+    pub(super) shows: bool,
 }
 
 impl Rounds<'_> {
-    /// Trains the runs that have not ended until all have or `stop` is asked. Returns how many launches there
-    /// were.
-    pub(super) fn train(&self, learner: &mut dyn FleetLearner) -> Result<usize> {
+    /// Trains this process's runs that have not ended until all have or it is to stop. Returns how many launches there
+    /// were, or would have been for all runs together.
+    pub(super) fn train(
+        &self,
+        learner: &mut dyn FleetLearner,
+        together: &Together<'_>,
+    ) -> Result<usize> {
         let settings = self.settings();
         let whole = [Round { number: 1, part: 1, keep: settings.len() }];
         let rounds = self.halving.map_or(whole.to_vec(), |halving| halving.rounds(settings.len()));
         let done = self.fleet.progress().0;
-        let watcher = Watcher::new(done, self.steps(&rounds, settings.len()), self.runs.len());
+        let steps = self.steps(&rounds, settings.len());
+        let watcher = self.shows.then(|| Watcher::new(done, steps, self.runs.len()));
+        let watch = Watch { watcher: watcher.as_ref(), together };
         let mut n_launches = 0;
         for round in &rounds {
             let alive: Vec<&Vec<usize>> =
                 settings.iter().filter(|setting| !self.is_out(setting)).collect();
             // Otherwise a fleet that was interrupted has decided that before.
             if round.is_last() || alive.len() > round.keep {
-                n_launches += self.launch(round, &alive, learner, &watcher)?;
+                n_launches += self.launch(round, &alive, learner, &watch)?;
             }
-            if self.stop.is_asked() {
+            if !round.is_last() {
+                together.compare();
+            }
+            if together.is_asked() {
                 break;
             }
             if !round.is_last() {
                 self.stop_worst(round, alive)?;
             }
         }
-        watcher.finish();
+        watcher.iter().for_each(Watcher::finish);
         Ok(n_launches)
     }
 
@@ -78,33 +92,41 @@ impl Rounds<'_> {
         sum as u64
     }
 
-    /// Trains the runs of some settings as far as the round goes.
+    /// Trains this process's runs of some settings as far as the round goes.
     fn launch(
         &self,
         round: &Round,
         settings: &[&Vec<usize>],
         learner: &mut dyn FleetLearner,
-        watcher: &Watcher,
+        watch: &Watch<'_>,
     ) -> Result<usize> {
         let left = self.left(round, settings);
         let launches = launches(&left);
         for launch in &launches {
+            let is_own =
+                |run: &FleetRun| self.own.as_ref().is_none_or(|own| own.contains(&run.number));
             // Most often one launch has all of them.
-            let runs: Cow<'_, [FleetRun]> = match launch.len() == left.len() {
+            let runs: Cow<'_, [FleetRun]> = match launch.len() == left.len() && self.own.is_none() {
                 true => Cow::Borrowed(&left),
-                false => launch.iter().map(|at| left[*at].clone()).collect(),
+                false => {
+                    launch.iter().map(|at| &left[*at]).filter(|run| is_own(run)).cloned().collect()
+                }
             };
+            if runs.is_empty() {
+                continue;
+            }
             learner.launch(&runs, &|run, event| {
                 // A run at its end is kept, whoever asks.
-                let goes_on = matches!(event, FleetEvent::Finished(_)) || !self.stop.is_asked();
+                let goes_on =
+                    matches!(event, FleetEvent::Finished(_)) || !watch.together.is_asked();
                 match round.is_last() {
                     true => self.fleet.take(run, event)?,
                     false => self.fleet.take_pausing(run, event)?,
                 }
-                watcher.look(self.fleet);
+                watch.watcher.iter().for_each(|watcher| watcher.look(self.fleet));
                 if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
-            if self.stop.is_asked() {
+            if watch.together.is_asked() {
                 break;
             }
         }
@@ -143,6 +165,12 @@ impl Rounds<'_> {
         }
         Ok(())
     }
+}
+
+/// What a launch is watched by.
+struct Watch<'a> {
+    watcher: Option<&'a Watcher>,
+    together: &'a Together<'a>,
 }
 
 /// Shows how far the fleet is, now and then.

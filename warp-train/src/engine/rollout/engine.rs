@@ -109,6 +109,23 @@ impl RolloutEngine<'_> {
     }
 }
 
+/// Has the next step of `policy` follow the sum of the gradients of all shards, in their order, of which those here are
+/// `gradients`, one after the other.
+pub(crate) fn share_gradients(
+    policy: &mut dyn TrainablePolicy,
+    gradients: &[f32],
+    sharing: &Sharing,
+) -> Result<()> {
+    let all = sharing.world.gather_f32("gradients", gradients)?;
+    let mut parts = all.chunks_exact(gradients.len() / sharing.shards.here);
+    let mut sum = parts.next().unwrap_or_default().to_vec();
+    for part in parts {
+        sum.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
+    }
+    policy.set_gradient(&sum);
+    Ok(())
+}
+
 impl Update<'_> {
     /// The samples of the minibatch at hand in a shard of so many.
     fn range(&self, n: usize) -> Range<usize> {
@@ -195,16 +212,8 @@ impl Update<'_> {
                 _ => gradients.extend_from_slice(gradient),
             }
         }
-        let Sharing { world, shards } = self.on.sharing;
-        let n = gradients.len() / shards.here;
-        let all = world.gather_f32("gradients", &gradients)?;
-        let mut parts = all.chunks_exact(n);
-        let mut sum = parts.next().unwrap_or_default().to_vec();
-        for part in parts {
-            sum.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
-        }
-        self.on.policy.set_gradient(&sum);
-        let figures = world.gather_f64("figures of a loss", &figures)?;
+        share_gradients(self.on.policy, &gradients, self.on.sharing)?;
+        let figures = self.on.sharing.world.gather_f64("figures of a loss", &figures)?;
         for seen in figures.as_chunks().0 {
             self.metrics.add(&LossMetrics::of_numbers(*seen));
         }

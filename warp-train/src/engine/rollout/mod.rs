@@ -12,6 +12,7 @@ mod selection;
 mod spread;
 
 pub use engine::RolloutEngine;
+pub(crate) use engine::share_gradients;
 
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;

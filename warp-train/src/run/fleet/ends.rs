@@ -4,9 +4,9 @@
 //! line counts if its digests of weights and records match; otherwise the run is repeated, which gives the
 //! same bytes.
 
-use super::folder::weights_path;
 use super::summary::RunSummary;
-use super::{FleetRun, records};
+use super::weights;
+use super::{Listed, records};
 use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::run::durable;
@@ -23,7 +23,7 @@ const ENDED: &str = "ended.jsonl";
 /// A run's end, as a line has it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Ending {
+pub(super) struct Ending {
     run: usize,
     env_steps: u64,
     /// As text, since JSON's numbers are not always read back bit by bit.
@@ -33,9 +33,9 @@ struct Ending {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stopped_in_round: Option<usize>,
     /// Lines of the run in `metrics.jsonl`.
-    n_records: usize,
+    pub(super) n_records: usize,
     /// SHA-256 of the file of weights, in hexadecimal; none of a run that broke.
-    weights: Option<String>,
+    pub(super) weights: Option<String>,
 }
 
 /// The file, open.
@@ -75,19 +75,7 @@ impl EndsFile {
         n_records: usize,
         weights: Option<String>,
     ) -> Result<()> {
-        let groups = run.mean_group_return.iter();
-        let ending = Ending {
-            run: run.run,
-            env_steps: run.env_steps,
-            mean_episode_return: run.mean_episode_return.map(|mean| mean.to_string()),
-            mean_group_return: groups
-                .map(|(name, mean)| (name.clone(), mean.to_string()))
-                .collect(),
-            error: run.error.clone(),
-            stopped_in_round: run.stopped_in_round,
-            n_records,
-            weights,
-        };
+        let ending = Ending::of(run, n_records, weights);
         let line = serde_json::to_string(&ending)
             .map_err(|e| Error::file("cannot encode a line of", &self.path, e))?;
         let written = self.file.write_all((line + "\n").as_bytes());
@@ -104,12 +92,12 @@ impl EndsFile {
         durable::delete(&self.path)
     }
 
-    /// The ended ones of `runs`, which are in the order of their numbers; every line that counts.
-    pub(super) fn read(fleet: &Path, runs: &[FleetRun]) -> Result<BTreeMap<usize, RunSummary>> {
+    /// The ended ones of the runs that are listed; every line that counts.
+    pub(super) fn read(fleet: &Path, listed: &[Listed]) -> Result<BTreeMap<usize, RunSummary>> {
         let n_records = records::count(fleet)?;
         let counts = |ending: &Ending| {
             let records = n_records.get(&ending.run).copied().unwrap_or(0);
-            let weights = file::read(&weights_path(fleet, ending.run), file::TENSORS).ok();
+            let weights = file::read(&weights::path(fleet, ending.run), file::TENSORS).ok();
             records == ending.n_records
                 && (ending.weights.is_none() || ending.weights == weights.map(|b| digest(&b)))
         };
@@ -117,9 +105,9 @@ impl EndsFile {
         let path = fleet.join(ENDED);
         let read = each_line(&path, |line| {
             let Ok(ending) = serde_json::from_slice::<Ending>(line.bytes) else { return };
-            let Some(run) = runs.get(ending.run) else { return };
+            let Some(listed) = listed.get(ending.run) else { return };
             if counts(&ending) {
-                ended.insert(ending.run, ending.summary(run));
+                ended.insert(ending.run, ending.summary(listed));
             }
         });
         read.map_err(|e| Error::file("cannot read", &path, e))?;
@@ -128,12 +116,35 @@ impl EndsFile {
 }
 
 impl Ending {
-    fn summary(self, run: &FleetRun) -> RunSummary {
+    /// That of a run with `n_records` records, and with weights of that digest.
+    pub(super) fn of(run: &RunSummary, n_records: usize, weights: Option<String>) -> Self {
+        let groups = run.mean_group_return.iter();
+        Self {
+            run: run.run,
+            env_steps: run.env_steps,
+            mean_episode_return: run.mean_episode_return.map(|mean| mean.to_string()),
+            mean_group_return: groups
+                .map(|(name, mean)| (name.clone(), mean.to_string()))
+                .collect(),
+            error: run.error.clone(),
+            stopped_in_round: run.stopped_in_round,
+            n_records,
+            weights,
+        }
+    }
+
+    /// The run's number.
+    pub(super) fn run(&self) -> usize {
+        self.run
+    }
+
+    /// What it says of the run, which is listed so.
+    pub(super) fn summary(self, listed: &Listed) -> RunSummary {
         let groups = self.mean_group_return.into_iter();
         RunSummary {
             run: self.run,
-            seed: run.config.run.seed,
-            swept: run.swept.iter().cloned().collect(),
+            seed: listed.seed,
+            swept: listed.swept.clone(),
             env_steps: self.env_steps,
             mean_episode_return: self.mean_episode_return.and_then(|mean| mean.parse().ok()),
             mean_group_return: groups

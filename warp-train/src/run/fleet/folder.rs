@@ -1,46 +1,45 @@
 //! A fleet's folder: `config.toml`, `fleet.json` (which runs there are), `metrics.jsonl` (records of all
 //! runs), `weights/` (a file per finished run) and `summary.json`; `ended.jsonl` until all have ended.
 
+use super::ended_run::{EndedRun, Weights};
 use super::ends::EndsFile;
 use super::list::{self, LIST, Listed};
 use super::record::{FleetRecord, Thinner};
 use super::records::Records;
-use super::side_by_side::each;
+use super::standing::Standing;
 use super::summary::{FleetSummary, RunSummary, Work};
-use super::{FleetEvent, FleetRun, Halving};
-use crate::digest::digest;
+use super::{FleetEvent, FleetRun, Halving, weights};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
-use crate::model::NamedTensor;
-use crate::model::Statistic;
 use crate::run::durable;
 use crate::run::durable::write_whole;
-use crate::run::encoding::{decode, encode};
+use crate::run::encoding::encode;
 use crate::run::journal::{Journal, METRICS};
 use crate::run::metrics::{IterationMetrics, RecentReturns};
 use crate::run::new_folder;
-use std::collections::BTreeMap;
-use std::fs::File;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use warp_core::toml::Table;
-use warp_data::file;
 
 /// A fleet that is being trained, and its folder.
 ///
 /// Threads that report different runs wait for each other only when a run ends.
 #[derive(Debug)]
 pub struct Fleet {
-    folder: PathBuf,
-    listed: Vec<Listed>,
+    /// Nothing in a process whose results another one writes.
+    folder: Option<PathBuf>,
+    pub(super) listed: Vec<Listed>,
     started: Instant,
     /// By number.
-    runs: BTreeMap<usize, Mutex<Open>>,
+    pub(super) runs: BTreeMap<usize, Mutex<Open>>,
     ends: Mutex<Ends>,
-    env_steps: AtomicU64,
+    /// The runs that other processes train, as they were when they were compared last, by number.
+    pub(super) others: Mutex<BTreeMap<usize, Standing>>,
+    pub(super) env_steps: AtomicU64,
     /// Those that were done before this process.
     first_steps: u64,
     n_ended: AtomicUsize,
@@ -49,38 +48,44 @@ pub struct Fleet {
     note: Option<String>,
 }
 
-/// Threads that wait for the disk at a time, at most, since it takes many files to itself at once; and files for which
-/// there is one more of them. A few files go to the disk in their order.
-const SYNCS: usize = 32;
-
 /// A run in training.
 #[derive(Debug)]
-struct Open {
+pub(super) struct Open {
     thinner: Thinner,
     lines: String,
     n_lines: usize,
-    recent: RecentReturns,
+    pub(super) recent: RecentReturns,
     env_steps: u64,
-    /// The digest of its weights where it pauses.
-    paused: Option<String>,
+    /// Its weights where it pauses.
+    paused: Option<Weights>,
     ended: bool,
 }
 
-/// How a run ended; its weights by their digest.
+/// How a run ended.
 enum End {
-    Finished { weights: String },
-    Stopped { round: usize, weights: String },
+    Finished(Weights),
+    /// After this round.
+    Stopped(usize, Weights),
     Broken(String),
 }
 
-/// What has been written of ended runs.
+/// What is known of ended runs.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    /// Nothing in a process that does not write.
+    files: Option<Files>,
+    /// What that process has not sent yet.
+    pub(super) outbox: VecDeque<EndedRun>,
+    pub(super) ended: BTreeMap<usize, RunSummary>,
+    /// The first thing that could not be written.
+    pub(super) failure: Option<Error>,
+}
+
+/// The files that have something of every ended run.
 #[derive(Debug)]
-struct Ends {
+struct Files {
     records: Records,
     ends_file: EndsFile,
-    ended: BTreeMap<usize, RunSummary>,
-    /// The first thing that could not be written.
-    failure: Option<Error>,
 }
 
 impl Fleet {
@@ -127,7 +132,7 @@ impl Fleet {
         durable::sweep(folder)?;
         durable::sweep(&folder.join("weights"))?;
         let listed = list::read_exactly(folder)?;
-        let ended = EndsFile::read(folder, runs)?;
+        let ended = EndsFile::read(folder, &listed)?;
         let (records, note) = Records::reopen(journal, |run| ended.contains_key(&run))?;
         Ok(Self { note, ..Self::open(folder, listed, runs, records, ended)? })
     }
@@ -140,6 +145,12 @@ impl Fleet {
         ended: BTreeMap<usize, RunSummary>,
     ) -> Result<Self> {
         let ends_file = EndsFile::open(folder)?;
+        let files = Some(Files { records, ends_file });
+        let ends = Ends { files, ended, ..Ends::default() };
+        Ok(Self { folder: Some(folder.into()), ..Self::of(listed, runs, ends) })
+    }
+
+    pub(super) fn of(listed: Vec<Listed>, runs: &[FleetRun], ends: Ends) -> Self {
         let iterations = |run: &FleetRun| {
             run.config.run.total_steps.div_ceil(run.config.steps_per_iteration().max(1))
         };
@@ -150,22 +161,24 @@ impl Fleet {
             recent: RecentReturns::default(),
             env_steps: 0,
             paused: None,
-            ended: ended.contains_key(&run.number),
+            ended: ends.ended.contains_key(&run.number),
         };
         let runs = runs.iter().map(|run| (run.number, Mutex::new(open(run)))).collect();
+        let ended = &ends.ended;
         let (n_ended, first_steps) = (ended.len(), ended.values().map(|run| run.env_steps).sum());
-        Ok(Self {
-            folder: folder.into(),
+        Self {
+            folder: None,
             listed,
             started: Instant::now(),
             runs,
-            ends: Mutex::new(Ends { records, ends_file, ended, failure: None }),
+            ends: Mutex::new(ends),
+            others: Mutex::default(),
             env_steps: AtomicU64::new(first_steps),
             first_steps,
             n_ended: AtomicUsize::new(n_ended),
             has_failed: AtomicBool::new(false),
             note: None,
-        })
+        }
     }
 
     /// What became of damaged records when the fleet was reopened, as one sentence; usually none.
@@ -177,57 +190,7 @@ impl Fleet {
     /// Whether a run has ended.
     #[must_use]
     pub fn has_ended(&self, run: usize) -> bool {
-        self.ends().ended.contains_key(&run)
-    }
-
-    /// Whether `folder` is that of a fleet.
-    #[must_use]
-    pub fn is_in(folder: &Path) -> bool {
-        folder.join(LIST).exists()
-    }
-
-    /// Whether all runs of the fleet in `folder` have ended.
-    #[must_use]
-    pub fn is_complete(folder: &Path) -> bool {
-        Self::is_in(folder) && !EndsFile::is_in(folder)
-    }
-
-    /// The runs of the fleet in `folder`, those that have not finished included.
-    ///
-    /// # Errors
-    /// A list that can't be read.
-    pub fn list(folder: &Path) -> Result<Vec<Listed>> {
-        list::read(folder)
-    }
-
-    /// How the fleet in `folder` stops settings, if it does.
-    ///
-    /// # Errors
-    /// A list that can't be read.
-    pub fn halving(folder: &Path) -> Result<Option<Halving>> {
-        list::halving(folder)
-    }
-
-    /// The last weights of a run, if it has finished.
-    ///
-    /// # Errors
-    /// A file that is not as it was written.
-    pub fn weights(
-        folder: &Path,
-        run: usize,
-    ) -> Result<Option<(Vec<NamedTensor>, Vec<Statistic>)>> {
-        let path = weights_path(folder, run);
-        match file::read(&path, file::TENSORS) {
-            Ok(bytes) => {
-                let unreadable = |e| Error::file("cannot read", &path, e);
-                let (weights, statistics) = decode(&bytes).map_err(unreadable)?;
-                let state = LearnerState { weights, statistics, ..LearnerState::default() };
-                state.check_finite().map_err(unreadable)?;
-                Ok(Some((state.weights, state.statistics)))
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(Error::file("cannot read", &path, e)),
-        }
+        self.standing(run).has_ended
     }
 
     /// Writes down what happened to a run; breaks if that is not possible.
@@ -247,45 +210,48 @@ impl Fleet {
             if let Err(reason) = learner.check_finite() {
                 return self.diverged(open, run, reason);
             }
-            open.paused = Some(self.write_weights(run, learner)?);
+            let weights = Weights::Encoded(encode(&learner.weights, &learner.statistics)?);
+            open.paused = Some(self.written(run, weights)?);
             Ok(())
         })
     }
 
-    /// Ends a run that paused after round `round` of successive halving.
+    /// Ends a run that paused after round `round` of successive halving, whoever trains it.
     ///
     /// # Errors
     /// A file that can't be written.
     pub fn stop(&self, run: usize, round: usize) -> Result<()> {
+        if let Some(standing) = self.others().get_mut(&run) {
+            (standing.has_ended, standing.is_out) = (true, true);
+            return Ok(());
+        }
         let Some(open) = self.runs.get(&run) else { return Ok(()) };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(weights) = open.paused.take().filter(|_| !open.ended) else { return Ok(()) };
         if let Some(record) = open.thinner.rest() {
             self.record(&mut open, &record)?;
         }
-        self.end(&mut open, run, End::Stopped { round, weights })
+        self.end(&mut open, run, End::Stopped(round, weights))
     }
 
     /// Mean return over the last episodes of a run so far; `None` if none has finished, or if the run failed.
     #[must_use]
     pub fn mean_return(&self, run: usize) -> Option<f64> {
-        if let Some(ended) = self.ends().ended.get(&run) {
-            return ended.mean_episode_return.filter(|_| ended.error.is_none());
-        }
-        self.runs.get(&run)?.lock().unwrap_or_else(PoisonError::into_inner).recent.mean()
+        self.standing(run).mean()
     }
 
     /// Whether a run has ended early: it failed, or was stopped.
     #[must_use]
     pub fn is_out(&self, run: usize) -> bool {
-        let ends = self.ends();
-        ends.ended
-            .get(&run)
-            .is_some_and(|run| run.error.is_some() || run.stopped_in_round.is_some())
+        self.standing(run).is_out
     }
 
     /// Lets `change` write something down of a run that has not ended; breaks if that is not possible.
-    fn change(&self, run: usize, change: impl FnOnce(&mut Open) -> Result<()>) -> ControlFlow<()> {
+    pub(super) fn change(
+        &self,
+        run: usize,
+        change: impl FnOnce(&mut Open) -> Result<()>,
+    ) -> ControlFlow<()> {
         if self.has_failed.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }
@@ -304,7 +270,7 @@ impl Fleet {
         }
     }
 
-    fn ends(&self) -> MutexGuard<'_, Ends> {
+    pub(super) fn ends(&self) -> MutexGuard<'_, Ends> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -324,9 +290,8 @@ impl Fleet {
     }
 
     fn record(&self, open: &mut Open, record: &FleetRecord) -> Result<()> {
-        let path = || self.folder.join(METRICS);
         open.lines += &serde_json::to_string(record)
-            .map_err(|e| Error::file("cannot encode a line of", &path(), e))?;
+            .map_err(|e| Error::file("cannot encode a line of", Path::new(METRICS), e))?;
         open.lines.push('\n');
         open.n_lines += 1;
         Ok(())
@@ -335,7 +300,8 @@ impl Fleet {
     fn finished(&self, open: &mut Open, run: usize, learner: &LearnerState) -> Result<()> {
         match learner.check_finite() {
             Ok(()) => {
-                self.end(open, run, End::Finished { weights: self.write_weights(run, learner)? })
+                let weights = encode(&learner.weights, &learner.statistics)?;
+                self.end(open, run, End::Finished(Weights::Encoded(weights)))
             }
             Err(reason) => self.diverged(open, run, reason),
         }
@@ -346,26 +312,12 @@ impl Fleet {
         self.end(open, run, End::Broken(error))
     }
 
-    /// Writes the weights of a run; their digest.
-    fn write_weights(&self, run: usize, learner: &LearnerState) -> Result<String> {
-        let path = weights_path(&self.folder, run);
-        let bytes = encode(&learner.weights, &learner.statistics)?;
-        let partial = durable::partial(&path);
-        // The disk is waited for once, when the fleet is at its end.
-        std::fs::write(&partial, &bytes)
-            .and_then(|()| std::fs::rename(&partial, &path))
-            .map_err(|e| Error::file("cannot write", &path, e))?;
-        Ok(digest(&bytes))
-    }
-
     /// Notes the end of a run.
     fn end(&self, open: &mut Open, run: usize, end: End) -> Result<()> {
-        open.ended = true;
-        self.n_ended.fetch_add(1, Ordering::Relaxed);
         let listed = self.listed.get(run);
         let (weights, error, stopped_in_round) = match end {
-            End::Finished { weights } => (Some(weights), None, None),
-            End::Stopped { round, weights } => (Some(weights), None, Some(round)),
+            End::Finished(weights) => (Some(weights), None, None),
+            End::Stopped(round, weights) => (Some(weights), None, Some(round)),
             End::Broken(error) => (None, Some(error), None),
         };
         let summary = RunSummary {
@@ -378,18 +330,39 @@ impl Fleet {
             error,
             stopped_in_round,
         };
-        let lines = std::mem::take(&mut open.lines);
-        let mut ends = self.ends();
-        ends.records.append(run, &lines, open.n_lines)?;
-        ends.ends_file.add(&summary, open.n_lines, weights)?;
-        ends.ended.insert(run, summary);
-        Ok(())
+        let (lines, n_lines) = (std::mem::take(&mut open.lines), open.n_lines);
+        self.keep(open, EndedRun { summary, lines, n_lines, weights })
     }
 
-    /// The folder.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Keeps what a run leaves that has ended: in the folder, or until it is sent to the process that writes.
+    pub(super) fn keep(&self, open: &mut Open, mut run: EndedRun) -> Result<()> {
+        open.ended = true;
+        self.n_ended.fetch_add(1, Ordering::Relaxed);
+        let number = run.summary.run;
+        // Beside other threads that write weights.
+        run.weights = run.weights.map(|weights| self.written(number, weights)).transpose()?;
+        let mut ends = self.ends();
+        ends.ended.insert(number, run.summary.clone());
+        match &mut ends.files {
+            Some(Files { records, ends_file }) => {
+                records.append(number, &run.lines, run.n_lines)?;
+                ends_file.add(&run.summary, run.n_lines, run.digest())
+            }
+            None => {
+                ends.outbox.push_back(run);
+                Ok(())
+            }
+        }
+    }
+
+    /// Weights of a run in their file, if this process writes it and has not yet.
+    fn written(&self, run: usize, weights: Weights) -> Result<Weights> {
+        Ok(match (&self.folder, weights) {
+            (Some(folder), Weights::Encoded(bytes)) => {
+                Weights::Written(weights::write(folder, run, &bytes)?)
+            }
+            (_, weights) => weights,
+        })
     }
 
     /// Environment steps done so far, all runs together; and how many runs have ended.
@@ -405,12 +378,16 @@ impl Fleet {
     /// A file that couldn't be written, now or before.
     pub fn finish(self, about: FleetSummary) -> Result<FleetSummary> {
         let seconds = self.started.elapsed().as_secs_f64();
-        let Ends { mut records, ends_file, ended, failure } =
+        let Ends { files, ended, failure, .. } =
             self.ends.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = failure {
             return Err(failure);
         }
-        sync_weights(&self.folder, &ended)?;
+        let (Some(folder), Some(files)) = (self.folder, files) else {
+            return Err(Error::Invalid("another process writes this fleet".into()));
+        };
+        let Files { mut records, ends_file } = files;
+        weights::sync(&folder, &ended)?;
         // Before the records: a line counts only if its run's are there.
         ends_file.sync()?;
         let is_complete = ended.len() == self.listed.len();
@@ -418,7 +395,7 @@ impl Fleet {
         let env_steps = self.env_steps.into_inner();
         let work = Work { env_steps, own_steps: env_steps - self.first_steps, seconds };
         let summary = about.of_runs(ended.into_values().collect(), self.listed.len(), &work);
-        let path = self.folder.join("summary.json");
+        let path = folder.join("summary.json");
         let text = serde_json::to_string_pretty(&summary)
             .map_err(|e| Error::file("cannot encode", &path, e))?;
         write_whole(&path, &(text + "\n"))?;
@@ -427,21 +404,4 @@ impl Fleet {
         }
         Ok(summary)
     }
-}
-
-/// Makes sure that the weights of all finished runs are on the disk.
-fn sync_weights(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result<()> {
-    let finished: Vec<_> = ended.values().filter(|run| run.error.is_none()).collect();
-    let sync = |i: usize| {
-        let path = weights_path(folder, finished[i].run);
-        let synced = File::open(&path).and_then(|file| file.sync_all());
-        synced.map_err(|e| Error::file("cannot write", &path, e))
-    };
-    let threads = finished.len().div_ceil(SYNCS).clamp(1, SYNCS);
-    each(threads, finished.len(), sync).into_iter().collect::<Result<()>>()?;
-    durable::sync_folder(&folder.join("weights"))
-}
-
-pub(super) fn weights_path(folder: &Path, run: usize) -> PathBuf {
-    folder.join("weights").join(format!("{run:05}.safetensors"))
 }

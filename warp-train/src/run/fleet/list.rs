@@ -58,31 +58,48 @@ pub(super) fn write(
 }
 
 pub(super) fn read(fleet: &Path) -> Result<Vec<Listed>> {
-    Ok(load(fleet)?.0.runs)
+    Ok(load(fleet)?.runs)
 }
 
 /// How settings are stopped, if they are.
 pub(super) fn halving(fleet: &Path) -> Result<Option<Halving>> {
-    Ok(load(fleet)?.0.halving)
+    Ok(load(fleet)?.halving)
 }
 
 /// The list, every swept value bit by bit: JSON's numbers are not always read so.
 pub(super) fn read_exactly(fleet: &Path) -> Result<Vec<Listed>> {
-    let (list, text) = load(fleet)?;
-    if list.text().ok().as_ref() == Some(&text) {
-        return Ok(list.runs);
-    }
-    let reason = "it does not read back as it was written, so the runs would not be the same";
-    Err(Error::file("cannot continue a fleet's", &fleet.join(LIST), reason))
+    let path = fleet.join(LIST);
+    Ok(exactly(&text(&path)?, &path)?.0)
 }
 
-fn load(fleet: &Path) -> Result<(List, String)> {
-    let path = fleet.join(LIST);
-    let wrong = |e: &dyn std::fmt::Display| Error::file("cannot read a fleet's", &path, e);
-    let text = file::read_text(&path, file::DESCRIPTION).map_err(|e| wrong(&e))?;
-    let list: List = serde_json::from_str(&text).map_err(|e| wrong(&e))?;
-    if list.format == FORMAT {
-        return Ok((list, text));
+/// What `text` lists, every swept value bit by bit, and how settings are stopped; it is that of the file at `path`.
+pub(super) fn exactly(text: &str, path: &Path) -> Result<(Vec<Listed>, Option<Halving>)> {
+    let list = parse(text, path)?;
+    if list.text().is_ok_and(|again| again == text) {
+        return Ok((list.runs, list.halving));
     }
-    Err(wrong(&format!("it has format {}, this build reads {FORMAT}", list.format)))
+    let reason = "it does not read back as it was written, so the runs would not be the same";
+    Err(Error::file("cannot continue a fleet's", path, reason))
+}
+
+fn load(fleet: &Path) -> Result<List> {
+    let path = fleet.join(LIST);
+    parse(&text(&path)?, &path)
+}
+
+/// The file as it is.
+pub(super) fn text(path: &Path) -> Result<String> {
+    file::read_text(path, file::DESCRIPTION).map_err(|e| wrong(path, &e))
+}
+
+fn parse(text: &str, path: &Path) -> Result<List> {
+    let list: List = serde_json::from_str(text).map_err(|e| wrong(path, &e))?;
+    if list.format == FORMAT {
+        return Ok(list);
+    }
+    Err(wrong(path, &format!("it has format {}, this build reads {FORMAT}", list.format)))
+}
+
+fn wrong(path: &Path, reason: &dyn std::fmt::Display) -> Error {
+    Error::file("cannot read a fleet's", path, reason)
 }

@@ -1,7 +1,8 @@
 //! Many independent runs in one launch: seeds, and values of swept keys.
 //!
 //! `plan` lists the runs and which of them can share a launch, a [`FleetLearner`] trains those, `record`
-//! thins out their records, and `folder` is a fleet's folder on disk. A run of a fleet is the run that its
+//! thins out their records, and `folder` is a fleet's folder on disk. Where several processes train a fleet,
+//! `processes` brings what they have to the one that writes. A run of a fleet is the run that its
 //! seed and keys describe, whatever the number of other runs.
 
 #[cfg(feature = "cuda")]
@@ -9,16 +10,23 @@ mod cuda;
 #[cfg(feature = "cuda")]
 mod cuda_off_policy;
 mod dealt;
+mod ended_run;
 mod ends;
 mod folder;
 mod halving;
 mod list;
 mod plan;
+mod processes;
 mod record;
 mod records;
+mod shared;
 mod side_by_side;
+mod standing;
+mod stored;
 mod summary;
 mod threads;
+mod told;
+mod weights;
 
 #[cfg(feature = "cuda")]
 pub use cuda::CudaFleet;
@@ -26,10 +34,13 @@ pub use dealt::DealtFleet;
 pub use folder::Fleet;
 pub use halving::{Halving, Round};
 pub use list::Listed;
+use plan::dealt;
 pub use plan::{FleetRun, check_sweepable, launches};
+pub use processes::{Together, together};
 pub use record::{FleetRecord, RECORDS};
 pub use summary::{FleetSummary, GroupedReturns, Returns, RunSummary, SweptReturns};
 pub use threads::ThreadFleet;
+pub use told::Told;
 
 use crate::error::{Error, Result};
 use crate::model::LearnerState;

@@ -4,6 +4,8 @@ use crate::algorithm::Rollouts;
 use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::{FOLDER_KEYS, RECORD_KEYS, RunConfig, TrainConfig};
 use crate::error::{Error, Result};
+use crate::world::World;
+use std::collections::BTreeSet;
 use warp_core::EnvSpec;
 use warp_core::toml::{Table, Value};
 use warp_func::ResetPool;
@@ -61,6 +63,13 @@ pub fn launches(runs: &[FleetRun]) -> Vec<Vec<usize>> {
         found[last].1.push(position);
     }
     found.into_iter().map(|(_, launch)| launch).collect()
+}
+
+/// The numbers of those of the runs `left` that one of several processes trains: of each launch as many as any other
+/// process, since runs of a launch take about as long as each other.
+pub(super) fn dealt(left: &[FleetRun], world: &World) -> BTreeSet<usize> {
+    let order = launches(left).concat().into_iter();
+    order.skip(world.rank()).step_by(world.size()).map(|place| left[place].number).collect()
 }
 
 /// Whether two runs have the same keys, but for their seeds at most.
@@ -145,6 +154,22 @@ mod tests {
         let found = launches(&runs);
         assert_eq!(found, [vec![0, 1, 3, 7, 8], vec![2, 5], vec![4, 9, 10], vec![6]]);
         assert!(launches(&[]).is_empty());
+    }
+
+    #[test]
+    fn every_run_is_dealt_once_and_every_launch_evenly() {
+        let keys = (0..24).map(|i| format!("seed = {i}\nhidden = [{}]", 8 + i % 2));
+        let runs: Vec<_> = keys.enumerate().map(|(i, keys)| run(5 + i, &keys)).collect();
+        let links = crate::world::threads(4, std::time::Duration::from_secs(1));
+        let worlds = links.into_iter().enumerate().map(|(rank, link)| World::new(rank, 4, link));
+        let shares: Vec<_> = worlds.map(|world| dealt(&runs, &world)).collect();
+        let all: BTreeSet<usize> = shares.iter().flatten().copied().collect();
+        assert_eq!((all.len(), all.first(), all.last()), (24, Some(&5), Some(&28)));
+        for share in &shares {
+            let even = share.iter().filter(|number| **number % 2 == 0).count();
+            assert_eq!((share.len(), even), (6, 3));
+        }
+        assert_eq!(dealt(&runs, &World::default()), all);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! `batch` makes a minibatch of real observations and actions at which the losses are smooth,
 //! `reference` computes the same network and `formulas` the same losses in f64, plainly, one parameter
 //! moved at a time. A backend takes part through [`GradientSource`], which every learner made of
-//! policies has, and which `fused/gradients.rs` has for the kernels of a GPU. `replay/` is the same for
-//! algorithms that learn from a replay memory.
+//! policies has, and which `fused/gradients.rs` has for the kernels of a GPU; `split` has it for several ranks
+//! together. `replay/` is the same for algorithms that learn from a replay memory.
 
 mod batch;
 #[cfg(feature = "cuda")]
@@ -12,6 +12,7 @@ mod cuda;
 mod formulas;
 mod reference;
 pub(crate) mod replay;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ pub use formulas::Formula;
 pub use replay::compare_replay;
 #[cfg(feature = "cuda")]
 pub use replay::compare_replay_on;
+pub use split::SplitGradients;
 
 use crate::algorithm::PolicyPlan;
 use crate::config::TrainConfig;
@@ -106,14 +108,23 @@ impl<P: Policy> GradientSource for PolicyLearner<P> {
         loss: &Formula,
     ) -> Result<(LossMetrics, Vec<NamedTensor>)> {
         let policy = self.policy_mut(policy)?;
-        let PolicyTensors { mut optimizer, .. } = policy.tensors();
-        optimizer.iter_mut().for_each(|moment| moment.data.fill(0.0));
-        policy.load(&PolicyTensors { weights: weights.to_vec(), optimizer, n_steps: 0 })?;
+        load_without_moments(policy, weights)?;
         let metrics = policy.gradients(minibatch, &loss.into())?;
-        // From moments of zero, one step leaves a tenth of the gradient in the first one.
-        policy.step(&StepSizes::new(0.0, 0.0))?;
-        Ok((metrics, from_moments(weights, &policy.tensors().optimizer)?))
+        Ok((metrics, step_and_read(policy, weights)?))
     }
+}
+
+/// Loads weights and moments of zero.
+fn load_without_moments<P: Policy>(policy: &mut P, weights: &[NamedTensor]) -> Result<()> {
+    let PolicyTensors { mut optimizer, .. } = policy.tensors();
+    optimizer.iter_mut().for_each(|moment| moment.data.fill(0.0));
+    policy.load(&PolicyTensors { weights: weights.to_vec(), optimizer, n_steps: 0 })
+}
+
+/// The gradient that a step follows: from moments of zero, it leaves a tenth of it in the first one.
+fn step_and_read<P: Policy>(policy: &mut P, weights: &[NamedTensor]) -> Result<Vec<NamedTensor>> {
+    policy.step(&StepSizes::new(0.0, 0.0))?;
+    from_moments(weights, &policy.tensors().optimizer)
 }
 
 /// One backend's gradient of one tensor against another's, or against finite differences.

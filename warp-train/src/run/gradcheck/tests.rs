@@ -20,7 +20,8 @@ fn batches(config: &TrainConfig) -> Vec<CheckBatch> {
 
 fn compared(config: &TrainConfig, batches: &[CheckBatch]) -> Vec<Comparison> {
     let mut native = NativeLearner::new(config, 1).unwrap();
-    let mut sources: Vec<&mut dyn GradientSource> = vec![&mut native];
+    let mut ranks = SplitGradients::new(config, 3).unwrap();
+    let mut sources: Vec<&mut dyn GradientSource> = vec![&mut native, &mut ranks];
     #[cfg(feature = "burn")]
     let mut burn = BurnLearner::new(config, 1).unwrap();
     #[cfg(feature = "burn")]
@@ -34,6 +35,8 @@ fn check(keys: &str) {
     assert!(found.iter().all(Comparison::passed), "{keys}: {found:#?}");
     let pairs = [
         ("native", "differences"),
+        ("native", "ranks"),
+        ("ranks", "differences"),
         #[cfg(feature = "burn")]
         ("native", "burn"),
         #[cfg(feature = "burn")]
@@ -102,6 +105,14 @@ fn masked_choices_pass() {
     }
     let masked = compared(&config, &batches);
     assert!(masked.iter().all(Comparison::passed), "{masked:#?}");
+}
+
+#[test]
+fn more_ranks_than_rows_are_refused() {
+    let config = config("env_id = \"cartpole\"\nhidden = [8]");
+    let mut ranks = SplitGradients::new(&config, 41).unwrap();
+    let error = compare(&config, &batches(&config), &mut [&mut ranks]).unwrap_err().to_string();
+    assert!(error.starts_with("41 ranks can't share "), "{error}");
 }
 
 /// A backend that is wrong in one element, by a factor; whether it calls itself half.

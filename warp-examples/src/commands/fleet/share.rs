@@ -1,0 +1,36 @@
+//! A process that trains its share of a fleet, which the first process plans and writes.
+
+use super::plan::runs_of;
+use super::rounds::Rounds;
+use super::{Device, TrainArgs, devices};
+use crate::Outcome;
+use crate::commands::stop::Stop;
+use anyhow::Result;
+use warp_func::Registry;
+use warp_train::fleet::{Fleet, Told, together};
+use warp_train::world::{PATIENCE, World};
+
+/// What all processes come to when the first has written everything.
+pub(super) const END: &str = "the fleet's end";
+
+/// Trains what is dealt to this process; the first says what came of it.
+pub(super) fn train(
+    args: &TrainArgs,
+    registry: &Registry,
+    devices: &[Device],
+    world: &World,
+) -> Result<Outcome> {
+    let Some(told) = Told::hear(world)? else { return Ok(Outcome::Done) };
+    let (runs, halving) = (runs_of(&told.config, told.listed().to_vec(), registry)?, told.halving);
+    let fleet = Fleet::elsewhere(told, &runs);
+    let own = Some(fleet.deal(&runs, world));
+    let registries = devices::registries(devices, registry);
+    let stop = Stop::listen()?;
+    together(&fleet, world, &|| stop.is_asked(), |together| {
+        let mut learner = devices::learner(args, &runs[0].config, devices, &registries)?;
+        let rounds = Rounds { runs: &runs, own, halving, fleet: &fleet, shows: false };
+        rounds.train(&mut learner, together)
+    })?;
+    world.gather_within(END, &[], PATIENCE)?;
+    Ok(Outcome::Done)
+}
