@@ -293,12 +293,13 @@ def test_any_integers_are_actions(dtype):
     assert (envs.step((1, 0, 1))[0] == twin.step(np.array([1, 9, 0, 9, 1])[::2])[0]).all()
 
 
+@pytest.mark.filterwarnings("error")
 def test_real_actions():
     envs = warp_rl.make("Pendulum-v1", num_envs=2, seed=0)
     envs.reset()
     for actions in (np.zeros((2, 1)), np.zeros((2, 1), np.float16), [[0], [1]], np.zeros((1, 2), np.float32).T):
         envs.step(actions)
-    for bad in (np.zeros(2), [[np.nan], [0]], [[np.inf], [0]]):
+    for bad in (np.zeros(2), [[np.nan], [0]], [[np.inf], [0]], [[1e300], [0]]):
         with pytest.raises(ValueError, match="actions"):
             envs.step(bad)
     with pytest.raises(TypeError, match="actions"):
