@@ -54,7 +54,8 @@ fn value_of(key: &str, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value
         return value_of(key, &plain, depth + 1);
     }
     if let Ok(items) = value.try_iter() {
-        let items = items.map(|item| value_of(key, &item?, depth + 1)).collect::<PyResult<Vec<_>>>()?;
+        let items =
+            items.map(|item| value_of(key, &item?, depth + 1)).collect::<PyResult<Vec<_>>>()?;
         return Ok(Value::Array(items));
     }
     let kind = value.get_type();
