@@ -395,6 +395,20 @@ def test_states_that_are_refused_change_nothing():
         pole.set_state({"x": [np.nan]})
 
 
+@pytest.mark.parametrize(
+    ("task", "field", "value"), [("Taxi-v4", "state", 1000), ("Blackjack-v1", "dealer_sum", -(2**31))]
+)
+def test_states_of_what_begins_next_are_checked(task, field, value):
+    envs = warp_rl.make(task, num_envs=2, seed=0)
+    state = envs.get_state()
+    assert (state["replica.phase"] == 0).all()
+    envs.set_state(state)
+    state[field][1] = value
+    with pytest.raises(ValueError, match=f"{field} = {value}"):
+        envs.set_state(state)
+    envs.step(np.zeros(2, int))
+
+
 def test_closing_is_final_and_may_be_repeated():
     envs = warp_rl.make("CartPole-v1", num_envs=2)
     kept, _ = envs.reset()
