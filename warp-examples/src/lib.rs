@@ -70,7 +70,7 @@ pub fn run_line(args: &[OsString], registry: &Registry) -> u8 {
         Ok(Outcome::Interrupted { signal }) => 128_u8.saturating_add(signal),
         Err(error) => {
             // One line, whatever the names in it hold.
-            output::tell(&format!("error: {}", output::one_line(&format!("{error:#}"))));
+            output::tell(&format!("error: {}", output::one_line(&output::sentence(&error))));
             code_of(&error)
         }
     }

@@ -40,6 +40,18 @@ pub fn one_line(text: &str) -> String {
     plain(text).replace(['\n', '\t'], " ")
 }
 
+/// An error and its causes, each said once: some quote their cause themselves.
+#[must_use]
+pub fn sentence(error: &anyhow::Error) -> String {
+    let mut said = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !said.contains(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
+}
+
 /// Prints a line, or several, on standard output. A reader that has left (`| head`) is no error.
 pub(crate) fn say(text: &str) -> Result<()> {
     say_to(&mut std::io::stdout().lock(), text)

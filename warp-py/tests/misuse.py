@@ -24,6 +24,9 @@ import warp_rl._single
 ALLOWED = (ValueError, TypeError, RuntimeError, KeyError, AssertionError, BufferError, OverflowError, IndexError, AttributeError, ImportError)
 #: What else may come of it is an error of this script's, or of the package's.
 ON_GPU = len(sys.argv) > 3
+#: A list that holds itself.
+ENDLESS: list[object] = []
+ENDLESS.append(ENDLESS)
 #: Bytes of a block of Python's own allocator, about.
 BYTES_OF_BLOCK = 64
 #: MiB that may be in use beyond what was after a quarter of the time: of a GPU's memory CUDA itself keeps some.
@@ -65,6 +68,7 @@ def odd(rng: random.Random, n: int) -> object:
             lambda: 10**30,
             lambda: [[1], [2, 3]],
             lambda: memoryview(b"abc"),
+            lambda: ENDLESS,
             *([lambda: tensor(rng, array())] * 5 if ON_GPU else []),
         ]
     )()

@@ -89,6 +89,8 @@ def test_actions_by_name():
         envs.step({"action": action.astype(np.int64), "env_id": ids})
     with pytest.raises(AssertionError, match="env_id"):
         envs.step({"action": action})
+    assert envs.step({"action": action}, ids)[4]["env_id"].tolist() == [2, 0]
+    assert envs.step({"action": action[:1], "env_id": ids}, np.array([1]))[4]["env_id"].tolist() == [1]
 
 
 def test_asynchronously():
@@ -156,6 +158,20 @@ def test_other_refusals():
         envpool.make_gym("CartPole-v1", nope=1)
     with pytest.raises(TypeError, match="seed is 1.5"):
         envpool.make_gym("CartPole-v1", seed=1.5)
+    envs = envpool.make_gym("CartPole-v1", num_envs=2)
+    with pytest.raises(ValueError, match="options has reset_maks"):
+        envs.reset(options={"reset_maks": np.array([True, False])})
+    with pytest.raises(ValueError, match="both given"):
+        envs.reset(np.array([0]), options={"reset_mask": np.array([True, False])})
+
+
+def test_the_pendulums_version_is_said():
+    assert envpool.make_gym("Pendulum-v1", version=1).config["version"] == 1
+    assert envpool.make_spec("Pendulum-v1").config.version == 1
+    with pytest.raises(AssertionError, match="version is 0"):
+        envpool.make_gym("Pendulum-v1", version=0)
+    with pytest.raises(TypeError, match="version"):
+        envpool.make_gym("CartPole-v1", version=1)
 
 
 def test_keys_of_tasks():

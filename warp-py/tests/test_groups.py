@@ -56,6 +56,9 @@ def test_a_step_before_the_first_reset_is_refused():
         with pytest.raises(RuntimeError, match="before the first reset"):
             env.step(actions)
     env.reset()
+    for actions in (None, [0]):
+        with pytest.raises(TypeError, match="a dictionary by agent is needed"):
+            env.step(actions)
     env.step(dict.fromkeys(env.agents, 0))
     assert env.step({}) == ({}, {}, {}, {}, {}), "all have left"
 

@@ -61,11 +61,33 @@ def test_names_are_there():
         ({"copy": "yes"}, ValueError, "copy is 'yes'"),
         ({"seed": 2**64}, ValueError, "seed is 18446744073709551616"),
         ({"seed": [0, 2**64], "num_envs": 2}, ValueError, "64 bits"),
+        ({"num_threads": 2**70}, ValueError, "num_threads is 1180591620717411303424"),
+        ({"batch_size": 2**70}, ValueError, "batch_size is 1180591620717411303424"),
+        ({"start_range": 2**70}, ValueError, "start_range is 1180591620717411303424"),
+        ({"num_envs": True}, TypeError, "num_envs is True"),
+        ({"seed": True}, TypeError, "seed is True"),
+        ({"seed": np.array(0.5)}, TypeError, r"seed is array\(0.5\)"),
+        ({"copy": np.zeros(2)}, ValueError, r"copy is array\(\[0., 0.\]\)"),
     ],
 )
 def test_numbers_beyond_all_bounds_are_refused(arguments, error, says):
     with pytest.raises(error, match=says):
         warp_rl.make("CartPole-v1", **arguments)
+
+
+def test_a_list_that_holds_itself_is_no_option():
+    endless: list = []
+    endless.append(endless)
+    around: dict = {}
+    around["around"] = around
+    for value in (endless, around):
+        with pytest.raises(ValueError, match="more than 16 lists or dictionaries"):
+            warp_rl.make("FrozenLake-v1", reward_schedule=value)
+
+
+def test_what_is_loaded_later_is_listed():
+    assert {*warp_rl.__all__, "__version__", "envpool", "sb3"} <= set(dir(warp_rl))
+    assert set(warp_rl.envpool.__all__) <= set(dir(warp_rl.envpool))
 
 
 def test_a_tasks_limit_is_its_own_whatever_its_options():

@@ -33,6 +33,15 @@ def test_rows_that_ended_say_so():
     assert envs.get_attr("num_envs") == [4] * 4 and envs.env_is_wrapped(object, [0]) == [False]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("autoreset_mode", "next_step"), ("batch_size", 2), ("output", "torch"), ("copy", False)]
+)
+def test_what_the_library_expects_cannot_be_changed(name, value):
+    with pytest.raises(ValueError, match=f"{name} is {value!r}"):
+        warp_rl.sb3.make("CartPole-v1", 4, **{name: value})
+    warp_rl.sb3.make("CartPole-v1", 4, autoreset_mode="same_step", copy=True)
+
+
 def test_attributes_are_those_of_each():
     envs = warp_rl.sb3.make("CartPole-v1", 3, render_mode="rgb_array")
     assert envs.get_attr("action_space", [0]) == [envs.action_space] and envs.render_mode == "rgb_array"

@@ -70,6 +70,42 @@ def test_what_the_user_can_put_right_is_a_value_error(tmp_path):
         warp_rl.Policy.load(str(tmp_path / "none"))
 
 
+def test_what_is_wrong_is_said_once_and_by_its_name(tmp_path):
+    run = warp_rl.train("cartpole", out=tmp_path / "run", total_steps=np.int64(500), learning_rate=np.float32(1e-3))
+    policy = warp_rl.Policy.load(run.path)
+    obs = np.zeros((2, 4), np.float32)
+    assert policy.act(obs, seed=np.int64(3)).shape == (2,)
+    for arguments, error, says in [
+        ({"seed": -1}, ValueError, "seed is -1"),
+        ({"seed": "a"}, TypeError, "seed is 'a'"),
+        ({"step": 2**32}, ValueError, "step is 4294967296"),
+        ({"agent": -1}, ValueError, "agent is -1"),
+        ({"mask": np.ones((2, 2), bool)}, ValueError, "mask has shape"),
+    ]:
+        with pytest.raises(error, match=says):
+            policy.act(obs, **arguments)
+    with pytest.raises(ValueError, match="not finite") as refused:
+        policy.act(obs * np.nan)
+    assert str(refused.value).count("returned NaN") == 1
+    for arguments, error, says in [
+        ({"threads": -1}, ValueError, "threads is -1"),
+        ({"threads": "a"}, TypeError, "threads is 'a'"),
+        ({"callbacks": 3}, TypeError, "callbacks has 3"),
+        ({"callbacks": [3]}, TypeError, "callbacks has 3"),
+        ({"learning_rate": object()}, TypeError, "configuration has <object"),
+    ]:
+        with pytest.raises(error, match=says):
+            warp_rl.train("cartpole", out=tmp_path / "none", **arguments)
+
+
+def test_flags_are_masks(tmp_path):
+    run = warp_rl.train("covid19", out=tmp_path / "run", total_steps=500, env__episode_length=30, num_envs=1)
+    policy = warp_rl.Policy.load(run.path)
+    obs = warp_rl.make_multi("covid19", num_envs=1, seed=0, **policy.env_config).reset()[0]["planner"][0]
+    only = np.arange(21)[None] == 7
+    assert policy.act(obs, group="planner", mask=only).tolist() == [7]
+
+
 def test_the_command():
     def command(*words):
         line = [sys.executable, "-m", "warp_rl", *words]

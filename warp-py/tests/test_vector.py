@@ -293,12 +293,13 @@ def test_any_integers_are_actions(dtype):
     assert (envs.step((1, 0, 1))[0] == twin.step(np.array([1, 9, 0, 9, 1])[::2])[0]).all()
 
 
+@pytest.mark.filterwarnings("error")
 def test_real_actions():
     envs = warp_rl.make("Pendulum-v1", num_envs=2, seed=0)
     envs.reset()
     for actions in (np.zeros((2, 1)), np.zeros((2, 1), np.float16), [[0], [1]], np.zeros((1, 2), np.float32).T):
         envs.step(actions)
-    for bad in (np.zeros(2), [[np.nan], [0]], [[np.inf], [0]]):
+    for bad in (np.zeros(2), [[np.nan], [0]], [[np.inf], [0]], [[1e300], [0]]):
         with pytest.raises(ValueError, match="actions"):
             envs.step(bad)
     with pytest.raises(TypeError, match="actions"):
@@ -392,6 +393,20 @@ def test_states_that_are_refused_change_nothing():
     pole.reset()
     with pytest.raises(ValueError, match="finite"):
         pole.set_state({"x": [np.nan]})
+
+
+@pytest.mark.parametrize(
+    ("task", "field", "value"), [("Taxi-v4", "state", 1000), ("Blackjack-v1", "dealer_sum", -(2**31))]
+)
+def test_states_of_what_begins_next_are_checked(task, field, value):
+    envs = warp_rl.make(task, num_envs=2, seed=0)
+    state = envs.get_state()
+    assert (state["replica.phase"] == 0).all()
+    envs.set_state(state)
+    state[field][1] = value
+    with pytest.raises(ValueError, match=f"{field} = {value}"):
+        envs.set_state(state)
+    envs.step(np.zeros(2, int))
 
 
 def test_closing_is_final_and_may_be_repeated():

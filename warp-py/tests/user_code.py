@@ -33,4 +33,5 @@ print(step_type, agents, groups, stream)
 spec = warp_rl.make_spec("FrozenLake-v1", map_name="8x8")
 names: list[str] = warp_rl.list_envs()
 limit: int | None = spec.max_episode_steps
+rate: float = spec.config.success_rate
 print(mean_return("CartPole-v1", 8, 50), names[0], limit, spec.observation_space)

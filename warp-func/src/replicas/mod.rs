@@ -215,19 +215,18 @@ impl Replicas {
                     "it is 0 (new), 1 (running) or 2 (ended)",
                 );
             }
-            if phase != Phase::New as u8 {
-                // SAFETY: `&self` of who has the replicas; nothing is written.
-                let fault = unsafe { self.mover.fault(*id as usize) };
-                if let Some(Fault { field, value, reason }) = fault {
-                    return wrong(field, value, &reason);
-                }
-                // SAFETY: as above.
-                if let Some(number) = unsafe { self.mover.number(*id as usize) } {
-                    let n = self.spec().groups[0].observation_width();
-                    if usize::try_from(number).map_or(true, |number| number >= n) {
-                        let reason = format!("states are numbered from 0 to {}", n - 1);
-                        return wrong("state", number.to_string(), &reason);
-                    }
+            // Of new ones, too: where several are stepped side by side, the body runs on all of them.
+            // SAFETY: `&self` of who has the replicas; nothing is written.
+            let fault = unsafe { self.mover.fault(*id as usize) };
+            if let Some(Fault { field, value, reason }) = fault {
+                return wrong(field, value, &reason);
+            }
+            // SAFETY: as above.
+            if let Some(number) = unsafe { self.mover.number(*id as usize) } {
+                let n = self.spec().groups[0].observation_width();
+                if usize::try_from(number).map_or(true, |number| number >= n) {
+                    let reason = format!("states are numbered from 0 to {}", n - 1);
+                    return wrong("state", number.to_string(), &reason);
                 }
             }
         }

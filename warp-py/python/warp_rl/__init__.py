@@ -73,6 +73,10 @@ def __getattr__(name: str) -> Any:
     return loaded if attribute is None else getattr(loaded, attribute)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
+
 @overload
 def make(
     task_id: str,

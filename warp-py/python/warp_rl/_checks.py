@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import operator
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,22 +25,34 @@ def shown(value: Any) -> str:
     return line if len(line) <= _WIDEST else f"{line[:_WIDEST]}..."
 
 
+def whole(value: Any) -> int | None:
+    """A whole number of any type; None for what is none, and for a bool, which is one to Python."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
 def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
     """An integer from `least` to `most`; otherwise ValueError or TypeError."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {shown(value)}, but a whole number is needed") from None
+    number = whole(value)
+    if number is None:
+        raise TypeError(f"{name} is {shown(value)}, but a whole number is needed")
     if number < least:
         raise ValueError(f"{name} is {number}, but at least {least} is needed")
-    if most is not None and number > most:
+    most = sys.maxsize if most is None else most
+    if number > most:
         raise ValueError(f"{name} is {number}, but at most {most} are possible")
     return number
 
 
 def one_of(name: str, value: Any, *known: Any) -> None:
     """Raises ValueError unless the value is one of those that are known."""
-    if value not in known:
+    try:
+        is_known = value in known
+    except ValueError:  # An array is not simply equal.
+        is_known = False
+    if not is_known:
         raise ValueError(f"{name} is {shown(value)}, but must be one of {', '.join(map(repr, known))}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv as PettingZooEnv
 
 from . import _seeds, _spaces
-from ._checks import one_of
+from ._checks import one_of, shown
 from ._pooled import Pickled
 from ._spec import EnvSpec
 
@@ -94,6 +95,8 @@ class ParallelEnv(Pickled, PettingZooEnv):
         acting = self.agents
         if self._seen is None:
             raise RuntimeError("there is no episode before the first reset")
+        if not isinstance(actions, Mapping):
+            raise TypeError(f"actions is {shown(actions)}, but a dictionary by agent is needed")
         if not acting:
             return {}, {}, {}, {}, {}
         given = {name: idle.copy() for name, idle in self._idle.items()}

@@ -6,12 +6,12 @@ from gymnasium.envs.registration import register as register_one
 from gymnasium.envs.registration import registry
 
 from ._spec import EnvSpec
-from ._tasks import TABLE
+from ._tasks import find, lone
 
 
 def register() -> None:
     """Registers every task under the namespace "warp_rl", once."""
-    for task in TABLE.values():
+    for task in map(find, lone()):
         name = f"warp_rl/{task.id}"
         if name not in registry:
             register_one(

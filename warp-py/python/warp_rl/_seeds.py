@@ -6,7 +6,7 @@ import operator
 import secrets
 from collections.abc import Sequence
 
-from ._checks import shown
+from ._checks import shown, whole
 
 _LARGEST = 2**64 - 1
 
@@ -19,9 +19,10 @@ def of_each(seed: int | Sequence[int] | None, num_envs: int) -> list[int]:
     if seed is None:
         first = secrets.randbits(62)
         return [first + i for i in range(num_envs)]
-    if hasattr(seed, "__index__") and not getattr(seed, "shape", ()):
-        first = operator.index(seed)  # type: ignore[arg-type]
-        _checked(first)
+    # An array of one number is a sequence, though some libraries take it for a number.
+    alone = None if getattr(seed, "shape", ()) else whole(seed)
+    if alone is not None:
+        first = _checked(alone)
         # Seeds are numbers of 64 bits, and go round.
         return [(first + i) & _LARGEST for i in range(num_envs)]
     try:

@@ -73,7 +73,8 @@ class EnvSpec:
         self.global_width: int = said["global_width"]
         values = {**said["config"], "max_episode_steps": self.max_episode_steps}
         values["reward_threshold"] = self.reward_threshold
-        self.config = namedtuple("Config", list(values))(**values)  # type: ignore[misc]
+        #: A named tuple, of another type for each task.
+        self.config: Any = namedtuple("Config", list(values))(**values)  # type: ignore[misc]
 
     @property
     def is_lone(self) -> bool:

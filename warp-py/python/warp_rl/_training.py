@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from ._checks import device_of
+from ._checks import count, device_of, shown
 from ._foreign import Foreign
 from ._nvrtc import load_nvrtc
 
@@ -88,7 +88,10 @@ def train(
     `env__episode_length=200`. Raises ValueError for invalid arguments and configurations, RuntimeError for a run that
     failed.
     """
-    each = [callbacks] if callable(callbacks) else list(callbacks)
+    each = list(callbacks) if isinstance(callbacks, Iterable) and not callable(callbacks) else [callbacks]
+    for callback in each:
+        if not callable(callback):
+            raise TypeError(f"callbacks has {shown(callback)}, but what can be called is needed")
 
     def follow(metrics: str) -> bool:
         said = json.loads(metrics)
@@ -106,7 +109,7 @@ def train(
         os.fspath(config),
         sets,
         out=None if out is None else os.fspath(out),
-        threads=threads,
+        threads=count("threads", threads, 0),
         device=device,
         follow=follow if each else None,
         env=foreign,
@@ -121,7 +124,14 @@ def read_metrics(run: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def _toml(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know: numbers and arrays of NumPy, and of whoever is like it."""
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"the configuration has {shown(value)}, but numbers, texts, lists and dictionaries are possible")
+    return value.tolist()
 
 
 class Policy:
@@ -184,8 +194,18 @@ class Policy:
             lone = np.asarray(obs).ndim == 0
         else:
             lone = seen.size == width and (seen.ndim == 1 or seen.shape == self._shape(group))
-        rows = seen.astype(np.float32).reshape(-1, width) if seen.size % width == 0 else seen
-        actions = self._native.act(group, rows, agent=agent, mask=mask, greedy=greedy, seed=seed, step=step)
+        with np.errstate(over="ignore"):  # What is infinite is refused.
+            rows = seen.astype(np.float32).reshape(-1, width) if seen.size % width == 0 else seen
+        actions = self._native.act(
+            group,
+            rows,
+            agent=None if agent is None else count("agent", agent, 0),
+            # Flags are as good as 0 and 1.
+            mask=None if mask is None else np.asarray(mask) * 1,
+            greedy=greedy,
+            seed=count("seed", seed, 0, 2**64 - 1),
+            step=count("step", step, 0, 2**32 - 1),
+        )
         return actions[0] if lone else actions
 
     def _shape(self, group: str) -> tuple[int, ...]:

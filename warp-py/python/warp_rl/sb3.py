@@ -9,7 +9,12 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
 from . import _seeds
+from ._checks import one_of
 from ._vector import VectorEnv
+
+
+#: What the library expects: it keeps observations over a step, for one.
+_DECIDED: dict[str, Any] = {"autoreset_mode": "same_step", "batch_size": None, "output": "numpy", "copy": True}
 
 
 class Sb3VecEnv(VecEnv):
@@ -19,7 +24,9 @@ class Sb3VecEnv(VecEnv):
     """
 
     def __init__(self, task_id: str, num_envs: int, **kwargs: Any) -> None:
-        self.envs = VectorEnv(task_id, num_envs=num_envs, autoreset_mode="same_step", **kwargs)
+        for name, value in _DECIDED.items():
+            one_of(name, kwargs.pop(name, value), value)
+        self.envs = VectorEnv(task_id, num_envs=num_envs, **_DECIDED, **kwargs)
         self.render_mode = self.envs.render_mode
         #: What was set for one of them, by name; the base asks for attributes when it is made.
         self._own: list[dict[str, Any]] = [{} for _ in range(num_envs)]
@@ -90,5 +97,9 @@ class Sb3VecEnv(VecEnv):
 
 
 def make(task_id: str, num_envs: int, **kwargs: Any) -> Sb3VecEnv:
-    """Environments of a task for Stable-Baselines3; arguments as `warp_rl.make` has them."""
+    """Environments of a task for Stable-Baselines3; arguments as `warp_rl.make` has them.
+
+    Episodes end and begin in the same step, and answers are new NumPy arrays of all environments: other values of
+    `autoreset_mode`, `batch_size`, `output` and `copy` are refused.
+    """
     return Sb3VecEnv(task_id, num_envs, **kwargs)

@@ -1,30 +1,44 @@
 //! Configurations: a dictionary of Python's as a table of TOML.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 use toml::{Table, Value};
 
+/// Lists and dictionaries in each other at most: one that holds itself has no end.
+const DEEPEST: usize = 16;
+
 /// The table that `config` says. A key whose value is `None` is left at its default.
 pub(super) fn table(config: &Bound<'_, PyDict>) -> PyResult<Table> {
+    table_at(config, 0)
+}
+
+fn table_at(config: &Bound<'_, PyDict>, depth: usize) -> PyResult<Table> {
     let mut table = Table::new();
     for (key, value) in config {
         let key: String = key.extract()?;
         if !value.is_none() {
-            let value = value_of(&key, &value)?;
+            let value = value_of(&key, &value, depth)?;
             table.insert(key, value);
         }
     }
     Ok(table)
 }
 
-fn value_of(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+fn value_of(key: &str, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
+    if depth > DEEPEST {
+        let reason = format!("{key} holds more than {DEEPEST} lists or dictionaries in each other");
+        return Err(PyValueError::new_err(reason));
+    }
     // A bool is an int to Python.
     if value.is_instance_of::<PyBool>() {
         return Ok(Value::Boolean(value.extract()?));
     }
     if value.is_instance_of::<PyInt>() {
-        return Ok(Value::Integer(value.extract()?));
+        let number = value.extract().map_err(|_| {
+            PyValueError::new_err(format!("{key} is {value}, but whole numbers have 64 bits here"))
+        })?;
+        return Ok(Value::Integer(number));
     }
     if value.is_instance_of::<PyFloat>() {
         return Ok(Value::Float(value.extract()?));
@@ -33,14 +47,15 @@ fn value_of(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::String(value.extract()?));
     }
     if let Ok(inner) = value.cast::<PyDict>() {
-        return Ok(Value::Table(table(inner)?));
+        return Ok(Value::Table(table_at(inner, depth + 1)?));
     }
     // Arrays and scalars of NumPy's, and of whoever is like them.
     if let Ok(plain) = value.call_method0("tolist") {
-        return value_of(key, &plain);
+        return value_of(key, &plain, depth + 1);
     }
     if let Ok(items) = value.try_iter() {
-        let items = items.map(|item| value_of(key, &item?)).collect::<PyResult<Vec<_>>>()?;
+        let items =
+            items.map(|item| value_of(key, &item?, depth + 1)).collect::<PyResult<Vec<_>>>()?;
         return Ok(Value::Array(items));
     }
     let kind = value.get_type();

@@ -72,11 +72,12 @@ impl<'py> Argument<'_, 'py> {
             let reason = format!("{} has dtype {dtype}, but real numbers are needed", self.name);
             return Err(PyTypeError::new_err(reason));
         }
-        let single = array.call_method1("astype", ("float32",))?;
-        let single = array.py().import("numpy")?.call_method1("ascontiguousarray", (single,))?;
-        let read = single.cast::<PyArrayDyn<f32>>()?.readonly();
+        // Narrowed here: NumPy would warn of what overflows, and whoever reads it refuses it.
+        let double = array.call_method1("astype", ("float64",))?;
+        let double = array.py().import("numpy")?.call_method1("ascontiguousarray", (double,))?;
+        let read = double.cast::<PyArrayDyn<f64>>()?.readonly();
         let rows = self.check(array.cast::<PyUntypedArray>()?.shape(), shape)?;
-        to.extend_from_slice(read.as_slice()?);
+        to.extend(read.as_slice()?.iter().map(|value| *value as f32));
         Ok(rows)
     }
 

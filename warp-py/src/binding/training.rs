@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use warp_examples::commands::{Device, training_learner};
+use warp_examples::output::sentence;
 use warp_examples::settings;
 use warp_func::Registry;
 use warp_func::thread_pool::thread_count;
@@ -119,7 +120,7 @@ impl Callback for Follow {
 pub(super) fn as_python(error: anyhow::Error) -> PyErr {
     let of_run = error.downcast_ref::<warp_train::Error>();
     // What the command line calls an option is an argument here.
-    let sentence = format!("{error:#}").replace("--device ", "device=");
+    let sentence = sentence(&error).replace("--device ", "device=");
     match of_run.is_none_or(warp_train::Error::is_users) {
         true => PyValueError::new_err(sentence),
         false => PyRuntimeError::new_err(sentence),

@@ -62,6 +62,10 @@ def list_all_envs() -> list[str]:
     return list(TABLE)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     # It needs dm_env, which not everyone has.
     if name == "DMEnvPool":

@@ -85,7 +85,10 @@ class Core:
         )
 
     def send(self, action: Any, env_id: Any = None) -> None:
-        """Sends environments off: an array of actions and who they are of, or a dictionary of both."""
+        """Sends environments off: an array of actions and who they are of, or a dictionary of both.
+
+        `env_id` stands for the dictionary's.
+        """
         action, env_id = self._as_orders(action, env_id, np)
         self._pool.send(action, env_id)
         if self._painter is not None:
@@ -93,11 +96,10 @@ class Core:
 
     def _as_orders(self, action: Any, env_id: Any, xp: Any) -> tuple[Any, Any]:
         """Actions and who they are of, as arrays of `xp`, NumPy or what speaks like it."""
+        ids = None if env_id is None else _cast("env_id", env_id, np.int32, xp)
         if isinstance(action, dict):
-            action, env_id = self._of_dict(action, xp)
-        else:
-            action = _cast("action", action, self._action_dtype, xp)
-        return action, self.all_env_ids if env_id is None else _cast("env_id", env_id, np.int32, xp)
+            return self._of_dict(action if ids is None else {**action, "env_id": ids}, xp)
+        return _cast("action", action, self._action_dtype, xp), self.all_env_ids if ids is None else ids
 
     def _of_dict(self, given: dict[str, Any], xp: Any) -> tuple[Any, Any]:
         wanted = {"env_id": np.int32, "players.env_id": np.int32, "action": self._action_dtype}

@@ -38,6 +38,8 @@ WRAPPERS: dict[str, Any] = {
     "from_pixels": False,
 }
 _INT32 = np.iinfo(np.int32)
+#: The version of the pendulum's rules.
+_PENDULUM = 1
 #: Tiles a side of the frozen lake's maps.
 _SIZES = {"4x4": 4, "8x8": 8}
 
@@ -104,6 +106,9 @@ class EnvSpec:
             size = own.pop("size")
             check(size in _SIZES.values(), f"size is {size!r}, but there are maps of 4 and of 8 tiles a side")
             own["map_name"] = f"{size}x{size}"
+        fixed = {"version": _PENDULUM} if self.task.env == "pendulum" else {}
+        for key, value in fixed.items():
+            check(own.pop(key, value) == value, f"{key} is {kwargs.get(key)!r}, but only {value} is possible")
         self.own = settings(self.task, own)
         said = _native.describe(self.task.env, self.own)
         self.group: dict[str, Any] = said["groups"][0]
@@ -119,10 +124,11 @@ class EnvSpec:
         if self.reward_threshold is not None:
             values["reward_threshold"] = self.reward_threshold
         extra = {key: value for key, value in said["config"].items() if key not in ("preset", "episode_length")}
-        values.update(extra)
+        values.update({**extra, **fixed})
         if extra.get("map_name") in _SIZES:
             values["size"] = _SIZES[extra["map_name"]]
-        self.config = namedtuple("Config", list(values))(**values)  # type: ignore[misc]
+        #: A named tuple, of another type for each task.
+        self.config: Any = namedtuple("Config", list(values))(**values)  # type: ignore[misc]
         self.own_key: OwnKey | None = OWN.get(self.task.env)
 
     def _check_common(self, common: dict[str, Any]) -> None:
