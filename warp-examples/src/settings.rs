@@ -230,36 +230,36 @@ mod tests {
     #[test]
     fn policies_with_an_algorithm_of_their_own_have_its_defaults() {
         let registry = warp_envs::registry();
-        let configure = |target: &str, sets: &[&str]| {
+        let configured = |target: &str, sets: &[&str]| {
             let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
-            super::configure(target, &sets, &registry)
+            configure(target, &sets, &registry)
                 .unwrap_or_else(|error| panic!("{target} {sets:?}: {error:#}"))
         };
         for (env, policy, algorithm) in
             [("cartpole", "pole", "dqn"), ("pendulum", "pendulum", "sac")]
         {
-            let named = configure(env, &[&format!("policy.{policy}.algorithm={algorithm}")]);
-            let shared = configure(env, &[&format!("algorithm={algorithm}")]);
+            let named = configured(env, &[&format!("policy.{policy}.algorithm={algorithm}")]);
+            let shared = configured(env, &[&format!("algorithm={algorithm}")]);
             assert_eq!(named.policies[0].config, shared.policies[0].config);
         }
         let [tagger, runner] = ["policy.tagger.algorithm=a2c", "policy.runner.algorithm=a2c"];
         for env in ["tag_gridworld", "tag_continuous"] {
-            let both = configure(env, &[tagger, runner]);
-            let shared = configure(env, &["algorithm=a2c"]);
+            let both = configured(env, &[tagger, runner]);
+            let shared = configured(env, &["algorithm=a2c"]);
             let configs = |config: &TrainConfig| -> Vec<_> {
                 config.policies.iter().map(|plan| plan.config.clone()).collect()
             };
             assert_eq!(configs(&both), configs(&shared));
         }
-        let one = configure("tag_continuous", &[tagger]);
+        let one = configured("tag_continuous", &[tagger]);
         let algorithms: Vec<_> = one.policies.iter().map(|plan| plan.algorithm.name).collect();
         assert_eq!(algorithms, ["ppo", "a2c"]);
         // Two others: what is left of the defaults is what they read.
-        let mixed = configure("tag_gridworld", &[tagger, "policy.runner.algorithm=dqn"]);
+        let mixed = configured("tag_gridworld", &[tagger, "policy.runner.algorithm=dqn"]);
         let algorithms: Vec<_> = mixed.policies.iter().map(|plan| plan.algorithm.name).collect();
         assert_eq!(algorithms, ["dqn", "a2c"]);
         let sets = [tagger, runner, "clip_coef=0.1"].map(String::from);
-        let error = super::configure("tag_continuous", &sets, &registry).unwrap_err().to_string();
+        let error = configure("tag_continuous", &sets, &registry).unwrap_err().to_string();
         assert!(
             error.contains("clip_coef = 0.1") && error.ends_with("a2c has no such key"),
             "{error}"
