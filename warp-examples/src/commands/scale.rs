@@ -180,6 +180,7 @@ fn during(mut config: TrainConfig) -> TrainConfig {
     }
     config.run.checkpoint_steps = Some(0);
     config.run.eval_steps = 0;
+    config.run.log_arrays = Vec::new();
     config
 }
 

@@ -10,7 +10,7 @@ use crate::run::trainer::Trainer;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Whether a run is resumed.
+/// Whether a run goes on.
 pub type Flow = ControlFlow<Stopped>;
 
 /// Something that follows a run and may stop it. It sees the run and can't change it: with other callbacks
@@ -31,6 +31,14 @@ pub trait Callback {
     /// As [`Callback::start`].
     fn iteration(&mut self, _trainer: &Trainer, _done: &Arc<[IterationMetrics]>) -> Result<Flow> {
         Ok(Flow::Continue(()))
+    }
+
+    /// A record of the environments' arrays is due, which are on the host. The first rank's alone.
+    ///
+    /// # Errors
+    /// As [`Callback::start`].
+    fn arrays(&mut self, _trainer: &Trainer) -> Result<()> {
+        Ok(())
     }
 
     /// Whether it reads the environments' arrays at the next checkpoint or evaluation, so that a GPU has to wait until

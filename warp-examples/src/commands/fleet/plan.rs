@@ -60,6 +60,13 @@ pub(super) fn plan(args: &TrainArgs, registry: &Registry) -> Result<(Vec<FleetRu
                  it to 0 and use warp eval"
             );
         }
+        if !config.run.log_arrays.is_empty() {
+            bail!(
+                "log_arrays = {:?}: the arrays of a fleet's runs are not recorded during training; \
+                 train one on its own, with --seed, or use warp episode",
+                config.run.log_arrays
+            );
+        }
         if config.league.is_some() {
             bail!(
                 "[league]: the runs of a fleet cannot form leagues; train each on its own, with \
