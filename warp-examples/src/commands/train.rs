@@ -43,13 +43,13 @@ pub struct TrainArgs {
     #[arg(long, default_value = "auto")]
     pub backend: String,
     /// Environment replicas; short for --set num_envs=N.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = options::whole::<usize>)]
     pub envs: Option<usize>,
     /// Environment steps, summed over replicas; short for --set total_steps=N.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = options::whole::<u64>)]
     pub steps: Option<u64>,
     /// Seed; short for --set seed=S.
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = options::whole::<u64>)]
     pub seed: Option<u64>,
     /// Train several runs at once, a fleet: one for each of the seeds A to B - 1.
     #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "resume"])]

@@ -70,7 +70,7 @@ pub(super) fn check_run(run: &RunConfig) -> Result<()> {
         }));
     }
     if run.num_envs > u32::MAX as usize {
-        let reason = "replicas are numbered with 32 bits";
+        let reason = format!("must be at most {}", u32::MAX);
         return Err(warp_core::Error::invalid("num_envs", run.num_envs, reason).into());
     }
     // Totals of steps are counted with 64 bits, and no run ends before a whole iteration.

@@ -74,8 +74,9 @@ pub(super) fn plan(args: &TrainArgs, registry: &Registry) -> Result<(Vec<FleetRu
             );
         }
         let seeds = seeds.clone().unwrap_or(config.run.seed..config.run.seed.saturating_add(1));
-        if runs.len() as u64 + (seeds.end - seeds.start) > MAX_RUNS as u64 {
-            bail!("a fleet has at most {MAX_RUNS} runs, but more are asked for");
+        let n = (runs.len() as u64).saturating_add(seeds.end - seeds.start);
+        if n > MAX_RUNS as u64 {
+            bail!("a fleet has at most {MAX_RUNS} runs, but {n} or more are asked for");
         }
         let swept: Vec<(String, Value)> = setting
             .iter()
