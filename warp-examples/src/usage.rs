@@ -188,7 +188,7 @@ mod tests {
             ),
             ("warp episode run -o a.npz --seed x", "--seed x: a whole number is needed"),
             ("warp episode run -o a.npz --run=1.5", "--run 1.5: a whole number is needed"),
-            ("warp play run --fps 0", "--fps 0: a whole number from 1 to 100 is needed"),
+            ("warp watch run --fps 0", "--fps 0: a whole number from 1 to 100 is needed"),
             (
                 "warp train cartpole --threads 1025",
                 "--threads 1025: a whole number from 0 to 1024 is needed",
