@@ -14,6 +14,7 @@ pub mod output;
 #[doc(hidden)]
 pub mod parsers;
 pub mod pathway;
+mod place;
 pub mod pool_file;
 pub mod records;
 pub mod render;

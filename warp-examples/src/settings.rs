@@ -2,6 +2,7 @@
 
 use crate::basis::Basis;
 use crate::output::tell;
+use crate::place::line_of;
 use crate::yaml;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -47,7 +48,13 @@ pub fn configure_with_basis(
         value.and_then(Value::as_str).map(str::to_string)
     };
     let env = if is_file {
-        text("env_id").with_context(|| format!("file \"{target}\" has no key env_id"))?
+        match overrides.get("env_id").or_else(|| given.get("env_id")) {
+            Some(Value::String(id)) => id.clone(),
+            Some(other) => {
+                bail!("file \"{target}\": env_id = {other}: expected a string in quotes")
+            }
+            None => bail!("file \"{target}\" has no key env_id"),
+        }
     } else {
         let known = |id: &str| registry.get(id).map(|entry| entry.name).ok();
         let other = text("env_id").filter(|id| known(id).is_none() || known(id) != known(target));
@@ -70,9 +77,10 @@ pub fn configure_with_basis(
         Basis::of(file, entry, algorithm.as_deref(), &table, given_keys)
     };
     merge(&mut table, given);
-    merge(&mut table, overrides);
+    merge(&mut table, overrides.clone());
     table.insert("env_id".into(), env.into());
-    let mut config = TrainConfig::resolve(&table, registry)?;
+    let mut config = TrainConfig::resolve(&table, registry)
+        .map_err(|error| placed(error.into(), target, &overrides))?;
     crate::pool_file::attach(&mut config)?;
     warp_train::begin::read(&mut config)?;
     Ok((config, basis))
@@ -140,6 +148,19 @@ fn read_file(path: &str) -> Result<Table> {
     let text = file::read_text(Path::new(path), file::CONFIGURATION)
         .map_err(|e| anyhow::anyhow!("cannot read the configuration \"{path}\": {e}"))?;
     parse(&text).with_context(|| format!("configuration \"{path}\""))
+}
+
+/// The error with the file and the line of the key that it is about, if the file `target` gives that key.
+fn placed(error: anyhow::Error, target: &str, overrides: &Table) -> anyhow::Error {
+    let text = match target.ends_with(".toml") {
+        true => file::read_text(Path::new(target), file::CONFIGURATION).ok(),
+        false => None,
+    };
+    let line = text.and_then(|text| line_of(&error.to_string(), &text, overrides));
+    match line {
+        Some(line) => error.context(format!("configuration \"{target}\", line {line}")),
+        None => error,
+    }
 }
 
 /// TOML, its error in one line.
@@ -290,6 +311,26 @@ mod tests {
         assert!(refused("cartpole", &["policy.pole.gama=1"]).contains("policy.pole.gamma"));
         assert!(refused("cartpole", &["policy.ghost.gamma=1"]).contains("\"ghost\""));
         assert!(refused("nowhere.toml", &[]).contains("nowhere.toml"));
+    }
+
+    #[test]
+    fn a_key_in_a_file_is_named_with_its_line() {
+        let path = std::env::temp_dir().join(format!("warp-placed-{}.toml", std::process::id()));
+        let refused = |text: &str, sets: &[&str]| {
+            std::fs::write(&path, text).unwrap();
+            refused(path.to_str().unwrap(), sets).replace(path.to_str().unwrap(), "FILE")
+        };
+        let said = refused("env_id = \"cartpole\"\n\ngama = 1\n", &[]);
+        assert!(said.starts_with("configuration \"FILE\", line 3: unknown key \"gama\""), "{said}");
+        let said = refused("env_id = \"cartpole\"\n[env]\ngravty = 1\n", &[]);
+        assert!(said.contains("line 3: unknown key \"env.gravty\""), "{said}");
+        let said = refused("env_id = \"cartpole\"\nnum_envs = \"x\"\n", &[]);
+        assert!(said.contains("line 2: num_envs = \"x\": expected"), "{said}");
+        let said = refused("env_id = \"cartpole\"\nnum_envs = 3\n", &["num_envs=0"]);
+        assert_eq!(said, "num_envs = 0: must be at least 1");
+        let said = refused("env_id = 3\n", &[]);
+        assert_eq!(said, "file \"FILE\": env_id = 3: expected a string in quotes");
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

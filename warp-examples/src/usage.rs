@@ -5,6 +5,7 @@ use crate::cli::Cli;
 use crate::output::{one_line, plain, tell};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Parser};
+use std::error::Error;
 use std::ffi::OsString;
 use warp_core::config::nearest;
 use warp_func::Registry;
@@ -49,8 +50,17 @@ fn explain(error: &clap::Error, args: &[String], registry: &Registry) -> Option<
             };
             Some(format!("there is no command {word:?}; {meant}"))
         }
+        ErrorKind::ValueValidation => {
+            let (option, value) =
+                (context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?);
+            let option = option.split([' ', '=']).next().unwrap_or(option);
+            Some(format!("{option} {value}: {}", needed(&error.source()?.to_string())))
+        }
         ErrorKind::UnknownArgument => {
             let word = context(ContextKind::InvalidArg)?;
+            if let Some(option) = chosen.and_then(|chosen| option_before(word, chosen, args)) {
+                return Some(format!("{option} {word}: the number must not be negative"));
+            }
             let name = chosen.map_or("", Command::get_name);
             let help = format!("see warp {name} --help").replace("  ", " ");
             let Some(option) = word.strip_prefix("--") else {
@@ -65,6 +75,33 @@ fn explain(error: &clap::Error, args: &[String], registry: &Registry) -> Option<
         }
         _ => None,
     }
+}
+
+/// What an option needs whose value was refused for `reason`: Rust's and clap's words for whole numbers as a sentence.
+fn needed(reason: &str) -> String {
+    let range = reason.split_once(" is not in ").and_then(|(_, range)| range.split_once(".."));
+    match (reason, range) {
+        ("invalid digit found in string" | "cannot parse integer from empty string", _) => {
+            "a whole number is needed".into()
+        }
+        ("number too large to fit in target type", _) => "the number is too large".into(),
+        ("number too small to fit in target type", _) => "the number is too small".into(),
+        (_, Some((low, high))) => {
+            format!("a whole number from {low} to {} is needed", high.trim_start_matches('='))
+        }
+        _ => reason.into(),
+    }
+}
+
+/// The option that `word` is the value of, if it is a negative number behind an option that takes one.
+fn option_before<'a>(word: &str, command: &Command, args: &'a [String]) -> Option<&'a str> {
+    word.parse::<f64>().ok()?;
+    let at = args.iter().position(|arg| arg == word)?;
+    let option = args.get(at.checked_sub(1)?)?;
+    let name = option.strip_prefix("--")?;
+    let takes_value =
+        |arg: &clap::Arg| arg.get_long() == Some(name) && arg.get_action().takes_values();
+    command.get_arguments().any(takes_value).then_some(option)
 }
 
 /// What `--option` was meant to be: a key of the configuration, or another option of `command`.
@@ -143,6 +180,23 @@ mod tests {
             ("warp train cartpole --zebra", "there is no option --zebra; see warp train --help"),
             ("warp trian cartpole", "there is no command \"trian\"; did you mean train?"),
             ("warp eval run -5", "there is no option -5; see warp eval --help"),
+            ("warp train cartpole --seed -1", "--seed -1: the number must not be negative"),
+            ("warp train cartpole --verbose -1", "there is no option -1; see warp train --help"),
+            (
+                "warp train cartpole --steps x",
+                "--steps x: a whole number from 0 to 9223372036854775807 is needed",
+            ),
+            ("warp episode run -o a.npz --seed x", "--seed x: a whole number is needed"),
+            ("warp episode run -o a.npz --run=1.5", "--run 1.5: a whole number is needed"),
+            ("warp watch run --fps 0", "--fps 0: a whole number from 1 to 100 is needed"),
+            (
+                "warp train cartpole --threads 1025",
+                "--threads 1025: a whole number from 0 to 1024 is needed",
+            ),
+            (
+                "warp eval run --run 99999999999999999999",
+                "--run 99999999999999999999: the number is too large",
+            ),
             ("warp envs now", "\"now\" is one argument too many; see warp envs --help"),
         ] {
             assert_eq!(said(line), wanted);

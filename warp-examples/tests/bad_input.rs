@@ -39,7 +39,7 @@ const SETTINGS: [(&str, &str); 58] = [
     ("num_envs=-1", "num_envs = -1"),
     ("num_envs=0", "num_envs = 0"),
     ("num_envs=5000000000", "num_envs = 5000000000"),
-    ("num_envs=1000000000000000000", "32 bits"),
+    ("num_envs=1000000000000000000", "must be at most 4294967295"),
     ("num_envs=99999999999999999999", "num_envs"),
     ("num_envs.x=3", "num_envs"),
     ("num_steps=0", "num_steps = 0"),

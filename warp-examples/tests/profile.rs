@@ -45,6 +45,21 @@ fn a_trace_has_every_iteration_its_phases_evaluations_and_checkpoints() {
 }
 
 #[test]
+fn phases_that_nobody_times_are_not_in_a_trace() {
+    let folder = Folder::new("profile-replay");
+    let own = ["train", "cartpole", "--set=algorithm=dqn", "--envs=8", "--set=num_steps=16"];
+    let more = ["--set=hidden=[8]", "--steps=1280", "--out=run", "--profile=trace.json"];
+    let said = folder.done(&[&own[..], &more].concat());
+    assert!(
+        said.stderr.contains("time: iterations ") && !said.stderr.contains("learn"),
+        "{said:?}"
+    );
+    let events: Vec<Value> = serde_json::from_str(&folder.read("trace.json")).unwrap();
+    let n = |name: &str| events.iter().filter(|event| event["name"] == name).count();
+    assert_eq!((n("iteration"), n("learn")), (10, 0));
+}
+
+#[test]
 fn a_verbose_run_says_once_where_the_time_of_its_start_goes() {
     let folder = Folder::new("start");
     let said = folder.train(&["--steps=1280", "--out=run", "--verbose"]).stderr;

@@ -121,8 +121,8 @@ fn what_can_not_be_drawn_is_refused() {
     render("a.mp4", &[], "\"a.mp4\": expected a name that ends in .gif or .png");
     render("nowhere/a.gif", &[], "cannot write \"nowhere/a.gif\"");
     render("a.gif", &["--random", "ghost"], "there is no policy \"ghost\"; there are pole");
-    render("a.gif", &["--fps", "0"], "0 is not in 1..=100");
-    render("a.gif", &["--size", "9"], "9 is not in 64..=2048");
+    render("a.gif", &["--fps", "0"], "--fps 0: a whole number from 1 to 100 is needed");
+    render("a.gif", &["--size", "9"], "--size 9: a whole number from 64 to 2048 is needed");
     refused(&["render", "nowhere", "-o", "a.gif"], "cannot read a run's \"nowhere/config.toml\"");
     refused(&["watch", "run"], "warp watch needs a terminal");
     assert!(!folder.path("a.gif").exists());

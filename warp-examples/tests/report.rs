@@ -74,7 +74,10 @@ fn what_does_not_fit_is_refused() {
             &["report", "run", "--normalise=pong=0,1"],
             "there is no task \"pong\"; there are cartpole",
         ),
-        (&["report", "run", "--resamples=1"], "100..=1000000"),
+        (
+            &["report", "run", "--resamples=1"],
+            "--resamples 1: a whole number from 100 to 1000000 is needed",
+        ),
     ] {
         let said = folder.warp(args);
         assert!(said.code == Some(2) && said.stderr.contains(words), "{args:?}: {said:?}");

@@ -186,3 +186,33 @@ fn one_iteration_that_is_longer_than_the_run_is_said() {
                  ends after 128\n";
     assert!(said.stderr.contains(words), "{said:?}");
 }
+
+#[test]
+fn a_run_with_a_replay_memory_reports_its_rates_and_gradients() {
+    let folder = Folder::new("replay-figures");
+    let run = |algorithm: &str, env: &str, more: &[&str]| {
+        let [out, algorithm] =
+            [format!("--out={algorithm}"), format!("--set=algorithm={algorithm}")];
+        let own = ["train", env, "--envs=8", "--steps=1280", "--set=num_steps=16", &out];
+        let keys = ["--set=hidden=[8]", "--set=learning_starts=256", &algorithm];
+        folder.done(&[&own[..], &keys, more].concat());
+    };
+    run("td3", "pendulum", &["--set=critic_learning_rate=[[0, 0.001], [1280, 0]]"]);
+    for (n, line) in (0..).zip(folder.metrics("td3")) {
+        let (policy, step) = (&line["policy"]["pendulum"], 128.0 * f64::from(n));
+        let rate = policy["critic_learning_rate"].as_f64().unwrap();
+        assert!((rate - 0.001 * (1.0 - step / 1280.0)).abs() < 1e-9, "{line}");
+        for name in ["critic_grad_norm", "actor_grad_norm"] {
+            // Nothing is learned before.
+            let is_there = policy[name].as_f64().is_some_and(|norm| norm > 0.0);
+            assert_eq!(is_there, step >= 256.0, "{name}: {line}");
+        }
+        // Nobody times the phases.
+        let rates = line["steps_per_second"].as_object().unwrap();
+        assert_eq!(rates.keys().collect::<Vec<_>>(), ["total"]);
+    }
+    run("dqn", "cartpole", &[]);
+    let last = folder.metrics("dqn").pop().unwrap();
+    assert!(last["policy"]["pole"]["grad_norm"].as_f64().unwrap() > 0.0, "{last}");
+    assert!(last["policy"]["pole"].get("critic_learning_rate").is_none(), "{last}");
+}

@@ -80,13 +80,35 @@ pub fn execute(args: &EpisodeArgs, registry: &Registry) -> Result<Outcome> {
 
 /// One number, or a range without its end.
 fn episodes(text: &str) -> Result<Range<u32>> {
-    let number = |text: &str| text.trim().parse::<u32>().ok();
+    let number = |text: &str| text.trim().parse::<u64>().ok();
     let range = match text.split_once("..") {
         Some((from, to)) => number(from).zip(number(to)).map(|(from, to)| from..to),
         None => number(text).and_then(|n| Some(n..n.checked_add(1)?)),
     };
-    match range {
-        Some(range) if !range.is_empty() => Ok(range),
-        _ => bail!("--episodes {text}: expected a number or A..B with A < B"),
+    let Some(range) = range.filter(|range| !range.is_empty()) else {
+        bail!("--episodes {text}: expected a number or A..B with A < B");
+    };
+    let [start, end] = [range.start, range.end].map(u32::try_from);
+    match (start, end) {
+        (Ok(start), Ok(end)) => Ok(start..end),
+        _ => bail!("--episodes {text}: episodes have numbers below {}", u32::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn episodes_are_a_number_or_a_range() {
+        assert_eq!((episodes("3").unwrap(), episodes("0..2").unwrap()), (3..4, 0..2));
+        for text in ["x", "2..2", "3..1", "-1", "..", "0..x"] {
+            let said = episodes(text).unwrap_err().to_string();
+            assert!(said.ends_with("expected a number or A..B with A < B"), "{said}");
+        }
+        for text in ["0..99999999999", "4294967295", "99999999999"] {
+            let said = format!("{:#}", episodes(text).unwrap_err());
+            assert_eq!(said, format!("--episodes {text}: episodes have numbers below 4294967295"));
+        }
     }
 }

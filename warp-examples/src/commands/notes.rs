@@ -1,7 +1,8 @@
-//! What is printed before training: what the run is based on, how long it becomes, and where it does not
-//! learn.
+//! What is printed before training: what the run is based on, how long it becomes, where it does not learn, and which
+//! keys have no effect.
 
 use crate::output;
+use warp_func::Start;
 use warp_train::TrainConfig;
 
 /// Prints each of `notes` once.
@@ -18,7 +19,38 @@ pub(super) fn tell(notes: impl IntoIterator<Item = String>) {
 
 /// Notes on a run that continues after `done` steps.
 pub(super) fn of_run(config: &TrainConfig, done: u64) -> Vec<String> {
-    whole_iterations(config, done).into_iter().chain(without_learning(config, done)).collect()
+    let length = whole_iterations(config, done).into_iter();
+    length.chain(without_learning(config, done)).chain(without_effect(config)).collect()
+}
+
+/// Keys that were set and have no effect beside the others.
+fn without_effect(config: &TrainConfig) -> Vec<String> {
+    let run = &config.run;
+    let mut found = Vec::new();
+    if run.start != Start::Pool {
+        let set = [("pool_size", run.pool_size.is_some()), ("pool_file", run.pool_file.is_some())];
+        let set = set.into_iter().filter(|(_, is_set)| *is_set);
+        found.extend(set.map(|(key, _)| format!("{key} has no effect without start = \"pool\"")));
+    }
+    // One is the default.
+    if run.keep_best_checkpoints > 1 && run.eval_steps == 0 {
+        found.push(format!(
+            "keep_best_checkpoints = {} has no effect without evaluations, that is, with eval_steps \
+             = 0",
+            run.keep_best_checkpoints
+        ));
+    }
+    let replicas = run.num_envs / config.shards().total;
+    for plan in config.policies.iter().filter(|plan| plan.config.norm_return) {
+        if replicas * plan.n_agents() == 1 {
+            found.push(format!(
+                "norm_return has no effect on policy \"{}\", which acts for a single agent of a \
+                 single replica in each shard",
+                plan.name
+            ));
+        }
+    }
+    found
 }
 
 /// That whole iterations make a run longer than requested, if they do so by a tenth or more.
@@ -107,6 +139,19 @@ mod tests {
         let said = notes("cartpole", &["learning_rate=0"], 0);
         assert!(said[0].contains("learns nothing throughout"), "{said:?}");
         assert_eq!(notes("cartpole", &["learning_rate=0", "to_train=false"], 0), [""; 0]);
+    }
+
+    #[test]
+    fn keys_without_effect_are_named() {
+        let said = notes("cartpole", &["pool_size=8"], 0);
+        assert_eq!(said, ["pool_size has no effect without start = \"pool\""]);
+        assert_eq!(notes("cartpole", &["pool_size=8", "start=pool"], 0), [""; 0]);
+        let said = notes("cartpole", &["keep_best_checkpoints=3"], 0);
+        assert!(said.len() == 1 && said[0].starts_with("keep_best_checkpoints = 3 has no effect"));
+        assert_eq!(notes("cartpole", &["keep_best_checkpoints=3", "eval_steps=9"], 0), [""; 0]);
+        let said = notes("cartpole", &["norm_return=true", "num_envs=1", "num_minibatches=1"], 0);
+        assert!(said.len() == 1 && said[0].starts_with("norm_return has no effect on policy"));
+        assert_eq!(notes("cartpole", &["norm_return=true"], 0), [""; 0]);
     }
 
     #[test]

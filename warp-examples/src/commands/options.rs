@@ -1,5 +1,8 @@
 //! Options with a range of values, which are parsed and checked here.
 
+use crate::settings;
+use warp_core::ConfigValue;
+
 /// Maximum number of threads: more than any machine has cores.
 const MOST_THREADS: usize = 1024;
 
@@ -23,9 +26,14 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| "more than 0 and at most 86400 seconds are needed".into())
 }
 
+/// A whole number as a configuration has it: 1e5 and 100_000 are some, too.
+pub(super) fn whole<T: ConfigValue>(text: &str) -> Result<T, String> {
+    T::from_value(&settings::parse_value(text)).map_err(|expected| format!("{expected} is needed"))
+}
+
 /// A number of steps, replicas or the like.
 pub(super) fn count(text: &str) -> Result<usize, String> {
-    let count = text.parse().ok().filter(|count| *count > 0);
+    let count = whole(text).ok().filter(|count| *count > 0);
     count.ok_or_else(|| "a whole number from 1 is needed".into())
 }
 
@@ -47,6 +55,11 @@ mod tests {
             );
         }
         assert!(seconds("0").is_err() && seconds("-1").is_err() && seconds("1e300").is_err());
+        assert_eq!((count("1e3"), whole("100_000")), (Ok(1000), Ok(100_000_u64)));
+        for text in ["x", "-1", "1.5", "1e30", "[1]", ""] {
+            let needed = "a whole number from 0 to 4294967295 is needed";
+            assert_eq!(whole::<u32>(text), Err(needed.into()), "{text}");
+        }
         assert!(count("0").is_err() && count("18446744073709551616").is_err());
     }
 }

@@ -114,7 +114,7 @@ pub fn execute(args: &ScaleArgs, registry: &Registry) -> Result<Outcome> {
     let best = search.best().context("nothing was measured")?.clone();
     if let Some(path) = &args.out {
         let config = configure(args, &best.values, registry)?;
-        write_whole(path, &config.to_toml_as_given(entry.fields))?;
+        write_whole(path, config.to_toml_as_given(entry.fields))?;
     }
     if args.json {
         let Search { trials, limits, is_cut } = search;
@@ -180,6 +180,7 @@ fn during(mut config: TrainConfig) -> TrainConfig {
     }
     config.run.checkpoint_steps = Some(0);
     config.run.eval_steps = 0;
+    config.run.log_arrays = Vec::new();
     config
 }
 

@@ -10,6 +10,7 @@ use super::{
     training_learner,
 };
 use crate::basis::Basis;
+use crate::records::array_log::{self, ArrayLog};
 use crate::records::kernels::Kernels;
 use crate::records::trace::Trace;
 use crate::records::{Records, curves};
@@ -43,13 +44,13 @@ pub struct TrainArgs {
     #[arg(long, default_value = "auto")]
     pub backend: String,
     /// Number of environment replicas; short for --set num_envs=N.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = options::whole::<usize>)]
     pub envs: Option<usize>,
     /// Number of environment steps, summed over replicas; short for --set total_steps=N.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = options::whole::<u64>)]
     pub steps: Option<u64>,
     /// Seed; short for --set seed=S.
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = options::whole::<u64>)]
     pub seed: Option<u64>,
     /// Train several runs at once, a fleet: one for each of the seeds A to B - 1. GPUs (--gpus), machines (--nodes) and
     /// processes of a launcher share its runs.
@@ -236,6 +237,7 @@ impl<'a> OneRank<'a> {
         let mut halves = HalfWatch::new(&device, &trainer);
         let mut stop = Stop::listen()?;
         let mut records = Records::open(&run, &trainer, &Run::config(run.folder())?)?;
+        let mut arrays = ArrayLog::open(&run, &trainer)?;
         let mut trace =
             args.profile.as_deref().map(|path| Trace::create(path, kernels)).transpose()?;
         let mut shown = dashboard::shown(args.dashboard, &trainer, run.recent_returns())?;
@@ -247,9 +249,10 @@ impl<'a> OneRank<'a> {
             callbacks.extend(told.as_mut().map(|told| told as &mut dyn Callback));
             callbacks.extend(trace.as_mut().map(|trace| trace as &mut dyn Callback));
             // What is written down comes before what is shown.
-            let others: [&mut dyn Callback; 6] =
-                [&mut run, &mut records, &mut halves, &mut *shown, &mut EarlyStop, &mut stop];
-            callbacks.extend(others);
+            let written: [&mut dyn Callback; 3] = [&mut run, &mut records, &mut arrays];
+            let others: [&mut dyn Callback; 4] =
+                [&mut halves, &mut *shown, &mut EarlyStop, &mut stop];
+            callbacks.extend(written.into_iter().chain(others));
             train(&mut trainer, evaluator, &mut callbacks)
         };
         drop(shown);
@@ -349,6 +352,7 @@ impl<'a> OneRank<'a> {
         clock.part("weights");
         let trainer = Trainer::new(config, registry, learner, self.threads)?;
         clock.part("environments");
+        array_log::check(&trainer)?;
         Ok(trainer)
     }
 

@@ -14,8 +14,13 @@ const STEPS: &str = "steps";
 /// The array that holds the run's configuration.
 const CONFIG: &str = "config";
 
+/// Whether an environment's array belongs to resets: a pool, or the end of an episode that is over.
+pub(crate) fn is_of_reset(array: &str) -> bool {
+    ["pool.", "final_"].iter().any(|start| array.starts_with(start))
+}
+
 /// Whether an environment's array says what happened in a step, and not what is there before it.
-fn is_of_step(array: &str) -> bool {
+pub(crate) fn is_of_step(array: &str) -> bool {
     let grouped = ["action.", "reward.", "agent_terminated."];
     grouped.iter().any(|start| array.starts_with(start))
         || ["terminated", "truncated"].contains(&array)

@@ -1,6 +1,6 @@
 //! Writes down episodes, moment by moment.
 
-use super::{CONFIG, STEPS, is_of_step};
+use super::{CONFIG, STEPS, is_of_reset, is_of_step};
 use crate::replay::npz::{Numeric, Written, write_npz};
 use anyhow::{Result, bail, ensure};
 use warp_data::{Array, DType, Element, Store};
@@ -135,7 +135,7 @@ impl<'a> Recorder<'a> {
 /// A replica's part of an environment's array; none of what belongs to resets.
 fn part_of(array: &Array, store: &Store) -> Option<Part> {
     let name = array.name();
-    if ["pool.", "final_"].iter().any(|start| name.starts_with(start)) {
+    if is_of_reset(name) {
         return None;
     }
     fn bytes<T: Element>(store: &Store, name: &str, of: impl Fn(&T) -> [u8; 4]) -> Option<Vec<u8>> {

@@ -5,6 +5,7 @@
 //! rollout are histograms; the configuration is a text and, key by key, the hyper-parameters.
 
 mod actions;
+pub mod array_log;
 pub mod bands;
 pub mod charts;
 pub mod curves;

@@ -90,12 +90,15 @@ impl Trace {
 
     /// A piece of time; `is_part` of another one, so that it does not count in the totals again.
     fn slice(&mut self, name: &'static str, span: Span, args: Value) -> std::io::Result<()> {
-        let seconds = span.end.saturating_duration_since(span.begin).as_secs_f64();
+        self.count(name, span.end.saturating_duration_since(span.begin).as_secs_f64());
+        self.show(name, span, args)
+    }
+
+    fn count(&mut self, name: &'static str, seconds: f64) {
         match self.totals.iter_mut().find(|(known, _)| *known == name) {
             Some((_, total)) => *total += seconds,
             None => self.totals.push((name, seconds)),
         }
-        self.show(name, span, args)
     }
 
     fn show(&mut self, name: &str, span: Span, args: Value) -> std::io::Result<()> {
@@ -182,16 +185,14 @@ impl Trace {
         steps: f64,
         one: &IterationMetrics,
     ) -> std::io::Result<()> {
-        let rates = one.steps_per_second;
-        let phases = [
-            ("policy", rates.policy),
-            ("sample", rates.sample),
-            ("step", rates.step),
-            ("learn", rates.learn),
-        ];
+        let mut phases = one.steps_per_second.phases().peekable();
+        if phases.peek().is_none() {
+            // It is shown already.
+            self.count("iterations", whole.as_secs_f64());
+        }
         let mut begin = begin;
         let end_of_all = begin + whole;
-        for (name, rate) in phases.into_iter().filter(|(_, rate)| *rate > 0.0) {
+        for (name, rate) in phases {
             let end = (begin + Duration::from_secs_f64(steps / rate)).min(end_of_all);
             self.slice(name, Span { begin, end }, json!({}))?;
             begin = end;

@@ -119,6 +119,17 @@ impl PolicyPlan {
         passes.filter(|_| learns).map_or(0, |passes| passes.epochs * passes.minibatches)
     }
 
+    /// The learning rates that its algorithm reads, at `env_steps`, by their keys; the critic's if it has its own.
+    pub(crate) fn learning_rates(
+        &self,
+        env_steps: u64,
+    ) -> impl Iterator<Item = (&'static str, f64)> {
+        let critic = self.config.critic_learning_rate.as_ref();
+        let critic = critic.filter(|_| self.algorithm.reads("critic_learning_rate"));
+        let critic = critic.map(|rate| ("critic_learning_rate", rate.at(env_steps)));
+        std::iter::once(("learning_rate", self.config.learning_rate.at(env_steps))).chain(critic)
+    }
+
     /// The coefficients that change over the run, at `env_steps`, by their keys; except for learning rates, which
     /// algorithms report themselves.
     pub fn changing(&self, env_steps: u64) -> impl Iterator<Item = (&'static str, f64)> {

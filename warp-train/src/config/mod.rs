@@ -10,6 +10,7 @@ mod interval;
 mod league;
 pub(crate) mod policies;
 mod policy_check;
+mod run_check;
 mod shards;
 pub(crate) mod weights;
 
@@ -27,6 +28,7 @@ use crate::world::World;
 use interval::Interval;
 pub use league::{LeagueConfig, Opponents};
 use policies::{complete_policy, plan_policies};
+use run_check::check_run;
 pub use shards::{Shards, Sharing};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -79,6 +81,16 @@ warp_core::config! {
         pub stop_at_return: Option<f64> = None,
         /// Iterations between lines of metrics.jsonl, at least 1; a line summarises all since the last one.
         pub log_interval: u64 = 1,
+        /// Arrays of the environments to record during training: fields of the state and others that warp episode has,
+        /// such as obs.GROUP. RUN/arrays/STEP.npz contains their values at the end of an iteration, for actions,
+        /// rewards and ends of episodes those of its last step (on a processor only). For every step of an episode:
+        /// warp episode.
+        pub log_arrays: Vec<String> = Vec::new(),
+        /// Replicas of which these arrays are recorded, from 0.
+        pub log_replicas: Vec<usize> = vec![0],
+        /// Environment steps between these records (rounded up to whole iterations), at least 1; the last iteration
+        /// of the run is recorded, too.
+        pub log_array_steps: u64 = 100_000,
         /// Folder in which the run's own folder is created, unless --out gives one.
         pub basedir: String = "runs".into(),
         /// Folder within basedir, for runs that belong together.
@@ -88,7 +100,7 @@ warp_core::config! {
 
 /// Keys that decide what is recorded during a run, and when it stops; what it learns until then does not depend on
 /// them.
-pub const RECORD_KEYS: [&str; 7] = [
+pub const RECORD_KEYS: [&str; 10] = [
     "checkpoint_steps",
     "keep_checkpoints",
     "keep_best_checkpoints",
@@ -96,6 +108,9 @@ pub const RECORD_KEYS: [&str; 7] = [
     "eval_episodes",
     "stop_at_return",
     "log_interval",
+    "log_arrays",
+    "log_replicas",
+    "log_array_steps",
 ];
 /// Keys that decide in which folder a run's own is created.
 pub const FOLDER_KEYS: [&str; 2] = ["basedir", "tag"];
@@ -283,6 +298,13 @@ impl TrainConfig {
         self.interval(self.run.eval_steps).is_due(step)
     }
 
+    /// Whether chosen arrays are recorded after `step` environment steps, a whole number of iterations.
+    #[must_use]
+    pub fn is_array_step(&self, step: u64) -> bool {
+        let is_due = self.interval(self.run.log_array_steps).is_due(step);
+        !self.run.log_arrays.is_empty() && (is_due || step >= self.run.total_steps)
+    }
+
     fn interval(&self, every: u64) -> Interval {
         Interval { every, iteration: self.steps_per_iteration() }
     }
@@ -398,62 +420,6 @@ fn policy_tables(tables: &Table) -> Result<Vec<(String, Table)>> {
         _ => Err(Error::Invalid(format!("policy.{name} = {value}: expected a table of keys"))),
     };
     tables.iter().map(table).collect()
-}
-
-fn positive(key: &str, value: u64) -> Result<()> {
-    match value {
-        0 => Err(warp_core::Error::invalid(key, 0, "must be at least 1").into()),
-        _ => Ok(()),
-    }
-}
-
-/// What is recorded of a run, and what ends it.
-fn check_records(run: &RunConfig) -> Result<()> {
-    positive("log_interval", run.log_interval)?;
-    positive("eval_episodes", run.eval_episodes as u64)?;
-    if let (Some(reached), 0) = (run.stop_at_return, run.eval_steps) {
-        let reason = "it refers to the mean return of evaluations, so eval_steps must be above 0";
-        return Err(warp_core::Error::invalid("stop_at_return", reached, reason).into());
-    }
-    let is_folder = |tag: &str| {
-        let plain = |c: char| c != '/' && c != '\\' && !c.is_control();
-        !["", ".", ".."].contains(&tag) && tag.chars().all(plain)
-    };
-    match run.tag.as_deref().filter(|tag| !is_folder(tag)) {
-        Some(tag) => {
-            let reason = "must be the name of a folder, without slashes";
-            Err(warp_core::Error::invalid("tag", format!("{tag:?}"), reason).into())
-        }
-        None => Ok(()),
-    }
-}
-
-fn check_run(run: &RunConfig) -> Result<()> {
-    positive("num_envs", run.num_envs as u64)?;
-    positive("num_steps", run.num_steps as u64)?;
-    positive("keep_checkpoints", run.keep_checkpoints as u64)?;
-    positive("pool_size", run.pool_size.unwrap_or(1) as u64)?;
-    check_records(run)?;
-    if run.start == Start::Pool && run.pool_size.is_some() == run.pool_file.is_some() {
-        return Err(Error::Invalid(match &run.pool_file {
-            Some(file) => format!("pool_file = \"{file}\" has its own rows; leave out pool_size"),
-            None => "start = \"pool\" needs pool_size or pool_file".into(),
-        }));
-    }
-    if run.num_envs > u32::MAX as usize {
-        let reason = "replicas are numbered with 32 bits";
-        return Err(warp_core::Error::invalid("num_envs", run.num_envs, reason).into());
-    }
-    // Totals of steps are counted with 64 bits, and no run ends before a whole iteration.
-    let steps = run.num_envs as u128 * run.num_steps as u128;
-    if steps > i64::MAX as u128 {
-        let reason = format!(
-            "an iteration of {} replicas with {} steps each is too large",
-            run.num_envs, run.num_steps
-        );
-        return Err(warp_core::Error::invalid("num_steps", run.num_steps, reason).into());
-    }
-    Ok(())
 }
 
 fn write_keys(text: &mut String, fields: &[ConfigField], get: impl Fn(&str) -> Option<Value>) {

@@ -194,9 +194,8 @@ impl Member for OffPolicy {
     }
 
     fn finish(&mut self, _envs: &dyn VecEnv, progress: Progress) -> Result<PolicyFigures> {
-        let rate = self.policy.config.learning_rate.at(progress.env_steps);
-        let figures = self.engine.take_figures()?;
-        Ok([("learning_rate", rate)].into_iter().chain(figures).collect())
+        let rates = self.policy.learning_rates(progress.env_steps);
+        Ok(rates.chain(self.engine.take_figures()?).collect())
     }
 
     fn forward(&mut self, obs: &[f32], outputs: &mut [f32], values: &mut [f32]) -> Result<()> {

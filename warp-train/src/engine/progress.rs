@@ -77,8 +77,8 @@ impl PhaseSeconds {
     }
 }
 
-/// Environment steps per second.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+/// Environment steps per second; 0 where nothing was timed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StepRates {
     /// Over everything.
     pub total: f64,
@@ -93,6 +93,15 @@ pub struct StepRates {
 }
 
 impl StepRates {
+    /// The phases that were timed, by their names; none where nobody told them apart.
+    pub fn phases(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let Self { policy, sample, step, learn, .. } = *self;
+        // All of an iteration counts as learning where nothing else was timed.
+        let told_apart = policy + sample + step > 0.0;
+        let phases = [("policy", policy), ("sample", sample), ("step", step), ("learn", learn)];
+        phases.into_iter().filter(move |(_, rate)| told_apart && *rate > 0.0)
+    }
+
     /// Puts `join(rate, other's rate)` in the place of every rate.
     pub(crate) fn join(&mut self, other: &Self, join: impl Fn(f64, f64) -> f64) {
         for (rate, other) in [
@@ -104,5 +113,26 @@ impl StepRates {
         ] {
             *rate = join(*rate, other);
         }
+    }
+}
+
+impl Serialize for StepRates {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(std::iter::once(("total", self.total)).chain(self.phases()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_phases_that_were_timed_are_written_down() {
+        let written = |phases: PhaseSeconds| serde_json::to_value(phases.rates(8)).unwrap();
+        let all = PhaseSeconds { policy: 1.0, sample: 0.5, step: 0.5, learn: 2.0 };
+        let rates = serde_json::json!({"total": 2.0, "policy": 8.0, "sample": 16.0, "step": 16.0, "learn": 4.0});
+        assert_eq!(written(all), rates);
+        let together = PhaseSeconds { learn: 2.0, ..PhaseSeconds::default() };
+        assert_eq!(written(together), serde_json::json!({"total": 4.0}));
     }
 }

@@ -4,6 +4,7 @@
 //! run of its own, which can be drawn, evaluated and continued.
 
 use crate::error::{Error, Result};
+use crate::run::array_files::ARRAYS;
 use crate::run::checkpoint;
 use crate::run::durable;
 use crate::run::journal::METRICS;
@@ -13,7 +14,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What is copied as it is; curves are drawn from it.
-const RECORDS: [&str; 5] = ["config.toml", METRICS, "summary.json", LEAGUE, "tensorboard"];
+const RECORDS: [&str; 6] = ["config.toml", METRICS, "summary.json", LEAGUE, "tensorboard", ARRAYS];
 
 /// Sets aside what the run in `run` did after `step`; `None` if there is no later checkpoint.
 ///

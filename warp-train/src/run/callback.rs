@@ -33,6 +33,14 @@ pub trait Callback {
         Ok(Flow::Continue(()))
     }
 
+    /// A record of the environments' arrays is due, which are on the host. The first rank's alone.
+    ///
+    /// # Errors
+    /// As [`Callback::start`].
+    fn arrays(&mut self, _trainer: &Trainer) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether it reads the environments' arrays at the next checkpoint or evaluation, so that a GPU has to wait until
     /// all of them are on the host.
     fn reads_envs(&self) -> bool {

@@ -40,9 +40,9 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// A folder that can't be written.
-pub fn write_whole(path: &Path, text: &str) -> Result<()> {
+pub fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let partial = partial(path);
-    write_synced(&partial, text.as_bytes())?;
+    write_synced(&partial, content.as_ref())?;
     rename(&partial, path)
 }
 

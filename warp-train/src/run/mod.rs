@@ -1,5 +1,6 @@
 //! Runs: what drives a learner, evaluates it, and writes down what came of it.
 
+pub mod array_files;
 pub(crate) mod aside;
 pub mod begin;
 mod best;

@@ -5,6 +5,7 @@
 use crate::config::RunConfig;
 use crate::engine::StepRates;
 use crate::error::{Error, Result};
+use crate::run::array_files::{ARRAYS, supersede};
 use crate::run::aside::set_aside;
 use crate::run::best::BestSteps;
 use crate::run::checkpoint;
@@ -137,7 +138,7 @@ impl Run {
     /// What of a run lies there.
     pub fn check_free(folder: &Path) -> Result<()> {
         new_folder::settle(folder)?;
-        let parts = ["config.toml", METRICS, "summary.json", "checkpoints", "tensorboard"];
+        let parts = ["config.toml", METRICS, "summary.json", "checkpoints", "tensorboard", ARRAYS];
         let Some(part) = parts.iter().find(|part| folder.join(part).exists()) else {
             return Ok(());
         };
@@ -177,8 +178,9 @@ impl Run {
             before = line.seconds.unwrap_or(before);
             line.add_score_to(&mut best);
         })?;
+        let arrays = supersede(&locked.folder, step)?;
         write_whole(&locked.folder.join("config.toml"), config_toml)?;
-        let notes = aside.into_iter().chain(logged).collect();
+        let notes = aside.into_iter().chain(logged).chain(arrays).collect();
         let saved = step;
         let opened = Self::open(locked)?;
         Ok(Self { first_step: step, before, logged: before, recent, saved, best, notes, ..opened })

@@ -24,6 +24,7 @@ use warp_func::{Registry, Start, VecEnv, VecOptions};
 pub struct Trainer {
     config: TrainConfig,
     envs: Box<dyn VecEnv>,
+    envs_are_on_host: bool,
     learner: Box<dyn Learner>,
     /// As [`trained_groups`].
     trained: Vec<bool>,
@@ -94,10 +95,15 @@ impl Trainer {
         let mut envs = registry.get(&config.run.env_id)?.make(&config.env, &options)?;
         envs.sync()?;
         begin::begin(&config, &*envs, &mut *learner)?;
+        #[cfg(feature = "cuda")]
+        let envs_are_on_host = envs.as_device().is_none();
+        #[cfg(not(feature = "cuda"))]
+        let envs_are_on_host = true;
         Ok(Self {
             trained: trained_groups(&config),
             config,
             envs,
+            envs_are_on_host,
             learner,
             iteration: 0,
             env_steps: 0,
@@ -159,6 +165,7 @@ impl Trainer {
             config.is_checkpoint_step(step)
                 || config.is_evaluation_step(step)
                 || config.is_snapshot_step(step)
+                || config.is_array_step(step)
         };
         let ends = |n: &u64| after(*n) >= env_steps || stops(after(*n));
         let n = (1..most).find(ends).unwrap_or(most);
@@ -280,6 +287,14 @@ impl Trainer {
         }
     }
 
+    /// Brings the environments' arrays on the host up to date, and nothing else; other ranks take no part in it.
+    ///
+    /// # Errors
+    /// Whatever went wrong on a device.
+    pub(crate) fn sync_envs(&mut self) -> Result<()> {
+        Ok(self.envs.sync()?)
+    }
+
     /// Takes what a checkpoint holds and nothing else. Arrays on a GPU are on their way when this returns, and the
     /// GPU can go on: whoever needs their numbers waits for them.
     ///
@@ -346,6 +361,13 @@ impl Trainer {
     #[must_use]
     pub fn envs(&self) -> &dyn VecEnv {
         &*self.envs
+    }
+
+    /// Whether the environments are stepped on the host. On a GPU, kernels keep to themselves what happened in a step,
+    /// so arrays of actions and rewards may be out of date even after [`Trainer::sync`].
+    #[must_use]
+    pub fn envs_are_on_host(&self) -> bool {
+        self.envs_are_on_host
     }
 
     /// What the last iteration collected, where the learner keeps that on the host for all policies.

@@ -62,8 +62,15 @@ fn to_the_end(
         stopped = each(callbacks, |callback| callback.iteration(trainer, &done))?;
         let (config, step) = (trainer.config(), trainer.env_steps());
         let saves = config.is_checkpoint_step(step) || config.is_snapshot_step(step);
-        let takes_long = saves || config.is_evaluation_step(step);
-        if takes_long {
+        let records = config.is_array_step(step) && world.is_first();
+        let reads = saves || config.is_evaluation_step(step);
+        // The others know when, and wait for the first rank.
+        let takes_long = reads || config.is_array_step(step);
+        if records {
+            trainer.sync_envs()?;
+            callbacks.iter_mut().try_for_each(|callback| callback.arrays(trainer))?;
+        }
+        if reads {
             match callbacks.iter().any(|callback| callback.reads_envs()) {
                 true => trainer.sync()?,
                 false => trainer.take()?,

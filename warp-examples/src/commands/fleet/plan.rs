@@ -69,6 +69,13 @@ pub(super) fn plan(args: &TrainArgs, registry: &Registry) -> Result<(Vec<FleetRu
                  it to 0 and use warp eval"
             );
         }
+        if !config.run.log_arrays.is_empty() {
+            bail!(
+                "log_arrays = {:?}: the arrays of a fleet's runs are not recorded during training; \
+                 train one on its own, with --seed, or use warp episode",
+                config.run.log_arrays
+            );
+        }
         if config.league.is_some() {
             bail!(
                 "[league]: the runs of a fleet cannot form leagues; train each on its own, with \
@@ -76,8 +83,9 @@ pub(super) fn plan(args: &TrainArgs, registry: &Registry) -> Result<(Vec<FleetRu
             );
         }
         let seeds = seeds.clone().unwrap_or(config.run.seed..config.run.seed.saturating_add(1));
-        if runs.len() as u64 + (seeds.end - seeds.start) > MAX_RUNS as u64 {
-            bail!("a fleet has at most {MAX_RUNS} runs, but more are asked for");
+        let n = (runs.len() as u64).saturating_add(seeds.end - seeds.start);
+        if n > MAX_RUNS as u64 {
+            bail!("a fleet has at most {MAX_RUNS} runs, but {n} or more are asked for");
         }
         let swept: Vec<(String, Value)> = setting
             .iter()

@@ -33,7 +33,7 @@ pub(super) fn write_winner(
     let is_own = |run: &&FleetRun| run.swept.iter().cloned().collect::<Table>() == winner.swept;
     let Some(run) = runs.iter().find(is_own) else { return Ok(()) };
     let path = folder.join("winner.toml");
-    write_whole(&path, &run.config.to_toml_as_given(fields))?;
+    write_whole(&path, run.config.to_toml_as_given(fields))?;
     say(&format!("the best configuration is in {}", path.display()))
 }
 

@@ -71,6 +71,8 @@ pub(crate) struct CpuEngine {
     run_step: u32,
     /// Sums of figures and how often each was taken.
     figures: Vec<Sum>,
+    /// Sums of each optimiser's gradient norms, and its steps.
+    grad_norms: Vec<(f64, u64)>,
 }
 
 /// A figure's sums and how often it was taken.
@@ -127,6 +129,7 @@ impl CpuEngine {
             passes: plan.passes.iter().map(|_| PassMemory::default()).collect(),
             moments: moments.collect::<Result<_>>()?,
             figures: vec![none; plan.figures.len()],
+            grad_norms: vec![(0.0, 0); plan.optimisers.len()],
             thread_pool: ThreadPool::new(threads),
             models,
             memory,
@@ -218,7 +221,9 @@ impl CpuEngine {
             sum.of_shards.fill(0.0);
             (figure.name, whole(index) / n as f64)
         });
-        Ok(taken.collect())
+        let mut figures: Vec<_> = taken.collect();
+        figures.extend(self.take_grad_norms());
+        Ok(figures)
     }
 }
 

@@ -56,6 +56,16 @@ impl CpuEngine {
         Ok(())
     }
 
+    /// Means of the norms of gradients since the last call, before clipping; only of optimisers that made a step.
+    pub(super) fn take_grad_norms(&mut self) -> impl Iterator<Item = (&'static str, f64)> {
+        let sums = self.plan.optimisers.iter().zip(&mut self.grad_norms);
+        sums.filter_map(|(optimiser, sum)| {
+            let (sum, steps) = std::mem::take(sum);
+            let name = norm_name(&optimiser.name).filter(|_| steps > 0)?;
+            Some((name, sum / steps as f64))
+        })
+    }
+
     pub(super) fn run_step_of(&mut self, id: OptimiserId) -> Result<()> {
         if !self.sharing.shards.is_one() {
             self.sum_shards(id)?;
@@ -63,6 +73,8 @@ impl CpuEngine {
         let optimiser = &self.plan.optimisers[id.0];
         let of = |id: &ModelId| squares(&self.models[id.0].gradients);
         let norm = optimiser.models.iter().map(of).sum::<f64>().sqrt();
+        let (sum, steps) = &mut self.grad_norms[id.0];
+        (*sum, *steps) = (*sum + norm, *steps + 1);
         let rate = f64::from(self.cells[optimiser.learning_rate.0]);
         let Moments { descent, exp_avg, exp_avg_sq } = &mut self.moments[id.0];
         let stride = descent
@@ -122,6 +134,16 @@ impl CpuEngine {
         for (id, parameters) in targets.iter().zip(taken) {
             self.models[id.0].parameters = parameters;
         }
+    }
+}
+
+/// What metrics call the norm of an optimiser's gradients, if they show it.
+fn norm_name(optimiser: &str) -> Option<&'static str> {
+    match optimiser {
+        "q" => Some("grad_norm"),
+        "actor" => Some("actor_grad_norm"),
+        "critic" | "critics" => Some("critic_grad_norm"),
+        _ => None,
     }
 }
 

@@ -228,8 +228,7 @@ impl Member {
 
     /// The figures of an iteration that began at `env_steps`, from their sums.
     pub(crate) fn read_figures(&self, sums: &[f64], env_steps: u64) -> PolicyFigures {
-        let rate = self.policy.config.learning_rate.at(env_steps);
-        [("learning_rate", rate)].into_iter().chain(self.engine.read_figures(sums)).collect()
+        self.policy.learning_rates(env_steps).chain(self.engine.read_figures(sums)).collect()
     }
 
     /// Checks that the other ranks are still there: what was recorded asks nobody.

@@ -103,7 +103,7 @@ impl Records {
     /// A file that can't be written.
     pub(super) fn add(&mut self, record: Record, path: &Path) -> Result<()> {
         self.cells.push(record);
-        Ok(write_whole(path, &format!("{}\n", serde_json::to_string_pretty(self)?))?)
+        Ok(write_whole(path, format!("{}\n", serde_json::to_string_pretty(self)?))?)
     }
 
     /// Whether a cell was measured with this commit on this device.
