@@ -10,8 +10,8 @@ use super::norm::Norm;
 use super::perceptron::{Dense, Weights};
 use super::wide::{add_rows, turn};
 use crate::error::{PolicyError, check_length};
-use crate::loss::{Loss, LossMetrics, LossPart, LossSums, Minibatch};
-use crate::loss::{OutputGradients, Outputs, part_of_loss};
+use crate::loss::{Gathered, Loss, LossMetrics, LossPart, LossSums, Minibatch, Picked};
+use crate::loss::{OutputGradients, Outputs, Room, part_of_loss};
 use crate::model::{Activation, NamedTensor, PolicyTensors};
 use crate::network::StepSizes;
 use crate::optimiser::{self, Descent, DescentConfig, Moved};
@@ -61,12 +61,15 @@ pub(super) struct NativePolicy {
 struct Chunk {
     gradients: Vec<f32>,
     sums: LossSums,
+    /// What is wrong with its rows.
+    wrong: Option<PolicyError>,
 }
 
 /// A few rows and what is to be done with them.
 struct TileJob<'a> {
     part: LossPart,
-    rows: Minibatch<'a>,
+    picked: &'a Picked<'a>,
+    rows: Range<usize>,
     loss: &'a Loss,
     total_weight: f64,
 }
@@ -74,11 +77,26 @@ struct TileJob<'a> {
 /// Memory for the rows that a thread works on.
 #[derive(Debug, Default)]
 struct Tile {
+    gathered: Gathered,
+    room: Room,
     scratch: Scratch,
     outputs: Vec<f32>,
     values: Vec<f32>,
     d_outputs: Vec<f32>,
     d_values: Vec<f32>,
+}
+
+impl Chunk {
+    /// Forgets the last minibatch; only the parameters in `range` get gradients.
+    fn begin(&mut self, n_parameters: usize, range: &Range<usize>) {
+        if self.gradients.len() == n_parameters {
+            self.gradients[range.clone()].fill(0.0);
+        } else {
+            self.gradients = vec![0.0; n_parameters];
+        }
+        self.sums = LossSums::default();
+        self.wrong = None;
+    }
 }
 
 impl NativePolicy {
@@ -183,38 +201,48 @@ impl NativePolicy {
         loss: &Loss,
         thread_pool: &mut ThreadPool,
     ) -> Result<LossMetrics, PolicyError> {
-        minibatch.check(self.network.observation_width(), &self.layout, loss)?;
-        let rows = minibatch.n_rows();
+        let layout = self.layout.clone();
+        let picked = Picked::all(*minibatch, self.network.observation_width(), &layout);
+        self.gradients_of(&picked, loss, thread_pool)
+    }
+
+    /// As [`NativePolicy::gradients`]; rows are gathered and checked tile by tile.
+    pub(super) fn gradients_of(
+        &mut self,
+        picked: &Picked<'_>,
+        loss: &Loss,
+        thread_pool: &mut ThreadPool,
+    ) -> Result<LossMetrics, PolicyError> {
+        picked.all.check_lengths(self.network.observation_width(), &self.layout, loss)?;
+        let rows = picked.n_rows();
         let n_parts = self.parts.len();
         let size = if n_parts > 1 { ENOUGH_ROWS.max(chunk_rows(rows)) } else { chunk_rows(rows) };
         let n_chunks = rows.div_ceil(size);
         self.reserve(n_chunks * n_parts);
-        let total_weight = minibatch.total_weight();
+        let total_weight = picked.total_weight();
         thread_pool.run(n_chunks * n_parts, &|task| {
             let Ok(mut chunk) = self.chunks[task].lock() else { return };
             let (part, range) = &self.parts[task % n_parts];
-            if chunk.gradients.len() == self.parameters.len() {
-                chunk.gradients[range.clone()].fill(0.0);
-            } else {
-                chunk.gradients = vec![0.0; self.parameters.len()];
-            }
-            chunk.sums = LossSums::default();
+            chunk.begin(self.parameters.len(), range);
             let first = task / n_parts * size;
             let end = rows.min(first + size);
             for first in (first..end).step_by(TILE_ROWS) {
-                let tile = first..end.min(first + TILE_ROWS);
-                let rows = minibatch.rows(tile, self.network.observation_width(), &self.layout);
-                let job = TileJob { part: *part, rows, loss, total_weight };
-                self.with_tile(|tile| self.tile(&job, tile, &mut chunk));
+                let rows = first..end.min(first + TILE_ROWS);
+                let job = TileJob { part: *part, picked, rows, loss, total_weight };
+                self.with_tile(|tile| {
+                    if let Err(wrong) = self.tile(&job, tile, &mut chunk) {
+                        chunk.wrong.get_or_insert(wrong);
+                    }
+                });
             }
         });
-        self.add_chunks(n_chunks * n_parts, thread_pool);
         let mut sums = LossSums::default();
         for chunk in self.chunks[..n_chunks * n_parts].iter_mut() {
-            if let Ok(chunk) = chunk.get_mut() {
-                sums.add(&chunk.sums);
-            }
+            let Ok(chunk) = chunk.get_mut() else { continue };
+            chunk.wrong.take().map_or(Ok(()), Err)?;
+            sums.add(&chunk.sums);
         }
+        self.add_chunks(n_chunks * n_parts, thread_pool);
         Ok(sums.means(loss, total_weight))
     }
 
@@ -249,11 +277,21 @@ impl NativePolicy {
     }
 
     /// Forward, loss and backward of a few rows, for a part of the network.
-    fn tile(&self, job: &TileJob<'_>, tile: &mut Tile, chunk: &mut Chunk) {
-        let TileJob { part, rows, loss, total_weight } = job;
+    fn tile(
+        &self,
+        job: &TileJob<'_>,
+        tile: &mut Tile,
+        chunk: &mut Chunk,
+    ) -> Result<(), PolicyError> {
+        let TileJob { part, picked, rows, loss, total_weight } = job;
+        let Tile { gathered, room, scratch, outputs, values, d_outputs, d_values } = tile;
+        let gathered = picked.gather(rows.clone(), *part, gathered);
+        if *part != LossPart::Value {
+            gathered.check_actions(&self.layout, rows.start)?;
+        }
+        let rows = Minibatch { whole: Some(*total_weight), ..gathered };
         let (n, width) = (rows.n_rows(), self.network.output_width);
-        let Tile { scratch, outputs, values, d_outputs, d_values } = tile;
-        let Chunk { gradients, sums } = chunk;
+        let Chunk { gradients, sums, .. } = chunk;
         outputs.resize(n * width, 0.0);
         values.resize(n, 0.0);
         d_outputs.resize(n * width, 0.0);
@@ -266,14 +304,14 @@ impl NativePolicy {
         self.network.forward(&self.parameters, observations, scratch, wanted);
         let mut into = OutputGradients { policy: d_outputs, values: d_values };
         let seen = Outputs { policy: outputs, values };
-        let layout = &self.layout;
-        sums.add(&part_of_loss(loss, *part, layout, *total_weight, rows, seen, &mut into));
+        sums.add(&part_of_loss(loss, *part, &self.layout, &rows, seen, &mut into, room));
         let weights = Weights {
             activation: self.network.activation,
             parameters: &self.parameters,
             turned: &self.turned,
         };
         self.network.backward(&weights, observations, scratch, *part, &into, gradients);
+        Ok(())
     }
 
     /// One step of the optimiser; the norm of the gradient before clipping.
