@@ -37,7 +37,11 @@ impl<'a> Categorical<'a> {
             forbid(mask, log_probabilities);
         }
         let heads = Heads { sizes: head_sizes, probabilities, log_probabilities, entropies };
-        if fuses() { run(Softmax::<true>(heads)) } else { run(Softmax::<false>(heads)) }
+        if fuses() {
+            run(Softmax::<true>(heads))
+        } else {
+            run(Softmax::<false>(heads))
+        }
         let mut found = Distributions { log_probs: [0.0; BLOCK], entropies: [0.0; BLOCK] };
         let mut first = 0;
         for (head, (&size, entropies)) in head_sizes.iter().zip(&**entropies).enumerate() {

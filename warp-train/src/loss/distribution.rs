@@ -94,8 +94,7 @@ impl<'a> Distribution<'a> {
 /// Turns `rows`, f32 `[n, columns.len()]`, into columns.
 pub(super) fn to_columns(rows: &[f32], columns: &mut [Column]) {
     let width = columns.len();
-    let rows =
-        Matrix { values: rows, rows: rows.len() / width, columns: width, stride: width };
+    let rows = Matrix { values: rows, rows: rows.len() / width, columns: width, stride: width };
     turn(rows, columns.as_flattened_mut(), BLOCK);
 }
 

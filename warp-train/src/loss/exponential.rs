@@ -123,7 +123,8 @@ mod tests {
 
     /// By f64, half a unit in the last place and a little.
     fn is_near(found: f32, truth: f64) -> bool {
-        let unit = f64::from(f32::from_bits(((truth.abs() as f32).to_bits() & 0x7f80_0000).max(1 << 23)));
+        let unit =
+            f64::from(f32::from_bits(((truth.abs() as f32).to_bits() & 0x7f80_0000).max(1 << 23)));
         (f64::from(found) - truth).abs() <= 0.51 * unit * f64::from(f32::EPSILON)
     }
 

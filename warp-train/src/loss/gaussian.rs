@@ -28,13 +28,8 @@ const DERIVATIVES: usize = 5;
 /// Element after element of its columns.
 fn elements(columns: &mut [Column]) -> impl Iterator<Item = Element<'_>> {
     columns.as_chunks_mut().0.iter_mut().map(|columns: &mut [Column; DERIVATIVES]| {
-        let [
-            log_prob_by_mean,
-            log_prob_by_log_std,
-            entropy_by_mean,
-            entropy_by_log_std,
-            outside,
-        ] = columns;
+        let [log_prob_by_mean, log_prob_by_log_std, entropy_by_mean, entropy_by_log_std, outside] =
+            columns;
         Element {
             log_prob_by_mean,
             log_prob_by_log_std,
@@ -83,8 +78,8 @@ impl<'a> Gaussian<'a> {
         let outputs = by_mean.iter_mut().zip(by_log_std);
         for ((by_mean, by_log_std), e) in outputs.zip(elements(self.derivatives)) {
             for i in 0..BLOCK {
-                by_mean[i] = d_log_probs[i] * e.log_prob_by_mean[i]
-                    + d_entropies[i] * e.entropy_by_mean[i];
+                by_mean[i] =
+                    d_log_probs[i] * e.log_prob_by_mean[i] + d_entropies[i] * e.entropy_by_mean[i];
                 let by = d_log_probs[i] * e.log_prob_by_log_std[i]
                     + d_entropies[i] * e.entropy_by_log_std[i];
                 by_log_std[i] = if by * e.outside[i] < 0.0 { 0.0 } else { by };

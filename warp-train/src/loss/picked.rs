@@ -1,7 +1,7 @@
-//! The rows of a rollout that one gradient is computed from. They are gathered a few at a time by whoever works on
-//! those, so that threads share the work and find the rows in their caches.
+//! The rows of a rollout that one gradient is computed from. Whoever computes it gathers them, so that its threads can
+//! share that work.
 
-use super::{LossPart, Minibatch};
+use super::Minibatch;
 use crate::loss::actions::{Actions, pick_rows};
 use std::ops::Range;
 use warp_sample::ActionLayout;
@@ -54,40 +54,21 @@ impl<'a> Picked<'a> {
 
     /// All picked rows as one piece.
     pub fn minibatch<'b>(&'b self, room: &'b mut Gathered) -> Minibatch<'b> {
-        self.gather(0..self.n_rows(), LossPart::Whole, room)
+        let all = 0..self.n_rows();
+        self.gather(all.clone(), room);
+        self.gathered(all, room)
     }
 
-    /// The rows `range` of those that are picked, with what a part of a loss reads.
-    pub(crate) fn gather<'b>(
-        &'b self,
-        range: Range<usize>,
-        part: LossPart,
-        room: &'b mut Gathered,
-    ) -> Minibatch<'b> {
+    /// Copies the rows `range` of those that are picked, unless they lie in one piece anyway.
+    pub(crate) fn gather(&self, range: Range<usize>, room: &mut Gathered) {
         let Self { all, width, layout, .. } = self;
-        let Some(rows) = self.rows else { return all.rows(range, *width, layout) };
-        let rows = &rows[range];
+        let Some(rows) = self.rows.map(|rows| &rows[range]) else { return };
         pick_rows(&mut room.obs, all.observations, rows, *width);
-        pick_rows(&mut room.returns, all.returns, rows, 1);
-        if part != LossPart::Policy {
-            pick_rows(&mut room.values, all.values, rows, 1);
-        }
-        let gathered = Minibatch {
-            observations: &room.obs,
-            actions: all.actions.rows(0..0, 0),
-            log_probs: &[],
-            advantages: &[],
-            returns: &room.returns,
-            values: &room.values,
-            action_mask: None,
-            ..*all
-        };
-        if part == LossPart::Value {
-            return gathered;
-        }
-        pick_rows(&mut room.log_probs, all.log_probs, rows, 1);
-        pick_rows(&mut room.advantages, all.advantages, rows, 1);
         room.actions.pick(all.actions, rows, layout.action_width());
+        pick_rows(&mut room.log_probs, all.log_probs, rows, 1);
+        pick_rows(&mut room.values, all.values, rows, 1);
+        pick_rows(&mut room.advantages, all.advantages, rows, 1);
+        pick_rows(&mut room.returns, all.returns, rows, 1);
         if let Some(mask) = all.action_mask {
             pick_rows(&mut room.action_mask, mask, rows, layout.mask_width());
         }
@@ -95,12 +76,22 @@ impl<'a> Picked<'a> {
             let normalise = |x: &mut f32| *x = ((f64::from(*x) - mean) * scale) as f32;
             room.advantages.iter_mut().for_each(normalise);
         }
+    }
+
+    /// The rows `range`, which [`Picked::gather`] has put into `room`.
+    pub(crate) fn gathered<'b>(&'b self, range: Range<usize>, room: &'b Gathered) -> Minibatch<'b> {
+        if self.rows.is_none() {
+            return self.all.rows(range, self.width, self.layout);
+        }
         Minibatch {
+            observations: &room.obs,
             actions: room.actions.view(),
             log_probs: &room.log_probs,
             advantages: &room.advantages,
-            action_mask: all.action_mask.map(|_| &*room.action_mask),
-            ..gathered
+            returns: &room.returns,
+            values: &room.values,
+            action_mask: self.all.action_mask.map(|_| &*room.action_mask),
+            ..self.all
         }
     }
 }
