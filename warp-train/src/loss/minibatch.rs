@@ -68,7 +68,7 @@ impl<'a> Minibatch<'a> {
     }
 
     /// Checks lengths, weights, and the actions of rows whose weight isn't zero.
-    #[cfg(feature = "burn")]
+    #[cfg(any(feature = "burn", feature = "cuda"))]
     pub(crate) fn check(
         &self,
         width: usize,
