@@ -6,7 +6,7 @@
 //! sample.
 
 use crate::categorical::{Mode, check_length};
-use crate::density::{UNIT_ENTROPY, log_slope, mean_log_slope, normal};
+use crate::density::{UNIT_ENTROPY, log_slope, mean_log_slope, mean_log_slopes, normal};
 use crate::error::{Error, Result};
 use crate::head::LANES;
 use crate::rows::Rows;
@@ -145,6 +145,46 @@ impl GaussianLayout {
                 [value, slope.d_mean, 1.0 + slope.d_log_std]
             }
         }
+    }
+
+    /// [`GaussianLayout::log_jacobian`] of several samples.
+    #[inline(always)]
+    pub fn log_jacobians<const N: usize>(&self, element: usize, raw: &[f32; N]) -> [f32; N] {
+        let mut found = [0.0; N];
+        if self.bounding == Bounding::Squash {
+            for i in 0..N {
+                found[i] = self.scale[element][2] + log_slope(raw[i]);
+            }
+        }
+        found
+    }
+
+    /// [`GaussianLayout::entropy`] of several means and log standard deviations: entropies, derivatives by means and
+    /// derivatives by log standard deviations.
+    #[inline(always)]
+    pub fn entropies<const N: usize>(
+        &self,
+        element: usize,
+        means: &[f32; N],
+        log_stds: &[f32; N],
+    ) -> [[f32; N]; 3] {
+        let (mut entropies, mut d_means, mut d_log_stds) = ([0.0; N], [0.0; N], [1.0; N]);
+        for i in 0..N {
+            entropies[i] = UNIT_ENTROPY + log_stds[i];
+        }
+        if self.bounding == Bounding::Squash {
+            let mut stds = [0.0; N];
+            for i in 0..N {
+                stds[i] = math::exp(log_stds[i]);
+            }
+            let [values, by_mean, by_log_std] = mean_log_slopes(means, &stds);
+            for i in 0..N {
+                entropies[i] = entropies[i] + self.scale[element][2] + values[i];
+                d_means[i] = by_mean[i];
+                d_log_stds[i] += by_log_std[i];
+            }
+        }
+        [entropies, d_means, d_log_stds]
     }
 
     /// The action of element `element` for a raw sample.

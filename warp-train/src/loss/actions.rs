@@ -62,15 +62,17 @@ impl Actions {
     }
 
     /// Becomes the rows `picked` of `source`, each of `width` numbers.
-    pub(crate) fn pick(&mut self, source: &Actions, picked: &[u32], width: usize) {
+    pub(crate) fn pick(&mut self, source: ActionsRef<'_>, picked: &[u32], width: usize) {
         match (&mut *self, source) {
-            (Self::Discrete(to), Self::Discrete(from)) => pick_rows(to, from, picked, width),
-            (Self::Continuous(to), Self::Continuous(from)) => pick_rows(to, from, picked, width),
-            (_, Self::Discrete(_)) => {
+            (Self::Discrete(to), ActionsRef::Discrete(from)) => pick_rows(to, from, picked, width),
+            (Self::Continuous(to), ActionsRef::Continuous(from)) => {
+                pick_rows(to, from, picked, width);
+            }
+            (_, ActionsRef::Discrete(_)) => {
                 *self = Self::Discrete(Vec::new());
                 self.pick(source, picked, width);
             }
-            (_, Self::Continuous(_)) => {
+            (_, ActionsRef::Continuous(_)) => {
                 *self = Self::Continuous(Vec::new());
                 self.pick(source, picked, width);
             }

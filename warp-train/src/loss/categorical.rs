@@ -1,140 +1,216 @@
 //! Multi-discrete categorical distributions over logits, with an optional mask.
 //!
 //! An action that the mask forbids has probability exactly zero, contributes nothing to the entropy
-//! and receives no gradient.
+//! and receives no gradient. Rows are computed side by side: a choice's numbers of all rows are one column.
 
-use super::distribution::{BLOCK, RowDistribution};
+use super::distribution::{BLOCK, Block, Column, Distributions, Room, Slopes, to_columns, to_rows};
+use super::exponential::{exp, ln};
+use crate::vectors::{Work, fuses, run};
 
 /// Probabilities of up to [`BLOCK`] rows.
 #[derive(Debug)]
 pub(crate) struct Categorical<'a> {
     head_sizes: &'a [usize],
-    /// Sum of the heads' sizes.
-    width: usize,
-    probabilities: Vec<f32>,
-    log_probabilities: Vec<f32>,
-    entropies: Vec<f32>,
+    /// A column per choice of each head.
+    probabilities: &'a mut [Column],
+    log_probabilities: &'a mut [Column],
+    /// A column per head.
+    entropies: &'a mut [Column],
 }
 
 impl<'a> Categorical<'a> {
     /// For heads of these sizes.
-    pub(crate) fn new(head_sizes: &'a [usize]) -> Self {
+    pub(super) fn new(head_sizes: &'a [usize], room: &'a mut Room) -> Self {
         let width = head_sizes.iter().sum();
-        Self {
-            head_sizes,
-            width,
-            probabilities: vec![0.0; BLOCK * width],
-            log_probabilities: vec![0.0; BLOCK * width],
-            entropies: vec![0.0; BLOCK * head_sizes.len()],
-        }
+        let [probabilities, log_probabilities, entropies] = &mut room.columns;
+        probabilities.resize(width, [0.0; BLOCK]);
+        log_probabilities.resize(width, [0.0; BLOCK]);
+        entropies.resize(head_sizes.len(), [0.0; BLOCK]);
+        Self { head_sizes, probabilities, log_probabilities, entropies }
     }
 
-    /// Computes row number `row`'s distribution from `logits` `[width]`, `mask` `[width]` and checked
-    /// `actions` `[heads]`, and keeps what [`Self::gradient`] needs.
-    pub(crate) fn evaluate(
-        &mut self,
-        row: usize,
-        logits: &[f32],
-        mask: Option<&[u8]>,
-        actions: &[i32],
-    ) -> RowDistribution {
-        let mut found = RowDistribution { log_prob: 0.0, entropy: 0.0 };
-        let probabilities = &mut self.probabilities[row * self.width..][..self.width];
-        let log_probabilities = &mut self.log_probabilities[row * self.width..][..self.width];
-        let entropies = &mut self.entropies[row * self.head_sizes.len()..];
-        let mut start = 0;
-        for ((&size, &action), kept) in self.head_sizes.iter().zip(actions).zip(entropies) {
-            let range = start..start + size;
-            start = range.end;
-            let log_probabilities = &mut log_probabilities[range.clone()];
-            let entropy = masked_softmax(
-                &logits[range.clone()],
-                mask.map(|mask| &mask[range.clone()]),
-                &mut probabilities[range],
-                log_probabilities,
-            );
-            *kept = entropy;
-            found.entropy += entropy;
-            found.log_prob += log_probabilities[action as usize];
+    /// Computes a block's distributions and keeps what [`Self::gradient`] needs.
+    pub(super) fn evaluate(&mut self, block: &Block<'_>, actions: &[i32]) -> Distributions {
+        let Self { head_sizes, probabilities, log_probabilities, entropies } = self;
+        to_columns(block.outputs, log_probabilities);
+        if let Some(mask) = block.mask {
+            forbid(mask, log_probabilities);
+        }
+        let heads = Heads { sizes: head_sizes, probabilities, log_probabilities, entropies };
+        if fuses() {
+            run(Softmax::<true>(heads))
+        } else {
+            run(Softmax::<false>(heads))
+        }
+        let mut found = Distributions { log_probs: [0.0; BLOCK], entropies: [0.0; BLOCK] };
+        let mut first = 0;
+        for (head, (&size, entropies)) in head_sizes.iter().zip(&**entropies).enumerate() {
+            let log_probabilities = &log_probabilities[first..first + size];
+            let taken = actions.iter().skip(head).step_by(head_sizes.len());
+            for (row, (log_prob, action)) in found.log_probs.iter_mut().zip(taken).enumerate() {
+                // The action of a row that does not count may be anything.
+                *log_prob += log_probabilities[(*action as usize).min(size - 1)][row];
+            }
+            found.entropies.iter_mut().zip(entropies).for_each(|(sum, entropy)| *sum += entropy);
+            first += size;
         }
         found
     }
 
-    /// Writes `d_log_prob * d log_prob / d logits + d_entropy * d entropy / d logits` of row number `row`
-    /// into `gradient` `[width]`.
-    pub(crate) fn gradient(
-        &self,
-        row: usize,
-        actions: &[i32],
-        d_log_prob: f32,
-        d_entropy: f32,
-        gradient: &mut [f32],
-    ) {
-        let probabilities = &self.probabilities[row * self.width..][..self.width];
-        let log_probabilities = &self.log_probabilities[row * self.width..][..self.width];
-        let entropies = &self.entropies[row * self.head_sizes.len()..];
-        let mut start = 0;
-        for ((&size, &action), &entropy) in self.head_sizes.iter().zip(actions).zip(entropies) {
-            let range = start..start + size;
-            start = range.end;
-            let gradient = &mut gradient[range.clone()];
-            let pairs = probabilities[range.clone()].iter().zip(&log_probabilities[range]);
-            for (gradient, (p, log_p)) in gradient.iter_mut().zip(pairs) {
-                // p = 0 comes with log p = -inf: such an action has no gradient at all.
-                let some = -p * (d_log_prob + d_entropy * (log_p + entropy));
-                *gradient = if *p == 0.0 { 0.0 } else { some };
+    /// Writes the gradient of each row of the last block by its logits into `gradients` `[n, width]`.
+    pub(super) fn gradient(&mut self, actions: &[i32], slopes: &Slopes, gradients: &mut [f32]) {
+        let Self { head_sizes, probabilities, log_probabilities, entropies } = self;
+        let heads = Heads { sizes: head_sizes, probabilities, log_probabilities, entropies };
+        run(Gradient { heads, slopes });
+        to_rows(probabilities, gradients);
+        let rows = gradients.chunks_exact_mut(probabilities.len());
+        let rows = rows.zip(actions.chunks_exact(head_sizes.len())).zip(&slopes.d_log_probs);
+        for ((gradient, actions), d_log_prob) in rows {
+            let mut first = 0;
+            for (&size, &action) in head_sizes.iter().zip(actions) {
+                gradient[first + (action as usize).min(size - 1)] += d_log_prob;
+                first += size;
             }
-            gradient[action as usize] += d_log_prob;
         }
     }
 }
 
-/// Softmax and log-softmax of one head over its allowed actions; returns the entropy.
-fn masked_softmax(
-    logits: &[f32],
-    mask: Option<&[u8]>,
-    probabilities: &mut [f32],
-    log_probabilities: &mut [f32],
-) -> f32 {
-    let allowed = |j: usize| mask.is_none_or(|mask| mask[j] != 0);
-    let mut max = f32::NEG_INFINITY;
-    for (j, &logit) in logits.iter().enumerate() {
-        if allowed(j) && logit > max {
-            max = logit;
+/// Gives choices that `mask` `[n, width]` forbids the logit of what never happens.
+fn forbid(mask: &[u8], logits: &mut [Column]) {
+    for (row, mask) in mask.chunks_exact(logits.len()).enumerate() {
+        // Most rows forbid nothing, which is quickly seen of all choices together.
+        if mask.iter().fold(true, |all, allowed| all & (*allowed != 0)) {
+            continue;
+        }
+        for (logits, _) in logits.iter_mut().zip(mask).filter(|(_, allowed)| **allowed == 0) {
+            logits[row] = f32::NEG_INFINITY;
         }
     }
-    let mut sum = 0.0;
-    for (j, &logit) in logits.iter().enumerate() {
-        probabilities[j] = if allowed(j) { (logit - max).exp() } else { 0.0 };
-        sum += probabilities[j];
+}
+
+/// The columns of all heads.
+struct Heads<'a> {
+    sizes: &'a [usize],
+    probabilities: &'a mut [Column],
+    log_probabilities: &'a mut [Column],
+    entropies: &'a mut [Column],
+}
+
+/// The columns of one head.
+struct Head<'a> {
+    probabilities: &'a mut [Column],
+    log_probabilities: &'a mut [Column],
+    entropies: &'a mut Column,
+}
+
+impl<'a> Iterator for Heads<'a> {
+    type Item = Head<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Head<'a>> {
+        let size = *self.sizes.split_off_first()?;
+        Some(Head {
+            probabilities: self.probabilities.split_off_mut(..size)?,
+            log_probabilities: self.log_probabilities.split_off_mut(..size)?,
+            entropies: self.entropies.split_off_first_mut()?,
+        })
     }
-    let log_sum = sum.ln();
-    let mut entropy = 0.0;
-    for (j, &logit) in logits.iter().enumerate() {
-        probabilities[j] /= sum;
-        let log_p = if allowed(j) { logit - max - log_sum } else { f32::NEG_INFINITY };
-        log_probabilities[j] = log_p;
-        if probabilities[j] > 0.0 {
-            entropy -= probabilities[j] * log_p;
+}
+
+/// From logits, which lie where log-probabilities will.
+struct Softmax<'a, const FUSED: bool>(Heads<'a>);
+
+impl<const FUSED: bool> Work for Softmax<'_, FUSED> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for head in self.0 {
+            softmax::<FUSED>(head);
         }
     }
-    entropy
+}
+
+/// One head of all rows.
+#[inline(always)]
+fn softmax<const FUSED: bool>(head: Head<'_>) {
+    let Head { probabilities, log_probabilities, entropies } = head;
+    let mut max = [f32::NEG_INFINITY; BLOCK];
+    for logits in &*log_probabilities {
+        for i in 0..BLOCK {
+            max[i] = if logits[i] > max[i] { logits[i] } else { max[i] };
+        }
+    }
+    let mut sum = [0.0; BLOCK];
+    for (p, logits) in probabilities.iter_mut().zip(&*log_probabilities) {
+        for i in 0..BLOCK {
+            p[i] = exp::<FUSED>(logits[i] - max[i]);
+            sum[i] += p[i];
+        }
+    }
+    let mut log_sum = [0.0; BLOCK];
+    for i in 0..BLOCK {
+        log_sum[i] = ln::<FUSED>(sum[i]);
+    }
+    let mut entropy = [0.0; BLOCK];
+    for (p, log_p) in probabilities.iter_mut().zip(log_probabilities) {
+        for i in 0..BLOCK {
+            p[i] /= sum[i];
+            log_p[i] = log_p[i] - max[i] - log_sum[i];
+            let more = entropy[i] - p[i] * log_p[i];
+            entropy[i] = if p[i] > 0.0 { more } else { entropy[i] };
+        }
+    }
+    *entropies = entropy;
+}
+
+/// Gradients by the logits, but for what the action taken adds, in the place of probabilities.
+struct Gradient<'a> {
+    heads: Heads<'a>,
+    slopes: &'a Slopes,
+}
+
+impl Work for Gradient<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { heads, slopes: Slopes { d_log_probs, d_entropies } } = self;
+        for Head { probabilities, log_probabilities, entropies } in heads {
+            for (p, log_p) in probabilities.iter_mut().zip(log_probabilities) {
+                for i in 0..BLOCK {
+                    let by_entropy = d_entropies[i] * (log_p[i] + entropies[i]);
+                    let some = -p[i] * (d_log_probs[i] + by_entropy);
+                    // p = 0 comes with log p = -inf: such an action has no gradient at all.
+                    p[i] = if p[i] == 0.0 { 0.0 } else { some };
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::actions::ActionsRef;
+
+    const ONE: Slopes = Slopes { d_log_probs: [1.0; BLOCK], d_entropies: [1.0; BLOCK] };
+
+    fn block<'a>(outputs: &'a [f32], mask: Option<&'a [u8]>, actions: &'a [i32]) -> Block<'a> {
+        Block { outputs, mask, actions: ActionsRef::Discrete(actions) }
+    }
 
     #[test]
     fn masked_actions_have_no_probability_and_no_gradient() {
-        let mut categorical = Categorical::new(&[3, 2]);
+        let mut room = Room::default();
+        let mut categorical = Categorical::new(&[3, 2], &mut room);
         let logits = [1.0, 1e30, 1.0, 0.5, -0.5];
         let mask = [1, 0, 1, 0, 1];
-        let row = categorical.evaluate(0, &logits, Some(&mask), &[0, 1]);
-        assert!((row.log_prob - 0.5f32.ln()).abs() < 1e-6);
-        assert!((row.entropy - 2f32.ln()).abs() < 1e-6);
+        let found = categorical.evaluate(&block(&logits, Some(&mask), &[0, 1]), &[0, 1]);
+        assert!((found.log_probs[0] - 0.5f32.ln()).abs() < 1e-6);
+        assert!((found.entropies[0] - 2f32.ln()).abs() < 1e-6);
         let mut gradient = [9.0; 5];
-        categorical.gradient(0, &[0, 1], 1.0, 1.0, &mut gradient);
+        categorical.gradient(&[0, 1], &ONE, &mut gradient);
         assert_eq!(gradient[1], 0.0);
         assert_eq!(gradient[3..], [0.0, 0.0]);
         assert!((gradient[0] - 0.5).abs() < 1e-6 && (gradient[2] + 0.5).abs() < 1e-6);
@@ -142,11 +218,13 @@ mod tests {
 
     #[test]
     fn far_apart_logits_give_no_nan() {
-        let mut categorical = Categorical::new(&[3]);
-        let row = categorical.evaluate(0, &[200.0, -200.0, f32::NEG_INFINITY], None, &[0]);
-        assert_eq!(row, RowDistribution { log_prob: 0.0, entropy: 0.0 });
+        let mut room = Room::default();
+        let mut categorical = Categorical::new(&[3], &mut room);
+        let logits = [200.0, -200.0, f32::NEG_INFINITY];
+        let found = categorical.evaluate(&block(&logits, None, &[0]), &[0]);
+        assert_eq!((found.log_probs[0], found.entropies[0]), (0.0, 0.0));
         let mut gradient = [0.0; 3];
-        categorical.gradient(0, &[0], 1.0, 1.0, &mut gradient);
+        categorical.gradient(&[0], &ONE, &mut gradient);
         assert_eq!(gradient, [0.0; 3]);
     }
 }

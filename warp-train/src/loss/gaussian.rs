@@ -6,100 +6,160 @@
 //! ([`warp_sample::density::mean_log_slope`]): a function of the outputs with exact derivatives. The
 //! usual estimate, -log_prob of old samples, has no gradient on average and so no effect.
 
-use super::distribution::{BLOCK, RowDistribution};
+use super::distribution::{BLOCK, Block, Column, Distributions, Room, Slopes, to_columns, to_rows};
+use crate::vectors::{Work, run};
 use warp_sample::GaussianLayout;
 use warp_sample::density::normal;
 
-/// One element's derivatives.
-#[derive(Debug, Clone, Copy, Default)]
-struct Element {
-    log_prob_by_mean: f32,
-    log_prob_by_log_std: f32,
-    entropy_by_mean: f32,
-    entropy_by_log_std: f32,
+/// One element's derivatives, of all rows.
+#[derive(Debug)]
+struct Element<'a> {
+    log_prob_by_mean: &'a mut Column,
+    log_prob_by_log_std: &'a mut Column,
+    entropy_by_mean: &'a mut Column,
+    entropy_by_log_std: &'a mut Column,
     /// 1 where the log standard deviation lies above its range, -1 below, 0 within.
-    outside: f32,
+    outside: &'a mut Column,
+}
+
+/// Columns of an [`Element`].
+const DERIVATIVES: usize = 5;
+
+/// Element after element of its columns.
+fn elements(columns: &mut [Column]) -> impl Iterator<Item = Element<'_>> {
+    columns.as_chunks_mut().0.iter_mut().map(|columns: &mut [Column; DERIVATIVES]| {
+        let [log_prob_by_mean, log_prob_by_log_std, entropy_by_mean, entropy_by_log_std, outside] =
+            columns;
+        Element {
+            log_prob_by_mean,
+            log_prob_by_log_std,
+            entropy_by_mean,
+            entropy_by_log_std,
+            outside,
+        }
+    })
 }
 
 /// Derivatives of up to [`BLOCK`] rows.
 #[derive(Debug)]
 pub(super) struct Gaussian<'a> {
     layout: &'a GaussianLayout,
-    elements: Vec<Element>,
+    /// Means, then log standard deviations; or their gradients.
+    outputs: &'a mut [Column],
+    raw: &'a mut [Column],
+    /// Of each element those of an [`Element`].
+    derivatives: &'a mut [Column],
 }
 
 impl<'a> Gaussian<'a> {
-    pub(super) fn new(layout: &'a GaussianLayout) -> Self {
-        Self { layout, elements: vec![Element::default(); BLOCK * layout.dim()] }
+    pub(super) fn new(layout: &'a GaussianLayout, room: &'a mut Room) -> Self {
+        let [outputs, raw, derivatives] = &mut room.columns;
+        outputs.resize(2 * layout.dim(), [0.0; BLOCK]);
+        raw.resize(layout.dim(), [0.0; BLOCK]);
+        derivatives.resize(DERIVATIVES * layout.dim(), [0.0; BLOCK]);
+        Self { layout, outputs, raw, derivatives }
     }
 
-    /// Computes row number `row`'s distribution from `outputs` `[2 dim]` and `raw` samples `[dim]`, and
-    /// keeps what [`Self::gradient`] needs.
-    pub(super) fn evaluate(&mut self, row: usize, outputs: &[f32], raw: &[f32]) -> RowDistribution {
-        let mut found = RowDistribution { log_prob: 0.0, entropy: 0.0 };
-        let (means, log_stds) = outputs.split_at(self.layout.dim());
-        let inputs = raw.iter().zip(means).zip(log_stds);
-        let elements = &mut self.elements[row * self.layout.dim()..];
-        for (i, (((&raw, &mean), &given), element)) in inputs.zip(elements).enumerate() {
-            let log_std = self.layout.clamp_log_std(given);
-            let density = normal(raw, mean, log_std);
-            let [entropy, entropy_by_mean, entropy_by_log_std] =
-                self.layout.entropy(i, mean, log_std);
-            found.log_prob += density.log_density - self.layout.log_jacobian(i, raw);
-            found.entropy += entropy;
-            *element = Element {
-                log_prob_by_mean: density.z * density.inverse_std,
-                log_prob_by_log_std: density.z * density.z - 1.0,
-                entropy_by_mean,
-                entropy_by_log_std,
-                outside: if given == log_std { 0.0 } else { (given - log_std).signum() },
-            };
-        }
-        found
+    /// Computes a block's distributions from its outputs and `raw` samples `[n, dim]`, and keeps what
+    /// [`Self::gradient`] needs.
+    pub(super) fn evaluate(&mut self, block: &Block<'_>, raw: &[f32]) -> Distributions {
+        to_columns(block.outputs, self.outputs);
+        to_columns(raw, self.raw);
+        let Self { layout, outputs, raw, derivatives } = self;
+        run(Evaluate { layout, outputs, raw, derivatives })
     }
 
-    /// Writes `d_log_prob * d log_prob / d outputs + d_entropy * d entropy / d outputs` of row
-    /// number `row` into `gradient` `[2 dim]`.
+    /// Writes the gradient of each row of the last block by its outputs into `gradients` `[n, 2 dim]`.
     ///
     /// A log standard deviation outside its range gets a gradient only where descent leads back inside.
-    pub(super) fn gradient(
-        &self,
-        row: usize,
-        d_log_prob: f32,
-        d_entropy: f32,
-        gradient: &mut [f32],
-    ) {
-        let (by_mean, by_log_std) = gradient.split_at_mut(self.layout.dim());
-        let elements = &self.elements[row * self.layout.dim()..];
-        for ((by_mean, by_log_std), e) in by_mean.iter_mut().zip(by_log_std).zip(elements) {
-            *by_mean = d_log_prob * e.log_prob_by_mean + d_entropy * e.entropy_by_mean;
-            let by = d_log_prob * e.log_prob_by_log_std + d_entropy * e.entropy_by_log_std;
-            *by_log_std = if by * e.outside < 0.0 { 0.0 } else { by };
+    pub(super) fn gradient(&mut self, slopes: &Slopes, gradients: &mut [f32]) {
+        let Slopes { d_log_probs, d_entropies } = slopes;
+        let (by_mean, by_log_std) = self.outputs.split_at_mut(self.layout.dim());
+        let outputs = by_mean.iter_mut().zip(by_log_std);
+        for ((by_mean, by_log_std), e) in outputs.zip(elements(self.derivatives)) {
+            for i in 0..BLOCK {
+                by_mean[i] =
+                    d_log_probs[i] * e.log_prob_by_mean[i] + d_entropies[i] * e.entropy_by_mean[i];
+                let by = d_log_probs[i] * e.log_prob_by_log_std[i]
+                    + d_entropies[i] * e.entropy_by_log_std[i];
+                by_log_std[i] = if by * e.outside[i] < 0.0 { 0.0 } else { by };
+            }
         }
+        to_rows(self.outputs, gradients);
+    }
+}
+
+/// Distributions of all rows, element by element.
+struct Evaluate<'a> {
+    layout: &'a GaussianLayout,
+    outputs: &'a [Column],
+    raw: &'a [Column],
+    derivatives: &'a mut [Column],
+}
+
+impl Work for Evaluate<'_> {
+    type Output = Distributions;
+
+    #[inline(always)]
+    fn run(self) -> Distributions {
+        let Self { layout, outputs, raw, derivatives } = self;
+        let mut found = Distributions { log_probs: [0.0; BLOCK], entropies: [0.0; BLOCK] };
+        let (means, log_stds) = outputs.split_at(layout.dim());
+        let inputs = raw.iter().zip(means).zip(log_stds).enumerate();
+        for ((number, ((raw, means), given)), e) in inputs.zip(elements(derivatives)) {
+            let mut log_stds = [0.0; BLOCK];
+            for i in 0..BLOCK {
+                log_stds[i] = layout.clamp_log_std(given[i]);
+                let outside = (given[i] - log_stds[i]).signum();
+                e.outside[i] = if given[i] == log_stds[i] { 0.0 } else { outside };
+            }
+            let log_jacobians = layout.log_jacobians(number, raw);
+            for i in 0..BLOCK {
+                let density = normal(raw[i], means[i], log_stds[i]);
+                found.log_probs[i] += density.log_density - log_jacobians[i];
+                e.log_prob_by_mean[i] = density.z * density.inverse_std;
+                e.log_prob_by_log_std[i] = density.z * density.z - 1.0;
+            }
+            let entropies;
+            [entropies, *e.entropy_by_mean, *e.entropy_by_log_std] =
+                layout.entropies(number, means, &log_stds);
+            found.entropies.iter_mut().zip(entropies).for_each(|(sum, entropy)| *sum += entropy);
+        }
+        found
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::actions::ActionsRef;
     use warp_sample::Bounding;
 
     #[test]
     fn a_log_deviation_outside_its_range_is_only_led_back() {
         let layout = GaussianLayout::new(&[-1.0], &[1.0], Bounding::Clip).unwrap();
-        let mut gaussian = Gaussian::new(&layout);
-        let by_log_std = |gaussian: &Gaussian<'_>, d_entropy: f32| {
-            let mut gradient = [9.0; 2];
-            gaussian.gradient(0, 0.0, d_entropy, &mut gradient);
-            gradient[1]
+        let mut room = Room::default();
+        let mut gaussian = Gaussian::new(&layout, &mut room);
+        let mut at = |log_std: f32| {
+            let block = Block {
+                outputs: &[0.0, log_std],
+                mask: None,
+                actions: ActionsRef::Continuous(&[0.5]),
+            };
+            let found = gaussian.evaluate(&block, &[0.5]);
+            let by_log_std = [1.0, -1.0].map(|d_entropy| {
+                let d_entropies = [d_entropy; BLOCK];
+                let mut gradient = [9.0; 2];
+                let slopes = Slopes { d_log_probs: [0.0; BLOCK], d_entropies };
+                gaussian.gradient(&slopes, &mut gradient);
+                gradient[1]
+            });
+            (found.log_probs[0], found.entropies[0], by_log_std)
         };
-        let row = gaussian.evaluate(0, &[0.0, 3.0], &[0.5]);
-        assert_eq!(row, gaussian.evaluate(0, &[0.0, 2.0], &[0.5]));
-        gaussian.evaluate(0, &[0.0, 3.0], &[0.5]);
-        assert_eq!((by_log_std(&gaussian, 1.0), by_log_std(&gaussian, -1.0)), (1.0, 0.0));
-        gaussian.evaluate(0, &[0.0, -6.0], &[0.5]);
-        assert_eq!((by_log_std(&gaussian, 1.0), by_log_std(&gaussian, -1.0)), (0.0, -1.0));
-        gaussian.evaluate(0, &[0.0, 1.0], &[0.5]);
-        assert_eq!((by_log_std(&gaussian, 1.0), by_log_std(&gaussian, -1.0)), (1.0, -1.0));
+        let (above, highest) = (at(3.0), at(2.0));
+        assert_eq!((above.0, above.1), (highest.0, highest.1));
+        assert_eq!(above.2, [1.0, 0.0]);
+        assert_eq!(at(-6.0).2, [0.0, -1.0]);
+        assert_eq!(at(1.0).2, [1.0, -1.0]);
     }
 }

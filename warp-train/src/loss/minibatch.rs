@@ -68,7 +68,19 @@ impl<'a> Minibatch<'a> {
     }
 
     /// Checks lengths, weights, and the actions of rows whose weight isn't zero.
+    #[cfg(any(feature = "burn", feature = "cuda"))]
     pub(crate) fn check(
+        &self,
+        width: usize,
+        layout: &ActionLayout,
+        loss: &Loss,
+    ) -> Result<(), PolicyError> {
+        self.check_lengths(width, layout, loss)?;
+        self.check_actions(layout, 0)
+    }
+
+    /// Checks lengths, weights and the kind of actions.
+    pub(crate) fn check_lengths(
         &self,
         width: usize,
         layout: &ActionLayout,
@@ -96,57 +108,68 @@ impl<'a> Minibatch<'a> {
             }
         }
         match (layout, self.actions) {
+            (ActionLayout::Discrete(_), ActionsRef::Discrete(_))
+            | (ActionLayout::Continuous(_), ActionsRef::Continuous(_)) => Ok(()),
+            _ => Err(PolicyError::OtherActions),
+        }
+    }
+
+    /// Checks the actions of rows whose weight isn't zero; the first row is called number `first`.
+    pub(crate) fn check_actions(
+        &self,
+        layout: &ActionLayout,
+        first: usize,
+    ) -> Result<(), PolicyError> {
+        match (layout, self.actions) {
             (ActionLayout::Discrete(heads), ActionsRef::Discrete(actions)) => {
-                self.check_discrete(heads.sizes(), actions)
+                self.check_discrete(heads.sizes(), actions, first)
             }
             (ActionLayout::Continuous(elements), ActionsRef::Continuous(raw)) => {
-                self.check_continuous(elements.dim(), raw)
+                self.check_continuous(elements.dim(), raw, first)
             }
             _ => Err(PolicyError::OtherActions),
         }
     }
 
-    fn check_continuous(&self, dim: usize, raw: &[f32]) -> Result<(), PolicyError> {
-        let counts = |row: usize| self.weights.is_none_or(|weights| weights[row] != 0.0);
-        match raw.iter().enumerate().find(|(at, x)| !x.is_finite() && counts(at / dim)) {
+    fn counts(&self, row: usize) -> bool {
+        self.weights.is_none_or(|weights| weights[row] != 0.0)
+    }
+
+    fn check_continuous(&self, dim: usize, raw: &[f32], first: usize) -> Result<(), PolicyError> {
+        let wrong = |(at, x): &(usize, &f32)| !x.is_finite() && self.counts(at / dim);
+        match raw.iter().enumerate().find(wrong) {
             Some((at, &value)) => {
-                Err(PolicyError::InvalidSample { row: at / dim, element: at % dim, value })
+                Err(PolicyError::InvalidSample { row: first + at / dim, element: at % dim, value })
             }
             None => Ok(()),
         }
     }
 
-    fn check_discrete(&self, head_sizes: &[usize], actions: &[i32]) -> Result<(), PolicyError> {
-        let n_heads = head_sizes.len();
-        let mut start = 0;
-        for (head, &n_actions) in head_sizes.iter().enumerate() {
-            for row in 0..self.n_rows() {
-                if self.weights.is_some_and(|weights| weights[row] == 0.0) {
+    fn check_discrete(
+        &self,
+        head_sizes: &[usize],
+        actions: &[i32],
+        first: usize,
+    ) -> Result<(), PolicyError> {
+        let width: usize = head_sizes.iter().sum();
+        for (row, actions) in actions.chunks_exact(head_sizes.len()).enumerate() {
+            if !self.counts(row) {
+                continue;
+            }
+            let mut mask = self.action_mask.map(|mask| &mask[row * width..][..width]);
+            for (head, (&n_actions, &action)) in head_sizes.iter().zip(actions).enumerate() {
+                let of_head = mask.map(|mask| &mask[..n_actions]);
+                mask = mask.map(|mask| &mask[n_actions..]);
+                let index = usize::try_from(action).unwrap_or(usize::MAX);
+                if index < n_actions && of_head.is_none_or(|mask| mask[index] != 0) {
                     continue;
                 }
-                let action = actions[row * n_heads + head];
-                let mask = self.mask_row(row, head_sizes).map(|mask| &mask[start..][..n_actions]);
-                let index = usize::try_from(action).unwrap_or(usize::MAX);
-                let fits = index < n_actions && mask.is_none_or(|mask| mask[index] != 0);
-                if !fits {
-                    let count = |mask: &[u8]| mask.iter().filter(|&&allowed| allowed != 0).count();
-                    let allowed = mask.map_or(n_actions, count);
-                    return Err(PolicyError::InvalidAction {
-                        row,
-                        head,
-                        action,
-                        n_actions,
-                        allowed,
-                    });
-                }
+                let count = |mask: &[u8]| mask.iter().filter(|&&allowed| allowed != 0).count();
+                let allowed = of_head.map_or(n_actions, count);
+                let row = first + row;
+                return Err(PolicyError::InvalidAction { row, head, action, n_actions, allowed });
             }
-            start += n_actions;
         }
         Ok(())
-    }
-
-    fn mask_row(&self, row: usize, head_sizes: &[usize]) -> Option<&'a [u8]> {
-        let width: usize = head_sizes.iter().sum();
-        self.action_mask.map(|mask| &mask[row * width..][..width])
     }
 }

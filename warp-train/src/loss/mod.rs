@@ -11,10 +11,12 @@ mod categorical;
 pub mod deterministic;
 mod distribution;
 pub mod dqn;
+mod exponential;
 pub mod gae;
 mod gaussian;
 mod minibatch;
 pub mod noise;
+mod picked;
 pub mod ppo;
 pub mod row;
 pub mod sac;
@@ -22,9 +24,11 @@ pub mod sac_discrete;
 pub mod value_distribution;
 
 pub use minibatch::Minibatch;
+pub use picked::{Gathered, Picked};
 
 use crate::error::PolicyError;
-use distribution::{BLOCK, Distribution};
+pub(crate) use distribution::Room;
+use distribution::{BLOCK, Block, Column, Distribution, Distributions, Slopes};
 use row::{Read, RowFunction, Rows, Write, no_draws};
 use warp_sample::ActionLayout;
 
@@ -177,9 +181,6 @@ impl Loss {
     }
 }
 
-/// A number per row of a block.
-type Column = [f32; BLOCK];
-
 /// A network's outputs for some rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Outputs<'a> {
@@ -293,26 +294,27 @@ pub fn chunk_loss(
     outputs: Outputs<'_>,
     gradients: &mut OutputGradients<'_>,
 ) -> LossSums {
-    part_of_loss(loss, LossPart::Whole, layout, total_weight, rows, outputs, gradients)
+    let rows = Minibatch { whole: Some(total_weight), ..*rows };
+    let room = &mut Room::default();
+    part_of_loss(loss, LossPart::Whole, layout, &rows, outputs, gradients, room)
 }
 
-/// As [`chunk_loss`], for a part of the loss.
+/// As [`chunk_loss`], for a part of the loss; `rows` say what the whole minibatch weighs.
 pub(crate) fn part_of_loss(
     loss: &Loss,
     part: LossPart,
     layout: &ActionLayout,
-    total_weight: f64,
     rows: &Minibatch<'_>,
     outputs: Outputs<'_>,
     gradients: &mut OutputGradients<'_>,
+    room: &mut Room,
 ) -> LossSums {
     let mut sums = LossSums::default();
     if part != LossPart::Value {
-        let d_outputs = &mut *gradients.policy;
-        policy_loss(loss, layout, total_weight, rows, outputs.policy, d_outputs, &mut sums);
+        policy_loss(loss, layout, rows, outputs.policy, gradients.policy, &mut sums, room);
     }
     if part != LossPart::Policy {
-        value_loss(loss, total_weight, rows, outputs.values, gradients.values, &mut sums);
+        value_loss(loss, rows, outputs.values, gradients.values, &mut sums);
     }
     sums
 }
@@ -332,44 +334,44 @@ fn block_of(array: &[f32], first: usize, n: usize) -> &[f32] {
 fn policy_loss(
     loss: &Loss,
     layout: &ActionLayout,
-    total_weight: f64,
     rows: &Minibatch<'_>,
     outputs: &[f32],
     gradients: &mut [f32],
     sums: &mut LossSums,
+    room: &mut Room,
 ) {
     let (n_actions, width) = (layout.action_width(), layout.output_width());
-    let mut distribution = Distribution::new(layout);
+    let mut distribution = Distribution::new(layout, room);
+    let total_weight = rows.total_weight();
     let weight = |row: usize| rows.weights.map_or(1.0, |weights| weights[row]);
-    let (mut log_probs, mut entropies) = ([0.0; BLOCK], [0.0; BLOCK]);
     for (first, n) in blocks(rows.n_rows()) {
-        let action = |i: usize| rows.actions.rows(first + i..first + i + 1, n_actions);
-        for i in (0..n).filter(|i| weight(first + i) > 0.0) {
-            let row = first + i;
-            let mask = rows.action_mask.map(|mask| &mask[row * width..][..width]);
-            let now = distribution.evaluate(i, &outputs[row * width..][..width], mask, action(i));
-            (log_probs[i], entropies[i]) = (now.log_prob, now.entropy);
-        }
+        let wide = first * width..(first + n) * width;
+        let actions = rows.actions.rows(first..first + n, n_actions);
+        let mask = rows.action_mask.map(|mask| &mask[wide.clone()]);
+        let block = Block { outputs: &outputs[wide.clone()], mask, actions };
+        let Distributions { log_probs, entropies } = distribution.evaluate(&block);
         let mut writes = [[0.0; BLOCK]; 4];
         let old = block_of(rows.log_probs, first, n);
         let reads = [&log_probs[..n], old, &rows.advantages[first..first + n]];
         loss.objective.policy.run(n, &POLICY, reads, &mut writes);
         let [losses, d_log_probs, approx_kl, clipped] = &writes;
-        for i in 0..n {
-            let gradient = &mut gradients[(first + i) * width..][..width];
-            let weight = weight(first + i);
-            if weight == 0.0 {
-                gradient.fill(0.0);
-                continue;
-            }
-            let count = |sum: &mut f64, x: f32| *sum += f64::from(weight) * f64::from(x);
+        let mut slopes = Slopes { d_log_probs: [0.0; BLOCK], d_entropies: [0.0; BLOCK] };
+        let counted = |i: &usize| weight(first + i) != 0.0;
+        for i in (0..n).filter(counted) {
+            let weight = f64::from(weight(first + i));
+            let count = |sum: &mut f64, x: f32| *sum += weight * f64::from(x);
             count(&mut sums.policy_loss, losses[i]);
             count(&mut sums.entropy, entropies[i]);
             count(&mut sums.approx_kl, approx_kl[i]);
             count(&mut sums.clip_fraction, clipped[i]);
-            let scale = (f64::from(weight) / total_weight) as f32;
-            let d_entropy = -scale * loss.ent_coef;
-            distribution.gradient(i, action(i), scale * d_log_probs[i], d_entropy, gradient);
+            let scale = (weight / total_weight) as f32;
+            slopes.d_log_probs[i] = scale * d_log_probs[i];
+            slopes.d_entropies[i] = -scale * loss.ent_coef;
+        }
+        let gradients = &mut gradients[wide];
+        distribution.gradient(actions, &slopes, gradients);
+        for i in (0..n).filter(|i| !counted(i)) {
+            gradients[i * width..][..width].fill(0.0);
         }
     }
 }
@@ -377,12 +379,12 @@ fn policy_loss(
 /// The value's part of a loss.
 fn value_loss(
     loss: &Loss,
-    total_weight: f64,
     rows: &Minibatch<'_>,
     values: &[f32],
     gradients: &mut [f32],
     sums: &mut LossSums,
 ) {
+    let total_weight = rows.total_weight();
     for (first, n) in blocks(rows.n_rows()) {
         let block = first..first + n;
         let mut writes = [[0.0; BLOCK]; 2];

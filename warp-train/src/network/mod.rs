@@ -9,7 +9,7 @@ pub(crate) mod native;
 pub mod own_network;
 
 use crate::error::Result;
-use crate::loss::{Loss, LossMetrics, Minibatch};
+use crate::loss::{Gathered, Loss, LossMetrics, Minibatch, Picked};
 use crate::model::PolicyTensors;
 use std::fmt::Debug;
 
@@ -45,6 +45,20 @@ pub trait TrainablePolicy {
     /// # Errors
     /// Arrays that do not fit, or a network as above.
     fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &Loss) -> Result<LossMetrics>;
+
+    /// As [`TrainablePolicy::gradients`], for rows that are still to be gathered; `room` is for those who need them in
+    /// one piece.
+    ///
+    /// # Errors
+    /// As [`TrainablePolicy::gradients`].
+    fn gradients_of(
+        &mut self,
+        picked: &Picked<'_>,
+        room: &mut Gathered,
+        loss: &Loss,
+    ) -> Result<LossMetrics> {
+        self.gradients(&picked.minibatch(room), loss)
+    }
 
     /// One step of the optimiser along the last gradient. Returns the norm before clipping.
     ///
@@ -100,6 +114,15 @@ impl<P: Policy + ?Sized> TrainablePolicy for Box<P> {
 
     fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &Loss) -> Result<LossMetrics> {
         (**self).gradients(minibatch, loss)
+    }
+
+    fn gradients_of(
+        &mut self,
+        picked: &Picked<'_>,
+        room: &mut Gathered,
+        loss: &Loss,
+    ) -> Result<LossMetrics> {
+        (**self).gradients_of(picked, room, loss)
     }
 
     fn step(&mut self, sizes: &StepSizes) -> Result<f64> {

@@ -7,9 +7,8 @@ use crate::algorithm::PolicyMetrics;
 use crate::config::Shards;
 use crate::engine::rollout::PolicyRollout;
 use crate::error::Result;
-use crate::loss::actions::{Actions, pick_rows};
 use crate::loss::gae::Trajectory;
-use crate::loss::{LossMetrics, Minibatch};
+use crate::loss::{Gathered, LossMetrics, Minibatch, Picked};
 pub use crate::network::{StepSizes, TrainablePolicy};
 use std::ops::Range;
 use warp_core::Draw;
@@ -21,13 +20,7 @@ pub struct Samples {
     returns: Vec<f32>,
     /// `step * n_rows + row` of each sample, in the order of use; shard by shard.
     orders: Vec<Vec<u32>>,
-    obs: Vec<f32>,
-    action_mask: Vec<u8>,
-    actions: Actions,
-    log_probs: Vec<f32>,
-    values: Vec<f32>,
-    batch_advantages: Vec<f32>,
-    batch_returns: Vec<f32>,
+    gathered: Gathered,
 }
 
 /// Count and moments of some numbers.
@@ -62,6 +55,13 @@ impl Moments {
             mean: self.mean + delta * (other.n / n),
             squares: self.squares + other.squares + delta * delta * (self.n * other.n / n),
         }
+    }
+
+    /// What to subtract from numbers, and then to multiply them with, to bring them to mean 0 and (unbiased, as in
+    /// CleanRL) deviation 1; nothing for a lone one.
+    fn normalising(self) -> Option<[f64; 2]> {
+        let Self { n, mean, squares } = self;
+        (n >= 2.0).then(|| [mean, 1.0 / ((squares / (n - 1.0)).sqrt() + 1e-8)])
     }
 
     /// Mean square of the deviations.
@@ -177,56 +177,40 @@ impl Samples {
         Moments::of(|| picked.iter().map(|at| f64::from(self.advantages[*at as usize])))
     }
 
-    /// The samples `range` of a shard's current order as one piece of a minibatch, whose advantages are brought
-    /// to mean 0 and standard deviation 1 by `moments` of all of them.
-    pub fn gather(
-        &mut self,
-        rollout: &PolicyRollout,
+    /// The samples `range` of a shard's current order as a piece of a minibatch, whose advantages are brought to
+    /// mean 0 and standard deviation 1 by `moments` of all of them; and room for whoever gathers it.
+    pub fn picked<'a>(
+        &'a mut self,
+        rollout: &'a PolicyRollout,
         shard: usize,
         range: Range<usize>,
         moments: Option<Moments>,
-    ) -> Minibatch<'_> {
-        let picked = &self.orders[shard][range];
-        pick_rows(&mut self.obs, &rollout.obs, picked, rollout.width);
-        self.actions.pick(&rollout.actions, picked, rollout.layout.action_width());
-        pick_rows(&mut self.log_probs, &rollout.log_probs, picked, 1);
-        pick_rows(&mut self.values, &rollout.values, picked, 1);
-        pick_rows(&mut self.batch_advantages, &self.advantages, picked, 1);
-        pick_rows(&mut self.batch_returns, &self.returns, picked, 1);
+    ) -> (Picked<'a>, &'a mut Gathered) {
+        let (cells, layout) = (self.returns.len(), &rollout.layout);
         let masked = !rollout.action_mask.is_empty();
-        if masked {
-            pick_rows(
-                &mut self.action_mask,
-                &rollout.action_mask,
-                picked,
-                rollout.layout.mask_width(),
-            );
-        }
-        if let Some(moments) = moments {
-            normalise(&mut self.batch_advantages, moments);
-        }
-        Minibatch {
-            observations: &self.obs,
-            actions: self.actions.view(),
-            log_probs: &self.log_probs,
-            advantages: &self.batch_advantages,
-            returns: &self.batch_returns,
-            values: &self.values,
+        let all = Minibatch {
+            observations: &rollout.obs[..cells * rollout.width],
+            actions: rollout.actions.view(),
+            log_probs: &rollout.log_probs,
+            advantages: &self.advantages,
+            returns: &self.returns,
+            values: &rollout.values[..cells],
             weights: None,
             whole: None,
-            action_mask: masked.then_some(&*self.action_mask),
-        }
+            action_mask: masked.then(|| &rollout.action_mask[..cells * layout.mask_width()]),
+        };
+        let rows = Some(&self.orders[shard][range]);
+        let normalised = moments.and_then(Moments::normalising);
+        let picked = Picked { all, rows, normalised, width: rollout.width, layout };
+        (picked, &mut self.gathered)
     }
 }
 
-/// Mean 0 and (unbiased, as in CleanRL) deviation 1 by `moments`; a lone sample is left as it is.
+/// Mean 0 and deviation 1 by `moments`; a lone sample is left as it is.
 fn normalise(numbers: &mut [f32], moments: Moments) {
-    let Moments { n, mean, squares } = moments;
-    if n < 2.0 {
-        return;
+    if let Some([mean, scale]) = moments.normalising() {
+        numbers.iter_mut().for_each(|x| *x = ((f64::from(*x) - mean) * scale) as f32);
     }
-    let scale = 1.0 / ((squares / (n - 1.0)).sqrt() + 1e-8);
-    numbers.iter_mut().for_each(|x| *x = ((f64::from(*x) - mean) * scale) as f32);
 }
 
 impl PolicyMetrics {

@@ -11,7 +11,7 @@ use crate::engine::rollout::rewards::Rewards;
 use crate::engine::rollout::spread::Spread;
 use crate::error::{Error, Result};
 use crate::loss::gae::{gae, warpdrive_returns};
-use crate::loss::{Loss, LossMetrics, Minibatch};
+use crate::loss::{Loss, LossMetrics};
 use crate::network::{StepSizes, TrainablePolicy};
 use std::ops::Range;
 use warp_core::{Draw, Purpose};
@@ -185,8 +185,9 @@ impl Update<'_> {
         whole: Option<f64>,
     ) -> Result<LossMetrics> {
         let RolloutEngine { policy, rollout, samples, .. } = &mut self.on;
-        let minibatch = samples.gather(rollout, shard, range, self.moments);
-        policy.gradients(&Minibatch { whole, ..minibatch }, &self.loss)
+        let (mut picked, room) = samples.picked(rollout, shard, range, self.moments);
+        picked.all.whole = whole;
+        policy.gradients_of(&picked, room, &self.loss)
     }
 
     /// Sums gradient and figures over the shards of all ranks, in their order.

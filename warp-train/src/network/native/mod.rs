@@ -14,7 +14,7 @@ pub(crate) mod wide;
 
 use crate::algorithm::PolicyPlan;
 use crate::error::{Result, of_policy};
-use crate::loss::{Loss, LossMetrics, Minibatch};
+use crate::loss::{Gathered, Loss, LossMetrics, Minibatch, Picked};
 use crate::model::{NamedTensor, PolicyTensors};
 use crate::network::{Policy, StepSizes, TrainablePolicy};
 use network::Wanted;
@@ -64,6 +64,16 @@ impl TrainablePolicy for NamedPolicy {
     fn gradients(&mut self, minibatch: &Minibatch<'_>, loss: &Loss) -> Result<LossMetrics> {
         let Self { name, policy, thread_pool, .. } = self;
         policy.gradients(minibatch, loss, thread_pool).map_err(of_policy(name))
+    }
+
+    fn gradients_of(
+        &mut self,
+        picked: &Picked<'_>,
+        _room: &mut Gathered,
+        loss: &Loss,
+    ) -> Result<LossMetrics> {
+        let Self { name, policy, thread_pool, .. } = self;
+        policy.gradients_of(picked, loss, thread_pool).map_err(of_policy(name))
     }
 
     fn step(&mut self, sizes: &StepSizes) -> Result<f64> {

@@ -10,13 +10,13 @@ use super::norm::Norm;
 use super::perceptron::{Dense, Weights};
 use super::wide::{add_rows, turn};
 use crate::error::{PolicyError, check_length};
-use crate::loss::{Loss, LossMetrics, LossPart, LossSums, Minibatch};
-use crate::loss::{OutputGradients, Outputs, part_of_loss};
+use crate::loss::{Gathered, Loss, LossMetrics, LossPart, LossSums, Minibatch, Picked};
+use crate::loss::{OutputGradients, Outputs, Room, part_of_loss};
 use crate::model::{Activation, NamedTensor, PolicyTensors};
 use crate::network::StepSizes;
 use crate::optimiser::{self, Descent, DescentConfig, Moved};
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, RwLock};
 use warp_func::ThreadPool;
 use warp_sample::ActionLayout;
 
@@ -50,6 +50,8 @@ pub(super) struct NativePolicy {
     /// Sum of the squares of each part's gradient.
     squares: Vec<f64>,
     descent: Descent,
+    /// The rows of each chunk, which the tasks of its parts share.
+    rows: Vec<RwLock<ChunkRows>>,
     /// Chunk by chunk, each part by part.
     chunks: Vec<Mutex<Chunk>>,
     /// One per thread, so that they stay in its cache.
@@ -63,22 +65,42 @@ struct Chunk {
     sums: LossSums,
 }
 
-/// A few rows and what is to be done with them.
+/// Memory for the rows of one chunk.
+#[derive(Debug, Default)]
+struct ChunkRows {
+    gathered: Gathered,
+    /// What is wrong with them.
+    wrong: Option<PolicyError>,
+}
+
+/// A few rows, which say what the whole minibatch weighs, and what is to be done with them.
 struct TileJob<'a> {
     part: LossPart,
     rows: Minibatch<'a>,
     loss: &'a Loss,
-    total_weight: f64,
 }
 
 /// Memory for the rows that a thread works on.
 #[derive(Debug, Default)]
 struct Tile {
+    room: Room,
     scratch: Scratch,
     outputs: Vec<f32>,
     values: Vec<f32>,
     d_outputs: Vec<f32>,
     d_values: Vec<f32>,
+}
+
+impl Chunk {
+    /// Forgets the last minibatch; only the parameters in `range` get gradients.
+    fn begin(&mut self, n_parameters: usize, range: &Range<usize>) {
+        if self.gradients.len() == n_parameters {
+            self.gradients[range.clone()].fill(0.0);
+        } else {
+            self.gradients = vec![0.0; n_parameters];
+        }
+        self.sums = LossSums::default();
+    }
 }
 
 impl NativePolicy {
@@ -101,6 +123,7 @@ impl NativePolicy {
             turned: vec![0.0; n],
             gradients: vec![0.0; n],
             descent: Descent::new(descent, n)?,
+            rows: Vec::new(),
             chunks: Vec::new(),
             tiles: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
         };
@@ -183,39 +206,69 @@ impl NativePolicy {
         loss: &Loss,
         thread_pool: &mut ThreadPool,
     ) -> Result<LossMetrics, PolicyError> {
-        minibatch.check(self.network.observation_width(), &self.layout, loss)?;
-        let rows = minibatch.n_rows();
+        let layout = self.layout.clone();
+        let picked = Picked::all(*minibatch, self.network.observation_width(), &layout);
+        self.gradients_of(&picked, loss, thread_pool)
+    }
+
+    /// As [`NativePolicy::gradients`], for rows that are still to be gathered.
+    pub(super) fn gradients_of(
+        &mut self,
+        picked: &Picked<'_>,
+        loss: &Loss,
+        thread_pool: &mut ThreadPool,
+    ) -> Result<LossMetrics, PolicyError> {
+        let width = self.network.observation_width();
+        picked.all.check_lengths(width, &self.layout, loss)?;
+        let rows = picked.n_rows();
         let n_parts = self.parts.len();
         let size = if n_parts > 1 { ENOUGH_ROWS.max(chunk_rows(rows)) } else { chunk_rows(rows) };
         let n_chunks = rows.div_ceil(size);
-        self.reserve(n_chunks * n_parts);
-        let total_weight = minibatch.total_weight();
+        let range = |chunk: usize| chunk * size..rows.min((chunk + 1) * size);
+        self.reserve(n_chunks);
+        self.gather(picked, n_chunks, &range, thread_pool)?;
+        let total_weight = picked.total_weight();
         thread_pool.run(n_chunks * n_parts, &|task| {
+            let (number, part) = (task / n_parts, task % n_parts);
+            let Ok(rows) = self.rows[number].read() else { return };
             let Ok(mut chunk) = self.chunks[task].lock() else { return };
-            let (part, range) = &self.parts[task % n_parts];
-            if chunk.gradients.len() == self.parameters.len() {
-                chunk.gradients[range.clone()].fill(0.0);
-            } else {
-                chunk.gradients = vec![0.0; self.parameters.len()];
-            }
-            chunk.sums = LossSums::default();
-            let first = task / n_parts * size;
-            let end = rows.min(first + size);
-            for first in (first..end).step_by(TILE_ROWS) {
-                let tile = first..end.min(first + TILE_ROWS);
-                let rows = minibatch.rows(tile, self.network.observation_width(), &self.layout);
-                let job = TileJob { part: *part, rows, loss, total_weight };
+            let rows = picked.gathered(range(number), &rows.gathered);
+            let rows = Minibatch { whole: Some(total_weight), ..rows };
+            let (part, parameters) = &self.parts[part];
+            chunk.begin(self.parameters.len(), parameters);
+            for first in (0..rows.n_rows()).step_by(TILE_ROWS) {
+                let tile = first..rows.n_rows().min(first + TILE_ROWS);
+                let rows = rows.rows(tile, width, &self.layout);
+                let job = TileJob { part: *part, rows, loss };
                 self.with_tile(|tile| self.tile(&job, tile, &mut chunk));
             }
         });
         self.add_chunks(n_chunks * n_parts, thread_pool);
         let mut sums = LossSums::default();
-        for chunk in self.chunks[..n_chunks * n_parts].iter_mut() {
-            if let Ok(chunk) = chunk.get_mut() {
-                sums.add(&chunk.sums);
-            }
-        }
+        let done = self.chunks[..n_chunks * n_parts].iter_mut();
+        done.flat_map(Mutex::get_mut).for_each(|chunk| sums.add(&chunk.sums));
         Ok(sums.means(loss, total_weight))
+    }
+
+    /// Gathers and checks the rows of `n_chunks`, each of which has a range of those that are picked.
+    fn gather(
+        &mut self,
+        picked: &Picked<'_>,
+        n_chunks: usize,
+        range: &(impl Fn(usize) -> Range<usize> + Sync),
+        thread_pool: &mut ThreadPool,
+    ) -> Result<(), PolicyError> {
+        let Self { rows: chunks, layout, .. } = self;
+        thread_pool.run(n_chunks, &|number| {
+            let Ok(mut rows) = chunks[number].write() else { return };
+            let ChunkRows { gathered, wrong } = &mut *rows;
+            let range = range(number);
+            picked.gather(range.clone(), gathered);
+            let rows = picked.gathered(range.clone(), gathered);
+            *wrong = rows.check_actions(layout, range.start).err();
+        });
+        let wrong = |rows: &mut RwLock<ChunkRows>| rows.get_mut().ok()?.wrong.take();
+        chunks[..n_chunks].iter_mut().find_map(wrong).map_or(Ok(()), Err)
     }
 
     /// Adds the gradients of `n` chunks in their order, each part by itself.
@@ -250,9 +303,9 @@ impl NativePolicy {
 
     /// Forward, loss and backward of a few rows, for a part of the network.
     fn tile(&self, job: &TileJob<'_>, tile: &mut Tile, chunk: &mut Chunk) {
-        let TileJob { part, rows, loss, total_weight } = job;
+        let TileJob { part, rows, loss } = job;
         let (n, width) = (rows.n_rows(), self.network.output_width);
-        let Tile { scratch, outputs, values, d_outputs, d_values } = tile;
+        let Tile { room, scratch, outputs, values, d_outputs, d_values } = tile;
         let Chunk { gradients, sums } = chunk;
         outputs.resize(n * width, 0.0);
         values.resize(n, 0.0);
@@ -266,8 +319,7 @@ impl NativePolicy {
         self.network.forward(&self.parameters, observations, scratch, wanted);
         let mut into = OutputGradients { policy: d_outputs, values: d_values };
         let seen = Outputs { policy: outputs, values };
-        let layout = &self.layout;
-        sums.add(&part_of_loss(loss, *part, layout, *total_weight, rows, seen, &mut into));
+        sums.add(&part_of_loss(loss, *part, &self.layout, rows, seen, &mut into, room));
         let weights = Weights {
             activation: self.network.activation,
             parameters: &self.parameters,
@@ -314,8 +366,10 @@ impl NativePolicy {
     }
 
     fn reserve(&mut self, n_chunks: usize) {
-        if self.chunks.len() < n_chunks {
-            self.chunks.resize_with(n_chunks, Mutex::default);
+        let n_tasks = n_chunks * self.parts.len();
+        if self.chunks.len() < n_tasks {
+            self.rows.resize_with(n_chunks, RwLock::default);
+            self.chunks.resize_with(n_tasks, Mutex::default);
         }
     }
 

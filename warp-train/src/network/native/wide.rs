@@ -1,7 +1,7 @@
 //! What a network does to each number by itself, sums of rows, and turned matrices, in vectors of any width.
 
 use crate::model::Activation;
-use crate::vectors::{Work, run};
+use crate::vectors::{self, Matrix, Work, run};
 use warp_core::math;
 
 /// The activation of each element.
@@ -103,43 +103,8 @@ impl Work for AddRows<'_> {
 
 /// `[rows, columns]` to `[columns, rows]`.
 pub(crate) fn turn(values: &[f32], columns: usize, turned: &mut [f32]) {
-    run(Turn { values, columns, turned });
-}
-
-struct Turn<'a> {
-    values: &'a [f32],
-    columns: usize,
-    turned: &'a mut [f32],
-}
-
-/// Side of the squares that are turned at once.
-const SQUARE: usize = 8;
-
-impl Work for Turn<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { values, columns, turned } = self;
-        let rows = values.len() / columns;
-        let (whole_rows, whole_columns) = (rows - rows % SQUARE, columns - columns % SQUARE);
-        for row in (0..whole_rows).step_by(SQUARE) {
-            for column in (0..whole_columns).step_by(SQUARE) {
-                let from: [&[f32]; SQUARE] =
-                    std::array::from_fn(|i| &values[(row + i) * columns + column..][..SQUARE]);
-                for j in 0..SQUARE {
-                    let to = &mut turned[(column + j) * rows + row..][..SQUARE];
-                    to.iter_mut().zip(from).for_each(|(to, from)| *to = from[j]);
-                }
-            }
-        }
-        for row in 0..rows {
-            let first = if row < whole_rows { whole_columns } else { 0 };
-            for column in first..columns {
-                turned[column * rows + row] = values[row * columns + column];
-            }
-        }
-    }
+    let rows = values.len() / columns;
+    vectors::turn(Matrix { values, rows, columns, stride: columns }, turned, rows);
 }
 
 #[cfg(test)]
@@ -148,18 +113,6 @@ mod tests {
 
     fn numbers(n: usize) -> Vec<f32> {
         (0..n as u32).map(|i| (i * 7919 % 1009) as f32 / 100.0 - 5.0).collect()
-    }
-
-    #[test]
-    fn matrices_are_turned() {
-        for (rows, columns) in [(1, 1), (3, 20), (8, 8), (17, 9), (64, 71)] {
-            let values = numbers(rows * columns);
-            let mut turned = vec![0.0; rows * columns];
-            turn(&values, columns, &mut turned);
-            for (at, value) in values.iter().enumerate() {
-                assert_eq!(turned[at % columns * rows + at / columns], *value);
-            }
-        }
     }
 
     #[test]

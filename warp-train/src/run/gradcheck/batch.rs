@@ -137,7 +137,7 @@ impl CheckBatch {
             obs: picked_rows(&part.obs, &picked, part.width),
             actions: {
                 let mut actions = Actions::default();
-                actions.pick(&part.actions, &picked, part.layout.action_width());
+                actions.pick(part.actions.view(), &picked, part.layout.action_width());
                 actions
             },
             action_mask: if part.action_mask.is_empty() {

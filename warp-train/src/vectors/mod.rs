@@ -4,6 +4,10 @@
 //! that the width does not change, so results have the same bits on every machine.
 #![expect(unsafe_code, reason = "calls functions compiled for vector units found at run time")]
 
+mod turn;
+
+pub(crate) use turn::{Matrix, turn};
+
 /// Something to be done; inlined into a function per vector width.
 pub(crate) trait Work {
     /// What comes of it.
@@ -22,12 +26,20 @@ pub(crate) fn run<W: Work>(work: W) -> W::Output {
             // SAFETY: the features were just found.
             return unsafe { run_avx512(work) };
         }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the feature was just found.
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: the features were just found.
             return unsafe { run_avx2(work) };
         }
     }
     work.run()
+}
+
+/// Whether [`run`] has vector units that multiply and add with one rounding.
+pub(crate) fn fuses() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -37,7 +49,7 @@ fn run_avx512<W: Work>(work: W) -> W::Output {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,fma")]
 fn run_avx2<W: Work>(work: W) -> W::Output {
     work.run()
 }
