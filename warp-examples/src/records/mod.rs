@@ -17,6 +17,7 @@ pub mod kernels;
 pub mod learning;
 mod pick;
 mod proto;
+pub mod seeds;
 pub mod setting;
 mod ticks;
 pub mod trace;

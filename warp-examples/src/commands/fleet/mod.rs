@@ -8,7 +8,7 @@ mod rounds;
 
 use super::stop::Stop;
 use super::train::TrainArgs;
-use super::{Device, learner_on, notes, say, tell, thread_count};
+use super::{Device, learner_on, notes, out_folder, say, tell, thread_count};
 use crate::records::fleet::{CURVES, curves};
 use crate::records::fleet_events;
 use crate::{Outcome, settings};
@@ -21,11 +21,11 @@ use warp_core::toml::{Table, Value};
 use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
-    DealtFleet, Fleet, FleetLearner, FleetSummary, Halving, Listed, ThreadFleet,
+    DealtFleet, Fleet, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed,
+    ThreadFleet,
 };
-use warp_train::trainer::trained_groups;
 use warp_train::world::World;
-use warp_train::{Run, TrainConfig, half};
+use warp_train::{TrainConfig, half};
 
 pub(super) use report::returns_lines;
 
@@ -42,8 +42,10 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         None => plan(args, registry)?,
     };
     if let Some(folder) = args.resume.as_deref().filter(|folder| Fleet::is_complete(folder)) {
-        say(&format!("all runs of the fleet in {} have finished", folder.display()))?;
-        return Ok(Outcome::Done);
+        if !has_lost_runs(folder)? {
+            say(&format!("all runs of the fleet in {} have finished", folder.display()))?;
+            return Ok(Outcome::Done);
+        }
     }
     let first = &runs.first().context("a fleet has at least one run")?.config;
     let entry = registry.get(&first.run.env_id)?;
@@ -69,10 +71,10 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         Some(folder) => (folder.clone(), Fleet::reopen(folder, &runs)?),
         None => {
             super::train::tell_notice(entry);
-            let name = format!("{}-{}-fleet", first.run.env_id, first.algorithm());
-            let free = || Run::free_folder(&first.run, &name);
-            let folder = args.out.clone().unwrap_or_else(free);
-            let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs, halving)?;
+            let name = format!("{}-{}-fleet", first.run.env_id, algorithms(&runs));
+            let folder = out_folder::of(args, &first.run, &name);
+            let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), &runs, halving)
+                .map_err(|error| out_folder::with_way_out(error, args, &first.run))?;
             let of_runs = runs.iter().flat_map(|run| notes::of_run(&run.config, 0));
             notes::tell(bases.iter().map(ToString::to_string).chain(of_runs));
             (folder, fleet)
@@ -87,7 +89,7 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     }
     let about = FleetSummary {
         env: first.run.env_id.clone(),
-        algorithm: first.algorithm(),
+        algorithm: algorithms(&runs),
         device: device.name().into(),
         backend: learner.backend(),
         launches,
@@ -109,6 +111,30 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     }
 }
 
+/// Whether weights of the complete fleet in `folder` are lost, and their runs are to be trained again, which is said.
+fn has_lost_runs(folder: &Path) -> Result<bool> {
+    let lost = FleetWeights::open(folder)?.lost();
+    if let Some(first) = lost.first() {
+        let n = lost.len();
+        let runs =
+            if n == 1 { format!("run {first}") } else { format!("{n} runs, from run {first} on") };
+        tell(&format!("weights are lost or damaged, which are trained again: {runs}"));
+    }
+    Ok(!lost.is_empty())
+}
+
+/// The algorithms of all runs, each once, as those of a run are named.
+fn algorithms(runs: &[FleetRun]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for run in runs {
+        let name = run.config.algorithm();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join("+")
+}
+
 /// Draws the curves of the fleet in `folder` and writes its events. Each reads all records, at the same time; files are
 /// written one after the other.
 fn write_curves(folder: &Path, first: &TrainConfig) -> Result<()> {
@@ -126,13 +152,11 @@ fn write_curves(folder: &Path, first: &TrainConfig) -> Result<()> {
 /// How settings are stopped, if that is asked for.
 fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
     let Some(factor) = args.halving else { return Ok(None) };
-    if trained_groups(first).iter().filter(|trained| **trained).count() > 1 {
-        let groups: Vec<&str> = first.spec.groups.iter().map(|group| group.name.as_str()).collect();
+    if let Some(groups) = notes::several_groups(first) {
         bail!(
             "--halving {factor}: settings are compared by their mean return, but {} trains several \
-             groups ({}), whose sum means little",
-            first.run.env_id,
-            groups.join(", ")
+             groups ({groups}), whose sum means little",
+            first.run.env_id
         );
     }
     Ok(Some(Halving::new(factor)?))

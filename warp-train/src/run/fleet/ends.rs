@@ -1,10 +1,11 @@
 //! Which runs of a fleet have ended, so that one that was interrupted or killed can be completed.
 //!
-//! `ended.jsonl` has a line per ended run, in the order of their ends; it is there until all have ended. A
-//! line counts if its digests of weights and records match; otherwise the run is repeated, which gives the
-//! same bytes.
+//! `ended.jsonl` has a line per ended run, in the order of their ends, until all have ended; then `runs.jsonl` has them
+//! in that of their numbers. A line counts if its digests of weights and records match; otherwise the run is repeated,
+//! which gives the same bytes.
 
 use super::folder::weights_path;
+use super::list::Listed;
 use super::summary::RunSummary;
 use super::{FleetRun, records};
 use crate::digest::digest;
@@ -16,14 +17,16 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use warp_core::toml::Value;
 use warp_data::file;
 
 const ENDED: &str = "ended.jsonl";
+const RUNS: &str = "runs.jsonl";
 
 /// A run's end, as a line has it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Ending {
+pub(super) struct Ending {
     run: usize,
     env_steps: u64,
     /// As text, since JSON's numbers are not always read back bit by bit.
@@ -35,7 +38,7 @@ struct Ending {
     /// Lines of the run in `metrics.jsonl`.
     n_records: usize,
     /// SHA-256 of the file of weights, in hexadecimal; none of a run that broke.
-    weights: Option<String>,
+    pub(super) weights: Option<String>,
 }
 
 /// The file, open.
@@ -49,6 +52,16 @@ impl EndsFile {
     /// Makes that of a new fleet.
     pub(super) fn create(fleet: &Path) -> Result<()> {
         durable::write_synced(&fleet.join(ENDED), b"")
+    }
+
+    /// Makes that of a fleet again in which all runs had ended, if there is none: some of them are lost.
+    pub(super) fn restore(fleet: &Path) -> Result<()> {
+        let (path, runs) = (fleet.join(ENDED), fleet.join(RUNS));
+        if path.exists() || !runs.exists() {
+            return Ok(());
+        }
+        let lines = std::fs::read_to_string(&runs);
+        durable::write_whole(&path, &lines.map_err(|e| Error::file("cannot read", &runs, e))?)
     }
 
     /// Opens that of a fleet in which not all runs have ended.
@@ -99,8 +112,13 @@ impl EndsFile {
         self.file.sync_all().map_err(|e| Error::file("cannot write", &self.path, e))
     }
 
-    /// Deletes the file: all runs have ended.
-    pub(super) fn delete(self) -> Result<()> {
+    /// Leaves `runs.jsonl` behind in `fleet`: all runs have ended.
+    pub(super) fn complete(self, fleet: &Path) -> Result<()> {
+        let path = fleet.join(RUNS);
+        let line = |ending: &Ending| serde_json::to_string(ending).map(|line| line + "\n");
+        let lines: serde_json::Result<String> = endings(fleet)?.values().map(line).collect();
+        let lines = lines.map_err(|e| Error::file("cannot encode", &path, e))?;
+        durable::write_whole(&path, &lines)?;
         durable::delete(&self.path)
     }
 
@@ -113,27 +131,47 @@ impl EndsFile {
             records == ending.n_records
                 && (ending.weights.is_none() || ending.weights == weights.map(|b| digest(&b)))
         };
-        let mut ended = BTreeMap::new();
-        let path = fleet.join(ENDED);
-        let read = each_line(&path, |line| {
-            let Ok(ending) = serde_json::from_slice::<Ending>(line.bytes) else { return };
-            let Some(run) = runs.get(ending.run) else { return };
-            if counts(&ending) {
-                ended.insert(ending.run, ending.summary(run));
-            }
+        let ended = endings(fleet)?.into_values().filter_map(|ending| {
+            let run = runs.get(ending.run).filter(|_| counts(&ending))?;
+            Some((ending.run, ending.summary(run.config.run.seed, run.swept.iter().cloned())))
         });
-        read.map_err(|e| Error::file("cannot read", &path, e))?;
-        Ok(ended)
+        Ok(ended.collect())
     }
 }
 
+/// The ended runs of a fleet by their numbers, as their newest lines have them; none where an older build has
+/// completed it.
+pub(super) fn endings(fleet: &Path) -> Result<BTreeMap<usize, Ending>> {
+    let mut found = BTreeMap::new();
+    let Some(path) = [ENDED, RUNS].map(|name| fleet.join(name)).into_iter().find(|p| p.exists())
+    else {
+        return Ok(found);
+    };
+    let read = each_line(&path, |line| {
+        if let Ok(ending) = serde_json::from_slice::<Ending>(line.bytes) {
+            found.insert(ending.run, ending);
+        }
+    });
+    read.map_err(|e| Error::file("cannot read", &path, e))?;
+    Ok(found)
+}
+
+/// How the runs of a fleet ended that `listed` names, verified by nothing.
+pub(super) fn noted(fleet: &Path, listed: &[Listed]) -> Result<Vec<RunSummary>> {
+    let summary = |ending: Ending| {
+        let own = listed.get(ending.run)?;
+        Some(ending.summary(own.seed, own.swept.clone()))
+    };
+    Ok(endings(fleet)?.into_values().filter_map(summary).collect())
+}
+
 impl Ending {
-    fn summary(self, run: &FleetRun) -> RunSummary {
+    fn summary(self, seed: u64, swept: impl IntoIterator<Item = (String, Value)>) -> RunSummary {
         let groups = self.mean_group_return.into_iter();
         RunSummary {
             run: self.run,
-            seed: run.config.run.seed,
-            swept: run.swept.iter().cloned().collect(),
+            seed,
+            swept: swept.into_iter().collect(),
             env_steps: self.env_steps,
             mean_episode_return: self.mean_episode_return.and_then(|mean| mean.parse().ok()),
             mean_group_return: groups

@@ -1,5 +1,6 @@
 //! A fleet's folder: `config.toml`, `fleet.json` (which runs there are), `metrics.jsonl` (records of all
-//! runs), `weights/` (a file per finished run) and `summary.json`; `ended.jsonl` until all have ended.
+//! runs), `weights/` (a file per finished run) and `summary.json`; `ended.jsonl` until all have ended,
+//! then `runs.jsonl`.
 
 use super::ends::EndsFile;
 use super::list::{self, LIST, Listed};
@@ -11,11 +12,9 @@ use super::{FleetEvent, FleetRun, Halving};
 use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
-use crate::model::NamedTensor;
-use crate::model::Statistic;
 use crate::run::durable;
 use crate::run::durable::write_whole;
-use crate::run::encoding::{decode, encode};
+use crate::run::encoding::encode;
 use crate::run::journal::{Journal, METRICS};
 use crate::run::metrics::{IterationMetrics, RecentReturns};
 use crate::run::new_folder;
@@ -27,7 +26,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use warp_core::toml::Table;
-use warp_data::file;
 
 /// A fleet that is being trained, and its folder.
 ///
@@ -127,6 +125,7 @@ impl Fleet {
         durable::sweep(folder)?;
         durable::sweep(&folder.join("weights"))?;
         let listed = list::read_exactly(folder)?;
+        EndsFile::restore(folder)?;
         let ended = EndsFile::read(folder, runs)?;
         let (records, note) = Records::reopen(journal, |run| ended.contains_key(&run))?;
         Ok(Self { note, ..Self::open(folder, listed, runs, records, ended)? })
@@ -206,28 +205,6 @@ impl Fleet {
     /// A list that can't be read.
     pub fn halving(folder: &Path) -> Result<Option<Halving>> {
         list::halving(folder)
-    }
-
-    /// The last weights of a run, if it has finished.
-    ///
-    /// # Errors
-    /// A file that is not as it was written.
-    pub fn weights(
-        folder: &Path,
-        run: usize,
-    ) -> Result<Option<(Vec<NamedTensor>, Vec<Statistic>)>> {
-        let path = weights_path(folder, run);
-        match file::read(&path, file::TENSORS) {
-            Ok(bytes) => {
-                let unreadable = |e| Error::file("cannot read", &path, e);
-                let (weights, statistics) = decode(&bytes).map_err(unreadable)?;
-                let state = LearnerState { weights, statistics, ..LearnerState::default() };
-                state.check_finite().map_err(unreadable)?;
-                Ok(Some((state.weights, state.statistics)))
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(Error::file("cannot read", &path, e)),
-        }
     }
 
     /// Writes down what happened to a run; breaks if that is not possible.
@@ -423,7 +400,7 @@ impl Fleet {
             .map_err(|e| Error::file("cannot encode", &path, e))?;
         write_whole(&path, &(text + "\n"))?;
         if is_complete {
-            ends_file.delete()?;
+            ends_file.complete(&self.folder)?;
         }
         Ok(summary)
     }

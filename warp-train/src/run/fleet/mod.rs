@@ -19,6 +19,7 @@ mod records;
 mod side_by_side;
 mod summary;
 mod threads;
+mod weights;
 
 #[cfg(feature = "cuda")]
 pub use cuda::CudaFleet;
@@ -30,6 +31,7 @@ pub use plan::{FleetRun, check_sweepable, launches};
 pub use record::{FleetRecord, RECORDS};
 pub use summary::{FleetSummary, GroupedReturns, Returns, RunSummary, SweptReturns};
 pub use threads::ThreadFleet;
+pub use weights::FleetWeights;
 
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
