@@ -41,11 +41,10 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
         Some(folder) => (planned(folder, args, registry)?, Vec::new()),
         None => plan(args, registry)?,
     };
-    if let Some(folder) = args.resume.as_deref().filter(|folder| Fleet::is_complete(folder)) {
-        if !has_lost_runs(folder)? {
-            say(&format!("all runs of the fleet in {} have finished", folder.display()))?;
-            return Ok(Outcome::Done);
-        }
+    if let Some(folder) = &args.resume
+        && is_done(folder)?
+    {
+        return Ok(Outcome::Done);
     }
     let first = &runs.first().context("a fleet has at least one run")?.config;
     let entry = registry.get(&first.run.env_id)?;
@@ -111,16 +110,21 @@ pub(super) fn train(args: &TrainArgs, registry: &Registry) -> Result<Outcome> {
     }
 }
 
-/// Whether weights of the complete fleet in `folder` are lost, and their runs are to be trained again, which is said.
-fn has_lost_runs(folder: &Path) -> Result<bool> {
-    let lost = FleetWeights::open(folder)?.lost();
-    if let Some(first) = lost.first() {
-        let n = lost.len();
-        let runs =
-            if n == 1 { format!("run {first}") } else { format!("{n} runs, from run {first} on") };
-        tell(&format!("weights are lost or damaged, which are trained again: {runs}"));
+/// Whether nothing is left to train in the fleet in `folder`, which is said; as are weights that are lost.
+fn is_done(folder: &Path) -> Result<bool> {
+    if !Fleet::is_complete(folder) {
+        return Ok(false);
     }
-    Ok(!lost.is_empty())
+    let lost = FleetWeights::open(folder)?.lost();
+    match lost[..] {
+        [] => say(&format!("all runs of the fleet in {} have finished", folder.display()))?,
+        [run] => tell(&format!("weights are lost or damaged, which are trained again: run {run}")),
+        [run, ..] => tell(&format!(
+            "weights are lost or damaged, which are trained again: {} runs, from run {run} on",
+            lost.len()
+        )),
+    }
+    Ok(lost.is_empty())
 }
 
 /// The algorithms of all runs, each once, as those of a run are named.
