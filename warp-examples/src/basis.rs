@@ -26,6 +26,11 @@ pub enum Basis {
         /// Algorithms for which there is one.
         others: Vec<String>,
     },
+    /// Nothing: a file sets all keys.
+    Complete {
+        /// The file.
+        file: String,
+    },
     /// The original's defaults, under a configuration of the original.
     Original {
         /// The file.
@@ -39,6 +44,7 @@ impl fmt::Display for Basis {
             Basis::Default { env, algorithm, file: None } => {
                 write!(f, "based on the default configuration of {env} for {algorithm}")
             }
+            Basis::Complete { file } => write!(f, "based on \"{file}\" alone"),
             Basis::Default { file: Some((file, left)), .. } if left.is_empty() => {
                 write!(f, "based on \"{file}\" alone")
             }
@@ -86,6 +92,14 @@ impl Basis {
             (file.to_string(), left)
         });
         Self::Default { env, algorithm, file }
+    }
+
+    /// The same, knowing all keys that the configuration has in the end.
+    pub(crate) fn knowing(self, file: Option<&str>, all: &Table, given: [&Table; 2]) -> Self {
+        let (Self::General { .. }, Some(file)) = (&self, file) else { return self };
+        let mut left = Vec::new();
+        list_left("", all, &given.map(Some), &mut left);
+        if left.is_empty() { Self::Complete { file: file.into() } } else { self }
     }
 }
 

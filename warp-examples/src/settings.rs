@@ -76,11 +76,13 @@ pub fn configure_with_basis(
         let file = is_file.then_some(target);
         Basis::of(file, entry, algorithm.as_deref(), &table, given_keys)
     };
-    merge(&mut table, given);
+    merge(&mut table, given.clone());
     merge(&mut table, overrides.clone());
     table.insert("env_id".into(), env.into());
     let mut config = TrainConfig::resolve(&table, registry)
         .map_err(|error| placed(error.into(), target, &overrides))?;
+    let all = parse(&config.to_toml(entry.fields))?;
+    let basis = basis.knowing(is_file.then_some(target), &all, [&given, &overrides]);
     crate::pool_file::attach(&mut config)?;
     warp_train::begin::read(&mut config)?;
     Ok((config, basis))

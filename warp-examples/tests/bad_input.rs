@@ -403,6 +403,8 @@ fn a_damaged_run_is_refused_by_every_command_and_left_as_it_is() {
     changed("num_envs = 8", "num_envs = eight", "config.toml");
     changed("gamma = ", "gama = ", "\"gamma\"");
     changed("hidden = [8]", "hidden = [9]", "shape");
+    let said = folder.warp(commands[1]);
+    assert_eq!(said.stderr.matches("the policy expects shape").count(), 1, "{said:?}");
     std::fs::write(folder.path("run/config.toml"), config.replace("seed = 0", "seed = 1")).unwrap();
     refused(&folder, commands[0], "seed 0");
     std::fs::write(folder.path("run/config.toml"), &config).unwrap();

@@ -82,6 +82,20 @@ fn a_run_leaves_its_folder_complete() {
 }
 
 #[test]
+fn a_folder_that_can_not_be_made_is_refused_with_a_way_out() {
+    let folder = Folder::new("no-folder");
+    std::fs::write(folder.path("file"), "").unwrap();
+    let basedir = "--set=basedir=file/inner";
+    for more in [&[][..], &["--seeds=0..2"]] {
+        let said = folder.warp(&[&["train"], &SMALL[..], &["--steps=128", basedir], more].concat());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        let words = "(basedir is \"file/inner\"; --out or --set basedir=runs gives another folder)";
+        assert!(said.stderr.contains("cannot create \"file/inner"), "{said:?}");
+        assert!(said.stderr.contains(words), "{said:?}");
+    }
+}
+
+#[test]
 fn the_written_configuration_is_complete_and_says_the_same_again() {
     let folder = Folder::new("config");
     folder.train(&["--steps", "128", "--out", "a"]);

@@ -98,6 +98,12 @@ fn a_run_stops_at_the_return_that_is_enough() {
         let said = folder.warp(&["train", "cartpole", "--set", set]);
         assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");
     }
+    // The sum over groups that play against each other is no goal.
+    let opposing = ["train", "tag_gridworld", "--set=eval_steps=6400", "--out=none"];
+    let said = folder.warp(&[&opposing[..], &["--set=stop_at_return=0"]].concat());
+    let words = "stop_at_return = 0: tag_gridworld trains several groups (tagger, runner)";
+    assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");
+    assert!(!folder.path("none").exists());
     let said = folder.warp(&["train", "cartpole", "--seeds=0..2", "--set=eval_steps=100"]);
     assert!(said.code == Some(2) && said.stderr.contains("eval_steps = 100: "), "{said:?}");
 }

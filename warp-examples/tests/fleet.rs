@@ -111,6 +111,15 @@ fn sweeps_are_split_by_shape_and_summed_up_by_value() {
 }
 
 #[test]
+fn a_fleet_of_two_algorithms_is_called_by_both() {
+    let folder = Folder::new("fleet-algorithms");
+    let sweep = ["train", "cartpole", "--sweep", "algorithm=ppo,a2c"];
+    let said = folder.done(&[&sweep[..], &["--steps=128", "--envs=8", "--out=both"]].concat());
+    assert!(said.stdout.starts_with("cartpole with ppo+a2c: 2 of 2 runs finished"), "{said:?}");
+    assert_eq!(json(&folder, "both/summary.json")["algorithm"], "ppo+a2c");
+}
+
+#[test]
 fn what_is_no_fleet_is_refused_in_one_sentence() {
     let folder = Folder::new("fleet-refused");
     for (args, words) in [
@@ -197,6 +206,15 @@ fn halving_stops_the_worse_settings_and_leaves_the_others_as_they_are() {
     }
     let report = folder.done(&["report", "halved"]).stdout;
     assert!(report.contains("Excluded: 6 runs stopped by successive halving."), "{report}");
+    // The mean is one over those that went to their ends.
+    let eval = folder.done(&["eval", "halved", "--episodes=2"]).stdout;
+    let start = "2 of 8 runs have finished, 6 were stopped by halving; 2 episodes of each\n";
+    assert!(eval.starts_with(start), "{eval}");
+    assert!(eval.lines().last().unwrap().starts_with("all runs: mean return "), "{eval}");
+    assert!(eval.lines().last().unwrap().contains("2 runs"), "{eval}");
+    assert!(eval.contains("learning_rate = 0.000000001 (stopped after round 1): "), "{eval}");
+    let one = folder.done(&["eval", "halved", "--episodes=2", "--run=0"]).stdout;
+    assert!(one.starts_with("2 episodes\n") && one.lines().count() == 2, "{one}");
     let winner: toml::Table = folder.read("halved/winner.toml").parse().unwrap();
     assert!(
         line("1. ").contains(&format!("learning_rate = {}:", winner["learning_rate"])),
@@ -221,4 +239,39 @@ fn what_can_not_be_drawn_or_halved_is_refused() {
         assert!(said.stderr.contains(words) && said.stderr.lines().count() == 1, "{said:?}");
         assert!(!folder.path("none").exists());
     }
+}
+
+#[test]
+fn weights_that_are_lost_or_changed_are_noticed_and_trained_again() {
+    let folder = Folder::new("fleet-lost");
+    train(&folder, &["--seeds", "0..4", "--out", "many"]);
+    let before = folder.files("many/weights");
+    let path = |run: &str| folder.path(&format!("many/weights/{run}.safetensors"));
+    let mut bytes = std::fs::read(path("00001")).unwrap();
+    // A weight, and so a number as good as any other.
+    let last = bytes.len() - 2;
+    bytes[last] ^= 1;
+    std::fs::write(path("00001"), bytes).unwrap();
+    let said = folder.warp(&["eval", "many", "--episodes=2"]);
+    assert!(said.code == Some(2) && said.stderr.contains("its digest does not match"), "{said:?}");
+    assert!(said.stderr.contains("--resume many trains it again"), "{said:?}");
+    std::fs::remove_file(path("00001")).unwrap();
+    let said = folder.warp(&["eval", "many", "--episodes=2", "--run=1"]);
+    assert!(said.code == Some(2) && said.stderr.contains("00001.safetensors"), "{said:?}");
+    std::fs::remove_file(path("00003")).unwrap();
+    let kept = ["metrics.jsonl", "runs.jsonl"].map(|file| folder.read(&format!("many/{file}")));
+    let said = folder.done(&["train", "--resume", "many"]);
+    assert!(said.stderr.contains("trained again: 2 runs, from run 1 on"), "{said:?}");
+    assert!(folder.files("many/weights") == before);
+    assert_eq!(
+        kept,
+        ["metrics.jsonl", "runs.jsonl"].map(|file| folder.read(&format!("many/{file}")))
+    );
+    let said = folder.done(&["train", "--resume", "many"]);
+    assert!(said.stdout.contains("all runs of the fleet in many have finished"), "{said:?}");
+    // A fleet of an older build has no digests.
+    std::fs::remove_file(folder.path("many/runs.jsonl")).unwrap();
+    let said = folder.done(&["eval", "many", "--episodes=2"]).stdout;
+    assert!(said.starts_with("4 of 4 runs have finished"), "{said}");
+    folder.done(&["report", "many"]);
 }

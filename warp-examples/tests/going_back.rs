@@ -106,7 +106,18 @@ fn a_damaged_newest_checkpoint_points_to_the_older_ones() {
     let weights = folder.path("run/checkpoints/000000000512/weights.safetensors");
     std::fs::write(weights, "cut").unwrap();
     let said = folder.warp(&["train", "--resume", "run"]);
-    assert!(said.code == Some(2) && said.stderr.contains("--resume run@STEP"), "{said:?}");
+    let words = "; --resume run@STEP goes back to an older one: 384, ";
+    assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");
+    assert!(
+        said.stderr.starts_with("error: checkpoint \"run/checkpoints/000000000512"),
+        "{said:?}"
+    );
+    // Where there is no older one, none is named.
+    folder.train(&["--steps", "128", "--set=checkpoint_steps=0", "--out", "lone"]);
+    std::fs::write(folder.path("lone/checkpoints/000000000128/weights.safetensors"), "cut")
+        .unwrap();
+    let said = folder.warp(&["train", "--resume", "lone"]);
+    assert!(said.code == Some(2) && !said.stderr.contains("@STEP"), "{said:?}");
     // A folder that is called so is a run.
     folder.done(&["train", "--resume", "run@384"]);
     std::fs::rename(folder.path("run@384"), folder.path("other")).unwrap();

@@ -23,7 +23,21 @@ fn a_frozen_copy_of_a_run_plays_as_it_does() {
     folder.done(&["train", "--resume", "own", "--steps", "512"]);
     let said = folder.warp(&["train", "cartpole", "--set=init_from=first", "--out=none"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("first/checkpoints"), "{said:?}");
+    assert!(said.stderr.contains("there is no folder \"first\""), "{said:?}");
+    folder.train(&["--steps=128", "--seeds=0..1", "--out=fleet"]);
+    folder.train(&["--steps=128", "--set=norm_obs=true", "--out=other"]);
+    for (target, place, words) in [
+        ("cartpole", "fleet", "it is a fleet, whose runs have no checkpoints"),
+        (
+            "acrobot",
+            "other",
+            "it comes from cartpole with ppo, but this is acrobot with ppo; it was",
+        ),
+    ] {
+        let set = format!("--set=init_from={place}");
+        let said = folder.warp(&["train", target, &set, "--set=norm_obs=false", "--out=none"]);
+        assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");
+    }
     assert!(!folder.path("none").exists());
 }
 

@@ -97,10 +97,10 @@ fn top_says_a_line_of_each_run_where_there_is_no_terminal() {
     assert!(lines[0].starts_with("a: 1280 of 1280 steps, return "), "{said}");
     assert!(lines[1].starts_with("b: 2560 of 2560 steps, return "), "{said}");
     folder.train(&["--steps=128", "--seeds=0..2", "--out=fleet"]);
-    for (run, words) in [("nothing", "nothing"), ("fleet", "\"fleet\" is a fleet")] {
-        let said = folder.warp(&["top", run]);
-        assert!(said.code == Some(2) && said.stderr.contains(words), "{said:?}");
-    }
+    let said = folder.done(&["top", "fleet", "a"]).stdout;
+    assert!(said.starts_with("fleet: a fleet, 2 of 2 runs have finished"), "{said}");
+    let said = folder.warp(&["top", "nothing"]);
+    assert!(said.code == Some(2) && said.stderr.contains("nothing"), "{said:?}");
 }
 
 #[test]

@@ -68,6 +68,7 @@ fn what_does_not_fit_is_refused() {
         (&["report"][..], "<RUN | FLEET>"),
         (&["report", "none"], "none/config.toml"),
         (&["report", "run", "--metric=loss"], "no run has loss; there are "),
+        (&["report", "run", "--metric=episode_return"], "did you mean episode_return.mean?"),
         (&["report", "run", "--normalise=cartpole"], "expected TASK=LOW,HIGH"),
         (&["report", "run", "--normalise=cartpole=1,1"], "two different numbers"),
         (
@@ -84,4 +85,108 @@ fn what_does_not_fit_is_refused() {
     }
     let said = folder.done(&["report", "run", "--metric=policy.pole.entropy"]);
     assert!(said.stdout.starts_with("Score: the last policy.pole.entropy."), "{said:?}");
+}
+
+#[test]
+fn a_seed_counts_once_however_often_its_run_is_there() {
+    let folder = Folder::new("report-seeds");
+    folder.train(&["--steps=1280", "--out=a"]);
+    // The same training with another key of its records, as a fleet's run, and longer.
+    folder.train(&["--steps=1280", "--set=eval_steps=640", "--set=eval_episodes=2", "--out=b"]);
+    folder.train(&["--steps=1280", "--seeds=0..2", "--out=fleet"]);
+    folder.train(&["--steps=2560", "--out=long"]);
+    let said = folder.done(&["report", "--json", "a", "b", "fleet", "long"]).json();
+    assert_eq!(rows(&said["sections"][0]), [("PPO".to_string(), 2)]);
+    let excluded = "Excluded: 3 runs with a seed that its setting has already; the longest counts.";
+    assert!(said["notes"].as_array().unwrap().iter().any(|note| note == excluded), "{said}");
+    let long: Value = serde_json::from_str(&folder.read("long/summary.json")).unwrap();
+    let of_long = long["mean_episode_return"].as_f64().unwrap();
+    let row = &said["sections"][0]["rows"][0];
+    let is_there = |key: &str| (row[key].as_f64().unwrap() - of_long).abs() < 1e-9;
+    assert!(is_there("min") || is_there("max"), "{row} {of_long}");
+    let said = folder.done(&["plot", "a", "b", "fleet", "long", "-o", "plot.svg"]);
+    assert_eq!(said.stdout, "2 runs are drawn in plot.svg\n", "{said:?}");
+    assert!(said.stderr.contains("Excluded: 3 runs with a seed"), "{said:?}");
+    // A checkpoint that is evaluated twice is one run.
+    let said = folder.done(&["eval", "a", "b@best", "./a", "--episodes=3"]).stdout;
+    let last: Vec<&str> = said.lines().rev().take(2).collect();
+    assert!(last[0].starts_with("Excluded: 2 runs with a seed"), "{said}");
+    assert!(last[1].contains("(1 run, no interval)"), "{said}");
+}
+
+#[test]
+fn a_run_that_went_on_with_other_keys_is_a_setting_of_its_own() {
+    let folder = Folder::new("report-changed");
+    folder.train(&["--steps=1280", "--out=changed"]);
+    let more = ["--set=learning_rate=0.02", "--steps=2560"];
+    folder.done(&[&["train", "--resume=changed"], &more[..]].concat());
+    folder.train(&["--steps=2560", "--set=learning_rate=0.02", "--seed=1", "--out=whole"]);
+    // Another length is no other setting.
+    folder.train(&["--steps=1280", "--set=learning_rate=0.02", "--seed=2", "--out=longer"]);
+    folder.done(&["train", "--resume=longer", "--steps=2560", "--set=eval_steps=0"]);
+    let runs = ["changed", "whole", "longer"];
+    let said = folder.done(&[&["report", "--json"], &runs[..]].concat()).json();
+    let mut found = rows(&said["sections"][0]);
+    found.sort();
+    let wanted = [("PPO", 2), ("PPO, changed at step 1280", 1)];
+    assert_eq!(found, wanted.map(|(label, n)| (label.to_string(), n)));
+    folder.done(&[&["plot", "-o", "plot.svg"], &runs[..]].concat());
+    let svg = folder.read("plot.svg");
+    assert!(svg.contains("PPO, changed at step 1280") && svg.contains("PPO, mean of 2 runs"));
+    // A change that was taken back by going back further is none of the run any more.
+    let keep = ["--set=keep_checkpoints=9", "--set=checkpoint_steps=640"];
+    folder.train(
+        &[&["--steps=1280", "--set=learning_rate=0.02", "--seed=4", "--out=back"], &keep[..]]
+            .concat(),
+    );
+    let other = ["--set=learning_rate=0.1", "--steps=1920"];
+    folder.done(&[&["train", "--resume=back"], &other[..]].concat());
+    folder.done(&["train", "--resume=back@640", "--set=learning_rate=0.02", "--steps=2560"]);
+    let said =
+        folder.done(&["report", "--json", "whole", "back", "back/after-000000000640"]).json();
+    let mut found = rows(&said["sections"][0]);
+    found.sort();
+    let labels = ["PPO, learning_rate = 0.02", "PPO, learning_rate = 0.1, changed at step 1280"];
+    assert_eq!(found, [(labels[0].to_string(), 2), (labels[1].to_string(), 1)]);
+    // Up to the change it is a run of its first setting.
+    folder.train(&["--steps=1280", "--seed=3", "--out=other"]);
+    let eval = |runs: &[&str]| {
+        folder
+            .done(&[&["eval", "--episodes=2"], runs].concat())
+            .stdout
+            .lines()
+            .last()
+            .unwrap()
+            .to_string()
+    };
+    folder.train(&[&["--steps=1280", "--out=early"], &keep[..]].concat());
+    folder.done(&[&["train", "--resume=early"], &more[..]].concat());
+    assert!(eval(&["early@1280", "other"]).contains("2 runs)"));
+    assert!(eval(&["early", "other"]).contains("(1 run, no interval)"));
+}
+
+#[test]
+fn unfinished_runs_and_folders_without_one_are_left_out() {
+    let folder = Folder::new("report-unfinished");
+    folder.train(&["--steps=1280", "--out=runs/a"]);
+    folder.train(&["--steps=128", "--seeds=0..3", "--out=runs/fleet"]);
+    std::fs::create_dir(folder.path("runs/empty")).unwrap();
+    // As a fleet that was killed leaves it: two runs have ended, and there is no summary.
+    let ended = folder.read("runs/fleet/runs.jsonl");
+    let two: Vec<&str> = ended.lines().take(2).collect();
+    std::fs::write(folder.path("runs/fleet/ended.jsonl"), two.join("\n") + "\n").unwrap();
+    for file in ["runs.jsonl", "summary.json"] {
+        std::fs::remove_file(folder.path(&format!("runs/fleet/{file}"))).unwrap();
+    }
+    let all = ["runs/a", "runs/fleet", "runs/empty"];
+    let said = folder.done(&[&["report"], &all[..]].concat());
+    assert!(said.stdout.contains("Excluded: 1 run that has not finished."), "{said:?}");
+    assert!(said.stderr.contains("\"runs/empty\" has no run and is left out"), "{said:?}");
+    let said = folder.done(&[&["top"], &all[..]].concat());
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    let start = "runs/fleet: a fleet, 2 of 3 runs have finished, mean return ";
+    assert!(lines[0].starts_with(start), "{said:?}");
+    assert!(lines[1].starts_with("runs/a: 1280 of 1280 steps"), "{said:?}");
+    let said = folder.warp(&["report", "runs/empty"]);
+    assert!(said.code == Some(2) && said.stderr.contains("runs/empty/config.toml"), "{said:?}");
 }

@@ -111,6 +111,7 @@ fn ctrl_c_finishes_the_iteration_and_saves() {
     let said: Said = child.wait_with_output().unwrap().into();
     assert_eq!(said.code, Some(130), "{said:?}");
     assert!(said.stdout.contains("stopped early"), "{said:?}");
+    assert!(said.stdout.contains("; the run is in run, and --resume run continues it"), "{said:?}");
     let reached = folder.checkpoint("run").unwrap();
     let lines = folder.metrics("run");
     assert_eq!(lines.last().unwrap()["env_steps"], reached);

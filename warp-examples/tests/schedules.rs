@@ -172,6 +172,12 @@ fn what_a_run_is_based_on_is_said() {
     let whole = folder.done(&["config", "acrobot"]).stdout;
     file("whole.toml", &whole);
     assert!(said("whole.toml", &[]).contains("based on \"whole.toml\" alone\n"));
+    // Nor does one need defaults where there are none for its algorithm.
+    let whole = folder.done(&["config", "mountain_car", "--set=algorithm=a2c"]).stdout;
+    std::fs::write(folder.path("a2c.toml"), &whole).unwrap();
+    assert!(said("a2c.toml", &[]).contains("based on \"a2c.toml\" alone\n"));
+    std::fs::write(folder.path("a2c.toml"), whole.replace("gamma = ", "# gamma = ")).unwrap();
+    assert!(said("a2c.toml", &[]).contains("none for a2c: keys that are not set"));
     let stderr = said("covid19", &["--set=algorithm=a2c"]);
     let words = "warning: covid19 has a default configuration for ppo, but none for a2c: keys \
                  that are not set have general defaults, which may not learn anything here\n";

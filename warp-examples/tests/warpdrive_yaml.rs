@@ -58,10 +58,22 @@ fn an_evaluator_evaluates_whenever_metrics_are_logged() {
 
 #[test]
 fn weights_come_from_a_run_of_ours() {
+    let pendulum = text("single_pendulum");
     let text = text("single_cartpole")
         .replace("model_ckpt_filepath: \"\"", "model_ckpt_filepath: \"runs/mine@best\"");
     let init_from = read(&text).unwrap().policies[0].config.init_from.clone();
     assert_eq!(init_from.as_deref(), Some("runs/mine@best"));
+    // Actor and critic of DDPG lie in one run.
+    let ddpg = |actor: &str, critic: &str| {
+        let pendulum = pendulum.replace("actor: \"\"", &format!("actor: \"{actor}\""));
+        read(&pendulum.replace("critic: \"\"", &format!("critic: \"{critic}\"")))
+    };
+    let run = ddpg("runs/mine", "runs/mine").unwrap();
+    assert_eq!(run.policies[0].config.init_from.as_deref(), Some("runs/mine"));
+    let error = ddpg("runs/mine", "runs/other").unwrap_err();
+    assert!(error.contains("critic = \"runs/other\": actor and critic begin with one"), "{error}");
+    let error = ddpg("a.state_dict", "b.state_dict").unwrap_err();
+    assert!(error.contains("weights of the original can't be read here"), "{error}");
 }
 
 #[test]

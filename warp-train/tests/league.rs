@@ -165,7 +165,7 @@ fn a_tournament_plays_the_same_games() {
     let keys = LeagueConfig { win_statistic: None, win_policy: None, ..keys };
     let table = tournament(folder.path(), &plain, keys, &mut learner, evaluator).unwrap();
     assert!(table.games.iter().all(|game| game.statistic.is_none()));
-    assert_eq!(table.winner, "whose agents have the higher mean return");
+    assert_eq!(table.winner, "the policy whose agents have the higher mean return");
     let returns = |games: &[warp_train::league::Game]| -> Vec<[f64; 2]> {
         games.iter().map(|game| game.returns).collect()
     };

@@ -2,10 +2,11 @@
 
 use super::fleet::returns_lines;
 use super::{
-    Device, eval_fleet, learner, options, print_json, say, thread_count, train::read_config,
+    Device, eval_fleet, learner, options, print_json, read_config, say, tell, thread_count,
 };
 use crate::Outcome;
 use crate::pathway::Pathway;
+use crate::records::seeds::{Identity, excluded, independent};
 use crate::records::setting::Setting;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -63,7 +64,7 @@ pub(super) struct Findings {
 
 /// One run, evaluated.
 struct Evaluated {
-    setting: Setting,
+    identity: Identity,
     evaluation: Evaluation,
 }
 
@@ -106,14 +107,17 @@ pub fn execute(args: &EvalArgs, registry: &Registry) -> Result<Outcome> {
         }
         found.push((folder, findings.json));
     }
+    let (evaluated, n_copies) = independent(evaluated, |one| &one.identity);
     let settings = if several { by_setting(&evaluated) } else { Vec::new() };
     if args.json {
+        excluded(n_copies).iter().for_each(|note| tell(note));
         print_json(&as_json(found, &settings))?;
         return Ok(Outcome::Done);
     }
     for (label, returns) in &settings {
         returns_lines(label, returns, "mean return").iter().try_for_each(|line| say(line))?;
     }
+    excluded(n_copies).iter().try_for_each(|note| say(note))?;
     Ok(Outcome::Done)
 }
 
@@ -146,13 +150,13 @@ fn as_json(mut found: Vec<(&PathBuf, Value)>, settings: &[(String, GroupedReturn
 /// Runs that are seeds of one configuration, by label.
 fn by_setting(evaluated: &[Evaluated]) -> Vec<(String, GroupedReturns)> {
     let mut settings: Vec<&Setting> = Vec::new();
-    for one in evaluated {
-        if !settings.iter().any(|setting| setting.is_same(&one.setting)) {
-            settings.push(&one.setting);
+    for Identity { setting: own, .. } in evaluated.iter().map(|one| &one.identity) {
+        if !settings.iter().any(|setting| setting.is_same(own)) {
+            settings.push(own);
         }
     }
     let returns = |setting: &&Setting| {
-        let own = evaluated.iter().filter(|one| setting.is_same(&one.setting));
+        let own = evaluated.iter().filter(|one| setting.is_same(&one.identity.setting));
         let returns =
             own.map(|one| (Some(one.evaluation.mean_episode_return), &one.evaluation.group_return));
         let label = setting.label(settings.iter().copied());
@@ -177,11 +181,13 @@ fn run(
     let random = options.random.clone();
     let episode = EpisodeOptions { seed: None, mode: options.mode, random, replica: 0 };
     let pathway = Pathway::walk(&mut *learner, &config, registry, &episode)?;
-    let mut lines = lines(&evaluation, checkpoint.manifest.env_steps);
+    let steps = checkpoint.manifest.env_steps;
+    let mut lines = lines(&evaluation, steps);
     lines.extend(pathway.iter().flat_map(Pathway::lines));
     let json = serde_json::to_value(Report { evaluation: &evaluation, pathway })?;
-    let setting = Setting::new(&config, registry)?;
-    Ok((Findings { lines, json }, Evaluated { setting, evaluation }))
+    let setting = Setting::of_run(&place.folder, &config, steps, registry)?;
+    let identity = Identity { setting, seed: config.run.seed, length: steps as f64 };
+    Ok((Findings { lines, json }, Evaluated { identity, evaluation }))
 }
 
 /// What `--json` prints of a run.

@@ -1,6 +1,6 @@
 //! `warp league`: who beats whom among older versions of a run's policies.
 
-use super::{learner, options, print_json, progress::short, say, thread_count, train::read_config};
+use super::{learner, options, print_json, progress::short, read_config, say, thread_count};
 use crate::{Outcome, settings};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -9,7 +9,7 @@ use warp_core::toml::Value;
 use warp_func::Registry;
 use warp_train::config::LeagueConfig;
 use warp_train::league::{Table, tournament};
-use warp_train::run::{Evaluator, Run};
+use warp_train::run::Evaluator;
 use warp_train::warp_core::Config;
 
 /// Show who beats whom among older versions of a run's policies.
@@ -41,13 +41,18 @@ pub fn execute(args: &LeagueArgs, registry: &Registry) -> Result<Outcome> {
     let table = match args.episodes {
         Some(episodes) => played(args, episodes as usize, registry)?,
         None => {
-            Run::config(&args.run)?;
+            let config = read_config(&args.run, registry)?;
             let run = args.run.display();
-            Table::read(&args.run)?.with_context(|| {
-                format!(
-                    "\"{run}\" has no games yet; --episodes N plays some between its checkpoints"
-                )
-            })?
+            match Table::read(&args.run)? {
+                Some(table) => table,
+                None => {
+                    // Of other runs there are no games to play.
+                    LeagueConfig::sides(&config.policies)?;
+                    bail!(
+                        "\"{run}\" has no games yet; --episodes N plays some between its checkpoints"
+                    )
+                }
+            }
         }
     };
     if args.json {
@@ -88,7 +93,7 @@ fn lines(table: &Table) -> Vec<String> {
              episodes each; a win is 1, a draw 1/2.",
             table.episodes
         ),
-        format!("An episode is won by: {}.", table.winner),
+        format!("An episode is won by {}.", table.winner),
         String::new(),
     ];
     let mut head = format!("{:>16}", "step");
@@ -127,7 +132,7 @@ fn newest(table: &Table, side: usize) -> Option<String> {
     let [own, other] = [side, 1 - side].map(|side| &table.policies[side]);
     let beats = if lowest > 0.5 { "beats every" } else { "does not beat every" };
     Some(format!(
-        "The newest {own} {beats} earlier {other}: it has at least {lowest:.2} of the points, fewest against step {step}."
+        "The newest {own} {beats} earlier {other}: its lowest share of the points is {lowest:.2}, against step {step}."
     ))
 }
 
@@ -147,7 +152,7 @@ mod tests {
         };
         let table = Table {
             policies: ["runner".into(), "tagger".into()],
-            winner: "whose agents have the higher mean return".into(),
+            winner: "the policy whose agents have the higher mean return".into(),
             episodes: 4,
             snapshots: vec![0, 50_000],
             elo: [vec![900.0, 1100.4], vec![1000.0, 1234.0]],
@@ -161,12 +166,11 @@ mod tests {
         // A game that was not played.
         assert_eq!(fields(&lines[5])[2..], ["0.50", "-", "1100"]);
         assert_eq!(fields(&lines[6]), ["tagger", "Elo", "1000", "1234"]);
-        let words = "The newest runner does not beat every earlier tagger: it has at least 0.50 of the points, \
-                     fewest against step 0.";
+        let words = "The newest runner does not beat every earlier tagger: its lowest share of the points is \
+                     0.50, against step 0.";
         assert_eq!(lines[8], words);
-        assert!(
-            lines[9]
-                .starts_with("The newest tagger beats every earlier runner: it has at least 0.75")
-        );
+        assert!(lines[9].starts_with(
+            "The newest tagger beats every earlier runner: its lowest share of the points is 0.75"
+        ));
     }
 }

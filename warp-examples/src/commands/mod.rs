@@ -10,6 +10,7 @@ pub mod eval;
 mod eval_fleet;
 pub mod export;
 mod fleet;
+mod folders;
 pub mod gradcheck;
 mod halves;
 pub mod info;
@@ -17,8 +18,10 @@ pub mod info;
 mod keys;
 pub mod league;
 mod memory;
+mod metric;
 mod notes;
 mod options;
+mod out_folder;
 #[cfg(feature = "cuda")]
 pub mod parity;
 pub mod play;
@@ -28,6 +31,8 @@ mod ranks;
 pub mod render;
 pub mod report;
 mod resumption;
+mod run_config;
+mod run_end;
 pub mod scale;
 mod start;
 mod stop;
@@ -44,7 +49,7 @@ pub(crate) use fleet::resolve_listed;
 pub(crate) use keys::Keys;
 #[cfg(feature = "dashboard")]
 pub(crate) use progress::short;
-pub(crate) use train::read_config;
+pub(crate) use run_config::{read_config, read_config_of};
 pub use warp_func::thread_pool::thread_count;
 #[cfg(feature = "burn")]
 use warp_train::burn::BurnLearner;

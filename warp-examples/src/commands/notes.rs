@@ -2,8 +2,10 @@
 //! keys have no effect.
 
 use crate::output;
+use anyhow::{Result, bail};
 use warp_func::Start;
 use warp_train::TrainConfig;
+use warp_train::trainer::trained_groups;
 
 /// Prints each of `notes` once.
 pub(super) fn tell(notes: impl IntoIterator<Item = String>) {
@@ -19,8 +21,41 @@ pub(super) fn tell(notes: impl IntoIterator<Item = String>) {
 
 /// Notes on a run that continues after `done` steps.
 pub(super) fn of_run(config: &TrainConfig, done: u64) -> Vec<String> {
-    let length = whole_iterations(config, done).into_iter();
-    length.chain(without_learning(config, done)).chain(without_effect(config)).collect()
+    let mut found: Vec<String> = whole_iterations(config, done).into_iter().collect();
+    found.extend(without_learning(config, done));
+    found.extend(without_effect(config));
+    found.extend(best_of_a_sum(config));
+    found
+}
+
+/// The groups of a run that trains several of them, which may play against each other: the sum of their returns means
+/// little.
+pub(super) fn several_groups(config: &TrainConfig) -> Option<String> {
+    let names: Vec<&str> = config.spec.groups.iter().map(|group| group.name.as_str()).collect();
+    let n_trained = trained_groups(config).iter().filter(|trained| **trained).count();
+    (n_trained > 1).then(|| names.join(", "))
+}
+
+/// Refuses to stop a run by such a sum.
+pub(super) fn check_stop(config: &TrainConfig) -> Result<()> {
+    if let (Some(reached), Some(groups)) = (config.run.stop_at_return, several_groups(config)) {
+        bail!(
+            "stop_at_return = {reached}: {} trains several groups ({groups}), whose mean returns \
+             together mean little",
+            config.run.env_id
+        );
+    }
+    Ok(())
+}
+
+/// That the best checkpoints of a run are those with the highest sum.
+fn best_of_a_sum(config: &TrainConfig) -> Option<String> {
+    let keeps_best = config.run.eval_steps > 0 && config.run.keep_best_checkpoints > 0;
+    let groups = several_groups(config).filter(|_| keeps_best)?;
+    Some(format!(
+        "the best checkpoint is the one with the highest sum of the returns of {groups}, which says \
+         little where they play against each other"
+    ))
 }
 
 /// Keys that were set and have no effect beside the others.
@@ -152,6 +187,21 @@ mod tests {
         let said = notes("cartpole", &["norm_return=true", "num_envs=1", "num_minibatches=1"], 0);
         assert!(said.len() == 1 && said[0].starts_with("norm_return has no effect on policy"));
         assert_eq!(notes("cartpole", &["norm_return=true"], 0), [""; 0]);
+    }
+
+    #[test]
+    fn the_best_by_a_sum_of_returns_is_said() {
+        let words = "the highest sum of the returns of tagger, runner";
+        let said = notes("tag_gridworld", &["eval_steps=6400"], 0);
+        assert!(said.len() == 1 && said[0].contains(words), "{said:?}");
+        for sets in [
+            &["eval_steps=0"][..],
+            &["eval_steps=6400", "keep_best_checkpoints=0"],
+            &["eval_steps=6400", "policy.runner.to_train=false"],
+        ] {
+            assert_eq!(notes("tag_gridworld", sets, 0), [""; 0], "{sets:?}");
+        }
+        assert_eq!(notes("cartpole", &["eval_steps=6400"], 0), [""; 0]);
     }
 
     #[test]

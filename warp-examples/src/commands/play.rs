@@ -1,6 +1,6 @@
 //! What `warp render` and `warp watch` share: an episode of a run, as `warp eval` would play it.
 
-use super::train::read_config;
+use super::read_config;
 use super::{eval_fleet, learner};
 use crate::episode::recording::Recording;
 use crate::render::{Moment, Past, View};

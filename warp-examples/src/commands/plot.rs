@@ -4,19 +4,20 @@
 use super::eval::no_fleet;
 use super::eval_fleet::chosen;
 use super::fleet::resolve_listed;
-use super::train::read_config;
-use super::{say, tell};
+use super::folders::with_runs;
+use super::metric::no_such_metric;
+use super::{read_config, say, tell};
 use crate::records::bands::{Band, together};
 use crate::records::charts::{Chart, Format, Horizontal, Line, Panel};
 use crate::records::curves::WINDOW;
 use crate::records::fleet;
-use crate::records::history::{Axis, History, Points, figures, is_of_episodes};
+use crate::records::history::{Axis, History, Points, Series, figures, is_of_episodes};
 use crate::records::learning::Report;
+use crate::records::seeds::{Identity, excluded, independent};
 use crate::records::setting::Setting;
 use crate::{Outcome, settings};
 use anyhow::{Result, bail};
 use clap::Args;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use warp_func::Registry;
 use warp_train::fleet::{Fleet, Listed};
@@ -47,11 +48,10 @@ pub struct PlotArgs {
     pub band: Band,
 }
 
-/// One run's curve in one panel.
+/// One run's curves, by their panels.
 struct Member {
-    panel: String,
-    setting: Setting,
-    curve: Points,
+    identity: Identity,
+    curves: Vec<(String, Points)>,
 }
 
 /// Runs that are drawn as one curve.
@@ -74,25 +74,29 @@ pub fn execute(args: &PlotArgs, registry: &Registry) -> Result<Outcome> {
         members: Vec::new(),
         groups: Vec::new(),
         known: Vec::new(),
-        n_runs: 0,
+        n_reported: 0,
     };
-    let mut seen = HashSet::new();
-    for path in &args.runs {
-        // `runs/*` and one of them again is still one run.
-        if seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
-            reader.read(path)?;
-        }
+    for path in with_runs(&args.runs, &["json"])? {
+        reader.read(path)?;
     }
-    let n = reader.n_runs;
+    let (members, n_copies) = independent(std::mem::take(&mut reader.members), |run| &run.identity);
+    let n = members.len() + reader.n_reported;
+    reader.members = members;
     let groups = reader.groups()?;
+    excluded(n_copies).iter().for_each(|note| tell(note));
     let mut panels: Vec<Panel> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     for group in &groups {
         let at = panels.iter().position(|panel| panel.title == group.panel).unwrap_or_else(|| {
             let (title, axis) = (group.panel.clone(), Horizontal::Progress(args.x));
             panels.push(Panel { title, axis, ..Panel::default() });
             panels.len() - 1
         });
-        let colour = panels[at].lines.len();
+        // The same in all panels.
+        let colour = names.iter().position(|name| *name == group.name).unwrap_or_else(|| {
+            names.push(&group.name);
+            names.len() - 1
+        });
         panels[at].lines.push(group.line(colour, args.band));
     }
     let mut title = match args.metric.as_deref() {
@@ -118,7 +122,8 @@ struct Reader<'a> {
     groups: Vec<Group>,
     /// All metrics of a run.
     known: Vec<String>,
-    n_runs: usize,
+    /// Runs in reports.
+    n_reported: usize,
 }
 
 impl Reader<'_> {
@@ -138,15 +143,16 @@ impl Reader<'_> {
             let n = history.n_damaged;
             tell(&format!("\"{}\": skipped {n} lines that can't be read", path.display()));
         }
-        let setting = Setting::new(&config, self.registry)?;
-        for ((figure, keys), series) in figures.iter().zip(&keys).zip(&history.series) {
-            // Means over episodes are smoothed; a metric of the iteration is shown as it is.
+        let setting = Setting::of_run(path, &config, u64::MAX, self.registry)?;
+        let curve = |((figure, keys), series): ((&Figure, &Vec<&str>), &Series)| {
+            // Means over episodes are smoothed; a figure of the iteration is shown as it is.
             let window = if is_of_episodes(keys) { WINDOW } else { 0.0 };
-            let (panel, setting) = (figure.panel.clone(), setting.clone());
-            self.members.push(Member { panel, setting, curve: series.smoothed(window) });
-        }
+            (figure.panel.clone(), series.smoothed(window))
+        };
+        let curves = figures.iter().zip(&keys).zip(&history.series).map(curve).collect();
+        let identity = Identity { setting, seed: config.run.seed, length: history.end };
+        self.members.push(Member { identity, curves });
         self.known.extend(history.names);
-        self.n_runs += 1;
         Ok(())
     }
 
@@ -155,16 +161,22 @@ impl Reader<'_> {
         let keys: Vec<Vec<&str>> = wanted.iter().map(Figure::keys).collect();
         let (runs, last) = fleet::read(path, self.args.x, &keys)?;
         let shared = settings::parse(&Run::config(path)?)?;
-        for (swept, members) in fleet::combinations(&chosen(path, self.args.run)?) {
+        let chosen = chosen(path, self.args.run)?;
+        for (swept, members) in fleet::combinations(&chosen) {
             let one = Listed { run: 0, seed: config.run.seed, swept: swept.clone() };
             let setting =
                 Setting::new(&resolve_listed(&shared, &one, self.registry)?, self.registry)?;
-            for series in members.iter().filter_map(|run| runs.get(run)) {
-                self.n_runs += 1;
-                for (figure, curve) in wanted.iter().zip(series) {
-                    let (panel, setting) = (figure.panel.clone(), setting.clone());
-                    self.members.push(Member { panel, setting, curve: curve.clone() });
-                }
+            for listed in chosen.iter().filter(|listed| members.contains(&listed.run)) {
+                let Some(series) = runs.get(&listed.run) else { continue };
+                let curve =
+                    |(figure, curve): (&Figure, &Points)| (figure.panel.clone(), curve.clone());
+                let ends = series.iter().filter_map(|curve| Some(curve.last()?.0));
+                let length = ends.fold(0.0, f64::max);
+                let (setting, seed) = (setting.clone(), listed.seed);
+                self.members.push(Member {
+                    identity: Identity { setting, seed, length },
+                    curves: wanted.iter().zip(series).map(curve).collect(),
+                });
             }
         }
         self.known.extend(figures([&last]));
@@ -191,7 +203,7 @@ impl Reader<'_> {
                 }
                 let name = format!("{} on {}", report.precision, report.device);
                 let curves: Vec<_> = group.seeds.iter().map(|seed| curves.points(seed)).collect();
-                self.n_runs += curves.len();
+                self.n_reported += curves.len();
                 self.groups.push(Group { panel, name, curves });
             }
         }
@@ -218,29 +230,31 @@ impl Reader<'_> {
 
     /// The curves of what has been read, seeds of one configuration together.
     fn groups(mut self) -> Result<Vec<Group>> {
-        let curves = self.groups.iter().flat_map(|group| &group.curves);
-        if curves.chain(self.members.iter().map(|member| &member.curve)).all(Vec::is_empty) {
+        let reported = self.groups.iter().flat_map(|group| &group.curves);
+        let own = self.members.iter().flat_map(|member| &member.curves);
+        if reported.chain(own.map(|(_, curve)| curve)).all(Vec::is_empty) {
             self.known.sort();
             self.known.dedup();
-            let metric = self.args.metric.as_deref().unwrap_or(RETURN);
-            bail!("--metric {metric}: no run has this metric; there are {}", self.known.join(", "));
+            bail!(no_such_metric(self.args.metric.as_deref(), &self.known));
         }
         let mut settings: Vec<Setting> = Vec::new();
-        for member in &self.members {
-            if !settings.iter().any(|one| one.is_same(&member.setting)) {
-                settings.push(member.setting.clone());
+        for Identity { setting, .. } in self.members.iter().map(|member| &member.identity) {
+            if !settings.iter().any(|one| one.is_same(setting)) {
+                settings.push(setting.clone());
             }
         }
         let labels: Vec<String> = settings.iter().map(|one| one.label(&settings)).collect();
         // Labels may leave keys out, so they do not say what belongs together.
         let mut found: Vec<(usize, Group)> = Vec::new();
-        for Member { panel, setting, curve } in self.members {
-            let at = settings.iter().position(|one| one.is_same(&setting)).unwrap_or(0);
-            match found.iter_mut().find(|(own, group)| (*own, &group.panel) == (at, &panel)) {
-                Some((_, group)) => group.curves.push(curve),
-                None => {
-                    let name = labels[at].clone();
-                    found.push((at, Group { panel, name, curves: vec![curve] }));
+        for Member { identity, curves } in self.members {
+            let at = settings.iter().position(|one| one.is_same(&identity.setting)).unwrap_or(0);
+            for (panel, curve) in curves {
+                match found.iter_mut().find(|(own, group)| (*own, &group.panel) == (at, &panel)) {
+                    Some((_, group)) => group.curves.push(curve),
+                    None => {
+                        let name = labels[at].clone();
+                        found.push((at, Group { panel, name, curves: vec![curve] }));
+                    }
                 }
             }
         }

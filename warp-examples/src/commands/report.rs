@@ -1,7 +1,10 @@
 //! `warp report`: what several runs say about the settings of which they are seeds.
 
+use super::folders::with_runs;
+use super::metric::no_such_metric;
 use super::{options, print_json, say, tell};
 use crate::Outcome;
+use crate::records::seeds::excluded;
 use crate::report::comparison::{Scales, Section, sections};
 use crate::report::profiles;
 use crate::report::scores::{Score, Scores};
@@ -10,7 +13,7 @@ use crate::report::tables::{latex, markdown};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use warp_func::Registry;
 
@@ -47,17 +50,13 @@ pub struct ReportArgs {
 /// A run that can't be read, a metric that none of them has, or a folder that can't be written.
 pub fn execute(args: &ReportArgs, registry: &Registry) -> Result<Outcome> {
     let mut scores = Scores::default();
-    let mut seen = HashSet::new();
-    for folder in &args.runs {
-        // `runs/*` and one of them again is still one run.
-        if seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
-            scores.read(folder, args.metric.as_deref(), registry)?;
-        }
+    for folder in with_runs(&args.runs, &[])? {
+        scores.read(folder, args.metric.as_deref(), registry)?;
     }
+    scores.settle();
     if scores.list.is_empty() {
-        let known: Vec<&str> = scores.known.iter().map(String::as_str).collect();
-        let metric = args.metric.as_deref().unwrap_or("episode_return.mean");
-        bail!("no run has {metric}; there are {}", known.join(", "));
+        let known: Vec<String> = scores.known.into_iter().collect();
+        bail!(no_such_metric(args.metric.as_deref(), &known));
     }
     let scales = scales(&args.normalise, &scores.list)?;
     let bootstrap = Bootstrap { resamples: args.resamples, seed: args.seed };
@@ -129,6 +128,12 @@ fn notes(scores: &Scores, sections: &[Section]) -> Vec<String> {
         let stopped = runs(scores.n_stopped);
         notes.push(format!("Excluded: {stopped} stopped by successive halving."));
     }
+    if scores.n_unfinished > 0 {
+        let have = if scores.n_unfinished == 1 { "has" } else { "have" };
+        let unfinished = runs(scores.n_unfinished);
+        notes.push(format!("Excluded: {unfinished} that {have} not finished."));
+    }
+    notes.extend(excluded(scores.n_copies));
     if scores.n_without > 0 {
         notes.push(format!("Excluded: {} without such a score.", runs(scores.n_without)));
     }

@@ -1,6 +1,7 @@
 //! The configuration of a resumed run: its own, with the allowed changes.
 
-use super::train::{TrainArgs, read_config};
+use super::read_config;
+use super::train::TrainArgs;
 use crate::settings;
 use anyhow::{Context, Result};
 use std::path::Path;

@@ -1,5 +1,6 @@
 //! `warp top`: the progress of runs that other processes train.
 
+use super::folders::with_runs;
 use super::say;
 use crate::Outcome;
 use crate::dashboard::follow::Followed;
@@ -7,29 +8,46 @@ use crate::dashboard::follow::Followed;
 use crate::dashboard::gpus::Gpus;
 use anyhow::Result;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use warp_func::Registry;
+use warp_train::fleet::{Fleet, GroupedReturns};
 
 /// Show the progress of runs.
 #[derive(Debug, Clone, Args)]
 pub struct TopArgs {
-    /// Folders of runs. If standard output is not a terminal, one line is printed for each.
-    #[arg(value_name = "RUN", required = true, num_args = 1..=16)]
+    /// Folders of runs or fleets. If standard output is not a terminal, and for fleets, one line is printed for each.
+    #[arg(value_name = "RUN | FLEET", required = true)]
     pub runs: Vec<PathBuf>,
 }
+
+/// So many runs, at most, have room on a screen; of more there is a line each.
+#[cfg(feature = "dashboard")]
+const MOST_LIVE: usize = 16;
 
 /// Runs the command.
 ///
 /// # Errors
 /// A folder without a run, or one whose metrics can't be read.
 pub fn execute(args: &TopArgs, registry: &Registry) -> Result<Outcome> {
-    let open = |folder: &PathBuf| Followed::open(folder, registry);
-    let mut runs = args.runs.iter().map(open).collect::<Result<Vec<Followed>>>()?;
-    for run in &mut runs {
-        run.update()?;
+    let (fleets, folders): (Vec<&Path>, Vec<&Path>) =
+        with_runs(&args.runs, &[])?.into_iter().partition(|folder| Fleet::is_in(folder));
+    let mut runs = Vec::new();
+    for folder in folders {
+        let mut run = Followed::open(folder, registry)?;
+        let updated = run.update().map(drop);
+        match args.runs.len() {
+            1 => updated?,
+            // The others are shown all the same.
+            _ => run.shown.fault = updated.err().map(|error| format!("{error:#}")),
+        }
+        runs.push(run);
+    }
+    for folder in fleets {
+        say(&fleet_line(folder)?)?;
     }
     #[cfg(feature = "dashboard")]
-    if std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+    if (1..=MOST_LIVE).contains(&runs.len()) && std::io::IsTerminal::is_terminal(&std::io::stdout())
+    {
         return live(runs);
     }
     runs.iter().try_for_each(|run| say(&run.shown.summary()))?;
@@ -38,7 +56,29 @@ pub fn execute(args: &TopArgs, registry: &Registry) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Follows the runs until the user leaves.
+/// How far a fleet is, whose records are written when its runs end.
+fn fleet_line(folder: &Path) -> Result<String> {
+    let (n_runs, ended) = (Fleet::list(folder)?.len(), Fleet::ended_runs(folder)?);
+    let finished = ended.iter().filter(|run| run.is_finished());
+    let returns = finished.clone().map(|run| (run.mean_episode_return, &run.mean_group_return));
+    let GroupedReturns { together, groups } = GroupedReturns::of(returns);
+    let means = match groups.len() {
+        0 | 1 => together.map(|found| format!("mean return {:.1}", found.mean)),
+        _ => Some(groups.iter().map(|(name, found)| format!("{name} {:.1}", found.mean)))
+            .map(|means| means.collect::<Vec<_>>().join(", ")),
+    };
+    let n_stopped = ended.iter().filter(|run| run.stopped_in_round.is_some()).count();
+    let stopped = if n_stopped > 0 {
+        format!(", {n_stopped} were stopped by halving")
+    } else {
+        String::new()
+    };
+    let means = means.map_or(String::new(), |means| format!(", {means}"));
+    let (shown, n) = (folder.display(), finished.count());
+    Ok(format!("{shown}: a fleet, {n} of {n_runs} runs have finished{stopped}{means}"))
+}
+
+/// Follows the runs until somebody leaves.
 #[cfg(feature = "dashboard")]
 fn live(mut runs: Vec<Followed>) -> Result<Outcome> {
     use super::stop::Stop;

@@ -1,12 +1,12 @@
 //! `warp train`: a new run, or one that is resumed.
 
 use super::halves::HalfWatch;
-use super::progress::{by_group, short};
 use super::ranks::{Rank, RankArgs, Ranks};
+use super::run_end::report;
 use super::start::StartClock;
 use super::stop::Stop;
 use super::{
-    Device, dashboard, fleet, memory, notes, options, resumption, say, tell, thread_count,
+    Device, dashboard, fleet, memory, notes, options, out_folder, resumption, tell, thread_count,
     training_learner,
 };
 use crate::basis::Basis;
@@ -15,13 +15,13 @@ use crate::records::kernels::Kernels;
 use crate::records::trace::Trace;
 use crate::records::{Records, curves};
 use crate::{Outcome, pool_file, settings};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use warp_func::{Entry, Registry};
 use warp_train::callback::{Callback, EarlyStop, End, Stopped};
-use warp_train::config::drop_foreign_keys;
-use warp_train::run::{Evaluator, Locked, Place, Summary, Which, train};
+use warp_train::checkpoint::list;
+use warp_train::run::{Evaluator, Locked, Place, Which, train};
 use warp_train::world::{Link, PATIENCE, World};
 use warp_train::{Checkpoint, Run, TrainConfig, Trainer};
 
@@ -288,7 +288,7 @@ impl<'a> OneRank<'a> {
         let Self { args, config, .. } = self;
         let run = &config.run;
         let name = format!("{}-{}-s{}", run.env_id, config.algorithm(), run.seed);
-        let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(run, &name));
+        let folder = out_folder::of(args, run, &name);
         let entry = registry.get(&run.env_id)?;
         let text = config.to_toml(entry.fields);
         let is_first = config.world.is_first();
@@ -300,7 +300,8 @@ impl<'a> OneRank<'a> {
         let mut trainer = self.trainer(config.clone(), registry, clock)?;
         self.prepare(&mut trainer, clock)?;
         trainer.sync()?;
-        let run = is_first.then(|| Run::create(&folder, &text, &trainer)).transpose()?;
+        let created = is_first.then(|| Run::create(&folder, &text, &trainer)).transpose();
+        let run = created.map_err(|error| out_folder::with_way_out(error, args, run))?;
         clock.part("folder");
         Ok((trainer, run))
     }
@@ -331,9 +332,7 @@ impl<'a> OneRank<'a> {
         self.prepare(&mut trainer, clock)?;
         trainer.sync()?;
         let Some(locked) = locked else { return Ok((trainer, None)) };
-        if !args.set.is_empty() {
-            Run::keep_config(locked.folder(), done)?;
-        }
+        Run::keep_config(locked.folder(), done, !args.set.is_empty())?;
         let run = Run::reopen(locked, &text, &checkpoint)?;
         clock.part("folder");
         Ok((trainer, Some(run)))
@@ -389,7 +388,18 @@ fn checkpoint_of(place: &Place) -> Result<Checkpoint> {
     if place.which != Which::Newest {
         return Ok(found?);
     }
-    found.with_context(|| format!("older checkpoints: --resume {}@STEP", place.folder.display()))
+    found.map_err(|error| {
+        let saved = list(&Run::checkpoints(&place.folder)).unwrap_or_default();
+        let older: Vec<String> = saved.iter().rev().skip(1).map(|(at, _)| at.to_string()).collect();
+        match older.is_empty() {
+            true => error.into(),
+            false => anyhow!(
+                "{error}; --resume {}@STEP goes back to an older one: {}",
+                place.folder.display(),
+                older.join(", ")
+            ),
+        }
+    })
 }
 
 /// What broke first: a checkpoint may have been refused while training went on, and broke of the same.
@@ -408,7 +418,7 @@ fn first_to_break(
 fn with_last_good(error: warp_train::Error, folder: &Path) -> warp_train::Error {
     match error {
         warp_train::Error::Broken { step, reason } => {
-            let saved = warp_train::checkpoint::list(&Run::checkpoints(folder)).unwrap_or_default();
+            let saved = list(&Run::checkpoints(folder)).unwrap_or_default();
             let saved: Vec<u64> = saved.into_iter().map(|(step, _)| step).collect();
             let folder = folder.display();
             // Numbers can be finite and still be too large to go on with.
@@ -437,12 +447,18 @@ fn configure(
     registry: &Registry,
 ) -> Result<(TrainConfig, Option<Basis>)> {
     if let Some(from) = from {
-        return Ok((resumption::configure(&from.folder, args, registry)?, None));
+        let config = resumption::configure(&from.folder, args, registry)?;
+        // What a run has from before is its own.
+        if args.set.iter().any(|set| set.starts_with("stop_at_return")) {
+            notes::check_stop(&config)?;
+        }
+        return Ok((config, None));
     }
     let target = args.target.as_deref().context("an environment or a file is needed")?;
     let mut sets = args.set.clone();
     sets.extend(args.overrides());
     let (config, basis) = settings::configure_with_basis(target, &sets, registry)?;
+    notes::check_stop(&config)?;
     Ok((config, Some(basis)))
 }
 
@@ -451,49 +467,4 @@ pub(super) fn tell_notice(entry: &Entry) {
     if let Some(notice) = entry.notice {
         tell(notice);
     }
-}
-
-/// The configuration of the run in `folder`, without the rows of its `pool_file`.
-pub(crate) fn read_config(folder: &Path, registry: &Registry) -> Result<TrainConfig> {
-    let text = Run::config(folder)?;
-    let path = || format!("configuration \"{}\"", folder.join("config.toml").display());
-    let mut table = settings::parse(&text).with_context(path)?;
-    drop_foreign_keys(&mut table, registry);
-    TrainConfig::resolve(&table, registry).with_context(path)
-}
-
-fn report(summary: &Summary, folder: &Path, end: End) -> Result<()> {
-    let returns = summary.mean_episode_return.map(|mean| {
-        let means = by_group(mean, &summary.mean_group_return);
-        format!("a mean return of {means} over the last episodes")
-    });
-    // Of a single iteration, which is not counted, there is no rate.
-    let rate = match summary.env_steps_per_second {
-        rate if rate > 0.0 => format!(" ({}steps/s)", short(rate)),
-        _ => String::new(),
-    };
-    let how = match end {
-        End::Complete => "",
-        End::Stopped(Stopped::ReturnReached(mean)) => {
-            &format!("stopped after an evaluation with a mean return of {mean:.1}; ")
-        }
-        End::Stopped(_) => "stopped early; ",
-    };
-    let reached = match (returns, end) {
-        (Some(returns), End::Stopped(Stopped::Asked)) => format!("reached so far: {returns}"),
-        (Some(returns), _) => format!("reached {returns}"),
-        (None, _) => "no episode finished".into(),
-    };
-    let in_all = match summary.env_steps {
-        steps if steps > summary.part_env_steps => format!(", {steps} in total"),
-        _ => String::new(),
-    };
-    say(&format!(
-        "{} with {}: {how}{reached}, {} steps in {:.1} s{rate}{in_all}; the run is in {}",
-        summary.env,
-        summary.algorithm,
-        summary.part_env_steps,
-        summary.seconds,
-        folder.display()
-    ))
 }

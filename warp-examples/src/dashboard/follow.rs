@@ -2,12 +2,11 @@
 
 use super::model::Shown;
 use crate::commands::read_config;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use warp_data::file;
 use warp_func::Registry;
-use warp_train::fleet::Fleet;
 use warp_train::journal::METRICS;
 
 /// Bytes that are read at once, at most.
@@ -28,14 +27,8 @@ impl Followed {
     /// The run in `folder`, from its beginning.
     ///
     /// # Errors
-    /// A folder without a run, or a fleet.
+    /// A folder without a run.
     pub fn open(folder: &Path, registry: &Registry) -> Result<Self> {
-        if Fleet::is_in(folder) {
-            bail!(
-                "\"{}\" is a fleet, whose records are written when its runs finish",
-                folder.display()
-            );
-        }
         let config = read_config(folder, registry)?;
         let title = folder.display().to_string();
         let shown = Shown::new(title, 0, config.end_after(0));

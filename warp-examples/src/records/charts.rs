@@ -1,10 +1,12 @@
-//! Curves over environment steps or another axis, as PNG or SVG: panels of lines with bands around them.
+//! Curves over environment steps or another axis, as PNG or SVG: panels of lines with bands around them, and one legend
+//! below all of them.
 
 use super::history::Axis;
 use super::ticks::{thinned, tick};
 use crate::render::png::write_png;
 use anyhow::{Context, Result, anyhow, bail};
 use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontStyle, register_font};
@@ -19,7 +21,8 @@ const TITLE: u32 = 52;
 const OVERSAMPLING: u32 = 2;
 const TEXT: RGBColor = RGBColor(40, 44, 52);
 const GRID: RGBColor = RGBColor(228, 231, 236);
-/// Colours of lines, in turn; apart from each other for colour-blind eyes, too (Okabe and Ito).
+/// Colours of lines, in turn; apart from each other for colour-blind eyes, too (Okabe and Ito). Behind the last one they
+/// begin again with another of [`DASHES`].
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -29,6 +32,15 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(90, 90, 90),
 ];
+
+/// Lengths of dashes and of the gaps between them, pixels; none: the line is solid.
+const DASHES: [Option<[u32; 2]>; 4] = [None, Some([12, 6]), Some([3, 5]), Some([24, 5])];
+/// Height of a row of the legend, pixels, where its text begins, and the length of its lines.
+const ROW: i32 = 24;
+const LEGEND_TEXT: i32 = 120;
+const SAMPLE: i32 = 40;
+/// A legend with longer texts has a single column.
+const LONG: usize = 75;
 
 /// An image with several panels.
 #[derive(Debug, Clone, Default)]
@@ -93,7 +105,7 @@ impl Horizontal {
 pub struct Line {
     /// What the legend calls it; nothing: it is not in the legend.
     pub label: String,
-    /// Number of its colour.
+    /// Number of its colour; in all panels the same for what has the same label.
     pub colour: usize,
     /// Thin and pale, behind a smooth one.
     pub faint: bool,
@@ -159,7 +171,22 @@ impl Chart {
 
     fn size(&self) -> (u32, u32) {
         let (rows, columns) = self.layout();
-        (columns as u32 * PANEL.0, rows as u32 * PANEL.1 + TITLE)
+        let legend = self.legend().rows() * ROW as u32;
+        (columns as u32 * PANEL.0, rows as u32 * PANEL.1 + TITLE + legend)
+    }
+
+    /// What all panels call their lines, each once.
+    fn legend(&self) -> Legend<'_> {
+        let mut entries: Vec<(&str, usize)> = Vec::new();
+        for line in self.panels.iter().flat_map(|panel| &panel.lines) {
+            let entry = (line.label.as_str(), line.colour);
+            if !line.label.is_empty() && !entries.contains(&entry) {
+                entries.push(entry);
+            }
+        }
+        let is_long = entries.iter().any(|(label, _)| label.chars().count() > LONG);
+        let columns = if is_long { 1 } else { self.layout().1 };
+        Legend { entries, columns }
     }
 
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, scale: u32) -> Result<()> {
@@ -171,9 +198,13 @@ impl Chart {
         let title = ("sans-serif", 24 * scale, FontStyle::Bold, &TEXT).into_text_style(&top);
         let title = title.pos(Pos::new(HPos::Center, VPos::Center));
         top.draw(&Text::new(self.title.as_str(), middle, title)).map_err(broken)?;
-        for (panel, area) in self.panels.iter().zip(below.split_evenly(self.layout())) {
+        let legend = self.legend();
+        let height = below.dim_in_pixel().1 - legend.rows() * ROW as u32 * scale;
+        let (panels, bottom) = below.split_vertically(height);
+        for (panel, area) in self.panels.iter().zip(panels.split_evenly(self.layout())) {
             panel.draw(&area, scale as i32)?;
         }
+        legend.draw(&bottom, scale as i32)?;
         area.present().map_err(broken)
     }
 }
@@ -246,37 +277,7 @@ impl Panel {
             let middle = (width as i32 / 2 + 30 * scale, height as i32 / 2);
             area.draw(&Text::new("nothing to show yet", middle, style)).map_err(broken)?;
         }
-        if self.lines.iter().any(|line| !line.label.is_empty()) {
-            let mut legend = chart.configure_series_labels();
-            legend.position(self.legend_position()).label_font(text(14)).margin(10 * scale);
-            legend.legend_area_size(26 * scale);
-            legend.background_style(WHITE.mix(0.85)).border_style(GRID).draw().map_err(broken)?;
-        }
         Ok(())
-    }
-
-    /// The corner in which the fewest points lie.
-    fn legend_position(&self) -> SeriesLabelPosition {
-        let (xs, ys) = (self.x_range(), self.y_range());
-        let place = |(x, y): &(f64, f64)| {
-            ((x - xs.start) / (xs.end - xs.start), (y - ys.start) / (ys.end - ys.start))
-        };
-        let corner = |right: bool, upper: bool| {
-            let within = |point: &&(f64, f64)| {
-                let (x, y) = place(point);
-                (if right { x > 0.6 } else { x < 0.4 }) && (if upper { y > 0.6 } else { y < 0.4 })
-            };
-            let bold = self.lines.iter().filter(|line| !line.faint);
-            bold.flat_map(|line| &line.points).filter(within).count()
-        };
-        let corners = [
-            (corner(true, false), SeriesLabelPosition::LowerRight),
-            (corner(false, true), SeriesLabelPosition::UpperLeft),
-            (corner(true, true), SeriesLabelPosition::UpperRight),
-            (corner(false, false), SeriesLabelPosition::LowerLeft),
-        ];
-        let emptiest = corners.into_iter().min_by_key(|(points, _)| *points);
-        emptiest.map_or(SeriesLabelPosition::LowerRight, |(_, position)| position)
     }
 
     fn x_range(&self) -> Range<f64> {
@@ -299,6 +300,62 @@ impl Panel {
     }
 }
 
+/// What lines are called, below all panels: over a panel it would cover curves.
+struct Legend<'a> {
+    /// Labels with the numbers of their colours.
+    entries: Vec<(&'a str, usize)>,
+    columns: usize,
+}
+
+impl Legend<'_> {
+    /// Rows that it needs, some room around it included.
+    fn rows(&self) -> u32 {
+        match self.entries.len().div_ceil(self.columns) {
+            0 => 0,
+            n => n as u32 + 1,
+        }
+    }
+
+    fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, scale: i32) -> Result<()> {
+        let width = area.dim_in_pixel().0 as i32 / self.columns as i32;
+        let style = ("sans-serif", 14 * scale).into_font().color(&TEXT);
+        let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+        let in_column = self.entries.len().div_ceil(self.columns).max(1);
+        for (number, (label, colour)) in self.entries.iter().enumerate() {
+            let left = (number / in_column) as i32 * width + (LEGEND_TEXT - SAMPLE - 10) * scale;
+            let y = ((number % in_column) as i32 * ROW + ROW / 2) * scale;
+            let stroke = Stroke::of(*colour, scale as u32);
+            let ends = [(left, y), (left + SAMPLE * scale, y)];
+            match stroke.dashes {
+                Some([dash, gap]) => {
+                    area.draw(&DashedPathElement::new(ends, dash, gap, stroke.style))
+                }
+                None => area.draw(&PathElement::new(ends, stroke.style)),
+            }
+            .map_err(broken)?;
+            let at = (left + (SAMPLE + 10) * scale, y);
+            area.draw(&Text::new(*label, at, style.clone())).map_err(broken)?;
+        }
+        Ok(())
+    }
+}
+
+/// How the curves of a number are drawn.
+struct Stroke {
+    style: ShapeStyle,
+    dashes: Option<[u32; 2]>,
+}
+
+impl Stroke {
+    fn of(colour: usize, scale: u32) -> Self {
+        let dashes = DASHES[colour / COLOURS.len() % DASHES.len()];
+        Self {
+            style: COLOURS[colour % COLOURS.len()].stroke_width(2 * scale),
+            dashes: dashes.map(|lengths| lengths.map(|length| length * scale)),
+        }
+    }
+}
+
 type Axes<'a, DB> = ChartContext<
     'a,
     DB,
@@ -315,23 +372,57 @@ impl Line {
             let polygon = Polygon::new(outline, colour.mix(0.18).filled());
             chart.draw_series([polygon]).map_err(broken)?;
         }
-        let style = if self.faint {
-            colour.mix(0.35).stroke_width(scale)
-        } else {
-            colour.stroke_width(2 * scale)
-        };
+        let Stroke { mut style, dashes } = Stroke::of(self.colour, scale);
+        if self.faint {
+            style = colour.mix(0.35).stroke_width(scale);
+        }
         let points = thinned(&self.points);
         if let [point] = points[..] {
             let dot = Circle::new(point, 4 * scale, style.filled());
             chart.draw_series([dot]).map_err(broken)?;
         }
-        let series = chart.draw_series(LineSeries::new(points, style)).map_err(broken)?;
-        if !self.label.is_empty() {
-            let length = 20 * scale as i32;
-            series
-                .label(&self.label)
-                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + length, y)], style));
-        }
+        match dashes.filter(|_| !self.faint) {
+            Some([dash, gap]) => {
+                let series = DashedLineSeries::new(points, dash, gap, style);
+                chart.draw_series(series).map_err(broken)?
+            }
+            None => chart.draw_series(LineSeries::new(points, style)).map_err(broken)?,
+        };
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_curves_can_be_told_apart_and_are_named_once() {
+        let line = |number: usize| Line {
+            label: format!("setting {number}"),
+            colour: number,
+            points: vec![(0.0, number as f64), (1.0, number as f64)],
+            ..Line::default()
+        };
+        let panel = || Panel { lines: (0..28).map(line).collect(), ..Panel::default() };
+        let chart = Chart { title: "many".into(), panels: vec![panel(), panel()] };
+        let mut styles: Vec<_> = (0..28)
+            .map(|number| {
+                let Stroke { style, dashes } = Stroke::of(number, 1);
+                format!("{style:?} {dashes:?}")
+            })
+            .collect();
+        styles.sort();
+        styles.dedup();
+        assert_eq!(styles.len(), 28);
+        let legend = chart.legend();
+        assert_eq!((legend.entries.len(), legend.columns, legend.rows()), (28, 2, 15));
+        // Below the panels, not over them.
+        assert_eq!(chart.size(), (2 * PANEL.0, PANEL.1 + TITLE + 15 * ROW as u32));
+        let path = std::env::temp_dir().join(format!("warp-legend-{}.svg", std::process::id()));
+        chart.save(&path).unwrap();
+        let svg = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(svg.matches("setting 27\n").count(), 1);
     }
 }

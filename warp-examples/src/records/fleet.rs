@@ -34,7 +34,7 @@ pub fn read(folder: &Path, axis: Axis, figures: &[Keys<'_>]) -> Result<(RunSerie
         Axis::Steps => "env_steps",
         Axis::Episodes => "episodes",
         Axis::Seconds => bail!(
-            "--x seconds: the fleet in \"{}\" records none, since its runs share launches",
+            "--x seconds: the fleet in \"{}\" records none, since its runs may share launches",
             folder.display()
         ),
     };

@@ -18,6 +18,7 @@ pub mod kernels;
 pub mod learning;
 mod pick;
 mod proto;
+pub mod seeds;
 pub mod setting;
 mod ticks;
 pub mod trace;

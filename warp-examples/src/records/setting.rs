@@ -1,12 +1,14 @@
 //! Which runs are seeds of one configuration, and in which keys the others differ: their
-//! configurations without seed and length.
+//! configurations without seed and length, and those that they had before they were resumed with others.
 
+use crate::commands::read_config_of;
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use warp_core::toml::{Table, Value};
 use warp_func::Registry;
 use warp_train::config::{FOLDER_KEYS, RECORD_KEYS};
-use warp_train::{PolicyConfig, TrainConfig};
+use warp_train::{PolicyConfig, Run, TrainConfig};
 
 /// What a setting says apart, or what makes a run one of its seeds.
 const APART: [&str; 3] = ["seed", "total_steps", "algorithm"];
@@ -23,6 +25,8 @@ pub struct Setting {
     total_steps: u64,
     /// The other keys with their values; inner ones joined by dots.
     keys: BTreeMap<String, Value>,
+    /// Steps at which a resumed run got other keys, with those that it had until then.
+    changes: Vec<(u64, BTreeMap<String, Value>)>,
 }
 
 impl Setting {
@@ -38,13 +42,42 @@ impl Setting {
         keys.retain(|key, _| left_out().all(|other| other != key.as_str()));
         let algorithm = config.algorithm().to_uppercase();
         let (env, total_steps) = (config.run.env_id.clone(), config.run.total_steps);
-        Ok(Self { env, algorithm, total_steps, keys })
+        Ok(Self { env, algorithm, total_steps, keys, changes: Vec::new() })
+    }
+
+    /// That of the run in `folder`, whose configuration is `config`, as far as its first `until` steps.
+    ///
+    /// # Errors
+    /// An earlier configuration that can't be read.
+    pub fn of_run(
+        folder: &Path,
+        config: &TrainConfig,
+        until: u64,
+        registry: &Registry,
+    ) -> Result<Self> {
+        let mut parts = Vec::new();
+        for (step, text) in Run::earlier_configs(folder)? {
+            parts.push((step, Self::new(&read_config_of(folder, &text, registry)?, registry)?));
+        }
+        parts.push((u64::MAX, Self::new(config, registry)?));
+        // The first part that reaches so far is the last one that matters.
+        let n_before = parts.iter().filter(|(end, _)| *end < until).count();
+        parts.truncate(n_before + 1);
+        let changes: Vec<_> = parts
+            .windows(2)
+            .filter(|pair| !pair[0].1.is_same(&pair[1].1))
+            .map(|pair| (pair[0].0, pair[0].1.keys.clone()))
+            .collect();
+        let last = parts.pop().map_or_else(|| Self::new(config, registry), |(_, last)| Ok(last))?;
+        Ok(Self { changes, ..last })
     }
 
     /// Whether runs of both are seeds of one configuration.
     #[must_use]
     pub fn is_same(&self, other: &Setting) -> bool {
-        self.is_comparable(other) && self.differing(other).next().is_none()
+        self.is_comparable(other)
+            && self.changes == other.changes
+            && self.differing(other).next().is_none()
     }
 
     fn is_comparable(&self, other: &Setting) -> bool {
@@ -82,8 +115,8 @@ impl Setting {
         a.len() == b.len() && a.iter().zip(&b).all(near)
     }
 
-    /// What it is called beside `others`: the algorithm, and the keys in which those with the same
-    /// environment and algorithm differ.
+    /// What it is called beside `others`: the algorithm, the keys in which those with the same
+    /// environment and algorithm differ, and where it got other keys.
     #[must_use]
     pub fn label<'a>(&self, others: impl IntoIterator<Item = &'a Setting>) -> String {
         let mut differ = BTreeSet::new();
@@ -97,6 +130,9 @@ impl Setting {
         }
         if differ.len() > SHOWN {
             label += &format!(", {} more", differ.len() - SHOWN);
+        }
+        for (step, _) in &self.changes {
+            label += &format!(", changed at step {step}");
         }
         label
     }

@@ -3,17 +3,16 @@
 use crate::commands::{read_config, resolve_listed};
 use crate::records::curves::WINDOW;
 use crate::records::fleet;
-use crate::records::history::{Axis, History, figures as names_of, is_of_episodes};
+use crate::records::history::{Axis, History, Series, figures as names_of, is_of_episodes};
+use crate::records::seeds::{Identity, independent};
 use crate::records::setting::Setting;
 use crate::settings;
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use anyhow::Result;
 use std::collections::BTreeSet;
 use std::path::Path;
 use warp_core::toml::Table;
-use warp_data::file;
 use warp_func::Registry;
-use warp_train::fleet::Fleet;
+use warp_train::fleet::{Fleet, RunSummary};
 use warp_train::{Run, TrainConfig};
 
 /// The score of one run in one task.
@@ -32,18 +31,32 @@ pub struct Score {
 /// The scores of all runs that were read.
 #[derive(Debug, Clone, Default)]
 pub struct Scores {
-    /// In the order of reading.
+    /// In the order of reading; filled by [`Scores::settle`].
     pub list: Vec<Score>,
+    pub(super) runs: Vec<Scored>,
     /// What the runs are seeds of, each once.
     pub settings: Vec<Setting>,
     /// Runs of fleets that failed.
     pub n_broken: usize,
     /// Runs of fleets that successive halving stopped.
     pub n_stopped: usize,
+    /// Runs of fleets that have not ended.
+    pub n_unfinished: usize,
+    /// Runs with a seed that their setting has already.
+    pub n_copies: usize,
     /// Runs without a score: none of their lines has the figure.
     pub n_without: usize,
     /// The figures that runs have, joined by dots.
     pub known: BTreeSet<String>,
+}
+
+/// One run that was read.
+#[derive(Debug, Clone)]
+pub(super) struct Scored {
+    identity: Identity,
+    env_steps: u64,
+    /// What there is of its scores, by task.
+    values: Vec<(String, Option<f64>)>,
 }
 
 /// What a score is in a task.
@@ -51,8 +64,18 @@ struct Figure {
     task: String,
     /// Its keys in `metrics.jsonl`.
     keys: Vec<String>,
-    /// Where it stands in a fleet's `summary.json`, for the return.
-    summary: Option<Vec<String>>,
+    /// Whose return it is.
+    of: Returns,
+}
+
+/// What a summary has of a figure.
+enum Returns {
+    /// Nothing: the figure is no return.
+    None,
+    /// The return of all groups.
+    All,
+    /// That of one group.
+    Group(String),
 }
 
 impl Scores {
@@ -61,7 +84,7 @@ impl Scores {
     /// figure.
     ///
     /// # Errors
-    /// A run that can't be read, or a fleet that has not ended.
+    /// A run that can't be read.
     pub fn read(&mut self, folder: &Path, metric: Option<&str>, registry: &Registry) -> Result<()> {
         let config = read_config(folder, registry)?;
         let figures = figures(&config, metric);
@@ -71,68 +94,68 @@ impl Scores {
         let keys: Vec<Vec<&str>> = figures.iter().map(Figure::keys).collect();
         let history = History::read(folder, Axis::Steps, &keys)?;
         self.known.extend(history.names);
-        let setting = self.number(Setting::new(&config, registry)?);
-        for ((figure, keys), series) in figures.iter().zip(&keys).zip(&history.series) {
+        let value = |((figure, keys), series): ((&Figure, &Vec<&str>), &Series)| {
             let window = if is_of_episodes(keys) { WINDOW } else { 0.0 };
-            let last = series.smoothed(window).last().map(|(_, value)| *value);
-            self.add(figure, setting, history.end as u64, last);
-        }
+            (figure.task.clone(), series.smoothed(window).last().map(|(_, value)| *value))
+        };
+        let values = figures.iter().zip(&keys).zip(&history.series).map(value).collect();
+        let setting = Setting::of_run(folder, &config, u64::MAX, registry)?;
+        let identity = Identity { setting, seed: config.run.seed, length: history.end };
+        self.runs.push(Scored { identity, env_steps: history.end as u64, values });
         Ok(())
     }
 
     fn read_fleet(&mut self, folder: &Path, figures: &[Figure], registry: &Registry) -> Result<()> {
-        let path = folder.join("summary.json");
-        let text = file::read_text(&path, file::DESCRIPTION)
-            .with_context(|| format!("cannot read \"{}\"", path.display()))?;
-        let summary: Value = serde_json::from_str(&text)
-            .with_context(|| format!("cannot read \"{}\"", path.display()))?;
-        let no_runs = || format!("\"{}\" has no runs", path.display());
-        let ended = summary.get("runs").and_then(Value::as_array).with_context(no_runs)?;
+        let ended = Fleet::ended_runs(folder)?;
         let shared = settings::parse(&Run::config(folder)?)?;
         let keys: Vec<Vec<&str>> = figures.iter().map(Figure::keys).collect();
         let (curves, last) = fleet::read(folder, Axis::Steps, &keys)?;
         self.known.extend(names_of([&last]));
-        let mut settings: Vec<(Table, usize)> = Vec::new();
+        let mut settings: Vec<(Table, Setting)> = Vec::new();
         for listed in Fleet::list(folder)? {
-            let is_own =
-                |run: &&Value| run.get("run").and_then(Value::as_u64) == Some(listed.run as u64);
-            let Some(run) = ended.iter().find(is_own) else {
-                bail!(
-                    "run {} of the fleet in \"{}\" has not finished",
-                    listed.run,
-                    folder.display()
-                );
-            };
-            if !run.get("error").is_none_or(Value::is_null) {
-                self.n_broken += 1;
+            let Some(run) = ended.iter().find(|run| run.run == listed.run) else {
+                self.n_unfinished += 1;
                 continue;
-            }
-            if !run.get("stopped_in_round").is_none_or(Value::is_null) {
-                self.n_stopped += 1;
+            };
+            self.n_broken += usize::from(run.error.is_some());
+            self.n_stopped += usize::from(run.stopped_in_round.is_some());
+            if !run.is_finished() {
                 continue;
             }
             let setting = match settings.iter().find(|(swept, _)| *swept == listed.swept) {
-                Some((_, setting)) => *setting,
+                Some((_, setting)) => setting.clone(),
                 None => {
                     let config = resolve_listed(&shared, &listed, registry)?;
-                    let setting = self.number(Setting::new(&config, registry)?);
-                    settings.push((listed.swept.clone(), setting));
+                    let setting = Setting::new(&config, registry)?;
+                    settings.push((listed.swept.clone(), setting.clone()));
                     setting
                 }
             };
-            let steps = run.get("env_steps").and_then(Value::as_u64).unwrap_or(0);
-            for (place, figure) in figures.iter().enumerate() {
+            let value = |(place, figure): (usize, &Figure)| {
                 let curve = || Some(curves.get(&listed.run)?.get(place)?.last()?.1);
-                let value = match &figure.summary {
-                    Some(keys) => {
-                        keys.iter().try_fold(run, |at, key| at.get(key)).and_then(Value::as_f64)
-                    }
-                    None => curve(),
-                };
-                self.add(figure, setting, steps, value);
-            }
+                (figure.task.clone(), figure.of_summary(run).unwrap_or_else(curve))
+            };
+            let values = figures.iter().enumerate().map(value).collect();
+            let length = run.env_steps as f64;
+            let identity = Identity { setting, seed: listed.seed, length };
+            self.runs.push(Scored { identity, env_steps: run.env_steps, values });
         }
         Ok(())
+    }
+
+    /// Makes scores of all that has been read: each seed of a setting counts once.
+    pub fn settle(&mut self) {
+        let (runs, n_copies) = independent(std::mem::take(&mut self.runs), |run| &run.identity);
+        self.n_copies += n_copies;
+        for Scored { identity, env_steps, values } in runs {
+            let setting = self.number(identity.setting);
+            for (task, value) in values {
+                match value.filter(|value| value.is_finite()) {
+                    Some(value) => self.list.push(Score { task, setting, env_steps, value }),
+                    None => self.n_without += 1,
+                }
+            }
+        }
     }
 
     /// The number of a setting, new or known.
@@ -143,19 +166,20 @@ impl Scores {
             self.settings.len() - 1
         })
     }
-
-    fn add(&mut self, figure: &Figure, setting: usize, env_steps: u64, value: Option<f64>) {
-        let Some(value) = value.filter(|value| value.is_finite()) else {
-            self.n_without += 1;
-            return;
-        };
-        self.list.push(Score { task: figure.task.clone(), setting, env_steps, value });
-    }
 }
 
 impl Figure {
     fn keys(&self) -> Vec<&str> {
         self.keys.iter().map(String::as_str).collect()
+    }
+
+    /// What a run's summary has of it; the outer nothing: its curve has it.
+    fn of_summary(&self, run: &RunSummary) -> Option<Option<f64>> {
+        match &self.of {
+            Returns::None => None,
+            Returns::All => Some(run.mean_episode_return),
+            Returns::Group(name) => Some(run.mean_group_return.get(name).copied()),
+        }
     }
 }
 
@@ -166,20 +190,20 @@ fn figures(config: &TrainConfig, metric: Option<&str>) -> Vec<Figure> {
     match metric {
         Some(metric) => {
             let keys = metric.split('.').map(Into::into).collect();
-            vec![Figure { task: env.clone(), keys, summary: None }]
+            vec![Figure { task: env.clone(), keys, of: Returns::None }]
         }
         None if groups.len() > 1 => {
             let one = |name: &String| Figure {
                 task: format!("{env}, {name}"),
                 keys: texts(&["group_return", name, "mean"]),
-                summary: Some(texts(&["mean_group_return", name])),
+                of: Returns::Group(name.clone()),
             };
             groups.iter().map(|group| one(&group.name)).collect()
         }
         None => vec![Figure {
             task: env.clone(),
             keys: texts(&["episode_return", "mean"]),
-            summary: Some(texts(&["mean_episode_return"])),
+            of: Returns::All,
         }],
     }
 }

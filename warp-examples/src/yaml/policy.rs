@@ -8,6 +8,8 @@ use warp_train::Schedule;
 
 /// The tag of a policy that acts for everyone.
 const SHARED: &str = "shared";
+/// Why a file of the original's weights is refused.
+const FOREIGN_WEIGHTS: &str = "weights of the original can't be read here; a run's folder can";
 /// The algorithm of policies that explore by noise.
 const DDPG: &str = "ddpg";
 
@@ -164,15 +166,7 @@ fn ddpg_network(mut model: Section<'_>, without_effect: &mut Vec<String>) -> Res
         keys.remove("shared_trunk");
         return Ok(keys);
     }
-    let mut files = model.section("model_ckpt_filepath")?;
-    for part in ["actor", "critic"] {
-        if files.get::<String>(part)?.is_some_and(|path| !path.is_empty()) {
-            bail!(
-                files.invalid(part, "weights of the original can't be read here; leave it empty")
-            );
-        }
-    }
-    files.finish()?;
+    let weights = ddpg_weights(&mut model)?;
     let (mut actor, mut critic) = (model.section("actor")?, model.section("critic")?);
     let actor_keys = layers(&mut actor, "fully_connected_actor", without_effect)?;
     let critic_keys = layers(&mut critic, "fully_connected_action_value_critic", without_effect)?;
@@ -182,7 +176,27 @@ fn ddpg_network(mut model: Section<'_>, without_effect: &mut Vec<String>) -> Res
     actor.finish()?;
     critic.finish()?;
     model.finish()?;
-    Ok(actor_keys)
+    let mut keys = actor_keys;
+    keys.extend(weights.map(|run| ("init_from".to_string(), run.into())));
+    Ok(keys)
+}
+
+/// The run whose weights actor and critic begin with; here both lie in one.
+fn ddpg_weights(model: &mut Section<'_>) -> Result<Option<String>> {
+    let mut files = model.section("model_ckpt_filepath")?;
+    let mut given = |part| -> Result<String> { Ok(files.get(part)?.unwrap_or_default()) };
+    let (actor, critic) = (given("actor")?, given("critic")?);
+    for (part, path) in [("actor", &actor), ("critic", &critic)] {
+        if path.ends_with(".state_dict") {
+            bail!(files.invalid(part, FOREIGN_WEIGHTS));
+        }
+    }
+    if actor != critic {
+        let reason = "actor and critic begin with one run's weights here: both name its folder";
+        bail!(files.invalid("critic", reason));
+    }
+    files.finish()?;
+    Ok((!actor.is_empty()).then_some(actor))
 }
 
 /// A part's layers. What scales an actor's actions to their bounds follows from the environment here.
@@ -220,8 +234,7 @@ fn network(mut model: Section<'_>, without_effect: &mut Vec<String>) -> Result<T
     }
     let weights = model.get::<String>("model_ckpt_filepath")?.filter(|path| !path.is_empty());
     if weights.as_ref().is_some_and(|path| path.ends_with(".state_dict")) {
-        let reason = "weights of the original can't be read here; a run's folder can";
-        bail!(model.invalid("model_ckpt_filepath", reason));
+        bail!(model.invalid("model_ckpt_filepath", FOREIGN_WEIGHTS));
     }
     let init = match model.get::<String>("init_method")?.as_deref() {
         None => "kaiming",

@@ -230,10 +230,11 @@ pub(crate) fn n_ended(folder: &Folder, fleet: &str) -> Option<usize> {
 pub(crate) fn same_fleet(folder: &Folder, a: &str, b: &str) {
     let parts = |fleet: &str| {
         let mut files = folder.files(fleet);
-        // Events know the clock, too.
+        // Events know the clock, too; a kill between a run's records and the line of its end has the records set aside.
         files.retain(|(name, _)| {
             let name = name.to_str().unwrap();
-            !["summary.json", "curves.png"].contains(&name) && !name.starts_with("tensorboard")
+            !["summary.json", "curves.png", "metrics.superseded.jsonl"].contains(&name)
+                && !name.starts_with("tensorboard")
         });
         files
     };

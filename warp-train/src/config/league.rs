@@ -70,9 +70,13 @@ impl LeagueConfig {
         let learns = |index: &usize| policies[*index].config.to_train;
         let found: Vec<usize> = (0..policies.len()).filter(learns).collect();
         found.try_into().map_err(|found: Vec<usize>| {
+            let found = match found.len() {
+                0 => "none of this run's policies learns".into(),
+                1 => "only one of this run's policies learns".into(),
+                n => format!("{n} of this run's policies learn"),
+            };
             Error::Invalid(format!(
-                "[league]: two policies that learn play against each other, but {} of this run do",
-                found.len()
+                "[league]: two policies that learn play against each other, but {found}"
             ))
         })
     }

@@ -127,7 +127,7 @@ fn check_rollouts(config: &TrainConfig) -> Result<()> {
 /// An engine's error, which knows its optimiser, as that of a policy.
 fn of(policy: &str) -> impl Fn(Error) -> Error {
     move |error| match error {
-        Error::Policy { source, .. } => Error::Policy { policy: policy.into(), source },
+        Error::Policy { reason, .. } => Error::Policy { policy: policy.into(), reason },
         other => other,
     }
 }

@@ -30,12 +30,12 @@ pub enum Error {
     #[error(transparent)]
     Sample(#[from] warp_sample::Error),
     /// The policy can't be built or updated.
-    #[error("policy \"{policy}\": {source}")]
+    #[error("policy \"{policy}\": {reason}")]
     Policy {
         /// The policy's name.
         policy: String,
-        /// What is wrong with it.
-        source: PolicyError,
+        /// What is wrong with it. No source, which would be said twice.
+        reason: PolicyError,
     },
     /// A configuration that contradicts itself or the environment.
     #[error("{0}")]
@@ -76,7 +76,7 @@ pub enum Error {
 
 /// Names the policy that an error is of.
 pub(crate) fn of_policy(name: &str) -> impl FnOnce(PolicyError) -> Error {
-    move |source| Error::Policy { policy: name.into(), source }
+    move |reason| Error::Policy { policy: name.into(), reason }
 }
 
 /// `text` with its control characters written out.

@@ -9,6 +9,7 @@ use crate::run::checkpoint;
 use crate::run::durable;
 use crate::run::journal::METRICS;
 use crate::run::league::LEAGUE;
+use crate::run::run_folder::{Run, kept_config};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -40,12 +41,20 @@ pub(crate) fn set_aside(run: &Path, step: u64) -> Result<Option<PathBuf>> {
     for name in RECORDS {
         copy(&run.join(name), &partial.join(name))?;
     }
+    let configs = Run::earlier_configs(run)?;
+    for (until, _) in &configs {
+        copy(&kept_config(run, *until), &kept_config(&partial, *until))?;
+    }
     durable::sync_folder(&partial)?;
     durable::rename(&partial, &aside)?;
     // The newest first: what is left is a run that ends earlier.
     for (_, path) in later.iter().rev() {
         let name = path.file_name().unwrap_or_default();
         durable::rename(path, &aside.join("checkpoints").join(name))?;
+    }
+    // What held until later steps is of what was set aside.
+    for (until, _) in configs.iter().filter(|(until, _)| *until > step) {
+        durable::delete(&kept_config(run, *until))?;
     }
     Ok(Some(aside))
 }

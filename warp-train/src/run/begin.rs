@@ -4,7 +4,6 @@
 //! [`LearnerState`]. So all backends and devices begin alike. A resumed run takes its own checkpoint
 //! instead.
 
-use crate::algorithm::Algorithms;
 use crate::algorithm::{PolicyConfig, PolicyPlan};
 use crate::config::{Shards, Sharing, TrainConfig};
 use crate::engine::rollout::normalise::RunningMoments;
@@ -12,6 +11,7 @@ use crate::engine::{REPLAY_HEAD, UPDATES};
 use crate::error::{Error, Result};
 use crate::model::LearnerState;
 use crate::run::checkpoint::Checkpoint;
+use crate::run::fleet::Fleet;
 use crate::run::learner::Learner;
 #[cfg(feature = "cuda")]
 use crate::run::learner::native;
@@ -39,7 +39,7 @@ pub fn read(config: &mut TrainConfig) -> Result<()> {
     let mut begun = LearnerState::default();
     for plan in &config.policies {
         if let Some(place) = &plan.config.init_from {
-            Source::open(place, plan, &config.algorithms)?.add_to(&mut begun)?;
+            Source::open(place, plan, config)?.add_to(&mut begun)?;
         }
     }
     config.begun = (begun != LearnerState::default()).then(|| Arc::new(begun));
@@ -196,19 +196,17 @@ fn moments_of_all(
 struct Source<'a> {
     place: &'a str,
     plan: &'a PolicyPlan,
-    algorithms: &'a Algorithms,
+    config: &'a TrainConfig,
     checkpoint: Checkpoint,
     /// What it is called there.
     policy: String,
+    /// The configuration of its run; a checkpoint that lies by itself has none.
+    table: Option<Table>,
 }
 
 impl<'a> Source<'a> {
-    fn open(place: &'a str, plan: &'a PolicyPlan, algorithms: &'a Algorithms) -> Result<Self> {
-        let folder = Path::new(place);
-        let checkpoint = match folder.join("manifest.json").exists() {
-            true => Checkpoint::open(folder)?,
-            false => Place::parse(folder).checkpoint()?,
-        };
+    fn open(place: &'a str, plan: &'a PolicyPlan, config: &'a TrainConfig) -> Result<Self> {
+        let checkpoint = checkpoint(place, plan)?;
         // An optimiser's name follows its policy's, which has no dot, where there are several.
         let policy = |name: &String| name.split('.').next().unwrap_or(name).to_string();
         let mut policies: Vec<_> = checkpoint.manifest.optimizer_steps.keys().map(policy).collect();
@@ -222,35 +220,63 @@ impl<'a> Source<'a> {
                 return Err(refused(plan, place, &reason));
             }
         };
-        let source = Self { place, plan, algorithms, checkpoint, policy };
+        let folder = checkpoint.path.parent().and_then(Path::parent);
+        let text = folder.and_then(|folder| Run::config(folder).ok());
+        let table = text.and_then(|text| text.parse::<Table>().ok());
+        let source = Self { place, plan, config, checkpoint, policy, table };
         source.check_meaning()?;
         Ok(source)
     }
 
+    /// What its run's configuration says of a key, of the policy or of all of them.
+    fn given(&self, key: &str) -> Option<&Value> {
+        let table = self.table.as_ref()?;
+        let own = table.get("policy").and_then(|policies| policies.get(&self.policy));
+        own.and_then(|own| own.get(key)).or_else(|| table.get(key))
+    }
+
+    /// The algorithm that its run names, or that of runs that name none.
+    fn algorithm(&self) -> String {
+        let named = self.given("algorithm").and_then(Value::as_str);
+        named.map_or_else(|| PolicyConfig::default().algorithm, ToString::to_string)
+    }
+
     /// Weights do not say what they are for; the run's configuration does.
     fn check_meaning(&self) -> Result<()> {
-        let folder = self.checkpoint.path.parent().and_then(Path::parent);
-        let text = folder.and_then(|folder| Run::config(folder).ok());
-        // A checkpoint that lies by itself has no configuration.
-        let Some(table) = text.and_then(|text| text.parse::<Table>().ok()) else { return Ok(()) };
-        let own = table.get("policy").and_then(|policies| policies.get(&self.policy));
-        let given = |key: &str| own.and_then(|own| own.get(key)).or_else(|| table.get(key));
+        if self.table.is_none() {
+            return Ok(());
+        }
         // What an algorithm does not read is not written down, or is another policy's.
-        let named = given("algorithm").and_then(Value::as_str);
-        let algorithm = self.algorithms.get(named.unwrap_or(&PolicyConfig::default().algorithm))?;
+        let algorithm = self.config.algorithms.get(&self.algorithm())?;
         let defaults = PolicyConfig::of(algorithm, 0);
         for key in MEANING {
-            let there = given(key).filter(|_| algorithm.reads(key)).cloned();
+            let there = self.given(key).filter(|_| algorithm.reads(key)).cloned();
             let there = there.or_else(|| defaults.get(key));
             let there = there.as_ref().and_then(Value::as_str).unwrap_or_default();
             let here = self.plan.config.get(key);
             if here.as_ref().and_then(Value::as_str) != Some(there) {
                 let here = here.map_or_else(String::new, |here| here.to_string());
                 let reason = format!("its {key} is \"{there}\", but here it is {here}");
-                return Err(refused(self.plan, self.place, &reason));
+                return Err(self.refused(&reason));
             }
         }
         Ok(())
+    }
+
+    /// An error, which begins with what matters most: another environment, or another algorithm.
+    fn refused(&self, reason: &str) -> Error {
+        let here = [&self.config.run.env_id[..], self.plan.algorithm.name];
+        let algorithm = self.algorithm();
+        let env = self.given("env_id").and_then(Value::as_str).unwrap_or(here[0]);
+        let there = [env, &algorithm];
+        let other = match self.table.is_some() && there != here {
+            true => format!(
+                "it comes from {} with {}, but this is {} with {}; ",
+                there[0], there[1], here[0], here[1]
+            ),
+            false => String::new(),
+        };
+        refused(self.plan, self.place, &format!("{other}{reason}"))
     }
 
     /// Adds weights and statistics under the name that the policy has here.
@@ -269,12 +295,30 @@ impl<'a> Source<'a> {
                     "it was trained with norm_obs = false, so this run needs norm_obs = false, too"
                 }
             };
-            return Err(refused(self.plan, self.place, reason));
+            return Err(self.refused(reason));
         }
         begun.add_policy(name, weights, Vec::new(), 0);
         begun.add_statistics(name, statistics);
         Ok(())
     }
+}
+
+/// The checkpoint that `place` names: one by itself, or one of a run.
+fn checkpoint(place: &str, plan: &PolicyPlan) -> Result<Checkpoint> {
+    let folder = Path::new(place);
+    if folder.join("manifest.json").exists() {
+        return Checkpoint::open(folder);
+    }
+    let place_of_run = Place::parse(folder);
+    if !place_of_run.folder.is_dir() {
+        let reason = format!("there is no folder \"{}\"", place_of_run.folder.display());
+        return Err(refused(plan, place, &reason));
+    }
+    if Fleet::is_in(&place_of_run.folder) {
+        let reason = "it is a fleet, whose runs have no checkpoints; train one of them by itself";
+        return Err(refused(plan, place, reason));
+    }
+    place_of_run.checkpoint()
 }
 
 fn refused(plan: &PolicyPlan, place: &str, reason: &str) -> Error {

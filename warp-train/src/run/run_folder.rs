@@ -47,6 +47,11 @@ pub struct Run {
     notes: Vec<String>,
 }
 
+/// Where [`Run::keep_config`] keeps what held until `env_steps`.
+pub(crate) fn kept_config(folder: &Path, env_steps: u64) -> PathBuf {
+    folder.join(format!("config-{env_steps:012}.toml"))
+}
+
 /// What the thread that writes has.
 #[derive(Debug)]
 pub(super) struct Scroll {
@@ -234,14 +239,39 @@ impl Run {
     }
 
     /// Keeps the configuration of the run in `folder` as `config-<12-digit step>.toml`: what held until
-    /// then, before another takes its place.
+    /// then, before another takes its place; one with changes, or one that came later than that step.
     ///
     /// # Errors
-    /// A folder that can't be written.
-    pub fn keep_config(folder: &Path, env_steps: u64) -> Result<()> {
-        let path = folder.join(format!("config-{env_steps:012}.toml"));
-        // There already: the run was continued from this step before, and did not get further.
-        if path.exists() { Ok(()) } else { write_whole(&path, &Self::config(folder)?) }
+    /// A folder that can't be read or written.
+    pub fn keep_config(folder: &Path, env_steps: u64, has_changes: bool) -> Result<()> {
+        let earlier = Self::earlier_configs(folder)?;
+        let text = match earlier.into_iter().find(|(until, _)| *until >= env_steps) {
+            // There already: the run was continued from this step before, and did not get further.
+            Some((until, _)) if until == env_steps => return Ok(()),
+            Some((_, text)) => text,
+            None if has_changes => Self::config(folder)?,
+            None => return Ok(()),
+        };
+        write_whole(&kept_config(folder, env_steps), &text)
+    }
+
+    /// What [`Run::keep_config`] has kept: until which step, and the text; in the order of the steps.
+    ///
+    /// # Errors
+    /// A file that can't be read.
+    pub fn earlier_configs(folder: &Path) -> Result<Vec<(u64, String)>> {
+        let unreadable = |path: &Path, e| Error::file("cannot read", path, e);
+        let entries = std::fs::read_dir(folder).map_err(|e| unreadable(folder, e))?;
+        let mut found = Vec::new();
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let step = name.strip_prefix("config-").and_then(|name| name.strip_suffix(".toml"));
+            let Some(step) = step.and_then(|step| step.parse().ok()) else { continue };
+            let text = file::read_text(&path, file::CONFIGURATION);
+            found.push((step, text.map_err(|e| unreadable(&path, e))?));
+        }
+        found.sort();
+        Ok(found)
     }
 
     /// The folder.

@@ -422,8 +422,8 @@ impl Trainer {
 fn diverged(error: Error, step: u64) -> Error {
     match error {
         Error::Sample(e) => Error::diverged(step, e),
-        Error::Policy { policy, source } => {
-            Error::Broken { step, reason: format!("policy \"{policy}\": {source}") }
+        Error::Policy { policy, reason } => {
+            Error::Broken { step, reason: format!("policy \"{policy}\": {reason}") }
         }
         other => other,
     }

@@ -12,7 +12,7 @@ mod share;
 use super::ranks::Ranks;
 use super::stop::Stop;
 use super::train::TrainArgs;
-use super::{Device, notes, say, tell};
+use super::{Device, notes, out_folder, say, tell};
 use crate::records::fleet::{CURVES, curves};
 use crate::records::fleet_events;
 use crate::{Outcome, settings};
@@ -25,12 +25,12 @@ use warp_core::toml::{Table, Value};
 use warp_func::{Entry, Registry};
 use warp_train::config::drop_foreign_keys;
 use warp_train::fleet::{
-    Fleet, FleetLearner, FleetRun, FleetSummary, Halving, Listed, Together, Told, together,
+    Fleet, FleetLearner, FleetRun, FleetSummary, FleetWeights, Halving, Listed, Together, Told,
+    together,
 };
 use warp_train::run::Place;
-use warp_train::trainer::trained_groups;
 use warp_train::world::{PATIENCE, World};
-use warp_train::{Error, Run, TrainConfig, digest, half};
+use warp_train::{Error, TrainConfig, digest, half};
 
 pub(super) use report::returns_lines;
 
@@ -75,9 +75,10 @@ fn write(
         Some(folder) => (planned(folder, args, registry)?, Vec::new()),
         None => plan(args, registry)?,
     };
-    if let Some(folder) = args.resume.as_deref().filter(|folder| Fleet::is_complete(folder)) {
+    if let Some(folder) = &args.resume
+        && is_done(folder)?
+    {
         Told::tell_end(world)?;
-        say(&format!("all runs of the fleet in {} have finished", folder.display()))?;
         return Ok(Outcome::Done);
     }
     let first = &runs.first().context("a fleet has at least one run")?.config;
@@ -103,7 +104,7 @@ fn write(
     notes::tell(fleet.note().map(ToString::to_string));
     let about = FleetSummary {
         env: first.run.env_id.clone(),
-        algorithm: first.algorithm(),
+        algorithm: algorithms(&runs),
         device: devices[0].name().into(),
         backend: learner.backend(),
         ..FleetSummary::default()
@@ -153,9 +154,10 @@ fn create(
 ) -> Result<(PathBuf, Fleet)> {
     super::train::tell_notice(entry);
     let first = &runs[0].config;
-    let name = format!("{}-{}-fleet", first.run.env_id, first.algorithm());
-    let folder = args.out.clone().unwrap_or_else(|| Run::free_folder(&first.run, &name));
-    let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), runs, halving)?;
+    let name = format!("{}-{}-fleet", first.run.env_id, algorithms(runs));
+    let folder = out_folder::of(args, &first.run, &name);
+    let fleet = Fleet::create(&folder, &first.to_toml(entry.fields), runs, halving)
+        .map_err(|error| out_folder::with_way_out(error, args, &first.run))?;
     Ok((folder, fleet))
 }
 
@@ -196,6 +198,35 @@ impl Written<'_> {
     }
 }
 
+/// Whether nothing is left to train in the fleet in `folder`, which is said; as are weights that are lost.
+fn is_done(folder: &Path) -> Result<bool> {
+    if !Fleet::is_complete(folder) {
+        return Ok(false);
+    }
+    let lost = FleetWeights::open(folder)?.lost();
+    match lost[..] {
+        [] => say(&format!("all runs of the fleet in {} have finished", folder.display()))?,
+        [run] => tell(&format!("weights are lost or damaged, which are trained again: run {run}")),
+        [run, ..] => tell(&format!(
+            "weights are lost or damaged, which are trained again: {} runs, from run {run} on",
+            lost.len()
+        )),
+    }
+    Ok(lost.is_empty())
+}
+
+/// The algorithms of all runs, each once, as those of a run are named.
+fn algorithms(runs: &[FleetRun]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for run in runs {
+        let name = run.config.algorithm();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join("+")
+}
+
 /// Draws the curves of the fleet in `folder` and writes its events. Each reads all records, at the same time; files are
 /// written one after the other.
 fn write_curves(folder: &Path, first: &TrainConfig) -> Result<()> {
@@ -216,13 +247,11 @@ fn halving(args: &TrainArgs, first: &TrainConfig) -> Result<Option<Halving>> {
         return Ok(Fleet::halving(folder)?);
     }
     let Some(factor) = args.halving else { return Ok(None) };
-    if trained_groups(first).iter().filter(|trained| **trained).count() > 1 {
-        let groups: Vec<&str> = first.spec.groups.iter().map(|group| group.name.as_str()).collect();
+    if let Some(groups) = notes::several_groups(first) {
         bail!(
             "--halving {factor}: settings are compared by their mean return, but {} trains several \
-             groups ({}), whose sum means little",
-            first.run.env_id,
-            groups.join(", ")
+             groups ({groups}), whose sum means little",
+            first.run.env_id
         );
     }
     Ok(Some(Halving::new(factor)?))

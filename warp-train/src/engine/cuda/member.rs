@@ -206,8 +206,8 @@ impl Member {
         if self.engine.fault(run)?.is_none() {
             return Ok(Ok(()));
         }
-        let source = PolicyError::NonFiniteGradient { norm: f64::NAN };
-        Ok(Err(Error::Policy { policy: self.policy.name.clone(), source }))
+        let reason = PolicyError::NonFiniteGradient { norm: f64::NAN };
+        Ok(Err(Error::Policy { policy: self.policy.name.clone(), reason }))
     }
 
     /// Where a run's figures are summed.

@@ -127,8 +127,8 @@ pub(super) fn policy_metrics(
 ) -> Result<PolicyMetrics> {
     let keys = &plan.config;
     if row.non_finite != 0.0 {
-        let source = PolicyError::NonFiniteGradient { norm: row.grad_norm };
-        return Err(Error::Policy { policy: plan.name.clone(), source });
+        let reason = PolicyError::NonFiniteGradient { norm: row.grad_norm };
+        return Err(Error::Policy { policy: plan.name.clone(), reason });
     }
     let variance = |sum: f64, squares: f64| squares / samples - (sum / samples).powi(2);
     let all = variance(row.returns, row.returns_squared);

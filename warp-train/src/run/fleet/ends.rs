@@ -1,8 +1,8 @@
 //! Which runs of a fleet have ended, so that one that was interrupted or killed can be completed.
 //!
-//! `ended.jsonl` has a line per ended run, in the order of their ends; it is there until all have ended. A
-//! line counts if its digests of weights and records match; otherwise the run is repeated, which gives the
-//! same bytes.
+//! `ended.jsonl` has a line per ended run, in the order of their ends, until all have ended; then `runs.jsonl` has them
+//! in that of their numbers. A line counts if its digests of weights and records match; otherwise the run is repeated,
+//! which gives the same bytes.
 
 use super::summary::RunSummary;
 use super::weights;
@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use warp_data::file;
 
 const ENDED: &str = "ended.jsonl";
+const RUNS: &str = "runs.jsonl";
 
 /// A run's end, as a line has it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,6 +50,16 @@ impl EndsFile {
     /// Makes that of a new fleet.
     pub(super) fn create(fleet: &Path) -> Result<()> {
         durable::write_synced(&fleet.join(ENDED), b"")
+    }
+
+    /// Makes that of a fleet again in which all runs had ended, if there is none: some of them are lost.
+    pub(super) fn restore(fleet: &Path) -> Result<()> {
+        let (path, runs) = (fleet.join(ENDED), fleet.join(RUNS));
+        if path.exists() || !runs.exists() {
+            return Ok(());
+        }
+        let lines = std::fs::read_to_string(&runs);
+        durable::write_whole(&path, &lines.map_err(|e| Error::file("cannot read", &runs, e))?)
     }
 
     /// Opens that of a fleet in which not all runs have ended.
@@ -87,8 +98,13 @@ impl EndsFile {
         self.file.sync_all().map_err(|e| Error::file("cannot write", &self.path, e))
     }
 
-    /// Deletes the file: all runs have ended.
-    pub(super) fn delete(self) -> Result<()> {
+    /// Leaves `runs.jsonl` behind in `fleet`: all runs have ended.
+    pub(super) fn complete(self, fleet: &Path) -> Result<()> {
+        let path = fleet.join(RUNS);
+        let line = |ending: &Ending| serde_json::to_string(ending).map(|line| line + "\n");
+        let lines: serde_json::Result<String> = endings(fleet)?.values().map(line).collect();
+        let lines = lines.map_err(|e| Error::file("cannot encode", &path, e))?;
+        durable::write_whole(&path, &lines)?;
         durable::delete(&self.path)
     }
 
@@ -101,18 +117,38 @@ impl EndsFile {
             records == ending.n_records
                 && (ending.weights.is_none() || ending.weights == weights.map(|b| digest(&b)))
         };
-        let mut ended = BTreeMap::new();
-        let path = fleet.join(ENDED);
-        let read = each_line(&path, |line| {
-            let Ok(ending) = serde_json::from_slice::<Ending>(line.bytes) else { return };
-            let Some(listed) = listed.get(ending.run) else { return };
-            if counts(&ending) {
-                ended.insert(ending.run, ending.summary(listed));
-            }
+        let ended = endings(fleet)?.into_values().filter_map(|ending| {
+            let listed = listed.get(ending.run).filter(|_| counts(&ending))?;
+            Some((ending.run, ending.summary(listed)))
         });
-        read.map_err(|e| Error::file("cannot read", &path, e))?;
-        Ok(ended)
+        Ok(ended.collect())
     }
+}
+
+/// The ended runs of a fleet by their numbers, as their newest lines have them; none where an older build has
+/// completed it.
+pub(super) fn endings(fleet: &Path) -> Result<BTreeMap<usize, Ending>> {
+    let mut found = BTreeMap::new();
+    let Some(path) = [ENDED, RUNS].map(|name| fleet.join(name)).into_iter().find(|p| p.exists())
+    else {
+        return Ok(found);
+    };
+    let read = each_line(&path, |line| {
+        if let Ok(ending) = serde_json::from_slice::<Ending>(line.bytes) {
+            found.insert(ending.run, ending);
+        }
+    });
+    read.map_err(|e| Error::file("cannot read", &path, e))?;
+    Ok(found)
+}
+
+/// How the runs of a fleet ended that `listed` names, verified by nothing.
+pub(super) fn noted(fleet: &Path, listed: &[Listed]) -> Result<Vec<RunSummary>> {
+    let summary = |ending: Ending| {
+        let listed = listed.get(ending.run)?;
+        Some(ending.summary(listed))
+    };
+    Ok(endings(fleet)?.into_values().filter_map(summary).collect())
 }
 
 impl Ending {

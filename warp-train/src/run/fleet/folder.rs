@@ -1,5 +1,6 @@
 //! A fleet's folder: `config.toml`, `fleet.json` (which runs there are), `metrics.jsonl` (records of all
-//! runs), `weights/` (a file per finished run) and `summary.json`; `ended.jsonl` until all have ended.
+//! runs), `weights/` (a file per finished run) and `summary.json`; `ended.jsonl` until all have ended,
+//! then `runs.jsonl`.
 
 use super::ended_run::{EndedRun, Weights};
 use super::ends::EndsFile;
@@ -132,6 +133,7 @@ impl Fleet {
         durable::sweep(folder)?;
         durable::sweep(&folder.join("weights"))?;
         let listed = list::read_exactly(folder)?;
+        EndsFile::restore(folder)?;
         let ended = EndsFile::read(folder, &listed)?;
         let (records, note) = Records::reopen(journal, |run| ended.contains_key(&run))?;
         Ok(Self { note, ..Self::open(folder, listed, runs, records, ended)? })
@@ -400,7 +402,7 @@ impl Fleet {
             .map_err(|e| Error::file("cannot encode", &path, e))?;
         write_whole(&path, &(text + "\n"))?;
         if is_complete {
-            ends_file.delete()?;
+            ends_file.complete(&folder)?;
         }
         Ok(summary)
     }

@@ -41,6 +41,7 @@ pub use record::{FleetRecord, RECORDS};
 pub use summary::{FleetSummary, GroupedReturns, Returns, RunSummary, SweptReturns};
 pub use threads::ThreadFleet;
 pub use told::Told;
+pub use weights::FleetWeights;
 
 use crate::error::{Error, Result};
 use crate::model::LearnerState;

@@ -1,11 +1,19 @@
 //! What a fleet's folder says of the fleet, whoever trains it.
 
-use super::ends::EndsFile;
+use super::ends::{EndsFile, noted};
 use super::list::{self, LIST, Listed};
-use super::{Fleet, Halving, weights};
-use crate::error::Result;
-use crate::model::{NamedTensor, Statistic};
+use super::summary::RunSummary;
+use super::{Fleet, Halving};
+use crate::error::{Error, Result};
+use serde::Deserialize;
 use std::path::Path;
+use warp_data::file;
+
+/// What `summary.json` has of runs.
+#[derive(Deserialize)]
+struct OfRuns {
+    runs: Vec<RunSummary>,
+}
 
 impl Fleet {
     /// Whether `folder` is that of a fleet.
@@ -36,14 +44,19 @@ impl Fleet {
         list::halving(folder)
     }
 
-    /// The last weights of a run, if it has finished.
+    /// How runs of the fleet in `folder` ended; those that have not are left out.
     ///
     /// # Errors
-    /// A file that is not as it was written.
-    pub fn weights(
-        folder: &Path,
-        run: usize,
-    ) -> Result<Option<(Vec<NamedTensor>, Vec<Statistic>)>> {
-        weights::read(folder, run)
+    /// A file that can't be read.
+    pub fn ended_runs(folder: &Path) -> Result<Vec<RunSummary>> {
+        let noted = noted(folder, &Self::list(folder)?)?;
+        if !noted.is_empty() || !Self::is_complete(folder) {
+            return Ok(noted);
+        }
+        // Completed by an older build.
+        let path = folder.join("summary.json");
+        let unreadable = |e: &dyn std::fmt::Display| Error::file("cannot read", &path, e);
+        let text = file::read_text(&path, file::DESCRIPTION).map_err(|e| unreadable(&e))?;
+        Ok(serde_json::from_str::<OfRuns>(&text).map_err(|e| unreadable(&e))?.runs)
     }
 }

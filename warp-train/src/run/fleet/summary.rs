@@ -1,7 +1,7 @@
 //! What came of a fleet: every run's return, their mean and spread, value by value of a sweep.
 
 use crate::run::interval::{Estimate, INTERVAL};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use warp_core::toml::Table;
 
@@ -45,7 +45,7 @@ pub struct FleetSummary {
 }
 
 /// How one run of a fleet ended.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// Its number.
     pub run: usize,
@@ -62,7 +62,7 @@ pub struct RunSummary {
     /// Why it failed; `None` if it did not.
     pub error: Option<String>,
     /// The round of successive halving, from 1, after which it was stopped; `None` if it was not.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_in_round: Option<usize>,
 }
 
@@ -72,7 +72,8 @@ fn is_zero(n: &usize) -> bool {
 
 impl RunSummary {
     /// Whether it reached its end.
-    fn is_finished(&self) -> bool {
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
         self.error.is_none() && self.stopped_in_round.is_none()
     }
 

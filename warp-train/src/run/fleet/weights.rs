@@ -1,5 +1,7 @@
-//! `weights/` of a fleet: a file for each run that has finished.
+//! `weights/` of a fleet: a file for each run that has finished, verified by its digest when it is read.
 
+use super::Fleet;
+use super::ends::{Ending, endings};
 use super::side_by_side::each;
 use super::summary::RunSummary;
 use crate::digest::digest;
@@ -9,6 +11,7 @@ use crate::run::durable;
 use crate::run::encoding::decode;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use warp_data::file;
 
@@ -31,25 +34,6 @@ pub(super) fn write(folder: &Path, run: usize, bytes: &[u8]) -> Result<String> {
     Ok(digest(bytes))
 }
 
-/// The weights of a run, if it has finished.
-pub(super) fn read(
-    folder: &Path,
-    run: usize,
-) -> Result<Option<(Vec<NamedTensor>, Vec<Statistic>)>> {
-    let path = path(folder, run);
-    match file::read(&path, file::TENSORS) {
-        Ok(bytes) => {
-            let unreadable = |e| Error::file("cannot read", &path, e);
-            let (weights, statistics) = decode(&bytes).map_err(unreadable)?;
-            let state = LearnerState { weights, statistics, ..LearnerState::default() };
-            state.check_finite().map_err(unreadable)?;
-            Ok(Some((state.weights, state.statistics)))
-        }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::file("cannot read", &path, e)),
-    }
-}
-
 /// Makes sure that the weights of all finished runs are on the disk.
 pub(super) fn sync(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result<()> {
     let finished: Vec<_> = ended.values().filter(|run| run.error.is_none()).collect();
@@ -61,4 +45,68 @@ pub(super) fn sync(folder: &Path, ended: &BTreeMap<usize, RunSummary>) -> Result
     let threads = finished.len().div_ceil(SYNCS).clamp(1, SYNCS);
     each(threads, finished.len(), sync).into_iter().collect::<Result<()>>()?;
     durable::sync_folder(&folder.join("weights"))
+}
+
+/// The weights of a fleet's runs.
+#[derive(Debug)]
+pub struct FleetWeights {
+    folder: PathBuf,
+    /// Nothing in a fleet that an older build completed, whose files nothing verifies.
+    endings: Option<BTreeMap<usize, Ending>>,
+}
+
+impl FleetWeights {
+    /// Those of the fleet in `folder`.
+    ///
+    /// # Errors
+    /// A file that can't be read.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let found = endings(folder)?;
+        let is_older = found.is_empty() && Fleet::is_complete(folder);
+        Ok(Self { folder: folder.into(), endings: (!is_older).then_some(found) })
+    }
+
+    /// The last weights of a run; nothing if it has not ended, or broke.
+    ///
+    /// # Errors
+    /// A file that is lost, or not as it was written.
+    pub fn of(&self, run: usize) -> Result<Option<(Vec<NamedTensor>, Vec<Statistic>)>> {
+        let path = path(&self.folder, run);
+        let damaged = |reason: &dyn std::fmt::Display| {
+            let again = format!("{reason}; --resume {} trains it again", self.folder.display());
+            Error::file("cannot read", &path, again)
+        };
+        let expected = match &self.endings {
+            Some(endings) => match endings.get(&run).and_then(|ending| ending.weights.as_ref()) {
+                Some(expected) => Some(expected),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        let bytes = match (file::read(&path, file::TENSORS), expected) {
+            (Ok(bytes), _) => bytes,
+            (Err(e), None) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            (Err(e), None) => return Err(Error::file("cannot read", &path, e)),
+            (Err(e), Some(_)) => return Err(damaged(&e)),
+        };
+        if expected.is_some_and(|expected| *expected != digest(&bytes)) {
+            return Err(damaged(&"it has been changed: its digest does not match"));
+        }
+        let unreadable = |e| Error::file("cannot read", &path, e);
+        let (weights, statistics) = decode(&bytes).map_err(unreadable)?;
+        let state = LearnerState { weights, statistics, ..LearnerState::default() };
+        state.check_finite().map_err(unreadable)?;
+        Ok(Some((state.weights, state.statistics)))
+    }
+
+    /// The runs whose weights are lost or not as they were written.
+    #[must_use]
+    pub fn lost(&self) -> Vec<usize> {
+        let is_lost = |(run, ending): (&usize, &Ending)| {
+            let expected = ending.weights.as_ref()?;
+            let found = file::read(&path(&self.folder, *run), file::TENSORS).ok();
+            (found.map(|bytes| digest(&bytes)).as_ref() != Some(expected)).then_some(*run)
+        };
+        self.endings.iter().flatten().filter_map(is_lost).collect()
+    }
 }

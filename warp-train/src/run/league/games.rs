@@ -72,7 +72,7 @@ impl Referee {
                 let [winner, loser] = [*above, 1 - above].map(|side| &self.sides[side].name);
                 format!("{winner} where {name} is above {threshold}, {loser} where it is below")
             }
-            None => "whose agents have the higher mean return".into(),
+            None => "the policy whose agents have the higher mean return".into(),
         }
     }
 
