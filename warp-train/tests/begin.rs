@@ -150,7 +150,7 @@ fn what_does_not_fit_is_refused() {
         assert!(error.is_users() && error.to_string().contains(words), "{error}");
     };
     let nowhere = folder.path().join("nowhere").display().to_string();
-    refused(CARTPOLE, &nowhere, "", "", "there is none");
+    refused(CARTPOLE, &nowhere, "", "", "there is no folder");
     refused(CARTPOLE, &path, "hidden = [9]", "", "\"pole.actor.0.weight\" is not the same there");
     refused(CARTPOLE, &path, "hidden = [8, 8]", "", "must agree");
     refused(CARTPOLE, &path, "hidden = []", "", "must agree");
