@@ -207,7 +207,7 @@ fn what_does_not_fit_is_refused() {
         assert!(error.is_users() && error.to_string().contains(words), "{error}");
     }
     let one = resolve("env_id = 'cartpole'", "[league]").unwrap_err().to_string();
-    assert!(one.contains("two policies that learn play against each other, but 1"), "{one}");
+    assert!(one.contains("but only one of this run's policies learns"), "{one}");
     let error = resolve("env_id = 'cartpole'\nleague = 3", "").unwrap_err().to_string();
     assert!(error.contains("league = 3: expected a table of keys"), "{error}");
     // A learner that knows nothing of the league.
