@@ -53,6 +53,21 @@ fn same_whole_fleet(folder: &Folder, a: &str, b: &str) {
     assert!(curves(a) == curves(b), "the curves of {a} and {b} differ");
 }
 
+/// The same with runs of so many steps that there is time for a signal.
+fn longer<'a>(mut args: Vec<&'a str>, steps: &'a str) -> Vec<&'a str> {
+    let place = args.iter().position(|arg| *arg == "--steps").unwrap();
+    args[place + 1] = steps;
+    args
+}
+
+fn long_fleet(out: &str) -> Vec<&str> {
+    longer(fleet_args(out), "24000")
+}
+
+fn long_halved(out: &str) -> Vec<&str> {
+    longer(halved_args(out), "64000")
+}
+
 /// A fleet in two launches, of which no share is a multiple.
 fn swept(out: &str) -> Vec<&str> {
     let sweep = ["--seeds=0..5", "--sweep=hidden=[8],[4]", "--sweep=learning_rate=0.001,0.01"];
@@ -127,8 +142,8 @@ fn when_a_process_is_killed_the_others_end_and_fewer_complete_the_fleet() {
     let folder = Folder::new("fleet-lost-process");
     // Others need no file of the first.
     let away = Folder::new("fleet-lost-process-away");
-    folder.done(&fleet_args("whole"));
-    let (port, args) = (free_port(), fleet_args("part"));
+    folder.done(&long_fleet("whole"));
+    let (port, args) = (free_port(), long_fleet("part"));
     let first = start(&folder, 0, 3, port, &args);
     let second = start(&away, 1, 3, port, &args);
     let mut third = start(&away, 2, 3, port, &args);
@@ -164,8 +179,8 @@ fn when_a_process_is_killed_the_others_end_and_fewer_complete_the_fleet() {
 fn a_signal_to_any_process_ends_all_in_order() {
     let folder = Folder::new("fleet-asked-process");
     let away = Folder::new("fleet-asked-process-away");
-    folder.done(&fleet_args("whole"));
-    let (port, args) = (free_port(), fleet_args("part"));
+    folder.done(&long_fleet("whole"));
+    let (port, args) = (free_port(), long_fleet("part"));
     let first = start(&folder, 0, 2, port, &args);
     let other = start(&away, 1, 2, port, &args);
     folder.wait_for(|folder| n_weights(folder, "part").filter(|n| *n >= 5));
@@ -193,19 +208,19 @@ fn a_signal_to_any_process_ends_all_in_order() {
 fn processes_stop_the_settings_that_one_stops() {
     let folder = Folder::new("fleet-halved-processes");
     let away = Folder::new("fleet-halved-processes-away");
-    folder.done(&halved_args("one"));
+    folder.done(&long_halved("one"));
     let process = |rank: usize, size, port, args: &[&str]| {
         let place = if rank == 0 { &folder } else { &away };
         start(place, rank, size, port, args)
     };
     for (size, out) in [(2, "two"), (5, "five")] {
         let port = free_port();
-        all_done((0..size).map(|rank| process(rank, size, port, &halved_args(out))).collect());
+        all_done((0..size).map(|rank| process(rank, size, port, &long_halved(out))).collect());
         same_whole_fleet(&folder, "one", out);
     }
     // One is killed between rounds, and fewer go on.
     let port = free_port();
-    let args = halved_args("part");
+    let args = long_halved("part");
     let [first, second, mut third] = [0, 1, 2].map(|rank| process(rank, 3, port, &args));
     folder.wait_for(|folder| n_ended(folder, "part").filter(|n| *n > 0));
     third.kill().unwrap();
