@@ -184,7 +184,7 @@ fn a_signal_to_any_process_ends_all_in_order() {
     let first = start(&folder, 0, 2, port, &args);
     let other = start(&away, 1, 2, port, &args);
     folder.wait_for(|folder| n_weights(folder, "part").filter(|n| *n >= 5));
-    let sent = Command::new("kill").args(["-INT", &other.id().to_string()]).status();
+    let sent = Command::new("kill").args(["-TERM", &other.id().to_string()]).status();
     assert!(sent.unwrap().success());
     let first = all_done(vec![first, other]);
     assert!(first.stdout.contains("--resume part"), "{first:?}");
