@@ -83,7 +83,7 @@ warp_core::config! {
         pub log_interval: u64 = 1,
         /// Arrays of the environments to record during training: fields of the state and others that warp episode has,
         /// such as obs.GROUP. RUN/arrays/STEP.npz contains their values at the end of an iteration, for actions,
-        /// rewards and ends of episodes those of its last step (on a processor only). For every step of an episode:
+        /// rewards and ends of episodes those of its last step (on the CPU only). For every step of an episode:
         /// warp episode.
         pub log_arrays: Vec<String> = Vec::new(),
         /// Replicas of which these arrays are recorded, from 0.
