@@ -10,17 +10,17 @@ use cuda_cases::go_on::go_on;
 use cuda_cases::small::compiles_on;
 use cuda_cases::{
     Case, Done, NEAR, NEAR_IN_MINIBATCHES, Result, config, near, no_compiler, no_device, on_cpu,
-    on_gpu, on_gpu_number,
+    on_gpu, on_gpu_number, registry,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
-use std::sync::RwLock;
+use std::sync::Mutex;
 use std::time::Duration;
-use warp_func::cuda::{Device, Source, compile};
+use warp_func::cuda::{Device, Source, compile, env_kernels, machine_code};
 use warp_train::config::{Precision, TrainConfig};
 use warp_train::learner::{Learner, LearnerState};
 use warp_train::native::NativeLearner;
-use warp_train::native::cuda::{CudaLearner, off_policy_sources, wide_sources};
+use warp_train::native::cuda::{CudaLearner, off_policy_sources, units, wide_sources};
 use warp_train::world::{Carrier, World, threads};
 
 /// Runs with an even number of replicas: a name and keys.
@@ -153,9 +153,8 @@ const MIXED: Case = (
 );
 const RANKS: usize = 2;
 
-/// Updates from replay memories take whole GPUs, whose blocks wait for each other: two of them at a time, each on one of
-/// two GPUs, would wait for ever.
-static GPUS: RwLock<()> = RwLock::new(());
+/// Kernels wait for those of another GPU, so nothing else may hold that GPU up meanwhile: runs take turns.
+static GPUS: Mutex<()> = Mutex::new(());
 
 fn main() -> ExitCode {
     let (no_compiler, few) = (no_compiler(), too_few_devices());
@@ -167,7 +166,8 @@ fn main() -> ExitCode {
     for (name, keys) in CASES {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
             let run = move || {
-                let _beside_others = GPUS.read();
+                compile_ahead(keys)?;
+                let _alone = GPUS.lock();
                 run(keys)
             };
             Trial::test(format!("{test}: {name}"), run).with_ignored_flag(ignored)
@@ -181,7 +181,8 @@ fn main() -> ExitCode {
     for (name, keys) in WIDE {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
             let run = move || {
-                let _beside_others = GPUS.read();
+                compile_ahead(keys)?;
+                let _alone = GPUS.lock();
                 run(keys)
             };
             Trial::test(format!("{test}: {name}"), run).with_ignored_flag(ignored)
@@ -200,7 +201,8 @@ fn main() -> ExitCode {
     for (name, keys) in REPLAY.into_iter().chain([MIXED]) {
         let trial = |test: &str, run: fn(&str) -> Result<()>, ignored: bool| {
             let run = move || {
-                let _alone = GPUS.write();
+                compile_ahead(keys)?;
+                let _alone = GPUS.lock();
                 run(keys)
             };
             Trial::test(format!("{test}: replay, {name}"), run).with_ignored_flag(ignored)
@@ -263,6 +265,21 @@ fn wide_compiles_for_ranks(keys: &str) -> Result<()> {
         }
         for (source, build) in texts.iter().filter(|(source, _)| kernel(source)) {
             compile(source, *build, "sm_90a")?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the machine code of what a case runs on Hopper GPUs, while another case has them.
+fn compile_ahead(keys: &str) -> Result<()> {
+    let gpu = Device::open(0)?;
+    for carrier in [Carrier::Peers, Carrier::Nccl] {
+        let link = threads(RANKS, Duration::from_secs(1)).swap_remove(0);
+        let world = World::new(0, RANKS, link).carried_by(carrier);
+        let config = config(keys)?.on_rank(world)?;
+        let blueprint = registry().get(&config.run.env_id)?.blueprint(&config.env)?;
+        for (source, build) in units(&config, &env_kernels(&blueprint)?, gpu.info())? {
+            machine_code(&source, build, "sm_90a")?;
         }
     }
     Ok(())

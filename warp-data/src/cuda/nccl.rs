@@ -185,12 +185,16 @@ struct Ended(Handle);
 // SAFETY: NCCL's communicators may be used from any thread, and this is the only one.
 unsafe impl Send for Ended {}
 
+/// What [`Communicator::begin`] does, in messages.
+const JOINING: &str = "joining the other GPUs through NCCL";
+
 impl Communicator {
-    /// Joins the ranks that were told `name`; this one is number `rank` of `size`.
+    /// Begins to join the ranks that were told `name`; this one is number `rank` of `size`. Nothing may be gathered
+    /// before [`Communicator::is_ready`]; what is gathered then has begun within `timeout`.
     ///
     /// # Errors
-    /// Ranks that do not come within `timeout`, or GPUs without any way to each other.
-    pub fn join(
+    /// No NCCL, or GPUs without any way to each other.
+    pub fn begin(
         device: &Device,
         name: &[u8],
         rank: usize,
@@ -202,17 +206,26 @@ impl Communicator {
         let mut id = UniqueId([0; ID]);
         id.0.iter_mut().zip(name).for_each(|(to, byte)| *to = *byte as c_char);
         let (mut handle, mut config) = (null_mut(), Config::new());
-        let doing = "joining the other GPUs through NCCL";
         // SAFETY: handle and configuration are there during the call; the name is passed by value.
         let code = unsafe {
             (functions.join)(&raw mut handle, size as c_int, id, rank as c_int, &raw mut config)
         };
         if code != IN_PROGRESS {
-            check(functions, null_mut(), code, doing)?;
+            check(functions, null_mut(), code, JOINING)?;
         }
-        let this = Self { handle: Cell::new(handle), device: device.clone(), size, timeout };
-        this.settle(doing)?;
-        Ok(this)
+        Ok(Self { handle: Cell::new(handle), device: device.clone(), size, timeout })
+    }
+
+    /// Whether all ranks have joined.
+    ///
+    /// # Errors
+    /// GPUs without any way to each other.
+    pub fn is_ready(&self) -> Result<bool> {
+        let functions = functions()?;
+        match self.state(functions)? {
+            IN_PROGRESS => Ok(false),
+            code => check(functions, self.handle.get(), code, JOINING).map(|()| true),
+        }
     }
 
     /// Copies arrays of all ranks, in their order, behind each other, on the device's stream: each pair is what
@@ -294,7 +307,7 @@ impl Communicator {
                 // The whole of it: the closure would else capture the pointer alone, which is not `Send`.
                 let ended = ended;
                 let Ended(handle) = ended;
-                // SAFETY: made by `join` and ended once; it frees what the communicator has, whatever others do.
+                // SAFETY: made by `begin` and ended once; it frees what the communicator has, whatever others do.
                 unsafe { (functions.abort)(handle) };
             });
         }

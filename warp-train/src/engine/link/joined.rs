@@ -107,7 +107,23 @@ fn connect(device: &Device, world: &World) -> Result<Communicator> {
         false => Vec::new(),
     };
     let name = world.tell("NCCL's name", &name)?;
-    Ok(Communicator::join(device, &name, world.rank(), world.size(), world.timeout())?)
+    let (rank, size) = (world.rank(), world.size());
+    let communicator = Communicator::begin(device, &name, rank, size, world.timeout())?;
+    let mut turns = Turns::new();
+    while !communicator.is_ready()? {
+        if !turns.is_due() {
+            continue;
+        }
+        let seconds = world.timeout().as_secs_f64();
+        let late = (turns.elapsed() > world.timeout())
+            .then(|| format!("rank {rank} waited {seconds} s for all ranks to join NCCL"));
+        if let Some(why) = world.over().or(late) {
+            communicator.abort();
+            world.give_up(&why);
+            return Err(Error::Ranks(why));
+        }
+    }
+    Ok(communicator)
 }
 
 /// A rank among those that NCCL connects.
