@@ -5,8 +5,10 @@
 //! which gives the Q of the QR decomposition whose R has a positive diagonal.
 
 use super::tensors::transpose;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
+use std::thread::JoinHandle;
 
 warp_core::choices! {
     /// How weights start, in the terms of `torch.nn.init`.
@@ -20,6 +22,30 @@ warp_core::choices! {
     }
 }
 
+/// Orthogonal weights from so many numbers on are made in a thread of their own: they take up to seconds, and no
+/// layer needs those of another.
+const LARGE: usize = 1 << 16;
+
+/// Weights `[outputs, inputs]` of a linear layer.
+pub(super) enum Weights {
+    /// They are there.
+    Ready(Vec<f32>),
+    /// A thread makes them.
+    InThread(JoinHandle<Vec<f32>>),
+}
+
+impl Weights {
+    /// The weights, waiting for the thread if there is one.
+    pub(super) fn wait(self) -> Vec<f32> {
+        match self {
+            Self::Ready(weights) => weights,
+            Self::InThread(thread) => {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }
+        }
+    }
+}
+
 /// Weights `[outputs, inputs]` and biases `[outputs]` of a linear layer. Only orthogonal weights have
 /// the `gain`. They are drawn input by input.
 pub(super) fn layer(
@@ -28,10 +54,21 @@ pub(super) fn layer(
     outputs: usize,
     gain: f64,
     rng: &mut StdRng,
-) -> (Vec<f32>, Vec<f32>) {
+) -> (Weights, Vec<f32>) {
     let (n, fan_in) = (inputs * outputs, inputs as f64);
     let (weight, bias) = match init {
-        Init::Orthogonal => (orthogonal(inputs, outputs, gain, rng), vec![0.0; outputs]),
+        Init::Orthogonal if n >= LARGE => {
+            let drawn: Vec<f64> = (0..n).map(|_| normal(rng)).collect();
+            let make = move || {
+                // Vectors that are drawn again (never seen) are not among them.
+                let mut again = StdRng::seed_from_u64(drawn[0].to_bits());
+                let mut drawn = drawn.into_iter();
+                let draw = || drawn.next().unwrap_or_else(|| normal(&mut again));
+                transpose(&orthogonal(inputs, outputs, gain, draw), inputs, outputs)
+            };
+            return (Weights::InThread(std::thread::spawn(make)), vec![0.0; outputs]);
+        }
+        Init::Orthogonal => (orthogonal(inputs, outputs, gain, || normal(rng)), vec![0.0; outputs]),
         Init::Xavier => {
             let bound = (6.0 / (fan_in + outputs as f64)).sqrt();
             (uniform(n, bound, rng), vec![0.0; outputs])
@@ -42,7 +79,11 @@ pub(super) fn layer(
             (uniform(n, bound, rng), uniform(outputs, bound, rng))
         }
     };
-    (transpose(&weight, inputs, outputs), bias)
+    (Weights::Ready(transpose(&weight, inputs, outputs)), bias)
+}
+
+fn normal(rng: &mut StdRng) -> f64 {
+    StandardNormal.sample(rng)
 }
 
 /// `n` numbers within `-bound..=bound`.
@@ -56,14 +97,14 @@ fn uniform(n: usize, bound: f64, rng: &mut StdRng) -> Vec<f32> {
 
 /// A `[inputs, outputs]` matrix (row-major f32) that is orthogonal times `gain`: its
 /// shorter side's vectors have length `gain` and are perpendicular to each other.
-fn orthogonal(inputs: usize, outputs: usize, gain: f64, rng: &mut StdRng) -> Vec<f32> {
+fn orthogonal(inputs: usize, outputs: usize, gain: f64, mut draw: impl FnMut() -> f64) -> Vec<f32> {
     let (length, count) = (inputs.max(outputs), inputs.min(outputs));
     let mut basis: Vec<Direction> = Vec::with_capacity(count);
     while basis.len() < count {
         let mut drawn: [Vec<f64>; TOGETHER] = std::array::from_fn(|_| Vec::new());
         let drawn = &mut drawn[..TOGETHER.min(count - basis.len())];
         for vector in drawn.iter_mut() {
-            *vector = (0..length).map(|_| StandardNormal.sample(rng)).collect();
+            *vector = (0..length).map(|_| draw()).collect();
         }
         let before = basis.len();
         if let Ok(all) = <&mut [Vec<f64>; TOGETHER]>::try_from(&mut *drawn) {
@@ -140,10 +181,10 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::SeedableRng;
 
     fn check(inputs: usize, outputs: usize, gain: f64) {
-        let matrix = orthogonal(inputs, outputs, gain, &mut StdRng::seed_from_u64(7));
+        let mut rng = StdRng::seed_from_u64(7);
+        let matrix = orthogonal(inputs, outputs, gain, || normal(&mut rng));
         let at = |row: usize, column: usize| f64::from(matrix[row * outputs + column]);
         let wide = inputs <= outputs;
         let (count, length) = if wide { (inputs, outputs) } else { (outputs, inputs) };
@@ -175,7 +216,8 @@ mod tests {
             vector.iter_mut().for_each(|x| *x *= gain / norm);
             basis.push(vector);
         }
-        let matrix = orthogonal(inputs, outputs, gain, &mut StdRng::seed_from_u64(7));
+        let mut rng = StdRng::seed_from_u64(7);
+        let matrix = orthogonal(inputs, outputs, gain, || normal(&mut rng));
         for (i, x) in matrix.iter().enumerate() {
             let expected = basis[i % outputs][i / outputs] as f32;
             assert_eq!(x.to_bits(), expected.to_bits(), "number {i}");
@@ -192,11 +234,25 @@ mod tests {
     }
 
     #[test]
+    fn threads_draw_what_one_would_draw() {
+        let rng = || StdRng::seed_from_u64(3);
+        for (inputs, outputs) in [(256, 256), (300, 220)] {
+            let (mut alone, mut threads) = (rng(), rng());
+            let expected = orthogonal(inputs, outputs, 1.0, || normal(&mut alone));
+            let (weights, _) = layer(Init::Orthogonal, inputs, outputs, 1.0, &mut threads);
+            assert!(matches!(weights, Weights::InThread(_)));
+            assert_eq!(weights.wait(), transpose(&expected, inputs, outputs));
+            assert_eq!(threads, alone);
+        }
+    }
+
+    #[test]
     fn uniform_weights_have_torchs_bounds() {
         let (inputs, outputs) = (40, 60);
         let bounds = [(Init::Xavier, 0.06f64.sqrt()), (Init::Kaiming, 40f64.sqrt().recip())];
         for (init, bound) in bounds {
             let (weight, bias) = layer(init, inputs, outputs, 9.0, &mut StdRng::seed_from_u64(3));
+            let weight = weight.wait();
             let largest = weight.iter().fold(0.0, |max: f32, x| max.max(x.abs()));
             assert!((0.99..=1.0).contains(&(f64::from(largest) / bound)), "{init:?} {largest}");
             let square = weight.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / 2400.0;
@@ -209,7 +265,10 @@ mod tests {
 
     #[test]
     fn the_seed_decides() {
-        let draw = |seed| orthogonal(8, 8, 1.0, &mut StdRng::seed_from_u64(seed));
+        let draw = |seed| {
+            let mut rng = StdRng::seed_from_u64(seed);
+            orthogonal(8, 8, 1.0, || normal(&mut rng))
+        };
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));
     }

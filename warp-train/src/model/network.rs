@@ -3,7 +3,7 @@
 //! Hidden layers are shared (`trunk`) or separate (`actor` and `critic`), heads are linear. A
 //! continuous policy has a parameter `log_std` `[dim]` or a layer `log_std_head` besides.
 
-use super::init::layer;
+use super::init::{Weights, layer};
 use super::tensors::NamedTensor;
 use super::{Activation, Init};
 use crate::error::PolicyError;
@@ -55,7 +55,7 @@ impl NetworkConfig {
     pub fn initial(&self, seed: u64) -> Result<Vec<NamedTensor>, PolicyError> {
         self.check()?;
         let rng = StdRng::seed_from_u64(seed);
-        let mut drawn = Drawn { init: self.init, rng, tensors: Vec::new() };
+        let mut drawn = Drawn { init: self.init, rng, tensors: Vec::new(), weights: Vec::new() };
         let stacks: &[&str] = if self.shared_trunk { &["trunk"] } else { &["actor", "critic"] };
         for stack in stacks {
             let mut inputs = self.observation_width;
@@ -79,7 +79,7 @@ impl NetworkConfig {
                 drawn.linear("log_std_head", [features, width], 0.01, start);
             }
         }
-        Ok(drawn.tensors)
+        Ok(drawn.all())
     }
 
     /// Outputs of the policy's last layer: logits or means.
@@ -131,6 +131,8 @@ struct Drawn {
     init: Init,
     rng: StdRng,
     tensors: Vec<NamedTensor>,
+    /// What some of the tensors, by their places, are still to get.
+    weights: Vec<(usize, Weights)>,
 }
 
 impl Drawn {
@@ -138,8 +140,17 @@ impl Drawn {
     fn linear(&mut self, name: &str, [inputs, outputs]: [usize; 2], gain: f64, shift: f32) {
         let (weight, mut bias) = layer(self.init, inputs, outputs, gain, &mut self.rng);
         bias.iter_mut().for_each(|x| *x += shift);
-        self.add(&format!("{name}.weight"), vec![outputs, inputs], weight);
+        self.weights.push((self.tensors.len(), weight));
+        self.add(&format!("{name}.weight"), vec![outputs, inputs], Vec::new());
         self.add(&format!("{name}.bias"), vec![outputs], bias);
+    }
+
+    /// All of them, when the last weights are there.
+    fn all(mut self) -> Vec<NamedTensor> {
+        for (place, weights) in self.weights {
+            self.tensors[place].data = weights.wait();
+        }
+        self.tensors
     }
 
     /// Adds a normalisation that leaves what it has normalised as it is.

@@ -1,6 +1,6 @@
 //! A plain perceptron: hidden layers and one linear layer on top.
 
-use super::init::layer;
+use super::init::{Weights, layer};
 use super::{Activation, Init, NamedTensor};
 use rand::rngs::StdRng;
 
@@ -68,12 +68,12 @@ impl Perceptron {
     /// sqrt 2.
     #[must_use]
     pub fn initial(&self, name: &str, rng: &mut StdRng) -> Vec<NamedTensor> {
-        let mut tensors = Vec::new();
+        let (mut tensors, mut coming) = (Vec::new(), Vec::new());
         for (index, LayerShape { inputs, outputs }) in self.layers().enumerate() {
             let last = index == self.hidden.len();
             let gain = if last { self.gain } else { std::f64::consts::SQRT_2 };
             let (weight, mut bias) = match inputs {
-                0 => (Vec::new(), vec![0.0; outputs]),
+                0 => (Weights::Ready(Vec::new()), vec![0.0; outputs]),
                 _ => layer(self.init, inputs, outputs, gain, rng),
             };
             if last {
@@ -85,7 +85,8 @@ impl Perceptron {
                 shape,
                 data,
             };
-            tensors.push(tensor("weight", vec![outputs, inputs], weight));
+            coming.push((tensors.len(), weight));
+            tensors.push(tensor("weight", vec![outputs, inputs], Vec::new()));
             tensors.push(tensor("bias", vec![outputs], bias));
             if self.norms().get(index).is_some() {
                 let norm = |part: &str, start: f32| NamedTensor {
@@ -95,6 +96,9 @@ impl Perceptron {
                 };
                 tensors.extend([norm("weight", 1.0), norm("bias", 0.0)]);
             }
+        }
+        for (place, weights) in coming {
+            tensors[place].data = weights.wait();
         }
         tensors
     }
