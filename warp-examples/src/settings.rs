@@ -23,7 +23,15 @@ pub fn configure(target: &str, sets: &[String], registry: &Registry) -> Result<T
     Ok(configure_with_basis(target, sets, registry)?.0)
 }
 
-/// The same, with what the configuration is based on.
+/// The same of a target that has been configured before, of which everything has been said.
+///
+/// # Errors
+/// As [`configure`].
+pub fn configure_again(target: &str, sets: &[String], registry: &Registry) -> Result<TrainConfig> {
+    Ok(resolve(target, sets, registry)?.config)
+}
+
+/// As [`configure`], with what the configuration is based on.
 ///
 /// # Errors
 /// As [`configure`].
@@ -32,12 +40,30 @@ pub fn configure_with_basis(
     sets: &[String],
     registry: &Registry,
 ) -> Result<(TrainConfig, Basis)> {
+    let Resolved { config, basis, without_effect } = resolve(target, sets, registry)?;
+    if !without_effect.is_empty() {
+        tell(&format!("accepted without effect: {}", without_effect.join(", ")));
+    }
+    Ok((config, basis))
+}
+
+/// A configuration, what it is based on, and the keys of the original that mean nothing here.
+struct Resolved {
+    config: TrainConfig,
+    basis: Basis,
+    without_effect: Vec<String>,
+}
+
+fn resolve(target: &str, sets: &[String], registry: &Registry) -> Result<Resolved> {
     let is_yaml = yaml::is_yaml(target);
     let is_file = is_yaml || target.ends_with(".toml");
-    let given = match target {
-        _ if is_yaml => read_yaml(target, registry)?,
-        _ if is_file => read_file(target)?,
-        _ => Table::new(),
+    let (given, without_effect) = match target {
+        _ if is_yaml => {
+            let yaml::Translated { table, without_effect } = yaml::read(target, registry)?;
+            (table, without_effect)
+        }
+        _ if is_file => (read_file(target)?, Vec::new()),
+        _ => (Table::new(), Vec::new()),
     };
     let mut overrides = Table::new();
     for set in sets {
@@ -85,7 +111,7 @@ pub fn configure_with_basis(
     let basis = basis.knowing(is_file.then_some(target), &all, [&given, &overrides]);
     crate::pool_file::attach(&mut config)?;
     warp_train::begin::read(&mut config)?;
-    Ok((config, basis))
+    Ok(Resolved { config, basis, without_effect })
 }
 
 /// The default configuration below the keys of `given`, and the algorithm that it is for, if they name one.
@@ -136,14 +162,6 @@ fn keep_keys_of(table: &mut Table, read: &Table) {
             keep_keys_of(inner, read);
         }
     }
-}
-
-fn read_yaml(path: &str, registry: &Registry) -> Result<Table> {
-    let yaml::Translated { table, without_effect } = yaml::read(path, registry)?;
-    if !without_effect.is_empty() {
-        tell(&format!("accepted without effect: {}", without_effect.join(", ")));
-    }
-    Ok(table)
 }
 
 fn read_file(path: &str) -> Result<Table> {

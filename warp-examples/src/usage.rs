@@ -40,10 +40,15 @@ fn explain(error: &clap::Error, args: &[String], registry: &Registry) -> Option<
     };
     let commands = Cli::command();
     let chosen = args.iter().skip(1).find_map(|arg| commands.find_subcommand(arg));
+    let names = || commands.get_subcommands().map(Command::get_name).collect::<Vec<_>>();
     match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            if chosen.is_none() && args.len() > 1 =>
+        {
+            Some(format!("a command is needed; there are {}", names().join(", ")))
+        }
         ErrorKind::InvalidSubcommand => {
-            let word = context(ContextKind::InvalidSubcommand)?;
-            let names: Vec<&str> = commands.get_subcommands().map(Command::get_name).collect();
+            let (word, names) = (context(ContextKind::InvalidSubcommand)?, names());
             let meant = match nearest(word, names.iter().copied()) {
                 Some(name) => format!("did you mean {name}?"),
                 None => format!("there are {}", names.join(", ")),
@@ -154,6 +159,12 @@ mod tests {
         let args: Vec<String> = line.split(' ').map(String::from).collect();
         let error = Cli::try_parse_from(&args).unwrap_err();
         explain(&error, &args, &warp_envs::registry()).unwrap_or_else(|| error.to_string())
+    }
+
+    #[test]
+    fn a_line_without_a_command_names_them() {
+        let said = said("warp --");
+        assert!(said.starts_with("a command is needed; there are train, "), "{said}");
     }
 
     #[test]

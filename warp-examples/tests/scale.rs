@@ -57,6 +57,7 @@ fn what_does_not_fit_is_refused() {
     for (args, words) in [
         (&["scale", "cartpol"][..], "did you mean \"cartpole\""),
         (&["scale", "cartpole", "--seconds=0"], "more than 0"),
+        (&["scale", "cartpole", "-o", "nowhere/x.toml"], "there is no folder \"nowhere\""),
         (&["scale", "cartpole", "--limit=0"], "more than 0"),
         (&["scale", "cartpole", "--most=0"], "a whole number from 1"),
     ] {

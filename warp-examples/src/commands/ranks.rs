@@ -29,7 +29,7 @@ pub struct RankArgs {
     /// Where machine 0 listens for the others.
     #[arg(long, value_name = "HOST:PORT", requires = "nodes")]
     pub master: Option<String>,
-    /// Seconds that ranks wait for each other before giving up.
+    /// Seconds that ranks wait for each other before giving up; when they meet at the start, always 60.
     #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = options::seconds)]
     pub link_timeout: f64,
     /// Multiply num_envs by the number of ranks.

@@ -7,11 +7,11 @@
 use super::stop::Stop;
 use super::{Device, learner_on, options, print_json, progress::short, say, tell, thread_count};
 use crate::{Outcome, settings};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use warp_func::Registry;
 use warp_train::config::PolicyPlan;
@@ -92,6 +92,9 @@ struct Search {
 /// # Errors
 /// A configuration that does not fit or can't be trained at all, or a file that can't be written.
 pub fn execute(args: &ScaleArgs, registry: &Registry) -> Result<Outcome> {
+    if let Some(path) = &args.out {
+        check_folder(path)?;
+    }
     let config = settings::configure(&args.target, &args.set, registry)?;
     let entry = registry.get(&config.run.env_id)?;
     let (device, why) = Device::for_training(&args.device, &args.backend, entry)?;
@@ -129,6 +132,18 @@ pub fn execute(args: &ScaleArgs, registry: &Registry) -> Result<Outcome> {
     Ok(stop.asked_by().map_or(Outcome::Done, |signal| Outcome::Interrupted { signal }))
 }
 
+/// Checks, before minutes of measuring, that a file can be written there.
+fn check_folder(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("--out {}: there is no folder \"{}\"", path.display(), folder.display());
+    }
+    if path.is_dir() {
+        bail!("--out {}: it is a folder, and a file is needed", path.display());
+    }
+    Ok(())
+}
+
 /// The time available for trials.
 struct Clock {
     began: Instant,
@@ -157,7 +172,7 @@ impl Clock {
 fn configure(args: &ScaleArgs, values: &Values, registry: &Registry) -> Result<TrainConfig> {
     let set = |(key, value): (&&str, &usize)| format!("{key}={value}");
     let sets: Vec<String> = args.set.iter().cloned().chain(values.iter().map(set)).collect();
-    settings::configure(&args.target, &sets, registry)
+    settings::configure_again(&args.target, &sets, registry)
 }
 
 /// The keys that some policy reads, with their values.

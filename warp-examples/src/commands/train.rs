@@ -87,7 +87,8 @@ pub struct TrainArgs {
     /// Write a trace of where the time goes, for Perfetto (ui.perfetto.dev), and print a summary at the end.
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["seeds", "sweep"])]
     pub profile: Option<PathBuf>,
-    /// Show a dashboard instead of a progress line, if standard output is a terminal.
+    /// Show a dashboard instead of a progress line, if standard output is a terminal; in a build with the feature
+    /// dashboard.
     #[arg(long, conflicts_with_all = ["seeds", "sweep"])]
     pub dashboard: bool,
     /// Several GPUs and machines.

@@ -28,12 +28,17 @@ fn hidden(path: &Path, ending: &str) -> PathBuf {
 
 /// Writes a file and makes sure that its bytes are on the disk; its name need not be.
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_for(path, path, bytes)
+}
+
+/// The same of a file that is to be renamed to `named`, which errors name.
+fn write_for(named: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
         let mut file = File::create(path)?;
         file.write_all(bytes)?;
         file.sync_all()
     };
-    write().map_err(|e| Error::file("cannot write", path, e))
+    write().map_err(|e| Error::file("cannot write", named, e))
 }
 
 /// Writes a file that is never seen half-written: it is the old one, or the new one.
@@ -42,7 +47,7 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
 /// A folder that can't be written.
 pub fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let partial = partial(path);
-    write_synced(&partial, content.as_ref())?;
+    write_for(path, &partial, content.as_ref())?;
     rename(&partial, path)
 }
 

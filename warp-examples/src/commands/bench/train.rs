@@ -115,14 +115,14 @@ pub(super) fn configurations(args: &BenchArgs, registry: &Registry) -> Result<Ve
     // A curve is a run of that many steps: percentages in schedules refer to them.
     sets.extend(args.curve_steps.map(|n| format!("total_steps={n}")));
     sets.extend_from_slice(&args.set);
-    let one = |count: Option<usize>| {
-        let mut sets = sets.clone();
-        sets.extend(count.map(|n| format!("num_envs={n}")));
-        settings::configure(&args.target, &sets, registry)
-    };
+    let with = |n: &usize| [&sets[..], &[format!("num_envs={n}")]].concat();
+    let again = |n: &usize| settings::configure_again(&args.target, &with(n), registry);
     match &args.replicas[..] {
-        [] => Ok(vec![one(None)?]),
-        counts => counts.iter().map(|n| one(Some(*n))).collect(),
+        [] => Ok(vec![settings::configure(&args.target, &sets, registry)?]),
+        [first, others @ ..] => {
+            let first = settings::configure(&args.target, &with(first), registry);
+            std::iter::once(first).chain(others.iter().map(again)).collect()
+        }
     }
 }
 
