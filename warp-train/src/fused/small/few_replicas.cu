@@ -192,7 +192,7 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
     learners_wait();
     if (NORM_ADV) minibatch_moments(all, records, run);
     block_learners_wait();
-    Minibatches<NET> minibatches(run, records, {0u, 1u}, now, all.keys);
+    Minibatches minibatches(NET, run, records, {0u, 1u}, now, all.keys);
     float norms = 0.0f, non_finite = 0.0f;
     mine.has_taken();
     float4* raw = SPREAD ? shared.raw : (float4*)shared.stage[0].h(1);

@@ -59,7 +59,7 @@ template <int NET> struct Weights {
         int lane = row % 8 * 4 + column % 8 / 2, element = row / 8 % 2 * 2 + column % 2;
         int tile = job / 8, warp = job % 8;
         // What own_parameter() does not know is not learned.
-        bool exists = i < n_small && own_parameter<NET>(warp, lane, WIDE_TILES + tile, element) == at;
+        bool exists = i < n_small && own_parameter(NET, warp, lane, WIDE_TILES + tile, element) == at;
         return {exists ? at : -1, ((tile * 8 + warp) * 32 + lane) * 4 + element};
     }
 
@@ -78,14 +78,14 @@ template <int NET> struct Weights {
 #pragma unroll
         for (int j = 0; j < own_small; ++j) {
             SmallParameter p = small_parameter(group_thread() + j * GROUP_THREADS);
-            u32 to = place_of<NET>(shared.net, p.at);
+            u32 to = place_of(shared.net, p.at);
             u32 place = (to & (PLACE_FLOAT - 1u)) | (to & PLACE_FLOAT ? 1u << 14 : 0u);
             where[j] = p.at < 0 ? 1u << 31 : place | (u32)p.raw << 15;
         }
         real = 0u;
 #pragma unroll
         for (int i = 0; i < 4 * SMALL_TILES; ++i) {
-            int at = own_parameter<NET>(group_warp(), threadIdx.x & 31, WIDE_TILES + i / 4, i % 4);
+            int at = own_parameter(NET, group_warp(), threadIdx.x & 31, WIDE_TILES + i / 4, i % 4);
             real |= at < 0 ? 0u : 1u << i;
         }
     }
@@ -130,7 +130,7 @@ template <int NET> struct Weights {
         }
     }
     static __device__ __forceinline__ int wide_at(int t) {
-        return own_parameter<NET>(group_warp(), threadIdx.x & 31, t, 0);
+        return own_parameter(NET, group_warp(), threadIdx.x & 31, t, 0);
     }
 
     // Puts into memory what is near.
