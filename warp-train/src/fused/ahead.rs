@@ -12,6 +12,11 @@ use warp_func::cuda::{Build, DeviceInfo, EnvKernels, ExecutorPart, Kernels, Sour
 /// A translation unit and how exact it is.
 type Unit = (Source, Build);
 
+/// Units that take long, the longest first. The compiler reads one text at a time, whatever the threads, and these are
+/// not to wait until it has read all others.
+const LONG: [&str; 5] =
+    ["small_few_replicas.cu", "small_update.cu", "wide.cu", "wide_tiled.cu", "wide_fused.cu"];
+
 /// Lets `kernels` begin to compile what `config` needs in environments of `registry`, and returns at once. What a
 /// run does, and how, does not depend on it: the same texts are asked for later, and what is wrong with one is an
 /// error then.
@@ -31,7 +36,7 @@ pub fn compile_ahead(config: &TrainConfig, registry: &Registry, kernels: &Kernel
 }
 
 /// The translation units that a run of `config` alone on a GPU like `info` has compiled in environments with the
-/// code `env`.
+/// code `env`, in the order in which to begin with them.
 ///
 /// # Errors
 /// As [`compile_ahead`].
@@ -52,7 +57,10 @@ pub fn units(config: &TrainConfig, env: &EnvKernels, info: &DeviceInfo) -> Resul
         Path::OffPolicy => exact(cuda::sources(config, cuda::Machine::of(info))?),
         Path::Mixed => mixed::units(config, info)?,
     };
-    Ok(executor.into_iter().chain(own).collect())
+    let mut units: Vec<_> = executor.into_iter().chain(own).collect();
+    let rank = |name: &str| LONG.iter().position(|long| *long == name).unwrap_or(LONG.len());
+    units.sort_by_key(|(unit, _)| rank(&unit.name));
+    Ok(units)
 }
 
 fn released(sources: Vec<Source>) -> Vec<Unit> {

@@ -224,16 +224,28 @@ __device__ __forceinline__ void rows_advantages(u32* records, const SmallRun& ru
     }
 }
 
-// Per warp: sums over its lanes, or what is largest among them.
+// Per warp: sums over its lanes, or what is largest among them, as entries from `first` on. To be called behind a barrier,
+// and lane 0 stores when all are known: after a loop or a branch the compiler does not know that all lanes are here, and
+// has every exchange twice.
 struct WarpSums {
     UpdateShared& shared;
-    __device__ __forceinline__ void add(int i, double x) const {
-        x = warp_sum(x);
-        if ((threadIdx.x & 31) == 0) shared.sums[i][group_warp()] = x;
+    template <int N> __device__ __forceinline__ void add(int first, double (&x)[N]) const {
+#pragma unroll
+        for (int i = 0; i < N; ++i) x[i] = warp_sum(x[i]);
+        store(first, x);
     }
-    __device__ __forceinline__ void most(int i, float x) const {
-        for (int d = 16; d > 0; d >>= 1) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, d));
-        if ((threadIdx.x & 31) == 0) shared.sums[i][group_warp()] = x;
+    template <int N> __device__ __forceinline__ void most(int first, float (&x)[N]) const {
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+#pragma unroll
+            for (int d = 16; d > 0; d >>= 1) x[i] = fmaxf(x[i], __shfl_xor_sync(0xffffffffu, x[i], d));
+        }
+        store(first, x);
+    }
+    template <typename T, int N> __device__ __forceinline__ void store(int first, const T (&x)[N]) const {
+        if ((threadIdx.x & 31) != 0) return;
+#pragma unroll
+        for (int i = 0; i < N; ++i) shared.sums[first + i][group_warp()] = x[i];
     }
 };
 
@@ -259,10 +271,9 @@ __device__ __forceinline__ void add_episodes(const WarpSums& sums, const float* 
 #pragma unroll
         for (int i = 0; i < 4; ++i) most[i] = fmaxf(most[i], of[3 + i]);
     }
-#pragma unroll
-    for (int i = 0; i < 3; ++i) sums.add(FIGURE(n_episodes) + i, counts[i]);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sums.most(FIGURE(longest) + i, most[i]);
+    group_wait();
+    sums.add(FIGURE(n_episodes), counts);
+    sums.most(FIGURE(longest), most);
 }
 
 // A warp's sums for the minibatches' moments: 32 of them at a time where they are in registers, and one at a time where
@@ -309,10 +320,9 @@ __device__ PHASE void write_advantages(UpdateShared& shared, u32* records, const
     for (u32 row = (warp * blocks.n + blocks.own) * 32; row < run.n_rows && MANY_ROWS;
          row += blocks.n * GROUP_THREADS)
         rows_advantages(records, run, discount, orders, row, sums);
-    over.add(FIGURE(returns), sums.returns[0]);
-    over.add(FIGURE(returns_squared), sums.returns[1]);
-    over.add(FIGURE(residuals), sums.advantages[0]);
-    over.add(FIGURE(residuals_squared), sums.advantages[1]);
+    group_wait();
+    over.add(FIGURE(returns), sums.returns);
+    over.add(FIGURE(residuals), sums.advantages);
     if (MOMENTS_HERE) write_parts(shared, sums);
     group_wait();
     for (int i = group_thread(); i < N_TOTALS; i += GROUP_THREADS) {
@@ -376,11 +386,9 @@ __device__ PHASE void read_moments(UpdateShared& shared, const double* totals, c
 // This block's part of the losses' figures.
 __device__ PHASE void write_losses(UpdateShared& shared, const LossSums& sums,
                                              double* totals, NetworkBlocks blocks) {
-    float figures[5] = {sums.policy, sums.value, sums.entropy, sums.kl, sums.clipped};
-    WarpSums over{shared};
+    double figures[5] = {sums.policy, sums.value, sums.entropy, sums.kl, sums.clipped};
     group_wait();
-#pragma unroll
-    for (int i = 0; i < 5; ++i) over.add(i, (double)figures[i]);
+    WarpSums{shared}.add(0, figures);
     group_wait();
     u32 i = group_thread();
     if (i < 5) {

@@ -13,7 +13,7 @@
 // NO_ROW for none.
 #define PLACE_FLOAT (1u << 20)
 
-template <int NET> __device__ __forceinline__ u32 place_of(const NetShared& net, int at) {
+__device__ __forceinline__ u32 place_of(const NetShared& net, int at) {
     u32 base = shared_address(&net), w3 = (u32)(at - AT_W3);
     u32 in_w1 = shared_address(net.w1) - base + ((u32)at / KX * LDX + (u32)at % KX) * 2;
     u32 in_w3 = shared_address(net.w3) - base + (w3 / HID * LDH + w3 % HID) * 2;
@@ -62,8 +62,8 @@ struct Memory {
     float4* state;
 };
 
-// Parameters that this thread alone updates, in its order.
-template <int NET> struct Own {
+// Parameters of a network that this thread alone updates, in its order.
+struct Own {
     static constexpr u32 quads = OWN_TILES * GROUP_THREADS;
     static constexpr int kept = KEEPS_STATE ? OWN_TILES : 1;
     float4 values[3][kept];  // weights and both moments
@@ -87,13 +87,13 @@ template <int NET> struct Own {
             __stcg(memory + kind * quads + tile * GROUP_THREADS, x);
     }
 
-    // Where the elements of own tile `t` of a group's thread `thread` lie in memory.
+    // Where the elements of own tile `t` of network `net` and a group's thread `thread` lie in memory.
     struct Places {
         int at[4];
 
-        __device__ __forceinline__ Places(int t, u32 thread) {
+        __device__ __forceinline__ Places(int net, int t, u32 thread) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) at[i] = own_parameter<NET>((int)thread / 32, (int)thread % 32, t, i);
+            for (int i = 0; i < 4; ++i) at[i] = own_parameter(net, (int)thread / 32, (int)thread % 32, t, i);
         }
         // Of a wide tile all are there, two by two.
         __device__ __forceinline__ float4 read_wide(const float* from) const {
@@ -119,15 +119,15 @@ template <int NET> struct Own {
         }
     };
 
-    __device__ __forceinline__ void load(UpdateShared& shared, const Memory& from) {
+    __device__ __forceinline__ void load(int net, UpdateShared& shared, const Memory& from) {
         const float* arrays[3] = {from.parameters, from.exp_avg, from.exp_avg_sq};
         memory = from.state + group_thread();
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
-            Places places(t, group_thread());
+            Places places(net, t, group_thread());
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                if (t >= WIDE_TILES) place[t - WIDE_TILES][i] = place_of<NET>(shared.net, places.at[i]);
+                if (t >= WIDE_TILES) place[t - WIDE_TILES][i] = place_of(shared.net, places.at[i]);
 #pragma unroll
             for (int kind = 0; kind < 3; ++kind)
                 put(kind, t,
@@ -136,25 +136,25 @@ template <int NET> struct Own {
     }
 
     // The same for those whose values an earlier launch has left in memory.
-    __device__ __forceinline__ void find(const UpdateShared& shared, const Memory& from) {
+    __device__ __forceinline__ void find(int net, const UpdateShared& shared, const Memory& from) {
         memory = from.state + group_thread();
 #pragma unroll
         for (int t = 0; t < SMALL_TILES; ++t) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                place[t][i] = place_of<NET>(
-                    shared.net, own_parameter<NET>(group_warp(), threadIdx.x & 31, WIDE_TILES + t, i));
+                place[t][i] = place_of(
+                    shared.net, own_parameter(net, group_warp(), threadIdx.x & 31, WIDE_TILES + t, i));
         }
     }
 
-    __device__ __forceinline__ void store(const Memory& to) const {
+    __device__ __forceinline__ void store(int net, const Memory& to) const {
         float* arrays[3] = {to.parameters, to.exp_avg, to.exp_avg_sq};
         // Places are found again: what load() knew of them would take registers meanwhile.
         u32 thread = group_thread();
         asm volatile("" : "+r"(thread));
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) {
-            Places places(t, thread);
+            Places places(net, t, thread);
 #pragma unroll
             for (int kind = 0; kind < 3; ++kind) {
                 if (t < WIDE_TILES)
@@ -225,8 +225,9 @@ __device__ __forceinline__ void load_rows(const u32* records, const EpochOrder& 
     }
 }
 
-// A block's way through the minibatches of an update.
-template <int NET> struct Minibatches {
+// A block's way through the minibatches of an update of network `net`.
+struct Minibatches {
+    int net;
     const SmallRun& run;
     u32 n;  // samples
     const u32* records;
@@ -237,10 +238,10 @@ template <int NET> struct Minibatches {
     uint4 loaded[LANE_UNITS];
     int stage;
 
-    __device__ __forceinline__ Minibatches(const SmallRun& run, const u32* records, NetworkBlocks blocks,
+    __device__ __forceinline__ Minibatches(int net, const SmallRun& run, const u32* records, NetworkBlocks blocks,
                                            const Schedule& now, const WarpWords* keys = nullptr,
                                            int begin = 0)
-        : run(run), n(N_STEPS * run.n_rows), records(records), blocks(blocks), keys(keys), sums(), stage(0) {
+        : net(net), run(run), n(N_STEPS * run.n_rows), records(records), blocks(blocks), keys(keys), sums(), stage(0) {
 #pragma unroll
         for (int i = 0; i < MOST_CELLS; ++i) k.cells[i] = now.cells[i];
         k.value = now.vf_coef;
@@ -274,7 +275,7 @@ template <int NET> struct Minibatches {
             if (MOST_TILES != 1 && following < end)
                 load_rows(records, order(u / MINIBATCHES), following + warp * WARP_ROWS, end, loaded);
             __syncwarp();
-            add_tile<NET>(shared.net, to, warp, (int)(end - at) - warp * WARP_ROWS, k, one, sums, own);
+            add_tile(net, shared.net, to, warp, (int)(end - at) - warp * WARP_ROWS, k, one, sums, own);
             if (MOST_TILES == 1) break;
             stage = N_STAGES == 1 ? 0 : 1 - stage;
         }

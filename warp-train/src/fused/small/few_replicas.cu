@@ -165,25 +165,26 @@ __device__ __forceinline__ void minibatch_moments(FewReplicasShared& all, const 
 }
 
 // One group's part in an update of run `number` after its rollout of iteration `index`.
-template <int NET>
+template <int OUTPUTS>
 __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, const FewReplicasArgs& few_replicas,
-                                            Weights<NET>& mine, u32 number, u32 index) {
-    constexpr NetworkBlocks blocks = {NET, N_NETS};
-    UpdateShared& shared = all.nets[SPREAD ? 0 : NET];
+                                            Weights<OUTPUTS>& mine, u32 number, u32 index) {
+    int net = mine.net, group = SPREAD ? 0 : net;
+    NetworkBlocks blocks = {(u32)net, N_NETS};
+    UpdateShared& shared = all.nets[group];
     SmallRun run = {few_replicas.seeds[number], few_replicas.run.n_envs, few_replicas.run.n_envs, few_replicas.run.iteration + index, 0u,
                     FIRST_AGENT, 0u, 0u};
     u32* records = records_of(few_replicas, number);
     double* totals = few_replicas.totals + number * N_TOTALS * N_NETS;
     NormaliserArgs normaliser = normaliser_of(few_replicas, number);
     // In the block that collects, which is the first with SPREAD.
-    if (NET == 0) learn_factors(normaliser, (double)N_STEPS * run.n_rows, 0u, 1u);
+    if (net == 0) learn_factors(normaliser, (double)N_STEPS * run.n_rows, 0u, 1u);
     clear_inputs(shared.value_rows.x, 8 * 32);
     if (LOCAL_SHARDS == 1 && threadIdx.x < EPOCHS) all.keys[threadIdx.x] = Order::key_of(run, threadIdx.x);
     // Every network is in its place.
     learners_wait();
     if (!SPREAD)
         write_values(shared, all.nets[GROUPS - 1].net, records, run, blocks);
-    else if (NET == N_NETS - 1)
+    else if (net == N_NETS - 1)
         write_values(shared, shared.net, records, run, {0u, 1u});
     learners_wait();
     const Schedule& now = few_replicas.schedule[number * few_replicas.run.schedules + index];
@@ -192,18 +193,18 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
     learners_wait();
     if (NORM_ADV) minibatch_moments(all, records, run);
     block_learners_wait();
-    Minibatches<NET> minibatches(run, records, {0u, 1u}, now, all.keys);
+    Minibatches minibatches(net, run, records, {0u, 1u}, now, all.keys);
     float norms = 0.0f, non_finite = 0.0f;
     mine.has_taken();
     float4* raw = SPREAD ? shared.raw : (float4*)shared.stage[0].h(1);
-    typename Weights<NET>::Ahead ahead;
+    typename Weights<OUTPUTS>::Ahead ahead;
     if (SPREAD) mine.fetch(ahead);
 #pragma unroll 1
     for (int u = 0; u < N_UPDATES; ++u) {
         OwnTiles own = {};
         float one = minibatches.add(shared, u, own);
         if (!SPREAD) mine.fetch(ahead);
-        DescentStep along = now.step(NET, u);
+        DescentStep along = now.step(net, u);
         float norm = one * run_norm(all, mine.squares(raw, own), index * N_UPDATES + u);
         norms += norm;
         if (norm < 3.0e38f)
@@ -211,13 +212,13 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
         else
             non_finite = 1.0f;
         publish();
-        group_wait(NET);
+        group_wait(group);
     }
     if (SPREAD) mine.keep(ahead);
     LossSums sums = minibatches.sums;
     write_losses(shared, sums, totals, blocks);
     learners_wait();
-    if (NET == 0 && threadIdx.x < 32) {
+    if (net == 0 && threadIdx.x < 32) {
         Figures* figures = few_replicas.figures + ((unsigned long long)number * few_replicas.run.n_figures + index);
         write_metrics(totals, N_NETS, norms, non_finite, figures);
     }
@@ -225,19 +226,20 @@ __device__ __forceinline__ void few_replicas_update(FewReplicasShared& all, cons
 
 // At turn t the collectors are at run t % 2 of the block's and its iteration t / 2, and the groups at
 // what the turn before collected.
-template <int NET>
-__device__ __forceinline__ void few_replicas_learn(FewReplicasShared& all, const FewReplicasArgs& few_replicas) {
-    UpdateShared& shared = all.nets[SPREAD ? 0 : NET];
-    Weights<NET> mine(shared);
+template <int OUTPUTS>
+__device__ __forceinline__ void few_replicas_learn(int net, FewReplicasShared& all, const FewReplicasArgs& few_replicas) {
+    int group = SPREAD ? 0 : net;
+    UpdateShared& shared = all.nets[group];
+    Weights<OUTPUTS> mine(net, shared);
     u32 n_blocks = gridDim.x / FEW_REPLICAS_BLOCKS, own = blockIdx.x / FEW_REPLICAS_BLOCKS, other = own + n_blocks;
     u32 held = own;
     clear_inputs(shared.stage[0].x, TILE_ROWS);
-    load_net(shared.net, memory_of(few_replicas, own, NET).parameters, group_thread(), GROUP_THREADS);
+    load_net(shared.net, memory_of(few_replicas, own, net).parameters, group_thread(), GROUP_THREADS);
 #pragma unroll 1
     for (u32 number = own; number < few_replicas.run.n_runs; number += n_blocks)
-        mine.bring(memory_of(few_replicas, number, NET));
-    group_wait(NET);
-    mine.take(memory_of(few_replicas, own, NET), shared.net);
+        mine.bring(memory_of(few_replicas, number, net));
+    group_wait(group);
+    mine.take(memory_of(few_replicas, own, net), shared.net);
     __syncthreads();
 #pragma unroll 1
     for (u32 turn = 0; turn <= 2 * few_replicas.run.n_iterations; ++turn) {
@@ -246,7 +248,7 @@ __device__ __forceinline__ void few_replicas_learn(FewReplicasShared& all, const
         if (number < few_replicas.run.n_runs) {
             if (number != held) {
                 mine.put_away();
-                mine.take(memory_of(few_replicas, number, NET), shared.net);
+                mine.take(memory_of(few_replicas, number, net), shared.net);
                 held = number;
             }
             if (turn > 0)
@@ -257,7 +259,7 @@ __device__ __forceinline__ void few_replicas_learn(FewReplicasShared& all, const
     mine.put_away();
 #pragma unroll 1
     for (u32 number = own; number < few_replicas.run.n_runs; number += n_blocks)
-        mine.give_back(memory_of(few_replicas, number, NET));
+        mine.give_back(memory_of(few_replicas, number, net));
 }
 
 #if SPREAD
@@ -272,8 +274,11 @@ extern "C" __global__ void FEW_REPLICAS_CLUSTER __launch_bounds__(FEW_REPLICAS_T
     FewReplicasShared& all = *(FewReplicasShared*)few_replicas_shared;
     if (SPREAD) all.peer.begin();
     if (threadIdx.x < FEW_REPLICAS_LEARNERS) {
-        if (SPREAD ? own_net() == 0 : threadIdx.x < GROUP_THREADS) return few_replicas_learn<0>(all, few_replicas);
-        return few_replicas_learn<N_NETS - 1>(all, few_replicas);
+        // Blocks of both networks share their code; groups of a block, whose registers are few, have their own.
+        constexpr int outputs = Role<0>::outputs, of_last = Role<N_NETS - 1>::outputs;
+        if (SPREAD) return few_replicas_learn<outputs>(own_net(), all, few_replicas);
+        if (threadIdx.x < GROUP_THREADS) return few_replicas_learn<outputs>(0, all, few_replicas);
+        return few_replicas_learn<of_last>(N_NETS - 1, all, few_replicas);
     }
     __syncthreads();
 #pragma unroll 1

@@ -100,8 +100,7 @@ struct SmallPlaces {
 
 // The same of small tile number `number` in constants alone, which are chosen without a branch: they are asked for
 // once per tile, and branches are what takes the compiler long.
-template <int NET> __device__ __forceinline__ SmallPlaces small_places(int number) {
-    constexpr int outputs = Role<NET>::outputs;
+__device__ __forceinline__ SmallPlaces small_places(int net, int number) {
     int m = number % M_TILES, kind = number / M_TILES;
     bool w1 = kind < X_TILES, b2 = kind == X_TILES, w3 = kind == X_TILES + 1;
     SmallPlaces places;
@@ -109,25 +108,24 @@ template <int NET> __device__ __forceinline__ SmallPlaces small_places(int numbe
     places.by_row = w1 ? KX : b2 || w3 ? 1 : 0;
     places.by_column = w1 ? 1 : b2 ? 0 : w3 ? HID : 1;
     places.first_column = b2 ? OBS % 8 : 0;
-    places.columns = w1 ? OBS + 1 - kind * 8 : b2 ? 1 : number < N_JOBS ? outputs : 0;
+    places.columns = w1 ? OBS + 1 - kind * 8 : b2 ? 1 : number < N_JOBS ? outputs_of(net) : 0;
     places.row = w1 || b2 || w3 ? -1 : OBS % 16;
     return places;
 }
 
-// The place in memory of element `i` of own tile `tile`; negative if it is no parameter.
-template <int NET>
-__device__ __forceinline__ int own_parameter(int warp, int lane, int tile, int i) {
+// The place in memory of element `i` of own tile `tile` of network `net`; negative if it is no parameter.
+__device__ __forceinline__ int own_parameter(int net, int warp, int lane, int tile, int i) {
     int row = lane / 4 + 8 * (i >> 1), column = 2 * (lane & 3) + (i & 1);
     if (tile < WIDE_TILES) {
         WidePlace at = wide_place(warp, tile);
         return AT_W2 + (at.row + row) * HID + at.column + column;
     }
     int number = warp + 8 * (tile - WIDE_TILES);
-    SmallPlaces places = small_places<NET>(number);
+    SmallPlaces places = small_places(net, number);
     bool exists = (u32)(column - places.first_column) < (u32)places.columns;
     exists &= (places.row < 0) | (row == places.row);
     // A log-deviation that depends on nothing is a bias without weights.
-    if (NET == 0 && CONTINUOUS && LOG_STD_FREE)
+    if (net == 0 && CONTINUOUS && LOG_STD_FREE)
         exists &= (number / M_TILES != X_TILES + 1) | ((u32)(column - ACTION_WIDTH) >= (u32)ACTION_WIDTH);
     return exists ? places.first + row * places.by_row + column * places.by_column : -1;
 }
@@ -354,25 +352,14 @@ __device__ __forceinline__ void shared_loss(Stage& stage, int first, int row, in
     }
 }
 
-// A tile, of which the first `rows_left` of this warp's rows count: from the inputs in the stage to the
-// gradients of the weights, which are added to `own`. A row adds `one` times its loss to `sums`.
+// From a warp's activations, which begin at row `first` of the stage, to the derivatives of its rows' losses by the
+// outputs: `packed` for the next product, and in the stage.
 template <int NET>
-__device__ __forceinline__ void add_tile(const NetShared& net, Stage& stage, int warp, int rows_left,
-                                         const Coefficients& k, float one, LossSums& sums,
-                                         OwnTiles& own) {
-    int lane = threadIdx.x & 31, first = warp * WARP_ROWS;
-    u32 x[ROWS][KX / 16][4], packed[ROWS][2];
-    Hidden h1[ROWS], h2[ROWS], d2[ROWS], d1[ROWS];
+__device__ __forceinline__ void rows_loss(const NetShared& net, Stage& stage, int first, int rows_left,
+                                          const Hidden (&h2)[ROWS], const Coefficients& k, float one,
+                                          LossSums& sums, u32 (&packed)[ROWS][2]) {
+    int lane = threadIdx.x & 31;
     float out[ROWS][4];
-    load_inputs<ROWS>(x, stage.x + first * LDX);
-    first_layer<ROWS>(net, x, h1);
-    stage_hidden(stage.h(1) + first * LDM, h1);
-#if FOUR_WARPS
-    second_layer_together(net, h1[0], h2[0]);
-#else
-    second_layer<ROWS>(net, h1, h2);
-#endif
-    stage_hidden(stage.h(2) + first * LDM, h2);
     last_layer<NET, ROWS>(net, h2, out);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
@@ -398,21 +385,44 @@ __device__ __forceinline__ void add_tile(const NetShared& net, Stage& stage, int
             *(u32*)(stage.out + (first + row) * 8 + 2 * (lane & 3)) = packed[r][half];
         }
     }
+}
+
+// A tile of network number `number`, of which the first `rows_left` of this warp's rows count: from the inputs in the
+// stage to the gradients of the weights, which are added to `own`. A row adds `one` times its loss to `sums`.
+__device__ __forceinline__ void add_tile(int number, const NetShared& net, Stage& stage, int warp, int rows_left,
+                                         const Coefficients& k, float one, LossSums& sums,
+                                         OwnTiles& own) {
+    int first = warp * WARP_ROWS, group = GROUPS == 1 ? 0 : number;
+    u32 x[ROWS][KX / 16][4], packed[ROWS][2];
+    Hidden h1[ROWS], h2[ROWS], d2[ROWS], d1[ROWS];
+    load_inputs<ROWS>(x, stage.x + first * LDX);
+    first_layer<ROWS>(net, x, h1);
+    stage_hidden(stage.h(1) + first * LDM, h1);
+#if FOUR_WARPS
+    second_layer_together(net, h1[0], h2[0]);
+#else
+    second_layer<ROWS>(net, h1, h2);
+#endif
+    stage_hidden(stage.h(2) + first * LDM, h2);
+    if (number == 0)
+        rows_loss<0>(net, stage, first, rows_left, h2, k, one, sums, packed);
+    else
+        rows_loss<N_NETS - 1>(net, stage, first, rows_left, h2, k, one, sums, packed);
     back_to_second(net, packed, h2, d2);
     stage_hidden(stage.d(2) + first * LDM, d2);
     if (BLOCKS > 1 && FOUR_WARPS) load_hidden(h1[0], stage.h(1) + first * LDM);
     back_to_first(net, d2, h1, d1);
     if (TIGHT) {
         publish();
-        group_wait(GROUPS == 1 ? 0 : NET);
+        group_wait(group);
         add_wide(stage, warp, own);
         add_small(stage, warp, own, true);
         wide_is_added(own);
-        group_wait(GROUPS == 1 ? 0 : NET);
+        group_wait(group);
     }
     stage_hidden(stage.d(1) + first * LDM, d1);
     if (!TIGHT) publish();
-    group_wait(GROUPS == 1 ? 0 : NET);
+    group_wait(group);
     if (!TIGHT) add_wide(stage, warp, own);
     add_small(stage, warp, own, false);
     if (!TIGHT) wide_is_added(own);

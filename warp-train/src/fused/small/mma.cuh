@@ -146,16 +146,20 @@ __device__ __forceinline__ double warp_sum(double x) {
 
 // Of 32 numbers their sums over the lanes of a warp: lane `i` gets that of number `i`, in the order of warp_sum(). Each
 // step halves how many numbers a lane goes on with, so that there are 31 exchanges and not 160.
-__device__ __forceinline__ float warp_sums(float (&x)[32]) {
-    u32 lane = threadIdx.x & 31;
+template <int HALF> __device__ __forceinline__ void halve_sums(float (&x)[32]) {
+    bool upper = threadIdx.x & HALF;
 #pragma unroll
-    for (int d = 16; d > 0; d >>= 1) {
-#pragma unroll
-        for (int i = 0; i < d; ++i) {
-            float low = x[i], high = x[i + d];
-            float other = __shfl_xor_sync(0xffffffffu, lane & d ? low : high, d);
-            x[i] = (lane & d ? high : low) + other;
-        }
+    for (int i = 0; i < HALF; ++i) {
+        float low = x[i], high = x[i + HALF];
+        float other = __shfl_xor_sync(0xffffffffu, upper ? low : high, HALF);
+        x[i] = (upper ? high : low) + other;
     }
+}
+__device__ __forceinline__ float warp_sums(float (&x)[32]) {
+    halve_sums<16>(x);
+    halve_sums<8>(x);
+    halve_sums<4>(x);
+    halve_sums<2>(x);
+    halve_sums<1>(x);
     return x[0];
 }

@@ -28,6 +28,11 @@ template <int NET> struct Role {
     static constexpr int value_column = outputs - 1;
 };
 static_assert(Role<0>::outputs <= 8, "more outputs than a tile has columns");
+// The same of network `net`, whose number only the running kernel knows: blocks of both networks then share their code,
+// of which the compiler has half as much.
+__device__ __forceinline__ int outputs_of(int net) {
+    return net == 0 ? Role<0>::outputs : Role<N_NETS - 1>::outputs;
+}
 
 // Parameters of one network as they lie in memory: padded matrices, one after the other.
 #define AT_W1 0

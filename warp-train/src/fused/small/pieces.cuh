@@ -96,6 +96,7 @@ __device__ __forceinline__ void store_losses(const LossSums& sums, float* losses
 
 // What a block knows of itself in a piece.
 struct Piece {
+    int net;
     SmallRun run;
     const Schedule& now;
     NetworkBlocks blocks;
@@ -112,9 +113,8 @@ __device__ __forceinline__ void begin_step(UpdateShared& shared, const PieceArgs
 }
 
 // The second half, when all blocks have made the first, and what the figures say of norms.
-template <int NET>
 __device__ __forceinline__ void end_step(UpdateShared& shared, const PieceArgs& p, const Piece& here, Exchange& all,
-                                         Own<NET>& mine, int u, Figures* figures) {
+                                         Own& mine, int u, Figures* figures) {
     grid_await(all.barrier, all.target);
     float4 g[OWN_TILES];
 #pragma unroll
@@ -122,7 +122,7 @@ __device__ __forceinline__ void end_step(UpdateShared& shared, const PieceArgs& 
     float norm = whole_norm(all.norms);
     bool finite = norm < 3.0e38f;
     if (finite) {
-        mine.step(shared.net, g, clip_of(norm, here.now.max_grad_norm), here.now.step(NET, u));
+        mine.step(shared.net, g, clip_of(norm, here.now.max_grad_norm), here.now.step(here.net, u));
     } else {
 #pragma unroll
         for (int t = 0; t < OWN_TILES; ++t) mine.show(shared.net, t, mine.get(0, t));
@@ -142,30 +142,29 @@ __device__ __forceinline__ void end_step(UpdateShared& shared, const PieceArgs& 
     if (u + 1 == N_UPDATES) write_metrics(all.totals, gridDim.x, norms, non_finite, figures);
 }
 
-template <int NET>
-__device__ void learn_piece(UpdateShared& shared, const UpdateArgs& a, const PieceArgs& p, const Piece& here, Exchange& all) {
+__device__ __forceinline__ void learn_piece(UpdateShared& shared, const UpdateArgs& a, const PieceArgs& p, const Piece& here, Exchange& all) {
     int u = p.update;
     bool learns = u < N_UPDATES;
     if (u > 0) begin_step(shared, p, here, all, u - 1);
     // What depends on no other block is loaded while those arrive: the network as it was before the update, of which the
     // step replaces all that is learned, and the first rows. The last piece needs no rows, but loads them like all others.
-    Own<NET> mine;
+    Own mine;
     if (u == 0)
-        mine.load(shared, here.memory);
+        mine.load(here.net, shared, here.memory);
     else
-        mine.find(shared, here.memory);
+        mine.find(here.net, shared, here.memory);
     if (learns) {
         load_net(shared.net, here.memory.parameters, threadIdx.x, GROUP_THREADS);
         for (int s = 0; s < N_STAGES; ++s) clear_inputs(shared.stage[s].x, TILE_ROWS);
         read_all_moments(shared, here.run, p.all_moments, u);
     }
-    Minibatches<NET> minibatches(here.run, a.records, here.blocks, here.now, nullptr, learns ? u : 0);
+    Minibatches minibatches(here.net, here.run, a.records, here.blocks, here.now, nullptr, learns ? u : 0);
     if (u > 0) {
         load_losses(minibatches.sums, p.losses);
-        end_step<NET>(shared, p, here, all, mine, u - 1, a.figures + here.run.index);
+        end_step(shared, p, here, all, mine, u - 1, a.figures + here.run.index);
     }
     if (!learns) {
-        if (here.blocks.own == 0) mine.store(here.memory);
+        if (here.blocks.own == 0) mine.store(here.net, here.memory);
         return;
     }
     publish();
@@ -200,7 +199,6 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS) small_piece(const Upda
     run.seed = p.place->seed;
     run.iteration = p.place->iteration;
     run.index = p.place->index;
-    constexpr int value_net = SHARED_TRUNK ? 0 : 1;
     bool actor = SHARED_TRUNK || blockIdx.x < run.actor_blocks;
     u32 first = actor ? 0u : run.actor_blocks, offset = actor ? 0u : N_PARAMETERS;
     u32 first_quad = actor ? 0u : OWN_TILES * GROUP_THREADS;
@@ -209,10 +207,7 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS) small_piece(const Upda
                                                        : gridDim.x - run.actor_blocks};
     Memory own = {a.parameters + offset, a.exp_avg + offset, a.exp_avg_sq + offset,
                   (float4*)a.state + (unsigned long long)blockIdx.x * 3 * OWN_TILES * GROUP_THREADS};
-    Piece here = {run, a.schedule[run.index], blocks, first, first_quad, own};
+    Piece here = {actor ? 0 : 1, run, a.schedule[run.index], blocks, first, first_quad, own};
     all.reduced += first_quad;
-    if (actor)
-        learn_piece<0>(shared, a, p, here, all);
-    else
-        learn_piece<value_net>(shared, a, p, here, all);
+    learn_piece(shared, a, p, here, all);
 }

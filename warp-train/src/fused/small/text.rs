@@ -344,7 +344,7 @@ pub(super) fn source_of(
     text.push_str(&declarations());
     text.push_str(&action_box(plan));
     let _ = writeln!(text, "#include \"{file}\"\n}}");
-    let mut source = env.source("small.cu", &text);
+    let mut source = env.source(&format!("small_{file}"), &text);
     source.headers.extend(FILES.iter().map(|(name, text)| ((*name).into(), (*text).into())));
     source.headers.push(("objective.cuh".into(), objective_of(plan)));
     source

@@ -126,13 +126,13 @@ struct AllRanks {
 };
 #endif
 
-template <int NET>
-__device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* records, NetworkBlocks blocks,
+// All minibatches of network `net`.
+__device__ __forceinline__ void learn(int net, UpdateShared& shared, const SmallRun& run, const u32* records, NetworkBlocks blocks,
                       u32 first_block, const Memory& memory, const Schedule& now, Exchange& all,
                       const AllRanks& ranks, Figures* figures) {
-    Own<NET> mine;
-    mine.load(shared, memory);
-    Minibatches<NET> minibatches(run, records, blocks, now);
+    Own mine;
+    mine.load(net, shared, memory);
+    Minibatches minibatches(net, run, records, blocks, now);
     float norms = 0.0f, non_finite = 0.0f;
 #pragma unroll 1
     for (int u = 0; u < N_UPDATES; ++u) {
@@ -157,13 +157,13 @@ __device__ void learn(UpdateShared& shared, const SmallRun& run, const u32* reco
         float norm = whole_norm(all.norms);
         norms += norm;
         if (norm < 3.0e38f)
-            mine.step(shared.net, g, clip_of(norm, now.max_grad_norm), now.step(NET, u));
+            mine.step(shared.net, g, clip_of(norm, now.max_grad_norm), now.step(net, u));
         else
             non_finite = 1.0f;
         publish();
         __syncthreads();
     }
-    if (blocks.own == 0) mine.store(memory);
+    if (blocks.own == 0) mine.store(net, memory);
     if (blockIdx.x == 0 && threadIdx.x < 32)
         write_metrics(all.totals, gridDim.x, norms, non_finite, figures);
 }
@@ -191,7 +191,6 @@ __device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
     UpdateShared& shared = *(UpdateShared*)memory;
     const Schedule& now = a.schedule[run.index];
     Exchange all = {(float4*)a.partials, (float4*)a.reduced, a.norms, a.totals, a.barrier, 0u};
-    constexpr int value_net = SHARED_TRUNK ? 0 : 1;
     prepare(shared, a, now, all);
     if (NORM_ADV)
         read_moments(shared, a.totals, run, gridDim.x,
@@ -213,10 +212,7 @@ __device__ __forceinline__ void update(const UpdateArgs& a, AllRanks& ranks) {
     if (actor && !SHARED_TRUNK) load_net(shared.net, a.parameters, threadIdx.x, GROUP_THREADS);
     publish();
     __syncthreads();
-    if (actor)
-        learn<0>(shared, run, a.records, blocks, first, own, now, all, ranks, out);
-    else
-        learn<value_net>(shared, run, a.records, blocks, first, own, now, all, ranks, out);
+    learn(actor ? 0 : 1, shared, run, a.records, blocks, first, own, now, all, ranks, out);
 }
 
 #if RANKS > 1 && RELAYED

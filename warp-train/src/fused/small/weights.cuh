@@ -17,11 +17,12 @@ struct SmallParameter {
     int raw;  // its gradient's place among those of the small tiles
 };
 
-template <int NET> struct Weights {
-    static constexpr int outputs = Role<NET>::outputs;
-    static constexpr int n_small = HID * (OBS + 2) + outputs * (HID + 1);
-    static constexpr int own_small = (n_small + GROUP_THREADS - 1) / GROUP_THREADS;
+// With room for OUTPUTS outputs, of which a network may have fewer.
+template <int OUTPUTS> struct Weights {
+    static constexpr int most_small = HID * (OBS + 2) + OUTPUTS * (HID + 1);
+    static constexpr int own_small = (most_small + GROUP_THREADS - 1) / GROUP_THREADS;
     static constexpr u32 quads = OWN_TILES * GROUP_THREADS;
+    int net;
     float4* memory;  // weights and moments
     float4* near;    // of the wide tiles the moments, in shared memory, if they have a place there
     u32 where[own_small];  // bits 0 to 14: place in the network, 15 to 30: of the gradient, 31: none
@@ -36,9 +37,9 @@ template <int NET> struct Weights {
     };
 
     // Parameter `i` of those outside of the second layer's matrix.
-    static __device__ __forceinline__ SmallParameter small_parameter(int i) {
-        int job, row, column, at;
-        constexpr int first = HID * (OBS + 1), second = first + HID, third = second + outputs * HID;
+    __device__ __forceinline__ SmallParameter small_parameter(int i) const {
+        int job, row, column, at, outputs = outputs_of(net);
+        int first = HID * (OBS + 1), second = first + HID, third = second + outputs * HID;
         if (i < first) {
             row = i / (OBS + 1), column = i % (OBS + 1);
             at = AT_W1 + row * KX + column;
@@ -59,7 +60,7 @@ template <int NET> struct Weights {
         int lane = row % 8 * 4 + column % 8 / 2, element = row / 8 % 2 * 2 + column % 2;
         int tile = job / 8, warp = job % 8;
         // What own_parameter() does not know is not learned.
-        bool exists = i < n_small && own_parameter<NET>(warp, lane, WIDE_TILES + tile, element) == at;
+        bool exists = i < third + outputs && own_parameter(net, warp, lane, WIDE_TILES + tile, element) == at;
         return {exists ? at : -1, ((tile * 8 + warp) * 32 + lane) * 4 + element};
     }
 
@@ -72,20 +73,20 @@ template <int NET> struct Weights {
     }
 
     // The places of this thread's parameters.
-    __device__ __forceinline__ Weights(UpdateShared& shared) {
+    __device__ __forceinline__ Weights(int net, UpdateShared& shared) : net(net) {
         near = shared.wide + (NEAR ? group_thread() : 0);
         memory = nullptr;
 #pragma unroll
         for (int j = 0; j < own_small; ++j) {
             SmallParameter p = small_parameter(group_thread() + j * GROUP_THREADS);
-            u32 to = place_of<NET>(shared.net, p.at);
+            u32 to = place_of(shared.net, p.at);
             u32 place = (to & (PLACE_FLOAT - 1u)) | (to & PLACE_FLOAT ? 1u << 14 : 0u);
             where[j] = p.at < 0 ? 1u << 31 : place | (u32)p.raw << 15;
         }
         real = 0u;
 #pragma unroll
         for (int i = 0; i < 4 * SMALL_TILES; ++i) {
-            int at = own_parameter<NET>(group_warp(), threadIdx.x & 31, WIDE_TILES + i / 4, i % 4);
+            int at = own_parameter(net, group_warp(), threadIdx.x & 31, WIDE_TILES + i / 4, i % 4);
             real |= at < 0 ? 0u : 1u << i;
         }
     }
@@ -129,8 +130,8 @@ template <int NET> struct Weights {
             }
         }
     }
-    static __device__ __forceinline__ int wide_at(int t) {
-        return own_parameter<NET>(group_warp(), threadIdx.x & 31, t, 0);
+    __device__ __forceinline__ int wide_at(int t) const {
+        return own_parameter(net, group_warp(), threadIdx.x & 31, t, 0);
     }
 
     // Puts into memory what is near.

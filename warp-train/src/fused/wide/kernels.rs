@@ -21,9 +21,12 @@ kernels! {
     /// What every network needs.
     GeneralKernels {
         inputs, act, outcome, take_values, scatter_cut, gae, count, places_of_blocks, compact,
-        variances, explain, shuffle, advantages, begin_minibatch, gather, losses, reduce,
-        sum_copies, factors, descend, judge, normalise_returns, begin_goals, note_goals, select,
-        turn,
+        variances, explain, normalise_returns, begin_goals, note_goals, select, turn,
+    }
+    /// Minibatches and steps of the optimiser.
+    UpdateKernels {
+        shuffle, advantages, begin_minibatch, gather, losses, reduce, sum_copies, factors, descend,
+        judge,
     }
     /// How far actions differ, in a unit of its own.
     SpreadKernels { spread, spread_means }

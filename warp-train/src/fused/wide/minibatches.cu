@@ -1,12 +1,5 @@
 // Which samples a minibatch has: the order of an epoch, and where its parts begin.
 
-// Cell number `i`, shard by shard where there are several; a shard has neighbouring replicas.
-__device__ inline unsigned int wide_cell(unsigned int rows, unsigned int cells, unsigned int i) {
-    if (P_LOCAL_SHARDS == 1 || i >= cells) return i;
-    unsigned int own = rows / P_LOCAL_SHARDS, of_shard = cells / P_LOCAL_SHARDS, j = i % of_shard;
-    return j / own * rows + i / of_shard * own + j % own;
-}
-
 // A permutation of 0..n by four rounds of a Feistel network over the next power of four; numbers
 // beyond n are walked along their cycle until they come back below it.
 __device__ inline unsigned int wide_permuted(unsigned int i, unsigned int n, const WarpWords& key) {

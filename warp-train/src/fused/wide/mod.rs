@@ -1,7 +1,7 @@
 //! The native learner on a GPU for networks of any size and environments with many agents.
 //!
 //! A rollout is one recorded graph of launches (per step: read observations, network, sample, environment, store), an
-//! update another. The host starts many iterations and then waits for the figures of all of them, or, where it has to
+//! update another, but for the first iteration, whose launches are done sooner than recorded. The host starts many iterations and then waits for the figures of all of them, or, where it has to
 //! look in between (NCCL, replicas that are selected), for each. Networks whose weights fit into shared memory run as
 //! a whole, on tensor cores or in fp32, all others layer by layer.
 
@@ -52,6 +52,9 @@ pub(crate) struct WideLearner {
     recorded: bool,
     /// Whether a rollout's are, steps of the environments included.
     records_rollouts: bool,
+    /// Whether an iteration has been started, so that the next one is recorded. With other ranks the first is, too:
+    /// kernels wait for theirs, and launches behind those would wait for room in the stream.
+    is_under_way: bool,
     collecting: Option<Graph>,
     learning: Option<Graph>,
     /// Of iterations that the host starts one after the other, and reads afterwards.
@@ -90,6 +93,7 @@ impl WideLearner {
             n_steps,
             recorded,
             records_rollouts: recorded && envs.steps_by_launches(),
+            is_under_way: !config.world.is_alone(),
             collecting: None,
             learning: None,
             notes: None,
@@ -208,7 +212,7 @@ impl WideLearner {
             return Ok(());
         }
         let (policies, n_steps) = (&self.policies, self.n_steps);
-        if !self.records_rollouts {
+        if !self.records_rollouts || !self.is_under_way {
             return collect(policies, n_steps, envs);
         }
         let device = self.kernels.device();
@@ -221,7 +225,7 @@ impl WideLearner {
     /// Starts to learn from the last rollout and returns at once.
     fn learn(&mut self) -> Result<()> {
         let policies = &self.policies;
-        if !self.recorded {
+        if !self.recorded || !std::mem::replace(&mut self.is_under_way, true) {
             return learn(policies, self.kernels.device());
         }
         if self.learning.is_none() && !policies.iter().all(WidePolicy::learns_nothing) {

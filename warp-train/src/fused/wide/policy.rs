@@ -7,7 +7,7 @@ use super::arrays::{Arrays, Sizes};
 use super::kernels::{
     ByLayer, FewKernels, FusedActKernels, FusedLearnKernels, FusedTowers, GeneralKernels,
     LayerKernels, NormKernels, TensorActKernels, TensorGradientKernels, TensorLearnKernels,
-    TensorWeightsKernels,
+    TensorWeightsKernels, UpdateKernels,
 };
 use super::layer_norm::Norms;
 use super::layers::{Product, acts_few};
@@ -95,6 +95,7 @@ pub(in super::super) struct WidePolicy {
     pub(super) sizes: Sizes,
     pub(super) arrays: Arrays,
     pub(super) kernels: GeneralKernels,
+    pub(super) update: UpdateKernels,
     /// Layers one by one, where towers do not run as a whole.
     pub(super) by_layer: Option<ByLayer>,
     /// What normalises hidden layers, if something does.
@@ -150,7 +151,7 @@ impl WidePolicy {
         let (by_layer, fused) = (by_layer(module, &path)?, fused(&modules, &path)?);
         let norms = norms(kernels.device(), module, &network, &path, &sizes)?;
         let few = acts_few(&network, &path).then(|| FewKernels::of(module)).transpose()?;
-        let general = GeneralKernels::of(module)?;
+        let (general, update) = (GeneralKernels::of(module)?, UpdateKernels::of(&modules[1])?);
         let device = kernels.device();
         let spread = WideSpread::new(device, &modules[modules.len() - 1])?;
         let tiled = tiled(kernels, &path, &towers, module, &sizes)?;
@@ -166,15 +167,14 @@ impl WidePolicy {
             width,
             losses: arrays.losses.len(),
             shards: config.shards(),
-            module,
+            module: &modules[1],
             foreign: make_foreign.is_some(),
         };
         let join = || WideRanks::new(joining, &told);
         let ranks = (!config.world.is_alone()).then(join).transpose()?;
-        let shards = WideShards::new(sizes.shards, module)?;
+        let shards = WideShards::new(sizes.shards, &modules[1])?;
         let (places, goals) = (places(&plan, envs)?, WideGoals::new(&plan, envs, sizes.shards)?);
-        let device = device.clone();
-        let parameters = &arrays.parameters;
+        let (device, parameters) = (device.clone(), &arrays.parameters);
         let parts = ForeignParts {
             plan: &config.policies[index],
             spec: &config.spec,
@@ -189,6 +189,7 @@ impl WidePolicy {
             sizes,
             arrays,
             kernels: general,
+            update,
             by_layer,
             norms,
             few,
@@ -364,7 +365,7 @@ fn norms(
 /// What runs whole towers in fp32, if that is the way; they learn in a unit of its own.
 fn fused(modules: &[Module], path: &NetworkPath) -> Result<Option<FusedTowers>> {
     let NetworkPath::Fused(shape) = *path else { return Ok(None) };
-    let (acts, learns) = (FusedActKernels::of(&modules[0])?, FusedLearnKernels::of(&modules[1])?);
+    let (acts, learns) = (FusedActKernels::of(&modules[0])?, FusedLearnKernels::of(&modules[2])?);
     Ok(Some(FusedTowers { shape, acts, learns }))
 }
 

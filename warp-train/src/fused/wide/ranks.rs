@@ -125,7 +125,7 @@ impl WideRanks {
                 let n = policy.network.n_parameters;
                 let (sum, n_parameters) = (&self.gradient, n as u32);
                 let args = SumCopiesArgs { partial, copies, n_parameters, sum };
-                policy.kernels.sum_copies.launch(&Launch::over(n, 256), &[args.arg()])?;
+                policy.update.sum_copies.launch(&Launch::over(n, 256), &[args.arg()])?;
                 joined.gather(&[Gathered { own: sum, all }, losses])
             }
         }

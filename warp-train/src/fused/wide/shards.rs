@@ -37,7 +37,7 @@ pub(super) struct WideShards {
 }
 
 impl WideShards {
-    /// Of the unit of all networks; none where there is one shard, which general kernels know.
+    /// Of the unit of updates; none where there is one shard, which general kernels know.
     pub(super) fn new(shards: usize, module: &Module) -> Result<Option<Self>> {
         if shards == 1 {
             return Ok(None);
@@ -78,7 +78,7 @@ impl WidePolicy {
             return Ok(order);
         }
         let args = ShuffleArgs { settings, state, epoch, order, shuffled };
-        self.kernels.shuffle.launch(&launch, &[args.arg()])?;
+        self.update.shuffle.launch(&launch, &[args.arg()])?;
         Ok(shuffled)
     }
 }
@@ -87,13 +87,14 @@ impl WidePolicy {
 mod tests {
     use super::*;
     use crate::fused::sharded::{Given, Program};
-    use crate::fused::wide::text::MINIBATCHES;
+    use crate::fused::wide::text::{CELLS, MINIBATCHES};
     use warp_core::device_struct::DeviceStruct;
 
     fn program(of: &Given) -> Option<Program> {
         let own = [WideSettings::STRUCT, WideState::STRUCT, ShuffleArgs::ARGS];
         let sharded = declare(&[CountShardsArgs::ARGS, ShuffleShardsArgs::ARGS]);
-        let kernels = [&declare(&own), MINIBATCHES, &sharded, include_str!("shards.cu")].concat();
+        let shards = include_str!("shards.cu");
+        let kernels = [&declare(&own), CELLS, MINIBATCHES, &sharded, shards].concat();
         let texts =
             [("shards_host.cpp", include_str!("shards_host.cpp")), ("shards_text.h", &*kernels)];
         of.program("shards", ["P_MINIBATCHES", "P_LOCAL_SHARDS", "P_AGENTS"], &texts)

@@ -27,15 +27,17 @@ use warp_sample::kernel_text::{SAMPLE_CUH, layout_text};
 
 /// What every text begins with.
 const ROWS: [&str; 2] = [include_str!("state.cu"), include_str!("rows.cu")];
-const GENERAL: [&str; 7] = [
+const GENERAL: [&str; 5] = [
     include_str!("normalise.cu"),
-    COPIES,
-    MINIBATCHES,
+    CELLS,
     include_str!("rollout.cu"),
     include_str!("selection.cu"),
-    include_str!("update.cu"),
     include_str!("turn.cu"),
 ];
+/// In which order cells are looked through.
+pub(super) const CELLS: &str = include_str!("cells.cu");
+/// Minibatches and steps of the optimiser, a unit of their own.
+const UPDATE: [&str; 3] = [COPIES, MINIBATCHES, include_str!("update.cu")];
 /// Which samples a minibatch has.
 pub(super) const MINIBATCHES: &str = include_str!("minibatches.cu");
 const PRODUCTS: [&str; 2] = [include_str!("product_single.cu"), include_str!("product_half.cu")];
@@ -76,8 +78,8 @@ pub(super) fn truncation_slots(spec: &EnvSpec, n_steps: usize) -> usize {
     }
 }
 
-/// The kernels that every network needs, and those that run it unless tensor cores do; in fp32 a unit of
-/// their own for those that whole towers learn with; and a last one for how far actions differ.
+/// The kernels that every network needs, and those that run it unless tensor cores do; a unit for updates; in fp32 one for
+/// those that whole towers learn with; and a last one for how far actions differ.
 pub(super) fn general(
     config: &TrainConfig,
     number: PolicyNumber,
@@ -87,8 +89,10 @@ pub(super) fn general(
     let tanh = is_tanh(config, number);
     let rows = constants(config, number, network) + &ROWS.join("\n");
     let known = u8::from(!path.shapes().is_empty());
-    let general = format!("\n#define P_KNOWN {known}\n{}", GENERAL.join("\n"));
-    let (mut text, mut learns) = (rows.clone() + &general, None);
+    let rows = format!("{rows}\n#define P_KNOWN {known}\n");
+    let others = ranks::text(&config.world) + &shards::text(config.shards().here);
+    let update = [&*rows, &UPDATE.join("\n"), &others].concat();
+    let (mut text, mut learns) = (rows.clone() + &GENERAL.join("\n"), None);
     match path {
         NetworkPath::Layers(product) => {
             let half = *product == Product::Half;
@@ -114,10 +118,9 @@ pub(super) fn general(
         text += &layers::constants(network);
         text += ACT_FEW;
     }
-    text += &ranks::text(&config.world);
-    text += &shards::text(config.shards().here);
     let spread = spread::source(constants(config, number, network) + ROWS[0]);
-    [with_samplers("wide.cu", text)].into_iter().chain(learns).chain([spread]).collect()
+    let general = [with_samplers("wide.cu", text), with_samplers("wide_update.cu", update)];
+    general.into_iter().chain(learns).chain([spread]).collect()
 }
 
 /// The kernels of one tower on tensor cores, in several units.
@@ -482,7 +485,7 @@ mod tests {
             TILED,
             TILED_ROWS,
         ];
-        let texts = [&ROWS[..], &GENERAL, &PRODUCTS, &others, &units].concat();
+        let texts = [&ROWS[..], &GENERAL, &UPDATE, &PRODUCTS, &others, &units].concat();
         assert!(texts.iter().all(|text| !text.contains("__grid_constant__")));
     }
 }

@@ -2,25 +2,35 @@
 // columns of `right`, which are the gradients of its outputs and its inputs, or for output layers, which
 // have few columns, the other way round.
 
-// Where a thread's number i of row e of its tile's 16 lies.
+// Writes a thread's sums: number i of row e of its tile's 16 lies where it says. Whether an element exists is no branch:
+// for hundreds of them the compiler takes long.
 template <int N, bool OUTPUTS>
 __device__ inline void u_write(const float (&sums)[N / 2], const UPlace& place, unsigned int tower,
                                unsigned int left, unsigned int right, float* to, bool adds) {
-    int lane = threadIdx.x % 32;
-    left += threadIdx.x / 32 * 16 + lane / 4;
-    right += lane % 4 * 2;
-    #pragma unroll
-    for (int e = 0; e < 2; ++e) {
+    int lane = threadIdx.x % 32, n_out = (int)place.n_out, n_in = (int)place.n_in;
+    int l = (int)left + threadIdx.x / 32 * 16 + lane / 4, r = (int)right + lane % 4 * 2;
+    auto each = [&](auto write) {
         #pragma unroll
-        for (int j = 0; j < N / 4; ++j) {
-            unsigned int l = left + e * 8, r = right + j / 2 * 8 + j % 2;
-            int o = OUTPUTS ? u_real(tower, (int)r) : (int)l;
-            unsigned int in = OUTPUTS ? l : r;
-            if (o < 0 || o >= (int)place.n_out || in >= place.n_in) continue;
-            float* at = to + (unsigned long long)o * place.n_in + in;
-            float sum = sums[j / 2 * 4 + e * 2 + j % 2];
-            *at = adds ? *at + sum : sum;
+        for (int e = 0; e < 2; ++e, l += 8) {
+            float* row = to + (long long)l * n_in + r;
+            #pragma unroll
+            for (int j = 0; j < N / 4; ++j) {
+                int further = j / 2 * 8 + j % 2, o = OUTPUTS ? u_real(tower, r + further) : l;
+                bool exists = OUTPUTS ? (o >= 0) & (l < n_in) : (o < n_out) & (further < n_in - r);
+                float* at = OUTPUTS ? to + (long long)o * n_in + l : row + further;
+                write(exists, at, sums[j / 2 * 4 + e * 2 + j % 2]);
+            }
         }
+    };
+    if (adds) {
+        each([&](bool exists, float* at, float sum) {
+            float before = *(exists ? at : to);
+            if (exists) *at = before + sum;
+        });
+    } else {
+        each([](bool exists, float* at, float sum) {
+            if (exists) *at = sum;
+        });
     }
 }
 

@@ -90,7 +90,7 @@ impl WidePolicy {
         let Some(target_kl) = self.plan.config.target_kl else { return Ok(()) };
         let args = JudgeArgs { state: &self.arrays.state, target_kl };
         let launch = Launch { threads: 1, ..ONE_BLOCK };
-        Ok(self.kernels.judge.launch(&launch, &[args.arg()])?)
+        Ok(self.update.judge.launch(&launch, &[args.arg()])?)
     }
 
     /// Makes minibatch `part` the one at hand, by the moments of its advantages.
@@ -103,13 +103,13 @@ impl WidePolicy {
         if normalises && !self.takes_whole_rollouts() {
             let (advantages, parts) = (&a.advantages, &a.moments);
             let args = AdvantagesArgs { state, part, order, advantages, parts, ns };
-            self.kernels.advantages.launch(&sum_blocks(), &[args.arg()])?;
+            self.update.advantages.launch(&sum_blocks(), &[args.arg()])?;
             sums = (self.of_all_ranks(parts, |ranks| &ranks.moments)?, 2, 0);
         }
         let (parts, stride, first) = (sums.0, sums.1 as u32, sums.2 as u32);
         let normalise = i32::from(normalises);
         let args = BeginMinibatchArgs { state, part, parts, blocks, stride, first, normalise, ns };
-        Ok(self.kernels.begin_minibatch.launch(&ONE_BLOCK, &[args.arg()])?)
+        Ok(self.update.begin_minibatch.launch(&ONE_BLOCK, &[args.arg()])?)
     }
 
     /// One step of gradient descent.
@@ -142,7 +142,7 @@ impl WidePolicy {
         let lanes = if copies >= MANY_COPIES { 8 } else { 1 };
         let args = ReduceArgs { state, partial, copies, n_parameters, lanes, gradient, squares };
         let launch = Launch::over(n * lanes as usize, 256);
-        self.kernels.reduce.launch(&launch, &[args.arg()])?;
+        self.update.reduce.launch(&launch, &[args.arg()])?;
         let args = FactorsArgs {
             settings: &a.settings,
             state,
@@ -152,7 +152,7 @@ impl WidePolicy {
             loss_blocks: loss_blocks as u32,
             loss_room: (a.losses.len() / LOSS_WORDS) as u32,
         };
-        self.kernels.factors.launch(&ONE_BLOCK, &[args.arg()])?;
+        self.update.factors.launch(&ONE_BLOCK, &[args.arg()])?;
         let args = DescendArgs {
             settings: &a.settings,
             state,
@@ -164,7 +164,7 @@ impl WidePolicy {
             exp_avg: &a.exp_avg,
             exp_avg_sq: &a.exp_avg_sq,
         };
-        self.kernels.descend.launch(&Launch::over(n, 256), &[args.arg()])?;
+        self.update.descend.launch(&Launch::over(n, 256), &[args.arg()])?;
         self.pack()
     }
 
@@ -193,7 +193,7 @@ impl WidePolicy {
         } else {
             let args = GatherArgs { state, order, first: chunk.0, rows: chunk.1, obs, gathered };
             let launch = Launch::over(rows * self.network.observation_width(), 256);
-            self.kernels.gather.launch(&launch, &[args.arg()])?;
+            self.update.gather.launch(&launch, &[args.arg()])?;
             self.layers(&Rows { x: gathered, at: 0, sampled: true, first, rows })?;
         }
         let args = LossesArgs {
@@ -209,7 +209,7 @@ impl WidePolicy {
             parts_at: losses_at as u32,
         };
         let launch = Launch::over(rows * text::lanes(&self.plan), 256);
-        self.kernels.losses.launch(&launch, &[args.arg()])?;
+        self.update.losses.launch(&launch, &[args.arg()])?;
         match (&self.foreign, &self.tiled) {
             (Some(foreign), _) => {
                 foreign.borrow_mut().backward(&a.outs, &a.partial, first > 0)?;
