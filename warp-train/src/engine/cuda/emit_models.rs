@@ -202,7 +202,7 @@ impl Emitter<'_> {
         self.each_tile(models, 1, |model, _, _| {
             let behind = ranks::place(plan, layout, model).map_or(0, |(_, behind)| behind);
             let from = format!("m.heard[{o}][rank * {n}ll + to + {behind}ll]");
-            sum_of_copies("rank", self.context.ranks, &from, "m.gradient[to]")
+            sum_of_copies("rank", self.context.division.ranks, &from, "m.gradient[to]")
         })
     }
 
