@@ -6,7 +6,7 @@
 
 mod cuda_cases;
 
-use cuda_cases::go_on::go_on;
+use cuda_cases::go_on::{go_on, go_on_elsewhere};
 use cuda_cases::small::compiles_on;
 use cuda_cases::{
     Case, Done, NEAR, NEAR_IN_MINIBATCHES, Result, config, near, no_compiler, no_device, on_cpu,
@@ -209,6 +209,7 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_ranks_are_near_the_cpus", replay_near_the_cpus, few.is_some()));
         trials.push(trial("cuda_ranks_go_on", goes_on, few.is_some()));
         trials.push(trial("cuda_ranks_go_on_alone", goes_on_alone, few.is_some()));
+        trials.push(trial("cuda_ranks_go_on_elsewhere", goes_on_elsewhere, few.is_some()));
         trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -392,30 +393,48 @@ fn near_the_cpus(keys: &str) -> Result<()> {
     Ok(())
 }
 
+/// With a shard for each rank, and with two.
 fn replay_compiles_for_ranks(keys: &str) -> Result<()> {
-    let link = threads(RANKS, Duration::from_secs(1)).swap_remove(1);
-    let config = config(keys)?.on_rank(World::new(1, RANKS, link))?;
-    for (source, build) in off_policy_sources(&config, 1)? {
-        compile(&source, build, "sm_90a")?;
+    for config in [config(keys)?, of_shards(config(keys)?, 2 * RANKS)] {
+        let link = threads(RANKS, Duration::from_secs(1)).swap_remove(1);
+        let config = config.on_rank(World::new(1, RANKS, link))?;
+        for (source, build) in off_policy_sources(&config, 1)? {
+            compile(&source, build, "sm_90a")?;
+        }
     }
     Ok(())
 }
 
 /// How far runs with replay memories may be from the CPU's after three iterations: as far as those of one GPU.
+fn replay_bounds(config: &TrainConfig) -> (f64, f64) {
+    match config.policies[0].config.precision {
+        Precision::Single => (1e-4, 1e-4),
+        _ => (0.02, 1.0),
+    }
+}
+
+/// With a shard for each rank, and with two.
 fn replay_near_the_cpus(keys: &str) -> Result<()> {
     for ranks in numbers() {
-        let config = of_ranks(keys, ranks)?;
-        let of = Of { ranks, carrier: Carrier::Suited };
-        let found = on_ranks(&config, 3, of)?.swap_remove(0);
-        let bounds = match config.policies[0].config.precision {
-            Precision::Single => (1e-4, 1e-4),
-            _ => (0.02, 1.0),
-        };
-        let mut alone = config;
-        alone.run.shards = Some(ranks);
-        let expected = on_cpu(&alone, &mut *warp_train::native::learner(&alone, 1)?, 0, 3)?;
-        let distance = near(&found, &expected, bounds)?;
-        println!("{distance:.2e}, {ranks} ranks: {}", keys.lines().next().unwrap_or_default());
+        for shards in [ranks, 2 * ranks] {
+            let config = of_shards(of_ranks(keys, ranks)?, shards);
+            let of = Of { ranks, carrier: Carrier::Suited };
+            let found = on_ranks(&config, 3, of)?.swap_remove(0);
+            let expected = on_cpu(&config, &mut *warp_train::native::learner(&config, 1)?, 0, 3)?;
+            let distance = near(&found, &expected, replay_bounds(&config))?;
+            let keys = keys.lines().next().unwrap_or_default();
+            println!("{distance:.2e}, {shards} shards of {ranks} ranks: {keys}");
+        }
+    }
+    Ok(())
+}
+
+/// From a checkpoint of two GPUs one goes on, and so does the CPU, whose sums differ more.
+fn goes_on_elsewhere(keys: &str) -> Result<()> {
+    for shards in [RANKS, 2 * RANKS] {
+        let config = of_shards(config(keys)?, shards);
+        let (_, of_cpu) = replay_bounds(&config);
+        go_on_elsewhere(&config, RANKS, [of_cpu.min(0.1), of_cpu])?;
     }
     Ok(())
 }
