@@ -68,6 +68,14 @@ impl Told {
             Self::Largest => shards,
         }
     }
+
+    /// In how many copies it is heard where each has `len` numbers: those of all ranks, or the sum of large gradients.
+    fn copies(self, len: usize, ranks: usize) -> usize {
+        match self {
+            Self::Gradient(_) => link::copies(len, ranks),
+            Self::Odds | Self::Largest => ranks,
+        }
+    }
 }
 
 /// Where the gradient of a model that is optimised lies among those that are told: which optimiser's they are, and
@@ -104,7 +112,7 @@ pub(super) fn constants(plan: &Plan, division: Division, rank_counter: usize) ->
 pub(super) struct RankArrays {
     /// f32 `[len]`.
     pub(super) told: Vec<DeviceArray>,
-    /// f32 `[ranks, len]`; what is told itself where there is one rank.
+    /// f32 `[ranks, len]`, or `[len]` for sums; what is told itself where there is one rank.
     pub(super) heard: Vec<DeviceArray>,
 }
 
@@ -127,7 +135,8 @@ impl RankArrays {
             told => make("told to ranks", len(told)),
         });
         let told = told.collect::<warp_data::Result<Vec<_>>>()?;
-        let heard = all.iter().map(|told| make("heard of ranks", ranks * len(told)));
+        let n_heard = |told: &Told| told.copies(len(told), ranks) * len(told);
+        let heard = all.iter().map(|told| make("heard of ranks", n_heard(told)));
         let heard = if ranks == 1 { Ok(told.clone()) } else { heard.collect() };
         Ok(Self { told, heard: heard? })
     }
