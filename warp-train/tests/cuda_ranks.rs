@@ -144,6 +144,17 @@ const REPLAY: [Case; 8] = [
          learning_starts = 0",
     ),
 ];
+/// Runs whose gradients are more than 16 MiB of both ranks: NCCL sums them.
+const LARGE: Case = (
+    "wide, large gradients",
+    "env_id = \"acrobot\"\nnum_envs = 16\nnum_steps = 10\nhidden = [1024, 1024, 1024]\nnum_minibatches = 1\n\
+     update_epochs = 1",
+);
+const LARGE_REPLAY: Case = (
+    "replay, large gradients",
+    "env_id = \"pendulum\"\nalgorithm = \"sac\"\nnum_envs = 2\nnum_steps = 4\nlearning_starts = 8\n\
+     hidden = [1024, 1024, 1024]\nbatch_size = 64",
+);
 /// Taggers that learn from rollouts beside runners that learn from a replay memory.
 const MIXED: Case = (
     "a2c beside dqn",
@@ -212,7 +223,29 @@ fn main() -> ExitCode {
         trials.push(trial("cuda_ranks_go_on_elsewhere", goes_on_elsewhere, few.is_some()));
         trials.push(trial("cuda_ranks_through_nccl_have_the_same_bits", links_are_equal, no_nccl));
     }
+    trials.extend(large(no_compiler.is_some(), no_nccl));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// What is to hold where NCCL sums gradients: all but the order of sums, which is NCCL's.
+fn large(no_compiler: bool, no_nccl: bool) -> Vec<Trial> {
+    let trial = |test: &str, (name, keys): Case, run: fn(&str) -> Result<()>, ignored: bool| {
+        let run = move || {
+            let _alone = GPUS.write();
+            run(keys)
+        };
+        Trial::test(format!("{test}: {name}"), run).with_ignored_flag(ignored)
+    };
+    vec![
+        trial("ranks_compile", LARGE, wide_compiles_for_ranks, no_compiler),
+        trial("cuda_ranks_are_equal_and_repeat", LARGE, equal_and_repeats, no_nccl),
+        trial("cuda_ranks_are_near_the_cpus", LARGE, near_the_cpus, no_nccl),
+        trial("cuda_ranks_go_on_on_one_gpu", LARGE, goes_on_on_one, no_nccl),
+        trial("ranks_compile", LARGE_REPLAY, replay_compiles_for_ranks, no_compiler),
+        trial("cuda_ranks_are_equal_and_repeat", LARGE_REPLAY, equal_and_repeats, no_nccl),
+        trial("cuda_ranks_are_near_the_cpus", LARGE_REPLAY, replay_near_the_cpus, no_nccl),
+        trial("cuda_ranks_go_on_elsewhere", LARGE_REPLAY, goes_on_elsewhere, no_nccl),
+    ]
 }
 
 /// Why several ranks can't be run here.
